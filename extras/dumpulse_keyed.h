@@ -163,8 +163,9 @@ typedef struct dumpulse_reader {
  * address for words. Who has the master key copies that into it, and calls dumpulse_label_key(). */
 void dumpulse_get_key(uint8_t key[16], uint8_t label);
 
-/* Makes the key of a label out of the master key, in place. The generation is 0 at first: a node
- * that gets a new key gets the next one. Work: one run of Chaskey-12. */
+/* Makes the key of a label out of the master key, in place: so this room, too, begins at an address
+ * for words. The generation is 0 at first: a node that gets a new key gets the next one.
+ * Work: one run of Chaskey-12. */
 void dumpulse_label_key(uint8_t key[16], uint8_t label, uint8_t generation);
 
 /* Hook, written by the user: returns a number that was stored, of 24 bits. Label DUMPULSE_BLOCK is
@@ -281,6 +282,8 @@ enum {
     DUMPULSE_IS_ANNOUNCE_ = 0x40,
     DUMPULSE_IS_HEARTBEAT_ = 0x80 /* and a request, and a question */
 };
+/* The largest count: so many heartbeats can be made in an epoch. */
+enum { DUMPULSE_FULL_ = 255 };
 #define DUMPULSE_EPOCH_LAST_ 0x1FFFFFFFUL /* of an agent */
 #define DUMPULSE_OWN_FIRST_ 0x80000000UL  /* of a node: its own first epoch, times 256 */
 
