@@ -74,7 +74,7 @@ $(call unit_of,table,table tests/stand_ins)
 $(call unit_of,hook,hook limits tests/stand_ins)
 $(call unit_of,udpserver,address limits sources tests/stand_ins)
 $(call unit_of,log,log)
-$(call unit_of,keys,keys junk address limits snapshot table tests/stand_ins,dumpulse.c $(KEYED_C))
+$(call unit_of,keys,keys junk overlap address limits snapshot table tests/stand_ins,dumpulse.c $(KEYED_C))
 UNITS_OF_SERVER := $(addprefix build/unit-,can table udpserver hook log keys)
 NEEDS_unit-server = $(UNITS_OF_SERVER)
 PART_unit-server = $(UNITS_OF_SERVER:%=% &&) : ## cmocka tests of the server's parts

@@ -46,11 +46,11 @@ void loop_set_interval(size_t task, uint64_t every)
     task_every = every;
 }
 
-bool state_read_numbers(const char *suffix, uint8_t *bytes, size_t room, ssize_t *size)
+bool state_read_numbers(struct state_numbers *file, uint8_t *bytes, size_t room, ssize_t *size)
 {
     uint8_t mark[KEYS_MARK_SIZE];
 
-    assert_true(suffix[0] == '.' && bytes == keys.numbers && room == sizeof keys.numbers);
+    assert_true(file->suffix[0] == '.' && bytes == keys.numbers && room == sizeof keys.numbers);
     keys_mark(mark);
     memcpy(bytes, "Dumpulsekeys", KEYS_MARK_AT);
     memcpy(bytes + KEYS_MARK_AT, mark, sizeof mark);
@@ -60,16 +60,17 @@ bool state_read_numbers(const char *suffix, uint8_t *bytes, size_t room, ssize_t
     return true;
 }
 
-bool state_write_numbers(const uint8_t *bytes, size_t size,
+bool state_write_numbers(struct state_numbers *file, const uint8_t *bytes, size_t size,
                          bool (*is_later)(const uint8_t *file, const uint8_t *known, size_t size))
 {
-    assert_true(bytes == keys.numbers && keys_are_good(size) && !is_later(bytes, bytes, size));
+    assert_true(file == &keys.file && bytes == keys.numbers && keys_are_good(size) &&
+                !is_later(bytes, bytes, size));
     return !disk_fails;
 }
 
-bool state_make_numbers(const uint8_t *bytes, size_t size)
+bool state_make_numbers(struct state_numbers *file, const uint8_t *bytes, size_t size)
 {
-    (void)bytes, (void)size;
+    (void)file, (void)bytes, (void)size;
     return false;
 }
 
