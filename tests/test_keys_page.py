@@ -282,6 +282,25 @@ def test_the_programs_of_the_page_have_the_form_of_all_others(folder: Path) -> N
     run(["clang-format", "--dry-run", "-Werror", *[folder / name for name in NAMES]])
 
 
+def test_the_tests_of_attacks_are_there() -> None:
+    """In the files that the table names for them."""
+    table = (ROOT / "spec" / "README.md").read_text().partition("\n## Attacks on ")[2]
+    rows = re.findall(r"^\| .* \| (`.*) \|$", table.partition("\n## ")[0], re.M)
+    for row in rows:
+        for files, names in re.findall(r"((?:`[\w/.]+`(?:, )?)+): ((?:`\w+`(?:, )?)+)", row):
+            for file in re.findall("`(.*?)`", files):
+                text = (ROOT / file).read_text()
+                for name in re.findall("`(.*?)`", names):
+                    assert re.search(rf"^(def|static .*) {name}\(", text, re.M), (file, name)
+    assert len(rows) == 17
+
+
+@pytest.mark.slow
+def test_the_figures_of_the_scenes() -> None:
+    (shown,) = re.findall(r"^\$ make .* build/scenes-keyed\n(.*?)^```$", PAGE, re.S | re.M)
+    assert run([built("build/scenes-keyed")]) == shown
+
+
 def commands_of(heading: str) -> list[str]:
     """The blocks of commands in a section of the page."""
     section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
