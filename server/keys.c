@@ -29,7 +29,7 @@
  * while it is looked at. */
 struct keys keys, keys_before;
 static struct keys *used = &keys;
-static struct limits beacons;
+struct limits keys_beacons;
 uint8_t keys_label;
 bool keys_keeps_beacons;
 
@@ -346,10 +346,11 @@ static void begin_generation(uint8_t variable, uint8_t generation)
 }
 
 /* A variable is deaf under the key before as soon as it was heard under its new one: its number
- * there is the one that says so in spec/keyed.md. It stays so over a restart. */
-static bool is_deaf(uint8_t variable)
+ * there is the one that says so in spec/keyed.md. It stays so over a restart. Nobody waits for its
+ * beacon. */
+static bool is_deaf(uint8_t label)
 {
-    return dumpulse_load(variable) == DUMPULSE_UNREADABLE;
+    return label < DUMPULSE_VARIABLES && dumpulse_load(label) == DUMPULSE_UNREADABLE;
 }
 
 static void make_deaf(uint8_t variable)
@@ -470,12 +471,6 @@ static void say_that_it_stopped(void)
                                        : "until a number can be stored, nothing is taken");
 }
 
-/* Nobody waits for the beacon of a variable that is deaf. */
-static void keep_beacon(uint8_t label)
-{
-    keys_keeps_beacons = label < DUMPULSE_VARIABLES && is_deaf(label);
-}
-
 /* Begins the epoch of one label after the other. If that fails, it tries again each second. At the
  * start it begins all at once, which is more than the queue of a CAN interface holds: so all these
  * beacons follow once more. Returns when it goes on, in ns. */
@@ -485,13 +480,13 @@ static uint64_t begin_next(void)
 
     if (used->to_repeat != 0) {
         const uint8_t label = LABELS - used->to_repeat--;
-        keep_beacon(label);
+        keys_keeps_beacons = is_deaf(label);
         dumpulse_keyed_beacon(&used->keyed, label, NULL);
         return used->to_repeat != 0 ? PACE : step;
     }
     const bool starts = used->keyed.reached == 0;
     keys_label = used->keyed.reached % LABELS;
-    keep_beacon(keys_label);
+    keys_keeps_beacons = !starts && is_deaf(keys_label);
     const bool done =
         starts ? dumpulse_alone_begin(&used->keyed, used->alone, DUMPULSE_VARIABLES, NULL)
                : dumpulse_keyed_next(&used->keyed, &keys_label);
@@ -524,12 +519,13 @@ static void use_before(void)
     keys_before.keyed.junk = keys.keyed.junk;
 }
 
-/* What a call has left there that has returned: the key of a label, for example. */
-__attribute__((noinline)) static void wipe_stack(void)
+/* And what calls have left on the stack: the key of a label, for example. */
+__attribute__((noinline)) static void wipe_before(void)
 {
-    uint8_t room[8192];
+    uint8_t stack[8192];
 
-    explicit_bzero(room, sizeof room);
+    explicit_bzero(&keys_before, sizeof keys_before);
+    explicit_bzero(stack, sizeof stack);
 }
 
 /* Its numbers say from now on that all of its epochs are used up. So nobody starts it again, by
@@ -540,8 +536,7 @@ static void forget_before(void)
     set_number(DUMPULSE_BLOCK, DUMPULSE_UNREADABLE);
     (void)save_numbers();
     used = &keys;
-    explicit_bzero(&keys_before, sizeof keys_before);
-    wipe_stack();
+    wipe_before();
     loop_set_interval(LOOP_EPOCH_BEFORE, 0);
     overlap_end();
 }
@@ -565,25 +560,25 @@ static void go_on_before(void)
  * no beacon was sent. */
 static bool take_before(const uint8_t *packet, void *context, dumpulse_result *result)
 {
-    const uint8_t label = packet[4] % DUMPULSE_VARIABLES;
-    uint8_t *const table = keys.keyed.agent.report + 4, *const own =
-                                                            keys_before.keyed.agent.report + 4;
+    const uint8_t variable = packet[4] % DUMPULSE_VARIABLES;
 
     use_before();
     if (keys_is_request(packet))
-        memcpy(own, table, DUMPULSE_REPORT_SIZE - 4);
+        keys_before.keyed.agent = keys.keyed.agent;
     keys_keeps_beacons = true;
     *result = dumpulse_alone_process(&keys_before.keyed, keys_before.alone, DUMPULSE_VARIABLES,
                                      packet, DUMPULSE_PACKET_SIZE, context);
     keys_keeps_beacons = false;
     keys_before.keyed.wrong = 0;
-    if (*result == DUMPULSE_HEARTBEAT) {
-        memcpy(table + (size_t)4 * label, own + (size_t)4 * label, 4);
-        overlap_note(label, false);
+    if (*result == DUMPULSE_REPORT) {
+        overlap_note_report();
+    } else if (*result == DUMPULSE_HEARTBEAT) {
+        const size_t at = 4 + (size_t)4 * variable;
+        memcpy(keys.keyed.agent.report + at, keys_before.keyed.agent.report + at, 4);
+        overlap_note(variable, false);
     }
-    return *result == DUMPULSE_HEARTBEAT || *result == DUMPULSE_FIRST ||
-           *result == DUMPULSE_ANNOUNCE || *result == DUMPULSE_NOT_STORED ||
-           *result == DUMPULSE_REPORT;
+    return *result != DUMPULSE_REFUSED && *result != DUMPULSE_OLD &&
+           *result != DUMPULSE_WRONG_TAG && *result != DUMPULSE_NOT_BEGUN;
 }
 
 /* Sends the beacon of the key before, too: nobody knows which of them the asker has. */
@@ -635,7 +630,7 @@ size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, voi
     const bool requests = keys_is_request(packet), asks = keys_is_question(packet);
     const bool two = overlap_left() != 0;
     dumpulse_result result;
-    struct bucket *const bucket = requests || asks ? limits_find(&beacons, source, now) : NULL;
+    struct bucket *const bucket = requests || asks ? limits_find(&keys_beacons, source, now) : NULL;
 
     if (requests)
         table_prepare();
@@ -655,9 +650,9 @@ size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, voi
     const bool refused = result == DUMPULSE_OLD || result == DUMPULSE_WRONG_TAG;
     if (bucket == NULL || !(result == DUMPULSE_ASKS || (requests && refused)))
         return counted[result];
-    limits_count(&beacons, bucket, now); /* a beacon was sent */
+    limits_count(&keys_beacons, bucket, now); /* a beacon was sent */
     if (two) {
-        limits_count(&beacons, bucket, now);
+        limits_count(&keys_beacons, bucket, now);
         answer_before(packet[4] - DUMPULSE_IS_HEARTBEAT_, context);
     }
     return COUNT_BEACONS;
@@ -678,21 +673,19 @@ static bool begin_before(void)
     if (!overlap_begin())
         return false;
     if (overlap_left() == 0) {
-        explicit_bzero(&keys_before, sizeof keys_before);
-        wipe_stack();
+        wipe_before();
         return true;
     }
+    loop_define_task(LOOP_EPOCH_BEFORE, go_on_before, TIMING_SECOND);
     used = &keys_before;
     const bool done = begin();
     used = &keys;
-    if (done)
-        loop_define_task(LOOP_EPOCH_BEFORE, go_on_before, TIMING_SECOND);
     return done;
 }
 
 bool keys_begin(void)
 {
-    limits_set(&beacons, KEYS_EACH, KEYS_BURST, KEYS_ALL);
+    limits_set(&keys_beacons, KEYS_EACH, KEYS_BURST, KEYS_ALL);
     if (!begin())
         return false;
     table_share((table_entry *)(void *)(keys.keyed.agent.report + 4));

@@ -54,6 +54,7 @@ extern struct keys {
     bool stopped;      /* no epoch can begin */
     uint8_t to_repeat; /* beacons of the first epoch */
 } keys, keys_before;   /* of --key, and of --key-before */
+extern struct limits keys_beacons;
 
 /* Reads the content of the file of --key: a line with the key in 32 digits, and then for each
  * variable whose key has another generation than 0 a line with both in decimal digits, and perhaps

@@ -18,6 +18,7 @@ static time_t until; /* of --key-until */
 static uint64_t end; /* ns since the machine was started; 0: there is no overlap */
 /* A bit for each variable that was heard since the start. */
 static uint64_t before, moved;
+static uint64_t reports; /* under the key before */
 
 bool overlap_read_until(const char *text)
 {
@@ -90,8 +91,14 @@ static const char *list_those_left(void)
 
 void overlap_say(const char *what)
 {
-    log_say("%s; variables heard under the key before, and not yet under the new one: %s", what,
-            list_those_left());
+    log_say("%s; the key before was used for %llu reports, and is all that was heard of variables: "
+            "%s",
+            what, (unsigned long long)reports, list_those_left());
+}
+
+void overlap_note_report(void)
+{
+    reports++;
 }
 
 void overlap_note(uint8_t variable, bool is_new)

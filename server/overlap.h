@@ -20,8 +20,9 @@ void overlap_end(void);
 /* A variable was heard under the key before, or under the new one. The log has a line when one is
  * heard under its new key for the first time. */
 void overlap_note(uint8_t variable, bool is_new);
+void overlap_note_report(void); /* somebody has got one under the key before */
 
-/* Logs who still speaks under the key before. */
+/* Logs who still uses the key before. */
 void overlap_say(const char *what);
 
 #endif

@@ -208,8 +208,8 @@ def test_the_old_key_is_refused_when_the_new_one_was_heard(both: list[str], tmp_
         assert known.entries(NEW)[3] == b"\2\2"
         peer.send(question(3))
         assert peer.answer() == NEW.beacon(3, new.epoch) and peer.is_silent()
-        said = "variable 3 has its new key; variables heard under the key before, and not yet " \
-            "under the new one: 8"
+        said = "variable 3 has its new key; the key before was used for 0 reports, and is all " \
+            "that was heard of variables: 8"
         wait_until(lambda: any(said in line for line in server.stderr.lines), said)
         server.kill()
     with Server(*both, *LONG) as server, Peer(server) as peer:
@@ -235,7 +235,7 @@ def test_64_nodes_move_without_a_gap(server: Server, peer: Peer) -> None:
                                    "all are counted")
         assert counters["heartbeats"] == 64 * (number - 1)
     assert counters["key_before"] == 60
-    wait_until(lambda: server.stderr.lines[-1].endswith(" under the new one: 0,4,6-63"), "it says")
+    wait_until(lambda: server.stderr.lines[-1].endswith("heard of variables: 0,4,6-63"), "it says")
     server.stop()
 
 
@@ -298,8 +298,8 @@ def test_generations_of_both_keys(server: Server, peer: Peer, tmp_path: Path) ->
     write_key(tmp_path / "old", OLD.master.hex() + "\n1 1\n3 1\n")
     write_key(tmp_path / "new", NEW.master.hex() + "\n2 1\n")
     server.process.send_signal(signal.SIGHUP)
-    for said in (has_new_key(1, 1), has_new_key(2, 1), "two keys are taken; variables heard under "
-                 "the key before, and not yet under the new one: 1", "has read its files again"):
+    for said in (has_new_key(1, 1), has_new_key(2, 1), "two keys are taken; the key before was "
+                 "used for 0 reports, and is all that was heard of variables: 1", "has read its files again"):
         wait_until(lambda: any(said in line for line in server.stderr.lines), said)  # noqa: B023
     renewed = {OLD: Keys(OLD.master, generations={1: 1, 3: 1}),
                NEW: Keys(NEW.master, generations={2: 1})}
@@ -339,14 +339,15 @@ def test_the_old_key_ends(both: list[str], alone: dict[Keys, list[str]], tmp_pat
         known = Known(peer)
         old, new, idle = known.node(OLD, 1), known.node(NEW, 2), known.node(OLD, 3)
         reader = known.reader(OLD)
+        peer.report(reader)
         recorded = [idle.heartbeat(9, 9), reader.request(b"no")]
         peer.send(old.heartbeat(1, 1), new.heartbeat(1, 1))
         server.wait_for(lambda now: now["heartbeats"] == 2, "both are taken")
         if os.geteuid() == 0:
             assert {"old", "new"} <= {*secrets_in(server.process.pid)}
         (tmp_path / "clock").write_text("-1000000")
-        said = "the time of the key before is over, and it is forgotten; variables heard under " \
-            "the key before, and not yet under the new one: 1"
+        said = "the time of the key before is over, and it is forgotten; the key before was used " \
+            "for 1 reports, and is all that was heard of variables: 1"
         wait_until(lambda: any(said in line for line in server.stderr.lines), said)
         if os.geteuid() == 0:
             assert not [name for name in secrets_in(server.process.pid)
