@@ -87,15 +87,6 @@ class Known:
         return [entry[2:] for entry in self._peer.report(self.reader(keys))]
 
 
-def start_at(both: list[str], tmp_path: Path, left: int) -> tuple[list[str], dict[str, str]]:
-    """The options of a server that is told, by its clock, to take both keys for so many seconds,
-    and its environment."""
-    until = (int(time.time()) // 60 + 2) * 60
-    (tmp_path / "clock").write_text(f"{until - left - int(time.time())}")
-    when = time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(until))
-    return [*both[:-1], when], {"CLOCK": str(tmp_path / "clock")}
-
-
 # ---- Arguments ------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("more, mention", [
@@ -240,17 +231,21 @@ def test_64_nodes_move_without_a_gap(server: Server, peer: Peer) -> None:
 
 
 def test_a_node_that_only_sends_moves(both: list[str]) -> None:
-    """What waited under its old key is forgotten, and none of it comes back after a restart."""
+    """Its new announce alone moves nothing. After a heartbeat, what waited under its old key is
+    forgotten, and none of it comes back after a restart."""
     old, new = new_sender(7, OLD), new_sender(7, NEW)
     recorded = [old.announce(), old.heartbeat(1, 1), old.heartbeat(1, 2)]
     with Server(*both, *LONG) as server, Peer(server) as peer:
         peer.send(*recorded)
         server.wait_for(lambda now: now["heartbeats"] == 2, "it is heard")
         assert old.begin()
+        peer.send(new.announce(), old.announce(), old.heartbeat(1, 3))
+        server.wait_for(lambda now: now["heartbeats"] == 3, "it is still heard")
+        assert old.begin()
         recorded.append(old.announce())
-        peer.send(recorded[-1], new.announce(), new.heartbeat(2, 2), old.heartbeat(1, 3))
-        counters = server.wait_for(lambda now: now["packets"] == 7, "all are counted")
-        assert counters["heartbeats"] == 3 and counters["announces"] == 3
+        peer.send(recorded[-1], new.heartbeat(2, 2), old.heartbeat(1, 4))
+        counters = server.wait_for(lambda now: now["packets"] == 9, "all are counted")
+        assert counters["heartbeats"] == counters["announces"] == 4
         server.kill()
     assert new.begin() and old.begin()
     with Server(*both, *LONG) as server, Peer(server) as peer:
@@ -332,36 +327,39 @@ def secrets_in(pid: int) -> list[str]:
 
 @pytest.mark.skipif("DUMPULSE_SERVER" in os.environ, reason="ASan keeps what was on the stack")
 def test_the_old_key_ends(both: list[str], alone: dict[Keys, list[str]], tmp_path: Path) -> None:
-    """At its time, though somebody sets the clock back. It is refused at once and wiped, and cannot
-    be started again. The new one goes on."""
-    options, calls = start_at(both, tmp_path, 3)
-    with noted(options, *LONG, **calls)[0] as server, Peer(server) as peer:
-        known = Known(peer)
-        old, new, idle = known.node(OLD, 1), known.node(NEW, 2), known.node(OLD, 3)
+    """At its time, though somebody sets the clock forward and back. It is refused at once and wiped,
+    and cannot be started again. The new one goes on."""
+    clock, slept = tmp_path / "clock", tmp_path / "slept"
+    with noted([*both, "--epoch", "65"], CLOCK=str(clock), SLEPT=str(slept))[0] as server, \
+            Peer(server) as peer:
+        known = Known(peer)  # and the next epoch of these variables begins a minute after the start
+        old, new, idle = known.node(OLD, 61), known.node(NEW, 62), known.node(OLD, 63)
         reader = known.reader(OLD)
+        clock.write_text(f"{40 * 86400}")
         peer.report(reader)
         recorded = [idle.heartbeat(9, 9), reader.request(b"no")]
         peer.send(old.heartbeat(1, 1), new.heartbeat(1, 1))
-        server.wait_for(lambda now: now["heartbeats"] == 2, "both are taken")
+        before = server.wait_for(lambda now: now["heartbeats"] == 2, "both are taken")
         if os.geteuid() == 0:
             assert {"old", "new"} <= {*secrets_in(server.process.pid)}
-        (tmp_path / "clock").write_text("-1000000")
-        said = "the time of the key before is over, and it is forgotten; the key before was used " \
-            "for 1 reports, and is all that was heard of variables: 1"
-        wait_until(lambda: any(said in line for line in server.stderr.lines), said)
-        if os.geteuid() == 0:
-            assert not [name for name in secrets_in(server.process.pid)
-                        if name.startswith("old") or "text" in name]
-        before = server.stats()
+        clock.write_text("-1000000")
+        slept.write_text(f"{30 * 86400}")
         peer.send(*recorded, old.heartbeat(1, 2), new.heartbeat(1, 2))
         counters = server.wait_for(lambda now: now["packets"] == before["packets"] + 4, "counted")
         assert counters["heartbeats"] == 3 and counters["tag"] == before["tag"] + 2
-        assert counters["key_before"] == 0 and peer.answer() == NEW.beacon(READERS, new.epoch)
+        assert peer.answer() == NEW.beacon(READERS, new.epoch)
+        said = "the time of the key before is over, and it is forgotten; the key before was used " \
+            "for 1 reports, and is all that was heard of variables: 61"
+        wait_until(lambda: any(said in line for line in server.stderr.lines), said)
+        assert server.stats()["key_before"] == 0
+        if os.geteuid() == 0:
+            assert not [name for name in secrets_in(server.process.pid)
+                        if name.startswith("old") or "text" in name]
         server.kill()
-    for options, mention in ((both, ""), (alone[OLD], "")):
+    said = "no new epoch can begin: all epochs of this key are used up: make a new one"
+    for options in (both, alone[OLD]):
         with Server(*options, *LONG) as server:
-            said = "no new epoch can begin: all epochs of this key are used up: make a new one"
-            wait_until(lambda: any(said in line for line in server.stderr.lines), said + mention)
+            wait_until(lambda: any(said in line for line in server.stderr.lines), said)  # noqa: B023
             server.stop()
 
 
