@@ -512,7 +512,8 @@ static void go_on(void)
 
 /* ---- The key before --------------------------------------------------------------------- */
 
-/* There is junk under both keys, or under none: wrong tags count once, under the new one. */
+/* There is junk under both keys, or under none. It is counted under the new one: a tag that is wrong
+ * there is wrong under both. */
 static void use_before(void)
 {
     used = &keys_before;
@@ -569,7 +570,6 @@ static bool take_before(const uint8_t *packet, void *context, dumpulse_result *r
     *result = dumpulse_alone_process(&keys_before.keyed, keys_before.alone, DUMPULSE_VARIABLES,
                                      packet, DUMPULSE_PACKET_SIZE, context);
     keys_keeps_beacons = false;
-    keys_before.keyed.wrong = 0;
     if (*result == DUMPULSE_REPORT) {
         overlap_note_report();
     } else if (*result == DUMPULSE_HEARTBEAT) {
