@@ -512,8 +512,8 @@ static void go_on(void)
 
 /* ---- The key before --------------------------------------------------------------------- */
 
-/* There is junk under both keys, or under none. It is counted under the new one: a tag that is wrong
- * there is wrong under both. */
+/* There is junk under both keys, or under none. It is counted under the new one: a tag that is
+ * wrong there is wrong under both. */
 static void use_before(void)
 {
     used = &keys_before;

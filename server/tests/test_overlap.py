@@ -329,8 +329,8 @@ def secrets_in(pid: int) -> list[str]:
 
 def test_the_old_key_ends(both: list[str], alone: dict[Keys, list[str]], tmp_path: Path
                           ) -> None:
-    """At its time, though somebody sets the clock forward and back. It is refused at once, wiped, and
-    cannot be started again. The new one goes on."""
+    """At its time, though somebody sets the clock forward and back. It is refused at once and is
+    wiped, and cannot be started again. The new one goes on."""
     clock, slept = tmp_path / "clock", tmp_path / "slept"
     with noted([*both, "--epoch", "65"], CLOCK=str(clock), SLEPT=str(slept))[0] as server, \
             Peer(server) as peer:
