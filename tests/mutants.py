@@ -326,7 +326,8 @@ class Server:
         self._limits = Limits()
         self._tests = PythonTests(
             ["server/tests/test_udpserver.py", "server/tests/test_udpserver_keyed.py",
-             "server/tests/test_watch_server.py", "server/tests/test_can.py"],
+             "server/tests/test_overlap.py", "server/tests/test_watch_server.py",
+             "server/tests/test_can.py"],
             without="machine_with_can or install_units or addresses_that_cannot or "
                     "cannot_be_fetched",
             slow="only_then or kills_amid or fails_later or during_a_flood or "
