@@ -256,6 +256,23 @@ def test_a_node_that_only_sends_moves(both: list[str]) -> None:
         server.stop()
 
 
+def test_a_node_moves_while_the_disk_is_full(both: list[str], tmp_path: Path) -> None:
+    """It holds at once, and is stored with the next number of the old key."""
+    full = tmp_path / "full"
+    with noted([*both, *LONG], FULL=str(full))[0] as server, Peer(server) as peer:
+        known, sends = Known(peer), new_sender(5, OLD)
+        old, new = known.node(OLD, 3), known.node(NEW, 3)
+        full.touch()
+        peer.send(new.heartbeat(1, 1), old.heartbeat(9, 9))
+        counters = server.wait_for(lambda now: now["packets"] == 4, "all are counted")
+        assert counters["heartbeats"] == 1 and counters["failed_saves"] > 0
+        full.unlink()
+        peer.send(sends.announce(), sends.heartbeat(1, 1))
+        server.wait_for(lambda now: now["heartbeats"] == 2, "its number is stored")
+        assert (tmp_path / numbers_of(OLD)).read_bytes()[16 + 3 * 3:][:3] == bytes((255,)) * 3
+        server.stop()
+
+
 def test_junk_counts_once(server: Server, peer: Peer) -> None:
     """It is junk for both keys: a heartbeat under either of them needs another one."""
     known = Known(peer)
