@@ -184,6 +184,19 @@ def test_a_refused_request_is_answered_under_both_keys(server: Server, peer: Pee
     server.stop()
 
 
+def test_epochs_of_one_key_begin_while_the_other_is_used(both: list[str]) -> None:
+    with Server(*both, "--epoch", "65") as server, Peer(server) as peer:  # a label each second
+        known = Known(peer)
+        old, epoch = known.node(OLD, 63), known.node(NEW, 0).epoch
+
+        def has_begun() -> bool:
+            time.sleep(0.2)  # the server answers only some a second
+            peer.send(old.heartbeat(1, 1))
+            return NEW.beacon(0, epoch + 1) in known.beacons(0)
+        wait_until(has_begun, "the next epoch begins")
+        assert server.stop()["tag"] == 0
+
+
 def test_the_old_key_is_refused_when_the_new_one_was_heard(both: list[str], tmp_path: Path) -> None:
     """For that variable alone, and over a restart. An insider with the old key of a node speaks
     for nothing but its variable, and cannot stop the move."""
