@@ -265,12 +265,13 @@ void keys_seal_numbers(void)
  * same block, so it says nothing about tags. */
 void keys_mark(uint8_t mark[KEYS_MARK_SIZE])
 {
-    uint8_t fingerprint[sizeof used->master.key];
+    uint32_t words[4]; /* a key begins at an address for words */
+    uint8_t *const fingerprint = (uint8_t *)words;
 
-    memcpy(fingerprint, used->master.key, sizeof fingerprint);
+    memcpy(words, used->master.key, sizeof words);
     dumpulse_label_key(fingerprint, UINT8_MAX, UINT8_MAX);
     memcpy(mark, fingerprint, KEYS_MARK_SIZE);
-    explicit_bzero(fingerprint, sizeof fingerprint);
+    explicit_bzero(words, sizeof words);
 }
 
 /* The mark is in the name, too: so the numbers of a key stay when another key is used meanwhile. */
@@ -337,10 +338,7 @@ static void begin_generation(uint8_t variable, uint8_t generation)
     used->numbers[KEYS_GENERATIONS_AT + variable] = generation;
     set_number(variable, 0);
     used->alone[variable] = 0;
-    used->keyed.last[variable] = 0;
-    for (unsigned i = 0; i < DUMPULSE_PLACES; i++)
-        if (used->keyed.waiting[i][0] % DUMPULSE_VARIABLES == variable)
-            used->keyed.waiting[i][0] = 0;
+    dumpulse_keyed_renew(&used->keyed, variable);
     log_say("variable %u: its key has generation %u from now on, and no older one is taken",
             variable, generation);
 }
@@ -359,9 +357,7 @@ static void make_deaf(uint8_t variable)
     if (!is_deaf(variable)) {
         set_number(variable, DUMPULSE_UNREADABLE);
         used->alone[variable] = UINT32_MAX;
-        for (unsigned i = 0; i < DUMPULSE_PLACES; i++)
-            if (used->keyed.waiting[i][0] % DUMPULSE_VARIABLES == variable)
-                used->keyed.waiting[i][0] = 0;
+        dumpulse_keyed_renew(&used->keyed, variable); /* nothing of it waits any more */
         (void)save_numbers(); /* if it fails, the next number that is stored has this one, too */
     }
     used = &keys;
