@@ -190,9 +190,10 @@ def test_epochs_of_one_key_begin_while_the_other_is_used(both: list[str]) -> Non
         old, epoch = known.node(OLD, 63), known.node(NEW, 0).epoch
 
         def has_begun() -> bool:
-            time.sleep(0.2)  # the server answers only some a second
-            peer.send(old.heartbeat(1, 1))
-            return NEW.beacon(0, epoch + 1) in known.beacons(0)
+            found = NEW.beacon(0, epoch + 1) in known.beacons(0)
+            peer.send(old.heartbeat(1, 1))  # the last packet before a step is under the old key
+            time.sleep(0.2)  # the server answers only some questions a second
+            return found
         wait_until(has_begun, "the next epoch begins")
         assert server.stop()["tag"] == 0
 
