@@ -188,13 +188,15 @@ def test_epochs_of_one_key_begin_while_the_other_is_used(both: list[str]) -> Non
     with Server(*both, "--epoch", "65") as server, Peer(server) as peer:  # a label each second
         known = Known(peer)
         old, epoch = known.node(OLD, 63), known.node(NEW, 0).epoch
+        label = 2 + next(label for label in range(30)  # and two steps from now
+                         if NEW.beacon(label, epoch) in known.beacons(label))
 
         def has_begun() -> bool:
-            found = NEW.beacon(0, epoch + 1) in known.beacons(0)
+            found = NEW.beacon(label, epoch + 1) in known.beacons(label)
             peer.send(old.heartbeat(1, 1))  # the last packet before a step is under the old key
             time.sleep(0.2)  # the server answers only some questions a second
             return found
-        wait_until(has_begun, "the next epoch begins")
+        wait_until(has_begun, "the next epoch of this label begins")
         assert server.stop()["tag"] == 0
 
 
