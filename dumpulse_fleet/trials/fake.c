@@ -8,12 +8,13 @@
  *
  *   fake COUNT [name=value]...     port=0 variables=15 beat=1000 tick=1000 (ms) drift=0 (percent)
  *                                  unix=0 own=1 seed=1 loss=0 twice=0 late=0 (percent)
- *                                  delay=0 jitter=0 (ms) keyed=0 (s)
+ *                                  delay=0 jitter=0 (ms) keyed=0 (s) vary=0
  *
  * drift: clocks run up to so much too fast or too slow. unix=1: they count Unix time. own=0: no
  * variable of its own. jitter: up to so much is added to the delay, so that answers overtake each
  * other. twice: so many come twice. late: so many come 3 s later. keyed: they speak version 2, and
  * an epoch begins after so many seconds. The number of an agent is its master key, in 16 bytes.
+ * vary: a variable has its number as its value, or up to so much more.
  *
  * Standard input takes lines like "die 0 9", which is for the agents 0 to 9:
  *   die        they do not answer any more        live     they answer again
@@ -22,6 +23,8 @@
  *   lie        their reports are damaged          honest   not any more
  *   silence    their variables do not beat        speak    they beat again
  *   set S F L  their clocks are set forward by S seconds
+ *   stop V F L their variable V does not beat any more; with 0, all do
+ *   odd V F L  their variable V has the value ODD; with 0, none has
  * The end of the input ends the process. It answers each line with its first word.
  */
 #define _GNU_SOURCE /* NOLINT: for recvmmsg and sendmmsg */
@@ -39,7 +42,7 @@
 
 #include "dumpulse_keyed.h"
 
-enum { BATCH = 256, FIRST = 0x7F010000, MOST = 1 << 23, WAITING = 1 << 16 };
+enum { BATCH = 256, FIRST = 0x7F010000, MOST = 1 << 23, WAITING = 1 << 16, ODD = 255 };
 
 struct agent {
     dumpulse_keyed keyed; /* without keys, only its table is used */
@@ -49,6 +52,7 @@ struct agent {
     double quiet;         /* no heartbeat after this time */
     double since;         /* no heartbeat before this time */
     uint8_t dead, lies;
+    long stopped, odd; /* a variable; 0: none */
 };
 
 static struct agent *agents;
@@ -66,12 +70,13 @@ enum {
     DELAY,
     JITTER,
     KEYED,
+    VARY,
     OPTIONS
 };
-static long option[OPTIONS] = {0, 15, 1000, 1000, 0, 0, 1, 0, 0, 0, 0, 0, 0};
-static const char *const names[OPTIONS] = {"port",  "variables", "beat", "tick",  "drift",
-                                           "unix",  "own",       "loss", "twice", "late",
-                                           "delay", "jitter",    "keyed"};
+static long option[OPTIONS] = {0, 15, 1000, 1000, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0};
+static const char *const names[OPTIONS] = {"port",  "variables", "beat",  "tick",  "drift",
+                                           "unix",  "own",       "loss",  "twice", "late",
+                                           "delay", "jitter",    "keyed", "vary"};
 static long count;
 static uint64_t chance = 1;
 static uint16_t stamp;
@@ -160,10 +165,12 @@ static void make_answer(struct agent *agent, const uint8_t *packet, double now)
         const double phase = beat * (double)((i * 37 + (agent - agents) * 11) % 64) / 64;
         const double end = now < agent->quiet ? now : agent->quiet;
         const double last = floor((end - phase) / beat) * beat + phase;
-        if (last < agent->since)
+        if (last < agent->since || i == agent->stopped)
             continue;
         stamp = stamp_at(agent, last);
-        (void)dumpulse_record(&agent->keyed.agent, (uint8_t)i, (uint8_t)(i + 10), (uint8_t)i);
+        const long more = option[VARY] > 0 ? (long)(draw() >> 11) % (option[VARY] + 1) : 0;
+        (void)dumpulse_record(&agent->keyed.agent, (uint8_t)i, (uint8_t)(i + 10),
+                              i == agent->odd ? ODD : (uint8_t)(i + more));
     }
     stamp = stamp_at(agent, now);
     if (option[OWN])
@@ -194,7 +201,11 @@ static void obey(char *line, double now)
     if (rest == NULL)
         return;
     *rest++ = '\0';
-    const double by = strcmp(verb, "set") == 0 ? strtod(rest, &rest) : 0;
+    const char *const takes_one[] = {"set", "stop", "odd"};
+    double by = 0;
+    for (size_t i = 0; i < sizeof takes_one / sizeof takes_one[0]; i++)
+        if (strcmp(verb, takes_one[i]) == 0)
+            by = strtod(rest, &rest);
     const long first = strtol(rest, &rest, 10), last = strtol(rest, NULL, 10);
     for (long i = first < 0 ? 0 : first; i <= last && i < count; i++) {
         struct agent *agent = &agents[i];
@@ -214,6 +225,10 @@ static void obey(char *line, double now)
             start(agent, now);
         else if (strcmp(verb, "set") == 0)
             agent->begun -= by;
+        else if (strcmp(verb, "stop") == 0)
+            agent->stopped = (long)by;
+        else if (strcmp(verb, "odd") == 0)
+            agent->odd = (long)by;
         else if (strcmp(verb, "reboot") == 0) {
             memset(&agent->keyed.agent, 0, sizeof agent->keyed.agent);
             start(agent, now);
