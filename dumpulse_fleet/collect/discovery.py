@@ -22,8 +22,8 @@ import aiohttp
 
 from dumpulse_fleet.config import plain_yaml
 from dumpulse_fleet.config.agents import Shared, Source, wrong_parents
-from dumpulse_fleet.config.file import Config, Shard
-from dumpulse_fleet.config.reading import read_file
+from dumpulse_fleet.config.file import Config
+from dumpulse_fleet.config.values import Shard, read_file
 from dumpulse_fleet.model.agents import Agent
 from dumpulse_fleet.model.naming import MOST_AGENTS, Wrong, check_labels, check_name, shown
 

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+import dataclasses
+from collections.abc import Mapping, Sequence
 from itertools import islice
+from typing import Annotated
 
 from dumpulse_fleet.config.agents import check_match
-from dumpulse_fleet.config.reading import NEEDED, Key, Reader
-from dumpulse_fleet.config.values import match_of, named, number
+from dumpulse_fleet.config.reading import Reader, checked
+from dumpulse_fleet.config.values import check_name_of, match_of, number
 from dumpulse_fleet.model.agents import Agent, Group
 from dumpulse_fleet.model.naming import MOST_AGENTS, matches
 
 
+@dataclasses.dataclass(frozen=True)
+class Members:
+    name: Annotated[str, checked(check_name_of, "name")]
+    match: Annotated[Mapping[str, str], checked(match_of)]
+    at_least: Annotated[int, checked(number, 1, MOST_AGENTS)]
+
+
 def read_groups(reader: Reader, agents: Sequence[Agent], more: bool) -> tuple[Group, ...]:
     groups: dict[str, Group] = {}
-    for where, values, _ in reader.sections("groups", {
-            "name": Key(named("name"), NEEDED), "match": Key(match_of, NEEDED),
-            "at_least": Key(partial(number, low=1, high=MOST_AGENTS), NEEDED)}):
-        group = Group(**values)
+    for where, found, _ in reader.sections("groups", Members):
+        group = Group(**vars(found))
         if group.name in groups:
             reader.wrong((*where, "name"), f"groups: two have the name {group.name!r}")
         groups[group.name] = group

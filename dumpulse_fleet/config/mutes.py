@@ -7,10 +7,12 @@ import datetime
 import re
 import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from dumpulse_fleet.config.agents import check_match
-from dumpulse_fleet.config.reading import NEEDED, Key, Reader
+from dumpulse_fleet.config.reading import Reader, checked
 from dumpulse_fleet.config.values import match_of, text
 from dumpulse_fleet.model.agents import Agent, Mute
 from dumpulse_fleet.model.naming import Wrong, shown
@@ -47,7 +49,7 @@ class Window:
         return datetime.datetime.combine(day, time, self.zone).timestamp()
 
 
-def zone(value: Any) -> zoneinfo.ZoneInfo:
+def zone_of(value: Any) -> zoneinfo.ZoneInfo:
     try:
         return zoneinfo.ZoneInfo(text(value))
     except (OSError, ValueError, zoneinfo.ZoneInfoNotFoundError) as error:
@@ -65,7 +67,7 @@ def moment(value: Any) -> float:
         raise Wrong("is too far away") from error
 
 
-def when(value: Any) -> tuple[frozenset[int], int, int]:
+def times_of(value: Any) -> tuple[frozenset[int], int, int]:
     """The days, and the first and last minute: "sun 02:00-04:00"."""
     wrong = Wrong(f"{shown(value)} is not a time of the week: write it like 'sun 02:00-04:00', "
                   "'mon-fri 22:00-06:00' or 'daily 01:00-01:30'")
@@ -83,25 +85,30 @@ def when(value: Any) -> tuple[frozenset[int], int, int]:
             int(match[4]) * 60 + int(match[5]))
 
 
+@dataclasses.dataclass(frozen=True)
+class Keys:
+    match: Annotated[Mapping[str, str], checked(match_of)]
+    why: Annotated[str, checked(text)] = ""
+    begins: Annotated[float, checked(moment), Field(alias="from")] = 0.0
+    ends: Annotated[float, checked(moment), Field(alias="until")] = 0.0
+    when: Annotated[tuple[frozenset[int], int, int], checked(times_of)] = (frozenset(), 0, 0)
+    zone: Annotated[zoneinfo.ZoneInfo | None, checked(zone_of)] = None
+
+
 def read_mutes(reader: Reader, agents: Sequence[Agent], more: bool
                ) -> tuple[tuple[Mute, ...], tuple[Window, ...]]:
     fixed, windows = [], []
-    for where, values, own in reader.sections("mutes", {
-            "match": Key(match_of, NEEDED), "why": Key(text, ""), "from": Key(moment),
-            "until": Key(moment), "when": Key(when), "zone": Key(zone)}):
-        check_match(reader, where, values["match"], agents, more, ("variable",))
+    for where, keys, own in reader.sections("mutes", Keys):
+        check_match(reader, where, keys.match, agents, more, ("variable",))
         if ("when" in own) == ("from" in own or "until" in own) \
                 or ("from" in own) != ("until" in own):
             reader.wrong(where, "mutes: needs 'from' and 'until', or else 'when'")
         elif "zone" in own and "when" not in own:
             reader.wrong((*where, "zone"), "mutes: 'zone' goes only with 'when'")
         elif "when" in own:
-            days, begins, ends = values["when"]
-            windows.append(Window(values["match"], days, begins, ends, values["zone"],
-                                  values["why"]))
-        elif values["from"] >= values["until"]:
+            windows.append(Window(keys.match, *keys.when, keys.zone, keys.why))
+        elif keys.begins >= keys.ends:
             reader.wrong((*where, "until"), "mutes: 'until' must be after 'from'")
         else:
-            fixed.append(Mute(values["match"], values["from"], values["until"], values["why"],
-                              "configuration"))
+            fixed.append(Mute(keys.match, keys.begins, keys.ends, keys.why, "configuration"))
     return tuple(fixed), tuple(windows)

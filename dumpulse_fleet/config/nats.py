@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
-from dumpulse_fleet.config.reading import Key, Reader
-from dumpulse_fleet.config.values import Secret, text, url
+from dumpulse_fleet.config.reading import Reader, checked, in_file
+from dumpulse_fleet.config.values import Secret, text, url_of
 from dumpulse_fleet.model.naming import Wrong, shown
 
-
-@dataclasses.dataclass(frozen=True)
-class Nats:
-    url: Secret
-    subject: str = "dumpulse.events"
+SCHEMES = ("nats", "tls")
 
 
 def _subject(value: Any) -> str:
@@ -24,14 +19,17 @@ def _subject(value: Any) -> str:
     return str(value)
 
 
+@dataclasses.dataclass(frozen=True)
+class Nats:
+    url: Annotated[Secret, checked(url_of, SCHEMES)] = Secret()
+    url_file: Annotated[Secret, in_file(url_of, SCHEMES)] = Secret()
+    subject: Annotated[str, checked(_subject)] = "dumpulse.events"
+
+
 def read_nats(reader: Reader) -> Nats | None:
     if "nats" not in reader.data:
         return None
-    values = reader.table(("nats",), reader.data["nats"], {
-        "url": Key(partial(url, schemes=("nats", "tls"))),
-        "url_file": Key(lambda value: url(reader.secret(value), ("nats", "tls"))),
-        "subject": Key(_subject, "dumpulse.events")})
-    if values is None:
+    found = reader.table(("nats",), reader.data["nats"], Nats)
+    if found is None or not reader.one_of(("nats",), reader.data["nats"], ("url", "url_file")):
         return None
-    given = reader.one_of(("nats",), reader.data["nats"], ("url", "url_file"))
-    return Nats(values[given], values["subject"]) if given else None
+    return Nats(found.url or found.url_file, Secret(), found.subject)

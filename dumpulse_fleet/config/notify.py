@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from dumpulse_fleet.config.reading import Key, Keys, Reader
-from dumpulse_fleet.config.values import HTTP, Secret, match_of, text, url, yes
+from pydantic import Field
+
+from dumpulse_fleet.config.reading import SECRET, Reader, checked, in_file
+from dumpulse_fleet.config.values import HTTP, Secret, match_of, text, url_of, yes
 from dumpulse_fleet.model.naming import Wrong
 
 
@@ -30,21 +31,25 @@ def apprise_url(value: Any) -> Secret:
     return Secret(value)
 
 
+@dataclasses.dataclass(frozen=True)
+class Keys:
+    webhook: Annotated[Secret, checked(url_of, HTTP)] = Secret()
+    apprise: Annotated[Secret, checked(apprise_url)] = Secret()
+    webhook_file: Annotated[Secret, in_file(url_of, HTTP)] = Secret()
+    apprise_file: Annotated[Secret, in_file(apprise_url)] = Secret()
+    match: Annotated[Mapping[str, str], checked(match_of, empty=True)] = dataclasses.field(
+        default_factory=dict)
+    token: Annotated[Secret, SECRET, Field(alias="token_file")] = Secret()
+    resolved: Annotated[bool, checked(yes)] = True
+
+
 def read_notify(reader: Reader) -> tuple[Notify, ...]:
-    checks: dict[str, Callable[[Any], Secret]] = {
-        "webhook": partial(url, schemes=HTTP), "apprise": apprise_url}
-    forms: Keys = {
-        **{name: Key(check) for name, check in checks.items()},
-        **{f"{name}_file": Key(partial(lambda check, value: check(reader.secret(value)), check))
-           for name, check in checks.items()}}
     found = []
-    for where, values, own in reader.sections("notify", {
-            **forms, "match": Key(partial(match_of, empty=True), {}),
-            "token_file": Key(reader.secret, Secret()), "resolved": Key(yes, True)}):
-        given = reader.one_of(where, own, tuple(forms))
+    for where, keys, own in reader.sections("notify", Keys):
+        given = reader.one_of(where, own, ("webhook", "apprise", "webhook_file", "apprise_file"))
         if given.startswith("apprise") and "token_file" in own:
             reader.wrong((*where, "token_file"), "notify: 'token_file' goes only with webhook")
         if given:
-            found.append(Notify(given.removesuffix("_file"), values[given], values["match"],
-                                values["token_file"], values["resolved"]))
+            found.append(Notify(given.removesuffix("_file"), getattr(keys, given), keys.match,
+                                keys.token, keys.resolved))
     return tuple(found)

@@ -313,7 +313,7 @@ class Publisher:
         return f"{self._settings.prefix}/{escaped(name)}/state"
 
     def _discovery_topic(self, name: str) -> str:
-        return (f"{self._settings.discovery}/device/"
+        return (f"{self._settings.discovery_prefix}/device/"
                 f"{identifier(self._settings.prefix, name)}/config")
 
     def _state(self, row: int) -> dict[str, Any]:

@@ -104,7 +104,7 @@ class Fleet:
 
     @contextlib.asynccontextmanager
     async def running(self, *notify: Notify, **settings: Any) -> AsyncIterator[Alerts]:
-        self.settings = Settings(notify, **{"wait": 0.05, **settings})
+        self.settings = Settings(notify=notify, **{"wait": 0.05, **settings})
         store = await asyncio.to_thread(Store, self.path, say=self.said.append)
         alerts = Alerts(store, self.said.append)
         self.alerts = alerts
@@ -288,10 +288,10 @@ async def test_a_reload_keeps_what_is_told_and_what_waits(path: Path) -> None:
             await until(lambda: receiver.got)
             table = Table(fleet.table.agents[:2])
             table.agent_state[:] = fleet.table.agent_state[:2]
-            alerts.configure(Settings((receiver.notify(token=Secret("new")), other.notify()),
+            alerts.configure(Settings(notify=(receiver.notify(token=Secret("new")), other.notify()),
                                       wait=0.05), 0.0, table, [])
             with pytest.raises(Trouble, match="Apprise does not know"):
-                alerts.configure(Settings((Notify("apprise", Secret(f"no-{SECRET}"), {}),)),
+                alerts.configure(Settings(notify=(Notify("apprise", Secret(f"no-{SECRET}"), {}),)),
                                  0.0, table, [])
             receiver.status = 200
             await until(lambda: not rows(path))

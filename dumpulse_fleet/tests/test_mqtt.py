@@ -304,7 +304,7 @@ def test_home_assistant_shows_no_value_of_whom_nobody_hears(broker: Broker, stor
 
 
 def test_discovery_can_be_off(broker: Broker, store: Store) -> None:
-    with publishing(broker.port, fleet(), store, discovery="", prefix="a/b"):
+    with publishing(broker.port, fleet(), store, discovery=False, prefix="a/b"):
         with reading(broker.port) as reader:
             until(lambda: len(reader.topics) == len(NAMES) + 1)
             assert all(topic.startswith("a/b/") for topic in reader.topics)

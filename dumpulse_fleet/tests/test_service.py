@@ -19,7 +19,8 @@ import pytest
 
 from dumpulse_fleet import command
 from dumpulse_fleet.collect.discovery import in_shard
-from dumpulse_fleet.config.file import Shard, load
+from dumpulse_fleet.config.file import load
+from dumpulse_fleet.config.values import Shard
 from dumpulse_fleet.model.agents import Mute, State
 from dumpulse_fleet.service import WELL_S, groups_here, well_again
 from dumpulse_fleet.tests import standins
