@@ -341,9 +341,9 @@ def test_trouble_is_acknowledged(guarded: Running) -> None:
     ({"match": {"a": "b"}, "seconds": 1, "why": 1}, "why"),
     ({"match": {"a": "b"}, "seconds": 1, "begins": -1}, "begins"),
     ({"match": {"a": "b"}, "seconds": 1, "begins": 1}, "later than now"),
-    ({"match": {f"a{number}": "b" for number in range(21)}, "seconds": 1}, "1 to 20 labels"),
-    ({"match": {"a": "b"}, "seconds": 1, "by": 1}, "by must"),
-    ({"match": {"a": "b"}, "seconds": 1, "acknowledges": 1}, "acknowledges must"),
+    ({"match": {f"a{number}": "b" for number in range(21)}, "seconds": 1}, "at most 20"),
+    ({"match": {"a": "b"}, "seconds": 1, "by": 1}, "by: must be"),
+    ({"match": {"a": "b"}, "seconds": 1, "acknowledges": 1}, "acknowledges: must be"),
     ({"match": {"a": "b"}, "seconds": 1, "number": 4}, "number")])
 def test_wrong_mutes(running: Running, body: Any, about: str) -> None:
     answer = ask(running.port, "/api/v1/mutes", "POST", body, AUTHORISED)
