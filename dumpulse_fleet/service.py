@@ -406,7 +406,7 @@ class Service:
         self.alerts = Alerts(self.store, say)
         self.alerts.configure(config.alerts, config.grace, self.table, self.groups)
         known = os.path.join(config.state, "known")
-        self.collector = Collector(self.table, self._publish, known, say, config.grace)
+        self.collector = Collector(self.table, self.store.publish, known, say, config.grace)
         listening = await self._listen()
         self._stops.append(listening.end)
         await asyncio.to_thread(lambda: self.collector.start(self._newer(known)))
@@ -414,7 +414,8 @@ class Service:
         self._stops.append(self._end_mqtt)
         await self._connect(self._publisher(config), self._stream(config))
         loop = asyncio.get_running_loop()
-        self.store.subscribe(lambda events: loop.call_soon_threadsafe(self._heard, events))
+        self.store.subscribe(lambda events: loop.call_soon_threadsafe(
+            lambda: self.past.heard(events)))
         # The dead man's ping says the same as /-/ready.
         self._do(self._every(LOOK_S, lambda: self.alerts.run(self.mutes, lambda: self.ready)))
         self._do(self._every(LOOK_S, self._look))
@@ -451,13 +452,6 @@ class Service:
         except Trouble as error:
             say(str(error))
             return []
-
-    def _publish(self, events: Sequence[Event]) -> None:
-        """In the collector's thread. The store counts what it cannot take."""
-        self.store.publish(events)
-
-    def _heard(self, events: Sequence[Event]) -> None:
-        self.past.heard(events)
 
     async def _end_acknowledged(self) -> None:
         for mute in well_again(self.store.mutes(), self.table, time.time()):

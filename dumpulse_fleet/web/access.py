@@ -34,7 +34,7 @@ import bcrypt
 from aiohttp import web
 
 from dumpulse_fleet import client
-from dumpulse_fleet.config import plain_yaml
+from dumpulse_fleet.config import plain_yaml, values
 from dumpulse_fleet.config.web import Network
 from dumpulse_fleet.model.naming import Wrong, shown
 
@@ -77,12 +77,9 @@ CLIENT_AUTH = {"": ssl.CERT_NONE, "NoClientCert": ssl.CERT_NONE,
 def read_file(path: str) -> WebFile:
     """BadUsage: one line that says what is wrong."""
     try:
-        with open(path, "rb") as file:
-            content = file.read(FILE_MAX + 1)
-    except OSError as error:
-        raise client.BadUsage(f"cannot read {path!r}: {error.strerror}") from error
-    if len(content) > FILE_MAX:
-        raise client.BadUsage(f"{path!r} is longer than {FILE_MAX} bytes")
+        content = values.read_file(path, FILE_MAX)
+    except Wrong as error:
+        raise client.BadUsage(str(error)) from error
     try:
         found = plain_yaml.read(content)
     except Wrong as error:

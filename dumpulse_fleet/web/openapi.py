@@ -130,7 +130,8 @@ def bare(model: type[BaseModel]) -> Json:
             return [untitled(each) for each in part]
         return part if not isinstance(part, dict) else {
             key: untitled(each) for key, each in part.items()
-            if not (key == "title" and isinstance(each, str) or key == "default" and each is None)}
+            if not (key == "title" and isinstance(each, str))
+            and not (key == "default" and each is None)}
 
     found: Json = untitled(model.model_json_schema())
     return found
