@@ -31,6 +31,7 @@ from dumpulse_fleet.model.agents import Agent, Mute, Profile, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Store, Trouble
 from dumpulse_fleet.tests import standins
+from dumpulse_fleet.tests.core import until_then as until
 
 PROFILE = Profile(client.make_settings(argparse.Namespace()))
 PROFILE.expected = np.arange(64) < 5
@@ -131,13 +132,6 @@ class Fleet:
     @property
     def shows(self) -> str:
         return json.dumps([self.said, self.alerts.trouble, dict(self.alerts.numbers())])
-
-
-async def until(what: Callable[[], object], seconds: float = 15.0) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it did not happen"
-        await asyncio.sleep(0.01)
 
 
 def rows(path: Path) -> list[Any]:
@@ -321,19 +315,6 @@ async def test_too_many_and_too_old_messages_are_given_up(path: Path) -> None:
     finally:
         patch.undo()
     assert SECRET not in fleet.shows
-
-
-@async_test
-async def test_a_full_disk_holds_back_no_alert(path: Path) -> None:
-    fleet, receiver = Fleet(path), Receiver()
-    async with receiver.serving(), fleet.running(receiver.notify()):
-        with contextlib.closing(sqlite3.connect(path)) as database:
-            database.execute("CREATE TRIGGER full BEFORE INSERT ON outbox "
-                             "BEGIN SELECT RAISE(FAIL, 'disk is full'); END")
-            database.commit()
-        fleet.put(0, State.UNREACHABLE)
-        await until(lambda: receiver.got)
-        assert any("not kept over a restart" in each for each in fleet.said)
 
 
 @async_test

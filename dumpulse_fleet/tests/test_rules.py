@@ -36,29 +36,17 @@ def test_promtool_passes_the_rules() -> None:
     run("promtool", "test", "rules", str(HERE / "prometheus_rules.yml"))
 
 
-@pytest.mark.slow
-def test_a_broken_rule_is_noticed(tmp_path: Path) -> None:
-    """The test of the rules can fail."""
-    rules = (EXAMPLES / "prometheus-rules.yml").read_text()
-    tests = (HERE / "prometheus_rules.yml").read_text()
-    for old, new in (("== 8\n", "== 7\n"), ("== 9\n", "== 8\n"), ("> 0.01", "> 0.2"),
-                     (">= 6", ">= 7"), ("> 0.5 *", "> 0.9 *"),
-                     ("== 5", "== 4"), (">= 3", ">= 4"), ("for: 30s", "for: 90s")):
-        assert old in rules
-        (tmp_path / "rules.yml").write_text(rules.replace(old, new))
-        (tmp_path / "test.yml").write_text(
-            tests.replace("../examples/prometheus-rules.yml", "rules.yml"))
-        result = subprocess.run(["promtool", "test", "rules", str(tmp_path / "test.yml")],
-                                capture_output=True, timeout=60)
-        assert result.returncode != 0, (old, new)
+def exported() -> set[str]:
+    """The names of all families."""
+    return {family.name for family in (*vars(metrics).values(), *metrics.OWN.values(),
+                                       *(family for family, _ in metrics.COUNTERS))
+            if isinstance(family, metrics.Family)}
 
 
 def test_the_rules_name_what_the_fleet_exports() -> None:
     """Names and states, so that neither changes alone."""
     rules = (EXAMPLES / "prometheus-rules.yml").read_text()
-    known = {family.name for family in (*vars(metrics).values(), *metrics.OWN.values(),
-                                        *(family for family, _ in metrics.COUNTERS))
-             if isinstance(family, metrics.Family)}
+    known = exported()
     used = {word.strip("(){}=\"[],") .split("{")[0].split("[")[0] for word in
             rules.replace("(", " ").replace("[", " ").replace(")", " ").split()
             if word.startswith("dumpulse_")}

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from hypothesis import HealthCheck, given, settings, strategies
 from dumpulse_fleet.model.agents import Event, Mute
 from dumpulse_fleet.record import store as module
 from dumpulse_fleet.record.store import Store, Trouble
+from dumpulse_fleet.tests.core import until
 
 ROOT = Path(__file__).resolve().parents[2]
 NONE = strategies.none()
@@ -33,13 +34,6 @@ NOW = float(int(time.time()) - 100_000)
 
 def event(number: int = 0, **fields: Any) -> Event:
     return Event(NOW + number, "pump", 3, "state", "alive", str(number), 1.5)._replace(**fields)
-
-
-def until(what: Callable[[], object], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.005)
 
 
 def unnumbered(events: Sequence[Event]) -> list[Event]:
@@ -455,6 +449,7 @@ def test_what_may_not_be_written_is_refused(tmp_path: Path) -> None:
     shell = f"""
 import os, sys
 from dumpulse_fleet.record.store import Store, Trouble
+from dumpulse_fleet.tests.core import until
 if os.geteuid() == 0:
     os.setegid(65534); os.seteuid(65534)
 else:

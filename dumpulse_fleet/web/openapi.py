@@ -240,7 +240,8 @@ def document(routes: Sequence[Route]) -> Json:
         operation: Json = {"operationId": route.handler, "summary": route.about, "parameters": [
             {"name": name, "in": "path" if f"{{{name}}}" in route.path else "query",
              "required": name in known.get("required", ()),
-             "description": schema.pop("description"), "schema": schema} for name, schema in known["properties"].items()]}
+             "description": schema.pop("description"), "schema": schema}
+            for name, schema in known["properties"].items()]}
         if route.body:
             operation["requestBody"] = {"required": True, "content": {
                 "application/json": {"schema": of(route.body)}}}
