@@ -92,7 +92,6 @@ class Figures:
     unsent: int = 0  # requests for which the kernel had no room; they were sent later
     lookups: int = 0  # of names
     lookups_failed: int = 0
-    batches: int = 0
     cpu: float = 0.0  # s of the collector's thread
 
 
@@ -574,7 +573,6 @@ class Collector:
         if not count:
             return
         batch, roster, figures = self._incoming, self._roster, self.figures
-        figures.batches += 1
         packets, lengths = batch.packets[:count], batch.lengths(count)
         rows = roster.book.find(batch.names[:count], roster.names)
         known = rows >= 0

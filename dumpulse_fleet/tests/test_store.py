@@ -495,12 +495,44 @@ def test_a_file_with_any_damage_starts(path: Path, said: list[str], seed: int) -
 
 
 # ---------------------------------------------------------------- kill -9
+# Each line of its input is a number. Then a child of it stores events, which count up from there,
+# until somebody kills it. Lines of the output: "child PID", "over" when it is dead, and numbers:
+# the last event that is on the disk, as a subscriber is told. Children start at once, because all
+# modules are loaded already.
+KILLED = r"""
+import os, sys, time
+from dumpulse_fleet.model.agents import Event
+from dumpulse_fleet.record.store import Store
+
+def say(text):
+    os.write(1, f"{text}\n".encode())
+
+def store_events(value):
+    store = Store(sys.argv[1], rows=10_000_000)
+    store.subscribe(lambda events: store.trouble or say(events[-1].now)).result()
+    while True:
+        size = 1 + value % 37
+        value += size * store.publish([
+            Event(time.time(), f"agent {each % 100}", each % 64, "state", "alive", str(each), 1.0)
+            for each in range(value, value + size)])
+        time.sleep(0.001)  # some 10,000 events a second
+
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        store_events(int(line))
+    say(f"child {child}")
+    os.waitpid(child, 0)
+    say("over")
+"""
+
+
 def crash(path: Path, times: int) -> None:
     seed = random.randrange(1_000_000)
     print(f"seed {seed}")
     chance = random.Random(seed)
     number = first = 0
-    with subprocess.Popen([sys.executable, "-m", "dumpulse_fleet.tests.crash", str(path)], cwd=ROOT,
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], cwd=ROOT,
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                           start_new_session=True) as program, contextlib.ExitStack() as last:
         last.callback(os.killpg, program.pid, signal.SIGKILL)  # it waits for its child
