@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import hashlib
 import json
 import logging
 import math
 import os
-import re
 import resource
 import sqlite3
 import ssl
@@ -32,7 +30,7 @@ from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Trouble
-from dumpulse_fleet.web.access import HEADERS, Access, Handler, to_its_end
+from dumpulse_fleet.web.access import HEADERS, Access, Handler, first_wrong, to_its_end
 from dumpulse_fleet.web.openapi import Json, NewMute, Route
 from dumpulse_fleet.web import metrics, openapi, status, view
 from dumpulse_fleet.web.stream import Hub
@@ -54,11 +52,8 @@ Result = TypeVar("Result")
 WHO = web.RequestKey("who", str)
 GIVEN: web.RequestKey[dict[str, Any]] = web.RequestKey("given", dict)
 WALL = os.path.join(os.path.dirname(__file__), "wall")
-KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript",
-         ".svg": "image/svg+xml"}
 PAGES = {"index.html": "/", "log.html": "/log"}  # the others have the names of their files
-FILES = {PAGES.get(name, f"/{name}"): (name, KINDS[os.path.splitext(name)[1]])
-         for name in os.listdir(WALL)}
+FILES = {PAGES.get(name, f"/{name}"): name for name in os.listdir(WALL)}
 
 
 class Store(Protocol):
@@ -391,15 +386,9 @@ async def stored(work: Awaitable[Result]) -> Result:
 
 
 def wrong(error: ValidationError) -> web.HTTPBadRequest:
-    """Says the first thing that is wrong."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    if first["type"] == "json_invalid":
-        return web.HTTPBadRequest(text="the body is not JSON")
-    where = ".".join(map(str, first["loc"]))[:60]
-    about = "it is not known here" if first["type"] == "extra_forbidden" else re.sub(
-        r"^Value error, |^\w+ should(?= )", lambda found: "must" * found[0].endswith("should"),
-        first["msg"])
-    return web.HTTPBadRequest(text=f"{where or 'the body'}: {about}")
+    json_is_wrong = error.errors(include_url=False)[0]["type"] == "json_invalid"
+    return web.HTTPBadRequest(
+        text="the body is not JSON" if json_is_wrong else first_wrong(error))
 
 
 async def new_mute(request: web.Request) -> Mute:
@@ -464,16 +453,9 @@ def answer(site: Site, route: Route) -> Handler:
     return handle
 
 
-def file(name: str, kind: str) -> Handler:
-    with open(os.path.join(WALL, name), "rb") as opened:
-        content = opened.read()
-    tag = hashlib.sha256(content).hexdigest()[:16]
-
+def file(name: str) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
-        headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache"}
-        if tag in request.headers.get("If-None-Match", ""):
-            return web.Response(status=304, headers=headers)
-        response = web.Response(body=content, content_type=kind, charset="utf-8", headers=headers)
+        response = web.FileResponse(os.path.join(WALL, name), headers={"Cache-Control": "no-cache"})
         response.enable_compression()
         return response
 
@@ -551,8 +533,8 @@ def make_app(service: Service, access: Access | None = None) -> web.Application:
         app.router.add_route(route.method, route.path, handle)
         if route.method == "GET" and route.handler != "stream":
             app.router.add_route("HEAD", route.path, handle)
-    for path, (name, kind) in FILES.items():
-        app.router.add_get(path, file(name, kind))
+    for path, name in FILES.items():
+        app.router.add_get(path, file(name))
     app.on_response_prepare.append(prepare)
     app.on_shutdown.append(end_streams)
     app.cleanup_ctx.append(background)
