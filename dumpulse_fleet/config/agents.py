@@ -263,15 +263,3 @@ def wrong_parents(agents: Sequence[Agent], more: bool = False) -> Iterator[tuple
         done.update(way)
         if agent.parent and agent.parent not in by_name and not more:
             yield agent, f"there is no agent {shown(agent.parent)} to be its parent"
-
-
-def check_match(reader: Reader, where: Where, match: Mapping[str, str], agents: Sequence[Agent],
-                more: bool, also: Sequence[str] = ()) -> bool:
-    """A label that no agent has is a typing error, unless pages and files name more agents."""
-    before = len(reader.mistakes)
-    known = {"name", "site", *also, *(key for agent in agents for key in agent.labels)}
-    for key in match:
-        if key not in known and not more:
-            reader.wrong((*where, "match", key), f"{where[0]}: no agent has a label "
-                         f"{shown(key)}{similar(key, known)}")
-    return len(reader.mistakes) == before

@@ -3,7 +3,7 @@
     config = load("fleet.toml")    # Mistakes: all that is wrong, each with its line
 
 dumpulse_fleet/examples/fleet.toml shows every key. What the file says is data, and nothing in it
-starts anything. Each section has a file beside this one. SPDX-License-Identifier: MIT
+starts anything. The sections are in files beside this one. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -15,16 +15,14 @@ from typing import Annotated
 
 from dumpulse_fleet.config.agents import Agents, Source
 from dumpulse_fleet.config.alerts import Alerts, read_alerts
-from dumpulse_fleet.config.groups import read_groups
-from dumpulse_fleet.config.mqtt import Mqtt, read_mqtt
-from dumpulse_fleet.config.mutes import Window, read_mutes
-from dumpulse_fleet.config.nats import Nats, read_nats
+from dumpulse_fleet.config.brokers import Mqtt, Nats, read_mqtt, read_nats
+from dumpulse_fleet.config.labels import Window, read_groups, read_mutes, read_status
 from dumpulse_fleet.config.reading import (
     LARGEST, PATH, Mistake, Mistakes, Reader, checked, shown_path)
 from dumpulse_fleet.config.toml_lines import Lines, TooDeep
 from dumpulse_fleet.config.values import (
     DAY, Shard, duration, number, read_file, shard_of, similar)
-from dumpulse_fleet.config.web import Web, read_status, read_web
+from dumpulse_fleet.config.web import Web, read_web
 from dumpulse_fleet.model.agents import Agent, Group, Mute
 from dumpulse_fleet.model.naming import Wrong, hide, shown
 

@@ -1,23 +1,16 @@
-"""[web]: where the page is, and who may change something; [[status]]: what everybody may know.
-
-SPDX-License-Identifier: MIT
-"""
+"""[web]: where the page is, and who may change something.   SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
 import dataclasses
 import ipaddress
 import urllib.parse
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from dumpulse_fleet.config.agents import check_match
 from dumpulse_fleet.config.reading import READABLE, SECRET, Reader, checked
-from dumpulse_fleet.config.values import (
-    HTTP, WEB_PORT, Secret, check_name_of, listening, match_of, text, url_of)
-from dumpulse_fleet.model.agents import Agent, Group
+from dumpulse_fleet.config.values import HTTP, WEB_PORT, Secret, listening, text, url_of
 from dumpulse_fleet.model.naming import Wrong
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -52,22 +45,8 @@ class Web:
     proxies: Annotated[tuple[Network, ...], checked(networks)] = ()  # whose claims are believed
 
 
-@dataclasses.dataclass(frozen=True)
-class Part:
-    name: Annotated[str, checked(check_name_of, "name")]
-    match: Annotated[Mapping[str, str], checked(match_of)]
-
-
 def read_web(reader: Reader) -> Web:
     found = reader.section("web", Web)
     if bool(found.public) != bool(found.proxies):
         reader.wrong(("web",), "web: 'public' and 'proxies' need each other")
     return found
-
-
-def read_status(reader: Reader, agents: Sequence[Agent], more: bool) -> tuple[Group, ...]:
-    parts = []
-    for where, part, _ in reader.sections("status", Part):
-        check_match(reader, where, part.match, agents, more)
-        parts.append(Group(part.name, part.match, at_least=0))
-    return tuple(parts)

@@ -41,7 +41,7 @@ from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from dumpulse_fleet import client
-from dumpulse_fleet.config.mqtt import Mqtt
+from dumpulse_fleet.config.brokers import Mqtt
 from dumpulse_fleet.model.agents import Event, State
 from dumpulse_fleet.model.table import VARIABLES, Table
 from dumpulse_fleet.record.store import Consumer, Store, Trouble

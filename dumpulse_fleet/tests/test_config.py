@@ -24,8 +24,8 @@ from dumpulse_fleet.collect.discovery import parse_targets
 from dumpulse_fleet.config.agents import Shared, make_profile
 from dumpulse_fleet.config.alerts import Alerts
 from dumpulse_fleet.config.file import Config, load
-from dumpulse_fleet.config.mqtt import Mqtt
-from dumpulse_fleet.config.mutes import times_of
+from dumpulse_fleet.config.brokers import Mqtt
+from dumpulse_fleet.config.labels import times_of
 from dumpulse_fleet.config.reading import Mistakes
 from dumpulse_fleet.config.toml_lines import Lines, TooDeep
 from dumpulse_fleet.model.agents import ReaderKeys

@@ -326,7 +326,8 @@ def test_trouble_is_acknowledged(guarded: Running) -> None:
 
 
 @pytest.mark.parametrize("body, about", [
-    (b"{", "not JSON"), (b"[" * 10_000, "not JSON"), (b"\xff", "not JSON"), ([], "it must have keys"),
+    (b"{", "not JSON"), (b"[" * 10_000, "not JSON"), (b"\xff", "not JSON"),
+    ([], "it must have keys"),
     ({"match": {"a": "b"}}, "seconds"), ({"match": {"a": "b"}, "seconds": True}, "seconds"),
     ({"match": {"a": "b"}, "seconds": 0}, "seconds"),
     ({"match": {"a": "b"}, "seconds": 1e12}, "seconds"),

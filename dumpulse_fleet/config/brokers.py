@@ -1,4 +1,7 @@
-"""[mqtt]: the broker that gets all states.   SPDX-License-Identifier: MIT"""
+"""[mqtt]: the broker that gets all states; [nats]: the JetStream that gets each event.
+
+SPDX-License-Identifier: MIT
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from dumpulse_fleet.config.reading import READABLE, SECRET, Reader, checked
-from dumpulse_fleet.config.values import Secret, number, text, yes
+from dumpulse_fleet.config.reading import READABLE, SECRET, Reader, checked, in_file
+from dumpulse_fleet.config.values import Secret, number, text, url_of, yes
 from dumpulse_fleet.model.naming import Wrong, shown
+
+SCHEMES = ("nats", "tls")
 
 
 def _host(value: Any) -> str:
@@ -51,3 +56,25 @@ def read_mqtt(reader: Reader) -> Mqtt | None:
     if found.password and not found.user:
         reader.wrong(("mqtt", "password_file"), "mqtt: a password needs a 'user'")
     return dataclasses.replace(found, port=found.port or (8883 if found.tls else 1883))
+
+
+def _subject(value: Any) -> str:
+    if not re.fullmatch(r"[^\s.*>]+(\.[^\s.*>]+)*", text(value)):
+        raise Wrong(f"{shown(value)} is not a subject: use words with dots between them")
+    return str(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Nats:
+    url: Annotated[Secret, checked(url_of, SCHEMES)] = Secret()
+    url_file: Annotated[Secret, in_file(url_of, SCHEMES)] = Secret()
+    subject: Annotated[str, checked(_subject)] = "dumpulse.events"
+
+
+def read_nats(reader: Reader) -> Nats | None:
+    if "nats" not in reader.data:
+        return None
+    found = reader.table(("nats",), reader.data["nats"], Nats)
+    if found is None or not reader.one_of(("nats",), reader.data["nats"], ("url", "url_file")):
+        return None
+    return Nats(found.url or found.url_file, Secret(), found.subject)
