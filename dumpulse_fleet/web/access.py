@@ -100,16 +100,20 @@ class WebFile(BaseModel):
     tls_server_config: Tls | None = None
 
 
+OWN_WORDS = {"dict_type": "must have keys and values", "model_type": "must have keys and values",
+             "string_type": "must be text"}
+
+
 def first_wrong(error: ValidationError) -> str:
     """The first thing that is wrong, without the value."""
     first = error.errors(include_url=False, include_input=False)[0]
-    where = hide(".".join(str(part) for part in first["loc"] if part != "[key]"))[:60]
-    about = {"extra_forbidden": f"{where.rpartition('.')[2]!r} is not known here",
-             "dict_type": "must have keys and values", "model_type": "must have keys and values",
-             "string_type": "must be text"}.get(first["type"]) or re.sub(
+    parts = [hide(str(part))[:60] for part in first["loc"] if part != "[key]"]
+    unknown = f"{parts.pop()!r} is not known here" if first["type"] == "extra_forbidden" else ""
+    # pydantic's "Input should be ..." becomes "must be ...".
+    about = unknown or OWN_WORDS.get(first["type"]) or re.sub(
         r"^Value error, |^\w+ should(?= )", lambda found: "must" * found[0].endswith("should"),
         first["msg"])
-    return f"{where}: {about}" if where else f"it {about}"
+    return ": ".join([*parts, about]) if parts or unknown else f"it {about}"
 
 
 def read_file(path: str) -> WebFile:
