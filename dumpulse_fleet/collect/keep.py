@@ -57,8 +57,16 @@ def save(path: str, table: Table) -> None:
                 copy[part] = getattr(table, name)[part]
     parts += [copy.astype(copy.dtype.newbyteorder("<"), copy=False).tobytes()
               for copy in copies.values()]
-    content = b"".join(parts)
-    client.replace_file(os.path.abspath(path), MAGIC + hashlib.sha256(content).digest() + content)
+    digest = hashlib.sha256()
+    for each in parts:
+        digest.update(each)
+    new = f"{path}.new"
+    with open(new, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        for each in (MAGIC, digest.digest(), *parts):
+            file.write(each)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
     client.sync_folder(os.path.dirname(os.path.abspath(path)))
 
 
