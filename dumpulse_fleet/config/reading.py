@@ -75,7 +75,7 @@ SECRET = in_file(Secret)
 
 @functools.cache
 def adapter(section: Any) -> tuple[TypeAdapter[Any], list[str]]:
-    """How it is read, and its keys: those of a dataclass that it is made of come last."""
+    """How it is read, and its keys for messages: its own come before inherited ones."""
     section.__pydantic_config__ = {"extra": "forbid"}
     fields = sorted(dataclasses.fields(section), key=lambda each: each.name
                     not in section.__annotations__)

@@ -59,7 +59,7 @@ LABEL = Annotated[tuple[str, str], PlainValidator(label_of), WithJsonSchema(
 
 
 def one(kind: Any, about: str, default: Any = None) -> Any:
-    """A parameter. It must be given if its default is ..."""
+    """A parameter. With `...` for its default, it must be given."""
     return kind, Field(default, description=about)
 
 
@@ -118,9 +118,9 @@ class Route(NamedTuple):
         return create_model(self.handler, __config__={"extra": "forbid"}, **fields)
 
 
-def record(properties: Json, optional: Sequence[str] = ()) -> Json:
+def record(properties: Json) -> Json:
     return {"type": "object", "properties": properties, "additionalProperties": False,
-            "required": [name for name in properties if name not in optional]}
+            "required": [*properties]}
 
 
 def bare(model: type[BaseModel]) -> Json:
