@@ -4,8 +4,6 @@ the budgets from rising.
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import subprocess
 import textwrap
 from collections.abc import Collection, Mapping

@@ -4,8 +4,6 @@ The order of the files, their owners, their modes and their times do not depend 
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

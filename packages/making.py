@@ -6,8 +6,6 @@
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import subprocess

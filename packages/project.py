@@ -6,8 +6,6 @@ dumpulse.h has the version. Nothing else does, except what is generated from it.
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Callable

@@ -9,8 +9,6 @@ then CHANGELOG.md must have the heading "## 1.2.3, not released yet". For a rele
 "## 1.2.3, DATE".     SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os

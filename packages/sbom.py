@@ -6,8 +6,6 @@ FOLDER has the files of a release, and gets dumpulse-VERSION.cdx.json: CycloneDX
 library writes and checks it. The same files give the same bytes.     SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import subprocess

@@ -4,8 +4,6 @@ It also works where there is no git, in the unpacked archive, and writes the sam
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -4,8 +4,6 @@ A test must pass in a copy of the sources, and fail there with each of its mista
 the test, the file, what to replace in it, and by what: - is nothing. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -7,8 +7,6 @@ All else that has the version is made from dumpulse.h when it is built.
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

@@ -3,8 +3,6 @@
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -12,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -125,7 +124,7 @@ class Device:
     def in_the_factory(self) -> bool:
         return self._tell("F") == ["stored"]
 
-    def __enter__(self) -> Device:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

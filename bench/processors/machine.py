@@ -9,8 +9,6 @@ The hooks are addresses outside of the library's code. A call to a hook is recor
 once, so the costs do not include the hooks. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -1,7 +1,5 @@
 """Are the budgets kept, and does one go up only with a reason?   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import dataclasses
 import subprocess
 from pathlib import Path

@@ -1,8 +1,6 @@
 """client.py: against the model, an agent that misbehaves on purpose, and the real udpserver.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import inspect

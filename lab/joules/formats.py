@@ -4,8 +4,6 @@ A server and a client on this machine, with one connection. For each format, in 
 of idleness, which is measured; the fetches, which are measured; a rest.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import math
 import random

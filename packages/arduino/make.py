@@ -4,8 +4,6 @@ The same folder, unpacked, is what the mirror repository of the Library Manager 
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 from pathlib import Path

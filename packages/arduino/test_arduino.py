@@ -4,8 +4,6 @@ arduino-builder compiles the examples. simavr runs those that need no other libr
 one on a Mega, with client.py at the other end of the line.   SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -4,8 +4,6 @@ Its files are where the project's tree has them, so that CMake and Meson build i
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

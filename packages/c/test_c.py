@@ -1,7 +1,5 @@
 """The C library, as users of build systems get it.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import json
 import re
 import tarfile

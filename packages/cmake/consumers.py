@@ -4,8 +4,6 @@ Every build system builds the same programs, those of packages/cmake/consumer.
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

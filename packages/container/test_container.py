@@ -4,8 +4,6 @@ The registry's image of Debian is not used: the Debian under its name is made by
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

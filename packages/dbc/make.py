@@ -3,8 +3,6 @@
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ The kernel is that of server/tests/vm.py. The machine reads the Debian from a fo
 is in its memory, and is gone when it ends.     SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 from pathlib import Path

@@ -5,8 +5,6 @@ build begins with it as it was made. Packages for other processors are built the
 compilers.     SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import calendar
 import os
 import re

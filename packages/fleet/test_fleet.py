@@ -1,7 +1,5 @@
 """The package of the fleet, as users have it.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

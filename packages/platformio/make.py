@@ -6,8 +6,6 @@ wants to know.
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

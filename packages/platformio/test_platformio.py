@@ -5,8 +5,6 @@ alone: in their place are a platform without packages and PyPI's SCons of the sa
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import tarfile

@@ -1,8 +1,6 @@
 """Makes the wheel and the source distribution for PyPI.   SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

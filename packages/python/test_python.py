@@ -1,7 +1,5 @@
 """The package for Python, as users have it.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import email
 import functools
 import json

@@ -1,8 +1,6 @@
 """Makes the crate.   SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

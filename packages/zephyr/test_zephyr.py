@@ -4,8 +4,6 @@ There is no Zephyr here. Its programs for modules read ours, and a compiler read
 the declarations of standin.h.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

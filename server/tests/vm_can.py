@@ -4,8 +4,6 @@ vcan0 is a bus in software; can0 and can1 are two SJA1000 controllers on one bus
 candump from can-utils are other programs on the bus, without any of our code.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import functools
@@ -22,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -392,7 +391,7 @@ class Fake(threading.Thread):
         self._ending = False
         self.start()
 
-    def __enter__(self) -> Fake:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

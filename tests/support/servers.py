@@ -7,8 +7,6 @@
 DUMPULSE_SERVER names another command to run in its place: a sanitized build, or valgrind.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -83,7 +81,7 @@ class Server:
         """Has it logged the last line of its start? After that it takes packets."""
         return any("udpserver: reports to " in line for line in self.stderr.lines)
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
