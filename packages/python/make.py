@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from packages import archive, project
+from tests.tools import completion
 
 HERE = Path(__file__).resolve().parent
 TOOLS = project.ROOT / "build" / "venv-packages" / "bin"
@@ -19,8 +20,6 @@ COPIED = {
     "client.py": "dumpulse/__init__.py",
     "LICENSE": "LICENSE",
     "client/dumpulse.1": "share/man/man1/dumpulse.1",
-    "client/completion/dumpulse.bash": "share/bash-completion/completions/dumpulse",
-    "client/completion/_dumpulse": "share/zsh/site-functions/_dumpulse",
     "packages/python/README.md": "README.md",
     "packages/python/manifest.toml": "pyproject.toml",
 }
@@ -55,8 +54,10 @@ def write_tree(to: Path, texts: Mapping[str, str], summary: str = project.SUMMAR
 
 
 def tree(to: Path) -> Path:
-    return write_tree(to, {name: (project.ROOT / source).read_text()
-                           for source, name in COPIED.items()} | ADDED)
+    return write_tree(to, ADDED | {
+        "share/bash-completion/completions/dumpulse": completion.bash(),
+        "share/zsh/site-functions/_dumpulse": completion.zsh(),
+        **{name: (project.ROOT / source).read_text() for source, name in COPIED.items()}})
 
 
 def run_build(source: Path, to: Path, *options: str) -> list[Path]:

@@ -1,11 +1,14 @@
-"""Makes, from the parser of client.py, the files of completion/ for bash and zsh, and the section
-OPTIONS of its manual.   SPDX-License-Identifier: MIT
+"""Makes, from the parser of client.py, its completion for bash and zsh, and the section OPTIONS of
+its manual.   SPDX-License-Identifier: MIT
 
-    python3 -m tests.tools.completion    # or make completion
+    python3 -m tests.tools.completion FOLDER    # what make install installs of it
+    python3 -m tests.tools.completion           # the manual, or make completion
 """
 
 import argparse
+import os
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -15,7 +18,7 @@ import client
 ROOT = Path(__file__).resolve().parents[2]
 MANUAL = ROOT / "client" / "dumpulse.1"
 NAMES = ("dumpulse", "client.py")  # the names by which users call the client
-MADE = "Made by `make completion` from the parser of client.py.   SPDX-License-Identifier: MIT"
+MADE = "Made by `make install` from the parser of client.py.   SPDX-License-Identifier: MIT"
 HOSTS = ("host", "address", "plugin_host")  # the parser's names for an agent's address
 COMMANDS = ("", *client.COMMANDS)  # "" is the older command line
 
@@ -212,12 +215,13 @@ def manual() -> str:
     return f"{before}{BEGIN}\n{manual_options()}\n{END}{after}"
 
 
-def files() -> dict[Path, str]:
-    completions = ROOT / "client" / "completion"
-    return {completions / "dumpulse.bash": bash(), completions / "_dumpulse": zsh(),
-            MANUAL: manual()}
-
-
 if __name__ == "__main__":
-    for path, text in files().items():
-        path.write_text(text)
+    if sys.argv[1:]:
+        folder = Path(sys.argv[1])
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in (("dumpulse.bash", bash()), ("_dumpulse", zsh())):
+            made = folder / f"{name}.{os.getpid()}"  # another `make install` may want it just now
+            made.write_text(text)
+            made.replace(folder / name)
+    else:
+        MANUAL.write_text(manual())
