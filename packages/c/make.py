@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 
 from packages import archive, project
+from packages.source import top
 
 HERE = Path(__file__).resolve().parent
 FILES = ("CMakeLists.txt", "LICENSE", "library.json", "meson.build", "packages/cmake/library.cmake",
@@ -67,11 +68,6 @@ source_hash = {sum}
 [provide]
 dependency_names = dumpulse
 """
-
-
-def top() -> str:
-    """The name of the folder in the archive."""
-    return f"{project.NAME}-{project.version()}"
 
 
 def write_archive(to: Path) -> Path:

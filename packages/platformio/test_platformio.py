@@ -20,13 +20,7 @@ PYTHON = project.ROOT / "build" / "venv-packages" / "bin" / "python"
 SCONS = "4.41101.0"  # PlatformIO's name for SCons 4.11.1
 PLATFORM = {"platform.json": json.dumps({
     "name": "standin", "version": "1.0.0", "title": "Stand-in", "description": "For tests",
-    "packages": {}}), "platform.py": """
-from platformio.public import PlatformBase
-
-class StandinPlatform(PlatformBase):
-    def configure_default_packages(self, variables, targets):
-        pass
-""", "builder/main.py": """
+    "packages": {}}), "builder/main.py": """
 from SCons.Script import Default, DefaultEnvironment
 Default(DefaultEnvironment().BuildProgram())
 """}
