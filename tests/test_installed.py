@@ -153,10 +153,6 @@ def test_a_space_in_destdir(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- the manual
 
-def test_the_options_of_the_manual_are_those_of_the_parser() -> None:
-    assert completion.MANUAL.read_text() == completion.manual(), "it is old: make completion"
-
-
 @pytest.mark.slow
 def test_the_manual_has_every_option_command_and_status(prefix: Path) -> None:
     shown = run("groff", "-man", "-Tascii", "-P-cbou",

@@ -19,7 +19,6 @@ TOOLS = project.ROOT / "build" / "venv-packages" / "bin"
 COPIED = {
     "client.py": "dumpulse/__init__.py",
     "LICENSE": "LICENSE",
-    "client/dumpulse.1": "share/man/man1/dumpulse.1",
     "packages/python/README.md": "README.md",
     "packages/python/manifest.toml": "pyproject.toml",
 }
@@ -57,6 +56,7 @@ def tree(to: Path) -> Path:
     return write_tree(to, ADDED | {
         "share/bash-completion/completions/dumpulse": completion.bash(),
         "share/zsh/site-functions/_dumpulse": completion.zsh(),
+        "share/man/man1/dumpulse.1": completion.manual(),
         **{name: (project.ROOT / source).read_text() for source, name in COPIED.items()}})
 
 

@@ -159,7 +159,6 @@ def test_it_works_where_it_is_installed(tmp_path: Path, which: int, wheel: Path,
     run(python, "-m", "pip", "install", "--quiet", "--no-index", wheel)
     use(python, python.parent / "dumpulse")
     share = tmp_path / "env" / "share"
-    assert (share / "man" / "man1" / "dumpulse.1").read_bytes() == \
-        (project.ROOT / "client" / "dumpulse.1").read_bytes()
+    assert '"\\-\\-confirm"' in (share / "man" / "man1" / "dumpulse.1").read_text()
     run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "dumpulse")
     assert not [path for path in (tmp_path / "env").rglob("*dumpulse*") if path.is_file()]

@@ -1,8 +1,7 @@
-"""Makes, from the parser of client.py, its completion for bash and zsh, and the section OPTIONS of
-its manual.   SPDX-License-Identifier: MIT
+"""Makes from the parser of client.py what `make install` installs beside it: its completion for bash
+and zsh, and its manual, with all options.   SPDX-License-Identifier: MIT
 
-    python3 -m tests.tools.completion FOLDER    # what make install installs of it
-    python3 -m tests.tools.completion           # the manual, or make completion
+    python3 -m tests.tools.completion FOLDER
 """
 
 import argparse
@@ -179,8 +178,7 @@ def zsh() -> str:
 
 # ---------------------------------------------------------------- the manual
 
-BEGIN = '.\\" Made by `make completion`, from here'
-END = '.\\" to here'
+OPTIONS = '.\\" Here `make install` puts the options, from the parser of client.py.'
 
 
 def roff(text: str) -> str:
@@ -209,19 +207,15 @@ def manual_options(build_parser: Parser = client.build_parser,
 
 
 def manual() -> str:
-    before, begin, rest = MANUAL.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    assert begin and end
-    return f"{before}{BEGIN}\n{manual_options()}\n{END}{after}"
+    before, found, after = MANUAL.read_text().partition(OPTIONS)
+    assert found
+    return f"{before}{manual_options()}{after}"
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        folder = Path(sys.argv[1])
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in (("dumpulse.bash", bash()), ("_dumpulse", zsh())):
-            made = folder / f"{name}.{os.getpid()}"  # another `make install` may want it just now
-            made.write_text(text)
-            made.replace(folder / name)
-    else:
-        MANUAL.write_text(manual())
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in (("dumpulse.bash", bash()), ("_dumpulse", zsh()), ("dumpulse.1", manual())):
+        made = folder / f"{name}.{os.getpid()}"  # another `make install` may want it just now
+        made.write_text(text)
+        made.replace(folder / name)
