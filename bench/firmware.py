@@ -87,7 +87,7 @@ def main() -> None:
               "instructions on the\nothers. The cost of a report ends when its last byte is out.")
     compilers = {target.objdump: target for target in TARGETS.values()}
     made_by = {name: compilers[chip_of(board.image()).objdump] for name, board in BOARDS.items()}
-    budgets.enforce(measured, tuple(columns), BUDGETS, made_by)
+    budgets.enforce(measured, tuple(columns), BUDGETS, made_by, tells=columns is COLUMNS)
 
 
 if __name__ == "__main__":
