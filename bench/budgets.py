@@ -149,15 +149,14 @@ def raised(file: Path) -> list[str]:
 
 
 def enforce(measured: Budgets, columns: tuple[str, ...], file: Path = FILE,
-            made_by: Mapping[str, Target] | None = None, *, partly: bool = False,
-            tells: bool = True) -> None:
-    """Prints which budgets have gone up, and why, if it tells that. Ends the program with a message if a figure or a
+            made_by: Mapping[str, Target] | None = None, *, partly: bool = False) -> None:
+    """Prints which budgets have gone up, and why. Ends the program with a message if a figure or a
     budget is wrong. Figures of other compilers are not compared, and it says so.
     made_by: the target of each name, where a name is no target's key, or where some are left out.
     partly: only some targets were measured; then their figures are all that is compared."""
     told: dict[tuple[str, str], list[str]] = {}  # by name and reason
     for (name, column), (before, after, why) in parse_reasons(file.read_text()).items():
-        if tells and column in columns:
+        if column in columns:
             told.setdefault((name, why), []).append(
                 f"{column} by {before}" if name == EACH else f"{column} from {before} to {after}")
     for (name, why), which in told.items():
