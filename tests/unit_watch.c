@@ -7,7 +7,7 @@
 
 #define DUMPULSE_LOOK_WITHIN 100
 #include "dumpulse_watch.h"
-#include "tests/support/units.h"
+#include "support/units.h"
 
 enum { LINES = 3 };
 
