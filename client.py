@@ -543,9 +543,11 @@ class Transport(Protocol):
 
     def next_address(self) -> None:
         """From now on, sends to the next of them."""
+        return None
 
     def forget_addresses(self) -> None:
         """The host may have moved: the next open() looks it up again."""
+        return None
 
 
 def within(seconds: float, work: Callable[[], Result]) -> Optional[Result]:

@@ -101,7 +101,7 @@ class Server:
         before = len(self.stdout.lines)
         self.process.send_signal(signal.SIGUSR1)
         wait_until(lambda: len(self.stdout.lines) > before, "the counters are printed")
-        return self._counters(self.stdout.lines[before])
+        return self.counters(self.stdout.lines[before])
 
     def wait_for(self, condition: Callable[[Counters], bool], what: str) -> Counters:
         """Waits until the counters fulfil the condition, and returns them."""
@@ -123,10 +123,10 @@ class Server:
     def ended(self, status: int = 0) -> Counters:
         """Waits until it has ended after a signal. Returns the last counters that it printed."""
         assert self.process.wait(PATIENCE) == status, self.stderr.all()
-        return self._counters(self.stdout.all()[-1])
+        return self.counters(self.stdout.all()[-1])
 
     @staticmethod
-    def _counters(line: str) -> Counters:
+    def counters(line: str) -> Counters:
         counters: Counters = json.loads(line)
         kinds = ("heartbeats", "reports", "unsent", "length", "magic", "checksum", "variable",
                  "not_allowed", "rate")
