@@ -1,8 +1,5 @@
 """Reads budgets.tsv and files like it, compares them with the figures that were measured, and keeps
-the budgets from rising.
-
-SPDX-License-Identifier: MIT
-"""
+the budgets from rising. SPDX-License-Identifier: MIT"""
 
 import subprocess
 import textwrap

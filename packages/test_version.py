@@ -1,7 +1,5 @@
 """Do all programs, pages and packages follow when the version in dumpulse.h changes?
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 import os
 import re

@@ -1,7 +1,5 @@
 """Takes the programs from the page about keys, compiles them, and hands their packets over.
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 import os
 import re

@@ -1,8 +1,7 @@
 """Makes the archive of the C library alone, and the files with which Conan and Meson fetch it.
 
 Its files are where the project's tree has them, so that CMake and Meson build it as they do there.
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Are the packages for Debian right, the same each time, and do they work where they are installed?
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 import re
 import shutil

@@ -2,8 +2,7 @@
 
 PlatformIO compiles for this machine. Its own platforms and its package of SCons are on its registry
 alone: in their place are a platform without packages and PyPI's SCons of the same version.
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 import json
 import subprocess

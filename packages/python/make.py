@@ -1,5 +1,4 @@
-"""Makes the wheel and the source distribution for PyPI.   SPDX-License-Identifier: MIT
-"""
+"""Makes the wheel and the source distribution for PyPI. SPDX-License-Identifier: MIT"""
 
 import json
 import os

@@ -1,5 +1,4 @@
-"""Makes the crate.   SPDX-License-Identifier: MIT
-"""
+"""Makes the crate. SPDX-License-Identifier: MIT"""
 
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The servers for any Linux, as users unpack them. QEMU runs those for other processors.
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 import os
 import re

@@ -1,7 +1,5 @@
 """For tests: agents that do wrong things on purpose, and client.py as a process.
-
-SPDX-License-Identifier: MIT
-"""
+SPDX-License-Identifier: MIT"""
 
 import itertools
 import signal
