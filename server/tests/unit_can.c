@@ -533,25 +533,15 @@ static void lose(int how, bool sending_first, const char *message)
     assert_that_the_next_report_leaves();
 }
 
-TEST_BETWEEN(test_sending_learns_that_it_is_down, stuck, end)
-{
-    lose(DOWN, true, "can0 is down: waiting for it");
-}
-
-TEST_BETWEEN(test_receiving_learns_that_it_is_down, stuck, end)
-{
-    lose(DOWN, false, "can0 is down: waiting for it");
-}
-
-TEST_BETWEEN(test_sending_learns_that_it_is_gone, stuck, end)
-{
-    lose(GONE, true, "can0 is gone: waiting for it");
-}
-
-TEST_BETWEEN(test_receiving_learns_that_it_is_gone, stuck, end)
-{
-    lose(GONE, false, "can0 is gone: waiting for it");
-}
+#define TEST_LOSS(name, state, sending, said)                                                      \
+    TEST_BETWEEN(name, stuck, end)                                                                 \
+    {                                                                                              \
+        lose(state, sending, said);                                                                \
+    }
+TEST_LOSS(test_sending_learns_that_it_is_down, DOWN, true, "can0 is down: waiting for it")
+TEST_LOSS(test_receiving_learns_that_it_is_down, DOWN, false, "can0 is down: waiting for it")
+TEST_LOSS(test_sending_learns_that_it_is_gone, GONE, true, "can0 is gone: waiting for it")
+TEST_LOSS(test_receiving_learns_that_it_is_gone, GONE, false, "can0 is gone: waiting for it")
 
 TEST_BETWEEN(test_a_report_is_the_table, stuck, end)
 {
