@@ -172,7 +172,8 @@ class Progress:
 
     def show(self, name: str, what: str, *, always: bool = False) -> None:
         plan = self.plan
-        text = f"lab: {plan.platform.titles[name]} ({self.formats + 1} of {len(plan.order)}), {what}"
+        text = f"lab: {plan.platform.titles[name]} ({self.formats + 1} of {len(plan.order)}), " \
+               f"{what}"
         if self.fetched:
             left = (len(plan.order) * plan.fetches - self.fetched) * self.seconds / self.fetched
             left += (len(plan.order) - self.formats) * (plan.idle + plan.rest)

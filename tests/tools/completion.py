@@ -1,5 +1,5 @@
-"""Makes from the parser of client.py what `make install` installs beside it: its completion for bash
-and zsh, and its manual, with all options.   SPDX-License-Identifier: MIT
+"""Makes from the parser of client.py what `make install` installs beside it: its completion for
+bash and zsh, and its manual, with all options.   SPDX-License-Identifier: MIT
 
     python3 -m tests.tools.completion FOLDER
 """
