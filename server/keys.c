@@ -192,7 +192,8 @@ bool keys_read(void)
     if (options.epoch == 0)
         options.epoch = keys.master.epoch != 0 ? keys.master.epoch : EPOCH;
     return check_epoch(&keys.master) &&
-           (options.key_before == NULL || (overlap_read_until(options.key_until) && read_before()));
+           (options.key_before == NULL ||
+            (overlap_read_until(options.key_until) && (overlap_left() == 0 || read_before())));
 }
 
 /* The key must be the same: the numbers belong to it. */
@@ -460,9 +461,12 @@ static const uint64_t PACE = 5000000; /* ns from one beacon to the next, at the 
 
 static void say_that_it_stopped(void)
 {
-    log_say("no new epoch can begin: %s",
+    const bool is_before = used == &keys_before;
+
+    log_say("no new epoch%s can begin: %s", is_before ? " of --key-before" : "",
             dumpulse_load(DUMPULSE_BLOCK) >= DUMPULSE_EPOCH_LAST_ / 256
-                ? "all epochs of this key are used up: make a new one"
+                ? (is_before ? "all epochs of this key are used up: leave it out"
+                             : "all epochs of this key are used up: make a new one")
             : used->keyed.reached != 0 ? "until a number can be stored, the last one goes on"
                                        : "until a number can be stored, nothing is taken");
 }
@@ -498,16 +502,6 @@ static uint64_t begin_next(void)
     return !done ? TIMING_SECOND : starts ? PACE : step;
 }
 
-static void go_on(void)
-{
-    used = &keys;
-    const uint64_t next = begin_next();
-    keys_keeps_beacons = false;
-    loop_set_interval(LOOP_EPOCH, next);
-}
-
-/* ---- The key before --------------------------------------------------------------------- */
-
 /* There is junk under both keys, or under none. It is counted under the new one: a tag that is
  * wrong there is wrong under both. */
 static void use_before(void)
@@ -516,25 +510,70 @@ static void use_before(void)
     keys_before.keyed.junk = keys.keyed.junk;
 }
 
+static void begin_at_once(void)
+{
+    used->to_repeat = 0;
+    for (unsigned i = 0; i < LABELS; i++) {
+        (void)begin_next();
+        if (used->stopped)
+            break;
+    }
+    used->to_repeat = LABELS;
+    keys_keeps_beacons = false;
+}
+
+/* If the process was stopped, or the machine slept, what was made before must not look new: all
+ * labels begin an epoch, as at the start, before anything is taken. A second more than an epoch may
+ * pass between two calls of this. */
+static void catch_up(void)
+{
+    static uint64_t last; /* ns since the machine was started */
+    const uint64_t now = timing_boot_ns(), stood = now - last;
+
+    last = now;
+    if (keys.keyed.reached == 0 || stood <= (options.epoch + 1) * TIMING_SECOND)
+        return;
+    log_say("stood still for %llu s: all epochs begin, and nothing from before is taken",
+            (unsigned long long)(stood / TIMING_SECOND));
+    used = &keys;
+    begin_at_once();
+    if (overlap_left() == 0 || keys_before.keyed.reached == 0)
+        return;
+    use_before();
+    begin_at_once();
+}
+
+static void go_on(void)
+{
+    catch_up();
+    used = &keys;
+    const uint64_t next = begin_next();
+    keys_keeps_beacons = false;
+    loop_set_interval(LOOP_EPOCH, next);
+}
+
+/* ---- The key before --------------------------------------------------------------------- */
+
 /* And what calls have left on the stack: the key of a label, for example. */
 __attribute__((noinline)) static void wipe_before(void)
 {
     uint8_t stack[8192];
 
-    explicit_bzero(&keys_before, sizeof keys_before);
+    explicit_bzero(&keys_before.master, sizeof keys_before.master);
     explicit_bzero(stack, sizeof stack);
 }
 
 /* Its numbers say from now on that all of its epochs are used up. So nobody starts it again, by
- * mistake or with a clock that was set back. */
+ * mistake or with a clock that was set back. If they cannot be written, it tries again each second.
+ */
 static void forget_before(void)
 {
     used = &keys_before;
     set_number(DUMPULSE_BLOCK, DUMPULSE_UNREADABLE);
-    (void)save_numbers();
+    const bool done = save_numbers();
     used = &keys;
     wipe_before();
-    loop_set_interval(LOOP_EPOCH_BEFORE, 0);
+    loop_set_interval(LOOP_EPOCH_BEFORE, done ? 0 : TIMING_SECOND);
     overlap_end();
 }
 
@@ -628,6 +667,7 @@ size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, voi
     dumpulse_result result;
     struct bucket *const bucket = requests || asks ? limits_find(&keys_beacons, source, now) : NULL;
 
+    catch_up();
     if (requests)
         table_prepare();
     if (two && !asks && take_before(packet, context, &result))
@@ -664,6 +704,19 @@ static bool begin(void)
     return false;
 }
 
+/* Somebody has gone back to an older key, or has exchanged the two. */
+static void say_who_is_deaf(void)
+{
+    uint64_t deaf = 0;
+
+    for (uint8_t variable = 0; variable < DUMPULSE_VARIABLES; variable++)
+        deaf |= (uint64_t)is_deaf(variable) << variable;
+    if (deaf != 0)
+        log_say("nothing that is made with --key is taken of variables: %s; they had a newer key "
+                "already, or their numbers are used up: dumpulse key renew gives them a new one",
+                overlap_list(deaf));
+}
+
 static bool begin_before(void)
 {
     if (!overlap_begin())
@@ -684,6 +737,7 @@ bool keys_begin(void)
     limits_set(&keys_beacons, KEYS_EACH, KEYS_BURST, KEYS_ALL);
     if (!begin())
         return false;
+    say_who_is_deaf();
     table_share((table_entry *)(void *)(keys.keyed.agent.report + 4));
     if (options.log >= OPTIONS_LOG_NORMAL)
         log_say("with a key, and a new epoch each %u s%s; packets without a key are %s",

@@ -8,19 +8,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Reads --key-until. False: options.wrong says what is wrong with it. */
+/* Reads --key-until. From now on, only a clock counts that nobody can set. False: options.wrong says
+ * what is wrong with it. */
 bool overlap_read_until(const char *text);
 
-/* Begins it, if its time is not over. False: the clock cannot be right, and the log says so. After
- * that, only a clock counts that nobody can set. */
+/* Begins it, if its time is not over. False: the clock was not right, and the log says so. */
 bool overlap_begin(void);
 uint64_t overlap_left(void); /* ns; 0: it is over, or there is none */
-void overlap_end(void);
+void overlap_end(void);      /* again, it does nothing */
 
 /* A variable was heard under the key before, or under the new one. The log has a line when one is
  * heard under its new key for the first time. */
 void overlap_note(uint8_t variable, bool is_new);
 void overlap_note_report(void); /* somebody has got one under the key before */
+
+/* Lists them as 1,3,7-12. A bit for each. */
+const char *overlap_list(uint64_t variables);
 
 /* Logs who still uses the key before. */
 void overlap_say(const char *what);

@@ -822,6 +822,31 @@ def test_a_disk_that_is_full(options: list[str], tmp_path: Path) -> None:
 
 # ---- Limits ---------------------------------------------------------------------------------
 
+def test_a_machine_that_slept(options: list[str], tmp_path: Path) -> None:
+    """For longer than an epoch, or the server was stopped: what was made before is refused. It
+    notices that by itself, or when a packet comes."""
+    slept, said = tmp_path / "slept", re.compile("stood still for 3[67][0-9]{2} s: all epochs beg")
+    with noted([*options, *LONG], SLEPT=str(slept))[0] as server, Peer(server) as peer:
+        beats = node(63, peer.beacon())
+        late, later = beats.heartbeat(1, 1), beats.heartbeat(1, 2)
+        slept.write_text("3000")
+        peer.send(late)
+        server.wait_for(lambda now: now["heartbeats"] == 1, "it is of this epoch")
+        slept.write_text("6700")
+        peer.send(later)
+        counters = server.wait_for(lambda now: now["packets"] == 3, "it is counted")
+        assert counters["heartbeats"] == counters["tag"] == 1
+        assert peer.beacon(63) == KEYS.beacon(63, beats.epoch + 1)
+        assert any(said.search(line) for line in server.stderr.lines)
+        server.stop()
+    slept.unlink()
+    with noted([*options, "--epoch", "65"], SLEPT=str(slept))[0] as server:
+        server.stats()
+        slept.write_text("3700")
+        wait_until(lambda: any(said.search(line) for line in server.stderr.lines), "it notices")
+        server.stop()
+
+
 def junk(number: int, kind: int = 0x80) -> bytes:
     """A packet that needs a tag, and has a wrong one."""
     return number.to_bytes(4, "big") + bytes((kind + number % 64 * (kind != 0xC0), 255, 1, 1))
