@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Reads --key-until. From now on, only a clock counts that nobody can set. False: options.wrong says
- * what is wrong with it. */
+/* Reads --key-until. From now on, only a clock counts that nobody can set. False: options.wrong
+ * says what is wrong with it. */
 bool overlap_read_until(const char *text);
 
 /* Begins it, if its time is not over. False: the clock was not right, and the log says so. */
