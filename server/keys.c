@@ -253,7 +253,9 @@ bool dumpulse_store(uint8_t label, uint32_t number)
         limits_take(&keys.stores[label], &limit, now);
     }
     set_number(label, number);
-    if (save_numbers())
+    const bool stored = save_numbers();
+    table_read_clock(); /* a slow disk takes seconds: what is taken from now on has a new stamp */
+    if (stored)
         return true;
     set_number(label, before);
     keys_seal_numbers();
