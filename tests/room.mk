@@ -64,9 +64,9 @@ $(call add,fleet-keyed,gcc,-O2,\
 NEEDS_fleet-keyed = build/fleet-keyed
 PART_fleet-keyed = build/fleet-keyed ## 64 nodes with keys: a year
 NEEDS_storm = build/storm
-PART_storm = build/storm $(if $(SEED),--seed $(SEED) $(LEFT_OUT:%=--left-out %),--seconds 100)	## the whole system in 100 s of stories; or one, line by line: SEED=n
+PART_storm = build/storm $(if $(SEED),--seed $(SEED) $(LEFT_OUT:%=--left-out %),--seconds 100)	## stories of the whole system; one: SEED=n
 NEEDS_storm-long = build/storm
-PART_storm-long = $(PYTHON) -m tests.storm.planted && build/storm --seconds 2400 --from $$(date +%s) ## other stories each time, and planted mistakes: an hour
+PART_storm-long = $(PYTHON) -m tests.storm.planted && build/storm --seconds 2400 --from $$(date +%s) ## planted mistakes, and new stories: an hour
 storm: build/storm ## stories of the whole system; SEED=n tells one again
 
 # tests/agree.c replaces the clocks, the loop, the hook and the log.
