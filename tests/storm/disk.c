@@ -9,8 +9,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -78,6 +78,7 @@ static void change_folder(void)
         disk->changes--;
     }
     disk->past[disk->changes++] = disk->now;
+    disk->steps++;
 }
 
 static void set_name(const char *name, int file)
@@ -87,6 +88,8 @@ static void set_name(const char *name, int file)
     for (int i = 0; at < 0 && i < NAMES; i++)
         if (world->disk.now.of[i].file < 0)
             at = i;
+    if (at < 0)
+        abort(); /* the agent has more files than it may */
     change_folder();
     (void)snprintf(world->disk.now.of[at].name, NAME, "%s", name);
     world->disk.now.of[at].file = file;
@@ -133,6 +136,29 @@ const struct file *disk_numbers(void)
             strstr(world->disk.now.of[i].name, ".numbers") != NULL)
             return &world->disk.files[world->disk.now.of[i].file];
     return NULL;
+}
+
+static uint32_t number_in(const struct folder *folder, size_t at)
+{
+    for (unsigned i = 0; i < NAMES; i++) {
+        if (folder->of[i].file < 0 || strstr(folder->of[i].name, ".numbers") == NULL)
+            continue;
+        const struct file *const file = &world->disk.files[folder->of[i].file];
+        return file->dirty || file->synced_size < at + 4 ? 0
+                                                         : dumpulse_read_(file->synced + at) >> 8;
+    }
+    return 0;
+}
+
+uint32_t disk_least_number(size_t at)
+{
+    uint32_t least = number_in(&world->disk.now, at);
+
+    for (unsigned i = 0; i < world->disk.changes; i++) {
+        const uint32_t number = number_in(&world->disk.past[i], at);
+        least = number < least ? number : least;
+    }
+    return least;
 }
 
 unsigned disk_count(void)
@@ -278,6 +304,7 @@ ssize_t __wrap_pwrite(int descriptor, const void *bytes, size_t size, off_t at)
     if ((size_t)at + size > file->size)
         file->size = (size_t)at + size;
     file->dirty = true;
+    world->disk.steps++;
     return (ssize_t)size;
 }
 
@@ -289,6 +316,7 @@ int __wrap_ftruncate(int descriptor, off_t size)
     machine_call();
     file->size = (size_t)size;
     file->dirty = true;
+    world->disk.steps++;
     return 0;
 }
 
@@ -299,8 +327,10 @@ int __wrap_fsync(int descriptor)
     struct disk *const disk = &world->disk;
 
     machine_call();
-    if (is_now(disk->slow_until) && !world->machine.in_thread)
-        world_pass(world_between(SECOND / 10, 5 * SECOND)), oracle_disturbed();
+    if (is_now(disk->slow_until) && !world->machine.in_thread) {
+        world_pass(world_between(SECOND / 10, 5 * SECOND));
+        oracle_disturbed();
+    }
     if (is_now(disk->fails_until))
         return fail(EIO);
     if (is_now(disk->lies_until))

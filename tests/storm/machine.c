@@ -543,8 +543,10 @@ int __wrap_getsockopt(int descriptor, int level, int name, void *value, socklen_
     const int buffer = QUEUE * 768; /* bytes: then the agent expects a queue of this size */
 
     (void)descriptor, (void)level;
-    if (name == SO_RCVBUF)
-        memcpy(value, &buffer, *size);
+    if (name != SO_RCVBUF)
+        return 0;
+    memcpy(value, &buffer, sizeof buffer);
+    *size = sizeof buffer;
     return 0;
 }
 

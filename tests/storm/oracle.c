@@ -22,6 +22,7 @@ enum claim {
     IGNORED,
     MADE_TWICE,
     EPOCH_TWICE,
+    STORED,
     TOO_EARLY,
     TOO_LATE,
     NOT_BACK,
@@ -42,6 +43,7 @@ static const char *const claims[] = {
     [IGNORED] = "a heartbeat that comes in its epoch, with a new count, is taken",
     [MADE_TWICE] = "a node uses no count twice under one key",
     [EPOCH_TWICE] = "no epoch comes again",
+    [STORED] = "no number is used before it is stored so that a power cut leaves it",
     [TOO_EARLY] = "a node whose heartbeat came in time is not called late, dead or missing",
     [TOO_LATE] = "a silent node is called dead or missing in time",
     [NOT_BACK] = "a node that is heard again is called alive in time",
@@ -83,8 +85,8 @@ void oracle_print_bounds(void)
 
 void oracle_excuse_disk(void)
 {
-    world->excused |= 1U << OLD | 1U << TAKEN_TWICE | 1U << EPOCH_TWICE | 1U << SERVES |
-                      1U << HEARD | 1U << READ | 1U << FORGED;
+    world->excused |= 1U << OLD | 1U << TAKEN_TWICE | 1U << EPOCH_TWICE | 1U << STORED |
+                      1U << SERVES | 1U << HEARD | 1U << READ | 1U << FORGED;
 }
 
 /* Time passes in whole ticks for the agent, on either side. */
@@ -352,6 +354,34 @@ void oracle_made(unsigned node, const struct made *made)
 
 /* ---- When the agent has nothing to do. */
 
+static void check_number(unsigned label, uint32_t used)
+{
+    const uint32_t stored = disk_least_number(KEYS_NUMBERS_AT + KEYS_NUMBER_SIZE * (size_t)label);
+
+    if (stored < used)
+        world_broken(STORED, "label %u: number %u is used, and a power cut would leave %u", label,
+                     used, stored);
+}
+
+/* Only if the disk or the numbers have changed since the last look. */
+static void check_numbers(void)
+{
+    struct truth *const it = &world->truth;
+    uint32_t used[NODES + 1] = {keys.keyed.epoch / 256};
+
+    if (!world->keyed || keys.keyed.reached == 0)
+        return;
+    for (unsigned node = 0; node < NODES; node++)
+        used[1 + node] = keys.alone[node] / 256;
+    if (it->disk_steps == world->disk.steps && memcmp(it->used, used, sizeof used) == 0)
+        return;
+    it->disk_steps = world->disk.steps;
+    memcpy(it->used, used, sizeof used);
+    check_number(DUMPULSE_BLOCK, used[0]);
+    for (unsigned node = 0; node < NODES; node++)
+        check_number(node, used[1 + node]);
+}
+
 static uint64_t later(uint64_t one, uint64_t other)
 {
     return one > other ? one : other;
@@ -399,6 +429,7 @@ void oracle_idle(void)
 
     oracle_serves();
     oracle_check_epoch();
+    check_numbers();
     for (unsigned node = 0; node < NODES; node++)
         check_due(node);
     if (!is_calm())

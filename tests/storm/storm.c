@@ -170,7 +170,7 @@ int __wrap_main(int argc, char **argv)
     world = calloc(1, sizeof *world);
     if (world == NULL)
         return 2;
-    for (int i = 1; i < argc; i++) {
+    for (int i = 1; i < argc; i += 2) {
         const char *const value = i + 1 < argc ? argv[i + 1] : NULL;
         if (strcmp(argv[i], "--bounds") == 0) {
             oracle_print_bounds();
@@ -187,7 +187,6 @@ int __wrap_main(int argc, char **argv)
         else
             (void)number(NULL, 10);
         one |= strcmp(argv[i], "--seed") == 0;
-        i++;
     }
     if (!one)
         return tell_many(from, count, seconds);

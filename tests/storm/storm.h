@@ -127,6 +127,7 @@ struct disk {
     struct file files[FILES];
     struct folder now, past[PAST]; /* past: each change since the folder was synced */
     unsigned changes;
+    uint64_t steps; /* all that has changed anything on it */
     struct {
         int file; /* -1: free; FILES: the folder */
         size_t at;
@@ -141,6 +142,8 @@ void disk_cut(void);                               /* the power fails */
 void disk_close_all(void);                         /* the process has ended */
 const struct file *disk_find(const char *name);
 const struct file *disk_numbers(void);
+/* The smallest number at this byte of the numbers that may be left if the power fails now. */
+uint32_t disk_least_number(size_t at);
 unsigned disk_count(void); /* files that have a name */
 
 /* ---- machine.c: the process of the agent, its clocks, signals and sockets. */
@@ -212,10 +215,12 @@ struct truth {
         uint8_t state;      /* that the watch has told last */
         uint8_t told;       /* that the program of --exec knows */
     } of[NODES];
-    uint32_t epoch, least; /* of the agent; this run must begin above the least */
-    uint64_t changed;      /* the first change of the table that is not saved */
-    uint64_t saves;        /* of this run */
-    uint64_t disturbed;    /* when the process was stopped last, or the disk was not good */
+    uint32_t used[NODES + 1]; /* numbers that were stored at the last look: the block comes first */
+    uint64_t disk_steps;      /* of the disk at that look */
+    uint32_t epoch, least;    /* of the agent; this run must begin above the least */
+    uint64_t changed;         /* the first change of the table that is not saved */
+    uint64_t saves;           /* of this run */
+    uint64_t disturbed;       /* when the process was stopped last, or the disk was not good */
     uint64_t clock_set;
     struct {
         uint64_t hash, at; /* the time of the world */

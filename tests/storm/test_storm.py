@@ -22,6 +22,11 @@ def trace(output: str) -> str:
     return str(found)
 
 
+def test_all_mistakes_can_be_planted() -> None:
+    table = planted.read_table()
+    assert len({planted.plant(mistake) for mistake in table}) == len(table) >= 30
+
+
 @pytest.mark.slow
 def test_two_compilers_tell_the_same_stories(tmp_path: Path) -> None:
     other = tmp_path / "storm"
