@@ -44,7 +44,8 @@
  *   dumpulse_hear(&node, 3, packet, 8);            each packet that arrives
  *   if (dumpulse_keyed_heartbeat(&node, packet, 3, MY_ADDRESS, battery_volts)) send it
  *   If that returns false, or if no beacon has come for longer than an epoch, make a
- *   question with dumpulse_ask(packet, 3), and send that.
+ *   question with dumpulse_ask(packet, 3), and send that. When its beacon has come, send a
+ *   heartbeat at once: over UDP, the agent sends the next beacon to where that came from.
  *   If node.twice is true, make and send each heartbeat twice: somebody sends junk.
  *
  * A NODE THAT ONLY SENDS, IN SHORT

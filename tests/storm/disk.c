@@ -241,7 +241,6 @@ static int open_as(int file)
     return fail(EMFILE);
 }
 
-int __wrap_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...)
 {
     machine_call();
@@ -261,7 +260,6 @@ int __wrap_open(const char *path, int flags, ...)
     return open_as(file);
 }
 
-int __wrap_close(int descriptor);
 int __wrap_close(int descriptor)
 {
     const int at = descriptor - FIRST_FILE;
@@ -272,7 +270,6 @@ int __wrap_close(int descriptor)
     return 0;
 }
 
-ssize_t __wrap_read(int descriptor, void *bytes, size_t room);
 ssize_t __wrap_read(int descriptor, void *bytes, size_t room)
 {
     const struct file *const file = file_of(descriptor);
@@ -287,7 +284,6 @@ ssize_t __wrap_read(int descriptor, void *bytes, size_t room)
     return (ssize_t)size;
 }
 
-ssize_t __wrap_pwrite(int descriptor, const void *bytes, size_t size, off_t at);
 ssize_t __wrap_pwrite(int descriptor, const void *bytes, size_t size, off_t at)
 {
     struct file *const file = file_of(descriptor);
@@ -308,7 +304,6 @@ ssize_t __wrap_pwrite(int descriptor, const void *bytes, size_t size, off_t at)
     return (ssize_t)size;
 }
 
-int __wrap_ftruncate(int descriptor, off_t size);
 int __wrap_ftruncate(int descriptor, off_t size)
 {
     struct file *const file = file_of(descriptor);
@@ -320,7 +315,6 @@ int __wrap_ftruncate(int descriptor, off_t size)
     return 0;
 }
 
-int __wrap_fsync(int descriptor);
 int __wrap_fsync(int descriptor)
 {
     struct file *const file = file_of(descriptor);
@@ -342,7 +336,6 @@ int __wrap_fsync(int descriptor)
     return 0;
 }
 
-int __wrap_rename(const char *from, const char *to);
 int __wrap_rename(const char *from, const char *to)
 {
     const int at = find(&world->disk.now, name_of(from));
@@ -367,7 +360,6 @@ static int tell(const struct file *file, struct stat *status, bool folder)
     return 0;
 }
 
-int __wrap_fstat(int descriptor, struct stat *status);
 int __wrap_fstat(int descriptor, struct stat *status)
 {
     const struct file *const file = file_of(descriptor);
@@ -376,7 +368,6 @@ int __wrap_fstat(int descriptor, struct stat *status)
     return tell(file, status, file == NULL);
 }
 
-int __wrap_lstat(const char *path, struct stat *status);
 int __wrap_lstat(const char *path, struct stat *status)
 {
     const struct file *const file = disk_find(name_of(path));
@@ -385,35 +376,11 @@ int __wrap_lstat(const char *path, struct stat *status)
     return file == NULL ? fail(ENOENT) : tell(file, status, false);
 }
 
-int __wrap_stat(const char *path, struct stat *status);
 int __wrap_stat(const char *path, struct stat *status)
 {
     return __wrap_lstat(path, status);
 }
 
-/* These change nothing that the storm looks at. */
-int __wrap_access(const char *path, int mode);
-int __wrap_access(const char *path, int mode)
-{
-    (void)path, (void)mode;
-    return 0;
-}
-
-int __wrap_flock(int descriptor, int operation);
-int __wrap_flock(int descriptor, int operation)
-{
-    (void)descriptor, (void)operation;
-    return 0;
-}
-
-int __wrap_fchmod(int descriptor, mode_t mode);
-int __wrap_fchmod(int descriptor, mode_t mode)
-{
-    (void)descriptor, (void)mode;
-    return 0;
-}
-
-uid_t __wrap_geteuid(void);
 uid_t __wrap_geteuid(void)
 {
     return 1000;

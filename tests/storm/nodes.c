@@ -18,7 +18,6 @@ static void act(const uint8_t *key, struct node *node)
 }
 
 void __real_dumpulse_get_key(uint8_t key[16], uint8_t label);
-void __wrap_dumpulse_get_key(uint8_t key[16], uint8_t label);
 void __wrap_dumpulse_get_key(uint8_t key[16], uint8_t label)
 {
     if (world->key == NULL)
@@ -28,7 +27,6 @@ void __wrap_dumpulse_get_key(uint8_t key[16], uint8_t label)
 }
 
 uint32_t __real_dumpulse_load(uint8_t label);
-uint32_t __wrap_dumpulse_load(uint8_t label);
 uint32_t __wrap_dumpulse_load(uint8_t label)
 {
     return world->node == NULL ? __real_dumpulse_load(label)
@@ -37,7 +35,6 @@ uint32_t __wrap_dumpulse_load(uint8_t label)
 
 /* If its power fails meanwhile, the byte that is being written becomes anything. */
 bool __real_dumpulse_store(uint8_t label, uint32_t number);
-bool __wrap_dumpulse_store(uint8_t label, uint32_t number);
 bool __wrap_dumpulse_store(uint8_t label, uint32_t number)
 {
     struct node *const node = world->node;
@@ -139,13 +136,10 @@ static void announce(unsigned node)
         send(node, packet);
 }
 
-static void beat(unsigned node)
+static void beat_now(unsigned node)
 {
     struct node *const it = &world->nodes[node];
 
-    world_plan(world->now + it->every, beat, node);
-    if (!it->runs)
-        return;
     act(it->key, it);
     if (it->kind == HEARS)
         listen(node);
@@ -162,6 +156,13 @@ static void beat(unsigned node)
         world_note(made->serial);
     }
     act(NULL, NULL);
+}
+
+static void beat(unsigned node)
+{
+    world_plan(world->now + world->nodes[node].every, beat, node);
+    if (world->nodes[node].runs)
+        beat_now(node);
 }
 
 void nodes_start(unsigned node)
@@ -189,17 +190,22 @@ void nodes_renew(unsigned node)
     nodes_start(node);
 }
 
+/* After an answer it sends a heartbeat at once: "Transport: UDP" in spec/keyed.md says why. */
 static void take_beacon(unsigned node, const struct packet *packet)
 {
     struct node *const it = &world->nodes[node];
     const uint32_t epoch = dumpulse_read_(packet->bytes + 4) & DUMPULSE_EPOCH_LAST_;
 
     act(it->key, it);
-    if (dumpulse_hear(&it->keyed, (uint8_t)node, packet->bytes, packet->length) ||
-        (packet->length == DUMPULSE_PACKET_SIZE && epoch == it->keyed.epoch &&
-         dumpulse_right_(packet->bytes, (uint8_t)node, epoch)))
+    const bool later = dumpulse_hear(&it->keyed, (uint8_t)node, packet->bytes, packet->length);
+    if (later || (packet->length == DUMPULSE_PACKET_SIZE && epoch == it->keyed.epoch &&
+                  dumpulse_right_(packet->bytes, (uint8_t)node, epoch)))
         it->heard_at = world->now;
     act(NULL, NULL);
+    if (later && it->asked_at != 0) {
+        it->asked_at = 0;
+        beat_now(node);
+    }
 }
 
 /* ---- The reader. */

@@ -35,6 +35,10 @@ def read_table() -> list[Planted]:
             if not line.startswith("#")]
 
 
+NONE = Planted("nothing", "udpserver.c", "\nstruct udpserver udpserver;\n",
+               "\nstruct udpserver udpserver;\n")
+
+
 def plant(mistake: Planted) -> str:
     """Returns the text of the file with the mistake."""
     text = (ROOT / mistake.file).read_text()
@@ -100,6 +104,10 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("text", nargs="?", default="")
     arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        control = count_stories(build(NONE, Path(folder)), arguments.count)
+    if not control.startswith("not"):
+        sys.exit(f"planted: without a mistake, story {control} fails")
     missed = 0
     for mistake in read_table():
         if arguments.text not in mistake.what:

@@ -23,10 +23,11 @@ struct told {
 static void choose_world(void)
 {
     static const unsigned ticks[] = {10, 100, 1000};
+    static const unsigned epochs[] = {2, 10, 10, 30}; /* of 2 s: then a block does not last */
 
     world->keyed = world_chance(4) != 0;
     world->tick = ticks[world_chance(3)];
-    world->epoch = world_chance(2) == 0 ? 10 : 30;
+    world->epoch = epochs[world_chance(4)];
     world->warn = 5000 + 1000 * world_chance(6);
     world->crit = world->warn * (2 + world_chance(3));
 }
@@ -161,7 +162,6 @@ static int tell_many(uint64_t from, uint64_t count, uint64_t seconds)
 }
 
 /* The linker gives the start of the program to this, and calls the agent's main() __real_main(). */
-int __wrap_main(int argc, char **argv);
 int __wrap_main(int argc, char **argv)
 {
     uint64_t from = 1, count = UINT64_MAX, seconds = 0, left_out = 0;

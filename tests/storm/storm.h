@@ -17,7 +17,7 @@
 #include "dumpulse_keyed.h"
 #include "dumpulse_watch.h"
 
-enum { NODES = 8, ROUNDS = 2, FAULTS = 24 /* of a story */ };
+enum { NODES = 12, ROUNDS = 2, FAULTS = 24 /* of a story */ };
 enum { AGENT = 0, FIRST_NODE = 1, READER = FIRST_NODE + NODES, PARTIES };
 static const uint64_t SECOND = UINT64_C(1000000000); /* ns */
 static const uint64_t MS = UINT64_C(1000000);
@@ -149,7 +149,7 @@ unsigned disk_count(void); /* files that have a name */
 /* ---- machine.c: the process of the agent, its clocks, signals and sockets. */
 
 enum trap { TRAP_NONE, TRAP_CRASH, TRAP_CUT, TRAP_STOP, TRAP_SLEEP };
-enum { QUEUE = 8192, DESCRIPTORS = 16, FIRST_FILE = 16 };
+enum { QUEUE = 8192, FIRST_FILE = 16, PROGRAMS = 16 };
 struct waiting {
     uint8_t bytes[16];
     uint16_t length;
@@ -179,8 +179,7 @@ struct machine {
     struct {
         int number; /* 0: none runs */
         bool ended;
-        int status;
-    } programs[16];
+    } programs[PROGRAMS];
 };
 void machine_begin(void);
 void machine_live(void); /* until the story ends */
@@ -237,6 +236,7 @@ void oracle_hears(void);
 void oracle_recovered(void); /* when a round has been calm for long enough */
 void oracle_disturbed(void); /* for some time, the agent may be slow */
 void oracle_saved(void);
+void oracle_logged(const char *line);
 void oracle_arrived(unsigned node, const struct packet *packet);
 void oracle_told(const char *variables, const char *was, const char *is);
 void oracle_made(unsigned node, const struct made *made);
