@@ -309,7 +309,7 @@ static void hear(unsigned unused)
 static void recover(unsigned unused)
 {
     (void)unused;
-    oracle_recovered();
+    oracle_recovered(CALM_FOR * SECOND);
     for (unsigned node = 0; node < NODES; node++)
         if (!world->nodes[node].runs)
             nodes_start(node);

@@ -34,6 +34,7 @@ enum claim {
     SERVES,
     HEARD,
     READ,
+    JUNK_ENDS,
     FRESH,
     BOUNDED
 };
@@ -60,6 +61,7 @@ static const struct {
     [SERVES] = {"after the last fault, the agent serves", true},
     [HEARD] = {"after the last fault, each node that runs is heard, and its state is right", true},
     [READ] = {"after the last fault, the reader gets its reports", true},
+    [JUNK_ENDS] = {"64 epochs after the last junk, there is none any more", false},
     [FRESH] = {"a report that is believed was made after its request, and once", false},
     [BOUNDED] = {"nothing grows: open files, and files on the disk", false},
 };
@@ -135,12 +137,14 @@ static uint64_t number_of(const struct made *made)
     return (made->epoch << 8) + made->count;
 }
 
-/* The last count that the agent took of this node; without keys, each is new. */
-static unsigned last_count(unsigned node)
+/* The last count that the agent took of this node. Without keys, and under a new key, all are new. */
+static unsigned last_count(unsigned node, const struct made *made)
 {
-    return !world->keyed           ? 0
-           : keys.alone[node] != 0 ? keys.alone[node] & UINT8_MAX
-                                   : keys.keyed.last[node];
+    if (!world->keyed)
+        return 0;
+    if (keys.alone[node] != 0)
+        return keys.alone[node] & UINT8_MAX;
+    return world->truth.of[node].generation == made->generation ? keys.keyed.last[node] : 0;
 }
 
 /* Epochs and counts of a node grow. A node that hears may count from 1 again after a reset. */
@@ -330,7 +334,7 @@ void oracle_arrived(unsigned node, const struct packet *packet)
         copy++;
     if (copy == made->copies)
         return; /* it is damaged, or forged */
-    const bool new = is_current(node, made) && packet->bytes[5] > last_count(node);
+    const bool new = is_current(node, made) && packet->bytes[5] > last_count(node, made);
     made->in_pair = copy == 1 && made->came + 1 == world->machine.delivered;
     made->came = new ? world->machine.delivered : 0;
     made->arrived = machine_steady();
@@ -540,7 +544,7 @@ void oracle_hears(void)
             check_heard(node);
 }
 
-void oracle_recovered(void)
+void oracle_recovered(uint64_t calm)
 {
     const struct truth *const it = &world->truth;
     unsigned open = 0;
@@ -558,6 +562,8 @@ void oracle_recovered(void)
             world_broken(IN_ORDER, "variable %u: the program knows %s, and it is %s", node,
                          name_of(it->of[node].told), name_of(it->of[node].state));
     }
+    if (world->keyed && keys.keyed.junk != 0 && calm > (66 * world->epoch + 10) * SECOND)
+        world_broken(JUNK_ENDS, "there is still junk for %u epochs", keys.keyed.junk);
     if (world->now - world->reader.believed_at > within(READER_WAITS))
         world_broken(READ, "the reader has believed no report for %llu s",
                      (unsigned long long)((world->now - world->reader.believed_at) / SECOND));

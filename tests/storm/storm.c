@@ -22,11 +22,11 @@ struct told {
 
 static void choose_world(void)
 {
-    static const unsigned ticks[] = {10, 100, 1000};
+    static const unsigned ticks[] = {1, 10, 100, 1000};
     static const unsigned epochs[] = {2, 10, 10, 30}; /* of 2 s: then a block does not last */
 
     world->keyed = world_chance(4) != 0;
-    world->tick = ticks[world_chance(3)];
+    world->tick = ticks[world_chance(4)];
     world->epoch = epochs[world_chance(4)];
     world->warn = 5000 + 1000 * world_chance(6);
     world->crit = world->warn * (2 + world_chance(3));

@@ -233,8 +233,8 @@ void oracle_idle(void);   /* when it has nothing to do */
 void oracle_check_epoch(void);
 uint64_t oracle_hears_after(void); /* the last fault, nodes that hear are heard again */
 void oracle_hears(void);
-void oracle_recovered(void); /* when a round has been calm for long enough */
-void oracle_disturbed(void); /* for some time, the agent may be slow */
+void oracle_recovered(uint64_t calm); /* when a round has been calm for so long */
+void oracle_disturbed(void);          /* for some time, the agent may be slow */
 void oracle_saved(void);
 void oracle_logged(const char *line);
 void oracle_arrived(unsigned node, const struct packet *packet);
