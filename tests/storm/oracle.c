@@ -137,7 +137,7 @@ static uint64_t number_of(const struct made *made)
     return (made->epoch << 8) + made->count;
 }
 
-/* The last count that the agent took of this node. Without keys, and under a new key, all are new. */
+/* The last count that the agent took of this node. Without keys and under a new key, all are new. */
 static unsigned last_count(unsigned node, const struct made *made)
 {
     if (!world->keyed)
@@ -211,6 +211,7 @@ static void entry_changed(unsigned node)
     check_stamp(node, entry.timestamp);
     check_waiting(node, made);
     world->truth.of[node].taken = machine_steady();
+    world->truth.of[node].noticed = 0;
 }
 
 /* While the agent begins, its epoch is the last one of the old block for a moment. So this looks
@@ -352,7 +353,9 @@ static void check_due(unsigned node)
     if (made == NULL || made->taken != 0 ||
         (keys.keyed.junk != 0 && (!made->in_pair || world->weather.delay != 0)))
         return;
-    if (is_current(node, made) && (!world->keyed || world->truth.of[node].last < number_of(made)))
+    if (is_current(node, made) &&
+        (!world->keyed || world->truth.of[node].generation != made->generation ||
+         world->truth.of[node].last < number_of(made)))
         world_broken(IGNORED, "variable %u: a heartbeat has come, and is not taken", node);
 }
 
@@ -396,17 +399,12 @@ static void check_numbers(void)
         check_number(node, used[1 + node]);
 }
 
-static uint64_t later(uint64_t one, uint64_t other)
-{
-    return one > other ? one : other;
-}
-
-/* What was taken while the process was often stopped counts as heard at the next look at most. */
 static void check_state(unsigned node)
 {
     const struct truth *const it = &world->truth;
     const uint64_t now = machine_steady(), taken = it->of[node].taken;
-    const uint64_t since = later(taken, later(it->served_from, it->disturbed));
+    const uint64_t since =
+        it->of[node].noticed > it->served_from ? it->of[node].noticed : it->served_from;
     const uint8_t state = it->of[node].state;
 
     if (now - since > world->crit * MS + within(LOOKS) && state != DUMPULSE_DEAD &&
@@ -423,8 +421,8 @@ static void check_age(unsigned node)
 {
     const uint64_t now = machine_steady(), taken = world->truth.of[node].taken;
 
-    if (taken != 0 && taken > world->truth.clock_set && now - taken > ticks(65536) &&
-        serial_in(world->truth.table, node) != 0)
+    if (world->machine.still == 0 && taken != 0 && taken > world->truth.clock_set &&
+        now - taken > ticks(65536) && serial_in(world->truth.table, node) != 0)
         world_broken(FORGOTTEN, "variable %u: its entry is older than 65536 ticks", node);
 }
 
@@ -444,8 +442,11 @@ void oracle_idle(void)
     oracle_serves();
     oracle_check_epoch();
     check_numbers();
-    for (unsigned node = 0; node < NODES; node++)
+    for (unsigned node = 0; node < NODES; node++) {
         check_due(node);
+        if (it->of[node].noticed == 0)
+            it->of[node].noticed = machine_steady();
+    }
     if (!is_calm())
         return;
     const enum bound saves = it->saves < 2 ? FIRST_SAVE : LATER_SAVES;

@@ -207,6 +207,7 @@ struct truth {
     uint64_t served_from;
     struct {
         uint64_t taken;     /* when its entry was written last */
+        uint64_t noticed;   /* when the agent had nothing to do first after that */
         uint64_t told_bad;  /* when it was called late or dead last */
         uint64_t last;      /* the epoch and count of what was taken last, in all runs */
         uint32_t due;       /* the serial of a heartbeat that must be taken; 0: none */

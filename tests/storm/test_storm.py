@@ -1,4 +1,5 @@
-"""The storm finds what is wrong, and tells it the same way each time. SPDX-License-Identifier: MIT"""
+"""The storm finds what is wrong, and tells it the same way each time.
+SPDX-License-Identifier: MIT"""
 
 import re
 import subprocess
