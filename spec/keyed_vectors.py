@@ -699,6 +699,7 @@ def nodes_and_readers(long: bool) -> Iterator[Step]:
         for generation in (1, 2, 255):
             yield "key", label, generation, keyed.label_key(keys.master, label, generation)
         yield "key", label, 0, keys.of(label)
+    yield from ends_of_tags(keys)
     for label in (9, 0, 63) if long else (63,):
         yield ("node",)
         yield "beat", label, 1, 2, 1, b""
@@ -718,6 +719,20 @@ def nodes_and_readers(long: bool) -> Iterator[Step]:
     for answer, packet in beacons(reader, READER_LABEL, long):
         yield "listen", answer, packet
     yield from readers(world, rng, long)
+
+
+def ends_of_tags(keys: Keys) -> Iterator[Step]:
+    """One tag in 131,072 gets a wrong byte if it is divided by nearly 2^24: two of them."""
+    beacon = keys.beacon(63, 7)
+    for sender, value in ((42, 252), (120, 138)):
+        node = Hearer(keys, 63)
+        yield ("node",)
+        yield "hear", 63, heard(node, beacon), beacon
+        made = node.heartbeat(sender, value)
+        assert made
+        tag = int.from_bytes(made[:4], "little")
+        assert tag // (2 ** 24 - 1) > tag // (2 ** 24 + 1)
+        yield "beat", 63, sender, value, 1, made
 
 
 def beat(node: Hearer | Sender, variable: int, sender: int, value: int, times: int = 1) -> Step:
