@@ -588,9 +588,10 @@ class Stepper:
     def of_key(self, label: int, generation: int, key: bytes) -> bool:
         self.machine.keys.generations[label] = generation - 1
         self.machine.keys.renew(label)
-        self.machine.write(self.packet, self.machine.keys.master)
+        self.machine.write(self.packet, self.machine.keys.master + GUARD[:8])
         self.machine.call("dumpulse_label_key", self.packet, label, generation)
-        return self.machine.read(self.packet, 16) == self.machine.keys.of(label) == key
+        assert self.machine.keys.of(label) == key
+        return self.machine.read(self.packet, 24) == key + GUARD[:8]
 
     def of_agent(self, kind: str, cell: list[str]) -> bool:
         machine, good, sent, packet = self.machine, True, b"", b""
