@@ -80,15 +80,21 @@ def leave_stack_alone(code: Code) -> set[str]:
 
 
 def pushes(code: Code) -> dict[str, int]:
-    """The functions of an AVR that push registers at their beginning, and then change the stack's
-    depth only by calls and as they return: how many bytes."""
+    """The functions of an AVR that push registers once, if any, and then change the stack's depth
+    only by calls and as they return: how many bytes. If one does not begin with that, as those in
+    assembly may, it must be no interrupt: it ends with ret."""
     found = {}
     for name, body in code.items():
         words = words_of(body)
-        first = next((at for at, (what, _) in enumerate(words) if what != "push"), 0)
-        if first and not any(what == "push" or writes(what, operands, STACK_POINTER)
-                             for what, operands in words[first:]):
-            found[name] = first
+        pushed = [at for at, (what, _) in enumerate(words) if what == "push"]
+        behind = pushed[-1] + 1 if pushed else 0
+        goals = [goal for _, _, operands in body if (goal := stack.goal(operands)) is not None]
+        known = words[0][0] == "push" or words[-1][0] == "ret"
+        if known and behind < len(body) and not (
+                any(stack.goal(operands) is not None for _, _, operands in body[:behind])
+                or any(body[0][0] <= goal < body[behind][0] for goal in goals)
+                or any(writes(what, operands, STACK_POINTER) for what, operands in words)):
+            found[name] = len(pushed)
     return found
 
 
