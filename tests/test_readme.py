@@ -33,7 +33,7 @@ def watching_firmware_of_the_page() -> str:
     """The same program with what the README adds to it."""
     program, loop = firmware_of_the_page(), "    for (;;) {\n"
     assert program.count("int main") == program.count(loop) == 1
-    return program.replace("int main", block_of_the_page("dumpulse_changed") + "\nint main"
+    return program.replace("int main", block_of_the_page("DUMPULSE_WATCH(") + "\nint main"
                            ).replace(loop, block_of_the_page("dumpulse_watch("))
 
 
@@ -146,6 +146,33 @@ def test_the_firmware_of_the_readme_watches() -> None:
     assert [(pin, level) for _, pin, level in seen] == [("B5", level) for _, level in lit]
     assert all(then <= at < then + 0.003
                for (at, _, _), (then, _) in zip(seen, lit, strict=True)), seen
+
+
+def test_the_firmware_of_the_readme_notices_restarts_and_babble() -> None:
+    """Variable 3 beats five times in a second, and six times in the next. Then it restarts: it
+    sends 0 twice, and goes on. It restarts again."""
+    table, _, old_hook = block_of_the_page("DUMPULSE_WATCH(").partition("void dumpulse_changed")
+    program = watching_firmware_of_the_page()
+    for old, new in (
+            (f"void dumpulse_changed{old_hook}", block_of_the_page("static void take")),
+            ("dumpulse_process_packet(&agent, packet, length, NULL)", "take(packet)"),
+            ("dumpulse_record(&agent, 0, 1, 0)",  # shows what it has counted
+             "dumpulse_record(&agent, 0, restarts, babbles)")):
+        assert program.count(old) == 1
+        program = program.replace(old, new)
+    image = compiled(program, "restarts", "dumpulse_watch.c")
+    ten = [heartbeat(3, 1, 50)] * 5 + [heartbeat(7, 1, 50)] * 5  # 7 is not counted
+    steps = [(0.1, ten), (1.1, [*ten, heartbeat(3, 1, 50)]), (2.1, [heartbeat(3, 1, 0)]),
+             (3.1, [heartbeat(3, 1, 0)]), (3.5, [heartbeat(3, 1, 50)]), (4.1, [heartbeat(3, 1, 0)]),
+             (4.2, [REQUEST])]
+    at, script, pauses = 0.0, b"", list[float]()
+    for then, packets in steps:
+        pauses += [then - at - 80 / UNO.baud, *[0.001] * (len(packets) - 1)]
+        at = then + (len(packets) - 1) * (0.001 + 80 / UNO.baud)
+        script += b"".join(packets)
+    with Line(UNO, image, script=script,
+              arguments=[str(round(pause * UNO.hertz)) for pause in pauses[1:]]) as board:
+        assert entries_of(board.receive(260))[0][2:] == bytes((2, 1))
 
 
 def test_the_server_of_the_readme_runs_a_program_for_each_change(tmp_path: Path) -> None:
