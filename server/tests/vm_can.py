@@ -284,6 +284,24 @@ def test_two_agents_hear_the_same_nodes(serve: Callable[..., Program]) -> None:
     assert agents[1].ask(PATIENCE)[5][1:] == (6, 8)
 
 
+def test_can_fd(serve: Callable[..., Program]) -> None:
+    """Whoever asks in a frame of CAN FD gets five of them, and a classic reader is not disturbed."""
+    run("ip", "link", "set", "vcan0", "down")
+    run("ip", "link", "set", "vcan0", "mtu", "72", "up")
+    server = serve("vcan0")
+    dump = Program("candump", "-L", "vcan0")
+    with_fd, classic = client.Agent("canfd:vcan0"), client.Agent("can:vcan0")
+    with_fd.beat(5, 6, 7)
+    for agent in (with_fd, classic, with_fd):
+        assert agent.ask(PATIENCE)[5][1:] == (6, 7)
+    wait_until(lambda: sum("6C4##" in line for line in dump.lines) == 2, "the last frames")
+    fd = [line.split()[2][:6] for line in dump.lines if "##" in line]
+    assert [line[:3] for line in fd] == ["6FE", "6C0", "6C1", "6C2", "6C3", "6C4"] * 2
+    assert all(int(line[5], 16) & 1 == (line[:3] != "6FE") for line in fd)  # BRS
+    assert sum("#" in line and "##" not in line for line in dump.lines) >= 1 + 1 + 33
+    assert server.stop()["reports"] == 3
+
+
 def test_what_is_refused(serve: Callable[..., Program]) -> None:
     """The kernel keeps other traffic away. The rest is counted for the first error."""
     server = serve("vcan0")
