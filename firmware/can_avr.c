@@ -13,15 +13,11 @@
  * With -DKEYED it speaks version 2 of the protocol, which spec/keyed.md has. Then keyed_avr.c knows
  * the keys, and the frame after a report's last one is a beacon, which leaves alone.
  */
-#include <avr/interrupt.h>
-#include <avr/io.h>
 #include <avr/pgmspace.h>
-#include <avr/sleep.h>
-#include <avr/wdt.h>
 #include <string.h>
-#include <util/atomic.h>
 #include <util/delay.h>
 
+#include "atmega328p.h"
 #include "keyed.h"
 #include "watch.h"
 
@@ -74,7 +70,6 @@ enum { TXREQ = 0x08, RXM = 0x60, BUKT = 0x04 };
 enum { SRR = 0x10, IDE = 0x08, RTR = 0x40 };
 
 static keyed_agent keyed;
-static volatile uint16_t seconds;
 static volatile uint8_t bus_offs;
 
 static uint8_t queue[QUEUE][FRAME];
@@ -312,22 +307,7 @@ ISR(INT0_vect)
     serve_controller();
 }
 
-ISR(TIMER1_COMPA_vect)
-{
-    seconds++;
-}
-
 /* ---- The agent -------------------------------------------------------------------------- */
-
-uint16_t dumpulse_get_timestamp(void)
-{
-    uint16_t now;
-    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
-    {
-        now = seconds;
-    }
-    return now;
-}
 
 /* One report or beacon leaves at a time. A request that comes meanwhile gets the next one. */
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
@@ -406,16 +386,12 @@ int main(void)
     static const uint8_t request[FRAME] = DUMPULSE_REQUEST;
     uint16_t looked_after = 0;
 
-    wdt_enable(WDTO_2S);
-    wdt_reset(); /* the first second begins */
+    start_clock();
     DDRB = _BV(SELECT) | _BV(MOSI) | _BV(SCK);
     PORTB = _BV(SELECT);
     PORTD = _BV(INTERRUPT);
     SPCR = _BV(SPE) | _BV(MSTR);
     SPSR = _BV(SPI2X); /* 8 MHz; the controller takes 10 */
-    TCCR1B = _BV(WGM12) | _BV(CS12) | _BV(CS10);
-    OCR1A = 15624; /* 16 MHz / 1024 / 15,625: once a second */
-    TIMSK1 = _BV(OCIE1A);
     watch_start();
     keyed_start();
     start_controller();
@@ -426,7 +402,7 @@ int main(void)
         const uint16_t now = dumpulse_get_timestamp();
         if (now != looked_after) {
             if (watch_is_well())
-                wdt_reset(); /* only here: once a second, if the loop runs and the clock goes on */
+                wdt_reset();
             look_after_controller();
             keyed_each_second(&keyed);
         }
