@@ -117,6 +117,7 @@ BOARDS = {board.name: board for board in (
           ticks=168 / 16, dog=False, drops=0x4001100C),
     Board("uart_nrf51", 115_200, qemu=("qemu-system-arm", "-M", "microbit"), dog=False),
     Board("uart_rp2040", 115_200),
+    Board("rs485_atmega328p", 115_200, mcu="atmega328p", hertz=16_000_000),
 )}
 PinChange = tuple[float, str, int]  # seconds since the start, the pin, its new level
 UART_HOLDS = 2  # bytes, while the next one arrives
