@@ -175,6 +175,27 @@ def test_the_firmware_of_the_readme_notices_restarts_and_babble() -> None:
         assert entries_of(board.receive(260))[0][2:] == bytes((2, 1))
 
 
+def test_what_keys_in_ram_cost(tmp_path: Path) -> None:
+    """The hook of the page takes no RAM, and with `static const` it takes as much as the page says.
+    So does that of an agent, with a generation for each label."""
+    page = " ".join((ROOT / "firmware" / "README.md").read_text().split())
+    (told,) = re.findall(r"they take (\d+) bytes of an agent's RAM and (\d+) of a node's", page)
+    hook = block_of_the_page("memcpy_P")
+    plain = hook.replace(" PROGMEM", "").replace("memcpy_P", "memcpy")
+    agent = plain.replace("own[]", "generations[65] = {1, 2}, own[]").replace(
+        "own, 16);", "own, 16);\n    key[1] = generations[label];")
+    ram = []
+    for program in (agent, plain, hook):
+        source = tmp_path / "key.c"
+        source.write_text("#include <avr/pgmspace.h>\n#include <stdint.h>\n#include <string.h>\n"
+                          f"#define DUMPULSE_KEY_OWN {{1, 2, 3, [15] = 4}}\n{program}"
+                          "static volatile uint8_t label;\nint main(void) {\nuint8_t key[16];\n"
+                          "dumpulse_get_key(key, label);\nreturn key[label];\n}\n")
+        run(["avr-gcc", "-mmcu=atmega328p", "-Os", source, "-o", tmp_path / "key.elf"])
+        ram.append(int(run(["avr-size", tmp_path / "key.elf"]).splitlines()[1].split()[1]))
+    assert ram == [*(int(size) + int(size) % 2 for size in told), 0]  # the linker wants words
+
+
 def test_the_server_of_the_readme_runs_a_program_for_each_change(tmp_path: Path) -> None:
     text = (ROOT / "server" / "README.md").read_text()
     (options,) = re.findall(r"^    build/udpserver (.* --exec .*)$", text, re.M)
