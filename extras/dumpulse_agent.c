@@ -2,7 +2,6 @@
 #include "dumpulse_keyed.h"
 
 enum { LABELS = DUMPULSE_READER_LABEL + 1 };
-enum { FULL = 255 };  /* the largest count: no packet is new after it */
 enum { BLOCK = 256 }; /* so many epochs are reserved by one stored number */
 
 /* When so many tags of an epoch are wrong, there is junk in it. Fewer guesses in each epoch of 10
@@ -19,7 +18,12 @@ enum { JUNK_LASTS = 64 };
 
 APART uint32_t epoch_of(const dumpulse_keyed *keyed, uint8_t label)
 {
-    return keyed->epoch - (label >= keyed->reached);
+    uint32_t epoch = keyed->epoch;
+
+    if (label >= keyed->reached) {
+        epoch--;
+    }
+    return epoch;
 }
 
 void dumpulse_keyed_beacon(const dumpulse_keyed *keyed, uint8_t label, void *context)
@@ -43,7 +47,7 @@ static bool next_epoch(dumpulse_keyed *keyed)
 {
     uint_fast8_t i;
 
-    if (keyed->epoch % BLOCK == BLOCK - 1 &&
+    if ((uint8_t)keyed->epoch == BLOCK - 1 &&
         (keyed->epoch >= DUMPULSE_EPOCH_LAST_ ||
          !dumpulse_store(DUMPULSE_BLOCK, keyed->epoch / BLOCK + 1))) {
         return false;
@@ -87,7 +91,7 @@ bool dumpulse_keyed_begin(dumpulse_keyed *keyed, void *context)
         loop assigns label, keyed->last[0 .. 64];
         loop variant 65 - label; */
     for (label = 0; label != LABELS; label++) {
-        keyed->last[label] = FULL;
+        keyed->last[label] = DUMPULSE_FULL_; /* no packet is new after it */
     }
     keyed->epoch = dumpulse_load(DUMPULSE_BLOCK) * BLOCK + (BLOCK - 1);
     keyed->reached = LABELS;
@@ -165,6 +169,18 @@ dumpulse_result dumpulse_take_(dumpulse_keyed *keyed, const uint8_t *packet)
         }
     }
     return dumpulse_record(&keyed->agent, packet[4] % DUMPULSE_VARIABLES, packet[6], packet[7]);
+}
+
+void dumpulse_keyed_renew(dumpulse_keyed *keyed, uint8_t variable)
+{
+    uint_fast8_t i;
+
+    keyed->last[variable] = 0;
+    for (i = 0; i != DUMPULSE_PLACES; i++) {
+        if (keyed->waiting[i][0] % DUMPULSE_VARIABLES == variable) {
+            keyed->waiting[i][0] = 0;
+        }
+    }
 }
 
 /* 0 to 64 in a heartbeat, a request or a question; more in all other packets. */

@@ -3,7 +3,7 @@
  */
 #include "dumpulse_keyed.h"
 
-enum { FULL = 255, OWN_FIRST = 0x80 /* in byte 5 of an announce, at least */ };
+enum { OWN_FIRST = 0x80 /* in byte 5 of an announce, at least */ };
 
 /* After a reset, nobody knows which counts of the last own epoch were taken: so none is new. */
 bool dumpulse_alone_begin(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t count,
@@ -14,7 +14,7 @@ bool dumpulse_alone_begin(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t 
     for (variable = 0; variable != count; variable++) {
         const uint32_t own = dumpulse_load(variable);
 
-        alone[variable] = own == 0 ? 0 : own * 256U + FULL;
+        alone[variable] = own == 0 ? 0 : own * 256U + DUMPULSE_FULL_;
     }
     return dumpulse_keyed_begin(keyed, context);
 }
@@ -109,11 +109,12 @@ dumpulse_result dumpulse_alone_process(dumpulse_keyed *keyed, dumpulse_alone *al
     return dumpulse_keyed_process(keyed, packet, length, context);
 }
 
-bool dumpulse_alone_renew(dumpulse_alone *alone, uint8_t variable)
+bool dumpulse_alone_renew(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t variable)
 {
     if (!dumpulse_store(variable, 0)) {
         return false;
     }
     alone[variable] = 0;
+    dumpulse_keyed_renew(keyed, variable);
     return true;
 }

@@ -163,8 +163,9 @@ typedef struct dumpulse_reader {
  * address for words. Who has the master key copies that into it, and calls dumpulse_label_key(). */
 void dumpulse_get_key(uint8_t key[16], uint8_t label);
 
-/* Makes the key of a label out of the master key, in place. The generation is 0 at first: a node
- * that gets a new key gets the next one. Work: one run of Chaskey-12. */
+/* Makes the key of a label out of the master key, in place: so this room, too, begins at an address
+ * for words. The generation is 0 at first: a node that gets a new key gets the next one.
+ * Work: one run of Chaskey-12. */
 void dumpulse_label_key(uint8_t key[16], uint8_t label, uint8_t generation);
 
 /* Hook, written by the user: returns a number that was stored, of 24 bits. Label DUMPULSE_BLOCK is
@@ -195,6 +196,9 @@ void dumpulse_keyed_beacon(const dumpulse_keyed *keyed, uint8_t label, void *con
 dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *packet, size_t length,
                                        void *context);
 
+/* Forgets the last count of a variable, which must have a new key now, and what waits for it. */
+void dumpulse_keyed_renew(dumpulse_keyed *keyed, uint8_t variable);
+
 /* What would become of a packet of 8 bytes, as far as that can be said without a tag:
  * DUMPULSE_REFUSED, _NOT_BEGUN, _ASKS, _OLD or _NEW. So an agent that limits how many beacons it
  * sends need not repeat these checks. Work: nothing is changed, and no hook is called. */
@@ -211,9 +215,10 @@ bool dumpulse_alone_begin(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t 
 dumpulse_result dumpulse_alone_process(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t count,
                                        const uint8_t *packet, size_t length, void *context);
 
-/* Forgets the own epochs of a variable, which must have a new key now: its numbers may begin again,
- * and its node may hear. Returns false, and has changed nothing, if that could not be stored. */
-bool dumpulse_alone_renew(dumpulse_alone *alone, uint8_t variable);
+/* As dumpulse_keyed_renew(), and forgets the own epochs of the variable, too: its numbers may begin
+ * again, and its node may hear. Returns false, and has changed nothing, if that could not be
+ * stored. */
+bool dumpulse_alone_renew(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t variable);
 
 /* ---- Nodes. */
 
@@ -281,6 +286,8 @@ enum {
     DUMPULSE_IS_ANNOUNCE_ = 0x40,
     DUMPULSE_IS_HEARTBEAT_ = 0x80 /* and a request, and a question */
 };
+/* The largest count: so many heartbeats can be made in an epoch. */
+enum { DUMPULSE_FULL_ = 255 };
 #define DUMPULSE_EPOCH_LAST_ 0x1FFFFFFFUL /* of an agent */
 #define DUMPULSE_OWN_FIRST_ 0x80000000UL  /* of a node: its own first epoch, times 256 */
 

@@ -1,8 +1,6 @@
 /* Nodes of version 2. dumpulse_keyed.h is the manual.   SPDX-License-Identifier: MIT */
 #include "dumpulse_keyed.h"
 
-enum { FULL = 255 }; /* so many heartbeats can be made in an epoch */
-
 bool dumpulse_hear(dumpulse_node *node, uint8_t label, const uint8_t *packet, size_t length)
 {
     uint32_t epoch;
@@ -16,7 +14,7 @@ bool dumpulse_hear(dumpulse_node *node, uint8_t label, const uint8_t *packet, si
     }
     node->epoch = epoch;
     node->twice = packet[4] >= DUMPULSE_TWICE_;
-    node->left = FULL;
+    node->left = DUMPULSE_FULL_;
     return true;
 }
 
@@ -24,7 +22,7 @@ void dumpulse_count_(dumpulse_node *node, uint8_t *packet, uint8_t label, uint8_
                      uint8_t second)
 {
     packet[4] = (uint8_t)(DUMPULSE_IS_HEARTBEAT_ + label);
-    packet[5] = (uint8_t)(FULL + 1U - node->left);
+    packet[5] = (uint8_t)(DUMPULSE_FULL_ + 1U - node->left);
     packet[6] = first;
     packet[7] = second;
     node->left--;

@@ -3,8 +3,6 @@
  */
 #include "dumpulse_keyed.h"
 
-enum { FULL = 255 };
-
 bool dumpulse_sender_begin(dumpulse_node *node, uint8_t variable)
 {
     uint32_t own;
@@ -21,7 +19,7 @@ bool dumpulse_sender_begin(dumpulse_node *node, uint8_t variable)
         return false;
     }
     node->twice = true;
-    node->left = FULL;
+    node->left = DUMPULSE_FULL_;
     return true;
 }
 

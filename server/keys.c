@@ -193,12 +193,13 @@ void keys_seal_numbers(void)
  * same block, so it says nothing about tags. */
 void keys_mark(uint8_t mark[KEYS_MARK_SIZE])
 {
-    uint8_t fingerprint[sizeof keys.master.key];
+    uint32_t words[4]; /* a key begins at an address for words */
+    uint8_t *const fingerprint = (uint8_t *)words;
 
-    memcpy(fingerprint, keys.master.key, sizeof fingerprint);
+    memcpy(words, keys.master.key, sizeof words);
     dumpulse_label_key(fingerprint, UINT8_MAX, UINT8_MAX);
     memcpy(mark, fingerprint, KEYS_MARK_SIZE);
-    explicit_bzero(fingerprint, sizeof fingerprint);
+    explicit_bzero(words, sizeof words);
 }
 
 /* The mark is in the name, too: so the numbers of a key stay when another key is used meanwhile. */
@@ -266,10 +267,7 @@ static void begin_generation(uint8_t variable, uint8_t generation)
     keys.numbers[KEYS_GENERATIONS_AT + variable] = generation;
     set_number(variable, 0);
     keys.alone[variable] = 0;
-    keys.keyed.last[variable] = 0;
-    for (unsigned i = 0; i < DUMPULSE_PLACES; i++)
-        if (keys.keyed.waiting[i][0] % DUMPULSE_VARIABLES == variable)
-            keys.keyed.waiting[i][0] = 0;
+    dumpulse_keyed_renew(&keys.keyed, variable);
     log_say("variable %u: its key has generation %u from now on, and no older one is taken",
             variable, generation);
 }
