@@ -1,8 +1,8 @@
 /* An agent on an RS-485 bus: an ATmega328P and a transceiver.   SPDX-License-Identifier: MIT
  *
- * rs485_atmega328p.md says how to wire, flash and ask it. Only one driver may be on at a time. So an
- * agent turns its own on for a report only, a while after the request, and off when the stop bit of
- * the last byte has left. With -DADDRESS=1 to 127 it answers only requests that come right after
+ * rs485_atmega328p.md says how to wire, flash and ask it. Only one driver may be on at a time. So
+ * an agent turns its own on for a report only, a while after the request, and off when the stop bit
+ * of the last byte has left. With -DADDRESS=1 to 127 it answers only requests that come right after
  * its address: so several agents can hear the same nodes.
  */
 #ifndef BAUD

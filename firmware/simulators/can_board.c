@@ -172,7 +172,8 @@ static avr_cycle_count_t run_bus(avr_t *unused, avr_cycle_count_t when, void *co
 
 /* A frame of another node comes, once. Returns whether somebody acknowledges it. A sender whose
  * frame nobody acknowledges sends an error flag, so the frame is an error to all. After 16 times it
- * is passive: then its flag is not seen, and whoever only listens takes the frame for a good one. */
+ * is passive: then its flag is not seen, and a node that only listens takes the frame for a good
+ * one. */
 static bool comes(const mcp2515_frame *frame, unsigned tries)
 {
     const bool good = has_bit_rate();

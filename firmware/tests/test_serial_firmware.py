@@ -615,8 +615,8 @@ def asks(address: int) -> bytes:
 
 
 def hears(image: Path, said: list[Said]) -> list[Said]:
-    """The two reports of a board on a bus where others say this. Its driver is on exactly meanwhile.
-    Each text has a multiple of 8 bytes."""
+    """The two reports of a board on a bus where others say this, and when they begin. Its driver is
+    on while they leave, and no longer. Each text has a multiple of 8 bytes."""
     said, at, rests = sorted(said), 0.01, list[float]()  # the first bit comes after 10 ms
     assert said[0][0] == at
     for (when, text), (following, _) in zip(said, [*said[1:], (said[-1][0] + 0.1, b"")],

@@ -334,8 +334,8 @@ GAP = (("dead;", "dead, gap;"), ("DUMPULSE_DEAD = 5", "DUMPULSE_DEAD = 5, DUMPUL
             is = DUMPULSE_OFTEN;
         }
         if (age > DUMPULSE_READ16_(line->late))"""))
-SENDER = (("state;\n} dumpulse_seen", "state;\n    uint8_t sender;\n} dumpulse_seen"), ("/ 3U", "/ 4U"),
-          ("    seen->since[0] = high;", """\
+SENDER = (("state;\n} dumpulse_seen", "state;\n    uint8_t sender;\n} dumpulse_seen"),
+          ("/ 3U", "/ 4U"), ("    seen->since[0] = high;", """\
     if (was >= DUMPULSE_ALIVE && entry[DUMPULSE_SENDER_AT_] != seen->sender) {
         is = 6;
     }
@@ -353,7 +353,8 @@ def test_what_more_states_would_cost(tmp_path: Path) -> None:
             for before, after in changes:
                 text = text.replace(before, after)
             (tmp_path / name).write_text(text)
-        for compiler in ("avr-gcc -mmcu=atmega328p", "arm-none-eabi-gcc -mthumb -mcpu=cortex-m0plus"):
+        for compiler in ("avr-gcc -mmcu=atmega328p",
+                         "arm-none-eabi-gcc -mthumb -mcpu=cortex-m0plus"):
             run([*compiler.split(), *COMMON, f"-I{ROOT}", "-c", tmp_path / "dumpulse_watch.c", "-o",
                  tmp_path / "it.o"])
             parts.append(sections(tmp_path / "it.o"))

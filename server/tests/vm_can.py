@@ -290,7 +290,7 @@ def test_two_agents_hear_the_same_nodes(serve: Callable[..., Program]) -> None:
 
 
 def test_can_fd(serve: Callable[..., Program], programs: list[Program]) -> None:
-    """Whoever asks in a frame of CAN FD gets five of them, and a classic reader is not disturbed."""
+    """Whoever asks in a frame of CAN FD gets five of them. A classic reader is not disturbed."""
     run("ip", "link", "set", "vcan0", "down")
     run("ip", "link", "set", "vcan0", "mtu", "72", "up")
     server = serve("vcan0")
