@@ -232,7 +232,7 @@ KEYED_REPORT_SIZE = 8 + VARIABLES * 4
 IS_ANNOUNCE, IS_HEARTBEAT, IS_REQUEST = 0x40, 0x80, 0xC0  # byte 4; a beacon has less
 TWICE = 0x20  # in byte 4 of a beacon: there is junk, so each heartbeat is to be sent twice
 FULL = 255  # the largest count in an epoch
-EPOCH = 10  # seconds, unless the user gives udpserver or canserver another one
+EPOCH, LONGEST_EPOCH = 10, 3600  # seconds, unless the file with the master key has another one
 FORGET = 300.0  # seconds with old beacons and none of this epoch: as after a reset
 HEAR_AGAIN = 1.0  # seconds until a node asks for its beacon again
 SLOWLY = 2  # refusals, after which a reader leaves out one count more
@@ -289,6 +289,7 @@ class KeyFile:
         self.path, self.master = path, b""
         self.known: dict[int, bytes] = {}  # by label
         self.generations: dict[int, int] = {}  # by variable, if it is not 0
+        self.epoch = 0  # s, for whoever has the master key; 0: it has EPOCH
         lines = self._read().decode("ascii", "replace").splitlines(keepends=True)
         if not lines:
             raise BadUsage(f"{path!r} is empty: it must have {KEY_FORM}")
@@ -302,13 +303,17 @@ class KeyFile:
         if is_first and re.fullmatch(r"[0-9a-f]{32}\n?", line):
             self.master = bytes.fromhex(line.strip())
             return ""
+        match = re.fullmatch(r"epoch ([1-9]\d{0,3})\n?", line, re.ASCII) if self.master else None
+        if match and not self.epoch and int(match[1]) <= LONGEST_EPOCH:
+            self.epoch = int(match[1])
+            return ""
         form = r"(\d+) (0|[1-9]\d{0,2})\n?" if self.master else r"(\w+) ([0-9a-f]{32})\n?"
         match = re.fullmatch(form, line, re.ASCII)
         label = LABELS.get(match[1], -1) if match else -1
         if not match or label < 0 or label in self.known or label in self.generations:
-            return "after a master key, a line is like '7 2': variable 7 has its third key" \
-                if self.master else next(text for form, text in KEY_MISTAKES
-                                         if re.fullmatch(form, line))
+            return "after a master key, a line is like '7 2': variable 7 has its third key; or " \
+                f"one is like 'epoch 10': 1 to {LONGEST_EPOCH} seconds" if self.master else \
+                next(text for form, text in KEY_MISTAKES if re.fullmatch(form, line))
         if not self.master:
             self.known[label] = bytes.fromhex(match[2])
         elif int(match[2]) > LAST_GENERATION:
@@ -2618,8 +2623,8 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
 
 # ---------------------------------------------------------------- key
 
-KEY_OPTIONS = {"new": "", "show": "secret", "list": "", "renew": "variable",
-               "split": "out variable alone readers agent text epoch"}
+KEY_OPTIONS = {"new": "epoch", "show": "secret", "list": "", "renew": "variable",
+               "split": "out variable alone readers agent text"}
 
 
 def compute_fingerprint(key: bytes) -> str:
@@ -2721,7 +2726,7 @@ def split_keys(path: str, options: argparse.Namespace) -> dict[str, str]:
     for number in hearing + alone:
         macros = {"KEY_VARIABLE": f"{number}", "KEY_OWN": format_bytes(keys.of(number))}
         if number in hearing:
-            macros["EPOCH_SECONDS"] = f"{options.epoch or EPOCH} /* as --epoch of the agent */"
+            macros["EPOCH_SECONDS"] = f"{keys.epoch or EPOCH} /* as the agent has it */"
         made[f"{start}-{number}.{'key' if options.text else 'h'}"] = \
             f"{number} {keys.of(number).hex()}\n" if options.text else format_header(about, macros)
     if options.readers:
@@ -2749,9 +2754,6 @@ def run_split(options: argparse.Namespace) -> None:
     make_private_folder(options.out)
     write_all(made, False)  # somebody with the master key can make them again
     print(f"{len(made)} file{'s' * (len(made) != 1)} in {options.out!r}")
-    if options.variable and not options.text:
-        print(f"nodes that hear expect a beacon every {options.epoch or EPOCH} s: that must be "
-              "--epoch of the agent")
 
 
 def renew_keys(path: str, variables: Sequence[int]) -> None:
@@ -2771,7 +2773,8 @@ def renew_keys(path: str, variables: Sequence[int]) -> None:
                             "make a new master key")
         lines = "".join(f"{number} {generation}\n"
                         for number, generation in sorted(keys.generations.items()))
-        replace_file(real, f"{keys.master.hex()}\n{lines}".encode(), like=os.stat(real))
+        replace_file(real, f"{format_master(keys.master, keys.epoch)}{lines}".encode(),
+                     like=os.stat(real))
         sync_folder(os.path.dirname(real))
 
 
@@ -2786,6 +2789,10 @@ def run_renew(options: argparse.Namespace) -> None:
             raise Error(f"cannot write {path!r}: {explain(error)}") from error
 
 
+def format_master(key: bytes, epoch: Optional[int]) -> str:
+    return f"{key.hex()}\n" + (f"epoch {epoch}\n" if epoch else "")
+
+
 def read_master(path: str) -> KeyFile:
     keys = KeyFile(path)
     if not keys.master:
@@ -2793,12 +2800,12 @@ def read_master(path: str) -> KeyFile:
     return keys
 
 
-def make_keys(paths: Sequence[str]) -> None:
+def make_keys(paths: Sequence[str], epoch: Optional[int]) -> None:
     places = [os.path.abspath(path) for path in paths]
     for at, path in enumerate(paths):
         if places[at] in places[:at]:
             raise BadUsage(f"{path!r} is named twice: each key needs a file of its own")
-    write_all({path: f"{os.urandom(16).hex()}\n" for path in paths}, True)
+    write_all({path: format_master(os.urandom(16), epoch) for path in paths}, True)
 
 
 def run_key(options: argparse.Namespace) -> int:
@@ -2809,7 +2816,7 @@ def run_key(options: argparse.Namespace) -> int:
         run_split(options)
         return 0
     if options.action == "new":
-        make_keys(options.files)
+        make_keys(options.files, options.epoch)
     if options.action == "renew":
         run_renew(options)
     for keys in map(KeyFile, options.files):
@@ -2819,9 +2826,10 @@ def run_key(options: argparse.Namespace) -> int:
                     options.action == "list" or label in keys.generations):
                 known[name] = keys.of(label)
         for name, key in known.items():
-            generation = f", generation {keys.generations.get(LABELS[name], 0)}" \
-                if keys.master and name.isdecimal() else ""
-            print(f"{keys.path!r}: {name} key{generation}, "
+            more = f", generation {keys.generations.get(LABELS[name], 0)}" \
+                if keys.master and name.isdecimal() else \
+                f", epoch {keys.epoch} s" if keys.epoch and name == "master" else ""
+            print(f"{keys.path!r}: {name} key{more}, "
                   f"{key.hex() if options.secret else f'fingerprint {compute_fingerprint(key)}'}")
     if options.action == "list":
         print(KEY_MEANING)
@@ -2964,8 +2972,8 @@ OPTIONS = [
     Option(("key",), "--readers", "", "split: for --key of those who ask, and for the fleet"),
     Option(("key",), "--agent", "", "split: the master key itself, for an agent's firmware"),
     Option(("key",), "--text", "", "split: for --key of set, and not for firmware in C"),
-    Option(("key",), "--epoch", "SECONDS", "split: as the agent has it (10)",
-           partial(parse_number, low=1, high=3600)),
+    Option(("key",), "--epoch", "SECONDS", "new: how long an epoch is, for agent and nodes (10)",
+           partial(parse_number, low=1, high=LONGEST_EPOCH)),
     Option(("",), "-v --value", "VALUE", "send this value, 0 to 255", parse_byte),
     Option(("",), "-n --variable", "VARIABLE", "of this variable, 0 to 63 (0)"),
     Option(("",), "-s --sender", "SENDER", "from this sender, 0 to 255 (1)", parse_byte),
