@@ -80,14 +80,15 @@ def leave_stack_alone(code: Code) -> set[str]:
 
 
 def pushes(code: Code) -> dict[str, int]:
-    """The functions of an AVR that push registers at their beginning, and then change the stack's
-    depth only by calls and as they return: how many bytes."""
+    """The functions of an AVR that push registers at their beginning, or after they have moved their
+    argument, and then change the stack's depth only by calls and as they return: how many bytes."""
     found = {}
     for name, body in code.items():
         words = words_of(body)
+        words = words[1:] if words[:1] and words[0][0] == "movw" else words
         first = next((at for at, (what, _) in enumerate(words) if what != "push"), 0)
-        if first and not any(what == "push" or writes(what, operands, STACK_POINTER)
-                             for what, operands in words[first:]):
+        if not any(what == "push" or writes(what, operands, STACK_POINTER)
+                   for what, operands in words[first:]):
             found[name] = first
     return found
 
