@@ -79,22 +79,27 @@ def leave_stack_alone(code: Code) -> set[str]:
     return found
 
 
+def only_calls(body: list[tuple[int, str, str]]) -> bool:
+    """Does a function of an AVR leave only by its last instruction, and never pop?"""
+    own = {at for at, _, _ in body}
+    goals = {stack.goal(operands) for _, what, operands in body if what not in ("call", "rcall")}
+    return body[-1][1] == "ret" and goals - {None} <= own and \
+        not any(what in ("pop", "ret", "reti") for _, what, _ in body[:-1])
+
+
 def pushes(code: Code) -> dict[str, int]:
-    """The functions of an AVR that push registers once, if any, and then change the stack's depth
-    only by calls and as they return: how many bytes. If one does not begin with that, as those in
-    assembly may, it must be no interrupt: it ends with ret."""
+    """The functions of an AVR that push registers at their beginning, or after they have moved their
+    argument, or none, and then change the stack's depth only by calls and as they return: how many
+    bytes."""
     found = {}
     for name, body in code.items():
         words = words_of(body)
-        pushed = [at for at, (what, _) in enumerate(words) if what == "push"]
-        behind = pushed[-1] + 1 if pushed else 0
-        goals = [goal for _, _, operands in body if (goal := stack.goal(operands)) is not None]
-        known = words[0][0] == "push" or words[-1][0] == "ret"
-        if known and behind < len(body) and not (
-                any(stack.goal(operands) is not None for _, _, operands in body[:behind])
-                or any(body[0][0] <= goal < body[behind][0] for goal in goals)
-                or any(writes(what, operands, STACK_POINTER) for what, operands in words)):
-            found[name] = len(pushed)
+        words = words[1:] if words[0][0] == "movw" else words
+        first = next((at for at, (what, _) in enumerate(words) if what != "push"), 0)
+        ends = first or only_calls(body)
+        if ends and not any(what == "push" or writes(what, operands, STACK_POINTER)
+                            for what, operands in words[first:]):
+            found[name] = first
     return found
 
 

@@ -34,6 +34,7 @@ $(call image,uart_stm32-f1,$(ARM_CC) $(AT)=0x08000000 -mcpu=cortex-m3 -DSTM32F1)
 $(call image,uart_stm32-f4,$(ARM_CC) $(AT)=0x08000000 -mcpu=cortex-m4)
 $(call image,uart_nrf51,$(ARM_CC) -mcpu=cortex-m0)
 $(call image,uart_rp2040,$(ARM_CC) $(AT)=0x10000000 -mcpu=cortex-m0plus)
+$(call image,rs485_atmega328p,$(CC_uart_atmega328p))
 FIRMWARE := $(IMAGES:%=build/firmware/%.elf)
 FIRMWARE_FLAGS = -std=c11 -Os -g -ffunction-sections -fdata-sections -Wl,--gc-sections \
                  -Wl,--build-id=none $(WARNINGS) $(INCLUDES) -Ifirmware $(OPTIONS)
