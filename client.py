@@ -530,6 +530,7 @@ class Transport(Protocol):
     NEEDS_CHECKSUM: bool = False  # whether only the checksum shows where a report begins
     SHARED: bool = False  # whether beacons come that nobody has asked for
     keyed: bool = False  # whether the agent speaks version 2
+    addresses: int = 1  # of the host
     name: str  # the agent's address in full
 
     def open(self, seconds: float) -> None:
@@ -544,11 +545,6 @@ class Transport(Protocol):
     def receive(self, seconds: float) -> Optional[bytes]:
         """The next report, or None if nothing comes in (nearly) this time. BadReport: what came
         is damaged. NoAnswer: the network says that nobody is there."""
-
-    @property
-    def addresses(self) -> int:
-        """How many addresses the host has."""
-        return 1
 
     def next_address(self) -> None:
         """From now on, sends to the next of them."""
@@ -644,6 +640,7 @@ class Udp(Transport):
             new.setblocking(False)
             if sys.platform == "linux":
                 new.setsockopt(*RECEIVE_ERRORS[family], 1)
+        self.addresses = len(self._sockets)
         if not self._sockets:
             raise NoAnswer(why)
 
@@ -664,10 +661,6 @@ class Udp(Transport):
 
     def forget_addresses(self) -> None:
         self._found = []
-
-    @property
-    def addresses(self) -> int:
-        return len(self._sockets)
 
     def next_address(self) -> None:
         self._current += 1
@@ -1050,64 +1043,64 @@ def draw_waits(draw: Callable[[float, float], float] = random.uniform) -> Iterat
         yield wait
 
 
+@dataclasses.dataclass
 class Talk(Generic[Result]):
     """Requests to one agent, and what comes instead of a good answer."""
 
-    def __init__(self, transport: Transport, request: Callable[[], bytes],
-                 take: Callable[[bytes], Optional[Result]], end: float) -> None:
-        self._transport = transport
-        self._request, self._take = request, take
-        self._end = end  # when no more requests are sent
-        self._asked = 0  # how many were sent
-        self._came = False  # whether any packet has come
-        self._bad: Optional[BadReport] = None  # the last one, or of refusals the first one
-        self._silence = ""  # the last reason of the network
-        self.kind = NoAnswer
+    transport: Transport
+    request: Callable[[], bytes]
+    take: Callable[[bytes], Optional[Result]]
+    end: float  # when no more requests are sent
+    asked: int = 0  # how many were sent
+    came: bool = False  # whether any packet has come
+    bad: Optional[BadReport] = None  # the last one, or of refusals the first one
+    silence: str = ""  # the last reason of the network
+    kind: type[NoAnswer] = NoAnswer
 
     def ask_until(self, again: float) -> Optional[Result]:
         """Sends a request, and reads until this time. It asks once more before if take() wants
         that, if the agent has refused the request, or if the host has another address."""
-        untried = self._transport.addresses
+        untried = self.transport.addresses
         asking = True
         while asking or time.monotonic() < again:
             try:
                 if asking:
                     asking = False
-                    self._asked += 1
-                    self._transport.send(self._request())
-                    if self._transport.keyed and self._asked > 2 and not self._came:
-                        self._transport.send(REQUEST)  # is it of version 1?
-                packet = self._transport.receive(again - time.monotonic())
+                    self.asked += 1
+                    self.transport.send(self.request())
+                    if self.transport.keyed and self.asked > 2 and not self.came:
+                        self.transport.send(REQUEST)  # is it of version 1?
+                packet = self.transport.receive(again - time.monotonic())
                 if packet is not None:
-                    self._came = True
-                    found = self._take(packet)
+                    self.came = True
+                    found = self.take(packet)
                     if found is not None:
                         return found
-                    asking = time.monotonic() < self._end
+                    asking = time.monotonic() < self.end
             except BadReport as error:
                 refused = error.cause == "refused"
                 # On a bus, the beacons of others come, too.
-                is_reason = not refused and (error.cause != "beacon" or not self._transport.SHARED)
-                self._bad = error if is_reason else self._bad or error
-                asking = refused and not self._transport.SHARED and time.monotonic() < self._end
+                is_reason = not refused and (error.cause != "beacon" or not self.transport.SHARED)
+                self.bad = error if is_reason else self.bad or error
+                asking = refused and not self.transport.SHARED and time.monotonic() < self.end
             except NoAnswer as error:
                 untried -= 1
-                self._silence = f": {error}"
+                self.silence = f": {error}"
                 asking = untried > 0  # at an address that was not tried
                 if asking:
-                    self._transport.next_address()
+                    self.transport.next_address()
                 else:
                     self.kind = type(error)
         return None
 
     def explain_failure(self, timeout: float) -> Error:
         """Returns what the user shall know when the time is up."""
-        name = self._transport.name
-        if self._bad is not None:
-            return BadReport(self._bad.cause, f"bad report from {name}: {self._bad}")
-        hint = "" if self._transport.keyed else "; if it has a key, give --key"
-        silence = self._silence or \
-            f" from {name}, asked {self._asked} times{self._transport.SILENCE}{hint}"
+        name = self.transport.name
+        if self.bad is not None:
+            return BadReport(self.bad.cause, f"bad report from {name}: {self.bad}")
+        hint = "" if self.transport.keyed else "; if it has a key, give --key"
+        silence = self.silence or \
+            f" from {name}, asked {self.asked} times{self.transport.SILENCE}{hint}"
         time_is_up = f" in {format_seconds(round(timeout * 1000))} s" if timeout else ""
         return self.kind(f"no answer{time_is_up}{silence}")
 
@@ -2041,10 +2034,6 @@ def print_check(as_json: bool, status: int, text: str, expected: Sequence[Readin
     return status
 
 
-def run_check(options: argparse.Namespace) -> int:
-    return print_check(options.json, *check(options))
-
-
 # ---------------------------------------------------------------- check --memory
 
 MEMORY = re.compile(r"""dumpulse memory 1 ([0-9a-f]{8})
@@ -2856,7 +2845,8 @@ COMMANDS = {
     "watch": Command(run_watch, "HOST[:PORT] [VARIABLE]...", "show a live table", """\
 Show again and again who is alive. What has changed since the last report
 stands out. ! marks a value that is out of its range.""", AGES),
-    "check": Command(run_check, "HOST[:PORT]", "for Nagios, Icinga, cron, scripts", """\
+    "check": Command(lambda options: print_check(options.json, *check(options)), "HOST[:PORT]",
+                     "for Nagios, Icinga, cron, scripts", """\
 Print one line: who is not alive, and performance data. These must be alive:
 the variables of --expect, --value and --value-warn, or all in the file of
 --names, except those with expect = no.""", CHECK_STATUSES + AGES),

@@ -1,9 +1,5 @@
 """Takes the programs from the page about keys, compiles them, and hands their packets over.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import os
 import re
@@ -13,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -126,7 +123,7 @@ class Device:
     def in_the_factory(self) -> bool:
         return self._tell("F") == ["stored"]
 
-    def __enter__(self) -> Device:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -2,8 +2,6 @@
 wrong things on purpose.   SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -15,7 +13,7 @@ import time
 import tty
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Optional, Self
 
 import pytest
 from hypothesis import given, settings
@@ -718,7 +716,7 @@ class KeyedLine:
                         framed(64 + at // 8, answer[at:at + 8]) for at in range(0, len(answer), 8)]
                     os.write(self._end, self.before + b"".join(self.mend(frames)))
 
-    def __enter__(self) -> KeyedLine:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

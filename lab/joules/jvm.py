@@ -5,8 +5,6 @@
 
 lab/jvm has the Java. SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import re

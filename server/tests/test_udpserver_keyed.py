@@ -4,8 +4,6 @@ DUMPULSE_SERVER names another command to test, as in test_udpserver.py.
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import copy
 import os
 import random
