@@ -33,7 +33,7 @@ STM32 = [BOARDS["can_stm32-f1"], BOARDS["can_stm32-f4"]]
 def test_the_model_of_the_controller() -> None:
     done = subprocess.run([built("build/unit-mcp2515")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "[  PASSED  ] 16 test" in done.stdout + done.stderr
+    assert "[  PASSED  ] 18 test" in done.stdout + done.stderr
 
 
 ASK = frame(BASE + REQUEST_AT, REQUEST)
@@ -57,11 +57,12 @@ def beat(variable: int, sender: int, value: int) -> str:
 
 
 def play(script: Sequence[str], board: Board = CAN, image: Path | None = None,
-         boots: int = 1) -> list[tuple[str, str]]:
-    """The frames that the firmware sends when this happens on the bus."""
-    with Bus(board, script, image) as bus:
+         boots: int = 1, silent: bool = False) -> list[tuple[str, str]]:
+    """The frames that the firmware sends when this happens on the bus. It destroys no others."""
+    with Bus(board, script, image, silent) as bus:
         counts = bus.end()
         assert counts["boots"] == boots and counts["stack"] <= most_stack(board)
+        assert counts["destroyed"] == 0
         assert counts["errors"] & OVERFLOWS == 0  # the firmware has told the controller: seen
         lines = [line.partition("#") for line in bus.frames()]
         return [(number, data) for number, _, data in lines]
@@ -151,6 +152,41 @@ def test_a_second_agent_that_hears_the_same_nodes(board: Board, reports_from: in
     assert table[3][2:] == b"\x4c\x09" and table[1:].count(bytes(4)) == 62
 
 
+MODE_IS = "show E"  # CANSTAT: 00 is the normal mode, 60 listen-only
+LISTENS, TAKES_PART = ("0E", "60"), ("0E", "00")
+
+
+def test_a_wrong_crystal_destroys_nobodys_frames(tmp_path: Path) -> None:
+    """Its crystal has twice the frequency that the image is for, and so has its bit rate. Whatever
+    comes is an error. It never joins the bus, and starts no report."""
+    image = compiled(CAN, tmp_path, "-DCAN_CRYSTAL=8")
+    script = [*[beat(at % 64, 1, 2) for at in range(500)], ASK, MODE_IS, "wait 3000000", ASK,
+              "wait 3000000", MODE_IS]
+    assert play(script, image=image) == [LISTENS, LISTENS]
+
+
+@pytest.mark.parametrize("board", [CAN, CAN_29], ids=lambda board: board.name)
+def test_the_first_good_frame_lets_it_join(board: Board) -> None:
+    """It listens until then, for a minute and more. It takes that frame, and the report to a first
+    request leaves at once. Frames of others do the same, and it does not start the controller
+    again because of them: the report that leaves while a second ends is whole."""
+    ask = frame(board.can_id + REQUEST_AT, REQUEST, board.digits)
+    first = frame(board.can_id + 9, heartbeat(9, 5, 6), board.digits)
+    for opening in (ask,), ("7FF#", "7FE#", ask), (first, ask):
+        silence, *answer, mode = play(["until 63995000", MODE_IS, *opening, "wait 1000000",
+                                       MODE_IS], board, silent=True)
+        assert (silence, mode) == (LISTENS, TAKES_PART)
+        (table,) = tables_of(answer, board)
+        assert table[9] == (b"\0\x3f\5\6" if first in opening else bytes(4))
+
+
+def test_only_one_other_node_is_there() -> None:
+    """Nobody acknowledges its request, so it sends it again. After 16 times it is passive, and then
+    the agent takes the request, and acknowledges the next one. It answers both."""
+    *answer, mode = play(["pair", ASK, "wait 50000", MODE_IS], silent=True)
+    assert len(tables_of(answer)) == 2 and mode == TAKES_PART
+
+
 @pytest.mark.parametrize("board", [CAN, STM32[1]], ids=lambda board: board.name)
 def test_what_it_refuses(board: Board) -> None:
     """Damaged and short packets, remote frames, and foreign frames, which its filters stop."""
@@ -238,7 +274,7 @@ def test_a_disturbed_setting_is_set_again(at: int, value: int) -> None:
 def test_a_disturbed_mask_lets_nothing_in(board: Board) -> None:
     """A mask cannot be read while the controller is on the bus. A frame with a foreign identifier
     shows that the mask is wrong. The firmware takes no such frame for a heartbeat, and a second
-    later the mask stops foreign frames again."""
+    later the mask stops foreign frames again. It does not look so closely in its first second."""
     base, digits = board.can_id, board.digits
     good = heartbeat(3, 76, 9)
     foreign = [frame(number % (1 << 11 if digits == 3 else 1 << 29), good, digits)
@@ -247,7 +283,7 @@ def test_a_disturbed_mask_lets_nothing_in(board: Board) -> None:
     foreign += [frame(base >> 18, good) if digits == 8 else frame(base << 18, good, 8)]
     for mask in (0x20, 0x24):
         ask, four = frame(base + REQUEST_AT, REQUEST, digits), range(mask, mask + 4)
-        broken = [*(f"set {at:X} 0" for at in four), "gap 20000", *foreign,
+        broken = ["wait 1000000", *(f"set {at:X} 0" for at in four), "gap 20000", *foreign,
                   frame(base, heartbeat(4, 5, 6), digits)]
         if mask == 0x24:  # these frames also come to buffer 1, for which a filter has to change
             broken = ["set 8 0", "set 9 0" if digits == 3 else "set 9 8", "set A 0", "set B 0",
