@@ -109,7 +109,7 @@ bool dumpulse_keyed_begin(dumpulse_keyed *keyed, void *context)
         loop invariant zeros: keyed->reached < 65 ==>
           \forall integer i; 0 <= i < keyed->reached ==> keyed->last[i] == 0;
         loop assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->junk, keyed->last[0 .. 64],
-          keyed->waiting[0 .. 7][0 .. 3], call, beacons, beacon_of; */
+          (&keyed->waiting[0][0])[0 .. 31], call, beacons, beacon_of; */
     do {
         if (!dumpulse_keyed_next(keyed, context)) {
             keyed->reached = 0;
@@ -219,6 +219,8 @@ dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *pac
                 answer(keyed, packet, context);
                 return DUMPULSE_REPORT;
             }
+            /*@ assert waiting_kept{Pre, Here}(keyed); */
+            /*@ assert waits(keyed, packet) <==> waits{Pre}(keyed, packet); */
             return dumpulse_take_(keyed, packet);
         }
         result = dumpulse_wrong_(keyed);

@@ -12,7 +12,7 @@ import pytest
 
 from bench import budgets
 from bench.processors.targets import TARGETS
-from proof.avr import agent, tags, watch
+from proof.avr import agent, keyed, tags, watch
 from tests.support.programs import KEYED, library_file
 
 
@@ -144,6 +144,45 @@ def test_a_wrong_tag_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     break_source(tmp_path, monkeypatch, file, before, after)
     with pytest.raises(SystemExit, match=complaint):
         tags.follow("ATmega328P")
+
+
+AGENT, ALONE, NODE, SENDER = (f"dumpulse_{file}.c" for file in ("agent", "alone", "node", "sender"))
+STORE = "            if (!dumpulse_store(variable, own / 256U)) {\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("role", "file", "before", "after", "complaint"), [
+    (keyed.PROCESS, AGENT, "packet[5] <= keyed->last", "packet[5] < keyed->last", "calls"),
+    (keyed.PROCESS, AGENT, "label >= keyed->reached", "label > keyed->reached", "something else"),
+    (keyed.PROCESS, AGENT, "> DUMPULSE_READER_LABEL", ">= DUMPULSE_READER_LABEL", "calls"),
+    (keyed.PROCESS, AGENT, ">= MOST_WRONG", "> MOST_WRONG", "something else"),
+    (keyed.PROCESS, AGENT, "            keyed->last[label] = packet[5];\n", "", "something else"),
+    (keyed.PROCESS, AGENT, "keyed->last[label] = packet[5]",
+     'keyed->last[label] = packet[5]; __asm__ volatile("clr r5" ::: "memory")', "is not kept"),
+    (keyed.PROCESS, AGENT, "|= DUMPULSE_TWICE_", "|= DUMPULSE_IS_ANNOUNCE_", "something else"),
+    (keyed.PROCESS, AGENT, "dumpulse_send_packet(context, report", "dumpulse_send_packet(keyed, report",
+     "something else"),
+    (keyed.TAKE, AGENT, "[2] != packet[6]", "[2] != packet[7]", "something else"),
+    (keyed.TAKE, AGENT, "place++ % DUMPULSE_PLACES", "place % DUMPULSE_PLACES", "something else"),
+    (keyed.NEXT, AGENT, "keyed->last[label] = 0", "keyed->last[label] = 1", "something else"),
+    (keyed.NEXT, AGENT, "keyed->epoch / BLOCK + 1", "keyed->epoch / BLOCK", "something else"),
+    (keyed.NEXT, AGENT, "    keyed->wrong = 0;\n", "", "something else"),
+    (keyed.ALONE, ALONE, "own <= node", "own < node", "calls"),
+    (keyed.ALONE, ALONE, "packet, variable, 0)", "packet, variable, own)", "something else"),
+    (keyed.ALONE, ALONE, STORE, "            *node = own + count;\n" + STORE, "something else"),
+    (keyed.ALONE, ALONE, "            keyed->waiting[at][0] = 0;\n", "", "something else"),
+    (keyed.HEAR, NODE, "epoch <= node->epoch", "epoch < node->epoch", "calls"),
+    (keyed.HEAR, NODE, "    node->twice = packet[4] >= DUMPULSE_TWICE_;\n", "", "something else"),
+    (keyed.BEAT, NODE, "variable >= DUMPULSE_VARIABLES", "variable > DUMPULSE_VARIABLES", "calls"),
+    (keyed.BEGIN, SENDER, "load(variable) + 1", "load(variable) + 2", "something else"),
+    (keyed.BEGIN, SENDER, "variable, own))", "variable, own - 1))", "something else"),
+    (keyed.ANNOUNCE, SENDER, "packet, variable, 0)", "packet, variable, 1)", "something else"),
+])
+def test_a_wrong_role_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: str,
+                                 file: str, before: str, after: str, complaint: str) -> None:
+    break_source(tmp_path, monkeypatch, file, before, after)
+    with pytest.raises(SystemExit, match=complaint):
+        keyed.follow("ATmega328P", dict.fromkeys((*keyed.TAGS, tags.LABEL_KEY), (0, 0)), [role])
 
 
 def test_a_wrong_definition_of_a_tag_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
