@@ -31,7 +31,7 @@ TAGS = (tags.RIGHT, tags.MAKE, tags.REPORT_TAG)
 MOST = 7000  # cycles of a heartbeat, with the key of its label
 COUNT = 2  # nodes that only send: a larger number only makes another entry possible
 EPOCH, REACHED, JUNK, WRONG, PLACE, WAITING = 0, 4, 5, 6, 7, Keyed.WAITING  # in an agent
-LEFT, TWICE = 4, 5  # in a node
+LEFT = 4  # in a node; then comes `twice`
 ANSWERS = {tags.RIGHT: (0, 1), STORE: (0, 1), TAKE: (keyed.HEARTBEAT, keyed.FIRST)}
 MOST_CALLS = 4  # of any path
 
@@ -57,31 +57,26 @@ class RoleCode(Code):
     def answer(self, name: str, state: State) -> None:
         r, memory, number = state.registers, state.memory, len(state.hooks)
 
-        def behind(low: int, first: int, size: int) -> list[int]:
-            must(isinstance(r[low], int) and isinstance(r[low + 1], int),
+        def behind(low: int, first: int, end: int) -> list[int]:
+            must(all(isinstance(byte, int) for byte in r[low:low + 2]),
                  f"{name} gets a pointer that may point anywhere")
             at = int(r[low]) | int(r[low + 1]) << 8
-            return [*range(at + first, at + size)]
+            return [*range(at + first, at + end)]
 
-        told: list[Byte] = []
-        made: dict[int, Byte] = {}
+        told, read, made = r[24:26], list[int](), dict[int, Byte]()
         if name in (tags.RIGHT, tags.MAKE):
-            places = behind(24, 0, 8)
-            told = [r[22], *r[18:22], *(memory[at] for at in places[4 * (name == tags.MAKE):])]
-            if name == tags.MAKE:
-                made = dict(zip(places[:4], unknown(f"made{number}_", 4), strict=True))
+            first = 4 * (name == tags.MAKE)
+            told, read = [r[22], *r[18:22]], behind(24, first, 8)
+            made = dict(zip(behind(24, 0, first), unknown(f"made{number}_", first), strict=True))
         elif name == tags.REPORT_TAG:
-            told = [*r[20:24], *(memory[at] for at in behind(24, 0, 8)),
-                    *(memory[at] for at in behind(18, 8, tags.REPORT))]
+            told, read = r[20:24], behind(24, 0, 8) + behind(18, 8, tags.REPORT)
             made = dict(zip(behind(18, 0, 8), unknown(f"made{number}_", 8), strict=True))
-        elif name == SEND:
-            told = [*r[24:26], *(memory[at] for at in behind(22, 0, behind(20, 0, 1)[0]))]
-        elif name == TAKE:
-            told = [*r[24:26], *(memory[at] for at in behind(22, 0, 8))]
-        elif name == PROCESS:
-            told = [*r[24:26], *r[18:22], *(memory[at] for at in behind(22, 0, 8))]
+        elif name in (SEND, TAKE, PROCESS):
+            read = behind(22, 0, behind(20, 0, 1)[0] if name == SEND else 8)
+            told += r[18:22] if name == PROCESS else []
         else:
-            told = [r[24], *r[20:24]] if name == STORE else [r[24]]
+            told = [r[24], *(r[20:24] if name == STORE else [])]
+        told += [memory[at] for at in read]
         state.hooks.append((name, told, memory.copy()))
         self.clobber(state)
         memory |= made
@@ -105,14 +100,13 @@ def may_answer(name: str, number: int) -> list[z3.BoolRef]:
 
 
 class World:
-    """A role and a packet, which may hold anything, and the arguments of its function. What the
-    rules make of them is in `memory` and `hooks`."""
+    """A role and a packet, which may hold anything, and the arguments of its function."""
 
     def __init__(self, code: RoleCode, name: str, size: int) -> None:
         machine = code.machine
         self.at, self.packet = machine.ram + 0x0B, machine.ram + 1
         self.top = machine.ram + 2 * RAM_BYTES - 1
-        self.size, self.name = size, name
+        self.size, self.name, self.clock = size, name, code.clock
         self.first: dict[int, Byte] = dict(enumerate(unknown("role", size), self.at))
         self.bytes = unknown("packet", 8)
         self.first |= dict(enumerate(self.bytes, self.packet))
@@ -139,7 +133,7 @@ class World:
 
 
 class Rules:
-    """What spec/keyed.md says that becomes of a call."""
+    """What spec/keyed.md says that a call makes of a role, and which hooks it calls."""
 
     def __init__(self, world: World, case: Case) -> None:
         self.world, self.ask, self.pick = world, case.ask, case.pick
@@ -210,7 +204,7 @@ class Rules:
         entry = Keyed.REPORT + 8 + 4 * variable
         self.put(entry + 2, *self.p[6:])
         self.call("time")
-        self.put(entry, *clock()[::-1])
+        self.put(entry, *self.world.clock[::-1])
         return keyed.HEARTBEAT
 
     def take(self) -> Byte:
@@ -372,11 +366,6 @@ class Rules:
 RULES: dict[str, Callable[[Rules], Byte]] = {
     PROCESS: Rules.process, TAKE: Rules.take, NEXT: Rules.next, ALONE: Rules.alone,
     HEAR: Rules.hear, BEAT: Rules.beat, BEGIN: Rules.begin, ANNOUNCE: Rules.announce}
-
-
-def clock() -> Bytes:
-    """As Code has it."""
-    return [z3.BitVec("time_low", 8), z3.BitVec("time_high", 8)]
 
 
 class Case:
