@@ -48,8 +48,8 @@ MUSTS = (
     ("the same, with 32 nodes that only send", AVR, ("ram_32",), 250),
     ("the same, with 32 nodes that only send", M0, ("ram_32",), 250),
     ("stack", AVR, ("stack",), 170),
-    ("a heartbeat, with its key", AVR, ("heartbeat+label_key", "wrong+label_key"), 7300),
-    ("a heartbeat, with its key", M0, ("heartbeat+label_key", "wrong+label_key"), 1200),
+    ("a heartbeat, with its key", AVR, ("heartbeat+label_key", "wrong+label_key"), 7000),
+    ("a heartbeat, with its key", M0, ("heartbeat+label_key", "wrong+label_key"), 920),
 )
 RAM = """\
 #include "dumpulse_keyed.h"

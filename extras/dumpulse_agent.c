@@ -171,6 +171,18 @@ dumpulse_result dumpulse_take_(dumpulse_keyed *keyed, const uint8_t *packet)
     return dumpulse_record(&keyed->agent, packet[4] % DUMPULSE_VARIABLES, packet[6], packet[7]);
 }
 
+void dumpulse_keyed_renew(dumpulse_keyed *keyed, uint8_t variable)
+{
+    uint_fast8_t i;
+
+    keyed->last[variable] = 0;
+    for (i = 0; i != DUMPULSE_PLACES; i++) {
+        if (keyed->waiting[i][0] % DUMPULSE_VARIABLES == variable) {
+            keyed->waiting[i][0] = 0;
+        }
+    }
+}
+
 /* 0 to 64 in a heartbeat, a request or a question; more in all other packets. */
 static uint8_t label_of(const uint8_t *packet)
 {

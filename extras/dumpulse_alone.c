@@ -115,11 +115,12 @@ dumpulse_result dumpulse_alone_process(dumpulse_keyed *keyed, dumpulse_alone *al
     return dumpulse_keyed_process(keyed, packet, length, context);
 }
 
-bool dumpulse_alone_renew(dumpulse_alone *alone, uint8_t variable)
+bool dumpulse_alone_renew(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t variable)
 {
     if (!dumpulse_store(variable, 0)) {
         return false;
     }
     alone[variable] = 0;
+    dumpulse_keyed_renew(keyed, variable);
     return true;
 }

@@ -196,6 +196,9 @@ void dumpulse_keyed_beacon(const dumpulse_keyed *keyed, uint8_t label, void *con
 dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *packet, size_t length,
                                        void *context);
 
+/* Forgets the last count of a variable, which must have a new key now, and what waits for it. */
+void dumpulse_keyed_renew(dumpulse_keyed *keyed, uint8_t variable);
+
 /* What would become of a packet of 8 bytes, as far as that can be said without a tag:
  * DUMPULSE_REFUSED, _NOT_BEGUN, _ASKS, _OLD or _NEW. So an agent that limits how many beacons it
  * sends need not repeat these checks. Work: nothing is changed, and no hook is called. */
@@ -212,9 +215,10 @@ bool dumpulse_alone_begin(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t 
 dumpulse_result dumpulse_alone_process(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t count,
                                        const uint8_t *packet, size_t length, void *context);
 
-/* Forgets the own epochs of a variable, which must have a new key now: its numbers may begin again,
- * and its node may hear. Returns false, and has changed nothing, if that could not be stored. */
-bool dumpulse_alone_renew(dumpulse_alone *alone, uint8_t variable);
+/* As dumpulse_keyed_renew(), and forgets the own epochs of the variable, too: its numbers may begin
+ * again, and its node may hear. Returns false, and has changed nothing, if that could not be
+ * stored. */
+bool dumpulse_alone_renew(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t variable);
 
 /* ---- Nodes. */
 

@@ -3,7 +3,8 @@
  *
  * avr-gcc makes code from the C that is larger by half, and takes three times as long.
  *
- * By the ABI of avr-gcc, r24 and r25 have the first argument. r18 to r27, r30, r31 and r0 may change.
+ * By the ABI of avr-gcc, r24 and r25 have the first argument. r18 to r27, r30, r31 and r0 may
+ * change.
  * r2 to r17 must be as before at the end, and r1 must be 0. An AVR has words in memory with the
  * lowest byte first, as Chaskey takes them. No address here is so high that adiw has a carry.
  */

@@ -28,4 +28,5 @@ TABLE_lab-predict = $(PRINTER) -m lab.groups.predict $(ARGS)	## predict a cost; 
 TABLE_lab-bridge = $(PYTHON) -m lab.groups.predict --measure	## measure the operations of lab-predict again
 TABLE_lab-mislead = $(PYTHON) -m lab.groups.mislead	## benchmarks that mislead, beside those that do not
 TABLE_lab-time = $(PYTHON) -m lab.groups.timing $(ARGS)	## time a step; noisy; ARGS="ps18-verify --messages 1,10"
+TABLE_lab-jvm = $(PYTHON) -m lab.joules.jvm	## instructions of each format on a JVM; minutes
 TABLE_lab-board = $(PYTHON) -m lab.joules.board $(ARGS)	## the images of the power sandwich; ARGS="--only WORDS"

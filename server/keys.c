@@ -267,10 +267,7 @@ static void begin_generation(uint8_t variable, uint8_t generation)
     keys.numbers[KEYS_GENERATIONS_AT + variable] = generation;
     set_number(variable, 0);
     keys.alone[variable] = 0;
-    keys.keyed.last[variable] = 0;
-    for (unsigned i = 0; i < DUMPULSE_PLACES; i++)
-        if (keys.keyed.waiting[i][0] % DUMPULSE_VARIABLES == variable)
-            keys.keyed.waiting[i][0] = 0;
+    dumpulse_keyed_renew(&keys.keyed, variable);
     log_say("variable %u: its key has generation %u from now on, and no older one is taken",
             variable, generation);
 }

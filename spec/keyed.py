@@ -342,7 +342,8 @@ class Agent:
         """The variable has a new key: its own epochs begin again, or its node hears."""
         if not self.numbers.store(variable, 0):
             return False
-        self.own[variable] = self.own_last[variable] = 0
+        self.own[variable] = self.own_last[variable] = self.last[variable] = 0
+        self.waiting = [FREE if four[0] % VARIABLES == variable else four for four in self.waiting]
         return True
 
 

@@ -465,7 +465,7 @@ class Roles4(RuleBasedStateMachine):
     @rule()
     def new_key(self) -> None:
         """For the agent. As both have the old one, numbers begin again."""
-        assert HOST.c.dumpulse_alone_renew(HOST.alone, 3) == self.agent.renew(3)
+        assert HOST.c.dumpulse_alone_renew(HOST.agent, HOST.alone, 3) == self.agent.renew(3)
 
     @rule(fails=st.booleans())
     def storing(self, fails: bool) -> None:
@@ -614,8 +614,8 @@ class Stepper:
             calls.append(machine.call("dumpulse_keyed_beacon", machine.agent, int(cell[0]), 9))
             sent = data(cell[1])
         elif kind == "renew":
-            call = machine.call("dumpulse_alone_renew", machine.agent + self.keyed.nodes,
-                                int(cell[0]))
+            call = machine.call("dumpulse_alone_renew", machine.agent,
+                                machine.agent + self.keyed.nodes, int(cell[0]))
             good = call.result == (cell[1] == "yes")
         elif kind == "guesses":
             good = all(self.keyed.process(0, data(cell[1]), 9).result == WRONG_TAG
@@ -865,3 +865,11 @@ def test_no_macro_changes_the_library() -> None:
         known = {"DUMPULSE_KEYED_H", "__cplusplus", "__AVR__", "__GNUC__",
                  "defined __BYTE_ORDER__ && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__"}
         assert set(asked) <= known, file
+
+
+@pytest.mark.parametrize("name", ["amd64", "ATmega328P", "Cortex-M0+"])
+def test_all_roles_are_one_unit(name: str, tmp_path: Path) -> None:
+    """Who includes the files of all roles in one, has no name twice."""
+    unit = tmp_path / "unit.c"
+    unit.write_text("".join(f'#include "{EXTRAS / file}"\n' for file in KEYED))
+    EVERY[name].compile(unit, tmp_path / "unit.o", "-Wall", "-Wextra", "-Werror")

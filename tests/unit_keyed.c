@@ -338,7 +338,7 @@ static void test_storing_that_fails(void **state)
     storing_fails = false;
     assert_int_equal(process(OWN_HEARTBEAT), DUMPULSE_HEARTBEAT);
     storing_fails = true;
-    assert_false(dumpulse_alone_renew(alone, 5));
+    assert_false(dumpulse_alone_renew(&keyed, alone, 5));
     assert_int_equal(alone[5], 0x80000101);
     keyed.epoch = 0x123FF;
     sends = 0;
@@ -567,7 +567,7 @@ static void test_a_new_key(void **state)
     assert_int_equal(process(HEARTBEAT), DUMPULSE_OLD);
     next_epoch();
     keys = 0;
-    assert_true(dumpulse_alone_renew(alone, 5));
+    assert_true(dumpulse_alone_renew(&keyed, alone, 5));
     assert_int_equal(numbers[5], 0);
     assert_int_equal(process(ANNOUNCE), DUMPULSE_WRONG_TAG);
     assert_int_equal(process(OWN_HEARTBEAT), DUMPULSE_WRONG_TAG);
@@ -580,6 +580,24 @@ static void test_a_new_key(void **state)
     assert_true(dumpulse_keyed_heartbeat(&node, packet, 5, 1, 2));
     assert_int_equal(process(packet), DUMPULSE_HEARTBEAT);
     assert_int_equal(numbers[5], 0x800000);
+}
+
+/* Otherwise a node with a new key would be refused until its count is as large as the old one. */
+static void test_a_new_key_begins_anew(void **state)
+{
+    static const uint8_t other[4] = {0x83, 1, 2, 3};
+
+    (void)state;
+    assert_int_equal(process(ANNOUNCE), DUMPULSE_ANNOUNCE);
+    memcpy(keyed.waiting[1], other, sizeof other);
+    keyed.waiting[2][0] = 0x85;
+    keyed.last[3] = keyed.last[5] = 200;
+    assert_true(dumpulse_alone_renew(&keyed, alone, 5));
+    assert_int_equal(keyed.last[5], 0);
+    assert_int_equal(keyed.waiting[0][0], 0);
+    assert_int_equal(keyed.waiting[2][0], 0);
+    assert_int_equal(keyed.last[3], 200);
+    assert_memory_equal(keyed.waiting[1], other, sizeof other);
 }
 
 /* 100 wrong tags in an epoch, and no fewer: then a value must come twice in an epoch. */
@@ -931,6 +949,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_is_no_beacon, fresh, untouched),
         cmocka_unit_test_setup_teardown(test_a_node_speaks_for_itself_alone, fresh, untouched),
         cmocka_unit_test_setup_teardown(test_a_new_key, fresh, untouched),
+        cmocka_unit_test_setup_teardown(test_a_new_key_begins_anew, fresh, untouched),
         cmocka_unit_test_setup_teardown(test_under_junk_two_are_needed, fresh, untouched),
         cmocka_unit_test_setup_teardown(test_junk_ends, fresh, untouched),
         cmocka_unit_test_setup_teardown(test_announces_under_junk, fresh, untouched),

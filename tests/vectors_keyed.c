@@ -368,7 +368,8 @@ static bool step_of_agent(const char **field)
     } else if (strcmp(what, "guesses") == 0) {
         guess(field);
     } else if (strcmp(what, "renew") == 0) {
-        expect(dumpulse_alone_renew(memory.alone, byte_of(field[1])) == is_yes(field[2]),
+        expect(dumpulse_alone_renew(&memory.agent, memory.alone, byte_of(field[1])) ==
+                   is_yes(field[2]),
                "whether it is stored");
         expect_state(field[3]);
     } else {

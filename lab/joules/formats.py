@@ -12,8 +12,9 @@ import random
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import metadata
 from itertools import accumulate
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any
 
 from bench.charts import COLOURS, INK, WIDTH, Axis, Series, document, panel
 from lab.arguments import number
-from lab.joules import meters, results, uncertainty
+from lab.joules import jvm, meters, results, uncertainty
 from lab.joules.clock import Clock
 from lab.joules.loopback import Pair
 from lab.joules.measure import INTERRUPTED
@@ -34,9 +35,34 @@ from tests.support.programs import as_program
 
 FETCHES, POINTS = 100_000, 100
 MOST_BLOCKS = 10_000  # of a format in a round: more points than anybody can see
-WARM = 20  # fetches that nobody measures: the first ones fill caches
 NULL, REST = 60.0, 30.0  # seconds of idleness: what is measured, and what is not
 HIGH = 340  # pixels of a chart
+
+
+@dataclass(frozen=True)
+class Platform:
+    """Where the server and the client run."""
+
+    titles: Mapping[str, str]  # of its formats
+    pair: Callable[[int], Pair]  # starts both, with a port for the server
+    versions: Callable[[], dict[str, str]]
+    warm: int  # fetches that nobody measures: the first ones fill caches
+    block: int | None = None  # fetches of one point; None: as many as make a hundred points
+    # Both processes start anew for each format: it is of interest how they become faster.
+    anew: bool = False
+
+
+def versions_of_python() -> dict[str, str]:
+    names = ["aiohttp", *(codec.package for codec in CODECS.values() if codec.package)]
+    return {name: metadata.version(name) for name in names}
+
+
+PYTHON = "python"
+PLATFORMS = {
+    PYTHON: Platform({name: codec.title for name, codec in CODECS.items()}, Pair,
+                     versions_of_python, 20),
+    **{name: Platform(jvm.TITLES, partial(jvm.JvmPair, name), partial(jvm.versions, name), 0, 100,
+                      anew=True) for name in jvm.KINDS}}
 
 
 @dataclass(frozen=True)
@@ -51,6 +77,11 @@ class Plan(Run):
     name: str = ""  # of the meter; "" if there is none
     at: str = ""
     kind: str = "formats"
+    on: str = PYTHON
+
+    @property
+    def platform(self) -> Platform:
+        return PLATFORMS[self.on]
 
     @property
     def rounds(self) -> int:
@@ -143,7 +174,7 @@ class Progress:
 
     def show(self, name: str, what: str, *, always: bool = False) -> None:
         plan = self.plan
-        text = f"lab: {CODECS[name].title} ({self.formats + 1} of {len(plan.order)}), {what}"
+        text = f"lab: {plan.platform.titles[name]} ({self.formats + 1} of {len(plan.order)}), {what}"
         if self.fetched:
             left = (len(plan.order) * plan.fetches - self.fetched) * self.seconds / self.fetched
             left += (len(plan.order) - self.formats) * (plan.idle + plan.rest)
@@ -167,7 +198,8 @@ def measured(pair: Pair, plan: Plan, name: str, meter: Meter | None, clock: Cloc
         meter.start()
         clock.sleep(plan.idle)
         idle = turn_of(progress.formats, IDLE, meter.stop(), 0, began)
-    pair.fetch(name, WARM)
+    if plan.platform.warm:
+        pair.fetch(name, plan.platform.warm)
     if meter:
         meter.start()
     before, seconds, done, received = pair.cpu(), list[float](), 0, 0
@@ -193,9 +225,13 @@ def run(plan: Plan, done: list[Result], file: Path, meter: Meter | None, port: i
     missing = plan.order[len(done):]
     if not missing:
         return
-    pair, progress = Pair(port), Progress(plan, done)
+    progress = Progress(plan, done)
+    pair = plan.platform.pair(port)
     try:
-        for name in missing:
+        for number, name in enumerate(missing):
+            if number and plan.platform.anew:
+                pair.end()
+                pair = plan.platform.pair(port)
             done.append(measured(pair, plan, name, meter, clock, progress))
             results.append(file, done[-1])
             if len(done) < len(plan.order):
@@ -206,11 +242,6 @@ def run(plan: Plan, done: list[Result], file: Path, meter: Meter | None, port: i
 
 
 # What is kept.
-
-
-def versions() -> dict[str, str]:
-    names = ["aiohttp", *(codec.package for codec in CODECS.values() if codec.package)]
-    return results.versions() | {name: metadata.version(name) for name in names}
 
 
 def read(file: Path) -> tuple[Plan, list[Result]]:
@@ -233,7 +264,7 @@ def plan_of(found: dict[str, Any]) -> Plan:
     plan: Plan = results.checked(Plan, found)
     plan = replace(plan, order=tuple(plan.order))
     if (plan.kind, plan.label, plan.format) != ("formats", results.MEASURED, results.FORMAT) or \
-            not set(plan.order) <= set(CODECS) or \
+            plan.on not in PLATFORMS or not set(plan.order) <= set(plan.platform.titles) or \
             len(set(Counter(plan.order).values())) != 1 or not 1 <= plan.block <= plan.fetches or \
             plan.fetches > MOST_BLOCKS * plan.block or \
             plan.name not in ("", *meters.METERS) or min(plan.idle, plan.rest) < 0 or \
@@ -285,7 +316,8 @@ def table(plan: Plan, found: Sequence[Row]) -> list[str]:
     heads = ["bytes", "µs", "± MAD", "times", "server", "client", "joules"]
     heads += ["watts", "net mJ each"] * bool(plan.name)
     widths = [6, 9, 7, 6, 9, 9, *([9, 7, 17] if plan.name else [10])]
-    lines = [("", heads)] + [(CODECS[row.format].title, cells(row, found[0].seconds, plan))
+    lines = [("", heads)] + [(plan.platform.titles[row.format],
+                              cells(row, found[0].seconds, plan))
                              for row in found]
     return [f"{title:<21}" + "".join(f"{cell:>{width}}" for cell, width in
                                      zip(row, widths, strict=True)) for title, row in lines]
@@ -303,18 +335,33 @@ def notes(plan: Plan, done: Sequence[Result], found: Sequence[Row], absent: str)
         if not row.seen:
             more = f"try --fetches {math.ceil(2 * row.off / row.net) * plan.fetches:,}" \
                 if row.net > row.off / 1000 else "it drew no more than idleness did"
-            lines.append(f"Not seen: the net of {CODECS[row.format].title}, {row.net:.3g} J, is "
-                         f"uncertain by {row.off:.3g} J; {more}.")
-    said = [f"{CODECS[result.format].title}: {note}" for result in done
+            lines.append(f"Not seen: the net of {plan.platform.titles[row.format]}, "
+                         f"{row.net:.3g} J, is uncertain by {row.off:.3g} J; {more}.")
+    said = [f"{plan.platform.titles[result.format]}: {note}" for result in done
             for energy in (result.idle, result.work) if energy for note in energy.notes]
     return [*lines, *dict.fromkeys(said)]
+
+
+def warming(plan: Plan, done: Sequence[Result]) -> list[str]:
+    """How much faster both processes have become."""
+    if not plan.platform.anew or len(plan.blocks()) < 2:
+        return []
+    blocks = plan.blocks()
+    lines = [f"µs of a fetch: the first {blocks[0]:,} of {plan.fetches:,}, the last "
+             f"{blocks[-1]:,}, and how many times faster."]
+    for name in sorted({result.format for result in done}):
+        each = [result.each(plan) for result in done if result.format == name]
+        first, last = (statistics.median(one[at] for one in each) for at in (0, -1))
+        lines.append(f"{plan.platform.titles[name]:<21}{first * 1e6:>9,.1f}{last * 1e6:>9,.1f}"
+                     f"{first / last:>7.1f}")
+    return [*lines, ""]
 
 
 def chart(plan: Plan, done: Sequence[Result]) -> str:
     """Every block is a point, and so is every reading of the meter. So a fan shows that starts
     late. The formats stand one after the other, without the rests."""
     times, watts, at, named = list[Series](), list[Series](), 0.0, set[str]()
-    colours = dict(zip(sorted(CODECS), COLOURS, strict=False))
+    colours = dict(zip(sorted(plan.platform.titles), COLOURS, strict=False))
 
     def readings(energy: Turn | None, title: str, colour: str) -> float:
         if energy and energy.readings:
@@ -324,7 +371,7 @@ def chart(plan: Plan, done: Sequence[Result]) -> str:
 
     for result in done:
         colour = colours[result.format]
-        title = "" if result.format in named else CODECS[result.format].title
+        title = "" if result.format in named else plan.platform.titles[result.format]
         at += readings(result.idle, "" if named else "idle", INK)
         named.add(result.format)
         ends = accumulate(result.seconds, initial=at)
@@ -346,7 +393,8 @@ def show(plan: Plan, done: Sequence[Result], file: Path, absent: str) -> None:
     found = rows(plan, done)
     print(f"{plan.fetches:,} fetches in each of {len(found)} formats, seed {plan.seed}, "
           f"rounds: {plan.rounds}.\n")
-    print("\n".join([*table(plan, found), "", *notes(plan, done, found, absent)]))
+    print("\n".join([*table(plan, found), "", *warming(plan, done),
+                     *notes(plan, done, found, absent)]))
     picture = file.with_suffix(".svg")
     picture.write_text(chart(plan, done))
     print(f"Every point: {picture}\nResults: {file}")
@@ -355,27 +403,23 @@ def show(plan: Plan, done: Sequence[Result], file: Path, absent: str) -> None:
 # The command.
 
 
-def formats(text: str) -> list[str]:
-    names = text.split(",")
-    if not set(names) <= set(CODECS) or len(set(names)) < len(names):
-        raise argparse.ArgumentTypeError(
-            f"{text}: some of these are wanted, with commas between: {','.join(CODECS)}")
-    return names
-
-
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="lab/run formats", description="Fetches a list over HTTP in each format, and says how "
         "long that takes and what it draws.")
-    made.add_argument("--formats", type=formats, metavar="NAMES",
-                      help=f"some of {','.join(CODECS)}; else all")
+    made.add_argument("--on", choices=PLATFORMS, metavar="PLATFORM",
+                      help=f"where the server and the client run: {', '.join(PLATFORMS)}; else "
+                      f"{PYTHON}")
+    made.add_argument("--formats", type=lambda text: text.split(","), metavar="NAMES",
+                      help=f"some of {','.join(CODECS)}, or on a JVM of {','.join(jvm.TITLES)}; "
+                      "else all")
     made.add_argument("--fetches", type=number(1, 10 ** 9), metavar="N",
                       help=f"of each format in each round; else {FETCHES:,}")
     made.add_argument("--rounds", type=number(1, 1000), metavar="N",
                       help="times of all formats, each in another order; else 1")
     made.add_argument("--block", type=number(1, 10 ** 9), metavar="N",
                       help="fetches of one point in the chart; else a hundredth of a "
-                      "format's")
+                      "format's, and on a JVM 100")
     made.add_argument("--idle", type=number(0.01, 86400, float), metavar="SECONDS",
                       help=f"measured before each format, if there is a meter; else {NULL:g}")
     made.add_argument("--rest", type=number(0, 86400, float), metavar="SECONDS",
@@ -404,13 +448,16 @@ def planned(options: argparse.Namespace, meter: Meter | None) -> Plan:
         return usual if given is None else given
 
     seed, fetches = chosen("seed", uncertainty.seed()), chosen("fetches", FETCHES)
-    rounds = chosen("rounds", 1)
+    rounds, on = chosen("rounds", 1), chosen("on", PYTHON)
+    platform = PLATFORMS[on]
     return Plan(
         operation="fetches of a list over HTTP", unit="J a fetch, net",
         meter=meter.what() if meter else "none", machine=results.machine(),
-        governor=results.governor(), versions=versions(), seed=seed, began=results.now(),
-        order=shuffled(chosen("formats", CODECS), seed, rounds), fetches=fetches,
-        block=min(fetches, chosen("block", math.ceil(fetches * rounds / POINTS))),
+        governor=results.governor(), versions=results.versions() | platform.versions(),
+        seed=seed, began=results.now(), on=on,
+        order=shuffled(chosen("formats", platform.titles), seed, rounds), fetches=fetches,
+        block=min(fetches, chosen("block", platform.block or
+                                  math.ceil(fetches * rounds / POINTS))),
         idle=chosen("idle", NULL) if meter else 0.0, rest=chosen("rest", REST),
         name=meter.name if meter else "", at=without_login(options.at))
 
@@ -427,7 +474,7 @@ def contradicted(plan: Plan, options: argparse.Namespace) -> list[str]:
     """Options that do not say what the plan says."""
     kept = {"formats": set(plan.order), "meter": plan.name,
             **{name: getattr(plan, name)
-               for name in ("fetches", "rounds", "block", "idle", "rest", "seed", "at")}}
+               for name in ("fetches", "rounds", "block", "idle", "rest", "seed", "at", "on")}}
     given = vars(options) | {"formats": set(options.formats or ()) or None,
                              "at": without_login(options.at) or None}
     return [f"--{name}" for name, value in kept.items() if given[name] not in (None, value)]
@@ -442,7 +489,8 @@ def gone_on_with(file: Path, options: argparse.Namespace) -> tuple[Plan, list[Re
         return plan, done, None
     meter = meters.find(plan.name, options.at or plan.at or None) if plan.name else None
     now = replace(plan, meter=meter.what() if meter else plan.meter, machine=results.machine(),
-                  governor=results.governor(), versions=versions())
+                  governor=results.governor(),
+                  versions=results.versions() | plan.platform.versions())
     if changed := unlike(plan, now):
         if meter:
             meter.close()
@@ -464,6 +512,10 @@ def begun(options: argparse.Namespace) -> tuple[Plan, Meter | None, str]:
 def main() -> None:
     made = parser()
     options = made.parse_args()
+    names, known = options.formats or [], PLATFORMS[options.on or PYTHON].titles
+    if not options.results and not set(names) <= set(known) or len(set(names)) < len(names):
+        made.error(f"--formats {','.join(names)}: some of these are wanted, with commas between: "
+                   f"{','.join(known)}")
     if (options.fetches or FETCHES) > MOST_BLOCKS * (options.block or math.inf):
         made.error(f"--block must be larger: at most {MOST_BLOCKS:,} blocks are possible")
     if options.results and options.results.suffix == ".svg":

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.joules.measure import ended
@@ -96,20 +97,25 @@ def ask(port: int) -> None:
 class Child:
     """One of the two, in a session of its own, because Ctrl-C is for the parent alone."""
 
-    def __init__(self, who: str, *words: str, inherit: tuple[int, ...] = ()) -> None:
+    def __init__(self, who: str, command: Sequence[str], inherit: tuple[int, ...] = ()) -> None:
         self.who = who
         self.errors = tempfile.TemporaryFile("w+")  # a pipe that nobody reads could fill
         self.process = subprocess.Popen(
-            [*COMMAND, *words], cwd=ROOT, text=True, start_new_session=True, pass_fds=inherit,
+            command, cwd=ROOT, text=True, start_new_session=True, pass_fds=inherit,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors)
+
+    def line(self) -> str:
+        """The next one that it prints; "" if it has ended."""
+        assert self.process.stdout
+        return self.process.stdout.readline()
 
     def asked(self, words: str) -> str:
         """The line that it answers; "" if it has ended."""
-        assert self.process.stdin and self.process.stdout
+        assert self.process.stdin
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(words + "\n")
             self.process.stdin.flush()
-        return self.process.stdout.readline()
+        return self.line()
 
     def cpu(self) -> float:
         """Seconds of processor time until now. Linux keeps such a clock for every process."""
@@ -148,9 +154,9 @@ class Pair:
                          "Without --port, a free one is taken.") from None
         with listening:  # from here on, only the server has it
             found, descriptor = listening.getsockname()[1], listening.fileno()
-            self.server = Child("server", "serve", str(descriptor), inherit=(descriptor,))
+            self.server = Child("server", [*COMMAND, "serve", str(descriptor)], (descriptor,))
         try:
-            self.client = Child("client", "fetch", str(found))
+            self.client = Child("client", [*COMMAND, "fetch", str(found)])
         except BaseException:
             self.server.end()
             raise
