@@ -176,6 +176,12 @@ void dumpulse_keyed_renew(dumpulse_keyed *keyed, uint8_t variable)
     uint_fast8_t i;
 
     keyed->last[variable] = 0;
+    /*@ loop invariant 0 <= i <= 8;
+        loop invariant \forall integer k; 0 <= k < i ==> forgotten{Pre, Here}(keyed, k, variable);
+        loop invariant \forall integer k; i <= k < 8 ==>
+          keyed->waiting[k][0] == \at(keyed->waiting[k][0], Pre);
+        loop assigns i, keyed->waiting[0 .. 7][0];
+        loop variant 8 - i; */
     for (i = 0; i != DUMPULSE_PLACES; i++) {
         if (keyed->waiting[i][0] % DUMPULSE_VARIABLES == variable) {
             keyed->waiting[i][0] = 0;

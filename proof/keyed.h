@@ -352,6 +352,17 @@ void dumpulse_wait_(dumpulse_keyed *keyed, uint8_t at, const uint8_t *packet);
 */
 dumpulse_result dumpulse_take_(dumpulse_keyed *keyed, const uint8_t *packet);
 
+/*@ predicate forgotten{L1, L2}(dumpulse_keyed *keyed, integer i, integer variable) =
+      \let was = \at(keyed->waiting[i][0], L1);
+      \at(keyed->waiting[i][0], L2) == (was % 64 == variable ? 0 : was); */
+
+/*@ requires \valid(keyed) && variable < 64;
+    assigns keyed->last[variable], WAITING;
+    exits \false;
+    ensures keyed->last[variable] == 0;
+    ensures \forall integer i; 0 <= i < 8 ==> forgotten{Pre, Post}(keyed, i, variable); */
+void dumpulse_keyed_renew(dumpulse_keyed *keyed, uint8_t variable);
+
 /*@ requires \valid_read(packet + (4 .. 4));
     assigns \nothing;
     exits \false;
@@ -501,13 +512,16 @@ dumpulse_result dumpulse_alone_process(dumpulse_keyed *keyed, dumpulse_alone *al
 bool dumpulse_alone_begin(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t count,
                           void *context);
 
-/*@ requires \valid(alone + variable) && \separated(alone + variable, &call) && watched == \null;
-    assigns alone[variable], call;
+/*@ requires \valid(keyed) && \valid(alone + variable) && variable < 64 && watched == \null;
+    requires \separated(keyed, alone + variable, &call);
+    assigns alone[variable], keyed->last[variable], WAITING, call;
     exits \false;
     ensures call.calls == \old(call.calls) + 1 && call.label == variable && call.number == 0;
     ensures \result <==> call.stored;
-    ensures alone[variable] == (call.stored ? 0 : \old(alone[variable])); */
-bool dumpulse_alone_renew(dumpulse_alone *alone, uint8_t variable);
+    ensures \result ==> alone[variable] == 0 && keyed->last[variable] == 0;
+    ensures !\result ==> alone[variable] == \old(alone[variable]) &&
+      last_kept{Pre, Post}(keyed) && waiting_kept{Pre, Post}(keyed); */
+bool dumpulse_alone_renew(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t variable);
 
 /* ---- Nodes. */
 
