@@ -445,9 +445,10 @@ def follow_role(code: RoleCode, name: str) -> tuple[list[State], World]:
         kind = vector(world.bytes[4])
         world.given = [z3.UGE(kind, keyed.IS_HEARTBEAT), z3.ULT(kind, keyed.IS_REQUEST)]
     start = world.start(code)
-    paths = list(explore(code, start))
-    for path in paths:
+    paths = []
+    for path in explore(code, start):
         check_path(path, start, world)
+        paths.append(path)
     must(all(len(path.hooks) <= MOST_CALLS for path in paths), f"{name} calls more than was thought")
     cover_all(paths, *world.given, *(may for called in ANSWERS for number in range(MOST_CALLS)
                                      for may in may_answer(called, number)))

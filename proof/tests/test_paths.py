@@ -163,7 +163,7 @@ STORE = "            if (!dumpulse_store(variable, own / 256U)) {\n"
     (keyed.PROCESS, AGENT, "|= DUMPULSE_TWICE_", "|= DUMPULSE_IS_ANNOUNCE_", "something else"),
     (keyed.PROCESS, AGENT, "dumpulse_send_packet(context, report", "dumpulse_send_packet(keyed, report",
      "something else"),
-    (keyed.TAKE, AGENT, "[2] != packet[6]", "[2] != packet[7]", "something else"),
+    (keyed.TAKE, AGENT, "[2] != packet[6]", "[2] != packet[7]", "calls"),
     (keyed.TAKE, AGENT, "place++ % DUMPULSE_PLACES", "place % DUMPULSE_PLACES", "something else"),
     (keyed.NEXT, AGENT, "keyed->last[label] = 0", "keyed->last[label] = 1", "something else"),
     (keyed.NEXT, AGENT, "keyed->epoch / BLOCK + 1", "keyed->epoch / BLOCK", "something else"),
