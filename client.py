@@ -232,7 +232,7 @@ KEYED_REPORT_SIZE = 8 + VARIABLES * 4
 IS_ANNOUNCE, IS_HEARTBEAT, IS_REQUEST = 0x40, 0x80, 0xC0  # byte 4; a beacon has less
 TWICE = 0x20  # in byte 4 of a beacon: there is junk, so each heartbeat is to be sent twice
 FULL = 255  # the largest count in an epoch
-EPOCH = 10  # seconds, unless the user gives udpserver or canserver another one
+EPOCH, LONGEST_EPOCH = 10, 3600  # seconds, unless the file with the master key has another one
 FORGET = 300.0  # seconds with old beacons and none of this epoch: as after a reset
 HEAR_AGAIN = 1.0  # seconds until a node asks for its beacon again
 SLOWLY = 2  # refusals, after which a reader leaves out one count more
@@ -289,6 +289,7 @@ class KeyFile:
         self.path, self.master = path, b""
         self.known: dict[int, bytes] = {}  # by label
         self.generations: dict[int, int] = {}  # by variable, if it is not 0
+        self.epoch = 0  # s, for whoever has the master key; 0: it has EPOCH
         lines = self._read().decode("ascii", "replace").splitlines(keepends=True)
         if not lines:
             raise BadUsage(f"{path!r} is empty: it must have {KEY_FORM}")
@@ -302,13 +303,17 @@ class KeyFile:
         if is_first and re.fullmatch(r"[0-9a-f]{32}\n?", line):
             self.master = bytes.fromhex(line.strip())
             return ""
+        match = re.fullmatch(r"epoch ([1-9]\d{0,3})\n?", line, re.ASCII) if self.master else None
+        if match and not self.epoch and int(match[1]) <= LONGEST_EPOCH:
+            self.epoch = int(match[1])
+            return ""
         form = r"(\d+) (0|[1-9]\d{0,2})\n?" if self.master else r"(\w+) ([0-9a-f]{32})\n?"
         match = re.fullmatch(form, line, re.ASCII)
         label = LABELS.get(match[1], -1) if match else -1
         if not match or label < 0 or label in self.known or label in self.generations:
-            return "after a master key, a line is like '7 2': variable 7 has its third key" \
-                if self.master else next(text for form, text in KEY_MISTAKES
-                                         if re.fullmatch(form, line))
+            return "after a master key, a line is like '7 2': variable 7 has its third key; or " \
+                f"one is like 'epoch 10': 1 to {LONGEST_EPOCH} seconds" if self.master else \
+                next(text for form, text in KEY_MISTAKES if re.fullmatch(form, line))
         if not self.master:
             self.known[label] = bytes.fromhex(match[2])
         elif int(match[2]) > LAST_GENERATION:
@@ -525,6 +530,7 @@ class Transport(Protocol):
     NEEDS_CHECKSUM: bool = False  # whether only the checksum shows where a report begins
     SHARED: bool = False  # whether beacons come that nobody has asked for
     keyed: bool = False  # whether the agent speaks version 2
+    addresses: int = 1  # of the host
     name: str  # the agent's address in full
 
     def open(self, seconds: float) -> None:
@@ -539,11 +545,6 @@ class Transport(Protocol):
     def receive(self, seconds: float) -> Optional[bytes]:
         """The next report, or None if nothing comes in (nearly) this time. BadReport: what came
         is damaged. NoAnswer: the network says that nobody is there."""
-
-    @property
-    def addresses(self) -> int:
-        """How many addresses the host has."""
-        return 1
 
     def next_address(self) -> None:
         """From now on, sends to the next of them."""
@@ -639,6 +640,7 @@ class Udp(Transport):
             new.setblocking(False)
             if sys.platform == "linux":
                 new.setsockopt(*RECEIVE_ERRORS[family], 1)
+        self.addresses = len(self._sockets)
         if not self._sockets:
             raise NoAnswer(why)
 
@@ -659,10 +661,6 @@ class Udp(Transport):
 
     def forget_addresses(self) -> None:
         self._found = []
-
-    @property
-    def addresses(self) -> int:
-        return len(self._sockets)
 
     def next_address(self) -> None:
         self._current += 1
@@ -1045,64 +1043,64 @@ def draw_waits(draw: Callable[[float, float], float] = random.uniform) -> Iterat
         yield wait
 
 
+@dataclasses.dataclass
 class Talk(Generic[Result]):
     """Requests to one agent, and what comes instead of a good answer."""
 
-    def __init__(self, transport: Transport, request: Callable[[], bytes],
-                 take: Callable[[bytes], Optional[Result]], end: float) -> None:
-        self._transport = transport
-        self._request, self._take = request, take
-        self._end = end  # when no more requests are sent
-        self._asked = 0  # how many were sent
-        self._came = False  # whether any packet has come
-        self._bad: Optional[BadReport] = None  # the last one, or of refusals the first one
-        self._silence = ""  # the last reason of the network
-        self.kind = NoAnswer
+    transport: Transport
+    request: Callable[[], bytes]
+    take: Callable[[bytes], Optional[Result]]
+    end: float  # when no more requests are sent
+    asked: int = 0  # how many were sent
+    came: bool = False  # whether any packet has come
+    bad: Optional[BadReport] = None  # the last one, or of refusals the first one
+    silence: str = ""  # the last reason of the network
+    kind: type[NoAnswer] = NoAnswer
 
     def ask_until(self, again: float) -> Optional[Result]:
         """Sends a request, and reads until this time. It asks once more before if take() wants
         that, if the agent has refused the request, or if the host has another address."""
-        untried = self._transport.addresses
+        untried = self.transport.addresses
         asking = True
         while asking or time.monotonic() < again:
             try:
                 if asking:
                     asking = False
-                    self._asked += 1
-                    self._transport.send(self._request())
-                    if self._transport.keyed and self._asked > 2 and not self._came:
-                        self._transport.send(REQUEST)  # is it of version 1?
-                packet = self._transport.receive(again - time.monotonic())
+                    self.asked += 1
+                    self.transport.send(self.request())
+                    if self.transport.keyed and self.asked > 2 and not self.came:
+                        self.transport.send(REQUEST)  # is it of version 1?
+                packet = self.transport.receive(again - time.monotonic())
                 if packet is not None:
-                    self._came = True
-                    found = self._take(packet)
+                    self.came = True
+                    found = self.take(packet)
                     if found is not None:
                         return found
-                    asking = time.monotonic() < self._end
+                    asking = time.monotonic() < self.end
             except BadReport as error:
                 refused = error.cause == "refused"
                 # On a bus, the beacons of others come, too.
-                is_reason = not refused and (error.cause != "beacon" or not self._transport.SHARED)
-                self._bad = error if is_reason else self._bad or error
-                asking = refused and not self._transport.SHARED and time.monotonic() < self._end
+                is_reason = not refused and (error.cause != "beacon" or not self.transport.SHARED)
+                self.bad = error if is_reason else self.bad or error
+                asking = refused and not self.transport.SHARED and time.monotonic() < self.end
             except NoAnswer as error:
                 untried -= 1
-                self._silence = f": {error}"
+                self.silence = f": {error}"
                 asking = untried > 0  # at an address that was not tried
                 if asking:
-                    self._transport.next_address()
+                    self.transport.next_address()
                 else:
                     self.kind = type(error)
         return None
 
     def explain_failure(self, timeout: float) -> Error:
         """Returns what the user shall know when the time is up."""
-        name = self._transport.name
-        if self._bad is not None:
-            return BadReport(self._bad.cause, f"bad report from {name}: {self._bad}")
-        hint = "" if self._transport.keyed else "; if it has a key, give --key"
-        silence = self._silence or \
-            f" from {name}, asked {self._asked} times{self._transport.SILENCE}{hint}"
+        name = self.transport.name
+        if self.bad is not None:
+            return BadReport(self.bad.cause, f"bad report from {name}: {self.bad}")
+        hint = "" if self.transport.keyed else "; if it has a key, give --key"
+        silence = self.silence or \
+            f" from {name}, asked {self.asked} times{self.transport.SILENCE}{hint}"
         time_is_up = f" in {format_seconds(round(timeout * 1000))} s" if timeout else ""
         return self.kind(f"no answer{time_is_up}{silence}")
 
@@ -2036,10 +2034,6 @@ def print_check(as_json: bool, status: int, text: str, expected: Sequence[Readin
     return status
 
 
-def run_check(options: argparse.Namespace) -> int:
-    return print_check(options.json, *check(options))
-
-
 # ---------------------------------------------------------------- check --memory
 
 MEMORY = re.compile(r"""dumpulse memory 1 ([0-9a-f]{8})
@@ -2585,8 +2579,8 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
 
 # ---------------------------------------------------------------- key
 
-KEY_OPTIONS = {"new": "", "show": "secret", "list": "", "renew": "variable",
-               "split": "out variable alone readers agent text epoch"}
+KEY_OPTIONS = {"new": "epoch", "show": "secret", "list": "", "renew": "variable",
+               "split": "out variable alone readers agent text"}
 
 
 def compute_fingerprint(key: bytes) -> str:
@@ -2688,7 +2682,7 @@ def split_keys(path: str, options: argparse.Namespace) -> dict[str, str]:
     for number in hearing + alone:
         macros = {"KEY_VARIABLE": f"{number}", "KEY_OWN": format_bytes(keys.of(number))}
         if number in hearing:
-            macros["EPOCH_SECONDS"] = f"{options.epoch or EPOCH} /* as --epoch of the agent */"
+            macros["EPOCH_SECONDS"] = f"{keys.epoch or EPOCH} /* as the agent has it */"
         made[f"{start}-{number}.{'key' if options.text else 'h'}"] = \
             f"{number} {keys.of(number).hex()}\n" if options.text else format_header(about, macros)
     if options.readers:
@@ -2716,9 +2710,6 @@ def run_split(options: argparse.Namespace) -> None:
     make_private_folder(options.out)
     write_all(made, False)  # somebody with the master key can make them again
     print(f"{len(made)} file{'s' * (len(made) != 1)} in {options.out!r}")
-    if options.variable and not options.text:
-        print(f"nodes that hear expect a beacon every {options.epoch or EPOCH} s: that must be "
-              "--epoch of the agent")
 
 
 def renew_keys(path: str, variables: Sequence[int]) -> None:
@@ -2738,7 +2729,8 @@ def renew_keys(path: str, variables: Sequence[int]) -> None:
                             "make a new master key")
         lines = "".join(f"{number} {generation}\n"
                         for number, generation in sorted(keys.generations.items()))
-        replace_file(real, f"{keys.master.hex()}\n{lines}".encode(), like=os.stat(real))
+        replace_file(real, f"{format_master(keys.master, keys.epoch)}{lines}".encode(),
+                     like=os.stat(real))
         sync_folder(os.path.dirname(real))
 
 
@@ -2753,6 +2745,10 @@ def run_renew(options: argparse.Namespace) -> None:
             raise Error(f"cannot write {path!r}: {explain(error)}") from error
 
 
+def format_master(key: bytes, epoch: Optional[int]) -> str:
+    return f"{key.hex()}\n" + (f"epoch {epoch}\n" if epoch else "")
+
+
 def read_master(path: str) -> KeyFile:
     keys = KeyFile(path)
     if not keys.master:
@@ -2760,12 +2756,12 @@ def read_master(path: str) -> KeyFile:
     return keys
 
 
-def make_keys(paths: Sequence[str]) -> None:
+def make_keys(paths: Sequence[str], epoch: Optional[int]) -> None:
     places = [os.path.abspath(path) for path in paths]
     for at, path in enumerate(paths):
         if places[at] in places[:at]:
             raise BadUsage(f"{path!r} is named twice: each key needs a file of its own")
-    write_all({path: f"{os.urandom(16).hex()}\n" for path in paths}, True)
+    write_all({path: format_master(os.urandom(16), epoch) for path in paths}, True)
 
 
 def run_key(options: argparse.Namespace) -> int:
@@ -2776,7 +2772,7 @@ def run_key(options: argparse.Namespace) -> int:
         run_split(options)
         return 0
     if options.action == "new":
-        make_keys(options.files)
+        make_keys(options.files, options.epoch)
     if options.action == "renew":
         run_renew(options)
     for keys in map(KeyFile, options.files):
@@ -2786,9 +2782,10 @@ def run_key(options: argparse.Namespace) -> int:
                     options.action == "list" or label in keys.generations):
                 known[name] = keys.of(label)
         for name, key in known.items():
-            generation = f", generation {keys.generations.get(LABELS[name], 0)}" \
-                if keys.master and name.isdecimal() else ""
-            print(f"{keys.path!r}: {name} key{generation}, "
+            more = f", generation {keys.generations.get(LABELS[name], 0)}" \
+                if keys.master and name.isdecimal() else \
+                f", epoch {keys.epoch} s" if keys.epoch and name == "master" else ""
+            print(f"{keys.path!r}: {name} key{more}, "
                   f"{key.hex() if options.secret else f'fingerprint {compute_fingerprint(key)}'}")
     if options.action == "list":
         print(KEY_MEANING)
@@ -2848,7 +2845,8 @@ COMMANDS = {
     "watch": Command(run_watch, "HOST[:PORT] [VARIABLE]...", "show a live table", """\
 Show again and again who is alive. What has changed since the last report
 stands out. ! marks a value that is out of its range.""", AGES),
-    "check": Command(run_check, "HOST[:PORT]", "for Nagios, Icinga, cron, scripts", """\
+    "check": Command(lambda options: print_check(options.json, *check(options)), "HOST[:PORT]",
+                     "for Nagios, Icinga, cron, scripts", """\
 Print one line: who is not alive, and performance data. These must be alive:
 the variables of --expect, --value and --value-warn, or all in the file of
 --names, except those with expect = no.""", CHECK_STATUSES + AGES),
@@ -2931,8 +2929,8 @@ OPTIONS = [
     Option(("key",), "--readers", "", "split: for --key of those who ask, and for the fleet"),
     Option(("key",), "--agent", "", "split: the master key itself, for an agent's firmware"),
     Option(("key",), "--text", "", "split: for --key of set, and not for firmware in C"),
-    Option(("key",), "--epoch", "SECONDS", "split: as the agent has it (10)",
-           partial(parse_number, low=1, high=3600)),
+    Option(("key",), "--epoch", "SECONDS", "new: how long an epoch is, for agent and nodes (10)",
+           partial(parse_number, low=1, high=LONGEST_EPOCH)),
     Option(("",), "-v --value", "VALUE", "send this value, 0 to 255", parse_byte),
     Option(("",), "-n --variable", "VARIABLE", "of this variable, 0 to 63 (0)"),
     Option(("",), "-s --sender", "SENDER", "from this sender, 0 to 255 (1)", parse_byte),

@@ -100,10 +100,12 @@ enum {
     PACKET_ROOM = 16       /* more than 8 bytes, to find datagrams that are too long */
 };
 
-static struct mmsghdr incoming[BATCH], outgoing[BATCH];
-static struct iovec incoming_bytes[BATCH], outgoing_bytes[BATCH];
+/* With two keys, a packet may be answered by two beacons. */
+enum { REPLIES = 2 * BATCH };
+static struct mmsghdr incoming[BATCH], outgoing[REPLIES];
+static struct iovec incoming_bytes[BATCH], outgoing_bytes[REPLIES];
 static uint8_t packets[BATCH][PACKET_ROOM];
-static uint8_t reports[BATCH][DUMPULSE_KEYED_REPORT_SIZE]; /* and beacons */
+static uint8_t reports[REPLIES][DUMPULSE_KEYED_REPORT_SIZE]; /* and beacons */
 static union udp_address sources[BATCH];
 /* size_t has the alignment that these need. */
 static size_t controls[BATCH][UDP_CONTROL_ROOM / sizeof(size_t)];
@@ -125,6 +127,8 @@ static void prepare_batches(void)
                                               .msg_iovlen = 1,
                                               .msg_control = &controls[i]};
         reset_lengths(&incoming[i].msg_hdr);
+    }
+    for (size_t i = 0; i < REPLIES; i++) {
         outgoing_bytes[i] = (struct iovec){reports[i], DUMPULSE_REPORT_SIZE};
         outgoing[i].msg_hdr = (struct msghdr){.msg_iov = &outgoing_bytes[i], .msg_iovlen = 1};
     }
@@ -155,7 +159,7 @@ static void send_keyed(void *context, const uint8_t *packet, size_t length)
 }
 
 /* The next heartbeat changes the agent's bytes, so they are copied. There is always room: a batch
- * of packets asks for at most BATCH reports. Only a report of version 1 has DUMPULSE_REPORT_SIZE
+ * of packets gets at most REPLIES answers. Only a report of version 1 has DUMPULSE_REPORT_SIZE
  * bytes. The compiler knows that where the library sends one, so version 2 makes it no slower. */
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
@@ -183,7 +187,8 @@ static void send_reports(int descriptor)
             first->msg_controllen = 0;
             continue;
         }
-        if (sent <= 0) { /* it was counted as a report, or as a beacon */
+        const bool is_second = done != 0 && first->msg_name == outgoing[done - 1].msg_hdr.msg_name;
+        if (sent <= 0 && !is_second) { /* it was counted as a report, or as a beacon */
             counters[outgoing_bytes[done].iov_len == DUMPULSE_PACKET_SIZE ? COUNT_BEACONS
                                                                           : COUNT_REPORTS]--;
             counters[COUNT_UNSENT]++;
@@ -240,7 +245,10 @@ static size_t take_keyed(const uint8_t *packet, int descriptor, struct msghdr *f
     if (requests ? udpserver.allow && !address_is_in(&udpserver.readers, address)
                  : !asks && !may_send_heartbeats(from))
         return COUNT_NOT_ALLOWED;
-    if ((requests || asks) && !udp_set_reply_address(&outgoing[outgoing_count].msg_hdr, from))
+    struct msghdr *const first = &outgoing[outgoing_count].msg_hdr,
+                         *const second = &outgoing[outgoing_count + 1].msg_hdr;
+    if ((requests || asks) &&
+        !(udp_set_reply_address(first, from) && udp_set_reply_address(second, from)))
         return COUNT_UNSENT;
     const size_t outcome = keys_take(packet, source_of(address), now, from);
     if (outcome == COUNT_HEARTBEATS || outcome == COUNT_WAITING) /* its tag was right */

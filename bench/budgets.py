@@ -1,10 +1,5 @@
 """Reads budgets.tsv and files like it, compares them with the figures that were measured, and keeps
-the budgets from rising.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+the budgets from rising. SPDX-License-Identifier: MIT"""
 
 import subprocess
 import textwrap
@@ -43,18 +38,23 @@ def parse(text: str) -> Budgets:
 
 def parse_reasons(text: str) -> Reasons:
     """Reads the lines "raised, name, column, from, to, why". Each says why a budget is higher than
-    it has once been. With the name "*", it says so for every name: "from" is how much higher they
-    may be at most, or 0 if the column is gone, and "to" is "-"."""
+    it has once been, or of several columns, between commas. With the name "*", it says so for every
+    name: "from" is how much higher they may be at most, or 0 if the column is gone, and "to" is
+    "-"."""
     reasons: Reasons = {}
     for line in text.splitlines():
         if line.startswith(RAISED):
-            cells = line.split("\t")
-            if len(cells) != 6 or not cells[3].isdecimal() or not cells[5].strip():
+            try:
+                _, name, columns, before, after, why = line.split("\t")
+                for column, low, high in zip(columns.split(", "), before.split(", "),
+                                             after.split(", "), strict=True):
+                    reasons[name, column] = int(low), high, why
+                if not why.strip():
+                    raise ValueError
+            except ValueError:
                 raise SystemExit(
                     "budgets: a line of a raised budget needs a name, a column, from, to and "
-                    f"why:\n{line}")
-            _, name, column, before, after, why = cells
-            reasons[name, column] = int(before), after, why
+                    f"why:\n{line}") from None
     return reasons
 
 
@@ -151,10 +151,15 @@ def enforce(measured: Budgets, columns: tuple[str, ...], file: Path = FILE,
     budget is wrong. Figures of other compilers are not compared, and it says so.
     made_by: the target of each name, where a name is no target's key, or where some are left out.
     partly: only some targets were measured; then their figures are all that is compared."""
+    told: dict[tuple[str, str], list[str]] = {}  # by name and reason
     for (name, column), (before, after, why) in parse_reasons(file.read_text()).items():
         if column in columns:
-            print(textwrap.fill(f"raised: {name}: {column} from {before} to {after}: {why}", 96,
-                                subsequent_indent="    ", break_on_hyphens=False))
+            told.setdefault((name, why), []).append(
+                f"{column} by {before}" if name == EACH else f"{column} from {before} to {after}")
+    for (name, why), which in told.items():
+        name = "each, at most" if name == EACH else name
+        print(textwrap.fill(f"raised: {name}: {', '.join(which)}: {why}", 96,
+                            subsequent_indent="    ", break_on_hyphens=False))
     not_compared = strangers(made_by)
     say_strangers(not_compared)
     left_out = {*load(file)} - {*measured} if partly else set()

@@ -1,10 +1,8 @@
 """How much flash, RAM, stack and time each firmware image takes.
 
-    make figures ONLY=size             flash, RAM and the bound on the stack
-    make figures ONLY=firmware-size    the same, and what a packet costs while the image runs
+    make figures ONLY=firmware-size
 SPDX-License-Identifier: MIT"""
 
-import sys
 from pathlib import Path
 
 from bench import awake, budgets, interrupts, stack
@@ -15,8 +13,8 @@ from firmware.simulators.boards import BOARDS, Board, Line
 from tests.support.programs import ROOT, as_program, built
 
 BUDGETS = ROOT / "bench" / "firmware.tsv"
-SIZES = {"flash": "{:>6}", "ram": "{:>6}", "bound": "{:>7}"}  # the columns, and their widths
-COLUMNS = SIZES | {"stack": "{:>7}", "heartbeat": "{:>11}", "junk": "{:>8}", "report": "{:>10}"}
+COLUMNS = ("flash", "ram", "bound", "stack", "heartbeat", "junk", "report")
+ROW = "{:<18}{:>6}{:>6}{:>7}{:>7}{:>11}{:>8}{:>10}"
 RETURN = 2  # bytes that these AVRs push at a call and at an interrupt
 # Bytes that a Cortex-M pushes at an interrupt, at an address divisible by 8. The compiler's report
 # of the interrupt's function does not contain them.
@@ -68,26 +66,21 @@ def costs(board: Board) -> dict[str, int]:
 
 
 def main() -> None:
-    columns = SIZES if sys.argv[1:] == ["--size"] else COLUMNS
     measured: budgets.Budgets = {}
-    row = "{:<18}" + "".join(COLUMNS[column] for column in columns)
-    print(row.format("image", *columns))
+    print(ROW.format("image", *COLUMNS))
     for name, board in BOARDS.items():
-        measured[name] = sizes(board)
-        if columns is COLUMNS:
-            measured[name] |= costs(board)
-        print(row.format(name, *(measured[name].get(column, "-") for column in columns)))
+        measured[name] = sizes(board) | costs(board)
+        print(ROW.format(name, *(measured[name].get(column, "-") for column in COLUMNS)))
         if measured[name].get("stack", 0) > measured[name]["bound"]:
             raise SystemExit(f"{name}: its stack was deeper than the bound")
     print("Bytes; ram is without the stack. bound: the most that the stack can take, which is the "
           "sum of\nthe deepest chain of calls and of the interrupt that takes most.")
-    if columns is COLUMNS:
-        print("stack: the most that was seen. heartbeat, junk, report: what a packet of 8 bytes "
-              "costs at\nfull speed, with its interrupts and with waking up: in cycles on AVR, in "
-              "instructions on the\nothers. The cost of a report ends when its last byte is out.")
+    print("stack: the most that was seen. heartbeat, junk, report: what a packet of 8 bytes "
+          "costs at\nfull speed, with its interrupts and with waking up: in cycles on AVR, in "
+          "instructions on the\nothers. The cost of a report ends when its last byte is out.")
     compilers = {target.objdump: target for target in TARGETS.values()}
     made_by = {name: compilers[chip_of(board.image()).objdump] for name, board in BOARDS.items()}
-    budgets.enforce(measured, tuple(columns), BUDGETS, made_by)
+    budgets.enforce(measured, COLUMNS, BUDGETS, made_by)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,6 @@ dumpulse_label_key in the key hook: so this is a part of an agent's bytes, and a
 among what calls cost. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from contextlib import closing

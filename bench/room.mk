@@ -26,7 +26,7 @@ $(KEPT): build/figures/%.tsv: $(LIBRARY) $(WATCH) udpserver.c $(wildcard server/
 BUILT_FULL_bench = $(COUNTS) build/reliability/moved.txt
 
 PART_budgets = $(PYTHON) -m bench.size --quick && $(PYTHON) -m bench.cost --quick	## sizes and costs by the compilers that make test has
-TABLE_size = $(PYTHON) -m bench.size && echo && $(PYTHON) -m bench.firmware --size	## bytes on every target and of each image, against budgets
+TABLE_size = $(PYTHON) -m bench.size ## bytes on every target, against budgets
 TABLE_cost = $(PYTHON) -m bench.cost ## cycles and instructions of every packet, against budgets
 TABLE_keyed = $(PYTHON) -m bench.keyed ## sizes and costs of agents, nodes and readers with keys
 $(foreach name,bits bursts channels residual,$(eval NEEDS_$(name) = $(COUNTS)))

@@ -1,8 +1,8 @@
 """Draws the live table of `make demo` as a terminal shows it.    make figures ONLY=screenshot
 
 It runs the demonstration on a terminal of 64 by 15, which pyte emulates, until one node is dead
-and one is late. Then it draws the screen in client/examples/watch.svg. SPDX-License-Identifier: MIT
-"""
+and one is late. Then it draws the screen in client/examples/watch.svg.
+SPDX-License-Identifier: MIT"""
 
 import fcntl
 import os

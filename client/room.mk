@@ -5,6 +5,3 @@ CHECKED_client := $(SERVERS:%=build/%)
 CHECK_client := $(if $(SERVERS),$(if $(ROOM),python3 -m unittest -q tests.check), \
     python3 client.py --version)
 BUILT_client = build/udpserver build/canserver
-
-completion: ## write completions and the manual from client.py
-	@python3 -m tests.tools.completion

@@ -18,9 +18,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dumpulse_fleet import client
-from dumpulse_fleet.config.reading import LARGEST_SECRET, read_file
-from dumpulse_fleet.config.values import shown_url
-from dumpulse_fleet.config.web import WEB_PORT
+from dumpulse_fleet.config import values
+from dumpulse_fleet.config.values import WEB_PORT, shown_url
 from dumpulse_fleet.model.naming import Wrong
 
 ADDRESS = f"http://127.0.0.1:{WEB_PORT}"
@@ -44,13 +43,12 @@ class _Stay(urllib.request.HTTPRedirectHandler):
 def secret_in(path: str) -> str:
     """The first line of a file."""
     try:
-        lines = read_file(path, LARGEST_SECRET).decode().splitlines()
-    except (Wrong, UnicodeDecodeError) as error:
-        raise client.BadUsage(str(error) if isinstance(error, Wrong) else
-                              f"{path!r} is not UTF-8") from error
-    if not lines or not lines[0].strip().isascii() or not lines[0].strip().isprintable():
+        found = values.secret_in(path)
+    except Wrong as error:
+        raise client.BadUsage(str(error)) from error
+    if not found.isascii():
         raise client.BadUsage(f"{path!r} must have the token or password in its first line")
-    return lines[0].strip()
+    return found
 
 
 class Fleet:

@@ -18,9 +18,7 @@ from urllib.parse import quote
 
 from dumpulse_fleet import client
 from dumpulse_fleet.asking import ADDRESS, ADDRESS_WORD, NOT_OURS, TOKEN_WORD, Fleet, NotThere, line
-from dumpulse_fleet.config.file import load, shard
-from dumpulse_fleet.config.reading import Mistakes, similar
-from dumpulse_fleet.config.web import listening
+from dumpulse_fleet.config.values import listening, shard_of, similar
 from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.model.naming import Wrong
 
@@ -260,6 +258,9 @@ def print_json(data: Any) -> int:
 
 # ---------------------------------------------------------------- serve
 def run_serve(options: argparse.Namespace) -> int:
+    # Those who ask need not wait for what only the service needs.
+    from dumpulse_fleet.config.file import load
+    from dumpulse_fleet.config.reading import Mistakes
     try:
         found = load(options.config_file)
     except Mistakes as error:
@@ -342,7 +343,7 @@ OPTIONS = [
     client.Option(("serve",), "--web.config.file", "FILE",
                   "TLS and passwords, as exporters have it", more={"dest": "web_file"}),
     client.Option(("serve",), "--shard", "N/M", "ask only the agents of part N of M",
-                  partial(parse_config, shard)),
+                  partial(parse_config, shard_of)),
     client.Option(("ls",), "words", "WORD", "in the name, site, address or labels",
                   more={"nargs": "*", "default": []}),
     client.Option(("ls",), "--state", "STATE", "only in this state", parse_state,

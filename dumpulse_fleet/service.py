@@ -26,9 +26,9 @@ from dumpulse_fleet import client
 from dumpulse_fleet.alert.deliver import Alerts, Receiver
 from dumpulse_fleet.collect.collector import STARTING, Collector
 from dumpulse_fleet.collect.discovery import Discovery
-from dumpulse_fleet.config.file import Config, Shard, load
+from dumpulse_fleet.config.file import Config, load
 from dumpulse_fleet.config.reading import Mistakes
-from dumpulse_fleet.config.values import Secret
+from dumpulse_fleet.config.values import Secret, Shard
 from dumpulse_fleet.config.web import Web
 from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
@@ -122,7 +122,7 @@ def groups_here(config: Config, agents: Sequence[Agent], everyone: Sequence[Agen
 
 def access_of(web: Web) -> Access:
     """BadUsage: its file is wrong."""
-    return Access(web.host, web.config_file, web.token, web.public, web.proxies)
+    return Access(web.listen[0], web.config_file, web.token, web.public, web.proxies)
 
 
 def well_again(mutes: Sequence[Mute], table: Table, now: float) -> list[Mute]:
@@ -141,11 +141,11 @@ class Given:
     web_file: str | None = None
 
     def over(self, config: Config) -> Config:
-        host, port = self.listen or (config.web.host, config.web.port)
         web_file = config.web.config_file if self.web_file is None else self.web_file
         return dataclasses.replace(
             config, shard=self.shard or config.shard,
-            web=dataclasses.replace(config.web, host=host, port=port, config_file=web_file))
+            web=dataclasses.replace(config.web, listen=self.listen or config.web.listen,
+                                    config_file=web_file))
 
 
 # What a running fleet cannot change, and how messages call it.
@@ -406,7 +406,7 @@ class Service:
         self.alerts = Alerts(self.store, say)
         self.alerts.configure(config.alerts, config.grace, self.table, self.groups)
         known = os.path.join(config.state, "known")
-        self.collector = Collector(self.table, self._publish, known, say, config.grace)
+        self.collector = Collector(self.table, self.store.publish, known, say, config.grace)
         listening = await self._listen()
         self._stops.append(listening.end)
         await asyncio.to_thread(lambda: self.collector.start(self._newer(known)))
@@ -414,7 +414,8 @@ class Service:
         self._stops.append(self._end_mqtt)
         await self._connect(self._publisher(config), self._stream(config))
         loop = asyncio.get_running_loop()
-        self.store.subscribe(lambda events: loop.call_soon_threadsafe(self._heard, events))
+        self.store.subscribe(lambda events: loop.call_soon_threadsafe(
+            lambda: self.past.heard(events)))
         # The dead man's ping says the same as /-/ready.
         self._do(self._every(LOOK_S, lambda: self.alerts.run(self.mutes, lambda: self.ready)))
         self._do(self._every(LOOK_S, self._look))
@@ -423,20 +424,21 @@ class Service:
         self._do(self._every(SAVE_S, self._save_past))
         self._do(self._watch())
         self._running = True
-        host = f"[{config.web.host}]" if ":" in config.web.host else config.web.host
+        host = config.web.listen[0]
+        host = f"[{host}]" if ":" in host else host
         say(f"asks {len(agents):,} agent{'s' * (len(agents) != 1)}; the page is "
             f"http{'s' if self.access.ssl else ''}://{host or 'localhost'}:{listening.port}/"
             + f", behind a proxy {config.web.public}/" * bool(config.web.public))
 
     async def _listen(self) -> Listening:
-        web = self.config.web
+        host, port = self.config.web.listen
         try:
-            return await listen(make_app(self, self.access), web.host, web.port)
+            return await listen(make_app(self, self.access), host, port)
         except OSError as error:
             number = error.errno or 0  # < 0: of the name service; asyncio's own texts are long
             reason = os.strerror(number) if number > 0 else error.strerror or str(error)
             raise Unusable(
-                f"cannot listen at {web.host or '*'}:{web.port}: {reason}: choose another address "
+                f"cannot listen at {host or '*'}:{port}: {reason}: choose another address "
                 "with --web.listen-address, or as listen in [web]") from error
 
     def _newer(self, known: str) -> list[Event]:
@@ -450,13 +452,6 @@ class Service:
         except Trouble as error:
             say(str(error))
             return []
-
-    def _publish(self, events: Sequence[Event]) -> None:
-        """In the collector's thread. The store counts what it cannot take."""
-        self.store.publish(events)
-
-    def _heard(self, events: Sequence[Event]) -> None:
-        self.past.heard(events)
 
     async def _end_acknowledged(self) -> None:
         for mute in well_again(self.store.mutes(), self.table, time.time()):

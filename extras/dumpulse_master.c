@@ -8,8 +8,8 @@ static void copy(void *to, const void *from)
 {
 #if defined __GNUC__ && !defined __AVR__
     typedef uint32_t __attribute__((may_alias)) word;
-    const word *old = from;
-    word *copied = to;
+    const word *old = (const word *)from;
+    word *copied = (word *)to;
     const word first = old[0], second = old[1], third = old[2], fourth = old[3];
 
     copied[0] = first;
@@ -17,8 +17,8 @@ static void copy(void *to, const void *from)
     copied[2] = third;
     copied[3] = fourth;
 #else
-    const uint8_t *old = from;
-    uint8_t *copied = to;
+    const uint8_t *old = (const uint8_t *)from;
+    uint8_t *copied = (uint8_t *)to;
     uint_fast8_t left = 16;
 
     do {

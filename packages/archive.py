@@ -1,10 +1,7 @@
 """Writes zip and tar files that are the same to the byte whenever the same files go in.
 
 The order of the files, their owners, their modes and their times do not depend on the machine.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import gzip
 import io

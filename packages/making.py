@@ -3,10 +3,7 @@
     python3 -m packages.making rust            # each folder with a make.py is one
     python3 -m packages.making dbc 18ff0000    # what it shall know more
 
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import argparse
 import importlib

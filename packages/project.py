@@ -3,10 +3,7 @@
     python3 -m packages.project            prints the version
 
 dumpulse.h has the version. Nothing else does, except what is generated from it.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import re
 import subprocess

@@ -48,11 +48,11 @@ INSTALLED = \
     644:extras/dumpulse_keyed.h:$(PREFIX)/include/dumpulse_keyed.h \
     text:build/dumpulse.pc:$(LIBDIR)/pkgconfig/dumpulse.pc \
     755:client.py:$(PREFIX)/bin/dumpulse \
-    644:client/dumpulse.1:$(PREFIX)/share/man/man1/dumpulse.1 \
+    644:build/client/dumpulse.1:$(PREFIX)/share/man/man1/dumpulse.1 \
     644:client.py:$(PYTHONDIR)/dumpulse/__init__.py \
     644:/dev/null:$(PYTHONDIR)/dumpulse/py.typed \
-    644:client/completion/dumpulse.bash:$(PREFIX)/share/bash-completion/completions/dumpulse \
-    644:client/completion/_dumpulse:$(PREFIX)/share/zsh/site-functions/_dumpulse \
+    644:build/client/dumpulse.bash:$(PREFIX)/share/bash-completion/completions/dumpulse \
+    644:build/client/_dumpulse:$(PREFIX)/share/zsh/site-functions/_dumpulse \
     $(foreach name,vehicle.ini nagios.cfg icinga2.conf, \
         text:client/examples/$(name):$(EXAMPLES_DIR)/$(name))
 
@@ -64,6 +64,7 @@ no-space:
 install: no-space all build/dumpulse.pc ##! servers, library and client, to DESTDIR and PREFIX
 	@[ -n "$(PYTHONDIR)" ] || \
 	    { echo "no Python 3 was found: PYTHONDIR=FOLDER says where modules go" >&2; exit 2; }
+	@$(PYTHON3) -B -m tests.tools.completion build/client
 	@umask 022; for entry in $(INSTALLED); do \
 	    mode=$${entry%%:*}; rest=$${entry#*:}; file=$${rest%%:*}; to="$(DESTDIR)$${rest#*:}"; \
 	    mkdir -p "$${to%/*}" && rm -f "$$to" && case $$mode in \

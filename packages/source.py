@@ -1,10 +1,7 @@
 """Writes the archive of the sources: all files that git has, and no others.
 
 It also works where there is no git, in the unpacked archive, and writes the same bytes there.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import os
 import subprocess

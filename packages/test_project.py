@@ -1,7 +1,5 @@
 """Is there one version, and are archives the same each time?   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Callable

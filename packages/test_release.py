@@ -1,9 +1,5 @@
 """Does `make release` refuse what must not be released, and make the same each time?
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import json
 import os

@@ -4,10 +4,7 @@
     python3 -m packages.version --check    # exit status 1 if a file is behind; changes nothing
 
 All else that has the version is made from dumpulse.h when it is built.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import argparse
 import re

@@ -21,6 +21,7 @@ const struct counters_name counters_names[COUNTERS] = {
     [COUNT_UNSENT] = {"; reports unsent", "unsent"},
     [COUNT_DROPS] = {"; dropped by the kernel", "drops"},
     [COUNT_JUNK] = {"; times of junk", "junk"},
+    [COUNT_BEFORE] = {"; variables with the key before", "key_before"},
     [COUNT_FAILED_SAVES] = {"; failed saves", "failed_saves"},
     [COUNT_CHANGES] = {"; changes", "changes"},
     [COUNT_NOT_TOLD] = {", not told", "not_told"},

@@ -18,36 +18,45 @@
 #include "log.h"
 #include "loop.h"
 #include "options.h"
+#include "overlap.h"
 #include "snapshot.h"
 #include "state.h"
 #include "table.h"
 #include "timing.h"
 
-struct keys keys;
+/* Each key has epochs, counts and numbers of its own; `used` are those that the hooks and most of
+ * these functions are about. There is one table, that of `keys`: the other one has entries only
+ * while it is looked at. */
+struct keys keys, keys_before;
+static struct keys *used = &keys;
+struct limits keys_beacons;
 uint8_t keys_label;
 bool keys_keeps_beacons;
+
+enum { EPOCH = 10 /* s, of which `dumpulse key split` tells nodes unless the file says more */ };
 
 /* ---- The keys --------------------------------------------------------------------------- */
 
 /* The room belongs to the library. No copy of a label's key stays here. */
 void dumpulse_get_key(uint8_t key[16], uint8_t label)
 {
-    memcpy(key, keys.master.key, sizeof keys.master.key);
-    dumpulse_label_key(key, label, label < DUMPULSE_VARIABLES ? keys.master.generations[label] : 0);
+    memcpy(key, used->master.key, sizeof used->master.key);
+    dumpulse_label_key(key, label,
+                       label < DUMPULSE_VARIABLES ? used->master.generations[label] : 0);
 }
 
 /* systemd's LoadCredential= gives the file to root, and lets the service's user read it by an
  * access control list. Then the mode shows that the group may read, though nobody else may. */
-static bool is_credential(void)
+static bool is_credential(const char *path)
 {
     const char *folder = getenv("CREDENTIALS_DIRECTORY");
     const size_t length = folder == NULL ? 0 : strlen(folder);
 
-    return length != 0 && strncmp(options.key, folder, length) == 0 && options.key[length] == '/';
+    return length != 0 && strncmp(path, folder, length) == 0 && path[length] == '/';
 }
 
 /* Returns what is wrong with the file, or NULL. */
-static const char *what_is_wrong(const struct stat *status)
+static const char *what_is_wrong(const char *path, const struct stat *status)
 {
     const mode_t others = S_IRWXG | S_IRWXO;
 
@@ -55,7 +64,7 @@ static const char *what_is_wrong(const struct stat *status)
         return "it is not a regular file";
     if (status->st_uid != 0 && status->st_uid != geteuid())
         return "it must belong to root, or to the user that the server runs as";
-    if ((status->st_mode & (is_credential() ? others & ~(mode_t)S_IRGRP : others)) != 0)
+    if ((status->st_mode & (is_credential(path) ? others & ~(mode_t)S_IRGRP : others)) != 0)
         return "other users may use it: chmod 600 takes that away, but they may have read it";
     return NULL;
 }
@@ -74,14 +83,14 @@ static bool read_digits(const char *digits, uint8_t key[16])
     return true;
 }
 
-/* Reads a decimal number of at most three digits, without zeros before it, and `end` after it.
+/* Reads a decimal number of at most four digits, without zeros before it, and `end` after it.
  * Returns what follows, or NULL. */
 static const char *read_small(const char *text, const char *after, char end, unsigned most,
                               unsigned *number)
 {
     const char *at = text;
 
-    for (*number = 0; at != after && at - text < 3 && *at >= '0' && *at <= '9'; at++)
+    for (*number = 0; at != after && at - text < 4 && *at >= '0' && *at <= '9'; at++)
         *number = *number * 10 + (unsigned)(*at - '0');
     return at == text || at == after || *at != end || *number > most ||
                    (*text == '0' && at - text > 1)
@@ -100,16 +109,34 @@ const char *keys_parse(const char *text, size_t length, struct keys_master *mast
         return "it has no master key, which is one line of 32 digits 0-9a-f: "
                "dumpulse key show FILE says what it has";
     for (const char *at = text + KEYS_DIGITS + (length > KEYS_DIGITS); at != after;) {
-        unsigned variable, generation;
+        unsigned variable, generation, epoch;
+        if (after - at > 6 && memcmp(at, "epoch ", 6) == 0) {
+            at = read_small(at + 6, after, '\n', 3600, &epoch);
+            if (at == NULL || epoch == 0 || master->epoch != 0)
+                return "the line with epoch has its seconds from 1 to 3600, and comes once";
+            master->epoch = (uint16_t)epoch;
+            continue;
+        }
         at = read_small(at, after, ' ', DUMPULSE_VARIABLES - 1, &variable);
         at = at == NULL ? NULL : read_small(at, after, '\n', UINT8_MAX, &generation);
         if (at == NULL || has[variable])
             return "after the key, each line has a variable from 0 to 63 that no other line has, a "
-                   "space, and the generation of its key from 0 to 255";
+                   "space, and the generation of its key from 0 to 255; or it is like 'epoch 10'";
         has[variable] = true;
         master->generations[variable] = (uint8_t)generation;
     }
     return NULL;
+}
+
+/* The option that names the file of the key that is used. */
+static const char *option(void)
+{
+    return used == &keys_before ? "--key-before" : "--key";
+}
+
+static const char *path(void)
+{
+    return used == &keys_before ? options.key_before : options.key;
 }
 
 /* Neither a core dump nor another process of the same user may show the key. */
@@ -119,51 +146,96 @@ static bool read_master(struct keys_master *master)
     struct stat status;
 
     (void)prctl(PR_SET_DUMPABLE, 0L, 0L, 0L, 0L);
-    const int file = open(options.key, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (file < 0 && strspn(options.key, "0123456789abcdefABCDEF") >= KEYS_DIGITS)
-        return options_wrong("--key has a key, which others may have seen now: make a new one, and "
-                             "give the name of its file"); /* no key gets into the log */
+    const int file = open(path(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (file < 0 && strspn(path(), "0123456789abcdefABCDEF") >= KEYS_DIGITS)
+        return options_wrong("%s has a key, which others may have seen now: make a new one, and "
+                             "give the name of its file",
+                             option()); /* no key gets into the log */
     if (file < 0)
-        return options_wrong("cannot read --key %.300s: %s", options.key, strerror(errno));
-    const char *wrong = fstat(file, &status) == 0 ? what_is_wrong(&status) : strerror(errno);
+        return options_wrong("cannot read %s %.300s: %s", option(), path(), strerror(errno));
+    const char *wrong =
+        fstat(file, &status) == 0 ? what_is_wrong(path(), &status) : strerror(errno);
     if (wrong == NULL) {
         const ssize_t length = read(file, text, sizeof text);
         wrong = length < 0 ? strerror(errno) : keys_parse(text, (size_t)length, master);
     }
     explicit_bzero(text, sizeof text);
     (void)close(file);
-    return wrong == NULL || options_wrong("cannot use --key %.300s: %s", options.key, wrong);
+    return wrong == NULL || options_wrong("cannot use %s %.300s: %s", option(), path(), wrong);
+}
+
+/* Nodes have heard of the epoch from whoever has split the key. */
+static bool check_epoch(const struct keys_master *master)
+{
+    return master->epoch == 0 || master->epoch == options.epoch ||
+           options_wrong("%s %.300s tells nodes that an epoch has %u s, and here it has %u s",
+                         option(), path(), master->epoch, (unsigned)options.epoch);
+}
+
+static bool read_before(void)
+{
+    uint8_t mark[KEYS_MARK_SIZE], mark_before[KEYS_MARK_SIZE];
+
+    keys_mark(mark);
+    used = &keys_before;
+    const bool is_good = read_master(&keys_before.master) && check_epoch(&keys_before.master);
+    keys_mark(mark_before);
+    used = &keys;
+    return is_good && (memcmp(mark, mark_before, sizeof mark) != 0 ||
+                       options_wrong("--key and --key-before have the same key"));
 }
 
 bool keys_read(void)
 {
-    return read_master(&keys.master);
+    if (!read_master(&keys.master))
+        return false;
+    if (options.epoch == 0)
+        options.epoch = keys.master.epoch != 0 ? keys.master.epoch : EPOCH;
+    return check_epoch(&keys.master) &&
+           (options.key_before == NULL || (overlap_read_until(options.key_until) && read_before()));
 }
 
 /* The key must be the same: the numbers belong to it. */
-bool keys_read_again(bool now)
+static bool read_again(uint8_t generations[DUMPULSE_VARIABLES], bool now)
 {
-    static uint8_t generations[DUMPULSE_VARIABLES];
     struct keys_master master = {.generations = {0}};
 
     if (now)
         return keys_renew(generations, true);
     const bool same =
         read_master(&master) &&
-        (memcmp(master.key, keys.master.key, sizeof master.key) == 0 ||
-         options_wrong("--key %.300s has another key: for that, start the server anew, with "
+        (memcmp(master.key, used->master.key, sizeof master.key) == 0 ||
+         options_wrong("%s %.300s has another key: for that, start the server anew, with "
                        "--key-is-new once",
-                       options.key));
-    memcpy(generations, master.generations, sizeof generations);
+                       option(), path())) &&
+        check_epoch(&master);
+    memcpy(generations, master.generations, DUMPULSE_VARIABLES);
     explicit_bzero(&master, sizeof master);
     return same && keys_renew(generations, false);
+}
+
+bool keys_read_again(bool now)
+{
+    static uint8_t generations[DUMPULSE_VARIABLES], generations_before[DUMPULSE_VARIABLES];
+    bool done;
+
+    used = &keys;
+    done = read_again(generations, now);
+    if (!done || overlap_left() == 0)
+        return done;
+    used = &keys_before;
+    done = read_again(generations_before, now);
+    used = &keys;
+    if (now)
+        overlap_say("two keys are taken");
+    return done;
 }
 
 /* ---- Numbers ---------------------------------------------------------------------------- */
 
 static uint8_t *number_of(uint8_t label)
 {
-    return keys.numbers + KEYS_NUMBERS_AT + (size_t)label * KEYS_NUMBER_SIZE;
+    return used->numbers + KEYS_NUMBERS_AT + (size_t)label * KEYS_NUMBER_SIZE;
 }
 
 static void set_number(uint8_t label, uint32_t number)
@@ -186,7 +258,7 @@ static uint32_t crc_in(const uint8_t *file)
 
 void keys_seal_numbers(void)
 {
-    dumpulse_write_(keys.numbers + KEYS_SUM_AT, snapshot_crc32(keys.numbers, KEYS_SUM_AT));
+    dumpulse_write_(used->numbers + KEYS_SUM_AT, snapshot_crc32(used->numbers, KEYS_SUM_AT));
 }
 
 /* The fingerprint, which `dumpulse key show` prints, begins with these bytes. No tag is made of the
@@ -196,22 +268,21 @@ void keys_mark(uint8_t mark[KEYS_MARK_SIZE])
     uint32_t words[4]; /* a key begins at an address for words */
     uint8_t *const fingerprint = (uint8_t *)words;
 
-    memcpy(words, keys.master.key, sizeof words);
+    memcpy(words, used->master.key, sizeof words);
     dumpulse_label_key(fingerprint, UINT8_MAX, UINT8_MAX);
     memcpy(mark, fingerprint, KEYS_MARK_SIZE);
     explicit_bzero(words, sizeof words);
 }
 
 /* The mark is in the name, too: so the numbers of a key stay when another key is used meanwhile. */
-static const char *get_suffix(void)
+static bool read_file(ssize_t *size)
 {
-    static char suffix[sizeof ".00000000.numbers"];
     uint8_t mark[KEYS_MARK_SIZE];
 
     keys_mark(mark);
-    (void)snprintf(suffix, sizeof suffix, ".%02x%02x%02x%02x.numbers", mark[0], mark[1], mark[2],
-                   mark[3]);
-    return suffix;
+    (void)snprintf(used->file.suffix, sizeof used->file.suffix, ".%02x%02x%02x%02x.numbers",
+                   mark[0], mark[1], mark[2], mark[3]);
+    return state_read_numbers(&used->file, used->numbers, sizeof used->numbers, size);
 }
 
 bool keys_are_good(size_t size)
@@ -219,9 +290,9 @@ bool keys_are_good(size_t size)
     uint8_t mark[KEYS_MARK_SIZE];
 
     keys_mark(mark);
-    return size == KEYS_NUMBERS_SIZE && memcmp(keys.numbers, "Dumpulsekeys", KEYS_MARK_AT) == 0 &&
-           memcmp(keys.numbers + KEYS_MARK_AT, mark, sizeof mark) == 0 &&
-           crc_in(keys.numbers) == snapshot_crc32(keys.numbers, KEYS_SUM_AT);
+    return size == KEYS_NUMBERS_SIZE && memcmp(used->numbers, "Dumpulsekeys", KEYS_MARK_AT) == 0 &&
+           memcmp(used->numbers + KEYS_MARK_AT, mark, sizeof mark) == 0 &&
+           crc_in(used->numbers) == snapshot_crc32(used->numbers, KEYS_SUM_AT);
 }
 
 /* Has `file` a number that is larger than in `known`? Both are of the same kind and key. */
@@ -239,7 +310,7 @@ static bool has_larger(const uint8_t *file, const uint8_t *known, size_t size)
 static bool save_numbers(void)
 {
     keys_seal_numbers();
-    return state_write_numbers(keys.numbers, sizeof keys.numbers, has_larger);
+    return state_write_numbers(&used->file, used->numbers, sizeof used->numbers, has_larger);
 }
 
 bool dumpulse_store(uint8_t label, uint32_t number)
@@ -249,9 +320,9 @@ bool dumpulse_store(uint8_t label, uint32_t number)
     const uint64_t now = timing_ns();
 
     if (label < DUMPULSE_VARIABLES) {
-        if (!limits_has_left(&keys.stores[label], &limit, now))
+        if (!limits_has_left(&used->stores[label], &limit, now))
             return false;
-        limits_take(&keys.stores[label], &limit, now);
+        limits_take(&used->stores[label], &limit, now);
     }
     set_number(label, number);
     if (save_numbers())
@@ -264,12 +335,32 @@ bool dumpulse_store(uint8_t label, uint32_t number)
 /* A new key has taken nothing yet: neither a count, nor a number, nor a packet that waits. */
 static void begin_generation(uint8_t variable, uint8_t generation)
 {
-    keys.numbers[KEYS_GENERATIONS_AT + variable] = generation;
+    used->numbers[KEYS_GENERATIONS_AT + variable] = generation;
     set_number(variable, 0);
-    keys.alone[variable] = 0;
-    dumpulse_keyed_renew(&keys.keyed, variable);
+    used->alone[variable] = 0;
+    dumpulse_keyed_renew(&used->keyed, variable);
     log_say("variable %u: its key has generation %u from now on, and no older one is taken",
             variable, generation);
+}
+
+/* A variable is deaf under the key before as soon as it was heard under its new one: its number
+ * there is the one that says so in spec/keyed.md. It stays so over a restart. Nobody waits for its
+ * beacon. */
+static bool is_deaf(uint8_t label)
+{
+    return label < DUMPULSE_VARIABLES && dumpulse_load(label) == DUMPULSE_UNREADABLE;
+}
+
+static void make_deaf(uint8_t variable)
+{
+    used = &keys_before;
+    if (!is_deaf(variable)) {
+        set_number(variable, DUMPULSE_UNREADABLE);
+        used->alone[variable] = UINT32_MAX;
+        dumpulse_keyed_renew(&used->keyed, variable); /* nothing of it waits any more */
+        (void)save_numbers(); /* if it fails, the next number that is stored has this one, too */
+    }
+    used = &keys;
 }
 
 /* The numbers file remembers each generation: else an old copy of the key's file would bring back
@@ -281,22 +372,26 @@ static void begin_generation(uint8_t variable, uint8_t generation)
  * So there is one write for all, and not one by dumpulse_alone_renew() for each. */
 bool keys_renew(const uint8_t generations[DUMPULSE_VARIABLES], bool now)
 {
-    const uint8_t *const known = keys.numbers + KEYS_GENERATIONS_AT;
+    const uint8_t *const known = used->numbers + KEYS_GENERATIONS_AT;
     bool any = false;
 
     for (uint8_t variable = 0; variable < DUMPULSE_VARIABLES; variable++) {
         if (generations[variable] < known[variable])
-            return options_wrong("--key %.300s: variable %u has generation %u there, but has had "
+            return options_wrong("%s %.300s: variable %u has generation %u there, but has had "
                                  "%u: an old key must not be taken again",
-                                 options.key, variable, generations[variable], known[variable]);
+                                 option(), path(), variable, generations[variable],
+                                 known[variable]);
         if (!now || generations[variable] == known[variable])
             continue;
-        begin_generation(variable, generations[variable]);
+        if (used == &keys_before && is_deaf(variable))
+            used->numbers[KEYS_GENERATIONS_AT + variable] = generations[variable];
+        else
+            begin_generation(variable, generations[variable]);
         any = true;
     }
     if (now) /* at the start, they are there */
-        memmove(keys.master.generations, generations, sizeof keys.master.generations);
-    if (any && keys.keyed.reached != 0)
+        memmove(used->master.generations, generations, sizeof used->master.generations);
+    if (any && used->keyed.reached != 0)
         (void)save_numbers();
     return true;
 }
@@ -305,16 +400,18 @@ bool keys_renew(const uint8_t generations[DUMPULSE_VARIABLES], bool now)
  * a smaller number, old packets would be taken again. */
 static bool read_numbers(void)
 {
-    static const char advice[] = "if this key was never used, run this once with --key-is-new; if "
-                                 "it was, KEYS in udpserver(8) says what to do";
-    const char *const suffix = get_suffix();
+    const char *const advice = used == &keys_before
+                                   ? "without it, leave out --key-before"
+                                   : "if this key was never used, run this once with --key-is-new; "
+                                     "if it was, KEYS in udpserver(8) says what to do";
     ssize_t size;
 
-    if (!state_read_numbers(suffix, keys.numbers, sizeof keys.numbers, &size))
+    if (!read_file(&size))
         return false;
     if (size >= 0 && keys_are_good((size_t)size))
         return true;
-    log_say("%s%s is %s: %s", options.state, suffix, size < 0 ? "not there" : "damaged", advice);
+    log_say("%s%s is %s: %s", options.state, used->file.suffix, size < 0 ? "not there" : "damaged",
+            advice);
     return false;
 }
 
@@ -335,25 +432,24 @@ bool keys_choose_block(uint64_t unix_s)
 
 bool keys_make_numbers(void)
 {
-    const char *const suffix = get_suffix();
     ssize_t size;
 
-    if (!state_read_numbers(suffix, keys.numbers, sizeof keys.numbers, &size))
+    if (!read_file(&size))
         return false;
     if (size >= 0 && keys_are_good((size_t)size)) {
-        log_say("%s%s is there: leave out --key-is-new", options.state, suffix);
+        log_say("%s%s is there: leave out --key-is-new", options.state, used->file.suffix);
         return false;
     }
-    memset(keys.numbers, 0, sizeof keys.numbers);
-    memcpy(keys.numbers, "Dumpulsekeys", KEYS_MARK_AT);
-    keys_mark(keys.numbers + KEYS_MARK_AT);
-    memcpy(keys.numbers + KEYS_GENERATIONS_AT, keys.master.generations, DUMPULSE_VARIABLES);
+    memset(used->numbers, 0, sizeof used->numbers);
+    memcpy(used->numbers, "Dumpulsekeys", KEYS_MARK_AT);
+    keys_mark(used->numbers + KEYS_MARK_AT);
+    memcpy(used->numbers + KEYS_GENERATIONS_AT, used->master.generations, DUMPULSE_VARIABLES);
     if (!keys_choose_block(timing_unix_ms() / 1000))
         return false;
     keys_seal_numbers();
-    if (!state_make_numbers(keys.numbers, sizeof keys.numbers))
+    if (!state_make_numbers(&used->file, used->numbers, sizeof used->numbers))
         return false;
-    log_say("made %s%s: start the server without --key-is-new", options.state, suffix);
+    log_say("made %s%s: start the server without --key-is-new", options.state, used->file.suffix);
     return true;
 }
 
@@ -367,40 +463,127 @@ static void say_that_it_stopped(void)
     log_say("no new epoch can begin: %s",
             dumpulse_load(DUMPULSE_BLOCK) >= DUMPULSE_EPOCH_LAST_ / 256
                 ? "all epochs of this key are used up: make a new one"
-            : keys.keyed.reached != 0 ? "until a number can be stored, the last one goes on"
-                                      : "until a number can be stored, nothing is taken");
+            : used->keyed.reached != 0 ? "until a number can be stored, the last one goes on"
+                                       : "until a number can be stored, nothing is taken");
 }
 
 /* Begins the epoch of one label after the other. If that fails, it tries again each second. At the
  * start it begins all at once, which is more than the queue of a CAN interface holds: so all these
- * beacons follow once more. */
-static void go_on(void)
+ * beacons follow once more. Returns when it goes on, in ns. */
+static uint64_t begin_next(void)
 {
-    static bool stopped;
-    static uint8_t repeated = LABELS;
     const uint64_t step = options.epoch * TIMING_SECOND / LABELS;
 
-    if (repeated < LABELS) {
-        dumpulse_keyed_beacon(&keys.keyed, repeated++, NULL);
-        if (repeated == LABELS)
-            loop_set_interval(LOOP_EPOCH, step);
+    if (used->to_repeat != 0) {
+        const uint8_t label = LABELS - used->to_repeat--;
+        keys_keeps_beacons = is_deaf(label);
+        dumpulse_keyed_beacon(&used->keyed, label, NULL);
+        return used->to_repeat != 0 ? PACE : step;
+    }
+    const bool starts = used->keyed.reached == 0;
+    keys_label = used->keyed.reached % LABELS;
+    keys_keeps_beacons = !starts && is_deaf(keys_label);
+    const bool done =
+        starts ? dumpulse_alone_begin(&used->keyed, used->alone, DUMPULSE_VARIABLES, NULL)
+               : dumpulse_keyed_next(&used->keyed, &keys_label);
+    if (done && starts)
+        used->to_repeat = LABELS;
+    if (done && used->stopped)
+        log_say("a new epoch has begun");
+    if (!done && !used->stopped)
+        say_that_it_stopped();
+    used->stopped = !done;
+    if (done && keys_label == 0 && used == &keys)
+        junk_begin_epoch(keys.keyed.junk != 0);
+    return !done ? TIMING_SECOND : starts ? PACE : step;
+}
+
+static void go_on(void)
+{
+    used = &keys;
+    const uint64_t next = begin_next();
+    keys_keeps_beacons = false;
+    loop_set_interval(LOOP_EPOCH, next);
+}
+
+/* ---- The key before --------------------------------------------------------------------- */
+
+/* There is junk under both keys, or under none. It is counted under the new one: a tag that is
+ * wrong there is wrong under both. */
+static void use_before(void)
+{
+    used = &keys_before;
+    keys_before.keyed.junk = keys.keyed.junk;
+}
+
+/* And what calls have left on the stack: the key of a label, for example. */
+__attribute__((noinline)) static void wipe_before(void)
+{
+    uint8_t stack[8192];
+
+    explicit_bzero(&keys_before, sizeof keys_before);
+    explicit_bzero(stack, sizeof stack);
+}
+
+/* Its numbers say from now on that all of its epochs are used up. So nobody starts it again, by
+ * mistake or with a clock that was set back. */
+static void forget_before(void)
+{
+    used = &keys_before;
+    set_number(DUMPULSE_BLOCK, DUMPULSE_UNREADABLE);
+    (void)save_numbers();
+    used = &keys;
+    wipe_before();
+    loop_set_interval(LOOP_EPOCH_BEFORE, 0);
+    overlap_end();
+}
+
+static void go_on_before(void)
+{
+    const uint64_t left = overlap_left();
+
+    if (left == 0) {
+        forget_before();
         return;
     }
-    const bool starts = keys.keyed.reached == 0;
-    keys_label = keys.keyed.reached % LABELS;
-    const bool done = starts
-                          ? dumpulse_alone_begin(&keys.keyed, keys.alone, DUMPULSE_VARIABLES, NULL)
-                          : dumpulse_keyed_next(&keys.keyed, &keys_label);
-    if (done && starts)
-        repeated = 0;
-    if (done && stopped)
-        log_say("a new epoch has begun");
-    if (!done && !stopped)
-        say_that_it_stopped();
-    stopped = !done;
-    if (done && keys_label == 0)
-        junk_begin_epoch(keys.keyed.junk != 0);
-    loop_set_interval(LOOP_EPOCH, !done ? TIMING_SECOND : starts ? PACE : step);
+    use_before();
+    const uint64_t next = begin_next();
+    used = &keys;
+    keys_keeps_beacons = false;
+    loop_set_interval(LOOP_EPOCH_BEFORE, next < left ? next : left);
+}
+
+/* Looks at a packet that needs a tag. Returns whether it was taken. Else nothing has changed, and
+ * no beacon was sent. */
+static bool take_before(const uint8_t *packet, void *context, dumpulse_result *result)
+{
+    const uint8_t variable = packet[4] % DUMPULSE_VARIABLES;
+
+    use_before();
+    if (keys_is_request(packet))
+        keys_before.keyed.agent = keys.keyed.agent;
+    keys_keeps_beacons = true;
+    *result = dumpulse_alone_process(&keys_before.keyed, keys_before.alone, DUMPULSE_VARIABLES,
+                                     packet, DUMPULSE_PACKET_SIZE, context);
+    keys_keeps_beacons = false;
+    if (*result == DUMPULSE_REPORT) {
+        overlap_note_report();
+    } else if (*result == DUMPULSE_HEARTBEAT) {
+        const size_t at = 4 + (size_t)4 * variable;
+        memcpy(keys.keyed.agent.report + at, keys_before.keyed.agent.report + at, 4);
+        overlap_note(variable, false);
+    }
+    return *result != DUMPULSE_REFUSED && *result != DUMPULSE_OLD &&
+           *result != DUMPULSE_WRONG_TAG && *result != DUMPULSE_NOT_BEGUN;
+}
+
+/* Sends the beacon of the key before, too: nobody knows which of them the asker has. */
+static void answer_before(uint8_t label, void *context)
+{
+    use_before();
+    if (label == DUMPULSE_READER_LABEL || keys_before.alone[label] == 0)
+        dumpulse_keyed_beacon(&keys_before.keyed, label, context);
+    used = &keys;
 }
 
 /* ---- Packets ---------------------------------------------------------------------------- */
@@ -424,9 +607,10 @@ bool keys_is_question(const uint8_t *packet)
            packet[4] <= DUMPULSE_IS_HEARTBEAT_ + DUMPULSE_READER_LABEL && packet[5] == 0;
 }
 
+/* It is asked when a heartbeat of the variable was taken, and `used` is the key of that. */
 bool keys_hears(uint8_t variable)
 {
-    return keys.alone[variable] == 0;
+    return used->alone[variable] == 0;
 }
 
 /* Only a beacon that answers has a limit: of packets that need a tag, each is looked at, so that no
@@ -439,38 +623,75 @@ size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, voi
         [DUMPULSE_OLD] = COUNT_OLD,        [DUMPULSE_WRONG_TAG] = COUNT_TAG,
         [DUMPULSE_NOT_BEGUN] = COUNT_OLD,  [DUMPULSE_NOT_STORED] = COUNT_WAITING,
         [DUMPULSE_FIRST] = COUNT_WAITING,  [DUMPULSE_ASKS] = COUNT_RATE};
-    const bool requests = keys_is_request(packet);
-    struct bucket *const bucket =
-        requests || keys_is_question(packet) ? limits_find(&keys.beacons, source, now) : NULL;
+    const bool requests = keys_is_request(packet), asks = keys_is_question(packet);
+    const bool two = overlap_left() != 0;
+    dumpulse_result result;
+    struct bucket *const bucket = requests || asks ? limits_find(&keys_beacons, source, now) : NULL;
 
     if (requests)
         table_prepare();
+    if (two && !asks && take_before(packet, context, &result))
+        return counted[result];
+    used = &keys;
     keys_keeps_beacons = bucket == NULL;
-    const dumpulse_result result = dumpulse_alone_process(
-        &keys.keyed, keys.alone, DUMPULSE_VARIABLES, packet, DUMPULSE_PACKET_SIZE, context);
+    result = dumpulse_alone_process(&keys.keyed, keys.alone, DUMPULSE_VARIABLES, packet,
+                                    DUMPULSE_PACKET_SIZE, context);
     keys_keeps_beacons = false;
     if (result == DUMPULSE_WRONG_TAG)
         junk_note(source, keys.keyed.junk != 0, now);
+    if (two && result == DUMPULSE_HEARTBEAT) {
+        make_deaf(packet[4] % DUMPULSE_VARIABLES);
+        overlap_note(packet[4] % DUMPULSE_VARIABLES, true);
+    }
     const bool refused = result == DUMPULSE_OLD || result == DUMPULSE_WRONG_TAG;
     if (bucket == NULL || !(result == DUMPULSE_ASKS || (requests && refused)))
         return counted[result];
-    limits_count(&keys.beacons, bucket, now); /* a beacon was sent */
+    limits_count(&keys_beacons, bucket, now); /* a beacon was sent */
+    if (two) {
+        limits_count(&keys_beacons, bucket, now);
+        answer_before(packet[4] - DUMPULSE_IS_HEARTBEAT_, context);
+    }
     return COUNT_BEACONS;
+}
+
+static bool begin(void)
+{
+    if (!read_numbers())
+        return false;
+    if (keys_renew(used->master.generations, true))
+        return true;
+    log_say("%s", options.wrong);
+    return false;
+}
+
+static bool begin_before(void)
+{
+    if (!overlap_begin())
+        return false;
+    if (overlap_left() == 0) {
+        wipe_before();
+        return true;
+    }
+    loop_define_task(LOOP_EPOCH_BEFORE, go_on_before, TIMING_SECOND);
+    used = &keys_before;
+    const bool done = begin();
+    used = &keys;
+    return done;
 }
 
 bool keys_begin(void)
 {
-    limits_set(&keys.beacons, KEYS_EACH, KEYS_BURST, KEYS_ALL);
-    if (!read_numbers())
+    limits_set(&keys_beacons, KEYS_EACH, KEYS_BURST, KEYS_ALL);
+    if (!begin())
         return false;
-    if (!keys_renew(keys.master.generations, true)) {
-        log_say("%s", options.wrong);
-        return false;
-    }
     table_share((table_entry *)(void *)(keys.keyed.agent.report + 4));
     if (options.log >= OPTIONS_LOG_NORMAL)
-        log_say("with a key, and a new epoch each %u s; packets without a key are %s",
-                (unsigned)options.epoch, options.also_unkeyed ? "taken, too" : "refused");
+        log_say("with a key, and a new epoch each %u s%s; packets without a key are %s",
+                (unsigned)options.epoch,
+                keys.master.epoch != 0 || options.epoch == EPOCH
+                    ? ""
+                    : " (its file has no line 'epoch', so key split tells nodes 10)",
+                options.also_unkeyed ? "taken, too" : "refused");
     loop_define_task(LOOP_EPOCH, go_on, TIMING_SECOND);
-    return true;
+    return options.key_before == NULL || begin_before();
 }

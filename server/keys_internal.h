@@ -9,6 +9,7 @@
 
 #include "keys.h"
 #include "limits.h"
+#include "state.h"
 
 /* FILE.KEY.numbers has 8 bytes "Dumpulse", 4 bytes "keys", 4 bytes that tell keys apart, 66 numbers
  * of 3 bytes by label, big-endian, the generation of each variable's key, and 4 bytes CRC-32 of all
@@ -39,32 +40,39 @@ enum { KEYS_STORES = 64 };
 struct keys_master {
     uint8_t key[16];
     uint8_t generations[DUMPULSE_VARIABLES];
+    uint16_t epoch; /* s, which its nodes were told; 0: nothing */
 };
 
-/* Starts as zeros. */
+/* All of one master key. Starts as zeros. */
 extern struct keys {
     struct keys_master master;
     dumpulse_keyed keyed;
     dumpulse_alone alone[DUMPULSE_VARIABLES]; /* each variable may be of a node that only sends */
     uint8_t numbers[KEYS_NUMBERS_SIZE];       /* what the file has */
-    struct limits beacons;
+    struct state_numbers file;
     struct bucket stores[DUMPULSE_VARIABLES];
-} keys;
+    bool stopped;      /* no epoch can begin */
+    uint8_t to_repeat; /* beacons of the first epoch */
+} keys, keys_before;   /* of --key, and of --key-before */
+extern struct limits keys_beacons;
 
 /* Reads the content of the file of --key: a line with the key in 32 digits, and then for each
- * variable whose key has another generation than 0 a line with both in decimal digits. Returns
- * NULL, or what is wrong with it. */
-enum { KEYS_DIGITS = 32, KEYS_LONGEST = KEYS_DIGITS + 1 + DUMPULSE_VARIABLES * 7 };
+ * variable whose key has another generation than 0 a line with both in decimal digits, and perhaps
+ * one like "epoch 10". Returns NULL, or what is wrong with it. */
+enum {
+    KEYS_DIGITS = 32,
+    KEYS_LONGEST = KEYS_DIGITS + 1 + DUMPULSE_VARIABLES * 7 + sizeof "epoch 3600"
+};
 const char *keys_parse(const char *text, size_t length, struct keys_master *master);
 
-/* These three are about keys.numbers. keys_renew() gives new keys to the variables whose
- * generation is larger than there. False: one is smaller, and options.wrong says which. */
+/* These are about `keys`, as long as there is no overlap. keys_renew() gives new keys to the
+ * variables whose generation is larger than there. False: one is smaller, and options.wrong says
+ * which. */
 void keys_seal_numbers(void);
 bool keys_choose_block(uint64_t unix_s); /* of the first epoch; false: the clock is wrong */
 bool keys_renew(const uint8_t generations[DUMPULSE_VARIABLES], bool now);
 
 void keys_mark(uint8_t mark[KEYS_MARK_SIZE]); /* of the master key */
-
-bool keys_are_good(size_t size); /* are the numbers whole, and of this key? */
+bool keys_are_good(size_t size);              /* are the numbers whole, and of this key? */
 
 #endif

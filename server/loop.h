@@ -16,6 +16,7 @@ enum {
     LOOP_XDP,
     LOOP_WATCH,
     LOOP_EPOCH,
+    LOOP_EPOCH_BEFORE,
     LOOP_ADDRESSES,
     LOOP_TASKS
 };

@@ -152,6 +152,18 @@ static bool set_key(const char *text)
     return *text != '\0' || options_wrong("--key wants the name of a file");
 }
 
+static bool set_key_before(const char *text)
+{
+    options.key_before = text;
+    return *text != '\0' || options_wrong("--key-before wants the name of a file");
+}
+
+static bool set_key_until(const char *text)
+{
+    options.key_until = text;
+    return true;
+}
+
 static const struct option_spec common[] = {
     {"--self", "VARIABLE[:SENDER]", "record this variable before every report", .set = set_self},
     {"--tick", "MS", "unit of the timestamps in milliseconds (1000)", NULL, NULL, &options.tick, 1,
@@ -165,8 +177,12 @@ static const struct option_spec common[] = {
     {"--watch", "FILE", "tell who is late or dead, by this file of names", .set = set_watch},
     {"--exec", "PROGRAM", "run this for each change that --watch tells", .set = set_exec},
     {"--key", "FILE", "take only packets made with this key; needs --state", .set = set_key},
-    {"--epoch", "S", "with --key: how many seconds an epoch has (10)", NULL, NULL, &options.epoch,
-     1, 3600},
+    {"--key-before", "FILE", "with --key: take packets made with this one, too",
+     .set = set_key_before},
+    {"--key-until", "TIME", "how long --key-before is taken: 2026-12-31T23:59Z",
+     .set = set_key_until},
+    {"--epoch", "S", "with --key: seconds of an epoch (its file's, or 10)", NULL, NULL,
+     &options.epoch, 1, 3600},
     {"--keyed-only", NULL, "with --key: refuse packets without one (default)",
      .flag = &options.keyed_only},
     {"--also-unkeyed", NULL, "with --key: take packets without one, too",
@@ -260,17 +276,17 @@ bool options_read(const struct options_own *own, int count, char *const *argumen
         return options_wrong("--state-every is for a state file: give --state FILE, too");
     if (options.exec != NULL && options.watch == NULL)
         return options_wrong("--exec is for changes of variables: give --watch FILE, too");
-    if (options.key == NULL &&
-        (options.epoch != 0 || options.keyed_only || options.also_unkeyed || options.key_is_new))
-        return options_wrong("--epoch, --keyed-only, --also-unkeyed and --key-is-new are for "
-                             "--key: give --key FILE, too");
+    if (options.key == NULL && (options.epoch != 0 || options.keyed_only || options.also_unkeyed ||
+                                options.key_is_new || options.key_before != NULL))
+        return options_wrong("--epoch, --keyed-only, --also-unkeyed, --key-is-new and --key-before "
+                             "are for --key: give --key FILE, too");
+    if ((options.key_before == NULL) != (options.key_until == NULL))
+        return options_wrong("--key-before needs an end: give it together with --key-until TIME");
     if (options.key != NULL && options.state == NULL)
         return options_wrong("--key needs numbers that survive a restart: give --state FILE, too");
     if (options.keyed_only && options.also_unkeyed)
         return options_wrong("--keyed-only and --also-unkeyed: give only one of them");
     if (options.state_every == 0)
         options.state_every = 10;
-    if (options.epoch == 0)
-        options.epoch = 10;
     return of_agent->finish();
 }

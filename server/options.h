@@ -33,14 +33,16 @@ enum { OPTIONS_LOG_ERRORS, OPTIONS_LOG_NORMAL, OPTIONS_LOG_CHANGES };
 extern struct options {
     uint64_t tick; /* ms */
     uint64_t self_variable, self_sender;
-    const char *state;    /* a path, or NULL */
-    uint64_t state_every; /* s */
-    unsigned log;         /* how much to say */
-    const char *stats;    /* a path, or NULL */
-    const char *watch;    /* the path of a file of names, or NULL */
-    const char *exec;     /* the path of a program, or NULL */
-    const char *key;      /* the path of the master key, or NULL: version 1 of the protocol */
-    uint64_t epoch;       /* s */
+    const char *state;      /* a path, or NULL */
+    uint64_t state_every;   /* s */
+    unsigned log;           /* how much to say */
+    const char *stats;      /* a path, or NULL */
+    const char *watch;      /* the path of a file of names, or NULL */
+    const char *exec;       /* the path of a program, or NULL */
+    const char *key;        /* the path of the master key, or NULL: version 1 of the protocol */
+    const char *key_before; /* the same of the one before it, or NULL */
+    const char *key_until;  /* how long that is taken, too */
+    uint64_t epoch;         /* s; 0: as the file of the key says */
     bool keyed_only, also_unkeyed; /* are packets of version 1 refused, or taken, too? */
     bool key_is_new;               /* make FILE.KEY.numbers, and end */
     bool self, keep_old, json, help, version;

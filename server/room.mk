@@ -74,7 +74,8 @@ $(call unit_of,table,table tests/stand_ins)
 $(call unit_of,hook,hook limits tests/stand_ins)
 $(call unit_of,udpserver,address limits sources tests/stand_ins)
 $(call unit_of,log,log)
-$(call unit_of,keys,keys junk address limits snapshot table tests/stand_ins,dumpulse.c $(KEYED_C))
+$(call unit_of,keys,keys junk overlap address limits snapshot table tests/stand_ins,\
+    dumpulse.c $(KEYED_C))
 UNITS_OF_SERVER := $(addprefix build/unit-,can table udpserver hook log keys)
 NEEDS_unit-server = $(UNITS_OF_SERVER)
 PART_unit-server = $(UNITS_OF_SERVER:%=% &&) : ## cmocka tests of the server's parts
@@ -84,7 +85,7 @@ PART_unit-server = $(UNITS_OF_SERVER:%=% &&) : ## cmocka tests of the server's p
 NEEDS_server-sanitized = build/udpserver-sanitized
 PART_server-sanitized = $(WITH_SANITIZERS) ## the server's tests, sanitized
 WITH_SANITIZERS = DUMPULSE_SERVER=$(CURDIR)/build/udpserver-sanitized $(PYTEST) -n 2 \
-    --dist loadfile $(patsubst %,server/tests/test_%.py,udpserver udpserver_keyed xdp)
+    --dist loadfile $(patsubst %,server/tests/test_%.py,udpserver udpserver_keyed overlap xdp)
 
 # A start in valgrind takes half a second. So there are only some tests of each kind: arguments,
 # packets, state and sockets.

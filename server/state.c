@@ -25,24 +25,18 @@
 /* Each of the server's files begins with "Dumpulse", or is empty. */
 enum { BEGINNING = 8 };
 
-/* No state file is longer than this, not even one of a later version. */
-enum { LONGEST = 1024 };
-
 static struct {
-    uint8_t bytes[LONGEST + 1]; /* one more, to find a file that is too long */
+    uint8_t bytes[STATE_LONGEST + 1]; /* one more, to find a file that is too long */
     size_t size;
     bool exists;
 } content; /* of the file that was read last */
 
 static char path[PATH_MAX]; /* the file that was used last */
 static uint8_t
-    saved[SNAPSHOT_SIZE];   /* what this server has last read from FILE, or written to it */
-static int lock = -1;       /* the descriptor of FILE.lock, which it has locked; or -1 */
-static int failure;         /* why the last save failed: an error number; 0: it succeeded */
-static int numbers_failure; /* the same of FILE.KEY.numbers */
-static const char *numbers; /* ".KEY.numbers" */
-static uint8_t last_numbers[LONGEST]; /* what it last read from there, or wrote to it */
-static bool gives_away;               /* are files made for the owner of the folder? */
+    saved[SNAPSHOT_SIZE]; /* what this server has last read from FILE, or written to it */
+static int lock = -1;     /* the descriptor of FILE.lock, which it has locked; or -1 */
+static int failure;       /* why the last save failed: an error number; 0: it succeeded */
+static bool gives_away;   /* are files made for the owner of the folder? */
 
 /* While the server serves, a thread saves the table: a disk may be slow. Until it has ended, nobody
  * else uses what is above here. */
@@ -67,7 +61,7 @@ static bool is_ours(void)
 
     while (zeros < content.size && content.bytes[zeros] == 0)
         zeros++;
-    return content.size <= LONGEST &&
+    return content.size <= STATE_LONGEST &&
            (zeros == content.size || memcmp(content.bytes, "Dumpulse", start) == 0);
 }
 
@@ -329,14 +323,15 @@ typedef bool later(const uint8_t *file, const uint8_t *known, size_t size);
 /* As for FILE. But a folder that cannot be synced is an error: an older file would have the
  * server take old packets again. For the same reason, larger numbers are not replaced. Another
  * server can have stored them if this one did not have the lock all the time. */
-static bool write_numbers(const uint8_t *bytes, size_t size, later *is_later)
+static bool write_numbers(struct state_numbers *file, const uint8_t *bytes, size_t size,
+                          later *is_later)
 {
     char name[PATH_MAX];
 
     join_saver();
-    if (!hold_lock() || !read_if_exists(numbers))
+    if (!hold_lock() || !read_if_exists(file->suffix))
         return false;
-    if (content.exists && is_later != NULL && is_later(content.bytes, last_numbers, content.size)) {
+    if (content.exists && is_later != NULL && is_later(content.bytes, file->last, content.size)) {
         errno = ESTALE;
         return false;
     }
@@ -346,13 +341,15 @@ static bool write_numbers(const uint8_t *bytes, size_t size, later *is_later)
     set_path(".new");
     if (rename(path, name) != 0)
         return false;
-    memcpy(last_numbers, bytes, size); /* at most LONGEST */
+    memcpy(file->last, bytes, size); /* at most STATE_LONGEST */
     return sync_directory();
 }
 
-bool state_write_numbers(const uint8_t *bytes, size_t size, later *is_later)
+bool state_write_numbers(struct state_numbers *file, const uint8_t *bytes, size_t size,
+                         later *is_later)
 {
-    return note_save(write_numbers(bytes, size, is_later) ? 0 : errno, &numbers_failure, numbers);
+    return note_save(write_numbers(file, bytes, size, is_later) ? 0 : errno, &file->failure,
+                     file->suffix);
 }
 
 /* A server that ends soon after each start must save, too: so the first pauses are short. */
@@ -442,22 +439,21 @@ bool state_load(void)
 
 /* ---- FILE.KEY.numbers ------------------------------------------------------------------- */
 
-bool state_read_numbers(const char *suffix, uint8_t *bytes, size_t room, ssize_t *size)
+bool state_read_numbers(struct state_numbers *file, uint8_t *bytes, size_t room, ssize_t *size)
 {
-    numbers = suffix;
-    if (!read_if_exists(numbers))
+    if (!read_if_exists(file->suffix))
         return refuse();
     *size = content.exists ? (ssize_t)content.size : -1;
     memcpy(bytes, content.bytes, content.exists && content.size < room ? content.size : room);
-    memcpy(last_numbers, content.bytes, sizeof last_numbers);
+    memcpy(file->last, content.bytes, sizeof file->last);
     return true;
 }
 
-bool state_make_numbers(const uint8_t *bytes, size_t size)
+bool state_make_numbers(struct state_numbers *file, const uint8_t *bytes, size_t size)
 {
     gives_away = geteuid() == 0;
-    if (!hold_lock() || !read_if_exists(numbers) ||
-        (content.exists && !set_aside(numbers, ".retired", "was damaged")))
+    if (!hold_lock() || !read_if_exists(file->suffix) ||
+        (content.exists && !set_aside(file->suffix, ".retired", "was damaged")))
         return refuse();
-    return state_write_numbers(bytes, size, NULL);
+    return state_write_numbers(file, bytes, size, NULL);
 }

@@ -33,6 +33,8 @@ static bool is_shown(size_t counter)
     if (counter == COUNT_ANNOUNCES || counter == COUNT_BEACONS || counter == COUNT_WAITING ||
         counter == COUNT_OLD || counter == COUNT_TAG || counter == COUNT_JUNK)
         return options.key != NULL;
+    if (counter == COUNT_BEFORE)
+        return options.key_before != NULL;
     return counter < COUNT_CHANGES ||
            (counter < COUNT_ERROR_FRAMES ? options.watch : can_interface) != NULL;
 }

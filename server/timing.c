@@ -17,6 +17,11 @@ uint64_t timing_ns(void)
     return read_clock(CLOCK_MONOTONIC);
 }
 
+uint64_t timing_boot_ns(void)
+{
+    return read_clock(CLOCK_BOOTTIME);
+}
+
 uint64_t timing_unix_ns(void)
 {
     return read_clock(CLOCK_REALTIME);

@@ -23,8 +23,6 @@ lockout   the attacker goes, and a node is not heard after one epoch and one bea
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 import sys

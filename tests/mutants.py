@@ -297,7 +297,8 @@ UNITS = {
     "unit-hook": (["server/hook.c", "server/limits.c"], ["server/tests/unit_hook.c", *COMMON]),
     "unit-log": (["server/log.c"], ["server/tests/unit_log.c"]),
     "unit-keys": (["server/keys.c"], ["server/tests/unit_keys.c", *COMMON, "dumpulse.c", *ROLES, *(
-        f"server/{part}.c" for part in ("junk", "address", "limits", "snapshot", "table"))]),
+        f"server/{part}.c" for part in ("junk", "overlap", "address", "limits", "snapshot",
+                                   "table"))]),
 }
 FUZZER = "server/tests/fuzz_udpserver.c"
 # clang compiles these, so that the fuzzer sees where it gets in them.
@@ -325,7 +326,8 @@ class Server:
         self._limits = Limits()
         self._tests = PythonTests(
             ["server/tests/test_udpserver.py", "server/tests/test_udpserver_keyed.py",
-             "server/tests/test_watch_server.py", "server/tests/test_can.py"],
+             "server/tests/test_overlap.py", "server/tests/test_watch_server.py",
+             "server/tests/test_can.py"],
             without="machine_with_can or install_units or addresses_that_cannot or "
                     "cannot_be_fetched",
             slow="only_then or kills_amid or fails_later or during_a_flood or "

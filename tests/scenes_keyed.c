@@ -205,11 +205,11 @@ static bool junk_silences_nobody(void)
     const outcome calm = beats(0), junk = beats(GUESSES);
     const double before = (double)calm.tries / calm.resets, then = (double)junk.tries / junk.resets;
 
-    printf(
-        "scenes: %u junk packets a second: %.2f %% of %u heartbeats recorded (without: %.2f %%); "
-        "after a reset the %.2fth one, without the %.2fth\n",
-        GUESSES * 1000, 100.0 * junk.recorded / junk.beats, junk.beats,
-        100.0 * calm.recorded / calm.beats, then, before);
+    printf("scenes: %u junk packets a second: %.2f %% of %u heartbeats are recorded; without, %.2f "
+           "%%\n"
+           "        a node that was reset is heard with heartbeat %.2f on average; without, %.2f\n",
+           GUESSES * 1000, 100.0 * junk.recorded / junk.beats, junk.beats,
+           100.0 * calm.recorded / calm.beats, then, before);
     return junk.recorded * 100UL >= junk.beats * 99UL && then <= before * 1.5 && calm.resets > 100;
 }
 
@@ -265,8 +265,8 @@ static bool one_node_speaks_for_itself(void)
     const unsigned with_one_key = latest();
 
     printf(
-        "scenes: with one node's key, a heartbeat of another is taken %u ms after it was made at "
-        "most; if all hear beacons under that key, %u ms\n",
+        "scenes: with one node's key, a heartbeat of another is taken at most %u ms after it was\n"
+        "        made; if all hear beacons under that key, %u ms\n",
         with_own_keys, with_one_key);
     return with_own_keys > 0 && with_own_keys <= EPOCH && with_one_key > 2 * EPOCH;
 }

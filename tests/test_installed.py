@@ -153,11 +153,6 @@ def test_a_space_in_destdir(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- the manual
 
-def test_what_is_made_from_the_parser_is_up_to_date() -> None:
-    for path, text in completion.files().items():
-        assert path.read_text() == text, f"{path} is old: make completion"
-
-
 @pytest.mark.slow
 def test_the_manual_has_every_option_command_and_status(prefix: Path) -> None:
     shown = run("groff", "-man", "-Tascii", "-P-cbou",

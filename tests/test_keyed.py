@@ -2,8 +2,6 @@
 model, here and in simulators. SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import ctypes
 import random
 import re

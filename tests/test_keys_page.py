@@ -1,23 +1,21 @@
 """Takes the programs from the page about keys, compiles them, and hands their packets over.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import os
 import re
 import shlex
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Self
 
 import pytest
 
 import client
 from spec.keyed import question
-from tests.support.programs import ROOT, built, library_file, run
+from tests.support.programs import ROOT, built, library_file, run, wait_until
 from tests.support.servers import Server
 
 PAGE = (ROOT / "client" / "examples" / "keys" / "README.md").read_text()
@@ -125,7 +123,7 @@ class Device:
     def in_the_factory(self) -> bool:
         return self._tell("F") == ["stored"]
 
-    def __enter__(self) -> Device:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -281,6 +279,25 @@ def test_the_programs_of_the_page_have_the_form_of_all_others(folder: Path) -> N
     run(["clang-format", "--dry-run", "-Werror", *[folder / name for name in NAMES]])
 
 
+def test_the_tests_of_attacks_are_there() -> None:
+    """In the files that the table names for them."""
+    table = (ROOT / "spec" / "README.md").read_text().partition("\n## Attacks on ")[2]
+    rows = re.findall(r"^\| .* \| (`.*) \|$", table.partition("\n## ")[0], re.M)
+    for row in rows:
+        for files, names in re.findall(r"((?:`[\w/.]+`(?:, )?)+): ((?:`\w+`(?:, )?)+)", row):
+            for file in re.findall("`(.*?)`", files):
+                text = (ROOT / file).read_text()
+                for name in re.findall("`(.*?)`", names):
+                    assert re.search(rf"^(def|static .*) {name}\(", text, re.M), (file, name)
+    assert len(rows) == 17
+
+
+@pytest.mark.slow
+def test_the_figures_of_the_scenes() -> None:
+    (shown,) = re.findall(r"^\$ make .* build/scenes-keyed\n(.*?)^```$", PAGE, re.S | re.M)
+    assert run([built("build/scenes-keyed")]) == shown
+
+
 def commands_of(heading: str) -> list[str]:
     """The blocks of commands in a section of the page."""
     section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
@@ -324,6 +341,33 @@ def test_one_agent_on_linux(home: Path) -> None:
         assert server.stop()["beacons"] > 0
 
 
+RELOAD = "pkill -HUP -x udpserver"  # there may be others on this machine
+
+
+def test_a_new_master_key(home: Path) -> None:
+    """Both hold until the time that was given. A node that has its new key is refused under the old
+    one; others are not."""
+    first, second = commands_of("One agent on Linux")
+    start, move = blocks_of("A new master key, without a gap")
+    shell("".join(first.splitlines(True)[:2] + start.splitlines(True)[:2]), home)
+    (until,) = re.findall("--key-until (.*)", start)
+    soon = time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(time.time() + 3600))
+    serve = start.splitlines()[2].replace(until, soon)
+    with Server(*shlex.split(serve)[1:], cwd=home) as server:
+        here = f"127.0.0.1:{server.port}"
+        shell(second.replace("127.0.0.1", here), home)
+        shell(f"dumpulse set {here} 4 126 --key keys/dumpulse-4.key", home)
+        script = move.replace("127.0.0.1", here)
+        shell(script.replace(RELOAD, f"kill -HUP {server.process.pid}"), home)
+        wait_until(lambda: any(line.endswith("all that was heard of variables: 4")
+                               for line in server.stderr.lines), "it says who is missing")
+        said = shell(f"dumpulse set {here} 3 99 --key keys/dumpulse-3.key -t 500ms || echo no\n"
+                     f"dumpulse set {here} 4 99 --key keys/dumpulse-4.key\n"
+                     f"dumpulse get {here} 3,4 --key new/new-readers.key", home).splitlines()
+        assert [line.split()[:2] for line in said[-2:]] == [["3", "127"], ["4", "99"]]
+        assert "no" in said and server.stop()["key_before"] == 1
+
+
 def test_a_lost_node(home: Path) -> None:
     """Its key is refused, and nobody else notices."""
     first, second = commands_of("One agent on Linux")
@@ -333,8 +377,7 @@ def test_a_lost_node(home: Path) -> None:
         here = f"127.0.0.1:{server.port}"
         shell(second.replace("127.0.0.1", here), home)
         script = block.replace("127.0.0.1", here)
-        reload = f"kill -HUP {server.process.pid}"
-        said = shell(script.replace("systemctl reload dumpulse", reload), home)
+        said = shell(script.replace(RELOAD, f"kill -HUP {server.process.pid}"), home)
         assert "'dumpulse.key': 3 key, generation 1, fingerprint " in said
         for name, right in (("keys/dumpulse-3", False), ("renewed/dumpulse-3", True),
                             ("keys/dumpulse-4", True)):
@@ -381,7 +424,7 @@ def test_ten_thousand_nodes(home: Path) -> None:
         "for", "avrdude", "tar", "gpg"]
     script = "".join(blocks[:4]).replace("160", "002")
     script = script.replace("{0..7}", "7").replace("{8..63}", "8")
-    (shred, _) = re.findall("`(shred .*?)`", PAGE)
+    (shred, *_) = re.findall("`(shred .*?)`", PAGE)
     shell(script, home)
     assert (home / "fingerprints.txt").read_text().count("master key, fingerprint ") == 2
     names = {path.name for path in (home / "keys").iterdir()}

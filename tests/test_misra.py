@@ -31,29 +31,17 @@ def faults(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.slow
-def test_another_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with (library(tmp_path) / "dumpulse.c").open("a") as file:
-        file.write(UNDECLARED)
-    said = faults(tmp_path, monkeypatch)
-    assert "misra: rule 8.4: 1 places deviate, and misra.tsv has 0 for cppcheck " in said
-
-
-@pytest.mark.slow
-def test_another_place_of_a_rule_that_has_some(tmp_path: Path,
-                                               monkeypatch: pytest.MonkeyPatch) -> None:
-    header = library(tmp_path) / "dumpulse.h"
-    assert header.read_text().count(RETURN) == 1
-    header.write_text(header.read_text().replace(RETURN, RETURN + RETURN.replace(">=", "==")))
-    said = faults(tmp_path, monkeypatch)
-    assert "misra: rule 15.5: 9 places deviate, and misra.tsv has 8 for cppcheck " in said
-
-
-@pytest.mark.slow
-def test_another_place_in_the_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with (library(tmp_path) / "dumpulse_watch.c").open("a") as file:
-        file.write(UNDECLARED)
-    said = faults(tmp_path, monkeypatch)
-    assert "misra: rule watch 8.4: 1 places deviate, and misra.tsv has 0 for cppcheck " in said
+@pytest.mark.parametrize("file, before, after, says", [
+    ("dumpulse.c", "", UNDECLARED, "rule 8.4: 1 places deviate, and misra.tsv has 0"),
+    ("dumpulse_watch.c", "", UNDECLARED, "rule watch 8.4: 1 places deviate, and misra.tsv has 0"),
+    ("dumpulse.h", RETURN, RETURN + RETURN.replace(">=", "=="),
+     "rule 15.5: 9 places deviate, and misra.tsv has 8")])
+def test_another_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, before: str,
+                       after: str, says: str) -> None:
+    text = (library(tmp_path) / file).read_text()
+    assert before == "" or text.count(before) == 1
+    (tmp_path / file).write_text(text.replace(before, after) if before else text + after)
+    assert f"misra: {says} for cppcheck " in faults(tmp_path, monkeypatch)
 
 
 def test_a_place_that_is_gone_and_a_row_of_another_cppcheck(

@@ -1,8 +1,6 @@
 """`client.py watch` and `make demo`, in a terminal of their own and in a pipe.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json
@@ -20,7 +18,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Self
 
 import pyte
 import pytest
@@ -102,7 +100,7 @@ class Terminal:
         assert termios.tcgetattr(self._theirs) == self.attributes
         return status
 
-    def __enter__(self) -> Terminal:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

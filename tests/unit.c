@@ -3,15 +3,10 @@
  * A test announces the calls of hooks, with their order and arguments. It fails if another call
  * comes, or if an announced one does not come.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "dumpulse.h"
+#include "support/units.h"
 
 static const uint8_t REQUEST[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
 /* The worked example of SPEC.md: variable 3, sender 76, value 9. */
@@ -64,9 +59,8 @@ typedef struct guarded {
     uint8_t after[16];
 } guarded;
 
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
-    (void)state;
     assert_int_equal(sizeof(dumpulse), 260);
     assert_int_equal(DUMPULSE_REFUSED, 0);
     assert_int_equal(DUMPULSE_HEARTBEAT, 1);
@@ -74,24 +68,22 @@ static void test_sizes(void **state)
     assert_memory_equal(REQUEST, "AreyouOK", 8);
 }
 
-static void test_empty_report(void **state)
+TEST(test_empty_report)
 {
     dumpulse agent = {{0}};
     uint8_t expected[DUMPULSE_REPORT_SIZE] = {0x01, 0x00, 0x00, 0x01}; /* 256 zeros: b 256, a 1 */
     int context;
 
-    (void)state;
     expect_report(&agent, &context);
     assert_int_equal(dumpulse_process_packet(&agent, REQUEST, 8, &context), DUMPULSE_REPORT);
     assert_memory_equal(sent, expected, sizeof sent);
     assert_memory_equal(agent.report, expected, sizeof sent);
 }
 
-static void test_full_report(void **state)
+TEST(test_full_report)
 {
     dumpulse agent;
 
-    (void)state;
     memset(&agent, 0xFF, sizeof agent);
     expect_report(&agent, NULL);
     assert_int_equal(dumpulse_process_packet(&agent, REQUEST, 8, NULL), DUMPULSE_REPORT);
@@ -101,11 +93,10 @@ static void test_full_report(void **state)
         assert_int_equal(sent[i], 0xFF);
 }
 
-static void test_heartbeat(void **state)
+TEST(test_heartbeat)
 {
     guarded space, expected;
 
-    (void)state;
     memset(&space, 0x5A, sizeof space);
     expected = space;
     memcpy(expected.agent.report + 4 + 4 * 3, "\x12\x34\x4c\x09", 4);
@@ -114,9 +105,8 @@ static void test_heartbeat(void **state)
     assert_memory_equal(&space, &expected, sizeof space);
 }
 
-static void test_every_variable(void **state)
+TEST(test_every_variable)
 {
-    (void)state;
     for (unsigned variable = 0; variable < 256; variable++) {
         uint8_t packet[DUMPULSE_PACKET_SIZE];
         guarded space, expected;
@@ -145,11 +135,10 @@ static void assert_refused(const uint8_t *packet, size_t length)
     assert_memory_equal(&space, &expected, sizeof space);
 }
 
-static void test_lengths(void **state)
+TEST(test_lengths)
 {
     uint8_t long_packet[300] = {0};
 
-    (void)state;
     for (size_t length = 0; length <= sizeof long_packet; length++) {
         if (length == 8)
             continue;
@@ -167,11 +156,10 @@ static void test_lengths(void **state)
         assert_refused(HEARTBEAT, (size_t)((uint64_t)UINT32_MAX + 1 + 8));
 }
 
-static void test_changed_bytes(void **state)
+TEST(test_changed_bytes)
 {
     const uint8_t *const good[] = {HEARTBEAT, REQUEST};
 
-    (void)state;
     for (size_t which = 0; which < 2; which++)
         for (size_t at = 0; at < 8; at++)
             for (unsigned change = 1; change < 256; change++) {
@@ -182,11 +170,10 @@ static void test_changed_bytes(void **state)
             }
 }
 
-static void test_record(void **state)
+TEST(test_record)
 {
     guarded space, expected;
 
-    (void)state;
     for (unsigned variable = 0; variable < 256; variable++) {
         const bool valid = variable < DUMPULSE_VARIABLES;
         memset(&space, 0xC3, sizeof space);
@@ -203,12 +190,11 @@ static void test_record(void **state)
 
 /* When the clock is read, the entry has the new sender and value, and still the old time.
  * dumpulse.h promises this to the writer of the hook, for heartbeats and for dumpulse_record(). */
-static void test_the_entry_while_the_clock_is_read(void **state)
+TEST(test_the_entry_while_the_clock_is_read)
 {
     dumpulse agent, expected;
     uint8_t packet[DUMPULSE_PACKET_SIZE];
 
-    (void)state;
     for (uint8_t variable = 0; variable < DUMPULSE_VARIABLES; variable++)
         for (int own = 0; own < 2; own++) {
             memset(&agent, 0x96, sizeof agent);
@@ -228,11 +214,10 @@ static void test_the_entry_while_the_clock_is_read(void **state)
 
 /* An agent stamps itself and reports. The clock is read before the report is sent, and the report
  * that is sent has the stamp and the right checksum. */
-static void test_stamp_then_report(void **state)
+TEST(test_stamp_then_report)
 {
     dumpulse agent = {{0}};
 
-    (void)state;
     expect_clock(0xABCD);
     expect_report(&agent, &agent);
     assert_int_equal(dumpulse_record(&agent, 63, 7, 1), DUMPULSE_HEARTBEAT);
@@ -244,22 +229,20 @@ static void test_stamp_then_report(void **state)
     assert_int_equal(entry.value, 1);
 }
 
-static void test_agents_are_independent(void **state)
+TEST(test_agents_are_independent)
 {
     dumpulse first = {{0}}, second = {{0}};
     const dumpulse empty = {{0}};
 
-    (void)state;
     expect_clock(1);
     assert_int_equal(dumpulse_process_packet(&first, HEARTBEAT, 8, NULL), DUMPULSE_HEARTBEAT);
     assert_memory_equal(&second, &empty, sizeof empty);
 }
 
-static void test_make_heartbeat(void **state)
+TEST(test_make_heartbeat)
 {
     uint8_t packet[DUMPULSE_PACKET_SIZE + 2];
 
-    (void)state;
     memset(packet, 0x99, sizeof packet);
     dumpulse_make_heartbeat(packet + 1, 3, 76, 9);
     assert_memory_equal(packet + 1, HEARTBEAT, 8);
@@ -269,11 +252,10 @@ static void test_make_heartbeat(void **state)
     assert_int_equal(sum_in(packet), 0x09c203efU);
 }
 
-static void test_check_report(void **state)
+TEST(test_check_report)
 {
     dumpulse agent = {{0}};
 
-    (void)state;
     for (unsigned i = 0; i < 256; i++)
         agent.report[4 + i] = (uint8_t)(255 - i);
     assert_false(dumpulse_check_report(agent.report, sizeof agent.report));
@@ -291,11 +273,10 @@ static void test_check_report(void **state)
     }
 }
 
-static void test_read_entry(void **state)
+TEST(test_read_entry)
 {
     dumpulse report;
 
-    (void)state;
     for (unsigned i = 0; i < sizeof report.report; i++)
         report.report[i] = (uint8_t)(i * 7);
     for (unsigned variable = 0; variable < 256; variable++) {
@@ -310,21 +291,5 @@ static void test_read_entry(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_empty_report),
-        cmocka_unit_test(test_full_report),
-        cmocka_unit_test(test_heartbeat),
-        cmocka_unit_test(test_every_variable),
-        cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_changed_bytes),
-        cmocka_unit_test(test_record),
-        cmocka_unit_test(test_the_entry_while_the_clock_is_read),
-        cmocka_unit_test(test_stamp_then_report),
-        cmocka_unit_test(test_agents_are_independent),
-        cmocka_unit_test(test_make_heartbeat),
-        cmocka_unit_test(test_check_report),
-        cmocka_unit_test(test_read_entry),
-    };
-    return cmocka_run_group_tests_name("unit", tests, NULL, NULL);
+    return run_units("unit");
 }

@@ -1,16 +1,13 @@
 /* Unit tests of dumpulse_watch.h and its hook.   SPDX-License-Identifier: MIT
  *
  * A test announces the calls of the hook, with their order and arguments, as in unit.c. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #define DUMPULSE_LOOK_WITHIN 100
 #include "dumpulse_watch.h"
+#include "support/units.h"
 
 enum { LINES = 3 };
 
@@ -71,17 +68,15 @@ static void look(uint16_t now)
     dumpulse_watch_part(&watch, &agent, now, 0, 1);
 }
 
-static void test_sizes(void **state)
+TEST_AFTER(fresh, test_sizes)
 {
-    (void)state;
     assert_int_equal(sizeof(dumpulse_watched), 10); /* 9 where no number is aligned */
     assert_int_equal(sizeof(dumpulse_seen), 3);
     assert_int_equal(watch.count, LINES);
 }
 
-static void test_lines(void **state)
+TEST_AFTER(fresh, test_lines)
 {
-    (void)state;
     assert_int_equal(watch.table[0].variable, 3);
     assert_int_equal(watch.table[0].grace, 264);
     assert_int_equal(watch.table[0].lowest, 10);
@@ -95,9 +90,8 @@ static void test_lines(void **state)
     assert_int_equal(watch.table[2].dead, 65435);
 }
 
-static void test_never_heard(void **state)
+TEST_AFTER(fresh, test_never_heard)
 {
-    (void)state;
     look(0);
     look(200); /* the last tick of its grace */
     assert_int_equal(dumpulse_watch_state(&watch, 3), DUMPULSE_WAITING);
@@ -112,9 +106,8 @@ static void test_never_heard(void **state)
 }
 
 /* The times of a limit before and after the wrap, exactly. */
-static void test_late_at_the_wrap(void **state)
+TEST_AFTER(fresh, test_late_at_the_wrap)
 {
-    (void)state;
     for (unsigned time = 65400; time < 65536 + 100; time++) {
         fresh(NULL);
         hear(3, time % 65536, 5, 60);
@@ -126,9 +119,8 @@ static void test_late_at_the_wrap(void **state)
 }
 
 /* Each byte of an entry makes it one that was heard. */
-static void test_first_heartbeat(void **state)
+TEST_AFTER(fresh, test_first_heartbeat)
 {
-    (void)state;
     for (size_t at = 0; at < 4; at++) {
         fresh(NULL);
         agent.report[4 + 4 * 3 + at] = 60;
@@ -137,9 +129,8 @@ static void test_first_heartbeat(void **state)
     }
 }
 
-static void test_late_dead_and_back(void **state)
+TEST_AFTER(fresh, test_late_dead_and_back)
 {
-    (void)state;
     hear(3, 1000, 5, 60);
     expect_change(3, DUMPULSE_WAITING, DUMPULSE_ALIVE);
     look(1000);
@@ -171,9 +162,8 @@ static void test_late_dead_and_back(void **state)
 }
 
 /* The clock is set back, and a heartbeat comes in the same tick as the last one before. */
-static void test_a_clock_that_was_set_back(void **state)
+TEST_AFTER(fresh, test_a_clock_that_was_set_back)
 {
-    (void)state;
     hear(3, 1000, 5, 60);
     expect_change(3, DUMPULSE_WAITING, DUMPULSE_ALIVE);
     look(1000);
@@ -189,10 +179,9 @@ static void test_a_clock_that_was_set_back(void **state)
 }
 
 /* The high and the low byte of the timestamp alone tell a new heartbeat. */
-static void test_a_new_timestamp(void **state)
+TEST_AFTER(fresh, test_a_new_timestamp)
 {
     static const unsigned TIMES[] = {0x1235, 0x1334};
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         fresh(NULL);
         hear(3, 0x1234, 5, 60);
@@ -207,9 +196,8 @@ static void test_a_new_timestamp(void **state)
     }
 }
 
-static void test_values(void **state)
+TEST_AFTER(fresh, test_values)
 {
-    (void)state;
     expect_change(3, DUMPULSE_WAITING, DUMPULSE_OUT_OF_RANGE);
     hear(3, 7, 5, 0);
     look(7);
@@ -224,9 +212,8 @@ static void test_values(void **state)
 }
 
 /* A timestamp may be 64 ticks ahead. */
-static void test_a_clock_that_was_read_early(void **state)
+TEST_AFTER(fresh, test_a_clock_that_was_read_early)
 {
-    (void)state;
     hear(3, 64, 5, 60);
     expect_change(3, DUMPULSE_WAITING, DUMPULSE_ALIVE);
     look(0);
@@ -236,9 +223,8 @@ static void test_a_clock_that_was_read_early(void **state)
 }
 
 /* All lines, each once, in order. */
-static void test_the_whole_table(void **state)
+TEST_AFTER(fresh, test_the_whole_table)
 {
-    (void)state;
     hear(3, 100, 5, 60);
     hear(63, 100, 6, 255);
     hear(0, 100, 7, 1);
@@ -258,22 +244,20 @@ static void test_the_whole_table(void **state)
     assert_int_equal(dumpulse_watch_count(&watch, DUMPULSE_LATE), 0);
 }
 
-static void test_an_empty_table(void **state)
+TEST_AFTER(fresh, test_an_empty_table)
 {
     const dumpulse_watcher none = {watch.table, watch.seen, 0};
 
-    (void)state;
     hear(3, 100, 5, 60);
     dumpulse_watch(&none, &agent, 100);
     assert_int_equal(dumpulse_watch_check(&none, 0), 0);
     assert_int_equal(dumpulse_watch_worst(&none), DUMPULSE_ALIVE);
 }
 
-static void test_parts(void **state)
+TEST_AFTER(fresh, test_parts)
 {
     const dumpulse_watcher two = {watch.table, watch.seen, 2};
 
-    (void)state;
     hear(3, 100, 5, 60);
     hear(63, 100, 6, 255);
     hear(0, 100, 7, 0);
@@ -291,9 +275,8 @@ static void test_parts(void **state)
     dumpulse_watch_part(&watch, &agent, 100, 0, 255);
 }
 
-static void test_begin(void **state)
+TEST_AFTER(fresh, test_begin)
 {
-    (void)state;
     watch.seen[1].state = DUMPULSE_LATE;
     watch.seen[2].state = DUMPULSE_MISSING;
     dumpulse_watch_begin(&watch, 0xFF12);
@@ -307,12 +290,11 @@ static void test_begin(void **state)
     look((uint16_t)(0xFF12 + 201));
 }
 
-static void test_questions(void **state)
+TEST_AFTER(fresh, test_questions)
 {
     static const dumpulse_state BETTER_FIRST[] = {DUMPULSE_ALIVE,        DUMPULSE_WAITING,
                                                   DUMPULSE_OUT_OF_RANGE, DUMPULSE_LATE,
                                                   DUMPULSE_MISSING,      DUMPULSE_DEAD};
-    (void)state;
     watch.seen[1].state = DUMPULSE_LATE;
     assert_int_equal(dumpulse_watch_state(&watch, 63), DUMPULSE_LATE);
     assert_int_equal(dumpulse_watch_state(&watch, 0), DUMPULSE_WAITING);
@@ -335,11 +317,10 @@ static void expect_zeros(dumpulse_watched made)
 }
 
 /* The same line, made at run time; and lines that are not allowed. */
-static void test_make(void **state)
+TEST_AFTER(fresh, test_make)
 {
     const dumpulse_watched made = dumpulse_watched_make(3, 20, 60, 200, 10, 120);
 
-    (void)state;
     assert_memory_equal(&made, &watch.table[0], 3); /* padding follows */
     assert_memory_equal(&made.grace, &watch.table[0].grace, 6);
     expect_zeros(dumpulse_watched_make(64, 20, 60, 200, 10, 120));
@@ -356,7 +337,7 @@ static uint8_t checked(dumpulse_watched line, uint16_t within)
     return dumpulse_watch_check(&two, within);
 }
 
-static void test_check(void **state)
+TEST_AFTER(fresh, test_check)
 {
     static const struct {
         dumpulse_watched line;
@@ -373,7 +354,6 @@ static void test_check(void **state)
         {{63, 255, 0, 65535, 65535, 65535}, 1, 1}, {{63, 255, 0, 65535, 65535, 65535}, 0, 2},
     };
 
-    (void)state;
     assert_int_equal(dumpulse_watch_check(&watch, 100), LINES);
     assert_int_equal(dumpulse_watch_check(&watch, 101), 1);
     assert_int_equal(dumpulse_watch_check(&watch, 65535), 0);
@@ -382,13 +362,12 @@ static void test_check(void **state)
 }
 
 /* Lines that make no sense, and states that no look makes, do no harm. */
-static void test_hostile_lines(void **state)
+TEST_AFTER(fresh, test_hostile_lines)
 {
     const dumpulse_watched odd[2] = {{255, 200, 255, 0xFFFF, 0, 0}, {0, 0, 0, 0, 0xFFFF, 0xFFFF}};
     const dumpulse_watched early[1] = {{63, 0, 255, 127, 48, 0xFFFF}};
     const dumpulse_watcher two = {odd, watch.seen, 2}, ahead = {early, watch.seen, 1};
 
-    (void)state;
     hear(63, 9, 1, 1);
     expect_change(255, DUMPULSE_WAITING, DUMPULSE_DEAD); /* it reads the entry of variable 63 */
     expect_change(0, DUMPULSE_WAITING, DUMPULSE_MISSING);
@@ -407,25 +386,5 @@ static void test_hostile_lines(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_sizes, fresh),
-        cmocka_unit_test_setup(test_lines, fresh),
-        cmocka_unit_test_setup(test_never_heard, fresh),
-        cmocka_unit_test_setup(test_first_heartbeat, fresh),
-        cmocka_unit_test_setup(test_late_dead_and_back, fresh),
-        cmocka_unit_test_setup(test_late_at_the_wrap, fresh),
-        cmocka_unit_test_setup(test_a_clock_that_was_set_back, fresh),
-        cmocka_unit_test_setup(test_a_new_timestamp, fresh),
-        cmocka_unit_test_setup(test_values, fresh),
-        cmocka_unit_test_setup(test_a_clock_that_was_read_early, fresh),
-        cmocka_unit_test_setup(test_the_whole_table, fresh),
-        cmocka_unit_test_setup(test_an_empty_table, fresh),
-        cmocka_unit_test_setup(test_parts, fresh),
-        cmocka_unit_test_setup(test_begin, fresh),
-        cmocka_unit_test_setup(test_questions, fresh),
-        cmocka_unit_test_setup(test_make, fresh),
-        cmocka_unit_test_setup(test_check, fresh),
-        cmocka_unit_test_setup(test_hostile_lines, fresh),
-    };
-    return cmocka_run_group_tests_name("unit_watch", tests, NULL, NULL);
+    return run_units("unit_watch");
 }

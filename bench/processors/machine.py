@@ -6,10 +6,7 @@
     call.result, call.cost, call.stack, call.hooks
 
 The hooks are addresses outside of the library's code. A call to a hook is recorded and answered at
-once, so the costs do not include the hooks. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+once, so the costs do not include the hooks. SPDX-License-Identifier: MIT"""
 
 import functools
 import os

@@ -1,7 +1,5 @@
 """Are the budgets kept, and does one go up only with a reason?   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import dataclasses
 import subprocess
 from pathlib import Path
@@ -72,12 +70,14 @@ def test_a_budget_that_goes_up_needs_a_reason(file: Path, rows: str, fault: str)
 
 
 @pytest.mark.slow
-def test_a_budget_goes_up_with_a_reason(file: Path) -> None:
+def test_a_budget_goes_up_with_a_reason(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(HEAD + "chip\tgcc 5\t91\t4\n"
                     "raised\tchip, gcc 5\tbytes\t90\t91\ta byte was wrong\n"
-                    "raised\tchip, clang 1\tbytes\t120\t-\tnobody has it\n"
-                    "raised\tchip, clang 1\tstack\t4\t-\tthe same\n")
-    budgets.enforce({}, (), file)
+                    "raised\tchip, clang 1\tbytes, stack\t120, 4\t-, -\tnobody has it\n")
+    budgets.enforce(budgets.load(file), ("bytes", "stack"), file)
+    assert capsys.readouterr().out == (
+        "raised: chip, gcc 5: bytes from 90 to 91: a byte was wrong\n"
+        "raised: chip, clang 1: bytes from 120 to -, stack from 4 to -: nobody has it\n")
     file.write_text(HEAD + "chip\tgcc 5\t92\t4\nchip\tclang 1\t121\t4\n"
                     "raised\t*\tbytes\t2\t-\ttwo bytes at most, everywhere\n")
     budgets.enforce({}, (), file)
@@ -89,6 +89,7 @@ def test_a_budget_goes_up_with_a_reason(file: Path) -> None:
 
 @pytest.mark.parametrize("line", ["raised\tchip, gcc 5\tbytes\t90\t91",
                                   "raised\tchip, gcc 5\tbytes\t90\t91\t ",
+                                  "raised\tchip, gcc 5\tbytes, stack\t90\t91\twhy",
                                   "raised\tchip, gcc 5\tbytes\tx\t91\twhy"])
 def test_a_reason_is_whole(line: str) -> None:
     with pytest.raises(SystemExit, match="needs a name, a column, from, to and why"):

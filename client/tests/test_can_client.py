@@ -1,8 +1,6 @@
 """client.py on a CAN interface, which is a pair of sockets here. server/tests/vm_can.py has a real
 one. SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import errno
 import os
 import select

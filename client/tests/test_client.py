@@ -1,8 +1,6 @@
 """client.py: against the model, an agent that misbehaves on purpose, and the real udpserver.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import inspect
@@ -617,7 +615,7 @@ class Scripted(client.Transport):
     name = "scripted"
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *steps: Any, addresses: int = 1) -> None:
-        self.steps, self.now, self._addresses = list(steps), 50.0, addresses
+        self.steps, self.now, self.addresses = list(steps), 50.0, addresses
         self.calls: list[Any] = []
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
         monkeypatch.setattr(client, "draw_waits", lambda: iter([1.0, 2.0, 4.0, 8.0]))
@@ -642,10 +640,6 @@ class Scripted(client.Transport):
             raise step
         answer: Optional[bytes] = step
         return answer
-
-    @property
-    def addresses(self) -> int:
-        return self._addresses
 
     def next_address(self) -> None:
         self.calls.append("next")

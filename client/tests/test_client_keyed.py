@@ -2,8 +2,6 @@
 wrong things on purpose.   SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -15,7 +13,7 @@ import time
 import tty
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Optional, Self
 
 import pytest
 from hypothesis import given, settings
@@ -718,7 +716,7 @@ class KeyedLine:
                         framed(64 + at // 8, answer[at:at + 8]) for at in range(0, len(answer), 8)]
                     os.write(self._end, self.before + b"".join(self.mend(frames)))
 
-    def __enter__(self) -> KeyedLine:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -1128,12 +1126,11 @@ int main(void)
 def test_headers_for_firmware(tmp_path: Path, key: str, call: Call) -> None:
     """The C library makes the right heartbeat with the header of a node, and with that of an
     agent, also with a key of a later generation. A node that only sends needs no times."""
+    Path(key).write_text(f"{MASTER.hex()}\nepoch 600\n")
     for generation in (0, 2):
         out, keys = tmp_path / f"{generation}", keyed.Keys(MASTER, generations={3: generation})
         assert call("key", "split", key, "--out", str(out), "--variable", "3", "--alone", "5",
-                    "--agent", "--epoch", "600") == (
-            0, f"3 files in '{out}'\nnodes that hear expect a beacon every 600 s: that must be "
-               "--epoch of the agent\n", "")
+                    "--agent") == (0, f"3 files in '{out}'\n", "")
         for header in ("agent-3.h", "agent-agent.h"):
             (tmp_path / "node.c").write_text(NODE_C.replace("HEADER", header))
             subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-ffunction-sections",
@@ -1156,6 +1153,22 @@ def test_headers_for_firmware(tmp_path: Path, key: str, call: Call) -> None:
     os.rename(key, hostile / "*\\")
     assert call("key", "split", str(hostile / "*\\"), "--out", str(out), "--alone", "5")[0] == 0
     assert (out / "*\\-5.h").read_text() == alone  # nothing of the file's name is in it
+
+
+def test_the_epoch_of_nodes_is_the_agents(tmp_path: Path, call: Call) -> None:
+    """It is in the file of the master key, which the agent reads, and stays there."""
+    master, out = tmp_path / "agent.key", tmp_path / "out"
+    status, said, _ = call("key", "new", str(master), "--epoch", "30")
+    assert status == 0 and ": master key, epoch 30 s, fingerprint " in said
+    assert re.fullmatch(r"[0-9a-f]{32}\nepoch 30\n", master.read_text())
+    assert call("key", "renew", str(master), "--variable", "3")[0] == 0
+    assert master.read_text().splitlines()[1:] == ["epoch 30", "3 1"]
+    assert call("key", "split", str(master), "--out", str(out), "--variable", "3")[0] == 0
+    assert "#define DUMPULSE_EPOCH_SECONDS 30 " in (out / "agent-3.h").read_text()
+    for wrong in ("epoch 0", "epoch 3601", "epoch 030", "epoch", "epoch 1 2", "epoch 9\nepoch 9"):
+        master.write_text(f"{MASTER.hex()}\n{wrong}\n")
+        status, _, err = call("key", "show", str(master))
+        assert status == 2 and "or one is like 'epoch 10': 1 to 3600 seconds" in err
 
 
 # ---------------------------------------------------------------- key renew and list
@@ -1288,7 +1301,8 @@ def test_list(key: str, readers: str, call: Call) -> None:
     (["split", "KEY", "--out", "x", "--variable", "1-9", "--alone", "9,3"],
      "variable 3 cannot be in both of --variable and --alone"),
     (["split", "PART", "--out", "x", "--readers"], "has no master key: only that can be split or"),
-    (["split", "KEY", "--out", "x", "--readers", "--epoch", "0"], "it must be 1 to 3600"),
+    (["split", "KEY", "--out", "x", "--readers", "--epoch", "9"], "--epoch does not go with key s"),
+    (["new", "x", "--epoch", "0"], "it must be 1 to 3600"),
     (["split", "KEY", "--out", "KEY", "--readers"], "it is no folder"),
     (["split", "KEY", "--out", "LINK", "--readers"], "it is no folder"),
     (["split", "KEY", "--out", "OPEN", "--readers"], "closed to others: chmod 700 it"),

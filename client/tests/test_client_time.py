@@ -1,8 +1,6 @@
 """client.py and time: whose clock it is, and what gets older though a timestamp does not tell.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

@@ -1,8 +1,6 @@
 """client.py on a serial line, a pty here, whose other end misbehaves on purpose.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -33,8 +33,7 @@ import numpy as np
 
 from dumpulse_fleet import client
 from dumpulse_fleet.alert.decide import SEVERITY, Core, Item, Message, Rules
-from dumpulse_fleet.config.alerts import Alerts as Settings
-from dumpulse_fleet.config.notify import Notify
+from dumpulse_fleet.config.alerts import Alerts as Settings, Notify
 from dumpulse_fleet.model.agents import Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table

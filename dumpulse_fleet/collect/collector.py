@@ -29,6 +29,8 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +43,8 @@ from dumpulse_fleet.collect.wire import Batch, Book, Rows
 from dumpulse_fleet.model.agents import Agent, Event, State
 from dumpulse_fleet.model.table import Table, copy_rows
 
-Publish = Callable[[Sequence[Event]], None]
+Publish = Callable[[Sequence[Event]], object]
+Found = tuple["Roster", int, Any]  # what a helper found of the agent in this row
 
 RING = 16  # ports; an answer has to be so many rounds late to be mistaken
 BATCH = 1024  # datagrams
@@ -89,7 +92,6 @@ class Figures:
     unsent: int = 0  # requests for which the kernel had no room; they were sent later
     lookups: int = 0  # of names
     lookups_failed: int = 0
-    batches: int = 0
     cpu: float = 0.0  # s of the collector's thread
 
 
@@ -210,7 +212,7 @@ class Collector:
         self._errors = Batch(64)
         self._roster: Roster
         self._asking = False  # the roster is there
-        self._helpers = Helpers()
+        self._resolvers, self._askers = Helpers("resolver"), Helpers("device")
 
     @property
     def running(self) -> bool:
@@ -244,7 +246,8 @@ class Collector:
             if thread is not None:
                 thread.join()
         self._thread = self._keeper = None
-        self._helpers.stop()
+        self._resolvers.stop()
+        self._askers.stop()
 
     def trouble(self) -> str:
         """Says what this collector does not see; empty: it sees all. From any thread."""
@@ -364,7 +367,7 @@ class Collector:
         for row in due[roster.is_device[due]].tolist():
             roster.tries[row], roster.asked[row] = 1, now
             self._begun(np.array([row]), now)
-            self._helpers.ask(roster, row)
+            self._askers.do(partial(ask_device, roster, row), min(AT_ONCE, len(roster.devices)))
         placed = due[roster.placed[due]]
         roster.port[placed] = (roster.port[placed] + 1) % RING
         roster.readers.begin(placed[roster.keyed[placed]], now)
@@ -570,7 +573,6 @@ class Collector:
         if not count:
             return
         batch, roster, figures = self._incoming, self._roster, self.figures
-        figures.batches += 1
         packets, lengths = batch.packets[:count], batch.lengths(count)
         rows = roster.book.find(batch.names[:count], roster.names)
         known = rows >= 0
@@ -660,11 +662,11 @@ class Collector:
             if row in roster.hosts:
                 roster.looked_up[row] = now
                 self.figures.lookups += 1
-                self._helpers.look_up(roster, row, *roster.hosts[row])
+                self._resolvers.do(partial(resolve, roster, row, *roster.hosts[row]), RESOLVERS)
 
     def _take_from_helpers(self) -> None:
         roster, moved = self._roster, False
-        for owner, row, found in self._helpers.found():
+        for owner, row, found in self._resolvers.found():
             if owner is not roster:
                 continue
             self.figures.lookups_failed += not found
@@ -672,7 +674,7 @@ class Collector:
             moved |= roster.names[row].tobytes() not in found and roster.move(row)
         if moved:
             roster.make_book()
-        for owner, row, answer in self._helpers.answers():
+        for owner, row, answer in self._askers.found():
             if owner is not roster:
                 continue
             if isinstance(answer, Answer):
@@ -757,60 +759,46 @@ class Helpers:
     """Threads for what may wait. They start when there is work, and never hold up the
     collector."""
 
-    def __init__(self) -> None:
-        self._names: queue.SimpleQueue[tuple[Roster, int, str, int] | None] = queue.SimpleQueue()
-        self._rows: queue.SimpleQueue[tuple[Roster, int] | None] = queue.SimpleQueue()
-        self._found: deque[tuple[Roster, int, list[bytes]]] = deque()
-        self._answers: deque[tuple[Roster, int, Answer | Exception]] = deque()
-        self._threads = {"resolver": 0, "device": 0}
-        self._busy = 0
+    def __init__(self, name: str) -> None:
+        self._name, self._threads = name, 0
+        self._work: queue.SimpleQueue[Callable[[], Found] | None] = queue.SimpleQueue()
+        self._found: deque[Found] = deque()
 
-    def stop(self) -> None:
-        for _ in range(self._threads["resolver"]):
-            self._names.put(None)
-        for _ in range(self._threads["device"]):
-            self._rows.put(None)
-        self._threads = {"resolver": 0, "device": 0}
+    def do(self, work: Callable[[], Found], most: int) -> None:
+        """By at most so many threads."""
+        self._work.put(work)
+        if self._threads < most:
+            self._threads += 1
+            threading.Thread(target=self._run, name=self._name, daemon=True).start()
 
-    def _start(self, kind: str, limit: int, work: Callable[[], None]) -> None:
-        if self._threads[kind] < limit:
-            self._threads[kind] += 1
-            threading.Thread(target=work, name=kind, daemon=True).start()
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            self._found.append(work())
 
-    def look_up(self, roster: Roster, row: int, host: str, port: int) -> None:
-        self._names.put((roster, row, host, port))
-        self._start("resolver", RESOLVERS, self._resolve)
-
-    def ask(self, roster: Roster, row: int) -> None:
-        self._rows.put((roster, row))
-        self._start("device", min(AT_ONCE, len(roster.devices)), self._ask)
-
-    def found(self) -> list[tuple[Roster, int, list[bytes]]]:
+    def found(self) -> list[Found]:
         return [self._found.popleft() for _ in range(len(self._found))]
 
-    def answers(self) -> list[tuple[Roster, int, Answer | Exception]]:
-        return [self._answers.popleft() for _ in range(len(self._answers))]
+    def stop(self) -> None:
+        for _ in range(self._threads):
+            self._work.put(None)
+        self._threads = 0
 
-    def _resolve(self) -> None:
-        while (work := self._names.get()) is not None:
-            roster, row, host, port = work
-            try:
-                found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
-            except (OSError, ValueError):  # ValueError: this cannot be a name
-                found = []
-            self._found.append((roster, row, [
-                wire.pack(family, address) for family, _, _, _, address in found  # type: ignore
-                if family in client.RECEIVE_ERRORS]))
 
-    def _ask(self) -> None:
-        while (work := self._rows.get()) is not None:
-            roster, row = work
-            asked = client.uptime()
-            try:
-                entries = roster.devices[row].ask(float(roster.give_up[row]))
-                received = client.uptime()
-                entry = np.array([[one.timestamp << 16 | one.sender << 8 | one.value
-                                   for one in entries]], np.uint32)
-                self._answers.append((roster, row, Answer(asked, received, time.time(), entry)))
-            except Exception as error:  # or nobody would ask the devices any more
-                self._answers.append((roster, row, error))
+def resolve(roster: Roster, row: int, host: str, port: int) -> Found:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+    except (OSError, ValueError):  # ValueError: this cannot be a name
+        found = []
+    return roster, row, [wire.pack(family, address)  # type: ignore[arg-type]
+                         for family, _, _, _, address in found if family in client.RECEIVE_ERRORS]
+
+
+def ask_device(roster: Roster, row: int) -> Found:
+    asked = client.uptime()
+    try:
+        entries = roster.devices[row].ask(float(roster.give_up[row]))
+        received = client.uptime()
+        return roster, row, Answer(asked, received, time.time(), np.array(
+            [[one.timestamp << 16 | one.sender << 8 | one.value for one in entries]], np.uint32))
+    except Exception as error:  # or nobody would ask the devices any more
+        return roster, row, error

@@ -20,10 +20,11 @@ from typing import Any
 
 import aiohttp
 
+from dumpulse_fleet import client
 from dumpulse_fleet.config import plain_yaml
 from dumpulse_fleet.config.agents import Shared, Source, wrong_parents
-from dumpulse_fleet.config.file import Config, Shard
-from dumpulse_fleet.config.reading import read_file
+from dumpulse_fleet.config.file import Config
+from dumpulse_fleet.config.values import Shard, read_file
 from dumpulse_fleet.model.agents import Agent
 from dumpulse_fleet.model.naming import MOST_AGENTS, Wrong, check_labels, check_name, shown
 
@@ -148,17 +149,9 @@ class Watched:
             self.problems = self._told(problems)
             self._body = body
             if self._kept:
-                await asyncio.to_thread(self._keep, body)
+                with contextlib.suppress(OSError):
+                    await asyncio.to_thread(client.replace_file, self._kept, body)
         self.good_at = time.time()
-
-    def _keep(self, body: bytes) -> None:
-        new = f"{self._kept}.new"
-        with contextlib.suppress(OSError), open(
-                new, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(new, self._kept)
 
     def _told(self, problems: Sequence[str], where: str = "") -> list[str]:
         more = len(problems) - MOST_PROBLEMS

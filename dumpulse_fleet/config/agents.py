@@ -7,35 +7,89 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from dumpulse_fleet import client
-from dumpulse_fleet.config.reading import Key, Keys, Mistake, Reader, shown_path, similar
+from dumpulse_fleet.config.reading import (
+    PATH, SECRET, Mistake, Reader, checked, shown_path, told)
 from dumpulse_fleet.config.toml_lines import Where
 from dumpulse_fleet.config.values import (
-    DAY, HTTP, Secret, duration, kind, named, number, shown_url, text, url)
+    DAY, HTTP, Secret, check_name_of, duration, kind, number, shown_url, similar, text, url_of)
 from dumpulse_fleet.model.agents import Agent, Profile, ReaderKeys
 from dumpulse_fleet.model.naming import (
     MOST_AGENTS, Wrong, check_address, check_labels, check_name, expand, name_of, shown)
 
 
+def read_keys(path: str) -> ReaderKeys:
+    """Wrong: it is no file of keys of a reader, or others may read it."""
+    try:
+        return ReaderKeys(path)
+    except client.BadUsage as error:
+        raise Wrong(str(error)) from error
+
+
+def make_profile(path: str = "") -> Profile:
+    """BadUsage: the file of names is wrong. Without a file, nothing is expected."""
+    options = argparse.Namespace(names=path) if path else argparse.Namespace()
+    return Profile(client.make_settings(options), path)
+
+
+@functools.cache
+def no_names() -> Profile:
+    """Agents without a file of names share one, too."""
+    return make_profile()
+
+
+def _profile(value: Any, reader: Reader) -> Profile:
+    """Agents with the same file of names share one."""
+    path = reader.path_of(value)
+    if path not in reader.profiles:
+        try:
+            reader.profiles[path] = make_profile(path)
+        except client.BadUsage as error:
+            raise Wrong(str(error)) from error
+    return reader.profiles[path]
+
+
+def _targets(value: Any, reader: Reader) -> str:
+    if not text(value, 1000).endswith((".json", ".yml", ".yaml")) \
+            or re.search(r"[*?\[].*/", value):
+        raise Wrong("must end in .json, .yml or .yaml, and * may only be in the file's name")
+    return reader.path_of(value)
+
+
+def _labels(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise Wrong(f"must be a table like {{ rack = '7' }}, not {kind(value)}")
+    return check_labels(value)
+
+
+def _texts(value: Any) -> list[str]:
+    if not isinstance(value, list) or not value:
+        raise Wrong("must be a list of addresses in brackets")
+    return [text(each) for each in value]
+
+
 @dataclasses.dataclass(frozen=True)
 class Shared:
-    """What the agents of one [[agents]] have in common."""
+    """[defaults], and what the agents of one [[agents]] have in common."""
 
-    profile: Profile
-    site: str = ""
-    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    period: float = 10.0  # s
-    misses: int = 3
-    parent: str = ""
-    keys: str = ""  # a folder with NAME-readers.key of each agent
-    timeout: float = 3.0  # s
+    names: Annotated[Profile, told(_profile)] = dataclasses.field(default_factory=no_names)
+    site: Annotated[str, checked(check_name_of, "site")] = ""
+    labels: Annotated[Mapping[str, str], checked(_labels)] = dataclasses.field(
+        default_factory=dict)
+    parent: Annotated[str, checked(check_name_of, "parent")] = ""
+    keys: Annotated[str, PATH] = ""  # a folder with NAME-readers.key of each agent
+    period: Annotated[float, checked(duration, 0.1, 3600)] = 10.0  # s
+    misses: Annotated[int, checked(number, 1, 1000)] = 3
+    timeout: Annotated[float, checked(duration, 0.05, 3240)] = 3.0  # s
 
     def agent(self, address: str, name: str = "", key: ReaderKeys | None = None) -> Agent:
         """Wrong: the address, the name or the agent's file of keys is."""
@@ -43,8 +97,23 @@ class Shared:
         name = check_name(name) if name else name_of(address)
         if self.keys and key is None:
             key = read_keys(os.path.join(self.keys, f"{name}-readers.key"))
-        return Agent(name, address, self.profile, self.site, self.labels, self.period, self.misses,
+        return Agent(name, address, self.names, self.site, self.labels, self.period, self.misses,
                      self.parent, key, self.timeout)
+
+
+@dataclasses.dataclass(frozen=True)
+class Table(Shared):
+    """[[agents]]"""
+
+    address: Annotated[str, checked(text)] = ""
+    addresses: Annotated[list[str], checked(_texts)] = dataclasses.field(default_factory=list)
+    name: Annotated[str, checked(text)] = ""
+    key: Annotated[ReaderKeys | None, told(
+        lambda value, reader: read_keys(reader.path_of(value)))] = None
+    files: Annotated[str, told(_targets)] = ""
+    url: Annotated[Secret, checked(url_of, HTTP)] = Secret()
+    every: Annotated[float, checked(duration, 1, DAY)] = 60.0  # s
+    token: Annotated[Secret, SECRET, Field(alias="token_file")] = Secret()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,70 +136,27 @@ class Source:
         return self.files or shown_url(self.url)
 
 
-def read_keys(path: str) -> ReaderKeys:
-    """Wrong: it is no file of keys of a reader, or others may read it."""
-    try:
-        return ReaderKeys(path)
-    except client.BadUsage as error:
-        raise Wrong(str(error)) from error
-
-
-def make_profile(path: str = "") -> Profile:
-    """BadUsage: the file of names is wrong. Without a file, nothing is expected."""
-    options = argparse.Namespace(names=path) if path else argparse.Namespace()
-    return Profile(client.make_settings(options), path)
-
-
 class Agents:
     """Reads [defaults] and all [[agents]]. What is wrong is noted by the reader."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._profiles: dict[str, Profile] = {}
         self._lines: dict[str, int] = {}  # of the agents, by name
         self._addresses: dict[str, str] = {}  # whose they are
         self._keys: dict[ReaderKeys, str] = {}  # the same
-        self._shared_keys: Keys = {
-            "names": Key(self._profile), "site": Key(named("site"), ""),
-            "labels": Key(_labels, {}), "parent": Key(named("parent"), ""),
-            "keys": Key(reader.path_of, ""),
-            "period": Key(partial(duration, low=0.1, high=3600), 10.0),
-            "misses": Key(partial(number, low=1, high=1000), 3),
-            "timeout": Key(partial(duration, low=0.05, high=3240), 3.0)}
-
-    def _profile(self, value: Any) -> Profile:
-        """Agents with the same file of names share one."""
-        path = self._reader.path_of(value)
-        if path not in self._profiles:
-            try:
-                self._profiles[path] = make_profile(path)
-            except client.BadUsage as error:
-                raise Wrong(str(error)) from error
-        return self._profiles[path]
 
     def read(self) -> tuple[tuple[Agent, ...], tuple[Source, ...]]:
         reader = self._reader
-        defaults = reader.section("defaults", self._shared_keys)
-        if defaults["names"] is None:
-            defaults["names"] = make_profile()
-        kinds = ("address", "addresses", "files", "url")
-        of_a_page: Keys = {"every": Key(partial(duration, low=1, high=DAY), 60.0),
-                           "token_file": Key(reader.secret, Secret())}
-        keys: Keys = {
-            "address": Key(text), "addresses": Key(_texts), "name": Key(text, ""),
-            "key": Key(lambda value: read_keys(reader.path_of(value))),
-            "files": Key(_targets(reader), ""), "url": Key(partial(url, schemes=HTTP), Secret()),
-            **of_a_page, **self._shared_keys}
+        defaults = reader.section("defaults", Shared)
         agents: dict[str, Agent] = {}
         sources = []
-        for where, values, own in reader.sections("agents", keys):
-            given = reader.one_of(where, own, kinds)
+        for where, table, own in reader.sections("agents", Table):
+            given = reader.one_of(where, own, ("address", "addresses", "files", "url"))
             if not given:
                 continue
-            values = {**values, **{key: defaults[key] for key in defaults if key not in own},
-                      "labels": {**defaults["labels"], **values["labels"]}}
-            shared = Shared(values["names"], values["site"], values["labels"], values["period"],
-                            values["misses"], values["parent"], values["keys"], values["timeout"])
+            shared = Shared(**{each: getattr(table if each in own else defaults, each)
+                               for each in vars(defaults)} | {
+                                   "labels": {**defaults.labels, **table.labels}})
             if "key" in own and "keys" in own:
                 reader.wrong((*where, "keys"), "agents: use one of key and keys")
             self._check_wrap(where, shared)
@@ -138,14 +164,14 @@ class Agents:
                 reader.wrong((*where, "timeout"), f"agents: {shared.timeout:g} s are more than "
                              f"nine tenths of the period, {shared.period:g} s: use a longer period")
             if given in ("address", "addresses"):
-                self._refuse(where, own, of_a_page, "files or url")
-                self._listed(agents, where, shared, own[given], values["name"], values["key"])
+                self._refuse(where, own, ("every", "token_file"), "files or url")
+                self._listed(agents, where, shared, own[given], table.name, table.key)
             else:
                 self._refuse(where, own, ("key",), "address")
                 self._refuse(where, own, ("name", *["token_file"] * (given == "files")),
                              "other agents" if "name" in own else "url")
-                sources.append(Source(shared, reader.lines[where], values["files"], values["url"],
-                                      values["token_file"], values["every"]))
+                sources.append(Source(shared, reader.lines[where], table.files, table.url,
+                                      table.token, table.every))
         return tuple(agents.values()), tuple(sources)
 
     def _refuse(self, where: Where, own: Collection[str], names: Iterable[str], what: str) -> None:
@@ -156,10 +182,10 @@ class Agents:
     def _check_wrap(self, where: Where, shared: Shared) -> None:
         """An age is exact only if a report comes before the timestamps begin again."""
         silence = shared.period * shared.misses
-        longest = client.WRAP * shared.profile.tick * 0.9  # clocks may differ by a tenth
+        longest = client.WRAP * shared.names.tick * 0.9  # clocks may differ by a tenth
         if silence > longest:
             self._reader.wrong(where, f"agents: {shared.misses} periods of {shared.period:g} s are "
-                               f"too long: with a tick of {shared.profile.tick:g} s, timestamps "
+                               f"too long: with a tick of {shared.names.tick:g} s, timestamps "
                                f"begin again, and an agent must be asked every {longest:g} s")
 
     def _listed(self, agents: dict[str, Agent], where: Where, shared: Shared,
@@ -220,27 +246,6 @@ class Agents:
                 f"agents: {agent.name}: {message}{hint}"))
 
 
-def _targets(reader: Reader) -> Callable[[Any], str]:
-    def path(value: Any) -> str:
-        if not text(value, 1000).endswith((".json", ".yml", ".yaml")) \
-                or re.search(r"[*?\[].*/", value):
-            raise Wrong("must end in .json, .yml or .yaml, and * may only be in the file's name")
-        return reader.path_of(value)
-    return path
-
-
-def _labels(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict):
-        raise Wrong(f"must be a table like {{ rack = '7' }}, not {kind(value)}")
-    return check_labels(value)
-
-
-def _texts(value: Any) -> list[str]:
-    if not isinstance(value, list) or not value:
-        raise Wrong("must be a list of addresses in brackets")
-    return [text(each) for each in value]
-
-
 def wrong_parents(agents: Sequence[Agent], more: bool = False) -> Iterator[tuple[Agent, str]]:
     """The agents whose parent does not exist (unless there are more agents than these), and of
     each circle of parents one, with what is wrong."""
@@ -258,15 +263,3 @@ def wrong_parents(agents: Sequence[Agent], more: bool = False) -> Iterator[tuple
         done.update(way)
         if agent.parent and agent.parent not in by_name and not more:
             yield agent, f"there is no agent {shown(agent.parent)} to be its parent"
-
-
-def check_match(reader: Reader, where: Where, match: Mapping[str, str], agents: Sequence[Agent],
-                more: bool, also: Sequence[str] = ()) -> bool:
-    """A label that no agent has is a typing error, unless pages and files name more agents."""
-    before = len(reader.mistakes)
-    known = {"name", "site", *also, *(key for agent in agents for key in agent.labels)}
-    for key in match:
-        if key not in known and not more:
-            reader.wrong((*where, "match", key), f"{where[0]}: no agent has a label "
-                         f"{shown(key)}{similar(key, known)}")
-    return len(reader.mistakes) == before

@@ -3,7 +3,7 @@
     config = load("fleet.toml")    # Mistakes: all that is wrong, each with its line
 
 dumpulse_fleet/examples/fleet.toml shows every key. What the file says is data, and nothing in it
-starts anything. Each section has a file beside this one. SPDX-License-Identifier: MIT
+starts anything. The sections are in files beside this one. SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -11,20 +11,18 @@ from __future__ import annotations
 import dataclasses
 import re
 import tomllib
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated
 
 from dumpulse_fleet.config.agents import Agents, Source
 from dumpulse_fleet.config.alerts import Alerts, read_alerts
-from dumpulse_fleet.config.groups import read_groups
-from dumpulse_fleet.config.mqtt import Mqtt, read_mqtt
-from dumpulse_fleet.config.mutes import Window, read_mutes
-from dumpulse_fleet.config.nats import Nats, read_nats
+from dumpulse_fleet.config.brokers import Mqtt, Nats, read_mqtt, read_nats
+from dumpulse_fleet.config.labels import Window, read_groups, read_mutes, read_status
 from dumpulse_fleet.config.reading import (
-    LARGEST, Key, Mistake, Mistakes, Reader, read_file, shown_path, similar)
+    LARGEST, PATH, Mistake, Mistakes, Reader, checked, shown_path)
 from dumpulse_fleet.config.toml_lines import Lines, TooDeep
-from dumpulse_fleet.config.values import DAY, duration, number, text
-from dumpulse_fleet.config.web import Web, read_status, read_web
+from dumpulse_fleet.config.values import (
+    DAY, Shard, duration, number, read_file, shard_of, similar)
+from dumpulse_fleet.config.web import Web, read_web
 from dumpulse_fleet.model.agents import Agent, Group, Mute
 from dumpulse_fleet.model.naming import Wrong, hide, shown
 
@@ -32,15 +30,25 @@ SECTIONS = ("collector", "defaults", "agents", "groups", "mutes", "alerts", "not
             "nats", "web", "status", "events")
 
 
-class Shard(NamedTuple):
-    """The agents of one collector of several: see discovery.belongs."""
-
-    number: int = 1  # from 1
-    of: int = 1
+@dataclasses.dataclass(frozen=True)
+class Collecting:
+    # The folder for the events and for what is known over a restart.
+    state: Annotated[str, PATH] = "/var/lib/dumpulse-fleet"
+    # s after the start in which no agent is unreachable, and nothing is told.
+    grace: Annotated[float, checked(duration, 0, DAY, zero=True)] = 60.0
+    shard: Annotated[Shard, checked(shard_of)] = Shard()
 
 
 @dataclasses.dataclass(frozen=True)
-class Config:
+class Keeping:
+    """Events are deleted after so many days, and if there are more than so many."""
+
+    keep_days: Annotated[int, checked(number, 1, 36_500)] = 90
+    keep_rows: Annotated[int, checked(number, 1_000, 10**9)] = 2_000_000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(Collecting, Keeping):
     path: str
     agents: tuple[Agent, ...]  # those that the file lists
     sources: tuple[Source, ...]
@@ -52,22 +60,10 @@ class Config:
     nats: Nats | None
     web: Web
     status: tuple[Group, ...]  # the parts of the public page
-    state: str  # the folder for the events and for what is known over a restart
-    grace: float  # s after the start in which no agent is unreachable, and nothing is told
-    shard: Shard
-    keep_days: int  # events are deleted after so many days
-    keep_rows: int  # and if there are more than so many
 
     def mutes(self, now: float) -> tuple[Mute, ...]:
         """Of the file, with those of windows that are near. Ask again at least once a day."""
         return (*self.fixed_mutes, *(mute for window in self.windows for mute in window.mutes(now)))
-
-
-def shard(value: Any) -> Shard:
-    match = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text(value))
-    if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise Wrong(f"{shown(value)} is not a shard: write it like '3/8', the third of eight")
-    return Shard(int(match[1]), int(match[2]))
 
 
 def read_sections(reader: Reader) -> Config:
@@ -76,13 +72,7 @@ def read_sections(reader: Reader) -> Config:
         if name not in SECTIONS:
             reader.wrong((name,), f"{shown(name)} is not known here" + (
                 similar(name, SECTIONS) or f": use {', '.join(SECTIONS)}"))
-    collector = reader.section("collector", {
-        "state": Key(reader.path_of, "/var/lib/dumpulse-fleet"),
-        "grace": Key(partial(duration, low=0, high=DAY, zero=True), 60.0),
-        "shard": Key(shard, Shard())})
-    events = reader.section("events", {
-        "keep_days": Key(partial(number, low=1, high=36_500), 90),
-        "keep_rows": Key(partial(number, low=1_000, high=10**9), 2_000_000)})
+    collecting, keeping = reader.section("collector", Collecting), reader.section("events", Keeping)
     of_agents = Agents(reader)
     agents, sources = of_agents.read()
     # Whether there are more agents than these: elsewhere, or in a table that is wrong.
@@ -96,7 +86,7 @@ def read_sections(reader: Reader) -> Config:
         groups=read_groups(reader, agents, more), fixed_mutes=fixed_mutes, windows=windows,
         alerts=read_alerts(reader), mqtt=read_mqtt(reader), nats=read_nats(reader),
         web=read_web(reader),
-        status=read_status(reader, agents, more), **collector, **events)
+        status=read_status(reader, agents, more), **vars(collecting), **vars(keeping))
 
 
 def load(path: str) -> Config:

@@ -1,24 +1,29 @@
 """Reads tables of TOML, and gathers all that is wrong in them, each mistake with its line.
 
-A section says what its keys may be: a mapping of names to Key. SPDX-License-Identifier: MIT
+A section is a dataclass, whose fields say what its keys may be: pydantic reads it.
+SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
 
-import difflib
+import dataclasses
+import functools
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
-from dumpulse_fleet import client
+from pydantic import PlainValidator, TypeAdapter, ValidationError, ValidationInfo
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+
 from dumpulse_fleet.config.toml_lines import Lines, Where
-from dumpulse_fleet.config.values import Secret, kind, text
+from dumpulse_fleet.config.values import Secret, kind, read_file, secret_in, similar, text
+from dumpulse_fleet.model.agents import Profile
 from dumpulse_fleet.model.naming import Wrong, shown
 
 LARGEST = 4 << 20  # bytes of a configuration; file_sd and http_sd take more agents than this
-LARGEST_SECRET = 65536  # bytes of a file with a password, a token or an address
 MOST_MISTAKES = 1_000  # that are told
-MOST_SUGGESTIONS = 2_000  # a similar name is looked for among so many at most: it takes long
+Section = TypeVar("Section")
 
 
 class Mistake(NamedTuple):
@@ -43,38 +48,41 @@ class Mistakes(Exception):
         super().__init__("\n".join(map(str, self.all)))
 
 
-class Key(NamedTuple):
-    """What a key of a table may be."""
-
-    parse: Callable[[Any], Any]  # raises Wrong
-    default: Any = None
-
-
-Keys = Mapping[str, Key]
-NEEDED = object()  # the default of a key that has none
-
-
-def similar(word: str, words: Collection[str]) -> str:
-    near = difflib.get_close_matches(word[:100], words, 1) if len(words) <= MOST_SUGGESTIONS else []
-    return f": do you mean {near[0]!r}?" if near else ""
+def told(parse: Callable[[Any, Reader], Any]) -> PlainValidator:
+    """What a key may be: `parse` raises Wrong if it is something else."""
+    def validate(value: Any, info: ValidationInfo[Reader]) -> Any:
+        try:
+            return parse(value, info.context)
+        except Wrong as error:
+            raise PydanticCustomError("wrong", "{text}", {"text": str(error)}) from error
+    return PlainValidator(validate)
 
 
-def read_file(path: str, most: int) -> bytes:
-    """At most so many bytes; Wrong otherwise."""
-    def read_start() -> bytes:
-        with open(path, "rb") as file:
-            return file.read(most + 1)
+def checked(parse: Callable[..., Any], *limits: Any, **more: Any) -> PlainValidator:
+    """The same, for what needs no reader."""
+    return told(lambda value, _: parse(value, *limits, **more))
 
-    try:
-        content = client.within(client.TIMEOUT, read_start)  # a pipe may wait for a writer
-    except (OSError, ValueError) as error:
-        raise Wrong(f"cannot read {shown(path, 200)}: "
-                    f"{getattr(error, 'strerror', None) or error}") from error
-    if content is None:
-        raise Wrong(f"cannot read {shown(path, 200)}: nothing comes from it")
-    if len(content) > most:
-        raise Wrong(f"{shown(path, 200)} is longer than {most:,} bytes")
-    return content
+
+def in_file(parse: Callable[..., Any], *limits: Any) -> PlainValidator:
+    """The same, for the first line of a file."""
+    return told(lambda value, reader: parse(reader.secret(value), *limits))
+
+
+PATH = told(lambda value, reader: reader.path_of(value))
+READABLE = told(lambda value, reader: reader.readable(value))
+SECRET = in_file(Secret)
+
+
+@functools.cache
+def adapter(section: Any) -> tuple[TypeAdapter[Any], list[str]]:
+    """How it is read, and its keys for messages: its own come before inherited ones."""
+    section.__pydantic_config__ = {"extra": "forbid"}
+    fields = sorted(dataclasses.fields(section), key=lambda each: each.name
+                    not in section.__annotations__)
+    hints = get_type_hints(section, include_extras=True)
+    aliases = {name: info.alias for name, hint in hints.items()
+               for info in getattr(hint, "__metadata__", ()) if isinstance(info, FieldInfo)}
+    return TypeAdapter(section), [aliases.get(each.name) or each.name for each in fields]
 
 
 def shown_path(path: str) -> str:
@@ -87,6 +95,7 @@ class Reader:
     def __init__(self, path: str, lines: Lines, data: dict[str, Any]) -> None:
         self.path, self.lines, self.data = path, lines, data
         self.mistakes: list[Mistake] = []
+        self.profiles: dict[str, Profile] = {}  # by the paths of files of names
 
     def wrong(self, where: Where, message: str) -> None:
         self.mistakes.append(Mistake(shown_path(self.path), self.lines[where], message))
@@ -102,49 +111,29 @@ class Reader:
 
     def secret(self, value: Any) -> Secret:
         """The first line of a file."""
-        path = self.path_of(value)
-        try:
-            lines = read_file(path, LARGEST_SECRET).decode().splitlines()
-        except UnicodeDecodeError as error:
-            raise Wrong(f"{shown(path, 200)} is not UTF-8") from error
-        if not lines or not lines[0].strip() or not lines[0].strip().isprintable():
-            raise Wrong(f"{shown(path, 200)} must have the secret in its first line")
-        return Secret(lines[0].strip())
+        return Secret(secret_in(self.path_of(value)))
 
-    def table(self, where: Where, value: Any, keys: Keys) -> dict[str, Any] | None:
-        """The values of a table, with defaults for those that are missing. None: it is no table,
-        or something is wrong in it, which is noted."""
-        before = len(self.mistakes)
-        if not isinstance(value, dict):
-            self.wrong(where, f"{where[0]}: must be a table, not {kind(value)}")
-            return None
-        found = {name: key.default for name, key in keys.items()}
+    def table(self, where: Where, value: Any, section: type[Section]) -> Section | None:
+        """A section. None: it is no table, or something is wrong in it, which is noted."""
+        read, keys = adapter(section)  # type: ignore[arg-type]
+        try:
+            found: Section = read.validate_python(value, context=self)
+            return found
+        except ValidationError as error:
+            wrong = error.errors(include_url=False, include_input=False)
         place = next((f"{part}: " for part in where[::-1] if isinstance(part, str)), "")
-        for name, own in value.items():
-            if name not in keys:
+        for each in wrong:
+            name = str(each["loc"][0]) if each["loc"] else ""
+            if not name:
+                self.wrong(where, f"{place}must be a table, not {kind(value)}")
+            elif each["type"] == "missing":
+                self.wrong(where, f"{place}{name!r} is missing")
+            elif each["type"] == "wrong":
+                self.wrong((*where, name), f"{place}{name}: {each['msg']}")
+            else:
                 self.wrong((*where, name), f"{place}{shown(name)} is not known here"
                            + (similar(name, keys) or f": use {', '.join(keys)}"))
-                continue
-            try:
-                found[name] = keys[name].parse(own)
-            except Wrong as error:
-                self.wrong((*where, name), f"{place}{name}: {error}")
-        for name in keys:
-            if found[name] is NEEDED and name not in value:
-                self.wrong(where, f"{place}{name!r} is missing")
-        return found if len(self.mistakes) == before else None
-
-    def tables(self, where: Where, value: Any, keys: Keys
-               ) -> Iterator[tuple[Where, dict[str, Any], Mapping[str, Any]]]:
-        """The tables of a list that are right: where they are, their values, what the file has."""
-        if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-            self.wrong(where, f"{where[-1]}: must be tables that begin with [[{where[-1]}]], "
-                       f"not {kind(value)}")
-            return
-        for position, each in enumerate(value):
-            found = self.table((*where, position), each, keys)
-            if found is not None:
-                yield (*where, position), found, each
+        return None
 
     def one_of(self, where: Where, own: Mapping[str, Any], names: Sequence[str]) -> str:
         """Which one of these keys a table has; "" if that is not exactly one, which is noted."""
@@ -155,12 +144,19 @@ class Reader:
             return ""
         return given[0]
 
-    def section(self, name: str, keys: Keys) -> dict[str, Any]:
-        """The values of [name]; the defaults, if something is wrong in it."""
-        return self.table((name,), self.data.get(name, {}), keys) \
-            or {key: each.default for key, each in keys.items()}
+    def section(self, name: str, section: type[Section]) -> Section:
+        """[name]; the defaults, if something is wrong in it."""
+        return self.table((name,), self.data.get(name, {}), section) or section()
 
-    def sections(self, name: str, keys: Keys
-                 ) -> Iterator[tuple[Where, dict[str, Any], Mapping[str, Any]]]:
-        """The values of each [[name]] that is right."""
-        return self.tables((name,), self.data.get(name, []), keys)
+    def sections(self, name: str, section: type[Section]
+                 ) -> Iterator[tuple[Where, Section, Mapping[str, Any]]]:
+        """Each [[name]] that is right: where it is, what it says, what the file has."""
+        tables = self.data.get(name, [])
+        if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
+            self.wrong((name,), f"{name}: must be tables that begin with [[{name}]], "
+                       f"not {kind(tables)}")
+            return
+        for position, each in enumerate(tables):
+            found = self.table((name, position), each, section)
+            if found is not None:
+                yield (name, position), found, each

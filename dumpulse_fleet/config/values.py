@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 import urllib.parse
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 from dumpulse_fleet import client
 from dumpulse_fleet.model.naming import Wrong, check_name, shown
 
 DAY = 86_400.0  # s
 HTTP = ("https", "http")
+WEB_PORT = 9061
+LARGEST_SECRET = 65536  # bytes of a file with a password, a token or an address
+MOST_SUGGESTIONS = 2_000  # a similar name is looked for among so many at most: it takes long
 
 
 class Secret(str):
@@ -18,6 +23,13 @@ class Secret(str):
 
     def __repr__(self) -> str:
         return "'(secret)'"
+
+
+class Shard(NamedTuple):
+    """The agents of one collector of several: see discovery.belongs."""
+
+    number: int = 1  # from 1
+    of: int = 1
 
 
 def kind(value: Any) -> str:
@@ -64,8 +76,8 @@ def duration(value: Any, low: float, high: float, zero: bool = False) -> float:
     return seconds
 
 
-def named(what: str) -> Callable[[Any], str]:
-    return lambda value: check_name(text(value), what)
+def check_name_of(value: Any, what: str) -> str:
+    return check_name(text(value), what)
 
 
 def match_of(value: Any, empty: bool = False) -> dict[str, str]:
@@ -80,7 +92,7 @@ def match_of(value: Any, empty: bool = False) -> dict[str, str]:
     return dict(value)
 
 
-def url(value: Any, schemes: Collection[str]) -> Secret:
+def url_of(value: Any, schemes: Collection[str]) -> Secret:
     """An address of a page. It may have a password in it, so no message repeats it."""
     try:
         parts = urllib.parse.urlsplit(text(value, 2000))
@@ -98,3 +110,52 @@ def shown_url(address: str) -> str:
     parts = urllib.parse.urlsplit(address)
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}"
+
+
+def listening(value: Any) -> tuple[str, int]:
+    """HOST:PORT, :PORT for every address, or [IPV6]:PORT; port 0 is any that is free."""
+    match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^\s:\[\]]*)):([0-9]{1,5})", text(value))
+    if match is None or int(match[3]) > 65535:
+        raise Wrong(f"{shown(value)} is not HOST:PORT: write it like '127.0.0.1:{WEB_PORT}'")
+    return match[1] or match[2], int(match[3])
+
+
+def shard_of(value: Any) -> Shard:
+    match = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text(value))
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise Wrong(f"{shown(value)} is not a shard: write it like '3/8', the third of eight")
+    return Shard(int(match[1]), int(match[2]))
+
+
+def similar(word: str, words: Collection[str]) -> str:
+    near = difflib.get_close_matches(word[:100], words, 1) if len(words) <= MOST_SUGGESTIONS else []
+    return f": do you mean {near[0]!r}?" if near else ""
+
+
+def read_file(path: str, most: int) -> bytes:
+    """At most so many bytes; Wrong otherwise."""
+    def read_start() -> bytes:
+        with open(path, "rb") as file:
+            return file.read(most + 1)
+
+    try:
+        content = client.within(client.TIMEOUT, read_start)  # a pipe may wait for a writer
+    except (OSError, ValueError) as error:
+        raise Wrong(f"cannot read {shown(path, 200)}: "
+                    f"{getattr(error, 'strerror', None) or error}") from error
+    if content is None:
+        raise Wrong(f"cannot read {shown(path, 200)}: nothing comes from it")
+    if len(content) > most:
+        raise Wrong(f"{shown(path, 200)} is longer than {most:,} bytes")
+    return content
+
+
+def secret_in(path: str) -> str:
+    """The first line of a file."""
+    try:
+        lines = read_file(path, LARGEST_SECRET).decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise Wrong(f"{shown(path, 200)} is not UTF-8") from error
+    if not lines or not lines[0].strip() or not lines[0].strip().isprintable():
+        raise Wrong(f"{shown(path, 200)} must have the secret in its first line")
+    return lines[0].strip()

@@ -18,8 +18,8 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Optional
 
-from dumpulse_fleet.config.file import Shard
-from dumpulse_fleet.config.nats import Nats
+from dumpulse_fleet.config.brokers import Nats
+from dumpulse_fleet.config.values import Shard
 from dumpulse_fleet.model.agents import Event
 from dumpulse_fleet.publish.mqtt import event_json
 from dumpulse_fleet.record.store import Consumer, Store, Trouble

@@ -41,7 +41,7 @@ from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from dumpulse_fleet import client
-from dumpulse_fleet.config.mqtt import Mqtt
+from dumpulse_fleet.config.brokers import Mqtt
 from dumpulse_fleet.model.agents import Event, State
 from dumpulse_fleet.model.table import VARIABLES, Table
 from dumpulse_fleet.record.store import Consumer, Store, Trouble
@@ -313,7 +313,7 @@ class Publisher:
         return f"{self._settings.prefix}/{escaped(name)}/state"
 
     def _discovery_topic(self, name: str) -> str:
-        return (f"{self._settings.discovery}/device/"
+        return (f"{self._settings.discovery_prefix}/device/"
                 f"{identifier(self._settings.prefix, name)}/config")
 
     def _state(self, row: int) -> dict[str, Any]:

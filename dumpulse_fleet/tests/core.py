@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -44,6 +45,11 @@ def until(true: Callable[[], Any], what: object = "it did not become true",
         assert time.monotonic() < end, what() if callable(what) else what
         time.sleep(pause)
     return found
+
+
+async def until_then(true: Callable[[], Any], what: object = "it did not become true") -> Any:
+    """The same, while others of this loop go on."""
+    return await asyncio.to_thread(until, true, what)
 
 
 class Heard:

@@ -43,22 +43,28 @@ def test_agents_die_lie_reboot_fall_silent_and_come_back() -> None:
             fake.tell("lie", 10, 19)
             fake.tell("reboot", 20, 29)
             fake.tell("silence", 30, 39)
+            fake.tell("stop 7", 40, 44)
+            fake.tell("odd 7", 45, 49)
             until(lambda: (table.agent_state[:10] == State.UNREACHABLE).all()
                   and (table.agent_state[10:20] == State.DAMAGED).all())
             assert (table.state[:20, 1:16] == State.UNKNOWN).all()
             assert (table.bad[10:20] > 0).all() and (table.bad[20:] == 0).all()
             until(lambda: (table.reboots[20:30] == 1).all())
             until(lambda: (table.state[30:40, 1:16] == State.DEAD).all())
+            until(lambda: (table.state[40:45, 7] == State.DEAD).all())
+            assert (table.state[40:, 1:7] == State.ALIVE).all()
+            assert (table.entry[45:, 7] & 255 == 255).all() and (table.entry[:, 6] & 255 == 6).all()
             assert not [event for event in heard.events if event.variable > 0
                         and event.agent in {f"agent{row}" for row in range(20)}]
             assert len(heard.of("rebooted")) == 10
             fake.tell("live", 0, 9)
             fake.tell("honest", 10, 19)
             fake.tell("speak", 30, 39)
+            fake.tell("stop 0", 40, 44)
             until(lambda: (table.agent_state == State.ALIVE).all())
     for now in ("unreachable", "damaged"):
         assert len(heard.of("state", was="alive", now=now)) >= 10
-    assert len(heard.of("state", was="dead", now="alive", variable=7)) == 10
+    assert len(heard.of("state", was="dead", now="alive", variable=7)) == 15
     assert (table.reboots[:20] == 0).all() and (table.reboots[30:] == 0).all()
 
 

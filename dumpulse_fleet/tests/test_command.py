@@ -138,7 +138,7 @@ def test_ack(ask: Ask) -> None:
     (["mute", "site=north"], "for how long? write --for 2h"),
     (["mute", "site=north", "site=south", "--for", "2h"], "each label can be named once"),
     (["mute", "site=north", "--end", "3"], "--end ends one mute"),
-    (["mute", "site=north", "--for", "20000h"], "seconds must be a number"),
+    (["mute", "site=north", "--for", "20000h"], "seconds: must be less"),
     (["ls", "--state", "ded"], "do you mean 'dead'?"), (["sl"], "'sl' is no command"),
     (["evnts"], "do you mean 'events'?"), (["ls", "--sit=x"], "do you mean '--site'?"),
     (["ls", "--limit", "x"], "not a number"), (["events", "--variable", "64"], "0 to 63"),

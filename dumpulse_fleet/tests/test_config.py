@@ -24,8 +24,8 @@ from dumpulse_fleet.collect.discovery import parse_targets
 from dumpulse_fleet.config.agents import Shared, make_profile
 from dumpulse_fleet.config.alerts import Alerts
 from dumpulse_fleet.config.file import Config, load
-from dumpulse_fleet.config.mqtt import Mqtt
-from dumpulse_fleet.config.mutes import when
+from dumpulse_fleet.config.brokers import Mqtt
+from dumpulse_fleet.config.labels import times_of
 from dumpulse_fleet.config.reading import Mistakes
 from dumpulse_fleet.config.toml_lines import Lines, TooDeep
 from dumpulse_fleet.model.agents import ReaderKeys
@@ -365,7 +365,7 @@ def test_windows(tmp_path: Path) -> None:
     ("daily", {0, 1, 2, 3, 4, 5, 6}), ("fri-mon", {4, 5, 6, 0}), ("wed", {2}),
     ("mon-tue,thu", {0, 1, 3}), ("sun-sat", {0, 1, 2, 3, 4, 5, 6})])
 def test_days(text: str, days: set[int]) -> None:
-    assert when(f"{text} 01:30-02:00") == (frozenset(days), 90, 120)
+    assert times_of(f"{text} 01:30-02:00") == (frozenset(days), 90, 120)
 
 
 # ---------------------------------------------------------------- what is wrong

@@ -24,13 +24,13 @@ from dumpulse_fleet import client
 from dumpulse_fleet.alert import deliver
 from dumpulse_fleet.alert.decide import Core, Rules
 from dumpulse_fleet.alert.deliver import Alerts
-from dumpulse_fleet.config.alerts import Alerts as Settings
-from dumpulse_fleet.config.notify import Notify
+from dumpulse_fleet.config.alerts import Alerts as Settings, Notify
 from dumpulse_fleet.config.values import Secret
 from dumpulse_fleet.model.agents import Agent, Mute, Profile, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Store, Trouble
 from dumpulse_fleet.tests import standins
+from dumpulse_fleet.tests.core import until_then as until
 
 PROFILE = Profile(client.make_settings(argparse.Namespace()))
 PROFILE.expected = np.arange(64) < 5
@@ -104,7 +104,7 @@ class Fleet:
 
     @contextlib.asynccontextmanager
     async def running(self, *notify: Notify, **settings: Any) -> AsyncIterator[Alerts]:
-        self.settings = Settings(notify, **{"wait": 0.05, **settings})
+        self.settings = Settings(notify=notify, **{"wait": 0.05, **settings})
         store = await asyncio.to_thread(Store, self.path, say=self.said.append)
         alerts = Alerts(store, self.said.append)
         self.alerts = alerts
@@ -131,13 +131,6 @@ class Fleet:
     @property
     def shows(self) -> str:
         return json.dumps([self.said, self.alerts.trouble, dict(self.alerts.numbers())])
-
-
-async def until(what: Callable[[], object], seconds: float = 15.0) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it did not happen"
-        await asyncio.sleep(0.01)
 
 
 def rows(path: Path) -> list[Any]:
@@ -288,10 +281,10 @@ async def test_a_reload_keeps_what_is_told_and_what_waits(path: Path) -> None:
             await until(lambda: receiver.got)
             table = Table(fleet.table.agents[:2])
             table.agent_state[:] = fleet.table.agent_state[:2]
-            alerts.configure(Settings((receiver.notify(token=Secret("new")), other.notify()),
+            alerts.configure(Settings(notify=(receiver.notify(token=Secret("new")), other.notify()),
                                       wait=0.05), 0.0, table, [])
             with pytest.raises(Trouble, match="Apprise does not know"):
-                alerts.configure(Settings((Notify("apprise", Secret(f"no-{SECRET}"), {}),)),
+                alerts.configure(Settings(notify=(Notify("apprise", Secret(f"no-{SECRET}"), {}),)),
                                  0.0, table, [])
             receiver.status = 200
             await until(lambda: not rows(path))
@@ -321,19 +314,6 @@ async def test_too_many_and_too_old_messages_are_given_up(path: Path) -> None:
     finally:
         patch.undo()
     assert SECRET not in fleet.shows
-
-
-@async_test
-async def test_a_full_disk_holds_back_no_alert(path: Path) -> None:
-    fleet, receiver = Fleet(path), Receiver()
-    async with receiver.serving(), fleet.running(receiver.notify()):
-        with contextlib.closing(sqlite3.connect(path)) as database:
-            database.execute("CREATE TRIGGER full BEFORE INSERT ON outbox "
-                             "BEGIN SELECT RAISE(FAIL, 'disk is full'); END")
-            database.commit()
-        fleet.put(0, State.UNREACHABLE)
-        await until(lambda: receiver.got)
-        assert any("not kept over a restart" in each for each in fleet.said)
 
 
 @async_test

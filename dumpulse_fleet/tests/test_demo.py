@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import re
 import signal
 import socket
@@ -15,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from dumpulse_fleet import client
 from dumpulse_fleet.asking import Fleet
 from dumpulse_fleet.config.file import load
 from dumpulse_fleet.tests.core import PATIENCE, until
 from dumpulse_fleet.tests.serving import ROOT
 from dumpulse_fleet.trials import demo
+from dumpulse_fleet.trials.fake import Fake
 
 
 def test_the_demo(tmp_path: Path) -> None:
@@ -57,55 +56,17 @@ def test_the_demo(tmp_path: Path) -> None:
         urllib.request.urlopen(page[1], timeout=5)
 
 
-def test_the_configuration_is_right(tmp_path: Path) -> None:
-    world = demo.World(50, 1)
-    try:
+@pytest.mark.parametrize("count", [1, 50])
+def test_the_configuration_is_right(tmp_path: Path, count: int) -> None:
+    with Fake(count) as fake:
         (tmp_path / "vehicle.ini").write_text(demo.names())
         (tmp_path / "token").write_text("demo\n")
-        (tmp_path / "fleet.toml").write_text(demo.configuration(world.lives, 9061))
-        found = load(str(tmp_path / "fleet.toml"))
-        assert len(found.agents) == 50 and len(found.groups) == len(demo.SITES)
-        assert found.agents[0].profile.warn[1] == 3 and found.agents[0].profile.crit[1] == 8
-        assert client.Agent(found.agents[7].address).ask(3)[0].sender == 1
-    finally:
-        world.end()
-
-
-def test_troubles() -> None:
-    """What an agent says in each of them, by client.py's own rules."""
-    with socket.socket() as unused:
-        life = demo.Life("a", "b", unused, random.Random(1), time.time() - 70_000)
-        now = time.time()
-        assert client.parse_report(life.report(now))[1].never
-        for node in demo.NODES:
-            life.beat(node, now)
-        entries = client.parse_report(life.report(now))
-        assert entries[0].timestamp == 70_000 - 65_536 and entries[3].value == 115
-        life.begin("a node dies", now)
-        for node in demo.NODES:
-            life.beat(node, now + 9)
-        entries = client.parse_report(life.report(now + 9))
-        assert [node for node in demo.NODES if entries[node].timestamp < entries[0].timestamp] \
-            == [life.dead_node]
-        life.begin("a bad value", now)
-        life.beat(3, now)
-        assert client.parse_report(life.report(now))[3].value == 3
-        life.begin("damaged reports", now)
-        damaged = 0
-        for _ in range(100):
-            try:
-                client.parse_report(life.report(now))
-            except client.BadReport:
-                damaged += 1
-        assert 75 < damaged < 100
-        life.begin("rebooted", now)
-        assert client.parse_report(life.report(now + 2))[0].timestamp == 2
-        assert life.answers
-        life.begin("silent", now)
-        assert not life.answers
-        life.begin("", now)
-        life.silent_site = True
-        assert not life.answers
+        (tmp_path / "fleet.toml").write_text(demo.configuration(fake, 9061))
+    found = load(str(tmp_path / "fleet.toml"))
+    assert len(found.agents) == count and len(found.groups) == min(count, len(demo.SITES))
+    profile = found.agents[0].profile
+    assert profile.warn[1] == 3 and profile.crit[1] == 8 and profile.expected.sum() == 8
+    assert sum(not agent.parent for agent in found.agents) == len(found.groups)
 
 
 def test_another_port_if_this_one_is_taken() -> None:

@@ -106,50 +106,32 @@ class Bus(FakeBus):
         self._theirs.close()
 
 
-class Interfaces:
-    """Replaces the sockets of AF_CAN: which bus it is, is known when one is bound."""
+class Unbound(contextlib.nullcontext[Any]):
+    """A socket of AF_CAN: which bus it is, is known when it is bound. Until then, its options do
+    nothing."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, buses: dict[str, Bus]) -> None:
-        real = socket.socket
+    def __init__(self, buses: dict[str, Bus]) -> None:
+        super().__init__(self)
+        self._buses = buses
+        self._bus: Bus | None = None
 
-        class Unbound:
-            def __init__(self) -> None:
-                self.bus: Bus | None = None
+    def bind(self, address: tuple[str]) -> None:
+        if address[0] not in self._buses:
+            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+        self._bus = self._buses[address[0]]
+        self._bus.bind(address)
+        self._bus.setblocking(False)
 
-            def setsockopt(self, *_: Any) -> None:
-                pass
-
-            def setblocking(self, _: bool) -> None:
-                pass
-
-            def bind(self, address: tuple[str]) -> None:
-                if address[0] not in buses:
-                    raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
-                self.bus = buses[address[0]]
-                self.bus.bind(address)
-                self.bus.setblocking(False)
-
-            def detach(self) -> int:
-                assert self.bus
-                return self.bus.detach()
-
-            def __enter__(self) -> Unbound:
-                return self
-
-            def __exit__(self, *_: object) -> None:
-                pass
-
-        def make(*kind: Any, **more: Any) -> Any:
-            return Unbound() if kind[:1] == (socket.AF_CAN,) else real(*kind, **more)
-
-        monkeypatch.setattr(socket, "socket", make)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bus, name) if self._bus else lambda *_: None
 
 
 @contextlib.contextmanager
 def buses(monkeypatch: pytest.MonkeyPatch, **nodes: Node) -> Iterator[dict[str, Bus]]:
-    made = {name: Bus(node) for name, node in nodes.items()}
+    made, real = {name: Bus(node) for name, node in nodes.items()}, socket.socket
     with monkeypatch.context() as patch:
-        Interfaces(patch, made)
+        patch.setattr(socket, "socket", lambda *kind, **more: Unbound(made)
+                      if kind[:1] == (socket.AF_CAN,) else real(*kind, **more))
         try:
             yield made
         finally:

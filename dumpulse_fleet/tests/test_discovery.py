@@ -22,12 +22,13 @@ from dumpulse_fleet import client
 from dumpulse_fleet.collect import discovery
 from dumpulse_fleet.collect.discovery import Discovery, belongs, in_shard, parse_targets
 from dumpulse_fleet.config.agents import Shared, make_profile, wrong_parents
-from dumpulse_fleet.config.file import Config, Shard, load
+from dumpulse_fleet.config.file import Config, load
+from dumpulse_fleet.config.values import Shard
 from dumpulse_fleet.model.agents import Agent
 from dumpulse_fleet.model.naming import Wrong
 
 quick = settings(max_examples=150)
-SHARED = Shared(make_profile(), "north", {"role": "node"}, 5.0, 4, "gw")
+SHARED = Shared(make_profile(), "north", {"role": "node"}, "gw", period=5.0, misses=4)
 
 
 def names(agents: Sequence[Agent] | None) -> list[str]:
@@ -319,7 +320,7 @@ def test_merging(tmp_path: Path) -> None:
 
 
 def agents_of(parents: dict[str, str]) -> list[Agent]:
-    return [Agent(name, name, SHARED.profile, parent=parent) for name, parent in parents.items()]
+    return [Agent(name, name, SHARED.names, parent=parent) for name, parent in parents.items()]
 
 
 @quick

@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +17,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpulse_fleet.config.file import Shard
-from dumpulse_fleet.config.nats import Nats
-from dumpulse_fleet.config.values import Secret
+from dumpulse_fleet.config.brokers import Nats
+from dumpulse_fleet.config.values import Secret, Shard
 from dumpulse_fleet.model.agents import Event
 from dumpulse_fleet.publish import jetstream
 from dumpulse_fleet.publish.jetstream import Stream
 from dumpulse_fleet.record.store import Store, Trouble
 from dumpulse_fleet.tests.brokers import listens
+from dumpulse_fleet.tests.core import until_then as until
 from tests.support.programs import free_port
 
 SECRET = "hunter2"
-
-
-async def until(what: Callable[[], object], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it did not happen"
-        await asyncio.sleep(0.02)
 
 
 class Server:

@@ -26,7 +26,7 @@ from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from dumpulse_fleet import client
-from dumpulse_fleet.config.mqtt import Mqtt
+from dumpulse_fleet.config.brokers import Mqtt
 from dumpulse_fleet.config.values import Secret
 from dumpulse_fleet.model.agents import Agent, Event, Profile, State
 from dumpulse_fleet.model.table import Table
@@ -304,7 +304,7 @@ def test_home_assistant_shows_no_value_of_whom_nobody_hears(broker: Broker, stor
 
 
 def test_discovery_can_be_off(broker: Broker, store: Store) -> None:
-    with publishing(broker.port, fleet(), store, discovery="", prefix="a/b"):
+    with publishing(broker.port, fleet(), store, discovery=False, prefix="a/b"):
         with reading(broker.port) as reader:
             until(lambda: len(reader.topics) == len(NAMES) + 1)
             assert all(topic.startswith("a/b/") for topic in reader.topics)

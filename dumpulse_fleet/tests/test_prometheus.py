@@ -1,4 +1,5 @@
-"""The examples for Prometheus and Grafana, with Debian's real Prometheus.
+"""The examples for Prometheus, Alertmanager and Grafana, with Debian's real Prometheus,
+Alertmanager and VictoriaMetrics; three collectors that share a fleet, one of which is killed.
 
 SPDX-License-Identifier: MIT
 """
@@ -9,6 +10,7 @@ import contextlib
 import json
 import re
 import shutil
+import signal
 import subprocess
 import time
 import urllib.parse
@@ -21,15 +23,27 @@ import pytest
 
 from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.tests import standins
-from dumpulse_fleet.tests.brokers import started
+from dumpulse_fleet.tests.brokers import Taking, answering, started
 from dumpulse_fleet.tests.core import until
+from dumpulse_fleet.tests.serving import Serving
+from dumpulse_fleet.trials.fake import Fake
 from dumpulse_fleet.web import metrics, server
 from tests.support.programs import free_port
 
-pytestmark = pytest.mark.slow
+HERE = Path(__file__).resolve().parent
+EXAMPLES = HERE.parent / "examples"
+CONFIG = EXAMPLES / "prometheus.yml"
+DASHBOARD = EXAMPLES / "grafana-dashboard.json"
+STORM = 1_000
+AGENTS, SHARDS = 600, 3
+QUERIES = ("count(dumpulse_agent_state == 1)",
+           'count(dumpulse_variable_last_heartbeat_timestamp_seconds{variable="3"} > 0)')
 
-CONFIG = Path("dumpulse_fleet/examples/prometheus.yml")
-DASHBOARD = Path("dumpulse_fleet/examples/grafana-dashboard.json")
+
+def run(*command: str) -> str:
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout + result.stderr
 
 
 def program(name: str) -> str:
@@ -74,16 +88,13 @@ def expressions() -> list[str]:
     return [target["expr"] for panel in dashboard()["panels"] for target in panel["targets"]]
 
 
-def test_promtool_takes_the_example() -> None:
-    subprocess.run([program("promtool"), "check", "config", CONFIG], check=True,
-                   capture_output=True, timeout=60)
+@pytest.mark.slow
+def test_both_take_the_example() -> None:
+    run("promtool", "check", "config", str(CONFIG))
+    run("victoria-metrics", f"-promscrape.config={CONFIG}", "-promscrape.config.dryRun")
 
 
-def test_victoriametrics_takes_the_example() -> None:
-    subprocess.run([program("victoria-metrics"), f"-promscrape.config={CONFIG}",
-                    "-promscrape.config.dryRun"], check=True, capture_output=True, timeout=60)
-
-
+@pytest.mark.slow
 def test_prometheus_reads_the_whole_fleet_and_every_panel_has_data(tmp_path: Path) -> None:
     service = standins.Service(standins.fleet(300))
     service.change(5, State.DEAD, 2)
@@ -112,11 +123,8 @@ def test_prometheus_reads_the_whole_fleet_and_every_panel_has_data(tmp_path: Pat
 
 
 def test_the_dashboard_asks_for_what_there_is() -> None:
-    families = [each for each in vars(metrics).values() if isinstance(each, metrics.Family)]
-    families += [family for family, _ in metrics.COUNTERS]
-    known = {family.name for family in (*families, *metrics.OWN.values())}
     asked = {name for text in expressions() for name in re.findall("dumpulse_[a-z_]+", text)}
-    assert asked <= known
+    assert asked <= exported()
     assert len(asked) >= 10
 
 
@@ -130,3 +138,185 @@ def test_the_panels_do_not_overlap() -> None:
                  for y in range(place["y"], place["y"] + place["h"])}
         assert not cells & taken and max(x for x, _ in cells) < 24
         taken |= cells
+
+
+# ---------------------------------------------------------------- rules
+@pytest.mark.slow
+def test_promtool_passes_the_rules() -> None:
+    assert "10 rules found" in run("promtool", "check", "rules",
+                                  str(EXAMPLES / "prometheus-rules.yml"))
+    run("promtool", "test", "rules", str(HERE / "prometheus_rules.yml"))
+
+
+def exported() -> set[str]:
+    """The names of all families."""
+    return {family.name for family in (*vars(metrics).values(), *metrics.OWN.values(),
+                                       *(family for family, _ in metrics.COUNTERS))
+            if isinstance(family, metrics.Family)}
+
+
+def test_the_rules_name_what_the_fleet_exports() -> None:
+    """Names and states, so that neither changes alone."""
+    rules = (EXAMPLES / "prometheus-rules.yml").read_text()
+    known = exported()
+    used = {word.strip("(){}=\"[],") .split("{")[0].split("[")[0] for word in
+            rules.replace("(", " ").replace("[", " ").replace(")", " ").split()
+            if word.startswith("dumpulse_")}
+    assert used and used <= known, used - known
+    said = " ".join(rules.split("The states are ")[1].split(". A variable")[0]
+                    .replace("\n#", "").split())
+    assert said == ", ".join(f"{state.value} {state.words}" for state in State)
+
+
+class Page:
+    """The metrics of a fleet, and the receiver of notifications."""
+
+    def __init__(self) -> None:
+        self.states = {**{f"a{number}": ("berlin", State.ALIVE) for number in range(STORM)},
+                       **{f"b{number}": ("bern", State.ALIVE) for number in range(STORM + 100)}}
+        self.got: list[dict[str, Any]] = []
+
+    def text(self) -> bytes:
+        return "".join(f'dumpulse_agent_state{{agent="{agent}",site="{site}"}} {int(state)}\n'
+                       for agent, (site, state) in self.states.items()).encode()
+
+    def put(self, agents: range, state: State) -> None:
+        for number in agents:
+            self.states[f"a{number}"] = ("berlin", state)
+
+
+@contextlib.contextmanager
+def serving(page: Page) -> Iterator[int]:
+    class Handler(Taking):
+        came = page.got
+
+        def do_GET(self) -> None:
+            self.answer(200, page.text(), **{"Content-Type": metrics.CONTENT_TYPE})
+
+    with answering(Handler) as port:
+        yield port
+
+
+def active(port: int) -> int:
+    """Alerts that Alertmanager knows."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v2/alerts?active=true") as answer:
+        return len(json.load(answer))
+
+
+@pytest.mark.long
+def test_a_storm_of_1000_agents_makes_one_notification(tmp_path: Path) -> None:
+    """The example files, with shorter times only."""
+    page = Page()
+    prometheus, alertmanager = free_port(), free_port()
+    with serving(page) as port:
+        (tmp_path / "rules.yml").write_text(
+            (EXAMPLES / "prometheus-rules.yml").read_text().replace("for: 30s", "for: 3s"))
+        (tmp_path / "alertmanager.yml").write_text(
+            (EXAMPLES / "alertmanager.yml").read_text().replace("group_wait: 30s",
+                                                                "group_wait: 15s")
+            .replace("group_interval: 5m", "group_interval: 20s")
+            .replace("localhost:9099", f"127.0.0.1:{port}"))
+        (tmp_path / "prometheus.yml").write_text(json.dumps({
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": ["rules.yml"],
+            "alerting": {"alertmanagers": [
+                {"static_configs": [{"targets": [f"127.0.0.1:{alertmanager}"]}]}]},
+            "scrape_configs": [{"job_name": "dumpulse", "static_configs": [
+                {"targets": [f"127.0.0.1:{port}"]}]}]}))
+        run("amtool", "check-config", str(tmp_path / "alertmanager.yml"))
+        run("promtool", "check", "config", str(tmp_path / "prometheus.yml"))
+        with started("prometheus-alertmanager", f"--config.file={tmp_path}/alertmanager.yml",
+                     f"--storage.path={tmp_path}/alertmanager", "--cluster.listen-address=",
+                     f"--web.listen-address=127.0.0.1:{alertmanager}", port=alertmanager), \
+                started("prometheus", f"--config.file={tmp_path}/prometheus.yml",
+                        f"--storage.tsdb.path={tmp_path}/prometheus",
+                        f"--web.listen-address=127.0.0.1:{prometheus}", port=prometheus):
+            for first in range(0, STORM, 200):  # noticed one after the other, as they are asked
+                page.put(range(first, first + 200), State.UNREACHABLE)
+                until(lambda: active(alertmanager) >= first // 2, 60)
+            until(lambda: active(alertmanager) == STORM, 60)
+            until(lambda: page.got, 60)
+            page.put(range(STORM), State.ALIVE)
+            until(lambda: page.got[-1]["status"] == "resolved", 120)
+    assert [each["status"] for each in page.got] == ["firing", "resolved"]
+    assert [len(each["alerts"]) for each in page.got] == [STORM, STORM]
+    assert page.got[0]["groupLabels"] == {"site": "berlin"}
+    assert {each["labels"]["alertname"] for each in page.got[0]["alerts"]} == {
+        "DumpulseAgentUnreachable"}
+
+
+# ---------------------------------------------------------------- several collectors
+def configure(folder: Path, fake: Fake) -> None:
+    (folder / "names.ini").write_text("[dumpulse]\nnow-from = 0\nwarn = 1min\ncrit = 5min\n"
+                                      "[0]\n[3]\n")
+    (folder / "fleet.toml").write_text(f"""
+[collector]
+state = 'state'
+[defaults]
+names = 'names.ini'
+period = '1s'
+[[agents]]
+addresses = ['{fake.address(0).partition(":")[0]}-{fake.address(AGENTS - 1)}']
+""")
+
+
+@contextlib.contextmanager
+def databases(folder: Path, ports: list[int]) -> Iterator[list[str]]:
+    """Both, which scrape all collectors. Their addresses."""
+    here = "      - url: http://127.0.0.1:9061/sd\n"
+    text = CONFIG.read_text("utf-8").replace("interval: 30s", "interval: 1s")
+    assert here in text
+    for name, more in (("prometheus", "        refresh_interval: 2s\n"), ("victoria", "")):
+        (folder / f"{name}.yml").write_text(text.replace(here, "".join(
+            here.replace("9061", str(port)) + more for port in ports)), "utf-8")
+    prometheus, victoria = free_port(), free_port()
+    commands = [
+        [program("prometheus"), f"--config.file={folder / 'prometheus.yml'}",
+         f"--storage.tsdb.path={folder / 'tsdb'}", f"--web.listen-address=127.0.0.1:{prometheus}"],
+        # It asks for targets each 2 s, too, and shows at once what is new.
+        [program("victoria-metrics"), f"-promscrape.config={folder / 'victoria.yml'}",
+         f"-storageDataPath={folder / 'victoria'}", "-promscrape.httpSDCheckInterval=2s",
+         f"-httpListenAddr=127.0.0.1:{victoria}", "-search.latencyOffset=0s"]]
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context(open(folder / "log", "wb"))
+        for command in commands:
+            process = stack.enter_context(subprocess.Popen(command, stdout=log, stderr=log))
+            stack.callback(process.wait, 30)
+            stack.callback(process.terminate)
+        yield [f"http://127.0.0.1:{port}" for port in (prometheus, victoria)]
+
+
+def collector(folder: Path, number: int, port: int) -> Serving:
+    mine = folder / f"shard{number}"
+    mine.mkdir(exist_ok=True)
+    for name in ("fleet.toml", "names.ini"):
+        (mine / name).write_text((folder / name).read_text())
+    return Serving(mine, "--shard", f"{number}/{SHARDS}",
+                   "--web.listen-address", f"127.0.0.1:{port}")
+
+
+@pytest.mark.long
+def test_three_collectors_and_one_is_killed(tmp_path: Path) -> None:
+    ports = [free_port() for _ in range(SHARDS)]
+    with Fake(AGENTS) as fake, contextlib.ExitStack() as stack:
+        configure(tmp_path, fake)
+        running = [stack.enter_context(collector(tmp_path, number + 1, port))
+                   for number, port in enumerate(ports)]
+        shares = [int(each.wait_for("asks ").split("asks ")[1].split(" ")[0]) for each in running]
+        assert sum(shares) == AGENTS and min(shares) > AGENTS / SHARDS * 0.8
+        addresses = stack.enter_context(databases(tmp_path, ports))
+
+        def answers() -> list[float]:
+            return [first(address, text) for address in addresses for text in QUERIES]
+
+        until(lambda: answers() == [AGENTS] * 4, answers)
+        running[1].end(signal.SIGKILL)
+        begun = time.monotonic()
+        until(lambda: answers() == [AGENTS - shares[1]] * 4, answers, 400)
+        print(f"killed: both miss {shares[1]} agents after {time.monotonic() - begun:.0f} s")
+        begun = time.monotonic()
+        stack.enter_context(collector(tmp_path, 2, ports[1]))
+        until(lambda: answers() == [AGENTS] * 4, answers)
+        print(f"started again: whole after {time.monotonic() - begun:.0f} s")
+        for address in addresses:  # no agent twice, though all three were asked for it
+            assert first(address, "max(count by (agent) (dumpulse_agent_state))") == 1

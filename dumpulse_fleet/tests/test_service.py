@@ -19,13 +19,15 @@ import pytest
 
 from dumpulse_fleet import command
 from dumpulse_fleet.collect.discovery import in_shard
-from dumpulse_fleet.config.file import Shard, load
+from dumpulse_fleet.config.file import load
+from dumpulse_fleet.config.values import Shard
 from dumpulse_fleet.model.agents import Mute, State
 from dumpulse_fleet.service import WELL_S, groups_here, well_again
 from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.brokers import Broker, Taking, answering, reading
 from dumpulse_fleet.tests.core import PATIENCE, until
 from dumpulse_fleet.tests.serving import Serving, notified, run, write
+from dumpulse_fleet.tests.test_web import ask
 from dumpulse_fleet.trials.fake import Fake
 
 BUSY_S = 15.0  # s in which it ends, and in which 5 s pass on a machine that does much else
@@ -364,12 +366,8 @@ def test_a_collector_that_fails_ends_all(tmp_path: Path, fake: Fake) -> None:
 
 def get(serving: Serving, path: str) -> tuple[int, str]:
     """The status and what the page says."""
-    connection = http.client.HTTPConnection(serving.address.removeprefix("http://"),
-                                            timeout=PATIENCE)
-    with contextlib.closing(connection):
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
+    answer = ask(int(serving.address.rpartition(":")[2]), path)
+    return answer.status, answer.body.decode()
 
 
 def test_no_agents_are_told_and_are_no_end(tmp_path: Path, fake: Fake,

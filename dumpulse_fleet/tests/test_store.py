@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from hypothesis import HealthCheck, given, settings, strategies
 from dumpulse_fleet.model.agents import Event, Mute
 from dumpulse_fleet.record import store as module
 from dumpulse_fleet.record.store import Store, Trouble
+from dumpulse_fleet.tests.core import until
 
 ROOT = Path(__file__).resolve().parents[2]
 NONE = strategies.none()
@@ -33,13 +34,6 @@ NOW = float(int(time.time()) - 100_000)
 
 def event(number: int = 0, **fields: Any) -> Event:
     return Event(NOW + number, "pump", 3, "state", "alive", str(number), 1.5)._replace(**fields)
-
-
-def until(what: Callable[[], object], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.005)
 
 
 def unnumbered(events: Sequence[Event]) -> list[Event]:
@@ -455,6 +449,7 @@ def test_what_may_not_be_written_is_refused(tmp_path: Path) -> None:
     shell = f"""
 import os, sys
 from dumpulse_fleet.record.store import Store, Trouble
+from dumpulse_fleet.tests.core import until
 if os.geteuid() == 0:
     os.setegid(65534); os.seteuid(65534)
 else:
@@ -500,12 +495,44 @@ def test_a_file_with_any_damage_starts(path: Path, said: list[str], seed: int) -
 
 
 # ---------------------------------------------------------------- kill -9
+# Each line of its input is a number. Then a child of it stores events, which count up from there,
+# until somebody kills it. Lines of the output: "child PID", "over" when it is dead, and numbers:
+# the last event that is on the disk, as a subscriber is told. Children start at once, because all
+# modules are loaded already.
+KILLED = r"""
+import os, sys, time
+from dumpulse_fleet.model.agents import Event
+from dumpulse_fleet.record.store import Store
+
+def say(text):
+    os.write(1, f"{text}\n".encode())
+
+def store_events(value):
+    store = Store(sys.argv[1], rows=10_000_000)
+    store.subscribe(lambda events: store.trouble or say(events[-1].now)).result()
+    while True:
+        size = 1 + value % 37
+        value += size * store.publish([
+            Event(time.time(), f"agent {each % 100}", each % 64, "state", "alive", str(each), 1.0)
+            for each in range(value, value + size)])
+        time.sleep(0.001)  # some 10,000 events a second
+
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        store_events(int(line))
+    say(f"child {child}")
+    os.waitpid(child, 0)
+    say("over")
+"""
+
+
 def crash(path: Path, times: int) -> None:
     seed = random.randrange(1_000_000)
     print(f"seed {seed}")
     chance = random.Random(seed)
     number = first = 0
-    with subprocess.Popen([sys.executable, "-m", "dumpulse_fleet.tests.crash", str(path)], cwd=ROOT,
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], cwd=ROOT,
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                           start_new_session=True) as program, contextlib.ExitStack() as last:
         last.callback(os.killpg, program.pid, signal.SIGKILL)  # it waits for its child

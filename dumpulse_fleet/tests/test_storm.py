@@ -68,7 +68,7 @@ site = 'berlin'
 addresses = ['{addresses(fake, count, count + others - 1)}']
 site = 'bern'
 [alerts]
-wait = '3s'
+wait = '10s'
 blind = 100
 [[notify]]
 webhook = '{url}'

@@ -421,15 +421,6 @@ def test_what_is_old_never_looks_new(browser: Browser) -> None:
 
 
 # ---------------------------------------------------------------- for everybody
-# What somebody might break, and the rule of axe that must notice it.
-BROKEN = {
-    "image-alt": "document.body.append(document.createElement('img'))",
-    "color-contrast": "document.getElementById('headline').style.color = '#333'",
-    "button-name": "document.body.append(document.createElement('button'))",
-    "aria-required-parent": "document.getElementById('wall').role = 'region'",
-}
-
-
 def test_everybody_can_use_it(wall: Running) -> None:
     """With an agent opened, which shows most. All other states: test_wall_looks.py."""
     browser = wall.browser
@@ -443,10 +434,5 @@ def test_everybody_can_use_it(wall: Running) -> None:
         assert cut_off(browser, 360) == []
         browser.press("Escape")
         assert cut_off(browser, 360) == [] and browser.run(FOCUSED) == "pump-0002"
-        browser.run("document.getElementById('wall').style.paddingLeft = '400px'")
-        assert cut_off(browser, 360) != [], "it does look"
     finally:
         browser.screen(1280, 800)
-    for script in BROKEN.values():
-        browser.run(script)
-    assert set(violations(browser)) >= set(BROKEN), "axe does look"

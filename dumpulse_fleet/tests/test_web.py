@@ -21,7 +21,6 @@ import subprocess
 import threading
 import time
 import urllib.parse
-import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
@@ -43,6 +42,7 @@ from dumpulse_fleet.tests.core import until
 from dumpulse_fleet.web.access import CHECKS, WAITING, Access, is_loopback, read_file
 from dumpulse_fleet.web import stream as live
 from dumpulse_fleet.web import metrics, openapi, server
+from tests.support.agents import GOOD, FakeAgent
 
 TOKEN = "a long token"
 REQUEST = b"GET /api/v1/summary HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -126,10 +126,6 @@ def test_the_description_is_openapi(running: Running) -> None:
     answer = ask(running.port, "/api/openapi.json")
     assert answer.json == json.loads(json.dumps(DOCUMENT))
     openapi_spec_validator.validate(answer.json)
-    broken = json.loads(json.dumps(DOCUMENT))
-    del broken["info"]["title"]
-    with pytest.raises(Exception, match="title"):
-        openapi_spec_validator.validate(broken)
     for schema in openapi.SCHEMAS.values():
         jsonschema.Draft202012Validator.check_schema(schema)
 
@@ -330,7 +326,8 @@ def test_trouble_is_acknowledged(guarded: Running) -> None:
 
 
 @pytest.mark.parametrize("body, about", [
-    (b"{", "not JSON"), (b"[" * 10_000, "not JSON"), (b"\xff", "not JSON"), ([], "object"),
+    (b"{", "not JSON"), (b"[" * 10_000, "not JSON"), (b"\xff", "not JSON"),
+    ([], "it must have keys"),
     ({"match": {"a": "b"}}, "seconds"), ({"match": {"a": "b"}, "seconds": True}, "seconds"),
     ({"match": {"a": "b"}, "seconds": 0}, "seconds"),
     ({"match": {"a": "b"}, "seconds": 1e12}, "seconds"),
@@ -341,9 +338,9 @@ def test_trouble_is_acknowledged(guarded: Running) -> None:
     ({"match": {"a": "b"}, "seconds": 1, "why": 1}, "why"),
     ({"match": {"a": "b"}, "seconds": 1, "begins": -1}, "begins"),
     ({"match": {"a": "b"}, "seconds": 1, "begins": 1}, "later than now"),
-    ({"match": {f"a{number}": "b" for number in range(21)}, "seconds": 1}, "1 to 20 labels"),
-    ({"match": {"a": "b"}, "seconds": 1, "by": 1}, "by must"),
-    ({"match": {"a": "b"}, "seconds": 1, "acknowledges": 1}, "acknowledges must"),
+    ({"match": {f"a{number}": "b" for number in range(21)}, "seconds": 1}, "at most 20"),
+    ({"match": {"a": "b"}, "seconds": 1, "by": 1}, "by: must be"),
+    ({"match": {"a": "b"}, "seconds": 1, "acknowledges": 1}, "acknowledges: must be"),
     ({"match": {"a": "b"}, "seconds": 1, "number": 4}, "number")])
 def test_wrong_mutes(running: Running, body: Any, about: str) -> None:
     answer = ask(running.port, "/api/v1/mutes", "POST", body, AUTHORISED)
@@ -467,21 +464,11 @@ def test_probes_ask_only_agents_that_are_configured(running: Running) -> None:
 
 
 def test_a_probe_by_its_configured_address() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as agent:
-        agent.bind(("127.0.0.1", 0))
-        agent.settimeout(5)
-        address = f"127.0.0.1:{agent.getsockname()[1]}"
-        service = standins.Service(standins.filled([Agent("a", address, standins.profile())]))
+    with FakeAgent([GOOD]) as agent:
+        service = standins.Service(standins.filled([
+            Agent("a", agent.address, standins.profile())]))
         with standins.serving(lambda: server.make_app(service)) as port:
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-            connection.request("GET", f"/probe?target={address}")
-            request, source = agent.recvfrom(100)
-            assert request == client.REQUEST
-            body = bytes(256)
-            agent.sendto(zlib.adler32(body).to_bytes(4, "big") + body, source)
-            answer = connection.getresponse()
-            assert b"dumpulse_probe_success 1\n" in answer.read()
-            connection.close()
+            assert b"dumpulse_probe_success 1\n" in ask(port, f"/probe?target={agent.address}").body
 
 
 def test_probes_that_nobody_waits_for_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -839,22 +826,37 @@ def certificate(folder: Path, name: str) -> None:
                     f"subjectAltName=DNS:{name}"], check=True, capture_output=True)
 
 
+SECURED = "tls_server_config: {cert_file: cert.pem, key_file: key.pem}"
+
+
+def over_tls(port: int, folder: Path, trusted: str = "cert.pem", own: str = "",
+             name: str | None = None, asks: str = "GET /-/healthy") -> tuple[bytes, str]:
+    """The answer, and whose certificate the server has. `own` are the files of ours."""
+    context = ssl.create_default_context(cafile=str(folder / trusted))
+    context.check_hostname = False
+    if own:
+        context.load_cert_chain(folder / f"{own}-cert.pem", folder / f"{own}-key.pem")
+    with socket.create_connection(("127.0.0.1", port), 10) as raw, \
+            context.wrap_socket(raw, server_hostname=name) as secure:
+        secure.sendall(f"{asks} HTTP/1.0\r\nHost: localhost\r\n"
+                       f"Authorization: {AUTHORISED['Authorization']}\r\n\r\n".encode())
+        found: Any = secure.getpeercert()
+        return b"".join(iter(lambda: secure.recv(1000), b"")), str(found["subject"][0][0][1])
+
+
 def test_tls(tmp_path: Path) -> None:
     certificate(tmp_path, "first.example")
     path = tmp_path / "web.yml"
-    path.write_text("tls_server_config: {cert_file: cert.pem, key_file: key.pem}", "utf-8")
+    path.write_text(SECURED, "utf-8")
     service = standins.Service(standins.fleet(1))
 
     def subject(port: int, trusted: str = "cert.pem", name: str | None = None) -> str:
-        context = ssl.create_default_context(cafile=str(tmp_path / trusted))
-        context.check_hostname = False
-        with socket.create_connection(("127.0.0.1", port), 10) as raw, \
-                context.wrap_socket(raw, server_hostname=name) as secure:
-            secure.sendall(b"GET /-/healthy HTTP/1.0\r\nHost: localhost\r\n\r\n")
-            answer = b"".join(iter(lambda: secure.recv(1000), b""))
-            assert b"Strict-Transport-Security" in answer and answer.endswith(b"healthy\n")
-            found: Any = secure.getpeercert()
-            return str(found["subject"][0][0][1])
+        answer, found = over_tls(port, tmp_path, trusted, name=name)
+        assert b"Strict-Transport-Security" in answer and answer.endswith(b"healthy\n")
+        return found
+
+    def reload(port: int, trusted: str) -> bytes:
+        return over_tls(port, tmp_path, trusted, asks="POST /-/reload")[0]
 
     secured = Access(path=str(path)).ssl
     assert secured and secured.minimum_version == ssl.TLSVersion.TLSv1_2
@@ -865,22 +867,15 @@ def test_tls(tmp_path: Path) -> None:
 
     with standins.serving(make) as port:
         assert subject(port) == "first.example"
+        (tmp_path / "cert.pem").rename(tmp_path / "first.pem")
         certificate(tmp_path, "second.example")
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        over_tls = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
-        over_tls.request("POST", "/-/reload", headers=AUTHORISED)
-        assert over_tls.getresponse().status == 200
-        over_tls.close()
+        assert reload(port, "first.pem").startswith(b"HTTP/1.0 200")
         assert subject(port) == subject(port, name="localhost") == "second.example"
         (tmp_path / "cert.pem").rename(tmp_path / "second.pem")
         certificate(tmp_path, "third.example")
         (tmp_path / "key.pem").write_text("damaged", "utf-8")
-        over_tls = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
-        over_tls.request("POST", "/-/reload", headers=AUTHORISED)
-        answer = over_tls.getresponse()
-        assert answer.status == 400 and b"key.pem" in answer.read()
-        over_tls.close()
+        answer = reload(port, "second.pem")
+        assert answer.startswith(b"HTTP/1.0 400") and b"key.pem" in answer
         assert subject(port, "second.pem") == "second.example"
 
 
@@ -890,10 +885,8 @@ def test_half_handshakes_of_one_address(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(server, "FIRST_REQUEST", 1e6)
     certificate(tmp_path, "first.example")
     path = tmp_path / "web.yml"
-    path.write_text("tls_server_config: {cert_file: cert.pem, key_file: key.pem}", "utf-8")
-    access = Access(path=str(path))
-    context = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
-    context.check_hostname = False
+    path.write_text(SECURED, "utf-8")
+    access = Access(path=str(path), token=TOKEN)
     app = server.make_app(standins.Service(standins.fleet(1)), access)
     with standins.serving(lambda: app) as port, contextlib.ExitStack() as stack:
         half = []
@@ -902,10 +895,7 @@ def test_half_handshakes_of_one_address(tmp_path: Path, monkeypatch: pytest.Monk
                 ("127.0.0.1", port), 10, source_address=("127.0.0.2", 0))))
             half[-1].sendall(b"\x16\x03\x01")
         assert [read_to_the_end(one) for one in half[:3]] == [b""] * 3
-        raw = socket.create_connection(("127.0.0.1", port), 10)
-        with context.wrap_socket(raw) as secure:
-            secure.sendall(b"GET /-/healthy HTTP/1.0\r\nHost: localhost\r\n\r\n")
-            assert b"healthy" in read_to_the_end(secure)
+        assert b"healthy" in over_tls(port, tmp_path)[0]
         assert not select.select(half[3:], [], [], 0)[0]
         half[6].sendall(b"no TLS at all")
         assert read_to_the_end(half[6])[:1] in (b"", b"\x15")  # an alert
@@ -917,11 +907,10 @@ def test_what_needs_a_restart(tmp_path: Path) -> None:
     """TLS that comes or goes, and whose certificates clients must have. Nothing is half done."""
     certificate(tmp_path, "first.example")
     (tmp_path / "ca.pem").write_bytes((tmp_path / "cert.pem").read_bytes())
-    plain, secured = "", "tls_server_config: {cert_file: cert.pem, key_file: key.pem}"
-    of_clients = secured[:-1] + (", client_ca_file: ca.pem, "
+    of_clients = SECURED[:-1] + (", client_ca_file: ca.pem, "
                                  "client_auth_type: RequireAndVerifyClientCert}")
     path = tmp_path / "web.yml"
-    for before, after in itertools.permutations((plain, secured, of_clients), 2):
+    for before, after in itertools.permutations(("", SECURED, of_clients), 2):
         path.write_text(before, "utf-8")
         access = Access(path=str(path))
         context = access.ssl
@@ -949,23 +938,13 @@ def test_clients_need_certificates_also_after_a_reload(tmp_path: Path) -> None:
     access = Access(path=str(path))
     service = standins.Service(standins.fleet(1))
 
-    def asked(port: int, known: bool) -> bytes:
-        context = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
-        context.check_hostname = False
-        if known:
-            context.load_cert_chain(tmp_path / "client-cert.pem", tmp_path / "client-key.pem")
-        with socket.create_connection(("127.0.0.1", port), 10) as raw, \
-                context.wrap_socket(raw) as secure:
-            secure.sendall(b"GET /-/healthy HTTP/1.0\r\nHost: localhost\r\n\r\n")
-            return b"".join(iter(lambda: secure.recv(1000), b""))
-
     with standins.serving(lambda: server.make_app(service, access)) as port:
         for name in ("server.example", "renewed.example"):
             certificate(tmp_path, name)
-            access.take(access.look(), "")
-            assert asked(port, True).endswith(b"healthy\n")
+            access.take(access.look(), TOKEN)
+            assert over_tls(port, tmp_path, own="client")[0].endswith(b"healthy\n")
             with contextlib.suppress(ssl.SSLError, ConnectionError):
-                assert asked(port, False) == b""
+                assert over_tls(port, tmp_path)[0] == b""
 
 
 # ---------------------------------------------------------------- live

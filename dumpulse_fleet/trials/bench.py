@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import os
 import pathlib
 import re
 import subprocess
@@ -29,6 +28,8 @@ import time
 import urllib.request
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import numpy as np
 
@@ -39,7 +40,7 @@ from dumpulse_fleet.model.agents import Agent, Event, Profile, ReaderKeys
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Store
 from dumpulse_fleet.trials.fake import Fake
-from dumpulse_fleet.web.metrics import Metrics
+from dumpulse_fleet.web.metrics import Metrics, of_process
 
 SIZES = [(10_000, 1.0), (100_000, 10.0)]  # agents, s
 MOST_CPU, MOST_MIB = 25.0, 200.0  # of the first line: µs a report, MiB
@@ -85,20 +86,6 @@ class Measured:
                 f"{self.more}")
 
 
-def memory(process: int | str = "self") -> float:
-    """MiB of a process now."""
-    with open(f"/proc/{process}/status", encoding="ascii", errors="replace") as file:
-        fields = dict(line.split(":", 1) for line in file)
-    return int(fields["VmRSS"].split()[0]) / 1024
-
-
-def cpu_of(process: int) -> float:
-    """Seconds of CPU that a process has taken."""
-    with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def settings() -> client.Settings:
     return client.make_settings(argparse.Namespace(now_from="0", expect="1-15"))
 
@@ -130,7 +117,7 @@ def collect(what: str, count: int, period: float, seconds: float) -> Measured:
         before, cpu = figures.received, figures.cpu
         time.sleep(seconds)
         found = Measured(what, count, period, seconds, figures.received - before,
-                         figures.cpu - cpu, memory(), figures.lost,
+                         figures.cpu - cpu, used(b"".join(of_process()))[1], figures.lost,
                          f", {figures.repeated} repeated, "
                          f"{figures.worst_lateness * 1000:.0f} ms late")
         collector.stop()
@@ -141,8 +128,8 @@ def collect(what: str, count: int, period: float, seconds: float) -> Measured:
 
 @contextlib.contextmanager
 def service(folder: pathlib.Path, fake: Fake, count: int, period: float
-            ) -> Iterator[tuple[int, str]]:
-    """dumpulse-fleet with all its parts: its process and its address."""
+            ) -> Iterator[str]:
+    """The address of dumpulse-fleet with all its parts."""
     first, last = fake.address(0).partition(":")[0], fake.address(count - 1)
     (folder / "names.ini").write_text(NAMES)
     (folder / "fleet.toml").write_text(
@@ -157,7 +144,7 @@ def service(folder: pathlib.Path, fake: Fake, count: int, period: float
         try:
             for line in process.stderr:
                 if found := re.search(r"the page is (http://\S+)/$", line):
-                    yield process.pid, found[1]
+                    yield found[1]
                     break
             else:
                 sys.exit("the service did not start")
@@ -172,10 +159,16 @@ def page(address: str) -> bytes:
     return content
 
 
-def number(text: bytes, series: str) -> int:
+def number(text: bytes, series: str) -> float:
     found = re.search(rf"^{series} (\S+)$", text.decode(), re.M)
     assert found, series
-    return int(float(found[1]))
+    return float(found[1])
+
+
+def used(text: bytes) -> tuple[float, float]:
+    """Seconds of CPU that the process of these metrics has taken, and MiB that it has now."""
+    return (number(text, "process_cpu_seconds_total"),
+            number(text, "process_resident_memory_bytes") / (1 << 20))
 
 
 @dataclasses.dataclass
@@ -191,19 +184,21 @@ class Scrape:
 def serve(count: int, period: float, seconds: float) -> tuple[Measured, Scrape]:
     """The whole service; then it is scraped once."""
     with tempfile.TemporaryDirectory() as folder, Fake(count) as fake, \
-            service(pathlib.Path(folder), fake, count, period) as (process, address):
+            service(pathlib.Path(folder), fake, count, period) as address:
         time.sleep(period + 2)
         reports, lost = "dumpulse_collector_reports_total", "dumpulse_collector_lost_rounds_total"
-        before, cpu = number(page(f"{address}/metrics"), reports), cpu_of(process)
+        before = page(f"{address}/metrics")
         time.sleep(seconds)
-        cpu = cpu_of(process) - cpu
         after = page(f"{address}/metrics")
-        found = Measured("service", count, period, seconds, number(after, reports) - before, cpu,
-                         memory(process), number(after, lost))
+        cpu, mib = used(after)
+        found = Measured("service", count, period, seconds,
+                         int(number(after, reports) - number(before, reports)),
+                         cpu - used(before)[0], mib, int(number(after, lost)))
         part = max(1, count // 10_000)  # at most 10,000 agents: a tenth of the larger fleet
-        cpu, begun = cpu_of(process), time.monotonic()
+        begun = time.monotonic()
         text = page(f"{address}/metrics/agents?shard=0&of={part}")
-        cpu = cpu_of(process) - cpu - found.cpu / seconds * (time.monotonic() - begun)
+        cpu = used(page(f"{address}/metrics"))[0] - cpu \
+            - found.cpu / seconds * (time.monotonic() - begun)
         agents = text.count(b"\ndumpulse_agent_state{")
         series = sum(not line.startswith(b"#") for line in text.splitlines())
         share = count / agents
@@ -302,27 +297,19 @@ collectors of {large.agents:,}:
 if each agent has {CHANGES}""")
 
 
-def run_apart(what: str, *words: object) -> str:
-    """A line in a process of its own, so that each has its own memory."""
-    return subprocess.run([sys.executable, "-m", "dumpulse_fleet.trials.bench", what,
-                           *map(str, words)], check=True, stdout=subprocess.PIPE, text=True).stdout
-
-
 def main() -> None:
-    if sys.argv[1:2] == ["collect"]:
-        print(repr(collect(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]),
-                           float(sys.argv[5]))))
-        return
     short = sys.argv[1:2] == ["keyed"]
     seconds = float([*sys.argv[1 + short:], "30"][0])
     print("                                reports  CPU a report, of a core, memory", flush=True)
     plain = [ask_one_by_one(min(seconds, 5.0))] if not short else []
     right = True
     lines = [("collector", *SIZES[0]), ("keyed", *SIZES[0]), ("collector", *SIZES[1])]
-    for what, count, period in lines[:2] if short else lines:
-        line = eval(run_apart("collect", what, count, period, seconds))  # pylint: disable=eval-used
-        right &= line.right
-        print(line, flush=True)
+    # Each line in a process of its own, so that each has its own memory.
+    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as apart:
+        for what in lines[:2] if short else lines:
+            line = apart.submit(collect, *what, seconds).result()
+            right &= line.right
+            print(line, flush=True)
     if short:
         sys.exit(not right)
     served = [serve(count, period, seconds) for count, period in SIZES]

@@ -6,22 +6,22 @@
  * from 1 on beat every `beat` ms, each with a phase of its own. Nothing is done until a request
  * comes: then the last heartbeat of each variable is recorded, with the time when it was due.
  *
- *   fake COUNT [name=value]...     port=0 variables=15 beat=1000 tick=1000 (ms) drift=0 (percent)
- *                                  unix=0 own=1 seed=1 loss=0 twice=0 late=0 (percent)
- *                                  delay=0 jitter=0 (ms) keyed=0 (s)
+ *   fake COUNT [name=value]...     variables=15 beat=1000 tick=1000 (ms) seed=1 loss=0 twice=0
+ *                                  late=0 (percent) delay=0 jitter=0 (ms) keyed=0 (s) vary=0
  *
- * drift: clocks run up to so much too fast or too slow. unix=1: they count Unix time. own=0: no
- * variable of its own. jitter: up to so much is added to the delay, so that answers overtake each
- * other. twice: so many come twice. late: so many come 3 s later. keyed: they speak version 2, and
- * an epoch begins after so many seconds. The number of an agent is its master key, in 16 bytes.
+ * jitter: up to so much is added to the delay, so that answers overtake each other. twice: so many
+ * come twice. late: so many come 3 s later. keyed: they speak version 2, and an epoch begins after
+ * so many seconds. The number of an agent is its master key, in 16 bytes. vary: a variable has its
+ * number as its value, or up to so much more.
  *
  * Standard input takes lines like "die 0 9", which is for the agents 0 to 9:
  *   die        they do not answer any more        live     they answer again
- *   reboot     they lose their table; without unix=1 their clock begins at 0
- *   restart    the same, but they keep their table
+ *   reboot     they lose their table, and their clock begins at 0
  *   lie        their reports are damaged          honest   not any more
  *   silence    their variables do not beat        speak    they beat again
  *   set S F L  their clocks are set forward by S seconds
+ *   stop V F L their variable V does not beat any more; with 0, all do
+ *   odd V F L  their variable V has the value ODD; with 0, none has
  * The end of the input ends the process. It answers each line with its first word.
  */
 #define _GNU_SOURCE /* NOLINT: for recvmmsg and sendmmsg */
@@ -39,39 +39,23 @@
 
 #include "dumpulse_keyed.h"
 
-enum { BATCH = 256, FIRST = 0x7F010000, MOST = 1 << 23, WAITING = 1 << 16 };
+enum { BATCH = 256, FIRST = 0x7F010000, MOST = 1 << 23, WAITING = 1 << 16, ODD = 255 };
 
 struct agent {
     dumpulse_keyed keyed; /* without keys, only its table is used */
     double ticked;        /* when its epoch began */
     double begun;         /* s: when its clock was 0 */
-    double rate;          /* seconds of its clock in a second */
     double quiet;         /* no heartbeat after this time */
     double since;         /* no heartbeat before this time */
     uint8_t dead, lies;
+    long stopped, odd; /* a variable; 0: none */
 };
 
 static struct agent *agents;
-enum {
-    PORT,
-    VARIABLES,
-    BEAT,
-    TICK,
-    DRIFT,
-    UNIX,
-    OWN,
-    LOSS,
-    TWICE,
-    LATE,
-    DELAY,
-    JITTER,
-    KEYED,
-    OPTIONS
-};
-static long option[OPTIONS] = {0, 15, 1000, 1000, 0, 0, 1, 0, 0, 0, 0, 0, 0};
-static const char *const names[OPTIONS] = {"port",  "variables", "beat", "tick",  "drift",
-                                           "unix",  "own",       "loss", "twice", "late",
-                                           "delay", "jitter",    "keyed"};
+enum { VARIABLES, BEAT, TICK, LOSS, TWICE, LATE, DELAY, JITTER, KEYED, VARY, OPTIONS };
+static long option[OPTIONS] = {15, 1000, 1000, 0, 0, 0, 0, 0, 0, 0};
+static const char *const names[OPTIONS] = {"variables", "beat",  "tick",   "loss",  "twice",
+                                           "late",      "delay", "jitter", "keyed", "vary"};
 static long count;
 static uint64_t chance = 1;
 static uint16_t stamp;
@@ -147,8 +131,7 @@ static void begin_epoch(struct agent *agent, double now)
 /* The agent's timestamp at a time of CLOCK_BOOTTIME. */
 static uint16_t stamp_at(const struct agent *agent, double when)
 {
-    return (uint16_t)(int64_t)floor((when - agent->begun) * agent->rate * 1000 /
-                                    (double)option[TICK]);
+    return (uint16_t)(int64_t)floor((when - agent->begun) * 1000 / (double)option[TICK]);
 }
 
 /* Makes the answer of an agent to a packet that came now. */
@@ -160,14 +143,15 @@ static void make_answer(struct agent *agent, const uint8_t *packet, double now)
         const double phase = beat * (double)((i * 37 + (agent - agents) * 11) % 64) / 64;
         const double end = now < agent->quiet ? now : agent->quiet;
         const double last = floor((end - phase) / beat) * beat + phase;
-        if (last < agent->since)
+        if (last < agent->since || i == agent->stopped)
             continue;
         stamp = stamp_at(agent, last);
-        (void)dumpulse_record(&agent->keyed.agent, (uint8_t)i, (uint8_t)(i + 10), (uint8_t)i);
+        const long more = option[VARY] > 0 ? (long)(draw() >> 11) % (option[VARY] + 1) : 0;
+        (void)dumpulse_record(&agent->keyed.agent, (uint8_t)i, (uint8_t)(i + 10),
+                              i == agent->odd ? ODD : (uint8_t)(i + more));
     }
     stamp = stamp_at(agent, now);
-    if (option[OWN])
-        (void)dumpulse_record(&agent->keyed.agent, 0, 10, 0);
+    (void)dumpulse_record(&agent->keyed.agent, 0, 10, 0);
     if (option[KEYED]) {
         if (agent->ticked == 0 || now - agent->ticked >= (double)option[KEYED])
             begin_epoch(agent, now);
@@ -179,13 +163,6 @@ static void make_answer(struct agent *agent, const uint8_t *packet, double now)
     answer[100] ^= agent->lies;
 }
 
-static void start(struct agent *agent, double now)
-{
-    if (!option[UNIX])
-        agent->begun = now;
-    agent->since = now;
-}
-
 static void obey(char *line, double now)
 {
     const char *verb = line;
@@ -194,7 +171,11 @@ static void obey(char *line, double now)
     if (rest == NULL)
         return;
     *rest++ = '\0';
-    const double by = strcmp(verb, "set") == 0 ? strtod(rest, &rest) : 0;
+    const char *const takes_one[] = {"set", "stop", "odd"};
+    double by = 0;
+    for (size_t i = 0; i < sizeof takes_one / sizeof takes_one[0]; i++)
+        if (strcmp(verb, takes_one[i]) == 0)
+            by = strtod(rest, &rest);
     const long first = strtol(rest, &rest, 10), last = strtol(rest, NULL, 10);
     for (long i = first < 0 ? 0 : first; i <= last && i < count; i++) {
         struct agent *agent = &agents[i];
@@ -210,13 +191,15 @@ static void obey(char *line, double now)
             agent->quiet = now;
         else if (strcmp(verb, "speak") == 0)
             agent->quiet = INFINITY;
-        else if (strcmp(verb, "restart") == 0)
-            start(agent, now);
         else if (strcmp(verb, "set") == 0)
             agent->begun -= by;
+        else if (strcmp(verb, "stop") == 0)
+            agent->stopped = (long)by;
+        else if (strcmp(verb, "odd") == 0)
+            agent->odd = (long)by;
         else if (strcmp(verb, "reboot") == 0) {
             memset(&agent->keyed.agent, 0, sizeof agent->keyed.agent);
-            start(agent, now);
+            agent->begun = agent->since = now;
         }
     }
     (void)puts(verb);
@@ -364,11 +347,9 @@ static bool make_agents(void)
     waiting = calloc(WAITING, sizeof *waiting);
     if (agents == NULL || waiting == NULL)
         return false;
-    const double now = seconds(CLOCK_BOOTTIME), offset = seconds(CLOCK_REALTIME) - now;
+    const double now = seconds(CLOCK_BOOTTIME);
     for (long i = 0; i < count; i++) {
-        const double share = (double)(draw() >> 11) / (double)(1ULL << 53);
-        agents[i].rate = 1 + (double)option[DRIFT] / 100 * (2 * share - 1);
-        agents[i].begun = option[UNIX] ? -offset : now - (double)((draw() >> 11) % 200000);
+        agents[i].begun = now - (double)((draw() >> 11) % 200000);
         agents[i].quiet = INFINITY;
         agents[i].since = -INFINITY;
     }
@@ -377,7 +358,7 @@ static bool make_agents(void)
 
 static int listening(void) /* says the port */
 {
-    struct sockaddr_in here = {.sin_family = AF_INET, .sin_port = htons((uint16_t)option[PORT])};
+    struct sockaddr_in here = {.sin_family = AF_INET};
     socklen_t size = sizeof here;
     const int on = 1, room = 32 << 20, where = socket(AF_INET, SOCK_DGRAM, 0);
 

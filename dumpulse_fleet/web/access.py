@@ -28,15 +28,16 @@ import secrets
 import ssl
 import urllib.parse
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import bcrypt
 from aiohttp import web
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from dumpulse_fleet import client
-from dumpulse_fleet.config import plain_yaml
+from dumpulse_fleet.config import plain_yaml, values
 from dumpulse_fleet.config.web import Network
-from dumpulse_fleet.model.naming import Wrong, shown
+from dumpulse_fleet.model.naming import Wrong, hide
 
 FILE_MAX = 65536  # bytes of the file
 COST_MAX = 14  # of bcrypt: about 1 s a password; a check of cost 31 would take a day
@@ -62,70 +63,76 @@ Result = TypeVar("Result")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class WebFile(NamedTuple):
-    """What the file says."""
+def user_of(name: str) -> str:
+    if not name or ":" in name or not name.isprintable():
+        raise ValueError("cannot be the name of a user")
+    return name
 
-    users: Mapping[str, str] = {}  # names, and their passwords as bcrypt has them
-    tls: Mapping[str, str] = {}  # keys of tls_server_config; empty: no TLS
+
+def hash_of(text: str) -> str:
+    match = HASH.fullmatch(text)
+    if not match:
+        raise ValueError("the password is not one of bcrypt: make it with htpasswd -nBC 12 NAME")
+    if not 4 <= int(match[1]) <= COST_MAX:
+        raise ValueError(f"the password has the cost {match[1]}: use 10 to {COST_MAX}")
+    return text
 
 
-TLS_KEYS = ("cert_file", "key_file", "client_ca_file", "client_auth_type")
-CLIENT_AUTH = {"": ssl.CERT_NONE, "NoClientCert": ssl.CERT_NONE,
-               "RequireAndVerifyClientCert": ssl.CERT_REQUIRED}
+class Tls(BaseModel):
+    model_config = {"extra": "forbid"}
+    cert_file: Annotated[str, Field(min_length=1)]
+    key_file: Annotated[str, Field(min_length=1)]
+    client_ca_file: str = ""
+    client_auth_type: Literal["", "NoClientCert", "RequireAndVerifyClientCert"] = ""
+
+    def model_post_init(self, _: object) -> None:
+        if (self.client_auth_type == "RequireAndVerifyClientCert") != bool(self.client_ca_file):
+            raise ValueError("client_ca_file and client_auth_type: RequireAndVerifyClientCert need "
+                             "each other")
+
+
+class WebFile(BaseModel):
+    """What the file says: users, and their passwords as bcrypt has them; no TLS, or its files."""
+
+    model_config = {"extra": "forbid"}
+    basic_auth_users: dict[Annotated[str, AfterValidator(user_of)],
+                           Annotated[str, AfterValidator(hash_of)]] | None = None
+    tls_server_config: Tls | None = None
+
+
+OWN_WORDS = {"dict_type": "must have keys and values", "model_type": "must have keys and values",
+             "string_type": "must be text"}
+
+
+def first_wrong(error: ValidationError) -> str:
+    """The first thing that is wrong, without the value."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    parts = [hide(str(part))[:60] for part in first["loc"] if part != "[key]"]
+    unknown = f"{parts.pop()!r} is not known here" if first["type"] == "extra_forbidden" else ""
+    # pydantic's "Input should be ..." becomes "must be ...".
+    about = unknown or OWN_WORDS.get(first["type"]) or re.sub(
+        r"^Value error, |^\w+ should(?= )", lambda found: "must" * found[0].endswith("should"),
+        first["msg"])
+    return ": ".join([*parts, about]) if parts or unknown else f"it {about}"
 
 
 def read_file(path: str) -> WebFile:
     """BadUsage: one line that says what is wrong."""
     try:
-        with open(path, "rb") as file:
-            content = file.read(FILE_MAX + 1)
-    except OSError as error:
-        raise client.BadUsage(f"cannot read {path!r}: {error.strerror}") from error
-    if len(content) > FILE_MAX:
-        raise client.BadUsage(f"{path!r} is longer than {FILE_MAX} bytes")
+        content = values.read_file(path, FILE_MAX)
+    except Wrong as error:
+        raise client.BadUsage(str(error)) from error
     try:
         found = plain_yaml.read(content)
+        said = WebFile.model_validate({} if found is None else found)
     except Wrong as error:
         raise client.BadUsage(f"{path!r} {error}") from error
-    whole = table_of(path, "", {} if found is None else found,
-                     ("tls_server_config", "basic_auth_users"))
-    users = table_of(path, "basic_auth_users", whole.get("basic_auth_users") or {})
-    for name, hashed in users.items():
-        match = HASH.fullmatch(hashed)
-        if not name or ":" in name or not name.isprintable():
-            raise client.BadUsage(f"{path!r}: {shown(name)} cannot be the name of a user")
-        if not match:
-            raise client.BadUsage(f"{path!r}: the password of {shown(name)} is not one of bcrypt: "
-                                  "make it with htpasswd -nBC 12 NAME")
-        if not 4 <= int(match[1]) <= COST_MAX:
-            raise client.BadUsage(f"{path!r}: the password of {shown(name)} has the cost "
-                                  f"{match[1]}: use 10 to {COST_MAX}")
-    tls = table_of(path, "tls_server_config", whole.get("tls_server_config") or {}, TLS_KEYS)
-    if tls and not (tls.get("cert_file") and tls.get("key_file")):
-        raise client.BadUsage(f"{path!r}: tls_server_config needs cert_file and key_file")
-    kind = tls.get("client_auth_type", "")
-    if kind not in CLIENT_AUTH:
-        raise client.BadUsage(f"{path!r}: client_auth_type {shown(kind)} is not known: "
-                              "use RequireAndVerifyClientCert or NoClientCert")
-    if (CLIENT_AUTH[kind] == ssl.CERT_REQUIRED) != bool(tls.get("client_ca_file")):
-        raise client.BadUsage(f"{path!r}: client_ca_file and client_auth_type: "
-                              "RequireAndVerifyClientCert need each other")
-    folder = os.path.dirname(os.path.abspath(path))
-    return WebFile(users, {key: os.path.join(folder, text) if key.endswith("_file") else text
-                           for key, text in tls.items()})
-
-
-def table_of(path: str, name: str, value: Any, keys: tuple[str, ...] = ()) -> dict[str, Any]:
-    where = f"{path!r}: {name}" if name else repr(path)
-    if not isinstance(value, dict):
-        raise client.BadUsage(f"{where} must have keys and values")
-    for key, inner in value.items():
-        if not isinstance(key, str) or (keys and key not in keys):
-            raise client.BadUsage(f"{where}: {shown(key)} is not known here: use {', '.join(keys)}"
-                                  if keys else f"{where}: {shown(key)} must be text")
-        if name and not isinstance(inner, str):
-            raise client.BadUsage(f"{where}: {shown(key)}: must be text")
-    return value
+    except ValidationError as error:
+        raise client.BadUsage(f"{path!r}: {first_wrong(error)}") from None
+    folder, tls = os.path.dirname(os.path.abspath(path)), said.tls_server_config
+    for key in ("cert_file", "key_file", "client_ca_file") if tls else ():
+        setattr(tls, key, (name := getattr(tls, key)) and os.path.join(folder, name))
+    return said
 
 
 def is_loopback(host: str) -> bool:
@@ -191,27 +198,28 @@ class Access:
 
     def _look(self) -> Found:
         said = read_file(self.path) if self.path else WebFile()
-        if not (self.local or said.users or said.tls.get("client_ca_file")):
+        users, tls = said.basic_auth_users or {}, said.tls_server_config
+        if not (self.local or users or tls and tls.client_ca_file):
             raise client.BadUsage(
                 f"{self._host or 'every address'} can be reached from other machines, and nobody "
                 "would need a password: listen at 127.0.0.1, or name basic_auth_users in "
                 "--web.config.file")
-        return Found(dict(said.users), *(self._context(said.tls) if said.tls else (None, b"")))
+        return Found(users, *(self._context(tls) if tls else (None, b"")))
 
-    def _context(self, tls: Mapping[str, str]) -> tuple[ssl.SSLContext, bytes]:
+    def _context(self, tls: Tls) -> tuple[ssl.SSLContext, bytes]:
         """And what is in the file of authorities."""
         context, authorities = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), b""
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
-            context.load_cert_chain(tls["cert_file"], tls["key_file"], lambda: b"")
-            if tls.get("client_ca_file"):
-                with open(tls["client_ca_file"], "rb") as file:
+            context.load_cert_chain(tls.cert_file, tls.key_file, lambda: b"")
+            if tls.client_ca_file:
+                with open(tls.client_ca_file, "rb") as file:
                     authorities = file.read()
-                context.load_verify_locations(tls["client_ca_file"])
+                context.load_verify_locations(tls.client_ca_file)
                 context.verify_mode = ssl.CERT_REQUIRED
         except (OSError, ssl.SSLError) as error:
-            raise client.BadUsage(f"{self.path!r}: cannot use {tls['cert_file']!r} and "
-                                  f"{tls['key_file']!r}: {error}") from error
+            raise client.BadUsage(f"{self.path!r}: cannot use {tls.cert_file!r} and "
+                                  f"{tls.key_file!r}: {error}") from error
         return context, authorities
 
     def _choose(self, connection: ssl.SSLSocket | ssl.SSLObject, *_: object) -> None:

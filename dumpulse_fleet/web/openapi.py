@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import html
 import json
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+import time
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
 
 import yaml
+from pydantic import (
+    AfterValidator, BaseModel, Field, PlainValidator, WithJsonSchema, create_model)
 
 from dumpulse_fleet import client
 from dumpulse_fleet.model.agents import State
@@ -19,41 +21,8 @@ from dumpulse_fleet.model.agents import State
 Json = dict[str, Any]
 LONGEST = 500  # characters of a parameter
 STATES = [state.words for state in State]
-
-
-class Parameter(NamedTuple):
-    about: str
-    schema: Json
-    parse: Callable[[str], Any]  # ValueError: it is not what it must be
-    many: bool = False
-    default: Any = None
-
-
-class Route(NamedTuple):
-    method: str
-    path: str
-    handler: str  # the method of Site
-    about: str
-    parameters: Sequence[str] = ()
-    answer: str = ""  # a schema; empty: not JSON
-    kind: str = "application/json"  # of the answer
-    body: str = ""  # a schema
-    errors: Sequence[int] = ()  # besides those that every route may give
-
-
-def whole(low: int, high: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not re.fullmatch("[0-9]{1,18}", text) or not low <= int(text) <= high:
-            raise ValueError(f"must be a whole number from {low} to {high}")
-        return int(text)
-    return parse
-
-
-def moment(text: str) -> float:
-    value = float(text) if re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?", text) else math.nan
-    if math.isnan(value):
-        raise ValueError("must be a Unix time in seconds")
-    return value
+OF_MATCH = "labels, name, site or variable; values may be globs"
+OF_ACKNOWLEDGES = "it holds back reminders only, and ends when all is well"
 
 
 def state_of(text: str) -> State:
@@ -65,52 +34,107 @@ def state_of(text: str) -> State:
 
 def label_of(text: str) -> tuple[str, str]:
     key, equals, glob = text.partition("=")
-    if not key or not equals:
+    if not key or not equals or len(text) > LONGEST:
         raise ValueError("must be like rack=r1; the value may have * and ? in it")
     return key, glob
 
 
-def number(low: int, high: int) -> Json:
-    return {"type": "integer", "minimum": low, "maximum": high}
+def printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must be in one line")
+    return text
 
 
-TEXT: Json = {"type": "string", "maxLength": LONGEST}
-PARAMETERS: Mapping[str, Parameter] = {
-    "q": Parameter("words, all of which are in the name, site, address or labels", TEXT, str,
-                   default=""),
-    "state": Parameter("only agents in this state", {"type": "string", "enum": STATES}, state_of,
-                       many=True),
-    "site": Parameter("only agents of this site", TEXT, str, many=True),
-    "label": Parameter("only agents with this label: rack=r1; the value may be a glob",
-                       {**TEXT, "pattern": "^[^=]+="}, label_of, many=True),
-    "sort": Parameter("the worst state first, or by name",
-                      {"type": "string", "enum": ["worst", "name"]},
-                      lambda text: {"worst": "worst", "name": "name"}[text], default="worst"),
-    "offset": Parameter("skip so many agents", number(0, 10_000_000), whole(0, 10_000_000),
-                        default=0),
-    "limit": Parameter("at most so many", number(1, 1000), whole(1, 1000), default=100),
-    "agent": Parameter("only of this agent; for events, it may be a glob", TEXT, str, default=""),
-    "variable": Parameter("only events of this variable", number(0, 63), whole(0, 63)),
-    "what": Parameter("only events of this kind: state, rebooted, clock, …", TEXT, str,
-                      default=""),
-    "since": Parameter("only events at or after this Unix time, in seconds",
-                       {"type": "number", "minimum": 0, "maximum": 999_999_999_999}, moment),
-    "until": Parameter("only events before this Unix time, in seconds",
-                       {"type": "number", "minimum": 0, "maximum": 999_999_999_999}, moment),
-    "before": Parameter("only events with a lower number, for the next page",
-                        number(1, 10 ** 18 - 1), whole(1, 10 ** 18 - 1)),
-    "name": Parameter("the agent's name", TEXT, str),
-    "number": Parameter("the mute's number", number(1, 10 ** 18 - 1), whole(1, 10 ** 18 - 1)),
-    "seen": Parameter("the version that was seen last: as the header Last-Event-ID", TEXT, str,
-                      default=""),
-    "shard": Parameter("the shard, from 0", number(0, 4095), whole(0, 4095), default=0),
-    "of": Parameter("of so many shards", number(1, 4096), whole(1, 4096), default=1),
-    "target": Parameter("the agent's name, or its address as it is configured", TEXT, str)}
+def number(low: int, high: int) -> Any:
+    return Annotated[int, Field(ge=low, le=high)]
 
 
-def record(properties: Json, optional: Sequence[str] = ()) -> Json:
+TEXT = Annotated[str, Field(max_length=LONGEST)]
+WORD = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(printable)]
+TIME = Annotated[float, Field(ge=0, le=999_999_999_999, allow_inf_nan=False)]
+ONE_STATE = Annotated[State, PlainValidator(state_of), WithJsonSchema(
+    {"type": "string", "enum": STATES})]
+LABEL = Annotated[tuple[str, str], PlainValidator(label_of), WithJsonSchema(
+    {"type": "string", "maxLength": LONGEST, "pattern": "^[^=]+="})]
+
+
+def one(kind: Any, about: str, default: Any = None) -> Any:
+    """A parameter. With `...` for its default, it must be given."""
+    return kind, Field(default, description=about)
+
+
+def many(kind: Any, about: str) -> Any:
+    return list[kind], Field([], max_length=20, description=about)
+
+
+PARAMETERS: Mapping[str, Any] = {
+    "q": one(TEXT, "words, all of which are in the name, site, address or labels", ""),
+    "state": many(ONE_STATE, "only agents in this state"),
+    "site": many(TEXT, "only agents of this site"),
+    "label": many(LABEL, "only agents with this label: rack=r1; the value may be a glob"),
+    "sort": one(Literal["worst", "name"], "the worst state first, or by name", "worst"),
+    "offset": one(number(0, 10_000_000), "skip so many agents", 0),
+    "limit": one(number(1, 1000), "at most so many", 100),
+    "agent": one(TEXT, "only of this agent; for events, it may be a glob", ""),
+    "variable": one(number(0, 63), "only events of this variable"),
+    "what": one(TEXT, "only events of this kind: state, rebooted, clock, …", ""),
+    "since": one(TIME, "only events at or after this Unix time, in seconds"),
+    "until": one(TIME, "only events before this Unix time, in seconds"),
+    "before": one(number(1, 10 ** 18 - 1), "only events with a lower number, for the next page"),
+    "name": one(TEXT, "the agent's name", ...),
+    "number": one(number(1, 10 ** 18 - 1), "the mute's number", ...),
+    "seen": one(TEXT, "the version that was seen last: as the header Last-Event-ID", ""),
+    "shard": one(number(0, 4095), "the shard, from 0", 0),
+    "of": one(number(1, 4096), "of so many shards", 1),
+    "target": one(WORD, "the agent's name, or its address as it is configured", ...)}
+
+
+class NewMute(BaseModel):
+    """What a request for a mute says."""
+
+    model_config = {"extra": "forbid", "strict": True}
+    match: Annotated[dict[WORD, WORD], Field(min_length=1, max_length=20, description=OF_MATCH)]
+    seconds: Annotated[float, Field(ge=1, le=366 * 86400, allow_inf_nan=False)]
+    why: TEXT = ""
+    begins: TIME = Field(default_factory=time.time, description="Unix time; else now")
+    by: TEXT = Field("", description="for those who share a token; a user is who asks")
+    acknowledges: bool = Field(False, description=OF_ACKNOWLEDGES)
+
+
+class Route(NamedTuple):
+    method: str
+    path: str
+    handler: str  # the method of Site
+    about: str
+    parameters: Sequence[str] = ()  # of PARAMETERS
+    answer: str = ""  # a schema; empty: not JSON
+    kind: str = "application/json"  # of the answer
+    body: str = ""  # a schema
+    errors: Sequence[int] = ()  # besides those that every route may give
+
+    def model(self) -> type[BaseModel]:
+        """Of its parameters."""
+        fields = {name: PARAMETERS[name] for name in self.parameters}
+        return create_model(self.handler, __config__={"extra": "forbid"}, **fields)
+
+
+def record(properties: Json) -> Json:
     return {"type": "object", "properties": properties, "additionalProperties": False,
-            "required": [name for name in properties if name not in optional]}
+            "required": [*properties]}
+
+
+def bare(model: type[BaseModel]) -> Json:
+    """Its schema, without the titles that pydantic makes of the names, and defaults of nothing."""
+    def untitled(part: Any) -> Any:
+        if isinstance(part, list):
+            return [untitled(each) for each in part]
+        return part if not isinstance(part, dict) else {
+            key: untitled(each) for key, each in part.items()
+            if not (key == "title" and isinstance(each, str))
+            and not (key == "default" and each is None)}
+
+    found: Json = untitled(model.model_json_schema())
+    return found
 
 
 def of(name: str) -> Json:
@@ -126,11 +150,8 @@ YES: Json = {"type": "boolean"}
 COUNT: Json = {"type": "integer", "minimum": 0}
 SECONDS: Json = {"type": "number", "minimum": 0}
 MOMENT: Json = {"type": ["number", "null"], "minimum": 0, "description": "Unix time in seconds"}
+NODE: Json = {"type": "integer", "minimum": 0, "maximum": 63}
 BYTE: Json = {"type": ["integer", "null"], "minimum": 0, "maximum": 255}
-MATCH: Json = {"type": "object", "additionalProperties": {**STRING, "minLength": 1,
-                                                          "maxLength": 200},
-               "minProperties": 1, "maxProperties": 20,
-               "description": "labels, name, site or variable; values may be globs"}
 CHANGING: Json = {"name": STRING, "state": of("State"), "since": MOMENT, "heard_at": MOMENT,
                   "muted": YES, "acknowledged": {
                       **record({"by": STRING, "until": {"type": "number"}, "why": STRING}),
@@ -142,11 +163,6 @@ CHANGING: Json = {"name": STRING, "state": of("State"), "since": MOMENT, "heard_
                             "is bad"}}
 AGENT: Json = {**CHANGING, "address": STRING, "site": STRING,
                "labels": {"type": "object", "additionalProperties": STRING}}
-MUTE: Json = {"match": MATCH, "why": {**STRING, "maxLength": LONGEST},
-              "by": {**STRING, "maxLength": LONGEST},
-              "acknowledges": {**YES, "description": "it holds back reminders only, and ends when "
-                               "all is well"}}
-
 SCHEMAS: Json = {
     "State": {"type": "string", "enum": STATES},
     "Counts": {"type": "object", "description": "how many are in which state",
@@ -156,7 +172,7 @@ SCHEMAS: Json = {
     "Agent": record(AGENT),
     "Agents": record({"version": STRING, "total": COUNT, "agents": several(of("Agent"))}),
     "Variable": record({
-        "variable": number(0, 63), "name": STRING, "expected": YES, "state": of("State"),
+        "variable": NODE, "name": STRING, "expected": YES, "state": of("State"),
         "since": MOMENT, "value": BYTE, "sender": BYTE, "heard_at": MOMENT,
         "at_least": {**YES, "description": "it may have been heard even earlier"},
         "warn": SECONDS, "crit": SECONDS, "low": BYTE, "high": BYTE}),
@@ -169,7 +185,7 @@ SCHEMAS: Json = {
     "History": record({
         "times": {**several({"type": "number"}), "description": "of the samples"},
         "variables": several(record({
-            "variable": number(0, 63), "values": several(BYTE),
+            "variable": NODE, "values": several(BYTE),
             "states": several({"anyOf": [of("State"), {"type": "null"}]})}))}),
     "Uptime": record({"cells": several(record({
         "variable": {"type": ["integer", "null"], "description": "null: the agent itself"},
@@ -184,14 +200,12 @@ SCHEMAS: Json = {
         "variable": {"type": ["integer", "null"]}, "what": STRING, "was": STRING, "now": STRING,
         "lasted": {"type": ["number", "null"]}, "site": STRING}),
     "Events": record({"events": several(of("Event"))}),
-    "Mute": record({**MUTE, "number": COUNT, "begins": {"type": "number"},
-                    "ends": {"type": "number"}}),
+    "Mute": record({"match": {"type": "object", "additionalProperties": STRING,
+                              "description": OF_MATCH}, "why": STRING, "by": STRING,
+                    "acknowledges": {**YES, "description": OF_ACKNOWLEDGES}, "number": COUNT,
+                    "begins": {"type": "number"}, "ends": {"type": "number"}}),
     "Mutes": record({"mutes": several(of("Mute"))}),
-    "NewMute": record({
-        **MUTE, "seconds": {"type": "number", "minimum": 1, "maximum": 366 * 86400},
-        "begins": {"type": "number", "minimum": 0, "maximum": 999_999_999_999,
-                   "description": "Unix time; now, if it is not given"}},
-        ("why", "begins", "by", "acknowledges")),
+    "NewMute": bare(NewMute),
     "Group": record({"name": STRING, "match": {"type": "object"}, "members": COUNT,
                      "alive": COUNT, "at_least": COUNT, "enough": YES}),
     "Groups": record({"groups": several(of("Group"))}),
@@ -222,14 +236,12 @@ def error_statuses(route: Route) -> list[int]:
 def document(routes: Sequence[Route]) -> Json:
     paths: Json = {}
     for route in routes:
+        known = bare(route.model())
         operation: Json = {"operationId": route.handler, "summary": route.about, "parameters": [
             {"name": name, "in": "path" if f"{{{name}}}" in route.path else "query",
-             "required": f"{{{name}}}" in route.path or name == "target",
-             "description": PARAMETERS[name].about,
-             "schema": several(PARAMETERS[name].schema) if PARAMETERS[name].many else
-                {**PARAMETERS[name].schema, **({} if PARAMETERS[name].default is None else
-                                               {"default": PARAMETERS[name].default})}}
-            for name in route.parameters]}
+             "required": name in known.get("required", ()),
+             "description": schema.pop("description"), "schema": schema}
+            for name, schema in known["properties"].items()]}
         if route.body:
             operation["requestBody"] = {"required": True, "content": {
                 "application/json": {"schema": of(route.body)}}}
@@ -259,7 +271,7 @@ def page(routes: Sequence[Route]) -> str:
     parts = []
     for route in routes:
         rows = "".join(f"<tr><td><code>{html.escape(name)}</code></td>"
-                       f"<td>{html.escape(PARAMETERS[name].about)}</td></tr>"
+                       f"<td>{html.escape(PARAMETERS[name][1].description)}</td></tr>"
                        for name in route.parameters)
         answer = (f'<a href="#{route.answer}">{route.answer}</a>' if route.answer
                   else html.escape(route.kind))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import hashlib
 import json
 import logging
 import math
@@ -20,23 +19,23 @@ import ssl
 import time
 import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, get_origin
 
 import numpy as np
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+from pydantic import BaseModel, ValidationError
 
 from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Trouble
-from dumpulse_fleet.web.access import HEADERS, Access, Handler, to_its_end
-from dumpulse_fleet.web.openapi import PARAMETERS, Json, Route
+from dumpulse_fleet.web.access import HEADERS, Access, Handler, first_wrong, to_its_end
+from dumpulse_fleet.web.openapi import Json, NewMute, Route
 from dumpulse_fleet.web import metrics, openapi, status, view
 from dumpulse_fleet.web.stream import Hub
 from dumpulse_fleet.web.view import Marks, Past, View
 
-NEW_MUTE = ("match", "seconds", "why", "begins", "by", "acknowledges")
 BODY_MAX = 16384  # bytes
 STORE_TIME = 10.0  # s for the disk
 BODY_TIME = 10.0  # s for a body to come
@@ -53,11 +52,8 @@ Result = TypeVar("Result")
 WHO = web.RequestKey("who", str)
 GIVEN: web.RequestKey[dict[str, Any]] = web.RequestKey("given", dict)
 WALL = os.path.join(os.path.dirname(__file__), "wall")
-KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript",
-         ".svg": "image/svg+xml"}
 PAGES = {"index.html": "/", "log.html": "/log"}  # the others have the names of their files
-FILES = {PAGES.get(name, f"/{name}"): (name, KINDS[os.path.splitext(name)[1]])
-         for name in os.listdir(WALL)}
+FILES = {PAGES.get(name, f"/{name}"): name for name in os.listdir(WALL)}
 
 
 class Store(Protocol):
@@ -240,7 +236,7 @@ class Site:
                           and matches(each.match, table.agents[table.row[name]])]}
 
     async def add_mute(self, request: web.Request) -> Json:
-        new = new_mute(await body_of(request), request[WHO])
+        new = await new_mute(request)
         table = self.view().table
         if new.acknowledges and not any(
                 state > State.ALIVE and matches(new.match, agent)
@@ -389,80 +385,41 @@ async def stored(work: Awaitable[Result]) -> Result:
         raise web.HTTPServiceUnavailable(text=str(error)) from error
 
 
-async def body_of(request: web.Request) -> Any:
+def wrong(error: ValidationError) -> web.HTTPBadRequest:
+    json_is_wrong = error.errors(include_url=False)[0]["type"] == "json_invalid"
+    return web.HTTPBadRequest(
+        text="the body is not JSON" if json_is_wrong else first_wrong(error))
+
+
+async def new_mute(request: web.Request) -> Mute:
+    """From the body of a request."""
     if request.content_type != "application/json":
         raise web.HTTPUnsupportedMediaType(text="the body must be application/json")
     try:
         async with asyncio.timeout(BODY_TIME):
-            return json.loads(await request.read())
+            new = NewMute.model_validate_json(await request.read())
     except TimeoutError as error:
         raise web.HTTPBadRequest(text="the body did not come in time") from error
-    except (ValueError, RecursionError) as error:
-        raise web.HTTPBadRequest(text="the body is not JSON") from error
+    except ValidationError as error:
+        raise wrong(error) from error
+    who = request[WHO]  # many people may use one token, but a user is one
+    return Mute(new.match, new.begins, new.begins + new.seconds, new.why,
+                new.by if who == "token" and new.by else who, acknowledges=new.acknowledges)
 
 
-def new_mute(body: Any, who: str) -> Mute:
-    """From the body of a request: see NewMute in openapi.py."""
-    def wrong(text: str) -> web.HTTPBadRequest:
-        return web.HTTPBadRequest(text=text)
-
-    if not isinstance(body, dict):
-        raise wrong("the body must be an object with match and seconds")
-    for key in body:
-        if key not in NEW_MUTE:
-            raise wrong(f"{key!r:.50} is not known: use {', '.join(NEW_MUTE)}")
-    match, why = body.get("match"), body.get("why", "")
-    if not isinstance(match, dict) or not 1 <= len(match) <= 20:
-        raise wrong("match must have 1 to 20 labels, like {\"site\": \"north\"}")
-    for key, glob in match.items():
-        if not isinstance(glob, str) or not 1 <= len(glob) <= 200 or not glob.isprintable() \
-                or not 1 <= len(key) <= 200 or not key.isprintable():
-            raise wrong("match: each label and value must be a text of 1 to 200 characters")
-    by, acknowledges = body.get("by", who), body.get("acknowledges", False)
-    for name, given in (("why", why), ("by", by)):
-        if not isinstance(given, str) or len(given) > openapi.LONGEST:
-            raise wrong(f"{name} must be a text of at most {openapi.LONGEST} characters")
-    if not isinstance(acknowledges, bool):
-        raise wrong("acknowledges must be true or false")
-    if who != "token":  # many people may use one token, but a user is one
-        by = who
-
-    def number(key: str, default: Any, low: float, high: float) -> float:
-        value = body.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) \
-                or not low <= value <= high:
-            raise wrong(f"{key} must be a number from {low} to {high}")
-        return float(value)
-
-    begins = number("begins", time.time(), 0, 999_999_999_999)
-    return Mute(match, begins, begins + number("seconds", None, 1, 366 * 86400), why, by,
-                acknowledges=acknowledges)
-
-
-def parameters_of(request: web.Request, route: Route) -> dict[str, Any]:
+def parameters_of(request: web.Request, model: type[BaseModel]) -> dict[str, Any]:
     """All parameters that the route knows. HTTPBadRequest: one is not known, or wrong."""
-    given: dict[str, list[str]] = {}
+    given: dict[str, Any] = {}
     for name, text in [*request.query.items(), *request.match_info.items()]:
-        if name not in route.parameters:
-            known = ", ".join(route.parameters) or "none"
-            raise web.HTTPBadRequest(text=f"{name!r:.60} is no parameter here; there are: {known}")
         given.setdefault(name, []).append(text)
-    found: dict[str, Any] = {}
-    for name in route.parameters:
-        parameter, texts = PARAMETERS[name], given.get(name, [])
-        if len(texts) > (20 if parameter.many else 1):
-            raise web.HTTPBadRequest(text=f"{name}: it is given too often")
-        try:
-            if any(len(text) > openapi.LONGEST for text in texts):
-                raise ValueError(f"must have at most {openapi.LONGEST} characters")
-            values = [parameter.parse(text) for text in texts]
-        except (ValueError, KeyError) as error:
-            about = error if isinstance(error, ValueError) else parameter.about
-            raise web.HTTPBadRequest(text=f"{name}: {about}") from error
-        found[name] = values if parameter.many else values[0] if values else parameter.default
-    if "target" in route.parameters and not found["target"]:
-        raise web.HTTPBadRequest(text="target: which agent shall be asked?")
-    return found
+    for name, texts in given.items():
+        field = model.model_fields.get(name)
+        if len(texts) == 1 and not (field and get_origin(field.annotation) is list):
+            given[name] = texts[0]
+    try:
+        return vars(model.model_validate(given))
+    except ValidationError as error:
+        raise wrong(error) from error
 
 
 # ---------------------------------------------------------------- the application
@@ -480,10 +437,10 @@ WAITING: web.AppKey[Waiting] = web.AppKey("waiting", dict)
 
 
 def answer(site: Site, route: Route) -> Handler:
-    method = getattr(site, route.handler)
+    method, model = getattr(site, route.handler), route.model()
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        request[GIVEN] = parameters_of(request, route)
+        request[GIVEN] = parameters_of(request, model)
         result = await method(request)
         if isinstance(result, web.StreamResponse):
             return result
@@ -496,16 +453,9 @@ def answer(site: Site, route: Route) -> Handler:
     return handle
 
 
-def file(name: str, kind: str) -> Handler:
-    with open(os.path.join(WALL, name), "rb") as opened:
-        content = opened.read()
-    tag = hashlib.sha256(content).hexdigest()[:16]
-
+def file(name: str) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
-        headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache"}
-        if tag in request.headers.get("If-None-Match", ""):
-            return web.Response(status=304, headers=headers)
-        response = web.Response(body=content, content_type=kind, charset="utf-8", headers=headers)
+        response = web.FileResponse(os.path.join(WALL, name), headers={"Cache-Control": "no-cache"})
         response.enable_compression()
         return response
 
@@ -583,8 +533,8 @@ def make_app(service: Service, access: Access | None = None) -> web.Application:
         app.router.add_route(route.method, route.path, handle)
         if route.method == "GET" and route.handler != "stream":
             app.router.add_route("HEAD", route.path, handle)
-    for path, (name, kind) in FILES.items():
-        app.router.add_get(path, file(name, kind))
+    for path, name in FILES.items():
+        app.router.add_get(path, file(name))
     app.on_response_prepare.append(prepare)
     app.on_shutdown.append(end_streams)
     app.cleanup_ctx.append(background)

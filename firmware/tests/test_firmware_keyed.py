@@ -804,10 +804,10 @@ WANTS = {CAN: "agent", ON_LINE: "agent", SENDS_ALONE: "alone", HEARS_BEACONS: "v
 def split(tmp_path: Path) -> dict[Board, Path]:
     """A header of `dumpulse key split` for each board. Variable 7 has its third key."""
     (tmp_path / "a key").touch(0o600)
-    (tmp_path / "a key").write_text(f"{KEYS.master.hex()}\n7 2\n")
+    (tmp_path / "a key").write_text(f"{KEYS.master.hex()}\nepoch 600\n7 2\n")
     headers = {}
     for of, *option in ((CAN, "--agent"), (ON_LINE, "--agent"), (SENDS_ALONE, "--alone", "7"),
-                        (HEARS_BEACONS, "--variable", "7", "--epoch", "600")):
+                        (HEARS_BEACONS, "--variable", "7")):
         to = tmp_path / of.name
         subprocess.run([sys.executable, str(ROOT / "client.py"), "key", "split",
                         str(tmp_path / "a key"), "--out", str(to), *option], check=True,

@@ -29,9 +29,11 @@ from tests.support.programs import as_program
 FILE = Path(__file__).with_name("bridge.tsv")
 PICTURE = Path(__file__).with_name("predict.svg")
 HEAD = ("# What one operation costs, and what is made of it: instructions, or cycles on AVR.\n"
-        "# ONLY=lab-bridge ARGS=--write makes this file. An operation is the mean of several.\n"
+        "# ONLY=lab-bridge ARGS=--write makes this file. An operation is the mean of several, and\n"
+        "# of what is made of them, each sample stands there.\n"
         + "\t".join(("library", "what", *MACHINES)) + "\n")
 NONE = "-"  # was measured
+WHOLES = {whole.name for bridge in BRIDGES for whole in bridge.wholes}
 
 Costs = dict[str, float]  # of operations and wholes
 Kept = dict[tuple[str, str], Costs]  # by bridge and target
@@ -72,8 +74,9 @@ def parse(text: str) -> Kept:
         try:
             bridge, name, *cells = line.split("\t")
             for target, cell in zip(head.split("\t")[2:], cells, strict=True):
-                if cell != NONE:
-                    found.setdefault((bridge, target), {})[name] = float(cell)
+                for number, cost in enumerate(cell.split(" ") if cell != NONE else ()):
+                    found.setdefault((bridge, target), {})[
+                        f"{name} {number}" if name in WHOLES else name] = float(cost)
         except ValueError as fault:
             raise ValueError(f"{line!r} is no line of costs") from fault
     return found
@@ -86,10 +89,15 @@ def read() -> Kept:
 def written(kept: Kept) -> str:
     lines = []
     for bridge in dict.fromkeys(bridge.name for bridge in BRIDGES):
-        columns = [kept.get((bridge, target), {}) for target in MACHINES]
-        for name in dict.fromkeys(name for costs in columns for name in costs):
-            cells = [f"{costs[name]:.1f}" if name in costs else NONE for costs in columns]
-            lines.append("\t".join((bridge, name, *cells)) + "\n")
+        rows: dict[str, dict[str, list[str]]] = {}  # by operation or whole, and target
+        for target in MACHINES:
+            for name, cost in kept.get((bridge, target), {}).items():
+                whole = name.rpartition(" ")[0]
+                row = rows.setdefault(whole if whole in WHOLES else name, {})
+                row.setdefault(target, []).append(f"{cost:.1f}")
+        lines += ["\t".join((bridge, name, *(" ".join(row.get(target, [NONE]))
+                                             for target in MACHINES))) + "\n"
+                  for name, row in rows.items()]
     return HEAD + "".join(lines)
 
 

@@ -3,8 +3,6 @@
 A gauge shows either energy_now in µWh, or charge_now in µAh beside voltage_now in µV. Ampere-hours
 times volts are watt-hours, and a watt-hour is 3,600 joules. SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -5,8 +5,6 @@
 Each goes to build/lab/board, as an ELF file and as the bytes that are written into the flash. A
 table says what they need of the STM32F411's flash and RAM. SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import os

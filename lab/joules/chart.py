@@ -1,8 +1,6 @@
 """Draws each reading of a run: a fan that starts late shows, where a mean would hide it.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from bench.charts import COLOURS, WIDTH, Axis, Series, document, panel

@@ -1,8 +1,6 @@
 """The clock that meters and measurements go by. Tests have one that they set forward themselves.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

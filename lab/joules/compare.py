@@ -1,8 +1,6 @@
 """Says whether two results of the lab differ, and by how much.                  lab/run compare A B
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Every wait ends: after its time, or after so many lines that nobody who keeps to
 send them. What comes is cut into lines of printable ASCII; bytes of NUL are dropped, as a
 PowerShield strews them in. SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -4,8 +4,6 @@ A server and a client on this machine, with one connection. For each format, in 
 of idleness, which is measured; the fetches, which are measured; a rest.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import math
 import random
@@ -174,7 +172,8 @@ class Progress:
 
     def show(self, name: str, what: str, *, always: bool = False) -> None:
         plan = self.plan
-        text = f"lab: {plan.platform.titles[name]} ({self.formats + 1} of {len(plan.order)}), {what}"
+        text = f"lab: {plan.platform.titles[name]} ({self.formats + 1} of {len(plan.order)}), " \
+               f"{what}"
         if self.fetched:
             left = (len(plan.order) * plan.fetches - self.fetched) * self.seconds / self.fetched
             left += (len(plan.order) - self.formats) * (plan.idle + plan.rest)

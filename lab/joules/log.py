@@ -10,8 +10,6 @@ A line has the seconds since the run began, who spoke, and what. `note` is the d
    20.300 note: measured k          … which went well, or: failed, and why
    80.002 note: complete            nothing is missing SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import os
 import re
 import time

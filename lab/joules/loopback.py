@@ -6,8 +6,6 @@
 Pair starts both, and asks the client for fetches. Each ends when its standard input ends, so that
 none is left however their parent ends. SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import http.client

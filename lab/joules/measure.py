@@ -1,8 +1,6 @@
 """Measures the joules of a command, or of an operation of the lab.           lab/run measure --help
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import shutil

@@ -4,8 +4,6 @@ A pair is a time of work and as long a time of idleness. Every second pair begin
 time (ABBA), so what drifts slowly, such as the charge of a battery or the warmth of a room, falls
 on both alike. SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence

@@ -9,8 +9,6 @@
 A meter can be started again after each stop. A class has open(), begin(), end(), and if it needs
 them read(), release() and what(). SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import re

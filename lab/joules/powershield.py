@@ -9,8 +9,6 @@
 It speaks text over USB. A command is a line; the answer has `ack` and the command in it. Samples
 come one a line, as `5017-06` for 5017·10⁻⁶ joules. SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterable

@@ -5,8 +5,6 @@ before the first call: so many messages, whatever the number of calls. If there 
 read before and after, and as long an idle time is measured beside.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import functools
 import os

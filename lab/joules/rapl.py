@@ -4,8 +4,6 @@ A package is a processor. Its domains core and uncore are parts of it; dram is b
 the whole machine, with the packages in it. So the sum is that of packages and dram: every domain is
 shown, and none counts twice. SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

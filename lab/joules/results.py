@@ -1,10 +1,8 @@
 """What was measured, as lines of JSON: first how, then each turn as soon as it is over.
 
 So a break, a Ctrl-C or an empty battery costs one turn, and a run can be gone on with. The first
-line has the kind `run`, the others `turn`, or `times` by lab/profile. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+line has the kind `run`, the others `turn`, or `times` by lab/profile.
+SPDX-License-Identifier: MIT"""
 
 import datetime
 import json
@@ -142,12 +140,12 @@ def new_file(name: str) -> Path:
     return FOLDER / f"{name}-{when}-{os.getpid()}.jsonl"
 
 
-def encoded(line: DataclassInstance) -> str:
+def encoded(line: "DataclassInstance") -> str:
     """The line of the file that says it."""
     return json.dumps(asdict(line), allow_nan=False) + "\n"
 
 
-def append(file: Path, line: DataclassInstance) -> None:
+def append(file: Path, line: "DataclassInstance") -> None:
     """It is on the disk when this returns: a battery that is measured may be empty soon."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a+b") as opened:

@@ -7,8 +7,6 @@ operation for 10 s, and keeps a log. lab/joules/sandwich.md says how to wire it.
 makes tables of the logs. After a break, the same command goes on where it was.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import random

@@ -4,8 +4,6 @@ its watts, each second.
 Its own counter of energy is a second opinion: if the two disagree, the result says so. The plug is
 only asked; nothing here switches it. SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import base64
 import http.client
 import json

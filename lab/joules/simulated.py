@@ -5,8 +5,6 @@ QEMU, or one that plays a scheme. A board tells the shield when it raises D7, an
 the board when its power is switched off and on. `FLASH` stands in for st-flash.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import os
 import random
 import re

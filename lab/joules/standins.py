@@ -2,8 +2,6 @@
 
 They prove parsing and arithmetic; they measure nothing. SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import contextlib
 import http.server
 import json

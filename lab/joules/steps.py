@@ -4,8 +4,6 @@ Here the processor runs all that it can, with its own instructions for SHA or AE
 lab/messages/counts.tsv are made without them, so the two do not belong into one column.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import platform
 import re
 import subprocess

@@ -1,8 +1,6 @@
 """Reads the small files in which Linux shows its counters. They may be missing, or vanish.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import BinaryIO

@@ -7,8 +7,6 @@ cycles are what the board counted. Signatures are sorted by the joules of a veri
 agreements by the total. What cannot be used is said, with its file and line, and left out.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterable, Sequence

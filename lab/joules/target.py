@@ -1,8 +1,6 @@
 """The console of lab/joules/board.c: what the board says of itself, and of each measurement.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -596,18 +596,15 @@ def test_a_board_without_power_is_said(desk: Sandwich, capsys: pytest.CaptureFix
     assert 'target: no "[INPUT]" within 0.1 s; it has said nothing' in capsys.readouterr().out
 
 
-def test_a_board_that_was_not_flashed_is_said(desk: Sandwich, flash: Path,
-                                              capsys: pytest.CaptureFixture[str]) -> None:
-    (flash.parent / "st-flash").write_text('#!/bin/sh\nprintf two >"$(dirname "$0")/flash"\n')
-    assert desk.run("--runs", "1", "--only", "one") == 1
-    assert "the board runs two, not one: was it flashed?" in capsys.readouterr().out
-
-
-def test_a_flasher_that_fails_is_said(desk: Sandwich, flash: Path,
+@pytest.mark.parametrize("does, says", [
+    ('printf two >"$(dirname "$0")/flash"', "the board runs two, not one: was it flashed?"),
+    ("echo 'no \033[31mboard\033[0m'; exit 1",
+     r"st-flash failed: no \x1b[31mboard\x1b[0m; it is left out")])
+def test_a_flasher_that_fails_is_said(desk: Sandwich, flash: Path, does: str, says: str,
                                       capsys: pytest.CaptureFixture[str]) -> None:
-    (flash.parent / "st-flash").write_text("#!/bin/sh\necho 'no \033[31mboard\033[0m'; exit 1\n")
+    (flash.parent / "st-flash").write_text(f"#!/bin/sh\n{does}\n")
     assert desk.run("--runs", "1", "--only", "one") == 1
-    assert r"st-flash failed: no \x1b[31mboard\x1b[0m; it is left out" in capsys.readouterr().out
+    assert says in capsys.readouterr().out
 
 
 def test_openocd_is_used_where_there_is_no_st_flash(desk: Sandwich, flash: Path,

@@ -1,8 +1,6 @@
 """How far a mean can be trusted: outliers by MAD, intervals by bootstrap with a seed that is known.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import math
 import random
 import statistics

@@ -256,10 +256,10 @@ FN_DSA_M4 = Code("py-fn-dsa", tuple(f"{FN_DSA}{name}_cm4.s" for name in (
     "codec", "mq", "sign_fpr", "sign_sampler")))
 MLKEM_FOLDER = "aws-lc/crypto/fipsmodule/ml_kem/mlkem"
 MLKEM = Code("aws-lc-sys", (MLKEM_FOLDER + "/mlkem_native_bcm.c",), (MLKEM_FOLDER,),
-             ('-DMLK_CONFIG_FILE="mlkem_config.h"',))
+             ('-DMLK_CONFIG_FILE="native_config.h"',))
 MLDSA_FOLDER = "aws-lc/crypto/fipsmodule/ml_dsa/mldsa"
 MLDSA = Code("aws-lc-sys", (MLDSA_FOLDER + "/mldsa_native_bcm.c",), (MLDSA_FOLDER,),
-             ('-DMLD_CONFIG_FILE="mldsa_config.h"',))
+             ('-DMLD_CONFIG_FILE="native_config.h"',))
 
 
 def ml_kem(size: int, sent: int) -> tuple[Scheme, Scheme]:

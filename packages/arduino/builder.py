@@ -1,7 +1,5 @@
 """Compiles sketches with Arduino's own builder, as Debian has it.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

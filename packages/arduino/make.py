@@ -1,10 +1,7 @@
 """Makes the library for the Arduino IDE: a zip file for "Add .ZIP Library".
 
 The same folder, unpacked, is what the mirror repository of the Library Manager has.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import re
 import tempfile

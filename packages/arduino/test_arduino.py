@@ -1,10 +1,7 @@
 """The library for the Arduino IDE: its zip file, unpacked elsewhere, and every example in it.
 
 arduino-builder compiles the examples. simavr runs those that need no other library on an Uno, and
-one on a Mega, with client.py at the other end of the line.   SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+one on a Mega, with client.py at the other end of the line. SPDX-License-Identifier: MIT"""
 
 import json
 import re

@@ -1,16 +1,14 @@
 """Makes the archive of the C library alone, and the files with which Conan and Meson fetch it.
 
 Its files are where the project's tree has them, so that CMake and Meson build it as they do there.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import hashlib
 import json
 from pathlib import Path
 
 from packages import archive, project
+from packages.source import top
 
 HERE = Path(__file__).resolve().parent
 FILES = ("CMakeLists.txt", "LICENSE", "library.json", "meson.build", "packages/cmake/library.cmake",
@@ -69,11 +67,6 @@ source_hash = {sum}
 [provide]
 dependency_names = dumpulse
 """
-
-
-def top() -> str:
-    """The name of the folder in the archive."""
-    return f"{project.NAME}-{project.version()}"
 
 
 def write_archive(to: Path) -> Path:

@@ -1,7 +1,5 @@
 """The C library, as users of build systems get it.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import json
 import re
 import tarfile
@@ -15,6 +13,7 @@ from packages import project
 from packages.c import make
 from packages.cmake import consumers
 from packages.cmake.consumers import NOTHING, damage, fails, run
+from packages.source import top
 from spec.model import REQUEST, heartbeat
 
 pytestmark = pytest.mark.slow
@@ -25,7 +24,7 @@ OLD = {"PATH": consumers.path_with(TOOLS)}
 
 def test_the_archive_is_small_and_has_the_whole_library(tmp_path: Path) -> None:
     with tarfile.open(make.write_archive(tmp_path)) as archive:
-        names = {name.removeprefix(f"{make.top()}/") for name in archive.getnames()}
+        names = {name.removeprefix(f"{top()}/") for name in archive.getnames()}
     assert len(names) <= 30 and {*make.FILES, "README.md"} < names
     assert {Path(name).name for name in names} > {*project.LIBRARY_FILES}
     assert [*project.LIBRARY_FILES] == consumers.library("[chS]")
@@ -49,8 +48,17 @@ def install(source: Path, folder: Path, more: Mapping[str, str] = NOTHING) -> Pa
     return folder / "prefix"
 
 
-def test_find_package(tmp_path: Path) -> None:
-    prefix = install(project.ROOT, tmp_path)
+@pytest.fixture(name="tools", params=[
+    NOTHING, pytest.param(OLD, marks=pytest.mark.long)], ids=["newest", "oldest"])
+def fixture_tools(request: pytest.FixtureRequest, tmp_path: Path) -> Mapping[str, str]:
+    """The environment for CMake, and for its oldest version."""
+    is_old = b"cmake version 3.16." in run(["cmake", "--version"], tmp_path, more=request.param)
+    assert is_old == (request.param is OLD)
+    return request.param  # type: ignore[no-any-return]
+
+
+def test_find_package(tmp_path: Path, tools: Mapping[str, str]) -> None:
+    prefix = install(project.ROOT, tmp_path, tools)
     assert sorted(str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()) \
         == [*(f"include/{header}" for header in consumers.library("h")),
             "lib/cmake/dumpulse/dumpulseConfig-noconfig.cmake",
@@ -59,15 +67,15 @@ def test_find_package(tmp_path: Path) -> None:
             "lib/pkgconfig/dumpulse.pc"]
     prefix.rename(tmp_path / "moved")  # nothing in it may have its place
     consumers.check(build(consumers.consumer(tmp_path / "consumer"), tmp_path / "built",
-                          f"-DCMAKE_PREFIX_PATH={tmp_path / 'moved'}"))
+                          f"-DCMAKE_PREFIX_PATH={tmp_path / 'moved'}", more=tools))
 
 
-def test_fetch_content(tmp_path: Path) -> None:
+def test_fetch_content(tmp_path: Path, tools: Mapping[str, str]) -> None:
     address = consumers.repository(tmp_path / "repository")
     built = build(consumers.consumer(tmp_path / "consumer"), tmp_path / "built",
-                  f"-DFETCH={address}", f"-DTAG=v{project.version()}")
+                  f"-DFETCH={address}", f"-DTAG=v{project.version()}", more=tools)
     consumers.check(built)
-    run(["cmake", "--install", built, "--prefix", tmp_path / "prefix"], tmp_path)
+    run(["cmake", "--install", built, "--prefix", tmp_path / "prefix"], tmp_path, more=tools)
     assert not (tmp_path / "prefix").exists()  # the consumer installs nothing of Dumpulse's
 
 
@@ -99,17 +107,6 @@ def test_the_version_is_the_headers(tmp_path: Path) -> None:
             assert b"it is 4.5.6\n" in run(ask, tmp_path)
         else:
             fails(ask, tmp_path, f'compatible with requested version "{wanted}"')
-
-
-@pytest.mark.long
-def test_the_oldest_cmake(tmp_path: Path) -> None:
-    assert b"cmake version 3.16." in run(["cmake", "--version"], tmp_path, more=OLD)
-    prefix = install(project.ROOT, tmp_path, more=OLD)
-    source = consumers.consumer(tmp_path / "consumer")
-    consumers.check(build(source, tmp_path / "finds", f"-DCMAKE_PREFIX_PATH={prefix}", more=OLD))
-    address = consumers.repository(tmp_path / "repository")
-    consumers.check(build(source, tmp_path / "fetches", f"-DFETCH={address}",
-                          f"-DTAG=v{project.version()}", more=OLD))
 
 
 @pytest.mark.long

@@ -1,10 +1,7 @@
 """Projects outside of the tree that use Dumpulse: what they are built from, and whether they work.
 
 Every build system builds the same programs, those of packages/cmake/consumer.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import os
 import re

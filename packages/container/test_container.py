@@ -1,10 +1,7 @@
 """buildah builds the Dockerfile as it is, and the agent in the image is asked.
 
 The registry's image of Debian is not used: the Debian under its name is made by mmdebstrap.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import json
 import re

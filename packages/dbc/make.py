@@ -1,9 +1,5 @@
 """Makes the DBC file, which tells CAN tools what each frame of Dumpulse has.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """cantools reads frames of the model by the DBC file.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,10 +1,7 @@
 """Boots a Debian with its own systemd in QEMU, and runs a script there as root.
 
 The kernel is that of server/tests/vm.py. The machine reads the Debian from a folder. What it writes
-is in its memory, and is gone when it ends.     SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+is in its memory, and is gone when it ends. SPDX-License-Identifier: MIT"""
 
 import subprocess
 import tempfile

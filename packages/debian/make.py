@@ -2,10 +2,7 @@
 
 The Debian is made by mmdebstrap from the mirrors of this machine, and stays in build/debian. Each
 build begins with it as it was made. Packages for other processors are built there by Debian's cross
-compilers.     SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+compilers. SPDX-License-Identifier: MIT"""
 
 import calendar
 import os

@@ -1,11 +1,6 @@
 """Are the packages for Debian right, the same each time, and do they work where they are installed?
+SPDX-License-Identifier: MIT"""
 
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
-
-import os
 import re
 import shutil
 import subprocess
@@ -18,6 +13,7 @@ from packages import project
 from packages.cmake import consumers
 from packages.debian import boot, make
 from packages.static import make as static
+from packages.test_version import made_twice
 from tests.support.servers import Server
 
 # What lintian says beyond errors and warnings, and why it may.
@@ -46,23 +42,14 @@ def test_the_changelog_has_every_version(when: str, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.slow
 def test_the_sources_are_the_same_each_time(tmp_path: Path) -> None:
-    made = []
-    for name, mask in (("one", 0o022), ("other", 0o077)):
-        (tmp_path / name).mkdir()
-        before = os.umask(mask)
-        try:
-            made.append([(path.name, path.read_bytes())
-                         for path in make.make_sources(tmp_path / name)])
-        finally:
-            os.umask(before)
-    assert made[0] == made[1]
+    made = made_twice(make.make_sources, tmp_path)
     version = make.debian_version()
     upstream = project.FORMS["debian"](project.version())
     assert version.startswith(f"{upstream}-")
-    assert [name for name, _ in made[0]] == [
+    assert [*made] == [
         f"dumpulse_{version}.debian.tar.xz", f"dumpulse_{version}.dsc",
         f"dumpulse_{upstream}.orig.tar.gz"]
-    assert f"\nVersion: {version}\n".encode() in made[0][1][1]
+    assert f"\nVersion: {version}\n".encode() in made[f"dumpulse_{version}.dsc"]
 
 
 def test_no_field_is_left_out(tmp_path: Path) -> None:

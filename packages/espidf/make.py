@@ -1,7 +1,5 @@
 """Makes a component of ESP-IDF: dumpulse-espidf-VERSION.tar.gz. SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -4,8 +4,6 @@ There is no ESP-IDF here. Its component manager reads the component, and a compi
 example with the declarations of standin.h.
 """
 
-from __future__ import annotations
-
 import json
 import tarfile
 from pathlib import Path

@@ -1,9 +1,5 @@
 """Makes the firmware images that users can flash: a zip file of .hex files, with a page.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import re
 import subprocess

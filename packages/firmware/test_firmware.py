@@ -1,7 +1,5 @@
 """The images of a release, in their simulators.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -4,8 +4,6 @@ In the repository, dumpulse_fleet/client.py is a link to the client. In the pack
 the module of the package dumpulse: whoever has both has one client.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from packages import project

@@ -1,7 +1,5 @@
 """The package of the fleet, as users have it.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -100,10 +98,7 @@ def test_it_works_where_it_is_installed(tmp_path: Path, wheel: Path, oldest: boo
     """In an environment of its own, with libraries from the registry: the newest that fit in the
     newest Python at hand, and the oldest in the oldest."""
     fit = [version for version in pythons() if version >= (3, 11)]
-    version = min(fit) if oldest else max(fit)
-    with capsys.disabled():  # readers of the log shall see what was used
-        print(f"\nthe wheel, in Python {version[0]}.{version[1]}: {pythons()[version]}")
-    python = environment(pythons()[version], tmp_path / "env")
+    python = environment(pythons()[(min if oldest else max)(fit)], tmp_path / "env", capsys)
     limits = tmp_path / "limits.txt"
     wanted = required(make.tree(tmp_path / "package") / "pyproject.toml")
     limits.write_text("".join(

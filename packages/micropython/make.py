@@ -1,7 +1,5 @@
 """Makes the module for MicroPython: the file with its version.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from packages import making

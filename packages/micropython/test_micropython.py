@@ -1,7 +1,5 @@
 """MicroPython itself, for Linux, runs the module.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

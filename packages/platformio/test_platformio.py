@@ -2,10 +2,7 @@
 
 PlatformIO compiles for this machine. Its own platforms and its package of SCons are on its registry
 alone: in their place are a platform without packages and PyPI's SCons of the same version.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import json
 import subprocess
@@ -22,13 +19,7 @@ PYTHON = project.ROOT / "build" / "venv-packages" / "bin" / "python"
 SCONS = "4.41101.0"  # PlatformIO's name for SCons 4.11.1
 PLATFORM = {"platform.json": json.dumps({
     "name": "standin", "version": "1.0.0", "title": "Stand-in", "description": "For tests",
-    "packages": {}}), "platform.py": """
-from platformio.public import PlatformBase
-
-class StandinPlatform(PlatformBase):
-    def configure_default_packages(self, variables, targets):
-        pass
-""", "builder/main.py": """
+    "packages": {}}), "builder/main.py": """
 from SCons.Script import Default, DefaultEnvironment
 Default(DefaultEnvironment().BuildProgram())
 """}

@@ -1,7 +1,4 @@
-"""Makes the wheel and the source distribution for PyPI.   SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+"""Makes the wheel and the source distribution for PyPI. SPDX-License-Identifier: MIT"""
 
 import json
 import os
@@ -13,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from packages import archive, project
+from tests.tools import completion
 
 HERE = Path(__file__).resolve().parent
 TOOLS = project.ROOT / "build" / "venv-packages" / "bin"
@@ -20,9 +18,6 @@ TOOLS = project.ROOT / "build" / "venv-packages" / "bin"
 COPIED = {
     "client.py": "dumpulse/__init__.py",
     "LICENSE": "LICENSE",
-    "client/dumpulse.1": "share/man/man1/dumpulse.1",
-    "client/completion/dumpulse.bash": "share/bash-completion/completions/dumpulse",
-    "client/completion/_dumpulse": "share/zsh/site-functions/_dumpulse",
     "packages/python/README.md": "README.md",
     "packages/python/manifest.toml": "pyproject.toml",
 }
@@ -57,8 +52,11 @@ def write_tree(to: Path, texts: Mapping[str, str], summary: str = project.SUMMAR
 
 
 def tree(to: Path) -> Path:
-    return write_tree(to, {name: (project.ROOT / source).read_text()
-                           for source, name in COPIED.items()} | ADDED)
+    return write_tree(to, ADDED | {
+        "share/bash-completion/completions/dumpulse": completion.bash(),
+        "share/zsh/site-functions/_dumpulse": completion.zsh(),
+        "share/man/man1/dumpulse.1": completion.manual(),
+        **{name: (project.ROOT / source).read_text() for source, name in COPIED.items()}})
 
 
 def run_build(source: Path, to: Path, *options: str) -> list[Path]:

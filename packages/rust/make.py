@@ -1,7 +1,4 @@
-"""Makes the crate.   SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+"""Makes the crate. SPDX-License-Identifier: MIT"""
 
 import os
 import shutil

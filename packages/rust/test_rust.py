@@ -1,7 +1,5 @@
 """The crate, as its users have it: outside of the tree, by cargo.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

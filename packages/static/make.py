@@ -1,9 +1,5 @@
 """Makes the servers for any Linux: an archive of static programs for each kind of processor.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import subprocess
 import tempfile

@@ -1,9 +1,5 @@
 """Writes captures for Wireshark's programs, and reads what tshark says of them.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import ipaddress
 import json

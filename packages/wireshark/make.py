@@ -1,7 +1,5 @@
 """Makes the dissector for Wireshark: the script with its version.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from packages import making

@@ -1,7 +1,5 @@
 """tshark shows what the model says of every packet.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import random
 import shutil
 import subprocess

@@ -10,14 +10,10 @@
 #define ARG_UNUSED(argument) (void)(argument)
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 
-typedef struct {
-    int64_t ticks;
-} k_timeout_t;
-typedef struct {
-    uint64_t tick;
-} k_timepoint_t;
-#define K_FOREVER ((k_timeout_t){-1})
-#define K_SECONDS(seconds) ((k_timeout_t){1000 * (int64_t)(seconds)})
+typedef const struct timeout *k_timeout_t; /* no number, as there */
+typedef const struct timepoint *k_timepoint_t;
+#define K_FOREVER ((k_timeout_t)-1)
+#define K_SECONDS(seconds) ((k_timeout_t)(1000 * (intptr_t)(seconds)))
 
 k_timepoint_t sys_timepoint_calc(k_timeout_t timeout);
 k_timeout_t sys_timepoint_timeout(k_timepoint_t timepoint);

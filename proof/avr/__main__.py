@@ -27,11 +27,11 @@ Chaskey-12 of what spec/keyed.md says. No time depends on a key, a label, a pack
 ROLES = {"asked": keyed.PROCESS, "next": keyed.NEXT, "alone": keyed.ALONE, "hear": keyed.HEAR,
          "beat": keyed.BEAT, "begin": keyed.BEGIN, "announce": keyed.ANNOUNCE}
 ROLES_EXPLAINED = """\
-The most cycles, with all tags, without the hooks; stack: the most bytes. An agent makes each label's
-key anew. heartbeat: a packet that it does not answer; asked: one that a beacon answers; alone: any
-packet, with nodes that only send; next: the next label's epoch. Nodes: hear takes a beacon, beat
-makes a heartbeat; begin and announce are of one that only sends. Each path is proved to do what
-spec/keyed.md says.\
+The most cycles, with all tags, without the hooks; stack: the most bytes. An agent makes the key of
+each label anew. heartbeat: a packet that it does not answer; asked: one that a beacon answers;
+alone: any packet, with nodes that only send; next: the next label's epoch. Nodes: hear takes a
+beacon, beat makes a heartbeat; begin and announce are of one that only sends. Each path is proved
+to do what spec/keyed.md says.\
 """
 
 
@@ -67,7 +67,8 @@ def print_keyed(pool: ProcessPoolExecutor, chips: list[str]) -> None:
     print(row.format("roles", "paths", "heartbeat", *ROLES, "stack"), flush=True)
     for chip, found in zip(chips, pool.map(keyed.follow, chips, every), strict=True):
         print(row.format(chip, sum(role.paths for role in found.values()),
-                         found[keyed.PROCESS].silent, *(found[role].cycles for role in ROLES.values()),
+                         found[keyed.PROCESS].silent,
+                         *(found[role].cycles for role in ROLES.values()),
                          max(role.stack for role in found.values())), flush=True)
     print(ROLES_EXPLAINED)
 

@@ -449,7 +449,7 @@ def follow_role(code: RoleCode, name: str) -> tuple[list[State], World]:
     for path in explore(code, start):
         check_path(path, start, world)
         paths.append(path)
-    must(all(len(path.hooks) <= MOST_CALLS for path in paths), f"{name} calls more than was thought")
+    must(all(len(path.hooks) <= MOST_CALLS for path in paths), f"{name} calls too much")
     cover_all(paths, *world.given, *(may for called in ANSWERS for number in range(MOST_CALLS)
                                      for may in may_answer(called, number)))
     return paths, world

@@ -11,6 +11,7 @@
  *     UNSENT    is the error number with which the first sendmmsg() fails.
  *     SLOW      is how many ms each fsync() takes.
  *     CLOCK     names a file: its number is added to Unix time, in s.
+ *     SLEPT     names a file: its number is how many seconds the machine has slept.
  */
 #define _GNU_SOURCE /* NOLINT: for struct mmsghdr */
 #include <errno.h>
@@ -40,7 +41,7 @@ int __real_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, in
 int __real_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags,
                     struct timespec *timeout);
 
-static const char *before, *calls_to, *in_use, *full, *endless, *slow, *clock_in, *unsent;
+static const char *before, *calls_to, *in_use, *full, *endless, *slow, *clock_in, *slept, *unsent;
 
 /* Once, because the server changes its environment while its thread saves. */
 __attribute__((constructor)) static void read_environment(void)
@@ -53,6 +54,7 @@ __attribute__((constructor)) static void read_environment(void)
     slow = getenv("SLOW");
     unsent = getenv("UNSENT");
     clock_in = getenv("CLOCK");
+    slept = getenv("SLEPT");
 }
 
 static void note(const char *call, int descriptor)
@@ -121,7 +123,10 @@ int __wrap_fsync(int descriptor)
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 {
-    FILE *file = clock_in == NULL || clock != CLOCK_REALTIME ? NULL : fopen(clock_in, "r");
+    const char *const added = clock == CLOCK_REALTIME   ? clock_in
+                              : clock == CLOCK_BOOTTIME ? slept
+                                                        : NULL;
+    FILE *file = added == NULL ? NULL : fopen(added, "r");
     char text[32] = "0";
     const int result = __real_clock_gettime(clock, now);
 

@@ -35,6 +35,11 @@ uint64_t timing_ns(void)
     return clock_ns;
 }
 
+uint64_t timing_boot_ns(void)
+{
+    return clock_ns;
+}
+
 uint64_t timing_unix_ns(void)
 {
     return clock_unix_ns;

@@ -12,7 +12,7 @@ extern char logged[LOGGED_LINES]
 extern size_t logged_count;
 const char *last_logged(void);
 
-extern uint64_t clock_ns;      /* what timing_ns() returns */
+extern uint64_t clock_ns;      /* what timing_ns() and timing_boot_ns() return */
 extern uint64_t clock_unix_ns; /* what timing_unix_ns() returns */
 
 #endif

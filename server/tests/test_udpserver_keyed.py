@@ -4,8 +4,6 @@ DUMPULSE_SERVER names another command to test, as in test_udpserver.py.
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import copy
 import os
 import random
@@ -194,13 +192,14 @@ def test_what_is_no_key(tmp_path: Path, text: bytes) -> None:
     "\n", " ", "7\n", "7 \n", " 7 2\n", "7  2\n", "7 2", "7 2 \n", "7 2\n\n", "7 2\r\n", "7\t2\n",
     "07 2\n", "7 02\n", "64 1\n", "128 1\n", "7 256\n", "7 1000\n", "-1 1\n", "7 -1\n", "7 +1\n",
     "7 2\n7 2\n", "7 2\n8 1\n7 3\n", "7 2\n# lost\n", "7 2\0\n", "7:2\n", "readers 1\n",
-    "4294967303 1\n",
+    "4294967303 1\n", "epoch\n", "epochs 10\n", " epoch 10\n",
     "".join(f"{variable} 255\n" for variable in range(64)) + "0"])
 def test_what_is_no_generation(tmp_path: Path, text: str) -> None:
     key = write_key(tmp_path / "key", with_lines(text))
     assert run(f"--key={key}", f"--state={tmp_path}/table") == (2, [
         f"cannot use --key {key}: after the key, each line has a variable from 0 to 63 that no "
-        "other line has, a space, and the generation of its key from 0 to 255"])
+        "other line has, a space, and the generation of its key from 0 to 255; or it is like "
+        "'epoch 10'"])
 
 
 @pytest.mark.parametrize("text", [
@@ -232,6 +231,37 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "pipe", Path("/dev/null")):
         status, (line,) = run(f"--key={path}", f"--state={tmp_path}/table")
         assert status == 2 and line == f"cannot use --key {path}: it is not a regular file"
+
+
+@pytest.mark.parametrize("text", ["epoch 0\n", "epoch 3601\n", "epoch 010\n", "epoch 10 \n",
+                                  "epoch 10\nepoch 10\n", "7 2\nepoch \n", "epoch 10"])
+def test_what_is_no_epoch(tmp_path: Path, text: str) -> None:
+    key = write_key(tmp_path / "key", with_lines(text))
+    assert run(f"--key={key}", f"--state={tmp_path}/table") == (2, [
+        f"cannot use --key {key}: the line with epoch has its seconds from 1 to 3600, and comes "
+        "once"])
+
+
+def test_the_epoch_that_nodes_were_told(options: list[str], tmp_path: Path) -> None:
+    """It is in the file of the key, and no other one can be given by mistake."""
+    other = "tells nodes that an epoch has 3600 s, and here it has {} s"
+    for arguments, seconds in (([], 10), (["--epoch", "30"], 30)):
+        with Server(*options, *arguments) as server:
+            (line,) = [line for line in server.stderr.lines if "a new epoch each" in line]
+            assert f"each {seconds} s" in line
+            assert ("key split tells nodes 10" in line) == (seconds != 10)
+    write_key(tmp_path / "key", with_lines("7 1\nepoch 3600\n"))
+    for seconds in (10, 3599):
+        status, (line,) = run(*options, "--epoch", str(seconds))
+        assert status == 2 and other.format(seconds) in line
+    with Server(*options, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)
+                ) as server:
+        assert any("a new epoch each 3600 s; packets" in line for line in server.stderr.lines)
+        write_key(tmp_path / "key", with_lines("7 1\nepoch 9\n"))
+        server.process.send_signal(signal.SIGHUP)
+        said = "tells nodes that an epoch has 9 s, and here it has 3600 s; nothing has changed"
+        wait_until(lambda: said in server.stderr.lines[-1], said)
+        server.stop()
 
 
 def test_whose_file_it_may_be(tmp_path: Path) -> None:

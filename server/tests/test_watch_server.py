@@ -4,8 +4,6 @@ tests/agree.py compares the states with those of devices and of client.py. Here 
 runs, and the programs that it starts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json
@@ -21,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -74,7 +72,7 @@ class Watched:
                              program=[binary] if binary else (), **server)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
-    def __enter__(self) -> Watched:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

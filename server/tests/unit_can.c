@@ -11,14 +11,10 @@
 #include <linux/can/error.h>
 #include <linux/can/raw.h>
 #include <net/if.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "server/can.h"
 #include "server/counters.h"
@@ -29,6 +25,7 @@
 #include "server/table.h"
 #include "server/timing.h"
 #include "stand_ins.h"
+#include "tests/support/units.h"
 
 /* ---- The kernel: one interface, its socket, and the time --------------------------------- */
 
@@ -374,10 +371,28 @@ static void assert_report(unsigned reports, uint8_t count)
         assert_int_equal(((const uint8_t *)can0.bytes)[i], count);
 }
 
-/* The second one waits until the first one has left. A third one has to come again. */
-static void test_with_a_key_each_request_gets_its_own_report(void **state)
+/* It comes first: in the others, senders have their first lines. */
+TEST_BETWEEN(test_each_sender_is_named_once_on_request, stuck, end)
 {
-    (void)state;
+    struct can_frame heartbeat = {0x680, .can_dlc = 8};
+
+    for (options.log = OPTIONS_LOG_NORMAL; options.log <= OPTIONS_LOG_CHANGES; options.log++) {
+        logged_count = 0;
+        for (uint8_t sender = 1; sender <= 2; sender++)
+            for (uint8_t variable = 62; variable <= 64; variable++) { /* 64 is refused */
+                const uint8_t from = (uint8_t)(10 * options.log + sender);
+                dumpulse_make_heartbeat(heartbeat.data, variable, from, 5);
+                come(heartbeat, 2);
+            }
+        assert_int_equal(logged_count, options.log == OPTIONS_LOG_CHANGES ? 2 : 0);
+    }
+    options.log = OPTIONS_LOG_NORMAL;
+    assert_string_equal(last_logged(), "can0: first heartbeat from sender 22, variable 62");
+}
+
+/* The second one waits until the first one has left. A third one has to come again. */
+TEST_BETWEEN(test_with_a_key_each_request_gets_its_own_report, with_key, end)
+{
     can0.room = 10;
     come(keyed_request(1), 1);
     come_round();
@@ -395,9 +410,8 @@ static void test_with_a_key_each_request_gets_its_own_report(void **state)
     assert_int_equal(counters[COUNT_RATE], 1);
 }
 
-static void test_with_a_key_reports_have_a_rate(void **state)
+TEST_BETWEEN(test_with_a_key_reports_have_a_rate, with_key, end)
 {
-    (void)state;
     for (uint8_t count = 1; count <= 30; count++) {
         come(keyed_request(count), 1);
         come_round();
@@ -411,9 +425,8 @@ static void test_with_a_key_reports_have_a_rate(void **state)
     assert_report(11, 31);
 }
 
-static void test_a_beacon_is_one_frame_at_any_time(void **state)
+TEST_BETWEEN(test_a_beacon_is_one_frame_at_any_time, with_key, end)
 {
-    (void)state;
     can0.room = 10;
     come(keyed_request(1), 1);
     come_round();
@@ -433,9 +446,8 @@ static void test_a_beacon_is_one_frame_at_any_time(void **state)
     assert_int_equal(counters[COUNT_UNSENT], 2);
 }
 
-static void test_version_1_only_if_it_is_wanted(void **state)
+TEST_BETWEEN(test_version_1_only_if_it_is_wanted, with_key, end)
 {
-    (void)state;
     come(REQUEST, 1);
     come_round();
     assert_int_equal(keyed_taken, 1);
@@ -449,9 +461,8 @@ static void test_version_1_only_if_it_is_wanted(void **state)
 }
 
 /* Reports of both versions wait for one that is leaving. Each request gets one of its version. */
-static void test_both_versions_at_once(void **state)
+TEST_BETWEEN(test_both_versions_at_once, with_key, end)
 {
-    (void)state;
     options.also_unkeyed = true;
     can0.room = 10;
     come(REQUEST, 1);
@@ -480,9 +491,8 @@ static void test_both_versions_at_once(void **state)
 }
 
 /* Which of the 128 identifiers the kernel gives to the server, and how often. */
-static void test_which_identifiers_pass(void **state)
+TEST_BETWEEN(test_which_identifiers_pass, with_key, end)
 {
-    (void)state;
     for (int kind = 0; kind < 4; kind++) {
         const bool keyed = kind % 2 != 0, apart = kind >= 2;
         options.key = keyed ? "key" : NULL;
@@ -523,33 +533,18 @@ static void lose(int how, bool sending_first, const char *message)
     assert_that_the_next_report_leaves();
 }
 
-static void test_sending_learns_that_it_is_down(void **state)
-{
-    (void)state;
-    lose(DOWN, true, "can0 is down: waiting for it");
-}
+#define TEST_LOSS(name, state, sending, said)                                                      \
+    TEST_BETWEEN(name, stuck, end)                                                                 \
+    {                                                                                              \
+        lose(state, sending, said);                                                                \
+    }
+TEST_LOSS(test_sending_learns_that_it_is_down, DOWN, true, "can0 is down: waiting for it")
+TEST_LOSS(test_receiving_learns_that_it_is_down, DOWN, false, "can0 is down: waiting for it")
+TEST_LOSS(test_sending_learns_that_it_is_gone, GONE, true, "can0 is gone: waiting for it")
+TEST_LOSS(test_receiving_learns_that_it_is_gone, GONE, false, "can0 is gone: waiting for it")
 
-static void test_receiving_learns_that_it_is_down(void **state)
+TEST_BETWEEN(test_a_report_is_the_table, stuck, end)
 {
-    (void)state;
-    lose(DOWN, false, "can0 is down: waiting for it");
-}
-
-static void test_sending_learns_that_it_is_gone(void **state)
-{
-    (void)state;
-    lose(GONE, true, "can0 is gone: waiting for it");
-}
-
-static void test_receiving_learns_that_it_is_gone(void **state)
-{
-    (void)state;
-    lose(GONE, false, "can0 is gone: waiting for it");
-}
-
-static void test_a_report_is_the_table(void **state)
-{
-    (void)state;
     memset(&table_agent, 0, sizeof table_agent);
     for (uint8_t variable = 0; variable < 64; variable++) {
         struct can_frame heartbeat = {0x680U + variable, .can_dlc = 8};
@@ -565,22 +560,20 @@ static void test_a_report_is_the_table(void **state)
 }
 
 /* The interface is up again before all packets that came earlier were taken. */
-static void test_a_flood_does_not_keep_a_lost_interface(void **state)
+TEST_BETWEEN(test_a_flood_does_not_keep_a_lost_interface, stuck, end)
 {
     static const struct can_frame empty;
 
-    (void)state;
     become(DOWN);
     come(empty, 1000 * 1000);
     assert_int_equal(sockets[0].fd, -1);
     assert_in_range(counters[COUNT_LENGTH], sockets_capacity, sockets_capacity + SOCKETS_BATCH - 1);
 }
 
-static void test_a_bus_that_is_off(void **state)
+TEST_BETWEEN(test_a_bus_that_is_off, stuck, end)
 {
     static const struct can_frame off = {CAN_ERR_FLAG | CAN_ERR_BUSOFF, .can_dlc = 8};
 
-    (void)state;
     come(off, 1);
     assert_all_unsent();
     assert_ptr_equal(strstr(last_logged(), "can0 is off the bus after too many errors"),
@@ -596,9 +589,8 @@ static void test_a_bus_that_is_off(void **state)
     assert_that_the_next_report_leaves();
 }
 
-static void test_at_the_end_all_that_was_asked_for_leaves(void **state)
+TEST_BETWEEN(test_at_the_end_all_that_was_asked_for_leaves, stuck, end)
 {
-    (void)state;
     can0.drains = true;
     can_finish();
     assert_int_equal(can0.reports, 2);
@@ -606,49 +598,27 @@ static void test_at_the_end_all_that_was_asked_for_leaves(void **state)
     assert_int_equal(counters[COUNT_UNSENT], 0);
 }
 
-static void test_the_end_takes_two_seconds_at_most(void **state)
+TEST_BETWEEN(test_the_end_takes_two_seconds_at_most, stuck, end)
 {
     const uint64_t begun = clock_ns;
 
-    (void)state;
     can_finish();
     assert_all_unsent();
     assert_in_range(clock_ns - begun, 0, 2 * TIMING_SECOND + 2 * RETRY);
 }
 
-static void test_the_end_while_it_is_down(void **state)
+TEST_BETWEEN(test_the_end_while_it_is_down, stuck, end)
 {
     const uint64_t begun = clock_ns;
 
-    (void)state;
     become(DOWN);
     can_finish();
     assert_all_unsent();
     assert_in_range(clock_ns - begun, 0, 2 * RETRY);
 }
 
-static void test_each_sender_is_named_once_on_request(void **state)
+TEST_BETWEEN(test_which_identifiers_it_says, stuck, end)
 {
-    struct can_frame heartbeat = {0x680, .can_dlc = 8};
-
-    (void)state;
-    for (options.log = OPTIONS_LOG_NORMAL; options.log <= OPTIONS_LOG_CHANGES; options.log++) {
-        logged_count = 0;
-        for (uint8_t sender = 1; sender <= 2; sender++)
-            for (uint8_t variable = 62; variable <= 64; variable++) { /* 64 is refused */
-                const uint8_t from = (uint8_t)(10 * options.log + sender);
-                dumpulse_make_heartbeat(heartbeat.data, variable, from, 5);
-                come(heartbeat, 2);
-            }
-        assert_int_equal(logged_count, options.log == OPTIONS_LOG_CHANGES ? 2 : 0);
-    }
-    options.log = OPTIONS_LOG_NORMAL;
-    assert_string_equal(last_logged(), "can0: first heartbeat from sender 22, variable 62");
-}
-
-static void test_which_identifiers_it_says(void **state)
-{
-    (void)state;
     assert_string_equal(can_describe(), "can0, identifiers 680 to 6ff");
     assert_true(can_set_id("1fffff80"));
     assert_string_equal(can_describe(), "can0, identifiers 1fffff80 to 1fffffff");
@@ -656,30 +626,7 @@ static void test_which_identifiers_it_says(void **state)
     assert_string_equal(can_describe(), "can0, identifiers 00000080 to 000000ff");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, stuck, end)
-#define TEST_KEYED(name) cmocka_unit_test_setup_teardown(name, with_key, end)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(test_sending_learns_that_it_is_down),
-        TEST(test_receiving_learns_that_it_is_down),
-        TEST(test_sending_learns_that_it_is_gone),
-        TEST(test_receiving_learns_that_it_is_gone),
-        TEST(test_a_flood_does_not_keep_a_lost_interface),
-        TEST(test_a_bus_that_is_off),
-        TEST(test_at_the_end_all_that_was_asked_for_leaves),
-        TEST(test_the_end_takes_two_seconds_at_most),
-        TEST(test_the_end_while_it_is_down),
-        TEST(test_each_sender_is_named_once_on_request),
-        TEST(test_a_report_is_the_table), /* late, as it uses up each sender's first line */
-        TEST(test_which_identifiers_it_says),
-        TEST_KEYED(test_with_a_key_each_request_gets_its_own_report),
-        TEST_KEYED(test_with_a_key_reports_have_a_rate),
-        TEST_KEYED(test_a_beacon_is_one_frame_at_any_time),
-        TEST_KEYED(test_version_1_only_if_it_is_wanted),
-        TEST_KEYED(test_both_versions_at_once),
-        TEST_KEYED(test_which_identifiers_pass),
-    };
-    return cmocka_run_group_tests_name("unit-can", tests, NULL, NULL);
+    return run_units("unit-can");
 }

@@ -6,10 +6,8 @@
 #define _GNU_SOURCE /* NOLINT: for environ */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "server/counters.h"
 #include "server/hook.h"
 #include "server/hook_internal.h"
@@ -27,6 +23,7 @@
 #include "server/options.h"
 #include "server/timing.h"
 #include "stand_ins.h"
+#include "tests/support/units.h"
 
 enum { VARIABLES = 64, STATES = 6, PROGRAMS = 8, FIRST_PID = 1000 };
 
@@ -291,9 +288,8 @@ static void end_all(void)
 /* ---- The tests ---------------------------------------------------------------------------- */
 
 /* The changes of a variable are told one after another. Four wait at most. */
-static void test_one_program_for_a_variable_at_a_time(void **state)
+TEST_AFTER(start_again, test_one_program_for_a_variable_at_a_time)
 {
-    (void)state;
     tell(3, 2);
     assert_int_equal(spawned, 0);
     hook_run();
@@ -318,9 +314,8 @@ static void test_one_program_for_a_variable_at_a_time(void **state)
     assert_int_equal(logged_count, 0);
 }
 
-static void test_the_newest_state_is_told_when_changes_pile_up(void **state)
+TEST_AFTER(start_again, test_the_newest_state_is_told_when_changes_pile_up)
 {
-    (void)state;
     tell(3, 2);
     hook_run();
     for (int i = 0; i < 4; i++) /* these wait */
@@ -340,9 +335,8 @@ static void test_the_newest_state_is_told_when_changes_pile_up(void **state)
 }
 
 /* Then the last change that waits goes, too: nothing has changed. */
-static void test_a_variable_that_is_back_to_what_is_told(void **state)
+TEST_AFTER(start_again, test_a_variable_that_is_back_to_what_is_told)
 {
-    (void)state;
     tell(3, 2);
     hook_run();
     for (int i = 0; i < 4; i++)
@@ -359,9 +353,8 @@ static void test_a_variable_that_is_back_to_what_is_told(void **state)
     assert_int_equal(told[3], 2);
 }
 
-static void test_one_change_that_was_not_told_is_said(void **state)
+TEST_AFTER(start_again, test_one_change_that_was_not_told_is_said)
 {
-    (void)state;
     for (int i = 0; i < 5; i++)
         tell(3, 2 + i % 3);
     hook_run();
@@ -372,9 +365,8 @@ static void test_one_change_that_was_not_told_is_said(void **state)
 
 /* 8 variables change at once, and have a program each. When more change, one program has them all:
  * not those whose program still runs. */
-static void test_a_storm(void **state)
+TEST_AFTER(start_again, test_a_storm)
 {
-    (void)state;
     for (int variable = 10; variable < 18; variable++)
         tell(variable, 2);
     hook_run();
@@ -398,9 +390,8 @@ static void test_a_storm(void **state)
 }
 
 /* Of many, each new state has a program. Who is back to what was told is not among them. */
-static void test_many_with_several_states(void **state)
+TEST_AFTER(start_again, test_many_with_several_states)
 {
-    (void)state;
     for (int variable = 0; variable < 20; variable++)
         tell(variable, variable % 2 == 0 ? 2 : 4);
     tell(19, 0);
@@ -429,9 +420,8 @@ static void test_many_with_several_states(void **state)
 }
 
 /* The variables whose programs were started last have their next turn after all others. */
-static void test_nobody_waits_for_ever(void **state)
+TEST_AFTER(start_again, test_nobody_waits_for_ever)
 {
-    (void)state;
     for (int variable = 20; variable < 28; variable++)
         tell(variable, 2);
     hook_run();
@@ -459,7 +449,7 @@ static unsigned chance(unsigned below)
 
 /* Variables change and programs end at random. In the end, the program knows each variable's newest
  * state, and what it was not told was counted. */
-static void test_any_order(void **state)
+TEST_AFTER(start_again, test_any_order)
 {
     for (unsigned run = 0; run < 300; run++) {
         (void)start_again(state);
@@ -489,9 +479,8 @@ static void test_any_order(void **state)
     }
 }
 
-static void test_a_program_is_killed_after_a_minute(void **state)
+TEST_AFTER(start_again, test_a_program_is_killed_after_a_minute)
 {
-    (void)state;
     tell(3, 2);
     tell(0, 2);
     hook_run();
@@ -521,9 +510,8 @@ static void test_a_program_is_killed_after_a_minute(void **state)
     assert_int_equal(logged_count, 2);
 }
 
-static void test_failures_are_said_and_counted(void **state)
+TEST_AFTER(start_again, test_failures_are_said_and_counted)
 {
-    (void)state;
     for (unsigned i = 0; i < 30; i++) {
         tell(3, i % 2 == 0 ? 2 : 4);
         hook_run();
@@ -544,9 +532,8 @@ static void test_failures_are_said_and_counted(void **state)
 }
 
 /* It is tried again with each look. The log says it once for each reason. */
-static void test_a_program_that_cannot_start(void **state)
+TEST_AFTER(start_again, test_a_program_that_cannot_start)
 {
-    (void)state;
     spawn_error = ENOENT;
     tell(3, 2);
     tell(4, 2);
@@ -590,9 +577,8 @@ static void test_a_program_that_cannot_start(void **state)
                         "again");
 }
 
-static void test_children_of_others_are_reaped(void **state)
+TEST_AFTER(start_again, test_children_of_others_are_reaped)
 {
-    (void)state;
     tell(3, 2);
     tell(0, 2);
     tell(63, 2);
@@ -608,9 +594,8 @@ static void test_children_of_others_are_reaped(void **state)
     assert_int_equal(counters[COUNT_FAILED_PROGRAMS], 0);
 }
 
-static void test_what_is_left_at_the_end_is_said(void **state)
+TEST_AFTER(start_again, test_what_is_left_at_the_end_is_said)
 {
-    (void)state;
     hook_finish();
     assert_int_equal(logged_count, 0);
     tell(0, 2);
@@ -629,9 +614,8 @@ static void test_what_is_left_at_the_end_is_said(void **state)
     assert_string_equal(last_logged(), "1 change was not told to /bin/lamp");
 }
 
-static void test_programs_get_no_descriptors_and_no_capabilities(void **state)
+TEST_AFTER(start_again, test_programs_get_no_descriptors_and_no_capabilities)
 {
-    (void)state;
     hook_begin();
     assert_int_equal(closed_to, 0);
     assert_int_equal(ambient_cleared, 1);
@@ -644,22 +628,5 @@ static void test_programs_get_no_descriptors_and_no_capabilities(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_one_program_for_a_variable_at_a_time, start_again),
-        cmocka_unit_test_setup(test_the_newest_state_is_told_when_changes_pile_up, start_again),
-        cmocka_unit_test_setup(test_a_variable_that_is_back_to_what_is_told, start_again),
-        cmocka_unit_test_setup(test_one_change_that_was_not_told_is_said, start_again),
-        cmocka_unit_test_setup(test_a_storm, start_again),
-        cmocka_unit_test_setup(test_many_with_several_states, start_again),
-        cmocka_unit_test_setup(test_nobody_waits_for_ever, start_again),
-        cmocka_unit_test_setup(test_any_order, start_again),
-        cmocka_unit_test_setup(test_a_program_is_killed_after_a_minute, start_again),
-        cmocka_unit_test_setup(test_failures_are_said_and_counted, start_again),
-        cmocka_unit_test_setup(test_a_program_that_cannot_start, start_again),
-        cmocka_unit_test_setup(test_children_of_others_are_reaped, start_again),
-        cmocka_unit_test_setup(test_what_is_left_at_the_end_is_said, start_again),
-        cmocka_unit_test_setup(test_programs_get_no_descriptors_and_no_capabilities, start_again),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_units("unit-hook");
 }

@@ -32,6 +32,8 @@ static unsigned sent;       /* beacons */
 static int sent_to;         /* the label whose node waits for the last one; -1: only the bus */
 static uint32_t sent_epoch; /* of the last one */
 static bool came[LABELS];   /* has a beacon come to this label's node? */
+static bool is_deaf;        /* is variable 0? */
+static unsigned kept;       /* beacons that did not leave */
 
 void loop_define_task(size_t task, void (*run)(void), uint64_t every)
 {
@@ -46,30 +48,32 @@ void loop_set_interval(size_t task, uint64_t every)
     task_every = every;
 }
 
-bool state_read_numbers(const char *suffix, uint8_t *bytes, size_t room, ssize_t *size)
+bool state_read_numbers(struct state_numbers *file, uint8_t *bytes, size_t room, ssize_t *size)
 {
     uint8_t mark[KEYS_MARK_SIZE];
 
-    assert_true(suffix[0] == '.' && bytes == keys.numbers && room == sizeof keys.numbers);
+    assert_true(file->suffix[0] == '.' && bytes == keys.numbers && room == sizeof keys.numbers);
     keys_mark(mark);
     memcpy(bytes, "Dumpulsekeys", KEYS_MARK_AT);
     memcpy(bytes + KEYS_MARK_AT, mark, sizeof mark);
+    memset(bytes + KEYS_NUMBERS_AT, is_deaf ? 0xFF : 0, KEYS_NUMBER_SIZE);
     dumpulse_write_(bytes + KEYS_GENERATIONS_AT - 4, stored_block);
     keys_seal_numbers();
     *size = KEYS_NUMBERS_SIZE;
     return true;
 }
 
-bool state_write_numbers(const uint8_t *bytes, size_t size,
+bool state_write_numbers(struct state_numbers *file, const uint8_t *bytes, size_t size,
                          bool (*is_later)(const uint8_t *file, const uint8_t *known, size_t size))
 {
-    assert_true(bytes == keys.numbers && keys_are_good(size) && !is_later(bytes, bytes, size));
+    assert_true(file == &keys.file && bytes == keys.numbers && keys_are_good(size) &&
+                !is_later(bytes, bytes, size));
     return !disk_fails;
 }
 
-bool state_make_numbers(const uint8_t *bytes, size_t size)
+bool state_make_numbers(struct state_numbers *file, const uint8_t *bytes, size_t size)
 {
-    (void)bytes, (void)size;
+    (void)file, (void)bytes, (void)size;
     return false;
 }
 
@@ -78,6 +82,7 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     assert_int_equal(length, DUMPULSE_PACKET_SIZE);
     assert_true(context == NULL || context == &keys_label);
     sent++;
+    kept += keys_keeps_beacons;
     sent_to = context == NULL ? -1 : keys_label;
     sent_epoch = dumpulse_read_(packet + 4);
     if (context != NULL) {
@@ -93,7 +98,7 @@ static void start(uint32_t block)
 {
     memset(&keys, 0, sizeof keys);
     memset(came, 0, sizeof came);
-    logged_count = sent = 0;
+    logged_count = sent = kept = 0;
     options.epoch = EPOCH;
     options.key = options.state = "file";
     stored_block = block;
@@ -121,6 +126,22 @@ static void test_beacons_have_their_time(void **state)
     }
     for (unsigned label = 0; label < LABELS; label++)
         assert_true(came[label]);
+}
+
+/* Not to one whose variable is deaf; and this keeps no other one. */
+static void test_who_gets_beacons(void **state)
+{
+    (void)state;
+    is_deaf = true;
+    start(7);
+    is_deaf = false;
+    assert_true(sent == LABELS && kept == 0);
+    for (unsigned round = 1; round <= 3; round++) {
+        for (unsigned i = 0; i < LABELS; i++) {
+            task_run();
+            assert_true(kept == round && !keys_keeps_beacons);
+        }
+    }
 }
 
 /* The disk fails when the next block is needed. What belongs to the last epoch is taken until it
@@ -188,6 +209,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_beacons_have_their_time),
+        cmocka_unit_test(test_who_gets_beacons),
         cmocka_unit_test(test_the_last_epoch_goes_on),
         cmocka_unit_test(test_nothing_begins_without_a_number),
         cmocka_unit_test(test_epochs_can_be_used_up),

@@ -4,17 +4,14 @@
 #define _GNU_SOURCE /* NOLINT: for mkstemp and alarm */
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "server/log.h"
+#include "tests/support/units.h"
 
 static int filled = -1; /* after the next poll(), somebody fills it from this descriptor */
 
@@ -56,11 +53,10 @@ static int begin(void **state)
     return 0;
 }
 
-static void test_a_pipe(void **state)
+TEST_AFTER(begin, test_a_pipe)
 {
     int ends[2];
 
-    (void)state;
     assert_int_equal(pipe(ends), 0);
     log_write(ends[1], line, sizeof line - 1);
     assert_int_equal(fcntl(ends[1], F_GETFL) & O_NONBLOCK, 0); /* others have this one, too */
@@ -75,11 +71,10 @@ static void test_a_pipe(void **state)
     log_write(ends[1], line, sizeof line - 1); /* it is gone */
 }
 
-static void test_a_socket(void **state)
+TEST_AFTER(begin, test_a_socket)
 {
     int ends[2];
 
-    (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     log_write(ends[1], line, sizeof line - 1);
     read_back(ends[0], line);
@@ -91,12 +86,11 @@ static void test_a_socket(void **state)
     (void)close(ends[1]);
 }
 
-static void test_a_file(void **state)
+TEST_AFTER(begin, test_a_file)
 {
     char path[] = "/tmp/unit-log-XXXXXX";
     const int file = mkstemp(path);
 
-    (void)state;
     assert_true(file >= 0);
     log_write(file, line, sizeof line - 1);
     log_write(file, line, sizeof line - 1); /* goes behind the first one */
@@ -115,11 +109,10 @@ static int free_descriptor(void)
     return free_one;
 }
 
-static void test_no_descriptor_is_left_open(void **state)
+TEST_AFTER(begin, test_no_descriptor_is_left_open)
 {
     int ends[2];
 
-    (void)state;
     assert_int_equal(pipe(ends), 0);
     const int before = free_descriptor();
     log_write(ends[1], line, sizeof line - 1);
@@ -128,12 +121,5 @@ static void test_no_descriptor_is_left_open(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_a_pipe, begin),
-        cmocka_unit_test_setup(test_a_socket, begin),
-        cmocka_unit_test_setup(test_a_file, begin),
-        cmocka_unit_test_setup(test_no_descriptor_is_left_open, begin),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_units("unit-log");
 }

@@ -3,18 +3,15 @@
  * Does an old entry ever look new to a reader?
  */
 #define _GNU_SOURCE /* NOLINT: for random, and sigset_t in loop.h */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 #include "server/loop.h"
 #include "server/options.h"
 #include "server/table.h"
 #include "stand_ins.h"
+#include "tests/support/units.h"
 
 enum { INTERVAL = 240, TOO_OLD = 64992 /* the help and the manual say that */ }; /* ticks */
 
@@ -92,10 +89,9 @@ static void wait_and_look(uint64_t wait, const uint64_t set_at[DUMPULSE_VARIABLE
     }
 }
 
-static void nothing_old_looks_young(void **state)
+TEST(nothing_old_looks_young)
 {
     static const uint64_t units[] = {1, 7, 1000, 3600000};
-    (void)state;
 
     srandom(1);
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
@@ -118,9 +114,8 @@ static void nothing_old_looks_young(void **state)
 }
 
 /* A leap second, or a clock that is corrected: nodes that were just heard are kept. */
-static void a_small_step_back_forgets_nobody(void **state)
+TEST(a_small_step_back_forgets_nobody)
 {
-    (void)state;
     start(1000000, 1000);
     beat(3);
     set_clock(unix_ms - UINT64_C(64) * 1000);
@@ -133,10 +128,9 @@ static void a_small_step_back_forgets_nobody(void **state)
 
 /* The clock goes back an hour. An entry that is not set again looks very old from then on. It is
  * forgotten before it looks new. */
-static void a_large_step_back_revives_nobody(void **state)
+TEST(a_large_step_back_revives_nobody)
 {
     unsigned age = 0;
-    (void)state;
 
     start(1000000, 1000);
     beat(3);
@@ -150,9 +144,8 @@ static void a_large_step_back_revives_nobody(void **state)
     assert_false(is_there(3));
 }
 
-static void unless_told_otherwise(void **state)
+TEST(unless_told_otherwise)
 {
-    (void)state;
     start(1000000, 1000);
     options.keep_old = true;
     beat(3);
@@ -163,9 +156,8 @@ static void unless_told_otherwise(void **state)
     assert_int_equal(table_count(), 1);
 }
 
-static void the_log_has_the_number(void **state)
+TEST(the_log_has_the_number)
 {
-    (void)state;
     for (uint8_t count = 1; count <= 2; count++) {
         start(1000000, 1000);
         for (uint8_t variable = 0; variable < count; variable++)
@@ -180,10 +172,9 @@ static void the_log_has_the_number(void **state)
 }
 
 /* The limit of the age, as for a state that is read from a file. */
-static void the_limit_is_exact(void **state)
+TEST(the_limit_is_exact)
 {
     dumpulse table = {{0}};
-    (void)state;
 
     options = (struct options){.tick = 1};
     table.report[6] = 1; /* variable 0, set at time 0 */
@@ -204,9 +195,8 @@ static void the_limit_is_exact(void **state)
 }
 
 /* The clock goes back a day and more. A node that is heard is kept; a silent one is not. */
-static void a_day_back(void **state)
+TEST(a_day_back)
 {
-    (void)state;
     start(1000000, 1000);
     beat(3);
     beat(4);
@@ -220,9 +210,8 @@ static void a_day_back(void **state)
 }
 
 /* The clock goes forward and back. The next look is not as far away as it was. */
-static void forward_and_back(void **state)
+TEST(forward_and_back)
 {
-    (void)state;
     start(1000000, 1000);
     set_clock(unix_ms + UINT64_C(72000) * 1000);
     beat(4);
@@ -239,11 +228,10 @@ static void forward_and_back(void **state)
 }
 
 /* With --xdp the kernel writes entries, too. They are reported, and forgotten, like the others. */
-static void shared_entries(void **state)
+TEST(shared_entries)
 {
     uint32_t shared[DUMPULSE_VARIABLES] = {0};
     table_entry *const before = table_entries;
-    (void)state;
 
     start(1000000, 1000);
     beat(3);
@@ -278,11 +266,10 @@ static void on_fault(int number, siginfo_t *about, void *context)
 }
 
 /* A heartbeat that comes while old entries are forgotten stays. */
-static void what_comes_meanwhile_stays(void **state)
+TEST(what_comes_meanwhile_stays)
 {
     const struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
     table_entry *const before = table_entries;
-    (void)state;
 
     page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     start(1000000, 1000);
@@ -299,9 +286,8 @@ static void what_comes_meanwhile_stays(void **state)
 }
 
 /* The program in the kernel stops when the ages have to be checked. They are checked before. */
-static void until_when_the_kernel_may_write(void **state)
+TEST(until_when_the_kernel_may_write)
 {
-    (void)state;
     start(1000000, 1000);
     assert_true(table_checked_until() == UINT64_C(1000240) * 1000 * 1000000);
     set_clock(unix_ms + UINT64_C(179) * 1000);
@@ -312,19 +298,5 @@ static void until_when_the_kernel_may_write(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_old_looks_young),
-        cmocka_unit_test(a_small_step_back_forgets_nobody),
-        cmocka_unit_test(a_large_step_back_revives_nobody),
-        cmocka_unit_test(a_day_back),
-        cmocka_unit_test(forward_and_back),
-        cmocka_unit_test(unless_told_otherwise),
-        cmocka_unit_test(the_log_has_the_number),
-        cmocka_unit_test(the_limit_is_exact),
-        cmocka_unit_test(shared_entries),
-        cmocka_unit_test(what_comes_meanwhile_stays),
-        cmocka_unit_test(until_when_the_kernel_may_write),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_units("unit-table");
 }

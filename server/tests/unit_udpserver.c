@@ -2,12 +2,8 @@
  * named in the log. A test chooses the times and the secrets.   SPDX-License-Identifier: MIT
  */
 #define _GNU_SOURCE /* NOLINT: for struct in6_pktinfo */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "server/address.h"
 #include "server/counters.h"
@@ -16,6 +12,7 @@
 #include "server/timing.h"
 #include "server/udp.h"
 #include "stand_ins.h"
+#include "tests/support/units.h"
 
 /* ---- Secrets, sources and times ---------------------------------------------------------- */
 
@@ -81,20 +78,18 @@ static unsigned starts_that_refuse(enum kind kind, unsigned sources, unsigned st
 
 /* If hashes are random, then in 0.1 % of all starts more than 8 of 1000 sources share one of the
  * 1024 sets. The manual says 1 %. */
-static void test_how_many_sources_are_served_at_once(void **state)
+TEST(test_how_many_sources_are_served_at_once)
 {
-    (void)state;
     for (enum kind kind = IPV4_NEIGHBOURS; kind < SOURCE_KINDS; kind++) {
         assert_int_equal(starts_that_refuse(kind, 64, 5000), 0);
         assert_in_range(starts_that_refuse(kind, 1000, 1000), 0, 10);
     }
 }
 
-static void test_a_full_set_refuses_newcomers_and_forgets_nobody(void **state)
+TEST(test_a_full_set_refuses_newcomers_and_forgets_nobody)
 {
     const uint64_t now = TIMING_SECOND;
 
-    (void)state;
     start(1, 1);
     memset(limits_secret, 0, sizeof limits_secret); /* now all sources belong to one set */
     for (unsigned i = 0; i < LIMITS_SET_SIZE; i++)
@@ -117,13 +112,12 @@ static unsigned taken_at(uint64_t now)
 
 /* A burst is allowed at once, then one report each interval. After a silence of any length, no more
  * than a burst is allowed. */
-static void test_a_burst_and_then_the_rate(void **state)
+TEST(test_a_burst_and_then_the_rate)
 {
     static const struct {
         unsigned rate, burst;
     } tried[] = {{1, 1}, {1, 10}, {10, 1}, {10, 128}, {2, 1000}, {1000, 64}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++) {
         const unsigned burst = tried[i].burst;
         const uint64_t interval = TIMING_SECOND / tried[i].rate, whole = burst * interval;
@@ -141,14 +135,13 @@ static void test_a_burst_and_then_the_rate(void **state)
 
 /* A source asks all the time. After a silence, it gets the most reports within a second: the burst
  * and, until the end of that second, the rate. */
-static void test_the_most_that_one_source_gets_within_a_second(void **state)
+TEST(test_the_most_that_one_source_gets_within_a_second)
 {
     static const struct {
         unsigned rate, burst, most;
     } tried[] = {{10, 128, 138}, {1, 1, 2}, {3, 5, 7}, {7, 1, 7}, {1000, 1, 1001}};
     static uint64_t times[8192];
 
-    (void)state;
     for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++) {
         unsigned count = 0, most = 0;
         uint64_t now = TIMING_SECOND;
@@ -171,11 +164,10 @@ static void test_the_most_that_one_source_gets_within_a_second(void **state)
     }
 }
 
-static void test_the_limit_for_all(void **state)
+TEST(test_the_limit_for_all)
 {
     unsigned taken = 0;
 
-    (void)state;
     start(10, 128);
     limits_set(&limits, 10, 128, 1000);
     for (unsigned number = 0; number < 3000; number++)
@@ -186,9 +178,8 @@ static void test_the_limit_for_all(void **state)
 }
 
 /* If the total limit refuses a source, that does not count for the source's own limit. */
-static void test_who_is_refused_for_all_is_not_charged(void **state)
+TEST(test_who_is_refused_for_all_is_not_charged)
 {
-    (void)state;
     start(1, 1);
     limits_set(&limits, 1, 1, 1);
     assert_true(limits_allow(&limits, source_of(IPV4_NEIGHBOURS, 1), TIMING_SECOND));
@@ -199,12 +190,11 @@ static void test_who_is_refused_for_all_is_not_charged(void **state)
 }
 
 /* Nobody can know which sources share a set, because all random numbers are new at each start. */
-static void test_each_start_has_its_own_secret(void **state)
+TEST(test_each_start_has_its_own_secret)
 {
     static uint16_t earlier[LIMITS_HASHED][256];
     size_t same = 0;
 
-    (void)state;
     memset(limits_secret, 0, sizeof limits_secret);
     assert_true(limits_choose_secret());
     memcpy(earlier, limits_secret, sizeof earlier);
@@ -233,12 +223,11 @@ static void note(unsigned number, size_t outcome, uint64_t now)
 
 /* There are a hundred lines, then one a second. When the list is full, it is emptied after a day.
  * Nobody is in the list yet. */
-static void test_forged_sources_fill_neither_the_log_nor_the_memory(void **state)
+TEST(test_forged_sources_fill_neither_the_log_nor_the_memory)
 {
     uint64_t now = 1000 * TIMING_SECOND;
     size_t before;
 
-    (void)state;
     logged_count = 0;
     for (unsigned number = 0; number < 500; number++)
         note(number, COUNT_HEARTBEATS, now);
@@ -265,13 +254,12 @@ static void test_forged_sources_fill_neither_the_log_nor_the_memory(void **state
 }
 
 /* None of these sources is in the list that the test before has left. */
-static void test_each_kind_of_packet_is_said_once_for_each_source(void **state)
+TEST(test_each_kind_of_packet_is_said_once_for_each_source)
 {
     static const uint8_t ipv6[ADDRESS_SIZE] = {0x20, 0x01, 0x0d, 0xb8, [15] = 1};
     const uint64_t now = 10 * DAY;
     size_t outcomes = 0;
 
-    (void)state;
     start(10, 128);
     logged_count = 0;
     for (unsigned round = 0; round < 3; round++)
@@ -294,12 +282,11 @@ static void test_each_kind_of_packet_is_said_once_for_each_source(void **state)
 
 /* 3000 sources ask each second, and there are 1000 reports a second. Nearly all get as many as the
  * others, and nobody less. */
-static void test_too_many_sources_take_turns(void **state)
+TEST(test_too_many_sources_take_turns)
 {
     enum { SOURCES = 3000, SECONDS = 20 };
     static unsigned got[SOURCES], counted[SECONDS + 1];
     uint64_t now = TIMING_SECOND;
-    (void)state;
 
     start(10, 128);
     limits_set(&limits, 10, 128, 1000);
@@ -318,13 +305,12 @@ static void test_too_many_sources_take_turns(void **state)
 
 /* An answer leaves from the address that was asked. The kernel chooses the interface, unless the
  * address is link-local. */
-static void test_where_an_answer_leaves_from(void **state)
+TEST(test_where_an_answer_leaves_from)
 {
     static const struct {
         const char *address;
         unsigned kept;
     } cases[] = {{"192.0.2.7", 0}, {"2001:db8::7", 0}, {"fe80::7", 9}, {"febf::7", 9}};
-    (void)state;
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t control[UDP_CONTROL_ROOM / sizeof(size_t)] = {0};
@@ -352,19 +338,5 @@ static void test_where_an_answer_leaves_from(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_how_many_sources_are_served_at_once),
-        cmocka_unit_test(test_a_full_set_refuses_newcomers_and_forgets_nobody),
-        cmocka_unit_test(test_a_burst_and_then_the_rate),
-        cmocka_unit_test(test_the_most_that_one_source_gets_within_a_second),
-        cmocka_unit_test(test_the_limit_for_all),
-        cmocka_unit_test(test_who_is_refused_for_all_is_not_charged),
-        cmocka_unit_test(test_too_many_sources_take_turns),
-        cmocka_unit_test(test_where_an_answer_leaves_from),
-        cmocka_unit_test(test_each_start_has_its_own_secret),
-        cmocka_unit_test(test_forged_sources_fill_neither_the_log_nor_the_memory),
-        cmocka_unit_test(test_each_kind_of_packet_is_said_once_for_each_source),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_units("unit-udpserver");
 }

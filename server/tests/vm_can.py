@@ -4,8 +4,6 @@ vcan0 is a bus in software; can0 and can1 are two SJA1000 controllers on one bus
 candump from can-utils are other programs on the bus, without any of our code.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import functools
@@ -22,16 +20,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Self
 
 import pytest
 
 import client
 from spec import keyed
 from spec.model import REQUEST, Agent, checksummed, heartbeat
-from tests.support.programs import open_files
+from tests.support.programs import PATIENCE, ROOT, open_files, wait_until
+from tests.support.servers import Lines, Server
 
-ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 30.0  # seconds; this is an emulated machine on one that may be busy
 FRAME = struct.Struct("=LB3x8s")
 BASE, REPORT_AT, REQUEST_AT = 0x680, 64, 127
 ERROR, BUS_OFF = 0x20000000, 0x40
@@ -42,27 +40,15 @@ def run(*command: str) -> str:
                           timeout=PATIENCE).stdout
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, f"this did not happen: {what}"
-        time.sleep(0.01)
-
-
 class Program:
     """A running server or candump, and the lines that it has written."""
 
     def __init__(self, *command: str, **environment: str) -> None:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         text=True, env={**os.environ, **environment})
-        self.lines: list[str] = []
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line.rstrip("\n"))
+        self._output = Lines(self.process.stdout)
+        self.lines = self._output.lines
 
     def wait_for(self, what: str) -> str:
         wait_until(lambda: any(what in line for line in self.lines)
@@ -76,7 +62,7 @@ class Program:
         before = len(self.lines)
         self.process.send_signal(signal.SIGUSR1)
         wait_until(lambda: any(line.startswith("{") for line in self.lines[before:]), "counters")
-        return self._checked(next(line for line in self.lines[before:] if line.startswith("{")))
+        return Server.counters(next(line for line in self.lines[before:] if line.startswith("{")))
 
     def freeze(self) -> None:
         """Stops it until SIGCONT."""
@@ -101,16 +87,7 @@ class Program:
     def stop(self, number: int = signal.SIGTERM) -> dict[str, int]:
         self.process.send_signal(number)
         assert self.process.wait(PATIENCE) == 0, self.lines
-        self._reader.join(PATIENCE)
-        return self._checked(self.lines[-1])
-
-    @staticmethod
-    def _checked(line: str) -> dict[str, int]:
-        counters: dict[str, int] = json.loads(line)
-        names = ("heartbeats", "reports", "length", "magic", "checksum", "variable", "not_allowed",
-                 "rate", "unsent", "announces", "beacons", "waiting", "old", "tag")
-        assert counters["packets"] == sum(counters.get(name, 0) for name in names), counters
-        return counters
+        return Server.counters(self._output.all()[-1])
 
 
 @pytest.fixture
@@ -392,7 +369,7 @@ class Fake(threading.Thread):
         self._ending = False
         self.start()
 
-    def __enter__(self) -> Fake:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

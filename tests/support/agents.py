@@ -1,9 +1,5 @@
 """For tests: agents that do wrong things on purpose, and client.py as a process.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+SPDX-License-Identifier: MIT"""
 
 import itertools
 import signal
@@ -13,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Union
+from typing import Any, Self, Union
 
 import pytest
 
@@ -79,7 +75,7 @@ class FakeAgent:
                 sender = self._stranger if answer.startswith(STRANGER) else self._socket
                 sender.sendto(answer.removeprefix(STRANGER), asker)
 
-    def __enter__(self) -> FakeAgent:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -142,7 +138,7 @@ class KeyedFake:
         """The true ones that came, with a count."""
         return [packet for packet in self.heard if packet[4:5] == b"\xc0" and packet[5]]
 
-    def __enter__(self) -> KeyedFake:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

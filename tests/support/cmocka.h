@@ -1,7 +1,7 @@
 /* Replaces cmocka on machines that do not have it.   SPDX-License-Identifier: MIT
  *
- * It has what tests/unit.c uses of cmocka, with the same names. The first failure ends the
- * program with status 1. `make check` uses it; `make test` uses the real cmocka.
+ * It has what tests/unit.c and units.h use of cmocka, with the same names. The first failure ends
+ * the program with status 1. `make check` uses it; `make test` uses the real cmocka.
  */
 #ifndef DUMPULSE_RUNNER_H
 #define DUMPULSE_RUNNER_H
@@ -80,12 +80,12 @@ struct CMUnitTest {
     void (*run)(void **state);
 };
 
-#define cmocka_unit_test(function)                                                                 \
+#define cmocka_unit_test_setup_teardown(function, set_up, tear_down)                               \
     {                                                                                              \
 #function, function                                                                        \
     }
-#define cmocka_run_group_tests_name(group, tests, set_up, tear_down)                               \
-    runner_run(group, tests, sizeof(tests) / sizeof(tests)[0])
+#define _cmocka_run_group_tests(group, tests, count, set_up, tear_down)                            \
+    runner_run(group, tests, count)
 
 static int runner_run(const char *group, const struct CMUnitTest *tests, size_t count)
 {

@@ -1,8 +1,6 @@
 """Lines for client.py: a CAN interface, which is a pair of sockets here, and a serial
 line, which is a pseudo-terminal with an agent's answers.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import errno
 import os
 import socket
@@ -10,7 +8,7 @@ import struct
 import threading
 import tty
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -31,7 +29,7 @@ class FakeBus:
         self.ours.setblocking(False)
         monkeypatch.setattr(socket, "socket", self.made)
 
-    def made(self, *kind: int) -> FakeBus:
+    def made(self, *kind: int) -> Self:
         self._note("socket", *kind)
         return self
 
@@ -53,7 +51,7 @@ class FakeBus:
     def detach(self) -> int:
         return os.dup(self._theirs.fileno())
 
-    def __enter__(self) -> FakeBus:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

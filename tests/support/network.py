@@ -8,8 +8,6 @@
 The namespaces end with the processes and sockets that use them. The cable is a veth: two interfaces
 in software. It needs root. SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import fcntl
@@ -22,6 +20,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -143,7 +142,7 @@ class Cable:
     def cut(self) -> None:
         self.agent.run("ip link delete veth1")
 
-    def __enter__(self) -> Cable:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,

@@ -1,8 +1,6 @@
 """What all scripts and tests share: where the project is, and how to run and build programs.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import functools

@@ -7,8 +7,6 @@
 DUMPULSE_SERVER names another command to run in its place: a sanitized build, or valgrind.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -83,7 +81,7 @@ class Server:
         """Has it logged the last line of its start? After that it takes packets."""
         return any("udpserver: reports to " in line for line in self.stderr.lines)
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
@@ -103,7 +101,7 @@ class Server:
         before = len(self.stdout.lines)
         self.process.send_signal(signal.SIGUSR1)
         wait_until(lambda: len(self.stdout.lines) > before, "the counters are printed")
-        return self._counters(self.stdout.lines[before])
+        return self.counters(self.stdout.lines[before])
 
     def wait_for(self, condition: Callable[[Counters], bool], what: str) -> Counters:
         """Waits until the counters fulfil the condition, and returns them."""
@@ -125,10 +123,10 @@ class Server:
     def ended(self, status: int = 0) -> Counters:
         """Waits until it has ended after a signal. Returns the last counters that it printed."""
         assert self.process.wait(PATIENCE) == status, self.stderr.all()
-        return self._counters(self.stdout.all()[-1])
+        return self.counters(self.stdout.all()[-1])
 
     @staticmethod
-    def _counters(line: str) -> Counters:
+    def counters(line: str) -> Counters:
         counters: Counters = json.loads(line)
         kinds = ("heartbeats", "reports", "unsent", "length", "magic", "checksum", "variable",
                  "not_allowed", "rate")

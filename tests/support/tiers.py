@@ -5,8 +5,6 @@ with the mark `long` in `make nightly`. A test without a mark fails if it takes 
 seconds of processor time, with all programs that it has started and waited for. TIMES=FILE in the
 environment appends the time of each test to that file.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import itertools
 import os
 import resource

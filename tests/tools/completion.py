@@ -1,11 +1,13 @@
-"""Makes, from the parser of client.py, the files of completion/ for bash and zsh, and the section
-OPTIONS of its manual.   SPDX-License-Identifier: MIT
+"""Makes from the parser of client.py what `make install` installs beside it: its completion for
+bash and zsh, and its manual, with all options.   SPDX-License-Identifier: MIT
 
-    python3 -m tests.tools.completion    # or make completion
+    python3 -m tests.tools.completion FOLDER
 """
 
 import argparse
+import os
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -15,7 +17,7 @@ import client
 ROOT = Path(__file__).resolve().parents[2]
 MANUAL = ROOT / "client" / "dumpulse.1"
 NAMES = ("dumpulse", "client.py")  # the names by which users call the client
-MADE = "Made by `make completion` from the parser of client.py.   SPDX-License-Identifier: MIT"
+MADE = "Made by `make install` from the parser of client.py.   SPDX-License-Identifier: MIT"
 HOSTS = ("host", "address", "plugin_host")  # the parser's names for an agent's address
 COMMANDS = ("", *client.COMMANDS)  # "" is the older command line
 
@@ -176,8 +178,7 @@ def zsh() -> str:
 
 # ---------------------------------------------------------------- the manual
 
-BEGIN = '.\\" Made by `make completion`, from here'
-END = '.\\" to here'
+OPTIONS = '.\\" Here `make install` puts the options, from the parser of client.py.'
 
 
 def roff(text: str) -> str:
@@ -206,18 +207,15 @@ def manual_options(build_parser: Parser = client.build_parser,
 
 
 def manual() -> str:
-    before, begin, rest = MANUAL.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    assert begin and end
-    return f"{before}{BEGIN}\n{manual_options()}\n{END}{after}"
-
-
-def files() -> dict[Path, str]:
-    completions = ROOT / "client" / "completion"
-    return {completions / "dumpulse.bash": bash(), completions / "_dumpulse": zsh(),
-            MANUAL: manual()}
+    before, found, after = MANUAL.read_text().partition(OPTIONS)
+    assert found
+    return f"{before}{manual_options()}{after}"
 
 
 if __name__ == "__main__":
-    for path, text in files().items():
-        path.write_text(text)
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in (("dumpulse.bash", bash()), ("_dumpulse", zsh()), ("dumpulse.1", manual())):
+        made = folder / f"{name}.{os.getpid()}"  # another `make install` may want it just now
+        made.write_text(text)
+        made.replace(folder / name)

@@ -1,0 +1,28 @@
+/* Two master keys for a stated time: how long, and who has which.   SPDX-License-Identifier: MIT
+ *
+ * keys.c takes packets under both of them.
+ */
+#ifndef DUMPULSE_OVERLAP_H
+#define DUMPULSE_OVERLAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Reads --key-until. False: options.wrong says what is wrong with it. */
+bool overlap_read_until(const char *text);
+
+/* Begins it, if its time is not over. False: the clock cannot be right, and the log says so. After
+ * that, only a clock counts that nobody can set. */
+bool overlap_begin(void);
+uint64_t overlap_left(void); /* ns; 0: it is over, or there is none */
+void overlap_end(void);
+
+/* A variable was heard under the key before, or under the new one. The log has a line when one is
+ * heard under its new key for the first time. */
+void overlap_note(uint8_t variable, bool is_new);
+void overlap_note_report(void); /* somebody has got one under the key before */
+
+/* Logs who still uses the key before. */
+void overlap_say(const char *what);
+
+#endif

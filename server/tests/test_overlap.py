@@ -1,0 +1,446 @@
+"""Tests udpserver --key-before: two master keys for a stated time.    SPDX-License-Identifier: MIT
+
+An attacker keeps all packets, and has keys of nodes that were replaced. What else two keys could
+change, test_udpserver_keyed.py tests with one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import client
+from server.tests.test_udpserver_keyed import (
+    LONG, Peer, has_new_key, junk, new_sender, noted, run, write_key)
+from spec import keyed
+from spec.keyed import Hearer, Keys, Reader, Sender, chaskey12, question
+from tests.support.programs import wait_until
+from tests.support.servers import Server
+
+OLD, NEW = Keys(bytes(range(16))), Keys(bytes(range(100, 116)))
+READERS = keyed.READER_LABEL
+FAR = time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(time.time() + 86400 * 30))
+
+
+def numbers_of(keys: Keys) -> str:
+    return f"table.{chaskey12(keys.master, bytes((255,)) * 16)[:4].hex()}.numbers"
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> dict[Keys, list[str]]:
+    """What a server needs for one of the keys. It has numbers of both."""
+    found = {keys: ["--key", str(write_key(tmp_path / name, keys.master.hex() + "\n")),
+                    "--state", str(tmp_path / "table")] for keys, name in ((OLD, "old"),
+                                                                          (NEW, "new"))}
+    for options in found.values():
+        assert run(*options, "--key-is-new")[0] == 0
+    return found
+
+
+@pytest.fixture
+def both(alone: dict[Keys, list[str]], tmp_path: Path) -> list[str]:
+    return [*alone[NEW], "--key-before", str(tmp_path / "old"), "--key-until", FAR]
+
+
+@pytest.fixture
+def server(both: list[str]) -> Iterator[Server]:
+    with Server(*both, *LONG) as server:
+        yield server
+
+
+@pytest.fixture
+def peer(server: Server) -> Iterator[Peer]:
+    with Peer(server) as peer:
+        yield peer
+
+
+class Known:
+    """What whoever has a key hears of a server: there are so many beacons, each in its own
+    epoch."""
+
+    def __init__(self, peer: Peer, count: int = 2) -> None:
+        self._peer, self._count = peer, count
+
+    def beacons(self, label: int) -> list[bytes]:
+        self._peer.send(question(label))
+        return [self._peer.answer() for _ in range(self._count)]
+
+    def reader(self, keys: Keys) -> Reader:
+        reader = Reader(keys)
+        assert sum(reader.hear(beacon) for beacon in self.beacons(READERS)) == 1
+        return reader
+
+    def node(self, keys: Keys, variable: int) -> Hearer:
+        """It knows its epoch, also if the server does not send it its beacon any more."""
+        node = Hearer(keys, variable)
+        node.epoch = self.reader(keys).epoch
+        return node
+
+    def entries(self, keys: Keys) -> list[bytes]:
+        """By a report that a new reader asks for."""
+        return [entry[2:] for entry in self._peer.report(self.reader(keys))]
+
+
+# ---- Arguments ------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("more, mention", [
+    (["--key-before", "old"], "give it together with --key-until TIME"),
+    (["--key-until", FAR], "give it together with --key-until TIME"),
+    (["--key-before=", "--key-until", FAR], "--key-before wants the name of a file"),
+    (["--key-before", "none", "--key-until", FAR], "cannot read --key-before none: No such file"),
+    (["--key-before", "new", "--key-until", FAR], "--key and --key-before have the same key"),
+    *((["--key-before", "old", "--key-until", text], "must be a time in UTC like 2026-12-31T23:59Z")
+      for text in ("", "tomorrow", "2026-12-31", "2026-12-31T23:59", "2026-12-31T23:59Zx",
+                   "2026-2-3T01:02Z", "2026-02-30T00:00Z", "2026-12-31T24:00Z", "+3600"))])
+def test_wrong_arguments(alone: dict[Keys, list[str]], tmp_path: Path,
+                         monkeypatch: pytest.MonkeyPatch, more: list[str], mention: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, (line,) = run(*alone[NEW], *more)
+    assert status == 2 and mention in line
+
+
+def test_a_key_is_needed() -> None:
+    status, (line,) = run("--key-before", "old", "--key-until", FAR)
+    assert status == 2 and "give --key FILE, too" in line
+
+
+def test_the_numbers_of_both_keys_are_needed(both: list[str], tmp_path: Path) -> None:
+    (tmp_path / numbers_of(OLD)).unlink()
+    status, lines = run(*both, "0")
+    assert status == 1 and lines[-1] == f"{tmp_path}/{numbers_of(OLD)} is not there: without it, " \
+        "leave out --key-before"
+
+
+def test_both_keys_have_one_epoch(both: list[str], tmp_path: Path) -> None:
+    write_key(tmp_path / "old", OLD.master.hex() + "\nepoch 30\n")
+    status, (line,) = run(*both)
+    assert status == 2 and re.search("--key-before .* an epoch has 30 s, and here it has 10", line)
+
+
+def test_a_clock_that_is_far_behind(both: list[str]) -> None:
+    """As after a start without a battery: the time would last for years."""
+    status, lines = run(*both[:-1], "2099-01-01T00:00Z", "0")
+    assert status == 1 and "--key-until is more than a year ahead" in lines[-1]
+
+
+# ---- While both are taken -------------------------------------------------------------------
+
+def test_both_keys_are_taken(server: Server, peer: Peer) -> None:
+    """There is one table. Somebody without a key is taken under none."""
+    known = Known(peer)
+    old, new = known.node(OLD, 3), known.node(NEW, 4)
+    sends, stranger = new_sender(5, OLD), Hearer(Keys(bytes(16)), 6)
+    stranger.epoch = old.epoch
+    peer.send(old.heartbeat(1, 2), new.heartbeat(3, 4), sends.announce(), sends.heartbeat(5, 6),
+              stranger.heartbeat(7, 8))
+    server.wait_for(lambda now: now["tag"] == 1, "all are taken")
+    for keys in (OLD, NEW):
+        assert known.entries(keys)[3:7] == [b"\1\2", b"\3\4", b"\5\6", bytes(2)]
+    counters = server.stop()
+    assert counters["heartbeats"] == 3 and counters["key_before"] == 2
+
+
+def test_the_client_reads_under_either_key(server: Server, tmp_path: Path) -> None:
+    """Also with what it remembers, and after the other key's beacon."""
+    for value in range(3):
+        for variable, name in enumerate(("old", "new")):
+            agent = client.Agent(f"127.0.0.1:{server.port}",
+                                 keys=client.KeyFile(str(tmp_path / name)))
+            agent.beat(variable, 1, value)
+            assert agent.ask()[variable].value == value
+    assert server.stop()["tag"] == 0
+
+
+def test_no_answer_is_worth_more_than_two_questions(server: Server, peer: Peer) -> None:
+    """Both beacons count: with two keys, a source gets no more packets than with one."""
+    begun = time.monotonic()
+    peer.send(*[question(READERS)] * 100)
+    counters = server.wait_for(lambda now: now["packets"] == 100, "all are counted")
+    assert 32 <= counters["beacons"] <= 33 + 20 * (time.monotonic() - begun)
+    assert counters["beacons"] + counters["rate"] == 100
+    answers = 0
+    while peer.has_answer():
+        assert len(peer.answer()) == 8
+        answers += 1
+    assert answers == 2 * counters["beacons"]
+    server.stop()
+
+
+def test_a_refused_request_is_answered_under_both_keys(server: Server, peer: Peer) -> None:
+    """The agent does not know which of them the reader has."""
+    for keys in (OLD, NEW):
+        reader = Known(peer).reader(keys)
+        epoch, request = reader.epoch, reader.request(b"no")
+        peer.send(request)
+        assert len(peer.answer()) == 264
+        peer.send(request)
+        assert keys.beacon(READERS, epoch) in [peer.answer() for _ in range(2)]
+    server.stop()
+
+
+def test_epochs_of_one_key_begin_while_the_other_is_used(both: list[str]) -> None:
+    with Server(*both, "--epoch", "65") as server, Peer(server) as peer:  # a label each second
+        known = Known(peer)
+        old, epoch = known.node(OLD, 63), known.node(NEW, 0).epoch
+        label = 2 + next(label for label in range(30)  # and two steps from now
+                         if NEW.beacon(label, epoch) in known.beacons(label))
+
+        def has_begun() -> bool:
+            found = NEW.beacon(label, epoch + 1) in known.beacons(label)
+            peer.send(old.heartbeat(1, 1))  # the last packet before a step is under the old key
+            time.sleep(0.2)  # the server answers only some questions a second
+            return found
+        wait_until(has_begun, "the next epoch of this label begins")
+        assert server.stop()["tag"] == 0
+
+
+def test_the_old_key_is_refused_when_the_new_one_was_heard(both: list[str], tmp_path: Path) -> None:
+    """For that variable alone, and over a restart. An insider with the old key of a node speaks
+    for nothing but its variable, and cannot stop the move."""
+    with Server(*both, *LONG) as server, Peer(server) as peer:
+        known = Known(peer)
+        stolen, new, other = known.node(OLD, 3), known.node(NEW, 3), known.node(OLD, 8)
+        peer.send(*(stolen.heartbeat(9, 9) for _ in range(100)), other.heartbeat(1, 1),
+                  Keys(b"", {4: OLD.of(3)}).counted(4, stolen.epoch, 200, 9, 9))
+        server.wait_for(lambda now: now["tag"] == 1, "it cannot speak for another")
+        peer.send(new.heartbeat(2, 2), stolen.heartbeat(9, 9), other.heartbeat(1, 2))
+        counters = server.wait_for(lambda now: now["packets"] == 3 + 102 + 3, "all are counted")
+        assert counters["heartbeats"] == 103 and counters["key_before"] == 1
+        assert known.entries(NEW)[3] == b"\2\2"
+        peer.send(question(3))
+        assert peer.answer() == NEW.beacon(3, new.epoch) and peer.is_silent()
+        said = "variable 3 has its new key; the key before was used for 0 reports, and is all " \
+            "that was heard of variables: 8"
+        wait_until(lambda: any(said in line for line in server.stderr.lines), said)
+        server.kill()
+    with Server(*both, *LONG) as server, Peer(server) as peer:
+        known = Known(peer)
+        peer.send(known.node(OLD, 3).heartbeat(9, 9), known.node(NEW, 3).heartbeat(2, 3))
+        counters = server.wait_for(lambda now: now["heartbeats"] == 1, "the new one is taken")
+        assert counters["tag"] == 1
+        server.stop()
+
+
+def test_64_nodes_move_without_a_gap(server: Server, peer: Peer) -> None:
+    """One after the other; every other heartbeat of every node is taken meanwhile."""
+    known = Known(peer)
+    epoch = known.node(OLD, 0).epoch
+    nodes = [Hearer(OLD, variable) for variable in range(64)]
+    for node in nodes:
+        node.epoch = epoch
+    for number, moving in enumerate((1, 2, 3, 5), 2):
+        nodes[moving] = known.node(NEW, moving)
+        peer.send(*(node.heartbeat(moving, 1) for node in nodes))
+        taken = 64 * (number - 1) + number
+        counters = server.wait_for(lambda now: now["packets"] == taken,  # noqa: B023
+                                   "all are counted")
+        assert counters["heartbeats"] == 64 * (number - 1)
+    assert counters["key_before"] == 60
+    wait_until(lambda: server.stderr.lines[-1].endswith("heard of variables: 0,4,6-63"), "it says")
+    server.stop()
+
+
+def test_a_node_that_only_sends_moves(both: list[str]) -> None:
+    """Its new announce alone moves nothing. After a heartbeat, what waited under its old key is
+    forgotten, and none of it comes back after a restart."""
+    old, new = new_sender(7, OLD), new_sender(7, NEW)
+    recorded = [old.announce(), old.heartbeat(1, 1), old.heartbeat(1, 2)]
+    with Server(*both, *LONG) as server, Peer(server) as peer:
+        peer.send(*recorded)
+        server.wait_for(lambda now: now["heartbeats"] == 2, "it is heard")
+        assert old.begin()
+        peer.send(new.announce(), old.announce(), old.heartbeat(1, 3))
+        server.wait_for(lambda now: now["heartbeats"] == 3, "it is still heard")
+        assert old.begin()
+        recorded.append(old.announce())
+        peer.send(recorded[-1], new.heartbeat(2, 2), old.heartbeat(1, 4))
+        counters = server.wait_for(lambda now: now["packets"] == 9, "all are counted")
+        assert counters["heartbeats"] == counters["announces"] == 4
+        server.kill()
+    assert new.begin() and old.begin()
+    with Server(*both, *LONG) as server, Peer(server) as peer:
+        peer.send(*recorded, old.announce(), old.heartbeat(1, 4), new.announce(),
+                  new.heartbeat(2, 3))
+        counters = server.wait_for(lambda now: now["packets"] == 8, "all are counted")
+        assert counters["heartbeats"] == counters["announces"] == 1
+        server.stop()
+
+
+def test_a_node_moves_while_the_disk_is_full(both: list[str], tmp_path: Path) -> None:
+    """It holds at once, and is stored with the next number of the old key."""
+    full = tmp_path / "full"
+    with noted([*both, *LONG], FULL=str(full))[0] as server, Peer(server) as peer:
+        known, sends = Known(peer), new_sender(5, OLD)
+        old, new = known.node(OLD, 3), known.node(NEW, 3)
+        full.touch()
+        peer.send(new.heartbeat(1, 1), old.heartbeat(9, 9))
+        counters = server.wait_for(lambda now: now["packets"] == 4, "all are counted")
+        assert counters["heartbeats"] == 1 and counters["failed_saves"] > 0
+        full.unlink()
+        peer.send(sends.announce(), sends.heartbeat(1, 1))
+        server.wait_for(lambda now: now["heartbeats"] == 2, "its number is stored")
+        assert (tmp_path / numbers_of(OLD)).read_bytes()[16 + 3 * 3:][:3] == bytes((255,)) * 3
+        server.stop()
+
+
+def test_junk_counts_once(server: Server, peer: Peer) -> None:
+    """It is junk for both keys: a heartbeat under either of them needs another one."""
+    known = Known(peer)
+    old, new = known.node(OLD, 1), known.node(NEW, 2)
+    peer.send(*(junk(number) for number in range(99)))
+    assert server.wait_for(lambda now: now["tag"] == 99, "each counts once")["junk"] == 0
+    peer.send(junk(99), old.heartbeat(1, 1), new.heartbeat(1, 1))
+    counters = server.wait_for(lambda now: now["waiting"] == 2, "both wait")
+    assert counters["junk"] == 1 and counters["tag"] == 100 and counters["heartbeats"] == 0
+    assert {OLD.beacon(1, old.epoch, True), NEW.beacon(1, known.node(NEW, 1).epoch, True)} == {
+        *known.beacons(1)}
+    peer.send(old.heartbeat(1, 1), new.heartbeat(1, 1))
+    server.wait_for(lambda now: now["heartbeats"] == 2, "two are enough")
+    server.stop()
+
+
+def test_right_packets_under_either_key_are_no_junk(server: Server, peer: Peer) -> None:
+    """Each of them has a wrong tag under the other key."""
+    known = Known(peer)
+    nodes = [known.node(keys, variable) for variable, keys in enumerate((OLD, NEW))]
+    for _ in range(100):
+        peer.send(*(node.heartbeat(1, 1) for node in nodes))
+    counters = server.wait_for(lambda now: now["heartbeats"] == 200, "all are taken")
+    assert counters["tag"] == counters["junk"] == 0
+    server.stop()
+
+
+def test_generations_of_both_keys(server: Server, peer: Peer, tmp_path: Path) -> None:
+    """A node that was stolen meanwhile gets its next key, the old one or the new one. One that has
+    moved stays refused under each old key. The answer to SIGHUP says who has not moved."""
+    known = Known(peer)
+    old, new, moved = known.node(OLD, 1), known.node(NEW, 2), known.node(NEW, 3)
+    peer.send(old.heartbeat(1, 1), new.heartbeat(1, 1), moved.heartbeat(1, 1))
+    server.wait_for(lambda now: now["heartbeats"] == 3, "all are taken")
+    write_key(tmp_path / "old", OLD.master.hex() + "\n1 1\n3 1\n")
+    write_key(tmp_path / "new", NEW.master.hex() + "\n2 1\n")
+    server.process.send_signal(signal.SIGHUP)
+    for said in (has_new_key(1, 1), has_new_key(2, 1), "has read its files again",
+                 "two keys are taken; the key before was used for 0 reports, and is all that was "
+                 "heard of variables: 1"):
+        wait_until(lambda: any(said in line for line in server.stderr.lines), said)  # noqa: B023
+    renewed = {OLD: Keys(OLD.master, generations={1: 1, 3: 1}),
+               NEW: Keys(NEW.master, generations={2: 1})}
+    again = [known.node(renewed[keys], variable)
+             for keys, variable in ((OLD, 1), (NEW, 2), (OLD, 3))]
+    peer.send(*(node.heartbeat(2, 2) for node in again), old.heartbeat(9, 9), new.heartbeat(9, 9))
+    counters = server.wait_for(lambda now: now["packets"] == 14, "all are counted")
+    assert counters["heartbeats"] == 5 and counters["tag"] + counters["old"] == 3
+    server.stop()
+
+
+# ---- The end --------------------------------------------------------------------------------
+
+def secrets_in(pid: int) -> list[str]:
+    """The names of the secrets that are in the memory of a process: of both keys, the master key,
+    as bytes and as text, and keys that are made of it."""
+    found = set()
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in maps:
+            at, end = (int(text, 16) for text in line.split()[0].split("-"))
+            if " rw" not in line or "[v" in line:
+                continue
+            memory.seek(at)
+            content = memory.read(end - at)
+            for name, keys in (("old", OLD), ("new", NEW)):
+                found |= {name for _ in range(content.count(keys.master) > 0)}
+                found |= {f"{name} text" for _ in range(keys.master.hex().encode() in content)}
+                found |= {f"{name} {label}" for label in range(65) if keys.of(label) in content}
+    return sorted(found)
+
+
+def test_the_old_key_ends(both: list[str], alone: dict[Keys, list[str]], tmp_path: Path
+                          ) -> None:
+    """At its time, though somebody sets the clock forward and back. It is refused at once and is
+    wiped, and cannot be started again. The new one goes on."""
+    clock, slept = tmp_path / "clock", tmp_path / "slept"
+    with noted([*both, "--epoch", "65"], CLOCK=str(clock), SLEPT=str(slept))[0] as server, \
+            Peer(server) as peer:
+        known = Known(peer)  # and the next epoch of these variables begins a minute after the start
+        old, new, idle = known.node(OLD, 61), known.node(NEW, 62), known.node(OLD, 63)
+        reader = known.reader(OLD)
+        clock.write_text(f"{40 * 86400}")
+        peer.report(reader)
+        recorded = [idle.heartbeat(9, 9), reader.request(b"no")]
+        peer.send(old.heartbeat(1, 1), new.heartbeat(1, 1))
+        before = server.wait_for(lambda now: now["heartbeats"] == 2, "both are taken")
+        if os.geteuid() == 0:
+            assert {"old", "new"} <= {*secrets_in(server.process.pid)}
+        clock.write_text("-1000000")
+        slept.write_text(f"{30 * 86400}")
+        peer.send(*recorded, old.heartbeat(1, 2), new.heartbeat(1, 2))
+        counters = server.wait_for(lambda now: now["packets"] == before["packets"] + 4, "counted")
+        assert counters["heartbeats"] == 3 and counters["tag"] == before["tag"] + 2
+        assert peer.answer() == NEW.beacon(READERS, new.epoch)
+        said = "the time of the key before is over, and it is forgotten; the key before was used " \
+            "for 1 reports, and is all that was heard of variables: 61"
+        wait_until(lambda: any(said in line for line in server.stderr.lines), said)
+        assert server.stats()["key_before"] == 0
+        if os.geteuid() == 0:
+            assert not [name for name in secrets_in(server.process.pid)
+                        if name.startswith("old") or "text" in name]
+        server.kill()
+    said = "no new epoch can begin: all epochs of this key are used up: make a new one"
+    for options in (both, alone[OLD]):
+        with Server(*options, *LONG) as server:
+            lines = server.stderr.lines
+            wait_until(lambda: any(said in line for line in lines), said)  # noqa: B023
+            server.stop()
+
+
+def test_a_start_after_the_end(both: list[str], tmp_path: Path) -> None:
+    """Whoever forgets to take the options away has a server nevertheless. If the time was a typing
+    error, nothing is lost."""
+    with Server(*both, *LONG) as server, Peer(server) as peer:
+        recorded = Known(peer).node(OLD, 1).heartbeat(1, 1)
+        server.stop()
+    numbers = (tmp_path / numbers_of(OLD)).read_bytes()
+    with Server(*both[:-1], "2020-01-01T00:00Z", *LONG) as server, Peer(server) as peer:
+        assert any("the time of --key-before is over: nothing made with it is taken; leave out"
+                   in line for line in server.stderr.lines)
+        peer.send(recorded, question(1))
+        node = Hearer(NEW, 1)
+        assert node.hear(peer.answer()) and peer.is_silent()
+        if os.geteuid() == 0 and "DUMPULSE_SERVER" not in os.environ:  # ASan's memory is too large
+            assert [*filter(re.compile("old|.*text").match, secrets_in(server.process.pid))] == []
+        assert server.stop()["tag"] == 1
+    assert (tmp_path / numbers_of(OLD)).read_bytes() == numbers
+
+
+def test_nothing_is_taken_twice(both: list[str], alone: dict[Keys, list[str]]) -> None:
+    """Everything that was sent is sent again after restarts: with the old key alone, with both, and
+    with the new one alone. No epoch of either key comes again."""
+    recorded: list[bytes | None] = []
+    epochs: dict[Keys, list[int]] = {OLD: [], NEW: []}
+    sends: dict[Keys, Sender] = {OLD: new_sender(10, OLD), NEW: new_sender(11, NEW)}
+    for options, in_use in ((alone[OLD], [OLD]), (both, [OLD, NEW]), (both, [OLD, NEW]),
+                            (alone[NEW], [NEW])):
+        with Server(*options, *LONG) as server, Peer(server) as peer:
+            peer.send(*recorded)
+            counters = server.wait_for(lambda now: now["packets"] >= len(recorded), "counted")
+            assert counters["heartbeats"] == counters["reports"] == counters["announces"] == 0
+            while peer.has_answer():
+                peer.answer()
+            for keys in in_use:
+                node = Known(peer, len(in_use)).node(keys, 1 if keys is OLD else 2)
+                epochs[keys].append(node.epoch)
+                sent = [node.heartbeat(1, 1), sends[keys].announce(), sends[keys].heartbeat(1, 1)]
+                assert sends[keys].begin()
+                peer.send(*sent)
+                recorded += sent
+            server.wait_for(lambda now: now["heartbeats"] == 2 * len(in_use), "all are taken")
+            server.kill()
+    for each in epochs.values():
+        assert len(each) == 3 and each == sorted(set(each))
+        assert all(later // 256 > earlier // 256 for earlier, later in zip(each, each[1:]))
