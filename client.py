@@ -930,7 +930,8 @@ CAN_BASE = 0x680
 CAN_FRAME = struct.Struct("=LB3x8s")  # Linux's struct can_frame; its first number has flags:
 CAN_EXTENDED, CAN_REMOTE, CAN_ERROR, CAN_BUS_OFF = 1 << 31, 1 << 30, 1 << 29, 0x40
 CANFD_FRAME = struct.Struct("=LB3x64s")  # Linux's struct canfd_frame
-CAN_RAW_ERR_FILTER, CAN_RAW_FD_FRAMES = 2, 5  # linux/can/raw.h; some versions of Python lack them
+# linux/can/raw.h; some versions of Python lack them.
+SOL_CAN_RAW, CAN_RAW_ERR_FILTER, CAN_RAW_FD_FRAMES = 101, 2, 5
 
 
 def parse_can(text: str) -> Union[tuple[str, int], tuple[str, int, int]]:
@@ -988,9 +989,9 @@ class Can(Device):
             with socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW) as new:
                 new.setblocking(False)
                 every_bit = CAN_EXTENDED | CAN_REMOTE | 0x1FFFFFFF
-                new.setsockopt(socket.SOL_CAN_RAW, socket.CAN_RAW_FILTER, struct.pack(
+                new.setsockopt(SOL_CAN_RAW, socket.CAN_RAW_FILTER, struct.pack(
                     "=LL", self._base + CAN_REPORT, every_bit & ~(VARIABLES - 1)))
-                new.setsockopt(socket.SOL_CAN_RAW, CAN_RAW_ERR_FILTER,
+                new.setsockopt(SOL_CAN_RAW, CAN_RAW_ERR_FILTER,
                                struct.pack("=L", CAN_BUS_OFF))
                 self._set_up(new)
                 new.bind((self._device,))
@@ -1019,7 +1020,7 @@ class CanFd(Can):
     ADVICE = {**Can.ADVICE, errno.EINVAL: "DEVICE has no CAN FD: ask without it, as can:DEVICE"}
 
     def _set_up(self, new: Any) -> None:
-        new.setsockopt(socket.SOL_CAN_RAW, CAN_RAW_FD_FRAMES, 1)
+        new.setsockopt(SOL_CAN_RAW, CAN_RAW_FD_FRAMES, 1)
 
     def _make_frame(self, packet: bytes) -> bytes:
         if packet != REQUEST and not (self.keyed and packet[4:5] == bytes([IS_REQUEST])):

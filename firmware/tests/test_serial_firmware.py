@@ -189,6 +189,7 @@ def test_the_window_of_the_model(chance: random.Random) -> None:
 @pytest.mark.parametrize(("name", "core"), tiered([
     ("uart_mps2-m0plus", r"Tag_CPU_arch: v6S-M$"), ("uart_mps2-m4", r"Tag_CPU_arch: v7E-M$"),
     ("uart_stm32-f1", r"Tag_CPU_arch: v7$"), ("uart_stm32-f4", r"Tag_CPU_arch: v7E-M$"),
+    ("can_stm32-f1", r"Tag_CPU_arch: v7$"), ("can_stm32-f4", r"Tag_CPU_arch: v7E-M$"),
     ("uart_nrf51", r"Tag_CPU_arch: v6S-M$"), ("uart_rp2040", r"Tag_CPU_arch: v6S-M$"),
     ("uart_virt", r'Tag_RISCV_arch: "rv32i\dp\d_m\dp\d_a\dp\d_c\dp\d(_z\w+)*"$')],
     lambda case: case[0] != "uart_virt"))
