@@ -60,11 +60,9 @@ $(call add,forgery,gcc,-O2,tests/forgery.c $(KEYED_C) dumpulse.c,-lm)
 NEEDS_exhaustive = build/exhaustive build/downgrade build/forgery
 PART_exhaustive = $(NEEDS_exhaustive:%=% &&) : ## all 2^24 packets with the magic number
 $(call add,scenes-keyed,gcc,-O2,tests/scenes_keyed.c $(KEYED_C) dumpulse.c)
-NEEDS_scenes-keyed = build/scenes-keyed
+$(foreach part,scenes-keyed storm storm-long,$(eval NEEDS_$(part) := build/$(part:-long=)))
 PART_scenes-keyed = build/scenes-keyed ## 64 nodes with keys: junk, an insider
-NEEDS_storm = build/storm
 PART_storm = build/storm $(if $(SEED),--seed $(SEED) $(LEFT_OUT:%=--left-out %),--seconds 100)	## stories of the whole system; one: SEED=n
-NEEDS_storm-long = build/storm
 PART_storm-long = $(PYTHON) -m tests.storm.planted && build/storm --seconds 2400 --from $$(date +%s)	## planted mistakes, and new stories: an hour
 storm: build/storm ## stories of the whole system; SEED=n tells one again
 
