@@ -68,8 +68,9 @@
  *           is safe, but a node that only sends may stay deaf. If it cannot read a
  *           number, it must give DUMPULSE_UNREADABLE, and not a guess and not 0.
  *   dumpulse_slots_read() and its companion do all this with 12 bytes of an EEPROM.
- *   Before the first start, the numbers must be there: for an agent 0 and 0, for a
- *   node that only sends 0x800000.
+ *   Before the first start, the numbers must be there: for a node that only sends
+ *   0x800000; for an agent 0 under DUMPULSE_BLOCK, and 0 under each variable that may be
+ *   of a node that only sends. Otherwise, such a node is not heard.
  *
  * TRUST, LIFETIME, INTERRUPTS, WORK
  *   As in dumpulse.h. Make only one call at a time for one object: process, next,
