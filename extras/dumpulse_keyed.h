@@ -56,6 +56,15 @@
  *   If that returns false, begin again with dumpulse_sender_begin(). The node cannot
  *   hear of junk. If a changed value must arrive nevertheless, send it twice, always.
  *
+ * A READER, IN SHORT
+ *   static dumpulse_reader reader;                 starts as zeros
+ *   dumpulse_ask(packet, DUMPULSE_READER_LABEL), and send that
+ *   dumpulse_hear(&reader.heard, DUMPULSE_READER_LABEL, answer, length)
+ *   if (dumpulse_keyed_request(&reader, packet, nonce)) send it
+ *   if (dumpulse_keyed_check(&reader, &report, length)) it is believed
+ *   If a beacon comes instead of a report, hear it, and make one more request. Do this
+ *   once: then begin again with a question later.
+ *
  * WHAT BREAKS IF A HOOK LIES
  *   key     If two agents have the same master key, each of them takes what was sent
  *           to the other. If a key is known, spec/keyed.md says what is lost.
@@ -160,12 +169,14 @@ typedef struct dumpulse_reader {
     uint8_t asked[DUMPULSE_PACKET_SIZE]; /* the last request */
 } dumpulse_reader;
 
-/* Hook, written by the user: gives the key of a label, 0 to 64. It gets room that begins at an
- * address for words. Who has the master key copies that into it, and calls dumpulse_label_key(). */
+/* Hook, written by the user: gives the key of a label, 0 to 64. It gets room for the key that is
+ * aligned as a uint32_t. Whoever has the master key copies the master key into this room, and calls
+ * dumpulse_label_key() with it. */
 void dumpulse_get_key(uint8_t key[16], uint8_t label);
 
-/* Makes the key of a label out of the master key, in place: so this room, too, begins at an address
- * for words. The generation is 0 at first: a node that gets a new key gets the next one.
+/* Makes the key of a label out of the master key, in place. The room must be aligned as a uint32_t:
+ * at other addresses, a Cortex-M0+ stops. The hook's room is. The generation is 0 at first: a node
+ * that gets a new key gets the next one.
  * Work: one run of Chaskey-12. */
 void dumpulse_label_key(uint8_t key[16], uint8_t label, uint8_t generation);
 
