@@ -62,8 +62,9 @@
  *   dumpulse_hear(&reader.heard, DUMPULSE_READER_LABEL, answer, length)
  *   if (dumpulse_keyed_request(&reader, packet, nonce)) send it
  *   if (dumpulse_keyed_check(&reader, &report, length)) it is believed
- *   If a beacon comes instead of a report, hear it, and make one more request. Do this
- *   once: then begin again with a question later.
+ *   If a beacon comes instead of a report, hear it, and make a request with another
+ *   nonce, at most twice. To believe nothing older after a reset either, keep
+ *   reader.heard.epoch, and begin with a reader in which it is smaller by 1.
  *
  * WHAT BREAKS IF A HOOK LIES
  *   key     If two agents have the same master key, each of them takes what was sent
@@ -175,7 +176,7 @@ typedef struct dumpulse_reader {
 void dumpulse_get_key(uint8_t key[16], uint8_t label);
 
 /* Makes the key of a label out of the master key, in place. The room must be aligned as a uint32_t:
- * at other addresses, a Cortex-M0+ stops. The hook's room is. The generation is 0 at first: a node
+ * at other addresses, a Cortex-M may stop. The hook's room is. The generation is 0 at first: a node
  * that gets a new key gets the next one.
  * Work: one run of Chaskey-12. */
 void dumpulse_label_key(uint8_t key[16], uint8_t label, uint8_t generation);
