@@ -88,9 +88,9 @@ def only_calls(body: list[tuple[int, str, str]]) -> bool:
 
 
 def pushes(code: Code) -> dict[str, int]:
-    """The functions of an AVR that push registers at their beginning, or after they have moved their
-    argument, or none, and then change the stack's depth only by calls and as they return: how many
-    bytes."""
+    """How many bytes the functions of an AVR push that push registers only at their beginning, or
+    after they have moved their argument, or none. From then on, they change the stack's depth only
+    by calls and as they return."""
     found = {}
     for name, body in code.items():
         words = words_of(body)
