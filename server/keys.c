@@ -265,7 +265,7 @@ void keys_seal_numbers(void)
  * same block, so it says nothing about tags. */
 void keys_mark(uint8_t mark[KEYS_MARK_SIZE])
 {
-    uint32_t words[4]; /* a key begins at an address for words */
+    uint32_t words[4]; /* a key is aligned as a uint32_t */
     uint8_t *const fingerprint = (uint8_t *)words;
 
     memcpy(words, used->master.key, sizeof words);

@@ -6,6 +6,7 @@ import ctypes
 import dataclasses
 import random
 import re
+import subprocess
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
@@ -875,7 +876,7 @@ def test_the_model_has_the_numbers_of_the_header() -> None:
 def test_no_macro_changes_the_library() -> None:
     """A role is a set of files. Only what the compiler itself defines may make a difference."""
     known = {"defined", "DUMPULSE_KEYED_H", "__cplusplus", "__AVR__", "__GNUC__", "__BYTE_ORDER__",
-             "__ORDER_LITTLE_ENDIAN__"}
+             "__ORDER_LITTLE_ENDIAN__", "__AVR_HAVE_MOVW__", "__clang__", "__linux__"}
     for file in (*KEYED, "dumpulse_keyed.h", "dumpulse_tag_avr.S"):
         asked = re.findall(r"^ *# *(?:el)?if(?:n?def)? (.*)", (EXTRAS / file).read_text(), re.M)
         assert {*re.findall(r"[A-Za-z_]\w*", " ".join(asked))} <= known, file
@@ -887,3 +888,22 @@ def test_all_roles_are_one_unit(name: str, tmp_path: Path) -> None:
     unit = tmp_path / "unit.c"
     unit.write_text("".join(f'#include "{EXTRAS / file}"\n' for file in KEYED))
     EVERY[name].compile(unit, tmp_path / "unit.o", "-Wall", "-Wextra", "-Werror")
+
+
+def test_a_program_for_linux_keeps_its_stack_from_being_executed(tmp_path: Path) -> None:
+    """Also where a tool, as PlatformIO, compiles every file of the library: one is for AVR alone.
+    A linker makes the stack executable if a single file does not say that it need not be."""
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    program = tmp_path / "program"
+    run(["gcc", "-o", program, tmp_path / "main.c", EXTRAS / "dumpulse_tag_avr.S"])
+    (flags,) = re.findall(r"GNU_STACK +(?:0x\S+ +){5}(R\w*)", run(["readelf", "-lW", program]))
+    assert flags == "RW"
+
+
+def test_the_assembly_is_refused_for_chips_that_cannot_run_it(tmp_path: Path) -> None:
+    """The assembler makes movw for each of them."""
+    for mcu, runs in (("attiny85", True), ("atmega2560", True), ("attiny26", False),
+                      ("at90s8515", False), ("attiny10", False)):
+        done = subprocess.run(["avr-gcc", f"-mmcu={mcu}", "-c", EXTRAS / "dumpulse_tag_avr.S",
+                               "-o", tmp_path / "tag.o"], capture_output=True, text=True)
+        assert (done.returncode == 0) == runs == ("chips with movw" not in done.stderr), mcu
