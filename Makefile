@@ -82,7 +82,7 @@ build/libdumpulse.a: $(LIBRARY) $(WATCH) $(KEYED) build/flags
 # ---- the programs of the tests ---------------------------------------------------------------
 
 # Each room adds its programs: $(call program,NAME,COMPILER,FLAGS,SOURCES,LIBRARIES) is build/NAME.
-HEADERS := $(wildcard *.h extras/*.h server/*.h tests/*.h tests/support/*.h server/tests/*.h \
+HEADERS := $(wildcard *.h extras/*.h server/*.h tests/*.h tests/s*/*.h server/tests/*.h \
                       bench/reliability/*.h firmware/simulators/*.h)
 define program
 PROGRAMS += build/$(strip $1)
@@ -90,7 +90,7 @@ build/$(strip $1): $(filter %.c,$3 $4) $(HEADERS)
 build/$(strip $1): BUILD = $(strip $2) $(HOST) $3 $4 $5 $$(WRAPS)
 endef
 # If a source has a function __wrap_NAME, the linker gives all calls of NAME to it.
-WRAPS = $(shell sed -nE 's/^[a-z].*__wrap_([a-z_]*).*/-Wl,--wrap=\1/p' $(filter %.c,$^))
+WRAPS = $(shell sed -nE 's/^[a-z].*__wrap_([a-z0-9_]*).*/-Wl,--wrap=\1/p' $(filter %.c,$^))
 add = $(eval $(call program,$1,$2,$3,$4,$5))
 
 # ---- three tiers of tests --------------------------------------------------------------------
@@ -165,7 +165,7 @@ part-%: $$(NEEDS_$$*)
 PART_TIME := 60m
 lint: ## compiler warnings, clang-tidy, cppcheck, formatting
 proof: ##! prove library, watch and version 2; 8 minutes
-lint proof: | $(READY)
+lint proof storm: | $(READY)
 	@$(PART_$@)
 
 part: $$(NEEDS_$$(ONLY)) | $$(TOOLS) ##! a part of the tests alone: ONLY=lint; else a list of them

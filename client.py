@@ -715,6 +715,8 @@ class Device(Transport):
 
     SHARED = True
     ADVICE: dict[int, str] = {}  # by errno: what is wrong, and what to do
+    PART, FRAMES = 8, 33  # bytes in a frame of a report, and frames: the last one has 4 bytes, or 8
+    REQUEST_AT = 127  # the identifier of a request of version 1, counted from the agent's first one
 
     def __init__(self, device: str, name: str) -> None:
         self.name = name
@@ -775,14 +777,14 @@ class Device(Transport):
     def _choose_identifier(self, packet: bytes, request: int) -> int:
         """The identifier of a packet, counted from the first one of the agent."""
         if packet == REQUEST:
-            return CAN_REQUEST
+            return self.REQUEST_AT
         # Two nodes must not use the same identifier. So each variable has its own.
         return request if self.keyed and packet[4] == IS_REQUEST else \
             packet[4 if self.keyed else 5] % VARIABLES
 
     def _join_frames(self, at: int, part: bytes) -> Optional[bytes]:
         """The report that is complete with this frame, or a beacon."""
-        if at >= CAN_FRAMES:  # a request of somebody else, or something from a later version
+        if at >= self.FRAMES:  # a request of somebody else, or something from a later version
             return part if self.keyed and at == CAN_BEACON - CAN_REPORT else None
         if at == 0:
             self._parts = []
@@ -790,11 +792,11 @@ class Device(Transport):
         if at != due and not due:
             return None  # this report began before we listened
         sizes = (KEYED_REPORT_SIZE, REPORT_SIZE) if self.keyed else (REPORT_SIZE,)
-        if at != due or len(part) not in {min(8, size - 8 * due) for size in sizes}:
+        if at != due or len(part) not in {min(self.PART, size - self.PART * due) for size in sizes}:
             self._parts = []
-            raise BadReport("length", f"its frame {due + 1} of {CAN_FRAMES} did not come")
+            raise BadReport("length", f"its frame {due + 1} of {self.FRAMES} did not come")
         self._parts.append(part)
-        if due + 1 < CAN_FRAMES:
+        if due + 1 < self.FRAMES:
             return None
         parts, self._parts = self._parts, []
         return b"".join(parts)
@@ -923,12 +925,13 @@ class Serial(Device):
 CAN_BLOCK = 128  # identifiers: the first 64 are for heartbeats,
 CAN_REPORT, CAN_REQUEST = 64, 127  # those from 64 on for reports, and the last one for requests
 CAN_BEACON = 97  # in version 2; there each reader has an identifier after it for its requests
-CAN_FRAMES = 33  # of a report: the last one has 4 bytes, or 8 in version 2
 SERIAL_FRAME = 10  # bytes, in version 2: the identifier, 8 bytes, and what makes their sum 0
 CAN_BASE = 0x680
 CAN_FRAME = struct.Struct("=LB3x8s")  # Linux's struct can_frame; its first number has flags:
 CAN_EXTENDED, CAN_REMOTE, CAN_ERROR, CAN_BUS_OFF = 1 << 31, 1 << 30, 1 << 29, 0x40
-CAN_RAW_ERR_FILTER = 2  # from linux/can/raw.h; some versions of Python do not have it
+CANFD_FRAME = struct.Struct("=LB3x64s")  # Linux's struct canfd_frame
+# linux/can/raw.h; some versions of Python lack them.
+SOL_CAN_RAW, CAN_RAW_ERR_FILTER, CAN_RAW_FD_FRAMES = 101, 2, 5
 
 
 def parse_can(text: str) -> Union[tuple[str, int], tuple[str, int, int]]:
@@ -962,6 +965,7 @@ class Can(Device):
     """A CAN interface of Linux. A report comes in 33 frames."""
 
     FORM = "can:INTERFACE[:ID[:ID]]"
+    PREFIX = "can:"
     ADVICE = {
         **dict.fromkeys((errno.ENODEV, errno.ENXIO),  # ENXIO: it has gone since it was opened
                         "there is no CAN interface DEVICE: ip link lists them"),
@@ -973,7 +977,7 @@ class Can(Device):
         width, first = (8, base & ~CAN_EXTENDED) if base & CAN_EXTENDED else (3, base)
         own = f":{first + reader:0{width}X}" * (reader != CAN_REQUEST)
         digits = f":{first:0{width}X}" * (base != CAN_BASE or reader != CAN_REQUEST)
-        super().__init__(interface, f"can:{interface}{digits}{own}")
+        super().__init__(interface, f"{self.PREFIX}{interface}{digits}{own}")
         self._base, self._reader = base, reader
 
     def open(self, seconds: float) -> None:
@@ -985,14 +989,18 @@ class Can(Device):
             with socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW) as new:
                 new.setblocking(False)
                 every_bit = CAN_EXTENDED | CAN_REMOTE | 0x1FFFFFFF
-                new.setsockopt(socket.SOL_CAN_RAW, socket.CAN_RAW_FILTER, struct.pack(
+                new.setsockopt(SOL_CAN_RAW, socket.CAN_RAW_FILTER, struct.pack(
                     "=LL", self._base + CAN_REPORT, every_bit & ~(VARIABLES - 1)))
-                new.setsockopt(socket.SOL_CAN_RAW, CAN_RAW_ERR_FILTER,
+                new.setsockopt(SOL_CAN_RAW, CAN_RAW_ERR_FILTER,
                                struct.pack("=L", CAN_BUS_OFF))
+                self._set_up(new)
                 new.bind((self._device,))
                 self._descriptor = new.detach()
         except OSError as error:
             raise self._lose(error) from error
+
+    def _set_up(self, new: Any) -> None:
+        """What else to ask of a new socket."""
 
     def _make_frame(self, packet: bytes) -> bytes:
         number = self._base + self._choose_identifier(packet, self._reader)
@@ -1005,11 +1013,37 @@ class Can(Device):
         return self._join_frames(number - self._base - CAN_REPORT, data[:length])
 
 
+class CanFd(Can):
+    """The same in frames of CAN FD: a report comes in five. Heartbeats and beacons are classic."""
+
+    PREFIX, PART, FRAMES, REQUEST_AT = "canfd:", 64, 5, 126
+    ADVICE = {**Can.ADVICE, errno.EINVAL: "DEVICE has no CAN FD: ask without it, as can:DEVICE"}
+
+    def _set_up(self, new: Any) -> None:
+        new.setsockopt(SOL_CAN_RAW, CAN_RAW_FD_FRAMES, 1)
+
+    def _make_frame(self, packet: bytes) -> bytes:
+        if packet != REQUEST and not (self.keyed and packet[4:5] == bytes([IS_REQUEST])):
+            return super()._make_frame(packet)
+        number = self._base + self._choose_identifier(packet, self._reader)
+        return CANFD_FRAME.pack(number, len(packet), packet)
+
+    def _add_bytes(self, content: bytes) -> Optional[bytes]:
+        if len(content) == CANFD_FRAME.size:
+            number, length, data = CANFD_FRAME.unpack(content)
+            at = number - self._base - CAN_REPORT
+            return self._join_frames(at, data[:length]) if at < self.FRAMES else None
+        number, _, _ = CAN_FRAME.unpack(content)
+        is_report = not number & CAN_ERROR and number < self._base + CAN_BEACON
+        return None if is_report else super()._add_bytes(content)
+
+
 # ---------------------------------------------------------------- transports by their addresses
 
 # What an address begins with, what parses it, and what carries its packets. "" fits all the others.
 TRANSPORTS: dict[str, tuple[Callable[[str], tuple[Any, ...]], Callable[..., Transport]]] = {
-    "serial:": (parse_serial, Serial), "can:": (parse_can, Can), "": (parse_udp, Udp)}
+    "serial:": (parse_serial, Serial), "can:": (parse_can, Can), "canfd:": (parse_can, CanFd),
+    "": (parse_udp, Udp)}
 ADDRESS_FORMS = ", ".join(form.FORM for form in (Udp, Serial, Can))
 
 

@@ -100,7 +100,7 @@ def cycles(run: Callable[[list[bytes]], Counts]) -> Counts:
     def awake(packets: list[bytes]) -> int:
         counts = run(packets)
         deepest.append(counts["stack"])
-        return counts["cycles"] - counts["asleep"]
+        return counts.get("instructions", counts["cycles"] - counts["asleep"])
 
     deepest: list[int] = []
     taken = {kind: round((awake(packets) - awake(packets[:FEW])) / (MANY - FEW))

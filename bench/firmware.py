@@ -56,7 +56,7 @@ def costs(board: Board) -> dict[str, int]:
         with Line(board) as line:
             line.receive(2 * 8)
             return {"stack": line.end(at_once=True)["stack"]}
-    if not board.mcu and not board.qemu:
+    if board.baud and not board.mcu and not board.qemu:
         return {}  # rp2040js counts nothing
     if board.qemu:
         return awake.instructions(board, chip_of(board.image()).objdump)

@@ -79,15 +79,26 @@ def leave_stack_alone(code: Code) -> set[str]:
     return found
 
 
+def only_calls(body: list[tuple[int, str, str]]) -> bool:
+    """Does a function of an AVR leave only by its last instruction, and never pop?"""
+    own = {at for at, _, _ in body}
+    goals = {stack.goal(operands) for _, what, operands in body if what not in ("call", "rcall")}
+    return body[-1][1] == "ret" and goals - {None} <= own and \
+        not any(what in ("pop", "ret", "reti") for _, what, _ in body[:-1])
+
+
 def pushes(code: Code) -> dict[str, int]:
-    """The functions of an AVR that push registers at their beginning, and then change the stack's
-    depth only by calls and as they return: how many bytes."""
+    """How many bytes the functions of an AVR push that push registers only at their beginning, or
+    after they have moved their argument, or none. From then on, they change the stack's depth only
+    by calls and as they return."""
     found = {}
     for name, body in code.items():
         words = words_of(body)
+        words = words[1:] if words[0][0] == "movw" else words
         first = next((at for at, (what, _) in enumerate(words) if what != "push"), 0)
-        if first and not any(what == "push" or writes(what, operands, STACK_POINTER)
-                             for what, operands in words[first:]):
+        ends = first or only_calls(body)
+        if ends and not any(what == "push" or writes(what, operands, STACK_POINTER)
+                            for what, operands in words[first:]):
             found[name] = first
     return found
 

@@ -109,7 +109,7 @@ bool dumpulse_keyed_begin(dumpulse_keyed *keyed, void *context)
         loop invariant zeros: keyed->reached < 65 ==>
           \forall integer i; 0 <= i < keyed->reached ==> keyed->last[i] == 0;
         loop assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->junk, keyed->last[0 .. 64],
-          keyed->waiting[0 .. 7][0 .. 3], call, beacons, beacon_of; */
+          (&keyed->waiting[0][0])[0 .. 31], call, beacons, beacon_of; */
     do {
         if (!dumpulse_keyed_next(keyed, context)) {
             keyed->reached = 0;
@@ -176,6 +176,12 @@ void dumpulse_keyed_renew(dumpulse_keyed *keyed, uint8_t variable)
     uint_fast8_t i;
 
     keyed->last[variable] = 0;
+    /*@ loop invariant 0 <= i <= 8;
+        loop invariant \forall integer k; 0 <= k < i ==> forgotten{Pre, Here}(keyed, k, variable);
+        loop invariant \forall integer k; i <= k < 8 ==>
+          keyed->waiting[k][0] == \at(keyed->waiting[k][0], Pre);
+        loop assigns i, keyed->waiting[0 .. 7][0];
+        loop variant 8 - i; */
     for (i = 0; i != DUMPULSE_PLACES; i++) {
         if (keyed->waiting[i][0] % DUMPULSE_VARIABLES == variable) {
             keyed->waiting[i][0] = 0;
@@ -231,6 +237,8 @@ dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *pac
                 answer(keyed, packet, context);
                 return DUMPULSE_REPORT;
             }
+            /*@ assert waiting_kept{Pre, Here}(keyed); */
+            /*@ assert waits(keyed, packet) <==> waits{Pre}(keyed, packet); */
             return dumpulse_take_(keyed, packet);
         }
         result = dumpulse_wrong_(keyed);

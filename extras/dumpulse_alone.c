@@ -11,6 +11,10 @@ bool dumpulse_alone_begin(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t 
 {
     uint8_t variable;
 
+    /*@ loop invariant 0 <= variable <= count;
+        loop invariant \forall integer i; 0 <= i < variable ==> alone[i] == after_reset{Pre}(i);
+        loop assigns variable, loaded, alone[0 .. count - 1];
+        loop variant count - variable; */
     for (variable = 0; variable != count; variable++) {
         const uint32_t own = dumpulse_load(variable);
 
@@ -93,6 +97,8 @@ dumpulse_result dumpulse_alone_process(dumpulse_keyed *keyed, dumpulse_alone *al
     if (length == DUMPULSE_PACKET_SIZE && keyed->reached != 0) {
         const uint8_t variable = packet[4] % DUMPULSE_VARIABLES;
         const uint8_t kind = (uint8_t)(packet[4] - variable);
+        /*@ assert kind == 0x80 ? variable == packet[4] - 0x80 : !(0x80 <= packet[4] < 0xC0); */
+        /*@ assert kind == 0x40 ? variable == packet[4] - 0x40 : !(0x40 <= packet[4] < 0x80); */
 
         if (variable < count && kind == DUMPULSE_IS_ANNOUNCE_ && packet[5] >= OWN_FIRST) {
             return announced(keyed, alone[variable], packet, variable);

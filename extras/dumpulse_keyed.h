@@ -44,7 +44,8 @@
  *   dumpulse_hear(&node, 3, packet, 8);            each packet that arrives
  *   if (dumpulse_keyed_heartbeat(&node, packet, 3, MY_ADDRESS, battery_volts)) send it
  *   If that returns false, or if no beacon has come for longer than an epoch, make a
- *   question with dumpulse_ask(packet, 3), and send that.
+ *   question with dumpulse_ask(packet, 3), and send that. When its beacon has come, send a
+ *   heartbeat at once: over UDP, the agent sends the next beacon to where that came from.
  *   If node.twice is true, make and send each heartbeat twice: somebody sends junk.
  *
  * A NODE THAT ONLY SENDS, IN SHORT
@@ -55,6 +56,16 @@
  *   if (dumpulse_keyed_heartbeat(&node, packet, 5, MY_ADDRESS, battery_volts)) send it
  *   If that returns false, begin again with dumpulse_sender_begin(). The node cannot
  *   hear of junk. If a changed value must arrive nevertheless, send it twice, always.
+ *
+ * A READER, IN SHORT
+ *   static dumpulse_reader reader;                 starts as zeros
+ *   dumpulse_ask(packet, DUMPULSE_READER_LABEL), and send that
+ *   dumpulse_hear(&reader.heard, DUMPULSE_READER_LABEL, answer, length)
+ *   if (dumpulse_keyed_request(&reader, packet, nonce)) send it
+ *   if (dumpulse_keyed_check(&reader, &report, length)) it is believed
+ *   If a beacon comes instead of a report, hear it, and make a request with another
+ *   nonce, at most twice. To believe nothing older after a reset either, keep
+ *   reader.heard.epoch, and begin with a reader in which it is smaller by 1.
  *
  * WHAT BREAKS IF A HOOK LIES
  *   key     If two agents have the same master key, each of them takes what was sent
@@ -68,8 +79,9 @@
  *           is safe, but a node that only sends may stay deaf. If it cannot read a
  *           number, it must give DUMPULSE_UNREADABLE, and not a guess and not 0.
  *   dumpulse_slots_read() and its companion do all this with 12 bytes of an EEPROM.
- *   Before the first start, the numbers must be there: for an agent 0 and 0, for a
- *   node that only sends 0x800000.
+ *   Before the first start, the numbers must be there: for a node that only sends
+ *   0x800000; for an agent 0 under DUMPULSE_BLOCK, and 0 under each variable that may be
+ *   of a node that only sends. Otherwise, such a node is not heard.
  *
  * TRUST, LIFETIME, INTERRUPTS, WORK
  *   As in dumpulse.h. Make only one call at a time for one object: process, next,
@@ -159,12 +171,14 @@ typedef struct dumpulse_reader {
     uint8_t asked[DUMPULSE_PACKET_SIZE]; /* the last request */
 } dumpulse_reader;
 
-/* Hook, written by the user: gives the key of a label, 0 to 64. It gets room that begins at an
- * address for words. Who has the master key copies that into it, and calls dumpulse_label_key(). */
+/* Hook, written by the user: gives the key of a label, 0 to 64. It gets room for the key that is
+ * aligned as a uint32_t. Whoever has the master key copies the master key into this room, and calls
+ * dumpulse_label_key() with it. */
 void dumpulse_get_key(uint8_t key[16], uint8_t label);
 
-/* Makes the key of a label out of the master key, in place: so this room, too, begins at an address
- * for words. The generation is 0 at first: a node that gets a new key gets the next one.
+/* Makes the key of a label out of the master key, in place. The room must be aligned as a uint32_t:
+ * at other addresses, a Cortex-M may stop. The hook's room is. The generation is 0 at first: a node
+ * that gets a new key gets the next one.
  * Work: one run of Chaskey-12. */
 void dumpulse_label_key(uint8_t key[16], uint8_t label, uint8_t generation);
 

@@ -3,7 +3,7 @@
  */
 #include "dumpulse_keyed.h"
 
-/* Copies 16 bytes. Both begin at addresses for words. */
+/* Copies 16 bytes. Both are aligned as a uint32_t. */
 static void copy(void *to, const void *from)
 {
 #if defined __GNUC__ && !defined __AVR__

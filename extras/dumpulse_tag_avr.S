@@ -6,9 +6,15 @@
  * By the ABI of avr-gcc, r24 and r25 have the first argument. r18 to r27, r30, r31 and r0 may
  * change.
  * r2 to r17 must be as before at the end, and r1 must be 0. An AVR has words in memory with the
- * lowest byte first, as Chaskey takes them. No address here is so high that adiw has a carry.
+ * lowest byte first, as Chaskey takes them.
  */
 #ifdef __AVR__
+
+/* The assembler of avr-gcc would make movw for chips that do not have it, such as an ATtiny26 or an
+ * AT90S. clang does not tell which chips do. */
+#if !defined __AVR_HAVE_MOVW__ && !defined __clang__
+#error "dumpulse_tag_avr.S is for AVR chips with movw"
+#endif
 
 #define LEFT r24    /* how many bytes are left */
 #define HALVES r30  /* how many halves of rounds are left */
@@ -184,5 +190,10 @@ dumpulse_permute_:
     pop r12
     ret
     .size dumpulse_permute_, . - dumpulse_permute_
+
+#elif defined __linux__
+
+/* Without this, a program for Linux that has this file has an executable stack. */
+    .section .note.GNU-stack, "", %progbits
 
 #endif

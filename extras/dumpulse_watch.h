@@ -69,7 +69,9 @@
  *   The table of an agent has the last heartbeat of each variable: 4 bytes. A
  *   heartbeat is new if its timestamp is not that of the last look. So a look does
  *   not notice:
- *   - Heartbeats that came and were overwritten between two looks.
+ *   - Heartbeats that came and were overwritten between two looks. So there is no state
+ *     for a node that sends too often. firmware/README.md, in the project's repository,
+ *     shows how to notice that, and restarts.
  *   - A heartbeat with exactly the timestamp of the one before, from a node that is
  *     late or dead: the node stays so until its next heartbeat. There are two ways to
  *     this. The heartbeat comes 65536 ticks after the last one, or a multiple. Or the

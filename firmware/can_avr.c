@@ -6,18 +6,18 @@
  * Variable 0 is the agent's own: its timestamp is the current time, its value says how often the
  * controller was off the bus, up to 255.
  *
+ * After a reset of the agent, the controller only listens. The first good frame shows that crystal
+ * and bit rate are right, and then the controller joins the bus. With a wrong crystal it never
+ * does, and destroys nobody's frames.
+ *
  * With -DKEYED it speaks version 2 of the protocol, which spec/keyed.md has. Then keyed_avr.c knows
  * the keys, and the frame after a report's last one is a beacon, which leaves alone.
  */
-#include <avr/interrupt.h>
-#include <avr/io.h>
 #include <avr/pgmspace.h>
-#include <avr/sleep.h>
-#include <avr/wdt.h>
 #include <string.h>
-#include <util/atomic.h>
 #include <util/delay.h>
 
+#include "atmega328p.h"
 #include "keyed.h"
 #include "watch.h"
 
@@ -63,14 +63,13 @@ enum { LOAD = 0x40, SEND = 0x81, READ_RX0 = 0x90, READ_RX1 = 0x94 };
 /* Its registers, and bits of CANCTRL, CANINTF, EFLG, TXB0CTRL, RXBnCTRL, of SIDL and of DLC. */
 enum { CANSTAT = 0x0E, CANCTRL = 0x0F, CANINTF = 0x2C, EFLG = 0x2D };
 enum { TXB0CTRL = 0x30, RXB0CTRL = 0x60, RXB1CTRL = 0x70 };
-enum { MODE = 0xE0 };
-enum { RX0IF = 0x01, RX1IF = 0x02, TX0IF = 0x04, ERRIF = 0x20 };
+enum { MODE = 0xE0, NORMAL = 0x00, LISTEN_ONLY = 0x60 };
+enum { RX0IF = 0x01, RX1IF = 0x02, TX0IF = 0x04, ERRIF = 0x20, MERRF = 0x80 };
 enum { OVERFLOWS = 0xC0, TXBO = 0x20, UNWELL = 0x38 }; /* off the bus; that, or passive */
 enum { TXREQ = 0x08, RXM = 0x60, BUKT = 0x04 };
 enum { SRR = 0x10, IDE = 0x08, RTR = 0x40 };
 
 static keyed_agent keyed;
-static volatile uint16_t seconds;
 static volatile uint8_t bus_offs;
 
 static uint8_t queue[QUEUE][FRAME];
@@ -85,6 +84,13 @@ static bool asked_again;
 
 static uint16_t settings_written; /* seconds */
 static volatile bool foreign;     /* since then, the filters have let a foreign frame through */
+enum {
+    LISTENS,
+    HEARD,
+    JOINED
+}; /* no good frame has come since the reset; one has; and since
+                                    then, the controller was seen in normal mode */
+static volatile uint8_t bus;
 
 /* ---- The controller --------------------------------------------------------------------- */
 
@@ -176,6 +182,11 @@ static bool is_set(void)
            (read_register(RXB1CTRL) & RXM) == 0;
 }
 
+static uint8_t wanted_mode(void)
+{
+    return bus == LISTENS ? LISTEN_ONLY : NORMAL;
+}
+
 /* The controller goes to the bus only if all its settings are right. If not, the loop starts it
  * again a second later. */
 static void start_controller(void)
@@ -192,7 +203,7 @@ static void start_controller(void)
     }
     modify(RXB0CTRL, BUKT, BUKT);
     if (row_is_set(0, 0) && row_is_set(1, 0) && row_is_set(2, 0) && is_set())
-        modify(CANCTRL, MODE, 0); /* normal */
+        modify(CANCTRL, MODE, wanted_mode());
     next_frame = FRAMES;
     settings_written = seconds;
     foreign = false;
@@ -221,7 +232,7 @@ static void take_frame(uint8_t instruction)
                                     : (sidh & 0xF0) == from[0] && (sidl & IDE) == 0;
     const bool remote = CAN_EXTENDED ? (length & RTR) != 0 : (sidl & SRR) != 0;
     if (!based || (offset >= REPORT_AT && (offset | (REQUESTS - 1)) != 127))
-        foreign = true; /* right filters would have stopped it */
+        foreign = bus == JOINED; /* right filters would have stopped it */
     else if (!remote && (length & 0x0F) == FRAME)
         queued++;
 }
@@ -245,12 +256,30 @@ static void send_frame(void)
     end();
 }
 
+/* While it only listens, the controller takes all frames. It takes damaged ones, too, and then it
+ * also sets MERRF. Damaged ones are dropped, and a good one lets the controller join the bus.
+ * Returns the flags that are left. */
+static uint8_t listen(uint8_t flags)
+{
+    if ((flags & MERRF) != 0) {
+        modify(CANINTF, MERRF | RX0IF | RX1IF, 0);
+        return 0;
+    }
+    if ((flags & (RX0IF | RX1IF)) != 0) {
+        bus = HEARD;
+        modify(CANCTRL, MODE, NORMAL);
+    }
+    return flags;
+}
+
 /* Does what the controller asks for, each thing once. Its INT stays low until all is done. If the
  * queue is full, frames stay in the controller's buffers, and later ones are lost there. Interrupts
  * are off. */
 static void serve_controller(void)
 {
-    const uint8_t flags = read_register(CANINTF);
+    uint8_t flags = read_register(CANINTF);
+    if (bus == LISTENS)
+        flags = listen(flags);
     const bool room = queued <= QUEUE - 2;
 
     if (room && (flags & RX0IF) != 0)
@@ -278,22 +307,7 @@ ISR(INT0_vect)
     serve_controller();
 }
 
-ISR(TIMER1_COMPA_vect)
-{
-    seconds++;
-}
-
 /* ---- The agent -------------------------------------------------------------------------- */
-
-uint16_t dumpulse_get_timestamp(void)
-{
-    uint16_t now;
-    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
-    {
-        now = seconds;
-    }
-    return now;
-}
 
 /* One report or beacon leaves at a time. A request that comes meanwhile gets the next one. */
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
@@ -320,7 +334,7 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 
 bool keyed_may_send(void)
 {
-    return next_frame == FRAMES;
+    return bus != LISTENS && next_frame == FRAMES;
 }
 
 bool keyed_is_idle(void)
@@ -345,9 +359,10 @@ static bool needs_refresh(void)
 }
 
 /* Runs once a second. It gives up a report that nobody acknowledges. It starts the controller again
- * if that has lost its settings, after a short loss of power or a disturbance. A frame that is on
- * the bus when its report is given up goes on to its end. Its buffer may not be written until then,
- * so the next report waits for the next second. */
+ * if that has lost its settings, after a short loss of power or a disturbance. It sees that the
+ * controller has joined the bus: all frames that come now have passed the filters. A frame that is
+ * on the bus when its report is given up goes on to its end. Its buffer may not be written until
+ * then, so the next report waits for the next second. */
 static void look_after_controller(void)
 {
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
@@ -358,7 +373,10 @@ static void look_after_controller(void)
             modify(TXB0CTRL, TXREQ, 0);
             next_frame = GIVEN_UP;
         }
-        if (foreign || (read_register(CANSTAT) & MODE) != 0 || !is_set() || needs_refresh())
+        const uint8_t mode = read_register(CANSTAT) & MODE;
+        if (bus == HEARD && mode == NORMAL)
+            bus = JOINED;
+        if (foreign || mode != wanted_mode() || !is_set() || needs_refresh())
             start_controller();
     }
 }
@@ -368,16 +386,12 @@ int main(void)
     static const uint8_t request[FRAME] = DUMPULSE_REQUEST;
     uint16_t looked_after = 0;
 
-    wdt_enable(WDTO_2S);
-    wdt_reset(); /* the first second begins */
+    start_clock();
     DDRB = _BV(SELECT) | _BV(MOSI) | _BV(SCK);
     PORTB = _BV(SELECT);
     PORTD = _BV(INTERRUPT);
     SPCR = _BV(SPE) | _BV(MSTR);
     SPSR = _BV(SPI2X); /* 8 MHz; the controller takes 10 */
-    TCCR1B = _BV(WGM12) | _BV(CS12) | _BV(CS10);
-    OCR1A = 15624; /* 16 MHz / 1024 / 15,625: once a second */
-    TIMSK1 = _BV(OCIE1A);
     watch_start();
     keyed_start();
     start_controller();
@@ -388,7 +402,7 @@ int main(void)
         const uint16_t now = dumpulse_get_timestamp();
         if (now != looked_after) {
             if (watch_is_well())
-                wdt_reset(); /* only here: once a second, if the loop runs and the clock goes on */
+                wdt_reset();
             look_after_controller();
             keyed_each_second(&keyed);
         }

@@ -1,40 +1,21 @@
 /* An agent on a serial line, for any Cortex-M.   SPDX-License-Identifier: MIT
  *
  * The file of a chip says UART_IRQ and how many IRQS its table has, includes this file, and defines
- * the functions chip_…(). Then this is the whole program. The linker script is cortex_m.ld.
+ * the functions chip_…(). Then this and cortex_m_core.h are the whole program.
  */
 #ifndef CORTEX_M_H
 #define CORTEX_M_H
 
 #include "serial_agent.h"
 
-#define TICK_CONTROL REGISTER(0xE000E010) /* SysTick */
-#define TICK_LOAD REGISTER(0xE000E014)
-#define TICK_VALUE REGISTER(0xE000E018) /* random after a reset; if it is written, it becomes 0 */
+static void on_received(void);
+#define INTERRUPTS [UART_IRQ] = on_received
+#include "cortex_m_core.h"
+
 #define UART_ENABLE REGISTER(0xE000E100 + UART_IRQ / 32 * 4) /* of the interrupt controller */
 #define UART_DISABLE REGISTER(0xE000E180 + UART_IRQ / 32 * 4)
 
-enum { TICKS = 2 }; /* in a second, as SysTick has only 24 bits */
-
-static void chip_start(void);   /* sets its pins, its UART and a watchdog of about 2 s */
-static void chip_feed(void);    /* feeds the watchdog */
 static void chip_receive(void); /* clears the interrupt, and gives the byte to the ring */
-
-static volatile uint8_t ticks; /* it wraps at 256, which is a multiple of TICKS */
-
-static inline void start_ticks(uint32_t hertz)
-{
-    TICK_LOAD = hertz / TICKS - 1;
-    TICK_VALUE = 0;
-    TICK_CONTROL = 7;
-}
-
-static void on_tick(void)
-{
-    ticks++;
-    if (ticks % TICKS == 0)
-        seconds++;
-}
 
 static void on_received(void)
 {
@@ -44,51 +25,9 @@ static void on_received(void)
         chip_receive();
 }
 
-extern uint32_t zeros_begin[], zeros_end[], stack_top[]; /* from the linker script */
-
-static void reset(void)
+static inline void let_in(void)
 {
-    for (uint32_t *word = zeros_begin; word != zeros_end; word++)
-        *word = 0;
-    chip_start();
-    for (uint8_t fed = 0;;) {
-        const uint8_t now = ticks;
-        if (now != fed)
-            chip_feed(); /* only here: it resets a chip whose loop or clock stands still */
-        fed = now;
-        UART_ENABLE = 1U << UART_IRQ % 32; /* the ring has room again */
-        __asm__ volatile("cpsid i" ::: "memory");
-        if (is_idle())
-            __asm__ volatile("wfi"); /* an interrupt ends it, and runs when enabled */
-        __asm__ volatile("cpsie i" ::: "memory");
-        serve();
-    }
+    UART_ENABLE = 1U << UART_IRQ % 32;
 }
-
-static void fault(void) /* also for an NMI; the watchdog then resets the chip */
-{
-    for (;;) {
-    }
-}
-
-#ifdef TIMER_IRQ /* of a chip without SysTick */
-static void on_timer(void);
-#define SYSTICK 0
-#define OTHERS [TIMER_IRQ] = on_timer
-#else
-#define SYSTICK on_tick
-#define OTHERS
-#endif
-
-/* The core reads this table: where the stack begins, and what to call for each exception. */
-__attribute__((section(".vectors"), used)) const struct {
-    uint32_t *stack;
-    void (*exceptions[15])(void);
-    void (*interrupts[IRQS])(void);
-} vectors = {
-    stack_top,
-    {reset, fault, fault, fault, fault, fault, 0, 0, 0, 0, fault, fault, 0, fault, SYSTICK},
-    {[UART_IRQ] = on_received, OTHERS},
-};
 
 #endif /* CORTEX_M_H */

@@ -7,25 +7,15 @@
  * time: a beacon, or the next one of a report. Variable 0 is the agent's own: its timestamp is the
  * current time, its value says how many bytes were lost, up to 255.
  */
-#include <avr/interrupt.h>
-#include <avr/io.h>
-#include <avr/sleep.h>
-#include <avr/wdt.h>
-#include <string.h>
-#include <util/atomic.h>
-
-#include "keyed.h"
-#include "keyed_frame.h"
-#include "serial.h"
-
 #ifndef BAUD
 #define BAUD 9600UL
 #endif
-enum { UBRR = (F_CPU / 8 + BAUD / 2) / BAUD - 1 }; /* the nearest divider, at double speed */
-_Static_assert(UBRR <= 4095, "the baud rate is too low for this clock");
-_Static_assert((UBRR + 1) * BAUD * 40 <= F_CPU / 8 * 41 && (UBRR + 1) * BAUD * 40 >= F_CPU / 8 * 39,
-               "no divider of this clock is within 2.5 % of the baud rate");
-enum { SECOND = F_CPU / 1024 - 1 }; /* the last count of timer 1: 15,625 - 1 */
+#include <string.h>
+
+#include "atmega328p.h"
+#include "keyed.h"
+#include "keyed_frame.h"
+
 /* The last byte needs ten bits, and then beacons have a pause of 2 ms: a node without a UART hears
  * nothing while it checks the tag of a beacon. In counts of timer 1. */
 enum { PAUSE = F_CPU / 1024 * 10 / BAUD + F_CPU / 1024 / 500 };
@@ -35,24 +25,10 @@ enum { REPORT_AT = KEYED_FIRST + 64, REQUESTS_AT = KEYED_FIRST + 98 };
 
 static keyed_agent keyed; /* zeros: it has not begun */
 static keyed_frame window;
-static serial_ring ring;
-static volatile uint16_t seconds;
 
 static uint8_t outgoing[SENT_SIZE]; /* a report, and a beacon */
 static uint8_t frame, place;        /* of outgoing, and within a frame: the next byte */
 static uint16_t ended;              /* timer 1, when the last byte left */
-
-ISR(TIMER1_COMPA_vect)
-{
-    seconds++;
-}
-
-ISR(USART_RX_vect)
-{
-    if (UCSR0A & _BV(DOR0)) /* must be read before the byte */
-        serial_lose(&ring);
-    serial_put(&ring, UDR0);
-}
 
 ISR(USART_UDRE_vect)
 {
@@ -91,16 +67,6 @@ bool keyed_is_idle(void)
     return serial_empty(&ring);
 }
 
-uint16_t dumpulse_get_timestamp(void)
-{
-    uint16_t now;
-    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
-    {
-        now = seconds;
-    }
-    return now;
-}
-
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
     if (!keyed_may_send() || context != NULL)
@@ -127,31 +93,17 @@ int main(void)
 {
     uint8_t fed = 0; /* the low byte of the second in which the watchdog was fed */
 
-    MCUSR = 0; /* or the watchdog keeps its shortest time after it has reset the chip */
-    wdt_enable(WDTO_2S);
-    wdt_reset(); /* the first second begins */
-    OCR1A = SECOND;
-    TCCR1B = _BV(WGM12) | _BV(CS12) | _BV(CS10); /* starts again after SECOND; clock / 1024 */
-    TIMSK1 = _BV(OCIE1A);
-    PORTD = _BV(PD0); /* a pull-up: without a node, the line rests */
-    UCSR0A = _BV(U2X0);
-    UBRR0 = UBRR;
-    UCSR0B = _BV(RXCIE0) | _BV(RXEN0) | _BV(TXEN0);
+    start_clock();
+    start_uart();
     keyed_start();
-    SMCR = _BV(SE); /* enables sleep; in its mode, idle, the UART and the timers go on */
     for (;;) {
         const uint8_t now = (uint8_t)seconds;
         if (now != fed) {
             fed = now;
-            wdt_reset(); /* only here, so the watchdog ends a loop or a clock that stands still */
+            wdt_reset();
             keyed_each_second(&keyed);
         }
-        cli();
-        if (serial_empty(&ring)) {
-            sei(); /* works after the next instruction, so no byte can come in between */
-            sleep_cpu();
-        }
-        sei();
+        rest();
         serve();
         keyed_go_on(&keyed);
     }

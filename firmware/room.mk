@@ -1,5 +1,4 @@
-# The images for boards, and the programs that simulate boards with an AVR. simulators/boards.py
-# says how each image is simulated.   SPDX-License-Identifier: MIT
+# The images for boards. simulators/boards.py simulates each.   SPDX-License-Identifier: MIT
 TESTED_firmware := firmware/tests
 QUICK_firmware := unit-mcp2515
 BUILT_firmware = $(filter-out build/firmware/uart_virt.elf,$(FIRMWARE)) $(SIMULATORS) \
@@ -34,13 +33,15 @@ $(call image,uart_stm32-f1,$(ARM_CC) $(AT)=0x08000000 -mcpu=cortex-m3 -DSTM32F1)
 $(call image,uart_stm32-f4,$(ARM_CC) $(AT)=0x08000000 -mcpu=cortex-m4)
 $(call image,uart_nrf51,$(ARM_CC) -mcpu=cortex-m0)
 $(call image,uart_rp2040,$(ARM_CC) $(AT)=0x10000000 -mcpu=cortex-m0plus)
+$(call image,rs485_atmega328p,$(CC_uart_atmega328p))
+$(call image,can_stm32-f1,$(CC_uart_stm32-f1))
+$(call image,can_stm32-f4,$(CC_uart_stm32-f4))
 FIRMWARE := $(IMAGES:%=build/firmware/%.elf)
 FIRMWARE_FLAGS = -std=c11 -Os -g -ffunction-sections -fdata-sections -Wl,--gc-sections \
                  -Wl,--build-id=none $(WARNINGS) $(INCLUDES) -Ifirmware $(OPTIONS)
 FIRMWARE_SHARED := $(wildcard firmware/*.h firmware/*.ld) firmware/room.mk build/flags $(LIBRARY)
 
-# The source of an image has the image's name up to a "-": uart_mps2-m4 is made from uart_mps2.c.
-# ALSO_ has the other sources of an image.
+# uart_mps2-m4 is made from uart_mps2.c: a name up to its "-". ALSO_ has an image's other sources.
 IMAGE_SOURCES = firmware/$$(firstword $$(subst -, ,$$*)).c $$(ALSO_$$*) $(FIRMWARE_SHARED)
 define LINK
 	@mkdir -p $(@D)

@@ -8,8 +8,6 @@
 
 #include "serial.h"
 
-#define REGISTER(address) (*(volatile uint32_t *)(address))
-
 static bool chip_send(uint8_t byte); /* gives the UART a byte; false: it has no room yet */
 
 static dumpulse agent; /* zeros: no heartbeat has come yet */

@@ -10,14 +10,12 @@ enum { CLOCK = 16000000, USART = 0x40011000 };
 #endif
 enum { BAUD = 115200, UART_IRQ = 37, IRQS = 38 };
 #include "cortex_m.h"
+#include "stm32.h"
 
 #define UART_STATE REGISTER(USART)
 #define UART_DATA REGISTER(USART + 0x04)
 #define UART_DIVIDER REGISTER(USART + 0x08)
 #define UART_CONTROL REGISTER(USART + 0x0C) /* CR1 */
-#define DOG_KEY REGISTER(0x40003000)        /* of the independent watchdog, IWDG */
-#define DOG_PRESCALER REGISTER(0x40003004)
-#define DOG_RELOAD REGISTER(0x40003008)
 #ifdef STM32F1
 #define CLOCKS REGISTER(0x40021018) /* RCC_APB2ENR */
 #define PINS_HIGH REGISTER(0x40010804)
@@ -32,7 +30,6 @@ enum { BAUD = 115200, UART_IRQ = 37, IRQS = 38 };
 
 enum { READY = 0x20, OVERRUN = 0x08, EMPTY = 0x80 };                   /* bits of UART_STATE */
 enum { ON = 0x2000, SENDS = 8, RECEIVES = 4, INTERRUPT_READY = 0x20 }; /* of UART_CONTROL */
-enum { DOG_UNLOCK = 0x5555, DOG_FEED = 0xAAAA, DOG_START = 0xCCCC };
 
 static void set_pins(void)
 {
@@ -52,21 +49,11 @@ static void set_pins(void)
 
 static void chip_start(void)
 {
-    /* The watchdog counts down from DOG_RELOAD, each count 256 clocks of its oscillator: 2 s at
-     * 32 kHz (STM32F4), 1.6 s at 40 kHz (STM32F1). They differ by half from chip to chip. */
-    DOG_KEY = DOG_UNLOCK;
-    DOG_PRESCALER = 6;
-    DOG_RELOAD = 250;
-    DOG_KEY = DOG_START;
+    start_dog();
     set_pins();
     start_ticks(CLOCK);
     UART_DIVIDER = (CLOCK + BAUD / 2) / BAUD;
     UART_CONTROL = ON | SENDS | RECEIVES | INTERRUPT_READY;
-}
-
-static void chip_feed(void)
-{
-    DOG_KEY = DOG_FEED;
 }
 
 static void chip_receive(void)

@@ -5,6 +5,7 @@
  */
 #include "serial_agent.h"
 
+#define REGISTER(address) (*(volatile uint32_t *)(address))
 #define REGISTER8(address) (*(volatile uint8_t *)(address))
 #define UART_DATA REGISTER8(0x10000000)
 #define UART_INTERRUPTS REGISTER8(0x10000001)

@@ -13,6 +13,7 @@
     axiomatic bytes {
       axiom byte: \forall integer x; -256 <= x < 512 ==>
         (uint8_t)x == (x < 0 ? x + 256 : x < 256 ? x : x - 256);
+      axiom low_byte: \forall integer x; 0 <= x ==> (uint8_t)x == x % 256;
     }
 
     // The tag of a label, a number and bytes 4 to 7 of a packet. Nothing is known of it.
@@ -23,6 +24,9 @@
 */
 
 #include "dumpulse_keyed.h"
+
+/* All places, as one array: that is easier for the provers than one of arrays. */
+#define WAITING (&keyed->waiting[0][0])[0 .. 31]
 
 /* ---- The hooks. Ghost variables keep what they were asked for. */
 
@@ -70,11 +74,28 @@ struct store_call {
       \exists integer i; 0 <= i < 8 && keyed->waiting[i][0] == packet[4] &&
         keyed->waiting[i][2] == packet[6] && keyed->waiting[i][3] == packet[7] &&
         \forall integer k; 0 <= k < i ==> keyed->waiting[k][0] != packet[4];
+    // The entry of a heartbeat's variable has its sender and value.
+    predicate recorded{L}(dumpulse_keyed *keyed, uint8_t *packet) =
+      keyed->agent.report[6 + 4 * (packet[4] - 0x80)] == packet[6] &&
+      keyed->agent.report[7 + 4 * (packet[4] - 0x80)] == packet[7];
+    predicate others_kept{L1, L2}(dumpulse_keyed *keyed, uint8_t *packet) =
+      \forall integer k; 4 <= k < 260 &&
+        (k < 4 + 4 * (\at(packet[4], L1) - 0x80) || k > 7 + 4 * (\at(packet[4], L1) - 0x80)) ==>
+        \at(keyed->agent.report[k], L1) == \at(keyed->agent.report[k], L2);
+    predicate table_kept{L1, L2}(dumpulse_keyed *keyed) =
+      \forall integer k; 4 <= k < 260 ==>
+        \at(keyed->agent.report[k], L1) == \at(keyed->agent.report[k], L2);
+    predicate one_more_wrong{L1, L2}(dumpulse_keyed *keyed) =
+      \at(keyed->wrong, L2) == (\at(keyed->wrong, L1) == 255 ? 0 : \at(keyed->wrong, L1) + 1) &&
+      \at(keyed->junk, L2) == (\at(keyed->wrong, L2) >= 100 ? 64 : \at(keyed->junk, L1));
 */
+
+/*@ // What the memory has for a label, as long as nothing more is stored.
+    axiomatic memory { logic integer kept{L}(integer label) reads call; } */
 
 /*@ assigns loaded;
     exits \false;
-    ensures loaded == \result && \result <= 0xFFFFFF; */
+    ensures loaded == \result && \result <= 0xFFFFFF && \result == kept(label); */
 uint32_t dumpulse_load(uint8_t label);
 
 /*@ requires watched == \null || \valid_read(watched);
@@ -131,7 +152,8 @@ void dumpulse_keyed_beacon(const dumpulse_keyed *keyed, uint8_t label, void *con
 /*@ requires \valid(keyed) && \valid_read(packet + (0 .. 7));
     assigns keyed->tag, keyed->agent.report[0 .. 3], reports;
     exits \false;
-    ensures reports == \old(reports) + 1; */
+    ensures reports == \old(reports) + 1 &&
+      keyed->last[64] == \old(keyed->last[64]); */
 static void answer(dumpulse_keyed *keyed, const uint8_t *packet, void *context);
 
 /* ---- The agent. */
@@ -169,23 +191,32 @@ dumpulse_result dumpulse_keyed_look(const dumpulse_keyed *keyed, const uint8_t *
       assigns beacons, beacon_of;
       ensures \result == DUMPULSE_OLD;
       ensures beacons == \old(beacons) + (packet[4] == 0xC0 ? 1 : 0);
+      ensures packet[4] == 0xC0 ==> beacon_of == 64;
     behavior wrong:
       assumes counted(packet, length) && keyed->reached != 0 && !question(packet) &&
         is_new(keyed, packet) && !right(keyed, packet);
       assigns keyed->wrong, keyed->junk, beacons, beacon_of;
+      ensures \result == DUMPULSE_WRONG_TAG && one_more_wrong{Pre, Post}(keyed);
       ensures beacons == \old(beacons) + (packet[4] == 0xC0 ? 1 : 0);
+      ensures packet[4] == 0xC0 ==> beacon_of == 64;
     behavior request:
       assumes counted(packet, length) && keyed->reached != 0 && !question(packet) &&
         is_new(keyed, packet) && right(keyed, packet) && packet[4] == 0xC0;
       assigns keyed->last[64], keyed->tag, keyed->agent.report[0 .. 3], reports;
       ensures \result == DUMPULSE_REPORT && reports == \old(reports) + 1;
-      ensures keyed->last[64] == packet[5];
+      ensures keyed->last[64] == \old(packet[5]);
     behavior heartbeat:
       assumes counted(packet, length) && keyed->reached != 0 && !question(packet) &&
         is_new(keyed, packet) && right(keyed, packet) && packet[4] != 0xC0;
-      assigns keyed->last[0 .. 63], keyed->waiting[0 .. 7][0 .. 3], keyed->place,
+      assigns keyed->last[0 .. 63], WAITING, keyed->place,
         keyed->agent.report[4 .. 259];
-      ensures \result == DUMPULSE_HEARTBEAT || \result == DUMPULSE_FIRST;
+      ensures keyed->last[\old(packet[4]) - 0x80] == \old(packet[5]);
+      ensures \forall integer i; 0 <= i < 65 && i != \old(packet[4]) - 0x80 ==>
+        keyed->last[i] == \old(keyed->last[i]);
+      ensures others_kept{Pre, Post}(keyed, packet);
+      ensures keyed->junk == 0 || waits{Pre}(keyed, packet) ?
+        \result == DUMPULSE_HEARTBEAT && recorded(keyed, packet) :
+        \result == DUMPULSE_FIRST && table_kept{Pre, Post}(keyed);
     complete behaviors;
     disjoint behaviors;
 */
@@ -195,7 +226,7 @@ dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *pac
 /*@ requires \valid(keyed) && sound(keyed) && keyed->reached != 0 && watched == keyed;
     requires \separated(keyed, &call);
     assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->junk,
-      keyed->waiting[0 .. 7][0 .. 3], call;
+      WAITING, call;
     exits \false;
     ensures last_kept{Pre, Post}(keyed);
     behavior next:
@@ -225,7 +256,7 @@ static bool next_epoch(dumpulse_keyed *keyed);
 /*@ requires \valid(keyed) && sound(keyed) && watched == keyed;
     requires \separated(keyed, &call);
     assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->junk, keyed->last[0 .. 64],
-      keyed->waiting[0 .. 7][0 .. 3], call, beacons, beacon_of;
+      WAITING, call, beacons, beacon_of;
     exits \false;
     ensures sound(keyed);
     ensures !\result ==> last_kept{Pre, Post}(keyed) && waiting_kept{Pre, Post}(keyed);
@@ -264,7 +295,7 @@ bool dumpulse_keyed_next(dumpulse_keyed *keyed, void *context);
 /*@ requires \valid(keyed) && watched == keyed;
     requires \separated(keyed, &call);
     assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->junk, keyed->last[0 .. 64],
-      keyed->waiting[0 .. 7][0 .. 3], call, loaded, beacons, beacon_of;
+      WAITING, call, loaded, beacons, beacon_of;
     exits \false;
     ensures \result ==> sound(keyed) && keyed->reached == 65 && beacons == \old(beacons) + 65;
     ensures \result ==> call.stored && call.label == DUMPULSE_BLOCK && call.number == loaded + 1;
@@ -278,9 +309,7 @@ bool dumpulse_keyed_begin(dumpulse_keyed *keyed, void *context);
 /*@ requires \valid(keyed);
     assigns keyed->wrong, keyed->junk;
     exits \false;
-    ensures \result == DUMPULSE_WRONG_TAG;
-    ensures keyed->wrong == (\old(keyed->wrong) == 255 ? 0 : \old(keyed->wrong) + 1);
-    ensures keyed->junk == (keyed->wrong >= 100 ? 64 : \old(keyed->junk)); */
+    ensures \result == DUMPULSE_WRONG_TAG && one_more_wrong{Pre, Post}(keyed); */
 dumpulse_result dumpulse_wrong_(dumpulse_keyed *keyed);
 
 /*@ requires \valid_read(keyed);
@@ -293,7 +322,7 @@ uint8_t dumpulse_waiting_(const dumpulse_keyed *keyed, uint8_t byte4);
 
 /*@ requires \valid(keyed) && at <= 8 && \valid_read(packet + (4 .. 7));
     requires \separated(keyed, packet + (4 .. 7));
-    assigns keyed->waiting[0 .. 7][0 .. 3], keyed->place;
+    assigns WAITING, keyed->place;
     exits \false;
     ensures \let i = at < 8 ? at : \old(keyed->place) % 8;
       (\forall integer k; 0 <= k < 4 ==> keyed->waiting[i][k] == packet[4 + k]) &&
@@ -305,20 +334,34 @@ void dumpulse_wait_(dumpulse_keyed *keyed, uint8_t at, const uint8_t *packet);
     requires \separated(keyed, packet + (0 .. 7));
     exits \false;
     assigns keyed->agent.report[4 + 4 * (packet[4] - 0x80) .. 7 + 4 * (packet[4] - 0x80)],
-      keyed->waiting[0 .. 7][0 .. 3], keyed->place;
+      WAITING, keyed->place;
     ensures \result == DUMPULSE_HEARTBEAT || \result == DUMPULSE_FIRST;
+    ensures last_kept{Pre, Post}(keyed) && keyed->junk == \old(keyed->junk);
+    ensures \forall integer k; 0 <= k < 8 ==> packet[k] == \old(packet[k]);
+    ensures others_kept{Pre, Post}(keyed, packet);
     behavior taken:
       assumes keyed->junk == 0 || waits(keyed, packet);
       assigns keyed->agent.report[4 + 4 * (packet[4] - 0x80) .. 7 + 4 * (packet[4] - 0x80)];
-      ensures \result == DUMPULSE_HEARTBEAT;
+      ensures \result == DUMPULSE_HEARTBEAT && recorded(keyed, packet);
     behavior first:
       assumes keyed->junk != 0 && !waits(keyed, packet);
-      assigns keyed->waiting[0 .. 7][0 .. 3], keyed->place;
-      ensures \result == DUMPULSE_FIRST;
+      assigns WAITING, keyed->place;
+      ensures \result == DUMPULSE_FIRST && table_kept{Pre, Post}(keyed);
     complete behaviors;
     disjoint behaviors;
 */
 dumpulse_result dumpulse_take_(dumpulse_keyed *keyed, const uint8_t *packet);
+
+/*@ predicate forgotten{L1, L2}(dumpulse_keyed *keyed, integer i, integer variable) =
+      \let was = \at(keyed->waiting[i][0], L1);
+      \at(keyed->waiting[i][0], L2) == (was % 64 == variable ? 0 : was); */
+
+/*@ requires \valid(keyed) && variable < 64;
+    assigns keyed->last[variable], WAITING;
+    exits \false;
+    ensures keyed->last[variable] == 0;
+    ensures \forall integer i; 0 <= i < 8 ==> forgotten{Pre, Post}(keyed, i, variable); */
+void dumpulse_keyed_renew(dumpulse_keyed *keyed, uint8_t variable);
 
 /*@ requires \valid_read(packet + (4 .. 4));
     assigns \nothing;
@@ -351,6 +394,8 @@ static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);
 /*@ logic integer own{L}(uint8_t *four) = 256 * three(four + 1);
     // The own epoch, times 256; the rest is the last count.
     logic integer base(integer node) = node - node % 256;
+    // After a reset, no count of the last own epoch is new.
+    logic integer after_reset{L}(integer label) = kept(label) == 0 ? 0 : 256 * kept(label) + 255;
     predicate is_last{L}(dumpulse_alone *node, uint8_t *packet, integer variable) =
       *node != 0 && packet[5] > *node % 256 && tagged(packet, variable, base(*node));
     predicate is_next{L}(dumpulse_keyed *keyed, integer at, uint8_t *packet, integer variable) =
@@ -364,7 +409,7 @@ static uint32_t own_of(const uint8_t *four);
 
 /*@ requires \valid(keyed) && \valid_read(packet + (0 .. 7)) && packet[4] == 0x40 + variable;
     requires variable < 64 && \separated(keyed, packet + (0 .. 7));
-    assigns keyed->waiting[0 .. 7][0 .. 3], keyed->place, keyed->wrong, keyed->junk;
+    assigns WAITING, keyed->place, keyed->wrong, keyed->junk;
     exits \false;
     ensures \result == DUMPULSE_ANNOUNCE ==> tagged{Pre}(packet, variable, 0);
     ensures \result == DUMPULSE_ANNOUNCE ==> own{Pre}(packet + 4) > node;
@@ -379,6 +424,8 @@ static dumpulse_result announced(dumpulse_keyed *keyed, dumpulse_alone node, con
 /*@ requires \valid(keyed) && \valid(node) && \separated(keyed, node, packet + (0 .. 7), &call);
     requires \valid_read(packet + (0 .. 7)) && packet[4] == 0x80 + variable && variable < 64;
     requires at <= 8 && watched == \null;
+    assigns *node, WAITING, keyed->place, keyed->agent.report[4 .. 259], keyed->wrong, keyed->junk,
+      call;
     exits \false;
     behavior last:
       assumes is_last(node, packet, variable);
@@ -390,17 +437,91 @@ static dumpulse_result announced(dumpulse_keyed *keyed, dumpulse_alone node, con
       ensures call.calls == \old(call.calls) + 1 && call.label == variable;
       ensures 256 * call.number == \old(own(&keyed->waiting[at][0]));
       ensures \result == (call.stored ? DUMPULSE_HEARTBEAT : DUMPULSE_NOT_STORED);
-      ensures call.stored ==> *node == 256 * call.number + packet[5];
+      ensures call.stored ==> *node == 256 * call.number + \old(packet[5]);
       ensures !call.stored ==> *node == \old(*node) && waiting_kept{Pre, Post}(keyed);
     behavior refused:
       assumes !is_last(node, packet, variable) && !is_next(keyed, at, packet, variable);
       assigns keyed->wrong, keyed->junk;
       ensures \result == DUMPULSE_WRONG_TAG || \result == DUMPULSE_OLD;
+      ensures *node == \old(*node);
     complete behaviors;
     disjoint behaviors;
 */
 static dumpulse_result beaten(dumpulse_keyed *keyed, dumpulse_alone *node, uint8_t at,
                               const uint8_t *packet, uint8_t variable);
+
+/*@ predicate announces{L}(dumpulse_keyed *keyed, integer count, uint8_t *packet,
+                           integer length) =
+      length == 8 && keyed->reached != 0 && 0x40 <= packet[4] < 0x40 + count && packet[5] >= 0x80;
+    predicate beats_alone{L}(dumpulse_keyed *keyed, dumpulse_alone *alone, integer count,
+                             uint8_t *packet, integer length) =
+      length == 8 && keyed->reached != 0 && 0x80 <= packet[4] < 0x80 + count &&
+      (alone[packet[4] - 0x80] != 0 ||
+       \exists integer i; 0 <= i < 8 && keyed->waiting[i][0] == packet[4] - 0x40); */
+
+/*@ requires \valid(keyed) && sound(keyed) && count <= 64 && \valid(alone + (0 .. count - 1));
+    requires length == 8 ==> \valid_read(packet + (0 .. 7)) &&
+      \separated(keyed, alone + (0 .. count - 1), packet + (0 .. 7), &call);
+    requires watched == \null;
+    exits \false;
+    behavior announce:
+      assumes announces(keyed, count, packet, length);
+      assigns WAITING, keyed->place, keyed->wrong, keyed->junk;
+      ensures \result == DUMPULSE_ANNOUNCE || \result == DUMPULSE_OLD ||
+        \result == DUMPULSE_WRONG_TAG;
+      ensures \result == DUMPULSE_ANNOUNCE ==>
+        tagged{Pre}(packet, \old(packet[4]) - 0x40, 0) &&
+        own{Pre}(packet + 4) > \old(alone[packet[4] - 0x40]);
+    behavior alone:
+      assumes beats_alone(keyed, alone, count, packet, length);
+      assigns alone[packet[4] - 0x80], WAITING, keyed->place, keyed->agent.report[4 .. 259],
+        keyed->wrong, keyed->junk, call;
+      ensures \let v = \old(packet[4]) - 0x80; is_last{Pre}(alone + v, packet, v) ?
+        (\result == DUMPULSE_HEARTBEAT || \result == DUMPULSE_FIRST) &&
+          alone[v] == base(\old(alone[packet[4] - 0x80])) + \old(packet[5]) &&
+          call.calls == \old(call.calls) :
+        \result == DUMPULSE_HEARTBEAT ?
+          alone[v] == 256 * call.number + \old(packet[5]) && call.stored && call.label == v &&
+          call.calls == \old(call.calls) + 1 && tagged{Pre}(packet, v, 256 * call.number) :
+          (\result == DUMPULSE_WRONG_TAG || \result == DUMPULSE_OLD ||
+           \result == DUMPULSE_NOT_STORED) && alone[v] == \old(alone[packet[4] - 0x80]);
+    behavior hears:
+      assumes !announces(keyed, count, packet, length) &&
+        !beats_alone(keyed, alone, count, packet, length);
+      assigns keyed->last[0 .. 64], keyed->tag, keyed->agent.report[0 .. 259], WAITING,
+        keyed->place, keyed->wrong, keyed->junk, reports, beacons, beacon_of;
+      ensures \result == DUMPULSE_HEARTBEAT || \result == DUMPULSE_FIRST ||
+        \result == DUMPULSE_REPORT ==> counted{Pre}(packet, length) &&
+        is_new{Pre}(keyed, packet) && right{Pre}(keyed, packet);
+    complete behaviors;
+    disjoint behaviors;
+*/
+dumpulse_result dumpulse_alone_process(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t count,
+                                       const uint8_t *packet, size_t length, void *context);
+
+/*@ requires \valid(keyed) && watched == keyed && \valid(alone + (0 .. count - 1));
+    requires count <= 64 && \separated(keyed, alone + (0 .. count - 1), &call);
+    assigns alone[0 .. count - 1], keyed->epoch, keyed->reached, keyed->wrong, keyed->junk,
+      keyed->last[0 .. 64], WAITING, call, loaded, beacons, beacon_of;
+    exits \false;
+    ensures \forall integer i; 0 <= i < count ==> alone[i] == after_reset{Pre}(i);
+    ensures \result ==> sound(keyed) && keyed->reached == 65 && call.stored &&
+      call.label == DUMPULSE_BLOCK && keyed->epoch == 256 * call.number;
+    ensures !\result ==> keyed->reached == 0;
+*/
+bool dumpulse_alone_begin(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t count,
+                          void *context);
+
+/*@ requires \valid(keyed) && \valid(alone + variable) && variable < 64 && watched == \null;
+    requires \separated(keyed, alone + variable, &call);
+    assigns alone[variable], keyed->last[variable], WAITING, call;
+    exits \false;
+    ensures call.calls == \old(call.calls) + 1 && call.label == variable && call.number == 0;
+    ensures \result <==> call.stored;
+    ensures \result ==> alone[variable] == 0 && keyed->last[variable] == 0;
+    ensures !\result ==> alone[variable] == \old(alone[variable]) &&
+      last_kept{Pre, Post}(keyed) && waiting_kept{Pre, Post}(keyed); */
+bool dumpulse_alone_renew(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t variable);
 
 /* ---- Nodes. */
 

@@ -30,10 +30,10 @@ enum {
     REPORT_FROM = 64,    /* 33 identifiers, one for each frame of a report */
     BEACON_AT = 97,
     KEYED_REQUESTS_FROM = 98, /* to 127: with keys, each reader has its own */
+    FD_REQUEST_AT = 126,      /* in a frame of CAN FD, which asks for frames of CAN FD */
     REQUEST_AT = 127,
     BLOCK = 128,
-    DEFAULT_BASE = 0x680,
-    FRAMES = (DUMPULSE_REPORT_SIZE + CAN_MAX_DLEN - 1) / CAN_MAX_DLEN
+    DEFAULT_BASE = 0x680
 };
 
 enum { BATCH = SOCKETS_BATCH };             /* frames that one system call takes at most */
@@ -49,15 +49,20 @@ static canid_t base, reports; /* the first identifiers for heartbeats, and for t
 static size_t socket_at;
 static bool is_open;
 
+/* What a report answers: requests in classic frames, in frames of CAN FD, or one of version 2. */
+enum kind { CLASSIC, FD, KEYED, KINDS };
+
 static struct {
     bool leaving;
-    unsigned frame;        /* which frame is sent next */
-    unsigned waiting;      /* requests that the next report will answer */
-    unsigned answers;      /* requests that the report which is leaving answers */
-    size_t keyed;          /* bytes of the report of version 2 in `next`, which waits; or 0 */
-    size_t size;           /* bytes of the report which is leaving */
-    uint64_t begun;        /* ns: when this report began to leave */
-    uint64_t next_allowed; /* ns: when can_rate allows the next report */
+    bool fd;                 /* it leaves in frames of CAN FD */
+    unsigned frame;          /* which frame is sent next */
+    unsigned waiting[KINDS]; /* requests that the next report of a kind will answer */
+    unsigned answers;        /* requests that the report which is leaving answers */
+    enum kind kind;          /* of the last report */
+    bool next_fd;            /* the report of version 2 in `next`, which waits, leaves like this */
+    size_t size;             /* bytes of the report which is leaving */
+    uint64_t begun;          /* ns: when this report began to leave */
+    uint64_t next_allowed;   /* ns: when can_rate allows the next report */
     uint8_t bytes[DUMPULSE_KEYED_REPORT_SIZE], next[DUMPULSE_KEYED_REPORT_SIZE];
 } report;
 
@@ -136,7 +141,7 @@ static int open_socket(void)
     /* Only heartbeats and requests with our identifiers pass, and only in data frames. */
     const canid_t all = CAN_EFF_FLAG | CAN_RTR_FLAG | CAN_EFF_MASK;
     const struct can_filter filters[] = {
-        {reports + REQUEST_AT, all},
+        {reports + FD_REQUEST_AT, all & ~(canid_t)1},
         {base + HEARTBEATS_FROM, all & ~(canid_t)(REPORT_FROM - 1)},
         /* the requests of version 2, 98 to 127: blocks of 2, 4, 8 and 16 identifiers */
         {reports + KEYED_REQUESTS_FROM, all & ~(canid_t)1},
@@ -144,6 +149,7 @@ static int open_socket(void)
         {reports + 104, all & ~(canid_t)7},
         {reports + 112, all & ~(canid_t)15}};
     const bool keyed = options.key != NULL; /* then the first filter is a part of the last one */
+    static const int also_fd = 1;           /* without CAN FD, this changes nothing */
     struct sockaddr_can here = {.can_family = AF_CAN};
     struct ifreq status = {0};
 
@@ -156,6 +162,7 @@ static int open_socket(void)
         setsockopt(descriptor, SOL_CAN_RAW, CAN_RAW_FILTER, keyed ? filters + 1 : filters,
                    (keyed ? 5 : 2) * sizeof filters[0]) != 0 ||
         setsockopt(descriptor, SOL_CAN_RAW, CAN_RAW_ERR_FILTER, &errors, sizeof errors) != 0 ||
+        setsockopt(descriptor, SOL_CAN_RAW, CAN_RAW_FD_FRAMES, &also_fd, sizeof also_fd) != 0 ||
         bind(descriptor, (const struct sockaddr *)&here, sizeof here) != 0 ||
         ioctl(descriptor, SIOCGIFFLAGS, &status) != 0 || !is_up(&status)) {
         const int reason = errno;
@@ -179,9 +186,9 @@ static void give_up(unsigned *requests)
 /* Nothing can leave now: all requests so far get no report. */
 static void give_up_reports(void)
 {
-    report.keyed = 0;
     give_up(&report.answers);
-    give_up(&report.waiting);
+    for (size_t kind = 0; kind < KINDS; kind++)
+        give_up(&report.waiting[kind]);
     report.leaving = false;
     loop_set_interval(LOOP_TRANSPORT, 0);
 }
@@ -198,29 +205,35 @@ void can_send(const uint8_t *bytes, size_t length)
         report.size = length;
     } else if (length == DUMPULSE_KEYED_REPORT_SIZE) {
         memcpy(report.next, bytes, length);
-        report.keyed = length;
     }
 }
 
-/* Makes a report of the table as it is now. It answers all requests so far. One of version 2 is
- * made already, and answers one request. */
+static bool is_waited_for(void)
+{
+    return report.waiting[CLASSIC] + report.waiting[FD] + report.waiting[KEYED] != 0;
+}
+
+/* Makes a report of the table as it is now. It answers all requests of its kind so far, and both
+ * kinds of version 1 take turns. One of version 2 is made already, and answers one request. */
 static void begin_report(void)
 {
     static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
 
-    if (report.keyed != 0) {
-        memcpy(report.bytes, report.next, report.keyed);
-        report.size = report.keyed;
-        report.keyed = 0;
-        report.answers = 1;
-        report.waiting--;
+    if (report.waiting[KEYED] != 0) {
+        memcpy(report.bytes, report.next, sizeof report.next);
+        report.size = sizeof report.next;
+        report.kind = KEYED;
+        report.fd = report.next_fd;
     } else {
         table_read_clock();
         table_prepare();
         (void)dumpulse_process_packet(&table_agent, request, sizeof request, NULL);
-        report.answers = report.waiting;
-        report.waiting = 0;
+        const enum kind other = report.kind == CLASSIC ? FD : CLASSIC;
+        report.kind = report.waiting[other] != 0 ? other : other == FD ? CLASSIC : FD;
+        report.fd = report.kind == FD;
     }
+    report.answers = report.waiting[report.kind];
+    report.waiting[report.kind] = 0;
     report.leaving = true;
     report.frame = 0;
     report.begun = timing_ns();
@@ -234,12 +247,15 @@ static int send_frames(void)
 
     if (!report.leaving)
         begin_report();
-    while (report.frame < FRAMES) {
-        const size_t at = (size_t)report.frame * CAN_MAX_DLEN, left = report.size - at;
-        struct can_frame frame = {.can_id = reports + REPORT_FROM + report.frame,
-                                  .can_dlc = left < CAN_MAX_DLEN ? (uint8_t)left : CAN_MAX_DLEN};
-        memcpy(frame.data, report.bytes + at, frame.can_dlc);
-        if (send(sockets[socket_at].fd, &frame, sizeof frame, MSG_DONTWAIT) != sizeof frame) {
+    const size_t most = report.fd ? CANFD_MAX_DLEN : CAN_MAX_DLEN;
+    const size_t size = report.fd ? CANFD_MTU : CAN_MTU; /* the other one begins like this one */
+    while (report.frame * most < report.size) {
+        const size_t at = report.frame * most, left = report.size - at;
+        struct canfd_frame frame = {.can_id = reports + REPORT_FROM + report.frame,
+                                    .len = (uint8_t)(left < most ? left : most),
+                                    .flags = report.fd ? CANFD_BRS : 0};
+        memcpy(frame.data, report.bytes + at, frame.len);
+        if (send(sockets[socket_at].fd, &frame, size, MSG_DONTWAIT) != (ssize_t)size) {
             const bool full = errno == ENOBUFS || errno == EAGAIN;
             if (full && timing_ns() - report.begun < GIVE_UP)
                 return 0; /* the task runs again after RETRY */
@@ -251,7 +267,7 @@ static int send_frames(void)
     }
     report.answers = 0; /* these requests are done: a later error does not take a report back */
     report.leaving = false;
-    loop_set_interval(LOOP_TRANSPORT, report.waiting != 0 ? RETRY : 0);
+    loop_set_interval(LOOP_TRANSPORT, is_waited_for() ? RETRY : 0);
     return reason;
 }
 
@@ -261,25 +277,25 @@ static bool may_report(uint64_t now)
 }
 
 /* Has the task send one more report. */
-static void plan_report(uint64_t now)
+static void plan_report(enum kind kind, uint64_t now)
 {
     report.next_allowed =
         (report.next_allowed < now ? now : report.next_allowed) + TIMING_SECOND / can_rate;
     loop_start_task(LOOP_TRANSPORT, RETRY);
-    report.waiting++;
+    report.waiting[kind]++;
 }
 
 /* Everybody on the bus sees each report. A request that comes before a report begins is answered by
  * it. A later request is answered by the next report, which begins when this one has left. Returns
  * which counter counts the request. */
-static size_t take_request(void)
+static size_t take_request(enum kind kind)
 {
     const uint64_t now = timing_ns();
 
-    if (report.waiting != (report.keyed != 0 ? 1 : 0))
-        report.waiting++;
+    if (report.waiting[kind] != 0)
+        report.waiting[kind]++;
     else if (may_report(now))
-        plan_report(now);
+        plan_report(kind, now);
     else
         return COUNT_RATE;
     return COUNT_REPORTS;
@@ -287,16 +303,18 @@ static size_t take_request(void)
 
 /* A packet of version 2. Its report is made at once, and waits if another one is leaving. So at
  * most one waits: another request is refused, and may come again with a larger count. */
-static size_t take_keyed(const uint8_t *packet)
+static size_t take_keyed(const uint8_t *packet, bool fd)
 {
     static const uint8_t bus[LIMITS_SOURCE] = {0xFF}; /* no address begins like this */
     const uint64_t now = timing_ns();
 
-    if (keys_is_request(packet) && (report.keyed != 0 || !may_report(now)))
+    if (keys_is_request(packet) && (report.waiting[KEYED] != 0 || !may_report(now)))
         return COUNT_RATE;
     const size_t outcome = keys_take(packet, bus, now, NULL);
-    if (outcome == COUNT_REPORTS)
-        plan_report(now);
+    if (outcome == COUNT_REPORTS) {
+        plan_report(KEYED, now);
+        report.next_fd = fd;
+    }
     return outcome;
 }
 
@@ -331,19 +349,25 @@ static void name_sender(const uint8_t *heartbeat)
     named[sender] = true;
 }
 
-static void take_frame(const struct can_frame *frame)
+/* A frame of CAN FD can only be a request. One of version 1 has an identifier of its own there, in
+ * which a classic frame means nothing. */
+static void take_frame(const struct canfd_frame *frame, bool fd)
 {
     static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
+    const bool keyed = options.key != NULL && !keys_leaves(frame->data);
+    const bool asks =
+        keyed ? keys_is_request(frame->data) : memcmp(frame->data, request, sizeof request) == 0;
 
     if ((frame->can_id & CAN_ERR_FLAG) != 0) {
         take_error(frame->can_id);
         return;
     }
-    const size_t outcome =
-        frame->can_dlc != DUMPULSE_PACKET_SIZE              ? (size_t)COUNT_LENGTH
-        : options.key != NULL && !keys_leaves(frame->data)  ? take_keyed(frame->data)
-        : memcmp(frame->data, request, sizeof request) == 0 ? take_request()
-                                                            : table_take_heartbeat(frame->data);
+    if ((fd && !asks) || (!keyed && fd != (frame->can_id == reports + FD_REQUEST_AT)))
+        return;
+    const size_t outcome = frame->len != DUMPULSE_PACKET_SIZE ? (size_t)COUNT_LENGTH
+                           : keyed                            ? take_keyed(frame->data, fd)
+                           : asks                             ? take_request(fd ? FD : CLASSIC)
+                                                              : table_take_heartbeat(frame->data);
     counters[outcome]++;
     if (outcome == COUNT_HEARTBEATS)
         name_sender(frame->data);
@@ -352,7 +376,7 @@ static void take_frame(const struct can_frame *frame)
 /* Takes the frames that have come, at most BATCH. Returns how many; if 0, errno has the reason. */
 static unsigned take_batch(void)
 {
-    static struct can_frame frames[BATCH];
+    static struct canfd_frame frames[BATCH]; /* a classic frame begins like one of CAN FD */
     static struct iovec buffers[BATCH];
     static struct mmsghdr incoming[BATCH];
 
@@ -365,7 +389,7 @@ static unsigned take_batch(void)
         return 0;
     table_read_clock();
     for (int i = 0; i < count; i++)
-        take_frame(&frames[i]);
+        take_frame(&frames[i], incoming[i].msg_len == CANFD_MTU);
     return (unsigned)count;
 }
 
@@ -428,7 +452,7 @@ void can_finish(void)
 {
     const struct timespec pause = {0, (long)RETRY};
 
-    while (report.leaving || report.waiting != 0) {
+    while (report.leaving || is_waited_for()) {
         (void)send_frames(); /* an error only ends the report: the program ends, too */
         (void)nanosleep(&pause, NULL);
     }

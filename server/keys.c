@@ -266,7 +266,7 @@ void keys_seal_numbers(void)
  * same block, so it says nothing about tags. */
 void keys_mark(uint8_t mark[KEYS_MARK_SIZE])
 {
-    uint32_t words[4]; /* a key begins at an address for words */
+    uint32_t words[4]; /* a key is aligned as a uint32_t */
     uint8_t *const fingerprint = (uint8_t *)words;
 
     memcpy(words, used->master.key, sizeof words);
@@ -326,7 +326,9 @@ bool dumpulse_store(uint8_t label, uint32_t number)
         limits_take(&used->stores[label], &limit, now);
     }
     set_number(label, number);
-    if (save_numbers())
+    const bool stored = save_numbers();
+    table_read_clock(); /* a slow disk takes seconds: what is taken from now on has a new stamp */
+    if (stored)
         return true;
     set_number(label, before);
     keys_seal_numbers();

@@ -113,12 +113,16 @@ void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, d
             hook_states[is], hook_states[was]);
 }
 
-/* Notes what was heard since the last look. The table's timestamp says when that was, unless the
- * clock was set meanwhile. */
+/* Notes what was heard since the last look. The table's timestamp says when that was, unless
+ * somebody has set Unix time meanwhile, or the machine slept: then it counts as heard now. */
 static void note_heard(uint64_t now)
 {
+    static uint64_t offset; /* ms: Unix time minus this clock, at the last look */
+    const uint64_t offset_now = timing_unix_ms() - steady_ms(), gone = offset_now - offset;
+    const bool was_set = gone + options.tick > 2 * options.tick;
     const uint16_t stamp = (uint16_t)table_ticks();
 
+    offset = offset_now;
     table_collect();
     for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++) {
         static const uint8_t unset[4];
@@ -130,7 +134,7 @@ static void note_heard(uint64_t now)
             0) /* too old for the table, and not for us */
             continue;
         const uint16_t age = (uint16_t)(stamp - dumpulse_read_entry(table, i).timestamp);
-        heard_at[i] = now - (age <= now - looked ? age : 0);
+        heard_at[i] = now - (age <= now - looked && !was_set ? age : 0);
         memcpy(watch_heard.report + at, table + at, sizeof unset);
     }
 }

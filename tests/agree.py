@@ -194,6 +194,7 @@ class World:
             self.clock += chance.choice((-chance.randrange(1, 40_000), chance.randrange(-70, 71),
                                          chance.randrange(min(self.within, 40_000))))
             self.doubtful = set(range(64))
+            self.judge()  # of heartbeats and a jump between two looks, nobody knows the order
         elif what == 1:
             self.sleep(chance.randrange(self.within, min(40 * self.within, 300_000) + 1))
         else:

@@ -5,11 +5,11 @@ CHECK_tests := build/check/unit; build/check/vectors spec/vectors.tsv; \
     build/check/vectors-watch spec/vectors_watch.tsv; \
     build/check/vectors-keyed spec/vectors_keyed.tsv; build/check/exhaustive
 QUICK_tests := unit vectors-amd64 vectors-gcc-sanitized vectors-valgrind exhaustive
-BUILT_tests = $(UNITS) $(filter %-amd64 %-gcc-sanitized,$(VECTOR_PROGRAMS)) $(LONG) \
+BUILT_tests = $(NEEDS_unit) $(filter %-amd64 %-gcc-sanitized,$(VECTOR_PROGRAMS)) $(LONG) \
     build/exhaustive build/downgrade build/forgery build/agree.so build/libdumpulse.a
 FULL += python-slow vectors-i386 vectors-powerpc vectors-sanitized lint builds mutants \
-    mutants-sample differential watching coverage fleet-keyed fuzz-short fuzz-keyed
-NIGHTLY += mutants-keyed mutants-server mutants-client explore agree
+    mutants-sample differential watching coverage scenes-keyed storm fuzz-short fuzz-keyed
+NIGHTLY += mutants-keyed mutants-server mutants-client explore agree storm-long
 
 build/check/unit: SOURCES = tests/unit.c dumpulse.c
 build/check/vectors: SOURCES = tests/vectors.c dumpulse.c
@@ -23,9 +23,8 @@ $(CHECKED_tests): build/check/%: $(wildcard dumpulse.[ch] extras/*.[ch] tests/*.
 $(call add,unit,gcc,,tests/unit.c dumpulse.c,-lcmocka)
 $(call add,unit-watch,gcc,$(SANITIZERS),tests/unit_watch.c $(WATCH_C),-lcmocka)
 $(call add,unit-keyed,gcc,$(SANITIZERS),tests/unit_keyed.c $(KEYED_C) dumpulse.c,-lcmocka)
-UNITS := build/unit build/unit-watch build/unit-keyed
-NEEDS_unit = $(UNITS)
-PART_unit = $(UNITS:%=% &&) : ## cmocka tests of the library
+NEEDS_unit := build/unit build/unit-watch build/unit-keyed
+PART_unit = $(NEEDS_unit:%=% &&) : ## cmocka tests of the library
 
 # Programs and their vectors: of the library, of the watch, and of the part with keys.
 VECTORS := vectors:vectors vectors-watch:vectors_watch vectors-keyed:vectors_keyed
@@ -60,11 +59,12 @@ $(call add,downgrade,gcc,-O2,tests/downgrade.c dumpulse.c $(KEYED_C))
 $(call add,forgery,gcc,-O2,tests/forgery.c $(KEYED_C) dumpulse.c,-lm)
 NEEDS_exhaustive = build/exhaustive build/downgrade build/forgery
 PART_exhaustive = $(NEEDS_exhaustive:%=% &&) : ## all 2^24 packets with the magic number
-$(call add,fleet-keyed,gcc,-O2,\
-    tests/fleet_keyed.c $(patsubst %,extras/dumpulse_%.c,agent alone node sender slots) dumpulse.c)
 $(call add,scenes-keyed,gcc,-O2,tests/scenes_keyed.c $(KEYED_C) dumpulse.c)
-NEEDS_fleet-keyed = build/fleet-keyed build/scenes-keyed
-PART_fleet-keyed = $(NEEDS_fleet-keyed:%=% &&) : ## 64 nodes with keys: a year, junk, an insider
+$(foreach part,scenes-keyed storm storm-long,$(eval NEEDS_$(part) := build/$(part:-long=)))
+PART_scenes-keyed = build/scenes-keyed ## 64 nodes with keys: junk, an insider
+PART_storm = build/storm $(if $(SEED),--seed $(SEED) $(LEFT_OUT:%=--left-out %),--seconds 100)	## stories of the whole system; one: SEED=n
+PART_storm-long = $(PYTHON) -m tests.storm.planted && build/storm --seconds 2400 --from $$(date +%s)	## planted mistakes, and new stories: an hour
+storm: build/storm ## stories of the whole system; SEED=n tells one again
 
 # tests/agree.c replaces the clocks, the loop, the hook and the log.
 $(call add,agree.so,gcc,-O2 -shared -fPIC,\

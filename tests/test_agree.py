@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import client
-from spec.watch import STATES
+from spec.watch import ALIVE, STATES
 from tests import agree
 from tests.support.programs import EXTRAS, ROOT
 
@@ -65,7 +65,7 @@ def another(folder: Path, file: str, before: str, after: str) -> str:
     ("nothing", "extras/dumpulse_watch.c", "is = DUMPULSE_DEAD;", "is = DUMPULSE_DEAD;"),
     ("device", "extras/dumpulse_watch.c", "age > DUMPULSE_READ16_(line->dead)",
      "age >= DUMPULSE_READ16_(line->dead)"),
-    ("server", "server/watch.c", "age <= now - looked ? age : 0", "0"),
+    ("server", "server/watch.c", "age <= now - looked && !was_set ? age : 0", "0"),
     ("server", "server/watch.c", "return timing_ns() / 1000000", "return timing_unix_ms()"),
     ("server", "server/watch.c", "now - looked > within;", "now - looked > WRAPS;"),
     ("server", "server/names.c", "crit / options.tick", "(crit + options.tick - 1) / options.tick"),
@@ -99,3 +99,15 @@ def test_server_device_and_client_agree() -> None:
     entered, accepted = agree.compare(seed=1, count=4_000)
     assert all(entered[state] > 50 for state in range(1, len(STATES)))
     assert accepted[True] > 50 and accepted[False] > 50
+
+
+def test_a_clock_that_is_set_between_a_heartbeat_and_the_look(tmp_path: Path) -> None:
+    """The server was stopped for a minute, and has just taken the heartbeat."""
+    compiled, path, now = agree.Compiled(), tmp_path / "names.ini", 1_700_000_000_000
+    path.write_text("[3]\nwarn = 5s\ncrit = 15s\n")
+    assert compiled.read(path, 1000) == ""
+    compiled.begin(now, 0)
+    compiled.look(now, 0)
+    compiled.record(now + 60_000, 3, 1, 1)
+    compiled.look(now + 90_000, 60_000)
+    assert compiled.code.agree_state(3) == ALIVE

@@ -33,7 +33,7 @@ def watching_firmware_of_the_page() -> str:
     """The same program with what the README adds to it."""
     program, loop = firmware_of_the_page(), "    for (;;) {\n"
     assert program.count("int main") == program.count(loop) == 1
-    return program.replace("int main", block_of_the_page("dumpulse_changed") + "\nint main"
+    return program.replace("int main", block_of_the_page("DUMPULSE_WATCH(") + "\nint main"
                            ).replace(loop, block_of_the_page("dumpulse_watch("))
 
 
@@ -146,6 +146,54 @@ def test_the_firmware_of_the_readme_watches() -> None:
     assert [(pin, level) for _, pin, level in seen] == [("B5", level) for _, level in lit]
     assert all(then <= at < then + 0.003
                for (at, _, _), (then, _) in zip(seen, lit, strict=True)), seen
+
+
+def test_the_firmware_of_the_readme_notices_restarts_and_babble() -> None:
+    """Variable 3 beats five times in a second, and six times in the next. Then it restarts: it
+    sends 0 twice, and goes on. It restarts again."""
+    table, _, old_hook = block_of_the_page("DUMPULSE_WATCH(").partition("void dumpulse_changed")
+    program = watching_firmware_of_the_page()
+    for old, new in (
+            (f"void dumpulse_changed{old_hook}", block_of_the_page("static void take")),
+            ("dumpulse_process_packet(&agent, packet, length, NULL)", "take(packet)"),
+            ("dumpulse_record(&agent, 0, 1, 0)",  # shows what it has counted
+             "dumpulse_record(&agent, 0, restarts, babbles)")):
+        assert program.count(old) == 1
+        program = program.replace(old, new)
+    image = compiled(program, "restarts", "dumpulse_watch.c")
+    ten = [heartbeat(3, 1, 50)] * 5 + [heartbeat(7, 1, 50)] * 5  # 7 is not counted
+    steps = [(0.1, ten), (1.1, [*ten, heartbeat(3, 1, 50)]), (2.1, [heartbeat(3, 1, 0)]),
+             (3.1, [heartbeat(3, 1, 0)]), (3.5, [heartbeat(3, 1, 50)]), (4.1, [heartbeat(3, 1, 0)]),
+             (4.2, [REQUEST])]
+    at, script, pauses = 0.0, b"", list[float]()
+    for then, packets in steps:
+        pauses += [then - at - 80 / UNO.baud, *[0.001] * (len(packets) - 1)]
+        at = then + (len(packets) - 1) * (0.001 + 80 / UNO.baud)
+        script += b"".join(packets)
+    with Line(UNO, image, script=script,
+              arguments=[str(round(pause * UNO.hertz)) for pause in pauses[1:]]) as board:
+        assert entries_of(board.receive(260))[0][2:] == bytes((2, 1))
+
+
+def test_what_keys_in_ram_cost(tmp_path: Path) -> None:
+    """The hook of the page takes no RAM, and with `static const` it takes as much as the page says.
+    So does that of an agent, with a generation for each label."""
+    page = " ".join((ROOT / "firmware" / "README.md").read_text().split())
+    (told,) = re.findall(r"they take (\d+) bytes of an agent's RAM and (\d+) of a node's", page)
+    hook = block_of_the_page("memcpy_P")
+    plain = hook.replace(" PROGMEM", "").replace("memcpy_P", "memcpy")
+    agent = plain.replace("own[]", "generations[65] = {1, 2}, own[]").replace(
+        "own, 16);", "own, 16);\n    key[1] = generations[label];")
+    ram = []
+    for program in (agent, plain, hook):
+        source = tmp_path / "key.c"
+        source.write_text("#include <avr/pgmspace.h>\n#include <stdint.h>\n#include <string.h>\n"
+                          f"#define DUMPULSE_KEY_OWN {{1, 2, 3, [15] = 4}}\n{program}"
+                          "static volatile uint8_t label;\nint main(void) {\nuint8_t key[16];\n"
+                          "dumpulse_get_key(key, label);\nreturn key[label];\n}\n")
+        run(["avr-gcc", "-mmcu=atmega328p", "-Os", source, "-o", tmp_path / "key.elf"])
+        ram.append(int(run(["avr-size", tmp_path / "key.elf"]).splitlines()[1].split()[1]))
+    assert ram == [*(int(size) + int(size) % 2 for size in told), 0]  # the linker wants words
 
 
 def test_the_server_of_the_readme_runs_a_program_for_each_change(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ OTHER = model.checksummed(bytes(range(256)))
 
 
 def opened(address: str = "can:can0") -> client.Can:
-    transport = client.Can(*client.parse_can(address))
+    kind = client.CanFd if address.startswith("canfd:") else client.Can
+    transport = kind(*client.parse_can(address))
     transport.open(0)
     return transport
 
@@ -99,6 +100,42 @@ def test_a_frame_of_another_length(at: int, part: bytes, bus: FakeBus) -> None:
     bus.send(0x680 + 64 + at, part)
     with pytest.raises(client.BadReport, match=f"its frame {at + 1} of 33 did not come"):
         transport.receive(1)
+    transport.close()
+
+
+def test_can_fd(bus: FakeBus) -> None:
+    """A request in a frame of CAN FD, and a report in five. Others ask with classic frames, and get
+    classic reports. A heartbeat is classic, too."""
+    agent = client.Agent("canfd:can0")
+    assert agent.name == "canfd:can0"
+    bus.report(OTHER)
+    bus.report_fd(GOOD)
+    assert agent.ask(5)[3] == (0x1234, 76, 9)
+    assert bus.heard() == (0x680 + 126, 8, model.REQUEST.ljust(64, b"\0"))
+    assert ("setsockopt", 101, 5, 1) in bus.asked
+    agent.beat(3, 76, 9, timeout=0.01)
+    assert bus.heard() == (0x683, 8, model.heartbeat(3, 76, 9))
+    transport = opened("canfd:can0")
+    bus.report_fd(GOOD, range(2))
+    bus.report_fd(GOOD, range(3, 4))
+    with pytest.raises(client.BadReport, match="its frame 3 of 5 did not come"):
+        transport.receive(1)
+    bus.send(1 << 29 | 0x40, bytes(8))
+    with pytest.raises(client.NoAnswer, match="off the bus"):
+        transport.receive(1)
+    transport.close()
+
+
+def test_can_fd_with_a_key(bus: FakeBus) -> None:
+    transport = opened("canfd:can0:680:6E2")
+    transport.keyed = True
+    report, beacon = bytes(range(256)) + bytes(8), b"\1\2\3\4\0\0\0\5"
+    bus.send(0x680 + 97, beacon)
+    bus.report_fd(report)
+    assert (transport.receive(1), transport.receive(1)) == (beacon, report)
+    request = bytes((1, 2, 3, 4, client.IS_REQUEST, 1, 0, 0))
+    transport.send(request)
+    assert bus.heard() == (0x6E2, 8, request.ljust(64, b"\0"))
     transport.close()
 
 

@@ -1,5 +1,5 @@
 """The boards of firmware/, and how each is simulated: simavr runs the AVRs, rp2040js the RP2040,
-QEMU the others.
+Unicorn an STM32 on a CAN bus, QEMU the others.
 
 A board on a serial line:
 
@@ -50,8 +50,9 @@ class Board:
     name: str  # of its image; the source is firmware/NAME.c, without a "-" and what follows it
     baud: int = 0  # of its serial line; 0: it is on a CAN bus
     can_id: int = 0  # the first of its identifiers on a CAN bus
-    mcu: str = ""  # simavr's name of its chip; none: it runs in QEMU or in rp2040js
+    mcu: str = ""  # simavr's name of its chip; none: it runs in another simulator
     hertz: int = 0
+    kbits: int = 500  # of its CAN bus, in a second; simavr's has none
     qemu: tuple[str, ...] = ()
     drops: int = 0  # QEMU drops what comes until the register at this address holds 0x202c
     only_sends: bool = False  # it is no agent
@@ -77,6 +78,9 @@ class Board:
         if self.qemu:
             return [*self.qemu, "-nographic", "-monitor", "none", "-nodefaults", "-serial", "stdio",
                     "-kernel", str(image)]
+        if self.can_id and not self.mcu:
+            return [sys.executable, "-m", "firmware.simulators.stm32_can", self.name[-2:],
+                    str(self.hertz), str(self.kbits), str(image)]
         if not self.mcu:
             file = image.with_suffix(f".{os.getpid()}.uf2")
             file.write_bytes(uf2(image))
@@ -117,9 +121,13 @@ BOARDS = {board.name: board for board in (
           ticks=168 / 16, dog=False, drops=0x4001100C),
     Board("uart_nrf51", 115_200, qemu=("qemu-system-arm", "-M", "microbit"), dog=False),
     Board("uart_rp2040", 115_200),
+    Board("rs485_atmega328p", 115_200, mcu="atmega328p", hertz=16_000_000),
+    Board("can_stm32-f1", can_id=0x680, hertz=8_000_000),
+    Board("can_stm32-f4", can_id=0x680, hertz=8_000_000),
 )}
 PinChange = tuple[float, str, int]  # seconds since the start, the pin, its new level
 UART_HOLDS = 2  # bytes, while the next one arrives
+SILENT = ("", "silent")  # for can_board: no EEPROM, and nobody else sends at first
 SILENCE = 2.0  # seconds of the firmware's time until serial_board ends, as serial_board.c says
 
 
@@ -242,14 +250,17 @@ class Line(Simulated):
 
 class Bus(Simulated):
     """A board that runs, and its CAN bus. The lines of the script say what happens on the bus:
-    frames that come, pauses, and faults. firmware/simulators/can_board.c has the list."""
+    frames that come, pauses, and faults. firmware/simulators/can_board.c has the list. In simavr,
+    unless the bus is silent, a frame of another node has come before."""
 
-    def __init__(self, board: Board, script: Iterable[str], image: Path | None = None) -> None:
+    def __init__(self, board: Board, script: Iterable[str], image: Path | None = None,
+                 silent: bool = False) -> None:
         self._frames = tempfile.TemporaryFile("w+")
         with tempfile.TemporaryFile("w+") as lines:
             lines.writelines(f"{line}\n" for line in script)
             lines.seek(0)
-            super().__init__(board, image, lines.fileno(), self._frames.fileno())
+            super().__init__(board, image, lines.fileno(), self._frames.fileno(),
+                             SILENT if silent else ())
 
     def hang_up(self) -> None:
         self._frames.close()
@@ -265,13 +276,15 @@ class Live(Simulated):
     bit by bit."""
     shows, shown = "", ""  # a command of its simulator, and how the answer begins
 
-    def __init__(self, board: Board, eeprom: bytes, image: Path | None = None) -> None:
+    def __init__(self, board: Board, eeprom: bytes, image: Path | None = None,
+                 silent: bool = False) -> None:
         with tempfile.TemporaryFile() as memory:
             memory.write(eeprom)
             memory.flush()
             script, self._script = os.pipe()
             said, theirs = os.pipe()
-            super().__init__(board, image, script, theirs, [f"/dev/fd/{memory.fileno()}"],
+            super().__init__(board, image, script, theirs,
+                             [f"/dev/fd/{memory.fileno()}", *SILENT[1:silent + 1]],
                              [memory.fileno()])
             os.close(script)
             os.close(theirs)
@@ -486,7 +499,8 @@ def main(name: str) -> None:
         print(f"{problem}; the boards are: {', '.join(BOARDS)}", file=sys.stderr)
         raise SystemExit(2)
     board = BOARDS[name]
-    simulator = board.qemu[0] if board.qemu else "make" if board.mcu else str(NODE)
+    simulator = board.qemu[0] if board.qemu else "make" if board.mcu or board.can_id \
+        else str(NODE)
     if not shutil.which(simulator):
         raise SystemExit(f"{simulator} is not here: make setup fetches it")
     if board.keyed:

@@ -1,10 +1,12 @@
 /* Runs the firmware of an ATmega328P in simavr, with an MCP2515 on a CAN bus.
  *                                                       SPDX-License-Identifier: MIT
- *     can_board [--pins=C0D3...] MCU HERTZ IMAGE [EEPROM]
+ *     can_board [--pins=C0D3...] MCU HERTZ IMAGE [EEPROM [silent]]
  *
  * The MCP2515's chip select is at pin PB2, its INT at PD2. Its oscillator has the frequency of the
  * AVR's clock: one period is one cycle. A byte on SPI takes 8 periods of the SPI clock that the
- * firmware has set. EEPROM is a file with the bytes that the EEPROM has at first.
+ * firmware has set. EEPROM is a file with the bytes that the EEPROM has at first. The bus has 500
+ * kbit/s, and other nodes. Unless it is silent, they send a frame 10 ms after each start of the
+ * firmware. If the controller has another bit rate, every frame is an error to it.
  *
  * The standard input is a script. Each of its lines is one of these:
  *     683#0472014AF1034C09    this frame comes. 683#R8 is a remote frame of length 8. An identifier
@@ -16,7 +18,9 @@
  *     alone                   from now on, nobody acknowledges what the board sends
  *     fail                    from now on, every frame that the board sends fails
  *     stuck                   from now on, the bus does not rest
- *     together                ends `alone`, `fail` and `stuck`
+ *     pair                    from now on, only one other node is there. A frame from it that the
+ *                             board does not acknowledge is sent again, up to 100 times
+ *     together                ends `alone`, `fail`, `stuck` and `pair`
  *     idle                    the bus is idle for so long that it ends bus-off
  *     reset                   the controller loses its power for a moment
  *     set ADDRESS VALUE       a disturbance changes a register of the controller (hexadecimal)
@@ -29,13 +33,14 @@
  * The program prints every frame that the firmware sends as `candump -L` does. It ends when the
  * script is at its end and the firmware has been silent for 100 ms. Then it prints one line on the
  * standard error:
- *     cycles N asleep N boots N stack N errors N
+ *     cycles N asleep N boots N stack N errors N destroyed N
  *
  *     cycles    all cycles
  *     asleep    the cycles during which the AVR was asleep
  *     boots     how often the firmware began at address 0
  *     stack     the most bytes that the stack had
  *     errors    the controller's register EFLG
+ *     destroyed how often the controller has destroyed a frame of others
  *
  * With --pins, it also prints a line like "pin C0 1 at 160000" for each change of these pins: the
  * name, the new level and the cycle.
@@ -54,7 +59,9 @@
 #include "eeprom.h"
 #include "mcp2515.h"
 
-enum { FRAME_US = 250, TICK_US = 50, SILENCE_US = 100000, EFLG = 0x2D };
+enum { FRAME_US = 250, TICK_US = 50, SILENCE_US = 100000, GREETING_US = 10000, EFLG = 0x2D };
+enum { KBITS = 500 };                    /* of the bus, in a second */
+enum { ACTIVE_TRIES = 16, TRIES = 100 }; /* of a frame that nobody acknowledges */
 enum { SPCR = 0x4C, SPSR = 0x4D, SPDR = 0x4E, SPR = 3, SPI2X = 1 }; /* of an ATmega328P */
 
 static avr_t *avr;
@@ -66,7 +73,9 @@ static avr_cycle_count_t sending_since; /* 0: nothing is being sent */
 static avr_spi_t *spi;
 static avr_io_write_t write_spi;                        /* simavr's own */
 static uint32_t frame_us = FRAME_US, gap_us = FRAME_US; /* for a frame, and after it */
-static enum { TOGETHER, ALONE, FAILING, STUCK } bus;
+static enum { TOGETHER, ALONE, FAILING, STUCK, PAIR } bus;
+static bool silent;
+static unsigned destroyed; /* frames of others */
 
 /* Lets the controller's time go on as far as the AVR's. */
 static void catch_up(void)
@@ -125,6 +134,11 @@ static void print_frame(const mcp2515_frame *frame)
     fprintf(frames_out, "\n");
 }
 
+static bool has_bit_rate(void)
+{
+    return mcp2515_bit(&chip) * KBITS == avr->frequency / 1000;
+}
+
 /* simavr calls this every TICK_US, also while the AVR sleeps. A frame that has been on its way for
  * frame_us has been sent, or has failed. */
 static avr_cycle_count_t run_bus(avr_t *unused, avr_cycle_count_t when, void *context)
@@ -141,7 +155,10 @@ static avr_cycle_count_t run_bus(avr_t *unused, avr_cycle_count_t when, void *co
         mcp2515_begin(&chip);
     } else if (avr->cycle - sending_since >= avr_usec_to_cycles(avr, frame_us)) {
         sending_since = 0;
-        if (bus == TOGETHER) {
+        if (!has_bit_rate()) {
+            destroyed++;
+            mcp2515_send_failed(&chip, false);
+        } else if (bus == TOGETHER || bus == PAIR) {
             print_frame(&frame);
             mcp2515_sent(&chip);
             last_sent = avr->cycle;
@@ -153,10 +170,38 @@ static avr_cycle_count_t run_bus(avr_t *unused, avr_cycle_count_t when, void *co
     return when + avr_usec_to_cycles(avr, TICK_US);
 }
 
+/* A frame of another node comes, once. Returns whether somebody acknowledges it. A sender whose
+ * frame nobody acknowledges sends an error flag, so the frame is an error to all. After 16 times it
+ * is passive: then its flag is not seen, and a node that only listens takes the frame for a good
+ * one. */
+static bool comes(const mcp2515_frame *frame, unsigned tries)
+{
+    const bool good = has_bit_rate();
+    const bool acknowledged = bus != PAIR || (good && mcp2515_takes_part(&chip));
+
+    if (good && (acknowledged || tries > ACTIVE_TRIES))
+        mcp2515_receive(&chip, frame);
+    else
+        destroyed += mcp2515_receive_failed(&chip);
+    show_interrupt();
+    return acknowledged;
+}
+
+static avr_cycle_count_t greet(avr_t *unused, avr_cycle_count_t when, void *context)
+{
+    static const mcp2515_frame greeting = {.id = 0x7FF};
+
+    (void)unused, (void)when, (void)context;
+    comes(&greeting, 1);
+    return 0; /* not again */
+}
+
 static void start_bus(void)
 {
     restart_eeprom();
     avr_cycle_timer_register_usec(avr, TICK_US, run_bus, NULL);
+    if (!silent)
+        avr_cycle_timer_register_usec(avr, GREETING_US, greet, NULL);
     show_interrupt();
 }
 
@@ -185,8 +230,8 @@ static void receive(const char *text)
     for (const char *at = hash + 1;
          !frame.remote && frame.length < 8 && sscanf(at, "%2x", &byte) == 1; at += 2)
         frame.data[frame.length++] = (uint8_t)byte;
-    mcp2515_receive(&chip, &frame);
-    show_interrupt();
+    for (unsigned tries = 1; !comes(&frame, tries) && tries < TRIES; tries++)
+        run_for(avr, frame_us);
 }
 
 /* Wires the chip to the pins and to the SPI of the AVR. */
@@ -224,6 +269,8 @@ static void run_line(const char *line)
         bus = ALONE;
     } else if (strcmp(line, "fail") == 0) {
         bus = FAILING;
+    } else if (strcmp(line, "pair") == 0) {
+        bus = PAIR;
     } else if (strcmp(line, "together") == 0) {
         bus = TOGETHER;
     } else if (strcmp(line, "idle") == 0) {
@@ -254,8 +301,9 @@ static void run_line(const char *line)
 int main(int argc, char **argv)
 {
     const char *const pins = pins_option(&argc, &argv);
-    if (argc != 4 && argc != 5)
-        fail("usage: can_board [--pins=C0D3...] MCU HERTZ IMAGE [EEPROM]");
+    if (argc < 4 || argc > 6)
+        fail("usage: can_board [--pins=C0D3...] MCU HERTZ IMAGE [EEPROM [silent]]");
+    silent = argc == 6;
     frames_out = fdopen(dup(STDOUT_FILENO), "w");
     if (frames_out == NULL ||
         dup2(STDERR_FILENO, STDOUT_FILENO) < 0) /* simavr itself prints on the standard output */
@@ -268,7 +316,7 @@ int main(int argc, char **argv)
     on_boot = start_bus;
     connect_chip();
     mcp2515_reset(&chip);
-    start_eeprom(avr, argc == 5 ? argv[4] : "");
+    start_eeprom(avr, argc > 4 ? argv[4] : "");
 
     char line[64];
     run_for(avr, 20000); /* time to start */
@@ -278,6 +326,6 @@ int main(int argc, char **argv)
         run_for(avr, SILENCE_US);
     while (avr->cycle - last_sent < avr_usec_to_cycles(avr, SILENCE_US));
     print_counts(stderr, avr);
-    fprintf(stderr, " errors %u\n", chip.registers[EFLG]);
+    fprintf(stderr, " errors %u destroyed %u\n", chip.registers[EFLG], destroyed);
     return fflush(frames_out) != 0;
 }

@@ -8,12 +8,12 @@
 
 /* Registers. */
 enum { RXF0 = 0x00, BFPCTRL = 0x0C, TXRTSCTRL = 0x0D, CANSTAT = 0x0E, CANCTRL = 0x0F, RXF3 = 0x10 };
-enum { TEC = 0x1C, REC = 0x1D, RXM0 = 0x20, RXM1 = 0x24, CNF3 = 0x28, CNF1 = 0x2A };
+enum { TEC = 0x1C, REC = 0x1D, RXM0 = 0x20, RXM1 = 0x24, CNF3 = 0x28, CNF2 = 0x29, CNF1 = 0x2A };
 enum { CANINTE = 0x2B, CANINTF = 0x2C, EFLG = 0x2D };
 enum { TXB0 = 0x30, RXB0 = 0x60, RXB1 = 0x70, BUFFER = 0x10 }; /* a buffer takes BUFFER of them */
 /* Bits of CANCTRL, its modes, and bits of CANINTF, EFLG, TXBnCTRL, RXBnCTRL, SIDL, and DLC. */
 enum { REQOP = 0xE0, ABAT = 0x10, OSM = 0x08 };
-enum { NORMAL = 0x00, SLEEP = 0x20, LOOPBACK = 0x40, CONFIGURATION = 0x80 };
+enum { NORMAL = 0x00, SLEEP = 0x20, LOOPBACK = 0x40, LISTEN_ONLY = 0x60, CONFIGURATION = 0x80 };
 enum { MERRF = 0x80, ERRIF = 0x20, TX0IF = 0x04, RX1IF = 0x02, RX0IF = 0x01 };
 enum { RX1OVR = 0x80, RX0OVR = 0x40, TXBO = 0x20, TXEP = 0x10, RXEP = 0x08 };
 enum { TXWAR = 0x04, RXWAR = 0x02, EWARN = 0x01 };
@@ -113,14 +113,14 @@ static uint8_t writable(const mcp2515 *chip, uint8_t at)
     return at > RXB0 ? 0 : 0xFF; /* a received frame can only be read */
 }
 
-static bool on_bus(const mcp2515 *chip)
+bool mcp2515_takes_part(const mcp2515 *chip)
 {
     return mode_of(chip) == NORMAL && (chip->registers[EFLG] & TXBO) == 0;
 }
 
 static bool can_send(const mcp2515 *chip)
 {
-    return on_bus(chip) || mode_of(chip) == LOOPBACK;
+    return mcp2515_takes_part(chip) || mode_of(chip) == LOOPBACK;
 }
 
 /* The buffer that is being sent, or else the requested one with the highest TXP. If several have
@@ -180,10 +180,10 @@ static void change_mode(mcp2515 *chip, bool bus_rests)
     const uint8_t wanted = bits[CANCTRL] & REQOP;
 
     if (wanted == mode_of(chip) || (can_send(chip) && next_buffer(chip) >= 0) ||
-        (wanted == NORMAL && !bus_rests))
+        ((wanted == NORMAL || wanted == LISTEN_ONLY) && !bus_rests))
         return;
     bits[CANSTAT] = wanted;
-    if (wanted == CONFIGURATION)
+    if (wanted == CONFIGURATION || wanted == LISTEN_ONLY)
         count_errors(chip, 0, 0);
 }
 
@@ -335,12 +335,28 @@ bool mcp2515_interrupt(const mcp2515 *chip)
 
 /* ---- Errors ----------------------------------------------------------------------------- */
 
-void mcp2515_receive_failed(mcp2515 *chip)
+unsigned mcp2515_bit(const mcp2515 *chip)
 {
-    if (!on_bus(chip))
-        return;
+    const uint8_t *bits = chip->registers;
+    const unsigned propagation = bits[CNF2] & 7U, phase_1 = bits[CNF2] >> 3 & 7U;
+    const unsigned phase_2 = bits[CNF3] & 7U; /* each is one less than its length */
+
+    return 2 * ((bits[CNF1] & 0x3FU) + 1) * (1 + propagation + 1 + phase_1 + 1 + phase_2 + 1);
+}
+
+bool mcp2515_receive_failed(mcp2515 *chip)
+{
+    static const mcp2515_frame damaged = {.length = 8};
+    const bool is_active = (chip->registers[EFLG] & (TXEP | RXEP)) == 0;
+
+    if (mode_of(chip) == LISTEN_ONLY)
+        mcp2515_receive(chip, &damaged);
+    else if (!mcp2515_takes_part(chip))
+        return false;
+    else
+        count_errors(chip, chip->tec, chip->registers[REC] + 1U);
     chip->registers[CANINTF] |= MERRF;
-    count_errors(chip, chip->tec, chip->registers[REC] + 1U);
+    return mcp2515_takes_part(chip) && is_active;
 }
 
 void mcp2515_bus_idle(mcp2515 *chip)
@@ -466,7 +482,8 @@ static bool passes(const mcp2515 *chip, unsigned filter, const mcp2515_frame *fr
 /* The first of a buffer's filters that the frame passes. -1: none. */
 static int hit(const mcp2515 *chip, unsigned first, unsigned last, const mcp2515_frame *frame)
 {
-    if ((chip->registers[first == 0 ? RXB0 : RXB1] & RXM) == RXM) /* filters are off */
+    if (mode_of(chip) == LISTEN_ONLY ||
+        (chip->registers[first == 0 ? RXB0 : RXB1] & RXM) == RXM) /* filters are off */
         return (int)first;
     for (unsigned i = first; i <= last; i++)
         if (passes(chip, i, frame))

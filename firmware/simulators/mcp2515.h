@@ -8,8 +8,10 @@
  *   bus has rested for 11 bits, like every node that joins a CAN bus.
  * - If a frame is taken back while it is being sent, it still goes on to its end. Until then its
  *   buffer cannot be written (section 3.6).
+ * In listen-only mode it sends nothing: no acknowledgement, and no error flag. It takes every frame
+ * there, whatever its filters say, also a damaged one (section 10.3).
  * The program that uses the model says how much time passes, and what happens on the bus. The model
- * has no bit timing, no RXnBF and TXnRTS pins, no start of frame, and no wake-up by the bus.
+ * has no RXnBF and TXnRTS pins, no start of frame, and no wake-up by the bus.
  */
 #ifndef MCP2515_H
 #define MCP2515_H
@@ -54,8 +56,10 @@ void mcp2515_begin(mcp2515 *chip);
 void mcp2515_sent(mcp2515 *chip);
 void mcp2515_send_failed(mcp2515 *chip, bool unacknowledged);
 void mcp2515_receive(mcp2515 *chip, const mcp2515_frame *frame);
-void mcp2515_receive_failed(mcp2515 *chip);
-void mcp2515_bus_rests(mcp2515 *chip); /* for 11 bits: ends the wait for the normal mode */
-void mcp2515_bus_idle(mcp2515 *chip);  /* for 128 times 11 bits: ends bus-off */
+bool mcp2515_receive_failed(mcp2515 *chip);   /* true: its error flag destroys the frame */
+bool mcp2515_takes_part(const mcp2515 *chip); /* it acknowledges good frames */
+unsigned mcp2515_bit(const mcp2515 *chip);    /* how long it takes a bit to be, in periods */
+void mcp2515_bus_rests(mcp2515 *chip);        /* for 11 bits: ends the wait for the normal mode */
+void mcp2515_bus_idle(mcp2515 *chip);         /* for 128 times 11 bits: ends bus-off */
 
 #endif

@@ -1,4 +1,5 @@
-"""The firmware for a CAN bus, in simavr with a model of its controller, the MCP2515.
+"""The firmware for a CAN bus, in simavr with a model of its controller, the MCP2515; and what an
+STM32 has to do, too.
 
 SPDX-License-Identifier: MIT
 """
@@ -26,12 +27,13 @@ from tests.support.programs import INCLUDES, ROOT, built, run
 CAN, CAN_29 = BOARDS["can_avr"], BOARDS["can_avr-29"]  # identifiers of 11 bits, and of 29
 CAN_WATCH, CAN_KEYED = BOARDS["can_avr-watch"], BOARDS["can_avr-keyed"]
 BASE = CAN.can_id
+STM32 = [BOARDS["can_stm32-f1"], BOARDS["can_stm32-f4"]]
 
 
 def test_the_model_of_the_controller() -> None:
     done = subprocess.run([built("build/unit-mcp2515")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "[  PASSED  ] 16 test" in done.stdout + done.stderr
+    assert "[  PASSED  ] 18 test" in done.stdout + done.stderr
 
 
 ASK = frame(BASE + REQUEST_AT, REQUEST)
@@ -55,11 +57,12 @@ def beat(variable: int, sender: int, value: int) -> str:
 
 
 def play(script: Sequence[str], board: Board = CAN, image: Path | None = None,
-         boots: int = 1) -> list[tuple[str, str]]:
-    """The frames that the firmware sends when this happens on the bus."""
-    with Bus(board, script, image) as bus:
+         boots: int = 1, silent: bool = False) -> list[tuple[str, str]]:
+    """The frames that the firmware sends when this happens on the bus. It destroys no others."""
+    with Bus(board, script, image, silent) as bus:
         counts = bus.end()
         assert counts["boots"] == boots and counts["stack"] <= most_stack(board)
+        assert counts["destroyed"] == 0
         assert counts["errors"] & OVERFLOWS == 0  # the firmware has told the controller: seen
         lines = [line.partition("#") for line in bus.frames()]
         return [(number, data) for number, _, data in lines]
@@ -69,6 +72,17 @@ def reports(script: Sequence[str], board: Board = CAN, image: Path | None = None
             boots: int = 1) -> list[list[bytes]]:
     """The entries of every report. The firmware sends nothing else."""
     return tables_of(play(script, board, image, boots), board)
+
+
+def compiled(board: Board, folder: Path, *options: str) -> Path:
+    """Its image with these options."""
+    compiler = ["avr-gcc", "-mmcu=atmega328p", "-DF_CPU=16000000UL"] if board.mcu else [
+        "arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m4", "-ffreestanding", "-nostdlib",
+        "-T", ROOT / "firmware/cortex_m.ld", "-Wl,--defsym=flash_begin=0x08000000"]
+    source = ROOT / "firmware" / f"{board.name.partition('-')[0]}.c"
+    run([*compiler, "-std=c11", "-Os", *INCLUDES, f"-I{ROOT / 'firmware'}", *options, source,
+         ROOT / "dumpulse.c", "-lgcc", "-o", folder / "image.elf"])
+    return folder / "image.elf"
 
 
 def tables_of(frames: Sequence[tuple[str, str]], board: Board = CAN) -> list[list[bytes]]:
@@ -83,9 +97,10 @@ def tables_of(frames: Sequence[tuple[str, str]], board: Board = CAN) -> list[lis
     return tables
 
 
-def test_make_try_shows_a_conversation() -> None:
-    done = subprocess.run([sys.executable, "-m", "firmware.simulators.boards", CAN.name], cwd=ROOT,
-                          capture_output=True, text=True, timeout=120)
+@pytest.mark.parametrize("board", [CAN, STM32[1]], ids=lambda board: board.name)
+def test_make_try_shows_a_conversation(board: Board) -> None:
+    done = subprocess.run([sys.executable, "-m", "firmware.simulators.boards", board.name],
+                          cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     shown = re.findall(r"^  can0  ([0-9A-F]{3})   \[([48])\]  ((?:[0-9A-F]{2} ?)+)$",
                        done.stdout, re.M)
@@ -97,8 +112,10 @@ def test_make_try_shows_a_conversation() -> None:
                                 "  variable 7: sender 12, value 9, timestamp 2\n")
 
 
-def test_it_boots_takes_heartbeats_and_answers() -> None:
-    (table,) = reports([beat(3, 76, 9), "wait 2100000", beat(63, 255, 128), "wait 20000", ASK])
+@pytest.mark.parametrize("board", [CAN, *STM32], ids=lambda board: board.name)
+def test_it_boots_takes_heartbeats_and_answers(board: Board) -> None:
+    (table,) = reports([beat(3, 76, 9), "wait 2100000", beat(63, 255, 128), "wait 20000", ASK],
+                       board)
     assert table[3] == bytes((0, 0, 76, 9))
     assert table[63] == bytes((0, 2, 255, 128))
     assert table[0] == bytes((0, 2, 1, 0))  # the agent's own: 2 s, never off the bus
@@ -115,27 +132,63 @@ def test_identifiers_of_29_bits() -> None:
     assert table[9][2:] == b"\x4c\x09" and table.count(bytes(4)) == 62
 
 
-@pytest.mark.parametrize(("board", "reports_from"), [(CAN, 0x700), (CAN_29, 0x18FF6000)])
+@pytest.mark.parametrize(("board", "reports_from"), [
+    (CAN, 0x700), (CAN_29, 0x18FF6000), (STM32[1], 0x700),
+    (dataclasses.replace(STM32[1], can_id=0x18FF5000), 0x18FF6000)])
 def test_a_second_agent_that_hears_the_same_nodes(board: Board, reports_from: int,
                                                   tmp_path: Path) -> None:
     """Reports and requests of the first agent are foreign to it, and so are heartbeats from its
     own base for reports."""
-    image = tmp_path / "second.elf"
     first, second, digits = board.can_id, reports_from, board.digits
-    run(["avr-gcc", "-mmcu=atmega328p", "-DF_CPU=16000000UL", "-std=c11", "-Os", *INCLUDES,
-         f"-I{ROOT / 'firmware'}", f"-DCAN_BASE={first:#x}", f"-DCAN_REPORTS={second:#x}",
-         f"-DCAN_EXTENDED={int(digits == 8)}", ROOT / "firmware" / "can_avr.c",
-         ROOT / "dumpulse.c", "-o", image])
+    image = compiled(board, tmp_path, f"-DCAN_BASE={first:#x}", f"-DCAN_REPORTS={second:#x}",
+                     f"-DCAN_EXTENDED={int(digits == 8)}")
     other = heartbeat(9, 1, 1)
     sent = play([frame(first + 3, heartbeat(3, 76, 9), digits), frame(second + 3, other, digits),
-                 frame(first + REPORT_AT, other, digits), ENOUGH,
+                 frame(first + REPORT_AT, other, digits), frame(first + 191, other, digits),
+                 frame(first >> 18, other) if digits == 8 else frame(first << 18, other, 8), ENOUGH,
                  frame(first + REQUEST_AT, REQUEST, digits), ENOUGH,
                  frame(second + REQUEST_AT, REQUEST, digits)], board, image)
     (table,) = tables_of(sent, dataclasses.replace(board, can_id=second))
     assert table[3][2:] == b"\x4c\x09" and table[1:].count(bytes(4)) == 62
 
 
-def test_what_it_refuses() -> None:
+MODE_IS = "show E"  # CANSTAT: 00 is the normal mode, 60 listen-only
+LISTENS, TAKES_PART = ("0E", "60"), ("0E", "00")
+
+
+def test_a_wrong_crystal_destroys_nobodys_frames(tmp_path: Path) -> None:
+    """Its crystal has twice the frequency that the image is for, and so has its bit rate. Whatever
+    comes is an error. It never joins the bus, and starts no report."""
+    image = compiled(CAN, tmp_path, "-DCAN_CRYSTAL=8")
+    script = [*[beat(at % 64, 1, 2) for at in range(500)], ASK, MODE_IS, "wait 3000000", ASK,
+              "wait 3000000", MODE_IS]
+    assert play(script, image=image) == [LISTENS, LISTENS]
+
+
+@pytest.mark.parametrize("board", [CAN, CAN_29], ids=lambda board: board.name)
+def test_the_first_good_frame_lets_it_join(board: Board) -> None:
+    """It listens until then, for a minute and more. It takes that frame, and the report to a first
+    request leaves at once. Frames of others do the same, and it does not start the controller
+    again because of them: the report that leaves while a second ends is whole."""
+    ask = frame(board.can_id + REQUEST_AT, REQUEST, board.digits)
+    first = frame(board.can_id + 9, heartbeat(9, 5, 6), board.digits)
+    for opening in (ask,), ("7FF#", "7FE#", ask), (first, ask):
+        silence, *answer, mode = play(["until 63995000", MODE_IS, *opening, "wait 1000000",
+                                       MODE_IS], board, silent=True)
+        assert (silence, mode) == (LISTENS, TAKES_PART)
+        (table,) = tables_of(answer, board)
+        assert table[9] == (b"\0\x3f\5\6" if first in opening else bytes(4))
+
+
+def test_only_one_other_node_is_there() -> None:
+    """Nobody acknowledges its request, so it sends it again. After 16 times it is passive, and then
+    the agent takes the request, and acknowledges the next one. It answers both."""
+    *answer, mode = play(["pair", ASK, "wait 50000", MODE_IS], silent=True)
+    assert len(tables_of(answer)) == 2 and mode == TAKES_PART
+
+
+@pytest.mark.parametrize("board", [CAN, STM32[1]], ids=lambda board: board.name)
+def test_what_it_refuses(board: Board) -> None:
     """Damaged and short packets, remote frames, and foreign frames, which its filters stop."""
     good = heartbeat(3, 76, 9)
     refused = [frame(BASE, heartbeat(3, 76, 0)[:-1]),  # one zero more makes it valid
@@ -146,7 +199,7 @@ def test_what_it_refuses() -> None:
                frame(BASE + REQUEST_AT, b"AreyouOk"), frame(BASE - 1, good), frame(BASE + 64, good),
                frame(BASE + 126, REQUEST), frame(0x7FF, good), frame(0, good), frame(BASE, good, 8),
                frame(BASE << 18, good, 8)]
-    (table,) = reports(["gap 20000", *refused, ASK])
+    (table,) = reports(["gap 20000", *refused, ASK], board)
     assert table[1:] == [bytes(4)] * 63
 
 
@@ -161,10 +214,11 @@ def test_a_request_while_a_report_leaves_gets_the_next_report() -> None:
     assert [table[7][2:] for table in tables] == [bytes(2), b"\x08\x09", b"\x08\x09"]
 
 
-def test_alone_on_the_bus() -> None:
+@pytest.mark.parametrize("board", [CAN, STM32[1]], ids=lambda board: board.name)
+def test_alone_on_the_bus(board: Board) -> None:
     """Nobody acknowledges, so the firmware gives the report up. Later it takes heartbeats again."""
     script = ["alone", ASK, "wait 4000000", "together", beat(7, 8, 9), "wait 20000", ASK]
-    (table,) = reports(script)
+    (table,) = reports(script, board)
     assert table[7][2:] == b"\x08\x09" and table[0][3] == 0
 
 
@@ -220,7 +274,7 @@ def test_a_disturbed_setting_is_set_again(at: int, value: int) -> None:
 def test_a_disturbed_mask_lets_nothing_in(board: Board) -> None:
     """A mask cannot be read while the controller is on the bus. A frame with a foreign identifier
     shows that the mask is wrong. The firmware takes no such frame for a heartbeat, and a second
-    later the mask stops foreign frames again."""
+    later the mask stops foreign frames again. It does not look so closely in its first second."""
     base, digits = board.can_id, board.digits
     good = heartbeat(3, 76, 9)
     foreign = [frame(number % (1 << 11 if digits == 3 else 1 << 29), good, digits)
@@ -229,7 +283,7 @@ def test_a_disturbed_mask_lets_nothing_in(board: Board) -> None:
     foreign += [frame(base >> 18, good) if digits == 8 else frame(base << 18, good, 8)]
     for mask in (0x20, 0x24):
         ask, four = frame(base + REQUEST_AT, REQUEST, digits), range(mask, mask + 4)
-        broken = [*(f"set {at:X} 0" for at in four), "gap 20000", *foreign,
+        broken = ["wait 1000000", *(f"set {at:X} 0" for at in four), "gap 20000", *foreign,
                   frame(base, heartbeat(4, 5, 6), digits)]
         if mask == 0x24:  # these frames also come to buffer 1, for which a filter has to change
             broken = ["set 8 0", "set 9 0" if digits == 3 else "set 9 8", "set A 0", "set B 0",
@@ -343,7 +397,8 @@ def test_the_watchdog_resets_a_loop_that_hangs() -> None:
 
 
 @pytest.mark.slow
-def test_soak() -> None:
+@pytest.mark.parametrize(("board", "count"), [(CAN, 100_000), (STM32[1], 2000)])
+def test_soak(board: Board, count: int) -> None:
     """100,000 frames in 25 s, without a pause. A tenth are requests, a fifth are damaged. Nothing
     is lost, and the watchdog never resets the chip."""
     seed = time.time_ns()
@@ -353,7 +408,7 @@ def test_soak() -> None:
     model.record(0, 0, 1, 0)
     script = [beat(62, 5, 6)]
     model.process(0, heartbeat(62, 5, 6))
-    for _ in range(100_000):
+    for _ in range(count):
         kind = chance.randrange(10)
         packet = heartbeat(chance.randrange(1, 62), chance.randrange(256), chance.randrange(256))
         if kind == 0:
@@ -363,8 +418,8 @@ def test_soak() -> None:
             packet = packet[:7] if kind == 1 else packet[:6] + bytes([packet[6] ^ 1]) + packet[7:]
         model.process(0, packet)
         script.append(frame(BASE + chance.randrange(64), packet))
-    tables = reports([*script, ENOUGH, ENOUGH, ASK])
-    assert len(tables) > 1000
+    tables = reports([*script, ENOUGH, ENOUGH, ASK], board)
+    assert len(tables) > count // 100
     assert all(table[62] == b"\0\0\5\6" for table in tables)
     assert [entry[2:] for entry in tables[-1]] == [entry[2:] for entry in model.entries]
 

@@ -175,6 +175,17 @@ def test_a_conversation() -> None:
         rig.end(1)
 
 
+def test_it_is_silent_until_a_node_asks() -> None:
+    """It only listens until the first good frame. Then the beacons leave that had to wait."""
+    with LiveBus(CAN, eeprom(KEYS, 0x122, [0] * 32), silent=True) as bus:
+        assert bus.do("wait 5000000") == []
+        sent = bus.do(frame(BASE + 3, question(3)), "wait 100000")
+        label_of = {KEYS.beacon(label, epoch): label
+                    for label in range(LABELS) for epoch in (EPOCH, EPOCH + 1)}
+        assert {label_of[data] for _, data in sent} == {*range(LABELS)}
+        assert bus.end()["destroyed"] == 0
+
+
 def test_an_epoch_has_ten_seconds() -> None:
     """One label begins it after the other. Then each next beacon of a label comes 10 s after the
     one before, however full the bus is: here nobody lets the agent's frames through for 3 s."""

@@ -6,6 +6,8 @@ one on a Mega, with client.py at the other end of the line. SPDX-License-Identif
 import json
 import re
 import subprocess
+import sys
+import textwrap
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,10 +19,9 @@ from firmware.simulators.boards import BOARDS, Board, Line
 from firmware.tests.test_serial_firmware import straddled
 from packages import project
 from packages.arduino import builder, make
-from packages.cmake import consumers
-from spec.keyed import chaskey12
 from spec.model import REQUEST, checksummed, heartbeat
 from tests.support.agents import run as client
+from tests.support.servers import Server, command as server_command
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = ("CanNode", "KeyedNode", "SerialAgent", "SerialNode", "SilentNodeLed", "UdpAgent")
@@ -200,16 +201,39 @@ def test_the_sketch_in_the_page_is_a_node(tmp_path: Path, work: Path) -> None:
 
 @pytest.mark.long
 def test_a_node_with_keys_is_heard(work: Path, tmp_path: Path) -> None:
-    """By an agent with the master key, of which the key of variable 7 is made."""
+    """From a new key to the agent's report, by the page's commands and its program."""
+    page = (HERE / "README.md").read_text()
+    (tmp_path / "dumpulse").symlink_to(project.ROOT / "client.py")
+    for command in re.findall(r"^ +dumpulse (key .*)", page, re.M):
+        subprocess.run(["./dumpulse", *command.split()], cwd=tmp_path, check=True)
     text = sketch_of(work, "KeyedNode").read_text()
-    key = ", ".join(map(str, chaskey12(bytes(range(16)), bytes([7] * 15 + [0]))))
     sketch = tmp_path / "KeyedNode" / "KeyedNode.ino"
     sketch.parent.mkdir()
-    sketch.write_text(text.replace("KEY[16] = {0}", f"KEY[16] = {{{key}}}").replace(
-        "VARIABLE = 3", "VARIABLE = 7"))
+    for old, new in (("{0}", "DUMPULSE_KEY_OWN"), ("PERIOD = 10000", "PERIOD = 40"),
+                     ("keyed.h>\n", 'keyed.h>\n#include "dumpulse-3.h"\n')):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    sketch.write_text(text)
+    (tmp_path / "keys" / "dumpulse-3.h").rename(sketch.parent / "dumpulse-3.h")
     image = builder.build(sketch, "uno", [work / "libraries"], work / tmp_path.name).image
-    with Line(UNO, image, script=b"") as line:
-        consumers.are_heard(line.receive(8 * 11))
+    options = ("--key", str(tmp_path / "dumpulse.key"), "--state", str(tmp_path / "table"))
+    subprocess.run([*server_command(), *options, "--key-is-new"], check=True)
+    (program,) = re.findall(r"^ +```python\n(.*?)^ +```", page, re.M | re.S)
+    with Server(*options) as server, Line(replace(UNO, baud=9600), image, pty=True) as line:
+        text = textwrap.dedent(program).replace("9060", str(server.port))
+        with subprocess.Popen([sys.executable, "-c", text, line.path]) as frames:
+            try:
+                # The board runs in real time. It is heard again after its own epoch of 255.
+                server.wait_for(lambda now: now["heartbeats"] > 260, "its heartbeats")
+            finally:
+                frames.kill()
+        done = client("get", f"127.0.0.1:{server.port}", "--json", "--key",
+                      str(tmp_path / "keys" / "dumpulse-readers.key"))
+        (entry,) = (entry for entry in json.loads(done.stdout)["variables"]
+                    if entry["variable"] == 3)
+        assert entry["sender"] == 76 and entry["value"] >= 129
+        counters = server.stop()
+    assert (counters["announces"], counters["tag"], counters["length"]) == (2, 0, 0)
 
 
 @pytest.mark.long

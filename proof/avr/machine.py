@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,8 +25,9 @@ RAM_BYTES = 512  # of the smallest chip
 HOME = 0x1FFE  # the address that the function returns to; it has no code and is no hook
 # Cycles from the data sheets. Calls and returns take one more if the program counter has three
 # bytes. Branches and skips that are taken cost more: see branch() and skip().
-CYCLES = dict.fromkeys(("add adc sub subi sbc sbci and andi or eor cp cpc cpi inc dec lsr mov movw "
-                        "ldi brne breq brcc brcs brpl cpse sbrc sbrs in out cli clc").split(), 1)
+CYCLES = dict.fromkeys(("add adc sub subi sbc sbci and andi or ori eor neg cp cpc cpi inc dec lsr "
+                        "ror mov movw ldi brne breq brcc brcs brpl cpse sbrc sbrs in out cli clc"
+                        ).split(), 1)
 CYCLES |= dict.fromkeys("adiw sbiw ld ldd st std push pop rjmp mul".split(), 2)
 CYCLES |= {"lpm": 3, "jmp": 3, "rcall": 3, "call": 4, "ret": 4}
 STACK_LOW, STACK_HIGH, FLAGS = 0x3D, 0x3E, 0x3F  # ports
@@ -84,7 +85,7 @@ def find_written(state: State, start: State) -> set[int]:
     return {at for at, byte in state.memory.items() if start.memory.get(at) is not byte}
 
 
-def check_written(state: State, start: State, own: range, top: int) -> list[int]:
+def check_written(state: State, start: State, own: Collection[int], top: int) -> list[int]:
     """Proves that a path writes nowhere else than into `own` and its stack, which begins at `top`.
     Returns where in `own` it writes."""
     written = sorted(find_written(state, start))
@@ -142,7 +143,7 @@ class Code:
         """Returns how a call of a function begins. The stack begins at `top`."""
         registers = unknown("r", 32)
         registers[1] = 0
-        for number, pair in zip((24, 22, 20, 18), arguments, strict=False):
+        for number, pair in zip((24, 22, 20, 18, 16, 14), arguments, strict=False):
             registers[number:number + 2] = pair
         state = State(function, top, registers, memory)
         self.push_return(state, HOME)
@@ -399,13 +400,19 @@ class Code:
                                   z3.ZeroExt(8, vector(r[int(words[1][1:])])))
             r[0:2] = halve(product)
             state.carry, state.zero = z3.Extract(15, 15, product) == 1, product == 0
+        elif name == "neg":
+            r[d], state.carry = subtract(0, r[d])
+            state.zero, state.signed = is_zero(r[d]), r[d]
         elif name in ("inc", "dec"):  # which leave the carry as it was
             r[d], _ = (add if name == "inc" else subtract)(r[d], 1)
             state.zero, state.signed = is_zero(r[d]), r[d]
-        elif name == "lsr":
+        elif name in ("lsr", "ror"):
+            came = state.carry if name == "ror" else False
             state.carry = bit(r[d], 0)
             r[d] = r[d] >> 1 if isinstance(r[d], int) else z3.LShR(r[d], 1)
-            state.zero, state.signed = is_zero(r[d]), 0
+            if came is not False:
+                r[d] |= 0x80 if came is True else z3.If(came, vector(0x80), vector(0))
+            state.zero, state.signed = is_zero(r[d]), r[d]
         elif name in ("mov", "movw"):
             source, count = int(words[1][1:]), 1 if name == "mov" else 2
             r[d:d + count] = r[source:source + count]
@@ -413,9 +420,9 @@ class Code:
             r[d] = int(words[1], 0)
         elif name == "eor" and words[0] == words[1]:
             r[d], state.zero, state.signed = 0, True, 0
-        elif name in ("eor", "or", "and", "andi"):
-            second = int(words[1], 0) if name == "andi" else r[int(words[1][1:])]
-            r[d] = (r[d] ^ second if name == "eor" else r[d] | second if name == "or" else
+        elif name in ("eor", "or", "ori", "and", "andi"):
+            second = int(words[1], 0) if name.endswith("i") else r[int(words[1][1:])]
+            r[d] = (r[d] ^ second if name == "eor" else r[d] | second if name.startswith("or") else
                     r[d] & second)
             state.zero, state.signed = is_zero(r[d]), r[d]
         elif name == "lpm":

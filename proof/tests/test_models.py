@@ -1,12 +1,15 @@
 """Does proof/spin.py notice a model that does not hold, and a rule that nobody needs?
 SPDX-License-Identifier: MIT"""
 
+import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from proof import spin
+from tests.support.programs import ROOT, library_file
 
 # A number grows up to a limit.
 MODEL = """\
@@ -56,3 +59,19 @@ def test_what_is_wrong_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(SystemExit) as stopped:
         check(tmp_path, monkeypatch, **changed)
     assert said in str(stopped.value)
+
+
+def test_each_rule_stands_in_a_line_of_c() -> None:
+    """The table of README.md has each rule of each model once, and code that is there."""
+    page = (ROOT / "proof" / "README.md").read_text().split("### Which lines of C")[1]
+    page = page.split("\n## ")[0]
+    said = Counter(f"{model}: {rule}" for model, rules in re.findall(
+        r"\b(hears|sends|reads|slots):((?:\s[A-Z_0-9]+,?)+)", page)
+        for rule in re.findall(r"[A-Z_0-9]+", rules))
+    models = sorted(spin.MODELS.glob("*.pml"))
+    assert said == Counter(f"{model.stem}: {rule.name}" for model in models
+                           for rule in spin.lines_of(model)[1])
+    rows = re.findall(r"^\| .* \| (\w+\.c) \| `(.*)` \|$", page, re.M)
+    assert len(rows) == page.count("\n| ") - 1
+    for file, code in rows:
+        assert code in library_file(file).read_text(), (file, code)

@@ -12,11 +12,12 @@ import pytest
 
 from bench import budgets
 from bench.processors.targets import TARGETS
-from proof.avr import agent, tags, watch
+from proof.avr import agent, keyed, tags, watch
 from tests.support.programs import KEYED, library_file
 
 
 WATCH, TAG, ASSEMBLER = "dumpulse_watch.c", "dumpulse_tag.c", "dumpulse_tag_avr.S"
+MIX = "ldd r25, Z+32\n    eor r0, r25\n    st Z+, r0\n    dec LEFT\n    brne .Lmix_"
 TELL = "dumpulse_changed(agent, variable, was, is);"
 
 
@@ -101,19 +102,19 @@ def test_the_bounds_of_the_watch_are_its_budgets() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("file", "before", "after", "complaint"), [
     # the rounds
-    (ASSEMBLER, "sbrc LEFT, 0\n    ldi TIMES, 7", "sbrc LEFT, 0\n    ldi TIMES, 6",
+    (ASSEMBLER, "sbrc HALVES, 0\n    ldi TIMES, 1", "sbrc HALVES, 0\n    ldi TIMES, 2",
      "not half a round"),
-    (ASSEMBLER, "    eor r13, r9\n", "", "not half a round"),
+    (ASSEMBLER, "    eor r17, r13\n", "", "not half a round"),
     (ASSEMBLER, "    clr r1\n", "    mov r6, r8\n    clr r1\n", "changes more than its state"),
-    (ASSEMBLER, "ldi LEFT, 24", "ldi LEFT, 22", "no loop turns 24 times"),
-    (ASSEMBLER, "    std Z+9, r17\n", "", "a block|a tag is not"),
-    (ASSEMBLER, "    lsl r20\n", "    sbrc r20, 0\n    mov r0, r0\n    lsl r20\n",
+    (ASSEMBLER, "ldi HALVES, 24", "ldi HALVES, 22", "no loop turns 24 times"),
+    (ASSEMBLER, "    std Z+9, r21\n", "", "a block|a tag is not"),
+    (ASSEMBLER, "    lsl r24\n", "    sbrc r24, 0\n    mov r0, r0\n    lsl r24\n",
      "branch depends on what a tag is made of"),
     # the last block, and the double of the key
     (ASSEMBLER, "andi r25, 0x87", "andi r25, 0x86", "a block of a tag of 1 is not"),
-    (ASSEMBLER, "ldd r25, Z+32", "ldd r25, Z+16", "a block of a tag of 1 is not"),
-    (ASSEMBLER, "ldd r25, Y+32", "ldd r25, Y+16", "a tag is not"),
-    (ASSEMBLER, "    pop r29\n    pop r28\n    ret", "    pop r28\n    pop r29\n    ret",
+    (ASSEMBLER, MIX + "key", MIX.replace("32", "16") + "key", "a block of a tag of 1 is not"),
+    (ASSEMBLER, MIX + "double", MIX.replace("32", "16") + "double", "a tag is not"),
+    (ASSEMBLER, "    pop r13\n    pop r12\n    ret", "    pop r12\n    pop r13\n    ret",
      "is not kept|depends on what|not read"),
     # what a tag is made of
     (TAG, "it[2] = number", "it[2] = number ^ label", "a block of a tag of 1 is not"),
@@ -135,8 +136,8 @@ def test_the_bounds_of_the_watch_are_its_budgets() -> None:
     ("dumpulse_report.c", "i != 8;", "i != 7;", "leaves bytes out"),
     ("dumpulse_report.c", "DUMPULSE_READER_LABEL, number", "63, number",
      "a block of a tag of 17 is not"),
-    ("dumpulse_master.c", "i != 15", "i != 14", "must not read"),
-    ("dumpulse_master.c", "block[15] = generation", "block[15] = 0",
+    ("dumpulse_master.c", "left = 15;", "left = 14;", "must not read"),
+    ("dumpulse_master.c", "*byte = generation", "*byte = 0",
      "a block of a tag of 1 is not"),
 ])
 def test_a_wrong_tag_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str,
@@ -144,6 +145,45 @@ def test_a_wrong_tag_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     break_source(tmp_path, monkeypatch, file, before, after)
     with pytest.raises(SystemExit, match=complaint):
         tags.follow("ATmega328P")
+
+
+AGENT, ALONE, NODE, SENDER = (f"dumpulse_{file}.c" for file in ("agent", "alone", "node", "sender"))
+STORE = "            if (!dumpulse_store(variable, own / 256U)) {\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("role", "file", "before", "after", "complaint"), [
+    (keyed.PROCESS, AGENT, "packet[5] <= keyed->last", "packet[5] < keyed->last", "calls"),
+    (keyed.PROCESS, AGENT, "label >= keyed->reached", "label > keyed->reached", "something else"),
+    (keyed.PROCESS, AGENT, "> DUMPULSE_READER_LABEL", ">= DUMPULSE_READER_LABEL", "calls"),
+    (keyed.PROCESS, AGENT, ">= MOST_WRONG", "> MOST_WRONG", "something else"),
+    (keyed.PROCESS, AGENT, "            keyed->last[label] = packet[5];\n", "", "something else"),
+    (keyed.PROCESS, AGENT, "keyed->last[label] = packet[5]",
+     'keyed->last[label] = packet[5]; __asm__ volatile("clr r5" ::: "memory")', "is not kept"),
+    (keyed.PROCESS, AGENT, "|= DUMPULSE_TWICE_", "|= DUMPULSE_IS_ANNOUNCE_", "something else"),
+    (keyed.PROCESS, AGENT, "dumpulse_send_packet(context, report",
+     "dumpulse_send_packet(keyed, report", "something else"),
+    (keyed.TAKE, AGENT, "[2] != packet[6]", "[2] != packet[7]", "calls"),
+    (keyed.TAKE, AGENT, "place++ % DUMPULSE_PLACES", "place % DUMPULSE_PLACES", "something else"),
+    (keyed.NEXT, AGENT, "keyed->last[label] = 0", "keyed->last[label] = 1", "something else"),
+    (keyed.NEXT, AGENT, "keyed->epoch / BLOCK + 1", "keyed->epoch / BLOCK", "something else"),
+    (keyed.NEXT, AGENT, "    keyed->wrong = 0;\n", "", "something else"),
+    (keyed.ALONE, ALONE, "own <= node", "own < node", "calls"),
+    (keyed.ALONE, ALONE, "packet, variable, 0)", "packet, variable, own)", "something else"),
+    (keyed.ALONE, ALONE, STORE, "            *node = own + count;\n" + STORE, "something else"),
+    (keyed.ALONE, ALONE, "            keyed->waiting[at][0] = 0;\n", "", "something else"),
+    (keyed.HEAR, NODE, "epoch <= node->epoch", "epoch < node->epoch", "calls"),
+    (keyed.HEAR, NODE, "    node->twice = packet[4] >= DUMPULSE_TWICE_;\n", "", "something else"),
+    (keyed.BEAT, NODE, "variable >= DUMPULSE_VARIABLES", "variable > DUMPULSE_VARIABLES", "calls"),
+    (keyed.BEGIN, SENDER, "load(variable) + 1", "load(variable) + 2", "something else"),
+    (keyed.BEGIN, SENDER, "variable, own))", "variable, own - 1))", "something else"),
+    (keyed.ANNOUNCE, SENDER, "packet, variable, 0)", "packet, variable, 1)", "something else"),
+])
+def test_a_wrong_role_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: str,
+                                 file: str, before: str, after: str, complaint: str) -> None:
+    break_source(tmp_path, monkeypatch, file, before, after)
+    with pytest.raises(SystemExit, match=complaint):
+        keyed.follow("ATmega328P", dict.fromkeys((*keyed.TAGS, tags.LABEL_KEY), (0, 0)), [role])
 
 
 def test_a_wrong_definition_of_a_tag_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@
 
 /* ---- The kernel: one interface, its socket, and the time --------------------------------- */
 
-enum { SOCKET = 7, REPORT_FRAMES = 33 };
+enum { SOCKET = 7, REPORT_FRAMES = 33, FD_FRAMES = 5 };
 static const uint64_t RETRY = 1000000;     /* ns until a full queue is tried again */
 static const uint64_t QUIET = 10000000000; /* ns between two lines about a bus that is off */
 
@@ -43,8 +43,10 @@ static struct {
     unsigned last;     /* bytes in the last frame of a report */
     unsigned beacons;
     uint8_t bytes[REPORT_FRAMES][CAN_MAX_DLEN]; /* of the last report */
-    struct can_frame coming;
-    unsigned times; /* how often this frame comes */
+    unsigned fd_reports;                        /* of these reports, in frames of CAN FD */
+    struct canfd_frame coming;                  /* a classic one begins like this */
+    bool coming_fd;                             /* it is one of CAN FD */
+    unsigned times;                             /* how often this frame comes */
 } can0;
 
 static uint64_t started; /* ns: when the test has begun */
@@ -74,8 +76,12 @@ static int fail_as_told(void)
 /* The linker gives all calls of these system calls to the functions here. */
 ssize_t __wrap_send(int descriptor, const void *bytes, size_t size, int flags)
 {
-    const struct can_frame *frame = bytes;
+    const struct canfd_frame *frame = bytes;
+    const bool fd = size == CANFD_MTU;
+    const unsigned frames = fd ? FD_FRAMES : REPORT_FRAMES;
+    const size_t most = fd ? CANFD_MAX_DLEN : CAN_MAX_DLEN;
 
+    assert_true(fd || size == CAN_MTU);
     assert_int_equal(descriptor, SOCKET);
     assert_int_equal(flags, MSG_DONTWAIT);
     if (can0.state == GONE)
@@ -87,19 +93,24 @@ ssize_t __wrap_send(int descriptor, const void *bytes, size_t size, int flags)
     if (can0.room == 0)
         return fail_with(ENOBUFS);
     if (frame->can_id == 0x680 + 97) {
-        assert_int_equal(frame->can_dlc, 8);
+        assert_int_equal(frame->len, 8);
         assert_memory_equal(frame->data, BEACON, 8);
         can0.beacons++;
         return (ssize_t)size;
     }
     assert_int_equal(frame->can_id, 0x680 + 64 + can0.sent);
-    assert_in_range(frame->can_dlc, can0.sent == REPORT_FRAMES - 1 ? 4 : 8, 8);
-    can0.last = frame->can_dlc;
-    memcpy(can0.bytes[can0.sent], frame->data, sizeof can0.bytes[0]);
+    can0.last = frame->len;
+    if (can0.sent == frames - 1)
+        assert_in_range(frame->len, 4, 8);
+    else
+        assert_int_equal(frame->len, most);
+    assert_int_equal(frame->flags, fd ? CANFD_BRS : 0);
+    memcpy((uint8_t *)can0.bytes + can0.sent * most, frame->data, frame->len);
     can0.room--;
-    if (++can0.sent == REPORT_FRAMES) {
+    if (++can0.sent == frames) {
         can0.sent = 0;
         can0.reports++;
+        can0.fd_reports += fd ? 1 : 0;
     }
     return (ssize_t)size;
 }
@@ -114,7 +125,9 @@ int __wrap_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, in
     if (can0.pending_error != 0)
         return fail_as_told();
     while (taken < count && can0.times > 0) {
-        memcpy(messages[taken++].msg_hdr.msg_iov->iov_base, &can0.coming, sizeof can0.coming);
+        messages[taken].msg_len = can0.coming_fd ? CANFD_MTU : CAN_MTU;
+        memcpy(messages[taken].msg_hdr.msg_iov->iov_base, &can0.coming, messages[taken].msg_len);
+        taken++;
         can0.times--;
     }
     return taken == 0 ? fail_with(EAGAIN) : (int)taken;
@@ -283,10 +296,19 @@ static void come_round(void)
 
 static void come(struct can_frame frame, unsigned times)
 {
-    can0.coming = frame;
+    memcpy(&can0.coming, &frame, sizeof frame);
     can0.times = times;
     if (sockets[0].fd >= 0)
         (void)sockets[0].take(sockets[0].fd);
+}
+
+/* The same as a frame of CAN FD. */
+static void come_fd(struct can_frame frame, canid_t id)
+{
+    frame.can_id = id;
+    can0.coming_fd = true;
+    come(frame, 1);
+    can0.coming_fd = false;
 }
 
 /* A report is leaving, the interface's queue is full, and two more requests have come. */
@@ -490,6 +512,65 @@ TEST_BETWEEN(test_both_versions_at_once, with_key, end)
     assert_int_equal(can0.last, 4);
 }
 
+/* A request in a frame of CAN FD gets a report in such frames, and a classic one in classic frames.
+ * If both wait, they take turns. */
+TEST_BETWEEN(test_can_fd, with_key, end)
+{
+    options.key = NULL;
+    memset(table_agent.report, 0x5A, sizeof table_agent.report);
+    come_fd(REQUEST, 0x680 + 126);
+    come_round();
+    assert_int_equal(can0.fd_reports, 1);
+    assert_int_equal(can0.last, 4);
+    assert_memory_equal(can0.bytes, table_agent.report, DUMPULSE_REPORT_SIZE);
+    can0.room = 3;
+    for (unsigned times = 0; times < 3; times++) {
+        come_fd(REQUEST, 0x680 + 126);
+        come(REQUEST, 2);
+        come_round(); /* the first of these begins, and the others wait */
+    }
+    can0.room = 1000;
+    for (unsigned reports = 2; reports <= 4; reports++) {
+        assert_int_not_equal(task_every, 0);
+        come_round();
+        assert_int_equal(can0.reports, reports);
+        assert_int_equal(can0.fd_reports, reports == 3 ? 2 : reports / 2);
+    }
+    assert_int_equal(task_every, 0);
+    assert_int_equal(counters[COUNT_REPORTS], 10);
+}
+
+TEST_BETWEEN(test_which_frames_of_can_fd_are_no_requests, with_key, end)
+{
+    struct can_frame heartbeat = {.can_dlc = 8}, classic = REQUEST;
+
+    options.key = NULL;
+    dumpulse_make_heartbeat(heartbeat.data, 3, 1, 5);
+    come_fd(heartbeat, 0x683);
+    come_fd(heartbeat, 0x680 + 126);
+    come_fd(REQUEST, 0x680 + 127);
+    classic.can_id = 0x680 + 126;
+    come(classic, 1);
+    for (size_t i = 0; i < COUNTERS; i++)
+        assert_int_equal(counters[i], 0);
+    assert_int_equal(task_every, 0);
+    classic.can_dlc = 7;
+    come_fd(classic, 0x680 + 126);
+    assert_int_equal(counters[COUNT_LENGTH], 1);
+}
+
+TEST_BETWEEN(test_can_fd_with_a_key, with_key, end)
+{
+    come_fd(keyed_request(5), 0x680 + 98);
+    come_round();
+    assert_int_equal(can0.fd_reports, 1);
+    assert_report(1, 5);
+    come(keyed_request(6), 1);
+    come_round();
+    assert_int_equal(can0.fd_reports, 1);
+    assert_report(2, 6);
+}
+
 /* Which of the 128 identifiers the kernel gives to the server, and how often. */
 TEST_BETWEEN(test_which_identifiers_pass, with_key, end)
 {
@@ -507,8 +588,8 @@ TEST_BETWEEN(test_which_identifiers_pass, with_key, end)
                               ? 1
                               : 0;
             const canid_t at = id - (apart ? 0x700 : 0x680);
-            assert_int_equal(passes,
-                             id - 0x680 < 64 || at == 127 || (keyed && at >= 98 && at < 128));
+            assert_int_equal(passes, id - 0x680 < 64 || at == 126 || at == 127 ||
+                                         (keyed && at >= 98 && at < 128));
         }
     }
     assert_true(can_set_id("680"));

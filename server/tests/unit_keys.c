@@ -17,6 +17,7 @@
 #include "server/loop.h"
 #include "server/options.h"
 #include "server/state.h"
+#include "server/table.h"
 #include "server/timing.h"
 #include "stand_ins.h"
 
@@ -27,6 +28,7 @@ enum { LABELS = 65, EPOCH = 13 /* s */ };
 static void (*task_run)(void);
 static uint64_t task_every;
 static bool disk_fails;
+static uint64_t disk_takes; /* ns */
 static uint32_t stored_block;
 static unsigned sent;       /* beacons */
 static int sent_to;         /* the label whose node waits for the last one; -1: only the bus */
@@ -68,6 +70,7 @@ bool state_write_numbers(struct state_numbers *file, const uint8_t *bytes, size_
 {
     assert_true(file == &keys.file && bytes == keys.numbers && keys_are_good(size) &&
                 !is_later(bytes, bytes, size));
+    clock_unix_ns += disk_takes;
     return !disk_fails;
 }
 
@@ -102,6 +105,7 @@ static void start(uint32_t block)
     options.epoch = EPOCH;
     options.key = options.state = "file";
     stored_block = block;
+    table_tick = TIMING_SECOND;
     assert_true(keys_begin());
     task_run();
 }
@@ -205,6 +209,19 @@ static void test_epochs_can_be_used_up(void **state)
     assert_string_equal(last_logged(), said);
 }
 
+/* Or else the watch would believe that these nodes were silent all the time. */
+static void test_heartbeats_after_a_slow_store_have_the_time_of_then(void **state)
+{
+    (void)state;
+    start(0);
+    clock_unix_ns = 5000 * TIMING_SECOND;
+    table_read_clock();
+    disk_takes = 8 * TIMING_SECOND;
+    assert_true(dumpulse_store(3, 0x800001));
+    disk_takes = 0;
+    assert_int_equal(table_stamp, 5008);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +230,7 @@ int main(void)
         cmocka_unit_test(test_the_last_epoch_goes_on),
         cmocka_unit_test(test_nothing_begins_without_a_number),
         cmocka_unit_test(test_epochs_can_be_used_up),
+        cmocka_unit_test(test_heartbeats_after_a_slow_store_have_the_time_of_then),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

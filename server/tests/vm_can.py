@@ -162,18 +162,23 @@ def entries(report: bytes) -> list[bytes]:
     return [report[at:at + 4] for at in range(4, 260, 4)]
 
 
+def candump(programs: list[Program]) -> Program:
+    dump = Program("candump", "-L", "vcan0")
+    programs.append(dump)
+
+    def has_begun() -> bool:
+        cansend("vcan0", "001#")
+        return bool(dump.lines)
+
+    wait_until(has_begun, "candump sees something")
+    return dump
+
+
 def test_the_worked_example_with_can_utils(serve: Callable[..., Program],
                                            programs: list[Program]) -> None:
     """cansend sends the frames that SPEC.md shows, and candump sees the answer."""
     server = serve("vcan0", "--rate", "1000")
-    dump = Program("candump", "-L", "vcan0")
-    programs.append(dump)
-
-    def dump_has_begun() -> bool:
-        cansend("vcan0", "001#")
-        return bool(dump.lines)
-
-    wait_until(dump_has_begun, "candump sees something")
+    dump = candump(programs)
     cansend("vcan0", "683#0472014AF1034C09")
     cansend("vcan0", "6FF#417265796F754F4B")
     dump.wait_for(" 6E0#")
@@ -259,6 +264,26 @@ def test_two_agents_hear_the_same_nodes(serve: Callable[..., Program]) -> None:
     assert first.stop()["reports"] == 2
     agents[0].beat(5, 6, 8)
     assert agents[1].ask(PATIENCE)[5][1:] == (6, 8)
+
+
+def test_can_fd(serve: Callable[..., Program], programs: list[Program]) -> None:
+    """Whoever asks in a frame of CAN FD gets five of them. A classic reader is not disturbed."""
+    run("ip", "link", "set", "vcan0", "down")
+    run("ip", "link", "set", "vcan0", "mtu", "72", "up")
+    server = serve("vcan0")
+    dump = candump(programs)
+    with_fd, classic = client.Agent("canfd:vcan0"), client.Agent("can:vcan0")
+    with_fd.beat(5, 6, 7)
+    for agent in (with_fd, classic, with_fd):
+        assert agent.ask(PATIENCE)[5][1:] == (6, 7)
+    wait_until(lambda: sum("6C4##" in line for line in dump.lines) == 2, "the last frames")
+    fd = [line.split()[2][:6] for line in dump.lines if "##" in line]
+    assert [line[:3] for line in fd] == ["6FE", "6C0", "6C1", "6C2", "6C3", "6C4"] * 2
+    assert all(int(line[5], 16) & 1 == (line[:3] != "6FE") for line in fd)  # BRS
+    classic_frames = [line.split()[2][:4] for line in dump.lines if "##" not in line]
+    assert [frame for frame in classic_frames if frame != "001#"] == [
+        "685#", "6FF#", *(f"{0x6C0 + at:X}#" for at in range(33))]
+    assert server.stop()["reports"] == 3
 
 
 def test_what_is_refused(serve: Callable[..., Program]) -> None:

@@ -17,6 +17,7 @@ from tests.support.agents import GOOD, Answer
 from tests.support.programs import PATIENCE
 
 FRAME = struct.Struct("=LB3x8s")  # the kernel's struct can_frame
+FD_FRAME = struct.Struct("=LB3x64s")  # its struct canfd_frame
 
 
 class FakeBus:
@@ -64,9 +65,15 @@ class FakeBus:
         for at in frames:
             self.send(base + 64 + at, packet[8 * at:8 * at + 8])
 
+    def report_fd(self, packet: bytes, frames: range = range(5)) -> None:
+        for at in frames:
+            part = packet[64 * at:64 * at + 64]
+            self.ours.send(FD_FRAME.pack(0x680 + 64 + at, len(part), part))
+
     def heard(self) -> tuple[int, int, bytes]:
-        frame: tuple[int, int, bytes] = FRAME.unpack(self.ours.recv(100))
-        return frame
+        frame = self.ours.recv(100)
+        number, length, data = (FRAME if len(frame) == FRAME.size else FD_FRAME).unpack(frame)
+        return number, length, data
 
 
 @pytest.fixture

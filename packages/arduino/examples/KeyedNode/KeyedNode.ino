@@ -1,20 +1,20 @@
 /* A node with keys on a serial line: it only sends.      SPDX-License-Identifier: MIT
  *
- * It is as SerialNode, and nobody without its key can speak in its name. `dumpulse key split`
- * makes the key of each node, and dumpulse_keyed.h is the manual. The number that must outlive
- * a reset is in the first 12 bytes of the EEPROM.
+ * Nobody without its key can speak in its name. The page of this library says how to bring the key
+ * in, and dumpulse_keyed.h is the manual. The number that must outlive a reset is in the first 12
+ * bytes of the EEPROM.
  */
 #include <EEPROM.h>
 #include <dumpulse_keyed.h>
 
-const uint32_t BAUD = 115200;
-const uint32_t PERIOD = 1000; // milliseconds
-const uint8_t VARIABLE = 3;   // 0 to 63; each node has its own, and the key of that
-const uint8_t SENDER = 76;    // who sends: 1 to 255
-const uint8_t KEY[16] = {0}; // write the key of this variable here, and show it to nobody
+const uint32_t BAUD = 9600;    // as the agent's
+const uint32_t PERIOD = 10000; // milliseconds; if it is 1000, the EEPROM is worn out in a year
+const uint8_t VARIABLE = 3;    // 0 to 63; each node has its own, and the key of that
+const uint8_t SENDER = 76;     // who sends: 1 to 255
+const uint8_t KEY[16] = {0};   // the key of this variable: show it to nobody
 
 static dumpulse_node node;
-static uint8_t value; // means what you like; here it counts the heartbeats
+static uint8_t value; // means what you like; here it counts
 
 void dumpulse_get_key(uint8_t key[16], uint8_t)
 {
@@ -35,8 +35,8 @@ uint32_t dumpulse_load(uint8_t)
     read_memory(memory);
     while (blank != sizeof memory && memory[blank] == 0xFF)
         blank++;
-    // A new chip has only such bytes. If somebody has erased them, the agent hears the node again
-    // after as many resets as there were before.
+    // A new chip has only such bytes. If somebody has erased them, the agent does not hear the node
+    // until its number is as large again.
     return blank == sizeof memory ? 0x800000 : dumpulse_slots_read(memory);
 }
 
@@ -52,23 +52,38 @@ bool dumpulse_store(uint8_t, uint32_t number)
     return memcmp(memory + at, slot, sizeof slot) == 0;
 }
 
-static void send_heartbeat()
+// Version 2 travels in frames on a serial line: the sum of their 10 bytes is 0.
+static void send(const uint8_t packet[DUMPULSE_PACKET_SIZE])
+{
+    uint8_t sum = 0x80 + VARIABLE;
+
+    Serial.write(sum);
+    for (uint8_t i = 0; i != DUMPULSE_PACKET_SIZE; i++)
+        sum += packet[i];
+    Serial.write(packet, DUMPULSE_PACKET_SIZE);
+    Serial.write(uint8_t(-sum));
+}
+
+static void send_heartbeats()
 {
     uint8_t packet[DUMPULSE_PACKET_SIZE];
 
-    if (value % 16 == 0 && dumpulse_sender_announce(&node, packet, VARIABLE))
-        Serial.write(packet, sizeof packet);
-    if (dumpulse_keyed_heartbeat(&node, packet, VARIABLE, SENDER, value))
-        Serial.write(packet, sizeof packet);
-    else
-        dumpulse_sender_begin(&node, VARIABLE); // 255 heartbeats were made, or a write has failed
+    if (node.left == 0 && !dumpulse_sender_begin(&node, VARIABLE))
+        return;                 // nothing can be stored: it must not send
+    if (node.left % 16 == 15) { // at first, and again and again, as it may get lost
+        dumpulse_sender_announce(&node, packet, VARIABLE);
+        send(packet);
+    }
+    // While somebody sends junk, agents take only what comes twice.
+    for (uint8_t times = 0; times != 2; times++)
+        if (dumpulse_keyed_heartbeat(&node, packet, VARIABLE, SENDER, value))
+            send(packet);
     value++;
 }
 
 void setup()
 {
     Serial.begin(BAUD);
-    dumpulse_sender_begin(&node, VARIABLE);
 }
 
 void loop()
@@ -77,6 +92,6 @@ void loop()
 
     if (millis() - sent >= PERIOD) {
         sent = millis();
-        send_heartbeat();
+        send_heartbeats();
     }
 }

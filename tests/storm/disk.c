@@ -1,0 +1,387 @@
+/* Files, and what is left of them after a power cut; see storm.h.   SPDX-License-Identifier: MIT
+ *
+ * A file system promises what POSIX does, and no more. What was written is on the disk when the
+ * file was synced. A name is there when the folder was synced. After a power cut before that, a
+ * file is as it was, or as it was written, or the rest of it is zeros; and the folder is as it was
+ * after any of its changes. */
+#define _GNU_SOURCE /* NOLINT: for O_DIRECTORY */
+#include "storm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NULL_DEVICE = FILES + 1 };
+
+static bool is_now(uint64_t until)
+{
+    return world->now < until;
+}
+
+static int fail(int reason)
+{
+    errno = reason;
+    return -1;
+}
+
+/* ---- Names and files. */
+
+static int find(const struct folder *folder, const char *name)
+{
+    for (int i = 0; i < NAMES; i++)
+        if (folder->of[i].file >= 0 && strcmp(folder->of[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* A file that is neither open nor in a folder of now or of the past is used for another one. */
+static bool is_needed(int file)
+{
+    const struct disk *disk = &world->disk;
+
+    for (unsigned i = 0; i < OPEN; i++)
+        if (disk->open[i].file == file)
+            return true;
+    for (unsigned name = 0; name < NAMES; name++) {
+        if (disk->now.of[name].file == file)
+            return true;
+        for (unsigned i = 0; i < disk->changes; i++)
+            if (disk->past[i].of[name].file == file)
+                return true;
+    }
+    return false;
+}
+
+static int make_file(void)
+{
+    int file = 0;
+
+    while (file + 1 < FILES && is_needed(file))
+        file++;
+    memset(&world->disk.files[file], 0, sizeof world->disk.files[file]);
+    world->disk.files[file].used = true;
+    world->disk.files[file].number = ++world->disk.numbers;
+    return file;
+}
+
+/* The folder changes now. When too many changes wait for a sync, the oldest is on the disk. */
+static void change_folder(void)
+{
+    struct disk *const disk = &world->disk;
+
+    if (disk->changes == PAST) {
+        memmove(disk->past, disk->past + 1, sizeof disk->past - sizeof disk->past[0]);
+        disk->changes--;
+    }
+    disk->past[disk->changes++] = disk->now;
+    disk->steps++;
+}
+
+static void set_name(const char *name, int file)
+{
+    int at = find(&world->disk.now, name);
+
+    for (int i = 0; at < 0 && i < NAMES; i++)
+        if (world->disk.now.of[i].file < 0)
+            at = i;
+    if (at < 0)
+        abort(); /* the agent has more files than it may */
+    change_folder();
+    (void)snprintf(world->disk.now.of[at].name, NAME, "%s", name);
+    world->disk.now.of[at].file = file;
+}
+
+void disk_begin(void)
+{
+    for (unsigned i = 0; i < NAMES; i++)
+        world->disk.now.of[i].file = -1;
+    disk_close_all();
+}
+
+void disk_close_all(void)
+{
+    for (unsigned i = 0; i < OPEN; i++)
+        world->disk.open[i].file = -1;
+}
+
+void disk_put(const char *name, const char *text)
+{
+    const int at = find(&world->disk.now, name);
+    const int number = at >= 0 ? world->disk.now.of[at].file : make_file();
+    struct file *const file = &world->disk.files[number];
+
+    if (at < 0)
+        set_name(name, number);
+    world->disk.changes = 0;
+    file->size = file->synced_size = strlen(text);
+    memcpy(file->now, text, file->size);
+    memcpy(file->synced, text, file->size);
+}
+
+const struct file *disk_find(const char *name)
+{
+    const int at = find(&world->disk.now, name);
+
+    return at < 0 ? NULL : &world->disk.files[world->disk.now.of[at].file];
+}
+
+const struct file *disk_numbers(void)
+{
+    for (unsigned i = 0; i < NAMES; i++)
+        if (world->disk.now.of[i].file >= 0 &&
+            strstr(world->disk.now.of[i].name, ".numbers") != NULL)
+            return &world->disk.files[world->disk.now.of[i].file];
+    return NULL;
+}
+
+static uint32_t number_in(const struct folder *folder, size_t at)
+{
+    for (unsigned i = 0; i < NAMES; i++) {
+        if (folder->of[i].file < 0 || strstr(folder->of[i].name, ".numbers") == NULL)
+            continue;
+        const struct file *const file = &world->disk.files[folder->of[i].file];
+        return file->dirty || file->synced_size < at + 4 ? 0
+                                                         : dumpulse_read_(file->synced + at) >> 8;
+    }
+    return 0;
+}
+
+uint32_t disk_least_number(size_t at)
+{
+    uint32_t least = number_in(&world->disk.now, at);
+
+    for (unsigned i = 0; i < world->disk.changes; i++) {
+        const uint32_t number = number_in(&world->disk.past[i], at);
+        least = number < least ? number : least;
+    }
+    return least;
+}
+
+unsigned disk_count(void)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < NAMES; i++)
+        count += world->disk.now.of[i].file >= 0;
+    return count;
+}
+
+static void sync_file(struct file *file)
+{
+    memcpy(file->synced, file->now, FILE_SIZE);
+    file->synced_size = file->size;
+    file->dirty = false;
+}
+
+/* What was not synced is lost, or torn, or is there by chance. */
+static void settle(struct file *file)
+{
+    const unsigned luck = world_chance(4);
+
+    if (luck == 0) {
+        memcpy(file->now, file->synced, FILE_SIZE);
+        file->size = file->synced_size;
+    } else if (luck == 1 && file->size != 0) {
+        const uint32_t whole = world_chance((uint32_t)file->size);
+        memset(file->now + whole, 0, file->size - whole);
+    } else if (luck == 2) {
+        file->size = 0;
+    }
+    sync_file(file);
+}
+
+void disk_cut(void)
+{
+    struct disk *const disk = &world->disk;
+    const unsigned folder = world_chance(disk->changes + 1);
+
+    if (folder < disk->changes)
+        disk->now = disk->past[folder];
+    disk->changes = 0;
+    for (unsigned i = 0; i < FILES; i++)
+        if (disk->files[i].used && disk->files[i].dirty)
+            settle(&disk->files[i]);
+    const struct file *const numbers = disk_numbers();
+    if (disk->brings_back && numbers != NULL && disk->backup.used)
+        disk->files[numbers - disk->files] = disk->backup;
+    disk->brings_back = false;
+    disk_close_all();
+}
+
+/* ---- What the agent calls. All its files are in one folder, /d. */
+
+static const char *name_of(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+
+    return slash == NULL ? path : slash + 1;
+}
+
+static struct file *file_of(int descriptor)
+{
+    const int at = descriptor - FIRST_FILE;
+    const int file = at < 0 || at >= OPEN ? -1 : world->disk.open[at].file;
+
+    return file < 0 || file >= FILES ? NULL : &world->disk.files[file];
+}
+
+static int open_as(int file)
+{
+    for (int i = 0; i < OPEN; i++) {
+        if (world->disk.open[i].file >= 0)
+            continue;
+        world->disk.open[i].file = file;
+        world->disk.open[i].at = 0;
+        return FIRST_FILE + i;
+    }
+    return fail(EMFILE);
+}
+
+int __wrap_open(const char *path, int flags, ...)
+{
+    machine_call();
+    if (strcmp(path, "/dev/null") == 0)
+        return open_as(NULL_DEVICE);
+    if ((flags & O_DIRECTORY) != 0)
+        return open_as(FILES);
+    const int at = find(&world->disk.now, name_of(path));
+    if (at >= 0)
+        return open_as(world->disk.now.of[at].file);
+    if ((flags & O_CREAT) == 0)
+        return fail(ENOENT);
+    if (is_now(world->disk.full_until))
+        return fail(ENOSPC);
+    const int file = make_file();
+    set_name(name_of(path), file);
+    return open_as(file);
+}
+
+int __wrap_close(int descriptor)
+{
+    const int at = descriptor - FIRST_FILE;
+
+    machine_call();
+    if (at >= 0 && at < OPEN)
+        world->disk.open[at].file = -1;
+    return 0;
+}
+
+ssize_t __wrap_read(int descriptor, void *bytes, size_t room)
+{
+    const struct file *const file = file_of(descriptor);
+
+    machine_call();
+    if (file == NULL)
+        return fail(EBADF);
+    size_t *const at = &world->disk.open[descriptor - FIRST_FILE].at;
+    const size_t left = *at < file->size ? file->size - *at : 0, size = left < room ? left : room;
+    memcpy(bytes, file->now + *at, size);
+    *at += size;
+    return (ssize_t)size;
+}
+
+ssize_t __wrap_pwrite(int descriptor, const void *bytes, size_t size, off_t at)
+{
+    struct file *const file = file_of(descriptor);
+
+    machine_call();
+    if (file == NULL)
+        return fail(EBADF);
+    if (is_now(world->disk.full_until)) {
+        size /= 2;
+        if (size == 0)
+            return fail(ENOSPC);
+    }
+    memcpy(file->now + at, bytes, size);
+    if ((size_t)at + size > file->size)
+        file->size = (size_t)at + size;
+    file->dirty = true;
+    world->disk.steps++;
+    return (ssize_t)size;
+}
+
+int __wrap_ftruncate(int descriptor, off_t size)
+{
+    struct file *const file = file_of(descriptor);
+
+    machine_call();
+    file->size = (size_t)size;
+    file->dirty = true;
+    world->disk.steps++;
+    return 0;
+}
+
+int __wrap_fsync(int descriptor)
+{
+    struct file *const file = file_of(descriptor);
+    struct disk *const disk = &world->disk;
+
+    machine_call();
+    if (is_now(disk->slow_until) && !world->machine.in_thread) {
+        world_pass(world_between(SECOND / 10, 5 * SECOND));
+        oracle_disturbed();
+    }
+    if (is_now(disk->fails_until))
+        return fail(EIO);
+    if (is_now(disk->lies_until))
+        return 0;
+    if (file != NULL)
+        sync_file(file);
+    else
+        disk->changes = 0;
+    return 0;
+}
+
+int __wrap_rename(const char *from, const char *to)
+{
+    const int at = find(&world->disk.now, name_of(from));
+
+    machine_call();
+    if (at < 0)
+        return fail(ENOENT);
+    const int file = world->disk.now.of[at].file;
+    set_name(name_of(to), file);
+    world->disk.now.of[at].file = -1; /* one change, with the other name */
+    if (strcmp(name_of(to), "table") == 0)
+        oracle_saved();
+    return 0;
+}
+
+static int tell(const struct file *file, struct stat *status, bool folder)
+{
+    memset(status, 0, sizeof *status);
+    status->st_mode = folder ? S_IFDIR | 0700 : S_IFREG | 0600;
+    status->st_nlink = 1;
+    status->st_ino = file == NULL ? 1 : (ino_t)(file->number + 1);
+    return 0;
+}
+
+int __wrap_fstat(int descriptor, struct stat *status)
+{
+    const struct file *const file = file_of(descriptor);
+
+    machine_call();
+    return tell(file, status, file == NULL);
+}
+
+int __wrap_lstat(const char *path, struct stat *status)
+{
+    const struct file *const file = disk_find(name_of(path));
+
+    machine_call();
+    return file == NULL ? fail(ENOENT) : tell(file, status, false);
+}
+
+int __wrap_stat(const char *path, struct stat *status)
+{
+    return __wrap_lstat(path, status);
+}
+
+uid_t __wrap_geteuid(void)
+{
+    return 1000;
+}

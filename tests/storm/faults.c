@@ -1,0 +1,348 @@
+/* All that can go wrong; see storm.h.   SPDX-License-Identifier: MIT
+ *
+ * A story has rounds. In each, faults begin within FAULTS_FOR, and after the last one has ended,
+ * nothing goes wrong for CALM_FOR. Then all must be well again. */
+#include "storm.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+/* 255 heartbeats of a node that only sends and sends each of them twice, two seconds apart, are
+ * refused at most after a reset of the agent. */
+static const uint64_t FAULTS_FOR = 300, LONGEST = 120, CALM_FOR = 300; /* s */
+
+/* ---- The process and the machine. */
+
+static void trap(enum trap trap, const struct fault *fault)
+{
+    machine_trap(trap, fault->amount % 60, fault->at + fault->lasts);
+}
+
+static void crash(const struct fault *fault)
+{
+    trap(TRAP_CRASH, fault);
+}
+
+static void cut_power(const struct fault *fault)
+{
+    trap(TRAP_CUT, fault);
+}
+
+static void stop(const struct fault *fault)
+{
+    trap(TRAP_STOP, fault);
+}
+
+static void sleep_well(const struct fault *fault)
+{
+    trap(TRAP_SLEEP, fault);
+    world->truth.clock_set = machine_steady() + fault->lasts;
+}
+
+static void end_well(const struct fault *fault)
+{
+    (void)fault;
+    machine_signal(SIGTERM);
+}
+
+static void read_again(const struct fault *fault)
+{
+    (void)fault;
+    machine_signal(SIGHUP);
+}
+
+/* ---- Its clocks. */
+
+static void set_clock(const struct fault *fault)
+{
+    static const int64_t by[] = {1, 60, 3600, 18 * 3600, 40 * 24 * 3600};
+    const int64_t seconds = by[fault->amount / 2 % 5];
+
+    world->machine.unix_ahead += (fault->amount % 2 == 0 ? 1 : -1) * seconds * (int64_t)SECOND;
+    world->truth.clock_set = machine_steady();
+}
+
+static void stop_clock(const struct fault *fault)
+{
+    (void)fault;
+    world->machine.still = machine_unix();
+}
+
+static void start_clock(const struct fault *fault)
+{
+    (void)fault;
+    world->machine.still = 0;
+    world->truth.clock_set = machine_steady();
+}
+
+static void drift(const struct fault *fault)
+{
+    machine_drift((int32_t)(fault->amount % 1000) - 500);
+}
+
+/* ---- Its disk. */
+
+static void fill_disk(const struct fault *fault)
+{
+    world->disk.full_until = world->now + fault->lasts;
+}
+
+static void break_disk(const struct fault *fault)
+{
+    world->disk.fails_until = world->now + fault->lasts;
+}
+
+static void slow_disk(const struct fault *fault)
+{
+    world->disk.slow_until = world->now + fault->lasts;
+}
+
+static void end_trouble(const struct fault *fault)
+{
+    (void)fault;
+    oracle_disturbed();
+}
+
+static void make_disk_lie(const struct fault *fault)
+{
+    world->disk.lies_until = world->now + fault->lasts;
+    oracle_excuse_disk();
+}
+
+static void bring_back(const struct fault *fault)
+{
+    const struct file *const numbers = disk_numbers();
+
+    (void)fault;
+    if (numbers == NULL)
+        return;
+    world->disk.backup = *numbers;
+    world->disk.brings_back = true;
+    oracle_excuse_disk();
+}
+
+/* ---- The network. */
+
+static void lose(const struct fault *fault)
+{
+    world->weather.lost = 2 + fault->amount % 20;
+}
+
+static void keep(const struct fault *fault)
+{
+    (void)fault;
+    world->weather.lost = 0;
+}
+
+static void scatter(const struct fault *fault)
+{
+    world->weather.doubled = 2 + fault->amount % 10;
+    world->weather.damaged = 5 + fault->amount % 50;
+    world->weather.delay = fault->amount % 4000 * MS;
+}
+
+static void gather(const struct fault *fault)
+{
+    (void)fault;
+    world->weather.doubled = world->weather.damaged = 0;
+    world->weather.delay = 0;
+}
+
+static void cut_off(const struct fault *fault)
+{
+    world->weather.cut[FIRST_NODE + fault->node] = true;
+}
+
+static void connect_again(const struct fault *fault)
+{
+    world->weather.cut[FIRST_NODE + fault->node] = false;
+}
+
+static void hold_back(const struct fault *fault)
+{
+    world->weather.held[FIRST_NODE + fault->node] = true;
+}
+
+static void release(const struct fault *fault)
+{
+    network_release(FIRST_NODE + fault->node);
+}
+
+/* ---- The nodes. */
+
+static void reset_node(const struct fault *fault)
+{
+    nodes_start(fault->node);
+}
+
+static void end_node(const struct fault *fault)
+{
+    world->nodes[fault->node].runs = false;
+}
+
+static void tear(const struct fault *fault)
+{
+    world->nodes[fault->node].fails_at = 1 + fault->amount % DUMPULSE_SLOT_SIZE;
+    memset(&world->nodes[fault->node].keyed, 0, sizeof world->nodes[0].keyed);
+}
+
+static void renew(const struct fault *fault)
+{
+    char text[32 + 1 + NODES * 8];
+    int length = snprintf(text, sizeof text, "000102030405060708090a0b0c0d0e0f\n");
+
+    nodes_renew(fault->node);
+    for (unsigned node = 0; node < NODES; node++)
+        length += snprintf(text + length, sizeof text - (size_t)length, "%u %u\n", node,
+                           world->nodes[node].generation);
+    disk_put("key", text);
+    machine_signal(SIGHUP);
+}
+
+/* ---- Somebody else. */
+
+static void attack(unsigned number)
+{
+    const struct fault *const fault = &world->story[number];
+
+    attacker_replay(fault->amount % 200);
+    if (world->now < fault->at + fault->lasts)
+        world_plan(world->now + SECOND, attack, number);
+}
+
+static void replay(const struct fault *fault)
+{
+    attack((unsigned)(fault - world->story));
+}
+
+static void send_junk(const struct fault *fault)
+{
+    attacker_send_junk(fault->amount % 5000);
+}
+
+static void forge(const struct fault *fault)
+{
+    attacker_forge(fault->node, fault->amount % 200);
+}
+
+/* ---- The table. */
+
+enum needs { KEYS = 1, NODE = 2, LASTS = 4, CALLS = 8, RARE = 16 };
+static const struct {
+    const char *what;
+    void (*begin)(const struct fault *fault);
+    void (*end)(const struct fault *fault); /* NULL: nothing is to be done */
+    unsigned needs;
+} kinds[] = {
+    {"the agent is killed", crash, NULL, CALLS},
+    {"the power of its machine fails", cut_power, NULL, CALLS},
+    {"its process is stopped", stop, NULL, CALLS | LASTS},
+    {"its machine sleeps", sleep_well, NULL, CALLS | LASTS},
+    {"it is told to end", end_well, NULL, 0},
+    {"it is told to read its files again", read_again, NULL, 0},
+    {"somebody sets its clock", set_clock, NULL, 0},
+    {"its clock stands still", stop_clock, start_clock, LASTS},
+    {"its clocks run at another speed", drift, NULL, 0},
+    {"its disk is full", fill_disk, end_trouble, LASTS},
+    {"its disk fails to sync", break_disk, end_trouble, LASTS},
+    {"its disk is slow", slow_disk, end_trouble, LASTS},
+    {"its disk lies about what is synced", make_disk_lie, end_trouble, LASTS | RARE},
+    {"at the next power failure, its disk gives back old numbers", bring_back, NULL, RARE | KEYS},
+    {"packets are lost", lose, keep, LASTS},
+    {"packets come late, twice, damaged, in another order", scatter, gather, LASTS},
+    {"a node is cut off", cut_off, connect_again, NODE | LASTS},
+    {"what a node sends is held back", hold_back, release, NODE | LASTS},
+    {"a node is reset", reset_node, NULL, NODE},
+    {"a node falls silent", end_node, reset_node, NODE | LASTS},
+    {"a node falls silent for good", end_node, NULL, NODE},
+    {"the power of a node fails while it stores a number", tear, reset_node, NODE | LASTS | KEYS},
+    {"a node gets a new key", renew, NULL, NODE | KEYS},
+    {"recorded packets are sent again", replay, NULL, LASTS | KEYS},
+    {"somebody sends junk", send_junk, NULL, KEYS},
+    {"somebody has a node's key, and forges", forge, NULL, NODE | KEYS},
+};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+static void end(unsigned number)
+{
+    kinds[world->story[number].kind].end(&world->story[number]);
+}
+
+void faults_describe(const struct fault *fault, char text[LINE])
+{
+    const unsigned needs = kinds[fault->kind].needs;
+    int length = snprintf(text, LINE, "%s", kinds[fault->kind].what);
+
+    if ((needs & NODE) != 0)
+        length += snprintf(text + length, LINE - (size_t)length, ", variable %u", fault->node);
+    if ((needs & CALLS) != 0)
+        length += snprintf(text + length, LINE - (size_t)length, ", %u calls from now",
+                           fault->amount % 60);
+    if ((needs & LASTS) != 0)
+        (void)snprintf(text + length, LINE - (size_t)length, ", for %u s",
+                       (unsigned)(fault->lasts / SECOND));
+}
+
+static void begin(unsigned number)
+{
+    const struct fault *const fault = &world->story[number];
+    char text[LINE];
+
+    if ((world->left_out >> number & 1) != 0)
+        return;
+    faults_describe(fault, text);
+    world_say("%s", text);
+    world->happened++;
+    kinds[fault->kind].begin(fault);
+    if (kinds[fault->kind].end != NULL)
+        world_plan(world->now + fault->lasts, end, number);
+}
+
+static void hear(unsigned unused)
+{
+    (void)unused;
+    oracle_hears();
+}
+
+/* All nodes that are silent for good begin again with the next round. */
+static void recover(unsigned unused)
+{
+    (void)unused;
+    oracle_recovered(CALM_FOR * SECOND);
+    for (unsigned node = 0; node < NODES; node++)
+        if (!world->nodes[node].runs)
+            nodes_start(node);
+}
+
+static unsigned choose(void)
+{
+    for (;;) {
+        const unsigned kind = world_chance(KINDS);
+        if ((kinds[kind].needs & KEYS) != 0 && !world->keyed)
+            continue;
+        if ((kinds[kind].needs & RARE) == 0 || world_chance(16) == 0)
+            return kind;
+    }
+}
+
+void faults_plan(void)
+{
+    const uint64_t round = (FAULTS_FOR + LONGEST + CALM_FOR) * SECOND;
+
+    world->faults = 1 + world_chance(FAULTS);
+    for (unsigned i = 0; i < world->faults; i++) {
+        struct fault *const fault = &world->story[i];
+        fault->kind = choose();
+        fault->at = i % ROUNDS * round + world_between(10 * SECOND, FAULTS_FOR * SECOND);
+        fault->lasts = world_between(SECOND, LONGEST * SECOND);
+        fault->node = world_chance(NODES);
+        fault->amount = world_chance(100000);
+        world_plan(fault->at, begin, i);
+    }
+    for (unsigned i = 1; i <= ROUNDS; i++) {
+        world_plan(i * round - CALM_FOR * SECOND + oracle_hears_after(), hear, 0);
+        world_plan(i * round - 1, recover, 0);
+    }
+    world->end = ROUNDS * round;
+}

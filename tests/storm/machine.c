@@ -1,0 +1,530 @@
+/* The process of the agent, its clocks, signals and sockets; see storm.h.
+ * SPDX-License-Identifier: MIT
+ *
+ * The agent is the whole of udpserver, from its main() on. The linker gives its calls of the system
+ * to the functions here whose names begin with __wrap_. While it waits in epoll_pwait(), the world
+ * goes on. */
+#define _GNU_SOURCE /* NOLINT: for struct mmsghdr */
+#include "storm.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/keys.h"
+#include "server/log.h"
+#include "server/sockets.h"
+
+enum { SOCKET = 3, POLLER = 4, NETWORK = 10 << 24 /* the agent's network: 10.0.0.0 */ };
+enum { RESTART_AFTER = 5 /* s, as dumpulse.service has it */ };
+static const uint64_t EPOCH_OF_UNIX = UINT64_C(1700000000000000000); /* when a story begins, ns */
+
+/* ---- Static data. The linker names where they begin and end. */
+
+extern char __data_start[], _end[]; /* NOLINT: the linker's names */
+static char *as_at_the_start;
+
+void machine_begin(void)
+{
+    const size_t size = (size_t)(_end - __data_start);
+
+    if (as_at_the_start == NULL) {
+        char *const copy = malloc(size);
+        as_at_the_start = copy;
+        memcpy(copy, __data_start, size);
+    }
+    world->machine.unix_ahead = (int64_t)EPOCH_OF_UNIX;
+}
+
+static void forget_all(void)
+{
+    memcpy(__data_start, as_at_the_start, (size_t)(_end - __data_start));
+}
+
+/* ---- Clocks. */
+
+static uint64_t steady_at(uint64_t now)
+{
+    const struct machine *const it = &world->machine;
+    const uint64_t passed = now - it->slept - it->drifted_at;
+
+    return it->drifted + passed / 1000000 * (uint64_t)(1000000 + it->drift) + passed % 1000000;
+}
+
+uint64_t machine_steady(void)
+{
+    return steady_at(world->now);
+}
+
+uint64_t machine_unix(void)
+{
+    const struct machine *const it = &world->machine;
+
+    /* Unix time goes on while the machine sleeps. */
+    return it->still != 0 ? it->still : machine_steady() + it->slept + (uint64_t)it->unix_ahead;
+}
+
+void machine_drift(int32_t ppm)
+{
+    if (world->machine.asleep)
+        return;
+    world->machine.drifted = machine_steady();
+    world->machine.drifted_at = world->now - world->machine.slept;
+    world->machine.drift = ppm;
+}
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+    oracle_look();
+    const uint64_t ns = clock == CLOCK_REALTIME ? machine_unix() : machine_steady();
+    time->tv_sec = (time_t)(ns / SECOND);
+    time->tv_nsec = (long)(ns % SECOND);
+    return 0;
+}
+
+/* ---- The process. */
+
+static void end_process(void)
+{
+    longjmp(world->machine.ends, 1);
+}
+
+void machine_trap(enum trap trap, unsigned calls, uint64_t until)
+{
+    world->machine.trap = trap;
+    world->machine.calls_left = calls;
+    world->machine.trap_until = until;
+}
+
+void machine_call(void)
+{
+    struct machine *const it = &world->machine;
+
+    oracle_look();
+    if (it->trap == TRAP_NONE || it->calls_left-- != 0)
+        return;
+    const enum trap trap = it->trap;
+    const uint64_t began = world->now;
+    const uint64_t lasts = it->trap_until > began ? it->trap_until - began : 0;
+    it->trap = TRAP_NONE;
+    if (trap == TRAP_STOP) {
+        world_pass(lasts);
+        oracle_disturbed();
+        world_say("the agent's process goes on");
+    } else if (trap == TRAP_SLEEP) {
+        it->asleep = true;
+        world_pass(lasts);
+        it->slept += world->now - began;
+        it->asleep = false;
+        oracle_disturbed();
+        world_say("the agent's machine wakes up");
+    } else {
+        if (trap == TRAP_CUT)
+            disk_cut();
+        world_say("%s", trap == TRAP_CUT ? "the power fails" : "the agent is killed");
+        end_process();
+    }
+}
+
+int __real_main(int argc, char **argv);
+
+/* Returns the exit status, or -1 if it was killed. */
+static int run_process(bool makes_numbers)
+{
+    char tick[12], epoch[12];
+    char *arguments[20] = {"udpserver", "--tick", tick,         "--state", "/d/table",  "--watch",
+                           "/d/names",  "--exec", "/d/program", "--allow", "10.0.0.0/8"};
+    int count = 11;
+
+    (void)snprintf(tick, sizeof tick, "%u", world->tick);
+    (void)snprintf(epoch, sizeof epoch, "%u", world->epoch);
+    if (world->keyed) {
+        arguments[count++] = "--key";
+        arguments[count++] = "/d/key";
+        arguments[count++] = "--epoch";
+        arguments[count++] = epoch;
+    }
+    if (makes_numbers)
+        arguments[count++] = "--key-is-new";
+    forget_all();
+    return setjmp(world->machine.ends) == 0 ? __real_main(count, arguments) : -1;
+}
+
+/* What belongs to a process ends with it. */
+static void clean_up(void)
+{
+    struct machine *const it = &world->machine;
+
+    disk_close_all();
+    it->up = it->serves = it->asleep = it->in_thread = it->thread_due = false;
+    it->thread = NULL;
+    it->alarm = 0;
+    it->first = it->count = 0;
+    memset(it->pending, 0, sizeof it->pending);
+    memset(it->programs, 0, sizeof it->programs);
+}
+
+void machine_live(void)
+{
+    if (world->keyed) {
+        world->machine.up = true;
+        (void)run_process(true);
+        clean_up();
+    }
+    for (;;) {
+        world->machine.up = true;
+        world->machine.starts++;
+        oracle_begin_run();
+        const int status = run_process(false);
+        clean_up();
+        if (status >= 0)
+            world_say("the agent has ended with status %d", status);
+        world_pass(RESTART_AFTER * SECOND);
+    }
+}
+
+/* ---- Signals. They come only while the agent waits. */
+
+void machine_signal(int number)
+{
+    if (world->machine.up)
+        world->machine.pending[number] = true;
+}
+
+static void ring(unsigned unused)
+{
+    struct machine *const it = &world->machine;
+
+    (void)unused;
+    if (it->alarm == 0)
+        return;
+    if (machine_steady() >= it->alarm) {
+        it->alarm = 0;
+        machine_signal(SIGALRM);
+    } else {
+        world_plan(world->now + it->alarm - machine_steady() + MS / 1000, ring, 0);
+    }
+}
+
+static bool take_signals(void)
+{
+    bool any = false;
+
+    for (int i = 1; i < 65; i++) {
+        if (!world->machine.pending[i])
+            continue;
+        world->machine.pending[i] = false;
+        any = true;
+        if (world->machine.handlers[i] != NULL)
+            world->machine.handlers[i](i);
+    }
+    return any;
+}
+
+int __wrap_sigaction(int number, const struct sigaction *action, struct sigaction *before)
+{
+    if (before != NULL)
+        memset(before, 0, sizeof *before);
+    if (action != NULL)
+        world->machine.handlers[number] = action->sa_handler;
+    return 0;
+}
+
+int __wrap_sigprocmask(int how, const sigset_t *set, sigset_t *before)
+{
+    (void)how, (void)set;
+    return before == NULL ? 0 : sigemptyset(before);
+}
+
+int __wrap_setitimer(int which, const struct itimerval *timer, struct itimerval *before)
+{
+    const uint64_t wait =
+        (uint64_t)timer->it_value.tv_sec * SECOND + (uint64_t)timer->it_value.tv_usec * (MS / 1000);
+
+    (void)which, (void)before;
+    machine_call();
+    world->machine.alarm = wait == 0 ? 0 : machine_steady() + wait;
+    if (wait != 0)
+        world_plan(world->now + wait, ring, 0);
+    return 0;
+}
+
+/* ---- The thread that saves, and the programs of --exec. */
+
+static void run_thread(void)
+{
+    void *(*const thread)(void *) = world->machine.thread;
+
+    world->machine.thread = NULL;
+    world->machine.thread_due = false;
+    world->machine.in_thread = true;
+    (void)thread(world->machine.thread_argument);
+    world->machine.in_thread = false;
+}
+
+static void thread_is_due(unsigned start)
+{
+    if (start == (unsigned)world->machine.starts && world->machine.thread != NULL)
+        world->machine.thread_due = true;
+}
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument)
+{
+    const bool slow = world->now < world->disk.slow_until;
+
+    (void)attributes;
+    machine_call();
+    *thread = 0;
+    world->machine.thread = run;
+    world->machine.thread_argument = argument;
+    world_plan(world->now + (slow ? world_between(SECOND, 20 * SECOND) : 5 * MS), thread_is_due,
+               (unsigned)world->machine.starts);
+    return 0;
+}
+
+int __wrap_pthread_join(pthread_t thread, void **result)
+{
+    (void)thread, (void)result;
+    if (world->machine.thread != NULL)
+        run_thread();
+    return 0;
+}
+
+static void end_program(unsigned number)
+{
+    for (unsigned i = 0; i < PROGRAMS; i++)
+        if ((unsigned)world->machine.programs[i].number == number) {
+            world->machine.programs[i].ended = true;
+            machine_signal(SIGCHLD);
+        }
+}
+
+int __wrap_posix_spawn(pid_t *child, const char *path, const posix_spawn_file_actions_t *actions,
+                       const posix_spawnattr_t *attributes, char *const arguments[],
+                       char *const environment[])
+{
+    (void)path, (void)actions, (void)attributes, (void)environment;
+    machine_call();
+    for (unsigned i = 0; i < PROGRAMS; i++) {
+        if (world->machine.programs[i].number != 0)
+            continue;
+        world->machine.programs[i].number = *child = (pid_t)++world->machine.children;
+        world->machine.programs[i].ended = false;
+        world_plan(world->now + (world_chance(16) == 0 ? 10 * MINUTE : world_between(0, SECOND)),
+                   end_program, (unsigned)*child);
+        oracle_told(arguments[1], arguments[3], arguments[4]);
+        return 0;
+    }
+    return EAGAIN;
+}
+
+pid_t __wrap_waitpid(pid_t child, int *status, int flags)
+{
+    (void)child, (void)flags;
+    for (unsigned i = 0; i < PROGRAMS; i++) {
+        const int number = world->machine.programs[i].number;
+        if (number == 0 || !world->machine.programs[i].ended)
+            continue;
+        world->machine.programs[i].number = 0;
+        *status = 0;
+        return number;
+    }
+    return -1;
+}
+
+int __wrap_kill(pid_t process, int number)
+{
+    (void)number;
+    if (process > 0)
+        world_plan(world->now, end_program, (unsigned)process);
+    return 0;
+}
+
+/* ---- The socket, and waiting for it. */
+
+void machine_deliver(const struct packet *packet)
+{
+    struct machine *const it = &world->machine;
+
+    if (!it->serves || it->asleep || it->count == QUEUE)
+        return;
+    struct waiting *const place = &it->queue[(it->first + it->count++) % QUEUE];
+    it->delivered++;
+    place->length = packet->length;
+    place->from = packet->from;
+    memcpy(place->bytes, packet->bytes,
+           packet->length < sizeof place->bytes ? packet->length : sizeof place->bytes);
+    if (packet->from >= FIRST_NODE && packet->from < FIRST_NODE + NODES)
+        oracle_arrived(packet->from - FIRST_NODE, packet);
+}
+
+bool __wrap_endpoints_open(unsigned (*take)(int descriptor))
+{
+    world->machine.serves = true;
+    return sockets_add(SOCKET, take);
+}
+
+const char *__wrap_endpoints_describe(void)
+{
+    return "";
+}
+
+int __wrap_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned room, int flags,
+                    struct timespec *timeout)
+{
+    struct machine *const it = &world->machine;
+    unsigned done = 0;
+
+    (void)descriptor, (void)flags, (void)timeout;
+    machine_call();
+    oracle_serves();
+    for (; done < room && it->count != 0; done++, it->count--) {
+        const struct waiting *const packet = &it->queue[it->first++ % QUEUE];
+        struct msghdr *const message = &messages[done].msg_hdr;
+        const struct sockaddr_in address = {.sin_family = AF_INET,
+                                            .sin_port = htons(9060),
+                                            .sin_addr.s_addr = htonl(NETWORK + packet->from)};
+        memcpy(message->msg_name, &address, sizeof address);
+        message->msg_namelen = sizeof address;
+        message->msg_controllen = 0;
+        message->msg_flags = 0;
+        messages[done].msg_len = packet->length < message->msg_iov->iov_len
+                                     ? packet->length
+                                     : (unsigned)message->msg_iov->iov_len;
+        memcpy(message->msg_iov->iov_base, packet->bytes, messages[done].msg_len);
+        world_note(dumpulse_read_(packet->bytes + 4));
+    }
+    it->first %= QUEUE;
+    errno = EAGAIN;
+    return done == 0 ? -1 : (int)done;
+}
+
+static void send_one(const struct msghdr *message)
+{
+    const struct sockaddr_in *const to = message->msg_name;
+    const struct iovec *const bytes = message->msg_iov;
+
+    oracle_check_epoch();
+    if (bytes->iov_len > DUMPULSE_PACKET_SIZE)
+        oracle_reported(bytes->iov_base, bytes->iov_len);
+    network_send(AGENT, ntohl(to->sin_addr.s_addr) - NETWORK, bytes->iov_base, bytes->iov_len);
+}
+
+int __wrap_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags)
+{
+    (void)descriptor, (void)flags;
+    machine_call();
+    for (unsigned i = 0; i < count; i++)
+        send_one(&messages[i].msg_hdr);
+    return (int)count;
+}
+
+ssize_t __wrap_sendmsg(int descriptor, const struct msghdr *message, int flags)
+{
+    (void)descriptor, (void)flags;
+    machine_call();
+    send_one(message);
+    return (ssize_t)message->msg_iov->iov_len;
+}
+
+int __wrap_epoll_pwait(int descriptor, struct epoll_event *events, int room, int timeout,
+                       const sigset_t *signals)
+{
+    (void)descriptor, (void)room, (void)timeout, (void)signals;
+    for (;;) {
+        machine_call();
+        if (world->machine.thread_due)
+            run_thread();
+        if (world->machine.count != 0) { /* a ready socket comes before signals */
+            events[0].data.ptr = &sockets[0];
+            return 1;
+        }
+        if (take_signals()) {
+            errno = EINTR;
+            return -1;
+        }
+        oracle_idle();
+        world_step();
+    }
+}
+
+int __wrap_ppoll(struct pollfd *descriptors, nfds_t count, const struct timespec *timeout,
+                 const sigset_t *signals)
+{
+    (void)descriptors, (void)count, (void)signals;
+    machine_call();
+    if (!take_signals() && timeout->tv_nsec != 0)
+        world_pass((uint64_t)timeout->tv_nsec);
+    return 0;
+}
+
+/* ---- What the agent says, and the rest. */
+
+void __wrap_log_say(const char *format, ...)
+{
+    char text[LINE];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    world_say("  agent: %s", text);
+    oracle_logged(text);
+}
+
+ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags)
+{
+    (void)flags;
+    for (size_t i = 0; i < size; i++)
+        ((uint8_t *)bytes)[i] = (uint8_t)world_chance(256);
+    return (ssize_t)size;
+}
+
+int __wrap_epoll_create1(int flags)
+{
+    (void)flags;
+    return POLLER;
+}
+
+int __wrap_getsockopt(int descriptor, int level, int name, void *value, socklen_t *size)
+{
+    const int buffer = QUEUE * 768; /* bytes: then the agent expects a queue of this size */
+
+    (void)descriptor, (void)level;
+    if (name != SO_RCVBUF)
+        return 0;
+    memcpy(value, &buffer, sizeof buffer);
+    *size = sizeof buffer;
+    return 0;
+}
+
+/* These calls change nothing that the storm looks at, whatever their parameters are. */
+static long succeed(void)
+{
+    return 0;
+}
+#define SUCCEEDS __attribute__((alias("succeed")))
+long __wrap_access(void) SUCCEEDS;
+long __wrap_epoll_ctl(void) SUCCEEDS;
+long __wrap_fchmod(void) SUCCEEDS;
+long __wrap_flock(void) SUCCEEDS;
+long __wrap_getenv(void) SUCCEEDS;
+long __wrap_log_open_again(void) SUCCEEDS;
+long __wrap_prctl(void) SUCCEEDS;
+long __wrap_setenv(void) SUCCEEDS;
+long __wrap_setsockopt(void) SUCCEEDS;
+long __wrap_summary_print(void) SUCCEEDS;
+long __wrap_syscall(void) SUCCEEDS;

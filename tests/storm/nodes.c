@@ -1,0 +1,306 @@
+/* The nodes and the reader, with the code of the library; see storm.h.
+ * SPDX-License-Identifier: MIT */
+#include "storm.h"
+
+#include <string.h>
+
+#include "server/keys_internal.h"
+
+enum { ANNOUNCED = 16, FIRST_SERIAL = 256, READS_EVERY = 5 /* s */, FORGETS_AFTER = 30 };
+static const uint8_t MASTER[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+/* ---- The library's hooks: of whoever acts, or else of the agent. */
+
+static void act(const uint8_t *key, struct node *node)
+{
+    world->key = key;
+    world->node = node;
+}
+
+void __real_dumpulse_get_key(uint8_t key[16], uint8_t label);
+void __wrap_dumpulse_get_key(uint8_t key[16], uint8_t label)
+{
+    if (world->key == NULL)
+        __real_dumpulse_get_key(key, label);
+    else
+        memcpy(key, world->key, 16);
+}
+
+uint32_t __real_dumpulse_load(uint8_t label);
+uint32_t __wrap_dumpulse_load(uint8_t label)
+{
+    return world->node == NULL ? __real_dumpulse_load(label)
+                               : dumpulse_slots_read(world->node->eeprom);
+}
+
+/* If its power fails meanwhile, the byte that is being written becomes anything. */
+bool __real_dumpulse_store(uint8_t label, uint32_t number);
+bool __wrap_dumpulse_store(uint8_t label, uint32_t number)
+{
+    struct node *const node = world->node;
+    uint8_t slot[DUMPULSE_SLOT_SIZE];
+
+    if (node == NULL)
+        return __real_dumpulse_store(label, number);
+    uint8_t *const to = node->eeprom + dumpulse_slots_write(node->eeprom, slot, number);
+    for (unsigned i = 0; i < sizeof slot; i++) {
+        to[i] = slot[i];
+        if (node->fails_at != 0 && --node->fails_at == 0) {
+            to[i] = (uint8_t)world_chance(256);
+            node->runs = false;
+            return false;
+        }
+    }
+    return true;
+}
+
+static void make_key(uint8_t key[16], unsigned label, uint8_t generation)
+{
+    memcpy(key, MASTER, sizeof MASTER);
+    dumpulse_label_key(key, (uint8_t)label, generation);
+}
+
+/* ---- Nodes. */
+
+static void send(unsigned node, const uint8_t *packet)
+{
+    network_send(FIRST_NODE + node, AGENT, packet, DUMPULSE_PACKET_SIZE);
+}
+
+struct made *nodes_find(unsigned node, uint32_t serial)
+{
+    struct made *const made = &world->nodes[node].made[serial % MADE];
+
+    return made->serial == serial && serial != 0 ? made : NULL;
+}
+
+/* Makes the next packet of this heartbeat, and sends it. */
+static void make(unsigned node, struct made *made)
+{
+    struct node *const it = &world->nodes[node];
+    const uint8_t sender = (uint8_t)(made->serial / 256), value = (uint8_t)made->serial;
+    uint8_t packet[DUMPULSE_PACKET_SIZE];
+
+    if (it->kind == PLAIN)
+        dumpulse_make_heartbeat(packet, (uint8_t)node, sender, value);
+    else if (!dumpulse_keyed_heartbeat(&it->keyed, packet, (uint8_t)node, sender, value))
+        return;
+    memcpy(made->packets[made->copies], packet, sizeof packet);
+    if (made->copies++ == 0) {
+        made->epoch = it->keyed.epoch;
+        made->count = packet[5];
+        oracle_made(node, made);
+    }
+    send(node, packet);
+}
+
+static void ask(unsigned party, uint8_t label, uint64_t *asked_at)
+{
+    uint8_t packet[DUMPULSE_PACKET_SIZE];
+
+    if (world->now - *asked_at < SECOND)
+        return;
+    *asked_at = world->now;
+    dumpulse_ask(packet, label);
+    network_send(party, AGENT, packet, sizeof packet);
+}
+
+static bool is_silent_for(uint64_t heard_at, uint64_t tenths)
+{
+    return world->now - heard_at > tenths * world->epoch * SECOND / 10;
+}
+
+static void listen(unsigned node)
+{
+    struct node *const it = &world->nodes[node];
+
+    if (is_silent_for(it->heard_at, FORGETS_AFTER * 10)) {
+        memset(&it->keyed, 0, sizeof it->keyed);
+        it->heard_at = world->now;
+    }
+    if (it->keyed.left == 0 ||
+        is_silent_for(it->heard_at, 5)) /* "Transport: UDP" in spec/keyed.md */
+        ask(FIRST_NODE + node, (uint8_t)node, &it->asked_at);
+}
+
+static void announce(unsigned node)
+{
+    struct node *const it = &world->nodes[node];
+    uint8_t packet[DUMPULSE_PACKET_SIZE];
+
+    if (it->keyed.left == 0) {
+        it->sent = 0;
+        (void)dumpulse_sender_begin(&it->keyed, (uint8_t)node);
+    }
+    if (it->sent++ % ANNOUNCED == 0 && dumpulse_sender_announce(&it->keyed, packet, (uint8_t)node))
+        send(node, packet);
+}
+
+static void beat_now(unsigned node)
+{
+    struct node *const it = &world->nodes[node];
+
+    act(it->key, it);
+    if (it->kind == HEARS)
+        listen(node);
+    if (it->kind == SENDS)
+        announce(node);
+    if (it->runs) {
+        struct made *const made = &it->made[++it->serial % MADE];
+        *made = (struct made){
+            .serial = it->serial, .generation = it->generation, .made_at = world->now};
+        const bool twice = it->keyed.twice;
+        make(node, made);
+        if (twice)
+            make(node, made);
+        world_note(made->serial);
+    }
+    act(NULL, NULL);
+}
+
+static void beat(unsigned node)
+{
+    world_plan(world->now + world->nodes[node].every, beat, node);
+    if (world->nodes[node].runs)
+        beat_now(node);
+}
+
+void nodes_start(unsigned node)
+{
+    struct node *const it = &world->nodes[node];
+
+    it->runs = true;
+    it->fails_at = 0;
+    memset(&it->keyed, 0, sizeof it->keyed);
+    it->heard_at = world->now;
+}
+
+/* Its numbers begin from the start. */
+void nodes_renew(unsigned node)
+{
+    struct node *const it = &world->nodes[node];
+    uint8_t slot[DUMPULSE_SLOT_SIZE];
+
+    it->generation++;
+    make_key(it->key, node, it->generation);
+    memset(it->eeprom, 0xFF, sizeof it->eeprom);
+    memcpy(it->eeprom + dumpulse_slots_write(it->eeprom, slot, DUMPULSE_OWN_FIRST_ >> 8), slot,
+           sizeof slot);
+    it->last_made = 0;
+    nodes_start(node);
+}
+
+/* After an answer it sends a heartbeat at once: "Transport: UDP" in spec/keyed.md says why. */
+static void take_beacon(unsigned node, const struct packet *packet)
+{
+    struct node *const it = &world->nodes[node];
+    const uint32_t epoch = dumpulse_read_(packet->bytes + 4) & DUMPULSE_EPOCH_LAST_;
+
+    act(it->key, it);
+    const bool later = dumpulse_hear(&it->keyed, (uint8_t)node, packet->bytes, packet->length);
+    if (later || (packet->length == DUMPULSE_PACKET_SIZE && epoch == it->keyed.epoch &&
+                  dumpulse_right_(packet->bytes, (uint8_t)node, epoch)))
+        it->heard_at = world->now;
+    act(NULL, NULL);
+    if (later && it->asked_at != 0) {
+        it->asked_at = 0;
+        beat_now(node);
+    }
+}
+
+/* ---- The reader. */
+
+static void request(void)
+{
+    static const uint8_t plain[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
+    struct reader *const it = &world->reader;
+    uint8_t packet[DUMPULSE_PACKET_SIZE];
+
+    if (!world->keyed) {
+        network_send(READER, AGENT, plain, sizeof plain);
+        return;
+    }
+    it->nonce = world_chance(65536);
+    const uint8_t nonce[2] = {(uint8_t)(it->nonce >> 8), (uint8_t)it->nonce};
+    act(it->key, NULL);
+    if (dumpulse_keyed_request(&it->keyed, packet, nonce)) {
+        it->requested_at = world->now;
+        network_send(READER, AGENT, packet, sizeof packet);
+    }
+    act(NULL, NULL);
+}
+
+static void read_again(unsigned unused)
+{
+    struct reader *const it = &world->reader;
+
+    world_plan(world->now + READS_EVERY * SECOND, read_again, unused);
+    it->asks_again = 0;
+    if (is_silent_for(it->heard_at, FORGETS_AFTER * 10))
+        memset(&it->keyed, 0, sizeof it->keyed);
+    if (world->keyed && (it->keyed.heard.left == 0 || is_silent_for(it->heard_at, 11)))
+        ask(READER, DUMPULSE_READER_LABEL, &it->asked_at);
+    else
+        request();
+}
+
+static void take_report(const struct packet *packet)
+{
+    struct reader *const it = &world->reader;
+    dumpulse_keyed_report report;
+    const uint32_t epoch = it->keyed.epoch;
+
+    if (!world->keyed) {
+        if (!dumpulse_check_report(packet->bytes, packet->length))
+            return;
+    } else {
+        memcpy(&report, packet->bytes, sizeof report);
+        if (!dumpulse_keyed_check(&it->keyed, &report, packet->length) || epoch < it->last_epoch)
+            return;
+        it->last_epoch = epoch;
+        it->heard_at = world->now;
+    }
+    it->believed_at = world->now;
+    oracle_believed(packet->bytes, packet->length, it->requested_at);
+}
+
+static void read_packet(const struct packet *packet)
+{
+    struct reader *const it = &world->reader;
+
+    act(it->key, NULL);
+    const bool later =
+        dumpulse_hear(&it->keyed.heard, DUMPULSE_READER_LABEL, packet->bytes, packet->length);
+    if (!later)
+        take_report(packet);
+    act(NULL, NULL);
+    if (!later)
+        return;
+    it->heard_at = world->now;
+    if (it->asks_again++ < 2)
+        request();
+}
+
+void nodes_take(unsigned party, const struct packet *packet)
+{
+    if (party == READER)
+        read_packet(packet);
+    else if (world->nodes[party - FIRST_NODE].runs &&
+             world->nodes[party - FIRST_NODE].kind == HEARS)
+        take_beacon(party - FIRST_NODE, packet);
+}
+
+void nodes_begin(void)
+{
+    for (unsigned node = 0; node < NODES; node++) {
+        struct node *const it = &world->nodes[node];
+        it->kind = !world->keyed ? PLAIN : world_chance(2) == 0 ? HEARS : SENDS;
+        it->serial = FIRST_SERIAL - 1;
+        it->generation = UINT8_MAX; /* the next one is the first */
+        nodes_renew(node);
+        it->every = world_between(SECOND / 2, 2 * SECOND);
+        world_plan(world_between(0, 2 * SECOND), beat, node);
+    }
+    make_key(world->reader.key, DUMPULSE_READER_LABEL, 0);
+    world_plan(SECOND, read_again, 0);
+}

@@ -1,0 +1,578 @@
+/* What must be true; see storm.h.   SPDX-License-Identifier: MIT
+ *
+ * The oracle knows what each node has made, and what came to the agent's socket and when. It looks
+ * into the table, the watch and the epochs of the agent at each of its calls of the system. */
+#include "storm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/hook.h"
+#include "server/keys_internal.h"
+#include "server/table.h"
+#include "server/watch_internal.h"
+
+/* ---- The claims, and their bounds. */
+
+enum claim {
+    FORGED,
+    OLD,
+    TAKEN_TWICE,
+    IGNORED,
+    MADE_TWICE,
+    EPOCH_TWICE,
+    STORED,
+    TOO_EARLY,
+    TOO_LATE,
+    NOT_BACK,
+    IN_ORDER,
+    STAMPED,
+    FORGOTTEN,
+    SAVED,
+    WHOLE,
+    SERVES,
+    HEARD,
+    READ,
+    JUNK_ENDS,
+    FRESH,
+    BOUNDED
+};
+static const struct {
+    const char *what;
+    bool needs_disk; /* it need not hold if the disk does not keep its promises */
+} claims[] = {
+    [FORGED] = {"all entries of the table are what nodes have sent, with the key of now", true},
+    [OLD] = {"no heartbeat is taken in a later epoch than its own, nor before a later one", true},
+    [TAKEN_TWICE] = {"each heartbeat is taken once", true},
+    [IGNORED] = {"a heartbeat that comes in its epoch, with a new count, is taken", false},
+    [MADE_TWICE] = {"a node uses no count twice under one key", false},
+    [EPOCH_TWICE] = {"no epoch comes again", true},
+    [STORED] = {"no number is used before it is stored so that a power cut leaves it", true},
+    [TOO_EARLY] = {"a node whose heartbeat came in time is not called late, dead or missing",
+                   false},
+    [TOO_LATE] = {"a silent node is called dead or missing in time", false},
+    [NOT_BACK] = {"a node that is heard again is called alive in time", false},
+    [IN_ORDER] = {"each change is told once, and in order", false},
+    [STAMPED] = {"an entry has the time at which its heartbeat was taken", false},
+    [FORGOTTEN] = {"an entry is forgotten before its timestamp looks new again", false},
+    [SAVED] = {"a table that has changed is saved in time", false},
+    [WHOLE] = {"a file is whole after each kill and each power cut: none is set aside", true},
+    [SERVES] = {"after the last fault, the agent serves", true},
+    [HEARD] = {"after the last fault, each node that runs is heard, and its state is right", true},
+    [READ] = {"after the last fault, the reader gets its reports", true},
+    [JUNK_ENDS] = {"64 epochs after the last junk, there is none any more", false},
+    [FRESH] = {"a report that is believed was made after its request, and once", false},
+    [BOUNDED] = {"nothing grows: open files, and files on the disk", false},
+};
+
+enum bound { LOOKS, FIRST_SAVE, LATER_SAVES, SETTLES, HEARS_AGAIN, READER_WAITS };
+static const struct {
+    const char *what;
+    unsigned ms;
+} bounds[] = {
+    [LOOKS] = {"from the time when a state changes until it is told, and 2 ticks", 1100},
+    [FIRST_SAVE] = {"from the first change after a start until it is saved", 1500},
+    [LATER_SAVES] = {"from any other change until it is saved", 11500},
+    [SETTLES] = {"after the process was stopped or the disk was bad, until these hold", 25000},
+    [HEARS_AGAIN] = {"after the last fault, until a node that hears is heard: 1.5 epochs, and",
+                     5000},
+    [READER_WAITS] = {"from one report that the reader believes to the next", 30000},
+};
+
+const char *oracle_claim(unsigned claim)
+{
+    return claims[claim].what;
+}
+
+void oracle_print_bounds(void)
+{
+    for (unsigned i = 0; i < sizeof bounds / sizeof bounds[0]; i++)
+        (void)printf("%6u ms  %s\n", bounds[i].ms, bounds[i].what);
+}
+
+void oracle_excuse_disk(void)
+{
+    for (unsigned i = 0; i < sizeof claims / sizeof claims[0]; i++)
+        world->excused |= (claims[i].needs_disk ? 1U : 0U) << i;
+}
+
+/* Time passes in whole ticks for the agent, on either side. */
+static uint64_t ticks(unsigned count)
+{
+    return count * world->tick * MS;
+}
+
+static uint64_t within(enum bound bound)
+{
+    return bounds[bound].ms * MS + ticks(2);
+}
+
+static bool is_calm(void)
+{
+    const struct disk *const disk = &world->disk;
+
+    if (world->now < disk->full_until || world->now < disk->fails_until ||
+        world->now < disk->slow_until || world->now < disk->lies_until)
+        oracle_disturbed();
+    return machine_steady() - world->truth.disturbed > within(SETTLES);
+}
+
+void oracle_disturbed(void)
+{
+    world->truth.disturbed = machine_steady();
+}
+
+/* ---- The table. */
+
+static uint32_t serial_in(const uint8_t *report, unsigned node)
+{
+    const dumpulse_entry entry = dumpulse_read_entry(report, (uint8_t)node);
+
+    return (uint32_t)entry.sender * 256 + entry.value;
+}
+
+static uint64_t number_of(const struct made *made)
+{
+    return (made->epoch << 8) + made->count;
+}
+
+/* The last count that the agent took of this node. Without keys and under a new key, all are new. */
+static unsigned last_count(unsigned node, const struct made *made)
+{
+    if (!world->keyed)
+        return 0;
+    if (keys.alone[node] != 0)
+        return keys.alone[node] & UINT8_MAX;
+    return world->truth.of[node].generation == made->generation ? keys.keyed.last[node] : 0;
+}
+
+/* Epochs and counts of a node grow. A node that hears may count from 1 again after a reset. */
+static void check_order(unsigned node, const struct made *made)
+{
+    const uint64_t number = number_of(made);
+    const uint32_t now = keys.keyed.epoch - (node >= keys.keyed.reached);
+    uint64_t *const last = &world->truth.of[node].last;
+
+    if (world->truth.of[node].generation != made->generation)
+        *last = 0;
+    world->truth.of[node].generation = made->generation;
+    if (made->generation != keys.master.generations[node])
+        world_broken(FORGED, "variable %u: a heartbeat of generation %u is taken, not %u", node,
+                     made->generation, keys.master.generations[node]);
+    if (world->nodes[node].kind == HEARS && made->epoch != now)
+        world_broken(OLD, "variable %u: a heartbeat of epoch %llu is taken in epoch %u", node,
+                     (unsigned long long)made->epoch, now);
+    if (number < *last)
+        world_broken(OLD, "variable %u: a heartbeat made %llu s ago is taken after a later one",
+                     node, (unsigned long long)((world->now - made->made_at) / SECOND));
+    *last = number;
+}
+
+static void check_stamp(unsigned node, unsigned timestamp)
+{
+    const unsigned age = (uint16_t)(machine_unix() / ticks(1) - timestamp);
+
+    if (is_calm() && world->machine.still == 0 && age > 1)
+        world_broken(STAMPED, "variable %u: its timestamp is %u ticks old when it is taken", node,
+                     age);
+}
+
+/* A heartbeat that waited in the socket when its node was called late or dead came too late to it
+ * only if it was late itself. */
+static void check_waiting(unsigned node, const struct made *made)
+{
+    const uint64_t told = world->truth.of[node].told_bad;
+
+    if (made->arrived != 0 && told > made->arrived && told - made->arrived < world->warn * MS)
+        world_broken(TOO_EARLY, "variable %u was called late or dead while its heartbeat waited",
+                     node);
+}
+
+static void entry_changed(unsigned node)
+{
+    const dumpulse_entry entry = dumpulse_read_entry(world->truth.table, (uint8_t)node);
+    struct made *const made = nodes_find(node, serial_in(world->truth.table, node));
+
+    if (entry.sender == 0 && entry.value == 0 && entry.timestamp == 0)
+        return;
+    if (made == NULL) {
+        world_broken(FORGED, "variable %u: nobody has sent sender %u and value %u", node,
+                     entry.sender, entry.value);
+        return;
+    }
+    if (!world->truth.serves)
+        return; /* it is from the disk */
+    if (++made->taken > made->copies && world->keyed)
+        world_broken(TAKEN_TWICE, "variable %u: a heartbeat made %llu s ago is taken again", node,
+                     (unsigned long long)((world->now - made->made_at) / SECOND));
+    if (world->keyed)
+        check_order(node, made);
+    check_stamp(node, entry.timestamp);
+    check_waiting(node, made);
+    world->truth.of[node].taken = machine_steady();
+    world->truth.of[node].noticed = 0;
+}
+
+/* While the agent begins, its epoch is the last one of the old block for a moment. So this looks
+ * only when it sends something, or has nothing to do. */
+void oracle_check_epoch(void)
+{
+    struct truth *const it = &world->truth;
+
+    if (!world->keyed || keys.keyed.reached == 0)
+        return;
+    if (keys.keyed.epoch <= it->least)
+        world_broken(EPOCH_TWICE, "the agent begins with epoch %u, and had epoch %u before",
+                     keys.keyed.epoch, it->least);
+    it->epoch = keys.keyed.epoch;
+}
+
+static const char *name_of(unsigned state)
+{
+    return hook_states[state];
+}
+
+/* What came since the last look is lost to the watch if the table forgets it before the next one,
+ * because the clock was set forward, or the machine slept, by 65536 ticks. So this holds only for
+ * what has come since. */
+static void check_change(unsigned node, unsigned is)
+{
+    const unsigned was = world->truth.of[node].state;
+    const uint64_t now = machine_steady(), taken = world->truth.of[node].taken;
+    const unsigned limit = is == DUMPULSE_LATE ? world->warn : world->crit;
+
+    world->truth.of[node].state = (uint8_t)is;
+    world_say("variable %u: %s, was %s", node, name_of(is), name_of(was));
+    if (is != DUMPULSE_LATE && is != DUMPULSE_DEAD && is != DUMPULSE_MISSING)
+        return;
+    world->truth.of[node].told_bad = now;
+    if (taken > world->truth.clock_set && now - taken + ticks(2) < limit * MS)
+        world_broken(TOO_EARLY, "variable %u is called %s %llu ms after its heartbeat", node,
+                     name_of(is), (unsigned long long)((now - taken) / MS));
+}
+
+void __real_dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was,
+                             dumpulse_state is);
+void __wrap_dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was,
+                             dumpulse_state is)
+{
+    oracle_look();
+    if (was != world->truth.of[variable].state || was == is)
+        world_broken(IN_ORDER, "variable %u: it is told that it was %s, and it was %s", variable,
+                     name_of(was), name_of(world->truth.of[variable].state));
+    check_change(variable, is);
+    __real_dumpulse_changed(context, variable, was, is);
+}
+
+void oracle_begin_run(void)
+{
+    struct truth *const it = &world->truth;
+
+    it->serves = false;
+    it->served_from = it->changed = it->saves = 0;
+    it->least = it->epoch;
+    memset(it->table, 0, sizeof it->table);
+    for (unsigned node = 0; node < NODES; node++) {
+        it->of[node].taken = it->of[node].told_bad = it->of[node].due = 0;
+        it->of[node].state = it->of[node].told = DUMPULSE_WAITING;
+    }
+    oracle_disturbed();
+}
+
+/* The table may be shared with another part of the agent: so this looks at its entries. */
+void oracle_look(void)
+{
+    struct truth *const it = &world->truth;
+    const uint8_t *const entries = (const uint8_t *)table_entries;
+
+    if (!world->machine.serves)
+        return;
+    if (memcmp(it->table + 4, entries, DUMPULSE_REPORT_SIZE - 4) == 0)
+        return;
+    for (unsigned node = 0; node < NODES; node++) {
+        const size_t at = 4 + 4 * (size_t)node;
+        if (memcmp(it->table + at, entries + at - 4, 4) == 0)
+            continue;
+        memcpy(it->table + at, entries + at - 4, 4);
+        entry_changed(node);
+        world_note(dumpulse_read_(it->table + at));
+    }
+    if (memcmp(it->table + 4, entries, DUMPULSE_REPORT_SIZE - 4) != 0)
+        world_broken(FORGED, "a variable is set that no node has");
+    if (it->changed == 0 && it->serves)
+        it->changed = machine_steady();
+}
+
+void oracle_saved(void)
+{
+    world->truth.changed = 0;
+    world->truth.saves++;
+}
+
+/* Is it made with the key and in the epoch that the agent has now for its node? */
+static bool is_current(unsigned node, const struct made *made)
+{
+    const uint32_t own = keys.alone[node] & ~(uint32_t)UINT8_MAX;
+
+    return !world->keyed ||
+           (keys.keyed.reached != 0 && made->generation == keys.master.generations[node] &&
+            made->epoch == (own != 0 ? own : keys.keyed.epoch - (node >= keys.keyed.reached)));
+}
+
+void oracle_logged(const char *line)
+{
+    if (strstr(line, "set aside") != NULL || strstr(line, "damaged") != NULL)
+        world_broken(WHOLE, "the agent finds a file that is not whole");
+}
+
+void oracle_arrived(unsigned node, const struct packet *packet)
+{
+    struct made *const made = nodes_find(node, (uint32_t)packet->bytes[6] * 256 + packet->bytes[7]);
+    unsigned copy = 0;
+
+    if (made == NULL || made->taken != 0 || packet->length != DUMPULSE_PACKET_SIZE)
+        return;
+    while (copy < made->copies &&
+           memcmp(made->packets[copy], packet->bytes, DUMPULSE_PACKET_SIZE) != 0)
+        copy++;
+    if (copy == made->copies)
+        return; /* it is damaged, or forged */
+    const bool new = is_current(node, made) && packet->bytes[5] > last_count(node, made);
+    made->in_pair = copy == 1 && made->came + 1 == world->machine.delivered;
+    made->came = new ? world->machine.delivered : 0;
+    made->arrived = machine_steady();
+    if (new)
+        world->truth.of[node].due = made->serial;
+}
+
+/* The agent has taken all packets. With junk, a heartbeat is taken when both of its packets have
+ * come, and no other one between them, which might have taken the place where the first waits. */
+static void check_due(unsigned node)
+{
+    const struct made *const made = nodes_find(node, world->truth.of[node].due);
+
+    world->truth.of[node].due = 0;
+    if (made == NULL || made->taken != 0 ||
+        (keys.keyed.junk != 0 && (!made->in_pair || world->weather.delay != 0)))
+        return;
+    if (is_current(node, made) &&
+        (!world->keyed || world->truth.of[node].generation != made->generation ||
+         world->truth.of[node].last < number_of(made)))
+        world_broken(IGNORED, "variable %u: a heartbeat has come, and is not taken", node);
+}
+
+void oracle_made(unsigned node, const struct made *made)
+{
+    uint64_t *const last = &world->nodes[node].last_made;
+    const uint64_t number = number_of(made);
+
+    if (world->nodes[node].kind == SENDS && number <= *last)
+        world_broken(MADE_TWICE, "variable %u: its node uses a count again", node);
+    *last = number;
+}
+
+/* ---- When the agent has nothing to do. */
+
+static void check_number(unsigned label, uint32_t used)
+{
+    const uint32_t stored = disk_least_number(KEYS_NUMBERS_AT + KEYS_NUMBER_SIZE * (size_t)label);
+
+    if (stored < used)
+        world_broken(STORED, "label %u: number %u is used, and a power cut would leave %u", label,
+                     used, stored);
+}
+
+/* Only if the disk or the numbers have changed since the last look. */
+static void check_numbers(void)
+{
+    struct truth *const it = &world->truth;
+    uint32_t used[NODES + 1] = {keys.keyed.epoch / 256};
+
+    if (!world->keyed || keys.keyed.reached == 0)
+        return;
+    for (unsigned node = 0; node < NODES; node++)
+        used[1 + node] = keys.alone[node] / 256;
+    if (it->disk_steps == world->disk.steps && memcmp(it->used, used, sizeof used) == 0)
+        return;
+    it->disk_steps = world->disk.steps;
+    memcpy(it->used, used, sizeof used);
+    check_number(DUMPULSE_BLOCK, used[0]);
+    for (unsigned node = 0; node < NODES; node++)
+        check_number(node, used[1 + node]);
+}
+
+static void check_state(unsigned node)
+{
+    const struct truth *const it = &world->truth;
+    const uint64_t now = machine_steady(), taken = it->of[node].taken;
+    const uint64_t since =
+        it->of[node].noticed > it->served_from ? it->of[node].noticed : it->served_from;
+    const uint8_t state = it->of[node].state;
+
+    if (now - since > world->crit * MS + within(LOOKS) && state != DUMPULSE_DEAD &&
+        state != DUMPULSE_MISSING)
+        world_broken(TOO_LATE, "variable %u is %s, and was silent for %llu ms", node,
+                     name_of(state), (unsigned long long)((now - since) / MS));
+    if (taken > world->truth.clock_set && now - taken > within(LOOKS) &&
+        now - taken + ticks(2) < world->warn * MS && state != DUMPULSE_ALIVE)
+        world_broken(NOT_BACK, "variable %u is %s, and was heard %llu ms ago", node, name_of(state),
+                     (unsigned long long)((now - taken) / MS));
+}
+
+static void check_age(unsigned node)
+{
+    const uint64_t now = machine_steady(), taken = world->truth.of[node].taken;
+
+    if (world->machine.still == 0 && taken != 0 && taken > world->truth.clock_set &&
+        now - taken > ticks(65536) && serial_in(world->truth.table, node) != 0)
+        world_broken(FORGOTTEN, "variable %u: its entry is older than 65536 ticks", node);
+}
+
+/* What is in the table until then is from the disk. */
+void oracle_serves(void)
+{
+    if (world->truth.serves)
+        return;
+    world->truth.serves = true;
+    world->truth.served_from = machine_steady();
+}
+
+void oracle_idle(void)
+{
+    struct truth *const it = &world->truth;
+
+    oracle_serves();
+    oracle_check_epoch();
+    check_numbers();
+    for (unsigned node = 0; node < NODES; node++) {
+        check_due(node);
+        if (it->of[node].noticed == 0)
+            it->of[node].noticed = machine_steady();
+    }
+    if (!is_calm())
+        return;
+    const enum bound saves = it->saves < 2 ? FIRST_SAVE : LATER_SAVES;
+    if (it->changed != 0 && machine_steady() - it->changed > within(saves))
+        world_broken(SAVED, "a change of the table is not saved for %llu ms",
+                     (unsigned long long)((machine_steady() - it->changed) / MS));
+    for (unsigned node = 0; node < NODES; node++) {
+        check_state(node);
+        check_age(node);
+    }
+}
+
+/* ---- What others learn. */
+
+static unsigned state_of(const char *name)
+{
+    unsigned state = DUMPULSE_WAITING;
+
+    while (state < DUMPULSE_DEAD && strcmp(name, hook_states[state]) != 0)
+        state++;
+    return state;
+}
+
+/* The variables are a list like 1-3,7. */
+void oracle_told(const char *variables, const char *was, const char *is)
+{
+    const bool several = strcmp(was, "several") == 0;
+
+    for (const char *at = variables; *at != '\0';) {
+        char *after;
+        unsigned first = (unsigned)strtoul(at, &after, 10), last = first;
+        if (*after == '-')
+            last = (unsigned)strtoul(after + 1, &after, 10);
+        at = *after == ',' ? after + 1 : after;
+        for (; first <= last; first++) {
+            const unsigned knows = world->truth.of[first].told;
+            if (knows == state_of(is) || (!several && knows != state_of(was)))
+                world_broken(IN_ORDER, "variable %u: the program gets %s, %s, and knows %s", first,
+                             was, is, name_of(knows));
+            world->truth.of[first].told = (uint8_t)state_of(is);
+        }
+    }
+}
+
+static uint64_t hash_of(const uint8_t *bytes, size_t length)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    for (; length != 0; length--)
+        hash = (hash ^ *bytes++) * UINT64_C(1099511628211);
+    return hash;
+}
+
+void oracle_reported(const uint8_t *report, size_t length)
+{
+    const unsigned at = world->truth.reported++ % 256;
+
+    world->truth.reports[at].hash = hash_of(report, length);
+    world->truth.reports[at].at = world->now;
+}
+
+/* A report without keys may be of any time: it may be late, or come twice. */
+void oracle_believed(const uint8_t *report, size_t length, uint64_t asked_at)
+{
+    const uint64_t hash = hash_of(report, length);
+
+    for (unsigned i = 0; i < 256; i++)
+        if (world->truth.reports[i].hash == hash && world->truth.reports[i].at >= asked_at) {
+            if (world->keyed)
+                world->truth.reports[i].hash = 0;
+            return;
+        }
+    world_broken(FRESH, "the reader believes a report that was not made for it");
+}
+
+/* ---- After a round. */
+
+static void check_heard(unsigned node)
+{
+    const uint64_t taken = world->truth.of[node].taken;
+
+    if (world->nodes[node].runs &&
+        (taken == 0 || machine_steady() - taken > 3 * world->nodes[node].every))
+        world_broken(HEARD, "variable %u: its node sends, and is not heard", node);
+}
+
+uint64_t oracle_hears_after(void)
+{
+    return 3 * world->epoch * SECOND / 2 + within(HEARS_AGAIN);
+}
+
+void oracle_hears(void)
+{
+    for (unsigned node = 0; node < NODES; node++)
+        if (world->nodes[node].kind != SENDS)
+            check_heard(node);
+}
+
+void oracle_recovered(uint64_t calm)
+{
+    const struct truth *const it = &world->truth;
+    unsigned open = 0;
+
+    world_say("the round has been calm for long enough");
+    if (!it->serves || (world->keyed && keys.keyed.reached == 0))
+        world_broken(SERVES, "the agent does not serve");
+    for (unsigned node = 0; node < NODES; node++) {
+        const bool runs = world->nodes[node].runs;
+        check_heard(node);
+        if (runs != (it->of[node].state == DUMPULSE_ALIVE))
+            world_broken(HEARD, "variable %u: its node %s, and is called %s", node,
+                         runs ? "sends" : "is silent", name_of(it->of[node].state));
+        if (it->of[node].told != it->of[node].state)
+            world_broken(IN_ORDER, "variable %u: the program knows %s, and it is %s", node,
+                         name_of(it->of[node].told), name_of(it->of[node].state));
+    }
+    if (world->keyed && keys.keyed.junk != 0 && calm > (66 * world->epoch + 10) * SECOND)
+        world_broken(JUNK_ENDS, "there is still junk for %u epochs", keys.keyed.junk);
+    if (world->now - world->reader.believed_at > within(READER_WAITS))
+        world_broken(READ, "the reader has believed no report for %llu s",
+                     (unsigned long long)((world->now - world->reader.believed_at) / SECOND));
+    for (unsigned i = 0; i < OPEN; i++)
+        open += world->disk.open[i].file >= 0;
+    if (open > 2 || disk_count() > NAMES - 2)
+        world_broken(BOUNDED, "%u files are open, and %u are on the disk", open, disk_count());
+}

@@ -1,0 +1,124 @@
+"""Plants mistakes in the agent and the library, and counts how many stories of the storm it takes
+until each is noticed. planted.tsv has the mistakes. SPDX-License-Identifier: MIT
+
+    python -m tests.storm.planted [--count N] [TEXT]     of TEXT: only mistakes that have it"""
+
+import argparse
+import functools
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+FLAGS = ["-std=c99", "-O2", "-w", "-I.", "-Iextras", "-pthread"]
+LONGEST = 300  # s, of all stories of one mistake
+PASSED = re.compile(r"storm: (\d+) stories from seed 1: \d+ passed, (\d) failed")
+
+
+@dataclass(frozen=True)
+class Planted:
+    what: str
+    file: str
+    before: str
+    after: str
+
+
+def read_table() -> list[Planted]:
+    """Returns the lines of the table. \\n stands for the end of a line."""
+    lines = (HERE / "planted.tsv").read_text().splitlines()
+    return [Planted(*line.replace("\\n", "\n").split("\t")) for line in lines
+            if not line.startswith("#")]
+
+
+NONE = Planted("nothing", "udpserver.c", "\nstruct udpserver udpserver;\n",
+               "\nstruct udpserver udpserver;\n")
+
+
+def plant(mistake: Planted) -> str:
+    """Returns the text of the file with the mistake."""
+    text = (ROOT / mistake.file).read_text()
+    if text.count(mistake.before) != 1:
+        raise ValueError(f"{mistake.file} does not have once: {mistake.before}")
+    return text.replace(mistake.before, mistake.after)
+
+
+def sources() -> list[str]:
+    roots = [*ROOT.glob("extras/*.c"), *ROOT.glob("server/*.c"), *HERE.glob("*.c")]
+    files = [str(path.relative_to(ROOT)) for path in roots if path.name != "canserver.c"]
+    return ["dumpulse.c", "udpserver.c", *sorted(files)]
+
+
+def compile_file(source: str, target: Path, *more: str) -> None:
+    subprocess.run(["gcc", *FLAGS, *more, "-c", source, "-o", target], cwd=ROOT, check=True)
+
+
+OBJECTS = tempfile.TemporaryDirectory()
+
+
+@functools.cache
+def objects() -> dict[str, Path]:
+    """Compiles all sources once. Returns where the object of each is."""
+    found = {source: Path(OBJECTS.name, source.replace("/", "-") + ".o") for source in sources()}
+    for source, target in found.items():
+        compile_file(source, target)
+    return found
+
+
+def wraps() -> Iterator[str]:
+    """As the Makefile does: calls of NAME go to __wrap_NAME."""
+    for path in sorted(HERE.glob("*.c")):
+        for name in re.findall(r"^[a-z].*__wrap_(\w+)", path.read_text(), re.M):
+            yield f"-Wl,--wrap={name}"
+
+
+def build(mistake: Planted, folder: Path) -> Path:
+    """Returns the storm with this mistake."""
+    changed, program = folder / Path(mistake.file).name, folder / "storm"
+    changed.write_text(plant(mistake))
+    compile_file(str(changed), folder / "changed.o", "-iquote", str(Path(mistake.file).parent))
+    linked = objects() | {mistake.file: folder / "changed.o"}
+    subprocess.run(["gcc", "-pthread", *linked.values(), *wraps(), "-o", program], check=True)
+    return program
+
+
+def count_stories(program: Path, most: int) -> str:
+    """Returns after how many stories the mistake is noticed."""
+    try:
+        run = subprocess.run([program, "--from", "1", "--count", str(most)], timeout=LONGEST,
+                             capture_output=True, text=True)
+    except subprocess.TimeoutExpired:
+        return "it hangs"
+    found = PASSED.search(run.stdout)
+    if found is None:
+        return "it crashes"
+    return found[1] if found[2] == "1" else f"not in {most}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("text", nargs="?", default="")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        control = count_stories(build(NONE, Path(folder)), arguments.count)
+    if not control.startswith("not"):
+        sys.exit(f"planted: without a mistake, story {control} fails")
+    missed = 0
+    for mistake in read_table():
+        if arguments.text not in mistake.what:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            stories = count_stories(build(mistake, Path(folder)), arguments.count)
+        missed += stories.startswith("not")
+        print(f"{stories:>12}  {mistake.what}", flush=True)
+    print(f"planted: {missed} not noticed")
+    return missed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,197 @@
+/* Tells stories, and looks for the smallest one that fails; see storm.h.
+ * SPDX-License-Identifier: MIT
+ *
+ *     storm [--from SEED] [--count N] [--seconds S] [--bounds]
+ *     storm --seed SEED          tells one story, line by line
+ */
+#include "storm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct told {
+    char wrong[LINE];
+    char last[LINES][LINE];
+    unsigned long said;
+    unsigned claim, faults, happened;
+    uint64_t hash, lasted;
+    struct fault story[FAULTS];
+};
+
+static void choose_world(void)
+{
+    static const unsigned ticks[] = {1, 10, 100, 1000};
+    static const unsigned epochs[] = {2, 10, 10, 30}; /* of 2 s: then a block does not last */
+
+    world->keyed = world_chance(4) != 0;
+    world->tick = ticks[world_chance(4)];
+    world->epoch = epochs[world_chance(4)];
+    world->warn = 5000 + 1000 * world_chance(6);
+    world->crit = world->warn * (2 + world_chance(3));
+}
+
+static void put_files(void)
+{
+    char text[64 + NODES * 8];
+    int length = snprintf(text, sizeof text, "[dumpulse]\nwarn = %ums\ncrit = %ums\n", world->warn,
+                          world->crit);
+
+    for (unsigned node = 0; node < NODES; node++)
+        length += snprintf(text + length, sizeof text - (size_t)length, "[%u]\n", node);
+    disk_put("names", text);
+    disk_put("key", "000102030405060708090a0b0c0d0e0f\n");
+    disk_put("program", "");
+}
+
+/* Tells the story of this seed, without some of its faults. */
+static void tell(uint64_t seed, uint64_t left_out, bool aloud, struct told *told)
+{
+    memset(world, 0, sizeof *world);
+    world_begin(seed);
+    world->tells = aloud;
+    world->left_out = left_out;
+    if (setjmp(world->over) == 0) {
+        choose_world();
+        disk_begin();
+        put_files();
+        machine_begin();
+        faults_plan();
+        nodes_begin();
+        world_say("version %d, ticks of %u ms, epochs of %u s, late after %u ms, dead after %u ms",
+                  world->keyed ? 2 : 1, world->tick, world->epoch, world->warn, world->crit);
+        machine_live();
+    }
+    memcpy(told->wrong, world->wrong, sizeof told->wrong);
+    memcpy(told->last, world->lines, sizeof told->last);
+    memcpy(told->story, world->story, sizeof told->story);
+    told->said = world->said;
+    told->claim = world->broken;
+    told->faults = world->faults;
+    told->happened = world->happened;
+    told->hash = world->hash;
+    told->lasted = world->now;
+}
+
+/* Leaves out one fault after the other, as long as the same claim fails without it. */
+static uint64_t shrink(uint64_t seed, struct told *told)
+{
+    struct told tried;
+    uint64_t left_out = 0;
+    bool smaller = true;
+
+    while (smaller) {
+        smaller = false;
+        for (unsigned i = 0; i < told->faults; i++) {
+            const uint64_t without = left_out | UINT64_C(1) << i;
+            if (without == left_out)
+                continue;
+            tell(seed, without, false, &tried);
+            if (tried.wrong[0] == '\0' || tried.claim != told->claim)
+                continue;
+            left_out = without;
+            *told = tried;
+            smaller = true;
+        }
+    }
+    return left_out;
+}
+
+static void print_failure(uint64_t seed, uint64_t left_out, const struct told *told)
+{
+    char text[LINE];
+    const unsigned long first = told->said > LINES / 2 ? told->said - LINES / 2 : 0;
+
+    (void)printf("\nseed %llu: %s\nIt must be true: %s.\n", (unsigned long long)seed, told->wrong,
+                 oracle_claim(told->claim));
+    (void)printf("The smallest story in which it is not:\n");
+    for (unsigned i = 0; i < told->faults; i++) {
+        if ((left_out >> i & 1) != 0)
+            continue;
+        const unsigned seconds = (unsigned)(told->story[i].at / SECOND);
+        faults_describe(&told->story[i], text);
+        (void)printf("  %3u:%02u  %s\n", seconds / 60, seconds % 60, text);
+    }
+    (void)printf("Its end (all of it: make storm SEED=%llu LEFT_OUT=%llx):\n",
+                 (unsigned long long)seed, (unsigned long long)left_out);
+    for (unsigned long i = first; i < told->said; i++)
+        (void)printf("  %s\n", told->last[i % LINES]);
+}
+
+static uint64_t number(const char *text, int base)
+{
+    char *end;
+    const uint64_t value = text == NULL ? 0 : strtoull(text, &end, base);
+
+    if (text == NULL || *text == '\0' || *end != '\0') {
+        (void)fprintf(stderr, "storm: a number is missing, or is none\n");
+        exit(2);
+    }
+    return value;
+}
+
+/* Tells stories of many seeds. Returns how many fail: after the first one it ends. */
+static int tell_many(uint64_t from, uint64_t count, uint64_t seconds)
+{
+    const time_t began = time(NULL);
+    uint64_t stories = 0, faults = 0, minutes = 0, hash = 0, left_out = 0;
+    struct told told = {.wrong = ""};
+
+    for (; stories < count && told.wrong[0] == '\0'; stories++) {
+        if (seconds != 0 && (uint64_t)(time(NULL) - began) >= seconds)
+            break;
+        tell(from + stories, 0, false, &told);
+        faults += told.happened;
+        minutes += told.lasted / MINUTE;
+        hash = hash * 31 + told.hash;
+    }
+    if (told.wrong[0] != '\0') {
+        left_out = shrink(from + stories - 1, &told);
+        print_failure(from + stories - 1, left_out, &told);
+    }
+    const uint64_t took = (uint64_t)(time(NULL) - began) + 1;
+    (void)printf(
+        "storm: %llu stories from seed %llu: %llu passed, %d failed; trace %016llx\n"
+        "storm: %llu simulated hours and %llu faults: %llu hours and %llu faults a minute\n",
+        (unsigned long long)stories, (unsigned long long)from,
+        (unsigned long long)stories - (told.wrong[0] != '\0'), told.wrong[0] != '\0',
+        (unsigned long long)hash, (unsigned long long)minutes / 60, (unsigned long long)faults,
+        (unsigned long long)minutes / took, (unsigned long long)faults * 60 / took);
+    return told.wrong[0] != '\0';
+}
+
+/* The linker gives the start of the program to this, and calls the agent's main() __real_main(). */
+int __wrap_main(int argc, char **argv)
+{
+    uint64_t from = 1, count = UINT64_MAX, seconds = 0, left_out = 0;
+    bool one = false;
+
+    world = calloc(1, sizeof *world);
+    if (world == NULL)
+        return 2;
+    for (int i = 1; i < argc; i += 2) {
+        const char *const value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (strcmp(argv[i], "--bounds") == 0) {
+            oracle_print_bounds();
+            return 0;
+        }
+        if (strcmp(argv[i], "--from") == 0 || strcmp(argv[i], "--seed") == 0)
+            from = number(value, 10);
+        else if (strcmp(argv[i], "--count") == 0)
+            count = number(value, 10);
+        else if (strcmp(argv[i], "--seconds") == 0)
+            seconds = number(value, 10);
+        else if (strcmp(argv[i], "--left-out") == 0)
+            left_out = number(value, 16);
+        else
+            (void)number(NULL, 10);
+        one |= strcmp(argv[i], "--seed") == 0;
+    }
+    if (!one)
+        return tell_many(from, count, seconds);
+    struct told told;
+    tell(from, left_out, true, &told);
+    (void)printf("trace %016llx\n", (unsigned long long)told.hash);
+    return told.wrong[0] != '\0';
+}

@@ -1,0 +1,291 @@
+/* The storm: udpserver, its nodes, a reader and an attacker in one process, in a time of their own.
+ * SPDX-License-Identifier: MIT
+ *
+ * README.md says how a story is told, how to add a fault and how to read a failure.
+ *
+ * All that the storm knows is in one struct on the heap. So all static data of the program are the
+ * agent's, and the agent starts anew when they become what they were at the start of the program.
+ */
+#ifndef DUMPULSE_STORM_H
+#define DUMPULSE_STORM_H
+
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dumpulse_keyed.h"
+#include "dumpulse_watch.h"
+
+enum { NODES = 12, ROUNDS = 2, FAULTS = 24 /* of a story */ };
+enum { AGENT = 0, FIRST_NODE = 1, READER = FIRST_NODE + NODES, PARTIES };
+static const uint64_t SECOND = UINT64_C(1000000000); /* ns */
+static const uint64_t MS = UINT64_C(1000000);
+static const uint64_t MINUTE = UINT64_C(60000000000);
+
+/* ---- world.c: time, chance, and what is written down. */
+
+struct event {
+    uint64_t at, order;
+    void (*run)(unsigned argument);
+    unsigned argument;
+};
+enum { EVENTS = 8192, LINES = 60, LINE = 160 };
+
+void world_begin(uint64_t seed);
+uint32_t world_chance(uint32_t in);                  /* 0 to in - 1 */
+uint64_t world_between(uint64_t low, uint64_t high); /* of times */
+void world_plan(uint64_t at, void (*run)(unsigned argument), unsigned argument);
+uint64_t world_next(void);          /* when the next event is */
+void world_step(void);              /* the next event; the story may end here */
+void world_pass(uint64_t duration); /* all events of this time */
+void world_note(uint64_t number);   /* into the hash of the trace */
+__attribute__((format(printf, 1, 2))) void world_say(const char *format, ...);
+/* A claim does not hold. This ends the story, unless a fault excuses the claim. */
+__attribute__((format(printf, 2, 3))) void world_broken(unsigned claim, const char *format, ...);
+
+/* ---- network.c: links that lose, double, reorder, delay, hold back and damage. */
+
+enum { LONGEST_PACKET = DUMPULSE_KEYED_REPORT_SIZE, PACKETS = 4096, RECORDED = 4096 };
+struct packet {
+    uint8_t bytes[LONGEST_PACKET];
+    uint16_t length;
+    uint8_t from, to;
+    bool used, held;
+};
+/* One in so many packets; 0: none. */
+struct weather {
+    uint32_t lost, doubled, damaged;
+    uint64_t delay;     /* at most */
+    bool cut[PARTIES];  /* nothing comes from this party, and nothing to it */
+    bool held[PARTIES]; /* what it sends comes when this ends */
+};
+void network_send(unsigned from, unsigned to, const uint8_t *bytes, size_t length);
+void network_release(unsigned party); /* what was held back comes now, in any order */
+
+/* ---- nodes.c: the nodes and the reader. */
+
+enum kind { PLAIN, HEARS, SENDS };
+enum { MADE = 4096 };
+/* A heartbeat that a node has made. Each has another sender and value. */
+struct made {
+    uint32_t serial; /* sender * 256 + value */
+    uint64_t epoch;  /* of the agent, or the node's own; 0 without keys */
+    uint8_t count;   /* of its first packet */
+    uint8_t copies;  /* packets; each may be taken once */
+    uint8_t taken;   /* how often it was */
+    uint8_t generation;
+    bool in_pair;  /* its second packet came just after the first one */
+    uint64_t came; /* the number of this packet among all of the agent's; 0: it was not new */
+    uint8_t packets[2][DUMPULSE_PACKET_SIZE];
+    uint64_t made_at; /* the time of the world */
+    uint64_t arrived; /* steady: when it came last, until it was taken; 0: never */
+};
+struct node {
+    enum kind kind;
+    bool runs;          /* it is not dead, and its power is on */
+    uint8_t generation; /* of its key */
+    uint8_t key[16];
+    dumpulse_node keyed;
+    uint8_t eeprom[2 * DUMPULSE_SLOT_SIZE];
+    unsigned fails_at; /* the byte of the EEPROM at whose writing its power fails; 0: none */
+    uint32_t serial, sent;
+    uint64_t every, heard_at, asked_at;
+    uint64_t last_made; /* epoch and count of its last heartbeat, under this key */
+    struct made made[MADE];
+};
+struct reader {
+    uint8_t key[16];
+    dumpulse_reader keyed;
+    uint64_t heard_at, asked_at, requested_at, believed_at;
+    unsigned asks_again;
+    uint32_t last_epoch; /* of the report that it believed last */
+    unsigned nonce;
+};
+void nodes_begin(void);
+void nodes_start(unsigned node); /* its power comes back */
+void nodes_renew(unsigned node); /* it gets its next key */
+void nodes_take(unsigned party, const struct packet *packet);
+struct made *nodes_find(unsigned node, uint32_t serial); /* NULL: it was never made, or long ago */
+
+/* ---- disk.c: files, and what is left of them after a power cut. */
+
+enum { FILES = 48, NAMES = 12, NAME = 48, FILE_SIZE = 4096, OPEN = 16, PAST = 16 };
+struct file {
+    uint8_t now[FILE_SIZE], synced[FILE_SIZE];
+    size_t size, synced_size;
+    bool used, dirty;
+    uint64_t number;
+};
+struct folder {
+    struct {
+        char name[NAME];
+        int file; /* -1: the name is free */
+    } of[NAMES];
+};
+struct disk {
+    struct file files[FILES];
+    struct folder now, past[PAST]; /* past: each change since the folder was synced */
+    unsigned changes;
+    uint64_t steps; /* all that has changed anything on it */
+    struct {
+        int file; /* -1: free; FILES: the folder */
+        size_t at;
+    } open[OPEN];
+    uint64_t numbers, full_until, fails_until, slow_until, lies_until;
+    struct file backup; /* of the numbers, as they once were */
+    bool brings_back;   /* the backup comes back at the next power cut */
+};
+void disk_begin(void);
+void disk_put(const char *name, const char *text); /* at once, and synced */
+void disk_cut(void);                               /* the power fails */
+void disk_close_all(void);                         /* the process has ended */
+const struct file *disk_find(const char *name);
+const struct file *disk_numbers(void);
+/* The smallest number at this byte of the numbers that may be left if the power fails now. */
+uint32_t disk_least_number(size_t at);
+unsigned disk_count(void); /* files that have a name */
+
+/* ---- machine.c: the process of the agent, its clocks, signals and sockets. */
+
+enum trap { TRAP_NONE, TRAP_CRASH, TRAP_CUT, TRAP_STOP, TRAP_SLEEP };
+enum { QUEUE = 8192, FIRST_FILE = 16, PROGRAMS = 16 };
+struct waiting {
+    uint8_t bytes[16];
+    uint16_t length;
+    uint8_t from;
+};
+struct machine {
+    bool up, serves, asleep;
+    uint64_t slept;               /* ns that its clocks did not run */
+    int32_t drift;                /* ppm */
+    uint64_t drifted_at, drifted; /* the steady clock when the drift changed */
+    int64_t unix_ahead;           /* ns: Unix time, minus the steady clock */
+    uint64_t still;               /* Unix time stands still here; 0: it goes */
+    void (*handlers[65])(int number);
+    bool pending[65];
+    uint64_t alarm; /* steady; 0: none */
+    struct waiting queue[QUEUE];
+    unsigned first, count; /* packets in the queue */
+    uint64_t delivered;    /* packets that have come into it */
+    enum trap trap;
+    unsigned calls_left;
+    uint64_t trap_until;
+    jmp_buf ends; /* the process */
+    void *(*thread)(void *);
+    void *thread_argument;
+    bool thread_due, in_thread;
+    uint64_t starts, children;
+    struct {
+        int number; /* 0: none runs */
+        bool ended;
+    } programs[PROGRAMS];
+};
+void machine_begin(void);
+void machine_live(void); /* until the story ends */
+void machine_call(void); /* at each call of the system */
+void machine_signal(int number);
+void machine_deliver(const struct packet *packet);
+uint64_t machine_steady(void); /* its clocks, in ns */
+uint64_t machine_unix(void);
+void machine_drift(int32_t ppm);
+void machine_trap(enum trap trap, unsigned calls, uint64_t until);
+
+/* ---- attacker.c: it records all, and has the key of one node. */
+
+void attacker_record(const struct packet *packet);
+void attacker_replay(unsigned packets);
+void attacker_send_junk(unsigned packets);
+void attacker_forge(unsigned node, unsigned packets); /* all that the key of this node signs */
+
+/* ---- oracle.c: what must be true. */
+
+/* All times are of the agent's steady clock. 0: not in this run of the agent. */
+struct truth {
+    uint8_t table[DUMPULSE_REPORT_SIZE]; /* as it was at the last look */
+    bool serves;                         /* this run has begun to */
+    uint64_t served_from;
+    struct {
+        uint64_t taken;     /* when its entry was written last */
+        uint64_t noticed;   /* when the agent had nothing to do first after that */
+        uint64_t told_bad;  /* when it was called late or dead last */
+        uint64_t last;      /* the epoch and count of what was taken last, in all runs */
+        uint32_t due;       /* the serial of a heartbeat that must be taken; 0: none */
+        uint8_t generation; /* of the key of that */
+        uint8_t state;      /* that the watch has told last */
+        uint8_t told;       /* that the program of --exec knows */
+    } of[NODES];
+    uint32_t used[NODES + 1]; /* numbers that were stored at the last look: the block comes first */
+    uint64_t disk_steps;      /* of the disk at that look */
+    uint32_t epoch, least;    /* of the agent; this run must begin above the least */
+    uint64_t changed;         /* the first change of the table that is not saved */
+    uint64_t saves;           /* of this run */
+    uint64_t disturbed;       /* when the process was stopped last, or the disk was not good */
+    uint64_t clock_set;
+    struct {
+        uint64_t hash, at; /* the time of the world */
+    } reports[256];
+    unsigned reported;
+};
+void oracle_begin_run(void);
+void oracle_serves(void); /* this run takes packets from now on */
+void oracle_look(void);   /* at each step of the agent */
+void oracle_idle(void);   /* when it has nothing to do */
+void oracle_check_epoch(void);
+uint64_t oracle_hears_after(void); /* the last fault, nodes that hear are heard again */
+void oracle_hears(void);
+void oracle_recovered(uint64_t calm); /* when a round has been calm for so long */
+void oracle_disturbed(void);          /* for some time, the agent may be slow */
+void oracle_saved(void);
+void oracle_logged(const char *line);
+void oracle_arrived(unsigned node, const struct packet *packet);
+void oracle_told(const char *variables, const char *was, const char *is);
+void oracle_made(unsigned node, const struct made *made);
+void oracle_reported(const uint8_t *report, size_t length);
+void oracle_believed(const uint8_t *report, size_t length, uint64_t asked_at);
+void oracle_excuse_disk(void); /* it does not do what the agent must be able to rely on */
+const char *oracle_claim(unsigned claim);
+void oracle_print_bounds(void);
+
+/* ---- faults.c: all that can go wrong. */
+
+struct fault {
+    uint64_t at, lasts;
+    unsigned kind, node;
+    uint32_t amount; /* of packets, calls, seconds: each kind says what it means */
+};
+void faults_plan(void); /* of the whole story */
+const char *faults_name(unsigned kind);
+void faults_describe(const struct fault *fault, char text[LINE]);
+
+/* ---- storm.c: stories. */
+
+struct world {
+    uint64_t now, end, seed, random, hash, order;
+    struct event events[EVENTS];
+    unsigned planned;
+    char lines[LINES][LINE];
+    unsigned long said;
+    jmp_buf over;
+    char wrong[LINE];  /* the claim that does not hold; "": none */
+    unsigned broken;   /* its number */
+    unsigned excused;  /* claims that a fault of this story excuses, one bit each */
+    uint64_t left_out; /* faults that do not happen, one bit each */
+    unsigned faults, happened;
+    struct fault story[FAULTS];
+    bool keyed, tells;                /* version 2; lines are printed at once */
+    unsigned tick, epoch, warn, crit; /* ms, s, ms, ms */
+    const uint8_t *key;               /* of whoever calls the library now; NULL: of the agent */
+    struct node *node;                /* whose EEPROM is used now; NULL: the agent's file */
+    struct weather weather;
+    struct packet packets[PACKETS], recorded[RECORDED];
+    unsigned next_packet, records;
+    struct node nodes[NODES];
+    struct reader reader;
+    struct disk disk;
+    struct machine machine;
+    struct truth truth;
+};
+extern struct world *world;
+
+#endif
