@@ -13,7 +13,7 @@ import pytest
 from bench.processors.targets import OF_FIGURES, OS_RELEASE
 from tests.support.programs import ROOT, run
 
-PROOFS = ["proof", "proof-eva", "proof-keyed", "proof-mutants", "proof-smoke"]
+PROOFS = ["proof", "proof-eva", "proof-mutants", "proof-smoke"]
 
 
 def would_say(*settings: str) -> tuple[list[str], list[tuple[str, str]]]:
