@@ -436,6 +436,7 @@ static void try_packets(const uint8_t *steps, size_t size)
     memset(keys.numbers, 0, sizeof keys.numbers);
     memset(keys.stores, 0, sizeof keys.stores);
     has_room = true;
+    table_tick = TIMING_SECOND;
     CHECK(dumpulse_alone_begin(&keys.keyed, keys.alone, DUMPULSE_VARIABLES, NULL));
     for (; size >= STEP; size -= STEP, steps += STEP) {
         const uint8_t source[LIMITS_SOURCE] = {steps[8]}, how = steps[10];
