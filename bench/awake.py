@@ -180,8 +180,10 @@ class Counted(Line):
         return bytes(int(byte, 16) for byte in re.findall(r" 0x([0-9a-f]{2})\b", shown))
 
     def deepest(self) -> int:
-        """How many bytes of the stack have ever been written."""
-        return len(self.read(self._free, self._top - self._free).lstrip(bytes([PAINT])))
+        """How many bytes of the stack have ever been written: whole words, of which a byte may look
+        like paint."""
+        used = len(self.read(self._free, self._top - self._free).lstrip(bytes([PAINT])))
+        return used + -used % 4
 
     def settle(self) -> None:
         """Waits until the loop has taken all bytes that were sent, and sleeps."""
