@@ -426,15 +426,7 @@ class Code:
                     r[d] & second)
             state.zero, state.signed = is_zero(r[d]), r[d]
         elif name == "lpm":
-            must(words[1:] in (["Z"], ["Z+"]) and
-                 bool(self.places or all(isinstance(byte, int) for byte in r[30:32])),
-                 "reads flash in a way that is not known here")
-            address = self.locate(state, 30, 0, in_flash=True)
-            must(bool(self.places) or address in self.constant,
-                 f"reads flash at {address:x}, which is not the request")
-            r[d] = state.memory[address] if self.places else self.flash[address]
-            if words[1] == "Z+":
-                self.advance(state, 30)
+            r[d] = self.read_flash(state, words[1:])
         elif name == "push":
             self.push(state, r[d])
         elif name == "pop":
@@ -449,6 +441,17 @@ class Code:
             pass  # nothing here interrupts
         else:
             raise SystemExit(f"proof/avr does not know {one}")
+
+    def read_flash(self, state: State, words: list[str]) -> Byte:
+        must(words in (["Z"], ["Z+"]) and
+             bool(self.places or all(isinstance(byte, int) for byte in state.registers[30:32])),
+             "reads flash in a way that is not known here")
+        address = self.locate(state, 30, 0, in_flash=True)
+        must(bool(self.places) or address in self.constant,
+             f"reads flash at {address:x}, which is not the request")
+        if words == ["Z+"]:
+            self.advance(state, 30)
+        return state.memory[address] if self.places else self.flash[address]
 
     def read_port(self, state: State, port: int) -> Byte:
         must(port in (STACK_LOW, STACK_HIGH, FLAGS), f"reads port {port:#x}")

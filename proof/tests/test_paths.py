@@ -155,7 +155,8 @@ STORE = "            if (!dumpulse_store(variable, own / 256U)) {\n"
 @pytest.mark.parametrize(("role", "file", "before", "after", "complaint"), [
     (keyed.PROCESS, AGENT, "packet[5] <= keyed->last", "packet[5] < keyed->last", "calls"),
     (keyed.PROCESS, AGENT, "label >= keyed->reached", "label > keyed->reached", "something else"),
-    (keyed.PROCESS, AGENT, "> DUMPULSE_READER_LABEL", ">= DUMPULSE_READER_LABEL", "calls"),
+    (keyed.PROCESS, AGENT, "> DUMPULSE_READER_LABEL", ">= DUMPULSE_READER_LABEL",
+     "something else"),
     (keyed.PROCESS, AGENT, ">= MOST_WRONG", "> MOST_WRONG", "something else"),
     (keyed.PROCESS, AGENT, "            keyed->last[label] = packet[5];\n", "", "something else"),
     (keyed.PROCESS, AGENT, "keyed->last[label] = packet[5]",
