@@ -344,6 +344,7 @@ def test_one_agent_on_linux(home: Path) -> None:
 RELOAD = "pkill -HUP -x udpserver"  # there may be others on this machine
 
 
+@pytest.mark.slow
 def test_a_new_master_key(home: Path) -> None:
     """Both hold until the time that was given. A node that has its new key is refused under the old
     one; others are not."""
@@ -368,6 +369,7 @@ def test_a_new_master_key(home: Path) -> None:
         assert "no" in said and server.stop()["key_before"] == 1
 
 
+@pytest.mark.slow
 def test_a_lost_node(home: Path) -> None:
     """Its key is refused, and nobody else notices."""
     first, second = commands_of("One agent on Linux")

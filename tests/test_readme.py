@@ -196,6 +196,7 @@ def test_what_keys_in_ram_cost(tmp_path: Path) -> None:
     assert ram == [*(int(size) + int(size) % 2 for size in told), 0]  # the linker wants words
 
 
+@pytest.mark.slow
 def test_the_server_of_the_readme_runs_a_program_for_each_change(tmp_path: Path) -> None:
     text = (ROOT / "server" / "README.md").read_text()
     (options,) = re.findall(r"^    build/udpserver (.* --exec .*)$", text, re.M)
