@@ -8,6 +8,8 @@ import subprocess
 import zlib
 from pathlib import Path
 
+import pytest
+
 import client
 from bench import budgets
 from bench.processors.targets import TARGETS
