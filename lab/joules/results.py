@@ -185,7 +185,9 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 def checked(into: type[Line], found: dict[str, Any]) -> Line:
     """The line, if it has all that it must have, and each of its kind."""
-    types = {field.name: str(field.type) for field in fields(into)}
+    # A class prints as "<class 'int'>", and all other types as they are written.
+    types = {field.name: field.type.__name__ if isinstance(field.type, type) else str(field.type)
+             for field in fields(into)}
     for name, value in found.items():
         if name not in types:
             raise ValueError(f"{name} is not known")
