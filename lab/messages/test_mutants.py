@@ -113,6 +113,7 @@ def rights(name: str) -> Iterator[bool]:
                 done.stdout.count("right 1\n") == scheme.runs(step, MACHINE))
 
 
+@pytest.mark.slow  # the first one to run fetches the code of its scheme
 @pytest.mark.parametrize("name", KINDS)
 def test_without_a_fault_all_is_right(name: str, code: Path) -> None:
     assert all(rights(name))
