@@ -6,6 +6,7 @@
 lab/jvm has the Java. SPDX-License-Identifier: MIT"""
 
 import fcntl
+import functools
 import hashlib
 import re
 import shutil
@@ -63,6 +64,7 @@ def right(boot: str) -> None:
                      f"{'in build/jvm' if found.get(name) == sha256 else f'in {LIBRARIES.name}'}")
 
 
+@functools.cache  # a program looks at the libraries once
 def built(boot: str) -> Path:
     """The folder of classes and libraries."""
     BUILD.mkdir(parents=True, exist_ok=True)
