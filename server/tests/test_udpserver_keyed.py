@@ -933,7 +933,8 @@ class Beats:
 @pytest.mark.slow
 def test_5000_junk_packets_a_second(options: list[str]) -> None:
     """At least 99 of 100 heartbeats of ten nodes are recorded, as soon as the nodes know that there
-    is junk, which is within an epoch. Ten nodes that only send are heard at once."""
+    is junk, which is within an epoch. Ten nodes that only send are heard at once, and whoever asks
+    is answered at once."""
     seconds = 24
     with Server(*options, "--epoch", "2") as server:
         beats = Beats(server, 10)
@@ -946,6 +947,9 @@ def test_5000_junk_packets_a_second(options: list[str]) -> None:
         while attacker.poll() is None:
             if before == 0 and all(node.twice for node, _ in beats.nodes):
                 before, beats.made = server.stats()["heartbeats"], 0
+                for number in range(5):
+                    with Peer(server, source=f"127.0.0.{number + 99}") as peer:
+                        peer.beacon()
             beats.beat()
         counters = server.wait_for(lambda now: now["tag"] + now["drops"] >= 5000 * seconds * 7 / 8,
                                    "all junk is counted")
@@ -1038,7 +1042,7 @@ def test_how_many_beacons_leave(server: Server, asked: bytes, unanswered: str) -
                 peer.report(reader(KEYS.beacon(READERS, one.epoch)))
     counters = server.stop()
     assert counters["beacons"] == answers + 1
-    assert 100 <= answers <= 100 + 100 * (time.monotonic() - begun) + 1
+    assert 8 * 64 <= answers <= 8 * (64 + 20 * (time.monotonic() - begun) + 1)
     assert counters[unanswered] == 800 - answers
 
 
