@@ -847,6 +847,21 @@ def test_a_machine_that_slept(options: list[str], tmp_path: Path) -> None:
         server.stop()
 
 
+def test_a_machine_that_sleeps_again_and_again(options: list[str]) -> None:
+    """For less than an epoch each time, and between them it runs too shortly to go on by more than
+    a label. What was made before is refused after three epochs at the latest."""
+    with Server(*options, "--epoch", "2") as server, Peer(server) as peer:
+        held = peer.new_node(63).heartbeat(1, 1)
+        for _ in range(4):
+            server.process.send_signal(signal.SIGSTOP)
+            time.sleep(2)
+            server.process.send_signal(signal.SIGCONT)
+            time.sleep(0.01)
+        peer.send(held)
+        assert server.wait_for(lambda now: now["tag"] == 1, "it is refused")["heartbeats"] == 0
+        server.stop()
+
+
 def junk(number: int, kind: int = 0x80) -> bytes:
     """A packet that needs a tag, and has a wrong one."""
     return number.to_bytes(4, "big") + bytes((kind + number % 64 * (kind != 0xC0), 255, 1, 1))
