@@ -317,7 +317,8 @@ static bool save_numbers(void)
 bool dumpulse_store(uint8_t label, uint32_t number)
 {
     const uint32_t before = dumpulse_load(label);
-    const struct limit limit = limits_make(1, KEYS_STORES);
+    const uint64_t every = KEYS_STORES_EVERY * TIMING_SECOND;
+    const struct limit limit = {every, every * (KEYS_STORES - 1)};
     const uint64_t now = timing_ns();
 
     if (label < DUMPULSE_VARIABLES) {
