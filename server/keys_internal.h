@@ -30,7 +30,7 @@ enum {
 enum {
     KEYS_ALL = 10000, /* a second */
     KEYS_EACH = 20,   /* a second */
-    KEYS_BURST = 64 /* at once, of one source */
+    KEYS_BURST = 64   /* at once, of one source */
 };
 
 /* Whoever has opened a node must not keep the disk busy with its numbers, as the server stands still

@@ -361,7 +361,7 @@ def test_who_has_kept_many_reports(key: str) -> None:
 
 
 def test_who_has_kept_a_report_for_each_count(key: str) -> None:
-    """He shows the beacon of one epoch until all of its counts are used up, and then a later one. So
+    """He shows the beacon of one epoch until all counts are used up, and then a later one. So
     he has 31 guesses in each of two epochs. SPEC allows a reader three."""
     epoch = [7]
 
