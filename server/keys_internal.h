@@ -33,9 +33,9 @@ enum {
     KEYS_BURST = 64   /* at once, of one source */
 };
 
-/* Whoever has opened a node must not keep the disk busy with its numbers, as the server stands still
- * while one is stored: so many are stored at once, and then one in so many seconds. A node needs one
- * for each start, and for 255 heartbeats. */
+/* Whoever has opened a node must not keep the disk busy with its numbers, as the server stands
+ * still while one is stored: so many are stored at once, and then one in so many seconds. A node
+ * needs one for each start, and for 255 heartbeats. */
 enum { KEYS_STORES = 16, KEYS_STORES_EVERY = 4 };
 
 /* What the file of --key has. */

@@ -229,8 +229,8 @@ def test_after_each_reset_nothing_old_is_taken(bus: Bus) -> None:
 
 
 def test_junk_silences_nobody(bus: Bus) -> None:
-    """After 100 wrong tags, one heartbeat is not enough, and each node that hears sends two. One that
-    only sends always does."""
+    """After 100 wrong tags, one heartbeat is not enough, and each node that hears sends two. One
+    that only sends always does."""
     bus.second()
     for number in range(100):
         assert bus.agent.take(bytes(4) + bytes((0x83, 200, 0, number))) == []
