@@ -257,16 +257,19 @@ def test_only_answers_have_a_limit() -> None:
         rig.do("until 2010000")
         assert rig.table()[60] == bytes(4) and rig.reader.count >= 1  # a request of 1 is old
         first, more = (rig.counted(60, count, 7, count) for count in (1, 2))
-        known, before = KEYS.announce(5, OWN_FIRST), len(rig.beacons)
+        known = KEYS.announce(5, OWN_FIRST)
         rig.send(first, *[first, known, KEYS.beacon(0, EPOCH)] * 200)
-        asked = [question(40 + at % 20) if at % 3 == 0
-                 else bytes(4) + rig.counted(READER_LABEL, 255 if at % 3 == 1 else 1, 1, 1)[4:]
-                 for at in range(240)]
-        rig.do(*(line for packet in asked for line in (frame(BASE + packet[4] % 64, packet),
-                                                       "wait 2000")))
+        old, forged = (bytes(4) + bytes((IS_REQUEST, count, 1, 1)) for count in (1, 255))
+        for kind in (None, old, forged):
+            rig.do("wait 300000")
+            now = len(rig.beacons)
+            asked = [kind or question(40 + at % 20) for at in range(80)]
+            rig.do(*(line for packet in asked for line in (frame(BASE + packet[4] % 64, packet),
+                                                           "wait 2000")))
+            # In 0.2 s, with those that come by themselves.
+            assert 16 + 8 <= len(rig.beacons) - now <= 16 + 13 + 3, kind
         rig.send(more)
         assert rig.table()[60][2:] == b"\7\2"
-        assert 40 <= len(rig.beacons) - before <= 65 + 16 + 9  # with those that come by themselves
         assert rig.ask(*[question(50)] * 40), "a request needs no answer that is left"
         rig.do("wait 300000")
         before = len(rig.beacons)
