@@ -428,8 +428,8 @@ def test_a_beacon_of_a_far_epoch_is_forgotten(key: str, monkeypatch: pytest.Monk
         assert agent.ask(PATIENCE)[3].value == 9 and reader.epoch == 256
         # Reports make an old beacon good. A reader that hears one epoch for long forgets nothing.
         fake.hooks = [silent, honest]
-        for _ in range(3):
-            later += 200
+        for seconds in (200, 200, 400):
+            later += seconds
             assert agent.ask(PATIENCE)[3].value == 9
             with pytest.raises(client.BadReport, match="old"):
                 reader.hear(KEYS.beacon(64, 255))  # the next report makes it good
