@@ -233,6 +233,7 @@ def test_all_counts_are_used_until_the_next_epoch(key: str) -> None:
         assert len(fake.heard) < 45  # it waits, and does not ask again at once
         threading.Timer(0.3, fake.tick).start()
         assert agent.ask(PATIENCE)[3].value == 9
+        assert fake.requests[-1][5] == 1  # none is left out in a new one
 
 
 def test_two_readers_at_once(key: str) -> None:
