@@ -308,10 +308,10 @@ enum { DUMPULSE_FULL_ = 255 };
 #define DUMPULSE_EPOCH_LAST_ 0x1FFFFFFFUL /* of an agent */
 #define DUMPULSE_OWN_FIRST_ 0x80000000UL  /* of a node: its own first epoch, times 256 */
 
-/* dumpulse_tag.c. The tag of a packet: by the key of this label, over the label, a number, and bytes
- * 4 to 7 of the packet. Bytes 0 to 3 have it, the lowest byte of the result first. A chip with AES
- * or a secure element may have another tag: then write these five, instead of dumpulse_tag.c, for
- * all of an agent's nodes and readers. It is not version 2 any more. */
+/* dumpulse_tag.c. The tag of a packet: by the key of this label, over the label, a number, and
+ * bytes 4 to 7. Bytes 0 to 3 have it, the lowest byte of the result first. A chip with AES or a
+ * secure element may have another tag: then write these five, instead of dumpulse_tag.c, for all of
+ * an agent's nodes and readers. It is not version 2 any more. */
 bool dumpulse_right_(const uint8_t *packet, uint8_t label, uint32_t number);
 void dumpulse_make_(uint8_t *packet, uint8_t label, uint32_t number);
 
