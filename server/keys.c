@@ -418,19 +418,47 @@ static bool read_numbers(void)
     return false;
 }
 
-/* The first block follows from the date, so that it is larger than all that were used before if
- * somebody does this with a key that is not new: see "Replacing" in spec/keyed.md. */
+/* A number that is counted up from 2020 at this pace is larger than all that were used before, as
+ * "Replacing" in spec/keyed.md computes. */
+enum { PER_BLOCK = 450 /* s */, LAST = DUMPULSE_EPOCH_LAST_ / 256 - 1 };
+
+static int64_t block_of(uint64_t unix_s)
+{
+    return unix_s < 1577836800 ? -1 : (int64_t)((unix_s - 1577836800) / PER_BLOCK);
+}
+
 bool keys_choose_block(uint64_t unix_s)
 {
-    enum { SECONDS = 450, LAST = DUMPULSE_EPOCH_LAST_ / 256 - 1 };
-    const uint64_t since_2020 = unix_s - 1577836800, block = since_2020 / SECONDS;
+    const int64_t block = block_of(unix_s);
 
-    if (block > LAST) { /* before 2020, it is huge */
+    if (block < 0 || block > LAST) {
         log_say("the clock of this machine is wrong: set it first");
         return false;
     }
     set_number(DUMPULSE_BLOCK, (uint32_t)block);
     return true;
+}
+
+/* An old copy of the numbers, or of the whole disk, does not know which blocks were used since. But
+ * the date does: so a block that is used is never before that of the date. Returns the date's if
+ * `block` is more than `slack` behind it, and else `block`.
+ *
+ * A clock that is behind changes nothing. One that is far ahead must not use up all blocks. */
+static uint32_t block_by_date(uint32_t block, uint32_t slack)
+{
+    enum { YEARS = 4, MOST = YEARS * 366 * 86400 / PER_BLOCK };
+    const int64_t date = block_of(timing_unix_ms() / 1000);
+
+    if (date <= (int64_t)block + slack)
+        return block;
+    if (date <= LAST && date <= (int64_t)block + MOST)
+        return (uint32_t)date;
+    if (!used->far_behind)
+        log_say("the clock is more than %d years ahead of %s%s, so epochs do not follow it: set "
+                "it; if it is right, that file may be an old copy, and needs a new key",
+                YEARS, options.state, used->file.suffix);
+    used->far_behind = true;
+    return block;
 }
 
 bool keys_make_numbers(void)
@@ -545,10 +573,27 @@ static void catch_up(void)
     begin_at_once();
 }
 
+/* The clock may have been set since the start, as on a machine without a battery. And epochs of
+ * 10 s fall behind the date slowly. */
+static void follow_date(void)
+{
+    const uint32_t block = used->keyed.epoch / 256;
+    uint32_t date;
+
+    if (used->keyed.reached != LABELS)
+        return;
+    date = block_by_date(block, 3600 / PER_BLOCK);
+    if (date == block || !dumpulse_store(DUMPULSE_BLOCK, date))
+        return;
+    used->keyed.epoch = date * 256;
+    begin_at_once();
+}
+
 static void go_on(void)
 {
     catch_up();
     used = &keys;
+    follow_date();
     const uint64_t next = begin_next();
     keys_keeps_beacons = false;
     loop_set_interval(LOOP_EPOCH, next);
@@ -588,6 +633,7 @@ static void go_on_before(void)
         return;
     }
     use_before();
+    follow_date();
     const uint64_t next = begin_next();
     used = &keys;
     keys_keeps_beacons = false;
@@ -698,8 +744,12 @@ size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, voi
 
 static bool begin(void)
 {
+    uint32_t block;
+
     if (!read_numbers())
         return false;
+    block = block_by_date(dumpulse_load(DUMPULSE_BLOCK) + 1, 0);
+    set_number(DUMPULSE_BLOCK, block - 1); /* the first one that begins is the one after it */
     if (keys_renew(used->master.generations, true))
         return true;
     log_say("%s", options.wrong);

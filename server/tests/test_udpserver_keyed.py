@@ -356,6 +356,30 @@ def test_another_key_meanwhile(options: list[str], tmp_path: Path) -> None:
         server.stop()
 
 
+def test_an_old_copy_of_the_numbers(options: list[str], tmp_path: Path) -> None:
+    """Somebody puts it back, an hour after the server had used later numbers. The date says that
+    they were used, also if the clock is set only after the start."""
+    clock, numbers, recorded = tmp_path / "clock", tmp_path / NUMBERS, []
+    copy_of_numbers = numbers.read_bytes()
+    for _ in range(3):
+        with Server(*options, *LONG) as server, Peer(server) as peer:
+            recorded.append(node(3, peer.beacon()).heartbeat(1, 1))
+            server.stop()
+    used = block_of(tmp_path)
+    for ahead in (3600, 0):
+        numbers.write_bytes(copy_of_numbers)
+        clock.write_text(str(ahead))
+        with noted([*options, "--epoch", "2"], CLOCK=str(clock))[0] as server, \
+                Peer(server) as peer:
+            if ahead == 0:
+                clock.write_text("7200")
+                wait_until(lambda: block_of(tmp_path) > used, "it follows the clock")
+            assert epoch_of(peer.beacon()) // 256 == block_of(tmp_path) > used
+            peer.send(*recorded)
+            server.wait_for(lambda now: now["tag"] + now["old"] == 3, "all are refused")
+            assert server.stop()["heartbeats"] == 0
+
+
 def test_numbers_under_the_name_of_another_key(options: list[str], tmp_path: Path) -> None:
     write_key(tmp_path / "key", bytes(15).hex() + "01\n")
     assert run(*options, "--key-is-new")[0] == 0
