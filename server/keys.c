@@ -29,6 +29,7 @@
  * while it is looked at. */
 struct keys keys, keys_before;
 static struct keys *used = &keys;
+static bool has_before; /* could --key-before be read? */
 struct limits keys_beacons;
 uint8_t keys_label;
 bool keys_keeps_beacons;
@@ -181,8 +182,9 @@ static bool read_before(void)
     const bool is_good = read_master(&keys_before.master) && check_epoch(&keys_before.master);
     keys_mark(mark_before);
     used = &keys;
-    return is_good && (memcmp(mark, mark_before, sizeof mark) != 0 ||
-                       options_wrong("--key and --key-before have the same key"));
+    has_before = is_good && (memcmp(mark, mark_before, sizeof mark) != 0 ||
+                             options_wrong("--key and --key-before have the same key"));
+    return has_before;
 }
 
 bool keys_read(void)
@@ -193,7 +195,7 @@ bool keys_read(void)
         options.epoch = keys.master.epoch != 0 ? keys.master.epoch : EPOCH;
     return check_epoch(&keys.master) &&
            (options.key_before == NULL ||
-            (overlap_read_until(options.key_until) && (overlap_left() == 0 || read_before())));
+            (overlap_read_until(options.key_until) && (read_before() || overlap_left() == 0)));
 }
 
 /* The key must be the same: the numbers belong to it. */
@@ -769,12 +771,30 @@ static void say_who_is_deaf(void)
                 overlap_list(deaf));
 }
 
+/* The server did not run at the end. Its block says when the key was used last, as it follows the
+ * date: if that was later than the end, --key-until may be a typing error, and nothing changes. */
+static void end_late(void)
+{
+    ssize_t size;
+
+    used = &keys_before;
+    const bool ends = has_before && read_file(&size) && size >= 0 && keys_are_good((size_t)size) &&
+                      block_of(overlap_ended()) > dumpulse_load(DUMPULSE_BLOCK);
+    used = &keys;
+    wipe_before();
+    if (!ends)
+        return;
+    log_say("it is never taken again: all of its epochs are used up");
+    loop_define_task(LOOP_EPOCH_BEFORE, go_on_before, TIMING_SECOND);
+    forget_before();
+}
+
 static bool begin_before(void)
 {
     if (!overlap_begin())
         return false;
     if (overlap_left() == 0) {
-        wipe_before();
+        end_late();
         return true;
     }
     loop_define_task(LOOP_EPOCH_BEFORE, go_on_before, TIMING_SECOND);
