@@ -151,7 +151,7 @@ static bool read_master(struct keys_master *master)
     if (file < 0 && strspn(path(), "0123456789abcdefABCDEF") >= KEYS_DIGITS)
         return options_wrong("%s has a key, which others may have seen now: make a new one, and "
                              "give the name of its file",
-                             option()); /* no key gets into the log */
+                             option());
     if (file < 0)
         return options_wrong("cannot read %s %.300s: %s", option(), path(), strerror(errno));
     const char *wrong =

@@ -219,11 +219,16 @@ def test_others_may_not_use_the_file(tmp_path: Path, mode: int) -> None:
     assert status == 2 and f"cannot use --key {key}: other users may use it" in line
 
 
-@pytest.mark.parametrize("text", [MASTER.hex(), MASTER.hex().upper()])
-def test_a_key_instead_of_its_file(text: str) -> None:
-    """It must not get into the log. run() looks for that, too."""
-    status, (line,) = run("--key", text, "--state", "table")
-    assert status == 2 and text not in line and "give the name of its file" in line
+@pytest.mark.parametrize("before", [
+    ["--key"], ["--key=none", "--key-before=none", "--key-until"], ["--epoch"], ["--self"], ["--log"],
+    ["--watch"], ["--xdp"], ["--stats"], ["--bind"], [], ["--nothing"]])
+def test_a_key_in_the_wrong_place(before: list[str]) -> None:
+    """It must not get into the log."""
+    for text in (MASTER.hex(), MASTER.hex().upper(), f"none/{MASTER.hex()}0"):
+        status, (line,) = run("--state", "none/table", *before[:-1], *(
+            [f"{before[-1]}={text}"] if before else [text]))
+        assert status in (1, 2) and MASTER.hex()[:31] not in line.lower()
+        assert before != ["--key"] or "give the name of its file" in line or "/" in text
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:
