@@ -557,6 +557,8 @@ static void begin_at_once(void)
 /* If the process was stopped, or the machine slept, what was made before must not look new: all
  * labels begin an epoch, as at the start, before anything is taken. A second more than an epoch may
  * pass between two calls of this. */
+static uint64_t woke; /* ns since the machine was started: when it stood still last; 0: never */
+
 static void catch_up(void)
 {
     static uint64_t last; /* ns since the machine was started */
@@ -565,6 +567,7 @@ static void catch_up(void)
     last = now;
     if (keys.keyed.reached == 0 || stood <= (options.epoch + 1) * TIMING_SECOND)
         return;
+    woke = now;
     log_say("stood still for %llu s: all epochs begin, and nothing from before is taken",
             (unsigned long long)(stood / TIMING_SECOND));
     used = &keys;
@@ -589,6 +592,17 @@ static void follow_date(void)
         return;
     used->keyed.epoch = date * 256;
     begin_at_once();
+}
+
+/* For a second after the server stood still, what waited for it comes: heartbeats of the epoch
+ * before, whose tags are wrong now. They are no guesses, so they must not look like junk. */
+static bool is_awake(void)
+{
+    const bool awake = woke == 0 || timing_boot_ns() - woke > TIMING_SECOND;
+
+    if (!awake)
+        keys.keyed.wrong = 0;
+    return awake;
 }
 
 static void go_on(void)
@@ -727,7 +741,7 @@ size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, voi
     result = dumpulse_alone_process(&keys.keyed, keys.alone, DUMPULSE_VARIABLES, packet,
                                     DUMPULSE_PACKET_SIZE, context);
     keys_keeps_beacons = false;
-    if (result == DUMPULSE_WRONG_TAG)
+    if (result == DUMPULSE_WRONG_TAG && is_awake())
         junk_note(source, keys.keyed.junk != 0, now);
     if (two && result == DUMPULSE_HEARTBEAT) {
         make_deaf(packet[4] % DUMPULSE_VARIABLES);

@@ -876,6 +876,23 @@ def test_a_machine_that_slept(options: list[str], tmp_path: Path) -> None:
         server.stop()
 
 
+def test_what_waited_while_it_slept_is_no_junk(options: list[str], tmp_path: Path) -> None:
+    """All of it is refused, and counts. What comes later is junk."""
+    slept = tmp_path / "slept"
+    with noted([*options, *LONG], SLEPT=str(slept))[0] as server, Peer(server) as peer:
+        beats = node(63, peer.beacon())
+        waited = [beats.heartbeat(1, 1) for _ in range(250)]
+        slept.write_text("3700")
+        peer.send(*waited)
+        peer.send(node(1, peer.beacon()).heartbeat(1, 1))
+        counters = server.wait_for(lambda now: now["packets"] == 253, "all are counted")
+        assert (counters["tag"], counters["heartbeats"], counters["junk"]) == (250, 1, 0)
+        time.sleep(1.1)
+        peer.send(*(junk(number) for number in range(100)))
+        assert server.wait_for(lambda now: now["tag"] == 350, "all are counted")["junk"] == 1
+        server.stop()
+
+
 def junk(number: int, kind: int = 0x80) -> bytes:
     """A packet that needs a tag, and has a wrong one."""
     return number.to_bytes(4, "big") + bytes((kind + number % 64 * (kind != 0xC0), 255, 1, 1))
