@@ -28,13 +28,32 @@
  * these functions are about. There is one table, that of `keys`: the other one has entries only
  * while it is looked at. */
 struct keys keys, keys_before;
-static struct keys *used = &keys;
-static bool has_before; /* could --key-before be read? */
+static struct keys *used = &keys, *taken = &keys; /* of the packet that was taken last */
+static bool has_before;                           /* could --key-before be read? */
 struct limits keys_beacons;
 uint8_t keys_label;
 bool keys_keeps_beacons;
 
 enum { EPOCH = 10 /* s, of which `dumpulse key split` tells nodes unless the file says more */ };
+
+/* A block of code with such a variable is about the key before, until its end. There is junk under
+ * both keys, or under none. It is counted under the new one: a tag that is wrong there is wrong
+ * under both. */
+#define UNDER_KEY_BEFORE __attribute__((cleanup(go_back), unused)) = use_before()
+
+static struct keys *use_before(void)
+{
+    keys_before.keyed.junk = keys.keyed.junk;
+    used = &keys_before;
+    return used;
+}
+
+static void go_back(struct keys *const *before)
+{
+    (void)before;
+    used = &keys;
+    keys_keeps_beacons = false;
+}
 
 /* ---- The keys --------------------------------------------------------------------------- */
 
@@ -178,10 +197,9 @@ static bool read_before(void)
     uint8_t mark[KEYS_MARK_SIZE], mark_before[KEYS_MARK_SIZE];
 
     keys_mark(mark);
-    used = &keys_before;
-    const bool is_good = read_master(&keys_before.master) && check_epoch(&keys_before.master);
+    struct keys *const before UNDER_KEY_BEFORE;
+    const bool is_good = read_master(&before->master) && check_epoch(&before->master);
     keys_mark(mark_before);
-    used = &keys;
     has_before = is_good && (memcmp(mark, mark_before, sizeof mark) != 0 ||
                              options_wrong("--key and --key-before have the same key"));
     return has_before;
@@ -220,18 +238,15 @@ static bool read_again(uint8_t generations[DUMPULSE_VARIABLES], bool now)
 bool keys_read_again(bool now)
 {
     static uint8_t generations[DUMPULSE_VARIABLES], generations_before[DUMPULSE_VARIABLES];
-    bool done;
 
-    used = &keys;
-    done = read_again(generations, now);
-    if (!done || overlap_left() == 0)
-        return done;
-    used = &keys_before;
-    done = read_again(generations_before, now);
-    used = &keys;
+    if (!read_again(generations, now))
+        return false;
+    if (overlap_left() == 0)
+        return true;
+    struct keys *const before UNDER_KEY_BEFORE;
     if (now)
         overlap_say("two keys are taken");
-    return done;
+    return read_again(generations_before, now);
 }
 
 /* ---- Numbers ---------------------------------------------------------------------------- */
@@ -358,14 +373,14 @@ static bool is_deaf(uint8_t label)
 
 static void make_deaf(uint8_t variable)
 {
-    used = &keys_before;
-    if (!is_deaf(variable)) {
-        set_number(variable, DUMPULSE_UNREADABLE);
-        used->alone[variable] = UINT32_MAX;
-        dumpulse_keyed_renew(&used->keyed, variable); /* nothing of it waits any more */
-        (void)save_numbers(); /* if it fails, the next number that is stored has this one, too */
-    }
-    used = &keys;
+    struct keys *const before UNDER_KEY_BEFORE;
+
+    if (is_deaf(variable))
+        return;
+    set_number(variable, DUMPULSE_UNREADABLE);
+    before->alone[variable] = UINT32_MAX;
+    dumpulse_keyed_renew(&before->keyed, variable); /* nothing of it waits any more */
+    (void)save_numbers(); /* if it fails, the next number that is stored has this one, too */
 }
 
 /* The numbers file remembers each generation: else an old copy of the key's file would bring back
@@ -534,14 +549,6 @@ static uint64_t begin_next(void)
     return !done ? TIMING_SECOND : starts ? PACE : step;
 }
 
-/* There is junk under both keys, or under none. It is counted under the new one: a tag that is
- * wrong there is wrong under both. */
-static void use_before(void)
-{
-    used = &keys_before;
-    keys_before.keyed.junk = keys.keyed.junk;
-}
-
 static void begin_at_once(void)
 {
     used->to_repeat = 0;
@@ -570,11 +577,10 @@ static void catch_up(void)
     woke = now;
     log_say("stood still for %llu s: all epochs begin, and nothing from before is taken",
             (unsigned long long)(stood / TIMING_SECOND));
-    used = &keys;
     begin_at_once();
     if (overlap_left() == 0 || keys_before.keyed.reached == 0)
         return;
-    use_before();
+    struct keys *const before UNDER_KEY_BEFORE;
     begin_at_once();
 }
 
@@ -608,7 +614,6 @@ static bool is_awake(void)
 static void go_on(void)
 {
     catch_up();
-    used = &keys;
     follow_date();
     const uint64_t next = begin_next();
     keys_keeps_beacons = false;
@@ -631,10 +636,10 @@ __attribute__((noinline)) static void wipe_before(void)
  */
 static void forget_before(void)
 {
-    used = &keys_before;
+    struct keys *const before UNDER_KEY_BEFORE;
+
     set_number(DUMPULSE_BLOCK, DUMPULSE_UNREADABLE);
     const bool done = save_numbers();
-    used = &keys;
     wipe_before();
     loop_set_interval(LOOP_EPOCH_BEFORE, done ? 0 : TIMING_SECOND);
     overlap_end();
@@ -648,11 +653,9 @@ static void go_on_before(void)
         forget_before();
         return;
     }
-    use_before();
+    struct keys *const before UNDER_KEY_BEFORE;
     follow_date();
     const uint64_t next = begin_next();
-    used = &keys;
-    keys_keeps_beacons = false;
     loop_set_interval(LOOP_EPOCH_BEFORE, next < left ? next : left);
 }
 
@@ -662,20 +665,20 @@ static bool take_before(const uint8_t *packet, void *context, dumpulse_result *r
 {
     const uint8_t variable = packet[4] % DUMPULSE_VARIABLES;
 
-    use_before();
+    struct keys *const before UNDER_KEY_BEFORE;
     if (keys_is_request(packet))
-        keys_before.keyed.agent = keys.keyed.agent;
+        before->keyed.agent = keys.keyed.agent;
     keys_keeps_beacons = true;
-    *result = dumpulse_alone_process(&keys_before.keyed, keys_before.alone, DUMPULSE_VARIABLES,
-                                     packet, DUMPULSE_PACKET_SIZE, context);
-    keys_keeps_beacons = false;
+    *result = dumpulse_alone_process(&before->keyed, before->alone, DUMPULSE_VARIABLES, packet,
+                                     DUMPULSE_PACKET_SIZE, context);
     if (*result == DUMPULSE_REPORT) {
         overlap_note_report();
     } else if (*result == DUMPULSE_HEARTBEAT) {
         const size_t at = 4 + (size_t)4 * variable;
-        memcpy(keys.keyed.agent.report + at, keys_before.keyed.agent.report + at, 4);
+        memcpy(keys.keyed.agent.report + at, before->keyed.agent.report + at, 4);
         overlap_note(variable, false);
     }
+    taken = before;
     return *result != DUMPULSE_REFUSED && *result != DUMPULSE_OLD &&
            *result != DUMPULSE_WRONG_TAG && *result != DUMPULSE_NOT_BEGUN;
 }
@@ -683,10 +686,10 @@ static bool take_before(const uint8_t *packet, void *context, dumpulse_result *r
 /* Sends the beacon of the key before, too: nobody knows which of them the asker has. */
 static void answer_before(uint8_t label, void *context)
 {
-    use_before();
-    if (label == DUMPULSE_READER_LABEL || keys_before.alone[label] == 0)
-        dumpulse_keyed_beacon(&keys_before.keyed, label, context);
-    used = &keys;
+    struct keys *const before UNDER_KEY_BEFORE;
+
+    if (label == DUMPULSE_READER_LABEL || before->alone[label] == 0)
+        dumpulse_keyed_beacon(&before->keyed, label, context);
 }
 
 /* ---- Packets ---------------------------------------------------------------------------- */
@@ -710,10 +713,10 @@ bool keys_is_question(const uint8_t *packet)
            packet[4] <= DUMPULSE_IS_HEARTBEAT_ + DUMPULSE_READER_LABEL && packet[5] == 0;
 }
 
-/* It is asked when a heartbeat of the variable was taken, and `used` is the key of that. */
+/* It is asked when a heartbeat of the variable was taken. */
 bool keys_hears(uint8_t variable)
 {
-    return used->alone[variable] == 0;
+    return taken->alone[variable] == 0;
 }
 
 /* Only a beacon that answers has a limit: of packets that need a tag, each is looked at, so that no
@@ -736,7 +739,7 @@ size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, voi
         table_prepare();
     if (two && !asks && take_before(packet, context, &result))
         return counted[result];
-    used = &keys;
+    taken = &keys;
     keys_keeps_beacons = bucket == NULL;
     result = dumpulse_alone_process(&keys.keyed, keys.alone, DUMPULSE_VARIABLES, packet,
                                     DUMPULSE_PACKET_SIZE, context);
@@ -791,10 +794,9 @@ static void end_late(void)
 {
     ssize_t size;
 
-    used = &keys_before;
+    struct keys *const before UNDER_KEY_BEFORE;
     const bool ends = has_before && read_file(&size) && size >= 0 && keys_are_good((size_t)size) &&
                       block_of(overlap_ended()) > dumpulse_load(DUMPULSE_BLOCK);
-    used = &keys;
     wipe_before();
     if (!ends)
         return;
@@ -812,10 +814,8 @@ static bool begin_before(void)
         return true;
     }
     loop_define_task(LOOP_EPOCH_BEFORE, go_on_before, TIMING_SECOND);
-    used = &keys_before;
-    const bool done = begin();
-    used = &keys;
-    return done;
+    struct keys *const before UNDER_KEY_BEFORE;
+    return begin();
 }
 
 bool keys_begin(void)
