@@ -220,8 +220,8 @@ def test_others_may_not_use_the_file(tmp_path: Path, mode: int) -> None:
 
 
 @pytest.mark.parametrize("before", [
-    ["--key"], ["--key=none", "--key-before=none", "--key-until"], ["--epoch"], ["--self"], ["--log"],
-    ["--watch"], ["--xdp"], ["--stats"], ["--bind"], [], ["--nothing"]])
+    ["--key"], ["--key=none", "--key-before=none", "--key-until"], ["--epoch"], ["--self"],
+    ["--log"], ["--watch"], ["--xdp"], ["--stats"], ["--bind"], [], ["--nothing"]])
 def test_a_key_in_the_wrong_place(before: list[str]) -> None:
     """It must not get into the log."""
     for text in (MASTER.hex(), MASTER.hex().upper(), f"none/{MASTER.hex()}0"):
@@ -1118,7 +1118,6 @@ def test_sighup_does_not_change_the_key(options: list[str], tmp_path: Path) -> N
             wait_until(lambda: said in server.stderr.lines[-1], said)  # noqa: B023
             epoch_of(peer.beacon())
         server.stop()
-
 
 
 # ---- Generations ----------------------------------------------------------------------------
