@@ -402,6 +402,12 @@ def test_the_old_key_ends(both: list[str], alone: dict[Keys, list[str]], tmp_pat
         known = Known(peer)  # and the next epoch of these variables begins a minute after the start
         old, new, idle = known.node(OLD, 61), known.node(NEW, 62), known.node(OLD, 63)
         reader = known.reader(OLD)
+
+        def has_begun() -> bool:
+            time.sleep(0.2)  # the server answers only some questions a second
+            return {*known.beacons(0)} == {OLD.beacon(0, old.epoch + 1),
+                                           NEW.beacon(0, new.epoch + 1)}
+        wait_until(has_begun, "an epoch begins")  # only at its end, it follows the date
         clock.write_text(f"{40 * 86400}")
         peer.report(reader)
         recorded = [idle.heartbeat(9, 9), reader.request(b"no")]
