@@ -369,7 +369,7 @@ class Epochs:
         self.trouble = ""  # why something is not remembered
 
     @staticmethod
-    def _name(key: bytes) -> str:
+    def name(key: bytes) -> str:
         folder = os.environ.get("XDG_STATE_HOME", "")
         if not os.path.isabs(folder):  # the standard says that such a one does not count
             folder = os.path.join(os.path.expanduser("~"), ".local", "state")
@@ -377,7 +377,7 @@ class Epochs:
 
     def load(self, key: bytes) -> tuple[int, int]:
         """The epoch and the count; 0 and 0 if none is known."""
-        path = self._name(key)
+        path = self.name(key)
         try:
             with open(path, "rb", opener=lambda name, flags: os.open(name, flags | NO_WAIT)) as old:
                 match = re.fullmatch(rb"([0-9]{1,9}) ([0-9]{1,3})\n", old.read(99))
@@ -390,7 +390,7 @@ class Epochs:
         return 0, 0
 
     def save(self, key: bytes, epoch: int, count: int) -> None:
-        path = self._name(key)
+        path = self.name(key)
         try:
             os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
             replace_file(path, b"%d %d\n" % (epoch, count), False)
@@ -470,22 +470,23 @@ class Keyed:
             raise BadReport("length", f"it is {len(packet)} bytes long, not {KEYED_REPORT_SIZE}, "
                                       "and no beacon")
         epoch = int.from_bytes(packet[4:], "big") & ~(TWICE << 24)
-        twice = packet[4] >= TWICE
         if not hmac.compare_digest(packet[:4], self._make_tag(epoch, packet[4:])[:4]):
             who = f"variable {self.label}" if self.label < READER_LABEL else "readers"
             raise BadReport("beacon", f"its beacon is not authentic for {who}: is "
                                       f"{self.keys.path!r} the key of this agent?")
         if epoch < max(self.epoch, 1):
             self._old_at = min(self._old_at, uptime())
+            kept = self._epochs and epoch < self.known and Epochs.name(self.keys.of(self.label))
             raise BadReport("old", f"its beacon is old, of epoch {epoch}, and we know epoch "
                                    f"{self.epoch}: somebody repeats it, or the agent has lost its "
-                                   "numbers")
+                                   "numbers, or somebody with this key has made a later epoch up"
+                                   + (f": if that is so, remove {kept!r}" if kept else ""))
         if epoch > self.epoch and self._later == BEACONS:
             raise BadReport("old", f"it has told more than {BEACONS} epochs: somebody repeats old "
                                    "beacons, or an epoch is too short")
         is_new = epoch > self.epoch or self.heard_at == -math.inf
         self.heard_at, self._old_at = uptime(), math.inf
-        self.twice = twice or (self.twice and epoch == self.epoch)
+        self.twice = packet[4] >= TWICE or (self.twice and epoch == self.epoch)
         if epoch > self.epoch:
             self.epoch, self.count, self._refused, self._repeat = epoch, 0, 0, False
             self._later += 1
@@ -507,8 +508,7 @@ class Keyed:
         if self.hear(packet):
             return None
         full = not self._repeat and self.count == FULL
-        if self._repeat:
-            self._repeat, self._refused = False, self._refused + 1
+        self._repeat, self._refused = False, self._refused + self._repeat
         raise BadReport("full" if full else "refused",
                         "it refuses requests with its beacon: other readers have used the counts "
                         "of this epoch, so ask again in a little while")

@@ -210,6 +210,20 @@ dumpulse_result dumpulse_keyed_look(const dumpulse_keyed *keyed, const uint8_t *
     return packet[5] <= keyed->last[label_of(packet)] ? DUMPULSE_OLD : DUMPULSE_NEW;
 }
 
+dumpulse_result dumpulse_keyed_try(dumpulse_keyed *keyed, const uint8_t *packet, size_t length)
+{
+    const dumpulse_result result = dumpulse_keyed_look(keyed, packet, length);
+
+    if (result == DUMPULSE_NEW) {
+        const uint8_t label = label_of(packet);
+
+        if (!dumpulse_right_(packet, label, epoch_of(keyed, label))) {
+            return dumpulse_wrong_(keyed);
+        }
+    }
+    return result;
+}
+
 /* Makes the report that answers this request, and sends it. */
 static void answer(dumpulse_keyed *keyed, const uint8_t *packet, void *context)
 {

@@ -132,7 +132,7 @@ enum {
     DUMPULSE_NOT_STORED = 7, /* it is right, but the store hook has failed */
     DUMPULSE_FIRST = 8,      /* it is right, but there is junk: it waits for one that is equal */
     DUMPULSE_ASKS = 9,       /* it asks for a beacon, which was sent; nobody has signed it */
-    DUMPULSE_NEW = 10        /* only dumpulse_keyed_look(): all but its tag is right */
+    DUMPULSE_NEW = 10        /* only of look and try: nothing but its tag can be wrong */
 };
 
 /* An agent. Starts as zeros. An epoch does not begin for all labels at once: each begins it when
@@ -221,6 +221,11 @@ void dumpulse_keyed_renew(dumpulse_keyed *keyed, uint8_t variable);
  * sends need not repeat these checks. Work: nothing is changed, and no hook is called. */
 dumpulse_result dumpulse_keyed_look(const dumpulse_keyed *keyed, const uint8_t *packet,
                                     size_t length);
+
+/* As dumpulse_keyed_look(), and looks at the tag, too. If that is wrong, it counts as in
+ * dumpulse_keyed_process(): DUMPULSE_WRONG_TAG. After DUMPULSE_NEW, that takes the packet. This is
+ * for an agent that limits the beacons which answer wrong requests, too. Work: one tag. */
+dumpulse_result dumpulse_keyed_try(dumpulse_keyed *keyed, const uint8_t *packet, size_t length);
 
 /* ---- An agent with nodes that only send: of variables 0 to count - 1, at most 64. */
 

@@ -245,9 +245,13 @@ void keyed_each_second(keyed_agent *keyed)
 dumpulse_result keyed_process(keyed_agent *keyed, const uint8_t *packet)
 {
     const bool requests = packet[4] == IS_REQUEST;
-    dumpulse_result result = dumpulse_keyed_look(keyed, packet, DUMPULSE_PACKET_SIZE);
+    /* dumpulse_alone_process() would answer a wrong request at once: to make a beacon that must not
+     * leave would double what such a request costs. */
+    dumpulse_result result = requests ? dumpulse_keyed_try(keyed, packet, DUMPULSE_PACKET_SIZE)
+                                      : dumpulse_keyed_look(keyed, packet, DUMPULSE_PACKET_SIZE);
 
-    if (result == DUMPULSE_ASKS || (requests && result == DUMPULSE_OLD)) {
+    if (result == DUMPULSE_ASKS ||
+        (requests && (result == DUMPULSE_OLD || result == DUMPULSE_WRONG_TAG))) {
         if (answers != 0) {
             answers--;
             owe(packet[4] % 128);
@@ -259,13 +263,7 @@ dumpulse_result keyed_process(keyed_agent *keyed, const uint8_t *packet)
         memcpy(request, packet, sizeof request);
         return DUMPULSE_REFUSED;
     }
-    /* To make a beacon that must not leave would double what a wrong request costs. */
-    if (requests && answers == 0 && result == DUMPULSE_NEW &&
-        !dumpulse_right_(packet, DUMPULSE_READER_LABEL, keyed->epoch - (keyed->reached != LABELS)))
-        return dumpulse_wrong_(keyed);
     result = dumpulse_alone_process(keyed, alone, ALONE, packet, DUMPULSE_PACKET_SIZE, NULL);
-    if (requests && result == DUMPULSE_WRONG_TAG)
-        answers--; /* that was a beacon */
     if (result == DUMPULSE_NOT_STORED && !beat_waits) {
         beat_waits = true;
         memcpy(beat, packet, sizeof beat);

@@ -172,6 +172,31 @@ dumpulse_result dumpulse_keyed_look(const dumpulse_keyed *keyed, const uint8_t *
                                     size_t length);
 
 /*@ requires \valid(keyed) && sound(keyed);
+    requires length == 8 ==> \valid_read(packet + (0 .. 7));
+    assigns keyed->wrong, keyed->junk;
+    exits \false;
+    behavior without_tag:
+      assumes !counted(packet, length) || keyed->reached == 0 || question(packet) ||
+        !is_new(keyed, packet);
+      assigns \nothing;
+      ensures !counted(packet, length) ==> \result == DUMPULSE_REFUSED;
+      ensures counted(packet, length) ==> \result == (keyed->reached == 0 ? DUMPULSE_NOT_BEGUN :
+        packet[5] == 0 ? DUMPULSE_ASKS : DUMPULSE_OLD);
+    behavior right:
+      assumes counted(packet, length) && keyed->reached != 0 && !question(packet) &&
+        is_new(keyed, packet) && right(keyed, packet);
+      assigns \nothing;
+      ensures \result == DUMPULSE_NEW;
+    behavior wrong:
+      assumes counted(packet, length) && keyed->reached != 0 && !question(packet) &&
+        is_new(keyed, packet) && !right(keyed, packet);
+      ensures \result == DUMPULSE_WRONG_TAG && one_more_wrong{Pre, Post}(keyed);
+    complete behaviors;
+    disjoint behaviors;
+*/
+dumpulse_result dumpulse_keyed_try(dumpulse_keyed *keyed, const uint8_t *packet, size_t length);
+
+/*@ requires \valid(keyed) && sound(keyed);
     requires length == 8 ==>
       \valid_read(packet + (0 .. 7)) && \separated(keyed, packet + (0 .. 7));
     exits \false;

@@ -28,12 +28,32 @@
  * these functions are about. There is one table, that of `keys`: the other one has entries only
  * while it is looked at. */
 struct keys keys, keys_before;
-static struct keys *used = &keys;
+static struct keys *used = &keys, *taken = &keys; /* of the packet that was taken last */
+static bool has_before;                           /* could --key-before be read? */
 struct limits keys_beacons;
 uint8_t keys_label;
 bool keys_keeps_beacons;
 
 enum { EPOCH = 10 /* s, of which `dumpulse key split` tells nodes unless the file says more */ };
+
+/* A block of code with such a variable is about the key before, until its end. There is junk under
+ * both keys, or under none. It is counted under the new one: a tag that is wrong there is wrong
+ * under both. */
+#define UNDER_KEY_BEFORE __attribute__((cleanup(go_back), unused)) = use_before()
+
+static struct keys *use_before(void)
+{
+    keys_before.keyed.junk = keys.keyed.junk;
+    used = &keys_before;
+    return used;
+}
+
+static void go_back(struct keys *const *before)
+{
+    (void)before;
+    used = &keys;
+    keys_keeps_beacons = false;
+}
 
 /* ---- The keys --------------------------------------------------------------------------- */
 
@@ -150,7 +170,7 @@ static bool read_master(struct keys_master *master)
     if (file < 0 && strspn(path(), "0123456789abcdefABCDEF") >= KEYS_DIGITS)
         return options_wrong("%s has a key, which others may have seen now: make a new one, and "
                              "give the name of its file",
-                             option()); /* no key gets into the log */
+                             option());
     if (file < 0)
         return options_wrong("cannot read %s %.300s: %s", option(), path(), strerror(errno));
     const char *wrong =
@@ -177,12 +197,12 @@ static bool read_before(void)
     uint8_t mark[KEYS_MARK_SIZE], mark_before[KEYS_MARK_SIZE];
 
     keys_mark(mark);
-    used = &keys_before;
-    const bool is_good = read_master(&keys_before.master) && check_epoch(&keys_before.master);
+    struct keys *const before UNDER_KEY_BEFORE;
+    const bool is_good = read_master(&before->master) && check_epoch(&before->master);
     keys_mark(mark_before);
-    used = &keys;
-    return is_good && (memcmp(mark, mark_before, sizeof mark) != 0 ||
-                       options_wrong("--key and --key-before have the same key"));
+    has_before = is_good && (memcmp(mark, mark_before, sizeof mark) != 0 ||
+                             options_wrong("--key and --key-before have the same key"));
+    return has_before;
 }
 
 bool keys_read(void)
@@ -193,7 +213,7 @@ bool keys_read(void)
         options.epoch = keys.master.epoch != 0 ? keys.master.epoch : EPOCH;
     return check_epoch(&keys.master) &&
            (options.key_before == NULL ||
-            (overlap_read_until(options.key_until) && (overlap_left() == 0 || read_before())));
+            (overlap_read_until(options.key_until) && (read_before() || overlap_left() == 0)));
 }
 
 /* The key must be the same: the numbers belong to it. */
@@ -218,18 +238,15 @@ static bool read_again(uint8_t generations[DUMPULSE_VARIABLES], bool now)
 bool keys_read_again(bool now)
 {
     static uint8_t generations[DUMPULSE_VARIABLES], generations_before[DUMPULSE_VARIABLES];
-    bool done;
 
-    used = &keys;
-    done = read_again(generations, now);
-    if (!done || overlap_left() == 0)
-        return done;
-    used = &keys_before;
-    done = read_again(generations_before, now);
-    used = &keys;
+    if (!read_again(generations, now))
+        return false;
+    if (overlap_left() == 0)
+        return true;
+    struct keys *const before UNDER_KEY_BEFORE;
     if (now)
         overlap_say("two keys are taken");
-    return done;
+    return read_again(generations_before, now);
 }
 
 /* ---- Numbers ---------------------------------------------------------------------------- */
@@ -357,14 +374,14 @@ static bool is_deaf(uint8_t label)
 
 static void make_deaf(uint8_t variable)
 {
-    used = &keys_before;
-    if (!is_deaf(variable)) {
-        set_number(variable, DUMPULSE_UNREADABLE);
-        used->alone[variable] = UINT32_MAX;
-        dumpulse_keyed_renew(&used->keyed, variable); /* nothing of it waits any more */
-        (void)save_numbers(); /* if it fails, the next number that is stored has this one, too */
-    }
-    used = &keys;
+    struct keys *const before UNDER_KEY_BEFORE;
+
+    if (is_deaf(variable))
+        return;
+    set_number(variable, DUMPULSE_UNREADABLE);
+    before->alone[variable] = UINT32_MAX;
+    dumpulse_keyed_renew(&before->keyed, variable); /* nothing of it waits any more */
+    (void)save_numbers(); /* if it fails, the next number that is stored has this one, too */
 }
 
 /* The numbers file remembers each generation: else an old copy of the key's file would bring back
@@ -419,19 +436,47 @@ static bool read_numbers(void)
     return false;
 }
 
-/* The first block follows from the date, so that it is larger than all that were used before if
- * somebody does this with a key that is not new: see "Replacing" in spec/keyed.md. */
+/* A number that is counted up from 2020 at this pace is larger than all that were used before, as
+ * "Replacing" in spec/keyed.md computes. */
+enum { PER_BLOCK = 450 /* s */, LAST = DUMPULSE_EPOCH_LAST_ / 256 - 1 };
+
+static int64_t block_of(uint64_t unix_s)
+{
+    return unix_s < 1577836800 ? -1 : (int64_t)((unix_s - 1577836800) / PER_BLOCK);
+}
+
 bool keys_choose_block(uint64_t unix_s)
 {
-    enum { SECONDS = 450, LAST = DUMPULSE_EPOCH_LAST_ / 256 - 1 };
-    const uint64_t since_2020 = unix_s - 1577836800, block = since_2020 / SECONDS;
+    const int64_t block = block_of(unix_s);
 
-    if (block > LAST) { /* before 2020, it is huge */
+    if (block < 0 || block > LAST) {
         log_say("the clock of this machine is wrong: set it first");
         return false;
     }
     set_number(DUMPULSE_BLOCK, (uint32_t)block);
     return true;
+}
+
+/* An old copy of the numbers, or of the whole disk, does not know which blocks were used since. But
+ * the date does: so a block that is used is never before that of the date. Returns the date's if
+ * `block` is more than `slack` behind it, and else `block`.
+ *
+ * A clock that is behind changes nothing. One that is far ahead must not use up all blocks. */
+static uint32_t block_by_date(uint32_t block, uint32_t slack)
+{
+    enum { YEARS = 4, MOST = YEARS * 366 * 86400 / PER_BLOCK };
+    const int64_t date = block_of(timing_unix_ms() / 1000);
+
+    if (date <= (int64_t)block + slack)
+        return block;
+    if (date <= LAST && date <= (int64_t)block + MOST)
+        return (uint32_t)date;
+    if (!used->far_behind)
+        log_say("the clock is more than %d years ahead of %s%s, so epochs do not follow it: set "
+                "it; if it is right, that file may be an old copy, and needs a new key",
+                YEARS, options.state, used->file.suffix);
+    used->far_behind = true;
+    return block;
 }
 
 bool keys_make_numbers(void)
@@ -509,14 +554,6 @@ static uint64_t begin_next(void)
     return !done ? TIMING_SECOND : starts ? PACE : step;
 }
 
-/* There is junk under both keys, or under none. It is counted under the new one: a tag that is
- * wrong there is wrong under both. */
-static void use_before(void)
-{
-    used = &keys_before;
-    keys_before.keyed.junk = keys.keyed.junk;
-}
-
 static void begin_at_once(void)
 {
     used->to_repeat = 0;
@@ -528,6 +565,8 @@ static void begin_at_once(void)
     used->to_repeat = LABELS;
     keys_keeps_beacons = false;
 }
+
+static uint64_t woke; /* ns since the machine was started: when it stood still last; 0: never */
 
 /* If the process was stopped, or the machine slept, what was made before must not look new: all
  * labels begin an epoch, as at the start, before anything is taken. A second more than an epoch may
@@ -543,20 +582,47 @@ static void catch_up(void)
     last = now;
     if (keys.keyed.reached == 0 || (at_once <= epoch + TIMING_SECOND && !often))
         return;
+    woke = now;
     log_say("stood still for %llu s: all epochs begin, and nothing from before is taken",
             (unsigned long long)((often ? in_all : at_once) / TIMING_SECOND));
-    used = &keys;
     begin_at_once();
     if (overlap_left() == 0 || keys_before.keyed.reached == 0)
         return;
-    use_before();
+    struct keys *const before UNDER_KEY_BEFORE;
     begin_at_once();
+}
+
+/* The clock may have been set since the start, as on a machine without a battery. And epochs of
+ * 10 s fall behind the date slowly. */
+static void follow_date(void)
+{
+    const uint32_t block = used->keyed.epoch / 256;
+    uint32_t date;
+
+    if (used->keyed.reached != LABELS)
+        return;
+    date = block_by_date(block, 3600 / PER_BLOCK);
+    if (date == block || !dumpulse_store(DUMPULSE_BLOCK, date))
+        return;
+    used->keyed.epoch = date * 256;
+    begin_at_once();
+}
+
+/* For a second after the server stood still, what waited for it comes: heartbeats of the epoch
+ * before, whose tags are wrong now. They are no guesses, so they must not look like junk. */
+static bool is_awake(void)
+{
+    const bool awake = woke == 0 || timing_boot_ns() - woke > TIMING_SECOND;
+
+    if (!awake)
+        keys.keyed.wrong = 0;
+    return awake;
 }
 
 static void go_on(void)
 {
     catch_up();
-    used = &keys;
+    follow_date();
     const uint64_t next = begin_next();
     keys_keeps_beacons = false;
     loop_set_interval(LOOP_EPOCH, next);
@@ -578,10 +644,10 @@ __attribute__((noinline)) static void wipe_before(void)
  */
 static void forget_before(void)
 {
-    used = &keys_before;
+    struct keys *const before UNDER_KEY_BEFORE;
+
     set_number(DUMPULSE_BLOCK, DUMPULSE_UNREADABLE);
     const bool done = save_numbers();
-    used = &keys;
     wipe_before();
     loop_set_interval(LOOP_EPOCH_BEFORE, done ? 0 : TIMING_SECOND);
     overlap_end();
@@ -595,10 +661,9 @@ static void go_on_before(void)
         forget_before();
         return;
     }
-    use_before();
+    struct keys *const before UNDER_KEY_BEFORE;
+    follow_date();
     const uint64_t next = begin_next();
-    used = &keys;
-    keys_keeps_beacons = false;
     loop_set_interval(LOOP_EPOCH_BEFORE, next < left ? next : left);
 }
 
@@ -608,20 +673,20 @@ static bool take_before(const uint8_t *packet, void *context, dumpulse_result *r
 {
     const uint8_t variable = packet[4] % DUMPULSE_VARIABLES;
 
-    use_before();
+    struct keys *const before UNDER_KEY_BEFORE;
     if (keys_is_request(packet))
-        keys_before.keyed.agent = keys.keyed.agent;
+        before->keyed.agent = keys.keyed.agent;
     keys_keeps_beacons = true;
-    *result = dumpulse_alone_process(&keys_before.keyed, keys_before.alone, DUMPULSE_VARIABLES,
-                                     packet, DUMPULSE_PACKET_SIZE, context);
-    keys_keeps_beacons = false;
+    *result = dumpulse_alone_process(&before->keyed, before->alone, DUMPULSE_VARIABLES, packet,
+                                     DUMPULSE_PACKET_SIZE, context);
     if (*result == DUMPULSE_REPORT) {
         overlap_note_report();
     } else if (*result == DUMPULSE_HEARTBEAT) {
         const size_t at = 4 + (size_t)4 * variable;
-        memcpy(keys.keyed.agent.report + at, keys_before.keyed.agent.report + at, 4);
+        memcpy(keys.keyed.agent.report + at, before->keyed.agent.report + at, 4);
         overlap_note(variable, false);
     }
+    taken = before;
     return *result != DUMPULSE_REFUSED && *result != DUMPULSE_OLD &&
            *result != DUMPULSE_WRONG_TAG && *result != DUMPULSE_NOT_BEGUN;
 }
@@ -629,10 +694,10 @@ static bool take_before(const uint8_t *packet, void *context, dumpulse_result *r
 /* Sends the beacon of the key before, too: nobody knows which of them the asker has. */
 static void answer_before(uint8_t label, void *context)
 {
-    use_before();
-    if (label == DUMPULSE_READER_LABEL || keys_before.alone[label] == 0)
-        dumpulse_keyed_beacon(&keys_before.keyed, label, context);
-    used = &keys;
+    struct keys *const before UNDER_KEY_BEFORE;
+
+    if (label == DUMPULSE_READER_LABEL || before->alone[label] == 0)
+        dumpulse_keyed_beacon(&before->keyed, label, context);
 }
 
 /* ---- Packets ---------------------------------------------------------------------------- */
@@ -656,10 +721,10 @@ bool keys_is_question(const uint8_t *packet)
            packet[4] <= DUMPULSE_IS_HEARTBEAT_ + DUMPULSE_READER_LABEL && packet[5] == 0;
 }
 
-/* It is asked when a heartbeat of the variable was taken, and `used` is the key of that. */
+/* It is asked when a heartbeat of the variable was taken. */
 bool keys_hears(uint8_t variable)
 {
-    return used->alone[variable] == 0;
+    return taken->alone[variable] == 0;
 }
 
 /* Only a beacon that answers has a limit: of packets that need a tag, each is looked at, so that no
@@ -682,12 +747,12 @@ size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, voi
         table_prepare();
     if (two && !asks && take_before(packet, context, &result))
         return counted[result];
-    used = &keys;
+    taken = &keys;
     keys_keeps_beacons = bucket == NULL;
     result = dumpulse_alone_process(&keys.keyed, keys.alone, DUMPULSE_VARIABLES, packet,
                                     DUMPULSE_PACKET_SIZE, context);
     keys_keeps_beacons = false;
-    if (result == DUMPULSE_WRONG_TAG)
+    if (result == DUMPULSE_WRONG_TAG && is_awake())
         junk_note(source, keys.keyed.junk != 0, now);
     if (two && result == DUMPULSE_HEARTBEAT) {
         make_deaf(packet[4] % DUMPULSE_VARIABLES);
@@ -706,8 +771,12 @@ size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, voi
 
 static bool begin(void)
 {
+    uint32_t block;
+
     if (!read_numbers())
         return false;
+    block = block_by_date(dumpulse_load(DUMPULSE_BLOCK) + 1, 0);
+    set_number(DUMPULSE_BLOCK, block - 1); /* the first one that begins is the one after it */
     if (keys_renew(used->master.generations, true))
         return true;
     log_say("%s", options.wrong);
@@ -727,19 +796,34 @@ static void say_who_is_deaf(void)
                 overlap_list(deaf));
 }
 
+/* The server did not run at the end. Its block says when the key was used last, as it follows the
+ * date: if that was later than the end, --key-until may be a typing error, and nothing changes. */
+static void end_late(void)
+{
+    ssize_t size;
+
+    struct keys *const before UNDER_KEY_BEFORE;
+    const bool ends = has_before && read_file(&size) && size >= 0 && keys_are_good((size_t)size) &&
+                      block_of(overlap_ended()) > dumpulse_load(DUMPULSE_BLOCK);
+    wipe_before();
+    if (!ends)
+        return;
+    log_say("it is never taken again: all of its epochs are used up");
+    loop_define_task(LOOP_EPOCH_BEFORE, go_on_before, TIMING_SECOND);
+    forget_before();
+}
+
 static bool begin_before(void)
 {
     if (!overlap_begin())
         return false;
     if (overlap_left() == 0) {
-        wipe_before();
+        end_late();
         return true;
     }
     loop_define_task(LOOP_EPOCH_BEFORE, go_on_before, TIMING_SECOND);
-    used = &keys_before;
-    const bool done = begin();
-    used = &keys;
-    return done;
+    struct keys *const before UNDER_KEY_BEFORE;
+    return begin();
 }
 
 bool keys_begin(void)

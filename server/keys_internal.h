@@ -54,6 +54,7 @@ extern struct keys {
     struct state_numbers file;
     struct bucket stores[DUMPULSE_VARIABLES];
     bool stopped;      /* no epoch can begin */
+    bool far_behind;   /* the numbers are far behind the date, and the log says so */
     uint8_t to_repeat; /* beacons of the first epoch */
 } keys, keys_before;   /* of --key, and of --key-before */
 extern struct limits keys_beacons;

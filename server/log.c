@@ -106,6 +106,8 @@ size_t log_character_size(const char *text)
     return character < least[later] || character > 0x10FFFF || surrogate || layout ? 0 : 1 + later;
 }
 
+enum { KEY_DIGITS = 32 };
+
 void log_say(const char *format, ...)
 {
     char text[1024], line[sizeof text + 16];
@@ -115,7 +117,10 @@ void log_say(const char *format, ...)
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     for (char *at = text; *at != '\0';) {
-        const size_t length = log_character_size(at);
+        const size_t digits = strspn(at, "0123456789abcdefABCDEF");
+        const size_t length = digits != 0 ? digits : log_character_size(at);
+        if (digits >= KEY_DIGITS) /* somebody gave a key where something else belongs */
+            memset(at, '*', digits);
         if (length == 0)
             *at = '?';
         at += length == 0 ? 1 : length;

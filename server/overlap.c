@@ -60,6 +60,13 @@ uint64_t overlap_left(void)
     return end > now ? end - now : 0;
 }
 
+uint64_t overlap_ended(void)
+{
+    const int64_t ended = (int64_t)(timing_unix_ms() / 1000) + given;
+
+    return given < -LONGEST || ended < 0 ? 0 : (uint64_t)ended;
+}
+
 void overlap_end(void)
 {
     if (end == 0)

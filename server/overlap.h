@@ -17,6 +17,9 @@ bool overlap_begin(void);
 uint64_t overlap_left(void); /* ns; 0: it is over, or there is none */
 void overlap_end(void);      /* again, it does nothing */
 
+/* If it was over at the start, since when: Unix time in s. 0: for more than a year. */
+uint64_t overlap_ended(void);
+
 /* A variable was heard under the key before, or under the new one. The log has a line when one is
  * heard under its new key for the first time. */
 void overlap_note(uint8_t variable, bool is_new);

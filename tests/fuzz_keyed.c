@@ -128,6 +128,9 @@ static void give(uint8_t packet[8], bool tagged, bool waiting)
     if (variable >= ALONE || packet[4] < 0x80 || packet[4] >= 0xC0) {
         const dumpulse_result look = dumpulse_keyed_look(&before, packet, 8);
         CHECK(look == DUMPULSE_NEW || look == result || packet[4] < 0x80);
+        dumpulse_keyed tried = before;
+        const dumpulse_result try = dumpulse_keyed_try(&tried, packet, 8);
+        CHECK(try == (packet[4] >= 0x80 && result == DUMPULSE_WRONG_TAG ? result : look));
     }
     CHECK(times == (result == DUMPULSE_HEARTBEAT));
     CHECK(stores == 0 || (result == (storing_fails ? DUMPULSE_NOT_STORED : DUMPULSE_HEARTBEAT)));

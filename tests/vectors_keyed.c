@@ -171,10 +171,19 @@ static bool process(const char **field)
     const bool needs_no_tag = result == DUMPULSE_REFUSED || result == DUMPULSE_OLD ||
                               result == DUMPULSE_NOT_BEGUN || result == DUMPULSE_ASKS;
     now = word_of(field[1]);
-    if (alone == 0)
+    if (alone == 0) {
+        dumpulse_keyed tried = memory.agent;
         expect(dumpulse_keyed_look(&memory.agent, packet.data, packet.length) ==
                    (needs_no_tag ? result : DUMPULSE_NEW),
                "what can be said without a tag");
+        expect(dumpulse_keyed_try(&tried, packet.data, packet.length) ==
+                   (needs_no_tag || result == DUMPULSE_WRONG_TAG ? result : DUMPULSE_NEW),
+               "what can be said with the tag");
+        expect(tried.wrong == (uint8_t)(memory.agent.wrong + (result == DUMPULSE_WRONG_TAG)) &&
+                   tried.epoch == memory.agent.epoch && tried.place == memory.agent.place &&
+                   memcmp(tried.last, memory.agent.last, sizeof tried.last) == 0,
+               "what a try changes");
+    }
     expect(give(packet) == result, "the result");
     expect(seen.times == (result == DUMPULSE_HEARTBEAT), "the clock");
     expect(seen.loads == 0, "a number is loaded");

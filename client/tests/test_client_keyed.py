@@ -273,7 +273,7 @@ LIES: dict[str, tuple[str, Callable[[bytes, bytes], list[bytes]]]] = {
                 "epoch, so ask again in a little while$",
                 lambda packet, answer: [KEYS.beacon(64, 300)]),
     "old": ("its beacon is old, of epoch 299, and we know epoch 300: somebody repeats it, or the "
-            "agent has lost its numbers",
+            "agent has lost its numbers, or somebody with this key has made a later epoch up$",
             lambda packet, answer: [KEYS.beacon(64, 300), KEYS.beacon(64, 299)]),
     "address": (r"it came from \S+, not from",
                 lambda packet, answer: [b"stranger"]),
@@ -425,6 +425,19 @@ def test_old_beacons_are_not_believed(key: str) -> None:
         assert fresh._keyed(64).epoch == 769
 
 
+def test_whoever_has_the_readers_key_makes_up_an_epoch(key: str, call: Call) -> None:
+    """With a report that is right. It is remembered, and locks this reader out of the true agent.
+    The message says which file has it; without that file, the agent is believed again."""
+    with KeyedFake(epoch=0x1FFFFE00) as insider:
+        assert call("get", insider.address, "--key", key)[0] == 0
+    with KeyedFake() as fake:
+        words = "get", fake.address, "--key", key, "-t", "300ms"
+        status, _, err = call(*words)
+        assert status == 4 and f"a later epoch up: if that is so, remove '{state_of(64)}'" in err
+        state_of(64).unlink()
+        assert call(*words)[0] == 0
+
+
 def test_a_beacon_of_a_far_epoch_is_forgotten(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody has guessed its tag, or stolen the key. After 5 minutes without a report, the reader
     goes back to the epoch of the last report."""
@@ -543,7 +556,7 @@ def test_where_nothing_can_be_written(tmp_path: Path, key: str, call: Call,
     for wrong in ("", "relative"):  # the standard says what counts then
         monkeypatch.setenv("XDG_STATE_HOME", wrong)
         monkeypatch.setenv("HOME", str(tmp_path))
-        assert client.Epochs._name(MASTER).startswith(f"{tmp_path}/.local/state/dumpulse/")
+        assert client.Epochs.name(MASTER).startswith(f"{tmp_path}/.local/state/dumpulse/")
 
 
 def test_the_agent_gets_junk(key: str, call: Call) -> None:

@@ -26,7 +26,8 @@ from tests.support.servers import Server
 OLD, NEW = Keys(bytes(range(16))), Keys(bytes(range(100, 116)))
 READERS = keyed.READER_LABEL
 USED_UP = bytes((255,)) * 3
-FAR = time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(time.time() + 86400 * 30))
+FAR, YESTERDAY = (time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(time.time() + 86400 * days))
+                  for days in (30, -1))
 
 
 def numbers_of(keys: Keys) -> str:
@@ -402,6 +403,12 @@ def test_the_old_key_ends(both: list[str], alone: dict[Keys, list[str]], tmp_pat
         known = Known(peer)  # and the next epoch of these variables begins a minute after the start
         old, new, idle = known.node(OLD, 61), known.node(NEW, 62), known.node(OLD, 63)
         reader = known.reader(OLD)
+
+        def has_begun() -> bool:
+            time.sleep(0.2)  # the server answers only some questions a second
+            return {*known.beacons(0)} == {OLD.beacon(0, old.epoch + 1),
+                                           NEW.beacon(0, new.epoch + 1)}
+        wait_until(has_begun, "an epoch begins")  # only at its end, it follows the date
         clock.write_text(f"{40 * 86400}")
         peer.report(reader)
         recorded = [idle.heartbeat(9, 9), reader.request(b"no")]
@@ -450,22 +457,52 @@ def test_the_end_when_the_disk_is_full(both: list[str], tmp_path: Path) -> None:
     assert sum(said in line for line in server.stderr.lines) == 1
 
 
-def test_a_start_after_the_end(both: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("until, ahead, there, ends", [
+    (FAR, 31, True, True), (FAR, 30 + 367, True, False), (FAR, 31, False, False),
+    ("2020-01-01T00:00Z", 0, True, False), (YESTERDAY, 0, True, False)])
+def test_a_start_after_the_end(both: list[str], tmp_path: Path, until: str, ahead: int,
+                               there: bool, ends: bool) -> None:
     """Whoever forgets to take the options away has a server nevertheless, also if the old key is
-    gone. If the time was a typing error, nothing is lost."""
+    gone. It never comes back. But if the time must be a typing error, as the key was used after it,
+    or if the clock may be wrong, nothing is lost."""
     with Server(*both, *LONG) as server, Peer(server) as peer:
         recorded = Known(peer).node(OLD, 1).heartbeat(1, 1)
         server.stop()
-    numbers = (tmp_path / numbers_of(OLD)).read_bytes()
-    (tmp_path / "old").unlink()
-    with Server(*both[:-1], "2020-01-01T00:00Z", *LONG) as server, Peer(server) as peer:
-        assert any("the time of --key-before is over: nothing made with it is taken; leave out"
-                   in line for line in server.stderr.lines)
-        peer.send(recorded, question(1))
-        node = Hearer(NEW, 1)
-        assert node.hear(peer.answer()) and peer.is_silent()
-        assert server.stop()["tag"] == 1
-    assert (tmp_path / numbers_of(OLD)).read_bytes() == numbers
+    numbers, clock = tmp_path / numbers_of(OLD), tmp_path / "clock"
+    before = numbers.read_bytes()
+    clock.write_text(str(ahead * 86400))
+    if not there:
+        (tmp_path / "old").unlink()
+    for _ in range(2):
+        with noted([*both[:-1], until, *LONG], CLOCK=str(clock))[0] as server, \
+                Peer(server) as peer:
+            assert any("the time of --key-before is over: nothing made with it is taken; leave out"
+                       in line for line in server.stderr.lines)
+            peer.send(recorded, question(1))
+            node = Hearer(NEW, 1)
+            assert node.hear(peer.answer()) and peer.is_silent()
+            assert server.stop()["tag"] == 1
+    assert (numbers.read_bytes() == before) == (not ends)
+    assert (numbers.read_bytes()[16 + 65 * 3:][:3] == USED_UP) == ends
+    if there:
+        with Server(*both, *LONG) as server:
+            server.stats()
+            assert ends == any("no new epoch of --key-before can begin: all epochs of this key are "
+                               "used up" in line for line in server.stderr.lines)
+            server.stop()
+
+
+def test_a_key_that_is_given_twice_does_not_end(alone: dict[Keys, list[str]], tmp_path: Path
+                                                ) -> None:
+    """A server that runs after --key-until goes on, though it has its own key as the one before."""
+    clock = tmp_path / "clock"
+    clock.write_text(f"{31 * 86400}")
+    options = [*alone[NEW], "--key-before", str(tmp_path / "new"), "--key-until", FAR, *LONG]
+    for _ in range(2):
+        with noted(options, CLOCK=str(clock))[0] as server, Peer(server) as peer:
+            peer.send(Known(peer, 1).node(NEW, 1).heartbeat(1, 1))
+            server.wait_for(lambda now: now["heartbeats"] == 1, "it is taken")
+            server.stop()
 
 
 def test_nothing_is_taken_twice(both: list[str], alone: dict[Keys, list[str]]) -> None:

@@ -219,11 +219,16 @@ def test_others_may_not_use_the_file(tmp_path: Path, mode: int) -> None:
     assert status == 2 and f"cannot use --key {key}: other users may use it" in line
 
 
-@pytest.mark.parametrize("text", [MASTER.hex(), MASTER.hex().upper()])
-def test_a_key_instead_of_its_file(text: str) -> None:
-    """It must not get into the log. run() looks for that, too."""
-    status, (line,) = run("--key", text, "--state", "table")
-    assert status == 2 and text not in line and "give the name of its file" in line
+@pytest.mark.parametrize("before", [
+    ["--key"], ["--key=none", "--key-before=none", "--key-until"], ["--epoch"], ["--self"],
+    ["--log"], ["--watch"], ["--xdp"], ["--stats"], ["--bind"], [], ["--nothing"]])
+def test_a_key_in_the_wrong_place(before: list[str]) -> None:
+    """It must not get into the log."""
+    for text in (MASTER.hex(), MASTER.hex().upper(), f"none/{MASTER.hex()}0"):
+        status, (line,) = run("--state", "none/table", *before[:-1], *(
+            [f"{before[-1]}={text}"] if before else [text]))
+        assert status in (1, 2) and MASTER.hex()[:31] not in line.lower()
+        assert before != ["--key"] or "give the name of its file" in line or "/" in text
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:
@@ -354,6 +359,30 @@ def test_another_key_meanwhile(options: list[str], tmp_path: Path) -> None:
         counters = server.wait_for(lambda now: now["old"] + now["tag"] == 3, "all are refused")
         assert counters["heartbeats"] == counters["announces"] == 0
         server.stop()
+
+
+def test_an_old_copy_of_the_numbers(options: list[str], tmp_path: Path) -> None:
+    """Somebody puts it back, an hour after the server had used later numbers. The date says that
+    they were used, also if the clock is set only after the start."""
+    clock, numbers, recorded = tmp_path / "clock", tmp_path / NUMBERS, []
+    copy_of_numbers = numbers.read_bytes()
+    for _ in range(3):
+        with Server(*options, *LONG) as server, Peer(server) as peer:
+            recorded.append(node(3, peer.beacon()).heartbeat(1, 1))
+            server.stop()
+    used = block_of(tmp_path)
+    for ahead in (3600, 0):
+        numbers.write_bytes(copy_of_numbers)
+        clock.write_text(str(ahead))
+        with noted([*options, "--epoch", "2"], CLOCK=str(clock))[0] as server, \
+                Peer(server) as peer:
+            if ahead == 0:
+                clock.write_text("7200")
+                wait_until(lambda: block_of(tmp_path) > used, "it follows the clock")
+            assert epoch_of(peer.beacon()) // 256 == block_of(tmp_path) > used
+            peer.send(*recorded)
+            server.wait_for(lambda now: now["tag"] + now["old"] == 3, "all are refused")
+            assert server.stop()["heartbeats"] == 0
 
 
 def test_numbers_under_the_name_of_another_key(options: list[str], tmp_path: Path) -> None:
@@ -862,6 +891,23 @@ def test_a_machine_that_sleeps_again_and_again(options: list[str]) -> None:
         server.stop()
 
 
+def test_what_waited_while_it_slept_is_no_junk(options: list[str], tmp_path: Path) -> None:
+    """All of it is refused, and counts. What comes later is junk."""
+    slept = tmp_path / "slept"
+    with noted([*options, *LONG], SLEPT=str(slept))[0] as server, Peer(server) as peer:
+        beats = node(63, peer.beacon())
+        waited = [beats.heartbeat(1, 1) for _ in range(250)]
+        slept.write_text("3700")
+        peer.send(*waited)
+        peer.send(node(1, peer.beacon()).heartbeat(1, 1))
+        counters = server.wait_for(lambda now: now["packets"] == 253, "all are counted")
+        assert (counters["tag"], counters["heartbeats"], counters["junk"]) == (250, 1, 0)
+        time.sleep(1.1)
+        peer.send(*(junk(number) for number in range(100)))
+        assert server.wait_for(lambda now: now["tag"] == 350, "all are counted")["junk"] == 1
+        server.stop()
+
+
 def junk(number: int, kind: int = 0x80) -> bytes:
     """A packet that needs a tag, and has a wrong one."""
     return number.to_bytes(4, "big") + bytes((kind + number % 64 * (kind != 0xC0), 255, 1, 1))
@@ -1091,7 +1137,6 @@ def test_sighup_does_not_change_the_key(options: list[str], tmp_path: Path) -> N
             wait_until(lambda: said in server.stderr.lines[-1], said)  # noqa: B023
             epoch_of(peer.beacon())
         server.stop()
-
 
 
 # ---- Generations ----------------------------------------------------------------------------

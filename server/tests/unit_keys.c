@@ -209,6 +209,90 @@ static void test_epochs_can_be_used_up(void **state)
     assert_string_equal(last_logged(), said);
 }
 
+/* ---- The date --------------------------------------------------------------------------- */
+
+enum { PER_BLOCK = 450 /* s */, HOUR = 3600 / PER_BLOCK, YEARS = 4 * 366 * 86400 / PER_BLOCK };
+
+static void set_clock(uint32_t block)
+{
+    clock_unix_ns = (1577836800 + (uint64_t)block * PER_BLOCK) * TIMING_SECOND;
+}
+
+/* Numbers that were put back from an old copy begin where the date is. A clock that is behind, and
+ * one that is so far ahead that it must be wrong, change nothing. */
+static void test_the_first_block_follows_the_date(void **state)
+{
+    static const struct {
+        uint32_t stored, date, first;
+        bool far;
+    } cases[] = {
+        {1000, 5000, 5000, false},
+        {1000, 1001, 1001, false},
+        {1000, 1000, 1001, false},
+        {1000, 10, 1001, false},
+        {1000, 1001 + YEARS, 1001 + YEARS, false},
+        {1000, 1002 + YEARS, 1001, true},
+        {0x1FFF00, 0x1FFFFE, 0x1FFFFE, false},
+        {0x1FFF00, 0x1FFFFF, 0x1FFF01, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        set_clock(cases[i].date);
+        start(cases[i].stored);
+        assert_int_equal(sent_epoch, cases[i].first * 256);
+        assert_int_equal(sent, LABELS);
+        assert_int_equal(logged_count, cases[i].far);
+        if (cases[i].far)
+            assert_string_equal(last_logged(),
+                                "the clock is more than 4 years ahead of file.0b1b3c26.numbers, so "
+                                "epochs do not follow it: set it; if it is right, that file may be "
+                                "an old copy, and needs a new key");
+    }
+    set_clock(0x1FFFFE);
+    start(DUMPULSE_UNREADABLE);
+    assert_true(sent == 0 && keys.keyed.reached == 0);
+    clock_unix_ns = 0;
+}
+
+static void run_an_epoch(void)
+{
+    do
+        task_run();
+    while (keys.keyed.reached != LABELS);
+}
+
+/* As on a machine without a battery. All labels begin at once, and each node hears its beacon. If
+ * the disk fails, the last epoch goes on until it works. */
+static void test_a_clock_that_is_set_later(void **state)
+{
+    (void)state;
+    set_clock(10);
+    start(1000);
+    while (task_every != EPOCH * TIMING_SECOND / LABELS)
+        task_run();
+    set_clock(1001 + HOUR);
+    run_an_epoch();
+    assert_int_equal(sent_epoch, 1001 * 256 + 1);
+    set_clock(1001 + HOUR + 1);
+    disk_fails = true;
+    run_an_epoch();
+    assert_int_equal(sent_epoch, 1001 * 256 + 2);
+    disk_fails = false;
+    memset(came, 0, sizeof came);
+    task_run();
+    for (unsigned label = 0; label < LABELS; label++)
+        assert_true(came[label]);
+    assert_int_equal(keys.keyed.epoch, (1001 + HOUR + 1) * 256 + 1);
+    assert_int_equal(dumpulse_load(DUMPULSE_BLOCK), 1001 + HOUR + 1);
+    while (task_every != EPOCH * TIMING_SECOND / LABELS)
+        task_run();
+    run_an_epoch();
+    assert_int_equal(keys.keyed.epoch, (1001 + HOUR + 1) * 256 + 2);
+    assert_int_equal(logged_count, 0);
+    clock_unix_ns = 0;
+}
+
 /* Or else the watch would believe that these nodes were silent all the time. */
 static void test_heartbeats_after_a_slow_store_have_the_time_of_then(void **state)
 {
@@ -230,6 +314,8 @@ int main(void)
         cmocka_unit_test(test_the_last_epoch_goes_on),
         cmocka_unit_test(test_nothing_begins_without_a_number),
         cmocka_unit_test(test_epochs_can_be_used_up),
+        cmocka_unit_test(test_the_first_block_follows_the_date),
+        cmocka_unit_test(test_a_clock_that_is_set_later),
         cmocka_unit_test(test_heartbeats_after_a_slow_store_have_the_time_of_then),
     };
 
