@@ -14,7 +14,6 @@ import re
 import signal
 import struct
 import subprocess
-import sys
 import time
 import zlib
 from io import BytesIO
@@ -383,7 +382,8 @@ def test_the_fuses_fit_the_clock() -> None:
 @pytest.mark.parametrize(("image", "option", "good"), [
     ("uart_atmega328p", "-DBAUD=250000", True), ("uart_atmega328p", "-DBAUD=230400", False),
     ("can_avr", "-DCAN_BASE=0x700", True), ("can_avr", "-DCAN_BASE=0x6C0", False),
-    ("can_avr", "-DCAN_BASE=0x800", False)])
+    ("can_avr", "-DCAN_BASE=0x800", False), ("i2c_atmega328p", "-DADDRESS=0x77", True),
+    ("i2c_atmega328p", "-DADDRESS=0x78", False)])
 def test_options_that_cannot_work_do_not_compile(image: str, option: str, good: bool) -> None:
     done = subprocess.run(
         ["avr-gcc", "-mmcu=atmega328p", "-DF_CPU=16000000UL", "-std=c11", "-fsyntax-only", option,
@@ -569,38 +569,6 @@ def test_the_sender() -> None:
         line.send_no_more()
         assert line.receive(8 * 300) == b"".join(
             heartbeat(7, 7, beat % 256) for beat in range(300))
-
-
-def make_try(name: str, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
-    """Runs what `make try BOARD=name` runs."""
-    return subprocess.run([sys.executable, "-m", "firmware.simulators.boards", name], cwd=ROOT,
-                          capture_output=True, text=True, timeout=120,
-                          env={**os.environ, "PATH": path})
-
-
-def test_make_try_says_which_simulator_is_missing() -> None:
-    done = make_try("uart_mps2-m4", "/nowhere")
-    assert done.returncode == 1
-    assert done.stderr == "qemu-system-arm is not here: make setup fetches it\n"
-
-
-@pytest.mark.parametrize("board", tiered(ON_LINES, is_avr), ids=lambda board: board.name)
-def test_make_try(board: Board) -> None:
-    done = make_try(board.name)
-    assert done.returncode == 0, done.stderr
-    if board.only_sends:
-        assert done.stdout.splitlines() == [heartbeat(7, 7, beat).hex(" ") for beat in range(5)]
-    else:
-        assert done.stdout.count("$ ./client.py") == 3
-        assert re.search(r"^ *3\b.*\b126\b", done.stdout, re.M)
-
-
-@pytest.mark.parametrize("name", ["nonsense", ""])
-def test_make_try_lists_the_boards(name: str) -> None:
-    done = make_try(name)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert line.endswith(f"the boards are: {', '.join(BOARDS)}")
 
 
 # ---------------------------------------------------------------- an RS-485 bus
