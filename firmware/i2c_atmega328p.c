@@ -63,7 +63,7 @@ static void take_note(uint8_t status)
     TWCR = status == TW_BUS_ERROR ? LISTEN | _BV(TWSTO) : LISTEN;
 }
 
-/* Once a second: lets the wires go if the master is silent in the middle. They are the bus of all. */
+/* Once a second: lets the wires go if the master is silent in the middle. Others need them. */
 static void look_after_bus(void)
 {
     if (addressed && !moved) {

@@ -40,7 +40,7 @@ static bool starts;                            /* the next byte is an address */
 static bool cut;                               /* a byte has begun, and is not whole */
 static avr_cycle_count_t stretched;
 
-/* While the firmware sleeps, simavr goes from timer to timer. This one wakes it each microsecond. */
+/* While the firmware sleeps, simavr goes from timer to timer. This one comes each microsecond. */
 static avr_cycle_count_t on_time(avr_t *chip, avr_cycle_count_t when, void *unused)
 {
     (void)unused;

@@ -1,8 +1,8 @@
 /* A model of Microchip's MCP2515, a CAN controller on SPI.   SPDX-License-Identifier: MIT
  *
  * It follows the data sheet, DS20001801, in what can_avr.c uses: seven SPI instructions, three
- * modes, masks and filters, two receive buffers with roll-over, one transmit buffer, interrupts, and
- * the error states. It also has the waits of the data sheet:
+ * modes, masks and filters, two receive buffers with roll-over, one transmit buffer, interrupts,
+ * and the error states. It also has the waits of the data sheet:
  * - After power-on and RESET it takes no SPI for 128 periods of its oscillator (section 8.1).
  * - A mode begins when nothing is left to send (section 10.0). The normal mode also waits until the
  *   bus has rested for 11 bits, like every node that joins a CAN bus.

@@ -292,7 +292,8 @@ def test_the_modes_and_their_waits() -> None:
     (0x1C, 0, "BTR in normal mode"), (0x20C, 0, "outside of its init"), (0x240, 1, "an active"),
     (0x21C, 3, "has not 32 bits"), (0x204, 1, "cannot be written"), (0x00, 0x10000, "MCR"),
     (0x200, 0x2A1C0E03, "reserved bits of FMR"), (0x14, 0x80, "reserved bits of IER"),
-    (0x00, 0x1004B, "MCR"), (0x00, 0x30048, "MCR"), (0x00, 0x1004C, "MCR"), (0x184, 9, "more than 8"),
+    (0x00, 0x1004B, "MCR"), (0x00, 0x30048, "MCR"), (0x00, 0x1004C, "MCR"),
+    (0x184, 9, "more than 8"),
     (0x1B0, 0, "cannot be written")])
 def test_what_the_manual_forbids(at: int, value: int, why: str) -> None:
     """32.9.1 and 32.4.3; and a mailbox that is not empty."""

@@ -23,8 +23,7 @@ const uint32_t BAUD = 115200;
 const uint8_t CHANNEL = 1; // of the Wi-Fi: that of the nodes
 const uint8_t QUEUE = 64;  // packets; divides 256
 
-// The agent's own variable. Its timestamp tells the reader what time it is for the agent, its value
-// how many packets came while the queue was full; 255: or more.
+// The agent's own variable. Its value says how many packets came while the queue was full.
 const uint8_t SELF = 0, SELF_SENDER = 1;
 
 static dumpulse agent; // starts as zeros: nothing has been heard yet
