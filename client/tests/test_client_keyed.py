@@ -233,6 +233,7 @@ def test_all_counts_are_used_until_the_next_epoch(key: str) -> None:
         assert len(fake.heard) < 45  # it waits, and does not ask again at once
         threading.Timer(0.3, fake.tick).start()
         assert agent.ask(PATIENCE)[3].value == 9
+        assert fake.requests[-1][5] == 1  # none is left out in a new one
 
 
 def test_two_readers_at_once(key: str) -> None:
@@ -360,6 +361,20 @@ def test_who_has_kept_many_reports(key: str) -> None:
             assert caught.value.cause == "old" and len(set(fake.requests)) == 2 * turn
 
 
+def test_who_has_kept_a_report_for_each_count(key: str) -> None:
+    """He shows the beacon of one epoch until all counts are used up, and then a later one. So
+    he has 31 guesses in each of two epochs. SPEC allows a reader three."""
+    epoch = [7]
+
+    def repeat(packet: bytes, _: bytes) -> list[bytes]:
+        epoch[0] += packet[5] == 255
+        return [KEYS.beacon(64, epoch[0])]
+    with KeyedFake(repeat) as fake:
+        with pytest.raises(client.BadReport, match="more than 2 epochs"):
+            asking(fake, key).ask(3.0)
+        assert len(set(fake.requests)) == 2 * 31
+
+
 def test_a_report_that_a_later_beacon_overtook(key: str) -> None:
     reader = client.Keyed(client.KeyFile(key))
     assert reader.hear(KEYS.beacon(64, 7))
@@ -428,8 +443,8 @@ def test_a_beacon_of_a_far_epoch_is_forgotten(key: str, monkeypatch: pytest.Monk
         assert agent.ask(PATIENCE)[3].value == 9 and reader.epoch == 256
         # Reports make an old beacon good. A reader that hears one epoch for long forgets nothing.
         fake.hooks = [silent, honest]
-        for _ in range(3):
-            later += 200
+        for seconds in (200, 200, 400):
+            later += seconds
             assert agent.ask(PATIENCE)[3].value == 9
             with pytest.raises(client.BadReport, match="old"):
                 reader.hear(KEYS.beacon(64, 255))  # the next report makes it good
