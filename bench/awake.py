@@ -16,8 +16,8 @@ from elftools.elf.sections import SymbolTableSection
 
 from bench import stack
 from firmware.simulators.boards import (PATIENCE, REPORT_SIZE, REQUEST_AT, Board, Bus, Line,
-                                        LiveBus, LiveLine, eeprom, eeprom_of_node, frame,
-                                        serial_frame)
+                                        LiveBus, LiveLine, blocks, eeprom, eeprom_of_node,
+                                        frame, serial_frame, written)
 from spec.keyed import OWN_FIRST, READER_LABEL, Keys
 from spec.model import REQUEST, heartbeat
 
@@ -49,8 +49,14 @@ def on_line(board: Board) -> Callable[[list[bytes]], Counts]:
 
 
 def on_bus(board: Board) -> Callable[[list[bytes]], Counts]:
-    """Returns a function that sends packets as frames, one each 250 us. It returns the counts."""
+    """Returns a function that sends packets: on CAN as frames, one each 250 us, on I²C without a
+    pause. It returns the counts."""
     def run(packets: list[bytes]) -> Counts:
+        if board.i2c:
+            script = [written(board, packet) for packet in packets]
+            script += blocks(board) * packets.count(REQUEST)
+            with Bus(board, script) as bus:
+                return bus.end()
         script = [frame(board.can_id + (REQUEST_AT if packet == REQUEST else 0), packet,
                         board.digits) for packet in packets]
         with Bus(board, script) as bus:

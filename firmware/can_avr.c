@@ -18,24 +18,12 @@
 #include <util/delay.h>
 
 #include "atmega328p.h"
+#include "can.h"
 #include "keyed.h"
 #include "watch.h"
 
-#ifndef CAN_BASE
-#define CAN_BASE 0x680 /* a multiple of 128 */
-#endif
-#ifndef CAN_REPORTS
-#define CAN_REPORTS CAN_BASE /* another multiple, if several agents hear the same nodes */
-#endif
-#ifndef CAN_EXTENDED
-#define CAN_EXTENDED 0 /* 1: identifiers have 29 bits */
-#endif
-
 #ifndef CAN_CRYSTAL
 #define CAN_CRYSTAL 16 /* MHz, of the controller; cheap modules have 8 */
-#endif
-#ifndef CAN_KBITS
-#define CAN_KBITS 500 /* of the bus, in a second */
 #endif
 /* A bit has 16 parts, and is sampled after 14. If the crystal is too slow for that, it has 8, and
  * is sampled after 6. A part takes 2 * DIVIDER periods of the crystal. */
@@ -43,10 +31,6 @@ enum { PARTS = CAN_CRYSTAL * 1000L >= 32L * CAN_KBITS ? 16 : 8 };
 enum { DIVIDER = CAN_CRYSTAL * 1000L / (2L * PARTS * CAN_KBITS) };
 _Static_assert(CAN_CRYSTAL * 1000L == 2L * PARTS * CAN_KBITS * DIVIDER && DIVIDER <= 64,
                "this crystal cannot do this bit rate");
-_Static_assert(CAN_BASE % 128 == 0 && CAN_BASE < (CAN_EXTENDED ? 0x20000000 : 0x800),
-               "CAN_BASE is no first identifier of 128");
-_Static_assert(CAN_REPORTS % 128 == 0 && CAN_REPORTS < (CAN_EXTENDED ? 0x20000000 : 0x800),
-               "CAN_REPORTS is no first identifier of 128");
 enum { SELECT = PB2, MOSI = PB3, SCK = PB5, INTERRUPT = PD2 };
 enum { QUEUE = 16, FRAME = 8, FRAMES = (SENT_SIZE + FRAME - 1) / FRAME, GIVEN_UP = FRAMES + 1 };
 enum { REPORT_FRAMES = FRAMES - SENDS_BEACONS };

@@ -11,25 +11,14 @@
  *
  * Each wait for the controller or for the crystal ends when the watchdog resets the chip.
  */
+#include "can.h"
 #include "dumpulse.h"
 
-#ifndef CAN_BASE
-#define CAN_BASE 0x680 /* a multiple of 128 */
-#endif
-#ifndef CAN_REPORTS
-#define CAN_REPORTS CAN_BASE /* another multiple, if several agents hear the same nodes */
-#endif
-#ifndef CAN_EXTENDED
-#define CAN_EXTENDED 0 /* 1: identifiers have 29 bits */
-#endif
 #ifndef CAN_CRYSTAL
 #define CAN_CRYSTAL 8 /* MHz, of the chip */
 #endif
 #ifndef CAN_CLOCKED
 #define CAN_CLOCKED 0 /* 1: there is no crystal, but another chip's clock, as on a Nucleo */
-#endif
-#ifndef CAN_KBITS
-#define CAN_KBITS 500 /* of the bus, in a second */
 #endif
 
 /* A bit has so many periods of the crystal, and so many parts. A part takes DIVIDER periods. The
@@ -44,10 +33,6 @@ _Static_assert(CAN_CRYSTAL >= 4 && CAN_CRYSTAL <= 16, "the chip takes no such cr
 #else
 _Static_assert(CAN_CRYSTAL >= 4 && CAN_CRYSTAL <= 26, "the chip takes no such crystal");
 #endif
-_Static_assert(CAN_BASE % 128 == 0 && CAN_BASE < (CAN_EXTENDED ? 0x20000000 : 0x800),
-               "CAN_BASE is no first identifier of 128");
-_Static_assert(CAN_REPORTS % 128 == 0 && CAN_REPORTS < (CAN_EXTENDED ? 0x20000000 : 0x800),
-               "CAN_REPORTS is no first identifier of 128");
 
 static volatile uint16_t seconds;
 enum { IRQ_SENT = 19, IRQ_RECEIVED = 20, IRQ_ERROR = 22, IRQS = 23 };

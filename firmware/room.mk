@@ -34,6 +34,7 @@ $(call image,uart_stm32-f4,$(ARM_CC) $(AT)=0x08000000 -mcpu=cortex-m4)
 $(call image,uart_nrf51,$(ARM_CC) -mcpu=cortex-m0)
 $(call image,uart_rp2040,$(ARM_CC) $(AT)=0x10000000 -mcpu=cortex-m0plus)
 $(call image,rs485_atmega328p,$(CC_uart_atmega328p))
+$(call image,i2c_atmega328p,$(CC_uart_atmega328p))
 $(call image,can_stm32-f1,$(CC_uart_stm32-f1))
 $(call image,can_stm32-f4,$(CC_uart_stm32-f4))
 FIRMWARE := $(IMAGES:%=build/firmware/%.elf)
@@ -73,10 +74,10 @@ eeprom: ##! an EEPROM with keys: BOARD=keyed_attiny85 KEYS=FILE.h
 
 # Programs that run AVR code in simavr. Each gets its name at the end, when it is complete: another
 # process may be running the old one, or building the same.
-SIMULATORS := $(addprefix build/sim/,avr avr_uart serial_board can_board)
+SIMULATORS := $(addprefix build/sim/,avr avr_uart serial_board can_board i2c_board)
 build/sim/avr build/sim/avr_uart: build/sim/%: bench/processors/%.c
 build/sim/can_board: firmware/simulators/can_board.c firmware/simulators/mcp2515.c
-build/sim/serial_board: firmware/simulators/serial_board.c
+build/sim/serial_board build/sim/i2c_board: build/sim/%: firmware/simulators/%.c
 $(SIMULATORS): bench/processors/avr_host.h $(wildcard firmware/simulators/*.h)
 	@mkdir -p $(@D)
 	@gcc -std=gnu11 -O2 -Wall -Wextra -Werror -Ibench/processors $(filter %.c,$^) -lsimavr -lelf \

@@ -48,7 +48,8 @@ REPORT_AT, REQUEST_AT = 64, 127  # identifiers on a CAN bus, counted from an age
 @dataclass(frozen=True)
 class Board:
     name: str  # of its image; the source is firmware/NAME.c, without a "-" and what follows it
-    baud: int = 0  # of its serial line; 0: it is on a CAN bus
+    baud: int = 0  # of its serial line; 0: it is on a bus
+    i2c: int = 0  # its address on an I²C bus
     can_id: int = 0  # the first of its identifiers on a CAN bus
     mcu: str = ""  # simavr's name of its chip; none: it runs in another simulator
     hertz: int = 0
@@ -86,7 +87,7 @@ class Board:
             file.write_bytes(uf2(image))
             flash = file.replace(image.with_suffix(".uf2"))  # another process may read the old one
             return [str(NODE), str(ROOT / "firmware/simulators/rp2040.cjs"), str(flash)]
-        program = "serial_board" if self.baud else "can_board"
+        program = "serial_board" if self.baud else "i2c_board" if self.i2c else "can_board"
         baud = [str(self.baud)] if self.baud else []
         has_keys = self.keyed or self.alone >= 0
         pins = [f"--pins={''.join(self.pins)}"] if self.pins else \
@@ -122,6 +123,7 @@ BOARDS = {board.name: board for board in (
     Board("uart_nrf51", 115_200, qemu=("qemu-system-arm", "-M", "microbit"), dog=False),
     Board("uart_rp2040", 115_200),
     Board("rs485_atmega328p", 115_200, mcu="atmega328p", hertz=16_000_000),
+    Board("i2c_atmega328p", i2c=0x64, mcu="atmega328p", hertz=16_000_000),
     Board("can_stm32-f1", can_id=0x680, hertz=8_000_000),
     Board("can_stm32-f4", can_id=0x680, hertz=8_000_000),
 )}
@@ -368,6 +370,22 @@ def frame(number: int, data: bytes, digits: int = 3) -> str:
     return f"{number:0{digits}X}#{data.hex().upper()}"
 
 
+def written(board: Board, packet: bytes) -> str:
+    """What a master does on an I²C bus, for i2c_board, to give the board a packet."""
+    return f"S {2 * board.i2c:02x} {packet.hex(' ')} P"
+
+
+def blocks(board: Board, size: int = REPORT_SIZE) -> list[str]:
+    """What it does to read a report in blocks of this many bytes."""
+    return [f"S {2 * board.i2c + 1:02x} {'r ' * (min(size, REPORT_SIZE - at) - 1)}n P"
+            for at in range(0, REPORT_SIZE, size)]
+
+
+def read_bytes(said: Iterable[str]) -> bytes:
+    """The bytes that the masters have read, without the acknowledge bits."""
+    return bytes.fromhex("".join(word for word in said if len(word) == 2))
+
+
 # ---------------------------------------------------------------- make try
 
 def listen(board: Board) -> None:
@@ -386,6 +404,21 @@ def ask_on_line(board: Board) -> None:
                       ["get", address, "--now-from", "0", "--tick", tick]):
             print("$ ./client.py", *words, flush=True)
             subprocess.run([sys.executable, ROOT / "client.py", *words], check=True)
+
+
+def ask_on_i2c(board: Board) -> None:
+    """Shows what masters write and read. client.py cannot use a bus that is simulated."""
+    beats = [heartbeat(3, 1, 126), heartbeat(7, 12, 9)]
+    script = [*(written(board, packet) for packet in (*beats, REQUEST)), *blocks(board)]
+    with Bus(board, script) as bus:
+        bus.end()
+        report = read_bytes(bus.frames())
+    print(f"Masters write to address {board.i2c:#x}:",
+          *(packet.hex(" ") for packet in (*beats, REQUEST)), "A master reads:",
+          *(report[at:at + 16].hex(" ") for at in range(0, REPORT_SIZE, 16)), sep="\n")
+    if report != checksummed(report[4:]):
+        raise SystemExit("this is not a report")
+    show_entries(report[4:])
 
 
 def candump(line: str) -> str:
@@ -508,8 +541,12 @@ def main(name: str) -> None:
     elif board.alone >= 0:
         show = hear_a_node if board.baud else ask_with_keys
     else:
-        show = listen if board.only_sends else ask_on_line if board.baud else ask_on_bus
+        show = listen if board.only_sends else ask_on_line if board.baud else \
+            ask_on_i2c if board.i2c else ask_on_bus
+    began = time.monotonic()
     show(board)
+    what = "Its first frames were" if board.only_sends or board.keyed else "Its report was"
+    print(f"{what} here after {time.monotonic() - began:.1f} s.")
     if board.pins:
         show_pins(board)
 

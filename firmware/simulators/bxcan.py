@@ -7,7 +7,8 @@ the manual forbids is a Misuse, which ends the simulation. It has the waits of t
 - A FIFO needs RELEASE until its next frame can be read. The manual tells no time, only that a bit
   shows it (32.9.2, RFOM).
 - A frame takes its bits, with stuff bits. After bus-off, 128 times 11 recessive bits (32.7.6).
-It has no time stamps, no filter match index, no loop-back and no wake-up by the bus.
+It has only what can_stm32.c uses: filters of 32 bits with a mask, FIFO 0, mailboxes by identifier,
+RFLM and ABOM. What else a firmware asks for is a Misuse, too.
 SPDX-License-Identifier: MIT
 """
 
@@ -16,16 +17,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-MCR, MSR, TSR, RF0R, RF1R, IER, ESR, BTR = range(0, 0x20, 4)
-FMR, FM1R, FS1R, FFA1R, FA1R = 0x200, 0x204, 0x20C, 0x214, 0x21C
+MCR, MSR, TSR, RF0R, _, IER, ESR, BTR = range(0, 0x20, 4)
+FMR, FS1R, FA1R = 0x200, 0x20C, 0x21C
 SENDING, RECEIVING, BANKS, BANK_COUNT = 0x180, 0x1B0, 0x240, 28
 SLEEP, INIT, NORMAL = "sleep", "initialization", "normal"
-INRQ, SLEEP_REQUEST, TXFP, RFLM, NART, ABOM, RESET = 1, 2, 4, 8, 0x10, 0x40, 0x8000  # of MCR
+INRQ, SLEEP_REQUEST, RFLM, ABOM, RESET = 1, 2, 8, 0x40, 0x8000  # of MCR
 ERRI, LEC = 4, 0x70
 EWGF, EPVF, BOFF = 1, 2, 4  # of ESR; their interrupts are bits 8, 9, 10 of IER
 FULL, FOVR, RFOM = 0x08, 0x10, 0x20
 RQCP, TXOK, ALST, TERR, ABRQ = 1, 2, 4, 8, 0x80  # of TSR, for mailbox 0
-IRQ_TX, IRQ_RX0, IRQ_RX1, IRQ_SCE = 19, 20, 21, 22
+IRQ_TX, IRQ_RX0, IRQ_SCE = 19, 20, 22
 HANDSHAKE, RELEASE = 200, 128  # periods of the clock; an interrupt comes again after fewer
 ERROR_BITS = 45  # of a frame that fails in its identifier, with its error frame and what follows
 
@@ -81,7 +82,7 @@ class Frame:
 @dataclass
 class Mailbox:
     registers: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
-    turn: int = 0  # of its request; 0: it is empty
+    full: bool = False
     flags: int = 0  # RQCP, TXOK, ALST, TERR
     aborted: bool = False
 
@@ -94,7 +95,7 @@ class Mailbox:
                      b"" if remote else data, length if remote else 0)
 
     def end(self, flags: int) -> None:
-        self.turn, self.aborted, self.flags = 0, False, RQCP | flags
+        self.full, self.aborted, self.flags = False, False, RQCP | flags
 
 
 class BxCan:
@@ -106,15 +107,15 @@ class BxCan:
 
     def reset(self) -> None:
         """The values after a reset (32.9.5)."""
-        self.plain = {IER: 0, FMR: 0x2A1C0E01, FM1R: 0, FS1R: 0, FFA1R: 0, FA1R: 0} | dict.fromkeys(
+        self.plain = {IER: 0, FMR: 0x2A1C0E01, FS1R: 0, FA1R: 0} | dict.fromkeys(
             range(BANKS, BANKS + 8 * BANK_COUNT, 4), 0)
         self.mcr, self.mode, self.requested, self.btr = 0x10002, SLEEP, self.now, 0x01230000
         self.erri, self.lec, self.tec, self.rec, self.off = False, 0, 0, 0, False
-        self.boxes, self.turns = [Mailbox() for _ in range(3)], 0
+        self.boxes = [Mailbox() for _ in range(3)]
         self.sending: Mailbox | None = None
-        self.since, self.was_initialized = self.now, False  # its mode, or bus-off
-        self.fifos: list[list[Frame]] = [[], []]
-        self.fifo_flags, self.released = [0, 0], [-1, -1]
+        self.since = self.now  # its mode, or bus-off
+        self.fifo: list[Frame] = []
+        self.fifo_flags, self.released = 0, -1
 
     # ---- What the bus asks ----------------------------------------------------------------------
 
@@ -137,27 +138,20 @@ class BxCan:
         return self.mode == NORMAL and self.connected and not self.off
 
     def next_box(self) -> Mailbox | None:
-        """By request if TXFP is set, or else by identifier, then by number (32.7.1)."""
-        waiting = [box for box in self.boxes if box.turn]
+        """By identifier, then by number (32.7.1)."""
+        waiting = [box for box in self.boxes if box.full]
         if not waiting or not self.on_bus or self.silent:
             return None
-        return self.sending or min(waiting, key=lambda box: (
-            (box.turn,) if self.mcr & TXFP else box.frame.priority))
-
-    @property
-    def recovers(self) -> bool:
-        """By itself if ABOM is set, or else after it was in initialization mode (32.7.6)."""
-        return self.mode == NORMAL and bool(self.mcr & ABOM or self.was_initialized)
+        return self.sending or min(waiting, key=lambda box: box.frame.priority)
 
     def begin(self, mode: str) -> None:
         self.mode, self.since = mode, self.now
-        self.was_initialized = mode == INIT or self.was_initialized
 
     def set_errors(self, tec: int, rec: int, code: int) -> None:
         """The counters and what follows from them (32.7.6, 32.9.2)."""
         before, self.tec, self.rec = self.esr, tec, min(rec, 255)
         if tec > 255 and not self.off:
-            self.since, self.was_initialized = self.now, False
+            self.since = self.now
         self.off = tec > 255
         self.lec = code
         enabled = self.plain[IER] >> 8
@@ -172,7 +166,7 @@ class BxCan:
     def send_failed(self, box: Mailbox, unacknowledged: bool) -> None:
         """A passive node that nobody acknowledges counts no more errors, by the standard."""
         box.flags |= TERR
-        if box.aborted or self.mcr & NART:
+        if box.aborted:
             box.end(TERR)
         counts = not unacknowledged or self.tec < 128
         self.set_errors(self.tec + 8 * counts, self.rec, 3 if unacknowledged else 5)
@@ -182,44 +176,23 @@ class BxCan:
         self.set_errors(self.tec, self.rec + 1, 1)
 
     def receive(self, frame: Frame) -> None:
-        """Into the FIFO of the filter that lets it in (32.7.3, 32.7.4)."""
+        """Into the FIFO, if a filter lets it in. RFLM: a full FIFO keeps what it has (32.7.3)."""
         self.set_errors(self.tec, 120 if self.rec > 128 else max(self.rec - 1, 0), 0)
-        number = self.fifo_for(frame)
-        if number is None:
+        if not self.lets_in(frame):
             return
-        self.release(number)
-        fifo = self.fifos[number]
-        if len(fifo) == 3:
-            self.fifo_flags[number] |= FOVR
-            if self.mcr & RFLM:
-                return
-            fifo.pop()
-        fifo.append(frame)
-        if len(fifo) == 3:
-            self.fifo_flags[number] |= FULL
+        self.release()
+        if len(self.fifo) == 3:
+            self.fifo_flags |= FOVR
+            return
+        self.fifo.append(frame)
+        if len(self.fifo) == 3:
+            self.fifo_flags |= FULL
 
-    def fifo_for(self, frame: Frame) -> int | None:
-        """Filters of 32 bits go first, then lists, then lower numbers. While FINIT is set, nothing
-        is received (32.7.4)."""
-        wide = frame.registers[0]
-        narrow = (wide >> 21 << 5 | frame.remote << 4 | frame.extended << 3
-                  | (wide >> 18 & 7 if frame.extended else 0))
-        found = []
-        for bank in range(14):
-            bit, at = 1 << bank, BANKS + 8 * bank
-            if not self.plain[FA1R] & bit or self.plain[FMR] & 1:
-                continue
-            first, second = self.plain[at], self.plain[at + 4]
-            halves = [first & 0xFFFF, first >> 16, second & 0xFFFF, second >> 16]
-            listed, large = bool(self.plain[FM1R] & bit), bool(self.plain[FS1R] & bit)
-            if large:
-                hit = wide in (first, second) if listed else not (wide ^ first) & second
-            else:
-                hit = narrow in halves if listed else any(
-                    not (narrow ^ halves[at]) & halves[at + 1] for at in (0, 2))
-            if hit:
-                found.append((not large, not listed, bank))
-        return self.plain[FFA1R] >> min(found)[2] & 1 if found else None
+    def lets_in(self, frame: Frame) -> bool:
+        """While FINIT is set, nothing is received (32.7.4)."""
+        banks = [BANKS + 8 * bank for bank in range(14) if self.plain[FA1R] >> bank & 1]
+        return not self.plain[FMR] & 1 and any(
+            not (frame.registers[0] ^ self.plain[at]) & self.plain[at + 4] for at in banks)
 
     # ---- What the firmware sees -----------------------------------------------------------------
 
@@ -234,20 +207,18 @@ class BxCan:
         enabled, found = self.plain[IER], set()
         if enabled & 1 and any(box.flags & RQCP for box in self.boxes):
             found.add(IRQ_TX)
-        for number, irq in enumerate((IRQ_RX0, IRQ_RX1)):
-            self.release(number)
-            state = self.fifo_flags[number]
-            flags = bool(self.fifos[number]) | (state & FULL) >> 2 | (state & FOVR) >> 2
-            if enabled >> 1 + 3 * number & flags & 7:
-                found.add(irq)
+        self.release()
+        flags = bool(self.fifo) | (self.fifo_flags & (FULL | FOVR)) >> 2
+        if enabled >> 1 & flags & 7:
+            found.add(IRQ_RX0)
         if enabled >> 15 & 1 and self.erri:
             found.add(IRQ_SCE)
         return found
 
-    def release(self, number: int) -> None:
-        if 0 <= self.released[number] <= self.now:
-            self.fifos[number].pop(0)
-            self.released[number] = -1
+    def release(self) -> None:
+        if 0 <= self.released <= self.now:
+            self.fifo.pop(0)
+            self.released = -1
 
     def read(self, at: int, test: bool = False) -> int:
         if at == MCR:
@@ -256,11 +227,9 @@ class BxCan:
             return 0xC00 | self.erri << 2 | (self.mode == SLEEP) << 1 | (self.mode == INIT)
         if at == TSR:
             return self.tsr()
-        if at in (RF0R, RF1R):
-            number = at // 4 - 3
-            self.release(number)
-            return (len(self.fifos[number]) | self.fifo_flags[number]
-                    | (RFOM if self.released[number] >= 0 else 0))
+        if at == RF0R:
+            self.release()
+            return len(self.fifo) | self.fifo_flags | (RFOM if self.released >= 0 else 0)
         if at == ESR:
             return self.esr
         if at == BTR:
@@ -271,23 +240,21 @@ class BxCan:
             return self.plain[at]
         if SENDING <= at < RECEIVING:
             return self.boxes[at - SENDING >> 4].registers[at >> 2 & 3]
-        if RECEIVING <= at < RECEIVING + 32:
-            number = at - RECEIVING >> 4
-            self.release(number)
-            if not self.fifos[number] or self.released[number] >= 0:
+        if RECEIVING <= at < RECEIVING + 16:
+            self.release()
+            if not self.fifo or self.released >= 0:
                 raise Misuse("a FIFO is read that has no frame, or not yet")
-            return self.fifos[number][0].registers[at >> 2 & 3]
+            return self.fifo[0].registers[at >> 2 & 3]
         raise Misuse(f"there is no register at {at:#x}")
 
     def tsr(self) -> int:
-        value, waiting = 0, [box for box in self.boxes if box.turn]
+        value, waiting = 0, [box for box in self.boxes if box.full]
         for number, box in enumerate(self.boxes):
             value |= (box.flags | (ABRQ if box.aborted else 0)) << 8 * number
-            value |= (not box.turn) << 26 + number
-        empty = [number for number, box in enumerate(self.boxes) if not box.turn]
+            value |= (not box.full) << 26 + number
+        empty = [number for number, box in enumerate(self.boxes) if not box.full]
         if waiting:
-            last = max(waiting, key=lambda box: (
-                (box.turn,) if self.mcr & TXFP else box.frame.priority))
+            last = max(waiting, key=lambda box: box.frame.priority)
             lowest = next(number for number, box in enumerate(self.boxes) if box is last)
             value |= (len(waiting) > 1) << 29 + lowest
         return value | (empty[0] if empty else lowest) << 24
@@ -304,14 +271,13 @@ class BxCan:
         elif at == TSR:
             for number, box in enumerate(self.boxes):
                 self.write_state(box, value >> 8 * number & 255)
-        elif at in (RF0R, RF1R):
-            number = at // 4 - 3
-            self.fifo_flags[number] &= ~value
-            self.release(number)
-            if value & RFOM and self.fifos[number]:
-                if self.released[number] >= 0:
+        elif at == RF0R:
+            self.fifo_flags &= ~value
+            self.release()
+            if value & RFOM and self.fifo:
+                if self.released >= 0:
                     raise Misuse("a FIFO is released twice")
-                self.released[number] = self.now + RELEASE
+                self.released = self.now + RELEASE
         elif at == ESR:
             if value & LEC == LEC:
                 self.lec = 7
@@ -329,7 +295,7 @@ class BxCan:
         if value & RESET:
             self.reset()
             return
-        if value & ~0x100FF or value & 3 == 3:
+        if value & ~0x10003 != RFLM | ABOM or value & 3 == 3:
             raise Misuse(f"MCR = {value:#x} (32.4.3)")
         before, self.mcr = self.wanted, value
         if self.wanted != before:
@@ -339,7 +305,7 @@ class BxCan:
         """32.7.1: a frame on the bus goes on to its end although its request is taken back."""
         if value & RQCP:
             box.flags = 0
-        if value & ABRQ and box.turn:
+        if value & ABRQ and box.full:
             if box is self.sending:
                 box.aborted = True
             else:
@@ -349,7 +315,7 @@ class BxCan:
         """Filters change only in their initialization mode, or their values while they are not
         active (32.9.1). The other bits of FMR stay as after a reset."""
         ready = bool(self.plain[FMR] & 1)
-        if at in (FM1R, FS1R, FFA1R) and not ready:
+        if at == FS1R and not ready:
             raise Misuse("a filter is changed outside of its initialization mode")
         if at >= BANKS and not ready and self.plain[FA1R] >> (at - BANKS >> 3) & 1:
             raise Misuse("an active filter is changed")
@@ -358,16 +324,17 @@ class BxCan:
         if at == IER and value & ~0x38F7F:
             raise Misuse("reserved bits of IER are set")
         self.plain[at] = value
+        if self.plain[FA1R] & ~self.plain[FS1R]:
+            raise Misuse("a filter is active that has not 32 bits")
 
     def write_box(self, box: Mailbox, which: int, value: int) -> None:
-        if box.turn:
+        if box.full:
             raise Misuse("a mailbox is written that is not empty (32.9.1)")
         box.registers[which] = value
         if which == 1 and value & 15 > 8:
             raise Misuse("a frame with more than 8 bytes")
         if which == 0 and value & 1:
-            self.turns += 1
-            box.turn, box.flags = self.turns, 0
+            box.full, box.flags = True, 0
 
 
 class Bus:
@@ -411,7 +378,7 @@ class Bus:
                 yield max(self.recessive, chip.requested) + 11 * chip.bit, self.change_mode
         if self.recessive is None:
             return
-        if chip.off and chip.recovers:
+        if chip.off and chip.mode == NORMAL:  # ABOM (32.7.6)
             left = 128 - self.rests
             yield max(self.recessive, chip.since) + 11 * self.bit * left, self.recover
         if self.offered or chip.next_box():

@@ -7,13 +7,13 @@
 #include <string.h>
 
 /* Registers. */
-enum { RXF0 = 0x00, BFPCTRL = 0x0C, TXRTSCTRL = 0x0D, CANSTAT = 0x0E, CANCTRL = 0x0F, RXF3 = 0x10 };
+enum { RXF0 = 0x00, CANSTAT = 0x0E, CANCTRL = 0x0F, RXF3 = 0x10 };
 enum { TEC = 0x1C, REC = 0x1D, RXM0 = 0x20, RXM1 = 0x24, CNF3 = 0x28, CNF2 = 0x29, CNF1 = 0x2A };
 enum { CANINTE = 0x2B, CANINTF = 0x2C, EFLG = 0x2D };
-enum { TXB0 = 0x30, RXB0 = 0x60, RXB1 = 0x70, BUFFER = 0x10 }; /* a buffer takes BUFFER of them */
+enum { TXB0 = 0x30, TXB1 = 0x40, RXB0 = 0x60, RXB1 = 0x70 };
 /* Bits of CANCTRL, its modes, and bits of CANINTF, EFLG, TXBnCTRL, RXBnCTRL, SIDL, and DLC. */
-enum { REQOP = 0xE0, ABAT = 0x10, OSM = 0x08 };
-enum { NORMAL = 0x00, SLEEP = 0x20, LOOPBACK = 0x40, LISTEN_ONLY = 0x60, CONFIGURATION = 0x80 };
+enum { REQOP = 0xE0 };
+enum { NORMAL = 0x00, LISTEN_ONLY = 0x60, CONFIGURATION = 0x80 };
 enum { MERRF = 0x80, ERRIF = 0x20, TX0IF = 0x04, RX1IF = 0x02, RX0IF = 0x01 };
 enum { RX1OVR = 0x80, RX0OVR = 0x40, TXBO = 0x20, TXEP = 0x10, RXEP = 0x08 };
 enum { TXWAR = 0x04, RXWAR = 0x02, EWARN = 0x01 };
@@ -22,8 +22,8 @@ enum { RXM = 0x60, RXRTR = 0x08, BUKT = 0x04, BUKT1 = 0x02 };
 enum { SID_LOW = 0xE0, SRR = 0x10, IDE = 0x08, EID_HIGH = 0x03 };
 enum { RTR = 0x40 };
 /* Instructions. */
-enum { I_RESET = 0xC0, I_WRITE = 0x02, I_READ = 0x03, I_MODIFY = 0x05, I_STATUS = 0xA0 };
-enum { I_RX_STATUS = 0xB0, I_READ_RX = 0x90, I_LOAD_TX = 0x40, I_RTS = 0x80 };
+enum { I_RESET = 0xC0, I_WRITE = 0x02, I_READ = 0x03, I_MODIFY = 0x05 };
+enum { I_READ_RX0 = 0x90, I_READ_RX1 = 0x94, I_LOAD_TX0 = 0x40, I_RTS0 = 0x81 };
 
 static uint8_t mode_of(const mcp2515 *chip)
 {
@@ -52,18 +52,6 @@ static uint8_t row_of(uint8_t address)
     return (address & 0x0E) == 0x0E ? address & 0x0F : address;
 }
 
-/* ICOD: the number of the most urgent interrupt among those that are enabled and set. */
-static uint8_t interrupt_code(const mcp2515 *chip)
-{
-    static const uint8_t urgency[] = {ERRIF, 0x40, TX0IF, 0x08, 0x10, RX0IF, RX1IF};
-    const uint8_t set = chip->registers[CANINTF] & chip->registers[CANINTE];
-
-    for (unsigned i = 0; i < sizeof urgency; i++)
-        if ((set & urgency[i]) != 0)
-            return (uint8_t)(i + 1);
-    return 0;
-}
-
 static bool is_filter(uint8_t at) /* or a mask */
 {
     return at <= RXF0 + 0x0B || (at >= RXF3 && at <= RXF3 + 0x0B) || (at >= RXM0 && at < CNF3);
@@ -74,7 +62,7 @@ static uint8_t read_register(const mcp2515 *chip, uint8_t address)
     const uint8_t at = row_of(address);
 
     if (at == CANSTAT)
-        return (uint8_t)(mode_of(chip) | interrupt_code(chip) << 1);
+        return mode_of(chip);
     if (is_filter(at) && mode_of(chip) != CONFIGURATION)
         return 0; /* by the note below registers 4-10 to 4-17 */
     return at == TEC ? (uint8_t)chip->tec : chip->registers[at];
@@ -82,7 +70,7 @@ static uint8_t read_register(const mcp2515 *chip, uint8_t address)
 
 static bool only_configured(uint8_t at)
 {
-    return is_filter(at) || at == TXRTSCTRL || (at >= CNF3 && at <= CNF1);
+    return is_filter(at) || (at >= CNF3 && at <= CNF1);
 }
 
 /* Which bits of a register an instruction may change. Bits that do not exist read as 0. */
@@ -90,22 +78,17 @@ static uint8_t writable(const mcp2515 *chip, uint8_t at)
 {
     if (only_configured(at) && mode_of(chip) != CONFIGURATION)
         return 0;
-    if (at > TXB0 && at < RXB0 && at % BUFFER != 0 &&
-        (chip->registers[at - at % BUFFER] & TXREQ) != 0)
-        return 0; /* this buffer's frame is requested */
+    if (at > TXB0 && at < TXB1 && (chip->registers[TXB0] & TXREQ) != 0)
+        return 0; /* the buffer's frame is requested */
     switch (at) {
     case CANSTAT:
     case TEC:
     case REC: return 0;
-    case BFPCTRL: return 0x3F;
-    case TXRTSCTRL: return 0x07;
     case CNF3: return 0xC7;
     case EFLG: return RX1OVR | RX0OVR;
     case RXB0: return RXM | BUKT;
     case RXB1: return RXM;
-    case TXB0:
-    case TXB0 + BUFFER:
-    case TXB0 + 2 * BUFFER: return TXREQ | TXP;
+    case TXB0: return TXREQ | TXP;
     default: break;
     }
     if (at < CNF3 && at % 4 == 1) /* SIDL of a filter or a mask; only a filter has EXIDE */
@@ -118,27 +101,9 @@ bool mcp2515_takes_part(const mcp2515 *chip)
     return mode_of(chip) == NORMAL && (chip->registers[EFLG] & TXBO) == 0;
 }
 
-static bool can_send(const mcp2515 *chip)
+static bool wants_to_send(const mcp2515 *chip)
 {
-    return mcp2515_takes_part(chip) || mode_of(chip) == LOOPBACK;
-}
-
-/* The buffer that is being sent, or else the requested one with the highest TXP. If several have
- * the same TXP, the last of them. -1: none. */
-static int next_buffer(const mcp2515 *chip)
-{
-    int best = -1, priority = -1;
-
-    if (chip->sending)
-        return chip->buffer;
-    for (int i = 0; i < 3; i++) {
-        const uint8_t control = chip->registers[TXB0 + i * BUFFER];
-        if ((control & TXREQ) != 0 && (control & TXP) >= priority) {
-            best = i;
-            priority = control & TXP;
-        }
-    }
-    return best;
+    return mcp2515_takes_part(chip) && (chip->sending || (chip->registers[TXB0] & TXREQ) != 0);
 }
 
 /* Sets the counters, and EFLG by them. A new error state is an interrupt. */
@@ -161,16 +126,12 @@ static void count_errors(mcp2515 *chip, unsigned tec, unsigned rec)
 
 /* Takes back a request to send. If its frame is on the bus, that goes on, and TXREQ stays until the
  * frame is sent or fails. */
-static void take_back(mcp2515 *chip, int buffer)
+static void take_back(mcp2515 *chip)
 {
-    uint8_t *control = &chip->registers[TXB0 + buffer * BUFFER];
+    uint8_t *control = &chip->registers[TXB0];
 
-    if (chip->sending && chip->buffer == buffer) {
-        chip->aborted = true;
-        *control |= TXREQ;
-    } else {
-        *control = (uint8_t)((*control & ~TXREQ) | ABTF);
-    }
+    chip->aborted = chip->sending;
+    *control = (uint8_t)(chip->sending ? *control | TXREQ : (*control & ~TXREQ) | ABTF);
 }
 
 /* Begins the mode that CANCTRL asks for, if it can begin now. */
@@ -179,7 +140,7 @@ static void change_mode(mcp2515 *chip, bool bus_rests)
     uint8_t *bits = chip->registers;
     const uint8_t wanted = bits[CANCTRL] & REQOP;
 
-    if (wanted == mode_of(chip) || (can_send(chip) && next_buffer(chip) >= 0) ||
+    if (wanted == mode_of(chip) || wants_to_send(chip) ||
         ((wanted == NORMAL || wanted == LISTEN_ONLY) && !bus_rests))
         return;
     bits[CANSTAT] = wanted;
@@ -201,65 +162,32 @@ static void write_register(mcp2515 *chip, uint8_t address, uint8_t value, uint8_
     const uint8_t old = bits[at];
     bits[at] = (uint8_t)((old & ~mask) | (value & mask));
     if (at == CANCTRL) {
-        for (int i = 0; (bits[at] & ABAT) != 0 && i < 3; i++)
-            if ((bits[TXB0 + i * BUFFER] & TXREQ) != 0)
-                take_back(chip, i);
         change_mode(chip, false);
     } else if (at == RXB0) {
         bits[at] = (uint8_t)((bits[at] & ~BUKT1) | (bits[at] & BUKT) >> 1); /* a copy */
-    } else if (at >= TXB0 && at < RXB0 && at % BUFFER == 0) {
+    } else if (at == TXB0) {
         if ((bits[at] & ~old & TXREQ) != 0)
             bits[at] &= (uint8_t)(~(ABTF | TXERR | 0x20)); /* 0x20: MLOA */
         else if ((old & ~bits[at] & TXREQ) != 0)
-            take_back(chip, (at - TXB0) / BUFFER);
+            take_back(chip);
     }
 }
 
 /* For other registers, BIT MODIFY ignores its mask. */
 static bool takes_masks(uint8_t at)
 {
-    return at == BFPCTRL || at == TXRTSCTRL || at == CANCTRL || (at >= CNF3 && at <= EFLG) ||
-           (at >= TXB0 && at % BUFFER == 0);
+    return at == CANCTRL || (at >= CNF3 && at <= EFLG) || (at >= TXB0 && at % 0x10 == 0);
 }
 
 /* ---- SPI -------------------------------------------------------------------------------- */
-
-static uint8_t read_status(const mcp2515 *chip)
-{
-    const uint8_t *bits = chip->registers;
-    uint8_t status = bits[CANINTF] & (RX0IF | RX1IF);
-
-    for (unsigned i = 0; i < 3; i++) {
-        if ((bits[TXB0 + i * BUFFER] & TXREQ) != 0)
-            status |= (uint8_t)(4U << 2 * i);
-        if ((bits[CANINTF] & TX0IF << i) != 0)
-            status |= (uint8_t)(8U << 2 * i);
-    }
-    return status;
-}
-
-static uint8_t rx_status(const mcp2515 *chip)
-{
-    const uint8_t *bits = chip->registers;
-    const uint8_t full = bits[CANINTF] & (RX0IF | RX1IF);
-    const uint8_t at = (full & RX0IF) != 0 ? RXB0 : RXB1;
-    const bool extended = (bits[at + 2] & IDE) != 0;
-    const uint8_t hit = at == RXB0 ? bits[at] & 1 : bits[at] & 7;
-
-    if (full == 0)
-        return 0;
-    /* A frame that has rolled over has passed filter 0 or 1; these are shown as 6 and 7. */
-    return (uint8_t)(full << 6 | extended << 4 | ((bits[at] & RXRTR) != 0) << 3 |
-                     (at == RXB1 && hit < 2 ? hit + 6 : hit));
-}
 
 void mcp2515_select(mcp2515 *chip, bool selected)
 {
     chip->deaf = selected && chip->held != 0;
     if (!selected && chip->count != 0 && chip->instruction == I_RESET)
         chip->held = MCP2515_HOLD; /* counted from the end of the instruction */
-    if (!selected && chip->count != 0 && (chip->instruction & 0xF9) == I_READ_RX)
-        chip->registers[CANINTF] &= (uint8_t)(~((chip->instruction & 0x04) != 0 ? RX1IF : RX0IF));
+    if (!selected && chip->count != 0 && (chip->instruction & 0xFB) == I_READ_RX0)
+        chip->registers[CANINTF] &= (uint8_t)(~(chip->instruction == I_READ_RX1 ? RX1IF : RX0IF));
     chip->count = 0;
 }
 
@@ -271,16 +199,12 @@ static void begin(mcp2515 *chip, uint8_t byte)
         mcp2515_reset(chip);
         chip->instruction = byte;
         chip->count = 1;
-    } else if ((byte & 0xF9) == I_READ_RX) { /* from a buffer's identifier or data on */
-        chip->address =
-            (uint8_t)(((byte & 0x04) != 0 ? RXB1 : RXB0) + ((byte & 0x02) != 0 ? 6 : 1));
-    } else if ((byte & 0xF8) == I_LOAD_TX && byte < I_LOAD_TX + 6) {
-        const uint8_t buffer = (uint8_t)((byte & 7) / 2);
-        chip->address = (uint8_t)(TXB0 + buffer * BUFFER + ((byte & 1) != 0 ? 6 : 1));
-    } else if ((byte & 0xF8) == I_RTS) {
-        for (unsigned i = 0; i < 3; i++)
-            if ((byte & 1U << i) != 0)
-                write_register(chip, (uint8_t)(TXB0 + i * BUFFER), TXREQ, TXREQ);
+    } else if ((byte & 0xFB) == I_READ_RX0) {
+        chip->address = byte == I_READ_RX1 ? RXB1 + 1 : RXB0 + 1;
+    } else if (byte == I_LOAD_TX0) {
+        chip->address = TXB0 + 1;
+    } else if (byte == I_RTS0) {
+        write_register(chip, TXB0, TXREQ, TXREQ);
     }
 }
 
@@ -292,12 +216,6 @@ uint8_t mcp2515_spi(mcp2515 *chip, uint8_t byte)
 
     if (at == 0) {
         begin(chip, byte);
-        return 0xFF;
-    }
-    if ((chip->instruction & 0xF9) == I_READ_RX)
-        return read_register(chip, chip->address++);
-    if ((chip->instruction & 0xF8) == I_LOAD_TX) {
-        write_register(chip, chip->address++, byte, 0xFF);
         return 0xFF;
     }
     switch (chip->instruction) {
@@ -321,8 +239,9 @@ uint8_t mcp2515_spi(mcp2515 *chip, uint8_t byte)
             write_register(chip, chip->address, byte,
                            takes_masks(row_of(chip->address)) ? chip->mask : 0xFF);
         break;
-    case I_STATUS: return read_status(chip);
-    case I_RX_STATUS: return rx_status(chip);
+    case I_LOAD_TX0: write_register(chip, chip->address++, byte, 0xFF); break;
+    case I_READ_RX0:
+    case I_READ_RX1: return read_register(chip, chip->address++);
     default: break;
     }
     return 0xFF;
@@ -369,11 +288,10 @@ void mcp2515_bus_idle(mcp2515 *chip)
 
 bool mcp2515_pending(const mcp2515 *chip, mcp2515_frame *frame)
 {
-    const int buffer = next_buffer(chip);
+    const uint8_t *bytes = &chip->registers[TXB0 + 1];
 
-    if (buffer < 0 || !can_send(chip))
+    if (!wants_to_send(chip))
         return false;
-    const uint8_t *bytes = &chip->registers[TXB0 + buffer * BUFFER + 1];
     memset(frame, 0, sizeof *frame);
     frame->id = (uint32_t)bytes[0] << 3 | bytes[1] >> 5;
     frame->extended = (bytes[1] & IDE) != 0;
@@ -389,46 +307,31 @@ bool mcp2515_pending(const mcp2515 *chip, mcp2515_frame *frame)
 
 void mcp2515_begin(mcp2515 *chip)
 {
-    mcp2515_frame frame;
-
-    if (chip->sending || !mcp2515_pending(chip, &frame))
-        return;
-    chip->buffer = next_buffer(chip);
-    chip->sending = true;
+    chip->sending = wants_to_send(chip);
 }
 
 void mcp2515_sent(mcp2515 *chip)
 {
-    mcp2515_frame frame;
-    const int buffer = next_buffer(chip);
-
-    if (!mcp2515_pending(chip, &frame))
+    if (!wants_to_send(chip))
         return;
     chip->sending = chip->aborted = false;
-    chip->registers[TXB0 + buffer * BUFFER] &= (uint8_t)(~(TXREQ | TXERR));
-    chip->registers[CANINTF] |= (uint8_t)(TX0IF << buffer);
-    if (mode_of(chip) == LOOPBACK)
-        mcp2515_receive(chip, &frame);
-    else
-        count_errors(chip, chip->tec == 0 ? 0 : chip->tec - 1, chip->registers[REC]);
+    chip->registers[TXB0] &= (uint8_t)(~(TXREQ | TXERR));
+    chip->registers[CANINTF] |= TX0IF;
+    count_errors(chip, chip->tec == 0 ? 0 : chip->tec - 1, chip->registers[REC]);
     change_mode(chip, false);
 }
 
-/* The controller tries again by itself, except in one-shot mode. While it is passive, it does not
- * count frames that nobody acknowledges. So a node that is alone never goes off the bus. */
+/* The controller tries again by itself. While it is passive, it does not count frames that nobody
+ * acknowledges. So a node that is alone never goes off the bus. */
 void mcp2515_send_failed(mcp2515 *chip, bool unacknowledged)
 {
-    mcp2515_frame frame;
-    const int buffer = next_buffer(chip);
+    uint8_t *control = &chip->registers[TXB0];
 
-    if (!mcp2515_pending(chip, &frame) || mode_of(chip) == LOOPBACK)
+    if (!wants_to_send(chip))
         return;
-    uint8_t *control = &chip->registers[TXB0 + buffer * BUFFER];
     *control |= TXERR;
     if (chip->aborted)
         *control = (uint8_t)((*control & ~TXREQ) | ABTF);
-    if ((chip->registers[CANCTRL] & OSM) != 0)
-        *control &= (uint8_t)~TXREQ;
     chip->sending = chip->aborted = false;
     chip->registers[CANINTF] |= MERRF;
     const bool counts = !unacknowledged || chip->tec < 128;
@@ -513,7 +416,7 @@ void mcp2515_receive(mcp2515 *chip, const mcp2515_frame *frame)
 {
     const uint8_t mode = mode_of(chip), *bits = chip->registers;
 
-    if (mode == CONFIGURATION || mode == SLEEP || (bits[EFLG] & TXBO) != 0)
+    if (mode == CONFIGURATION || (bits[EFLG] & TXBO) != 0)
         return;
     if (mode == NORMAL && bits[REC] != 0)
         count_errors(chip, chip->tec, bits[REC] > 127 ? 127U : bits[REC] - 1U);

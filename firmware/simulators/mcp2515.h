@@ -1,7 +1,7 @@
 /* A model of Microchip's MCP2515, a CAN controller on SPI.   SPDX-License-Identifier: MIT
  *
- * It follows the data sheet, DS20001801. It has the nine SPI instructions, the modes, masks and
- * filters, two receive buffers with roll-over, three transmit buffers with priorities, interrupts,
+ * It follows the data sheet, DS20001801, in what can_avr.c uses: seven SPI instructions, three
+ * modes, masks and filters, two receive buffers with roll-over, one transmit buffer, interrupts,
  * and the error states. It also has the waits of the data sheet:
  * - After power-on and RESET it takes no SPI for 128 periods of its oscillator (section 8.1).
  * - A mode begins when nothing is left to send (section 10.0). The normal mode also waits until the
@@ -11,7 +11,7 @@
  * In listen-only mode it sends nothing: no acknowledgement, and no error flag. It takes every frame
  * there, whatever its filters say, also a damaged one (section 10.3).
  * The program that uses the model says how much time passes, and what happens on the bus. The model
- * has no RXnBF and TXnRTS pins, no start of frame, and no wake-up by the bus.
+ * has no other modes, instructions, buffers and pins.
  */
 #ifndef MCP2515_H
 #define MCP2515_H
@@ -35,9 +35,8 @@ typedef struct mcp2515 {
     unsigned tec;   /* up to 256; its register goes up to 255 */
     uint64_t held;  /* periods of its oscillator until it leaves reset */
     bool deaf;      /* it was in reset when chip select fell */
-    bool sending;   /* the frame in `buffer` is on the bus */
+    bool sending;   /* its frame is on the bus */
     bool aborted;   /* that frame was taken back meanwhile */
-    int buffer;
 } mcp2515;
 
 /* Time passes: this many periods of its oscillator. */

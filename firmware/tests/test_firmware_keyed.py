@@ -821,15 +821,6 @@ def test_the_watchdog_of_an_agent_on_a_line() -> None:
         assert agent.line.end()["boots"] == 2
 
 
-@pytest.mark.parametrize("board", [SENDS_ALONE, HEARS_BEACONS], ids=lambda board: board.name)
-def test_make_try_shows_a_node(board: Board) -> None:
-    done = make_try(board)
-    frames = b"".join(map(bytes.fromhex, done.partition("It sends:\n")[2].splitlines()))
-    first = (KEYS.announce(7, OWN_FIRST + 1) if board.only_sends
-             else KEYS.counted(7, 0x12345, 1, 7, 0))
-    assert packets(frames)[0][4:6] == first[4:6] and len(packets(frames)) >= 4
-
-
 SINCE_2020 = datetime(2020, 1, 1, tzinfo=timezone.utc).timestamp()
 WANTS = {CAN: "agent", ON_LINE: "agent", SENDS_ALONE: "alone", HEARS_BEACONS: "variable"}
 
@@ -935,16 +926,3 @@ def test_the_pages_have_their_sizes() -> None:
         flash, ram, bound = (measured(board)[column] for column in ("flash", "ram", "bound"))
         assert f"| flash, RAM, stack{row} | {flash:,}, {ram}, {bound} bytes |" in (
             ROOT / "firmware" / f"{page}.md").read_text()
-
-
-def make_try(board: Board) -> str:
-    done = subprocess.run([sys.executable, "-m", "firmware.simulators.boards", board.name],
-                          cwd=ROOT,
-                          capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_make_try() -> None:
-    assert make_try(CAN).endswith("variable 3: sender 1, value 126, timestamp 1\n")
-    assert "variable 7: sender 7, value 1, timestamp 2\n" in make_try(ON_LINE)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -414,15 +413,6 @@ def test_the_clock_wraps() -> None:
     wanted = expected(events, wrap + 9, "B")
     assert wanted[-1] == (wrap - 9.7, "B1", 1)  # the relay of the battery; the motor's stays cut
     check(on_line(events, wrap + 9), wanted)
-
-
-@pytest.mark.parametrize("board", [SERIAL, CAN], ids=lambda board: board.name)
-def test_make_try_shows_the_lamp_and_the_relay(board: Board) -> None:
-    """Variable 5 speaks at about 0 s. It is late after 2, and dead after 6."""
-    said = run([sys.executable, "-m", "firmware.simulators.boards", board.name])
-    port = "P" + board.pins[0][0]
-    changes = re.findall(r"^ *(\d+)\.\d+ s  (\S+) (high|low)$", said, re.M)
-    assert changes[-2:] == [("3", port + "5", "high"), ("7", port + "0", "low")]
 
 
 def test_a_loop_that_lets_the_uart_overflow_is_noticed(tmp_path: Path) -> None:

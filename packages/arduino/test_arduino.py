@@ -22,10 +22,12 @@ from packages import project
 from packages.arduino import builder, make
 from spec.model import REQUEST, checksummed, heartbeat
 from tests.support.agents import run as client
+from tests.support.programs import run
 from tests.support.servers import Server, command as server_command
 
 HERE = Path(__file__).resolve().parent
-EXAMPLES = ("CanNode", "KeyedNode", "SerialAgent", "SerialNode", "SilentNodeLed", "UdpAgent")
+ON_AVR = ("CanNode", "KeyedNode", "SerialAgent", "SerialNode", "SilentNodeLed", "UdpAgent")
+EXAMPLES = (*ON_AVR, "EspNowAgent")
 UNO = replace(BOARDS["uart_atmega328p"], name="uno")
 MEGA = replace(UNO, name="mega", mcu="atmega2560")
 HERTZ = UNO.hertz
@@ -187,13 +189,13 @@ def test_the_mega_runs_the_agent(work: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("board", builder.BOARDS)
 def test_every_example_compiles_without_a_warning(work: Path, board: str) -> None:
-    for example in EXAMPLES:
+    for example in ON_AVR:
         assert compiled(work, sketch_of(work, example), board).warnings == [], example
 
 
 @pytest.mark.long
 def test_the_sketch_in_the_page_is_a_node(tmp_path: Path, work: Path) -> None:
-    (text,) = re.findall(r"^```cpp\n(.*?)^```", (HERE / "README.md").read_text(), re.M | re.S)
+    text, _ = re.findall(r"^```cpp\n(.*?)^```", (HERE / "README.md").read_text(), re.M | re.S)
     (tmp_path / "page").mkdir()
     (tmp_path / "page" / "page.ino").write_text(text)
     with Line(UNO, compiled(work, tmp_path / "page" / "page.ino").image, script=b"") as line:
@@ -264,3 +266,115 @@ static struct Late { Late() { timer0_millis = 0xFFFFFFFFUL - 1500; } } begin_lat
         return
     with Line(UNO, image, script=bytes(9), arguments=[str(10 * HERTZ)]) as line:
         assert line.end()["switched"] == 1  # after 1 second, for ever
+
+
+# ---------------------------------------------------------------- ESP-NOW
+
+# What EspNowAgent uses of the cores of Espressif, as their documentation has it.
+ESPRESSIF = """
+#include <stddef.h>
+#include <stdint.h>
+#ifdef __xtensa__
+extern "C" void *memcpy(void *, const void *, size_t), *memmove(void *, const void *, size_t);
+#else
+#include <string.h>
+#endif
+struct esp_now_recv_info_t {};
+struct Line {
+    void begin(uint32_t);
+    size_t write(const uint8_t *, size_t);
+    int available(), read();
+};
+struct Wifi { bool mode(int); };
+extern Line Serial;
+extern Wifi WiFi;
+enum { WIFI_STA = 1, WIFI_SECOND_CHAN_NONE = 0 };
+uint32_t millis();
+void delay(uint32_t);
+int wifi_set_channel(uint8_t), esp_wifi_set_channel(uint8_t, int), esp_now_init();
+int esp_now_send(uint8_t *, uint8_t *, int);
+#ifdef ESP8266
+typedef void heard_t(uint8_t *, uint8_t *, uint8_t);
+#else
+typedef void heard_t(const esp_now_recv_info_t *, const uint8_t *, int);
+#endif
+int esp_now_register_recv_cb(heard_t *);
+"""
+# A program that plays both sides: a line with the number of a frame's bytes and the bytes, or
+# "line" and the bytes. Numbers are hexadecimal. Each byte on the line is a turn of the loop.
+PLAYER = """
+#include <dumpulse.h>
+#include <cstdio>
+Line Serial; Wifi WiFi;
+static heard_t *callback;
+static int byte = -1;
+uint32_t millis() { static uint32_t now; return now += 10; }
+void Line::begin(uint32_t) {}
+int Line::available() { return byte >= 0; }
+int Line::read() { int it = byte; byte = -1; return it; }
+size_t Line::write(const uint8_t *bytes, size_t size) { return fwrite(bytes, 1, size, stdout); }
+bool Wifi::mode(int) { return true; }
+int wifi_set_channel(uint8_t) { return 0; }
+int esp_wifi_set_channel(uint8_t, int) { return 0; }
+int esp_now_init() { return 0; }
+int esp_now_register_recv_cb(heard_t *it) { callback = it; return 0; }
+void setup(); void loop();
+int main()
+{
+    char what[8]; unsigned number; uint8_t data[16] = {};
+    setup();
+    while (scanf("%7s", what) == 1) {
+        const bool line = strcmp(what, "line") == 0;
+        unsigned count = 8;
+        if (!line) sscanf(what, "%x", &count);
+        for (unsigned i = 0; i < count && scanf("%x", &number) == 1; i++) {
+            data[i] = number;
+            if (line) { byte = number; loop(); }
+        }
+        if (!line) callback(nullptr, data, count);
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("core", ["ESP8266", "ESP32"])
+def test_an_agent_on_esp_now(core: str, tmp_path: Path) -> None:
+    """Never built with the cores, which cannot be had here. The sketch is compiled against what it
+    uses of them, for an ESP8266 also by the compiler of that chip, and its logic runs here."""
+    for name in ("ESP8266WiFi.h", "espnow.h", "WiFi.h", "esp_now.h", "esp_wifi.h"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "core.h").write_text(ESPRESSIF)
+    (tmp_path / "player.cpp").write_text(PLAYER)
+    sketch = HERE / "examples/EspNowAgent/EspNowAgent.ino"
+    flags = ["-std=gnu++17", "-Wall", "-Wextra", "-Werror", "-O1", f"-D{core}",
+             f"-I{project.ROOT}", f"-I{tmp_path}", "-include", "core.h", "-x", "c++", str(sketch)]
+    if core == "ESP8266":
+        run(["xtensa-lx106-elf-g++", "-ffreestanding", *flags, "-c", "-o", tmp_path / "chip.o"])
+        needs = run(["xtensa-lx106-elf-nm", "-u", tmp_path / "chip.o"])
+        assert "atomic" not in needs and "dumpulse_process_packet" in needs
+        page = (HERE / "README.md").read_text()
+        (node,) = re.findall(r"^```cpp\n(#include <ESP8266WiFi.h>.*?)^```", page, re.M | re.S)
+        (tmp_path / "node.cpp").write_text(node)
+        run(["xtensa-lx106-elf-g++", "-ffreestanding", *flags[:-1], tmp_path / "node.cpp", "-c",
+             "-o", tmp_path / "node.o"])
+    run(["gcc", "-c", project.ROOT / "dumpulse.c", "-o", tmp_path / "dumpulse.o"])
+    run(["g++", "-fsanitize=address,undefined", *flags, tmp_path / "player.cpp", "-x", "none",
+         tmp_path / "dumpulse.o", "-o", tmp_path / "agent"])
+
+    def frame(packet: bytes) -> str:
+        return f"{len(packet):x} {packet.hex(' ')}\n"
+
+    def line(packet: bytes) -> str:
+        return f"line {packet.hex(' ')}\n"
+
+    turns = 10 * line(bytes(8))  # each takes 160 ms: the loop asks for the time, twice in a second
+    script = (frame(heartbeat(3, 76, 9)) + frame(REQUEST) + turns
+              + "".join(frame(heartbeat(1 + at % 63, 1, at)) for at in range(70)) + turns
+              + frame(heartbeat(5, 5, 6)) + frame(heartbeat(4, 5, 6)[:7])
+              + frame(heartbeat(4, 5, 6) + b"\0") + line(heartbeat(7, 12, 9)) + line(REQUEST))
+    done = subprocess.run([tmp_path / "agent"], input=script.encode(), capture_output=True)
+    assert done.returncode == 0, done.stderr
+    found = entries(done.stdout)
+    assert found[0][1:] == (1, 6) and found[0][0] >= 1  # the queue has 64 places
+    assert found[7][1:] == (12, 9) and found[1][1:] == (1, 63) and found[4][1:] == (1, 3)
+    assert found[5][1:] == (5, 6) and found[3][1:] == (1, 2)

@@ -99,7 +99,7 @@ def test_the_package_has_what_it_needs_and_nothing_else(tmp_path: Path) -> None:
     examples = {name: text for name, text in found.items() if name.startswith("examples/")}
     assert sorted(found) == sorted(["LICENSE", "README.md", "library.json", *examples,
                                     *project.LIBRARY_FILES])
-    assert len(examples) == 6 and all(name.endswith(".ino") for name in examples)
+    assert len(examples) == 7 and all(name.endswith(".ino") for name in examples)
     manifest = json.loads(found["library.json"])
     assert manifest["version"] == project.version()
     assert manifest["headers"] == consumers.library("h")  # PlatformIO does not check this one

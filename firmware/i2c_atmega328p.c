@@ -1,0 +1,102 @@
+/* An agent on an I²C bus: an ATmega328P that answers at an address.   SPDX-License-Identifier: MIT
+ *
+ * i2c_atmega328p.md says how to wire, flash and ask it. Nodes and readers are masters, and write
+ * packets to it. After each byte, the chip's interface holds the clock low until the loop has taken
+ * note. So all masters wait, and nothing gets lost.
+ */
+#include "atmega328p.h"
+
+#include <util/twi.h>
+
+#ifndef ADDRESS
+#define ADDRESS 0x64
+#endif
+_Static_assert(ADDRESS >= 0x08 && ADDRESS <= 0x77, "I2C has reserved the other addresses");
+enum { WAKE = _BV(TWEA) | _BV(TWEN), LISTEN = WAKE | _BV(TWINT) | _BV(TWIE) };
+
+static dumpulse agent; /* zeros: no heartbeat has come yet */
+static uint8_t packet[DUMPULSE_PACKET_SIZE + 1];
+static uint8_t length; /* bytes since the address; 9: more than a packet has */
+static uint8_t outgoing[DUMPULSE_REPORT_SIZE]; /* a copy: the table changes while it is read */
+static uint16_t left;                          /* bytes of it that nobody has read */
+static uint8_t faults;                         /* illegal starts and stops, and silent masters */
+static bool addressed;                         /* a master has begun, and has not ended */
+static bool moved;                             /* it has gone on since the last tick of the clock */
+
+ISR(TWI_vect)
+{
+    TWCR = WAKE; /* TWINT stays, and no interrupt comes until the loop has cleared it */
+}
+
+void dumpulse_send_packet(void *context, const uint8_t *report, size_t size)
+{
+    (void)context; /* there is only one bus */
+    for (size_t i = 0; i != size; i++)
+        outgoing[i] = report[i];
+    left = (uint16_t)size;
+}
+
+static void count_fault(void)
+{
+    if (faults != UINT8_MAX)
+        faults++;
+}
+
+static void take_note(uint8_t status)
+{
+    addressed = status != TW_SR_STOP && status != TW_ST_DATA_NACK && status != TW_BUS_ERROR;
+    moved = true;
+    if (status == TW_SR_SLA_ACK) {
+        length = 0;
+    } else if (status == TW_SR_DATA_ACK && length != sizeof packet) {
+        packet[length++] = TWDR;
+    } else if (status == TW_SR_STOP) { /* or a repeated start */
+        (void)dumpulse_record(&agent, SERIAL_SELF, SERIAL_SELF_SENDER, faults);
+        (void)dumpulse_process_packet(&agent, packet, length, NULL);
+    } else if (status == TW_ST_SLA_ACK || status == TW_ST_DATA_ACK) {
+        TWDR = left == 0 ? UINT8_MAX : outgoing[sizeof outgoing - left];
+        if (left != 0)
+            left--;
+    } else if (status == TW_BUS_ERROR) {
+        count_fault();
+    }
+    TWCR = status == TW_BUS_ERROR ? LISTEN | _BV(TWSTO) : LISTEN;
+}
+
+/* Once a second: lets the wires go if the master is silent in the middle. Others need them. */
+static void look_after_bus(void)
+{
+    if (addressed && !moved) {
+        count_fault();
+        TWCR = 0;
+        TWCR = LISTEN;
+        addressed = false;
+    }
+    moved = false;
+}
+
+int main(void)
+{
+    uint8_t fed = 0; /* the low byte of the second in which the watchdog was fed */
+
+    start_clock();
+    SMCR = _BV(SE); /* enables sleep; in its mode, idle, the clock goes on */
+    TWAR = ADDRESS << 1;
+    TWCR = LISTEN;
+    for (;;) {
+        const uint8_t now = (uint8_t)seconds;
+        if (now != fed) {
+            wdt_reset();
+            look_after_bus();
+        }
+        fed = now;
+        cli();
+        if (bit_is_clear(TWCR, TWINT) && (uint8_t)seconds == now) {
+            sei(); /* works after the next instruction, so nothing can come in between */
+            sleep_cpu();
+        }
+        sei();
+        if (bit_is_set(TWCR, TWINT))
+            take_note(TW_STATUS);
+    }
+}
