@@ -1798,6 +1798,8 @@ def test_the_unit_reads_options_from_a_file(tmp_path: Path) -> None:
     """Like systemd: ${X} is one word, $X may be several, and a missing file is no error."""
     unit = (ROOT / "server" / "units" / "dumpulse.service").read_text()
     assert re.findall("^EnvironmentFile=(.*)", unit, re.M) == ["-/etc/default/dumpulse"]
+    for each in (ROOT / "server" / "units").glob("*.service"):
+        assert "\nExecReload=/bin/kill -HUP $MAINPID\n" in each.read_text()
     (line,) = re.findall("^ExecStart=(.*)", unit, re.M)
     variables = {"DUMPULSE_OPTIONS": "--tick 7 --allow-heartbeats 192.0.2.0/24",
                  "STATE_DIRECTORY": str(tmp_path),
