@@ -620,6 +620,21 @@ def test_no_source_gets_more_though_thousands_ask() -> None:
         assert answers <= passed + 1
 
 
+def test_who_has_got_reports_gets_none_while_others_wait() -> None:
+    """As soon as more ask than --rate-total allows. 50 ms later, five more reports are allowed."""
+    with Server("--rate-total", "100", "--burst", "100000") as server, \
+            Peer(server, source="127.0.0.2") as greedy, Peer(server, source="127.0.0.3") as other:
+        def waits() -> bool:
+            before = server.stats()["packets"]
+            greedy.send(*[REQUEST] * 150)
+            refused = settled(server, before + 150)["rate"]
+            time.sleep(0.05)
+            greedy.send(REQUEST)
+            return settled(server, before + 151)["rate"] > refused > 0
+        wait_until(waits, "it has to wait")
+        other.ask()
+
+
 CHECKS = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
