@@ -12,7 +12,6 @@
  *     SLOW      is how many ms each fsync() takes.
  *     CLOCK     names a file: its number is added to Unix time, in s.
  *     SLEPT     names a file: its number is how many seconds the machine has slept.
- *     STOOD     names a file: its number is how many seconds the server has been stopped.
  */
 #define _GNU_SOURCE /* NOLINT: for struct mmsghdr */
 #include <errno.h>
@@ -42,8 +41,7 @@ int __real_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, in
 int __real_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags,
                     struct timespec *timeout);
 
-static const char *before, *calls_to, *in_use, *full, *endless, *slow, *unsent;
-static const char *clock_in, *slept, *stood;
+static const char *before, *calls_to, *in_use, *full, *endless, *slow, *clock_in, *slept, *unsent;
 
 /* Once, because the server changes its environment while its thread saves. */
 __attribute__((constructor)) static void read_environment(void)
@@ -57,7 +55,6 @@ __attribute__((constructor)) static void read_environment(void)
     unsent = getenv("UNSENT");
     clock_in = getenv("CLOCK");
     slept = getenv("SLEPT");
-    stood = getenv("STOOD");
 }
 
 static void note(const char *call, int descriptor)
@@ -128,7 +125,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 {
     const char *const added = clock == CLOCK_REALTIME   ? clock_in
                               : clock == CLOCK_BOOTTIME ? slept
-                                                        : stood;
+                                                        : NULL;
     FILE *file = added == NULL ? NULL : fopen(added, "r");
     char text[32] = "0";
     const int result = __real_clock_gettime(clock, now);

@@ -240,25 +240,6 @@ def test_a_clock_that_is_set_makes_nobody_dead(tmp_path: Path, seconds: int) -> 
         assert watched.logged()[begun:] == ["4 alive late", "4 late dead"]
 
 
-def test_a_stop_of_a_whole_wrap_revives_nobody(tmp_path: Path) -> None:
-    """After 65,720 ticks, a node that was silent all the time would look 184 ticks old. So moments
-    between are looked at, too."""
-    stood = tmp_path / "stood"
-    stood.write_text("0")
-    names = NAMES.replace("1s", "20s").replace("2s", "25s")
-    calls: dict[str, Any] = {"binary": built("build/udpserver-calls"),
-                             "env": {**os.environ, "STOOD": f"{stood}"}}
-    with Watched(tmp_path, names=names, **calls) as watched:
-        watched.beat_until(3, 50, watched.logged)
-        stood.write_text("26")
-        wait_until(lambda: watched.logged()[-1].endswith(" dead"), "it is dead")
-        logged = watched.logged()
-        stood.write_text("3286")
-        begun = time.monotonic()
-        watched.server.wait_for(lambda _: time.monotonic() > begun + 1.5, "some looks")
-        assert watched.logged() == logged
-
-
 def test_a_board_without_a_clock(tmp_path: Path) -> None:
     """It starts in 1970, and gets the right time late. What the state file has is as old as it was
     when the file was written."""
