@@ -940,13 +940,6 @@ def test_get_in_json(call: Call) -> None:
             "timestamp": NOW - 70}]}
 
 
-def test_localhost_as_a_newcomer_types_it() -> None:
-    with Server("--self", "0") as server:
-        result = run("localhost", str(server.port))
-        assert result.returncode == 0 \
-            and "report verified, 1 of 64 variables heard" in result.stdout
-
-
 # ---------------------------------------------------------------- files of names
 
 WRONG_FILES = [
