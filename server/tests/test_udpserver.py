@@ -1432,7 +1432,7 @@ SECRET = "f0e1d2c3b4a5968778695a4b3c2d1e0f"
 
 
 @pytest.mark.parametrize("content", [f"{SECRET}\n", f"readers {SECRET}\n", f"[{SECRET}]",
-                                     f"[3]\n{SECRET}=1", f"[3]\nname={SECRET}",
+                                     f"[3]\n{SECRET}=1", f"[3]\n{SECRET}", f"[3]\nname={SECRET}",
                                      f"[3]\nwarn={SECRET}", f"[dumpulse]\nnow-from={SECRET}",
                                      f"[3]\nexpect={SECRET}", f"{SECRET}\x00", f"{SECRET}0"])
 def test_a_key_in_the_place_of_another_file_is_not_printed(tmp_path: Path, content: str) -> None:
