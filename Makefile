@@ -82,7 +82,7 @@ build/libdumpulse.a: $(LIBRARY) $(WATCH) $(KEYED) build/flags
 # ---- the programs of the tests ---------------------------------------------------------------
 
 # Each room adds its programs: $(call program,NAME,COMPILER,FLAGS,SOURCES,LIBRARIES) is build/NAME.
-HEADERS := $(wildcard *.h extras/*.h server/*.h tests/*.h tests/s*/*.h server/tests/*.h \
+HEADERS := $(wildcard *.h extras/*.h server/*.h server/*/*.h tests/*.h tests/s*/*.h \
                       bench/reliability/*.h firmware/simulators/*.h)
 define program
 PROGRAMS += build/$(strip $1)

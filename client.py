@@ -23,8 +23,6 @@ This is how a program uses the module. After `make install`, write `import dumpu
 A timestamp has 16 bits. After 65536 ticks of silence an age starts again from 0, and a dead node
 looks alive for a while: `History` prevents this for those who ask often enough. The clocks here
 and there may differ by SKEW ticks: `Clock` finds out which clock the agent has.
-
-The parts of this file have headings. __all__ lists what programs may use.
 """
 
 from __future__ import annotations
@@ -135,11 +133,10 @@ Entries = tuple[Entry, ...]
 
 def heartbeat(variable: int, sender: int, value: int) -> bytes:
     """The 8 bytes that a node sends."""
-    if not 0 <= variable < VARIABLES:
-        raise ValueError(f"a variable is 0 to {VARIABLES - 1}, not {variable}")
-    for what, number in (("sender", sender), ("value", value)):
-        if not 0 <= number <= 255:
-            raise ValueError(f"a {what} is 0 to 255, not {number}")
+    for what, number, most in (("variable", variable, VARIABLES - 1), ("sender", sender, 255),
+                               ("value", value, 255)):
+        if not 0 <= number <= most:
+            raise ValueError(f"a {what} is 0 to {most}, not {number}")
     body = bytes((MAGIC, variable, sender, value))
     return struct.pack(">L", zlib.adler32(body)) + body
 
@@ -201,27 +198,56 @@ def discard(stream: Any) -> None:
 
 
 def explain(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
+    return getattr(error, "strerror", None) or str(error.args[-1])
 
 
-def replace_file(path: str, content: bytes, sync: bool = True,
+@contextlib.contextmanager
+def explained(what: str, kind: type[Error] = Error) -> Iterator[None]:
+    """Errors of the system, and names that no file can have, become a line for the user."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise kind(f"{what}: {explain(error)}") from error
+
+
+def replace_file(path: str, content: bytes, sync: bool = True, fresh: bool = False,
                  like: Optional[os.stat_result] = None) -> None:
     """If anything goes wrong, the old file stays. Nobody else can read the new one, or those who
-    can read one like this. `sync`: its content is on the disk, also if the power fails then."""
-    descriptor, new = tempfile.mkstemp("", f"{os.path.basename(path)}.", os.path.dirname(path))
+    can read one like this. `fresh`: there must be no old one. `sync`: its content is on the disk,
+    also if the power fails then."""
+    descriptor, new = (os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), path) \
+        if fresh else tempfile.mkstemp("", f"{os.path.basename(path)}.", os.path.dirname(path))
     try:
         with open(descriptor, "wb") as file:
-            if like and hasattr(os, "fchown"):
-                os.fchown(descriptor, like.st_uid, like.st_gid)
-                os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
+            if hasattr(os, "fchmod"):
+                if like:
+                    os.fchown(descriptor, like.st_uid, like.st_gid)
+                # Whatever the umask is.
+                os.fchmod(descriptor, stat.S_IMODE(like.st_mode) if like else 0o600)
             file.write(content)
             file.flush()
             if sync:
                 os.fsync(descriptor)
-        os.replace(new, path)
+        if not fresh:
+            os.replace(new, path)
     except BaseException:
         os.unlink(new)
         raise
+
+
+def user() -> int:
+    """On Windows, all files are of user 0, and their modes say nothing."""
+    return os.geteuid() if hasattr(os, "geteuid") else 0
+
+
+def read_own(path: str, flags: int, refuse: Callable[[os.stat_result], str]) -> bytes:
+    """The start of a file. BadUsage: it is no ordinary one, or refuse() says what is wrong."""
+    with open(path, "rb", opener=lambda name, usual: os.open(name, usual | flags)) as file:
+        about = os.fstat(file.fileno())
+        wrong = refuse(about) if stat.S_ISREG(about.st_mode) else "it is no ordinary file"
+        if wrong:
+            raise BadUsage(f"cannot use {path!r}: {wrong}")
+        return file.read(FILE_MAX + 1)
 
 
 # ---------------------------------------------------------------- keys: version 2 of the protocol
@@ -327,27 +353,20 @@ class KeyFile:
         if re.fullmatch("[0-9a-fA-F]{32}", self.path):
             raise BadUsage("this is a key and not the name of its file: others may have seen it "
                            "now, so make a new one")
-        try:
-            with open(self.path, "rb",
-                      opener=lambda file, flags: os.open(file, flags | NO_WAIT)) as file:
-                about = os.fstat(file.fileno())
-                if not stat.S_ISREG(about.st_mode):
-                    raise BadUsage(f"cannot use {self.path!r}: it is no ordinary file")
-                # The group may read a file of root: that is how root lends it to us.
-                us = os.geteuid() if hasattr(os, "geteuid") else about.st_uid
-                if about.st_uid not in (0, us):
-                    raise BadUsage(f"cannot use {self.path!r}: it must belong to you or to root: "
-                                   "its owner can read it, and write another key")
-                if hasattr(os, "geteuid") and about.st_mode & (
-                        0o077 if about.st_uid == us else 0o007):
-                    raise BadUsage(f"cannot use {self.path!r}: other users may read it: "
-                                   "chmod 600 it, and make a new key if somebody has")
-                content = file.read(FILE_MAX + 1)
-        except (OSError, ValueError) as error:
-            raise BadUsage(f"cannot read {self.path!r}: {explain(error)}") from error
+        with explained(f"cannot read {self.path!r}", BadUsage):
+            content = read_own(self.path, NO_WAIT, self._refuse)
         if len(content) > FILE_MAX:
             raise BadUsage(f"{self.path!r} is too long: it must have {KEY_FORM}")
         return content
+
+    @staticmethod
+    def _refuse(about: os.stat_result) -> str:
+        if about.st_uid not in (0, user()):
+            return "it must belong to you or to root: its owner can read it, and write another key"
+        # The group may read a file of root: that is how root lends it to us.
+        others = 0o077 if about.st_uid == user() else 0o007
+        return "other users may read it: chmod 600 it, and make a new key if somebody has" \
+            if os.name == "posix" and about.st_mode & others else ""
 
     def of(self, label: int) -> bytes:
         """The key of a label. BadUsage: it is not in the file."""
@@ -598,11 +617,10 @@ def parse_udp(text: str) -> tuple[str, int]:
                        f", or [{text}] if all of it is the address")
     if not host:
         raise BadUsage(f"{text!r} names no host: write HOST or HOST:PORT")
-    return host, PORT if port is None else parse_number(port, 1, 65535, "port ")
+    return host, PORT if port is None else parse_port(port)
 
 
 def format_address(address: Any) -> str:
-    """A socket's address as users write it."""
     return f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
 
 
@@ -628,7 +646,7 @@ class Udp(Transport):
 
     def open(self, seconds: float) -> None:
         self.close()
-        self._found = self._found or self._look_up(seconds)
+        self._look_up(seconds)
         why = ""
         for family, address in self._found:
             try:
@@ -644,16 +662,14 @@ class Udp(Transport):
         if not self._sockets:
             raise NoAnswer(why)
 
-    def _look_up(self, seconds: float) -> list[tuple[int, Any]]:
-        try:
-            found = within(seconds, lambda: socket.getaddrinfo(self._host, self._port,
-                                                               type=socket.SOCK_DGRAM))
-            why = f"no answer from the name service in {format_seconds(round(seconds * 1000))} s"
-        except (OSError, ValueError) as error:  # ValueError: this cannot be a name
-            found, why = None, str(error.args[-1])
-        if not found:
-            raise NoAnswer(f"cannot find the host {self._host!r}: {why}")
-        return [(family, address) for family, _, _, _, address in found]
+    def _look_up(self, seconds: float) -> None:
+        with explained(f"cannot find the host {self._host!r}", NoAnswer):
+            found = self._found or within(seconds, lambda: [each[::4] for each in (
+                socket.getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM))])
+            if not found:
+                raise TimeoutError("no answer from the name service in "
+                                   f"{format_seconds(round(seconds * 1000))} s")
+            self._found = found
 
     def close(self) -> None:
         while self._sockets:
@@ -740,30 +756,26 @@ class Device(Transport):
 
     def receive(self, seconds: float) -> Optional[bytes]:
         """Reads at least once, and once more at most after the time is up."""
-        end = time.monotonic() + min(max(0.0, seconds), LONGEST_WAIT)
-        report = self._read_frame()
-        while report is None:
-            left = max(0.0, end - time.monotonic())
-            if self._descriptor < 0:
-                time.sleep(left)
-                return None
-            if not select.select([self._descriptor], [], [], left)[0]:
-                self._check_rest()
-                return None
+        left = min(max(0.0, seconds), LONGEST_WAIT)
+        end, report = time.monotonic() + left, self._read_frame()
+        if report is None and self._descriptor < 0:
+            time.sleep(left)
+            return None
+        while report is None and select.select([self._descriptor], [], [], left)[0]:
             try:
-                content = os.read(self._descriptor, 4096)
+                report = self._add_bytes(os.read(self._descriptor, 4096))
             except BlockingIOError:
-                continue
+                pass
             except OSError as error:
                 raise self._lose(error) from error
-            report = self._add_bytes(content)
-            if report is None and left == 0:
-                self._check_rest()
-                return None
+            if left == 0:
+                break
+            left = max(0.0, end - time.monotonic())
+        if report is None:
+            self._check_rest()
         return report
 
     def _make_frame(self, packet: bytes) -> bytes:
-        """What to write for this packet."""
         return packet
 
     def _add_bytes(self, content: bytes) -> Optional[bytes]:
@@ -825,7 +837,6 @@ BAUD = 115_200
 
 
 def parse_serial(text: str) -> tuple[str, int]:
-    """serial:/PATH or serial:/PATH@BAUD."""
     path, at, baud = text.partition(":")[2].rpartition("@")
     if not at:
         path, baud = baud, str(BAUD)
@@ -865,6 +876,7 @@ class Serial(Device):
         try:
             self._descriptor = os.open(self._device, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
             if not os.isatty(self._descriptor):
+                self.close()
                 raise BadUsage(f"{self._device} is not a serial line")
             lock(self._descriptor, time.monotonic() + seconds)
             settings: list[Any] = termios.tcgetattr(self._descriptor)
@@ -877,9 +889,6 @@ class Serial(Device):
             termios.tcflush(self._descriptor, termios.TCIFLUSH)
         except (OSError, termios.error) as error:
             raise self._lose(error) from error
-        except Error:
-            self.close()
-            raise
 
     def _add_bytes(self, content: bytes) -> Optional[bytes]:
         if not content:
@@ -1128,7 +1137,6 @@ class Talk(Generic[Result]):
         return None
 
     def explain_failure(self, timeout: float) -> Error:
-        """Returns what the user shall know when the time is up."""
         name = self.transport.name
         if self.bad is not None:
             return BadReport(self.bad.cause, f"bad report from {name}: {self.bad}")
@@ -1222,21 +1230,12 @@ class Agent:
                 yield Change(watched.news(), watched.trouble)
             await asyncio.sleep(max(0.0, begun + interval - time.monotonic()))
 
-    def _hear(self, variable: int, timeout: float) -> Keyed:
-        """Asks an agent with a key which epoch it is, unless we know since just now."""
-        node = self._keyed(variable)
-        if uptime() - node.heard_at > HEAR_AGAIN:
-            node.begin()
-            self._talk(timeout, lambda: make_question(variable),
-                       lambda packet: (node.hear(packet),))
-        return node
-
     def _talk(self, timeout: float, request: Callable[[], bytes],
               take: Callable[[bytes], Optional[Result]]) -> Result:
         """Asks until take() makes something of an answer. If it is None, it asks again at once."""
         end = end_of(timeout)
         talk = Talk(self._transport, request, take, end)
-        try:
+        with contextlib.closing(self._transport):
             self._transport.open(timeout)
             for wait in draw_waits():
                 again = min(end, time.monotonic() + wait)
@@ -1251,8 +1250,6 @@ class Agent:
                 self._transport.next_address()
             self._transport.forget_addresses()
             raise talk.explain_failure(timeout)
-        finally:
-            self._transport.close()
 
     def _read_entries(self, packet: bytes) -> Entries:
         self.bad_sum = ""
@@ -1272,18 +1269,21 @@ class Agent:
         if not self._keys:
             return [plain]
         with self._lock:
-            return self._hear(variable, timeout).heartbeats(sender, value)
+            node = self._keyed(variable)
+            if uptime() - node.heard_at > HEAR_AGAIN:
+                node.begin()
+                self._talk(timeout, lambda: make_question(variable),
+                           lambda packet: (node.hear(packet),))
+            return node.heartbeats(sender, value)
 
     def beat(self, variable: int, sender: int, value: int, timeout: float = TIMEOUT) -> None:
         """Sends one heartbeat. NoAnswer: it cannot be sent. Nobody says whether it arrives."""
         with self._lock:
             end = end_of(timeout)
             packets = self.heartbeats(variable, sender, value, timeout)
-            try:
+            with contextlib.closing(self._transport):
                 self._transport.open(timeout)
                 self.send(packets, min(0.1, timeout / 4, max(0.0, end - time.monotonic())))
-            finally:
-                self._transport.close()
 
     def send(self, packets: Sequence[bytes], seconds: float) -> None:
         """Sends packets, one just after the other: the first of two equal ones can only wait until
@@ -1359,6 +1359,7 @@ def parse_number(text: str, low: int, high: int, what: str = "") -> int:
 
 
 parse_variable = partial(parse_number, low=0, high=VARIABLES - 1, what="variable ")
+parse_port = partial(parse_number, low=1, high=65535, what="port ")
 parse_byte = partial(parse_number, low=0, high=255)
 
 
@@ -1484,11 +1485,8 @@ def read_text(path: str) -> str:
     def read_start() -> bytes:
         with open(path, "rb") as file:
             return file.read(FILE_MAX + 1)
-
-    try:
+    with explained(f"cannot read {path!r}", BadUsage):
         content = within(TIMEOUT, read_start)  # a pipe may wait for a writer
-    except (OSError, ValueError) as error:
-        raise BadUsage(f"cannot read {path!r}: {getattr(error, 'strerror', error)}") from error
     if content is None:
         raise BadUsage(f"cannot read {path!r}: nothing comes from it in {TIMEOUT:g} s")
     if len(content) > FILE_MAX:
@@ -1503,22 +1501,17 @@ def make_settings(options: argparse.Namespace) -> Settings:
     """From the command line and the file of names. The command line wins."""
     typed = {key: value for key, value in vars(options).items() if value is not None}
     general, sections = read_names(typed["names"]) if "names" in typed else ({}, {})
-    variables = []
-    for number in range(VARIABLES):
-        own, listed = sections.get(number, {}), number in sections
-        variables.append(Variable(number, own.get("name", ""), listed,
-                                  listed and own.get("expect", True), own.get("every", 1_000)))
-    if "expect" in typed:
-        expected = parse_variables(typed["expect"], variables)
-        for variable in variables:
-            variable.expected = variable.number in expected
+    variables = [Variable(number, sections.get(number, {}).get("name", ""), number in sections)
+                 for number in range(VARIABLES)]
+    expected = parse_variables(typed["expect"], variables) if "expect" in typed else \
+        [number for number, own in sections.items() if own.get("expect", True)]
     values = parse_ranges("--value", typed.get("value_ranges", ()), variables)
     value_warns = parse_ranges("--value-warn", typed.get("value_warn_ranges", ()), variables)
-    for number in {*values, *value_warns}:
-        variables[number].expected = True
     tick_ms: int = {**general, **typed}.get("tick", 1_000)
     for variable in variables:
         own = sections.get(variable.number, {})
+        variable.expected = variable.number in {*expected, *values, *value_warns}
+        variable.every_ms = own.get("every", variable.every_ms)
         value: Range = values.get(variable.number) or own.get("value", (0, 255))
         warn: Range = value_warns.get(variable.number) or own.get("value-warn", value)
         (variable.low, variable.high), (variable.warn_low, variable.warn_high) = value, warn
@@ -1526,18 +1519,20 @@ def make_settings(options: argparse.Namespace) -> Settings:
             raise BadUsage(f"variable {variable.label}: value-warn, {warn[0]}..{warn[1]}, "
                            f"is not within value, {value[0]}..{value[1]}")
         keys = {**general, **own, **typed}
-        try:
-            set_deadlines(variable, keys.get("warn"), keys.get("crit"), tick_ms)
-        except BadUsage as error:  # name the variable only if it has its own deadlines
-            who = f"variable {variable.label}: " if {"warn", "crit"} & {*own} else ""
-            raise BadUsage(f"{who}{error}") from error
+        # Name the variable only if it has its own deadlines.
+        who = f"variable {variable.label}: " if {"warn", "crit"} & {*own} else ""
+        set_deadlines(variable, keys.get("warn"), keys.get("crit"), tick_ms, who)
     now_from: Optional[int] = general.get("now-from")
     if "now_from" in typed:
-        now_from, *more = parse_variables(typed["now_from"], variables)
-        if more:
-            raise BadUsage(f"{typed['now_from']!r} is more than one variable: "
-                           "only one is the clock")
+        now_from = parse_one(typed["now_from"], variables, "only one is the clock")
     return Settings(variables, tick_ms, now_from, "tick" in {**general, **typed})
+
+
+def parse_one(text: str, variables: Sequence[Variable], why: str) -> int:
+    (number, *more) = parse_variables(text, variables)
+    if more:
+        raise BadUsage(f"{text!r} is more than one variable: {why}")
+    return number
 
 
 def parse_ranges(option: str, texts: Sequence[str],
@@ -1556,17 +1551,17 @@ def parse_ranges(option: str, texts: Sequence[str],
 
 
 def set_deadlines(variable: Variable, warn_ms: Optional[int], crit_ms: Optional[int],
-                  tick_ms: int) -> None:
+                  tick_ms: int, who: str) -> None:
     """A deadline that the user gives may change the default of the other one."""
     longest = (WRAP - SKEW - 1) * tick_ms  # no age is longer, so a deadline must be shorter
     variable.warn_ms = warn_ms or min(WARN_MS, crit_ms or WARN_MS)
     variable.crit_ms = crit_ms or min(max(CRIT_MS, variable.warn_ms), longest - tick_ms)
     if variable.warn_ms > variable.crit_ms:
-        raise BadUsage(f"warn, {format_age(variable.warn_ms)}, is longer than crit, "
+        raise BadUsage(f"{who}warn, {format_age(variable.warn_ms)}, is longer than crit, "
                        f"{format_age(variable.crit_ms)}")
     if variable.crit_ms >= longest:
-        raise BadUsage(f"crit, {format_age(variable.crit_ms)}, can never be seen: with this tick, "
-                       f"ages end at {format_age(longest)}")
+        raise BadUsage(f"{who}crit, {format_age(variable.crit_ms)}, can never be seen: with this "
+                       f"tick, ages end at {format_age(longest)}")
 
 
 # ---------------------------------------------------------------- the agent's clock
@@ -1635,7 +1630,6 @@ class Clock:
         self.take(agent.ask(timeout), asked, uptime())
 
     def take(self, entries: Entries, asked: float, received: float) -> None:
-        """The next report, with the times of its request and of its arrival."""
         newest = self._find_newest(entries)
         if newest is not None:
             self._measure(newest, entries[newest], asked, received)
@@ -1750,7 +1744,6 @@ class Clock:
         return f"ages by this machine's clock{doubt}"
 
     def for_json(self, bad_sum: str) -> Keys:
-        """What the rest of a report depends on."""
         return {"checksum_ok": not bad_sum, "clock": {
             "from": self.source, "variable": self.variable, "says": str(self)}}
 
@@ -1799,7 +1792,7 @@ class History:
         self.at_ms = 0  # and when that came
 
     def ages(self, agent_clock: Clock) -> list[Optional[int]]:
-        """The ages at the clock's last report, in ms."""
+        """In ms, at the clock's last report."""
         tick_ms, now = agent_clock.settings.tick_ms, agent_clock.now
         asked_ms, received_ms = int(agent_clock.asked * 1000), int(agent_clock.received * 1000)
         basis = f"{agent_clock.source} {agent_clock.settings.now_from} {tick_ms}"
@@ -1974,9 +1967,7 @@ def run_get(options: argparse.Namespace) -> int:
 
 
 def run_set(options: argparse.Namespace) -> int:
-    (variable, *more) = parse_variables(options.variable, make_settings(options).variables)
-    if more:
-        raise BadUsage(f"{options.variable!r} is more than one variable: set one at a time")
+    variable = parse_one(options.variable, make_settings(options).variables, "set one at a time")
     agent = Agent(options.address, keys=options.key)
     agent.patient = False
     end = time.monotonic() + options.timeout / 1000
@@ -2121,20 +2112,14 @@ def interpret_with_memory(path: Optional[str], name: str, agent_clock: Clock,
 
 def load_history(path: str, name: str, received_ms: int) -> History:
     history = History()
-    try:
-        with open(path, "rb", opener=lambda file, flags: os.open(file, flags | NO_FOLLOW)) as file:
-            about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode):
-                raise BadUsage(f"cannot use {path!r}: it is no ordinary file")
-            if hasattr(os, "geteuid") and about.st_uid != os.geteuid():
-                raise BadUsage(f"cannot use {path!r}: it belongs to another user")
-            content = file.read(FILE_MAX)
-    except FileNotFoundError:
-        return history
-    except (OSError, ValueError) as error:
-        link = getattr(error, "errno", None) == errno.ELOOP
-        reason = "it is a symbolic link" if link else explain(error)
-        raise BadUsage(f"cannot use {path!r}: {reason}") from error
+    with explained(f"cannot use {path!r}", BadUsage):
+        if os.path.islink(path):
+            raise OSError(errno.ELOOP, "it is a symbolic link")
+        try:
+            content = read_own(path, NO_FOLLOW, lambda about: "it belongs to another user" * (
+                about.st_uid != user()))
+        except FileNotFoundError:
+            return history
     found = MEMORY.fullmatch(content.decode("ascii", "replace"))
     if not found or int(found[1], 16) != zlib.adler32(found[2].encode()):
         raise BadUsage(f"{path!r} is no file of --memory, or is damaged: "
@@ -2159,7 +2144,6 @@ def load_history(path: str, name: str, received_ms: int) -> History:
 
 
 def save_history(path: str, name: str, history: History) -> None:
-    """Replaces the file. If anything goes wrong, the old file stays."""
     rows = "".join(
         f"{number} {old.entry.timestamp} {old.entry.sender} {old.entry.value} {old.since_ms} "
         f"{'-' if old.age_ms is None else old.age_ms}\n" for number, old in history.entries.items())
@@ -2205,17 +2189,15 @@ class Watched:
             self.take(agent.ask(timeout), uptime(), asked)
             self.bad_sum = agent.bad_sum
         except (NoAnswer, BadReport) as error:
-            self.trouble = error
+            self.trouble, self.restarted, self.changed = error, False, {}
             self.refused = self.refused or isinstance(error, Refused)
-            self.restarted = False
-            self.changed = {}
 
     def take(self, entries: Entries, at: float, asked: Optional[float] = None) -> None:
         """The next report, which came at this uptime()."""
         restart = self._explain_restart(entries, at) if self.readings else ""
         self.restarted = bool(restart)
-        if self.readings and self.trouble:
-            restart = restart or f"no report came for {at - self.heard_at:.0f} s"
+        if self.readings and self.trouble and not restart:
+            restart = f"no report came for {at - self.heard_at:.0f} s"
         if restart:
             self.event = f"{time.strftime('%H:%M:%S')} {restart}"
         self.clock.take(entries, at if asked is None else asked, at)
@@ -2253,7 +2235,6 @@ class Watched:
             self.changed.get(reading.variable.number, {"new"}) - {"timestamp"})]
 
     def trust(self) -> str:
-        """What the table depends on."""
         return "; ".join(filter(None, (self.bad_sum, str(self.clock))))
 
     def summary(self) -> str:
@@ -2276,7 +2257,6 @@ LINES_MAX = 1000  # of a terminal: LINES in the environment may be any number
 
 
 def draw_screen(watched: Watched, columns: int, rows: int) -> list[str]:
-    """The lines for a terminal of this size."""
     shown = watched.shown()
     counts = tally(shown)
     titles = [f"{watched.name}  {time.strftime('%H:%M:%S')}  {counts}", f"{watched.name}  {counts}"]
@@ -2300,7 +2280,7 @@ def draw_screen(watched: Watched, columns: int, rows: int) -> list[str]:
                                         not reading.unusual_value))
         shown = sorted(shown[:stacks * room], key=lambda reading: reading.variable.number)
     widths = fit_widths((columns + len(GAP)) // stacks - len(GAP))
-    heading = " ".join(f"{what:>{width}}" if what in ("#", "age") else f"{what:{width}}"
+    heading = " ".join(f"{what:{'>' * (what in ('#', 'age'))}{width}}"
                        for what, width in widths.items())
     lines = [draw_row(reading, watched, widths) for reading in shown]
     height = math.ceil(len(lines) / stacks)
@@ -2426,10 +2406,7 @@ class Lines:
         self._as_json = as_json
         self._event = self._summary = self._trust = ""  # the last that were printed
 
-    def begin(self) -> None:
-        """Only Terminal has something to do."""
-
-    close = begin
+    begin = close = lambda self: None  # only Terminal has something to do
 
     def show(self, watched: Watched) -> None:
         lines = [json.dumps({
@@ -2461,13 +2438,13 @@ class Lines:
 
     def wait(self, pause: float) -> bool:
         """BrokenPipeError as soon as nobody reads any more, and not only at the next change."""
-        if hasattr(select, "poll"):
-            reader = select.poll()
-            reader.register(sys.stdout.fileno(), 0)  # which leaves errors and hang-ups
-            if reader.poll(math.ceil(min(pause, LONGEST_WAIT) * 1000)):
-                raise BrokenPipeError
-        else:
+        if not hasattr(select, "poll"):
             time.sleep(pause)
+            return True
+        reader = select.poll()
+        reader.register(sys.stdout.fileno(), 0)  # which leaves errors and hang-ups
+        if reader.poll(math.ceil(min(pause, LONGEST_WAIT) * 1000)):
+            raise BrokenPipeError
         return True
 
 
@@ -2480,18 +2457,16 @@ def run_watch(options: argparse.Namespace) -> int:
     timeout = min(options.timeout / 1000, max(1.0, interval))
     full_screen = termios and not options.json and sys.stdout.isatty() \
         and os.environ.get("TERM") not in (None, "", "dumb")
-    try:
-        with contextlib.closing(Terminal() if full_screen else Lines(options.json)) as view:
-            view.begin()
-            for done in itertools.count(1):
-                begun = time.monotonic()
-                watched.ask(agent, timeout)
-                view.show(watched)
-                left = max(0.0, begun + interval - time.monotonic())
-                if done == options.count or not view.wait(left):
-                    break
-    except KeyboardInterrupt:
-        pass
+    with contextlib.suppress(KeyboardInterrupt), \
+            contextlib.closing(Terminal() if full_screen else Lines(options.json)) as view:
+        view.begin()
+        for done in itertools.count(1):
+            begun = time.monotonic()
+            watched.ask(agent, timeout)
+            view.show(watched)
+            left = max(0.0, begun + interval - time.monotonic())
+            if done == options.count or not view.wait(left):
+                break
     if full_screen:
         print(f"{agent.name}: {watched.summary()}")
     return watched.trouble.STATUS if options.count and watched.trouble else 0
@@ -2624,21 +2599,8 @@ def compute_fingerprint(key: bytes) -> str:
 
 def write_new(path: str, content: str, sync: bool) -> None:
     """Makes a file that nobody else can read. It overwrites nothing."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with open(descriptor, "w", encoding="ascii", newline="\n") as file:
-                if hasattr(os, "fchmod"):
-                    os.fchmod(descriptor, 0o600)  # whatever the umask is
-                file.write(content)
-                file.flush()
-                if sync:
-                    os.fsync(descriptor)
-        except BaseException:
-            os.unlink(path)
-            raise
-    except (OSError, ValueError) as error:
-        raise Error(f"cannot make {path!r}: {explain(error)}") from error
+    with explained(f"cannot make {path!r}"):
+        replace_file(path, content.encode(), sync, fresh=True)
 
 
 def write_all(files: dict[str, str], sync: bool) -> None:
@@ -2652,10 +2614,8 @@ def write_all(files: dict[str, str], sync: bool) -> None:
             write_new(path, content, sync)
             made.append(path)
         for folder in {os.path.dirname(path) or "." for path in made} if sync else ():
-            try:
+            with explained(f"cannot make files in {folder!r}"):
                 sync_folder(folder)
-            except OSError as error:
-                raise Error(f"cannot make files in {folder!r}: {explain(error)}") from error
     except BaseException:
         for path in made:
             os.unlink(path)
@@ -2675,23 +2635,19 @@ def sync_folder(path: str) -> None:
 
 def make_private_folder(path: str) -> None:
     """Makes a folder that nobody else can read, and that git ignores, if it is not there."""
-    try:
+    with explained(f"cannot make the folder {path!r}"):
         with contextlib.suppress(FileExistsError):
             os.mkdir(path, 0o700)
             os.chmod(path, 0o700)  # whatever the umask is
         about = os.lstat(path)
-    except (OSError, ValueError) as error:
-        raise Error(f"cannot make the folder {path!r}: {explain(error)}") from error
     if not stat.S_ISDIR(about.st_mode):
         raise Error(f"cannot use {path!r}: it is no folder")
-    if hasattr(os, "geteuid") and (about.st_mode & 0o077 or about.st_uid != os.geteuid()):
+    if os.name == "posix" and (about.st_mode & 0o077 or about.st_uid != user()):
         raise Error(f"cannot use {path!r}: it must be yours, and closed to others: chmod 700 it, "
                     "or name a folder that does not exist yet")
-    try:
+    with explained(f"cannot use {path!r}"):
         if not os.listdir(path):
             write_new(os.path.join(path, ".gitignore"), "# Keys are in this folder.\n*\n", False)
-    except OSError as error:
-        raise Error(f"cannot use {path!r}: {explain(error)}") from error
 
 
 def format_header(about: str, macros: dict[str, str]) -> str:
@@ -2746,37 +2702,30 @@ def run_split(options: argparse.Namespace) -> None:
     print(f"{len(made)} file{'s' * (len(made) != 1)} in {options.out!r}")
 
 
-def renew_keys(path: str, variables: Sequence[int]) -> None:
-    """Keys of the next generation. The agent refuses the old ones as soon as it has read the file,
-    which keeps its mode and its owner. OSError: it stays as it was."""
-    real = os.path.realpath(path)
-    with contextlib.ExitStack() as stack:
-        if termios is not None:  # two of these at once must not lose what one of them does
-            folder = os.open(os.path.dirname(real), os.O_RDONLY)
-            stack.callback(os.close, folder)
-            lock(folder, time.monotonic() + TIMEOUT)
-        keys = read_master(real)
-        for number in {*variables}:
-            keys.generations[number] = keys.generations.get(number, 0) + 1
-            if keys.generations[number] > LAST_GENERATION:
-                raise Error(f"{path!r}: variable {number} has had all {LAST_GENERATION + 1} keys: "
-                            "make a new master key")
-        lines = "".join(f"{number} {generation}\n"
-                        for number, generation in sorted(keys.generations.items()))
-        replace_file(real, f"{format_master(keys.master, keys.epoch)}{lines}".encode(),
-                     like=os.stat(real))
-        sync_folder(os.path.dirname(real))
-
-
 def run_renew(options: argparse.Namespace) -> None:
+    """Keys of the next generation. The agent refuses the old ones as soon as it has read the file,
+    which keeps its mode and its owner."""
     if not options.variable:
         raise BadUsage("name variables with --variable")
-    variables = parse_variables(options.variable, ())
+    variables = {*parse_variables(options.variable, ())}
     for path in [each.path for each in map(read_master, options.files)]:
-        try:
-            renew_keys(path, variables)
-        except OSError as error:
-            raise Error(f"cannot write {path!r}: {explain(error)}") from error
+        real = os.path.realpath(path)
+        with explained(f"cannot write {path!r}"), contextlib.ExitStack() as stack:
+            if termios is not None:  # two of these at once must not lose what one of them does
+                folder = os.open(os.path.dirname(real), os.O_RDONLY)
+                stack.callback(os.close, folder)
+                lock(folder, time.monotonic() + TIMEOUT)
+            keys = read_master(real)
+            for number in variables:
+                keys.generations[number] = keys.generations.get(number, 0) + 1
+                if keys.generations[number] > LAST_GENERATION:
+                    raise Error(f"{path!r}: variable {number} has had all {LAST_GENERATION + 1} "
+                                "keys: make a new master key")
+            lines = "".join(f"{number} {generation}\n"
+                            for number, generation in sorted(keys.generations.items()))
+            replace_file(real, f"{format_master(keys.master, keys.epoch)}{lines}".encode(),
+                         like=os.stat(real))
+            sync_folder(os.path.dirname(real))
 
 
 def format_master(key: bytes, epoch: Optional[int]) -> str:
@@ -2790,14 +2739,6 @@ def read_master(path: str) -> KeyFile:
     return keys
 
 
-def make_keys(paths: Sequence[str], epoch: Optional[int]) -> None:
-    places = [os.path.abspath(path) for path in paths]
-    for at, path in enumerate(paths):
-        if places[at] in places[:at]:
-            raise BadUsage(f"{path!r} is named twice: each key needs a file of its own")
-    write_all({path: format_master(os.urandom(16), epoch) for path in paths}, True)
-
-
 def run_key(options: argparse.Namespace) -> int:
     for name in " ".join(KEY_OPTIONS.values()).split():
         if getattr(options, name) and name not in KEY_OPTIONS[options.action].split():
@@ -2806,7 +2747,12 @@ def run_key(options: argparse.Namespace) -> int:
         run_split(options)
         return 0
     if options.action == "new":
-        make_keys(options.files, options.epoch)
+        places = [*map(os.path.abspath, options.files)]
+        for at, path in enumerate(options.files):
+            if places[at] in places[:at]:
+                raise BadUsage(f"{path!r} is named twice: each key needs a file of its own")
+        write_all({path: format_master(os.urandom(16), options.epoch) for path in options.files},
+                  True)
     if options.action == "renew":
         run_renew(options)
     for keys in map(KeyFile, options.files):
@@ -2938,21 +2884,20 @@ READERS = ("", "get", "watch", "check")
 ASKERS = (*READERS, "set")
 JUDGES = ("watch", "check", "simulate")
 HOST_HELP = f"the agent: {ADDRESS_FORMS}"
+OPTIONAL, REPEATED = {"nargs": "?"}, {"action": "append"}
 
 OPTIONS = [
     Option(("",), "host", "HOST", argparse.SUPPRESS),
-    Option(("",), "port", "PORT", argparse.SUPPRESS,
-           partial(parse_number, low=1, high=65535, what="port "), {"nargs": "?"}),
+    Option(("",), "port", "PORT", argparse.SUPPRESS, parse_port, OPTIONAL),
     Option(("get", "set", "watch", "simulate"), "address", "HOST[:PORT]", HOST_HELP),
-    Option(("check",), "address", "HOST[:PORT]", HOST_HELP, more={"nargs": "?"}),
+    Option(("check",), "address", "HOST[:PORT]", HOST_HELP, str, OPTIONAL),
     Option(("check",), "-H", "HOST[:PORT]", "the agent, as other plugins have it",
            more={"dest": "plugin_host"}),
     Option(("get", "watch"), "variables", "VARIABLE", "3,7-12 or names (all heard or named)",
            more={"nargs": "*", "default": []}),
     Option(("set",), "variable", "VARIABLE", "0 to 63, or its name"),
     Option(("set",), "value", "VALUE", "0 to 255", parse_byte),
-    Option(("key",), "action", "|".join(KEY_OPTIONS), "what to do",
-           more={"choices": [*KEY_OPTIONS]}),
+    Option(("key",), "action", "|".join(KEY_OPTIONS), "what to do", more={"choices": KEY_OPTIONS}),
     Option(("key",), "files", "FILE", "a file of keys", parse_file, {"nargs": "+"}),
     Option(("key",), "--secret", "", "show: the key itself, and not its fingerprint"),
     Option(("key",), "--out", "FOLDER", "split: write there; git and other users see nothing",
@@ -2984,8 +2929,7 @@ OPTIONS = [
            partial(parse_number, low=1, high=10**8)),
     Option(("simulate",), "--nodes", "N", "how many nodes (all of --names, or 8)",
            partial(parse_number, low=1, high=VARIABLES - 1)),
-    Option(("simulate",), "--die", "NODES@TIME", "these stop at that time: 5@8s",
-           more={"action": "append"}),
+    Option(("simulate",), "--die", "NODES@TIME", "these stop at that time: 5@8s", str, REPEATED),
     Option(("simulate",), "--late", "NODES", "these beat too rarely"),
     Option(("simulate",), "--corrupt", "NODES", "half of their heartbeats are damaged"),
     Option(("simulate",), "--seconds", "TIME", "end after this time (at Ctrl-C)", parse_duration),

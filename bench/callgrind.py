@@ -33,6 +33,7 @@ class Counts:
     total: int = 0
     main: int = 0  # within main() only: the start of the loader and of libc varies by a few
     own: Counter[str] = field(default_factory=Counter)  # by function, without those that it calls
+    files: Counter[str] = field(default_factory=Counter)  # the same by source file, also inlined
     calls: Counter[str] = field(default_factory=Counter)  # number of calls, by callee
     # By caller and callee: instructions of the callee, with those that it calls.
     within: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -40,10 +41,13 @@ class Counts:
 
 def parse(text: str) -> Counts:
     """Reads the file that callgrind writes. After the first time, it gives a name's number only."""
-    counts, names = Counts(), dict[str, str]()
-    caller = callee = ""
+    counts, names, files = Counts(), dict[str, str](), dict[str, str]()
+    caller = callee = file = ""
     for line in text.splitlines():
-        if found := re.match(r"(c?fn)=(\(\d+\))(?: (.*))?$", line):
+        if found := re.match(r"(cfi|cfl|fl|fi|fe)=(\(\d+\))(?: (.*))?$", line):
+            name = files.setdefault(found[2], Path(found[3] or "").name)
+            file = file if found[1].startswith("c") else name
+        elif found := re.match(r"(c?fn)=(\(\d+\))(?: (.*))?$", line):
             name = names.setdefault(found[2], found[3])
             caller, callee = (caller, name) if found[1] == "cfn" else (name, "")
         elif line.startswith("calls="):
@@ -55,6 +59,7 @@ def parse(text: str) -> Counts:
                 callee = ""
             else:
                 counts.own[caller] += int(found[1])
+                counts.files[file] += int(found[1])
         elif line.startswith(("summary: ", "totals: ")):
             counts.total = int(line.split()[1])
     if not counts.total or sum(counts.own.values()) != counts.total:

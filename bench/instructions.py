@@ -28,6 +28,16 @@ PROGRAMS = {"amd64": "build/udpserver", "i386": "build/udpserver-i386"}
 PUBLISHED = {(0, 0): 159_931, (0, 1): 161_006, (0, 2): 161_134, (0, 3): 161_262, (0, 10): 162_158,
              (0, 100): 173_678, (0, 1000): 288_878, (1, 0): 165_158, (1, 1): 166_233,
              (1, 1000): 294_105}
+# What the instructions of a packet are for, by the source files that they are from.
+PURPOSES = {
+    "the loop, and what is ready": ("loop.c", "sockets.c"),
+    "system calls, in libc": ("epoll_pwait.c", "recvmmsg.c", "sendmmsg.c"),
+    "the clocks": ("timing.c", "clock_gettime.c"),
+    "packets in batches, and their copies": ("udpserver.c",),
+    "the sum over the bytes": ("dumpulse.h",),
+    "what kind of packet it is, and the table": ("table.h", "dumpulse.c", "byteswap.h"),
+    "--allow and --rate": ("address.h", "limits.c", "limits.h"),
+    "the address that the answer leaves from": ("udp.h",)}
 HERE = "127.0.0.1"
 RECVFROM = "45"  # the system call on amd64
 
@@ -93,6 +103,26 @@ def once(**environment: str) -> tuple[int, int]:
     return one - none - (three - two), bound[1] - bound[0]
 
 
+def print_purposes() -> None:
+    """What one more packet costs, by purpose. The numbers of packets have equally many digits, as
+    the server prints them."""
+    columns: list[list[int]] = []
+    for packet, queued, few, more in ((heartbeat(3, 76, 9), False, 10, 20),
+                                      (heartbeat(3, 76, 9), True, 128, 192),
+                                      (REQUEST, False, 10, 20)):
+        less, all_ = (serve(built(PROGRAMS["amd64"]), [(packet, HERE)] * count, queued=queued)
+                      for count in (few, more))
+        spent = {file: (all_.files[file] - less.files[file]) / (more - few) for file in all_.files}
+        columns.append([round(sum(spent.get(file, 0) for file in files))
+                        for files in PURPOSES.values()])
+        assert abs(sum(columns[-1]) - (all_.main - less.main) / (more - few)) <= 2, spent
+    row = "{:<42}{:>19}{:>19}{:>12}"
+    print(row.format("instructions on amd64, by purpose", "a heartbeat alone", "a queued heartbeat",
+                     "a report"))
+    for purpose, *cells in zip(PURPOSES, *columns, strict=True):
+        print(row.format(purpose, *cells))
+
+
 def startup() -> None:
     print(noisy.stamp())
     for architecture, program in PROGRAMS.items():
@@ -140,6 +170,7 @@ def main() -> None:
           f"third: the\nloader looks up {bound} function then. With LD_BIND_NOW=1, {bound_now} are "
           f"looked up then, and it takes {extra_now}\nmore. For udpserver, the loader looks up all "
           "functions at the start.")
+    print_purposes()
     figures.keep("instructions", table)
     budgets.enforce(
         {TARGETS[architecture].key: {

@@ -1,9 +1,9 @@
-"""Compares udpserver --xdp with udpserver over a veth.     make figures ONLY=bench prints this, too
+"""Compares udpserver --xdp with udpserver over a veth, and with a plain loop of recvfrom.
 
-One core sends heartbeats as fast as it can, over a cable between two network namespaces. The two
-ways take turns. The kernel says how much processor time the server's process has used, and the
-program in the kernel. Timing a program takes time, too: so an empty program is timed, and its time
-is subtracted. SPDX-License-Identifier: MIT"""
+`make figures ONLY=bench` prints this, too. One core sends heartbeats as fast as it can, over a
+cable between two network namespaces. The three ways take turns. The kernel says how much processor
+time the server's process has used, and the program in the kernel. Timing a program takes time, too:
+so an empty program is timed, and its time is subtracted. SPDX-License-Identifier: MIT"""
 
 import contextlib
 import os
@@ -21,11 +21,15 @@ from tests.support.programs import as_program, built, wait_until
 PACKETS, ROUNDS, PORT = 2_000_000, 3, 9060
 STATS = Path("/proc/sys/kernel/bpf_stats_enabled")
 ADDRESS = "10.77.0.1"
+LOOP, PLAIN, XDP = WAYS = ("recvfrom loop", "udpserver", "udpserver --xdp")
+COMMANDS = {LOOP: ["build/recvfrom_loop", f"{PORT}", ADDRESS],
+            PLAIN: ["build/udpserver", "--bind", ADDRESS, f"{PORT}"],
+            XDP: ["build/udpserver", "--bind", ADDRESS, "--xdp", "veth1", f"{PORT}"]}
 
 
 @dataclass(frozen=True)
 class Round:
-    """Of each packet, in ns of processor time; and how many were lost of all."""
+    """Of each packet that was taken, in ns of processor time; and how many were lost of all."""
 
     process: float
     program: float
@@ -72,30 +76,30 @@ def program_time(process: int) -> float:
                      for found in re.findall(r"^run_time_ns:\t(\d+)", info.read_text(), re.M)))
 
 
-def measure(*options: str) -> Round:
-    heartbeats = 0
+def measure(way: str) -> Round:
     with Cable() as cable:
         cable.node.make_checksums()
+        program, *options = COMMANDS[way]
         with cable.agent.entered():
-            server = subprocess.Popen(
-                [built("build/udpserver"), "--bind", ADDRESS, *options, f"{PORT}"],
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert server.stderr is not None and server.stdout is not None
-        for line in server.stderr:
-            if "reports to" in line:
-                break
+            server = subprocess.Popen([built(program), *options], stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, text=True)
+        assert server.stderr is not None
+        wait_until(lambda: f"{ADDRESS}:{PORT} " in cable.agent.run("ss -Huln"), f"{way} listens")
+        while way != LOOP and "reports to" not in server.stderr.readline():
+            pass
         try:
             worked, before = busy(), used(server.pid)
             seconds = flood(cable)
-            wait_until(lambda: cable.agent.queued() == 0, "udpserver has taken all")
+            wait_until(lambda: cable.agent.queued() == 0, "all is taken")
             worked, after = busy() - worked, used(server.pid)
-            program = program_time(server.pid)
+            in_kernel = program_time(server.pid)
         finally:
             server.terminate()
             said = server.communicate()[0]
-        heartbeats = int(re.findall(r"heartbeats (\d+)", said)[0])
-    return Round((after - before) / PACKETS, program / PACKETS, worked / PACKETS * 1e9, seconds,
-                 PACKETS - heartbeats)
+        taken = int(re.findall(r"heartbeats (\d+)", said)[0]) if way != LOOP else \
+            cable.agent.received()
+    return Round((after - before) / taken, in_kernel / taken, worked / taken * 1e9, seconds,
+                 PACKETS - taken)
 
 
 def timing() -> float:
@@ -113,29 +117,31 @@ def timing() -> float:
 
 
 def main() -> None:
-    rows: dict[str, list[Round]] = {"udpserver": [], "udpserver --xdp": []}
+    rows: dict[str, list[Round]] = {way: [] for way in WAYS}
     empty = []
     with timed_programs():
         for _ in range(ROUNDS):
-            rows["udpserver"].append(measure())
-            rows["udpserver --xdp"].append(measure("--xdp", "veth1"))
+            for way, rounds in rows.items():
+                rounds.append(measure(way))
             empty.append(timing())
     nothing = statistics.median(empty)
+    used_by = {way: [one.process + max(0.0, one.program - nothing) for one in rounds]
+               for way, rounds in rows.items()}
     print(f"Over a veth, {ROUNDS} rounds of {PACKETS:,} heartbeats. ns of CPU/packet:")
     print(f"{'medians':<18}{'process':>9}{'in the kernel':>15}{'whole machine':>15}"
-          f"{'packets/s':>12}{'lost':>6}")
+          f"{'packets/s':>12}{'lost':>9}")
     for name, rounds in rows.items():
         program = statistics.median(max(0.0, one.program - nothing) for one in rounds)
         print(f"{name:<18}{statistics.median(one.process for one in rounds):>9.0f}{program:>15.0f}"
               f"{statistics.median(one.machine for one in rounds):>15.0f}"
               f"{statistics.median(PACKETS / one.seconds for one in rounds):>12.0f}"
-              f"{sum(one.lost for one in rounds):>6}")
-    pairs = zip(rows["udpserver"], rows["udpserver --xdp"], strict=True)
-    shares = [plain.process / (one.process + max(0.0, one.program - nothing))
-              for plain, one in pairs]
-    print(f"udpserver takes {statistics.median(shares):.0f} times as much CPU as with --xdp, from "
-          f"{min(shares):.0f} to {max(shares):.0f} times. Timing an\nempty program takes "
-          f"{nothing:.0f} ns, which are subtracted.")
+              f"{sum(one.lost for one in rounds):>9}")
+    print("CPU of the process and of the program in the kernel, one way divided by another:")
+    for more, less in ((LOOP, PLAIN), (PLAIN, XDP), (LOOP, XDP)):
+        ratios = [one / other for one, other in zip(used_by[more], used_by[less], strict=True)]
+        print(f"  {f'{more} / {less}':<33}{statistics.median(ratios):.1f}, "
+              f"from {min(ratios):.1f} to {max(ratios):.1f}")
+    print(f"Timing an empty program takes {nothing:.0f} ns, which are subtracted.")
 
 
 if __name__ == "__main__":

@@ -257,12 +257,8 @@ static bool list_places(void)
     return place_count <= XDP_PLACES;
 }
 
-/* The program reads one list while the other one is written. */
 static void tell_places(void)
 {
-    struct xdp_settings *settings = &program->bss->settings;
-    const uint64_t other = 1 - settings->list;
-
     if (!list_places()) {
         static bool too_many_said;
         memset(&places, 0, sizeof places);
@@ -270,10 +266,7 @@ static void tell_places(void)
             log_say("--xdp takes nothing: this machine has too many addresses");
         too_many_said = true;
     }
-    if (memcmp(&places, &settings->lists[settings->list], sizeof places) == 0)
-        return;
-    memcpy(&settings->lists[other], &places, sizeof places);
-    __atomic_store_n(&settings->list, other, __ATOMIC_RELEASE);
+    xdp_publish(&program->bss->settings, &places);
 }
 
 void xdp_read_again(void)

@@ -23,6 +23,8 @@ from tests.support.agents import COMMAND, WRONG_SUM, FakeAgent, report, run
 from tests.support.lines import FakeLine
 from tests.support.programs import PATIENCE, ROOT
 
+Patch = pytest.MonkeyPatch
+
 UNIX = 1_700_000_000.0  # when these tests begin, by this machine's clock
 HOUR = 3600.0
 
@@ -30,7 +32,7 @@ HOUR = 3600.0
 class World:
     """This machine's clocks, and an agent with its nodes. Time passes only when a test says so."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, tick: float = 1.0, boots: bool = False,
+    def __init__(self, monkeypatch: Patch, tick: float = 1.0, boots: bool = False,
                  self_: Optional[int] = None) -> None:
         self.passed = 0.0  # by which this machine's clocks are read
         self.set = 0.0  # by which this machine's clock was set
@@ -82,8 +84,7 @@ def look(watch: client.Watched, world: World) -> list[client.Reading]:
 # ---------------------------------------- what is watched never gets younger
 
 @pytest.mark.parametrize("options", [[], ["--now-from", "0"]])
-def test_a_dead_node_stays_dead_over_the_wrap(options: list[str],
-                                              monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_node_stays_dead_over_the_wrap(options: list[str], monkeypatch: Patch) -> None:
     world, watch = World(monkeypatch, self_=0), watched(*options)
     world.beat(3)
     ages = []
@@ -101,7 +102,7 @@ def test_a_dead_node_stays_dead_over_the_wrap(options: list[str],
     assert alive.state == client.OK and alive.age == "0 s" and not alive.for_json()["age_at_least"]
 
 
-def test_how_an_age_beyond_the_wrap_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_an_age_beyond_the_wrap_is_shown(monkeypatch: Patch) -> None:
     world, watch = World(monkeypatch, self_=0), watched()
     world.beat(3)
     said = set()
@@ -115,7 +116,7 @@ def test_how_an_age_beyond_the_wrap_is_shown(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("set_by", [-HOUR, HOUR, 30 * HOUR])
 @pytest.mark.parametrize("whose", ["ours", "the agent's"])
 def test_a_clock_that_is_set_changes_no_age_that_is_watched(whose: str, set_by: float,
-                                                           monkeypatch: pytest.MonkeyPatch) -> None:
+                                                           monkeypatch: Patch) -> None:
     world = World(monkeypatch, self_=0)
     watch = watched(*["--now-from", "0"][:2 * (whose == "the agent's")])
     world.beat(3)
@@ -133,13 +134,8 @@ def test_a_clock_that_is_set_changes_no_age_that_is_watched(whose: str, set_by: 
     assert (readings[3].age, readings[4].age) == ("25 s", "15 s")
 
 
-def test_our_sleep_is_time_that_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """uptime() goes on while the machine sleeps. Linux has such a clock."""
-    assert client.uptime() == pytest.approx(time.clock_gettime(time.CLOCK_BOOTTIME), abs=PATIENCE)
-
-
 @pytest.mark.parametrize("forgotten", [True, False])
-def test_a_restarted_agents_table_is_new(forgotten: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restarted_agents_table_is_new(forgotten: bool, monkeypatch: Patch) -> None:
     """The agent's time begins again at each start, so an entry may look like an older one."""
     world, watch = World(monkeypatch, boots=True, self_=0), watched("--now-from", "0", "--crit",
                                                                     "40s")
@@ -156,7 +152,7 @@ def test_a_restarted_agents_table_is_new(forgotten: bool, monkeypatch: pytest.Mo
             world.agent.entries[4] = bytes(4)
 
 
-def test_sender_0_at_tick_0_is_no_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sender_0_at_tick_0_is_no_restart(monkeypatch: Patch) -> None:
     """Its entry is four zeros for a second. A node that has long been dead stays dead."""
     world, watch = World(monkeypatch), watched()
     world.offset = UNIX
@@ -186,7 +182,7 @@ def known_after(world: World, *options: str, timeout: float = 3.0) -> tuple[clie
     return known, client.interpret(known, client.History())
 
 
-def beats(monkeypatch: pytest.MonkeyPatch, world: World, period: float, *variables: int) -> None:
+def beats(monkeypatch: Patch, world: World, period: float, *variables: int) -> None:
     """From now on, the variables send heartbeats while this machine sleeps."""
     due = world.passed + period
 
@@ -203,8 +199,7 @@ def beats(monkeypatch: pytest.MonkeyPatch, world: World, period: float, *variabl
     monkeypatch.setattr(time, "sleep", sleep)
 
 
-def test_an_agent_that_counts_from_its_start_and_stamps_itself(
-        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_counts_from_its_start_and_stamps_itself(monkeypatch: Patch) -> None:
     """This is the README's agent."""
     world = World(monkeypatch, boots=True, self_=0)
     world.passed = 1000
@@ -221,7 +216,7 @@ def test_an_agent_that_counts_from_its_start_and_stamps_itself(
     assert readings[4].age in ("3621 s", "3622 s") and readings[4].state == client.DEAD
 
 
-def test_an_agent_on_our_clock_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_on_our_clock_is_asked_once(monkeypatch: Patch) -> None:
     world = World(monkeypatch)
     world.beat(4)
     world.passed += 3600
@@ -231,8 +226,7 @@ def test_an_agent_on_our_clock_is_asked_once(monkeypatch: pytest.MonkeyPatch) ->
     assert (readings[3].age, readings[4].age) == ("0 s", "3600 s")
 
 
-def test_an_agent_on_another_clock_that_does_not_stamp_itself(
-        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_on_another_clock_that_does_not_stamp_itself(monkeypatch: Patch) -> None:
     world = World(monkeypatch, boots=True)
     world.beat(3)
     world.passed += 100
@@ -242,7 +236,7 @@ def test_an_agent_on_another_clock_that_does_not_stamp_itself(
     assert (readings[7].state, readings[3].state) == (client.OK, client.DEAD)
 
 
-def test_a_dead_variable_0_is_not_taken_for_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_variable_0_is_not_taken_for_a_clock(monkeypatch: Patch) -> None:
     """Variable 0 is an ordinary node here, and no other node is alive."""
     for boots in (True, False):
         world = World(monkeypatch, boots=boots)
@@ -259,8 +253,7 @@ def test_a_dead_variable_0_is_not_taken_for_a_clock(monkeypatch: pytest.MonkeyPa
     (0.1, "1s", "0.1 s"), (1.0, "100ms", "1 s"), (0.5, "1s", "0.5 s"), (0.001, "1s", "0.001 s"),
     (1.0, "1ms", "1 s"),
     (0.1, "10ms", "0.1 s")])
-def test_a_wrong_tick_is_found(tick: float, told: str, fits: str,
-                               monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_tick_is_found(tick: float, told: str, fits: str, monkeypatch: Patch) -> None:
     """The client says so, but does not change the tick. It shows ages only if --tick was given."""
     says = f"--tick {client.format_age(client.parse_tick(told))} seems to be wrong: {fits} fits"
     for boots in (True, False):
@@ -283,7 +276,7 @@ def test_a_wrong_tick_is_found(tick: float, told: str, fits: str,
                 f"{'' if options else 'no '}ages by variable 0; {says}"
 
 
-def test_ordinary_nodes_are_no_proof_of_a_wrong_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ordinary_nodes_are_no_proof_of_a_wrong_tick(monkeypatch: Patch) -> None:
     """Nodes with any rhythm, one or several, send to an agent whose clock is not ours."""
     wrong = 0
     chance = random.Random(1)
@@ -299,7 +292,7 @@ def test_ordinary_nodes_are_no_proof_of_a_wrong_tick(monkeypatch: pytest.MonkeyP
     assert wrong == 0
 
 
-def test_the_second_look_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_look_fails(monkeypatch: Patch) -> None:
     world = World(monkeypatch, boots=True, self_=0)
     world.passed += 500
     answers = [world.ask()]
@@ -315,8 +308,7 @@ def test_the_second_look_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("tick, timeout",
                          [("1s", 3.0), ("1s", 0.2), ("1h", 3.0), ("1h", 1e8), ("1ms", 3.0)])
-def test_looks_take_a_bounded_time(tick: str, timeout: float,
-                                   monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looks_take_a_bounded_time(tick: str, timeout: float, monkeypatch: Patch) -> None:
     world = World(monkeypatch, boots=True)
     world.beat(3)
     world.passed += 7 * HOUR
@@ -325,7 +317,7 @@ def test_looks_take_a_bounded_time(tick: str, timeout: float,
     assert 0 < world.passed - before <= min(timeout, 12)
 
 
-def test_watch_asks_no_more_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_asks_no_more_for_it(monkeypatch: Patch) -> None:
     """Ages are unknown at first. From the second report on they are right, even if it restarts."""
     world, watch = World(monkeypatch, boots=True, self_=0), watched()
     world.passed += 5000
@@ -346,8 +338,7 @@ def test_watch_asks_no_more_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reading.age == "1 s" and not watch.clock.wrong_tick
 
 
-def test_watch_goes_on_when_the_variable_it_reckons_by_dies(
-        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_goes_on_when_the_variable_it_reckons_by_dies(monkeypatch: Patch) -> None:
     world, watch = World(monkeypatch, boots=True), watched()
     world.passed += 5000
     for second in range(100):
@@ -363,8 +354,7 @@ def test_watch_goes_on_when_the_variable_it_reckons_by_dies(
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_no_dead_node_looks_alive_and_no_live_one_dead(seed: int,
-                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_dead_node_looks_alive_and_no_live_one_dead(seed: int, monkeypatch: Patch) -> None:
     """Agents of all kinds restart. Their nodes die, come back and lose heartbeats."""
     chance = random.Random(seed)
     tick = chance.choice((0.1, 1.0, 1.0, 2.0))
@@ -492,7 +482,7 @@ class Told:
     """A Clock that gets reports. A report has the timestamps of its entries, and the times of its
     request and its arrival. All entries change with their timestamp."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *options: str, enough: int = 2) -> None:
+    def __init__(self, monkeypatch: Patch, *options: str, enough: int = 2) -> None:
         self.known = client.Clock(settings("get", *options), enough)
         monkeypatch.setattr(client, "clock", lambda tick_ms: HERE)
 
@@ -505,7 +495,7 @@ class Told:
 @pytest.mark.parametrize("tick, oldest", [("1s", 995), ("100ms", 980), ("1h", 995), ("399ms", 995),
                                           ("333ms", 994)])
 def test_which_timestamps_our_clock_may_have_made(tick: str, oldest: int,
-                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+                                                  monkeypatch: Patch) -> None:
     """These are the timestamps from 64 ticks ahead to 5 ticks or 2 s ago."""
     for stamp, ours in ((1065, False), (1064, True), (oldest, True), (oldest - 1, False)):
         known = Told(monkeypatch, "--tick", tick).take(10, 10.25, v3=stamp)
@@ -513,8 +503,7 @@ def test_which_timestamps_our_clock_may_have_made(tick: str, oldest: int,
         assert known.undecided is known.doubtful is (not ours)
 
 
-def test_one_fresh_timestamp_is_enough_and_none_is_no_doubt(
-        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_fresh_timestamp_is_enough_and_none_is_no_doubt(monkeypatch: Patch) -> None:
     assert Told(monkeypatch).take(10, 10.25, v1=5, v2=999, v3=500).agreed
     assert Told(monkeypatch).take(10, 10.25).agreed
     told = Told(monkeypatch)
@@ -524,8 +513,7 @@ def test_one_fresh_timestamp_is_enough_and_none_is_no_doubt(
     assert str(known) == "ages by this machine's clock, wrong if the agent has another"
 
 
-def test_a_clock_that_agreed_is_no_doubt_while_nodes_are_silent(
-        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_agreed_is_no_doubt_while_nodes_are_silent(monkeypatch: Patch) -> None:
     told = Told(monkeypatch)
     told.take(10, 10.25, v3=HERE)
     monkeypatch.setattr(client, "clock", lambda tick_ms: HERE + 1000)
@@ -537,7 +525,7 @@ def test_a_clock_that_agreed_is_no_doubt_while_nodes_are_silent(
     ("1s", 991, True), ("1s", 990, False), ("1s", 1064, True), ("1s", 1065, False),
     ("100ms", 956, True), ("100ms", 955, False)])
 def test_what_has_changed_is_no_older_than_the_last_request(
-        tick: str, stamp: int, ours: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        tick: str, stamp: int, ours: bool, monkeypatch: Patch) -> None:
     """2.25 s lie between the first request and the second report. That is up to 3 ticks of 1 s, or
     23 of 100 ms. One tick more is allowed for rounding."""
     told = Told(monkeypatch, "--tick", tick)
@@ -553,7 +541,7 @@ def test_what_has_changed_is_no_older_than_the_last_request(
 
 @pytest.mark.parametrize("tick, since, now", [("1s", 2.75, 2), ("100ms", 2.75, 27), ("1s", 3.0, 3)])
 def test_the_agents_clock_goes_on_between_its_beats(tick: str, since: float, now: int,
-                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+                                                    monkeypatch: Patch) -> None:
     told = Told(monkeypatch, "--tick", tick)
     told.take(10, 10.25, v3=500)
     told.take(12, 12.25, v3=65_530)
@@ -562,7 +550,7 @@ def test_the_agents_clock_goes_on_between_its_beats(tick: str, since: float, now
 
 @pytest.mark.parametrize("stamp, now", [(600, 600), (598, 602), (597, 597), (603, 603)])
 def test_a_beat_may_show_that_the_agents_clock_is_later(stamp: int, now: int,
-                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+                                                        monkeypatch: Patch) -> None:
     """At the third report, the guess is 602. The clock may be 4 ticks past the newest heartbeat."""
     told = Told(monkeypatch)
     told.take(10, 10.25, v3=500)
@@ -572,7 +560,7 @@ def test_a_beat_may_show_that_the_agents_clock_is_later(stamp: int, now: int,
     assert known.now == (now if stamp in (597, 603) else 602)
 
 
-def test_an_agent_that_sets_its_clock_to_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_sets_its_clock_to_ours(monkeypatch: Patch) -> None:
     told = Told(monkeypatch)
     told.take(10, 10.25, v3=500)
     assert told.take(12, 12.25, v3=600).source == "seen"
@@ -583,7 +571,7 @@ def test_an_agent_that_sets_its_clock_to_ours(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("pause, source", [(32.7655, "seen"), (32.7665, "here")])
 def test_after_half_a_wrap_a_change_tells_nothing(pause: float, source: str,
-                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+                                                  monkeypatch: Patch) -> None:
     told = Told(monkeypatch, "--tick", "1ms")
     told.take(0, 0.25, v3=HERE + 20_000)
     known = told.take(pause - 0.25, pause, v3=HERE + 30_000)
@@ -594,7 +582,7 @@ def test_after_half_a_wrap_a_change_tells_nothing(pause: float, source: str,
 @pytest.mark.parametrize("later, newest",
                          [(1, 5), (30_000, 5), (32_767, 5), (32_768, None), (0, 3)])
 def test_the_newest_of_those_that_changed(later: int, newest: Optional[int],
-                                          monkeypatch: pytest.MonkeyPatch) -> None:
+                                          monkeypatch: Patch) -> None:
     told = Told(monkeypatch)
     told.take(10, 10.25, v7=65_000)
     known = told.take(12, 12.25, v3=40_000, v5=(40_000 + later) % 65536, v7=65_000)
@@ -603,7 +591,7 @@ def test_the_newest_of_those_that_changed(later: int, newest: Optional[int],
         assert told.take(13, 13.25, v2=40_001, v3=40_001, v7=65_000).variable == 3
 
 
-def test_of_now_from_only_its_own_changes_measure_the_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_now_from_only_its_own_changes_measure_the_tick(monkeypatch: Patch) -> None:
     told = Told(monkeypatch, "--now-from", "3", "--tick", "1s")
     told.take(10, 10.25, v1=100, v3=100)
     for second in (1, 2, 3):
@@ -616,8 +604,7 @@ def test_of_now_from_only_its_own_changes_measure_the_tick(monkeypatch: pytest.M
         == ("now-from", 3, True, False)
 
 
-def test_after_an_impossible_timestamp_the_tick_is_measured_anew(
-        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_an_impossible_timestamp_the_tick_is_measured_anew(monkeypatch: Patch) -> None:
     """It happens when an agent that stamps itself restarts, or was never heard before."""
     told = Told(monkeypatch)
     stamps = "which the agent seems to stamp itself"
@@ -633,7 +620,7 @@ def test_after_an_impossible_timestamp_the_tick_is_measured_anew(
     assert silent.take(11, 11.25, v0=500)._tick is None
 
 
-def test_the_same_timestamp_again_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_timestamp_again_measures_nothing(monkeypatch: Patch) -> None:
     """If only the value has changed, the measurement goes on with the next timestamp."""
     known = client.Clock(settings("get", "--now-from", "0"))
     for second, (stamp, value) in enumerate(((500, 0), (501, 0), (501, 1), (503, 1))):
@@ -641,8 +628,7 @@ def test_the_same_timestamp_again_measures_nothing(monkeypatch: pytest.MonkeyPat
     assert known._tick is not None and (known._tick.count, known._tick.ticks) == (2, 500)
 
 
-def test_a_variable_whose_beat_was_missed_is_measured_from_there(
-        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_whose_beat_was_missed_is_measured_from_there(monkeypatch: Patch) -> None:
     told = Told(monkeypatch)
     for second, (three, five) in enumerate(((500, 400), (501, 400), (501, 502), (503, 502))):
         known = told.take(10 + second, 10.25 + second, v3=three, v5=five)
@@ -654,7 +640,7 @@ def test_a_variable_whose_beat_was_missed_is_measured_from_there(
     ("1500ms", 11.25, True), ("1501ms", 11.25, False), ("750ms", 12.5, True),
     ("749ms", 12.5, False)])
 def test_it_stamps_itself_if_its_tick_may_be_ours(tick: str, asked: float, itself: bool,
-                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+                                                  monkeypatch: Patch) -> None:
     """2 ticks take at most 1.5 s in one case, and at least 2.25 s in the other."""
     told = Told(monkeypatch, "--tick", tick)
     told.take(10, 10.25, v0=500)
@@ -666,7 +652,7 @@ def test_it_stamps_itself_if_its_tick_may_be_ours(tick: str, asked: float, itsel
 class Asked:
     """An agent that stamps itself, and has a short tick. Each request takes some time."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, lasts: float = 0.0) -> None:
+    def __init__(self, monkeypatch: Patch, lasts: float = 0.0) -> None:
         self.world, self.lasts = World(monkeypatch, tick=0.02, boots=True, self_=0), lasts
         self.world.passed += 5000
         self.timeouts: list[float] = []
@@ -691,7 +677,7 @@ class Asked:
     ("20ms", 3.0, 0.0, [1.25], [3, 1.75])])
 def test_the_pauses_before_it_asks_again(
         tick: str, timeout: float, lasts: float, pauses: list[float], timeouts: list[float],
-        monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch: Patch) -> None:
     agent = Asked(monkeypatch, lasts)
     known = client.find_clock(
         agent, settings("get", "--tick", tick), timeout)  # type: ignore[arg-type]
@@ -703,7 +689,7 @@ def test_the_pauses_before_it_asks_again(
                          [client.NoAnswer("silence"), client.BadReport("length", "short")])
 @pytest.mark.parametrize("good, source", [(1, "here"), (2, "seen")])
 def test_a_request_that_fails_is_the_last(good: int, source: str, trouble: client.Error,
-                                          monkeypatch: pytest.MonkeyPatch) -> None:
+                                          monkeypatch: Patch) -> None:
     """Ages then depend on what is known so far."""
     agent = Asked(monkeypatch)
 
@@ -794,7 +780,7 @@ Run = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def typed(monkeypatch: Patch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs the command in this process. Returns its status and what it prints. If a world is given,
     the command asks the agent there, and only the world's time passes."""
     def done(*words: str, world: Optional[World] = None) -> tuple[int, str]:
@@ -842,7 +828,7 @@ def test_the_serial_line_of_the_readme() -> None:
         and re.search(r"^9 .* 36\d\d s ago$", done.stdout, re.M)
 
 
-def test_check_says_by_which_clock(typed: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_says_by_which_clock(typed: Run, monkeypatch: Patch) -> None:
     world = World(monkeypatch, boots=True, self_=0)
     world.beat(9)
     world.passed += 3619
@@ -859,7 +845,7 @@ def test_check_says_by_which_clock(typed: Run, monkeypatch: pytest.MonkeyPatch) 
         and re.search(r"3: value 9, sender 76, age \d s, ok\*$", said, re.M)
 
 
-def test_what_a_check_says_of_the_clock(typed: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_check_says_of_the_clock(typed: Run, monkeypatch: Patch) -> None:
     """It always names a clock that is not ours, and ours if a node may seem dead by it."""
     world = World(monkeypatch, boots=True, self_=0)
     status, said = typed("check", "127.0.0.1", "--expect", "0", world=world)
@@ -886,7 +872,7 @@ Check = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def check(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Check:
+def check(monkeypatch: Patch, tmp_path: Path) -> Check:
     """Runs `check --memory` on a world's agent, in this process."""
     def done(world: World, *options: str, name: str = "127.0.0.1:9060",
              file: str = "memory") -> tuple[int, str]:
@@ -897,7 +883,7 @@ def check(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Check:
     return done
 
 
-def test_check_remembers_a_dead_node(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_remembers_a_dead_node(check: Check, monkeypatch: Patch) -> None:
     world = World(monkeypatch, self_=0)
     world.beat(3)
     assert check(world)[0] == 0
@@ -909,7 +895,7 @@ def test_check_remembers_a_dead_node(check: Check, monkeypatch: pytest.MonkeyPat
     assert check(world)[0] == 0
 
 
-def test_without_a_memory_it_does_not(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_memory_it_does_not(check: Check, monkeypatch: Patch) -> None:
     """After 65536 ticks, a time of 16 bits makes a dead node look alive: hence --memory."""
     world = World(monkeypatch, self_=0)
     world.beat(3)
@@ -918,8 +904,7 @@ def test_without_a_memory_it_does_not(check: Check, monkeypatch: pytest.MonkeyPa
     assert readings[3].state == client.OK
 
 
-def test_a_memory_outlives_this_machines_restart(check: Check,
-                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_outlives_this_machines_restart(check: Check, monkeypatch: Patch) -> None:
     """uptime() begins again. Ages get no smaller, and no larger than is certain."""
     world = World(monkeypatch, self_=0)
     world.beat(3)
@@ -936,7 +921,7 @@ def test_a_memory_outlives_this_machines_restart(check: Check,
         world.passed += 1800
 
 
-def test_a_memory_and_two_clocks(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_and_two_clocks(check: Check, monkeypatch: Patch) -> None:
     """Checks that use different clocks may share a memory."""
     world = World(monkeypatch, self_=0)
     world.beat(3)
@@ -946,7 +931,7 @@ def test_a_memory_and_two_clocks(check: Check, monkeypatch: pytest.MonkeyPatch) 
         world.passed += HOUR / 2
 
 
-def test_a_memory_and_an_agent_that_forgets(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_and_an_agent_that_forgets(check: Check, monkeypatch: Patch) -> None:
     world = World(monkeypatch, boots=True, self_=0)
     for _ in range(3):
         world.restart()
@@ -956,7 +941,7 @@ def test_a_memory_and_an_agent_that_forgets(check: Check, monkeypatch: pytest.Mo
         world.passed += 300
 
 
-def written(tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> tuple[World, Path]:
+def written(tmp_path: Path, check: Check, monkeypatch: Patch) -> tuple[World, Path]:
     world = World(monkeypatch, self_=0)
     world.beat(3)
     world.beat(63)
@@ -969,7 +954,7 @@ FOREIGN: list[bytes] = [b"", b"\0" * 300, b"hello\n", b"[" * 65536, b"x" * 10**6
 
 
 def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path, check: Check,
-                                              monkeypatch: pytest.MonkeyPatch) -> None:
+                                              monkeypatch: Patch) -> None:
     world, path = written(tmp_path, check, monkeypatch)
     good = path.read_bytes()
     chance = random.Random(5)
@@ -988,7 +973,7 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path, check: Check,
 
 
 def test_hostile_numbers_with_a_right_checksum(tmp_path: Path, check: Check,
-                                               monkeypatch: pytest.MonkeyPatch) -> None:
+                                               monkeypatch: Patch) -> None:
     """Whatever the numbers are, it prints one line and does not crash. The next file is good."""
     world, path = written(tmp_path, check, monkeypatch)
     head, rest = path.read_text().split("\n", 1)
@@ -1010,8 +995,7 @@ def model_memory(rest: str) -> str:
     return f"dumpulse memory 1 {model.checksummed(rest.encode())[:4].hex()}\n{rest}"
 
 
-def test_a_memory_is_of_one_agent(tmp_path: Path, check: Check,
-                                  monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_is_of_one_agent(tmp_path: Path, check: Check, monkeypatch: Patch) -> None:
     world, path = written(tmp_path, check, monkeypatch)
     before = path.read_bytes()
     status, text = check(world, name="127.0.0.1:9061")
@@ -1020,7 +1004,7 @@ def test_a_memory_is_of_one_agent(tmp_path: Path, check: Check,
     assert path.read_bytes() == before
 
 
-def test_files_that_are_none(tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_none(tmp_path: Path, check: Check, monkeypatch: Patch) -> None:
     world, path = written(tmp_path, check, monkeypatch)
     (tmp_path / "link").symlink_to(path)
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
@@ -1035,8 +1019,7 @@ def test_files_that_are_none(tmp_path: Path, check: Check, monkeypatch: pytest.M
     assert check(world)[1].endswith("it belongs to another user")
 
 
-def test_a_memory_that_cannot_be_written(tmp_path: Path, check: Check,
-                                         monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_that_cannot_be_written(tmp_path: Path, check: Check, monkeypatch: Patch) -> None:
     """The command says so. An OK becomes UNKNOWN, and a dead node is still CRITICAL."""
     world, path = written(tmp_path, check, monkeypatch)
     status, text = check(world, file="no/such")
@@ -1080,7 +1063,7 @@ def test_many_checks_at_once_share_a_memory(tmp_path: Path) -> None:
 
 
 def test_an_older_report_does_not_replace_a_newer_one(tmp_path: Path, check: Check,
-                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+                                                      monkeypatch: Patch) -> None:
     world, path = written(tmp_path, check, monkeypatch)
     world.passed += 5
     check(world)
@@ -1117,7 +1100,7 @@ def test_what_a_memory_says_after_a_restart(ahead: int, boot: str, restarted: bo
         assert ages_ms == {0: 0, 3: 700, 4: None, 63: 5}
 
 
-def test_what_is_saved_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_saved_is_loaded(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     for now in (None, 0, 65_535):
         history = client.History()
@@ -1130,7 +1113,7 @@ def test_what_is_saved_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_memory_is_whole_before_it_replaces_the_old_one(tmp_path: Path, check: Check,
-                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+                                                          monkeypatch: Patch) -> None:
     """It is written to another file in the same folder, and synced to the disk."""
     world, path = written(tmp_path, check, monkeypatch)
     before, made = path.read_text(), []
@@ -1150,7 +1133,7 @@ def test_a_memory_is_whole_before_it_replaces_the_old_one(tmp_path: Path, check:
 
 @pytest.mark.parametrize("timeout, seconds", [("5s", 5), ("500ms", 1)])
 def test_how_long_a_check_waits_for_the_others(timeout: str, seconds: float, check: Check,
-                                               monkeypatch: pytest.MonkeyPatch) -> None:
+                                               monkeypatch: Patch) -> None:
     world = World(monkeypatch, self_=0)
     world.beat(3)
     ends: list[float] = []
@@ -1160,7 +1143,7 @@ def test_how_long_a_check_waits_for_the_others(timeout: str, seconds: float, che
 
 
 def test_a_lock_that_is_a_link_and_a_system_without_locks(
-        tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+        tmp_path: Path, check: Check, monkeypatch: Patch) -> None:
     world, path = written(tmp_path, check, monkeypatch)
     before = path.read_bytes()
     (tmp_path / "memory.lock").unlink()

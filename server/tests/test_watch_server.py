@@ -26,7 +26,7 @@ import pytest
 import client
 from spec.model import heartbeat
 from tests.support.agents import VEHICLE
-from tests.support.programs import PATIENCE, built, free_port, wait_until
+from tests.support.programs import PATIENCE, ROOT, built, free_port, wait_until
 from tests.support.servers import Server, command
 
 TICK = 50  # ms
@@ -174,6 +174,18 @@ def test_a_node_that_never_speaks_is_missing_once(tmp_path: Path) -> None:
         assert watched.children() == []
         assert "udpserver: watching 2 variables of " in watched.server.stderr.lines[0]
         watched.server.stop()
+
+
+def test_it_looks_as_often_as_the_shortest_deadline_needs(tmp_path: Path) -> None:
+    """With a deadline of 20 ms it wakes 50 times a second. Without a short one it would be ten."""
+    (tmp_path / "names").write_text("[dumpulse]\ntick = 10ms\nwarn = 20ms\n[3]\n")
+    with Server("--tick", "10", "--watch", str(tmp_path / "names")) as server:
+        def woken() -> int:
+            status = Path(f"/proc/{server.process.pid}/status").read_text()
+            return int(re.findall(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.M)[0])
+        before, begun = woken(), time.monotonic()
+        time.sleep(1)
+        assert woken() - before > 20 * (time.monotonic() - begun)
 
 
 def test_nobody_is_dead_who_waits_in_the_socket(tmp_path: Path) -> None:
@@ -331,6 +343,20 @@ def test_the_server_answers_while_programs_hang(tmp_path: Path) -> None:
         watched.server.stop()
         for pid in pids:  # they outlive the server
             os.kill(pid, signal.SIGKILL)
+
+
+def test_the_program_of_the_manual(tmp_path: Path) -> None:
+    """A name may begin with a hyphen, and a variable may have none."""
+    manual = (ROOT / "server" / "udpserver.8").read_text()
+    (script,) = re.findall(r"^(#!/bin/sh\n.*?)^\.EE$", manual, re.M | re.S)
+    for name, content in (("program", script.replace("\\-", "-")),
+                          ("logger", "#!/bin/sh\necho \"$@\"\n")):
+        (tmp_path / name).write_text(content)
+        (tmp_path / name).chmod(0o755)
+    for named, said in (("-x", "-x"), ("", "variable 3")):
+        done = subprocess.run([tmp_path / "program", "3", named, "late", "dead"], text=True,
+                              env={"PATH": f"{tmp_path}"}, capture_output=True, check=True)
+        assert done.stdout == f"-p daemon.err -- {said} is dead\n"
 
 
 @pytest.mark.parametrize("program, said", [

@@ -2,6 +2,10 @@
 #ifndef DUMPULSE_XDP_SHARED_H
 #define DUMPULSE_XDP_SHARED_H
 
+#ifndef __bpf__
+#include <string.h>
+#endif
+
 #include "dumpulse.h"
 
 enum {
@@ -62,6 +66,19 @@ struct xdp_settings {
     uint16_t port;  /* as in a packet */
     struct xdp_list lists[2];
 };
+
+#ifndef __bpf__
+/* The program reads one list while the other one is written. */
+static inline void xdp_publish(struct xdp_settings *settings, const struct xdp_list *list)
+{
+    const uint64_t other = 1 - settings->list;
+
+    if (memcmp(list, &settings->lists[settings->list], sizeof *list) == 0)
+        return;
+    memcpy(&settings->lists[other], list, sizeof *list);
+    __atomic_store_n(&settings->list, other, __ATOMIC_RELEASE);
+}
+#endif
 
 /* What the program keeps on one core. Nobody else writes it. */
 struct xdp_core {
