@@ -108,6 +108,6 @@ def test_a_clock_that_is_set_between_a_heartbeat_and_the_look(tmp_path: Path) ->
     assert compiled.read(path, 1000) == ""
     compiled.begin(now, 0)
     compiled.look(now, 0)
-    compiled.record(now + 60_000, 3, 1, 1)
+    compiled.record(now + 60_000, 60_000, 3, 1, 1)
     compiled.look(now + 90_000, 60_000)
     assert compiled.code.agree_state(3) == ALIVE
