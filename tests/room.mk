@@ -1,9 +1,10 @@
 # The tests of the library, and what looks at the whole project.   SPDX-License-Identifier: MIT
 TESTED_tests := test_dumpulse.py tests
-CHECKED_tests := $(addprefix build/check/,unit vectors vectors-watch vectors-keyed exhaustive)
+CHECKED_tests = $(addprefix build/check/,unit vectors vectors-watch vectors-keyed exhaustive) \
+    $(SHORT)
 CHECK_tests := build/check/unit; build/check/vectors spec/vectors.tsv; \
-    build/check/vectors-watch spec/vectors_watch.tsv; \
-    build/check/vectors-keyed spec/vectors_keyed.tsv; build/check/exhaustive
+    build/check/vectors-watch build/short/vectors_watch.tsv; \
+    build/check/vectors-keyed build/short/vectors_keyed.tsv; build/check/exhaustive
 QUICK_tests := unit vectors-amd64 vectors-gcc-sanitized vectors-valgrind exhaustive
 BUILT_tests = $(NEEDS_unit) $(filter %-amd64 %-gcc-sanitized,$(VECTOR_PROGRAMS)) $(LONG) \
     build/exhaustive build/downgrade build/forgery build/agree.so build/libdumpulse.a
@@ -16,7 +17,7 @@ build/check/vectors: SOURCES = tests/vectors.c dumpulse.c
 build/check/vectors-watch: SOURCES = tests/vectors_watch.c $(WATCH_C)
 build/check/vectors-keyed: SOURCES = tests/vectors_keyed.c $(KEYED_C) dumpulse.c
 build/check/exhaustive: SOURCES = tests/exhaustive.c dumpulse.c
-$(CHECKED_tests): build/check/%: $(wildcard dumpulse.[ch] extras/*.[ch] tests/*.[ch]) build/flags
+$(filter build/check/%,$(CHECKED_tests)): build/check/%: $(wildcard dumpulse.[ch] extras/*.[ch] tests/*.[ch]) build/flags
 	@mkdir -p $(@D)
 	@$(CC) $(ALL_CFLAGS) -Itests/support $(SOURCES) $(LDFLAGS) -o $@
 
