@@ -9,7 +9,7 @@ QUICK_tests := unit vectors-amd64 vectors-gcc-sanitized vectors-valgrind exhaust
 BUILT_tests = $(NEEDS_unit) $(filter %-amd64 %-gcc-sanitized,$(VECTOR_PROGRAMS)) $(LONG) \
     build/exhaustive build/downgrade build/forgery build/agree.so build/libdumpulse.a
 FULL += python-slow vectors-i386 vectors-powerpc vectors-sanitized lint builds mutants \
-    mutants-sample differential watching coverage scenes-keyed storm fuzz-short fuzz-keyed
+    mutants-sample differential watching coverage storm fuzz-short fuzz-keyed
 NIGHTLY += mutants-keyed mutants-server mutants-client explore agree storm-long
 
 build/check/unit: SOURCES = tests/unit.c dumpulse.c
@@ -60,9 +60,8 @@ $(call add,downgrade,gcc,-O2,tests/downgrade.c dumpulse.c $(KEYED_C))
 $(call add,forgery,gcc,-O2,tests/forgery.c $(KEYED_C) dumpulse.c,-lm)
 NEEDS_exhaustive = build/exhaustive build/downgrade build/forgery
 PART_exhaustive = $(NEEDS_exhaustive:%=% &&) : ## all 2^24 packets with the magic number
-$(call add,scenes-keyed,gcc,-O2,tests/scenes_keyed.c $(KEYED_C) dumpulse.c)
-$(foreach part,scenes-keyed storm storm-long,$(eval NEEDS_$(part) := build/$(part:-long=)))
-PART_scenes-keyed = build/scenes-keyed ## 64 nodes with keys: junk, an insider
+NEEDS_storm := build/storm
+NEEDS_storm-long := build/storm
 PART_storm = build/storm $(if $(SEED),--seed $(SEED) $(LEFT_OUT:%=--left-out %),--seconds 100)	## stories of the whole system; one: SEED=n
 PART_storm-long = $(PYTHON) -m tests.storm.planted && build/storm --seconds 2400 --from $$(date +%s)	## planted mistakes, and new stories: an hour
 storm: build/storm ## stories of the whole system; SEED=n tells one again

@@ -513,6 +513,8 @@ void oracle_believed(const uint8_t *report, size_t length, uint64_t asked_at)
 {
     const uint64_t hash = hash_of(report, length);
 
+    if (world->keyed && world->reader.keyed.heard.epoch != world->reader.last_epoch)
+        world_broken(FRESH, "the reader believes a report, and has heard a later epoch meanwhile");
     for (unsigned i = 0; i < 256; i++)
         if (world->truth.reports[i].hash == hash && world->truth.reports[i].at >= asked_at) {
             if (world->keyed)
