@@ -140,9 +140,7 @@ class Library:
                        [folder / "vectors", vectors("vectors.tsv")]),
                       ("AVR", (), [*pytest, "([ATmega328P] or [Cortex-M0+]) and not watch"])]
         if mutant is None or "watch" in mutant.file:
-            steps += [("unit_watch", ("dumpulse_watch.c", "unit_watch.c", CMOCKA),
-                       [folder / "unit_watch"]),
-                      ("vectors_watch", ("dumpulse_watch.c", "vectors_watch.c"),
+            steps += [("vectors_watch", ("dumpulse_watch.c", "vectors_watch.c"),
                        [folder / "vectors_watch", vectors("vectors_watch.tsv")]),
                       ("AVR_watch", (), [*pytest, "([ATmega328P] or [Cortex-M0+]) and watch"]),
                       ("watching", (), [sys.executable, "-m", "tests.watching", "--seed", "1",

@@ -9,7 +9,7 @@ QUICK_tests := unit vectors-amd64 vectors-gcc-sanitized vectors-valgrind exhaust
 BUILT_tests = $(NEEDS_unit) $(filter %-amd64 %-gcc-sanitized,$(VECTOR_PROGRAMS)) $(LONG) \
     build/exhaustive build/downgrade build/forgery build/agree.so build/libdumpulse.a
 FULL += python-slow vectors-i386 vectors-powerpc vectors-sanitized lint builds mutants \
-    mutants-sample differential watching coverage storm fuzz-short fuzz-keyed
+    mutants-sample differential watching coverage storm
 NIGHTLY += mutants-keyed mutants-server mutants-client explore agree storm-long
 
 build/check/unit: SOURCES = tests/unit.c dumpulse.c
@@ -22,9 +22,8 @@ $(filter build/check/%,$(CHECKED_tests)): build/check/%: $(wildcard dumpulse.[ch
 	@$(CC) $(ALL_CFLAGS) -Itests/support $(SOURCES) $(LDFLAGS) -o $@
 
 $(call add,unit,gcc,,tests/unit.c dumpulse.c,-lcmocka)
-$(call add,unit-watch,gcc,$(SANITIZERS),tests/unit_watch.c $(WATCH_C),-lcmocka)
 $(call add,unit-keyed,gcc,$(SANITIZERS),tests/unit_keyed.c $(KEYED_C) dumpulse.c,-lcmocka)
-NEEDS_unit := build/unit build/unit-watch build/unit-keyed
+NEEDS_unit := build/unit build/unit-keyed
 PART_unit = $(NEEDS_unit:%=% &&) : ## cmocka tests of the library
 
 # Programs and their vectors: of the library, of the watch, and of the part with keys.
@@ -89,35 +88,23 @@ check-debian: ## make test in a fresh Debian 12 and 13; root
 	@tests/tools/debian bookworm && tests/tools/debian trixie
 TABLE_layers = python3 -m tests.layers ## the layers of the project, as a picture
 
-# ---- fuzzers: each run has a new seed; a run that fails prints the input that repeats it -------
+# ---- the fuzzer: each run has a new seed; a run that fails prints the input that repeats it ----
 
 FUZZER := clang $(SANITIZERS) -fsanitize=fuzzer
-$(call add,fuzz/fuzz,$(FUZZER),,tests/fuzz.c dumpulse.c)
-$(call add,fuzz/keyed,$(FUZZER),,tests/fuzz_keyed.c $(KEYED_C) dumpulse.c)
 # Runs a fuzzer: its name, the longest input, for how many seconds, and what else it is given.
 fuzzed = mkdir -p build/fuzz/$1-corpus; build/fuzz/$1 -max_len=$2 -max_total_time=$3 \
     -print_final_stats=1 -artifact_prefix=build/fuzz/$1- $4 2>build/fuzz/$1-log && \
     grep -q '^Done [1-9]' build/fuzz/$1-log || { tail -40 build/fuzz/$1-log; exit 1; }; \
     sed -n 's/^Done \([0-9]*\) runs.*/fuzz $1: \1 passed, 0 failed/p' build/fuzz/$1-log
 
-# What the fuzzers begin with: each word of hexadecimal digits is an input.
-build/fuzz/fuzz-seeds: tests/fuzz_seeds.hex
+# What the fuzzer begins with: each word of hexadecimal digits is an input.
 build/fuzz/server-seeds: server/tests/fuzz_seeds.hex
-build/fuzz/fuzz-seeds build/fuzz/server-seeds:
 	@rm -rf $@ && mkdir -p $@ && python3 -c 'import sys; from pathlib import Path; \
 	    [Path(sys.argv[1], str(n)).write_bytes(bytes.fromhex(word)) \
 	     for n, word in enumerate(sys.stdin.read().split())]' $@ <$<
 
-SEEDED := build/fuzz/fuzz-corpus build/fuzz/fuzz-seeds
-NEEDS_fuzz-short = build/fuzz/fuzz build/fuzz/fuzz-seeds
-PART_fuzz-short = $(call fuzzed,fuzz,1024,20,$(SEEDED)) ## libFuzzer for 20 seconds, from the seeds
-NEEDS_fuzz-keyed = build/fuzz/keyed
-PART_fuzz-keyed = $(call fuzzed,keyed,512,10,build/fuzz/keyed-corpus) ## 10 s: an agent with keys
-NEEDS_fuzz = $(NEEDS_fuzz-short)
-PART_fuzz = mkdir -p $(SEEDED) && build/fuzz/fuzz -max_len=1024 -artifact_prefix=build/fuzz/ $(SEEDED)	## the same until Ctrl-C; inputs stay in build/fuzz
-PROGRAM ?= fuzz
-NEEDS_replay = build/fuzz/$(PROGRAM)
-PART_replay = $(if $(wildcard $(INPUT)),build/fuzz/$(PROGRAM) "$(INPUT)",$(NO_INPUT))	## INPUT=FILE PROGRAM=fuzz again
+NEEDS_replay = build/fuzz/server
+PART_replay = $(if $(wildcard $(INPUT)),build/fuzz/server "$(INPUT)",$(NO_INPUT))	## the fuzzer with INPUT=FILE again
 NO_INPUT = echo "ONLY=replay needs INPUT=FILE, a file that exists" >&2; exit 2
 
 # ---- mutants: ARGS can have --seed N, --count N, --file NAME, --jobs N and --list --------------
