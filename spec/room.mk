@@ -10,6 +10,6 @@ $(LONG): build/long/made ;
 build/short/made build/long/made: build/%/made: $(wildcard spec/*.py)
 	@python3 -m spec.make_vectors --$* build/$* && touch $@
 
-vectors-file: ## write spec/vectors.tsv and the hashes again, from the models
+vectors-file: ## write spec/vectors.tsv and the hashes, from the models
 	@python3 -m spec.make_vectors
 PART_check-vectors = $(CHECK_spec) ## are spec/vectors.* what their script writes?

@@ -17,7 +17,8 @@ build/check/vectors: SOURCES = tests/vectors.c dumpulse.c
 build/check/vectors-watch: SOURCES = tests/vectors_watch.c $(WATCH_C)
 build/check/vectors-keyed: SOURCES = tests/vectors_keyed.c $(KEYED_C) dumpulse.c
 build/check/exhaustive: SOURCES = tests/exhaustive.c dumpulse.c
-$(filter build/check/%,$(CHECKED_tests)): build/check/%: $(wildcard dumpulse.[ch] extras/*.[ch] tests/*.[ch]) build/flags
+$(filter build/check/%,$(CHECKED_tests)): build/check/%: \
+    $(wildcard dumpulse.[ch] extras/*.[ch] tests/*.[ch]) build/flags
 	@mkdir -p $(@D)
 	@$(CC) $(ALL_CFLAGS) -Itests/support $(SOURCES) $(LDFLAGS) -o $@
 
@@ -110,7 +111,7 @@ NO_INPUT = echo "ONLY=replay needs INPUT=FILE, a file that exists" >&2; exit 2
 # ---- mutants: ARGS can have --seed N, --count N, --file NAME, --jobs N and --list --------------
 
 BREAK := $(PYTHON) -m tests.mutants
-PART_coverage = $(PYTHON) -m tests.coverage ## what the unit tests alone reach
+PART_coverage = $(PYTHON) -m tests.coverage ## what the tests in C alone reach
 PART_mutants = $(BREAK) library $(ARGS)	## break the library: does a test notice?
 PART_mutants-keyed = $(BREAK) keyed $(ARGS)	## break dumpulse_keyed: 15 minutes; ARGS="--count 100"
 PART_mutants-server = $(BREAK) server $(ARGS)	## break udpserver: an hour and a half
