@@ -1,5 +1,5 @@
-"""Measures what the unit tests reach in the library and its part with keys, and what the vectors
-reach in its watch.
+"""Measures what the vectors alone reach in the library and its watch, and what the unit tests reach
+in its part with keys.
 
     make part ONLY=coverage
 
@@ -21,8 +21,9 @@ from tests.support.programs import BUILD, KEYED, ROOT, library_file, run, vector
 FILES = ("dumpulse.c", "dumpulse.h", "dumpulse_watch.c", "dumpulse_watch.h")
 WITH_KEYS = (*KEYED, "dumpulse_keyed.h")
 # Each part with its tests, and what these read.
-TESTED = ((("dumpulse.c",), "unit.c", ""), (("dumpulse_watch.c",), "vectors_watch.c",
-                                            "vectors_watch.tsv"), (KEYED, "unit_keyed.c", ""))
+TESTED = ((("dumpulse.c",), "vectors.c", "vectors.tsv"),
+          (("dumpulse_watch.c",), "vectors_watch.c", "vectors_watch.tsv"),
+          (KEYED, "unit_keyed.c", ""))
 WIDTH = "#define DUMPULSE_NARROW_ (UINT_MAX == 0xFFFFU)"
 WIDTHS = {"wide": WIDTH, "narrow": "#define DUMPULSE_NARROW_ (UINT_MAX != 0xFFFFU)"}
 

@@ -134,11 +134,9 @@ class Library:
         pytest = [*PYTEST, "tests/test_targets.py", "-k"]
         steps: list[Step] = []
         if mutant is None or "watch" not in mutant.file:
-            steps += [("unit", ("dumpulse.c", "unit.c", CMOCKA), [folder / "unit"]),
-                      ("narrow/unit", ("dumpulse.c", "unit.c", CMOCKA), [narrow / "unit"]),
-                      ("vectors", ("dumpulse.c", "vectors.c"),
-                       [folder / "vectors", vectors("vectors.tsv")]),
-                      ("AVR", (), [*pytest, "([ATmega328P] or [Cortex-M0+]) and not watch"])]
+            steps += [(step, ("dumpulse.c", "vectors.c"), [folder / step, vectors("vectors.tsv")])
+                      for step in ("vectors", "narrow/vectors")]
+            steps += [("AVR", (), [*pytest, "([ATmega328P] or [Cortex-M0+]) and not watch"])]
         if mutant is None or "watch" in mutant.file:
             steps += [("vectors_watch", ("dumpulse_watch.c", "vectors_watch.c"),
                        [folder / "vectors_watch", vectors("vectors_watch.tsv")]),

@@ -1,8 +1,8 @@
 # The tests of the library, and what looks at the whole project.   SPDX-License-Identifier: MIT
 TESTED_tests := test_dumpulse.py tests
-CHECKED_tests = $(addprefix build/check/,unit vectors vectors-watch vectors-keyed exhaustive) \
+CHECKED_tests = $(addprefix build/check/,vectors vectors-watch vectors-keyed exhaustive) \
     $(SHORT)
-CHECK_tests := build/check/unit; build/check/vectors spec/vectors.tsv; \
+CHECK_tests := build/check/vectors spec/vectors.tsv; \
     build/check/vectors-watch build/short/vectors_watch.tsv; \
     build/check/vectors-keyed build/short/vectors_keyed.tsv; build/check/exhaustive
 QUICK_tests := unit vectors-amd64 vectors-gcc-sanitized vectors-valgrind exhaustive
@@ -12,7 +12,6 @@ FULL += python-slow vectors-i386 vectors-powerpc vectors-sanitized lint builds m
     mutants-sample differential watching coverage storm
 NIGHTLY += mutants-keyed mutants-server mutants-client explore agree storm-long
 
-build/check/unit: SOURCES = tests/unit.c dumpulse.c
 build/check/vectors: SOURCES = tests/vectors.c dumpulse.c
 build/check/vectors-watch: SOURCES = tests/vectors_watch.c $(WATCH_C)
 build/check/vectors-keyed: SOURCES = tests/vectors_keyed.c $(KEYED_C) dumpulse.c
@@ -20,12 +19,11 @@ build/check/exhaustive: SOURCES = tests/exhaustive.c dumpulse.c
 $(filter build/check/%,$(CHECKED_tests)): build/check/%: \
     $(wildcard dumpulse.[ch] extras/*.[ch] tests/*.[ch]) build/flags
 	@mkdir -p $(@D)
-	@$(CC) $(ALL_CFLAGS) -Itests/support $(SOURCES) $(LDFLAGS) -o $@
+	@$(CC) $(ALL_CFLAGS) $(SOURCES) $(LDFLAGS) -o $@
 
-$(call add,unit,gcc,,tests/unit.c dumpulse.c,-lcmocka)
 $(call add,unit-keyed,gcc,$(SANITIZERS),tests/unit_keyed.c $(KEYED_C) dumpulse.c,-lcmocka)
-NEEDS_unit := build/unit build/unit-keyed
-PART_unit = $(NEEDS_unit:%=% &&) : ## cmocka tests of the library
+NEEDS_unit := build/unit-keyed
+PART_unit = build/unit-keyed ## cmocka tests of the part with keys
 
 # Programs and their vectors: of the library, of the watch, and of the part with keys.
 VECTORS := vectors:vectors vectors-watch:vectors_watch vectors-keyed:vectors_keyed
@@ -44,7 +42,7 @@ VECTOR_PROGRAMS := $(filter build/vectors%,$(PROGRAMS))
 VALGRIND := valgrind --quiet --leak-check=full --error-exitcode=1
 $(foreach kind,$(VECTOR_KINDS),\
     $(eval NEEDS_vectors-$(kind) = $(filter %-$(kind),$(VECTOR_PROGRAMS)) $(LONG)))
-NEEDS_vectors-valgrind = $(NEEDS_vectors-amd64) build/unit
+NEEDS_vectors-valgrind = $(NEEDS_vectors-amd64)
 # A kind of program, and what runs it.
 run_vectors = for each in $(VECTORS); do echo -n "$1 $${each%:*}: "; \
     $2 build/$${each%:*}-$1 build/long/$${each\#*:}.tsv || exit 1; done
@@ -53,7 +51,7 @@ PART_vectors-i386 = $(call run_vectors,i386) ## the same with 32 bits
 PART_vectors-powerpc = $(call run_vectors,powerpc,qemu-ppc) ## the same with the highest byte first
 PART_vectors-sanitized = $(call run_vectors,sanitized) ## the same, and clang looks for errors
 PART_vectors-gcc-sanitized = $(call run_vectors,gcc-sanitized) ## the same, and gcc does
-PART_vectors-valgrind = $(call run_vectors,amd64,$(VALGRIND)); $(VALGRIND) build/unit ## in valgrind
+PART_vectors-valgrind = $(call run_vectors,amd64,$(VALGRIND)) ## in valgrind
 
 $(call add,exhaustive,gcc,-O2,tests/exhaustive.c dumpulse.c)
 $(call add,downgrade,gcc,-O2,tests/downgrade.c dumpulse.c $(KEYED_C))
