@@ -4,7 +4,6 @@
  * a copy of the table. It looks by a timer, so that packets cost the same with it and without. */
 #define _GNU_SOURCE /* NOLINT: for sigset_t, in loop.h */
 #include "watch.h"
-#include "watch_internal.h"
 
 #include <string.h>
 

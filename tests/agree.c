@@ -12,7 +12,6 @@
 #include "../server/table.h"
 #include "../server/timing.h"
 #include "../server/watch.h"
-#include "../server/watch_internal.h"
 
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {

@@ -11,7 +11,7 @@
 #include "server/hook.h"
 #include "server/keys_internal.h"
 #include "server/table.h"
-#include "server/watch_internal.h"
+#include "server/watch.h"
 
 /* ---- The claims, and their bounds. */
 
