@@ -7,7 +7,7 @@ CHECK_tests := build/check/vectors spec/vectors.tsv; \
     build/check/vectors-keyed build/short/vectors_keyed.tsv; build/check/exhaustive
 QUICK_tests := unit vectors-amd64 vectors-gcc-sanitized vectors-valgrind exhaustive
 BUILT_tests = $(NEEDS_unit) $(filter %-amd64 %-gcc-sanitized,$(VECTOR_PROGRAMS)) $(LONG) \
-    build/exhaustive build/downgrade build/forgery build/agree.so build/libdumpulse.a
+    build/exhaustive build/forgery build/agree.so build/libdumpulse.a
 FULL += python-slow vectors-i386 vectors-powerpc vectors-sanitized lint builds mutants \
     mutants-sample differential watching coverage storm
 NIGHTLY += mutants-keyed mutants-server mutants-client explore agree storm-long
@@ -54,9 +54,8 @@ PART_vectors-gcc-sanitized = $(call run_vectors,gcc-sanitized) ## the same, and 
 PART_vectors-valgrind = $(call run_vectors,amd64,$(VALGRIND)) ## in valgrind
 
 $(call add,exhaustive,gcc,-O2,tests/exhaustive.c dumpulse.c)
-$(call add,downgrade,gcc,-O2,tests/downgrade.c dumpulse.c $(KEYED_C))
 $(call add,forgery,gcc,-O2,tests/forgery.c $(KEYED_C) dumpulse.c,-lm)
-NEEDS_exhaustive = build/exhaustive build/downgrade build/forgery
+NEEDS_exhaustive = build/exhaustive build/forgery
 PART_exhaustive = $(NEEDS_exhaustive:%=% &&) : ## all 2^24 packets with the magic number
 NEEDS_storm := build/storm
 NEEDS_storm-long := build/storm
