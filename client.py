@@ -1281,18 +1281,19 @@ class Agent:
             packets = self.heartbeats(variable, sender, value, timeout)
             try:
                 self._transport.open(timeout)
-                for packet in packets:
-                    self.send(packet, min(0.1, timeout / 4, max(0.0, end - time.monotonic())))
+                self.send(packets, min(0.1, timeout / 4, max(0.0, end - time.monotonic())))
             finally:
                 self._transport.close()
 
-    def send(self, packet: bytes, seconds: float) -> None:
-        """Sends a packet, and waits for these seconds whether the network refuses it. Then it
-        tries the next address of the host. NoAnswer: all of them refuse it."""
+    def send(self, packets: Sequence[bytes], seconds: float) -> None:
+        """Sends packets, one just after the other: the first of two equal ones can only wait until
+        others wait. Waits for these seconds whether the network refuses them. Then it tries the
+        next address of the host. NoAnswer: all of them refuse."""
         end = time.monotonic() + seconds
         for tried in itertools.count(1):
             try:
-                self._transport.send(packet)
+                for packet in packets:
+                    self._transport.send(packet)
                 while True:
                     with contextlib.suppress(BadReport):  # whatever came, it is no refusal
                         self._transport.receive(end - time.monotonic())
@@ -2601,8 +2602,7 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
         heapq.heappush(turns, (max(due, time.monotonic()) + pause, turn[1]))
         node.sent += 1  # before Ctrl-C can come, while send() waits
         try:
-            for packet in node.next_heartbeats(chance):
-                agent.send(packet, max(0.0, turns[0][0] - time.monotonic()))
+            agent.send(node.next_heartbeats(chance), max(0.0, turns[0][0] - time.monotonic()))
             failed = False
         except (NoAnswer, BadReport) as error:
             node.unsent += 1

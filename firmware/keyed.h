@@ -20,7 +20,7 @@ enum { SENDS_BEACONS = 1, SENT_SIZE = DUMPULSE_KEYED_REPORT_SIZE + 8, REQUESTS =
 /* Reads the keys. */
 void keyed_start(void);
 
-/* Begins, if it has not. */
+/* Begins, if it has not. To be called once in each second. */
 void keyed_each_second(keyed_agent *keyed);
 
 /* Takes a packet of 8 bytes. */

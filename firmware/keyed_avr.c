@@ -86,16 +86,26 @@ uint32_t dumpulse_load(uint8_t label)
     return dumpulse_slots_read(copy);
 }
 
+/* A bit for each variable of which a number was written in this second. Whoever has opened a node
+ * must not keep the EEPROM busy: then no other number could be stored. */
+static uint8_t wrote[ALONE / 8];
+
 /* Is this number stored? If not, this begins to write it, if nothing else is being written. */
 static bool is_stored(uint8_t label, uint32_t number)
 {
     uint8_t copy[SLOTS];
+    const uint8_t bit = (uint8_t)(1U << label % 8);
 
     if (is_writing())
         return false;
     memory_read(copy, slots_of(label), SLOTS);
     if (dumpulse_slots_read(copy) == number)
         return true;
+    if (label != DUMPULSE_BLOCK) {
+        if ((wrote[label / 8] & bit) != 0)
+            return false;
+        wrote[label / 8] |= bit;
+    }
     slot_at = slots_of(label) + dumpulse_slots_write(copy, slot, number);
     left = DUMPULSE_SLOT_SIZE;
     EECR = _BV(EERIE);
@@ -222,6 +232,7 @@ static bool beat_waits, request_waits;
  * On a busy bus, the controller could not send 65 beacons as fast as they are made. */
 void keyed_each_second(keyed_agent *keyed)
 {
+    memset(wrote, 0, sizeof wrote);
     if (has_begun)
         return;
     has_begun = dumpulse_alone_begin(keyed, alone, ALONE, KEYED_NO_BEACON);

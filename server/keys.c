@@ -317,7 +317,8 @@ static bool save_numbers(void)
 bool dumpulse_store(uint8_t label, uint32_t number)
 {
     const uint32_t before = dumpulse_load(label);
-    const struct limit limit = limits_make(1, KEYS_STORES);
+    const uint64_t every = KEYS_STORES_EVERY * TIMING_SECOND;
+    const struct limit limit = {every, every * (KEYS_STORES - 1)};
     const uint64_t now = timing_ns();
 
     if (label < DUMPULSE_VARIABLES) {
@@ -461,6 +462,8 @@ bool keys_make_numbers(void)
 enum { LABELS = DUMPULSE_READER_LABEL + 1 };
 static const uint64_t PACE = 5000000; /* ns from one beacon to the next, at the start */
 
+static uint64_t round_begun; /* ns since the machine was started: when label 0 began its epoch */
+
 static void say_that_it_stopped(void)
 {
     const bool is_before = used == &keys_before;
@@ -499,8 +502,10 @@ static uint64_t begin_next(void)
     if (!done && !used->stopped)
         say_that_it_stopped();
     used->stopped = !done;
-    if (done && keys_label == 0 && used == &keys)
+    if (done && keys_label == 0 && used == &keys) {
+        round_begun = timing_boot_ns();
         junk_begin_epoch(keys.keyed.junk != 0);
+    }
     return !done ? TIMING_SECOND : starts ? PACE : step;
 }
 
@@ -526,17 +531,20 @@ static void begin_at_once(void)
 
 /* If the process was stopped, or the machine slept, what was made before must not look new: all
  * labels begin an epoch, as at the start, before anything is taken. A second more than an epoch may
- * pass between two calls of this. */
+ * pass between two calls of this. It may have stood still often, and for less than that: so a round
+ * may last two epochs and a second. */
 static void catch_up(void)
 {
     static uint64_t last; /* ns since the machine was started */
-    const uint64_t now = timing_boot_ns(), stood = now - last;
+    const uint64_t now = timing_boot_ns(), epoch = options.epoch * TIMING_SECOND;
+    const uint64_t at_once = now - last, in_all = now - round_begun - epoch;
+    const bool often = !keys.stopped && now - round_begun > 2 * epoch + TIMING_SECOND;
 
     last = now;
-    if (keys.keyed.reached == 0 || stood <= (options.epoch + 1) * TIMING_SECOND)
+    if (keys.keyed.reached == 0 || (at_once <= epoch + TIMING_SECOND && !often))
         return;
     log_say("stood still for %llu s: all epochs begin, and nothing from before is taken",
-            (unsigned long long)(stood / TIMING_SECOND));
+            (unsigned long long)((often ? in_all : at_once) / TIMING_SECOND));
     used = &keys;
     begin_at_once();
     if (overlap_left() == 0 || keys_before.keyed.reached == 0)

@@ -24,17 +24,19 @@ enum {
     KEYS_NUMBERS_SIZE = KEYS_SUM_AT + 4
 };
 
-/* 100 beacons a second answer questions and refused requests. One source gets a fifth of that: so
- * it cannot stop the others. But 64 nodes at one address may all ask at once. */
+/* Beacons answer questions and refused requests. 64 nodes at one address may all ask at once. All
+ * sources together get more than junk of many sources uses up: otherwise it would silence nodes
+ * that begin, and readers. A beacon is no longer than its question, and costs little. */
 enum {
-    KEYS_ALL = 100, /* a second */
-    KEYS_EACH = 20, /* a second */
-    KEYS_BURST = 64 /* at once, of one source */
+    KEYS_ALL = 10000, /* a second */
+    KEYS_EACH = 20,   /* a second */
+    KEYS_BURST = 64   /* at once, of one source */
 };
 
-/* Whoever has opened a node must not keep the disk busy with its numbers: so many are stored at
- * once, and then one a second. A node needs one for each start, and for 255 heartbeats. */
-enum { KEYS_STORES = 64 };
+/* Whoever has opened a node must not keep the disk busy with its numbers, as the server stands
+ * still while one is stored: so many are stored at once, and then one in so many seconds. A node
+ * needs one for each start, and for 255 heartbeats. */
+enum { KEYS_STORES = 16, KEYS_STORES_EVERY = 4 };
 
 /* What the file of --key has. */
 struct keys_master {

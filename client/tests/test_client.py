@@ -711,10 +711,17 @@ def test_what_is_sent_and_how_long_a_refusal_is_waited_for(
     transport = Scripted(monkeypatch, *steps, addresses=addresses)
     said = None
     try:
-        agent_on(transport).send(b"packet", 0.5)
+        agent_on(transport).send([b"packet"], 0.5)
     except client.NoAnswer as error:
         said = str(error)
     assert (said, transport.calls) == (ending, calls)
+
+
+def test_two_packets_leave_one_just_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under junk, the first of two heartbeats only waits until 8 of other nodes wait."""
+    transport = Scripted(monkeypatch)
+    agent_on(transport).send([b"first", b"second"], 0.5)
+    assert transport.calls == [("send", 0), ("send", 0), ("receive", 0.5)]
 
 
 @pytest.mark.parametrize("timeout, took, listens",
@@ -731,7 +738,7 @@ def test_how_long_a_beat_listens(timeout: float, took: float, listens: float,
     def open_(seconds: float) -> None:
         transport.now += took
     transport.open = open_  # type: ignore[method-assign]
-    monkeypatch.setattr(agent, "send", lambda packet, seconds: waited.append(seconds))
+    monkeypatch.setattr(agent, "send", lambda packets, seconds: waited.append(seconds))
     agent.beat(3, 76, 9, timeout)
     assert waited == pytest.approx([listens]) and transport.calls == ["close"]
 
@@ -1512,8 +1519,8 @@ def test_when_nodes_beat(dies: Optional[float], lasts: float, sends: list[Any],
         now[0] += seconds
 
     class Link:
-        def send(self, packet: bytes, seconds: float) -> None:
-            sent.append((now[0] - 50, packet[5], seconds))
+        def send(self, packets: list[bytes], seconds: float) -> None:
+            sent.append((now[0] - 50, packets[0][5], seconds))
             now[0] += max(seconds, lasts)
             if len(sent) in (1, 2, 4):
                 raise client.NoAnswer("nobody")

@@ -360,6 +360,20 @@ def test_who_has_kept_many_reports(key: str) -> None:
             assert caught.value.cause == "old" and len(set(fake.requests)) == 2 * turn
 
 
+def test_who_has_kept_a_report_for_each_count(key: str) -> None:
+    """He shows the beacon of one epoch until all counts are used up, and then a later one. So
+    he has 31 guesses in each of two epochs. SPEC allows a reader three."""
+    epoch = [7]
+
+    def repeat(packet: bytes, _: bytes) -> list[bytes]:
+        epoch[0] += packet[5] == 255
+        return [KEYS.beacon(64, epoch[0])]
+    with KeyedFake(repeat) as fake:
+        with pytest.raises(client.BadReport, match="more than 2 epochs"):
+            asking(fake, key).ask(3.0)
+        assert len(set(fake.requests)) == 2 * 31
+
+
 def test_a_report_that_a_later_beacon_overtook(key: str) -> None:
     reader = client.Keyed(client.KeyFile(key))
     assert reader.hear(KEYS.beacon(64, 7))

@@ -249,6 +249,23 @@ def test_two_nodes_that_only_send_begin_at_the_same_time() -> None:
         rig.end(1)
 
 
+def test_an_opened_node_does_not_keep_the_eeprom_busy() -> None:
+    """Of each variable, it stores one number a second. So another node that only sends is heard at
+    once, though an opened one begins again and again."""
+    with Rig(KEYS, 0x122, [OWN_FIRST] * 32) as rig:
+        rig.do(STARTED)
+        opened, other = (Sender(KEYS, variable, Numbers({variable: OWN_FIRST}))
+                         for variable in (5, 6))
+        assert other.begin()
+        for number in range(100):
+            assert opened.begin()
+            rig.send(opened.announce() or b"", opened.heartbeat(1, 1) or b"")
+            if number == 50:
+                rig.send(other.announce() or b"", other.heartbeat(7, 7) or b"")
+        assert rig.table()[6][2:] == b"\7\7"
+        rig.end(1)
+
+
 def test_only_answers_have_a_limit() -> None:
     """In a second, 65 questions and refused requests are answered, and 16 more after a pause.
     Nothing else is limited, and what is repeated costs no tag."""

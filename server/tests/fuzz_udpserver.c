@@ -441,7 +441,6 @@ static void try_packets(const uint8_t *steps, size_t size)
     memset(&keys_beacons, 0, sizeof keys_beacons);
     limits_set(&keys_beacons, KEYS_EACH, KEYS_BURST, KEYS_ALL);
     memset(keys.numbers, 0, sizeof keys.numbers);
-    memset(keys.stores, 0, sizeof keys.stores);
     has_room = true;
     table_tick = TIMING_SECOND;
     CHECK(dumpulse_alone_begin(&keys.keyed, keys.alone, DUMPULSE_VARIABLES, NULL));
@@ -466,6 +465,7 @@ static void try_packets(const uint8_t *steps, size_t size)
         const dumpulse_keyed before = keys.keyed;
         dumpulse_alone alone[DUMPULSE_VARIABLES];
         memcpy(alone, keys.alone, sizeof alone);
+        memset(keys.stores, 0, sizeof keys.stores); /* only a full disk stops a number here */
         const size_t outcome = keys_take(packet, source, now, NULL);
         CHECK(!keys_keeps_beacons);
         if (outcome == COUNT_ANNOUNCES) {

@@ -790,6 +790,21 @@ def test_a_machine_that_slept(options: list[str], tmp_path: Path) -> None:
         server.stop()
 
 
+def test_a_machine_that_sleeps_again_and_again(options: list[str]) -> None:
+    """For less than an epoch each time, and between them it runs too shortly to go on by more than
+    a label. What was made before is refused after three epochs at the latest."""
+    with Server(*options, "--epoch", "2") as server, Peer(server) as peer:
+        held = peer.new_node(63).heartbeat(1, 1)
+        for _ in range(4):
+            server.process.send_signal(signal.SIGSTOP)
+            time.sleep(2)
+            server.process.send_signal(signal.SIGCONT)
+            time.sleep(0.01)
+        peer.send(held)
+        assert server.wait_for(lambda now: now["tag"] == 1, "it is refused")["heartbeats"] == 0
+        server.stop()
+
+
 def junk(number: int, kind: int = 0x80) -> bytes:
     """A packet that needs a tag, and has a wrong one."""
     return number.to_bytes(4, "big") + bytes((kind + number % 64 * (kind != 0xC0), 255, 1, 1))
@@ -876,7 +891,8 @@ class Beats:
 @pytest.mark.slow
 def test_5000_junk_packets_a_second(options: list[str]) -> None:
     """At least 99 of 100 heartbeats of ten nodes are recorded, as soon as the nodes know that there
-    is junk, which is within an epoch. Ten nodes that only send are heard at once."""
+    is junk, which is within an epoch. Ten nodes that only send are heard at once, and whoever asks
+    is answered at once."""
     seconds = 24
     with Server(*options, "--epoch", "2") as server:
         beats = Beats(server, 10)
@@ -889,6 +905,9 @@ def test_5000_junk_packets_a_second(options: list[str]) -> None:
         while attacker.poll() is None:
             if before == 0 and all(node.twice for node, _ in beats.nodes):
                 before, beats.made = server.stats()["heartbeats"], 0
+                for number in range(5):
+                    with Peer(server, source=f"127.0.0.{number + 99}") as peer:
+                        peer.beacon()
             beats.beat()
         counters = server.wait_for(lambda now: now["tag"] + now["drops"] >= 5000 * seconds * 7 / 8,
                                    "all junk is counted")
@@ -929,14 +948,14 @@ def test_junk_ends(options: list[str]) -> None:
 
 
 def test_an_opened_node_does_not_keep_the_disk_busy(server: Server, peer: Peer) -> None:
-    """Of each variable, 64 numbers are stored at once, and then one a second."""
+    """Of each variable, 16 numbers are stored at once, and then one in 4 seconds."""
     begun, opened, other = time.monotonic(), new_sender(2), new_sender(3)
     for _ in range(200):
         peer.send(opened.announce(), opened.heartbeat(1, 1))
         assert opened.begin()
     peer.send(other.announce(), other.heartbeat(1, 1))
     counters = server.wait_for(lambda now: now["packets"] == 402, "all are counted")
-    assert 65 <= counters["heartbeats"] <= 65 + time.monotonic() - begun + 1
+    assert 17 <= counters["heartbeats"] <= 17 + (time.monotonic() - begun) / 4 + 1
     assert counters["waiting"] == 201 - counters["heartbeats"]
     server.stop()
 
@@ -981,7 +1000,7 @@ def test_how_many_beacons_leave(server: Server, asked: bytes, unanswered: str) -
                 peer.report(reader(KEYS.beacon(READERS, one.epoch)))
     counters = server.stop()
     assert counters["beacons"] == answers + 1
-    assert 100 <= answers <= 100 + 100 * (time.monotonic() - begun) + 1
+    assert 8 * 64 <= answers <= 8 * (64 + 20 * (time.monotonic() - begun) + 1)
     assert counters[unanswered] == 800 - answers
 
 

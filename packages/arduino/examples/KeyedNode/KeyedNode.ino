@@ -68,7 +68,7 @@ static void send_heartbeats()
 {
     uint8_t packet[DUMPULSE_PACKET_SIZE];
 
-    if (node.left == 0 && !dumpulse_sender_begin(&node, VARIABLE))
+    if (node.left < 2 && !dumpulse_sender_begin(&node, VARIABLE))
         return;                 // nothing can be stored: it must not send
     if (node.left % 16 == 15) { // at first, and again and again, as it may get lost
         dumpulse_sender_announce(&node, packet, VARIABLE);
