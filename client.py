@@ -382,7 +382,7 @@ class Epochs:
             with open(path, "rb", opener=lambda name, flags: os.open(name, flags | NO_WAIT)) as old:
                 match = re.fullmatch(rb"([0-9]{1,9}) ([0-9]{1,3})\n", old.read(99))
             if match:
-                return int(match[1]), min(int(match[2]), FULL)
+                return int(match[1]), int(match[2])  # more than FULL is as FULL
             self.trouble = f"{path!r} is damaged"
         except OSError as error:
             if error.errno != errno.ENOENT:

@@ -7,9 +7,10 @@
  * this. A device that includes only dumpulse.h pays nothing for this file.
  *
  * WHO NEEDS WHAT
- *   A role is a set of files. Compile those of your role, or all of them as a library:
- *   what a program does not call is not linked, and its hooks are not needed. No macro
- *   changes what they do. An agent does not need dumpulse.c.
+ *   A role is a set of files. Compile those of your role. Or compile all of them, into a
+ *   static library, or with -ffunction-sections and -Wl,--gc-sections: then what a program
+ *   does not call is left out, and its hooks are not needed. No macro changes what they
+ *   do. An agent does not need dumpulse.c.
  *
  *   role                    files: dumpulse_tag.c, and     hooks
  *   agent                   dumpulse_agent.c               key, load, store, clock, send
@@ -64,7 +65,9 @@
  *   if (dumpulse_keyed_request(&reader, packet, nonce)) send it
  *   if (dumpulse_keyed_check(&reader, &report, length)) it is believed
  *   If a beacon comes instead of a report, hear it, and make a request with another
- *   nonce, at most twice. To believe nothing older after a reset either, keep
+ *   nonce: at most twice if dumpulse_hear() returned true. If it returned false, another
+ *   reader has used this count: after n of these, subtract n / 2 from reader.heard.left
+ *   first, as far as it goes. To believe nothing older after a reset either, keep
  *   reader.heard.epoch, and begin with a reader in which it is smaller by 1.
  *
  * WHAT BREAKS IF A HOOK LIES
@@ -305,11 +308,10 @@ enum { DUMPULSE_FULL_ = 255 };
 #define DUMPULSE_EPOCH_LAST_ 0x1FFFFFFFUL /* of an agent */
 #define DUMPULSE_OWN_FIRST_ 0x80000000UL  /* of a node: its own first epoch, times 256 */
 
-/* dumpulse_tag.c. The tag that a packet should have: by the key of this label, over the label, a
- * number, and bytes 4 to 7 of the packet. Its bytes 0 to 3 are those
- * of the packet, the lowest byte of the result first. A chip with AES or a secure element may have
- * another tag: then write these five, instead of dumpulse_tag.c, for all of an agent's nodes and
- * readers. It is not version 2 any more. */
+/* dumpulse_tag.c. The tag of a packet: by the key of this label, over the label, a number, and
+ * bytes 4 to 7. Bytes 0 to 3 have it, the lowest byte of the result first. A chip with AES or a
+ * secure element may have another tag: then write these five, instead of dumpulse_tag.c, for all of
+ * an agent's nodes and readers. It is not version 2 any more. */
 bool dumpulse_right_(const uint8_t *packet, uint8_t label, uint32_t number);
 void dumpulse_make_(uint8_t *packet, uint8_t label, uint32_t number);
 

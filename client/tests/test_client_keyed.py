@@ -233,6 +233,7 @@ def test_all_counts_are_used_until_the_next_epoch(key: str) -> None:
         assert len(fake.heard) < 45  # it waits, and does not ask again at once
         threading.Timer(0.3, fake.tick).start()
         assert agent.ask(PATIENCE)[3].value == 9
+        assert fake.requests[-1][5] == 1  # none is left out in a new one
 
 
 def test_two_readers_at_once(key: str) -> None:
@@ -442,8 +443,8 @@ def test_a_beacon_of_a_far_epoch_is_forgotten(key: str, monkeypatch: pytest.Monk
         assert agent.ask(PATIENCE)[3].value == 9 and reader.epoch == 256
         # Reports make an old beacon good. A reader that hears one epoch for long forgets nothing.
         fake.hooks = [silent, honest]
-        for _ in range(3):
-            later += 200
+        for seconds in (200, 200, 400):
+            later += seconds
             assert agent.ask(PATIENCE)[3].value == 9
             with pytest.raises(client.BadReport, match="old"):
                 reader.hear(KEYS.beacon(64, 255))  # the next report makes it good

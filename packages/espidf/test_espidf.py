@@ -17,6 +17,8 @@ from packages.espidf import make
 
 COMPOTE = project.ROOT / "build" / "venv-packages" / "bin" / "compote"
 EXAMPLE = "examples/uart_agent"
+
+
 def unpacked(tmp_path: Path) -> Path:
     (made,) = make.build(tmp_path)
     with tarfile.open(made) as archive:
@@ -42,6 +44,15 @@ def test_it_has_what_it_needs_and_no_more(tmp_path: Path) -> None:
         "CMakeLists.txt", "LICENSE", "README.md", *consumers.library("[ch]"),
         f"{EXAMPLE}/CMakeLists.txt", f"{EXAMPLE}/main/CMakeLists.txt",
         f"{EXAMPLE}/main/idf_component.yml", f"{EXAMPLE}/main/uart_agent.c", "idf_component.yml"]
+
+
+@pytest.mark.slow
+def test_a_node_with_keys_is_heard(tmp_path: Path) -> None:
+    """Of all that the component compiles, it links its role, and no hook of another one."""
+    component = unpacked(tmp_path)
+    run(["gcc", "-O2", "-ffunction-sections", "-Wl,--gc-sections", f"-I{component}",
+         *component.glob("*.c"), consumers.SOURCES / "keyed.c", "-o", "keyed"], tmp_path)
+    consumers.check_keyed(tmp_path / "keyed")
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Makes the firmware images that users can flash: a zip file of .hex files, with a page.
+"""Makes the firmware images that users can flash: a zip file of them, with a page.
 SPDX-License-Identifier: MIT"""
 
 import re
@@ -6,6 +6,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from firmware.simulators.boards import BOARDS
+from firmware.uf2 import uf2
 from packages import archive, project
 
 HERE = Path(__file__).resolve().parent
@@ -13,13 +15,26 @@ HERE = Path(__file__).resolve().parent
 IMAGES = re.findall(r"^\| `(\S+)` \|", (HERE / "README.md").read_text(), re.M)
 
 
+def flash_of(elf: Path, to: Path) -> Path:
+    """Writes what belongs into the flash, as the board takes it: .uf2 for a chip that is a USB
+    drive, .hex for all others. Nothing in it names a folder."""
+    board, made = BOARDS[elf.stem], to / elf.with_suffix(".hex").name
+    if elf.stem == "uart_rp2040":
+        made = made.with_suffix(".uf2")
+        made.write_bytes(uf2(elf))
+        return made
+    # An .elf file for AVR has sections for the fuses and the EEPROM, too.
+    tool = ["avr-objcopy", "-j", ".text", "-j", ".data"] if board.mcu else ["arm-none-eabi-objcopy"]
+    subprocess.run([*tool, "-O", "ihex", elf, made], check=True)
+    return made
+
+
 def images(to: Path) -> dict[str, Path]:
-    """Builds them, and writes what belongs into the flash. Nothing in it names a folder."""
+    """Builds them."""
     built = [f"build/firmware/{name}.elf" for name in IMAGES]
     subprocess.run(["make", "-s", "--no-print-directory", *built], cwd=project.ROOT, check=True)
     for name in built:
-        subprocess.run(["avr-objcopy", "-j", ".text", "-j", ".data", "-O", "ihex",
-                        project.ROOT / name, to / Path(name).with_suffix(".hex").name], check=True)
+        flash_of(project.ROOT / name, to)
     return archive.files_of(to)
 
 

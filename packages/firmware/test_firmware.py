@@ -27,31 +27,44 @@ def fixture_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def flashed(image: Path) -> Path:
-    """A .hex file as simavr takes it."""
+    """A .hex file as the simulators take it."""
     made = image.with_suffix(".elf")
-    subprocess.run(["avr-objcopy", "-I", "ihex", "-O", "elf32-avr", "--rename-section",
+    tools, kind, machine = ("avr", "elf32-avr", ["-m", "avr5"]) if BOARDS[image.stem].mcu else \
+        ("arm-none-eabi", "elf32-littlearm", [])
+    begin = "0x08000000" if "stm32" in image.stem else "0"
+    subprocess.run([f"{tools}-objcopy", "-I", "ihex", "-O", kind, "--rename-section",
                     ".sec1=.text,alloc,load,readonly,code,contents", image, f"{made}.o"],
                    check=True)
-    subprocess.run(["avr-ld", "-m", "avr5", "-e", "0", "-Ttext", "0", f"{made}.o", "-o", made],
+    subprocess.run([f"{tools}-ld", *machine, "-e", "0", "-Ttext", begin, f"{made}.o", "-o", made],
                    check=True)
     return made
 
 
+def flash_in(image: Path, folder: Path) -> bytes:
+    """The bytes that a file has for the flash. Each block of a .uf2 file has 256 of them."""
+    if image.suffix == ".uf2":
+        blocks = image.read_bytes()
+        return b"".join(blocks[at + 32:at + 288] for at in range(0, len(blocks), 512))
+    kind = ["-I", "ihex"] if image.suffix == ".hex" else \
+        ["-j", ".text", "-j", ".data"] if BOARDS[image.stem].mcu else []
+    subprocess.run(["arm-none-eabi-objcopy" if not BOARDS[image.stem].mcu else "avr-objcopy",
+                    *kind, "-O", "binary", image, folder / "flash"], check=True)
+    return (folder / "flash").read_bytes()
+
+
 def test_each_image_without_keys_is_there_and_is_what_make_builds(images: Path) -> None:
-    assert {path.stem for path in images.glob("*.hex")} == {*make.IMAGES}
-    assert {name for name, board in BOARDS.items() if "keyed" not in name and board.mcu} == {
-        *make.IMAGES}
-    for name in make.IMAGES:
-        flash = []
-        for source in (project.ROOT / f"build/firmware/{name}.elf",
-                       flashed(images / f"{name}.hex")):
-            subprocess.run(["avr-objcopy", "-O", "binary", "-j", ".text", "-j", ".data", source,
-                            images / "flash"], check=True)
-            flash.append((images / "flash").read_bytes())
-        assert flash[0] == flash[1] and len(flash[0]) > 100
+    made = {path.stem: path for path in images.glob("*.*") if path.suffix in (".hex", ".uf2")}
+    assert {*made} == {*make.IMAGES} == {
+        name for name in BOARDS if "keyed" not in name and not name.startswith(("uart_mps2",
+                                                                                 "uart_virt"))}
+    for name, image in made.items():
+        built = flash_in(project.ROOT / f"build/firmware/{name}.elf", images)
+        there = flash_in(image, images)
+        assert there[:len(built)] == built and not any(there[len(built):]) and len(built) > 100
 
 
-@pytest.mark.parametrize("name", ["uart_atmega328p", "watch_atmega328p", "uart_attiny85"])
+@pytest.mark.parametrize("name", ["uart_atmega328p", "watch_atmega328p", "uart_attiny85",
+                                  "uart_nrf51", "uart_stm32-f4"])
 def test_the_client_asks_an_image(images: Path, name: str) -> None:
     page = (images / "README.md").read_text()
     (row,) = re.findall(rf"^\| `{name}` .*$", page, re.M)

@@ -11,6 +11,7 @@ from packages import project
 from packages.cmake import consumers
 from packages.rust import make
 from spec import model
+from tests.support.programs import EXTRAS
 
 # What cargo has compiled of other crates is kept for the next run.
 TARGET = project.ROOT / "build" / "cargo"
@@ -44,15 +45,22 @@ def passes(rustc: str | Path, crate: Path) -> None:
              "--cfg", 'feature="std"', "-o", "libdumpulse.rlib")
     subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-Dstatic=", "-Dinline=", "-c",
                     project.ROOT / "dumpulse.c"], cwd=crate, check=True)
-    compiled(rustc, crate, make.HERE / "against_c.rs", "-Clink-arg=dumpulse.o", "-o", "against_c")
+    roles = [f"dumpulse_{role}" for role in ("tag", "node", "sender", "reader", "report")]
+    subprocess.run(["gcc", "-O2", "-Wall", "-Werror", f"-I{project.ROOT}", "-c",
+                    *(EXTRAS / f"{role}.c" for role in roles)], cwd=crate, check=True)
+    compiled(rustc, crate, make.HERE / "against_c.rs", "-o", "against_c",
+             *(f"-Clink-arg={name}.o" for name in ("dumpulse", *roles)))
+    compiled(rustc, crate, make.HERE / "keyed.rs", "-o", "keyed")
+    consumers.check_keyed(crate / "keyed")
     compiled(rustc, crate, "--test", "tests/transports.rs", "-o", "transports")
     shown = subprocess.run([crate / "transports"], text=True, stdout=subprocess.PIPE,
                            check=True).stdout
     assert "7 passed" in shown, shown
     shown = subprocess.run([crate / "against_c"], text=True, stdout=subprocess.PIPE,
                            check=True).stdout
-    counts = [int(count) for count in re.findall(r"\d+", shown)]
-    assert sum(counts) == 10**6 and min(counts) > 10**5, shown
+    packets, with_keys = (list(map(int, re.findall(r"\d+", line))) for line in shown.splitlines())
+    assert sum(packets) == 10**6 and min(packets) > 10**5, shown
+    assert min(with_keys) >= 2 * 10**4, shown
 
 
 @pytest.mark.slow

@@ -340,9 +340,10 @@ def test_right_packets_under_either_key_are_no_junk(server: Server, peer: Peer) 
     """Each of them has a wrong tag under the other key."""
     known = Known(peer)
     nodes = [known.node(keys, variable) for variable, keys in enumerate((OLD, NEW))]
-    for _ in range(100):
-        peer.send(*(node.heartbeat(1, 1) for node in nodes))
-    counters = server.wait_for(lambda now: now["heartbeats"] == 200, "all are taken")
+    reader = known.reader(NEW)
+    for value in range(110):  # no two are equal, so under junk all would wait
+        peer.send(reader.request(bytes(2)), *(node.heartbeat(1, value) for node in nodes))
+    counters = server.wait_for(lambda now: now["heartbeats"] == 220, "all are taken")
     assert counters["tag"] == counters["junk"] == 0
     server.stop()
 

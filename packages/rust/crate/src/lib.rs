@@ -9,6 +9,7 @@ extern crate std;
 
 mod agent;
 pub mod can;
+pub mod keyed;
 mod packet;
 mod report;
 pub mod serial;

@@ -27,9 +27,16 @@ impl Entry {
 
     pub(crate) fn of_table(table: &[u8; REPORT_SIZE], variable: Variable) -> Option<Self> {
         let at = place(variable);
-        let timestamp = u16::from_be_bytes([table[at], table[at + 1]]);
-        let entry = Self { timestamp, sender: table[at + 2], value: table[at + 3] };
-        (entry != Self { timestamp: 0, sender: 0, value: 0 }).then_some(entry)
+        Self::of_bytes([table[at], table[at + 1], table[at + 2], table[at + 3]])
+    }
+
+    pub(crate) fn of_bytes(bytes: [u8; 4]) -> Option<Self> {
+        let [high, low, sender, value] = bytes;
+        (bytes != [0; 4]).then(|| Self {
+            timestamp: u16::from_be_bytes([high, low]),
+            sender,
+            value,
+        })
     }
 }
 
