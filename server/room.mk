@@ -5,7 +5,7 @@ CHECK_server := $(if $(SERVERS),python3 -m unittest -q tests.check)
 QUICK_server := unit-server
 BUILT_server = $(UNITS_OF_SERVER) build/udpserver build/canserver build/udpserver-calls
 FULL += server-sanitized server-valgrind fuzz-server verify-xdp
-NIGHTLY += soak xdp-differential
+NIGHTLY += xdp-differential
 BUILT_FULL_server = build/udpserver-sanitized build/flood build/recvfrom_loop
 
 # What both agents are linked from.
@@ -106,4 +106,3 @@ OF_SERVER = -dict=server/tests/fuzz_udpserver.dict build/fuzz/server-corpus buil
 
 PART_verify-xdp = $(PYTHON) -m server.tests.verify_xdp ## what the kernel's verifier says of --xdp
 PART_xdp-differential = $(PYTHON) -m server.tests.xdp_differential $(ARGS)	## a million frames, with and without --xdp
-PART_soak = $(PYTHON) -m server.tests.soak ## a million heartbeats and junk at full speed

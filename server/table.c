@@ -18,6 +18,7 @@ dumpulse table_agent __attribute__((aligned(sizeof(table_entry))));
 static table_entry *const own_entries = (table_entry *)(void *)(table_agent.report + 4);
 table_entry *table_entries = (table_entry *)(void *)(table_agent.report + 4);
 bool table_to_prepare;
+void (*table_before_it_forgets)(void);
 uint16_t table_stamp;
 uint64_t table_tick, table_tick_begun, table_started;
 static uint64_t last_check; /* ticks since 1970 */
@@ -90,6 +91,9 @@ static unsigned forget_old(uint64_t now)
 static void check_ages(void)
 {
     const uint64_t now = table_ticks();
+
+    if (table_before_it_forgets != NULL)
+        table_before_it_forgets();
     const unsigned forgotten = options.keep_old ? 0 : forget_old(now);
 
     if (forgotten != 0)

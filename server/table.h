@@ -21,6 +21,9 @@ extern uint64_t table_tick;       /* ns */
 extern uint64_t table_tick_begun; /* when this tick began, in ns since 1970 */
 extern uint64_t table_started;    /* ticks since 1970 at the start, or when the state was written */
 
+/* Called before entries are forgotten: whoever needs them looks now. NULL: nobody does. */
+extern void (*table_before_it_forgets)(void);
+
 void table_begin(void);     /* must be called before the table is used */
 size_t table_count(void);   /* how many variables are set */
 uint64_t table_ticks(void); /* the time now, in ticks since 1970 */

@@ -4,7 +4,6 @@
  * a copy of the table. It looks by a timer, so that packets cost the same with it and without. */
 #define _GNU_SOURCE /* NOLINT: for sigset_t, in loop.h */
 #include "watch.h"
-#include "watch_internal.h"
 
 #include <string.h>
 
@@ -139,6 +138,13 @@ static void note_heard(uint64_t now)
     }
 }
 
+/* The machine may have slept for so long, or its clock may be set forward by so much, that the table
+ * forgets even what came since the last look. */
+static void note_before_it_is_forgotten(void)
+{
+    note_heard(steady_ms() / options.tick);
+}
+
 /* Decides as if `moment` were now. Who was heard later was alive then. */
 static void look_at(uint64_t moment)
 {
@@ -208,6 +214,7 @@ void watch_begin(void)
     memset(heard_at, 0, sizeof heard_at);
     memset(&watch_heard, 0, sizeof watch_heard);
     note_heard(looked);
+    table_before_it_forgets = note_before_it_is_forgotten;
     for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++)
         if (heard_at[i] != 0) {
             const uint16_t age =

@@ -1,9 +1,10 @@
 """Writes vectors.tsv, the test vectors that every language's tests read, and vectors_watch.tsv,
 those of dumpulse_watch.h, and vectors_keyed.tsv, those of dumpulse_keyed.h.
 
-    python3 -m spec.make_vectors             writes the files
-    python3 -m spec.make_vectors --check     fails if a file is not what this writes
-    python3 -m spec.make_vectors --long DIR  writes the long form of the three into a folder
+    python3 -m spec.make_vectors             writes spec/vectors.tsv, and the hashes of all three
+    python3 -m spec.make_vectors --check     fails if they are not what this writes
+    python3 -m spec.make_vectors --short DIR writes the three into a folder
+    python3 -m spec.make_vectors --long DIR  the same in their long form
 
 The long form has the same kinds of steps: all values of a byte where the files have flipped bits,
 all lengths and labels, and scenes by chance. The tests of this project run both. They come from
@@ -13,6 +14,7 @@ SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import random
 import sys
@@ -348,7 +350,7 @@ def checks(*tables: list[Line]) -> Iterator[Step]:
         yield "make", *numbers, line(*numbers).packed(">") if fits else bytes(9)
 
 
-# ---- The files.
+# ---- The files. Only that of version 1 is kept. The hashes show who changes the others.
 
 HERE = Path(__file__).parent
 FILES = {"vectors.tsv": (HEADER, steps), "vectors_watch.tsv": (HEADER_OF_WATCH, steps_of_watch),
@@ -365,14 +367,19 @@ def text(name: str, long: bool) -> str:
 
 def main() -> None:
     words = sys.argv[1:]
-    if words not in ([], ["--check"]) and (len(words) != 2 or words[0] != "--long"):
-        raise SystemExit("usage: python3 -m spec.make_vectors [--check | --long DIR]")
-    for name in FILES:
+    if words not in ([], ["--check"]) and (len(words) != 2 or words[0] not in ("--short", "--long")):
+        raise SystemExit("usage: python3 -m spec.make_vectors [--check | --short DIR | --long DIR]")
+    files = {name: text(name, words[:1] == ["--long"]) for name in FILES}
+    if len(words) != 2:
+        hashes = "".join(f"{hashlib.sha256(content.encode()).hexdigest()}  {name}\n"
+                         for name, content in files.items())
+        files = {"vectors.tsv": files["vectors.tsv"], "vectors.sha256": hashes}
+    folder = Path(words[1]) if len(words) == 2 else HERE
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
         if words != ["--check"]:
-            folder = Path(words[1]) if words else HERE
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text(name, bool(words)))
-        elif (HERE / name).read_text() != text(name, False):
+            (folder / name).write_text(content)
+        elif (folder / name).read_text() != content:
             raise SystemExit(f"{name} is not what make_vectors.py writes: run `make vectors-file`")
         else:
             print(f"{name}: as make_vectors.py writes it")

@@ -2,12 +2,14 @@
 CHECK_spec := python3 -m spec.make_vectors --check
 QUICK_spec := check-vectors
 
-# The long form of the vectors, which the tests run, too.
-LONG := $(addprefix build/long/,vectors.tsv vectors_watch.tsv vectors_keyed.tsv)
+# The vectors, and their long form: the tests run both.
+SHORT := $(addprefix build/short/,vectors.tsv vectors_watch.tsv vectors_keyed.tsv)
+LONG := $(SHORT:build/short/%=build/long/%)
+$(SHORT): build/short/made ;
 $(LONG): build/long/made ;
-build/long/made: $(wildcard spec/*.py)
-	@python3 -m spec.make_vectors --long build/long && touch $@
+build/short/made build/long/made: build/%/made: $(wildcard spec/*.py)
+	@python3 -m spec.make_vectors --$* build/$* && touch $@
 
-vectors-file: ## write spec/vectors*.tsv again, from the Python models
+vectors-file: ## write spec/vectors.tsv and the hashes, from the models
 	@python3 -m spec.make_vectors
-PART_check-vectors = $(CHECK_spec) ## are spec/vectors*.tsv what their script writes?
+PART_check-vectors = $(CHECK_spec) ## are spec/vectors.* what their script writes?

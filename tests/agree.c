@@ -12,7 +12,6 @@
 #include "../server/table.h"
 #include "../server/timing.h"
 #include "../server/watch.h"
-#include "../server/watch_internal.h"
 
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
@@ -116,10 +115,11 @@ void agree_begin(uint64_t now, uint64_t up)
     watch_begin();
 }
 
-void agree_record(uint64_t now, uint8_t variable, uint8_t sender, uint8_t value);
-void agree_record(uint64_t now, uint8_t variable, uint8_t sender, uint8_t value)
+void agree_record(uint64_t now, uint64_t up, uint8_t variable, uint8_t sender, uint8_t value);
+void agree_record(uint64_t now, uint64_t up, uint8_t variable, uint8_t sender, uint8_t value)
 {
     unix_ms = now;
+    steady_ms = up;
     table_read_clock();
     (void)dumpulse_record(&table_agent, variable, sender, value);
 }

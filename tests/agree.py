@@ -83,8 +83,8 @@ class Compiled:
     def begin(self, ms: int, up: int) -> None:
         self.code.agree_begin(ctypes.c_uint64(ms), ctypes.c_uint64(up))
 
-    def record(self, ms: int, variable: int, sender: int, value: int) -> None:
-        self.code.agree_record(ctypes.c_uint64(ms), variable, sender, value)
+    def record(self, ms: int, up: int, variable: int, sender: int, value: int) -> None:
+        self.code.agree_record(ctypes.c_uint64(ms), ctypes.c_uint64(up), variable, sender, value)
 
     def look(self, ms: int, up: int) -> int:
         """Returns the ms until the server wants to look again."""
@@ -238,7 +238,7 @@ class World:
             sender, value = self.chance.randrange(1, 256), self.chance.randrange(256)
             self.agent.record(stamp, variable, sender, value)
             self.heard.record((self.begun + self.passed) % 65536, variable, sender, value)
-            self.compiled.record(self.ms, variable, sender, value)
+            self.compiled.record(self.ms, self.up, variable, sender, value)
             self.beaten[variable] = self.passed
             self.doubtful.discard(variable)
 

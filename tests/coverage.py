@@ -1,4 +1,5 @@
-"""Measures what the unit tests alone reach in the library, its watch and its part with keys.
+"""Measures what the vectors alone reach in the library and its watch, and what the unit tests reach
+in its part with keys.
 
     make part ONLY=coverage
 
@@ -15,12 +16,14 @@ import shutil
 from collections import defaultdict
 from pathlib import Path
 
-from tests.support.programs import BUILD, KEYED, ROOT, library_file, run
+from tests.support.programs import BUILD, KEYED, ROOT, library_file, run, vectors
 
 FILES = ("dumpulse.c", "dumpulse.h", "dumpulse_watch.c", "dumpulse_watch.h")
 WITH_KEYS = (*KEYED, "dumpulse_keyed.h")
-TESTED = ((("dumpulse.c",), "unit.c"), (("dumpulse_watch.c",), "unit_watch.c"),
-          (KEYED, "unit_keyed.c"))  # each part with its tests
+# Each part with its tests, and what these read.
+TESTED = ((("dumpulse.c",), "vectors.c", "vectors.tsv"),
+          (("dumpulse_watch.c",), "vectors_watch.c", "vectors_watch.tsv"),
+          (KEYED, "unit_keyed.c", ""))
 WIDTH = "#define DUMPULSE_NARROW_ (UINT_MAX == 0xFFFFU)"
 WIDTHS = {"wide": WIDTH, "narrow": "#define DUMPULSE_NARROW_ (UINT_MAX != 0xFFFFU)"}
 
@@ -41,13 +44,13 @@ def measure(width: str, lines: Lines, branches: Branches) -> None:
     compile_one = ["gcc", "-std=c99", "-O0", "--coverage", "-fkeep-inline-functions",
                    f"-I{folder}", "-c"]
     objects: list[Path] = []
-    for part, tests in TESTED:
+    for part, tests, reads in TESTED:
         before = len(objects)
         for source in (*(folder / file for file in part), ROOT / "tests" / tests):
             objects.append(folder / f"{source.stem}.o")
             run([*compile_one, source, "-o", objects[-1]])
         run(["gcc", "--coverage", *objects[before:], "-lcmocka", "-o", folder / "unit"])
-        run([folder / "unit"])
+        run([folder / "unit", *([vectors(reads)] if reads else [])])
     for built in objects:
         run(["gcov", "--json-format", "--branch-probabilities", built.name], cwd=folder)
         report = json.loads(gzip.decompress((folder / f"{built.stem}.gcov.json.gz").read_bytes()))

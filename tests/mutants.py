@@ -42,7 +42,7 @@ from typing import Protocol
 
 from server.tests import vm
 from tests import coverage, mutation
-from tests.support.programs import BUILD, EXTRAS, KEYED, ROOT, library_file
+from tests.support.programs import BUILD, EXTRAS, KEYED, ROOT, library_file, vectors
 from tests.mutation import (STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdict, compiled,
                             run_step)
 
@@ -134,16 +134,12 @@ class Library:
         pytest = [*PYTEST, "tests/test_targets.py", "-k"]
         steps: list[Step] = []
         if mutant is None or "watch" not in mutant.file:
-            steps += [("unit", ("dumpulse.c", "unit.c", CMOCKA), [folder / "unit"]),
-                      ("narrow/unit", ("dumpulse.c", "unit.c", CMOCKA), [narrow / "unit"]),
-                      ("vectors", ("dumpulse.c", "vectors.c"),
-                       [folder / "vectors", "spec/vectors.tsv"]),
-                      ("AVR", (), [*pytest, "([ATmega328P] or [Cortex-M0+]) and not watch"])]
+            steps += [(step, ("dumpulse.c", "vectors.c"), [folder / step, vectors("vectors.tsv")])
+                      for step in ("vectors", "narrow/vectors")]
+            steps += [("AVR", (), [*pytest, "([ATmega328P] or [Cortex-M0+]) and not watch"])]
         if mutant is None or "watch" in mutant.file:
-            steps += [("unit_watch", ("dumpulse_watch.c", "unit_watch.c", CMOCKA),
-                       [folder / "unit_watch"]),
-                      ("vectors_watch", ("dumpulse_watch.c", "vectors_watch.c"),
-                       [folder / "vectors_watch", "spec/vectors_watch.tsv"]),
+            steps += [("vectors_watch", ("dumpulse_watch.c", "vectors_watch.c"),
+                       [folder / "vectors_watch", vectors("vectors_watch.tsv")]),
                       ("AVR_watch", (), [*pytest, "([ATmega328P] or [Cortex-M0+]) and watch"]),
                       ("watching", (), [sys.executable, "-m", "tests.watching", "--seed", "1",
                                         "--count", "500", "--target", "ATmega328P",
@@ -173,7 +169,7 @@ class Keyed:
             (folder / mutant.file).write_text(mutant.text)
         return run_steps([
             ("vectors_keyed", (*KEYED, "vectors_keyed.c"),
-             [folder / "vectors_keyed", "spec/vectors_keyed.tsv"]),
+             [folder / "vectors_keyed", vectors("vectors_keyed.tsv")]),
             ("unit_keyed", (*SANITIZERS, *KEYED, "unit_keyed.c", CMOCKA),
              [folder / "unit_keyed"]),
             ("forgery", (*KEYED, "forgery.c", "-lm"), [folder / "forgery"]),

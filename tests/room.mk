@@ -1,30 +1,29 @@
 # The tests of the library, and what looks at the whole project.   SPDX-License-Identifier: MIT
 TESTED_tests := test_dumpulse.py tests
-CHECKED_tests := $(addprefix build/check/,unit vectors vectors-watch vectors-keyed exhaustive)
-CHECK_tests := build/check/unit; build/check/vectors spec/vectors.tsv; \
-    build/check/vectors-watch spec/vectors_watch.tsv; \
-    build/check/vectors-keyed spec/vectors_keyed.tsv; build/check/exhaustive
+CHECKED_tests = $(addprefix build/check/,vectors vectors-watch vectors-keyed exhaustive) \
+    $(SHORT)
+CHECK_tests := build/check/vectors spec/vectors.tsv; \
+    build/check/vectors-watch build/short/vectors_watch.tsv; \
+    build/check/vectors-keyed build/short/vectors_keyed.tsv; build/check/exhaustive
 QUICK_tests := unit vectors-amd64 vectors-gcc-sanitized vectors-valgrind exhaustive
 BUILT_tests = $(NEEDS_unit) $(filter %-amd64 %-gcc-sanitized,$(VECTOR_PROGRAMS)) $(LONG) \
-    build/exhaustive build/downgrade build/forgery build/agree.so build/libdumpulse.a
+    build/exhaustive build/forgery build/agree.so build/libdumpulse.a
 FULL += python-slow vectors-i386 vectors-powerpc vectors-sanitized lint builds mutants \
-    mutants-sample differential watching coverage scenes-keyed storm fuzz-short fuzz-keyed
+    mutants-sample differential watching coverage storm
 NIGHTLY += mutants-keyed mutants-server mutants-client explore agree storm-long
 
-build/check/unit: SOURCES = tests/unit.c dumpulse.c
 build/check/vectors: SOURCES = tests/vectors.c dumpulse.c
 build/check/vectors-watch: SOURCES = tests/vectors_watch.c $(WATCH_C)
 build/check/vectors-keyed: SOURCES = tests/vectors_keyed.c $(KEYED_C) dumpulse.c
 build/check/exhaustive: SOURCES = tests/exhaustive.c dumpulse.c
-$(CHECKED_tests): build/check/%: $(wildcard dumpulse.[ch] extras/*.[ch] tests/*.[ch]) build/flags
+$(filter build/check/%,$(CHECKED_tests)): build/check/%: \
+    $(wildcard dumpulse.[ch] extras/*.[ch] tests/*.[ch]) build/flags
 	@mkdir -p $(@D)
-	@$(CC) $(ALL_CFLAGS) -Itests/support $(SOURCES) $(LDFLAGS) -o $@
+	@$(CC) $(ALL_CFLAGS) $(SOURCES) $(LDFLAGS) -o $@
 
-$(call add,unit,gcc,,tests/unit.c dumpulse.c,-lcmocka)
-$(call add,unit-watch,gcc,$(SANITIZERS),tests/unit_watch.c $(WATCH_C),-lcmocka)
 $(call add,unit-keyed,gcc,$(SANITIZERS),tests/unit_keyed.c $(KEYED_C) dumpulse.c,-lcmocka)
-NEEDS_unit := build/unit build/unit-watch build/unit-keyed
-PART_unit = $(NEEDS_unit:%=% &&) : ## cmocka tests of the library
+NEEDS_unit := build/unit-keyed
+PART_unit = build/unit-keyed ## cmocka tests of the part with keys
 
 # Programs and their vectors: of the library, of the watch, and of the part with keys.
 VECTORS := vectors:vectors vectors-watch:vectors_watch vectors-keyed:vectors_keyed
@@ -43,7 +42,7 @@ VECTOR_PROGRAMS := $(filter build/vectors%,$(PROGRAMS))
 VALGRIND := valgrind --quiet --leak-check=full --error-exitcode=1
 $(foreach kind,$(VECTOR_KINDS),\
     $(eval NEEDS_vectors-$(kind) = $(filter %-$(kind),$(VECTOR_PROGRAMS)) $(LONG)))
-NEEDS_vectors-valgrind = $(NEEDS_vectors-amd64) build/unit
+NEEDS_vectors-valgrind = $(NEEDS_vectors-amd64)
 # A kind of program, and what runs it.
 run_vectors = for each in $(VECTORS); do echo -n "$1 $${each%:*}: "; \
     $2 build/$${each%:*}-$1 build/long/$${each\#*:}.tsv || exit 1; done
@@ -52,16 +51,14 @@ PART_vectors-i386 = $(call run_vectors,i386) ## the same with 32 bits
 PART_vectors-powerpc = $(call run_vectors,powerpc,qemu-ppc) ## the same with the highest byte first
 PART_vectors-sanitized = $(call run_vectors,sanitized) ## the same, and clang looks for errors
 PART_vectors-gcc-sanitized = $(call run_vectors,gcc-sanitized) ## the same, and gcc does
-PART_vectors-valgrind = $(call run_vectors,amd64,$(VALGRIND)); $(VALGRIND) build/unit ## in valgrind
+PART_vectors-valgrind = $(call run_vectors,amd64,$(VALGRIND)) ## in valgrind
 
 $(call add,exhaustive,gcc,-O2,tests/exhaustive.c dumpulse.c)
-$(call add,downgrade,gcc,-O2,tests/downgrade.c dumpulse.c $(KEYED_C))
 $(call add,forgery,gcc,-O2,tests/forgery.c $(KEYED_C) dumpulse.c,-lm)
-NEEDS_exhaustive = build/exhaustive build/downgrade build/forgery
+NEEDS_exhaustive = build/exhaustive build/forgery
 PART_exhaustive = $(NEEDS_exhaustive:%=% &&) : ## all 2^24 packets with the magic number
-$(call add,scenes-keyed,gcc,-O2,tests/scenes_keyed.c $(KEYED_C) dumpulse.c)
-$(foreach part,scenes-keyed storm storm-long,$(eval NEEDS_$(part) := build/$(part:-long=)))
-PART_scenes-keyed = build/scenes-keyed ## 64 nodes with keys: junk, an insider
+NEEDS_storm := build/storm
+NEEDS_storm-long := build/storm
 PART_storm = build/storm $(if $(SEED),--seed $(SEED) $(LEFT_OUT:%=--left-out %),--seconds 100)	## stories of the whole system; one: SEED=n
 PART_storm-long = $(PYTHON) -m tests.storm.planted && build/storm --seconds 2400 --from $$(date +%s)	## planted mistakes, and new stories: an hour
 storm: build/storm ## stories of the whole system; SEED=n tells one again
@@ -89,41 +86,29 @@ check-debian: ## make test in a fresh Debian 12 and 13; root
 	@tests/tools/debian bookworm && tests/tools/debian trixie
 TABLE_layers = python3 -m tests.layers ## the layers of the project, as a picture
 
-# ---- fuzzers: each run has a new seed; a run that fails prints the input that repeats it -------
+# ---- the fuzzer: each run has a new seed; a run that fails prints the input that repeats it ----
 
 FUZZER := clang $(SANITIZERS) -fsanitize=fuzzer
-$(call add,fuzz/fuzz,$(FUZZER),,tests/fuzz.c dumpulse.c)
-$(call add,fuzz/keyed,$(FUZZER),,tests/fuzz_keyed.c $(KEYED_C) dumpulse.c)
 # Runs a fuzzer: its name, the longest input, for how many seconds, and what else it is given.
 fuzzed = mkdir -p build/fuzz/$1-corpus; build/fuzz/$1 -max_len=$2 -max_total_time=$3 \
     -print_final_stats=1 -artifact_prefix=build/fuzz/$1- $4 2>build/fuzz/$1-log && \
     grep -q '^Done [1-9]' build/fuzz/$1-log || { tail -40 build/fuzz/$1-log; exit 1; }; \
     sed -n 's/^Done \([0-9]*\) runs.*/fuzz $1: \1 passed, 0 failed/p' build/fuzz/$1-log
 
-# What the fuzzers begin with: each word of hexadecimal digits is an input.
-build/fuzz/fuzz-seeds: tests/fuzz_seeds.hex
+# What the fuzzer begins with: each word of hexadecimal digits is an input.
 build/fuzz/server-seeds: server/tests/fuzz_seeds.hex
-build/fuzz/fuzz-seeds build/fuzz/server-seeds:
 	@rm -rf $@ && mkdir -p $@ && python3 -c 'import sys; from pathlib import Path; \
 	    [Path(sys.argv[1], str(n)).write_bytes(bytes.fromhex(word)) \
 	     for n, word in enumerate(sys.stdin.read().split())]' $@ <$<
 
-SEEDED := build/fuzz/fuzz-corpus build/fuzz/fuzz-seeds
-NEEDS_fuzz-short = build/fuzz/fuzz build/fuzz/fuzz-seeds
-PART_fuzz-short = $(call fuzzed,fuzz,1024,20,$(SEEDED)) ## libFuzzer for 20 seconds, from the seeds
-NEEDS_fuzz-keyed = build/fuzz/keyed
-PART_fuzz-keyed = $(call fuzzed,keyed,512,10,build/fuzz/keyed-corpus) ## 10 s: an agent with keys
-NEEDS_fuzz = $(NEEDS_fuzz-short)
-PART_fuzz = mkdir -p $(SEEDED) && build/fuzz/fuzz -max_len=1024 -artifact_prefix=build/fuzz/ $(SEEDED)	## the same until Ctrl-C; inputs stay in build/fuzz
-PROGRAM ?= fuzz
-NEEDS_replay = build/fuzz/$(PROGRAM)
-PART_replay = $(if $(wildcard $(INPUT)),build/fuzz/$(PROGRAM) "$(INPUT)",$(NO_INPUT))	## INPUT=FILE PROGRAM=fuzz again
+NEEDS_replay = build/fuzz/server
+PART_replay = $(if $(wildcard $(INPUT)),build/fuzz/server "$(INPUT)",$(NO_INPUT))	## the fuzzer with INPUT=FILE again
 NO_INPUT = echo "ONLY=replay needs INPUT=FILE, a file that exists" >&2; exit 2
 
 # ---- mutants: ARGS can have --seed N, --count N, --file NAME, --jobs N and --list --------------
 
 BREAK := $(PYTHON) -m tests.mutants
-PART_coverage = $(PYTHON) -m tests.coverage ## what the unit tests alone reach
+PART_coverage = $(PYTHON) -m tests.coverage ## what the tests in C alone reach
 PART_mutants = $(BREAK) library $(ARGS)	## break the library: does a test notice?
 PART_mutants-keyed = $(BREAK) keyed $(ARGS)	## break dumpulse_keyed: 15 minutes; ARGS="--count 100"
 PART_mutants-server = $(BREAK) server $(ARGS)	## break udpserver: an hour and a half

@@ -293,12 +293,6 @@ def test_the_tests_of_attacks_are_there() -> None:
     assert len(rows) == 22
 
 
-@pytest.mark.slow
-def test_the_figures_of_the_scenes() -> None:
-    (shown,) = re.findall(r"^\$ make .* build/scenes-keyed\n(.*?)^```$", PAGE, re.S | re.M)
-    assert run([built("build/scenes-keyed")]) == shown
-
-
 def commands_of(heading: str) -> list[str]:
     """The blocks of commands in a section of the page."""
     section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]

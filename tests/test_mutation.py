@@ -1,10 +1,6 @@
 """Does tests/mutants.py break programs as it says, and are its results true?
 SPDX-License-Identifier: MIT"""
 
-import json
-import os
-import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +8,7 @@ import pytest
 
 from tests import mutants, mutation
 from tests.mutation import KILLED, LATE, STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdict
-from tests.support.programs import ROOT, wait_until
+from tests.support.programs import wait_until
 
 C_SOURCE = """\
 /* a + b is a comment, and so is: if (a) x = 1; */
@@ -248,34 +244,7 @@ def test_samples() -> None:
     assert len(kept) >= 5
 
 
-@pytest.mark.parametrize("row, complaint", [
-    ("a.c\tb\tc", ":2: file, line, changed line and one more field"), ("a.c\tb\tc\t ", ":2: file"),
-    ("a.c\tb\tc\td\ta.c", ":2: file"), ("a.c\tx\ty\tagain", ":2: is there twice")])
-def test_a_list_that_is_no_list(tmp_path: Path, row: str, complaint: str) -> None:
-    file = tmp_path / "list.tsv"
-    file.write_text(f"a.c\tx\ty\twhy\n{row}\n")
-    with pytest.raises(SystemExit, match=complaint):
-        mutation.rows(file)
-
-
-# ---- Commands -----------------------------------------------------------------------------
-
-@pytest.mark.slow
-def test_the_command_lists_the_same_for_a_seed() -> None:
-    def listed(*more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "tests.mutants", *more], cwd=ROOT,
-                              capture_output=True, text=True, check=False)
-
-    for subject, files in (("library", "dumpulse(_watch)?.[ch]"),
-                           ("server", "(udp|can)server.c|server/.*"), ("client", "client.py")):
-        lines = listed(subject, "--list", "--count", "5").stdout.splitlines()
-        assert len(lines) == 5 and all(re.fullmatch(rf"({files}):\d+\t.+\t.+", line)
-                                       for line in lines)
-        assert lines == listed(subject, "--list", "--count", "5", "--seed", "1").stdout.splitlines()
-    done = listed("server", "--file", "client.py")
-    assert done.returncode == 2 \
-        and "no mutant is of client.py: they are of server/address.c, " in done.stderr
-
+# ---- Lists --------------------------------------------------------------------------------
 
 @pytest.mark.slow
 def test_a_sample_names_mutants_that_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
@@ -297,46 +266,3 @@ def test_no_row_of_the_survivors_is_stale() -> None:
     """Who changes a line must learn that from `make test`, not after an hour of mutants."""
     keys = {mutant.key for subject in mutants.SUBJECTS.values() for mutant in subject().mutants()}
     assert not [key for key in mutation.rows(mutants.SURVIVORS) if key not in keys]
-
-
-TESTS = """\
-import pathlib, time
-once = pathlib.Path(__file__).with_name("once")
-def test_busy(tmp_path):
-    assert once.exists() or once.touch()
-def test_slow(): time.sleep(0.3)
-def test_quick(): pass
-def test_noticed(): assert {good}
-def test_hangs(): time.sleep({hang})
-"""
-
-
-def ordered(folder: Path, good: bool = True, hang: float = 0.0) -> tuple[int, list[str]]:
-    (folder / "once").unlink(missing_ok=True)
-    (folder / "test_toy.py").write_text(TESTS.format(good=good, hang=hang))
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-v", "-x", "-p", "no:cacheprovider", "-p",
-         "tests.ordered", f"--rootdir={folder}",
-         folder / "test_toy.py"], cwd=ROOT, capture_output=True, text=True, check=False,
-        env={**os.environ, "DUMPULSE_ORDER": str(folder / "order"),
-             "DUMPULSE_FAILED": str(folder / "failed")})
-    return done.returncode, re.findall(r"::(test_\w+) (?:PASSED|FAILED)", done.stdout)
-
-
-@pytest.mark.slow
-def test_the_order_of_tests_and_their_limits(tmp_path: Path) -> None:
-    assert ordered(tmp_path)[0] == 0
-    order = json.loads((tmp_path / "order").read_text())
-    assert 0.3 <= order["seconds"]["test_toy.py::test_slow"] < 10
-    order |= {"first": [], "floor": 30.0}
-    order["seconds"] |= {"test_toy.py::test_quick": 0.001, "test_toy.py::test_noticed": 0.002,
-                         "test_toy.py::test_hangs": 0.003, "test_toy.py::test_busy": 0.004}
-    (tmp_path / "order").write_text(json.dumps(order))
-    assert ordered(tmp_path) == (0, ["test_quick", "test_noticed", "test_hangs", "test_busy",
-                                     "test_slow"])
-    assert ordered(tmp_path, good=False) == (1, ["test_quick", "test_noticed"])
-    assert (tmp_path / "failed").read_text() == "test_toy.py::test_noticed"
-    (tmp_path / "order").write_text(json.dumps({**order, "first": ["test_toy.py::test_slow"],
-                                                "floor": 3.0}))
-    assert ordered(tmp_path, hang=1000)[0] == mutation.LATE_STATUS
-    assert ordered(tmp_path)[1][0] == "test_slow"

@@ -21,11 +21,14 @@ static struct {
     const uint8_t *pointer;
     size_t length;
     uint8_t sent[DUMPULSE_REPORT_SIZE];
+    dumpulse at_the_clock; /* the agent, when the clock was read */
 } seen;
+static dumpulse before; /* the agent before the step */
 
 uint16_t dumpulse_get_timestamp(void)
 {
     seen.times++;
+    seen.at_the_clock = memory.agent;
     return now;
 }
 
@@ -47,6 +50,10 @@ static void expect_state(const dumpulse *table, unsigned times, unsigned sends)
     expect(memcmp(&memory.agent, table, sizeof *table) == 0, "table is not what it should be");
     for (size_t i = 0; i < sizeof memory.before; i++)
         expect(memory.before[i] == 0 && memory.after[i] == 0, "written outside the agent");
+    /* dumpulse.h promises this to the writer of the hook. */
+    for (size_t i = 0; times != 0 && i < sizeof table->report; i++)
+        expect(seen.at_the_clock.report[i] == (i % 4 < 2 ? before.report[i] : table->report[i]),
+               "the entry has not its new sender and value and its old time at the clock");
 }
 
 /* Returns the table as it must be after one entry is written. */
@@ -84,6 +91,7 @@ static void step(const char **field, int fields)
     dumpulse table = memory.agent;
 
     memset(&seen, 0, sizeof seen);
+    before = memory.agent;
     if (strcmp(kind, "table") == 0 && fields == 2) {
         const bytes whole = bytes_of(field[1]);
         memcpy(&memory.agent, whole.data, sizeof memory.agent);
@@ -132,5 +140,8 @@ static void step(const char **field, int fields)
 
 int main(int argc, char **argv)
 {
+    expect(sizeof(dumpulse) == 260 && DUMPULSE_REFUSED == 0 && DUMPULSE_HEARTBEAT == 1 &&
+               DUMPULSE_REPORT == 2,
+           "not the sizes and numbers of dumpulse.h");
     return run_vectors(argc, argv, step);
 }

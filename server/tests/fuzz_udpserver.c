@@ -5,7 +5,7 @@
  * Before that, it checks with fixed data who may ask, from which address a report leaves, which
  * block of epochs a date has, and that nobody else can read the memory with the key. The
  * first byte of an input says what it is. A failure prints a command that runs it again:
- *     make part ONLY=replay PROGRAM=server INPUT=build/fuzz/server-crash-…
+ *     make part ONLY=replay INPUT=build/fuzz/server-crash-…
  */
 #define _GNU_SOURCE /* NOLINT: for struct in6_pktinfo */
 #include <arpa/inet.h>
@@ -31,7 +31,14 @@
 #include "server/timing.h"
 #include "server/udp.h"
 #include "server/udpserver_internal.h"
-#include "tests/fuzz_check.h"
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "fuzz: not so: %s\n", #condition);                                     \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
 
 /* The linker gives all calls of state_write_numbers() to this: no number gets into a file. */
 static bool has_room; /* to store a number */

@@ -220,26 +220,6 @@ def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path, state_every: int,
         assert longest < slow / 1000 / 2
 
 
-@pytest.mark.parametrize("seconds", [3600, -3600, 10**9])
-def test_a_clock_that_is_set_makes_nobody_dead(tmp_path: Path, seconds: int) -> None:
-    """Nor does it revive anybody: 4 is silent all the time."""
-    clock = tmp_path / "clock"
-    clock.write_text("0")
-    names = NAMES + "".join(f"[{number}]\n" for number in (4, 5))
-    calls: dict[str, Any] = {"binary": built("build/udpserver-calls"),
-                             "env": {**os.environ, "CLOCK": f"{clock}"}}
-    with Watched(tmp_path, names=names, **calls) as watched, watched.beating(3, 5):
-        watched.beat_until(4, 1, lambda: "4 waiting alive" in watched.logged()
-                           or "4 missing alive" in watched.logged())
-        begun = len(watched.logged())
-        clock.write_text(f"{seconds}")
-        wait_until(lambda: "4 late dead" in watched.logged(), "the silent one is dead")
-        heard = watched.server.stats()["heartbeats"]
-        clock.write_text("0")
-        watched.server.wait_for(lambda now: now["heartbeats"] > heard + 60, "time passes")
-        assert watched.logged()[begun:] == ["4 alive late", "4 late dead"]
-
-
 def test_a_board_without_a_clock(tmp_path: Path) -> None:
     """It starts in 1970, and gets the right time late. What the state file has is as old as it was
     when the file was written."""

@@ -11,7 +11,7 @@
 #include "server/hook.h"
 #include "server/keys_internal.h"
 #include "server/table.h"
-#include "server/watch_internal.h"
+#include "server/watch.h"
 
 /* ---- The claims, and their bounds. */
 
@@ -137,7 +137,7 @@ static uint64_t number_of(const struct made *made)
     return (made->epoch << 8) + made->count;
 }
 
-/* The last count the agent took of this node. Without keys or under a new key, all are new. */
+/* The last count that the agent took of this node. Without keys and under a new key, all are new. */
 static unsigned last_count(unsigned node, const struct made *made)
 {
     if (!world->keyed)
@@ -233,9 +233,6 @@ static const char *name_of(unsigned state)
     return hook_states[state];
 }
 
-/* What came since the last look is lost to the watch if the table forgets it before the next one,
- * because the clock was set forward, or the machine slept, by 65536 ticks. So this holds only for
- * what has come since. */
 static void check_change(unsigned node, unsigned is)
 {
     const unsigned was = world->truth.of[node].state;
@@ -247,7 +244,7 @@ static void check_change(unsigned node, unsigned is)
     if (is != DUMPULSE_LATE && is != DUMPULSE_DEAD && is != DUMPULSE_MISSING)
         return;
     world->truth.of[node].told_bad = now;
-    if (taken > world->truth.clock_set && now - taken + ticks(2) < limit * MS)
+    if (taken != 0 && now - taken + ticks(2) < limit * MS)
         world_broken(TOO_EARLY, "variable %u is called %s %llu ms after its heartbeat", node,
                      name_of(is), (unsigned long long)((now - taken) / MS));
 }
@@ -414,8 +411,8 @@ static void check_state(unsigned node)
         state != DUMPULSE_MISSING)
         world_broken(TOO_LATE, "variable %u is %s, and was silent for %llu ms", node,
                      name_of(state), (unsigned long long)((now - since) / MS));
-    if (taken > world->truth.clock_set && now - taken > within(LOOKS) &&
-        now - taken + ticks(2) < world->warn * MS && state != DUMPULSE_ALIVE)
+    if (taken != 0 && now - taken > within(LOOKS) && now - taken + ticks(2) < world->warn * MS &&
+        state != DUMPULSE_ALIVE)
         world_broken(NOT_BACK, "variable %u is %s, and was heard %llu ms ago", node, name_of(state),
                      (unsigned long long)((now - taken) / MS));
 }
@@ -516,6 +513,8 @@ void oracle_believed(const uint8_t *report, size_t length, uint64_t asked_at)
 {
     const uint64_t hash = hash_of(report, length);
 
+    if (world->keyed && world->reader.keyed.heard.epoch != world->reader.last_epoch)
+        world_broken(FRESH, "the reader believes a report, and has heard a later epoch meanwhile");
     for (unsigned i = 0; i < 256; i++)
         if (world->truth.reports[i].hash == hash && world->truth.reports[i].at >= asked_at) {
             if (world->keyed)

@@ -74,8 +74,8 @@ def built(program: str) -> str:
 
 
 def vectors(name: str, *, long: bool = False) -> Path:
-    """A file of vectors: the one of spec/, or the long form, which is built."""
-    return Path(built(f"build/long/{name}")) if long else ROOT / "spec" / name
+    """A file of vectors, or its long form."""
+    return Path(built(f"build/{'long' if long else 'short'}/{name}"))
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:

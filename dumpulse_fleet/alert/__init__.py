@@ -1,1 +1,0 @@
-"""Tells people, once.   SPDX-License-Identifier: MIT"""

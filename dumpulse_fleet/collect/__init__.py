@@ -1,1 +1,0 @@
-"""Asks the agents, and judges what they say.   SPDX-License-Identifier: MIT"""

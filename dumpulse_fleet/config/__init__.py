@@ -1,1 +1,0 @@
-"""Reads and checks the configuration.   SPDX-License-Identifier: MIT"""

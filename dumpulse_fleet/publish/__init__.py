@@ -1,1 +1,0 @@
-"""Hands states and events on, over MQTT and to NATS.   SPDX-License-Identifier: MIT"""

@@ -1,1 +1,0 @@
-"""Keeps events on the disk, and the last hours in memory.   SPDX-License-Identifier: MIT"""

@@ -1,1 +1,0 @@
-"""Simulated agents: for tests, benches and the demo.   SPDX-License-Identifier: MIT"""
