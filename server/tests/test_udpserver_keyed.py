@@ -759,10 +759,67 @@ def test_who_hears_beacons(options: list[str]) -> None:
         assert counters["heartbeats"] == 5 and counters["tag"] == 3
 
 
+def test_nothing_is_taken_again_after_kills(options: list[str], tmp_path: Path) -> None:
+    """The server is killed at any moment, also while it starts. An attacker keeps every packet, and
+    sends all of them again after each start. No epoch begins twice, and nothing is taken twice."""
+    source = random.Random(27)
+    kept: list[bytes] = []
+    alone = Sender(KEYS, 2, Numbers({2: 0x800000}))  # begins anew in each round
+    epochs: list[int] = []
+    for round in range(12):
+        starting = subprocess.Popen([*command(), *options, "0"], stderr=subprocess.DEVNULL)
+        time.sleep(source.random() / 100)
+        starting.kill()
+        starting.wait()
+        with Server(*options, *LONG) as server, Peer(server) as peer:
+            peer.send(*kept)
+            server.wait_for(lambda now: now["packets"] >= len(kept), "all were refused")
+            counters = server.stats()
+            assert counters["heartbeats"] == counters["reports"] == counters["announces"] == 0
+            while peer.has_answer():  # the requests got beacons
+                peer.answer()
+            beacon = peer.beacon()
+            epochs.append(epoch_of(beacon))
+            hears, asks = node(1, beacon), reader(beacon)
+            assert alone.begin()
+            packets = [hears.heartbeat(1, round), alone.announce(), alone.heartbeat(2, round)]
+            if round % 3 == 0:
+                packets += [alone.heartbeat(2, round), hears.heartbeat(1, round)]
+            peer.send(*packets)
+            entries = peer.report(asks)
+            assert entries[1][2:] == bytes((1, round)) and entries[2][2:] == bytes((2, round))
+            kept += [packet for packet in packets if packet is not None]
+            kept += [asks.asked[1]] if asks.asked else []
+            server.kill()
+    assert epochs == sorted(set(epochs))
+    assert all(later // 256 > earlier // 256 for earlier, later in zip(epochs, epochs[1:]))
+
+
 def noted(options: list[str], *more: str, **environment: str) -> tuple[Server, dict[str, str]]:
     """A server that writes down its calls."""
     calls = {**os.environ, **environment}
     return Server(*options, *more, program=[built("build/udpserver-calls")], env=calls), calls
+
+
+STORED = f"{NUMBERS}\ntable.new\nwrite-file\nfsync-file\nrename\n\nfsync-directory\n"
+
+
+def test_a_number_is_on_the_disk_before_it_is_used(options: list[str], tmp_path: Path) -> None:
+    """The new file, its name, and the folder. Only then the first beacon leaves, and the first
+    heartbeat of an announce counts. The announce itself waits."""
+    calls = tmp_path / "calls"
+    with noted(options, *LONG, CALLS=str(calls))[0] as server, Peer(server) as peer:
+        peer.beacon()
+        begun = calls.read_text()
+        assert begun.endswith(STORED)
+        alone = new_sender(2)
+        peer.send(alone.announce())
+        server.wait_for(lambda now: now["announces"] == 1, "the announce is taken")
+        assert "rename" not in calls.read_text()[len(begun):]
+        peer.send(alone.heartbeat(1, 2), alone.heartbeat(1, 3))
+        server.wait_for(lambda now: now["heartbeats"] == 2, "the heartbeats are taken")
+        assert calls.read_text()[len(begun):].replace("ppoll 0 0.000000000\n", "") == STORED
+        server.stop()
 
 
 def test_a_disk_that_is_full(options: list[str], tmp_path: Path) -> None:
@@ -1080,6 +1137,7 @@ def test_sighup_does_not_change_the_key(options: list[str], tmp_path: Path) -> N
             wait_until(lambda: said in server.stderr.lines[-1], said)  # noqa: B023
             epoch_of(peer.beacon())
         server.stop()
+
 
 
 # ---- Generations ----------------------------------------------------------------------------
