@@ -138,8 +138,8 @@ static void note_heard(uint64_t now)
     }
 }
 
-/* The machine may have slept for so long, or its clock may be set forward by so much, that the table
- * forgets even what came since the last look. */
+/* The machine may have slept for so long, or its clock may be set forward by so much, that the
+ * table forgets even what came since the last look. */
 static void note_before_it_is_forgotten(void)
 {
     note_heard(steady_ms() / options.tick);

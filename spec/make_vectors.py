@@ -367,7 +367,8 @@ def text(name: str, long: bool) -> str:
 
 def main() -> None:
     words = sys.argv[1:]
-    if words not in ([], ["--check"]) and (len(words) != 2 or words[0] not in ("--short", "--long")):
+    if words not in ([], ["--check"]) and (len(words), *words[:1]) not in (
+            (2, "--short"), (2, "--long")):
         raise SystemExit("usage: python3 -m spec.make_vectors [--check | --short DIR | --long DIR]")
     files = {name: text(name, words[:1] == ["--long"]) for name in FILES}
     if len(words) != 2:

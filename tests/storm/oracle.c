@@ -137,7 +137,8 @@ static uint64_t number_of(const struct made *made)
     return (made->epoch << 8) + made->count;
 }
 
-/* The last count that the agent took of this node. Without keys and under a new key, all are new. */
+/* The last count that the agent took of this node. Without keys and under a new key, all are
+ * new. */
 static unsigned last_count(unsigned node, const struct made *made)
 {
     if (!world->keyed)
