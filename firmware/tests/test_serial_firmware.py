@@ -638,6 +638,7 @@ def hears(image: Path, said: list[Said]) -> list[Said]:
     return list(zip(times[::2], reports, strict=True))
 
 
+@pytest.mark.slow
 def test_two_agents_on_a_bus(tmp_path: Path) -> None:
     """Each answers what it is asked, and hears what the other one answers. Never are two drivers
     on: that of a reader, of a node, and of the agents."""

@@ -39,7 +39,7 @@ def test_two_compilers_tell_the_same_stories(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_mistake_is_told_as_the_smallest_story(tmp_path: Path) -> None:
     """It ends with the fault that shows the mistake, and can be told again."""
-    (mistake,) = [one for one in planted.read_table() if "a file is not synced" in one.what]
+    (mistake,) = [one for one in planted.read_table() if "an announce is taken" in one.what]
     program = planted.build(mistake, tmp_path)
     output = tell(program, "--from", "1", "--count", "100")
     story = re.search(r"smallest story in which it is not:\n((?: +\d+:\d\d  .*\n)+)", output)

@@ -18,7 +18,7 @@ from _pytest.mark.structures import ParameterSet
 
 T = TypeVar("T")
 
-LIMIT = 2.0  # seconds of processor time
+LIMIT = 3.0  # seconds of processor time: of one that takes 2 when nothing else runs, on a busy day
 LOOP = 0.06  # seconds that slowness() counts for on the machine for which LIMIT is
 HOMES, NUMBERS = tempfile.TemporaryDirectory(), itertools.count()
 
