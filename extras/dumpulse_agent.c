@@ -98,13 +98,15 @@ bool dumpulse_keyed_begin(dumpulse_keyed *keyed, void *context)
     /*@ loop invariant sound(keyed) && 0 < keyed->reached <= 65;
         loop invariant before: keyed->reached == 65 ==>
           beacons == \at(beacons, LoopEntry) && call.calls == \at(call.calls, LoopEntry);
-        loop invariant old: keyed->reached == 65 ==> keyed->epoch == 256 * loaded + 255;
+        loop invariant old: keyed->reached == 65 ==>
+          keyed->epoch == 256 * \at(kept(DUMPULSE_BLOCK), Pre) + 255;
         loop invariant sent: keyed->reached < 65 ==>
           beacons == \at(beacons, LoopEntry) + keyed->reached;
         loop invariant stored: keyed->reached < 65 ==> call.stored &&
           call.calls == \at(call.calls, LoopEntry) + 1;
         loop invariant block: keyed->reached < 65 ==> call.label == DUMPULSE_BLOCK;
-        loop invariant number: keyed->reached < 65 ==> call.number == loaded + 1;
+        loop invariant number: keyed->reached < 65 ==>
+          call.number == \at(kept(DUMPULSE_BLOCK), Pre) + 1;
         loop invariant new: keyed->reached < 65 ==> keyed->epoch == 256 * call.number;
         loop invariant zeros: keyed->reached < 65 ==>
           \forall integer i; 0 <= i < keyed->reached ==> keyed->last[i] == 0;
@@ -155,6 +157,7 @@ void dumpulse_wait_(dumpulse_keyed *keyed, uint8_t at, const uint8_t *packet)
     for (i = 0; i != 4; i++) {
         keyed->waiting[at][i] = packet[4 + i];
     }
+    /*@ assert first_at(keyed, at, packet[4]); */
 }
 
 dumpulse_result dumpulse_take_(dumpulse_keyed *keyed, const uint8_t *packet)

@@ -13,7 +13,7 @@ bool dumpulse_alone_begin(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t 
 
     /*@ loop invariant 0 <= variable <= count;
         loop invariant \forall integer i; 0 <= i < variable ==> alone[i] == after_reset{Pre}(i);
-        loop assigns variable, loaded, alone[0 .. count - 1];
+        loop assigns variable, alone[0 .. count - 1];
         loop variant count - variable; */
     for (variable = 0; variable != count; variable++) {
         const uint32_t own = dumpulse_load(variable);
@@ -66,6 +66,7 @@ static dumpulse_result beaten(dumpulse_keyed *keyed, dumpulse_alone *node, uint8
         if (dumpulse_right_(packet, variable, own)) {
             *node = own + count;
             /*@ assert *node == base(\at(*node, Pre)) + \at(packet[5], Pre); */
+            /*@ assert waits(keyed, packet) <==> waits{Pre}(keyed, packet); */
             return dumpulse_take_(keyed, packet);
         }
         is_wrong = true;
@@ -81,6 +82,7 @@ static dumpulse_result beaten(dumpulse_keyed *keyed, dumpulse_alone *node, uint8
             }
             *node = own + count;
             keyed->waiting[at][0] = 0;
+            /*@ assert table_kept{Pre, Here}(keyed) && packet[7] == \at(packet[7], Pre); */
             return dumpulse_record(&keyed->agent, variable, packet[6], packet[7]);
         }
         is_wrong = true;
@@ -108,10 +110,17 @@ dumpulse_result dumpulse_alone_process(dumpulse_keyed *keyed, dumpulse_alone *al
                 dumpulse_waiting_(keyed, (uint8_t)(DUMPULSE_IS_ANNOUNCE_ + variable));
 
             if (at != DUMPULSE_PLACES || alone[variable] != 0) {
+                /*@ assert last_of(alone, packet) <==>
+                      is_last(&alone[variable], packet, variable); */
+                /*@ assert at < 8 ==> first_at(keyed, at, packet[4] - 0x40); */
+                /*@ assert was_announced(keyed, packet) <==>
+                      is_next(keyed, at, packet, variable); */
                 return beaten(keyed, &alone[variable], at, packet, variable);
             }
         }
     }
+    /*@ assert !announces(keyed, count, packet, length); */
+    /*@ assert !beats_alone(keyed, alone, count, packet, length); */
     return dumpulse_keyed_process(keyed, packet, length, context);
 }
 

@@ -62,8 +62,7 @@ struct block { uint32_t a, b, c, d; };
 /*@ axiomatic unknown { logic struct block rounds(integer n, struct block v); }
 
     logic integer word{L}(uint8_t *s) =
-      s[0] | (uint32_t)(s[1] << 8) | (uint32_t)(s[2] << 16) | (uint32_t)(s[3] << 24);
-*/
+      s[0] | (uint32_t)(s[1] << 8) | (uint32_t)(s[2] << 16) | (uint32_t)(s[3] << 24); */
 #include "vectors.h"
 #else
 /*@ axiomatic unknown {
@@ -72,8 +71,7 @@ struct block { uint32_t a, b, c, d; };
     }
     logic struct block rounds(integer n, struct block v) =
       n <= 0 ? v : a_round(rounds(n - 1, v));
-    logic struct block permuted(struct block v) = rounds(12, v);
-*/
+    logic struct block permuted(struct block v) = rounds(12, v); */
 #endif
 #define TABLE_BLOCK(at) BLOCK(word(at), word((at) + 4), word((at) + 8), word((at) + 12))
 /*@ // The key, after n blocks of a table were mixed into it.
@@ -87,33 +85,28 @@ struct block { uint32_t a, b, c, d; };
 #include "dumpulse_keyed.h"
 
 /*@ requires \valid_read(bytes + (0 .. 3));
-    assigns \nothing;
-    exits \false;
+    assigns \nothing; exits \false;
     ensures loaded: \result == word(bytes); */
 static inline uint32_t dumpulse_load32_(const uint8_t *bytes);
 
 /*@ requires \valid(state + (0 .. 3));
-    assigns state[0 .. 3];
-    exits \false;
+    assigns state[0 .. 3]; exits \false;
     ensures BLOCK_AT(state) == permuted(\old(BLOCK_AT(state))); */
 void dumpulse_permute_(uint32_t state[4]);
 
 /*@ requires \valid(it + (0 .. 11));
-    assigns it[8 .. 11];
-    exits \false;
+    assigns it[8 .. 11]; exits \false;
     ensures BLOCK_AT(it + 8) == DOUBLED(\old(BLOCK_AT(it + 4))); */
 void dumpulse_double_(uint32_t it[12]);
 
 /*@ requires \valid(it + (0 .. 11));
-    assigns it[0 .. 3];
-    exits \false;
+    assigns it[0 .. 3]; exits \false;
     ensures BLOCK_AT(it) ==
       TAG(\old(BLOCK_AT(it + 4)), \old(BLOCK_AT(it)), \old(BLOCK_AT(it + 8))); */
 void dumpulse_last_(uint32_t it[12]);
 
 /*@ requires \valid(state + (0 .. 3)) && \valid_read(report + (0 .. 263)) &&
       \separated(state + (0 .. 3), report + (0 .. 263));
-    assigns state[0 .. 3];
-    exits \false;
+    assigns state[0 .. 3]; exits \false;
     ensures BLOCK_AT(state) == mixed(16, \old(BLOCK_AT(state)), report + 8); */
 static void mix(uint32_t state[4], const uint8_t *report);

@@ -20,8 +20,7 @@
     axiomatic tags { logic integer tag(integer label, integer number, integer four); }
 
     predicate tagged{L}(uint8_t *packet, integer label, integer number) =
-      word(packet) == tag(label, number, word(packet + 4));
-*/
+      word(packet) == tag(label, number, word(packet + 4)); */
 
 #include "dumpulse_keyed.h"
 
@@ -32,7 +31,6 @@
 
 /*@ ghost int beacons, reports; */
 /*@ ghost int beacon_of; */ /* the label of the last one */
-/*@ ghost uint32_t loaded; */
 /* What was to be stored last, and what the agent was then. */
 struct store_call {
     int calls, label;
@@ -70,10 +68,16 @@ struct store_call {
       packet[5] > keyed->last[packet[4] - 0x80];
     predicate right{L}(dumpulse_keyed *keyed, uint8_t *packet) =
       tagged(packet, packet[4] - 0x80, epoch_of(keyed, packet[4] - 0x80));
+    // The first place where one with this byte 4 waits.
+    predicate first_at{L}(dumpulse_keyed *keyed, integer i, integer byte4) =
+      0 <= i < 8 && keyed->waiting[i][0] == byte4 &&
+        \forall integer k; 0 <= k < i ==> keyed->waiting[k][0] != byte4;
     predicate waits{L}(dumpulse_keyed *keyed, uint8_t *packet) =
-      \exists integer i; 0 <= i < 8 && keyed->waiting[i][0] == packet[4] &&
-        keyed->waiting[i][2] == packet[6] && keyed->waiting[i][3] == packet[7] &&
-        \forall integer k; 0 <= k < i ==> keyed->waiting[k][0] != packet[4];
+      \exists integer i; first_at(keyed, i, packet[4]) &&
+        keyed->waiting[i][2] == packet[6] && keyed->waiting[i][3] == packet[7];
+    predicate waits_whole{L}(dumpulse_keyed *keyed, uint8_t *packet) =
+      \exists integer i; first_at(keyed, i, packet[4]) && keyed->waiting[i][1] == packet[5] &&
+        keyed->waiting[i][2] == packet[6] && keyed->waiting[i][3] == packet[7];
     // The entry of a heartbeat's variable has its sender and value.
     predicate recorded{L}(dumpulse_keyed *keyed, uint8_t *packet) =
       keyed->agent.report[6 + 4 * (packet[4] - 0x80)] == packet[6] &&
@@ -82,76 +86,83 @@ struct store_call {
       \forall integer k; 4 <= k < 260 &&
         (k < 4 + 4 * (\at(packet[4], L1) - 0x80) || k > 7 + 4 * (\at(packet[4], L1) - 0x80)) ==>
         \at(keyed->agent.report[k], L1) == \at(keyed->agent.report[k], L2);
+    predicate junk_kept{L1, L2}(dumpulse_keyed *keyed) =
+      \at(keyed->junk, L1) == \at(keyed->junk, L2) &&
+      \at(keyed->wrong, L1) == \at(keyed->wrong, L2);
+    // In a new epoch, nothing waits, no tag was wrong, and junk is nearer to its end.
+    predicate anew{L1, L2}(dumpulse_keyed *keyed) =
+      \at(keyed->wrong, L2) == 0 &&
+      \at(keyed->junk, L2) == (\at(keyed->junk, L1) == 0 ? 0 : \at(keyed->junk, L1) - 1) &&
+      \forall integer i; 0 <= i < 8 ==> \at(keyed->waiting[i][0], L2) == 0;
     predicate table_kept{L1, L2}(dumpulse_keyed *keyed) =
       \forall integer k; 4 <= k < 260 ==>
         \at(keyed->agent.report[k], L1) == \at(keyed->agent.report[k], L2);
     predicate one_more_wrong{L1, L2}(dumpulse_keyed *keyed) =
       \at(keyed->wrong, L2) == (\at(keyed->wrong, L1) == 255 ? 0 : \at(keyed->wrong, L1) + 1) &&
-      \at(keyed->junk, L2) == (\at(keyed->wrong, L2) >= 100 ? 64 : \at(keyed->junk, L1));
-*/
+      \at(keyed->junk, L2) == (\at(keyed->wrong, L2) >= 100 ? 64 : \at(keyed->junk, L1)); */
+
+/* What becomes of a heartbeat whose tag is right: it is taken, or is the first of two. */
+#define IS_FIRST (\old(keyed->junk) != 0 && !waits{Pre}(keyed, packet))
+#define TAKEN_OR_FIRST \
+    ensures others_kept{Pre, Post}(keyed, packet); \
+    ensures IS_FIRST ? \result == DUMPULSE_FIRST : \result == DUMPULSE_HEARTBEAT; \
+    ensures !IS_FIRST ==> recorded(keyed, packet); \
+    ensures !IS_FIRST ==> waiting_kept{Pre, Post}(keyed); \
+    ensures IS_FIRST ==> table_kept{Pre, Post}(keyed); \
+    ensures IS_FIRST ==> waits(keyed, packet);
 
 /*@ // What the memory has for a label, as long as nothing more is stored.
     axiomatic memory { logic integer kept{L}(integer label) reads call; } */
 
-/*@ assigns loaded;
-    exits \false;
-    ensures loaded == \result && \result <= 0xFFFFFF && \result == kept(label); */
+/*@ assigns \nothing; exits \false;
+    ensures \result <= 0xFFFFFF && \result == kept(label); */
 uint32_t dumpulse_load(uint8_t label);
 
 /*@ requires watched == \null || \valid_read(watched);
-    assigns call;
-    exits \false;
+    assigns call; exits \false;
     ensures call.calls == \old(call.calls) + 1 && call.label == label && call.number == number;
     ensures call.stored <==> \result;
     ensures watched != \null ==> stored_first{Pre, Post}(watched); */
 bool dumpulse_store(uint8_t label, uint32_t number);
 
-/*@ assigns \nothing;
-    exits \false; */
+/*@ assigns \nothing; exits \false; */
 uint16_t dumpulse_get_timestamp(void);
 
 /* ---- Tags, and what else is taken as it is, because WP does not know the same memory as bytes and
  * as words. README.md says what checks them. */
 
 /*@ requires \valid_read(packet + (0 .. 7));
-    assigns \nothing;
-    exits \false;
+    assigns \nothing; exits \false;
     ensures \result <==> tagged(packet, label, number); */
 bool dumpulse_right_(const uint8_t *packet, uint8_t label, uint32_t number);
 
 /*@ requires \valid(packet + (0 .. 7));
-    assigns packet[0 .. 3];
-    exits \false;
+    assigns packet[0 .. 3]; exits \false;
     ensures word(packet) == tag(label, number, \old(word(packet + 4))); */
 void dumpulse_make_(uint8_t *packet, uint8_t label, uint32_t number);
 
 /*@ requires \valid_read(bytes + (0 .. 3));
-    assigns \nothing;
-    exits \false;
+    assigns \nothing; exits \false;
     ensures \result == big(bytes); */
 static inline uint32_t dumpulse_read_(const uint8_t *bytes);
 
 /*@ requires \valid(bytes + (0 .. 3));
-    assigns bytes[0 .. 3];
-    exits \false;
+    assigns bytes[0 .. 3]; exits \false;
     ensures big(bytes) == number; */
 static inline void dumpulse_write_(uint8_t *bytes, uint32_t number);
 
 /*@ requires \valid(report + (0 .. 263));
-    assigns report[0 .. 7];
-    exits \false; */
+    assigns report[0 .. 7]; exits \false; */
 void dumpulse_report_tag_(const uint8_t *request, uint32_t number, uint8_t *report);
 
 /*@ requires \valid_read(keyed) && label <= 64 && sound(keyed);
-    assigns beacons, beacon_of;
-    exits \false;
+    assigns beacons, beacon_of; exits \false;
     ensures keyed->reached != 0 ==> beacons == \old(beacons) + 1 && beacon_of == label;
     ensures keyed->reached == 0 ==> beacons == \old(beacons) && beacon_of == \old(beacon_of); */
 void dumpulse_keyed_beacon(const dumpulse_keyed *keyed, uint8_t label, void *context);
 
 /*@ requires \valid(keyed) && \valid_read(packet + (0 .. 7));
-    assigns keyed->tag, keyed->agent.report[0 .. 3], reports;
-    exits \false;
+    assigns keyed->tag, keyed->agent.report[0 .. 3], reports; exits \false;
     ensures reports == \old(reports) + 1 &&
       keyed->last[64] == \old(keyed->last[64]); */
 static void answer(dumpulse_keyed *keyed, const uint8_t *packet, void *context);
@@ -160,14 +171,12 @@ static void answer(dumpulse_keyed *keyed, const uint8_t *packet, void *context);
 
 /*@ requires \valid_read(keyed) && sound(keyed);
     requires length == 8 ==> \valid_read(packet + (0 .. 7));
-    assigns \nothing;
-    exits \false;
+    assigns \nothing; exits \false;
     ensures !counted(packet, length) ==> \result == DUMPULSE_REFUSED;
     ensures counted(packet, length) && keyed->reached == 0 ==> \result == DUMPULSE_NOT_BEGUN;
     ensures counted(packet, length) && keyed->reached != 0 ==>
       \result == (packet[5] == 0 ? DUMPULSE_ASKS :
-                  packet[5] > keyed->last[packet[4] - 0x80] ? DUMPULSE_NEW : DUMPULSE_OLD);
-*/
+                  packet[5] > keyed->last[packet[4] - 0x80] ? DUMPULSE_NEW : DUMPULSE_OLD); */
 dumpulse_result dumpulse_keyed_look(const dumpulse_keyed *keyed, const uint8_t *packet,
                                     size_t length);
 
@@ -198,8 +207,7 @@ dumpulse_result dumpulse_keyed_try(dumpulse_keyed *keyed, const uint8_t *packet,
 
 /*@ requires \valid(keyed) && sound(keyed);
     requires length == 8 ==>
-      \valid_read(packet + (0 .. 7)) && \separated(keyed, packet + (0 .. 7));
-    exits \false;
+      \valid_read(packet + (0 .. 7)) && \separated(keyed, packet + (0 .. 7)); exits \false;
     behavior nothing_known:
       assumes !counted(packet, length) || keyed->reached == 0;
       assigns \nothing;
@@ -238,21 +246,15 @@ dumpulse_result dumpulse_keyed_try(dumpulse_keyed *keyed, const uint8_t *packet,
       ensures keyed->last[\old(packet[4]) - 0x80] == \old(packet[5]);
       ensures \forall integer i; 0 <= i < 65 && i != \old(packet[4]) - 0x80 ==>
         keyed->last[i] == \old(keyed->last[i]);
-      ensures others_kept{Pre, Post}(keyed, packet);
-      ensures keyed->junk == 0 || waits{Pre}(keyed, packet) ?
-        \result == DUMPULSE_HEARTBEAT && recorded(keyed, packet) :
-        \result == DUMPULSE_FIRST && table_kept{Pre, Post}(keyed);
-    complete behaviors;
-    disjoint behaviors;
-*/
+      TAKEN_OR_FIRST
+    complete behaviors; disjoint behaviors; */
 dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *packet, size_t length,
                                        void *context);
 
 /*@ requires \valid(keyed) && sound(keyed) && keyed->reached != 0 && watched == keyed;
     requires \separated(keyed, &call);
     assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->junk,
-      WAITING, call;
-    exits \false;
+      WAITING, call; exits \false;
     ensures last_kept{Pre, Post}(keyed);
     behavior next:
       assumes keyed->epoch % 256 != 255;
@@ -267,27 +269,25 @@ dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *pac
       ensures !\result && call.calls == \old(call.calls);
     behavior all:
       ensures \result ==> keyed->epoch == \old(keyed->epoch) + 1 && keyed->reached == 0;
-      ensures \result ==> keyed->epoch <= 0x1FFFFFFF && keyed->wrong == 0;
-      ensures \result ==> \forall integer i; 0 <= i < 8 ==> keyed->waiting[i][0] == 0;
-      ensures \result ==> keyed->junk == (\old(keyed->junk) == 0 ? 0 : \old(keyed->junk) - 1);
+      ensures \result ==> keyed->epoch <= 0x1FFFFFFF && anew{Pre, Post}(keyed);
       ensures !\result ==> keyed->epoch == \old(keyed->epoch);
       ensures !\result ==> keyed->reached == \old(keyed->reached);
-      ensures !\result ==> waiting_kept{Pre, Post}(keyed) && keyed->junk == \old(keyed->junk);
+      ensures !\result ==> waiting_kept{Pre, Post}(keyed) && junk_kept{Pre, Post}(keyed);
     complete behaviors next, block, used_up;
-    disjoint behaviors next, block, used_up;
-*/
+    disjoint behaviors next, block, used_up; */
 static bool next_epoch(dumpulse_keyed *keyed);
 
 /*@ requires \valid(keyed) && sound(keyed) && watched == keyed;
     requires \separated(keyed, &call);
     assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->junk, keyed->last[0 .. 64],
-      WAITING, call, beacons, beacon_of;
-    exits \false;
+      WAITING, call, beacons, beacon_of; exits \false;
     ensures sound(keyed);
-    ensures !\result ==> last_kept{Pre, Post}(keyed) && waiting_kept{Pre, Post}(keyed);
+    ensures !\result ==> last_kept{Pre, Post}(keyed) && waiting_kept{Pre, Post}(keyed) &&
+      junk_kept{Pre, Post}(keyed);
     ensures !\result ==> keyed->epoch == \old(keyed->epoch) && beacons == \old(beacons);
     ensures !\result ==> keyed->reached == \old(keyed->reached);
     ensures \result ==> beacons == \old(beacons) + 1 && beacon_of == keyed->reached - 1;
+    ensures \result && keyed->reached == 1 ==> anew{Pre, Post}(keyed);
     ensures \result ==> keyed->last[keyed->reached - 1] == 0;
     ensures \result ==> \forall integer i; 0 <= i < 65 && i != keyed->reached - 1 ==>
       keyed->last[i] == \old(keyed->last[i]);
@@ -299,6 +299,7 @@ static bool next_epoch(dumpulse_keyed *keyed);
       ensures \result && call.calls == \old(call.calls) && call.label == \old(call.label);
       ensures call.number == \old(call.number) && (call.stored <==> \old(call.stored));
       ensures keyed->epoch == \old(keyed->epoch) && keyed->reached == \old(keyed->reached) + 1;
+      ensures waiting_kept{Pre, Post}(keyed) && junk_kept{Pre, Post}(keyed);
     behavior epoch:
       assumes keyed->reached == 65 && keyed->epoch % 256 != 255;
       ensures \result && call.calls == \old(call.calls);
@@ -312,34 +313,29 @@ static bool next_epoch(dumpulse_keyed *keyed);
     behavior used_up:
       assumes keyed->reached == 65 && keyed->epoch >= 0x1FFFFFFF;
       ensures !\result && call.calls == \old(call.calls);
-    complete behaviors;
-    disjoint behaviors;
-*/
+    complete behaviors; disjoint behaviors; */
 bool dumpulse_keyed_next(dumpulse_keyed *keyed, void *context);
 
 /*@ requires \valid(keyed) && watched == keyed;
     requires \separated(keyed, &call);
     assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->junk, keyed->last[0 .. 64],
-      WAITING, call, loaded, beacons, beacon_of;
-    exits \false;
+      WAITING, call, beacons, beacon_of; exits \false;
     ensures \result ==> sound(keyed) && keyed->reached == 65 && beacons == \old(beacons) + 65;
-    ensures \result ==> call.stored && call.label == DUMPULSE_BLOCK && call.number == loaded + 1;
+    ensures \result ==> call.stored && call.label == DUMPULSE_BLOCK;
+    ensures \result ==> call.number == kept{Pre}(DUMPULSE_BLOCK) + 1;
     ensures \result ==> keyed->epoch == 256 * call.number;
     ensures \result ==> \forall integer i; 0 <= i < 65 ==> keyed->last[i] == 0;
     ensures !\result ==> keyed->reached == 0 && beacons == \old(beacons);
-    ensures call.calls <= \old(call.calls) + 1;
-*/
+    ensures call.calls <= \old(call.calls) + 1; */
 bool dumpulse_keyed_begin(dumpulse_keyed *keyed, void *context);
 
 /*@ requires \valid(keyed);
-    assigns keyed->wrong, keyed->junk;
-    exits \false;
+    assigns keyed->wrong, keyed->junk; exits \false;
     ensures \result == DUMPULSE_WRONG_TAG && one_more_wrong{Pre, Post}(keyed); */
 dumpulse_result dumpulse_wrong_(dumpulse_keyed *keyed);
 
 /*@ requires \valid_read(keyed);
-    assigns \nothing;
-    exits \false;
+    assigns \nothing; exits \false;
     ensures \result <= 8;
     ensures \result < 8 ==> keyed->waiting[\result][0] == byte4;
     ensures \forall integer i; 0 <= i < \result ==> keyed->waiting[i][0] != byte4; */
@@ -347,62 +343,52 @@ uint8_t dumpulse_waiting_(const dumpulse_keyed *keyed, uint8_t byte4);
 
 /*@ requires \valid(keyed) && at <= 8 && \valid_read(packet + (4 .. 7));
     requires \separated(keyed, packet + (4 .. 7));
-    assigns WAITING, keyed->place;
-    exits \false;
+    requires at < 8 ? first_at(keyed, at, packet[4]) :
+      \forall integer i; 0 <= i < 8 ==> keyed->waiting[i][0] != packet[4];
+    assigns WAITING, keyed->place; exits \false;
+    ensures waits_whole(keyed, packet);
     ensures \let i = at < 8 ? at : \old(keyed->place) % 8;
       (\forall integer k; 0 <= k < 4 ==> keyed->waiting[i][k] == packet[4 + k]) &&
       \forall integer j, k; 0 <= j < 8 && j != i && 0 <= k < 4 ==>
-        keyed->waiting[j][k] == \old(keyed->waiting[j][k]); */
+        keyed->waiting[j][k] == \old(keyed->waiting[j][k]);
+    ensures at < 8 ==> keyed->place == \old(keyed->place);
+    ensures at == 8 ==> keyed->place % 8 == (\old(keyed->place) + 1) % 8; */
 void dumpulse_wait_(dumpulse_keyed *keyed, uint8_t at, const uint8_t *packet);
 
 /*@ requires \valid(keyed) && \valid_read(packet + (0 .. 7)) && 0x80 <= packet[4] < 0xC0;
-    requires \separated(keyed, packet + (0 .. 7));
-    exits \false;
+    requires \separated(keyed, packet + (0 .. 7)); exits \false;
     assigns keyed->agent.report[4 + 4 * (packet[4] - 0x80) .. 7 + 4 * (packet[4] - 0x80)],
       WAITING, keyed->place;
-    ensures \result == DUMPULSE_HEARTBEAT || \result == DUMPULSE_FIRST;
     ensures last_kept{Pre, Post}(keyed) && keyed->junk == \old(keyed->junk);
     ensures \forall integer k; 0 <= k < 8 ==> packet[k] == \old(packet[k]);
-    ensures others_kept{Pre, Post}(keyed, packet);
-    behavior taken:
-      assumes keyed->junk == 0 || waits(keyed, packet);
-      assigns keyed->agent.report[4 + 4 * (packet[4] - 0x80) .. 7 + 4 * (packet[4] - 0x80)];
-      ensures \result == DUMPULSE_HEARTBEAT && recorded(keyed, packet);
-    behavior first:
-      assumes keyed->junk != 0 && !waits(keyed, packet);
-      assigns WAITING, keyed->place;
-      ensures \result == DUMPULSE_FIRST && table_kept{Pre, Post}(keyed);
-    complete behaviors;
-    disjoint behaviors;
+    TAKEN_OR_FIRST
 */
 dumpulse_result dumpulse_take_(dumpulse_keyed *keyed, const uint8_t *packet);
 
 /*@ predicate forgotten{L1, L2}(dumpulse_keyed *keyed, integer i, integer variable) =
       \let was = \at(keyed->waiting[i][0], L1);
-      \at(keyed->waiting[i][0], L2) == (was % 64 == variable ? 0 : was); */
+      \at(keyed->waiting[i][0], L2) == (was % 64 == variable ? 0 : was) &&
+      \forall integer k; 1 <= k < 4 ==>
+        \at(keyed->waiting[i][k], L2) == \at(keyed->waiting[i][k], L1); */
 
 /*@ requires \valid(keyed) && variable < 64;
-    assigns keyed->last[variable], WAITING;
-    exits \false;
+    assigns keyed->last[variable], WAITING; exits \false;
     ensures keyed->last[variable] == 0;
     ensures \forall integer i; 0 <= i < 8 ==> forgotten{Pre, Post}(keyed, i, variable); */
 void dumpulse_keyed_renew(dumpulse_keyed *keyed, uint8_t variable);
 
 /*@ requires \valid_read(packet + (4 .. 4));
-    assigns \nothing;
-    exits \false;
+    assigns \nothing; exits \false;
     ensures \result == (packet[4] < 128 ? packet[4] + 128 : packet[4] - 128); */
 static uint8_t label_of(const uint8_t *packet);
 
 /*@ requires \valid_read(keyed) && sound(keyed) && keyed->reached != 0;
-    assigns \nothing;
-    exits \false;
+    assigns \nothing; exits \false;
     ensures \result == epoch_of(keyed, label); */
 static uint32_t epoch_of(const dumpulse_keyed *keyed, uint8_t label);
 
 /*@ requires \valid(agent) && variable < 64;
-    assigns agent->report[4 + 4 * variable .. 7 + 4 * variable];
-    exits \false;
+    assigns agent->report[4 + 4 * variable .. 7 + 4 * variable]; exits \false;
     ensures \result == DUMPULSE_HEARTBEAT;
     ensures agent->report[6 + 4 * variable] == sender && agent->report[7 + 4 * variable] == value;
 */
@@ -410,8 +396,7 @@ static inline dumpulse_result dumpulse_record(dumpulse *agent, uint8_t variable,
                                               uint8_t value);
 
 /*@ requires \valid(bytes + (0 .. 1)) && value <= 65535;
-    assigns bytes[0 .. 1];
-    exits \false; */
+    assigns bytes[0 .. 1]; exits \false; */
 static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);
 
 /* ---- Nodes that only send, at the agent. */
@@ -424,25 +409,33 @@ static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);
     predicate is_last{L}(dumpulse_alone *node, uint8_t *packet, integer variable) =
       *node != 0 && packet[5] > *node % 256 && tagged(packet, variable, base(*node));
     predicate is_next{L}(dumpulse_keyed *keyed, integer at, uint8_t *packet, integer variable) =
-      at < 8 && packet[5] != 0 && tagged(packet, variable, own(&keyed->waiting[at][0])); */
+      at < 8 && packet[5] != 0 && tagged(packet, variable, own(&keyed->waiting[at][0]));
+    // The own epoch of an announce is later than the last one, and than that of one that waits.
+    predicate later{L}(dumpulse_keyed *keyed, integer node, uint8_t *packet) =
+      own(packet + 4) > node && \forall integer i; first_at(keyed, i, packet[4]) ==>
+        own(packet + 4) > own(&keyed->waiting[i][0]); */
 
 /*@ requires \valid_read(four + (0 .. 3));
-    assigns \nothing;
-    exits \false;
+    assigns \nothing; exits \false;
     ensures \result == own(four); */
 static uint32_t own_of(const uint8_t *four);
 
 /*@ requires \valid(keyed) && \valid_read(packet + (0 .. 7)) && packet[4] == 0x40 + variable;
     requires variable < 64 && \separated(keyed, packet + (0 .. 7));
-    assigns WAITING, keyed->place, keyed->wrong, keyed->junk;
-    exits \false;
-    ensures \result == DUMPULSE_ANNOUNCE ==> tagged{Pre}(packet, variable, 0);
-    ensures \result == DUMPULSE_ANNOUNCE ==> own{Pre}(packet + 4) > node;
-    ensures \result == DUMPULSE_ANNOUNCE ==> keyed->wrong == \old(keyed->wrong);
-    ensures \result != DUMPULSE_ANNOUNCE ==> waiting_kept{Pre, Post}(keyed);
-    ensures \result == DUMPULSE_ANNOUNCE || \result == DUMPULSE_OLD ||
-      \result == DUMPULSE_WRONG_TAG;
-*/
+    assigns WAITING, keyed->place, keyed->wrong, keyed->junk; exits \false;
+    behavior waits:
+      assumes later(keyed, node, packet) && tagged(packet, variable, 0);
+      assigns WAITING, keyed->place;
+      ensures \result == DUMPULSE_ANNOUNCE && waits_whole(keyed, packet);
+    behavior wrong:
+      assumes later(keyed, node, packet) && !tagged(packet, variable, 0);
+      assigns keyed->wrong, keyed->junk;
+      ensures \result == DUMPULSE_WRONG_TAG && one_more_wrong{Pre, Post}(keyed);
+    behavior old:
+      assumes !later(keyed, node, packet);
+      assigns \nothing;
+      ensures \result == DUMPULSE_OLD;
+    complete behaviors; disjoint behaviors; */
 static dumpulse_result announced(dumpulse_keyed *keyed, dumpulse_alone node, const uint8_t *packet,
                                  uint8_t variable);
 
@@ -450,28 +443,33 @@ static dumpulse_result announced(dumpulse_keyed *keyed, dumpulse_alone node, con
     requires \valid_read(packet + (0 .. 7)) && packet[4] == 0x80 + variable && variable < 64;
     requires at <= 8 && watched == \null;
     assigns *node, WAITING, keyed->place, keyed->agent.report[4 .. 259], keyed->wrong, keyed->junk,
-      call;
-    exits \false;
+      call; exits \false;
     behavior last:
       assumes is_last(node, packet, variable);
       ensures *node == base(\old(*node)) + \old(packet[5]);
+      assigns *node, WAITING, keyed->place, keyed->agent.report[4 .. 259];
       ensures call.calls == \old(call.calls);
-      ensures \result == DUMPULSE_HEARTBEAT || \result == DUMPULSE_FIRST;
+      TAKEN_OR_FIRST
     behavior next:
       assumes !is_last(node, packet, variable) && is_next(keyed, at, packet, variable);
       ensures call.calls == \old(call.calls) + 1 && call.label == variable;
       ensures 256 * call.number == \old(own(&keyed->waiting[at][0]));
       ensures \result == (call.stored ? DUMPULSE_HEARTBEAT : DUMPULSE_NOT_STORED);
       ensures call.stored ==> *node == 256 * call.number + \old(packet[5]);
-      ensures !call.stored ==> *node == \old(*node) && waiting_kept{Pre, Post}(keyed);
+      ensures call.stored ==> keyed->waiting[at][0] == 0;
+      ensures call.stored ==> keyed->agent.report[6 + 4 * variable] == \old(packet[6]);
+      ensures call.stored ==> keyed->agent.report[7 + 4 * variable] == \old(packet[7]);
+      ensures others_kept{Pre, Post}(keyed, packet) && junk_kept{Pre, Post}(keyed);
+      ensures !call.stored ==> *node == \old(*node) && waiting_kept{Pre, Post}(keyed) &&
+        table_kept{Pre, Post}(keyed);
     behavior refused:
       assumes !is_last(node, packet, variable) && !is_next(keyed, at, packet, variable);
       assigns keyed->wrong, keyed->junk;
-      ensures \result == DUMPULSE_WRONG_TAG || \result == DUMPULSE_OLD;
-      ensures *node == \old(*node);
-    complete behaviors;
-    disjoint behaviors;
-*/
+      ensures *node == \old(*node) && call.calls == \old(call.calls);
+      ensures (*node != 0 && packet[5] > *node % 256) || (at < 8 && packet[5] != 0) ?
+        \result == DUMPULSE_WRONG_TAG && one_more_wrong{Pre, Post}(keyed) :
+        \result == DUMPULSE_OLD && junk_kept{Pre, Post}(keyed);
+    complete behaviors; disjoint behaviors; */
 static dumpulse_result beaten(dumpulse_keyed *keyed, dumpulse_alone *node, uint8_t at,
                               const uint8_t *packet, uint8_t variable);
 
@@ -482,68 +480,91 @@ static dumpulse_result beaten(dumpulse_keyed *keyed, dumpulse_alone *node, uint8
                              uint8_t *packet, integer length) =
       length == 8 && keyed->reached != 0 && 0x80 <= packet[4] < 0x80 + count &&
       (alone[packet[4] - 0x80] != 0 ||
-       \exists integer i; 0 <= i < 8 && keyed->waiting[i][0] == packet[4] - 0x40); */
+       \exists integer i; 0 <= i < 8 && keyed->waiting[i][0] == packet[4] - 0x40);
+    // Is it of the own epoch of the announce that waits for it? And is this number that epoch?
+    predicate last_of{L}(dumpulse_alone *alone, uint8_t *packet) =
+      is_last(alone + (packet[4] - 0x80), packet, packet[4] - 0x80);
+    predicate was_announced{L}(dumpulse_keyed *keyed, uint8_t *packet) =
+      \exists integer i; first_at(keyed, i, packet[4] - 0x40) &&
+        is_next(keyed, i, packet, packet[4] - 0x80);
+    predicate is_own_of{L}(dumpulse_keyed *keyed, uint8_t *packet, integer number) =
+      \exists integer i; first_at(keyed, i, packet[4] - 0x40) &&
+        number == own(&keyed->waiting[i][0]); */
 
+#define V (\old(packet[4]) - 0x80) /* the variable of a heartbeat */
 /*@ requires \valid(keyed) && sound(keyed) && count <= 64 && \valid(alone + (0 .. count - 1));
     requires length == 8 ==> \valid_read(packet + (0 .. 7)) &&
       \separated(keyed, alone + (0 .. count - 1), packet + (0 .. 7), &call);
-    requires watched == \null;
-    exits \false;
+    requires watched == \null; exits \false;
     behavior announce:
       assumes announces(keyed, count, packet, length);
       assigns WAITING, keyed->place, keyed->wrong, keyed->junk;
-      ensures \result == DUMPULSE_ANNOUNCE || \result == DUMPULSE_OLD ||
-        \result == DUMPULSE_WRONG_TAG;
-      ensures \result == DUMPULSE_ANNOUNCE ==>
-        tagged{Pre}(packet, \old(packet[4]) - 0x40, 0) &&
-        own{Pre}(packet + 4) > \old(alone[packet[4] - 0x40]);
+      ensures !later{Pre}(keyed, \old(alone[packet[4] - 0x40]), packet) ?
+        \result == DUMPULSE_OLD : tagged{Pre}(packet, \old(packet[4]) - 0x40, 0) ?
+          \result == DUMPULSE_ANNOUNCE && waits_whole(keyed, packet) :
+          \result == DUMPULSE_WRONG_TAG && one_more_wrong{Pre, Post}(keyed);
     behavior alone:
       assumes beats_alone(keyed, alone, count, packet, length);
       assigns alone[packet[4] - 0x80], WAITING, keyed->place, keyed->agent.report[4 .. 259],
         keyed->wrong, keyed->junk, call;
-      ensures \let v = \old(packet[4]) - 0x80; is_last{Pre}(alone + v, packet, v) ?
-        (\result == DUMPULSE_HEARTBEAT || \result == DUMPULSE_FIRST) &&
-          alone[v] == base(\old(alone[packet[4] - 0x80])) + \old(packet[5]) &&
-          call.calls == \old(call.calls) :
-        \result == DUMPULSE_HEARTBEAT ?
-          alone[v] == 256 * call.number + \old(packet[5]) && call.stored && call.label == v &&
-          call.calls == \old(call.calls) + 1 && tagged{Pre}(packet, v, 256 * call.number) :
-          (\result == DUMPULSE_WRONG_TAG || \result == DUMPULSE_OLD ||
-           \result == DUMPULSE_NOT_STORED) && alone[v] == \old(alone[packet[4] - 0x80]);
+    behavior last:
+      assumes beats_alone(keyed, alone, count, packet, length) && last_of(alone, packet);
+      ensures alone[V] == base(\old(alone[packet[4] - 0x80])) + \old(packet[5]);
+      ensures call.calls == \old(call.calls);
+      TAKEN_OR_FIRST
+    behavior next:
+      assumes beats_alone(keyed, alone, count, packet, length) && !last_of(alone, packet) &&
+        was_announced(keyed, packet);
+      ensures call.calls == \old(call.calls) + 1 && call.label == V;
+      ensures is_own_of{Pre}(keyed, packet, 256 * call.number);
+      ensures \result == (call.stored ? DUMPULSE_HEARTBEAT : DUMPULSE_NOT_STORED);
+      ensures call.stored ==> alone[V] == 256 * call.number + \old(packet[5]);
+      ensures call.stored ==> keyed->agent.report[6 + 4 * V] == \old(packet[6]);
+      ensures call.stored ==> keyed->agent.report[7 + 4 * V] == \old(packet[7]);
+      ensures !call.stored ==> alone[V] == \old(alone[packet[4] - 0x80]);
+    behavior refused:
+      assumes beats_alone(keyed, alone, count, packet, length) && !last_of(alone, packet) &&
+        !was_announced(keyed, packet);
+      ensures \result == DUMPULSE_WRONG_TAG || \result == DUMPULSE_OLD;
+      ensures alone[V] == \old(alone[packet[4] - 0x80]);
+      ensures call.calls == \old(call.calls);
     behavior hears:
       assumes !announces(keyed, count, packet, length) &&
         !beats_alone(keyed, alone, count, packet, length);
       assigns keyed->last[0 .. 64], keyed->tag, keyed->agent.report[0 .. 259], WAITING,
         keyed->place, keyed->wrong, keyed->junk, reports, beacons, beacon_of;
-      ensures \result == DUMPULSE_HEARTBEAT || \result == DUMPULSE_FIRST ||
-        \result == DUMPULSE_REPORT ==> counted{Pre}(packet, length) &&
-        is_new{Pre}(keyed, packet) && right{Pre}(keyed, packet);
-    complete behaviors;
-    disjoint behaviors;
-*/
+      ensures !counted{Pre}(packet, length) ==> \result == DUMPULSE_REFUSED;
+      ensures counted{Pre}(packet, length) ==> (
+        \old(keyed->reached) == 0 ? \result == DUMPULSE_NOT_BEGUN :
+        question{Pre}(packet) ? \result == DUMPULSE_ASKS :
+        !is_new{Pre}(keyed, packet) ? \result == DUMPULSE_OLD :
+        !right{Pre}(keyed, packet) ? \result == DUMPULSE_WRONG_TAG :
+        \old(packet[4]) == 0xC0 ? \result == DUMPULSE_REPORT :
+        \result == DUMPULSE_HEARTBEAT || \result == DUMPULSE_FIRST);
+    complete behaviors announce, alone, hears;
+    disjoint behaviors announce, alone, hears; */
 dumpulse_result dumpulse_alone_process(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t count,
                                        const uint8_t *packet, size_t length, void *context);
 
 /*@ requires \valid(keyed) && watched == keyed && \valid(alone + (0 .. count - 1));
     requires count <= 64 && \separated(keyed, alone + (0 .. count - 1), &call);
     assigns alone[0 .. count - 1], keyed->epoch, keyed->reached, keyed->wrong, keyed->junk,
-      keyed->last[0 .. 64], WAITING, call, loaded, beacons, beacon_of;
-    exits \false;
+      keyed->last[0 .. 64], WAITING, call, beacons, beacon_of; exits \false;
     ensures \forall integer i; 0 <= i < count ==> alone[i] == after_reset{Pre}(i);
     ensures \result ==> sound(keyed) && keyed->reached == 65 && call.stored &&
       call.label == DUMPULSE_BLOCK && keyed->epoch == 256 * call.number;
-    ensures !\result ==> keyed->reached == 0;
-*/
+    ensures \result ==> call.number == kept{Pre}(DUMPULSE_BLOCK) + 1;
+    ensures !\result ==> keyed->reached == 0; */
 bool dumpulse_alone_begin(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t count,
                           void *context);
 
 /*@ requires \valid(keyed) && \valid(alone + variable) && variable < 64 && watched == \null;
     requires \separated(keyed, alone + variable, &call);
-    assigns alone[variable], keyed->last[variable], WAITING, call;
-    exits \false;
+    assigns alone[variable], keyed->last[variable], WAITING, call; exits \false;
     ensures call.calls == \old(call.calls) + 1 && call.label == variable && call.number == 0;
     ensures \result <==> call.stored;
     ensures \result ==> alone[variable] == 0 && keyed->last[variable] == 0;
+    ensures \result ==> \forall integer i; 0 <= i < 8 ==> forgotten{Pre, Post}(keyed, i, variable);
     ensures !\result ==> alone[variable] == \old(alone[variable]) &&
       last_kept{Pre, Post}(keyed) && waiting_kept{Pre, Post}(keyed); */
 bool dumpulse_alone_renew(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t variable);
@@ -557,8 +578,7 @@ bool dumpulse_alone_renew(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t 
 
 /*@ requires \valid(node);
     requires length == 8 ==>
-      \valid_read(packet + (0 .. 7)) && \separated(node, packet + (0 .. 7));
-    exits \false;
+      \valid_read(packet + (0 .. 7)) && \separated(node, packet + (0 .. 7)); exits \false;
     behavior taken:
       assumes later_beacon(node, label, packet, length);
       assigns node->epoch, node->left, node->twice;
@@ -568,15 +588,12 @@ bool dumpulse_alone_renew(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t 
       assumes !later_beacon(node, label, packet, length);
       assigns \nothing;
       ensures !\result;
-    complete behaviors;
-    disjoint behaviors;
-*/
+    complete behaviors; disjoint behaviors; */
 bool dumpulse_hear(dumpulse_node *node, uint8_t label, const uint8_t *packet, size_t length);
 
 /*@ requires \valid(node) && \valid(packet + (0 .. 7)) && \separated(node, packet + (0 .. 7));
     requires label <= 64 && node->left != 0;
-    assigns node->left, packet[0 .. 7];
-    exits \false;
+    assigns node->left, packet[0 .. 7]; exits \false;
     ensures node->left == \old(node->left) - 1;
     ensures tagged(packet, label, node->epoch);
     ensures packet[4] == 0x80 + label && packet[5] == 255 - node->left &&
@@ -597,36 +614,33 @@ void dumpulse_count_(dumpulse_node *node, uint8_t *packet, uint8_t label, uint8_
       assumes node->left == 0 || variable >= 64;
       assigns \nothing;
       ensures !\result;
-    complete behaviors;
-    disjoint behaviors;
-*/
+    complete behaviors; disjoint behaviors; */
 bool dumpulse_keyed_heartbeat(dumpulse_node *node, uint8_t packet[DUMPULSE_PACKET_SIZE],
                               uint8_t variable, uint8_t sender, uint8_t value);
 
 /*@ requires \valid(packet + (0 .. 7)) && label <= 64;
-    assigns packet[0 .. 7];
-    exits \false;
+    assigns packet[0 .. 7]; exits \false;
     ensures packet[4] == 0x80 + label && packet[5] == 0; */
 void dumpulse_ask(uint8_t packet[DUMPULSE_PACKET_SIZE], uint8_t label);
 
 /*@ requires \valid(node) && watched == \null;
     requires \separated(node, &call);
-    assigns node->epoch, node->left, node->twice, call, loaded;
-    exits \false;
-    ensures \result ==> node->epoch == 256 * (loaded + 1) && node->epoch >= 0x80000000;
-    ensures \result ==> call.calls == \old(call.calls) + 1 && call.stored &&
-      call.label == variable && call.number == loaded + 1;
-    ensures \result ==> node->left == 255;
-    ensures !\result ==> node->left == 0;
-*/
+    assigns node->epoch, node->left, node->twice, call; exits \false;
+    ensures node->left == (\result ? 255 : 0);
+    behavior begins:
+      assumes variable < 64 && 0x7FFFFF <= kept(variable) < 0xFFFFFF;
+      ensures call.calls == \old(call.calls) + 1 && call.label == variable;
+      ensures call.number == kept{Pre}(variable) + 1 && (\result <==> call.stored);
+      ensures \result ==> node->epoch == 256 * call.number && node->twice;
+    behavior cannot:
+      assumes variable >= 64 || kept(variable) < 0x7FFFFF || kept(variable) == 0xFFFFFF;
+      ensures !\result && call.calls == \old(call.calls); disjoint behaviors; */
 bool dumpulse_sender_begin(dumpulse_node *node, uint8_t variable);
 
 /*@ requires \valid_read(node) && \valid(packet + (0 .. 7)) && \separated(node, packet + (0 .. 7));
-    assigns packet[0 .. 7];
-    exits \false;
+    assigns packet[0 .. 7]; exits \false;
     ensures \result <==> variable < 64 && node->left != 0;
     ensures \result ==> packet[4] == 0x40 + variable && tagged(packet, variable, 0) &&
-      three(packet + 5) == node->epoch / 256;
-*/
+      three(packet + 5) == node->epoch / 256; */
 bool dumpulse_sender_announce(const dumpulse_node *node, uint8_t packet[DUMPULSE_PACKET_SIZE],
                               uint8_t variable);

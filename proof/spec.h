@@ -37,24 +37,19 @@
     predicate sent_once{L1, L2}(dumpulse *agent, void *context) =
       \at(send_calls, L2) == \at(send_calls, L1) + 1 &&
       \at(sent_context, L2) == context && \at(sent_packet == &agent->report[0], L2) &&
-      \at(sent_length, L2) == 260;
-*/
+      \at(sent_length, L2) == 260; */
 
 /*@ requires \valid_read(watched);
-    assigns clock_calls, clock_time, clock_saw[0 .. 259];
-    exits \false;
+    assigns clock_calls, clock_time, clock_saw[0 .. 259]; exits \false;
     ensures clock_calls == \old(clock_calls) + 1 && \result == clock_time;
-    ensures \forall integer i; 0 <= i < 260 ==> clock_saw[i] == \old(watched->report[i]);
-*/
+    ensures \forall integer i; 0 <= i < 260 ==> clock_saw[i] == \old(watched->report[i]); */
 uint16_t dumpulse_get_timestamp(void);
 
 /*@ requires length == 260 && \valid_read(packet + (0 .. 259));
     requires summed(packet, 256); // the checksum is right when the report is sent
-    assigns send_calls, sent_context, sent_packet, sent_length;
-    exits \false;
+    assigns send_calls, sent_context, sent_packet, sent_length; exits \false;
     ensures send_calls == \old(send_calls) + 1;
-    ensures sent_context == context && sent_packet == packet && sent_length == length;
-*/
+    ensures sent_context == context && sent_packet == packet && sent_length == length; */
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length);
 
 /* ---- The library. */
@@ -63,8 +58,7 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length);
     requires length == 8 ==>
       \valid_read(packet + (0 .. 7)) && \separated(agent, packet + (0 .. 7));
     assigns agent->report[0 .. 259], clock_calls, clock_time, clock_saw[0 .. 259], send_calls,
-      sent_context, sent_packet, sent_length;
-    exits \false;
+      sent_context, sent_packet, sent_length; exits \false;
     behavior heartbeat:
       assumes heartbeat(packet, length);
       ensures \result == DUMPULSE_HEARTBEAT;
@@ -83,15 +77,12 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length);
       ensures \result == DUMPULSE_REFUSED;
       ensures kept{Pre, Post}(agent, 0, 260);
       ensures clock_calls == \old(clock_calls) && send_calls == \old(send_calls);
-    complete behaviors;
-    disjoint behaviors;
-*/
+    complete behaviors; disjoint behaviors; */
 dumpulse_result dumpulse_process_packet(dumpulse *agent, const uint8_t *packet, size_t length,
                                         void *context);
 
 /*@ requires \valid(agent) && watched == agent && \separated(agent, &clock_saw[0 .. 259]);
-    assigns agent->report[4 .. 259], clock_calls, clock_time, clock_saw[0 .. 259];
-    exits \false;
+    assigns agent->report[4 .. 259], clock_calls, clock_time, clock_saw[0 .. 259]; exits \false;
     behavior recorded:
       assumes variable < 64;
       ensures \result == DUMPULSE_HEARTBEAT && clock_calls == \old(clock_calls) + 1;
@@ -103,36 +94,28 @@ dumpulse_result dumpulse_process_packet(dumpulse *agent, const uint8_t *packet, 
       assumes variable >= 64;
       ensures \result == DUMPULSE_REFUSED && clock_calls == \old(clock_calls);
       ensures kept{Pre, Post}(agent, 0, 260);
-    complete behaviors;
-    disjoint behaviors;
-*/
+    complete behaviors; disjoint behaviors; */
 static inline dumpulse_result dumpulse_record(dumpulse *agent, uint8_t variable, uint8_t sender,
                                               uint8_t value);
 
 /*@ requires \valid(packet + (0 .. 7));
-    assigns packet[0 .. 7];
-    exits \false;
+    assigns packet[0 .. 7]; exits \false;
     ensures packet[4] == 0xF1 && packet[5] == variable && packet[6] == sender &&
-      packet[7] == value && summed(packet, 4);
-*/
+      packet[7] == value && summed(packet, 4); */
 static inline void dumpulse_make_heartbeat(uint8_t packet[DUMPULSE_PACKET_SIZE], uint8_t variable,
                                            uint8_t sender, uint8_t value);
 
 /*@ requires length == 260 ==> \valid_read(report + (0 .. 259));
-    assigns \nothing;
-    exits \false;
-    ensures \result <==> length == 260 && summed(report, 256);
-*/
+    assigns \nothing; exits \false;
+    ensures \result <==> length == 260 && summed(report, 256); */
 static inline bool dumpulse_check_report(const uint8_t *report, size_t length);
 
 /*@ requires \valid_read(report + (0 .. 259));
-    assigns \nothing;
-    exits \false;
+    assigns \nothing; exits \false;
     ensures variable < 64 ==> \result.timestamp == number(report + 4 + 4 * variable) &&
       \result.sender == report[6 + 4 * variable] && \result.value == report[7 + 4 * variable];
     ensures variable >= 64 ==>
-      \result.timestamp == 0 && \result.sender == 0 && \result.value == 0;
-*/
+      \result.timestamp == 0 && \result.sender == 0 && \result.value == 0; */
 static inline dumpulse_entry dumpulse_read_entry(const uint8_t report[DUMPULSE_REPORT_SIZE],
                                                  uint8_t variable);
 
@@ -140,45 +123,36 @@ static inline dumpulse_entry dumpulse_read_entry(const uint8_t report[DUMPULSE_R
 
 /*@ requires last <= 255 && \valid_read(bytes + (0 .. last));
     requires \valid(sum_a) && \valid(sum_b) && \separated(sum_a, sum_b, bytes + (0 .. last));
-    assigns *sum_a, *sum_b;
-    exits \false;
+    assigns *sum_a, *sum_b; exits \false;
     ensures *sum_a == adler_a(bytes, last + 1) && *sum_a < 65521;
-    ensures *sum_b == adler_b(bytes, last + 1) && *sum_b < 65521;
-*/
+    ensures *sum_b == adler_b(bytes, last + 1) && *sum_b < 65521; */
 static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t last, unsigned *sum_a,
                                  unsigned *sum_b);
 
 /*@ requires \valid_read(bytes + (0 .. 1));
-    assigns \nothing;
-    exits \false;
-    ensures \result == number(bytes);
-*/
+    assigns \nothing; exits \false;
+    ensures \result == number(bytes); */
 static inline unsigned dumpulse_read16_(const uint8_t *bytes);
 
 /*@ requires \valid(bytes + (0 .. 1)) && value <= 65535;
-    assigns bytes[0 .. 1];
-    exits \false;
-    ensures number(bytes) == value;
-*/
+    assigns bytes[0 .. 1]; exits \false;
+    ensures number(bytes) == value; */
 static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);
 
 /*@ requires \valid_read(packet + (0 .. 7));
-    assigns \nothing;
-    exits \false;
+    assigns \nothing; exits \false;
     ensures \result <==> request(packet, 8); */
 static bool is_request(const uint8_t *packet);
 
 /*@ requires \valid_read(packet + (0 .. 3));
     requires b <= 65535 && a <= 65535;
-    assigns \nothing;
-    exits \false;
+    assigns \nothing; exits \false;
     ensures \result <==> number(packet) == b && number(packet + 2) == a; */
 static bool starts_with(const uint8_t *packet, unsigned b, unsigned a);
 
 /*@ requires \valid(agent);
     requires a == adler_a(&agent->report[4], 256) && b == adler_b(&agent->report[4], 256);
-    assigns agent->report[0 .. 3], send_calls, sent_context, sent_packet, sent_length;
-    exits \false;
+    assigns agent->report[0 .. 3], send_calls, sent_context, sent_packet, sent_length; exits \false;
     ensures \result == DUMPULSE_REPORT;
     ensures summed(&agent->report[0], 256) && kept{Pre, Post}(agent, 4, 260);
     ensures sent_once{Pre, Post}(agent, context); */
@@ -204,5 +178,4 @@ static dumpulse_result report(dumpulse *agent, unsigned b, unsigned a, void *con
     lemma shift_24: \forall integer x; shift(x, 24) == shift(shift(x, 16), 8) == 16777216 * x;
     lemma shifted_8: \forall integer x; (x << 8) == shift(x, 8);
     lemma shifted_16: \forall integer x; (x << 16) == shift(x, 16);
-    lemma shifted_24: \forall integer x; (x << 24) == shift(x, 24);
-*/
+    lemma shifted_24: \forall integer x; (x << 24) == shift(x, 24); */

@@ -15,17 +15,13 @@
 /* The two functions of dumpulse.h that are called. spec.h says the same, and they are proved with
  * the library. */
 /*@ requires \valid_read(bytes + (0 .. 1));
-    assigns \nothing;
-    exits \false;
-    ensures \result == number(bytes);
-*/
+    assigns \nothing; exits \false;
+    ensures \result == number(bytes); */
 static inline unsigned dumpulse_read16_(const uint8_t *bytes);
 
 /*@ requires \valid(bytes + (0 .. 1)) && value <= 65535;
-    assigns bytes[0 .. 1];
-    exits \false;
-    ensures number(bytes) == value;
-*/
+    assigns bytes[0 .. 1]; exits \false;
+    ensures number(bytes) == value; */
 static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);
 
 /* ---- What a look makes of a line, from the numbers alone. */
@@ -75,8 +71,7 @@ static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);
                          integer later, integer next, integer time_kept) =
       judged(line->grace, line->lowest, line->span, line->late, line->dead,
              entry_time(agent, entry_of(line)), entry_sender(agent, entry_of(line)),
-             entry_value(agent, entry_of(line)), was, since, later, next, time_kept);
-*/
+             entry_value(agent, entry_of(line)), was, since, later, next, time_kept); */
 
 /* ---- The hook. Ghost variables keep how often it was called for each line, and what it was told
  * last. `looking` is the number of the line that is looked at, `looks` counts the looks at each,
@@ -93,11 +88,9 @@ static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);
     requires context == watched && variable == first_line[looking].variable;
     // The state is new already.
     requires \valid_read(first_seen + looking) && first_seen[looking].state == is;
-    assigns told[looking], told_was[looking], told_is[looking];
-    exits \false;
+    assigns told[looking], told_was[looking], told_is[looking]; exits \false;
     ensures told[looking] == \old(told[looking]) + 1;
-    ensures told_was[looking] == was && told_is[looking] == is;
-*/
+    ensures told_was[looking] == was && told_is[looking] == is; */
 void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is);
 
 /*@ predicate not_told{L1, L2}(integer i) = \at(told[i], L2) == \at(told[i], L1) &&
@@ -108,8 +101,7 @@ void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, d
     predicate told_once{L1, L2}(integer i, integer was, integer next) =
       (was == next ==> not_told{L1, L2}(i)) &&
       (was != next ==> \at(told[i], L2) == \at(told[i], L1) + 1 &&
-        \at(told_was[i], L2) == was && \at(told_is[i], L2) == next);
-*/
+        \at(told_was[i], L2) == was && \at(told_is[i], L2) == next); */
 
 /* ---- One line. What the state of a node becomes that was heard: */
 
@@ -122,20 +114,16 @@ void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, d
     requires 0 <= looking <= 255 && told[looking] < INT_MAX;
     requires line == first_line + looking && seen == first_seen + looking;
     requires watched == agent && later == later_now && looks[looking] < INT_MAX;
-    assigns *seen, looks[looking], told[looking], told_was[looking], told_is[looking];
-    exits \false;
+    assigns *seen, looks[looking], told[looking], told_was[looking], told_is[looking]; exits \false;
     ensures looks[looking] == \old(looks[looking]) + 1;
     ensures look_is{Pre}(line, agent, \old(seen->state), \at(number(&seen->since[0]), Pre),
       later, seen->state, number(&seen->since[0]));
-    ensures told_once{Pre, Post}(looking, \old(seen->state), seen->state);
-*/
+    ensures told_once{Pre, Post}(looking, \old(seen->state), seen->state); */
 static void look(const dumpulse_line_ *line, dumpulse_seen *seen, dumpulse *agent, uint16_t later);
 
 /*@ requires now <= 65535 && since <= 65535;
-    assigns \nothing;
-    exits \false;
-    ensures \result == ticks(since, now);
-*/
+    assigns \nothing; exits \false;
+    ensures \result == ticks(since, now); */
 static uint16_t minus(unsigned now, unsigned since);
 
 /* ---- The whole table: there is one look at each line, in order, each with its own RAM. What the
@@ -152,54 +140,46 @@ static uint16_t minus(unsigned now, unsigned since);
       table_is_there(watch) && ram_is_there(watch) && \valid_read(agent) && watched == agent &&
       \separated(watch->seen + (0 .. watch->count - 1), agent,
         watch->table + (0 .. watch->count - 1)) &&
-      \forall integer i; 0 <= i <= 255 ==> told[i] < INT_MAX && looks[i] < INT_MAX;
-*/
+      \forall integer i; 0 <= i <= 255 ==> told[i] < INT_MAX && looks[i] < INT_MAX; */
 
 /*@ requires may_look(watch, agent) && watch->count >= 1;
     assigns watch->seen[0 .. watch->count - 1], looking, first_line, first_seen, later_now,
-      looks[0 .. 255], told[0 .. 255], told_was[0 .. 255], told_is[0 .. 255];
-    exits \false;
+      looks[0 .. 255], told[0 .. 255], told_was[0 .. 255], told_is[0 .. 255]; exits \false;
     ensures first_line == \old(watch->table) && first_seen == \old(watch->seen);
     ensures later_now == (now + 64) % 65536;
     ensures \forall integer i; 0 <= i < \old(watch->count) ==> looks[i] == \old(looks[i]) + 1;
     ensures \forall integer i; \old(watch->count) <= i <= 255 ==>
-      looks[i] == \old(looks[i]) && told[i] == \old(told[i]);
-*/
+      looks[i] == \old(looks[i]) && told[i] == \old(told[i]); */
 void dumpulse_watch_lines_(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);
 
 /* ---- The functions of the header. */
 
 /*@ requires may_look(watch, agent);
     assigns watch->seen[0 .. watch->count - 1], looking, first_line, first_seen, later_now,
-      looks[0 .. 255], told[0 .. 255], told_was[0 .. 255], told_is[0 .. 255];
-    exits \false;
+      looks[0 .. 255], told[0 .. 255], told_was[0 .. 255], told_is[0 .. 255]; exits \false;
     ensures \old(watch->count) != 0 ==> first_line == \old(watch->table) &&
       first_seen == \old(watch->seen) &&
       later_now == (now + 64) % 65536;
     ensures \forall integer i; 0 <= i < \old(watch->count) ==> looks[i] == \old(looks[i]) + 1;
     ensures \forall integer i; \old(watch->count) <= i <= 255 ==>
-      looks[i] == \old(looks[i]) && told[i] == \old(told[i]);
-*/
+      looks[i] == \old(looks[i]) && told[i] == \old(told[i]); */
 static inline void dumpulse_watch(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now);
 
 /*@ // How many lines dumpulse_watch_part() looks at.
     logic integer part(integer all, integer first, integer count) =
-      first >= all ? 0 : count < all - first ? count : all - first;
-*/
+      first >= all ? 0 : count < all - first ? count : all - first; */
 
 /*@ requires may_look(watch, agent);
     assigns watch->seen[first .. first + part(watch->count, first, count) - 1], looking,
       first_line, first_seen, later_now,
-      looks[0 .. 255], told[0 .. 255], told_was[0 .. 255], told_is[0 .. 255];
-    exits \false;
+      looks[0 .. 255], told[0 .. 255], told_was[0 .. 255], told_is[0 .. 255]; exits \false;
     ensures part(\old(watch->count), first, count) != 0 ==>
       first_line == \old(watch->table) + first && first_seen == \old(watch->seen) + first &&
       later_now == (now + 64) % 65536;
     ensures \forall integer i; 0 <= i < part(\old(watch->count), first, count) ==>
       looks[i] == \old(looks[i]) + 1;
     ensures \forall integer i; part(\old(watch->count), first, count) <= i <= 255 ==>
-      looks[i] == \old(looks[i]) && told[i] == \old(told[i]);
-*/
+      looks[i] == \old(looks[i]) && told[i] == \old(told[i]); */
 static inline void dumpulse_watch_part(const dumpulse_watcher *watch, dumpulse *agent, uint16_t now,
                                        uint8_t first, uint8_t count);
 
@@ -212,49 +192,38 @@ static inline void dumpulse_watch_part(const dumpulse_watcher *watch, dumpulse *
       (\at(seen->state, L1) == DUMPULSE_WAITING ==>
         \at(number(&seen->since[0]), L2) == now &&
         \at(seen->state, L2) == DUMPULSE_WAITING) &&
-      (\at(seen->state, L1) != DUMPULSE_WAITING ==> same_seen{L1, L2}(seen));
-*/
+      (\at(seen->state, L1) != DUMPULSE_WAITING ==> same_seen{L1, L2}(seen)); */
 
 /*@ requires ram_is_there(watch);
-    assigns watch->seen[0 .. watch->count - 1];
-    exits \false;
-    ensures \forall integer i; 0 <= i < watch->count ==> begun{Pre, Post}(watch->seen + i, now);
-*/
+    assigns watch->seen[0 .. watch->count - 1]; exits \false;
+    ensures \forall integer i; 0 <= i < watch->count ==> begun{Pre, Post}(watch->seen + i, now); */
 static inline void dumpulse_watch_begin(const dumpulse_watcher *watch, uint16_t now);
 
 /*@ requires table_is_there(watch) && ram_is_there(watch);
-    assigns \nothing;
-    exits \false;
+    assigns \nothing; exits \false;
     ensures (\exists integer i; 0 <= i < watch->count && \result == watch->seen[i].state &&
         watch->table[i].variable == variable &&
         \forall integer k; 0 <= k < i ==> watch->table[k].variable != variable) ||
       (\result == DUMPULSE_WAITING && \forall integer k; 0 <= k < watch->count ==>
-        watch->table[k].variable != variable);
-*/
+        watch->table[k].variable != variable); */
 static inline dumpulse_state dumpulse_watch_state(const dumpulse_watcher *watch, uint8_t variable);
 
 /*@ predicate worst_of{L}(dumpulse_seen *seen, integer n, integer state) =
       (state == DUMPULSE_ALIVE || \exists integer i; 0 <= i < n && seen[i].state == state) &&
-      \forall integer k; 0 <= k < n ==> badness(seen[k].state) <= badness(state);
-*/
+      \forall integer k; 0 <= k < n ==> badness(seen[k].state) <= badness(state); */
 
 /*@ requires ram_is_there(watch);
     requires \forall integer i; 0 <= i < watch->count ==> watch->seen[i].state <= DUMPULSE_DEAD;
-    assigns \nothing;
-    exits \false;
-    ensures worst_of(watch->seen, watch->count, \result) && \result <= DUMPULSE_DEAD;
-*/
+    assigns \nothing; exits \false;
+    ensures worst_of(watch->seen, watch->count, \result) && \result <= DUMPULSE_DEAD; */
 static inline dumpulse_state dumpulse_watch_worst(const dumpulse_watcher *watch);
 
 /*@ requires ram_is_there(watch);
-    assigns \nothing;
-    exits \false;
-    ensures \result == how_many(watch->seen, watch->count, state);
-*/
+    assigns \nothing; exits \false;
+    ensures \result == how_many(watch->seen, watch->count, state); */
 static inline uint8_t dumpulse_watch_count(const dumpulse_watcher *watch, dumpulse_state state);
 
-/*@ assigns \nothing;
-    exits \false;
+/*@ assigns \nothing; exits \false;
     behavior allowed:
       assumes variable < 64 && lowest <= highest && late <= 65471 && dead <= 65471 &&
         grace <= 65471;
@@ -266,9 +235,7 @@ static inline uint8_t dumpulse_watch_count(const dumpulse_watcher *watch, dumpul
         grace <= 65471);
       ensures \result.variable == 0 && \result.grace == 0 && \result.lowest == 0 &&
         \result.span == 0 && \result.late == 0 && \result.dead == 0;
-    complete behaviors;
-    disjoint behaviors;
-*/
+    complete behaviors; disjoint behaviors; */
 static inline dumpulse_watched dumpulse_watched_make(uint8_t variable, uint16_t late, uint16_t dead,
                                                      uint16_t grace, uint8_t lowest,
                                                      uint8_t highest);
@@ -276,14 +243,11 @@ static inline dumpulse_watched dumpulse_watched_make(uint8_t variable, uint16_t 
 /*@ // All that a line has is the ticks + 64.
     predicate allowed{L}(dumpulse_line_ *line, integer within) = line->variable < 64 &&
       64 < line->late <= line->dead <= 65535 - within && 64 <= line->grace <= 65535 - within &&
-      line->lowest + line->span <= 255;
-*/
+      line->lowest + line->span <= 255; */
 
 /*@ requires table_is_there(watch);
-    assigns \nothing;
-    exits \false;
+    assigns \nothing; exits \false;
     ensures \result <= watch->count;
     ensures \forall integer i; 0 <= i < \result ==> allowed(watch->table + i, within);
-    ensures \result < watch->count ==> !allowed(watch->table + \result, within);
-*/
+    ensures \result < watch->count ==> !allowed(watch->table + \result, within); */
 static inline uint8_t dumpulse_watch_check(const dumpulse_watcher *watch, uint16_t within);

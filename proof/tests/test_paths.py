@@ -19,6 +19,11 @@ from tests.support.programs import KEYED, library_file
 WATCH, TAG, ASSEMBLER = "dumpulse_watch.c", "dumpulse_tag.c", "dumpulse_tag_avr.S"
 MIX = "ldd r25, Z+32\n    eor r0, r25\n    st Z+, r0\n    dec LEFT\n    brne .Lmix_"
 TELL = "dumpulse_changed(agent, variable, was, is);"
+AGENT, ALONE, NODE, SENDER = (f"dumpulse_{file}.c" for file in ("agent", "alone", "node", "sender"))
+STORE = "            if (!dumpulse_store(variable, own / 256U)) {\n"
+PARTS = {WATCH: watch, "dumpulse_watch.h": watch, "dumpulse.c": agent, "dumpulse.h": agent}
+ROLES = {AGENT: (keyed.PROCESS, keyed.TAKE, keyed.NEXT), ALONE: (keyed.ALONE,),
+         NODE: (keyed.HEAR, keyed.BEAT), SENDER: (keyed.BEGIN, keyed.ANNOUNCE)}
 
 
 def break_source(folder: Path, monkeypatch: pytest.MonkeyPatch, file: str, before: str,
@@ -50,12 +55,10 @@ def break_source(folder: Path, monkeypatch: pytest.MonkeyPatch, file: str, befor
      "    entry[DUMPULSE_VALUE_AT_] = value;\n    dumpulse_write16_(entry + DUMPULSE_TIME_AT_, "
      "dumpulse_get_timestamp());",
      "    dumpulse_write16_(entry + DUMPULSE_TIME_AT_, dumpulse_get_timestamp());\n    "
-     "entry[DUMPULSE_VALUE_AT_] = value;",
-     "when the clock is read"),
+     "entry[DUMPULSE_VALUE_AT_] = value;", "when the clock is read"),
     ("dumpulse.h", "b += 15U", "b += 14U", "registers of the sums"),
     ("dumpulse.c", "dumpulse_write16_(agent->report + 2, a)",
-     "dumpulse_write16_(agent->report + 2, b)",
-     "not a step"),
+     "dumpulse_write16_(agent->report + 2, b)", "not a step"),
     ("dumpulse.h", "a += *bytes++;", "a += *bytes++; if (last == 100 && bytes[-1] == 0x77) a += 1;",
      "reduces nothing"),
     ("dumpulse.c", "last = DUMPULSE_REPORT_LAST_;",
@@ -81,26 +84,6 @@ def break_source(folder: Path, monkeypatch: pytest.MonkeyPatch, file: str, befor
     (WATCH, "left--;", 'left--; __asm__ volatile("clr r5");',
      r"the next one begins: registers \[5\]"),
     (WATCH, "left--;", "left -= 2;", "ends late"),
-])
-def test_a_wrong_agent_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str,
-                                  before: str,
-                                  after: str, complaint: str) -> None:
-    break_source(tmp_path, monkeypatch, file, before, after)
-    with pytest.raises(SystemExit, match=complaint):
-        (watch if file.startswith("dumpulse_watch") else agent).follow("ATmega328P")
-
-
-@pytest.mark.slow
-def test_the_bounds_of_the_watch_are_its_budgets() -> None:
-    """For any line, entry, RAM and time: also for what `make figures ONLY=cost` does not try."""
-    target = TARGETS["ATmega328P"]
-    budget = budgets.load()[target.key]
-    _, ((_, look), *_), stack = watch.follow(target.name)
-    assert (look, stack) == (budget["look"], budget["watch_stack"] + target.return_address)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("file", "before", "after", "complaint"), [
     # the rounds
     (ASSEMBLER, "sbrc HALVES, 0\n    ldi TIMES, 1", "sbrc HALVES, 0\n    ldi TIMES, 2",
      "not half a round"),
@@ -137,54 +120,51 @@ def test_the_bounds_of_the_watch_are_its_budgets() -> None:
     ("dumpulse_report.c", "DUMPULSE_READER_LABEL, number", "63, number",
      "a block of a tag of 17 is not"),
     ("dumpulse_master.c", "left = 15;", "left = 14;", "must not read"),
-    ("dumpulse_master.c", "*byte = generation", "*byte = 0",
-     "a block of a tag of 1 is not"),
+    ("dumpulse_master.c", "*byte = generation", "*byte = 0", "a block of a tag of 1 is not"),
+    (AGENT, "packet[5] <= keyed->last", "packet[5] < keyed->last", "calls"),
+    (AGENT, "label >= keyed->reached", "label > keyed->reached", "something else"),
+    (AGENT, "> DUMPULSE_READER_LABEL", ">= DUMPULSE_READER_LABEL", "something else"),
+    (AGENT, ">= MOST_WRONG", "> MOST_WRONG", "something else"),
+    (AGENT, "            keyed->last[label] = packet[5];\n", "", "something else"),
+    (AGENT, "keyed->last[label] = packet[5]",
+     'keyed->last[label] = packet[5]; __asm__ volatile("clr r5" ::: "memory")', "is not kept"),
+    (AGENT, "|= DUMPULSE_TWICE_", "|= DUMPULSE_IS_ANNOUNCE_", "something else"),
+    (AGENT, "dumpulse_send_packet(context, report", "dumpulse_send_packet(keyed, report",
+     "something else"),
+    (AGENT, "[2] != packet[6]", "[2] != packet[7]", "calls"),
+    (AGENT, "place++ % DUMPULSE_PLACES", "place % DUMPULSE_PLACES", "something else"),
+    (AGENT, "keyed->last[label] = 0", "keyed->last[label] = 1", "something else"),
+    (AGENT, "keyed->epoch / BLOCK + 1", "keyed->epoch / BLOCK", "something else"),
+    (AGENT, "    keyed->wrong = 0;\n", "", "something else"),
+    (ALONE, "own <= node", "own < node", "calls"),
+    (ALONE, "packet, variable, 0)", "packet, variable, own)", "something else"),
+    (ALONE, STORE, "            *node = own + count;\n" + STORE, "something else"),
+    (ALONE, "            keyed->waiting[at][0] = 0;\n", "", "something else"),
+    (NODE, "epoch <= node->epoch", "epoch < node->epoch", "calls"),
+    (NODE, "    node->twice = packet[4] >= DUMPULSE_TWICE_;\n", "", "something else"),
+    (NODE, "variable >= DUMPULSE_VARIABLES", "variable > DUMPULSE_VARIABLES", "calls"),
+    (SENDER, "load(variable) + 1", "load(variable) + 2", "something else"),
+    (SENDER, "variable, own))", "variable, own - 1))", "something else"),
+    (SENDER, "packet, variable, 0)", "packet, variable, 1)", "something else"),
 ])
-def test_a_wrong_tag_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str,
-                                before: str, after: str, complaint: str) -> None:
+def test_a_wrong_part_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str,
+                                 before: str, after: str, complaint: str) -> None:
     break_source(tmp_path, monkeypatch, file, before, after)
     with pytest.raises(SystemExit, match=complaint):
-        tags.follow("ATmega328P")
-
-
-AGENT, ALONE, NODE, SENDER = (f"dumpulse_{file}.c" for file in ("agent", "alone", "node", "sender"))
-STORE = "            if (!dumpulse_store(variable, own / 256U)) {\n"
+        if file in ROLES:
+            costs = dict.fromkeys((*keyed.TAGS, tags.LABEL_KEY), (0, 0))
+            keyed.follow("ATmega328P", costs, ROLES[file])
+        else:
+            PARTS.get(file, tags).follow("ATmega328P")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("role", "file", "before", "after", "complaint"), [
-    (keyed.PROCESS, AGENT, "packet[5] <= keyed->last", "packet[5] < keyed->last", "calls"),
-    (keyed.PROCESS, AGENT, "label >= keyed->reached", "label > keyed->reached", "something else"),
-    (keyed.PROCESS, AGENT, "> DUMPULSE_READER_LABEL", ">= DUMPULSE_READER_LABEL",
-     "something else"),
-    (keyed.PROCESS, AGENT, ">= MOST_WRONG", "> MOST_WRONG", "something else"),
-    (keyed.PROCESS, AGENT, "            keyed->last[label] = packet[5];\n", "", "something else"),
-    (keyed.PROCESS, AGENT, "keyed->last[label] = packet[5]",
-     'keyed->last[label] = packet[5]; __asm__ volatile("clr r5" ::: "memory")', "is not kept"),
-    (keyed.PROCESS, AGENT, "|= DUMPULSE_TWICE_", "|= DUMPULSE_IS_ANNOUNCE_", "something else"),
-    (keyed.PROCESS, AGENT, "dumpulse_send_packet(context, report",
-     "dumpulse_send_packet(keyed, report", "something else"),
-    (keyed.TAKE, AGENT, "[2] != packet[6]", "[2] != packet[7]", "calls"),
-    (keyed.TAKE, AGENT, "place++ % DUMPULSE_PLACES", "place % DUMPULSE_PLACES", "something else"),
-    (keyed.NEXT, AGENT, "keyed->last[label] = 0", "keyed->last[label] = 1", "something else"),
-    (keyed.NEXT, AGENT, "keyed->epoch / BLOCK + 1", "keyed->epoch / BLOCK", "something else"),
-    (keyed.NEXT, AGENT, "    keyed->wrong = 0;\n", "", "something else"),
-    (keyed.ALONE, ALONE, "own <= node", "own < node", "calls"),
-    (keyed.ALONE, ALONE, "packet, variable, 0)", "packet, variable, own)", "something else"),
-    (keyed.ALONE, ALONE, STORE, "            *node = own + count;\n" + STORE, "something else"),
-    (keyed.ALONE, ALONE, "            keyed->waiting[at][0] = 0;\n", "", "something else"),
-    (keyed.HEAR, NODE, "epoch <= node->epoch", "epoch < node->epoch", "calls"),
-    (keyed.HEAR, NODE, "    node->twice = packet[4] >= DUMPULSE_TWICE_;\n", "", "something else"),
-    (keyed.BEAT, NODE, "variable >= DUMPULSE_VARIABLES", "variable > DUMPULSE_VARIABLES", "calls"),
-    (keyed.BEGIN, SENDER, "load(variable) + 1", "load(variable) + 2", "something else"),
-    (keyed.BEGIN, SENDER, "variable, own))", "variable, own - 1))", "something else"),
-    (keyed.ANNOUNCE, SENDER, "packet, variable, 0)", "packet, variable, 1)", "something else"),
-])
-def test_a_wrong_role_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: str,
-                                 file: str, before: str, after: str, complaint: str) -> None:
-    break_source(tmp_path, monkeypatch, file, before, after)
-    with pytest.raises(SystemExit, match=complaint):
-        keyed.follow("ATmega328P", dict.fromkeys((*keyed.TAGS, tags.LABEL_KEY), (0, 0)), [role])
+def test_the_bounds_of_the_watch_are_its_budgets() -> None:
+    """For any line, entry, RAM and time: also for what `make figures ONLY=cost` does not try."""
+    target = TARGETS["ATmega328P"]
+    budget = budgets.load()[target.key]
+    _, ((_, look), *_), stack = watch.follow(target.name)
+    assert (look, stack) == (budget["look"], budget["watch_stack"] + target.return_address)
 
 
 def test_a_wrong_definition_of_a_tag_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
