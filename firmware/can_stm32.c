@@ -303,7 +303,7 @@ __attribute__((noinline)) static void start_interrupts(void)
 
 static void chip_start(void)
 {
-    start_dog();
+    start_dog(250);
     start_crystal();
     set_pins();
     start_interrupts();

@@ -284,8 +284,6 @@ int main(void)
         /* First of all, so that a chip that is reset again and again wears no EEPROM. */
         pass_a_second();
         wdt_reset(); /* only here */
-        if (variable >= DUMPULSE_VARIABLES)
-            continue; /* the EEPROM is empty, or damaged */
         prepare();
         for (uint8_t times = node.twice ? 2 : 1; times != 0; times--)
             if (dumpulse_keyed_heartbeat(&node, packet, variable, SENDER, beat))

@@ -1,4 +1,4 @@
-/* What agents on an STM32F1 or F4 share: the independent watchdog, IWDG.
+/* What agents on an STM32 or a CH32V003 share: the independent watchdog, IWDG.
  *                                                           SPDX-License-Identifier: MIT */
 #ifndef STM32_H
 #define STM32_H
@@ -9,13 +9,14 @@
 
 enum { DOG_UNLOCK = 0x5555, DOG_FEED = 0xAAAA, DOG_START = 0xCCCC };
 
-/* The watchdog counts down from DOG_RELOAD, each count 256 clocks of its oscillator: 2 s at 32 kHz
- * (STM32F4), 1.6 s at 40 kHz (STM32F1). They differ by half from chip to chip. */
-static inline void start_dog(void)
+/* The watchdog counts down, each count 256 clocks of its oscillator. 250 are 2 s at 32 kHz
+ * (STM32F4) and 1.6 s at 40 kHz (STM32F1), 1000 are 2 s at 128 kHz (CH32V003). The oscillators
+ * differ by half from chip to chip. */
+static inline void start_dog(uint32_t counts)
 {
     DOG_KEY = DOG_UNLOCK;
     DOG_PRESCALER = 6;
-    DOG_RELOAD = 250;
+    DOG_RELOAD = counts;
     DOG_KEY = DOG_START;
 }
 

@@ -11,11 +11,8 @@ enum { CLOCK = 16000000, USART = 0x40011000 };
 enum { BAUD = 115200, UART_IRQ = 37, IRQS = 38 };
 #include "cortex_m.h"
 #include "stm32.h"
+#include "stm32_uart.h"
 
-#define UART_STATE REGISTER(USART)
-#define UART_DATA REGISTER(USART + 0x04)
-#define UART_DIVIDER REGISTER(USART + 0x08)
-#define UART_CONTROL REGISTER(USART + 0x0C) /* CR1 */
 #ifdef STM32F1
 #define CLOCKS REGISTER(0x40021018) /* RCC_APB2ENR */
 #define PINS_HIGH REGISTER(0x40010804)
@@ -27,9 +24,6 @@ enum { BAUD = 115200, UART_IRQ = 37, IRQS = 38 };
 #define PINS_PULL REGISTER(0x4002000C)
 #define PINS_FUNCTION REGISTER(0x40020024) /* of pins 8 to 15 */
 #endif
-
-enum { READY = 0x20, OVERRUN = 0x08, EMPTY = 0x80 };                   /* bits of UART_STATE */
-enum { ON = 0x2000, SENDS = 8, RECEIVES = 4, INTERRUPT_READY = 0x20 }; /* of UART_CONTROL */
 
 static void set_pins(void)
 {
@@ -49,27 +43,8 @@ static void set_pins(void)
 
 static void chip_start(void)
 {
-    start_dog();
+    start_dog(250);
     set_pins();
     start_ticks(CLOCK);
-    UART_DIVIDER = (CLOCK + BAUD / 2) / BAUD;
-    UART_CONTROL = ON | SENDS | RECEIVES | INTERRUPT_READY;
-}
-
-static void chip_receive(void)
-{
-    const uint32_t state = UART_STATE;
-    const uint8_t byte = (uint8_t)UART_DATA; /* reading both clears OVERRUN */
-    if (state & OVERRUN)
-        serial_lose(&ring);
-    if (state & READY)
-        serial_put(&ring, byte);
-}
-
-static bool chip_send(uint8_t byte)
-{
-    if (!(UART_STATE & EMPTY))
-        return false;
-    UART_DATA = byte;
-    return true;
+    start_uart();
 }

@@ -1,11 +1,12 @@
 /* The agent on RISC-V, rv32imac, on QEMU's machine "virt".   SPDX-License-Identifier: MIT
  *
  * uart_virt.md says how to try it. The UART is a 16550, as on many chips. The timer and the
- * interrupt controller are those that RISC-V specifies. The linker script is uart_virt.ld.
+ * interrupt controller are those that RISC-V specifies. The start and the memory are in riscv.h and
+ * riscv.ld.
  */
+#include "riscv.h"
 #include "serial_agent.h"
 
-#define REGISTER(address) (*(volatile uint32_t *)(address))
 #define REGISTER8(address) (*(volatile uint8_t *)(address))
 #define UART_DATA REGISTER8(0x10000000)
 #define UART_INTERRUPTS REGISTER8(0x10000001)
@@ -100,19 +101,9 @@ static bool chip_send(uint8_t byte)
 
 /* ---------------------------------------------------------------- start-up */
 
-extern uint32_t zeros_begin[], zeros_end[]; /* from the linker script, like stack_top */
-
-__attribute__((naked, section(".start"), used)) void start(void);
-void start(void)
-{
-    __asm__ volatile("la sp, stack_top\n j begin");
-}
-
-__attribute__((used)) void begin(void);
 void begin(void)
 {
-    for (uint32_t *word = zeros_begin; word != zeros_end; word++)
-        *word = 0;
+    clear();
     __asm__ volatile("csrw mtvec, %0" ::"r"(trap));
     due = now();
     set_alarm();

@@ -186,7 +186,7 @@ GCC = ["-ffreestanding", "-nostdlib", "-std=c11", "-Os", "-w", "-ffunction-secti
 CHIPS = {"m0plus": ("uart_mps2.c", "cortex_m",
                     ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m0plus"]),
          "m4": ("uart_mps2.c", "cortex_m", ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m4"]),
-         "virt": ("uart_virt.c", "uart_virt", [
+         "virt": ("uart_virt.c", "riscv", [
              "riscv64-unknown-elf-gcc", "-march=rv32imac_zicsr", "-mabi=ilp32", "-mno-relax"])}
 
 

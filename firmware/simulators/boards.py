@@ -1,5 +1,5 @@
 """The boards of firmware/, and how each is simulated: simavr runs the AVRs, rp2040js the RP2040,
-Unicorn an STM32 on a CAN bus, QEMU the others.
+Unicorn an STM32 on a CAN bus and a CH32V003, QEMU the others.
 
 A board on a serial line:
 
@@ -82,6 +82,8 @@ class Board:
         if self.can_id and not self.mcu:
             return [sys.executable, "-m", "firmware.simulators.stm32_can", self.name[-2:],
                     str(self.hertz), str(self.kbits), str(image)]
+        if self.name == "uart_ch32v003":
+            return [sys.executable, "-m", "firmware.simulators.ch32v003", str(image)]
         if not self.mcu:
             file = image.with_suffix(f".{os.getpid()}.uf2")
             file.write_bytes(uf2(image))
@@ -126,6 +128,7 @@ BOARDS = {board.name: board for board in (
     Board("i2c_atmega328p", i2c=0x64, mcu="atmega328p", hertz=16_000_000),
     Board("can_stm32-f1", can_id=0x680, hertz=8_000_000),
     Board("can_stm32-f4", can_id=0x680, hertz=8_000_000),
+    Board("uart_ch32v003", 115_200),
 )}
 PinChange = tuple[float, str, int]  # seconds since the start, the pin, its new level
 UART_HOLDS = 2  # bytes, while the next one arrives
@@ -532,8 +535,7 @@ def main(name: str) -> None:
         print(f"{problem}; the boards are: {', '.join(BOARDS)}", file=sys.stderr)
         raise SystemExit(2)
     board = BOARDS[name]
-    simulator = board.qemu[0] if board.qemu else "make" if board.mcu or board.can_id \
-        else str(NODE)
+    simulator = str(NODE) if board.name == "uart_rp2040" else (*board.qemu, "make")[0]
     if not shutil.which(simulator):
         raise SystemExit(f"{simulator} is not here: make setup fetches it")
     if board.keyed:

