@@ -375,9 +375,9 @@ TEST(a_list_is_written_before_it_holds)
     (void)munmap(settings, sizeof *settings);
 }
 
-/* Nobody takes what comes. What a socket drops before another one replaces it counts, and what that
- * one dropped before does not. Here both are the same. */
-TEST(test_drops_of_a_socket_that_is_replaced)
+/* Nobody takes what comes. What a socket drops before it is closed counts. What one dropped before
+ * it was added does not. Here both are the same. */
+TEST(test_drops_before_and_after)
 {
     const int receiver = socket(AF_INET, SOCK_DGRAM, 0), other = dup(receiver);
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -389,13 +389,14 @@ TEST(test_drops_of_a_socket_that_is_replaced)
     assert_true(sockets_add(receiver, NULL));
     for (; sent < sockets_capacity + 5000; sent++)
         (void)sendto(other, "", 1, 0, (const struct sockaddr *)&here, size);
-    assert_true(sockets_replace(0, other));
+    assert_true(sockets_replace(0, -1));
+    assert_true(sockets_add(other, NULL));
     sockets_count_drops();
     while (recv(other, &(char){0}, 1, MSG_DONTWAIT) == 1)
         left++;
     assert_in_range(left, 1, sent - 1);
     assert_int_equal(counters[COUNT_DROPS], sent - left);
-    assert_true(sockets_replace(0, -1));
+    assert_true(sockets_replace(1, -1));
 }
 
 int main(void)
