@@ -999,8 +999,15 @@ def test_wrong_files_of_names(content: str, text: str, tmp_path: Path, call: Cal
     assert result.err.rstrip("\n").isprintable()
 
 
-def test_changes_for_a_program(tmp_path: Path) -> None:
-    """The first change has all; then only what is new comes, or why no report came."""
+def test_changes_for_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first change has all; then only what is new comes, or why no report came. The interval is
+    from one question to the next, so the pause is shorter."""
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
     names = tmp_path / "names.ini"
     names.write_text("[dumpulse]\nnow-from = 0\n[3]\nname = engine\n")
 
@@ -1019,6 +1026,7 @@ def test_changes_for_a_program(tmp_path: Path) -> None:
         assert asyncio.run(client.Agent(fake.address).ask_async(PATIENCE))[3].value == 9
         found = asyncio.run(follow(fake.address, 2))
     assert [[one.variable.number for one in change.readings] for change in found] == [[0, 3], [4]]
+    assert len(pauses) == 2 and max(pauses) < 0.01
     assert found[0].readings[1].variable.name == "engine" and found[1].error is None
     (change,) = asyncio.run(follow(f"127.0.0.1:{unused_port()}", 1))
     assert not change.readings and isinstance(change.error, client.Refused)
