@@ -245,22 +245,6 @@ def test_a_table_from_before_a_restart_is_watched(tmp_path: Path) -> None:
         check_chain(watched.told())
 
 
-def test_an_entry_that_the_table_has_forgotten_stays_dead(tmp_path: Path) -> None:
-    """A tick of 1 ms: the table forgets an entry after 65 s. The state has an entry that is nearly
-    as old. Its variable is dead, and not heard with time 0."""
-    names = NAMES.replace("50ms", "1ms")
-    path = tmp_path / "state"
-    with Watched(tmp_path, names=names, more=("--state", str(path), "--tick", "1")) as watched:
-        watched.beat_until(3, 50, lambda: [line for line in watched.told()
-                                           if line.endswith(" alive")])
-        watched.server.stop()
-    time.sleep(2.1)
-    (tmp_path / "told").unlink()
-    with Watched(tmp_path, names=names, more=("--state", str(path), "--tick", "1")) as watched:
-        wait_until(watched.told, "something is told")
-        assert watched.told() == ["3 engine waiting dead"]
-
-
 @pytest.mark.slow
 def test_programs_do_not_pile_up(tmp_path: Path) -> None:
     """16 variables change again and again, and the program is slow. At most 8 of it run, one for

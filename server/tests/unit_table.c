@@ -372,6 +372,7 @@ TEST(who_is_dead_at_the_next_look)
                  {100, 0, 500, DUMPULSE_ALIVE},
                  {1000, 900, 0, DUMPULSE_ALIVE},     /* its timestamp tells nothing any more */
                  {0, 0, 65536 + 400, DUMPULSE_DEAD}, /* 16 bits do not tell how long */
+                 {0, 0, 114212, DUMPULSE_DEAD},      /* now the time is 100, near that of a zero */
                  {0, 0, 10 * 65536 + 400, DUMPULSE_DEAD}};
 
     for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++) {
@@ -384,6 +385,7 @@ TEST(who_is_dead_at_the_next_look)
             beat(3);
         set_clock(unix_ms + tried[i].set_forward);
         pass(tried[i].look_after);
+        check_ages(); /* the table forgets who is too old, and the watch does not */
         watch_look();
         assert_int_equal(watch_watcher.seen[0].state, tried[i].is);
     }
