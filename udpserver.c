@@ -143,7 +143,9 @@ static void reply_to(const struct msghdr *request)
     outgoing_count++;
 }
 
-static void send_keyed(void *context, const uint8_t *packet, size_t length)
+/* For packets with keys, and for reports over CAN. There is always room: a batch of packets gets at
+ * most REPLIES answers. */
+void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
     if (length == DUMPULSE_PACKET_SIZE && keys_keeps_beacons)
         return;
@@ -156,21 +158,6 @@ static void send_keyed(void *context, const uint8_t *packet, size_t length)
     memcpy(reports[outgoing_count], packet, length);
     outgoing_bytes[outgoing_count].iov_len = length;
     reply_to((const struct msghdr *)context);
-}
-
-/* The next heartbeat changes the agent's bytes, so they are copied. There is always room: a batch
- * of packets gets at most REPLIES answers. Only a report of version 1 has DUMPULSE_REPORT_SIZE
- * bytes. The compiler knows that where the library sends one, so version 2 makes it no slower. */
-void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
-{
-    if (length != DUMPULSE_REPORT_SIZE) {
-        send_keyed(context, packet, length);
-    } else if (context == NULL) { /* the request came over CAN */
-        can_send(packet, length);
-    } else {
-        memcpy(reports[outgoing_count], packet, DUMPULSE_REPORT_SIZE);
-        reply_to((const struct msghdr *)context);
-    }
 }
 
 /* Sends the batch of reports. A report that the kernel does not take at once is lost, and counted.
@@ -208,7 +195,7 @@ static const uint8_t *source_of(const uint8_t address[ADDRESS_SIZE])
 static uint64_t requested; /* ns; the clock is read for the first report of a batch */
 
 /* Returns which counter counts the packet. */
-static size_t take_request(const uint8_t *packet, struct msghdr *from)
+static size_t take_request(struct msghdr *from)
 {
     uint8_t address[ADDRESS_SIZE];
 
@@ -221,8 +208,8 @@ static size_t take_request(const uint8_t *packet, struct msghdr *from)
         return COUNT_RATE;
     if (!udp_set_reply_address(&outgoing[outgoing_count].msg_hdr, from))
         return COUNT_UNSENT;
-    table_prepare();
-    (void)dumpulse_process_packet(&table_agent, packet, DUMPULSE_PACKET_SIZE, from);
+    table_write_report(reports[outgoing_count]);
+    reply_to(from);
     return COUNT_REPORTS;
 }
 
@@ -292,7 +279,7 @@ __attribute__((always_inline)) static inline unsigned take_batch(int descriptor,
             outcome = take_keyed(packet, descriptor, &message->msg_hdr, now);
         else if (packet[DUMPULSE_MAGIC_AT_] != DUMPULSE_MAGIC &&
                  memcmp(packet, request, sizeof request) == 0)
-            outcome = take_request(packet, &message->msg_hdr);
+            outcome = take_request(&message->msg_hdr);
         else if (checks_sources && !may_send_heartbeats(&message->msg_hdr))
             outcome = COUNT_NOT_ALLOWED;
         else

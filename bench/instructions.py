@@ -34,7 +34,7 @@ PURPOSES = {
     "system calls, in libc": ("epoll_pwait.c", "recvmmsg.c", "sendmmsg.c"),
     "the clocks": ("timing.c", "clock_gettime.c"),
     "packets in batches, and their copies": ("udpserver.c",),
-    "the sum over the bytes": ("dumpulse.h",),
+    "the sum over the bytes": ("dumpulse.h", "table.c"),
     "what kind of packet it is, and the table": ("table.h", "dumpulse.c", "byteswap.h"),
     "--allow and --rate": ("address.h", "limits.c", "limits.h"),
     "the address that the answer leaves from": ("udp.h",)}

@@ -71,9 +71,9 @@ $(call add,fuzz/server,$(FUZZER) $(SETTINGS),,server/tests/fuzz_udpserver.c udps
 unit_of = $(call add,unit-$1,gcc,$(SANITIZERS),server/tests/unit_$1.c \
     $(patsubst %,server/%.c,$2 counters options),$3 -lcmocka)
 $(call unit_of,can,can tests/stand_ins,dumpulse.c)
-$(call unit_of,table,table tests/stand_ins)
+$(call unit_of,table,table watch hook limits tests/stand_ins,$(WATCH_C))
 $(call unit_of,hook,hook limits tests/stand_ins)
-$(call unit_of,udpserver,address limits sources tests/stand_ins)
+$(call unit_of,udpserver,address limits sources sockets tests/stand_ins)
 $(call unit_of,log,log)
 $(call unit_of,keys,keys junk overlap address limits snapshot table tests/stand_ins,\
     dumpulse.c $(KEYED_C))

@@ -45,6 +45,9 @@ static inline void table_prepare(void)
         table_prepare_now();
 }
 
+/* Writes what dumpulse_process_packet() answers a request with, in fewer instructions. */
+void table_write_report(uint8_t report[DUMPULSE_REPORT_SIZE]);
+
 void table_begin_tick(uint64_t now); /* sets the stamp, and forgets entries that are too old */
 
 /* Must be called before a packet is taken or a request is answered. A clock that was set back makes

@@ -443,10 +443,9 @@ def test_what_may_hang_does_not_keep_the_program(monkeypatch: pytest.MonkeyPatch
 def test_what_may_hang_gets_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread may outlive the main thread. A signal would then end the program in the wrong
     way."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     blocked = client.within(PATIENCE, lambda: signal.pthread_sigmask(signal.SIG_BLOCK, ()))
     assert blocked is not None and {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= blocked
-    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())  # of this thread
     monkeypatch.setattr(client, "termios", None)  # Windows has no masks
     assert client.within(PATIENCE, lambda: 5) == 5
 
@@ -1000,8 +999,15 @@ def test_wrong_files_of_names(content: str, text: str, tmp_path: Path, call: Cal
     assert result.err.rstrip("\n").isprintable()
 
 
-def test_changes_for_a_program(tmp_path: Path) -> None:
-    """The first change has all; then only what is new comes, or why no report came."""
+def test_changes_for_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first change has all; then only what is new comes, or why no report came. The interval is
+    from one question to the next, so the pause is shorter."""
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
     names = tmp_path / "names.ini"
     names.write_text("[dumpulse]\nnow-from = 0\n[3]\nname = engine\n")
 
@@ -1020,6 +1026,7 @@ def test_changes_for_a_program(tmp_path: Path) -> None:
         assert asyncio.run(client.Agent(fake.address).ask_async(PATIENCE))[3].value == 9
         found = asyncio.run(follow(fake.address, 2))
     assert [[one.variable.number for one in change.readings] for change in found] == [[0, 3], [4]]
+    assert len(pauses) == 2 and max(pauses) < 0.01
     assert found[0].readings[1].variable.name == "engine" and found[1].error is None
     (change,) = asyncio.run(follow(f"127.0.0.1:{unused_port()}", 1))
     assert not change.readings and isinstance(change.error, client.Refused)

@@ -176,18 +176,6 @@ def test_a_node_that_never_speaks_is_missing_once(tmp_path: Path) -> None:
         watched.server.stop()
 
 
-def test_it_looks_as_often_as_the_shortest_deadline_needs(tmp_path: Path) -> None:
-    """With a deadline of 20 ms it wakes 50 times a second. Without a short one it would be ten."""
-    (tmp_path / "names").write_text("[dumpulse]\ntick = 10ms\nwarn = 20ms\n[3]\n")
-    with Server("--tick", "10", "--watch", str(tmp_path / "names")) as server:
-        def woken() -> int:
-            status = Path(f"/proc/{server.process.pid}/status").read_text()
-            return int(re.findall(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.M)[0])
-        before, begun = woken(), time.monotonic()
-        time.sleep(1)
-        assert woken() - before > 20 * (time.monotonic() - begun)
-
-
 def test_nobody_is_dead_who_waits_in_the_socket(tmp_path: Path) -> None:
     """The server is stopped for longer than crit. All heartbeats wait for it meanwhile."""
     with Watched(tmp_path) as watched, watched.beating(3):
@@ -255,22 +243,6 @@ def test_a_table_from_before_a_restart_is_watched(tmp_path: Path) -> None:
         assert re.fullmatch("3 engine waiting (out-of-range|late|dead)", watched.told()[0])
         wait_until(lambda: watched.told()[-1].endswith(" dead"), "it is dead")
         check_chain(watched.told())
-
-
-def test_an_entry_that_the_table_has_forgotten_stays_dead(tmp_path: Path) -> None:
-    """A tick of 1 ms: the table forgets an entry after 65 s. The state has an entry that is nearly
-    as old. Its variable is dead, and not heard with time 0."""
-    names = NAMES.replace("50ms", "1ms")
-    path = tmp_path / "state"
-    with Watched(tmp_path, names=names, more=("--state", str(path), "--tick", "1")) as watched:
-        watched.beat_until(3, 50, lambda: [line for line in watched.told()
-                                           if line.endswith(" alive")])
-        watched.server.stop()
-    time.sleep(2.1)
-    (tmp_path / "told").unlink()
-    with Watched(tmp_path, names=names, more=("--state", str(path), "--tick", "1")) as watched:
-        wait_until(watched.told, "something is told")
-        assert watched.told() == ["3 engine waiting dead"]
 
 
 @pytest.mark.slow

@@ -599,14 +599,16 @@ def test_an_interface_that_goes_and_comes_back(cable: Cable) -> None:
 @pytest.mark.parametrize("more", [(), XDP])
 def test_a_link_local_address_after_its_interface_came_back(cable: Cable,
                                                             more: tuple[str, ...]) -> None:
-    """The interface has another number then, and the old socket hears nothing."""
+    """The interface has another number then, and later the first one again. The old socket hears
+    nothing."""
     wait_until(lambda: re.search(r"fe80::ff:fe00:1(?!.*tentative)", cable.agent.run(
         "ip -6 -oneline address show dev veth1")), "the address can be used")
     with cable.agent.entered():
+        first = socket.if_nametoindex("veth1")
         server = Server("--bind", "10.77.0.1", "--bind", "fe80::ff:fe00:1%veth1", "--allow", "::/0",
                         *more)
     with server:
-        for turn in range(2):
+        for turn, number in enumerate(("", f"index {first}", "")):
             with cable.node.entered():
                 scope = socket.if_nametoindex("veth2")
 
@@ -620,7 +622,7 @@ def test_a_link_local_address_after_its_interface_came_back(cable: Cable,
 
             wait_until(is_heard, "it is heard")
             cable.cut()
-            cable.connect()
+            cable.connect(number)
         wait_until(lambda: any("listening on [fe80::ff:fe00:1%veth1]" in line and "again" in line
                                for line in server.stderr.lines), "it says so")
 

@@ -1,5 +1,5 @@
-/* Unit tests of server/table.c with a clock that a test sets.     SPDX-License-Identifier: MIT
- *
+/* Unit tests of server/table.c and watch.c with clocks that a test sets.
+ *                                                             SPDX-License-Identifier: MIT
  * Does an old entry ever look new to a reader?
  */
 #define _GNU_SOURCE /* NOLINT: for random, and sigset_t in loop.h */
@@ -8,8 +8,11 @@
 #include <sys/mman.h>
 
 #include "server/loop.h"
+#include "server/names.h"
 #include "server/options.h"
+#include "server/sockets.h"
 #include "server/table.h"
+#include "server/watch.h"
 #include "stand_ins.h"
 #include "tests/support/units.h"
 
@@ -26,6 +29,8 @@ static void set_clock(uint64_t ms)
 
 void loop_define_task(size_t task, void (*run)(void), uint64_t every)
 {
+    if (task == LOOP_WATCH)
+        return;
     assert_int_equal(task, LOOP_TABLE);
     assert_int_equal(every, INTERVAL * options.tick * 1000000);
     check_ages = run;
@@ -300,6 +305,103 @@ TEST(until_when_the_kernel_may_write)
     assert_true(table_checked_until() == UINT64_C(1000240) * 1000 * 1000000);
     set_clock(unix_ms + 1000);
     assert_true(table_checked_until() == UINT64_C(1000420) * 1000 * 1000000);
+}
+
+/* What compilers make vectors of is the library's sum, also where no byte can be larger. */
+TEST(a_report_has_the_librarys_sum)
+{
+    uint8_t report[DUMPULSE_REPORT_SIZE];
+
+    start(1000000, 1000);
+    srandom(1);
+    for (unsigned turn = 0; turn < 1000; turn++) {
+        for (size_t at = 4; at < sizeof report; at++)
+            table_agent.report[at] = (uint8_t)(turn == 0 ? 255 : random());
+        table_write_report(report);
+        assert_memory_equal(report + 4, table_agent.report + 4, sizeof report - 4);
+        assert_true(dumpulse_check_report(report, sizeof report));
+    }
+}
+
+/* ---- The watch ---------------------------------------------------------------------------- */
+
+struct names_variable names_variables[DUMPULSE_VARIABLES];
+static uint64_t next_look; /* ns until then */
+
+bool names_read(const char *path)
+{
+    return path != NULL;
+}
+
+void loop_set_interval(size_t task, uint64_t every)
+{
+    assert_int_equal(task, LOOP_WATCH);
+    next_look = every;
+}
+
+void sockets_take_waiting(void)
+{
+}
+
+static void pass(uint64_t ms)
+{
+    clock_ns += ms * 1000000;
+    set_clock(unix_ms + ms);
+}
+
+static void start_to_watch(uint64_t tick, uint64_t deadline)
+{
+    names_variables[3] = (struct names_variable){true, deadline, deadline, 0, 255, "engine"};
+    start(1000000, tick);
+    options.watch = "names";
+    assert_true(watch_read_names());
+    watch_watcher.seen[0].state = DUMPULSE_WAITING;
+    watch_begin();
+}
+
+/* After a look comes a heartbeat, and somebody sets Unix time. At the next look the node is alive,
+ * or dead, because it was silent for more than 500 ms. */
+TEST(who_is_dead_at_the_next_look)
+{
+    static const struct {
+        unsigned beat_after, set_forward, look_after; /* ms */
+        dumpulse_state is;
+    } tried[] = {{0, 0, 500, DUMPULSE_ALIVE},
+                 {0, 0, 501, DUMPULSE_DEAD},
+                 {100, 0, 501, DUMPULSE_DEAD},
+                 {100, 0, 500, DUMPULSE_ALIVE},
+                 {1000, 900, 0, DUMPULSE_ALIVE},     /* its timestamp tells nothing any more */
+                 {0, 0, 65536 + 400, DUMPULSE_DEAD}, /* 16 bits do not tell how long */
+                 {0, 0, 114212, DUMPULSE_DEAD},      /* now the time is 100, near that of a zero */
+                 {0, 0, 10 * 65536 + 400, DUMPULSE_DEAD}};
+
+    for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++) {
+        start_to_watch(1, 500);
+        beat(3);
+        watch_look();
+        assert_int_equal(watch_watcher.seen[0].state, DUMPULSE_ALIVE);
+        pass(tried[i].beat_after);
+        if (tried[i].beat_after != 0)
+            beat(3);
+        set_clock(unix_ms + tried[i].set_forward);
+        pass(tried[i].look_after);
+        check_ages(); /* the table forgets who is too old, and the watch does not */
+        watch_look();
+        assert_int_equal(watch_watcher.seen[0].state, tried[i].is);
+    }
+}
+
+TEST(it_looks_as_often_as_the_shortest_deadline_needs)
+{
+    static const struct {
+        uint64_t tick, deadline, pause; /* ms, ticks, ms */
+    } tried[] = {{1, 1, 1}, {10, 2, 20}, {10, 10, 100}, {10, 5000, 100}, {5000, 2, 1000}};
+
+    for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++) {
+        start_to_watch(tried[i].tick, tried[i].deadline);
+        watch_look();
+        assert_int_equal(next_look, tried[i].pause * 1000000);
+    }
 }
 
 int main(void)

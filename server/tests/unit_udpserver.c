@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "server/address.h"
 #include "server/counters.h"
 #include "server/limits.h"
+#include "server/sockets.h"
 #include "server/sources.h"
 #include "server/timing.h"
 #include "server/udp.h"
@@ -371,6 +373,30 @@ TEST(a_list_is_written_before_it_holds)
     }
     (void)signal(SIGSEGV, SIG_DFL);
     (void)munmap(settings, sizeof *settings);
+}
+
+/* Nobody takes what comes. What a socket drops before it is closed counts. What one dropped before
+ * it was added does not. Here both are the same. */
+TEST(test_drops_before_and_after)
+{
+    const int receiver = socket(AF_INET, SOCK_DGRAM, 0), other = dup(receiver);
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof here;
+    uint64_t left = 0, sent = 0;
+
+    assert_int_equal(bind(receiver, (const struct sockaddr *)&here, size), 0);
+    assert_int_equal(getsockname(receiver, (struct sockaddr *)&here, &size), 0);
+    assert_true(sockets_add(receiver, NULL));
+    for (; sent < sockets_capacity + 5000; sent++)
+        (void)sendto(other, "", 1, 0, (const struct sockaddr *)&here, size);
+    assert_true(sockets_replace(0, -1));
+    assert_true(sockets_add(other, NULL));
+    sockets_count_drops();
+    while (recv(other, &(char){0}, 1, MSG_DONTWAIT) == 1)
+        left++;
+    assert_in_range(left, 1, sent - 1);
+    assert_int_equal(counters[COUNT_DROPS], sent - left);
+    assert_true(sockets_replace(1, -1));
 }
 
 int main(void)

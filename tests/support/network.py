@@ -130,11 +130,11 @@ class Cable:
         self.queues = queues
         self.connect()
 
-    def connect(self) -> None:
+    def connect(self, number: str = "") -> None:
         queues = f"numtxqueues {self.queues} numrxqueues {self.queues}"
         with self.agent.entered():
             subprocess.run(
-                f"ip link add veth1 {queues} type veth peer name veth2 {queues} "
+                f"ip link add veth1 {number} {queues} type veth peer name veth2 {queues} "
                 f"netns /proc/{os.getpid()}/fd/{self.node.namespace}".split(), check=True)
         for side in (self.agent, self.node):
             side.begin()
