@@ -278,6 +278,12 @@ static void test_questions_do_not_count(void **state)
     assert_int_equal(process(packet), DUMPULSE_WRONG_TAG);
     assert_memory_equal(sent, READERS_BEACON, 8);
     assert_int_equal(keyed.wrong, 1);
+    /* A try sends none, and takes nothing. */
+    assert_int_equal(dumpulse_keyed_try(&keyed, packet, 8), DUMPULSE_WRONG_TAG);
+    assert_int_equal(keyed.wrong, 2);
+    assert_int_equal(dumpulse_keyed_try(&keyed, REQUEST, 8), DUMPULSE_NEW);
+    assert_int_equal(dumpulse_keyed_try(&keyed, REQUEST, 7), DUMPULSE_REFUSED);
+    assert_int_equal(sends, 1001);
 }
 
 /* Of the 256 values of each byte of a tag, one is taken. */
