@@ -24,13 +24,13 @@ class Model:
 # the ATmega328P may run down to 1.8 V.
 MODELS = {
     "ATmega328P": Model(1.28, 4_000_000, 1.0, 4.2,
-                        "data sheet, typical: 1.7 mA at 4 MHz and 3 V; 4.2 µA asleep"),
+                        "data sheet: 1.7 to 2.5 mA at 4 MHz and 3 V; 4.2 to 8 µA asleep"),
     # Both are medians that `make figures ONLY=lab-published` prints, and a test compares them.
     "Cortex-M4": Model(1.04, 96_000_000, 1.52, 9.0,
-                       "an STM32F411 at 96 MHz and 3 V, as published; 9 µA in stop mode"),
+                       "an STM32F411 at 96 MHz, as published; asleep 9 to 42 µA, from memory"),
     # 1.4 cycles an instruction is a guess: loads, stores and branches take two.
     "Cortex-M0+": Model(0.37, 16_000_000, 1.4, 0.8,
-                        "data sheet of an STM32L053: 88 µA a MHz at 3 V; 0.8 µA asleep"),
+                        "an STM32L053 at 3 V: 88 to 139 µA a MHz; 0.8 µA asleep with its clock"),
 }
 
 
@@ -41,6 +41,7 @@ class Battery:
     volts: float
     yearly_loss: float  # the share that is lost in a year by itself
     shelf: float  # years for which its maker lets it lie, and no longer
+    # ../sources.md has the ranges of these, and where they come from.
 
     @property
     def joules(self) -> float:
@@ -120,13 +121,13 @@ def over_lora(frames: list[int], bitrate: float, model: Model) -> Sent:
 
 
 MEDIA = {
-    "can": Medium("CAN", "SN65HVD230, TI SLLS346: 10 to 17 mA at 3.3 V, and what the bus takes",
+    "can": Medium("CAN", "SN65HVD230, TI SLOS346: 10 to 17 mA at 3.3 V, and what the bus takes",
                   over_can),
     "uart": Medium("a UART of 115,200 baud", "the processor's power: asleep but for the UART 15 %, "
                    "a guess", over_uart),
     "nrf": Medium("an nRF24L01+", "its specification 1.0: 7.0 mA at -18 dBm to 11.3 mA at 0 dBm",
                   over_nrf),
-    "lora": Medium("LoRa", "SX1276, revision 7: SF7 with 7 dBm and 20 mA to SF12 with 13 dBm and "
+    "lora": Medium("LoRa", "SX1276, from memory: SF7 with 7 dBm and 20 mA to SF12 with 13 dBm and "
                    "29 mA; here SF9", over_lora),
     "nothing": Medium("nothing", "sending is left out",
                       lambda frames, bitrate, model: Sent(0, 0, 0, 0)),

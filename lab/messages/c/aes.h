@@ -1,5 +1,6 @@
 /* AES-128 by tables, for chips without a cache: there its time depends on no key and no message.
- * On an AVR, aes_avr.S encrypts a block.   SPDX-License-Identifier: MIT */
+ * On an AVR and a Cortex-M0+, aes_avr.S and aes_m0.S encrypt a block.
+ * SPDX-License-Identifier: MIT */
 #ifndef AES_H
 #define AES_H
 
@@ -28,8 +29,12 @@ extern const uint8_t aes_sbox[256];
 #define MIXED(byte)                                                                                \
     ((uint32_t)DOUBLED(byte) | (uint32_t)(byte) << 8 | (uint32_t)(byte) << 16 |                    \
      (uint32_t)(DOUBLED(byte) ^ (byte)) << 24)
-static const uint32_t table[256] = {SBOX(MIXED)};
-#define SUBSTITUTED(byte) ((uint8_t)(table[byte] >> 8))
+const uint32_t aes_table[256] = {SBOX(MIXED)};
+#define SUBSTITUTED(byte) ((uint8_t)(aes_table[byte] >> 8))
+
+#ifdef __ARM_ARCH_6M__
+void aes_encrypt(uint8_t *block, const uint8_t *keys); /* both begin at a word */
+#else
 
 static inline uint32_t rotated(uint32_t word, unsigned bits)
 {
@@ -38,8 +43,8 @@ static inline uint32_t rotated(uint32_t word, unsigned bits)
 
 static inline uint32_t column(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 {
-    return table[a & 0xFF] ^ rotated(table[b >> 8 & 0xFF], 8) ^ rotated(table[c >> 16 & 0xFF], 16) ^
-           rotated(table[d >> 24], 24);
+    const uint32_t cd = aes_table[c >> 16 & 0xFF] ^ rotated(aes_table[d >> 24], 8);
+    return aes_table[a & 0xFF] ^ rotated(aes_table[b >> 8 & 0xFF] ^ rotated(cd, 8), 8);
 }
 
 static inline uint32_t last_column(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
@@ -48,10 +53,13 @@ static inline uint32_t last_column(uint32_t a, uint32_t b, uint32_t c, uint32_t 
            (uint32_t)SUBSTITUTED(c >> 16 & 0xFF) << 16 | (uint32_t)SUBSTITUTED(d >> 24) << 24;
 }
 
-/* The words of a block are in memory with their lowest byte first, as the processor has them. */
+/* The words of a block are in memory with their lowest byte first, as the processor has them. Block
+ * and keys begin at a word. */
 static void aes_encrypt(uint8_t *block, const uint8_t *keys)
 {
     uint32_t s[4], k[4];
+    block = __builtin_assume_aligned(block, 4);
+    keys = __builtin_assume_aligned(keys, 4);
     memcpy(s, block, 16);
     memcpy(k, keys, 16);
     uint32_t a = s[0] ^ k[0], b = s[1] ^ k[1], c = s[2] ^ k[2], d = s[3] ^ k[3];
@@ -71,6 +79,7 @@ static void aes_encrypt(uint8_t *block, const uint8_t *keys)
     s[3] = last_column(d, a, b, c) ^ k[3];
     memcpy(block, s, 16);
 }
+#endif
 #endif
 
 static void aes_set_key(const uint8_t *key)

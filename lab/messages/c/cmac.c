@@ -58,7 +58,7 @@ static void doubled(uint8_t *out, const uint8_t *in)
 
 static void set_key(const uint8_t *key)
 {
-    uint8_t zero[BLOCK] = {0};
+    _Alignas(uint32_t) uint8_t zero[BLOCK] = {0};
     aes_set_key(key);
     encrypt(zero);
     doubled(keys[0], zero);
@@ -67,7 +67,7 @@ static void set_key(const uint8_t *key)
 
 static void make_tag(uint8_t *tag, const uint8_t *message, size_t length)
 {
-    uint8_t block[BLOCK] = {0};
+    _Alignas(uint32_t) uint8_t block[BLOCK] = {0};
     for (; length > BLOCK; length -= BLOCK, message += BLOCK) {
         for (int i = 0; i < BLOCK; i++)
             block[i] ^= message[i];
@@ -104,7 +104,7 @@ static bool vectors_agree(void)
 /* A block of AES alone. */
 STEP(block)
 
-static uint8_t lab_block[BLOCK];
+static _Alignas(uint32_t) uint8_t lab_block[BLOCK];
 
 void block_prepare(unsigned n)
 {
@@ -119,7 +119,7 @@ void block_run(void)
 
 bool block_right(void)
 {
-    uint8_t block[BLOCK];
+    _Alignas(uint32_t) uint8_t block[BLOCK];
     lab_fill(block, BLOCK, 0);
     encrypt(block);
     return lab_same(block, lab_block, BLOCK);

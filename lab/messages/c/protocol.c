@@ -95,7 +95,7 @@ static void block_of(uint8_t *block, uint8_t kind, const uint8_t *wire, uint32_t
 
 static void encipher(uint8_t *wire, uint32_t count)
 {
-    uint8_t stream[BLOCK];
+    _Alignas(uint32_t) uint8_t stream[BLOCK];
     block_of(stream, 1, wire, count, 1);
     encrypt(stream);
     for (uint8_t i = 0; i < LAB_LENGTH; i++)
