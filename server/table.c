@@ -142,8 +142,8 @@ void table_prepare_now(void)
     table_collect();
 }
 
-/* What dumpulse_sum_() sums, in rows, of which compilers make vectors. A byte counts once in `a`. In
- * `b` it counts as often as there are bytes from it to the end: 16 times for each row below its
+/* What dumpulse_sum_() sums, in rows, of which compilers make vectors. A byte counts once in `a`.
+ * In `b` it counts as often as there are bytes from it to the end: 16 times for each row below its
  * own, which is in `above`, and the rest by its column. All fit 16 bits: a column is 16 * 255 at
  * most, and what is above it 120 * 255. */
 static void sum_rows(const uint8_t *bytes, unsigned *sum_a, unsigned *sum_b)
