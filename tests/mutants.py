@@ -285,9 +285,11 @@ SERVER_PROGRAMS = {
 COMMON = ("server/tests/stand_ins.c", "server/counters.c", "server/options.c")
 UNITS = {
     "unit-can": (["server/can.c"], ["server/tests/unit_can.c", *COMMON, "dumpulse.c"]),
-    "unit-table": (["server/table.c"], ["server/tests/unit_table.c", *COMMON]),
-    "unit-udpserver": (["server/address.c", "server/limits.c", "server/sources.c"],
-                       ["server/tests/unit_udpserver.c", *COMMON]),
+    "unit-table": (["server/table.c", "server/watch.c"],
+                   ["server/tests/unit_table.c", *COMMON, "server/hook.c", "server/limits.c",
+                    "extras/dumpulse_watch.c"]),
+    "unit-udpserver": (["server/address.c", "server/limits.c", "server/sources.c",
+                        "server/sockets.c"], ["server/tests/unit_udpserver.c", *COMMON]),
     "unit-hook": (["server/hook.c", "server/limits.c"], ["server/tests/unit_hook.c", *COMMON]),
     "unit-log": (["server/log.c"], ["server/tests/unit_log.c"]),
     "unit-keys": (["server/keys.c"], ["server/tests/unit_keys.c", *COMMON, "dumpulse.c", *ROLES, *(
