@@ -11,10 +11,6 @@ bool dumpulse_keyed_request(dumpulse_reader *reader, uint8_t packet[DUMPULSE_PAC
     }
     dumpulse_count_(&reader->heard, packet, DUMPULSE_READER_LABEL, nonce[0], nonce[1]);
     reader->epoch = reader->heard.epoch;
-    /*@ loop invariant 0 <= i <= 8;
-        loop invariant \forall integer k; 0 <= k < i ==> reader->asked[k] == packet[k];
-        loop assigns i, reader->asked[0 .. 7];
-        loop variant 8 - i; */
     for (i = 0; i != DUMPULSE_PACKET_SIZE; i++) {
         reader->asked[i] = packet[i];
     }
@@ -32,25 +28,11 @@ bool dumpulse_keyed_check(dumpulse_reader *reader, dumpulse_keyed_report *report
         reader->epoch != reader->heard.epoch) {
         return false;
     }
-    /*@ loop invariant 0 <= i <= 8;
-        loop invariant \forall integer k; 0 <= k < i ==> had[k] == tag[k];
-        loop assigns i, had[0 .. 7];
-        loop variant 8 - i; */
     for (i = 0; i != 8; i++) {
         had[i] = tag[i];
     }
     dumpulse_report_tag_(reader->asked, reader->epoch, tag);
-    /*@ loop invariant 0 <= i <= 8;
-        loop invariant \forall integer k; 0 <= k < i ==> tag[k] == had[k];
-        loop invariant \forall integer k; i <= k < 8 ==> tag[k] == \at(tag[k], LoopEntry);
-        loop invariant differ == 0 <==>
-          (\forall integer k; 0 <= k < i ==> \at(tag[k], LoopEntry) == had[k]);
-        loop assigns i, differ, tag[0 .. 7];
-        loop variant 8 - i; */
     for (i = 0; i != 8; i++) {
-        /*@ assert (uint8_t)(tag[i] ^ had[i]) == (tag[i] ^ had[i]); */
-        /*@ assert (uint8_t)(differ | (tag[i] ^ had[i])) == (differ | (tag[i] ^ had[i])); */
-        /*@ assert (differ | (tag[i] ^ had[i])) == 0 <==> differ == 0 && tag[i] == had[i]; */
         differ |= (uint8_t)(tag[i] ^ had[i]);
         tag[i] = had[i];
     }
