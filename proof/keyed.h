@@ -408,10 +408,6 @@ static uint32_t epoch_of(const dumpulse_keyed *keyed, uint8_t label);
 static inline dumpulse_result dumpulse_record(dumpulse *agent, uint8_t variable, uint8_t sender,
                                               uint8_t value);
 
-/*@ requires \valid(bytes + (0 .. 1)) && value <= 65535;
-    assigns bytes[0 .. 1]; exits \false; */
-static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);
-
 /* ---- Nodes that only send, at the agent. */
 
 /*@ logic integer own{L}(uint8_t *four) = 256 * three(four + 1);
