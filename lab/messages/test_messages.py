@@ -332,6 +332,11 @@ def test_what_the_page_says_of_tags_and_signatures() -> None:
     aes = made["AES-128-CMAC"]
     assert aes < made["Chaskey-12"] < 2 * aes and 18 < made["HMAC-SHA-256"] / aes < 22
     assert 5000 < made["ECDSA secp160r1"] / aes < 8000
+    known, step = counts.read(), ("make", "4")
+    kmac = known["KMAC128", "c-fn-dsa, assembly", *step, "Cortex-M4"].mean
+    assert 1.9 < kmac / known["HMAC-SHA-256", "BearSSL", *step, "Cortex-M4"].mean < 2.1
+    avr = known["KMAC128", "c-fn-dsa", *step, "ATmega328P"]
+    assert round(avr.mean, -3) == 298_000 and avr.flash > (machines.MACHINES[avr.target].flash or 0)
 
 
 def test_study_1_in_watts_and_joules() -> None:
