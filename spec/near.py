@@ -5,15 +5,15 @@ one.   SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 PADDING = random.Random(7).randbytes(300)
 
 
-def changed(packet: bytes, long: bool, bits: Iterable[int] = range(8)) -> Iterator[bytes]:
-    """Each byte with one of these bits flipped; the long form: each byte with all other values."""
+def changed(packet: bytes, long: bool) -> Iterator[bytes]:
+    """Each byte with one bit flipped; the long form: each byte with all other values."""
     for at, right in enumerate(packet):
-        for byte in range(256) if long else (right ^ 1 << bit for bit in bits):
+        for byte in range(256) if long else (right ^ 1 << bit for bit in range(8)):
             if byte != right:
                 yield packet[:at] + bytes((byte,)) + packet[at + 1:]
 
