@@ -1,19 +1,21 @@
 """Writes zip and tar files that are the same to the byte whenever the same files go in.
 
-The order of the files, their owners, their modes and their times do not depend on the machine.
-SPDX-License-Identifier: MIT"""
+The order of the files, their owners, their modes and their times do not depend on the machine. The
+archive of the sources has all files that git has, and no others. It is also written where there is
+no git, in the unpacked archive, and is the same there. SPDX-License-Identifier: MIT"""
 
 import gzip
 import io
 import os
 import re
+import subprocess
 import tarfile
 import time
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from packages.project import ROOT, git
+from packages.project import NAME, ROOT, git, version
 
 FIRST_YEAR_OF_ZIP = 315532800  # 1980-01-01: a zip file can tell no earlier time
 LAST_OF_GZIP = 2**32 - 1  # 2106-02-07: and a .gz file no later one
@@ -73,3 +75,52 @@ def write_tar(to: Path, files: Mapping[str, Path]) -> Path:
     with to.open("wb") as out, gzip.GzipFile("", "wb", 9, out, mtime=when) as packed:
         packed.write(plain.getvalue())
     return to
+
+
+# ---------------------------------------------------------------- the sources
+
+
+def sources(root: Path = ROOT) -> dict[str, Path]:
+    """Returns the project's own files by their names, new ones too, and none that was built."""
+    if (root / ".git").exists():
+        names = git("ls-files", "-z", "--cached", "--others", "--exclude-standard",
+                    root=root).split("\0")
+        paths = [root / name for name in names if name]
+    else:
+        paths = []
+        for folder, folders, files in os.walk(root):
+            # As in .gitignore, and in that of each folder of keys.
+            folders[:] = [name for name in folders if name not in ("__pycache__", ".hypothesis") and
+                          Path(folder, name) != root / "build" and
+                          not ignores_all(Path(folder, name, ".gitignore"))]
+            links = [name for name in folders if Path(folder, name).is_symlink()]
+            paths += [Path(folder, name) for name in files + links
+                      if not name.endswith((".key", ".eep"))]
+    return {str(path.relative_to(root)): path for path in paths
+            if path.is_symlink() or path.is_file()}
+
+
+def ignores_all(gitignore: Path) -> bool:
+    """Such a file is in the folders that `dumpulse key split` makes."""
+    return gitignore.is_file() and b"*" in gitignore.read_bytes().splitlines()
+
+
+# PyPI wants the name dumpulse-VERSION.tar.gz for the source distribution of the client.
+END = "-source.tar.gz"
+
+
+def top() -> str:
+    """Returns the name of the folder that is in the archive."""
+    return f"{NAME}-{version()}"
+
+
+def build_sources(to: Path) -> Path:
+    files = {f"{top()}/{name}": path for name, path in sources().items()}
+    return write_tar(to / f"{top()}{END}", files)
+
+
+def unpack(archive: Path, to: Path) -> Path:
+    """Unpacks an archive of sources into the folder `to`; returns the folder of the sources."""
+    to.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["tar", "-xf", archive, "-C", to], check=True)
+    return to / archive.name.removesuffix(END)

@@ -32,6 +32,21 @@ def test_a_header_without_one_version_is_refused(tmp_path: Path, line: str) -> N
         project.version(tmp_path)
 
 
+def test_the_version_is_the_same_everywhere() -> None:
+    assert project.behind() == {}, "run make version"
+    assert re.search(rf"^## {re.escape(project.FORMS['numbers'](project.version()))}, ",
+                     (project.ROOT / "CHANGELOG.md").read_text(), re.M)
+
+
+def test_the_pages_name_no_file_of_one_version() -> None:
+    """A reader has the files of another one."""
+    of_one = re.compile(r"dumpulse[-_][\w~-]*\d+\.\d+\.\d+[\w.~-]*\.(?:tar|gz|zip|whl|crate|deb)\b")
+    assert of_one.search("tar xzf dumpulse-espidf-1.0.0.tar.gz -C components")
+    pages = [*project.ROOT.glob("packages/*/README.md"), project.ROOT / "README.md"]
+    assert len(pages) > 11 and not [(page, of_one.findall(page.read_text())) for page in pages
+                                    if of_one.search(page.read_text())]
+
+
 @pytest.mark.parametrize("told", ["", "x", "1.5", "-1", "+1", " 1", "1_0", "4294967296", "9" * 99])
 @pytest.mark.parametrize("write", [archive.write_zip, archive.write_tar])
 def test_a_wrong_time_of_the_build_is_refused(
@@ -61,7 +76,7 @@ def test_a_build_that_fails_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch, w
     def fails(to: Path) -> list[Path]:
         assert to == project.ROOT / "build" / "packages" and to.is_dir()
         raise why
-    monkeypatch.setattr(making.worlds()["rust"], "build", fails)
+    monkeypatch.setattr(making, "builder", {"rust": fails}.__getitem__)
     monkeypatch.setattr("sys.argv", ["making", "rust"])
     assert making.main() == 1
     assert capsys.readouterr() == ("", f"packages.making: rust: {why}\n")

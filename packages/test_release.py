@@ -7,28 +7,29 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from packages import making, project, release, source
+from packages import archive, making, project, release
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The archive of the sources."""
-    (packed,) = source.build(tmp_path_factory.mktemp("release"))
-    return packed
+    return archive.build_sources(tmp_path_factory.mktemp("release"))
 
 
 @pytest.fixture
 def clone(original: Path, tmp_path: Path) -> Path:
     """A repository of its own, of which everything is committed. Its address leads somewhere."""
-    root = source.unpack(original, tmp_path)
-    for path in source.sources(root).values():
+    root = archive.unpack(original, tmp_path)
+    for path in archive.sources(root).values():
         if path.is_file() and b"dumpulse.example" in path.read_bytes():
             path.write_text(path.read_text().replace("dumpulse.example", "dumpulse.invalid"))
     git(root, "init", "--quiet")
@@ -60,7 +61,10 @@ def write_heading(root: Path, version: str, heading: str) -> None:
             ("CHANGELOG.md", r"(?<=^## )\d.*", heading)):
         path = root / name
         path.write_text(re.sub(pattern, text, path.read_text(), count=1, flags=re.M))
-    subprocess.run(["make", "-s", "version"], cwd=root, check=True, stdout=subprocess.DEVNULL)
+    said = subprocess.run(["make", "-s", "version"], cwd=root, check=True, text=True,
+                          stdout=subprocess.PIPE).stdout
+    assert {*re.findall(rf"^(.*) has version {version} now$", said, re.M)} <= {
+        name for name, *_ in project.PLACES}
     commit(root)
 
 
@@ -111,7 +115,7 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 def test_outside_of_a_clone_there_is_no_release(original: Path, tmp_path: Path) -> None:
-    root = source.unpack(original, tmp_path)
+    root = archive.unpack(original, tmp_path)
     assert asked(root) == (2, "release: there is no .git here: make a release in a clone of the "
                               "repository\n")
 
@@ -129,13 +133,13 @@ def test_no_archive_has_keys_or_what_tests_found(git: bool, tmp_path: Path) -> N
         subprocess.run([sys.executable, project.ROOT / "client.py", "key", *words.split()],
                        cwd=tmp_path, check=True, stdout=subprocess.PIPE)
     assert (tmp_path / "keys" / "x-agent.h").is_file()
-    assert source.sources(tmp_path).keys() == {".gitignore", "a.c"}
+    assert archive.sources(tmp_path).keys() == {".gitignore", "a.c"}
 
 
 def test_the_archive_of_the_sources_makes_itself(original: Path, tmp_path: Path,
                                                  monkeypatch: pytest.MonkeyPatch) -> None:
-    root = source.unpack(original, tmp_path)
-    assert source.sources(root).keys() == source.sources().keys()
+    root = archive.unpack(original, tmp_path)
+    assert archive.sources(root).keys() == archive.sources().keys()
     (root / "build").mkdir()
     (root / "build" / "made").touch()
     (root / "tests" / "__pycache__").mkdir()
@@ -143,8 +147,8 @@ def test_the_archive_of_the_sources_makes_itself(original: Path, tmp_path: Path,
     monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
     before = os.umask(0o077)
     try:
-        subprocess.run([sys.executable, "-c", "from packages import project, source\n"
-                        "source.build(project.ROOT / 'build')"], cwd=root, check=True,
+        subprocess.run([sys.executable, "-c", "from packages import archive, project\n"
+                        "archive.build_sources(project.ROOT / 'build')"], cwd=root, check=True,
                        env={**os.environ, "TZ": "Asia/Tokyo"})
     finally:
         os.umask(before)
@@ -212,7 +216,42 @@ def test_a_release(clone: Path, key: str) -> None:
     assert "# Dumpulse 7.8.9, 2026-12-24\n" in (made / "NOTES.md").read_text()
     sums = (made / "SHA256SUMS").read_text().splitlines()
     assert len(names - {"SHA256SUMS.asc", "SHA256SUMS", "NOTES.md"}) == len(sums)
-    assert not [name for name in names if project.version() in name]
+    left = [each for path in made.iterdir() for name, text in contents(path)
+            for each in lines_left(name, text)]
+    assert not left and not [name for name in names if project.version() in name], left[:9]
+
+
+# These tell what versions had, which versions others have, and examples.
+OF_OTHERS = ("*.md", "*.lock", "*requirements.txt", "test_*.py")
+
+
+def lines_left(name: str, text: str) -> Iterator[str]:
+    """Yields the lines of a file that still have the version of this tree as Dumpulse's."""
+    if any(Path(name).match(pattern) for pattern in OF_OTHERS):
+        return
+    forms = {re.escape(form(project.version())) for form in project.FORMS.values()}
+    found = re.compile(rf"(?<![\w.])({'|'.join(sorted(forms, reverse=True))})(?![\w.])")
+    for line in text.splitlines():
+        if found.search(line) and re.search("version|dumpulse", line, re.I):
+            yield f"{name}: {line[:200]}"
+
+
+def contents(path: Path) -> Iterator[tuple[str, str]]:
+    """Yields the files in an archive of any kind, with their texts."""
+    if path.suffix == ".deb":
+        yield "control", subprocess.run(["dpkg-deb", "--info", path], text=True, check=True,
+                                        stdout=subprocess.PIPE).stdout
+    elif zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as packed:
+            for name in packed.namelist():
+                yield name, packed.read(name).decode(errors="replace")
+    elif tarfile.is_tarfile(path):
+        with tarfile.open(path) as tar:
+            for member in tar:
+                if content := tar.extractfile(member) if member.isfile() else None:
+                    yield member.name, content.read().decode(errors="replace")
+    else:
+        yield path.name, path.read_text()
 
 
 # ---------------------------------------------------------------- the forge's workflow
@@ -268,7 +307,7 @@ def test_the_bill_of_materials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     refuses a damaged one."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     for name in ("firmware", "fleet", "static"):
-        making.worlds()[name].build(tmp_path)
+        making.builder(name)(tmp_path)
     files = release.sums(tmp_path)
     bills = []
     for _ in range(2):

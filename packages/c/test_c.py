@@ -13,7 +13,7 @@ from packages import project
 from packages.c import make
 from packages.cmake import consumers
 from packages.cmake.consumers import NOTHING, damage, fails, run
-from packages.source import top
+from packages.archive import top
 from spec.model import REQUEST, heartbeat
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Union
 
 from packages import project
-from packages import version as versions
 from spec.model import REQUEST, Agent, heartbeat
 from spec.watch import ALIVE, DEAD, LATE, MISSING, OUT_OF_RANGE, Watch, line
 from tests.support.programs import EXTRAS, PATIENCE
@@ -87,7 +86,7 @@ def copy(to: Path, version: str = "") -> Path:
         header = to / "dumpulse.h"
         header.write_text(re.sub(r'(#define DUMPULSE_VERSION) "[^"]*"', rf'\1 "{version}"',
                                  header.read_text()))
-        for path, text in versions.behind(to).items():
+        for path, text in project.behind(to).items():
             path.write_text(text)
     return to
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import client
-from packages import project, source
+from packages import archive, project
 from packages.debian import make
 from tests.support.servers import Server
 
@@ -32,7 +32,7 @@ class Buildah:
         self("add", "--quiet", debian, str(make.base("container")), "/")
         self("commit", "--quiet", debian, "debian:bookworm-slim")
         self("rm", debian)
-        self.context = source.unpack(source.build(folder)[0], folder)
+        self.context = archive.unpack(archive.build_sources(folder), folder)
 
     def __call__(self, *words: str) -> str:
         return make.run("buildah", "--root", self.folder / "store", "--runroot",

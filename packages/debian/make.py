@@ -19,7 +19,7 @@ from datetime import datetime, timezone
 from email.utils import format_datetime
 from pathlib import Path
 
-from packages import archive, making, project, source
+from packages import archive, making, project
 
 HERE = Path(__file__).resolve().parent
 DEBIAN = project.ROOT / "build" / "debian"  # what is made once, and used each time
@@ -134,8 +134,8 @@ def write_debian(folder: Path) -> None:
 def make_sources(to: Path) -> list[Path]:
     """Writes the three files of a source package."""
     with tempfile.TemporaryDirectory() as work:
-        (packed,) = source.build(Path(work))
-        folder = source.unpack(packed, Path(work))
+        packed = archive.build_sources(Path(work))
+        folder = archive.unpack(packed, Path(work))
         upstream = debian_version().rpartition("-")[0]
         packed.rename(Path(work, f"dumpulse_{upstream}.orig.tar.gz"))
         write_debian(folder)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from packages import project
-from packages.micropython import make
+from packages import making, project
 from spec import model
 from tests.support.programs import PATIENCE, vectors
 from tests.support.servers import Server
@@ -44,7 +43,7 @@ for part in (noise + report[:100], report[100:] + noise[:9], noise):
 
 
 def run(tmp_path: Path, program: str, *words: str, given: str = "") -> list[str]:
-    make.build(tmp_path)
+    making.builder("micropython")(tmp_path)
     (tmp_path / "program.py").write_text(program)
     if not MICROPYTHON.exists():
         pytest.fail("micropython is not installed: run make packages-setup")
