@@ -24,15 +24,21 @@ dependencies:
 examples:
   - path: examples/uart_agent
 """
-REGISTER = "idf_component_register(SRCS {sources} INCLUDE_DIRS .)\n"
-
-
-def files() -> dict[str, Path]:
-    """The component's files that are somewhere in the tree, by their names in the component."""
-    library = {name: path for name, path in project.LIBRARY_FILES.items() if name[-2:] != ".S"}
-    return {**library, "LICENSE": project.ROOT / "LICENSE",
-            "README.md": HERE / "README.md",
-            **archive.files_of(HERE / "examples", "examples/")}
+EXAMPLE = "examples/uart_agent"
+EXAMPLES_FILES = {
+    "CMakeLists.txt": """\
+cmake_minimum_required(VERSION 3.16)
+include($ENV{IDF_PATH}/tools/cmake/project.cmake)
+project(uart_agent)
+""",
+    "main/CMakeLists.txt": "idf_component_register(SRCS uart_agent.c)\n",
+    "main/idf_component.yml": """\
+dependencies:
+  idf: ">=5.0"
+  dumpulse/dumpulse:
+    version: "*"
+    override_path: ../../.. # here, the component that this example came with
+"""}
 
 
 def manifest() -> str:
@@ -44,12 +50,19 @@ def manifest() -> str:
 
 
 def build(to: Path) -> list[Path]:
-    with tempfile.TemporaryDirectory() as name:
-        made = Path(name)
-        (made / "idf_component.yml").write_text(manifest())
-        (made / "CMakeLists.txt").write_text(REGISTER.format(
-            sources=" ".join(each for each in files() if each.endswith(".c") and "/" not in each)))
-        everything = {**files(), **archive.files_of(made)}
+    library = {name: path for name, path in project.LIBRARY_FILES.items() if name[-2:] != ".S"}
+    sources = " ".join(name for name in library if name.endswith(".c"))
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in {
+                "idf_component.yml": manifest(),
+                "CMakeLists.txt": f"idf_component_register(SRCS {sources} INCLUDE_DIRS .)\n",
+                **{f"{EXAMPLE}/{name}": text for name, text in EXAMPLES_FILES.items()}}.items():
+            path = Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        files = {**archive.files_of(Path(folder)), **library, "LICENSE": project.ROOT / "LICENSE",
+                 "README.md": HERE / "README.md",
+                 f"{EXAMPLE}/main/uart_agent.c": HERE / "uart_agent.c"}
         return [archive.write_tar(
             to / f"dumpulse-espidf-{project.version()}.tar.gz",
-            {f"dumpulse/{each}": path for each, path in everything.items()})]
+            {f"dumpulse/{name}": path for name, path in files.items()})]
