@@ -61,10 +61,7 @@ def write_heading(root: Path, version: str, heading: str) -> None:
             ("CHANGELOG.md", r"(?<=^## )\d.*", heading)):
         path = root / name
         path.write_text(re.sub(pattern, text, path.read_text(), count=1, flags=re.M))
-    said = subprocess.run(["make", "-s", "version"], cwd=root, check=True, text=True,
-                          stdout=subprocess.PIPE).stdout
-    assert {*re.findall(rf"^(.*) has version {version} now$", said, re.M)} <= {
-        name for name, *_ in project.PLACES}
+    subprocess.run(["make", "-s", "version"], cwd=root, check=True, stdout=subprocess.DEVNULL)
     commit(root)
 
 
@@ -109,15 +106,12 @@ def test_what_cannot_be_released_is_refused_with_one_line(clone: Path) -> None:
     assert asked(clone)[0] != 0
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    status, said = asked(project.ROOT, "--build", str(tmp_path / "not there"))
-    assert status == 1 and re.fullmatch("release: .*No such file or directory.*\n", said)
-
-
-def test_outside_of_a_clone_there_is_no_release(original: Path, tmp_path: Path) -> None:
+def test_where_there_is_no_clone_or_folder(original: Path, tmp_path: Path) -> None:
     root = archive.unpack(original, tmp_path)
     assert asked(root) == (2, "release: there is no .git here: make a release in a clone of the "
                               "repository\n")
+    status, said = asked(root, "--build", str(tmp_path / "not there"))
+    assert status == 1 and re.fullmatch("release: .*No such file or directory.*\n", said)
 
 
 @pytest.mark.parametrize("git", [True, False], ids=["git", "archive"])
