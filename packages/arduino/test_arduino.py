@@ -20,7 +20,7 @@ from firmware.simulators.boards import BOARDS, Board, Line
 from firmware.tests.test_serial_firmware import straddled
 from packages import project
 from packages.arduino import builder, make
-from spec.model import REQUEST, checksummed, heartbeat
+from spec.model import REQUEST, Agent, checksummed, heartbeat
 from tests.support.agents import run as client
 from tests.support.programs import run
 from tests.support.servers import Server, command as server_command
@@ -85,21 +85,13 @@ def test_the_editor_knows_the_names(work: Path) -> None:
                    input=program, text=True, check=True)
 
 
-def test_the_library_says_what_the_project_does(work: Path) -> None:
-    text = (work / "libraries" / project.NAME / "library.properties").read_text()
-    fields = dict(line.split("=", 1) for line in text.splitlines())
-    assert fields["version"] == project.version() and fields["includes"] == "dumpulse.h"
-    assert fields["sentence"] not in fields["paragraph"]  # which is shown after it
-
-
 # ---------------------------------------------------------------- the examples
 
 def entries(report: bytes) -> dict[int, tuple[int, int, int]]:
     """Returns timestamp, sender and value of each variable that is set in a report."""
     assert len(report) == 260 and report == checksummed(report[4:])
-    found = {variable: report[4 + 4 * variable:8 + 4 * variable] for variable in range(64)}
-    return {variable: (int.from_bytes(entry[:2], "big"), entry[2], entry[3])
-            for variable, entry in found.items() if entry != bytes(4)}
+    return {variable: (256 * entry[0] + entry[1], entry[2], entry[3])
+            for variable, entry in enumerate(Agent.of_table(report).entries) if any(entry)}
 
 
 def said(report: bytes) -> dict[int, tuple[int, int]]:

