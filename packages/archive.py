@@ -41,37 +41,41 @@ def files_of(folder: Path, prefix: str = "") -> dict[str, Path]:
             for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def mode_of(path: Path) -> int:
-    return 0o755 if os.access(path, os.X_OK) else 0o644
+def mode_of(file: Path | str) -> int:
+    return 0o755 if isinstance(file, Path) and os.access(file, os.X_OK) else 0o644
 
 
-def write_zip(to: Path, files: Mapping[str, Path]) -> Path:
+def content(file: Path | str) -> bytes:
+    return file.read_bytes() if isinstance(file, Path) else file.encode()
+
+
+def write_zip(to: Path, files: Mapping[str, Path | str]) -> Path:
+    """Writes files, of which each is somewhere, or a text."""
     when = time.gmtime(max(build_time(), FIRST_YEAR_OF_ZIP))[:6]
     with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name in sorted(files):
             entry = zipfile.ZipInfo(name, when)
             entry.external_attr = (0o100000 | mode_of(files[name])) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, files[name].read_bytes())
+            archive.writestr(entry, content(files[name]))
     return to
 
 
-def write_tar(to: Path, files: Mapping[str, Path]) -> Path:
-    """Writes a .tar.gz. A symbolic link stays one."""
+def write_tar(to: Path, files: Mapping[str, Path | str]) -> Path:
+    """The same for a .tar.gz. A symbolic link stays one."""
     when = build_time()
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name in sorted(files):
             entry = tarfile.TarInfo(name)
             entry.mtime = when
-            if files[name].is_symlink():
-                entry.type, entry.linkname = tarfile.SYMTYPE, os.readlink(files[name])
+            if isinstance(file := files[name], Path) and file.is_symlink():
+                entry.type, entry.linkname = tarfile.SYMTYPE, os.readlink(file)
                 archive.addfile(entry)
                 continue
-            entry.size = files[name].stat().st_size
-            entry.mode = mode_of(files[name])
-            with files[name].open("rb") as content:
-                archive.addfile(entry, content)
+            data = content(file)
+            entry.size, entry.mode = len(data), mode_of(file)
+            archive.addfile(entry, io.BytesIO(data))
     with to.open("wb") as out, gzip.GzipFile("", "wb", 9, out, mtime=when) as packed:
         packed.write(plain.getvalue())
     return to

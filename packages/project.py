@@ -1,7 +1,7 @@
 """What every package says of Dumpulse: its name, its version, who makes it, and where it is.
 
     python3 -m packages.project            # prints the version
-    python3 -m packages.project --write    # or make version: to the files that must have it as it is
+    python3 -m packages.project --write    # or make version: into the files that have it as it is
 
 dumpulse.h has the version. All else that has it is generated from it.
 SPDX-License-Identifier: MIT"""

@@ -1,13 +1,12 @@
 """Is there one version, and are archives the same each time?   SPDX-License-Identifier: MIT"""
 
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from packages import archive, making, project
+from packages import archive, project
 
 
 @pytest.mark.parametrize(("text", "expected"), [
@@ -58,25 +57,3 @@ def test_a_wrong_time_of_the_build_is_refused(
     for told in ("0", "4294967295"):
         monkeypatch.setenv("SOURCE_DATE_EPOCH", told)
         write(tmp_path / "out", {"file": Path(__file__)})
-
-
-def test_git_that_is_missing_or_refuses_is_told(tmp_path: Path,
-                                                monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SystemExit, match=r"^git log failed: fatal: .*"):
-        project.git("log", root=tmp_path)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SystemExit, match="^git is not installed"):
-        project.git("log")
-
-
-@pytest.mark.parametrize("why", [OSError("the disk is full"), making.Failed("it broke"),
-                                 subprocess.CalledProcessError(3, "cargo")])
-def test_a_build_that_fails_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch, why: Exception,
-                                              capsys: pytest.CaptureFixture[str]) -> None:
-    def fails(to: Path) -> list[Path]:
-        assert to == project.ROOT / "build" / "packages" and to.is_dir()
-        raise why
-    monkeypatch.setattr(making, "builder", {"rust": fails}.__getitem__)
-    monkeypatch.setattr("sys.argv", ["making", "rust"])
-    assert making.main() == 1
-    assert capsys.readouterr() == ("", f"packages.making: rust: {why}\n")

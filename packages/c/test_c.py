@@ -124,10 +124,12 @@ def test_the_version_is_the_headers(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_project_in_cpp(tmp_path: Path) -> None:
+    prefix = install(project.ROOT, tmp_path)
     built = build(project_of(
         tmp_path / "source", "find_package(dumpulse CONFIG REQUIRED)",
-        "add_executable(agent agent.cpp)", "target_link_libraries(agent PRIVATE dumpulse::dumpulse)",
-        language="CXX"), tmp_path / "built", f"-DCMAKE_PREFIX_PATH={install(project.ROOT, tmp_path)}")
+        "add_executable(agent agent.cpp)",
+        "target_link_libraries(agent PRIVATE dumpulse::dumpulse)", language="CXX"),
+        tmp_path / "built", f"-DCMAKE_PREFIX_PATH={prefix}")
     consumers.check_agent([built / "agent"], built)
 
 

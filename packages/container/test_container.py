@@ -25,8 +25,6 @@ class Buildah:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        if not shutil.which("buildah"):
-            pytest.fail("buildah is not installed: run make packages-setup")
         debian = self("from", "scratch")
         self("add", "--quiet", debian, str(make.base("container")), "/")
         self("commit", "--quiet", debian, "debian:bookworm-slim")

@@ -1,6 +1,5 @@
 """Makes a component of ESP-IDF: dumpulse-espidf-VERSION.tar.gz. SPDX-License-Identifier: MIT"""
 
-import tempfile
 from pathlib import Path
 
 from packages import archive, project
@@ -25,7 +24,7 @@ examples:
   - path: examples/uart_agent
 """
 EXAMPLE = "examples/uart_agent"
-EXAMPLES_FILES = {
+OF_EXAMPLE = {
     "CMakeLists.txt": """\
 cmake_minimum_required(VERSION 3.16)
 include($ENV{IDF_PATH}/tools/cmake/project.cmake)
@@ -52,17 +51,10 @@ def manifest() -> str:
 def build(to: Path) -> list[Path]:
     library = {name: path for name, path in project.LIBRARY_FILES.items() if name[-2:] != ".S"}
     sources = " ".join(name for name in library if name.endswith(".c"))
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in {
-                "idf_component.yml": manifest(),
-                "CMakeLists.txt": f"idf_component_register(SRCS {sources} INCLUDE_DIRS .)\n",
-                **{f"{EXAMPLE}/{name}": text for name, text in EXAMPLES_FILES.items()}}.items():
-            path = Path(folder) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        files = {**archive.files_of(Path(folder)), **library, "LICENSE": project.ROOT / "LICENSE",
-                 "README.md": HERE / "README.md",
-                 f"{EXAMPLE}/main/uart_agent.c": HERE / "uart_agent.c"}
-        return [archive.write_tar(
-            to / f"dumpulse-espidf-{project.version()}.tar.gz",
-            {f"dumpulse/{name}": path for name, path in files.items()})]
+    files: dict[str, Path | str] = {
+        "idf_component.yml": manifest(), **library, "LICENSE": project.ROOT / "LICENSE",
+        "CMakeLists.txt": f"idf_component_register(SRCS {sources} INCLUDE_DIRS .)\n",
+        "README.md": HERE / "README.md", f"{EXAMPLE}/main/uart_agent.c": HERE / "uart_agent.c",
+        **{f"{EXAMPLE}/{name}": text for name, text in OF_EXAMPLE.items()}}
+    return [archive.write_tar(to / f"dumpulse-espidf-{project.version()}.tar.gz", {
+        f"dumpulse/{name}": file for name, file in files.items()})]

@@ -73,12 +73,11 @@ def fixture_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.long
 @pytest.mark.parametrize("oldest", [False, True], ids=["newest", "oldest"])
-def test_it_works_where_it_is_installed(tmp_path: Path, wheel: Path, oldest: bool,
-                                        capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_works_where_it_is_installed(tmp_path: Path, wheel: Path, oldest: bool) -> None:
     """In an environment of its own, with libraries from the registry: the newest that fit in the
     newest Python at hand, and the oldest in the oldest."""
     fit = [version for version in pythons() if version >= (3, 11)]
-    python = environment(pythons()[(min if oldest else max)(fit)], tmp_path / "env", capsys)
+    python = environment(pythons()[(min if oldest else max)(fit)], tmp_path / "env")
     limits = tmp_path / "limits.txt"
     bounds = re.findall('"([a-zA-Z-]+)>=(.*?),', make.OWN["dependencies"] + make.OWN["extras"])
     assert len(bounds) == 10

@@ -1,6 +1,5 @@
 """The package for Python, as users have it.   SPDX-License-Identifier: MIT"""
 
-import contextlib
 import email
 import functools
 import json
@@ -96,10 +95,8 @@ def fixture_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(path for path in made if path.suffix == ".whl")
 
 
-def environment(python: Path, folder: Path, say: pytest.CaptureFixture[str] | None = None) -> Path:
-    """A clean environment. Returns its Python. Readers of the log shall see what was used."""
-    with say.disabled() if say else contextlib.nullcontext():
-        print(f"\nthe wheel, in {run(python, '--version').strip()}: {python}")
+def environment(python: Path, folder: Path) -> Path:
+    """A clean environment. Returns its Python."""
     run(python, "-m", "venv", folder)
     return folder / "bin" / "python"
 
@@ -141,9 +138,8 @@ def test_checkers_find_nothing(tmp_path: Path, which: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("which", [0, -1], ids=["oldest", "newest"])
-def test_it_works_where_it_is_installed(tmp_path: Path, which: int, wheel: Path,
-                                     capsys: pytest.CaptureFixture[str]) -> None:
-    python = environment([*pythons().values()][which], tmp_path / "env", capsys)
+def test_it_works_where_it_is_installed(tmp_path: Path, which: int, wheel: Path) -> None:
+    python = environment([*pythons().values()][which], tmp_path / "env")
     run(python, "-m", "pip", "install", "--quiet", "--no-index", wheel)
     use(python)
     share = tmp_path / "env" / "share"

@@ -28,8 +28,7 @@ def build(to: Path) -> list[Path]:
     with tempfile.TemporaryDirectory() as folder:
         # A copy of the sources: in build/ may be programs for this machine.
         root = archive.unpack(archive.build_sources(Path(folder)), Path(folder))
-        page = Path(folder) / "README.md"
-        page.write_text((HERE / "README.md").read_text().replace("VERSION", project.version()))
+        page = (HERE / "README.md").read_text().replace("VERSION", project.version())
         texts = {"LICENSE": root / "LICENSE", "README.md": page,
                  **{f"{name}.8": root / "server" / f"{name}.8" for name in PROGRAMS}}
         for machine in MACHINES:

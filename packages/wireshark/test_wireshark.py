@@ -3,10 +3,9 @@
 import json
 import os
 import random
-import shutil
 import struct
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -71,10 +70,8 @@ def read(home: Path, capture: Path, *options: str, complains: str = "") -> str:
 
 
 @pytest.fixture(scope="module", name="home")
-def fixture_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    if not shutil.which("tshark"):
-        pytest.fail("tshark is not installed: run make packages-setup")
-    yield tmp_path_factory.mktemp("home")
+def fixture_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
 
 
 def expected(packet: bytes) -> Shown:
@@ -142,8 +139,8 @@ def shown(capture: Path, home: Path, *options: str) -> list[Shown]:
     found = json.loads(read(home, capture, "-T", "json", *options, *(
         word for name in FIELDS for word in ("-e", f"dumpulse.{name}"))))
     return [{name.partition(".")[2]: ["1"] if name.endswith((".bad", "refused", "gap", "cut"))
-             else [*map(str, values)] for name, values in frame["_source"].get("layers", {}).items()}
-            for frame in found]
+             else [*map(str, values)] for name, values in layers.items()}
+            for layers in (frame["_source"].get("layers", {}) for frame in found)]
 
 
 def of_vectors() -> list[bytes]:
