@@ -1,5 +1,5 @@
-"""Does `make release` refuse what must not be released, and make the same each time?
-SPDX-License-Identifier: MIT"""
+"""Is there one version? Does `make release` refuse what must not be released, and make the same
+each time?   SPDX-License-Identifier: MIT"""
 
 import json
 import os
@@ -16,6 +16,46 @@ import pytest
 import yaml
 
 from packages import archive, making, project, release
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("1.2.3", {"semantic": "1.2.3", "python": "1.2.3", "debian": "1.2.3", "numbers": "1.2.3",
+               "number": "10203"}),
+    ("1.2.3-dev", {"semantic": "1.2.3-dev", "python": "1.2.3.dev0", "debian": "1.2.3~dev",
+                   "numbers": "1.2.3", "number": "10203"}),
+    ("0.10.2", {"semantic": "0.10.2", "python": "0.10.2", "debian": "0.10.2", "numbers": "0.10.2",
+                "number": "1002"}),
+])
+def test_each_world_has_its_form(tmp_path: Path, text: str, expected: dict[str, str]) -> None:
+    (tmp_path / "dumpulse.h").write_text(f'#define DUMPULSE_VERSION "{text}" /* why */\n')
+    found = project.version(tmp_path)
+    assert {form: write(found) for form, write in project.FORMS.items()} == expected
+
+
+@pytest.mark.parametrize("line", ["", '#define DUMPULSE_VERSION "1.2"\n',
+                                  2 * '#define DUMPULSE_VERSION "1.2.3"\n'])
+def test_a_header_without_one_version_is_refused(tmp_path: Path, line: str) -> None:
+    (tmp_path / "dumpulse.h").write_text(line)
+    with pytest.raises(SystemExit, match="must define DUMPULSE_VERSION once"):
+        project.version(tmp_path)
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    assert project.behind() == {}, "run make version"
+    assert re.search(rf"^## {re.escape(project.FORMS['numbers'](project.version()))}, ",
+                     (project.ROOT / "CHANGELOG.md").read_text(), re.M)
+
+
+def test_the_pages_name_no_file_of_one_version() -> None:
+    """A reader has the files of another one."""
+    of_one = re.compile(r"dumpulse[-_][\w~-]*\d+\.\d+\.\d+[\w.~-]*\.(?:tar|gz|zip|whl|crate|deb)\b")
+    assert of_one.search("tar xzf dumpulse-espidf-1.0.0.tar.gz -C components")
+    pages = [*project.ROOT.glob("packages/*/README.md"), project.ROOT / "README.md"]
+    assert len(pages) > 11 and not [(page, of_one.findall(page.read_text())) for page in pages
+                                    if of_one.search(page.read_text())]
+
+
+# ---------------------------------------------------------------- a release
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
-/* For tests: what the examples use of the libraries Ethernet and autowp-mcp2515, so that the builder
- * can check them. EthernetUDP is made from the core's class UDP, as the real one is. Nothing here
- * does anything.   SPDX-License-Identifier: MIT */
+/* For tests: what the examples use of the libraries Ethernet and autowp-mcp2515, so that the
+ * builder can check them. EthernetUDP is made from the core's class UDP, as the real one is.
+ * Nothing here does anything.   SPDX-License-Identifier: MIT */
 #ifndef ARDUINO_STANDINS_H
 #define ARDUINO_STANDINS_H
 

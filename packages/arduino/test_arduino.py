@@ -183,21 +183,6 @@ def test_an_example_on_an_uno(work: Path, example: str) -> None:
         check(image_of(work, example))
 
 
-@pytest.mark.slow
-def test_the_client_asks_an_agent_that_hears_a_node(work: Path) -> None:
-    """What the node's sketch sends goes to the agent's sketch. client.py asks that one."""
-    heard = check_node(image_of(work, "SerialNode"))
-    with Line(UNO, image_of(work, "SerialAgent"), pty=True) as line:
-        line.send(heard)
-        address = f"serial:{line.path}@115200"
-        assert client("set", address, "7", "9", "--sender", "12").returncode == 0
-        done = client("get", address, "--json", "--now-from", "0", "--timeout", FOREVER)
-        assert done.returncode == 0, done.stderr
-        found = {entry["variable"]: (entry["sender"], entry["value"])
-                 for entry in json.loads(done.stdout)["variables"]}
-        assert found == {0: (1, 0), 3: (76, len(heard) // 8 - 1), 7: (12, 9)}
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("board", BOARDS_OF_AVR)
 def test_every_example_compiles_without_a_warning(work: Path, board: str) -> None:

@@ -14,7 +14,6 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Mapping
 from datetime import datetime, timezone
 from email.utils import format_datetime
 from pathlib import Path
@@ -41,11 +40,10 @@ BASES: dict[str, tuple[str, tuple[str, ...]]] = {
 REVISION = "0upstream1"
 
 
-def run(*command: str | Path, cwd: Path | None = None,
-        environment: Mapping[str, str] | None = None) -> str:
+def run(*command: str | Path, cwd: Path | None = None) -> str:
     done = subprocess.run(command, cwd=cwd, text=True, stdout=subprocess.PIPE, errors="replace",
                           stderr=subprocess.STDOUT, check=False, stdin=subprocess.DEVNULL,
-                          env=None if environment is None else {**os.environ, **environment})
+                          env={**os.environ, "SOURCE_DATE_EPOCH": str(archive.build_time())})
     if done.returncode != 0:
         raise making.Failed(f"{shlex.join(map(str, command))}: exit status "
                             f"{done.returncode}\n{done.stdout}")
@@ -161,8 +159,7 @@ def make_sources(to: Path) -> list[Path]:
         upstream = debian_version().rpartition("-")[0]
         packed.rename(Path(work, f"dumpulse_{upstream}.orig.tar.gz"))
         write_debian(folder)
-        run("dpkg-source", "-Zxz", "--build", folder.name, cwd=Path(work),
-            environment={"SOURCE_DATE_EPOCH": str(archive.build_time())})
+        run("dpkg-source", "-Zxz", "--build", folder.name, cwd=Path(work))
         return [Path(shutil.copy(path, to / path.name))
                 for path in sorted(Path(work).glob("dumpulse_*"))]
 
@@ -179,8 +176,6 @@ def base(name: str) -> Path:
         return folder
     if os.geteuid() != 0:
         raise SystemExit("packages.debian: this needs root, to make a Debian in a folder")
-    if shutil.which("mmdebstrap") is None:
-        raise SystemExit("packages.debian: there is no mmdebstrap: run packages/setup")
     say(f"making a Debian in {folder.relative_to(project.ROOT)}, once: a minute or two")
     DEBIAN.mkdir(parents=True, exist_ok=True)
     release = dict(line.split("=", 1) for line in
@@ -267,8 +262,8 @@ useradd --create-home --home-dir {place} builder
 cd {place}
 cp /shared/* .
 chown -R builder: .
-su builder -c {shlex.quote(f'''umask {mask:03o} && cd {place} && dpkg-source --extract {dsc.name} sources &&
-    cd sources && dpkg-buildpackage -us -uc {kind}''')}
+su builder -c {shlex.quote(f'''umask {mask:03o} && cd {place} &&
+    dpkg-source --extract {dsc.name} sources && cd sources && dpkg-buildpackage -us -uc {kind}''')}
 cp ./*.deb /shared/
 """, Path(shared))
         return [Path(shutil.copy(path, to / path.name))

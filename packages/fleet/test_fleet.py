@@ -30,7 +30,6 @@ for each in pkgutil.walk_packages(dumpulse_fleet.__path__, "dumpulse_fleet."):
 def use(folder: Path, command: Path) -> None:
     """Checks a configuration, and lets the command ask a real agent until it is alive."""
     assert run(command, "--version") == f"dumpulse-fleet {project.version()}\n"
-    assert run(command, "ls", "--help").startswith("usage: dumpulse-fleet ls ")
     wrong = run(command, "nonsense", fails=True)
     assert wrong.startswith("dumpulse-fleet: 'nonsense' is no command")
     with Server("--bind", "127.0.0.1") as server:
@@ -39,12 +38,7 @@ def use(folder: Path, command: Path) -> None:
                         "[web]\nlisten = '127.0.0.1:0'\n[[agents]]\n"
                         f"name = 'one'\naddress = '127.0.0.1:{server.port}'\n")
         serve = (command, "serve", "--config.file", file)
-        checked = run(*serve, "--config.check")
-        assert checked == f"{file} is right: 1 agent here\n", checked
-        file.write_text(file.read_text().replace("period", "perod"))
-        assert "fleet.toml:4: defaults: 'perod' is not known here: do you mean 'period'?" \
-            in run(*serve, "--config.check", fails=True)
-        file.write_text(file.read_text().replace("perod", "period"))
+        assert run(*serve, "--config.check") == f"{file} is right: 1 agent here\n"
         kept = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
         with subprocess.Popen(serve, cwd="/", stderr=subprocess.PIPE, text=True,
                               env=kept) as process:

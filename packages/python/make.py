@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -67,15 +68,10 @@ def tree(to: Path) -> Path:
 
 def run_build(source: Path, to: Path, *options: str) -> list[Path]:
     """Builds the files of a folder, as `python -m build` does for everybody."""
-    if not (TOOLS / "python").exists():
-        raise SystemExit("packages.python: its tools are not here: run make packages-setup")
     before = {*to.iterdir()}
-    ended = subprocess.run([TOOLS / "python", "-m", "build", "--no-isolation", *options,
-                            "--outdir", to, source], text=True, stdout=subprocess.PIPE,
-                           stderr=subprocess.STDOUT,
-                           env={**os.environ, "SOURCE_DATE_EPOCH": str(archive.build_time())})
-    if ended.returncode != 0:
-        raise SystemExit(f"packages.python: cannot build the package:\n{ended.stdout}")
+    subprocess.run([TOOLS / "python", "-m", "build", "--no-isolation", *options, "--outdir", to,
+                    source], check=True, stdout=sys.stderr,
+                   env={**os.environ, "SOURCE_DATE_EPOCH": str(archive.build_time())})
     return sorted({*to.iterdir()} - before)
 
 

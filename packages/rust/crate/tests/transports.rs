@@ -66,6 +66,11 @@ fn a_joiner_wants_all_frames_in_order() {
     assert_eq!(last(&mut Joiner::default(), &parts), None);
 }
 
+fn packets(line: &[u8]) -> Vec<[u8; 8]> {
+    let mut packets = Packets::default();
+    line.iter().filter_map(|&byte| packets.take(byte)).collect()
+}
+
 #[test]
 fn packets_on_a_line() {
     let heartbeats: Vec<_> =
@@ -76,19 +81,15 @@ fn packets_on_a_line() {
         line.extend(&REQUEST);
         line.extend(std::iter::repeat(0xf1).take(at % 9)); // noise
     }
-    let mut packets = Packets::default();
-    let found: Vec<_> = line.iter().filter_map(|&byte| packets.take(byte)).collect();
     let sent: Vec<_> = heartbeats.iter().flat_map(|each| [each.encode(), REQUEST]).collect();
-    assert_eq!(found, sent);
+    assert_eq!(packets(&line), sent);
 
     // A byte that is lost costs the packet that it belongs to, and nothing else.
     let two: Vec<_> = heartbeats[..2].iter().flat_map(|each| each.encode()).collect();
     for gone in 0..8 {
         let mut rest = two.clone();
         rest.remove(gone);
-        let mut packets = Packets::new();
-        let found: Vec<_> = rest.iter().filter_map(|&byte| packets.take(byte)).collect();
-        assert_eq!(found, [heartbeats[1].encode()]);
+        assert_eq!(packets(&rest), [heartbeats[1].encode()]);
     }
 }
 
@@ -98,9 +99,7 @@ fn no_byte_belongs_to_two_packets() {
     let pair = [Heartbeat::new(4, 255, 2), Heartbeat::new(0, 251, 51)].map(Option::unwrap);
     let line: Vec<_> = pair.iter().flat_map(|each| each.encode()).collect();
     assert!(Heartbeat::decode(&line[5..13]).is_some());
-    let mut packets = Packets::new();
-    let found: Vec<_> = line.iter().filter_map(|&byte| packets.take(byte)).collect();
-    assert_eq!(found, pair.map(Heartbeat::encode));
+    assert_eq!(packets(&line), pair.map(Heartbeat::encode));
 
     // A report whose bytes 4 to 7 are the checksum of what follows, and of four bytes after it.
     let right = |table: &[u8]| match Report::parse(table) {
