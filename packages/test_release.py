@@ -231,7 +231,7 @@ def test_sums_are_signed(tmp_path: Path, key: str) -> None:
 
 
 @pytest.mark.long
-def test_a_release(clone: Path, key: str) -> None:
+def test_a_release(clone: Path, tmp_path: Path, key: str) -> None:
     """Builds all of it twice. `make packages` has the tests of it in any case."""
     (clone / "build").mkdir()
     for name in release.FETCHED:
@@ -252,10 +252,14 @@ def test_a_release(clone: Path, key: str) -> None:
     assert not [name for name in names if project.version() in name]
     for path in made.iterdir():
         (to := tmp_path / "read" / path.name).mkdir(parents=True)
-        unpack = ["dpkg-deb", "--raw-extract", path, to] if path.suffix == ".deb" else \
-            ["python3", "-m", "zipfile", "-e", path, to] if path.suffix in (".zip", ".whl") else \
-            ["tar", "-xf", path, "-C", to] if tarfile.is_tarfile(path) else ["cp", path, to]
-        subprocess.run(unpack, check=True)
+        words: tuple[str | Path, ...] = ("cp", path, to)
+        if path.suffix == ".deb":
+            words = ("dpkg-deb", "--raw-extract", path, to)
+        elif path.suffix in (".zip", ".whl"):
+            words = ("python3", "-m", "zipfile", "-e", path, to)
+        elif tarfile.is_tarfile(path):
+            words = ("tar", "-xf", path, "-C", to)
+        subprocess.run(words, check=True)
     left = [each for path in (tmp_path / "read").rglob("*") if path.is_file()
             for each in lines_left(path)]
     assert not left, left[:9]

@@ -114,8 +114,8 @@ def test_the_version_is_the_headers(tmp_path: Path) -> None:
                           ("3.9", False)):
         source = project_of(tmp_path / wanted, f"find_package(dumpulse {wanted} CONFIG REQUIRED)",
                             'message(STATUS "it is ${dumpulse_VERSION}")')
-        ask = ["cmake", "-GNinja", "-S", source, "-B", source / "built",
-               f"-DCMAKE_PREFIX_PATH={prefix}"]
+        ask: list[str | Path] = ["cmake", "-GNinja", "-S", source,
+                                 "-B", source / "built", f"-DCMAKE_PREFIX_PATH={prefix}"]
         if found:
             assert b"it is 4.5.6\n" in run(ask, tmp_path)
         else:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-import client
 from packages import project
 from packages.fleet import make as fleet
 from packages.python import make

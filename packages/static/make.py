@@ -29,8 +29,9 @@ def build(to: Path) -> list[Path]:
         # A copy of the sources: in build/ may be programs for this machine.
         root = archive.unpack(archive.build_sources(Path(folder)), Path(folder))
         page = (HERE / "README.md").read_text().replace("VERSION", project.version())
-        texts = {"LICENSE": root / "LICENSE", "README.md": page,
-                 **{f"{name}.8": root / "server" / f"{name}.8" for name in PROGRAMS}}
+        texts: dict[str, Path | str] = {
+            "LICENSE": root / "LICENSE", "README.md": page,
+            **{f"{name}.8": root / "server" / f"{name}.8" for name in PROGRAMS}}
         for machine in MACHINES:
             top = f"{project.NAME}-servers-{project.version()}-linux-{machine}"
             files = {**texts, **programs(machine, root)}
