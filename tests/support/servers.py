@@ -23,6 +23,8 @@ from typing import IO, Self
 
 from tests.support.programs import PATIENCE, built, wait_until
 
+# Under nohup, servers would ignore it, as all programs that the tests start.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 Counters = dict[str, int]
 
 
@@ -112,6 +114,10 @@ class Server:
             time.sleep(0.02)
             counters = self.stats()
         return counters
+
+    def says(self, text: str, since: int = 0) -> None:
+        """Waits until it has logged a line with this text, after so many lines."""
+        wait_until(lambda: any(text in line for line in self.stderr.lines[since:]), text)
 
     def stop(self, status: int = 0) -> Counters:
         """Ends it by SIGTERM, and returns the last counters that it printed. It must still run: it
