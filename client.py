@@ -2187,9 +2187,9 @@ class Terminal:
     def __init__(self) -> None:
         self._input = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
         self._saved: list[Any] = []
+        self._ending = False
 
     def begin(self) -> None:
-        self._ending = False
         for number in (signal.SIGINT, *ENDING):
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._end)
@@ -2201,13 +2201,16 @@ class Terminal:
         self._write("\x1b[?1049h\x1b[?25l\x1b[?7l")  # second screen, no cursor, no wrapping
         signal.signal(signal.SIGTSTP, self._pause)
 
-    def close(self) -> None:
+    def _restore(self) -> None:
         """Works after any part of begin()."""
-        self._ending = True
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         self._write("\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l")
         if self._input is not None and self._saved:
             termios.tcsetattr(self._input, termios.TCSANOW, self._saved)
+
+    def close(self) -> None:
+        self._ending = True
+        self._restore()
 
     def _end(self, number: int, _: object) -> None:
         """Only the first signal counts. Another one must interrupt neither close() nor the exit."""
@@ -2218,7 +2221,7 @@ class Terminal:
 
     def _pause(self, *_: object) -> None:
         """Ctrl-Z."""
-        self.close()
+        self._restore()
         os.kill(os.getpid(), signal.SIGSTOP)
         self.begin()
 

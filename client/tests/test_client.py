@@ -37,7 +37,6 @@ from tests.support.servers import Server
 LOOPBACKS = ["127.0.0.1", "::1"]
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
-bytes_ = st.integers(0, 255)
 examples = settings(max_examples=200, deadline=None, derandomize=True, database=None,
                     print_blob=True)
 
