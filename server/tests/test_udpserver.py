@@ -825,6 +825,9 @@ def test_what_is_no_socket_stays(tmp_path: Path) -> None:
     (tmp_path / "directory").mkdir()
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    (tmp_path / "link-to-left").symlink_to(tmp_path / "directory" / "left")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as left:
+        left.bind(str(tmp_path / "directory" / "left"))
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as held:
         held.bind(str(tmp_path / "socket"))
         held.listen()
