@@ -29,7 +29,7 @@ import pytest
 from spec.model import REQUEST, Agent, checksummed, heartbeat
 from tests.support.programs import (PATIENCE, ROOT, built, free_port, open_files, started,
                                     wait_until)
-from tests.support.servers import Counters, Server, Talker, command
+from tests.support.servers import Counters, Server, Talker, command, takes_hang_up
 
 UNSET = bytes(4)
 GOOD = heartbeat(3, 76, 9)
@@ -330,8 +330,8 @@ def test_sighup_reads_files_again_all_or_nothing(tmp_path: Path) -> None:
 def test_sighup_opens_the_log_again(tmp_path: Path) -> None:
     """As logrotate wants it: the file has another name by now."""
     log, rotated = tmp_path / "log", tmp_path / "log.1"
-    with log.open("w") as opened, started(*command(), "0", stdout=opened,
-                                          stderr=opened) as process:
+    with log.open("w") as opened, started(*command(), "0", stdout=opened, stderr=opened,
+                                          preexec_fn=takes_hang_up) as process:
         wait_until(lambda: "reports to" in log.read_text(), "it has started")
         log.rename(rotated)
         process.send_signal(signal.SIGHUP)

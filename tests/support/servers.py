@@ -23,14 +23,17 @@ from typing import IO, Self
 
 from tests.support.programs import PATIENCE, built, wait_until
 
-# Under nohup, servers would ignore it, as all programs that the tests start.
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
 Counters = dict[str, int]
 
 
 def command() -> list[str]:
     """The command that runs the server."""
     return shlex.split(os.environ.get("DUMPULSE_SERVER", "")) or [built("build/udpserver")]
+
+
+def takes_hang_up() -> None:
+    """In a program that starts: if the tests run under nohup, it would ignore SIGHUP."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 class Lines:
@@ -62,6 +65,7 @@ class Server:
         argv = [*wrap, *(program or command()), "--stats-json", *options]
         if port is not None:  # None: the server gets bound sockets, as from systemd
             argv.append(str(port))
+        popen.setdefault("preexec_fn", takes_hang_up)
         self.process = subprocess.Popen(  # type: ignore[call-overload]
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True, **popen)
