@@ -18,11 +18,8 @@ This is how a program uses the module. After `make install`, write `import dumpu
     async for change in agent.changes(names="vehicle.ini"):      # or await agent.ask_async()
         print(change.error, [(one.variable.name, one.state) for one in change.readings])
 
-`heartbeat` and `parse_report` make and read packets without sending them.
-
-A timestamp has 16 bits. After 65536 ticks of silence an age starts again from 0, and a dead node
-looks alive for a while: `History` prevents this for those who ask often enough. The clocks here
-and there may differ by SKEW ticks: `Clock` finds out which clock the agent has.
+`heartbeat` and `parse_report` make and read packets without sending them. A timestamp has 16 bits:
+`History` knows longer ages. `Clock` finds out which clock the agent has.
 """
 
 from __future__ import annotations
@@ -33,7 +30,6 @@ import contextlib
 import dataclasses
 import difflib
 import errno
-import heapq
 import hmac
 import io
 import itertools
@@ -80,17 +76,20 @@ SKEW = 64     # ticks that a timestamp may be ahead of our clock
 JUMP_MS = 5_000  # a clock may seem to jump by this much, because answers take time
 
 # ---------------------------------------------------------------- packets
+def hide_keys(text: str) -> str:
+    """With * for what may be a key: somebody gave it where something else belongs."""
+    return re.sub("[0-9a-fA-F]{32,}", lambda key: "*" * len(key[0]), text)
+
 
 class Error(Exception):
-    """A problem with an agent, as one line for the user. The line may repeat what the user typed.
-    A line that is too long loses its middle."""
-
+    """A problem with an agent, as one line for the user. The line may repeat what the user typed,
+    but shows no key. A line that is too long loses its middle."""
     LONGEST = 600  # characters
     STATUS = 2  # the exit status of the command
 
     def __init__(self, text: str) -> None:
-        half = self.LONGEST // 2
-        super().__init__(text if len(text) <= self.LONGEST else f"{text[:half]} ... {text[-half:]}")
+        line, half = hide_keys(text), self.LONGEST // 2
+        super().__init__(line if len(line) <= self.LONGEST else f"{line[:half]} ... {line[-half:]}")
 
 
 class BadUsage(Error, argparse.ArgumentTypeError):
@@ -118,7 +117,6 @@ class BadReport(Error):
 
 class Entry(NamedTuple):
     """What a report says about one variable."""
-
     timestamp: int
     sender: int
     value: int
@@ -175,7 +173,6 @@ def measure_jump(before: int, now: int, passed_ms: int, tick_ms: int) -> int:
 
 
 # ---------------------------------------------------------------- helpers
-
 def uptime() -> float:
     """Seconds of a clock that nobody sets, and that runs while this machine sleeps."""
     if sys.platform == "win32":
@@ -251,7 +248,6 @@ def read_own(path: str, flags: int, refuse: Callable[[os.stat_result], str]) -> 
 
 
 # ---------------------------------------------------------------- keys: version 2 of the protocol
-
 READER_LABEL = 64  # labels below it are the variables'
 LABELS = {**{str(number): number for number in range(VARIABLES)}, "readers": READER_LABEL}
 KEYED_REPORT_SIZE = 8 + VARIABLES * 4
@@ -310,57 +306,45 @@ HELLO = make_question(READER_LABEL)
 class KeyFile:
     """The keys in a file: the master key of an agent, and which of its variables have later keys
     than the first; or the keys of some labels. BadUsage."""
-
     def __init__(self, path: str) -> None:
         self.path, self.master = path, b""
         self.known: dict[int, bytes] = {}  # by label
         self.generations: dict[int, int] = {}  # by variable, if it is not 0
         self.epoch = 0  # s, for whoever has the master key; 0: it has EPOCH
-        lines = self._read().decode("ascii", "replace").splitlines(keepends=True)
-        if not lines:
-            raise BadUsage(f"{path!r} is empty: it must have {KEY_FORM}")
-        for number, line in enumerate(lines, 1):
+        if re.fullmatch("[0-9a-fA-F]{32}", path):
+            raise BadUsage("this is a key and not the name of its file: make a new key")
+        with explained(f"cannot read {path!r}", BadUsage):
+            content = read_own(path, NO_WAIT, self._refuse).decode("ascii", "replace")
+        for number, line in enumerate(content.splitlines(keepends=True) or [""], 1):
             wrong = self._take(line, number == 1)  # which does not show the line
             if wrong:
                 raise BadUsage(f"{path!r}, line {number}: {wrong}; the file must have {KEY_FORM}")
 
     def _take(self, line: str, is_first: bool) -> str:
         """Returns what is wrong with the line."""
-        if is_first and re.fullmatch(r"[0-9a-f]{32}\n?", line):
-            self.master = bytes.fromhex(line.strip())
-            return ""
-        match = re.fullmatch(r"epoch ([1-9]\d{0,3})\n?", line, re.ASCII) if self.master else None
-        if match and not self.epoch and int(match[1]) <= LONGEST_EPOCH:
-            self.epoch = int(match[1])
-            return ""
-        form = r"(\d+) (0|[1-9]\d{0,2})\n?" if self.master else r"(\w+) ([0-9a-f]{32})\n?"
+        form = r"(\w+) (0|[1-9]\d{0,3})\n?" if self.master else r"(?:(\w+) )?([0-9a-f]{32})\n?"
         match = re.fullmatch(form, line, re.ASCII)
-        label = LABELS.get(match[1], -1) if match else -1
-        if not match or label < 0 or label in self.known or label in self.generations:
-            return "after a master key, a line is like '7 2': variable 7 has its third key; or " \
-                f"one is like 'epoch 10': 1 to {LONGEST_EPOCH} seconds" if self.master else \
-                next(text for form, text in KEY_MISTAKES if re.fullmatch(form, line))
-        if not self.master:
-            self.known[label] = bytes.fromhex(match[2])
-        elif int(match[2]) > LAST_GENERATION:
-            return f"a generation is 0 to {LAST_GENERATION}"
+        name, text = match.groups() if match else ("", "")
+        label = LABELS.get(name, -1)
+        if not self.master and is_first and name is None:
+            self.master = bytes.fromhex(text)
+        elif not self.master:
+            if label < 0 or label in self.known:
+                return next(wrong for form, wrong in KEY_MISTAKES if re.fullmatch(form, line))
+            self.known[label] = bytes.fromhex(text)
+        elif name == "epoch" and not self.epoch and 1 <= int(text) <= LONGEST_EPOCH:
+            self.epoch = int(text)
+        elif label in range(VARIABLES) and label not in self.generations:
+            self.generations[label] = int(text)
+            return f"a generation is 0 to {LAST_GENERATION}" * (int(text) > LAST_GENERATION)
         else:
-            self.generations[label] = int(match[2])
+            return "after a master key, a line is like '7 2': variable 7 has its third key; or " \
+                f"one is like 'epoch 10': 1 to {LONGEST_EPOCH} seconds"
         return ""
-
-    def _read(self) -> bytes:
-        """Refuses a file that others may read, as ssh does."""
-        if re.fullmatch("[0-9a-fA-F]{32}", self.path):
-            raise BadUsage("this is a key and not the name of its file: others may have seen it "
-                           "now, so make a new one")
-        with explained(f"cannot read {self.path!r}", BadUsage):
-            content = read_own(self.path, NO_WAIT, self._refuse)
-        if len(content) > FILE_MAX:
-            raise BadUsage(f"{self.path!r} is too long: it must have {KEY_FORM}")
-        return content
 
     @staticmethod
     def _refuse(about: os.stat_result) -> str:
+        """Refuses a file that others may read, as ssh does."""
         if about.st_uid not in (0, user()):
             return "it must belong to you or to root: its owner can read it, and write another key"
         # The group may read a file of root: that is how root lends it to us.
@@ -372,9 +356,8 @@ class KeyFile:
         """The key of a label. BadUsage: it is not in the file."""
         if label not in self.known:
             if not self.master:
-                name = [*LABELS][label]
-                raise BadUsage(f"{self.path!r} has no key of "
-                               + (f"variable {name}" if label < VARIABLES else f"the {name}"))
+                who = f"variable {label}" if label < READER_LABEL else "the readers"
+                raise BadUsage(f"{self.path!r} has no key of {who}")
             generation = self.generations.get(label, 0)
             self.known[label] = chaskey(self.master, bytes((label,) * 15 + (generation,)))
         return self.known[label]
@@ -383,9 +366,7 @@ class KeyFile:
 class Epochs:
     """Remembers, from run to run, the last epoch that was believed under each key, and the last
     count in it. There is a small file for each key. It says nothing about the key."""
-
-    def __init__(self) -> None:
-        self.trouble = ""  # why something is not remembered
+    trouble = ""  # why something is not remembered
 
     @staticmethod
     def name(key: bytes) -> str:
@@ -418,9 +399,7 @@ class Epochs:
 
 
 class Keyed:
-    """What the readers or a node, by their label, know of an agent: its epoch, and how far they
-    have counted in it."""
-
+    """What is known under a label of an agent's epoch, and of the counts in it."""
     def __init__(self, keys: KeyFile, label: int = READER_LABEL,
                  epochs: Optional[Epochs] = None) -> None:
         self.keys, self.label, self._epochs = keys, label, epochs
@@ -475,8 +454,7 @@ class Keyed:
         """A heartbeat, and another one that says the same if the agent wants that."""
         packets = [self._make_packet(bytes((sender, value))) for _ in range(1 + self.twice)]
         if not packets[0]:
-            raise NoAnswer(f"variable {self.label} has had all {FULL} heartbeats of this epoch: "
-                           "wait for the next one")
+            raise NoAnswer(f"variable {self.label} has had all {FULL} heartbeats of this epoch")
         self._remember()  # a program that runs again goes on counting
         return [packet for packet in packets if packet]
 
@@ -534,7 +512,6 @@ class Keyed:
 
 
 # ---------------------------------------------------------------- transports
-
 TIMEOUT = 3.0  # seconds, unless the user says otherwise
 LONGEST_WAIT = 1e6  # seconds; poll() and select() count milliseconds in 31 bits
 Result = TypeVar("Result")
@@ -543,7 +520,6 @@ Result = TypeVar("Result")
 class Transport(Protocol):
     """Carries packets to one agent and back. A new transport is such a class, a function that
     parses its addresses, and a row in TRANSPORTS."""
-
     FORM: str  # how users write its addresses
     SILENCE: str = ""  # what may be the reason if nothing comes
     NEEDS_CHECKSUM: bool = False  # whether only the checksum shows where a report begins
@@ -580,20 +556,15 @@ def within(seconds: float, work: Callable[[], Result]) -> Optional[Result]:
     errors: list[Exception] = []
 
     def run() -> None:
+        if termios is not None:  # signals are for the main thread, which may end before this one
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             results.append(work())
         except (OSError, ValueError) as error:
             errors.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
-    if termios is None:
-        thread.start()
-    else:  # Signals are for the main thread, which may end before this one, and blocks them then.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        try:
-            thread.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    thread.start()
     thread.join(min(seconds, LONGEST_WAIT))
     for error in errors:
         raise error
@@ -601,7 +572,6 @@ def within(seconds: float, work: Callable[[], Result]) -> Optional[Result]:
 
 
 # ---------------------------------------------------------------- transports: UDP
-
 def parse_udp(text: str) -> tuple[str, int]:
     """HOST, HOST:PORT, [IPv6]:PORT or an IPv6 address alone."""
     host, port = text, None
@@ -633,7 +603,6 @@ RECEIVE_ERRORS: dict[int, tuple[int, int]] = {
 class Udp(Transport):
     """The sockets are not connected. A connected socket hides datagrams from other addresses,
     and the user would not learn why the agent seems to be silent."""
-
     FORM = "HOST[:PORT]"
     SILENCE = "; an agent does not answer those it does not allow, or who ask too often"
 
@@ -646,8 +615,13 @@ class Udp(Transport):
 
     def open(self, seconds: float) -> None:
         self.close()
-        self._look_up(seconds)
         why = ""
+        with explained(f"cannot find the host {self._host!r}", NoAnswer):
+            self._found = self._found or within(seconds, lambda: [each[::4] for each in (
+                socket.getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM))]) or []
+            if not self._found:
+                wait = format_age(round(seconds * 1000))
+                raise TimeoutError(f"no answer from the name service in {wait}")
         for family, address in self._found:
             try:
                 new = socket.socket(family, socket.SOCK_DGRAM)
@@ -661,15 +635,6 @@ class Udp(Transport):
         self.addresses = len(self._sockets)
         if not self._sockets:
             raise NoAnswer(why)
-
-    def _look_up(self, seconds: float) -> None:
-        with explained(f"cannot find the host {self._host!r}", NoAnswer):
-            found = self._found or within(seconds, lambda: [each[::4] for each in (
-                socket.getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM))])
-            if not found:
-                raise TimeoutError("no answer from the name service in "
-                                   f"{format_seconds(round(seconds * 1000))} s")
-            self._found = found
 
     def close(self) -> None:
         while self._sockets:
@@ -685,12 +650,8 @@ class Udp(Transport):
         if not self._sockets:
             self.open(TIMEOUT)
         address, sender = self._sockets[self._current % len(self._sockets)]
-        try:
+        with self._read_errors(address, sender):
             sender.sendto(packet, address)
-        except BlockingIOError:
-            pass  # the interface is busy, and the packet is lost
-        except OSError as error:
-            raise self._read_errors(address, sender, error) from error
 
     def receive(self, seconds: float) -> Optional[bytes]:
         with selectors.DefaultSelector() as ready:
@@ -698,37 +659,35 @@ class Udp(Transport):
                 ready.register(receiver, selectors.EVENT_READ, (address, receiver))
             for key, _ in ready.select(min(max(0.0, seconds), LONGEST_WAIT)):
                 address, receiver = key.data
-                packet: bytes
-                try:
+                with self._read_errors(address, receiver):
                     packet, source = receiver.recvfrom(65536)
-                except BlockingIOError:
-                    continue  # the kernel has dropped a damaged packet
-                except OSError as error:
-                    raise self._read_errors(address, receiver, error) from error
-                # In IPv6, [2] is a flow label, which means nothing here, and [3] is a scope.
-                if (source[:2], source[3:]) != (address[:2], address[3:]):
-                    raise BadReport("address", f"it came from {format_address(source)}, "
-                                               f"not from {format_address(address)}")
-                return packet
+                    # In IPv6, [2] is a flow label, which means nothing here, and [3] is a scope.
+                    if (source[:2], source[3:]) != (address[:2], address[3:]):
+                        raise BadReport("address", f"it came from {format_address(source)}, "
+                                                   f"not from {format_address(address)}")
+                    return bytes(packet)
         return None
 
     @staticmethod
-    def _read_errors(address: Any, where: socket.socket, error: OSError) -> NoAnswer:
+    @contextlib.contextmanager
+    def _read_errors(address: Any, where: socket.socket) -> Iterator[None]:
         """Also reads all errors that wait at the socket. Otherwise it would stay ready to read."""
-        if sys.platform == "linux":
-            with contextlib.suppress(OSError):  # no error is left
-                while True:
-                    where.recvmsg(0, 0, socket.MSG_ERRQUEUE)
-        if error.errno == errno.ECONNREFUSED:
-            return Refused(f"nothing listens at {format_address(address)}")
-        return NoAnswer(f"{format_address(address)}: {error.strerror}")
+        try:
+            with contextlib.suppress(BlockingIOError):  # busy, or the packet was a damaged one
+                yield
+        except OSError as error:
+            if sys.platform == "linux":
+                with contextlib.suppress(OSError):  # no error is left
+                    while True:
+                        where.recvmsg(0, 0, socket.MSG_ERRQUEUE)
+            if error.errno == errno.ECONNREFUSED:
+                raise Refused(f"nothing listens at {format_address(address)}") from error
+            raise NoAnswer(f"{format_address(address)}: {error.strerror}") from error
 
 
 # ---------------------------------------------------------------- transports: serial lines and CAN
-
 class Device(Transport):
     """A serial line or a CAN interface: a descriptor whose device may be lost at any time."""
-
     SHARED = True
     ADVICE: dict[int, str] = {}  # by errno: what is wrong, and what to do
     PART, FRAMES = 8, 33  # bytes in a frame of a report, and frames: the last one has 4 bytes, or 8
@@ -748,11 +707,8 @@ class Device(Transport):
     def send(self, packet: bytes) -> None:
         if self._descriptor < 0:  # closed or lost: it may be there again
             self.open(0)
-        try:
+        with self._advised(errno.EAGAIN, errno.ENOBUFS):  # it is full: the packet is lost
             os.write(self._descriptor, self._make_frame(packet))
-        except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.ENOBUFS):  # full: the packet is lost
-                raise self._lose(error) from error
 
     def receive(self, seconds: float) -> Optional[bytes]:
         """Reads at least once, and once more at most after the time is up."""
@@ -762,12 +718,8 @@ class Device(Transport):
             time.sleep(left)
             return None
         while report is None and select.select([self._descriptor], [], [], left)[0]:
-            try:
+            with self._advised(errno.EAGAIN):
                 report = self._add_bytes(os.read(self._descriptor, 4096))
-            except BlockingIOError:
-                pass
-            except OSError as error:
-                raise self._lose(error) from error
             if left == 0:
                 break
             left = max(0.0, end - time.monotonic())
@@ -780,11 +732,9 @@ class Device(Transport):
 
     def _add_bytes(self, content: bytes) -> Optional[bytes]:
         """The report that is complete now, if there is one."""
-        return None
 
     def _read_frame(self) -> Optional[bytes]:
         """The one after it, if that has come, too."""
-        return None
 
     def _choose_identifier(self, packet: bytes, request: int) -> int:
         """The identifier of a packet, counted from the first one of the agent."""
@@ -816,10 +766,17 @@ class Device(Transport):
     def _check_rest(self) -> None:
         """The time is up. BadReport: something came that is no report."""
 
-    def _lose(self, error: Any) -> NoAnswer:
-        self.close()
-        advice = self.ADVICE.get(error.args[0], error.args[-1])
-        return NoAnswer(f"{self._device}: {advice}".replace("DEVICE", self._device))
+    @contextlib.contextmanager
+    def _advised(self, *harmless: int) -> Iterator[None]:
+        """Errors that have other numbers close the device. NoAnswer: what to do."""
+        try:
+            yield
+        except (OSError, termios.error) as error:
+            if error.args[0] in harmless:
+                return
+            self.close()
+            advice = self.ADVICE.get(error.args[0], error.args[-1])
+            raise NoAnswer(f"{self._device}: {advice}".replace("DEVICE", self._device)) from error
 
 
 def lock(descriptor: int, end: float) -> None:
@@ -844,17 +801,14 @@ def parse_serial(text: str) -> tuple[str, int]:
         raise BadUsage(f"{text!r} is not a serial line: write it like serial:/dev/ttyACM0@{BAUD}")
     if termios is None:
         raise BadUsage("this system has no termios: serial lines do not work here")
-    rates = sorted(int(name[1:]) for name in dir(termios) if re.fullmatch("B[1-9][0-9]*", name))
-    if not re.fullmatch(r"[0-9]{1,8}", baud) or int(baud) not in rates:
-        common = ", ".join(str(rate) for rate in rates if 9600 <= rate <= BAUD)
-        raise BadUsage(f"{baud!r} is not a baud rate: it may be {common} or others of this system")
+    if not re.fullmatch("[1-9][0-9]*", baud) or not hasattr(termios, f"B{baud}"):
+        raise BadUsage(f"{baud!r} is not a baud rate: it may be 9600, {BAUD} and others")
     return path, int(baud)
 
 
 class Serial(Device):
     """On a serial line, nothing shows where a packet ends. A report is any 260 bytes in a row
     whose checksum is right. In version 2, a frame is any 10 bytes whose sum is right."""
-
     FORM = "serial:/DEVICE[@BAUD]"
     NEEDS_CHECKSUM = True
     SILENCE = "; is that its baud rate?"
@@ -873,46 +827,37 @@ class Serial(Device):
         """Opens the line in raw mode and locks it. What came before is dropped."""
         self.close()
         self._bytes, self._count, self._parts = b"", 0, []
-        try:
+        with self._advised():
             self._descriptor = os.open(self._device, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
             if not os.isatty(self._descriptor):
                 self.close()
                 raise BadUsage(f"{self._device} is not a serial line")
             lock(self._descriptor, time.monotonic() + seconds)
             settings: list[Any] = termios.tcgetattr(self._descriptor)
-            # Without HUPCL, the control lines stay as they are after close(). An Arduino
-            # resets when they change.
+            # Without HUPCL, close() leaves the control lines. An Arduino resets when they change.
             settings[:4] = [0, 0, termios.CS8 | termios.CREAD | termios.CLOCAL, 0]
             settings[4] = settings[5] = getattr(termios, f"B{self._baud}")
             settings[6][termios.VMIN], settings[6][termios.VTIME] = 1, 0
             termios.tcsetattr(self._descriptor, termios.TCSANOW, settings)
             termios.tcflush(self._descriptor, termios.TCIFLUSH)
-        except (OSError, termios.error) as error:
-            raise self._lose(error) from error
 
     def _add_bytes(self, content: bytes) -> Optional[bytes]:
         if not content:
-            raise self._lose(OSError(errno.EIO, "it has hung up"))
+            raise OSError(errno.EIO, "it has hung up")
         self._count += len(content)
         self._bytes += content
-        if self.keyed:
-            return self._read_frame()
-        for start in range(len(self._bytes) - REPORT_SIZE + 1):
-            report = self._bytes[start:start + REPORT_SIZE]
-            if int.from_bytes(report[:4], "big") == zlib.adler32(report[4:]):
-                self._bytes, self._count = self._bytes[start + REPORT_SIZE:], 0
-                return report
-        self._bytes = self._bytes[1 - REPORT_SIZE:]
-        return None
+        return self._read_frame()
 
     def _read_frame(self) -> Optional[bytes]:
-        while self.keyed and len(self._bytes) >= SERIAL_FRAME:
-            frame, number = self._bytes[:SERIAL_FRAME], self._bytes[0] - 0x80
-            right = CAN_REPORT <= number <= CAN_BEACON and sum(frame) % 256 == 0
-            self._bytes = self._bytes[SERIAL_FRAME if right else 1:]
+        size = SERIAL_FRAME if self.keyed else REPORT_SIZE
+        while len(self._bytes) >= size:
+            frame, at = self._bytes[:size], self._bytes[0] - 0x80 - CAN_REPORT
+            right = 0 <= at <= CAN_BEACON - CAN_REPORT and sum(frame) % 256 == 0 if self.keyed \
+                else int.from_bytes(frame[:4], "big") == zlib.adler32(frame[4:])
+            self._bytes = self._bytes[size if right else 1:]
             if right:
                 self._count = 0
-                packet = self._join_frames(number - CAN_REPORT, frame[1:9])
+                packet = self._join_frames(at, frame[1:9]) if self.keyed else frame
                 if packet is not None:
                     return packet
         return None
@@ -972,9 +917,9 @@ def parse_can(text: str) -> Union[tuple[str, int], tuple[str, int, int]]:
 
 class Can(Device):
     """A CAN interface of Linux. A report comes in 33 frames."""
-
     FORM = "can:INTERFACE[:ID[:ID]]"
     PREFIX = "can:"
+    OPTIONS: tuple[int, ...] = ()  # of the socket, set to 1
     ADVICE = {
         **dict.fromkeys((errno.ENODEV, errno.ENXIO),  # ENXIO: it has gone since it was opened
                         "there is no CAN interface DEVICE: ip link lists them"),
@@ -994,26 +939,20 @@ class Can(Device):
         self._parts = []
         if sys.platform != "linux":
             return  # parse_can() has refused it
-        try:
-            with socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW) as new:
-                new.setblocking(False)
-                every_bit = CAN_EXTENDED | CAN_REMOTE | 0x1FFFFFFF
-                new.setsockopt(SOL_CAN_RAW, socket.CAN_RAW_FILTER, struct.pack(
-                    "=LL", self._base + CAN_REPORT, every_bit & ~(VARIABLES - 1)))
-                new.setsockopt(SOL_CAN_RAW, CAN_RAW_ERR_FILTER,
-                               struct.pack("=L", CAN_BUS_OFF))
-                self._set_up(new)
-                new.bind((self._device,))
-                self._descriptor = new.detach()
-        except OSError as error:
-            raise self._lose(error) from error
+        with self._advised(), socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW) as new:
+            new.setblocking(False)
+            every_bit = CAN_EXTENDED | CAN_REMOTE | 0x1FFFFFFF
+            new.setsockopt(SOL_CAN_RAW, socket.CAN_RAW_FILTER, struct.pack(
+                "=LL", self._base + CAN_REPORT, every_bit & ~(VARIABLES - 1)))
+            new.setsockopt(SOL_CAN_RAW, CAN_RAW_ERR_FILTER, struct.pack("=L", CAN_BUS_OFF))
+            for option in self.OPTIONS:
+                new.setsockopt(SOL_CAN_RAW, option, 1)
+            new.bind((self._device,))
+            self._descriptor = new.detach()
 
-    def _set_up(self, new: Any) -> None:
-        """What else to ask of a new socket."""
-
-    def _make_frame(self, packet: bytes) -> bytes:
+    def _make_frame(self, packet: bytes, form: struct.Struct = CAN_FRAME) -> bytes:
         number = self._base + self._choose_identifier(packet, self._reader)
-        return CAN_FRAME.pack(number, len(packet), packet)
+        return form.pack(number, len(packet), packet)
 
     def _add_bytes(self, content: bytes) -> Optional[bytes]:
         number, length, data = CAN_FRAME.unpack(content)
@@ -1024,18 +963,12 @@ class Can(Device):
 
 class CanFd(Can):
     """The same in frames of CAN FD: a report comes in five. Heartbeats and beacons are classic."""
-
-    PREFIX, PART, FRAMES, REQUEST_AT = "canfd:", 64, 5, 126
+    PREFIX, PART, FRAMES, REQUEST_AT, OPTIONS = "canfd:", 64, 5, 126, (CAN_RAW_FD_FRAMES,)
     ADVICE = {**Can.ADVICE, errno.EINVAL: "DEVICE has no CAN FD: ask without it, as can:DEVICE"}
 
-    def _set_up(self, new: Any) -> None:
-        new.setsockopt(SOL_CAN_RAW, CAN_RAW_FD_FRAMES, 1)
-
-    def _make_frame(self, packet: bytes) -> bytes:
-        if packet != REQUEST and not (self.keyed and packet[4:5] == bytes([IS_REQUEST])):
-            return super()._make_frame(packet)
-        number = self._base + self._choose_identifier(packet, self._reader)
-        return CANFD_FRAME.pack(number, len(packet), packet)
+    def _make_frame(self, packet: bytes, form: struct.Struct = CANFD_FRAME) -> bytes:
+        asks = packet == REQUEST or self.keyed and packet[4] == IS_REQUEST
+        return super()._make_frame(packet, form if asks else CAN_FRAME)
 
     def _add_bytes(self, content: bytes) -> Optional[bytes]:
         if len(content) == CANFD_FRAME.size:
@@ -1047,13 +980,10 @@ class CanFd(Can):
         return None if is_report else super()._add_bytes(content)
 
 
-# ---------------------------------------------------------------- transports by their addresses
-
 # What an address begins with, what parses it, and what carries its packets. "" fits all the others.
 TRANSPORTS: dict[str, tuple[Callable[[str], tuple[Any, ...]], Callable[..., Transport]]] = {
     "serial:": (parse_serial, Serial), "can:": (parse_can, Can), "canfd:": (parse_can, CanFd),
     "": (parse_udp, Udp)}
-ADDRESS_FORMS = ", ".join(form.FORM for form in (Udp, Serial, Can))
 
 
 def prefix_of(address: str) -> str:
@@ -1061,11 +991,9 @@ def prefix_of(address: str) -> str:
 
 
 # ---------------------------------------------------------------- agents
-
-# Seconds until a request is repeated. At first each wait is twice the one before, as a packet may
-# be lost. Later it is a quarter of the time that has passed, and at least MIDDLE_WAIT: an agent
-# that gets too many requests refuses some, and answers those that come again later. So a reader
-# asks 7 times in 3 s, and at most 5 times in 8 s more.
+# Seconds until a request is repeated: at first twice the wait before, as a packet may be lost; then
+# a quarter of the time that has passed, and at least MIDDLE_WAIT, as an agent may have too many
+# requests. So a reader asks 7 times in 3 s, and at most 5 times in 8 s more.
 FIRST_WAIT, MIDDLE_WAIT, LAST_WAIT = 0.2, 0.5, 2.0
 
 
@@ -1078,18 +1006,16 @@ def end_of(timeout: float) -> float:
 
 def draw_waits(draw: Callable[[float, float], float] = random.uniform) -> Iterator[float]:
     """Seconds to wait for each answer. They are random: readers that start together drift apart."""
-    passed = 0.0
-    for doubled in itertools.count():
-        longest = min(max(MIDDLE_WAIT, passed / 4), LAST_WAIT)
-        wait = min(FIRST_WAIT * 2 ** min(doubled, 16), longest) * draw(0.75, 1.25)
-        passed += wait
+    passed, doubled = 0.0, FIRST_WAIT
+    while True:
+        wait = min(doubled, max(MIDDLE_WAIT, passed / 4), LAST_WAIT) * draw(0.75, 1.25)
+        passed, doubled = passed + wait, doubled * 2
         yield wait
 
 
 @dataclasses.dataclass
 class Talk(Generic[Result]):
     """Requests to one agent, and what comes instead of a good answer."""
-
     transport: Transport
     request: Callable[[], bytes]
     take: Callable[[bytes], Optional[Result]]
@@ -1137,13 +1063,12 @@ class Talk(Generic[Result]):
         return None
 
     def explain_failure(self, timeout: float) -> Error:
-        name = self.transport.name
+        name, hint = self.transport.name, "; if it has a key, give --key"
         if self.bad is not None:
             return BadReport(self.bad.cause, f"bad report from {name}: {self.bad}")
-        hint = "" if self.transport.keyed else "; if it has a key, give --key"
-        silence = self.silence or \
-            f" from {name}, asked {self.asked} times{self.transport.SILENCE}{hint}"
-        time_is_up = f" in {format_seconds(round(timeout * 1000))} s" if timeout else ""
+        silence = self.silence or f" from {name}, asked {self.asked} times" \
+            f"{self.transport.SILENCE}{hint * (not self.transport.keyed)}"
+        time_is_up = f" in {format_age(round(timeout * 1000))}" if timeout else ""
         return self.kind(f"no answer{time_is_up}{silence}")
 
 
@@ -1156,7 +1081,6 @@ class Agent:
     With `keys`, the agent must speak version 2 of the protocol, and no other report is believed.
     `epochs` remembers how far it is: if it is not given, in files of this user.
     """
-
     def __init__(self, address: str, accept_bad_sum: bool = False,
                  keys: Optional[KeyFile] = None, epochs: Optional[Epochs] = None) -> None:
         self.bad_sum = ""
@@ -1172,8 +1096,7 @@ class Agent:
         if not self.name.isprintable():
             raise BadUsage(f"{address!r} is not an address: it has characters that cannot be shown")
         if accept_bad_sum and self._transport.NEEDS_CHECKSUM:
-            raise BadUsage("--accept-bad-sum is not for serial lines: only the checksum shows "
-                           "there where a report begins")
+            raise BadUsage("--accept-bad-sum is not for serial lines: only checksums show reports")
         if accept_bad_sum and keys:
             raise BadUsage("--accept-bad-sum is not for agents with keys")
 
@@ -1242,14 +1165,12 @@ class Agent:
                 found = talk.ask_until(again)
                 if found is not None:
                     return found
-                if again >= end:
-                    break
-                if talk.kind is Refused and not self.patient:
-                    timeout = 0.0
+                at_once = talk.kind is Refused and not self.patient
+                if at_once or again >= end:
                     break
                 self._transport.next_address()
             self._transport.forget_addresses()
-            raise talk.explain_failure(timeout)
+            raise talk.explain_failure(0.0 if at_once else timeout)
 
     def _read_entries(self, packet: bytes) -> Entries:
         self.bad_sum = ""
@@ -1272,8 +1193,7 @@ class Agent:
             node = self._keyed(variable)
             if uptime() - node.heard_at > HEAR_AGAIN:
                 node.begin()
-                self._talk(timeout, lambda: make_question(variable),
-                           lambda packet: (node.hear(packet),))
+                self._talk(timeout, lambda: make_question(variable), node.hear)
             return node.heartbeats(sender, value)
 
     def beat(self, variable: int, sender: int, value: int, timeout: float = TIMEOUT) -> None:
@@ -1286,9 +1206,8 @@ class Agent:
                 self.send(packets, min(0.1, timeout / 4, max(0.0, end - time.monotonic())))
 
     def send(self, packets: Sequence[bytes], seconds: float) -> None:
-        """Sends packets, one just after the other: the first of two equal ones can only wait until
-        others wait. Waits for these seconds whether the network refuses them. Then it tries the
-        next address of the host. NoAnswer: all of them refuse."""
+        """Sends packets, one just after the other: the first of two equal ones can only wait. Then
+        it waits so long for a refusal, and tries the next address. NoAnswer: all refuse."""
         end = time.monotonic() + seconds
         for tried in itertools.count(1):
             try:
@@ -1306,7 +1225,6 @@ class Agent:
 
 
 # ---------------------------------------------------------------- names and deadlines
-
 WARN_MS, CRIT_MS = 5_000, 30_000  # deadlines, unless the user gives others
 TICK_MS_MAX = 3_600_000
 DURATION_MS_MAX = 100_000 * 3_600_000  # longer than the wrap with the longest tick
@@ -1317,7 +1235,6 @@ FILE_MAX = 65536  # bytes of a file of names, or of --memory
 @dataclasses.dataclass
 class Variable:
     """What the user says about a variable."""
-
     number: int
     name: str = ""
     listed: bool = False  # in the file of names
@@ -1342,10 +1259,8 @@ class Settings(NamedTuple):
     tick_given: bool
 
     def now(self, entries: Entries) -> Optional[int]:
-        """The time now in ticks, if it is known."""
-        if self.now_from is None:
-            return clock(self.tick_ms)
-        stamp = entries[self.now_from]
+        """The agent's time in ticks, if a variable has it."""
+        stamp = Entry(0, 0, 0) if self.now_from is None else entries[self.now_from]
         return None if stamp.never else stamp.timestamp
 
 
@@ -1363,20 +1278,17 @@ parse_port = partial(parse_number, low=1, high=65535, what="port ")
 parse_byte = partial(parse_number, low=0, high=255)
 
 
-def parse_duration(text: str) -> int:
+def parse_duration(text: str, most: int = DURATION_MS_MAX, what: str = "time") -> int:
     """Milliseconds."""
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(ms|s|min|m|h|)", text)
     duration = round(float(match[1]) * UNITS_MS[match[2]]) if match else 0
-    if not 1 <= duration <= DURATION_MS_MAX:
-        raise BadUsage(f"{text!r} is not a time: write it like 500ms, 5s, 2min or 1h")
+    if not 1 <= duration <= most:
+        raise BadUsage(f"{text!r} is not a {what}: write it like 500ms, 5s, 2min or 1h")
     return duration
 
 
 def parse_tick(text: str) -> int:
-    tick_ms = parse_duration(text)
-    if tick_ms > TICK_MS_MAX:
-        raise BadUsage(f"{text} is too long for a tick: it must be 1 ms to 1 h")
-    return tick_ms
+    return parse_duration(text, TICK_MS_MAX, "tick, at most 1h")
 
 
 def parse_range(text: str) -> tuple[int, int]:
@@ -1390,8 +1302,7 @@ def parse_range(text: str) -> tuple[int, int]:
 
 
 def parse_name(text: str) -> str:
-    """Names appear on terminals, in lists and in performance data. So no character has a special
-    meaning there, and each one is one column wide."""
+    """No character has a special meaning on terminals or in lists. Each is one column wide."""
     if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text) or any(
             not (each.isalnum() or each in " ._-/+()") or unicodedata.east_asian_width(each) in "WF"
             for each in text):
@@ -1410,18 +1321,15 @@ def parse_variables(text: str, variables: Sequence[Variable]) -> list[int]:
     found: list[int] = []
     for part in (part.strip() for part in text.split(",")):
         named = [variable.number for variable in variables if variable.name == part != ""]
-        match = re.fullmatch(r"([0-9]{1,9})-([0-9]{1,9})", part)
-        if named:
-            found += named
-        elif match:
-            first, last = parse_variable(match[1]), parse_variable(match[2])
+        match = re.fullmatch(r"([0-9][^-]*)(?:-(.+))?", part)
+        if not match and not named:
+            raise BadUsage(f"{part!r} is no variable: write it like 3,7-12, or a name from --names")
+        if match and not named:
+            first, last = (parse_variable(each or match[1]) for each in match.groups())
             if first > last:
                 raise BadUsage(f"{part} is empty: write the lower one first")
-            found += range(first, last + 1)
-        elif re.match("[0-9]", part):
-            found.append(parse_variable(part))
-        else:
-            raise BadUsage(f"{part!r} is no variable: write it like 3,7-12, or a name from --names")
+            named = [*range(first, last + 1)]
+        found += named
     return found
 
 
@@ -1450,30 +1358,26 @@ def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
         wrong = "is there twice" if hasattr(error, "section") else \
             "is no section like [3], and no key and value like: name = engine"
         raise BadUsage(f"{path!r}, line {line}: this {wrong}") from None
-    general: Keys = {}
     sections: dict[int, Keys] = {}
     for place, section in enumerate(parser.sections(), 1):
-        where, keys, allowed = f"{path!r}, [dumpulse]", general, GENERAL
-        if section != "dumpulse":
-            try:
-                number = parse_variable(section)
-            except BadUsage:
-                raise BadUsage(f"{path!r}: its section {place} is neither [dumpulse] nor a "
-                               "variable's number like [3]") from None
-            where = f"{path!r}, [{number}]"
-            if number in sections:
-                raise BadUsage(f"{where}: this variable has a section already")
-            keys, allowed = sections.setdefault(number, {}), OF_A_VARIABLE
+        try:
+            number = -1 if section == "dumpulse" else parse_variable(section)
+        except BadUsage:
+            raise BadUsage(f"{path!r}: its section {place} is neither [dumpulse] nor a "
+                           "variable's number like [3]") from None
+        where, allowed = f"{path!r}, [{section}]", GENERAL if number < 0 else OF_A_VARIABLE
+        if number in sections:
+            raise BadUsage(f"{where}: this variable has a section already")
+        keys = sections[number] = {}
         for at, (key, text) in enumerate(parser[section].items(), 1):
             if key not in allowed:
-                raise BadUsage(f"{where}: its key {at} is not known there: "
-                               f"use {', '.join(allowed)}")
+                raise BadUsage(f"{where}: its key {at} is not known: use {', '.join(allowed)}")
             parse, what = allowed[key]
             try:
                 keys[key] = parse(text)
             except (BadUsage, KeyError):
                 raise BadUsage(f"{where}: {key} must be {what}") from None
-    names: dict[str, int] = {}
+    general, names = sections.pop(-1, {}), dict[str, int]()
     for number, keys in sections.items():
         if names.setdefault(keys.get("name", f"{number}"), number) != number:
             raise BadUsage(f"{path!r}: {names[keys['name']]} and {number} have the same name")
@@ -1487,8 +1391,8 @@ def read_text(path: str) -> str:
             return file.read(FILE_MAX + 1)
     with explained(f"cannot read {path!r}", BadUsage):
         content = within(TIMEOUT, read_start)  # a pipe may wait for a writer
-    if content is None:
-        raise BadUsage(f"cannot read {path!r}: nothing comes from it in {TIMEOUT:g} s")
+        if content is None:
+            raise TimeoutError(f"nothing comes from it in {TIMEOUT:g} s")
     if len(content) > FILE_MAX:
         raise BadUsage(f"{path!r} is not a file of names: it is longer than {FILE_MAX} bytes")
     try:
@@ -1508,6 +1412,7 @@ def make_settings(options: argparse.Namespace) -> Settings:
     values = parse_ranges("--value", typed.get("value_ranges", ()), variables)
     value_warns = parse_ranges("--value-warn", typed.get("value_warn_ranges", ()), variables)
     tick_ms: int = {**general, **typed}.get("tick", 1_000)
+    longest = (WRAP - SKEW - 1) * tick_ms  # no age is longer, so a deadline must be shorter
     for variable in variables:
         own = sections.get(variable.number, {})
         variable.expected = variable.number in {*expected, *values, *value_warns}
@@ -1521,7 +1426,16 @@ def make_settings(options: argparse.Namespace) -> Settings:
         keys = {**general, **own, **typed}
         # Name the variable only if it has its own deadlines.
         who = f"variable {variable.label}: " if {"warn", "crit"} & {*own} else ""
-        set_deadlines(variable, keys.get("warn"), keys.get("crit"), tick_ms, who)
+        # A deadline that the user gives may change the default of the other one.
+        given = keys.get("crit")
+        variable.warn_ms = keys.get("warn") or min(WARN_MS, given or WARN_MS)
+        variable.crit_ms = given or min(max(CRIT_MS, variable.warn_ms), longest - tick_ms)
+        late, dead = format_age(variable.warn_ms), format_age(variable.crit_ms)
+        if variable.warn_ms > variable.crit_ms:
+            raise BadUsage(f"{who}warn, {late}, is longer than crit, {dead}")
+        if variable.crit_ms >= longest:
+            raise BadUsage(f"{who}crit, {dead}, can never be seen: with this tick, ages end at "
+                           f"{format_age(longest)}")
     now_from: Optional[int] = general.get("now-from")
     if "now_from" in typed:
         now_from = parse_one(typed["now_from"], variables, "only one is the clock")
@@ -1550,22 +1464,7 @@ def parse_ranges(option: str, texts: Sequence[str],
     return found
 
 
-def set_deadlines(variable: Variable, warn_ms: Optional[int], crit_ms: Optional[int],
-                  tick_ms: int, who: str) -> None:
-    """A deadline that the user gives may change the default of the other one."""
-    longest = (WRAP - SKEW - 1) * tick_ms  # no age is longer, so a deadline must be shorter
-    variable.warn_ms = warn_ms or min(WARN_MS, crit_ms or WARN_MS)
-    variable.crit_ms = crit_ms or min(max(CRIT_MS, variable.warn_ms), longest - tick_ms)
-    if variable.warn_ms > variable.crit_ms:
-        raise BadUsage(f"{who}warn, {format_age(variable.warn_ms)}, is longer than crit, "
-                       f"{format_age(variable.crit_ms)}")
-    if variable.crit_ms >= longest:
-        raise BadUsage(f"{who}crit, {format_age(variable.crit_ms)}, can never be seen: with this "
-                       f"tick, ages end at {format_age(longest)}")
-
-
 # ---------------------------------------------------------------- the agent's clock
-
 FRESH_TICKS, FRESH_MS = 5, 2_000  # "just now" is the longer of these
 CLOCK_PAUSES = (1.25, 0.75)  # ticks, but at least as many seconds: before each extra request
 LONGEST_PAUSE = 5.0  # seconds
@@ -1576,7 +1475,6 @@ TICKS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 250, 500, 1_000, 2_000, 5_000, 10_000
 @dataclasses.dataclass
 class TickMeasure:
     """How long a tick is, if the agent stamps this variable itself for each report."""
-
     variable: int
     ticks: int  # its first timestamp
     asked: float  # when its report was asked for,
@@ -1605,11 +1503,9 @@ class Clock:
     """The agent's clock, as far as its reports show it.
 
     A report does not contain the agent's time. But if an entry has changed between two reports,
-    the agent has stamped it after our first request. So at the second report, the agent's clock is
-    at this timestamp, or later by no more than the time since. If our clock is elsewhere, the
-    agent has another one.
+    the agent has stamped it after our first request. So at the second one, its clock is at this
+    timestamp, or later by no more than the time since. If ours is elsewhere, it has another one.
     """
-
     def __init__(self, settings: Settings, enough: int = 2) -> None:
         self.settings = settings
         self._enough = enough  # reports that must agree before a tick is called wrong
@@ -1633,36 +1529,31 @@ class Clock:
         newest = self._find_newest(entries)
         if newest is not None:
             self._measure(newest, entries[newest], asked, received)
-        if self.source == "now-from":
-            self.now = self.settings.now(entries)
-        else:
-            self.now = self._compare(newest, entries, asked, received)
+        self.now = self.settings.now(entries) if self.source == "now-from" else \
+            self._compare(newest, entries, asked, received)
         if self.wrong_tick and not self.settings.tick_given:
             self.now = None
         self.entries, self.asked, self.received = entries, asked, received
 
     def _find_newest(self, entries: Entries) -> Optional[int]:
-        """The variable with the newest timestamp of those that have changed. If several have the
-        same timestamp, it is the variable of the last time, if possible."""
+        """Of those that have changed, the newest; of equal ones that of the last time, if any."""
         changed = [number for number, (old, new) in enumerate(zip(self.entries, entries))
                    if old != new and not new.never]
-        newest = changed if self.source == "now-from" else [number for number in changed if all(
+        if self.source == "now-from":
+            return self.variable if self.variable in changed else None
+        newest = [number for number in changed if all(
             (entries[number].timestamp - entries[other].timestamp) % WRAP < WRAP // 2
             for other in changed)]
-        if self.variable in newest or self.source == "now-from":
-            return self.variable if self.variable in newest else None
-        return newest[0] if newest else None
+        return self.variable if self.variable in newest else next(iter(newest), None)
 
     def _measure(self, newest: int, entry: Entry, asked: float, received: float) -> None:
         old = self.entries[newest]
         tick = self._tick
         if tick is None or (tick.variable, tick.last) != (newest, old.timestamp):
             tick = TickMeasure(newest, old.timestamp, self.asked, self.received, old.timestamp)
-        if entry.timestamp != old.timestamp and (
-                old.never or not tick.add(entry.timestamp, asked, received)):
-            self._tick = None
-        else:
-            self._tick = tick
+        is_new = entry.timestamp != old.timestamp
+        impossible = is_new and (old.never or not tick.add(entry.timestamp, asked, received))
+        self._tick = None if impossible else tick
 
     def _compare(self, newest: Optional[int], entries: Entries, asked: float,
                  received: float) -> Optional[int]:
@@ -1726,26 +1617,25 @@ class Clock:
 
     def __str__(self) -> str:
         """What the ages depend on."""
-        ages = "no ages" if self.now is None else "ages"
-        if self.wrong_tick:
-            return f"{ages} by variable {self.variable}; {self.wrong_tick}"
-        if self.source == "now-from":
-            return f"{ages} by variable {self.variable}" if self.now is not None else \
-                f"{ages}: variable {self.variable}, the agent's clock, was never heard"
-        if self._anchor:
-            tick = self._tick
-            near = "which the agent seems to stamp itself" if tick and tick.count \
-                and tick.shortest <= self.settings.tick_ms <= tick.longest else \
-                f"the newest: up to {format_age(self._anchor[2] * self.settings.tick_ms)} too short"
-            return f"ages by variable {self.variable}, {near}"
-        if self.now is None:
-            return "no ages yet: by this machine's clock, nothing is new"
-        doubt = "" if self.agreed else ", wrong if the agent has another"
-        return f"ages by this machine's clock{doubt}"
+        if self.now is None and not self.wrong_tick:
+            return "no ages yet: by this machine's clock, nothing is new" \
+                if self.source == "here" else \
+                f"no ages: variable {self.variable}, the agent's clock, was never heard"
+        if self.source == "here":
+            doubt = "" if self.agreed else ", wrong if the agent has another"
+            return f"ages by this machine's clock{doubt}"
+        ages = f"{'ages' if self.now is not None else 'no ages'} by variable {self.variable}"
+        if self.wrong_tick or not self._anchor:
+            return "; ".join(filter(None, (ages, self.wrong_tick)))
+        tick, tick_ms = self._tick, self.settings.tick_ms
+        if tick and tick.count and tick.shortest <= tick_ms <= tick.longest:
+            return f"{ages}, which the agent seems to stamp itself"
+        return f"{ages}, the newest: up to {format_age(self._anchor[2] * tick_ms)} too short"
 
-    def for_json(self, bad_sum: str) -> Keys:
+    def for_json(self, bad_sum: str, readings: Sequence[Reading]) -> Keys:
         return {"checksum_ok": not bad_sum, "clock": {
-            "from": self.source, "variable": self.variable, "says": str(self)}}
+            "from": self.source, "variable": self.variable, "says": str(self)},
+            "variables": [reading.for_json() for reading in readings]}
 
 
 def find_clock(agent: Agent, settings: Settings, timeout: float) -> Clock:
@@ -1768,10 +1658,8 @@ def find_clock(agent: Agent, settings: Settings, timeout: float) -> Clock:
 
 
 # ---------------------------------------------------------------- ages that outlast the wrap
-
 class Unchanged(NamedTuple):
     """An entry, and since when it is like this."""
-
     entry: Entry
     since_ms: int  # the uptime() of the first report with it
     age_ms: Optional[int]  # its age in that report, if the clock was the same as now
@@ -1784,7 +1672,6 @@ class History:
     clock does meanwhile. One case looks the same: a node beats again at the same timestamp, a
     whole number of wraps later, and nobody has asked in between.
     """
-
     def __init__(self) -> None:
         self.entries: dict[int, Unchanged] = {}  # by variable
         self.basis = ""  # which clock the ages are from,
@@ -1834,13 +1721,11 @@ class History:
 
 
 # ---------------------------------------------------------------- what a report means
-
 NEVER, OK, LATE, DEAD, UNKNOWN = "never", "ok", "late", "dead", "?"
 
 
 class Reading(NamedTuple):
     """An entry of a report, and what it means."""
-
     variable: Variable
     entry: Entry
     age_ms: Optional[int]  # None: never heard, or the time now is unknown
@@ -1874,15 +1759,13 @@ class Reading(NamedTuple):
         return format_age(self.age_ms, self.at_least)
 
     def for_json(self) -> Keys:
-        heard: Keys = dict.fromkeys(("value", "value_ok", "value_unusual", "sender", "timestamp"))
-        if self.state != NEVER:
-            heard.update(value=self.entry.value, value_ok=not self.bad_value,
-                         value_unusual=self.unusual_value, sender=self.entry.sender,
-                         timestamp=self.entry.timestamp)
+        heard: Keys = {"value": self.entry.value, "value_ok": not self.bad_value,
+                       "value_unusual": self.unusual_value, **self.entry._asdict()}
         return {"variable": self.variable.number, "name": self.variable.name or None,
                 "state": "unknown" if self.state == UNKNOWN else self.state,
                 "age": None if self.age_ms is None else self.age_ms / 1000,
-                "age_at_least": self.at_least, **heard}
+                "age_at_least": self.at_least,
+                **(dict.fromkeys(heard) if self.state == NEVER else heard)}
 
 
 def interpret(agent_clock: Clock, history: History) -> list[Reading]:
@@ -1921,26 +1804,21 @@ def worth_showing(readings: Sequence[Reading], wanted: Sequence[int]) -> list[Re
 def tally(readings: Sequence[Reading]) -> str:
     """How many are in which state: 7 ok, 1 dead, 2 never."""
     states = [reading.state for reading in readings]
-    parts = [f"{states.count(state)} {state}" for state in (OK, LATE, DEAD, NEVER, UNKNOWN)
-             if state in states]
-    for what, number in (("a bad", sum(reading.bad_value for reading in readings)),
-                         ("an unusual", sum(reading.unusual_value for reading in readings))):
-        parts += [f"{number} with {what} value"] * (number > 0)
-    return ", ".join(parts) or "nothing heard"
+    counts = {state: states.count(state) for state in (OK, LATE, DEAD, NEVER, UNKNOWN)}
+    counts["with a bad value"] = sum(reading.bad_value for reading in readings)
+    counts["with an unusual value"] = sum(reading.unusual_value for reading in readings)
+    return ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "nothing heard"
 
 
 # ---------------------------------------------------------------- get and set
-
 def parse_wanted(options: argparse.Namespace, settings: Settings) -> list[int]:
     """The variables after HOST. Users of the older command line may write a port there."""
-    wanted: list[int] = []
-    for text in options.variables:
-        try:
-            wanted += parse_variables(text, settings.variables)
-        except BadUsage as error:
-            hint = "; a port is written HOST:PORT" if text.isdecimal() else ""
-            raise BadUsage(f"{error}{hint}") from error
-    return wanted
+    try:
+        return parse_variables(",".join(options.variables), settings.variables) \
+            if options.variables else []
+    except BadUsage as error:
+        hint = "; a port is written HOST:PORT" if options.variables[-1].isdecimal() else ""
+        raise BadUsage(f"{error}{hint}") from error
 
 
 def run_get(options: argparse.Namespace) -> int:
@@ -1952,12 +1830,10 @@ def run_get(options: argparse.Namespace) -> int:
     shown = worth_showing(interpret(agent_clock, History()), wanted)
     if options.json:
         print(json.dumps({"agent": agent.name, "tick": settings.tick_ms / 1000,
-                          "now": agent_clock.now, **agent_clock.for_json(agent.bad_sum),
-                          "variables": [reading.for_json() for reading in shown]}))
+                          "now": agent_clock.now, **agent_clock.for_json(agent.bad_sum, shown)}))
         return 0
     heard = sum(not entry.never for entry in agent_clock.entries)
-    print(f"{agent.name}: {agent.trust}, "
-          f"{heard} of {VARIABLES} variables heard, {agent_clock}")
+    print(f"{agent.name}: {agent.trust}, {heard} of {VARIABLES} variables heard, {agent_clock}")
     if shown:
         print(f"{'variable':27} value  sender  last heard")
     for reading in shown:
@@ -1983,7 +1859,6 @@ def run_set(options: argparse.Namespace) -> int:
 
 
 # ---------------------------------------------------------------- check
-
 STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")  # by exit status
 
 
@@ -2018,50 +1893,41 @@ def format_performance(reading: Reading) -> str:
             f"'{label} value'={value};{warn if warn != crit else ''};{crit};0;255")
 
 
-def check(options: argparse.Namespace) -> tuple[int, str, list[Reading], Keys]:
-    """The status, what is wrong, the expected variables, and for JSON what this depends on."""
+def run_check(options: argparse.Namespace) -> int:
     end = uptime() + options.timeout / 1000
-    try:
-        if (options.address is None) == (options.plugin_host is None):
-            raise BadUsage("name one agent, as HOST[:PORT] or -H HOST[:PORT]")
-        settings = make_settings(options)
-        if not any(variable.expected for variable in settings.variables):
-            raise BadUsage("nothing is expected: name variables with --expect or in --names FILE")
-        agent = Agent(options.address or options.plugin_host, options.accept_bad_sum, options.key)
-        agent_clock = find_clock(agent, settings, options.timeout / 1000)
-        readings, trouble = interpret_with_memory(options.memory, agent.name, agent_clock, end)
-    except BadUsage as error:
-        return 3, str(error), [], {}
-    except Error as error:
-        return 2, str(error), [], {}
+    if (options.address is None) == (options.plugin_host is None):
+        raise BadUsage("name one agent, as HOST[:PORT] or -H HOST[:PORT]")
+    settings = make_settings(options)
+    if not any(variable.expected for variable in settings.variables):
+        raise BadUsage("nothing is expected: name variables with --expect or in --names FILE")
+    agent = Agent(options.address or options.plugin_host, options.accept_bad_sum, options.key)
+    agent_clock = find_clock(agent, settings, options.timeout / 1000)
+    readings, trouble = interpret_with_memory(options.memory, agent.name, agent_clock, end)
     expected = [reading for reading in readings if reading.variable.expected]
     verdicts = sorted(map(judge, expected), key=lambda verdict: (2, 1, 3, 0).index(verdict[0]))
     status = verdicts[0][0]
-    notes = list(itertools.chain.from_iterable(what for _, what in verdicts))
-    if not notes:
-        notes.append(f"{len(expected)} alive at {agent.name}")
+    notes = [*itertools.chain.from_iterable(what for _, what in verdicts)] or [
+        f"{len(expected)} alive at {agent.name}"]
     unknown = any(reading.state == UNKNOWN for reading in expected)
     if unknown or agent_clock.source == "seen" or (status and agent_clock.doubtful):
         notes.append(str(agent_clock))
     if (agent_clock.wrong_tick or trouble) and status == 0:
         status = 3
     notes += filter(None, (agent.bad_sum, trouble, *agent.remarks))
-    return status, "; ".join(notes), expected, agent_clock.for_json(agent.bad_sum)
+    more = agent_clock.for_json(agent.bad_sum, expected) if options.json else None
+    data = " | " + " ".join(map(format_performance, expected))
+    return print_check(status, "; ".join(notes), more, data)
 
 
-def print_check(as_json: bool, status: int, text: str, expected: Sequence[Reading],
-                trust: Keys) -> int:
-    if as_json:
-        print(json.dumps({"status": STATES[status], "text": text, **trust,
-                          "variables": [reading.for_json() for reading in expected]}))
-    else:
-        data = " | " + " ".join(map(format_performance, expected)) if expected else ""
-        print(f"DUMPULSE {STATES[status]} - {text}".replace("|", "/") + data)
+def print_check(status: int, text: str, more: Optional[Keys], data: str = "") -> int:
+    """`more`: what else JSON has. None: no JSON."""
+    text = hide_keys(text)
+    print(f"DUMPULSE {STATES[status]} - {text}".replace("|", "/") + data if more is None else
+          json.dumps({"status": STATES[status], "text": text, **more}))
     return status
 
 
 # ---------------------------------------------------------------- check --memory
-
 MEMORY = re.compile(r"""dumpulse memory 1 ([0-9a-f]{8})
 (agent (".{1,8000}")
 boot ([0-9a-f-]{1,40})
@@ -2082,9 +1948,8 @@ def boot() -> str:
 
 def interpret_with_memory(path: Optional[str], name: str, agent_clock: Clock,
                           end: float) -> tuple[list[Reading], str]:
-    """What the clock's last report means after the ones before; and what went wrong with the file
-    if it cannot be written. BadUsage: the file is not a memory of this agent, and stays as it is.
-    """
+    """What the clock's last report means after the ones before; and why the file cannot be written.
+    BadUsage: it is not a memory of this agent, and stays as it is."""
     if path is None:
         return interpret(agent_clock, History()), ""
     trouble, received_ms = "", int(agent_clock.received * 1000)
@@ -2122,14 +1987,12 @@ def load_history(path: str, name: str, received_ms: int) -> History:
             return history
     found = MEMORY.fullmatch(content.decode("ascii", "replace"))
     if not found or int(found[1], 16) != zlib.adler32(found[2].encode()):
-        raise BadUsage(f"{path!r} is no file of --memory, or is damaged: "
-                       "remove it, or name another")
+        raise BadUsage(f"{path!r} is no file of --memory, or damaged: remove it, or name another")
     if found[3] != json.dumps(name):
         raise BadUsage(f"{path!r} is of the agent {found[3]}: each agent needs its own --memory")
     history.basis, history.at_ms = found[5], int(found[6])
     history.now = None if found[7] == "-" else int(found[7])
-    # After a restart of this machine, nobody knows how much time has passed. An answer that is
-    # ten minutes old must be from before a restart, too.
+    # Then nobody knows how much time has passed. What is ahead by 10 minutes is from before it.
     restarted = found[4] != boot() or history.at_ms > received_ms + 600_000
     for line in found[8].splitlines():
         number, ticks, sender, value, since_ms = map(int, line.split()[:5])
@@ -2154,24 +2017,16 @@ def save_history(path: str, name: str, history: History) -> None:
 
 
 # ---------------------------------------------------------------- watch
-
-FIELDS = ("timestamp", "sender", "value", "state")
-
-
 class Change(NamedTuple):
     """What Agent.changes() tells."""
-
     readings: list[Reading]  # that are new, or whose sender, value or state has changed
     error: Optional[Error]  # why there was no report this time
 
 
 class Watched:
     """An agent that is asked again and again."""
-
     def __init__(self, settings: Settings, wanted: Sequence[int], name: str) -> None:
-        self.settings = settings
-        self.wanted = wanted
-        self.name = name
+        self.settings, self.wanted, self.name = settings, wanted, name
         self.readings: list[Reading] = []
         self.changed: dict[int, set[str]] = {}  # fields by variable, since the last report
         self.trouble: Optional[Error] = None  # why there was no report this time
@@ -2204,22 +2059,21 @@ class Watched:
         readings = interpret(self.clock, self.history)
         self.changed = {
             new.variable.number: {field for field, before, after in zip(
-                FIELDS, (*old.entry, old.state), (*new.entry, new.state)) if before != after}
+                (*Entry._fields, "state"), (*old.entry, old.state), (*new.entry, new.state))
+                if before != after}
             for old, new in zip(self.readings, readings)}
         self.readings, self.heard_at = readings, at
         self.trouble, self.refused = None, False
 
     def _explain_restart(self, entries: Entries, at: float) -> str:
-        """How one can see that the agent has restarted: it forgot variables, nothing listened for
-        a while, or its clock has jumped. If none of this happened, nobody can see it."""
-        forgotten = sum(new.never and not old.never
-                        for old, new in zip(self.clock.entries, entries))
-        if forgotten:
+        """How one can see that the agent has restarted. Otherwise nobody can see it."""
+        pairs = zip(self.clock.entries, entries)
+        if forgotten := sum(new.never and not old.never for old, new in pairs):
             return f"the agent restarted: it forgot {forgotten} variable{'s' * (forgotten > 1)}"
         if self.refused:
             return f"the agent restarted: it was away for {at - self.heard_at:.0f} s"
         before, now = self.settings.now(self.clock.entries), self.settings.now(entries)
-        if self.settings.now_from is None or before is None or now is None:
+        if before is None or now is None:
             return ""
         tick_ms = self.settings.tick_ms
         ticks = measure_jump(before, now, round((at - self.heard_at) * 1000), tick_ms)
@@ -2330,7 +2184,6 @@ def draw_row(reading: Reading, watched: Watched, widths: dict[str, int]) -> str:
 
 class Terminal:
     """The terminal's second screen. close() restores the first one."""
-
     def __init__(self) -> None:
         self._input = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
         self._saved: list[Any] = []
@@ -2401,7 +2254,6 @@ class Terminal:
 
 class Lines:
     """Output for files, pipes and scripts: a line for each change, or for each report in JSON."""
-
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
         self._event = self._summary = self._trust = ""  # the last that were printed
@@ -2409,15 +2261,15 @@ class Lines:
     begin = close = lambda self: None  # only Terminal has something to do
 
     def show(self, watched: Watched) -> None:
-        lines = [json.dumps({
-            "time": round(time.time(), 3), "agent": watched.name,
-            "error": str(watched.trouble) if watched.trouble else None,
-            "restarted": watched.restarted, **watched.clock.for_json(watched.bad_sum),
-            "variables": [reading.for_json() for reading in watched.shown()]})] \
-            if self._as_json else self._list_changes(watched)
-        print("".join(f"{line}\n" for line in lines), end="", flush=True)
+        print("".join(f"{line}\n" for line in self._list(watched)), end="", flush=True)
 
-    def _list_changes(self, watched: Watched) -> Iterator[str]:
+    def _list(self, watched: Watched) -> Iterator[str]:
+        if self._as_json:
+            error = str(watched.trouble) if watched.trouble else None
+            yield json.dumps({"time": round(time.time(), 3), "agent": watched.name, "error": error,
+                              "restarted": watched.restarted,
+                              **watched.clock.for_json(watched.bad_sum, watched.shown())})
+            return
         now = time.strftime("%H:%M:%S")
         if watched.event != self._event:
             yield watched.event
@@ -2473,7 +2325,6 @@ def run_watch(options: argparse.Namespace) -> int:
 
 
 # ---------------------------------------------------------------- simulate
-
 RATES_MS = (250, 500, 1_000)
 FIRST_SENDER = 10
 DAMAGED = 0.5  # of the heartbeats of a corrupt node
@@ -2482,7 +2333,6 @@ DAMAGED = 0.5  # of the heartbeats of a corrupt node
 @dataclasses.dataclass
 class Node:
     """A node that exists only here."""
-
     variable: Variable
     period: float
     value: int
@@ -2501,8 +2351,7 @@ class Node:
             return packets
         self.damaged += 1
         bit = chance.randrange(64)  # the checksum shows every change of one bit
-        return [(int.from_bytes(packet, "big") ^ 1 << bit).to_bytes(8, "big")
-                for packet in packets]
+        return [(int.from_bytes(each, "big") ^ 1 << bit).to_bytes(8, "big") for each in packets]
 
 
 def make_nodes(options: argparse.Namespace, settings: Settings) -> list[Node]:
@@ -2563,21 +2412,20 @@ def run_simulate(options: argparse.Namespace) -> int:
 def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: float,
              duration: float) -> None:
     """Lets the nodes send heartbeats for this many seconds."""
-    turns = [(begun + chance.uniform(0, min(1, node.period)), index)
-             for index, node in enumerate(nodes)]
-    turns.append((begun + duration, len(nodes)))
-    heapq.heapify(turns)
+    turns = [begun + chance.uniform(0, min(1, node.period)) for node in nodes]
     failed = False
-    while (turn := heapq.heappop(turns))[1] < len(nodes):
-        due, node = turn[0], nodes[turn[1]]
+    while (due := min(turns)) < begun + duration:
+        index = turns.index(due)
+        node = nodes[index]
         time.sleep(max(0.0, due - time.monotonic()))
         if due - begun >= node.dies_at:
+            turns[index] = math.inf
             continue
-        pause = node.period * chance.uniform(0.9, 1.1)
-        heapq.heappush(turns, (max(due, time.monotonic()) + pause, turn[1]))
+        turns[index] = max(due, time.monotonic()) + node.period * chance.uniform(0.9, 1.1)
         node.sent += 1  # before Ctrl-C can come, while send() waits
         try:
-            agent.send(node.next_heartbeats(chance), max(0.0, turns[0][0] - time.monotonic()))
+            packets = node.next_heartbeats(chance)
+            agent.send(packets, max(0.0, min(*turns, begun + duration) - time.monotonic()))
             failed = False
         except (NoAnswer, BadReport) as error:
             node.unsent += 1
@@ -2587,7 +2435,6 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
 
 
 # ---------------------------------------------------------------- key
-
 KEY_OPTIONS = {"new": "epoch", "show": "secret", "list": "", "renew": "variable",
                "split": "out variable alone readers agent text"}
 
@@ -2643,8 +2490,7 @@ def make_private_folder(path: str) -> None:
     if not stat.S_ISDIR(about.st_mode):
         raise Error(f"cannot use {path!r}: it is no folder")
     if os.name == "posix" and (about.st_mode & 0o077 or about.st_uid != user()):
-        raise Error(f"cannot use {path!r}: it must be yours, and closed to others: chmod 700 it, "
-                    "or name a folder that does not exist yet")
+        raise Error(f"cannot use {path!r}: it must be yours, and closed to others: chmod 700 it")
     with explained(f"cannot use {path!r}"):
         if not os.listdir(path):
             write_new(os.path.join(path, ".gitignore"), "# Keys are in this folder.\n*\n", False)
@@ -2659,41 +2505,33 @@ def format_bytes(key: bytes) -> str:
     return f"\\\n    {{{', '.join(f'0x{byte:02x}' for byte in key)}}}"
 
 
-def split_keys(path: str, options: argparse.Namespace) -> dict[str, str]:
-    """What each role needs of a master key, by the names of files."""
-    keys = read_master(path)
+def run_split(options: argparse.Namespace) -> None:
+    """Writes what each role needs of a master key."""
+    if not options.out:
+        raise BadUsage("name a folder for the keys with --out")
     hearing, alone = (parse_variables(text, ()) if text else []
                       for text in (options.variable, options.alone))
     for both in sorted({*hearing} & {*alone})[:1]:
-        raise BadUsage(f"variable {both} cannot be in both of --variable and --alone: a node hears "
-                       "beacons, or only sends")
-    start = os.path.join(options.out, os.path.splitext(os.path.basename(path))[0])
-    made, about = {}, compute_fingerprint(keys.master)
-    for number in hearing + alone:
-        macros = {"KEY_VARIABLE": f"{number}", "KEY_OWN": format_bytes(keys.of(number))}
-        if number in hearing:
-            macros["EPOCH_SECONDS"] = f"{keys.epoch or EPOCH} /* as the agent has it */"
-        made[f"{start}-{number}.{'key' if options.text else 'h'}"] = \
-            f"{number} {keys.of(number).hex()}\n" if options.text else format_header(about, macros)
-    if options.readers:
-        made[f"{start}-readers.key"] = f"readers {keys.of(READER_LABEL).hex()}\n"
-    if options.agent:
-        generations = ",".join(f"{keys.generations.get(label, 0)}" for label in LABELS.values())
-        made[f"{start}-agent.h"] = format_header(about, {
-            "KEY_MASTER": format_bytes(keys.master),
-            "KEY_GENERATIONS": f"{{{generations}}} /* of labels 0 to 64 */"})
-    return made
-
-
-def run_split(options: argparse.Namespace) -> None:
-    if not options.out:
-        raise BadUsage("name a folder for the keys with --out")
+        raise BadUsage(f"variable {both} cannot be in both of --variable and --alone")
     made: dict[str, str] = {}
-    for path in options.files:
-        found = split_keys(path, options)
+    for keys in map(read_master, options.files):
+        start = os.path.join(options.out, os.path.splitext(os.path.basename(keys.path))[0])
+        about, found = compute_fingerprint(keys.master), {}
+        for number in hearing + alone:
+            macros = {"KEY_VARIABLE": f"{number}", "KEY_OWN": format_bytes(keys.of(number))}
+            if number in hearing:
+                macros["EPOCH_SECONDS"] = f"{keys.epoch or EPOCH} /* as the agent has it */"
+            found[f"{start}-{number}.{'key' if options.text else 'h'}"] = format_header(
+                about, macros) if not options.text else f"{number} {keys.of(number).hex()}\n"
+        if options.readers:
+            found[f"{start}-readers.key"] = f"readers {keys.of(READER_LABEL).hex()}\n"
+        if options.agent:
+            turns = ",".join(f"{keys.generations.get(label, 0)}" for label in LABELS.values())
+            found[f"{start}-agent.h"] = format_header(about, {
+                "KEY_MASTER": format_bytes(keys.master),
+                "KEY_GENERATIONS": f"{{{turns}}} /* of labels 0 to 64 */"})
         for name in sorted(made.keys() & found.keys())[:1]:
-            raise BadUsage(f"{path!r}: {name!r} would be of two files of keys: give them other "
-                           "names, or split them into other folders")
+            raise BadUsage(f"{keys.path!r}: {name!r} would be of two files of keys: rename one")
         made.update(found)
     if not made:
         raise BadUsage("say for whom: --variable, --alone, --readers or --agent")
@@ -2703,8 +2541,7 @@ def run_split(options: argparse.Namespace) -> None:
 
 
 def run_renew(options: argparse.Namespace) -> None:
-    """Keys of the next generation. The agent refuses the old ones as soon as it has read the file,
-    which keeps its mode and its owner."""
+    """Keys of the next generation. The file keeps its mode and its owner."""
     if not options.variable:
         raise BadUsage("name variables with --variable")
     variables = {*parse_variables(options.variable, ())}
@@ -2721,8 +2558,7 @@ def run_renew(options: argparse.Namespace) -> None:
                 if keys.generations[number] > LAST_GENERATION:
                     raise Error(f"{path!r}: variable {number} has had all {LAST_GENERATION + 1} "
                                 "keys: make a new master key")
-            lines = "".join(f"{number} {generation}\n"
-                            for number, generation in sorted(keys.generations.items()))
+            lines = "".join("%d %d\n" % each for each in sorted(keys.generations.items()))
             replace_file(real, f"{format_master(keys.master, keys.epoch)}{lines}".encode(),
                          like=os.stat(real))
             sync_folder(os.path.dirname(real))
@@ -2756,15 +2592,13 @@ def run_key(options: argparse.Namespace) -> int:
     if options.action == "renew":
         run_renew(options)
     for keys in map(KeyFile, options.files):
-        known = {"master": keys.master} if keys.master else {}
+        of_all = options.action == "list" and keys.master
+        shown = [("master", keys.master, f", epoch {keys.epoch} s" * (keys.epoch > 0))]
         for name, label in LABELS.items():
-            if label in keys.known or keys.master and (
-                    options.action == "list" or label in keys.generations):
-                known[name] = keys.of(label)
-        for name, key in known.items():
-            more = f", generation {keys.generations.get(LABELS[name], 0)}" \
-                if keys.master and name.isdecimal() else \
-                f", epoch {keys.epoch} s" if keys.epoch and name == "master" else ""
+            if of_all or label in keys.known or label in keys.generations:
+                turn = f", generation {keys.generations.get(label, 0)}" * bool(keys.master)
+                shown.append((name, keys.of(label), turn * (label < READER_LABEL)))
+        for name, key, more in shown[not keys.master:]:
             print(f"{keys.path!r}: {name} key{more}, "
                   f"{key.hex() if options.secret else f'fingerprint {compute_fingerprint(key)}'}")
     if options.action == "list":
@@ -2773,11 +2607,8 @@ def run_key(options: argparse.Namespace) -> int:
 
 
 # ---------------------------------------------------------------- the command line
-
 STATUSES = """\
-Each command has its own --help. The port is 9060 unless given. With IPv6, write
-[::1]:9060. Other agents are serial:/dev/ttyACM0, serial:/dev/ttyUSB0@9600,
-can:can0, or can:can0:700 if the identifiers do not begin at 680.
+Each command has its own --help. The port is 9060 unless given.
 
 exit status: 0 fine; 1 not confirmed (set --confirm), or the output could not
 be written; 2 bad usage; 3 no answer; 4 a bad report. check has its own."""
@@ -2785,8 +2616,7 @@ be written; 2 bad usage; 3 no answer; 4 a bad report. check has its own."""
 AGES = """\
 A timestamp has 16 bits: an age ends at 65471 ticks. A node that is silent for
 longer looks alive again, but not in watch and check --memory.
-Ages are by this machine's clock if the agent's agrees to 64 ticks. Otherwise
-they are by the newest heartbeat between two requests."""
+Ages are by this machine's clock, or by the newest heartbeat if that disagrees."""
 
 CHECK_STATUSES = """\
 exit status: 0 OK; 1 WARNING: late, or an unusual value; 2 CRITICAL: dead,
@@ -2795,18 +2625,11 @@ age, or the output could not be written; also after --help and --version
 
 """
 
-
 KEY_MEANING = """\
 Whoever has the master key can speak for everybody. Whoever has the key of a
 variable can send its heartbeats. Whoever has the readers' key can ask for
 reports, and can make reports that other readers believe. The generation tells
 how often `key renew` has replaced a key: only the last one is good."""
-KEY_NOTES = f"""\
-  dumpulse key new agent-7.key
-  dumpulse key split agent-7.key --out for-7 --variable 0-31 --readers
-makes for-7/agent-7-0.h and so on for the firmware of nodes, and
-for-7/agent-7-readers.key for --key FILE.
-{KEY_MEANING}"""
 
 
 class Command(NamedTuple):
@@ -2825,19 +2648,17 @@ COMMANDS = {
     "watch": Command(run_watch, "HOST[:PORT] [VARIABLE]...", "show a live table", """\
 Show again and again who is alive. What has changed since the last report
 stands out. ! marks a value that is out of its range.""", AGES),
-    "check": Command(lambda options: print_check(options.json, *check(options)), "HOST[:PORT]",
-                     "for Nagios, Icinga, cron, scripts", """\
+    "check": Command(run_check, "HOST[:PORT]", "for Nagios, Icinga, cron, scripts", """\
 Print one line: who is not alive, and performance data. These must be alive:
 the variables of --expect, --value and --value-warn, or all in the file of
 --names, except those with expect = no.""", CHECK_STATUSES + AGES),
     "simulate": Command(run_simulate, "HOST[:PORT]", "nodes that beat, die or are late", """\
 Send heartbeats of several nodes until Ctrl-C: of the variables in the file of
 --names, or of 1 to 8. The sender is the variable plus 10."""),
-    "key": Command(run_key, "new|show|list|renew|split FILE...",
-                   "make keys for agents and nodes", """\
+    "key": Command(run_key, "new|show|list|renew|split FILE...", "keys for agents and nodes", """\
 Make files with master keys, one for each agent; show or list which keys are in
 a file, by fingerprints that give nothing away; replace the keys of variables;
-or write into a folder what nodes and readers need of a master key.""", KEY_NOTES),
+or write into a folder what nodes and readers need of a master key.""", KEY_MEANING),
 }
 
 
@@ -2845,10 +2666,10 @@ def run_older(options: argparse.Namespace) -> int:
     """HOST PORT: the command line before there were commands."""
     options.address = options.host
     if options.port is not None:
-        if prefix_of(options.host):
-            raise BadUsage(f"{options.host!r} has no port, and {options.port} is one too many")
-        if re.fullmatch(r"\[.*\]:.*|[^:]*:[^:]*", options.host):
-            raise BadUsage(f"{options.host!r} names a port, and {options.port} is one too many")
+        has = "has no" if prefix_of(options.host) else \
+            "names a" if re.fullmatch(r"\[.*\]:.*|[^:]*:[^:]*", options.host) else ""
+        if has:
+            raise BadUsage(f"{options.host!r} {has} port, and {options.port} is one too many")
         options.address = f"[{options.host.strip('[]')}]:{options.port}"
     options.variables, options.confirm = [], False
     if options.value is not None:
@@ -2871,37 +2692,35 @@ OLDER = Command(run_older, "COMMAND ... | HOST [PORT]", "", "\n".join([
 
 class Option(NamedTuple):
     """An option or an argument of some commands."""
-
     commands: Sequence[str]  # "" is the older command line
     flags: str               # or the name of an argument
     metavar: str             # the value in the help, or "" for an option without one
     help: str                # with the default in brackets
-    parse: Callable[[str], Any] = str
+    parse: Optional[Callable[[str], Any]] = None  # else it is in PARSERS, or a text
     more: Keys = {}          # further keywords for argparse
 
 
 READERS = ("", "get", "watch", "check")
 ASKERS = (*READERS, "set")
 JUDGES = ("watch", "check", "simulate")
-HOST_HELP = f"the agent: {ADDRESS_FORMS}"
-OPTIONAL, REPEATED = {"nargs": "?"}, {"action": "append"}
+HOST_HELP = f"the agent: {', '.join(form.FORM for form in (Udp, Serial, Can))}"
+PARSERS = {"TIME": parse_duration, "FILE": parse_file, "FOLDER": parse_file, "PORT": parse_port,
+           "VALUE": parse_byte, "SENDER": parse_byte}  # by the name of the value
 
 OPTIONS = [
     Option(("",), "host", "HOST", argparse.SUPPRESS),
-    Option(("",), "port", "PORT", argparse.SUPPRESS, parse_port, OPTIONAL),
+    Option(("",), "port", "PORT", argparse.SUPPRESS, more={"nargs": "?"}),
     Option(("get", "set", "watch", "simulate"), "address", "HOST[:PORT]", HOST_HELP),
-    Option(("check",), "address", "HOST[:PORT]", HOST_HELP, str, OPTIONAL),
-    Option(("check",), "-H", "HOST[:PORT]", "the agent, as other plugins have it",
-           more={"dest": "plugin_host"}),
+    Option(("check",), "address", "HOST[:PORT]", HOST_HELP, more={"nargs": "?"}),
+    Option(("check",), "-H", "HOST[:PORT]", "the agent, for plugins", more={"dest": "plugin_host"}),
     Option(("get", "watch"), "variables", "VARIABLE", "3,7-12 or names (all heard or named)",
            more={"nargs": "*", "default": []}),
     Option(("set",), "variable", "VARIABLE", "0 to 63, or its name"),
-    Option(("set",), "value", "VALUE", "0 to 255", parse_byte),
+    Option(("set",), "value", "VALUE", "0 to 255"),
     Option(("key",), "action", "|".join(KEY_OPTIONS), "what to do", more={"choices": KEY_OPTIONS}),
-    Option(("key",), "files", "FILE", "a file of keys", parse_file, {"nargs": "+"}),
+    Option(("key",), "files", "FILE", "a file of keys", more={"nargs": "+"}),
     Option(("key",), "--secret", "", "show: the key itself, and not its fingerprint"),
-    Option(("key",), "--out", "FOLDER", "split: write there; git and other users see nothing",
-           parse_file),
+    Option(("key",), "--out", "FOLDER", "split: write there; git and other users see nothing"),
     Option(("key",), "--variable", "VARIABLES", "split: for nodes that hear beacons: 3,7-12; "
            "renew: of these"),
     Option(("key",), "--alone", "VARIABLES", "split: for nodes that only send: 3,7-12"),
@@ -2910,39 +2729,35 @@ OPTIONS = [
     Option(("key",), "--text", "", "split: for --key of set, and not for firmware in C"),
     Option(("key",), "--epoch", "SECONDS", "new: how long an epoch is, for agent and nodes (10)",
            partial(parse_number, low=1, high=LONGEST_EPOCH)),
-    Option(("",), "-v --value", "VALUE", "send this value, 0 to 255", parse_byte),
+    Option(("",), "-v --value", "VALUE", "send this value, 0 to 255"),
     Option(("",), "-n --variable", "VARIABLE", "of this variable, 0 to 63 (0)"),
-    Option(("",), "-s --sender", "SENDER", "from this sender, 0 to 255 (1)", parse_byte),
-    Option(("set",), "--sender", "SENDER", "from this sender, 0 to 255 (1)", parse_byte,
-           {"default": 1}),
+    Option(("",), "-s --sender", "SENDER", "from this sender, 0 to 255 (1)"),
+    Option(("set",), "--sender", "SENDER", "from this sender, 0 to 255 (1)", more={"default": 1}),
     Option(("set",), "--confirm", "", "then ask the agent whether it has the value"),
     Option(("check",), "--expect", "VARIABLES", "these must be alive: 3,7-12 or names"),
     Option(("check",), "--value", "VARIABLES:LOW..HIGH", "these must have values in this range",
            more={"action": "append", "dest": "value_ranges"}),
     Option(("check",), "--value-warn", "VARIABLES:LOW..HIGH", "warn of values outside this range",
            more={"action": "append", "dest": "value_warn_ranges"}),
-    Option(JUDGES, "-w --warn", "TIME", "late after this much silence (5s)", parse_duration),
-    Option(JUDGES, "-c --crit", "TIME", "dead after this much silence (30s)", parse_duration),
-    Option(("watch",), "--interval", "TIME", "from one request to the next (1s)", parse_duration,
-           {"default": 1_000}),
+    Option(JUDGES, "-w --warn", "TIME", "late after this much silence (5s)"),
+    Option(JUDGES, "-c --crit", "TIME", "dead after this much silence (30s)"),
+    Option(("watch",), "--interval", "TIME", "between requests (1s)", more={"default": 1_000}),
     Option(("watch",), "--count", "N", "end after this many reports or failures",
            partial(parse_number, low=1, high=10**8)),
     Option(("simulate",), "--nodes", "N", "how many nodes (all of --names, or 8)",
            partial(parse_number, low=1, high=VARIABLES - 1)),
-    Option(("simulate",), "--die", "NODES@TIME", "these stop at that time: 5@8s", str, REPEATED),
+    Option(("simulate",), "--die", "NODES@TIME", "stop then: 5@8s", more={"action": "append"}),
     Option(("simulate",), "--late", "NODES", "these beat too rarely"),
     Option(("simulate",), "--corrupt", "NODES", "half of their heartbeats are damaged"),
-    Option(("simulate",), "--seconds", "TIME", "end after this time (at Ctrl-C)", parse_duration),
+    Option(("simulate",), "--seconds", "TIME", "end after this time (at Ctrl-C)"),
     Option(("simulate",), "--seed", "N", "repeat an earlier run",
            partial(parse_number, low=0, high=10**9)),
     Option(READERS, "--tick", "TIME", "unit of the agent's timestamps (1s)", parse_tick),
     Option(READERS, "--now-from", "VARIABLE", "count ages from this variable (the clock here)"),
-    Option((*ASKERS, "simulate"), "--names", "FILE", "names and deadlines, as in vehicle.ini",
-           parse_file),
+    Option((*ASKERS, "simulate"), "--names", "FILE", "names and deadlines, as in vehicle.ini"),
     Option((*ASKERS, "simulate"), "--key", "FILE", "the agent's keys, which `key` makes", KeyFile),
-    Option(ASKERS, "-t --timeout", "TIME", "give up after this time (3s)", parse_duration,
-           {"default": 3_000}),
-    Option(("check",), "--memory", "FILE", "remember ages from check to check", parse_file),
+    Option(ASKERS, "-t --timeout", "TIME", "give up after this time (3s)", more={"default": 3_000}),
+    Option(("check",), "--memory", "FILE", "remember ages from check to check"),
     Option(READERS, "--accept-bad-sum", "", "accept wrong checksums of old agents"),
     Option(READERS, "--json", "", "print JSON"),
 ]
@@ -2950,9 +2765,6 @@ OPTIONS = [
 
 class Parser(argparse.ArgumentParser):
     """Errors are one line that names the help."""
-
-    status_of_help = 0  # and of --version
-
     def error(self, message: str) -> NoReturn:
         line = "".join(character if character.isprintable() else ascii(character)[1:-1]
                        for character in message)  # argparse repeats arguments as they are
@@ -2960,9 +2772,6 @@ class Parser(argparse.ArgumentParser):
 
     def _print_message(self, message: str, file: object = None) -> None:
         print(message, end="")  # the original hides that nobody can read the help
-
-    def exit(self, status: int = 0, message: Optional[str] = None) -> NoReturn:
-        super().exit(status or self.status_of_help, message)
 
 
 def build_parser(name: str) -> Parser:
@@ -2972,14 +2781,13 @@ def build_parser(name: str) -> Parser:
     parser = Parser(prog=prog, usage=f"{prog} {command.arguments} [OPTION]...".replace("%", "%%"),
                     description=command.about, epilog=command.epilog, allow_abbrev=False,
                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.set_defaults(run=command.run)
     parser.add_argument("-V", "--version", action="version", version=f"{PROGRAM} {VERSION}",
                         help="show the version and exit")
-    parser.status_of_help = 3 if name == "check" else 0  # so that no service is OK by mistake
     for option in OPTIONS:
         if name in option.commands:
-            keywords: Keys = {"type": option.parse, "metavar": option.metavar} \
-                if option.metavar else {"action": "store_true"}
+            parse = option.parse or PARSERS.get(option.metavar, str)
+            keywords: Keys = {"type": parse, "metavar": option.metavar} if option.metavar else \
+                {"action": "store_true"}
             parser.add_argument(*option.flags.split(), help=option.help,
                                 **{**keywords, **option.more})
     return parser
@@ -2989,13 +2797,16 @@ def run_command(arguments: Sequence[str]) -> int:
     name = arguments[0] if arguments and arguments[0] in COMMANDS else ""
     try:
         options = build_parser(name).parse_intermixed_args(arguments[bool(name):])
-        return int(options.run(options))
+        return COMMANDS.get(name, OLDER).run(options)
     except Error as error:
         if name == "check":  # monitors read only the standard output and the status
-            return print_check("--json" in arguments, 3, str(error), [], {})
+            return print_check(3 if isinstance(error, BadUsage) else 2, str(error),
+                               {"variables": []} if "--json" in arguments else None)
         near = [] if name else difflib.get_close_matches("".join(arguments[:1]), COMMANDS, 1)
         complain(f"{error}{f' (do you mean the command {near[0]!r}?)' if near else ''}")
         return error.STATUS
+    except SystemExit as end:  # by a signal, or after --help and --version: no service is OK then
+        return int(end.code or 3 * (name == "check"))
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
 
@@ -3021,10 +2832,7 @@ def main() -> NoReturn:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # ? for what the locale does not have
     try:
-        try:
-            status = run_command(sys.argv[1:])
-        except SystemExit as end:  # after --help and --version, or by a signal
-            status = int(end.code or 0)
+        status = run_command(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:
         status = 128 + 13  # as if by SIGPIPE

@@ -250,7 +250,7 @@ class Client:
         self._tests = PythonTests(
             ["client/tests", "tests/test_watch.py", "server/tests/test_can.py"],
             without="machine_with_can or cannot_be_fetched",
-            slow="commands_of_the_readme or demo or says_what_it_sent or any_file or "
+            slow="commands_of_the_readme or demo or any_file or "
                  "changed_cells or over_the_wrap"
                  " or restart or nobody_answers or pulled_out or asks_again or "
                  "64_variables or long_waits")

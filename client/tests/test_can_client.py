@@ -245,7 +245,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         now[0] += 1
         if coming[0] == b"busy":
             coming.pop(0)
-            raise BlockingIOError
+            raise BlockingIOError(errno.EAGAIN, "")
         return coming.pop(0)
 
     monkeypatch.setattr(time, "monotonic", lambda: now[0])

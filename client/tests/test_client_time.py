@@ -209,8 +209,8 @@ def test_an_agent_that_counts_from_its_start_and_stamps_itself(monkeypatch: Patc
     world.passed += 1
     known, readings = known_after(world)
     assert str(known) == "ages by variable 0, which the agent seems to stamp itself"
-    assert known.for_json("") == {
-        "checksum_ok": True, "clock": {"from": "seen", "variable": 0, "says": str(known)}}
+    assert known.for_json("", []) == {"checksum_ok": True, "variables": [], "clock": {
+        "from": "seen", "variable": 0, "says": str(known)}}
     assert readings[0].age_ms == 0 and readings[3].age in ("2 s", "3 s") and readings[3].state \
         == client.OK
     assert readings[4].age in ("3621 s", "3622 s") and readings[4].state == client.DEAD
@@ -872,14 +872,15 @@ Check = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def check(monkeypatch: Patch, tmp_path: Path) -> Check:
-    """Runs `check --memory` on a world's agent, in this process."""
+def check(typed: Run, tmp_path: Path) -> Check:
+    """Runs `check --memory` on a world's agent, in this process. Returns the status and the text
+    in its line."""
     def done(world: World, *options: str, name: str = "127.0.0.1:9060",
              file: str = "memory") -> tuple[int, str]:
-        monkeypatch.setattr(client.Agent, "ask", lambda self, timeout: world.ask(timeout))
-        parsed = client.build_parser("check").parse_args(
-            [name, "--expect", "3", "--memory", str(tmp_path / file), *options])
-        return client.check(parsed)[:2]
+        status, said = typed("check", name, "--expect", "3", "--memory", str(tmp_path / file),
+                             "--json", *options, world=world)
+        text: str = json.loads(said)["text"]
+        return status, text
     return done
 
 
@@ -966,7 +967,7 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path, check: Check,
         path.write_bytes(content)
         status, text = check(world)
         assert status == 3 and text.endswith(
-            "is no file of --memory, or is damaged: remove it, or name another")
+            "is no file of --memory, or damaged: remove it, or name another")
         assert "\n" not in text and path.read_bytes() == content
     path.write_bytes(good)
     assert check(world)[0] == 0

@@ -219,7 +219,7 @@ def test_the_old_key_is_refused_when_the_new_one_was_heard(both: list[str], tmp_
         assert peer.answer() == NEW.beacon(3, new.epoch) and peer.is_silent()
         said = "variable 3 has its new key; the key before was used for 0 reports, and is all " \
             "that was heard of variables: 8"
-        wait_until(lambda: any(said in line for line in server.stderr.lines), said)
+        server.says(said)
         server.kill()
     with Server(*both, *LONG) as server, Peer(server) as peer:
         known = Known(peer)
@@ -362,7 +362,7 @@ def test_generations_of_both_keys(server: Server, peer: Peer, tmp_path: Path) ->
     for said in (has_new_key(1, 1), has_new_key(2, 1), "has read its files again",
                  "two keys are taken; the key before was used for 0 reports, and is all that was "
                  "heard of variables: 1"):
-        wait_until(lambda: any(said in line for line in server.stderr.lines), said)  # noqa: B023
+        server.says(said)
     renewed = {OLD: Keys(OLD.master, generations={1: 1, 3: 1}),
                NEW: Keys(NEW.master, generations={2: 1})}
     again = [known.node(renewed[keys], variable)
@@ -425,7 +425,7 @@ def test_the_old_key_ends(both: list[str], alone: dict[Keys, list[str]], tmp_pat
         assert later.answer() == NEW.beacon(READERS, new.epoch)
         said = "the time of the key before is over, and it is forgotten; the key before was used " \
             "for 1 reports, and is all that was heard of variables: 61"
-        wait_until(lambda: any(said in line for line in server.stderr.lines), said)
+        server.says(said)
         assert server.stats()["key_before"] == 0
         if os.geteuid() == 0:
             assert not [name for name in secrets_in(server.process.pid)
@@ -449,7 +449,7 @@ def test_the_end_when_the_disk_is_full(both: list[str], tmp_path: Path) -> None:
         full.touch()
         slept.write_text(f"{31 * 86400}")
         said = "the time of the key before is over"
-        wait_until(lambda: any(said in line for line in server.stderr.lines), said)
+        server.says(said)
         assert numbers.read_bytes()[16 + 65 * 3:][:3] != USED_UP
         full.unlink()
         wait_until(lambda: numbers.read_bytes()[16 + 65 * 3:][:3] == USED_UP, "it is written")

@@ -27,8 +27,9 @@ from typing import Any
 import pytest
 
 from spec.model import REQUEST, Agent, checksummed, heartbeat
-from tests.support.programs import PATIENCE, ROOT, built, free_port, open_files, wait_until
-from tests.support.servers import Counters, Server, Talker, command
+from tests.support.programs import (PATIENCE, ROOT, built, free_port, open_files, started,
+                                    wait_until)
+from tests.support.servers import Counters, Server, Talker, command, takes_hang_up
 
 UNSET = bytes(4)
 GOOD = heartbeat(3, 76, 9)
@@ -273,8 +274,8 @@ def test_sighup_reads_files_again_all_or_nothing(tmp_path: Path) -> None:
     senders.write_text("127.0.0.1\n")
     names.write_text(f"{calm}[3]\nname = engine\nvalue = 0..9\n")
     with Server("--allow", f"@{readers}", "--allow-heartbeats", f"@{senders}", "--watch",
-                f"{names}", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)
-                ) as server, Peer(server) as one, Peer(server, source="127.0.0.5") as other:
+                f"{names}") as server, Peer(server) as one, \
+            Peer(server, source="127.0.0.5") as other:
         def reload(said: str) -> None:
             before = len(server.stderr.lines)
             server.process.send_signal(signal.SIGHUP)
@@ -329,11 +330,8 @@ def test_sighup_reads_files_again_all_or_nothing(tmp_path: Path) -> None:
 def test_sighup_opens_the_log_again(tmp_path: Path) -> None:
     """As logrotate wants it: the file has another name by now."""
     log, rotated = tmp_path / "log", tmp_path / "log.1"
-    with log.open("w") as opened:
-        process = subprocess.Popen(
-            [*command(), "0"], stdout=opened, stderr=opened,
-            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
-    try:
+    with log.open("w") as opened, started(*command(), "0", stdout=opened, stderr=opened,
+                                          preexec_fn=takes_hang_up) as process:
         wait_until(lambda: "reports to" in log.read_text(), "it has started")
         log.rename(rotated)
         process.send_signal(signal.SIGHUP)
@@ -341,9 +339,6 @@ def test_sighup_opens_the_log_again(tmp_path: Path) -> None:
         process.terminate()
         assert process.wait(PATIENCE) == 0
         assert "packets 0" in log.read_text() and "again" not in rotated.read_text()
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_signals_that_its_parent_has_blocked() -> None:
@@ -353,15 +348,6 @@ def test_signals_that_its_parent_has_blocked() -> None:
     with Server(preexec_fn=block) as server:
         server.stats()
         server.stop()
-
-
-def test_a_server_that_has_ended_cannot_be_stopped() -> None:
-    """Otherwise a test would not notice that the server has ended by itself."""
-    with Server() as server:
-        server.process.terminate()
-        server.process.wait(PATIENCE)
-        with pytest.raises(AssertionError, match="has ended already"):
-            server.stop()
 
 
 def test_one_port_is_found_for_all_addresses() -> None:
@@ -471,25 +457,21 @@ def test_a_terminal_that_is_not_read_stops_nothing() -> None:
     """It has room for a part of a line, and then the rest of the line is lost."""
     ours, terminal = os.openpty()
     port = free_port(socket.SOCK_DGRAM)
-    process = subprocess.Popen([*command(), "--log", "errors", f"{port}"], stdout=terminal,
-                               stdin=subprocess.DEVNULL, stderr=terminal)
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
-            peer.settimeout(PATIENCE)
-            peer.connect(("127.0.0.1", port))
-            wait_until(lambda: process.poll() is not None or answers(peer), "it listens")
-            for number in range(1000):
-                process.send_signal(signal.SIGUSR1)
-                if number % 20 == 0:
-                    peer.send(REQUEST)
-                    assert len(peer.recv(512)) == 260
+    with started(*command(), "--log", "errors", port, stdout=terminal, stdin=subprocess.DEVNULL,
+                 stderr=terminal) as process, \
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+        peer.settimeout(PATIENCE)
+        peer.connect(("127.0.0.1", port))
+        wait_until(lambda: process.poll() is not None or answers(peer), "it listens")
+        for number in range(1000):
+            process.send_signal(signal.SIGUSR1)
+            if number % 20 == 0:
+                peer.send(REQUEST)
+                assert len(peer.recv(512)) == 260
         process.terminate()
         assert process.wait(PATIENCE) == 0
-    finally:
-        process.kill()
-        process.wait(PATIENCE)
-        os.close(ours)
-        os.close(terminal)
+    os.close(ours)
+    os.close(terminal)
 
 
 @pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])
@@ -579,19 +561,6 @@ def test_each_source_has_its_rate() -> None:
         assert server.stop()["packets"] == before
 
 
-def test_a_flood_from_forged_sources_meets_the_limit_for_all() -> None:
-    """2000 sources of 127.0.0.0/8 ask, each far below its own limit."""
-    with Server("--rate-total", "20", "--rate", "10") as server:
-        started = time.monotonic()
-        for number in range(2000):
-            with Peer(server, source=f"127.{number % 250}.{number // 250}.7") as peer:
-                peer.send(REQUEST)
-        counters = settled(server, 2000)
-        passed = time.monotonic() - started
-        assert 20 <= counters["reports"] <= 20 + 20 * passed
-        assert counters["rate"] == 2000 - counters["reports"] - counters["drops"]
-
-
 def test_who_may_not_ask_uses_up_nothing() -> None:
     with Server("--allow", "127.0.0.1", "--rate-total", "1", "--burst", "1") as server, \
             Peer(server) as peer, Peer(server, source="127.0.0.2") as other:
@@ -599,25 +568,6 @@ def test_who_may_not_ask_uses_up_nothing() -> None:
         settled(server, 100)
         peer.ask()
         server.stop()
-
-
-def test_no_source_gets_more_though_thousands_ask() -> None:
-    """More sources ask than it can remember at a time. No source's count is forgotten too early."""
-    with Server("--rate-total", "1000000", "--burst", "1", "--rate", "1", "--tick", "1") as server:
-        with Peer(server, source="127.77.77.77") as victim:
-            victim.ask()
-            started = time.monotonic()
-            for number in range(6000):
-                with Peer(server, source=f"127.{number % 250}.{number // 250}.9") as peer:
-                    peer.send(REQUEST)
-                victim.send(REQUEST)
-            settled(server, 12001)
-            passed = time.monotonic() - started
-            answers = 0
-            while victim.has_answer():
-                victim.answer()
-                answers += 1
-        assert answers <= passed + 1
 
 
 def test_who_has_got_reports_gets_none_while_others_wait() -> None:
@@ -717,36 +667,12 @@ def test_changes_names_each_source_once() -> None:
     ]
 
 
-def test_a_flood_of_forged_sources_does_not_flood_the_log() -> None:
-    with Server("--log", "changes") as server:
-        begun, started = len(server.stderr.lines), time.monotonic()
-        for number in range(2000):
-            with Peer(server, source=f"127.{number % 250}.{number // 250}.7") as peer:
-                peer.send(heartbeat(1, 2, 3))
-        counters = settled(server, 2000)
-        server.stop()
-        passed = time.monotonic() - started
-        lines = server.stderr.all()[begun:]
-    named = [line for line in lines if "first heartbeat" in line]
-    (full,) = (line for line in lines if "1024 sources are known" in line)
-    unnamed = sum(int(number) for number in re.findall(r"(\d+) more were not named",
-                                                       "\n".join(lines)))
-    assert 100 <= len(named) <= 101 + passed and len(named) + unnamed == 1024 \
-        and counters["drops"] == 0
-    assert len(lines) <= 2 * (len(named) - 100) + 102
-
-
-def test_errors_alone_are_said_on_request(tmp_path: Path) -> None:
+def test_errors_alone_are_said_on_request(manager: socket.socket) -> None:
     # This machine does not have this address.
     done = run("--log", "errors", "--bind", "192.0.2.77", "0")
     assert done.returncode == 1 and "cannot listen" in said(done)[0]
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(tmp_path / "notify"))
-        manager.settimeout(PATIENCE)
-        process = subprocess.Popen([*command(), "--log", "errors", "0"], stdout=subprocess.DEVNULL,
-                                   text=True,
-                                   stderr=subprocess.PIPE,
-                                   env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")})
+    with started(*command(), "--log", "errors", "0", stdout=subprocess.DEVNULL,
+                 stderr=subprocess.PIPE) as process:
         assert manager.recv(100) == b"READY=1"
         process.terminate()
         lines = process.communicate(timeout=PATIENCE)[1].splitlines()
@@ -781,19 +707,18 @@ def test_the_sender_of_its_own_variable_is_1_unless_told() -> None:
 # ---- Counters -----------------------------------------------------------------------------
 
 def test_counters_can_be_read_by_people() -> None:
-    process = subprocess.Popen([*command(), "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True)
-    assert process.stderr is not None and process.stdout is not None
-    while "reports to" not in process.stderr.readline():
-        pass
-    process.send_signal(signal.SIGUSR1)
-    line = process.stdout.readline()
-    assert line == (
-        "packets 0: heartbeats 0, reports 0; refused for length 0, magic 0, checksum 0, "
-                    "variable 0, not allowed 0, rate 0; reports unsent 0; dropped by the kernel 0; "
-                    "failed saves 0\n")
-    process.terminate()
-    assert process.communicate(timeout=PATIENCE)[0] == line and process.returncode == 0
+    with started(*command(), "0", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None and process.stdout is not None
+        while "reports to" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGUSR1)
+        line = process.stdout.readline()
+        assert line == (
+            "packets 0: heartbeats 0, reports 0; refused for length 0, magic 0, checksum 0, "
+            "variable 0, not allowed 0, rate 0; reports unsent 0; dropped by the kernel 0; "
+            "failed saves 0\n")
+        process.terminate()
+        assert process.communicate(timeout=PATIENCE)[0] == line and process.returncode == 0
 
 
 def connect(path: Path) -> socket.socket:
@@ -900,6 +825,9 @@ def test_what_is_no_socket_stays(tmp_path: Path) -> None:
     (tmp_path / "directory").mkdir()
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    (tmp_path / "link-to-left").symlink_to(tmp_path / "directory" / "left")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as left:
+        left.bind(str(tmp_path / "directory" / "left"))
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as held:
         held.bind(str(tmp_path / "socket"))
         held.listen()
@@ -930,7 +858,7 @@ def test_too_few_descriptors_are_called_so(tmp_path: Path) -> None:
     notify = str(tmp_path / "notify")
     with Server(preexec_fn=limit, env={**os.environ, "NOTIFY_SOCKET": notify}) as server:
         said_so = f"udpserver: cannot notify NOTIFY_SOCKET={notify}: Too many open files"
-        wait_until(lambda: said_so in server.stderr.lines, "it has said why")
+        server.says(said_so)
         server.kill()  # a sanitizer looks for leaks at the end, and needs a descriptor
 
 
@@ -1034,24 +962,21 @@ def test_a_reader_that_does_not_read_stops_nothing() -> None:
                 while True:
                     os.write(writing, bytes(65536))
             os.set_blocking(writing, True)
-        process = subprocess.Popen([*command(), "0"], stdout=writing, stderr=subprocess.PIPE,
-                                   text=True)
-        os.close(writing)
-        if close:
-            os.close(reading)
-        assert process.stderr is not None
-        listening = process.stderr.readline()
-        while "listening" not in listening:
-            listening = process.stderr.readline()
-        for _ in range(20):
-            process.send_signal(signal.SIGUSR1)
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+        with started(*command(), "0", stdout=writing, stderr=subprocess.PIPE) as process, \
+                socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+            os.close(writing)
+            if close:
+                os.close(reading)
+            assert process.stderr is not None
+            while "listening" not in (listening := process.stderr.readline()):
+                pass
+            for _ in range(20):
+                process.send_signal(signal.SIGUSR1)
             asker.settimeout(PATIENCE)
             asker.sendto(REQUEST, ("127.0.0.1", int(re.findall(r"1:(\d+)", listening)[0])))
             assert len(asker.recv(999)) == 260
-        process.terminate()
-        assert process.wait(PATIENCE) == 0
-        process.stderr.close()
+            process.terminate()
+            assert process.wait(PATIENCE) == 0
         if not close:
             os.close(reading)
 
@@ -1227,19 +1152,14 @@ def test_a_new_file_of_several_names_is_not_written_to(tmp_path: Path) -> None:
 def test_nothing_is_said_into_the_state_file(tmp_path: Path) -> None:
     """The standard descriptors may be closed when it is started."""
     file = tmp_path / "table"
-    process = subprocess.Popen(["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash",
-                                built("build/udpserver"), "--state",
-                                str(file), "--state-every", "1", "0"])
-    try:
+    with started("bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", built("build/udpserver"),
+                 "--state", file, "--state-every", "1", "0") as process:
         wait_until(file.exists, "it has started")
         process.send_signal(signal.SIGUSR1)
         standard = [os.readlink(f"/proc/{process.pid}/fd/{number}") for number in range(3)]
         assert standard == ["/dev/null"] * 3
         process.terminate()
         assert process.wait(PATIENCE) == 0 and len(file.read_bytes()) == 284
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_it_is_written_after_changes_and_only_then(tmp_path: Path) -> None:
@@ -1318,11 +1238,10 @@ def test_no_program_would_inherit_its_descriptors(tmp_path: Path) -> None:
 
 def calls(*arguments: str, **environment: str) -> tuple[int, list[str]]:
     """Runs the server in calls.c, and ends it when it listens. Returns its status and its lines."""
-    process = subprocess.Popen([built("build/udpserver-calls"), *arguments, "0"], text=True,
-                               stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, env={**os.environ, **environment})
     lines = []
-    with process:
+    with subprocess.Popen([built("build/udpserver-calls"), *arguments, "0"], text=True,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                          env={**os.environ, **environment}) as process:
         assert process.stderr is not None
         for line in process.stderr:
             lines.append(line)
@@ -1568,72 +1487,70 @@ def test_a_hundred_kills_amid_writes_leave_a_whole_file(tmp_path: Path) -> None:
 
 # ---- The service manager ------------------------------------------------------------------
 
-@pytest.mark.parametrize("abstract", [False, True])
-def test_readiness_and_watchdog(tmp_path: Path, abstract: bool) -> None:
-    name = f"@dumpulse-{os.getpid()}" if abstract else str(tmp_path / "notify")
+@pytest.fixture(params=[False])
+def manager(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+            ) -> Iterator[socket.socket]:
+    """A service manager whose socket servers find in their environment. True: an abstract one."""
+    name = f"@dumpulse-{os.getpid()}" if request.param else str(tmp_path / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", name)
+    monkeypatch.delenv("WATCHDOG_PID", raising=False)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind("\0" + name[1:] if abstract else name)
+        manager.bind("\0" + name[1:] if request.param else name)
         manager.settimeout(PATIENCE)
-        environment = {**os.environ, "NOTIFY_SOCKET": name, "WATCHDOG_USEC": "600000"}
-        environment.pop("WATCHDOG_PID", None)
-        with Server(env=environment) as server:
-            messages, times = zip(*[(manager.recv(100), time.monotonic()) for _ in range(5)])
-            server.stop()
-        assert messages == (b"READY=1", *[b"WATCHDOG=1"] * 4)
-        assert min(later - sooner for sooner, later in zip(times[1:], times[2:])) < 0.45
-        last = b""
-        while last != b"STOPPING=1":
-            last = manager.recv(100)
-            assert last in (b"WATCHDOG=1", b"STOPPING=1")
+        yield manager
 
 
-def test_a_manager_that_is_busy_is_told_later(tmp_path: Path) -> None:
+@pytest.mark.parametrize("manager", [False, True], indirect=True)
+def test_readiness_and_watchdog(manager: socket.socket) -> None:
+    with Server(env={**os.environ, "WATCHDOG_USEC": "600000"}) as server:
+        messages, times = zip(*[(manager.recv(100), time.monotonic()) for _ in range(5)])
+        server.stop()
+    assert messages == (b"READY=1", *[b"WATCHDOG=1"] * 4)
+    assert min(later - sooner for sooner, later in zip(times[1:], times[2:])) < 0.45
+    last = b""
+    while last != b"STOPPING=1":
+        last = manager.recv(100)
+        assert last in (b"WATCHDOG=1", b"STOPPING=1")
+
+
+def test_a_manager_that_is_busy_is_told_later(manager: socket.socket) -> None:
     """Its queue is full when the server is ready, and again when it ends. No message is lost."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, \
-            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as others:
-        manager.bind(str(tmp_path / "notify"))
-        manager.settimeout(PATIENCE)
-        others.setblocking(False)
+    def fill() -> None:
+        with contextlib.suppress(BlockingIOError), \
+                socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as others:
+            others.setblocking(False)
+            while True:
+                others.sendto(b"others", manager.getsockname())
 
-        def fill() -> None:
-            with contextlib.suppress(BlockingIOError):
-                while True:
-                    others.sendto(b"others", str(tmp_path / "notify"))
+    def next_message() -> bytes:
+        while (message := manager.recv(100)) == b"others":
+            pass
+        return message
 
-        def next_message() -> bytes:
-            while (message := manager.recv(100)) == b"others":
-                pass
-            return message
-
-        environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}
+    fill()
+    with Server() as server, Peer(server) as peer:
+        peer.ask()  # the server answers meanwhile
+        assert next_message() == b"READY=1"
         fill()
-        with Server(env=environment) as server, Peer(server) as peer:
-            peer.ask()  # the server answers meanwhile
-            assert next_message() == b"READY=1"
-            fill()
-            server.process.terminate()
-            assert server.process.wait(PATIENCE) == 0  # it does not wait without end
-        with Server(env=environment) as server:
-            assert next_message() == b"READY=1"
-            fill()
-            server.process.terminate()
-            assert next_message() == b"STOPPING=1"
+        server.process.terminate()
+        assert server.process.wait(PATIENCE) == 0  # it does not wait without end
+    with Server() as server:
+        assert next_message() == b"READY=1"
+        fill()
+        server.process.terminate()
+        assert next_message() == b"STOPPING=1"
 
 
 @pytest.mark.parametrize("watchdog", [{"WATCHDOG_USEC": "50000", "WATCHDOG_PID": "1"},
                                       {"WATCHDOG_USEC": "0"},
                                       {"WATCHDOG_USEC": "-5"}, {"WATCHDOG_USEC": "9" * 30}])
-def test_a_watchdog_for_others_or_of_nonsense_gets_nothing(tmp_path: Path,
+def test_a_watchdog_for_others_or_of_nonsense_gets_nothing(manager: socket.socket,
                                                            watchdog: dict[str, str]) -> None:
-    name = str(tmp_path / "notify")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(name)
-        manager.settimeout(PATIENCE)
-        with Server(env={**os.environ, "NOTIFY_SOCKET": name, **watchdog}) as server:
-            assert manager.recv(100) == b"READY=1"
-            time.sleep(0.1)
-            server.stop()
-        assert manager.recv(100) == b"STOPPING=1"
+    with Server(env={**os.environ, **watchdog}) as server:
+        assert manager.recv(100) == b"READY=1"
+        time.sleep(0.1)
+        server.stop()
+    assert manager.recv(100) == b"STOPPING=1"
 
 
 @pytest.mark.parametrize("name", ["relative", "/nowhere/at/all", "@" + "x" * 200, ""])
@@ -1645,17 +1562,12 @@ def test_a_manager_that_is_not_there_stops_nothing(name: str) -> None:
         assert sum("notify" in line.lower() for line in server.stderr.all()) == 1
 
 
-def test_a_manager_that_does_not_read_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_manager_that_does_not_read_is_not_waited_for(manager: socket.socket) -> None:
     """Its socket takes only a few signs of life."""
-    name = str(tmp_path / "notify")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(name)
-        with Server(env={**os.environ, "NOTIFY_SOCKET": name, "WATCHDOG_USEC": "1000"}) as server, \
-                Peer(server) as peer:
-            wait_until(lambda: any("cannot notify" in line for line in server.stderr.lines),
-                       "it is full")
-            peer.ask()
-            server.stop()
+    with Server(env={**os.environ, "WATCHDOG_USEC": "1000"}) as server, Peer(server) as peer:
+        server.says("cannot notify")
+        peer.ask()
+        server.stop()
 
 
 class Activated(Server):

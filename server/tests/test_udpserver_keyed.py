@@ -259,8 +259,7 @@ def test_the_epoch_that_nodes_were_told(options: list[str], tmp_path: Path) -> N
     for seconds in (10, 3599):
         status, (line,) = run(*options, "--epoch", str(seconds))
         assert status == 2 and other.format(seconds) in line
-    with Server(*options, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)
-                ) as server:
+    with Server(*options) as server:
         assert any("a new epoch each 3600 s; packets" in line for line in server.stderr.lines)
         write_key(tmp_path / "key", with_lines("7 1\nepoch 9\n"))
         server.process.send_signal(signal.SIGHUP)
@@ -567,8 +566,7 @@ def test_both_versions_for_a_migration(options: list[str]) -> None:
                 "--self", "0:7") as server, Peer(server) as peer, \
             Peer(server, source="127.0.0.9") as stranger:
         assert any("packets without a key are taken, too" in line for line in server.stderr.lines)
-        wait_until(lambda: any("reports without a key to 127.0.0.1; " in line
-                               for line in server.stderr.lines), "it says whom it answers")
+        server.says("reports without a key to 127.0.0.1; ")
         beacon = peer.beacon()
         peer.send(heartbeat(1, 10, 11), node(2, beacon).heartbeat(20, 21))
         entries = peer.report(reader(beacon))
@@ -646,8 +644,7 @@ def test_other_options_go_with_a_key(options: list[str], tmp_path: Path) -> None
     with Server(*more) as server, Peer(server) as peer:
         beacon = peer.beacon()
         peer.send(node(3, beacon).heartbeat(1, 2))
-        wait_until(lambda: any("variable 3 battery: alive, was waiting" in line
-                               for line in server.stderr.lines), "it is alive")
+        server.says("variable 3 battery: alive, was waiting")
         before = peer.report(reader(beacon))
         server.stop()
     with Server(*more) as server, Peer(server) as peer:
@@ -827,16 +824,14 @@ def test_a_disk_that_is_full(options: list[str], tmp_path: Path) -> None:
     full = tmp_path / "full"
     full.touch()
     with noted(options, *LONG, FULL=str(full))[0] as server, Peer(server) as peer:
-        wait_until(lambda: any("no new epoch can begin: until a number can be stored, nothing is "
-                               "taken" in line for line in server.stderr.lines), "it says so")
+        server.says("no new epoch can begin: until a number can be stored, nothing is taken")
         alone = new_sender(2)
         peer.send(ASK, alone.announce(), alone.heartbeat(3, 4))
         counters = server.wait_for(lambda now: now["old"] == 2, "none of them is looked at")
         assert counters["magic"] == 1 and counters["packets"] == 3
         before = block_of(tmp_path)
         full.unlink()
-        wait_until(lambda: any("a new epoch has begun" in line for line in server.stderr.lines),
-                   "it goes on")
+        server.says("a new epoch has begun")
         beacon = peer.beacon()
         assert epoch_of(beacon) // 256 == before + 1 == block_of(tmp_path)
         full.touch()
@@ -1143,8 +1138,7 @@ def test_refusals_count_with_the_beacons_that_were_asked_for(server: Server, pee
 
 def test_sighup_does_not_change_the_key(options: list[str], tmp_path: Path) -> None:
     """The numbers belong to the old one."""
-    with Server(*options, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)
-                ) as server, Peer(server) as peer:
+    with Server(*options) as server, Peer(server) as peer:
         for text, said in ((MASTER.hex(), "has read its files again"),
                            (bytes(16).hex(), "has another key: for that, start the server anew"),
                            ("00" * 9, "it has no master key")):
@@ -1155,14 +1149,13 @@ def test_sighup_does_not_change_the_key(options: list[str], tmp_path: Path) -> N
         server.stop()
 
 
-
 # ---- Generations ----------------------------------------------------------------------------
 
 def generations(server: Server, tmp_path: Path, lines: str, said: str) -> None:
     """Gives keys these generations by SIGHUP."""
     write_key(tmp_path / "key", with_lines(lines))
     server.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: any(said in line for line in server.stderr.lines), said)
+    server.says(said)
 
 
 def has_new_key(variable: int, generation: int) -> str:

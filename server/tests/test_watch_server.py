@@ -26,7 +26,7 @@ import pytest
 import client
 from spec.model import heartbeat
 from tests.support.agents import VEHICLE
-from tests.support.programs import PATIENCE, ROOT, built, free_port, wait_until
+from tests.support.programs import PATIENCE, ROOT, built, free_port, started, wait_until
 from tests.support.servers import Server, command
 
 TICK = 50  # ms
@@ -140,6 +140,18 @@ class Watched:
             if int(parent) == self.server.process.pid:
                 found.append(state)
         return found
+
+
+MISSING = "[dumpulse]\nwarn=1s\ncrit=1s\n[3]\n"
+IN_RANGE = "[dumpulse]\ntick = 50ms\nwarn = 100s\n[3]\nvalue = 0..9\n"
+
+
+def watching(folder: Path, script: str, names: str) -> list[str]:
+    """The options of a server that watches variable 3, and tells a shell's script."""
+    (folder / "names.ini").write_text(names)
+    (folder / "program").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "program").chmod(0o755)
+    return ["--watch", str(folder / "names.ini"), "--exec", str(folder / "program")]
 
 
 def check_chain(changes: list[str]) -> None:
@@ -402,42 +414,23 @@ def test_too_many_changes_at_once_are_counted_in_the_log(tmp_path: Path) -> None
 
 def test_a_program_has_standard_error_where_the_server_has_none(tmp_path: Path) -> None:
     """Else the first file that the program opens would get its errors."""
-    names, program, found = tmp_path / "names.ini", tmp_path / "program", tmp_path / "found"
-    names.write_text("[dumpulse]\ntick = 50ms\nwarn = 100s\n[3]\nvalue = 0..9\n")
-    program.write_text('#!/bin/sh\nreadlink /proc/$$/fd/2 >"${0%/*}/found"\n')
-    program.chmod(0o755)
-    port = free_port(socket.SOCK_DGRAM)
-    process = subprocess.Popen(
-        ["bash", "-c", 'exec "$@" 2>&-', "bash", *command(), f"{port}", "--tick", "50", "--watch",
-         str(names), "--exec", str(program)], stdout=subprocess.DEVNULL)
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+    options = watching(tmp_path, 'readlink /proc/$$/fd/2 >"${0%/*}/found"', IN_RANGE)
+    port, found = free_port(socket.SOCK_DGRAM), tmp_path / "found"
+    with started("bash", "-c", 'exec "$@" 2>&-', "bash", *command(), port, "--tick", "50", *options,
+                 stdout=subprocess.DEVNULL) as process, \
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        def told() -> bool:
+            sender.sendto(heartbeat(3, 1, 5), ("127.0.0.1", port))
+            return found.exists() and found.read_text() != ""
 
-            def told() -> bool:
-                sender.sendto(heartbeat(3, 1, 5), ("127.0.0.1", port))
-                return found.exists() and found.read_text() != ""
-
-            wait_until(told, "the program has standard error")
+        wait_until(told, "the program has standard error")
         assert found.read_text() == "/dev/null\n"
         process.terminate()
         assert process.wait(PATIENCE) == 0
-    finally:
-        process.kill()
-        process.wait(PATIENCE)
 
 
 def test_a_program_that_floods_the_log(tmp_path: Path) -> None:
     """Nobody reads the log any more. The server works on, and ends when it is told to."""
-    names = tmp_path / "names.ini"
-    names.write_text("[dumpulse]\ntick = 50ms\nwarn = 100s\n[3]\nvalue = 0..9\n")
-    program = tmp_path / "program"
-    program.write_text("#!/bin/sh\nexec yes\n")
-    program.chmod(0o755)
-    process = subprocess.Popen([*command(), "0", "--tick", "50", "--stats", str(tmp_path / "stats"),
-                                "--watch", str(names), "--exec", str(program)],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stderr is not None
-
     def stats() -> dict[str, int]:
         with socket.socket(socket.AF_UNIX) as asking:
             asking.settimeout(PATIENCE)
@@ -445,26 +438,27 @@ def test_a_program_that_floods_the_log(tmp_path: Path) -> None:
             answer: dict[str, int] = json.loads(asking.makefile().read())
             return answer
 
-    try:
-        assert process.stderr.readline() == \
-            f"udpserver: watching 1 variable of {names}; each change runs {program}\n"
+    # At the end, the pipe is closed. Then the program ends, too: by SIGPIPE.
+    with started(*command(), "0", "--tick", "50", "--stats", tmp_path / "stats",
+                 *watching(tmp_path, "exec yes", IN_RANGE), stdout=subprocess.PIPE,
+                 stderr=subprocess.PIPE) as process, \
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stderr.readline() == f"udpserver: watching 1 variable of {tmp_path}" \
+            f"/names.ini; each change runs {tmp_path}/program\n"
         (port,) = re.findall(r":(\d+) ", process.stderr.readline())
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-            def changed() -> bool:  # each change wants a line in the log, which is full
-                for turn in range(100):
-                    sender.sendto(heartbeat(3, 1, 5 + 50 * (turn % 2)), ("127.0.0.1", int(port)))
-                    time.sleep(0.02)
-                return stats()["changes"] >= 5
 
-            wait_until(changed, "5 changes")
+        def changed() -> bool:  # each change wants a line in the log, which is full
+            for turn in range(100):
+                sender.sendto(heartbeat(3, 1, 5 + 50 * (turn % 2)), ("127.0.0.1", int(port)))
+                time.sleep(0.02)
+            return stats()["changes"] >= 5
+
+        wait_until(changed, "5 changes")
         wait_until(lambda: stats()["heartbeats"] % 100 == 0, "all heartbeats are taken")
         process.terminate()
         assert process.wait(PATIENCE) == 0
         assert '; changes ' in process.stdout.read()
-    finally:
-        process.kill()
-        process.stdout.close()
-        process.stderr.close()  # now the program ends, too: by SIGPIPE
 
 
 def test_what_a_program_leaves_running_holds_nobody_up(tmp_path: Path) -> None:
@@ -490,19 +484,15 @@ if os.fork() == 0:
 
 def test_a_program_gets_nothing_of_the_server(tmp_path: Path) -> None:
     """No socket, no lock of the state, no blocked or ignored signal, no input. Both its outputs go
-    to the log. No shell sees the arguments. (The server itself must not ignore SIGHUP, which it
-    would do if these tests run under nohup.)"""
-    (tmp_path / "names.ini").write_text("[dumpulse]\nwarn=1s\ncrit=1s\n[3]\nname = a (b) ÄÖ")
-    program = tmp_path / "program"
-    program.write_text("#!/bin/sh\nls -l /proc/$$/fd\necho \"name: $2\"\n"
-                       "grep 'Sig[BI]' /proc/self/status\necho end >&2\n")
-    program.chmod(0o755)
+    to the log. No shell sees the arguments."""
+    options = watching(tmp_path, "ls -l /proc/$$/fd\necho \"name: $2\"\n"
+                       "grep 'Sig[BI]' /proc/self/status\necho end >&2",
+                       f"{MISSING}name = a (b) ÄÖ")
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (2000, before[1]))  # now 1500 is a descriptor, too
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as left_open, \
             socket.socket(fileno=os.dup2(left_open.fileno(), 1500)), \
-            Server("--watch", str(tmp_path / "names.ini"), "--exec", str(program), "--state",
-                   str(tmp_path / "state"), wrap=["env", "--default-signal=HUP"],
+            Server(*options, "--state", str(tmp_path / "state"),
                    pass_fds=[left_open.fileno(), 1500]) as server:
         wait_until(lambda: "end" in server.stderr.lines, "the program runs")
         lines = server.stderr.lines
@@ -512,22 +502,18 @@ def test_a_program_gets_nothing_of_the_server(tmp_path: Path) -> None:
         assert len(signals) == 2 and not any(each & ~(0b11 << 31) for each in signals), lines
         files = dict(re.findall(r" (\d+) -> (.*)", "\n".join(lines)))
         assert files.pop("0") == "/dev/null" and files.pop("1") == files.pop("2")
-        assert set(files.values()) <= {str(program)}  # what the shell itself has open
+        assert set(files.values()) <= {options[-1]}  # what the shell itself has open
         server.stop()
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_a_program_gets_no_capabilities_of_the_server(tmp_path: Path) -> None:
     """The drop-in for --xdp gives the server some, which its children would inherit."""
-    (tmp_path / "names.ini").write_text("[dumpulse]\nwarn=1s\ncrit=1s\n[3]")
-    program = tmp_path / "program"
-    program.write_text("#!/bin/sh\ngrep Cap /proc/self/status\necho end\n")
-    program.chmod(0o755)
+    options = watching(tmp_path, "grep Cap /proc/self/status\necho end", MISSING)
     # This root has no power of its own.
     some = ["setpriv", "--securebits=+noroot", "--inh-caps=-all,+net_admin",
             "--ambient-caps=-all,+net_admin"]
-    with Server("--watch", str(tmp_path / "names.ini"), "--exec", str(program),
-                wrap=some) as server:
+    with Server(*options, wrap=some) as server:
         status = Path(f"/proc/{server.process.pid}/status").read_text()
         assert re.findall(r"CapEff:\s*0+1000\n", status)  # the server keeps its own
         wait_until(lambda: "end" in server.stderr.lines, "the program runs")
@@ -625,21 +611,11 @@ def test_the_longest_file_is_read(tmp_path: Path) -> None:
 
 
 def test_with_log_errors_the_program_alone_is_told(tmp_path: Path) -> None:
-    (tmp_path / "names.ini").write_text("[3]\n[dumpulse]\nwarn=1s\ncrit=1s\n")
-    program = tmp_path / "program"
-    program.write_text("#!/bin/sh\necho said: $3 $4, $(readlink /proc/$$/fd/0)\n")
-    program.chmod(0o755)
-    process = subprocess.Popen([*command(), "0", "--log", "errors", "--watch",
-                                str(tmp_path / "names.ini"), "--exec", str(program)],
-                               stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True)
-    killer = threading.Timer(PATIENCE, process.kill)
-    killer.start()
-    assert process.stdin is not None and process.stderr is not None
-    # The variable has no name: $2 is empty, and $3 is what it was. The input is not the server's.
-    assert process.stderr.readline() == "said: waiting missing, /dev/null\n"
-    process.terminate()
-    assert process.wait(PATIENCE) == 0
-    killer.cancel()
-    process.stdin.close()
-    process.stderr.close()
+    options = watching(tmp_path, "echo said: $3 $4, $(readlink /proc/$$/fd/0)", MISSING)
+    with started(*command(), "0", "--log", "errors", *options, stdin=subprocess.PIPE,
+                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        # It has no name: $2 is empty, and $3 is what it was. The input is not the server's.
+        assert process.stderr.readline() == "said: waiting missing, /dev/null\n"
+        process.terminate()
+        assert process.wait(PATIENCE) == 0

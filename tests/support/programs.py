@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
@@ -83,6 +84,16 @@ def wait_until(condition: Callable[[], object], what: str) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"not seen in {PATIENCE:.0f} s: {what}"
         time.sleep(0.005)
+
+
+@contextlib.contextmanager
+def started(*command: object, **popen: Any) -> Iterator[subprocess.Popen[str]]:
+    """A program that is killed at the end, if it still runs."""
+    with subprocess.Popen([str(word) for word in command], text=True, **popen) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def open_files(pid: int) -> int:

@@ -31,6 +31,11 @@ def command() -> list[str]:
     return shlex.split(os.environ.get("DUMPULSE_SERVER", "")) or [built("build/udpserver")]
 
 
+def takes_hang_up() -> None:
+    """In a program that starts: if the tests run under nohup, it would ignore SIGHUP."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Lines:
     """The lines that a program has written so far, read by a thread."""
 
@@ -60,6 +65,7 @@ class Server:
         argv = [*wrap, *(program or command()), "--stats-json", *options]
         if port is not None:  # None: the server gets bound sockets, as from systemd
             argv.append(str(port))
+        popen.setdefault("preexec_fn", takes_hang_up)
         self.process = subprocess.Popen(  # type: ignore[call-overload]
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True, **popen)
@@ -112,6 +118,10 @@ class Server:
             time.sleep(0.02)
             counters = self.stats()
         return counters
+
+    def says(self, text: str, since: int = 0) -> None:
+        """Waits until it has logged a line with this text, after so many lines."""
+        wait_until(lambda: any(text in line for line in self.stderr.lines[since:]), text)
 
     def stop(self, status: int = 0) -> Counters:
         """Ends it by SIGTERM, and returns the last counters that it printed. It must still run: it
