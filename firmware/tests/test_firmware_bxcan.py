@@ -16,7 +16,8 @@ import pytest
 
 from firmware.simulators.boards import BOARDS, REQUEST_AT, Board, Bus, frame
 from firmware.simulators.bxcan import Bus as Wire
-from firmware.simulators.bxcan import BxCan, Frame, Misuse, crc_15
+from firmware.simulators.bxcan import BxCan, Frame, crc_15
+from firmware.simulators.dog import Misuse
 from firmware.simulators.stm32_can import Board as Simulator
 from firmware.tests.test_firmware_can import compiled, measured, play, reports, tables_of
 from spec.model import REQUEST, heartbeat
