@@ -218,6 +218,14 @@ def test_every_page_says_what_was_tried_and_how_to_try_the_board() -> None:
     for name, text in pages.items():
         (tried,) = re.findall(r"^\*\*Tried\.\*\* (.*?)\n(?:\n|\Z)", text + "\n", re.M | re.S)
         assert re.fullmatch(r"On a simulator: \w.*\. On\shardware:\s\w.*\.", tried, re.S), name
+        pages[name] = tried
+    _, _, checklist = (ROOT / "firmware" / "README.md").read_text().partition("## The first hour")
+    rows = re.findall(r"^\| [^|]+ \| `(\S+)` \| [^|]+ \| [^|]+ \|(.*)\|$",
+                      checklist.partition("\n## ")[0], re.M)
+    assert len(rows) == 10
+    for name, outcome in rows:  # what came out is on the page of the image, too
+        nothing = re.search(r"On\shardware:\snothing", pages[name.partition("-")[0]])
+        assert bool(outcome.strip()) != bool(nothing), name
 
 
 def test_packets_junk_and_short_ones(board: Board, chance: random.Random) -> None:
