@@ -165,8 +165,8 @@ def test_the_firmware_of_the_readme_notices_restarts_and_babble() -> None:
     image = compiled(program, "restarts", "dumpulse_watch.c")
     ten = [heartbeat(3, 1, 50)] * 5 + [heartbeat(7, 1, 50)] * 5  # 7 is not counted
     steps = [(0.1, ten), (1.1, [*ten, heartbeat(3, 1, 50)]), (2.1, [heartbeat(3, 1, 0)]),
-             (3.1, [heartbeat(3, 1, 0)]), (3.5, [heartbeat(3, 1, 50)] * 5), (4.1, [heartbeat(3, 1, 0)]),
-             (4.2, [REQUEST])]
+             (3.1, [heartbeat(3, 1, 0)]), (3.5, [heartbeat(3, 1, 50)] * 5),
+             (4.1, [heartbeat(3, 1, 0)]), (4.2, [REQUEST])]
     at, script, pauses = 0.0, b"", list[float]()
     for then, packets in steps:
         pauses += [then - at - 80 / UNO.baud, *[0.001] * (len(packets) - 1)]

@@ -4,7 +4,7 @@
  *
  * simavr 1.6 has no TWI slave that refuses a byte, holds the clock or notices a fault. This one is
  * section 22 of the chip's data sheet, Atmel-8271: the status codes of tables 22-4 to 22-6, what
- * TWINT, TWEA, TWSTO and TWEN do, and when TWDR may be written. What it forbids ends the simulation.
+ * TWINT, TWEA, TWSTO and TWEN do, and when TWDR may be written. What it forbids ends the run.
  *
  * The standard input is what the masters do. Each word is one of these:
  *     S             START, or a repeated one. If the firmware holds SDA low, "held" is printed.

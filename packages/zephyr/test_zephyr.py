@@ -98,7 +98,12 @@ static const uint8_t lengths[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 24, 32,
 const struct device chosen_zephyr_canbus = {"can"};
 static const struct can_filter *filters[2];
 uint8_t can_dlc_to_bytes(uint8_t dlc) { return lengths[dlc]; }
-uint8_t can_bytes_to_dlc(uint8_t size) { uint8_t it = 0; while (lengths[it] < size) it++; return it; }
+uint8_t can_bytes_to_dlc(uint8_t size)
+{
+    uint8_t it = 0;
+    for (; lengths[it] < size; it++);
+    return it;
+}
 k_timepoint_t sys_timepoint_calc(k_timeout_t timeout) { return (k_timepoint_t)timeout; }
 k_timeout_t sys_timepoint_timeout(k_timepoint_t point) { return (k_timeout_t)point; }
 int64_t k_uptime_get(void) { return 0; }
