@@ -1,7 +1,7 @@
-/* A program on any Cortex-M: how it starts, its clock and its loop.   SPDX-License-Identifier: MIT
+/* A program on any Cortex-M: how it starts, and its clock.   SPDX-License-Identifier: MIT
  *
  * The file of a chip or of an agent has `seconds`. It says how many IRQS its table has, and which
- * INTERRUPTS, and defines the functions below. The linker script is cortex_m.ld.
+ * INTERRUPTS, and defines the functions below and in loop.h. The linker script is cortex_m.ld.
  */
 #ifndef CORTEX_M_CORE_H
 #define CORTEX_M_CORE_H
@@ -14,14 +14,11 @@
 #define TICK_VALUE REGISTER(0xE000E018) /* random after a reset; if it is written, it becomes 0 */
 
 enum { TICKS = 2 }; /* in a second, as SysTick has only 24 bits */
+#include "loop.h"
 
 static void chip_start(void); /* sets its pins, its interface and a watchdog of about 2 s */
-static void chip_feed(void);  /* feeds the watchdog */
 static void let_in(void);     /* enables the interrupts that had to wait until there was room */
 static bool is_idle(void);    /* has the loop nothing to do? Interrupts are off */
-static void serve(void);      /* does a part of the loop's work */
-
-static volatile uint8_t ticks; /* it wraps at 256, which is a multiple of TICKS */
 
 static inline void start_ticks(uint32_t hertz)
 {
@@ -32,9 +29,16 @@ static inline void start_ticks(uint32_t hertz)
 
 static void on_tick(void)
 {
-    ticks++;
-    if (ticks % TICKS == 0)
-        seconds++;
+    count_tick();
+}
+
+static inline void rest(void)
+{
+    let_in();
+    __asm__ volatile("cpsid i" ::: "memory");
+    if (is_idle())
+        __asm__ volatile("wfi"); /* an interrupt ends it, and runs when enabled */
+    __asm__ volatile("cpsie i" ::: "memory");
 }
 
 extern uint32_t zeros_begin[], zeros_end[], stack_top[]; /* from the linker script */
@@ -44,18 +48,7 @@ static void reset(void)
     for (uint32_t *word = zeros_begin; word != zeros_end; word++)
         *word = 0;
     chip_start();
-    for (uint8_t fed = 0;;) {
-        const uint8_t now = ticks;
-        if (now != fed)
-            chip_feed(); /* only here: it resets a chip whose loop or clock stands still */
-        fed = now;
-        let_in();
-        __asm__ volatile("cpsid i" ::: "memory");
-        if (is_idle())
-            __asm__ volatile("wfi"); /* an interrupt ends it, and runs when enabled */
-        __asm__ volatile("cpsie i" ::: "memory");
-        serve();
-    }
+    loop();
 }
 
 static void fault(void) /* also for an NMI; the watchdog then resets the chip */

@@ -1,8 +1,7 @@
 /* An agent on an I²C bus: an ATmega328P that answers at an address.   SPDX-License-Identifier: MIT
  *
- * i2c_atmega328p.md says how to wire, flash and ask it. Nodes and readers are masters, and write
- * packets to it. After each byte, the chip's interface holds the clock low until the loop has taken
- * note. So all masters wait, and nothing gets lost.
+ * i2c_atmega328p.md says what masters do. After each byte, the chip's interface holds the clock low
+ * until the loop has taken note. So all masters wait, and nothing gets lost.
  */
 #include "atmega328p.h"
 
@@ -14,14 +13,12 @@
 _Static_assert(ADDRESS >= 0x08 && ADDRESS <= 0x77, "I2C has reserved the other addresses");
 enum { WAKE = _BV(TWEA) | _BV(TWEN), LISTEN = WAKE | _BV(TWINT) | _BV(TWIE) };
 
-static dumpulse agent; /* zeros: no heartbeat has come yet */
-static uint8_t packet[DUMPULSE_PACKET_SIZE + 1];
-static uint8_t length; /* bytes since the address; 9: more than a packet has */
+static dumpulse agent;                                   /* zeros: no heartbeat has come yet */
+static uint8_t packet[DUMPULSE_PACKET_SIZE + 1], length; /* since the address; 9: too long */
 static uint8_t outgoing[DUMPULSE_REPORT_SIZE]; /* a copy: the table changes while it is read */
 static uint16_t left;                          /* bytes of it that nobody has read */
 static uint8_t faults;                         /* illegal starts and stops, and silent masters */
-static bool addressed;                         /* a master has begun, and has not ended */
-static bool moved;                             /* it has gone on since the last tick of the clock */
+static uint8_t patience; /* s, at most, with the master that has begun and has not ended */
 
 ISR(TWI_vect)
 {
@@ -36,16 +33,11 @@ void dumpulse_send_packet(void *context, const uint8_t *report, size_t size)
     left = (uint16_t)size;
 }
 
-static void count_fault(void)
-{
-    if (faults != UINT8_MAX)
-        faults++;
-}
-
 static void take_note(uint8_t status)
 {
-    addressed = status != TW_SR_STOP && status != TW_ST_DATA_NACK && status != TW_BUS_ERROR;
-    moved = true;
+    patience = 2;
+    if (status == TW_SR_STOP || status == TW_ST_DATA_NACK || status == TW_BUS_ERROR)
+        patience = 0;
     if (status == TW_SR_SLA_ACK) {
         length = 0;
     } else if (status == TW_SR_DATA_ACK && length != sizeof packet) {
@@ -54,25 +46,11 @@ static void take_note(uint8_t status)
         (void)dumpulse_record(&agent, SERIAL_SELF, SERIAL_SELF_SENDER, faults);
         (void)dumpulse_process_packet(&agent, packet, length, NULL);
     } else if (status == TW_ST_SLA_ACK || status == TW_ST_DATA_ACK) {
-        TWDR = left == 0 ? UINT8_MAX : outgoing[sizeof outgoing - left];
-        if (left != 0)
-            left--;
-    } else if (status == TW_BUS_ERROR) {
-        count_fault();
+        TWDR = left == 0 ? UINT8_MAX : outgoing[sizeof outgoing - left--];
+    } else if (status == TW_BUS_ERROR && faults != UINT8_MAX) {
+        faults++;
     }
     TWCR = status == TW_BUS_ERROR ? LISTEN | _BV(TWSTO) : LISTEN;
-}
-
-/* Once a second: lets the wires go if the master is silent in the middle. Others need them. */
-static void look_after_bus(void)
-{
-    if (addressed && !moved) {
-        count_fault();
-        TWCR = 0;
-        TWCR = LISTEN;
-        addressed = false;
-    }
-    moved = false;
 }
 
 int main(void)
@@ -87,7 +65,12 @@ int main(void)
         const uint8_t now = (uint8_t)seconds;
         if (now != fed) {
             wdt_reset();
-            look_after_bus();
+            if (patience != 0 && --patience == 0) {
+                if (faults != UINT8_MAX)
+                    faults++;
+                TWCR = 0; /* lets the wires go, which others need */
+                TWCR = LISTEN;
+            }
         }
         fed = now;
         cli();

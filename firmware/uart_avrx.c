@@ -1,8 +1,8 @@
-/* The agent on a tinyAVR 1 or an AVR DA.   SPDX-License-Identifier: MIT
+/* The agent on a tinyAVR 1, an AVR DA or an AVR EB.   SPDX-License-Identifier: MIT
  *
  * No simulator here has these chips: README.md, "What runs, and what only compiles". USART 0 has
  * 115,200 baud, 8 data bits, no parity, 1 stop bit. It sends at PB2 and receives at PB3 of a
- * tinyAVR; of an AVR DA, at PA0 and PA1. A tinyAVR's fuse FREQSEL is 20 MHz, as it comes.
+ * tinyAVR; of the others, at PA0 and PA1. The fuse for the oscillator is 20 MHz, as it comes.
  */
 #include <avr/interrupt.h>
 #include <avr/io.h>
@@ -13,11 +13,22 @@
 /* At 20 MHz: 115,200 baud, and a second, which is 13 millionths short. */
 enum { DIVIDER = (4 * 20000000UL + 115200 / 2) / 115200, SECOND = 20000000UL / 1024 - 1 };
 
+#ifdef TCE0 /* of an AVR EB, whose bits are those of a TCA */
+#define TIMER TCE0
+#define TIMER_vect TCE0_OVF_vect
+#define TIMER_vect_num TCE0_OVF_vect_num
+#else
+#define TIMER TCA0.SINGLE
+#define TIMER_vect TCA0_OVF_vect
+#define TIMER_vect_num TCA0_OVF_vect_num
+#endif
+enum { OVERFLOWS = 1, COUNTS = 7 << 1 | 1 }; /* bits; enabled, the clock divided by 1024 */
+
 static volatile uint8_t beats; /* of the clock, one a second */
 
-ISR(TCA0_OVF_vect)
+ISR(TIMER_vect)
 {
-    TCA0.SINGLE.INTFLAGS = TCA_SINGLE_OVF_bm;
+    TIMER.INTFLAGS = OVERFLOWS;
     beats++;
 }
 
@@ -41,16 +52,19 @@ static void chip_start(void)
     _PROTECTED_WRITE(WDT.CTRLA, WDT_PERIOD_2KCLK_gc); /* 2 s */
 #ifdef CLKCTRL_FRQSEL_gm
     _PROTECTED_WRITE(CLKCTRL.OSCHFCTRLA, CLKCTRL_FRQSEL_20M_gc);
+#else
+    _PROTECTED_WRITE(CLKCTRL.MCLKCTRLB, 0); /* no prescaler */
+#endif
+#if defined CLKCTRL_FRQSEL_gm || defined TCE0
     PORTA.PIN1CTRL = PORT_PULLUPEN_bm; /* an open line rests */
     PORTA.DIRSET = PIN0_bm;
 #else
-    _PROTECTED_WRITE(CLKCTRL.MCLKCTRLB, 0); /* no prescaler */
     PORTB.PIN3CTRL = PORT_PULLUPEN_bm;
     PORTB.DIRSET = PIN2_bm;
 #endif
-    TCA0.SINGLE.PER = SECOND;
-    TCA0.SINGLE.INTCTRL = TCA_SINGLE_OVF_bm;
-    TCA0.SINGLE.CTRLA = TCA_SINGLE_CLKSEL_DIV1024_gc | TCA_SINGLE_ENABLE_bm;
+    TIMER.PER = SECOND;
+    TIMER.INTCTRL = OVERFLOWS;
+    TIMER.CTRLA = COUNTS;
     USART0.BAUD = DIVIDER;
     USART0.CTRLA = USART_RXCIE_bm;
     USART0.CTRLB = USART_RXEN_bm | USART_TXEN_bm;
@@ -75,7 +89,7 @@ int main(void)
 #define TEXT(what) TEXT_(what)
 #define VECTOR(name) __asm__(".org 4 * " TEXT(name##_num) "\n jmp " TEXT(name))
 __asm__(".section .vectors, \"ax\", @progbits\n jmp begin");
-VECTOR(TCA0_OVF_vect);
+VECTOR(TIMER_vect);
 VECTOR(USART0_RXC_vect);
 __asm__(".section .init2, \"ax\", @progbits\n"
         "begin: clr r1\n ldi r26, lo8(__bss_start)\n ldi r27, hi8(__bss_start)\n"

@@ -7,6 +7,7 @@
 #include "serial_agent.h"
 
 enum { CLOCK = 24000000, BAUD = 115200, USART = 0x40013800, TICKS = 2 }; /* ticks in a second */
+#include "loop.h"
 #include "stm32.h"
 #include "stm32_uart.h"
 
@@ -22,14 +23,10 @@ enum { CLOCK = 24000000, BAUD = 115200, USART = 0x40013800, TICKS = 2 }; /* tick
 
 enum { TICK_IRQ = 12, UART_IRQ = 32 };
 
-static volatile uint8_t ticks; /* it wraps at 256, which is a multiple of TICKS */
-
 __attribute__((interrupt)) static void on_tick(void)
 {
     TICK_STATE = 0;
-    ticks++;
-    if (ticks % TICKS == 0)
-        seconds++;
+    count_tick();
 }
 
 __attribute__((interrupt)) static void on_uart(void)
@@ -67,15 +64,13 @@ static void chip_start(void)
     __asm__ volatile("csrs mstatus, %0" ::"r"(8) : "memory");
 }
 
+static void rest(void) /* it never sleeps */
+{
+}
+
 void begin(void)
 {
     clear();
     chip_start();
-    for (uint8_t fed = 0;;) {
-        const uint8_t now = ticks;
-        if (now != fed)
-            chip_feed(); /* only here: it resets a chip whose loop or clock stands still */
-        fed = now;
-        serve();
-    }
+    loop();
 }

@@ -21,14 +21,15 @@
 #define PLIC_CLAIM REGISTER(0x0C200004)
 #define RESET REGISTER(0x00100000)
 
-enum { UART_SOURCE = 10, TICK = 1000000, TICKS = 10 }; /* a tick is 100 ms; 10 in a second */
-enum { RECEIVED = 1 };                                 /* a bit of UART_INTERRUPTS */
-enum { READY = 0x01, OVERRUN = 0x02, ROOM = 0x20 };    /* bits of UART_STATE */
-enum { DOG_TICKS = 20, RESET_MAGIC = 0x7777 };         /* 2 s */
-enum { TIMER = 0x80, EXTERNAL = 0x800, ENABLE = 8 };   /* bits of mie and of mstatus */
+enum { UART_SOURCE = 10, TICK = 1250000, TICKS = 8 }; /* in a second */
+enum { RECEIVED = 1 };                                /* a bit of UART_INTERRUPTS */
+enum { READY = 0x01, OVERRUN = 0x02, ROOM = 0x20 };   /* bits of UART_STATE */
+enum { DOG_TICKS = 16, RESET_MAGIC = 0x7777 };        /* 2 s */
+enum { TIMER = 0x80, EXTERNAL = 0x800, ENABLE = 8 };  /* bits of mie and of mstatus */
 
-static volatile uint8_t ticks_since_loop; /* what the watchdog counts */
-static uint8_t ticks;                     /* in this second */
+#include "loop.h"
+
+static volatile uint8_t hungry; /* ticks since it was fed: what the watchdog counts */
 
 /* The clock has 64 bits, and is read in two halves. If its low half wraps between the two reads,
  * the halves do not belong together: then the high half has changed, and we read both again. */
@@ -58,11 +59,8 @@ static void set_alarm(void)
 static void on_tick(void)
 {
     set_alarm();
-    if (++ticks == TICKS) {
-        ticks = 0;
-        seconds++;
-    }
-    if (now() < due && ++ticks_since_loop == DOG_TICKS)
+    count_tick();
+    if (now() < due && ++hungry == DOG_TICKS)
         RESET = RESET_MAGIC;
 }
 
@@ -99,6 +97,23 @@ static bool chip_send(uint8_t byte)
     return true;
 }
 
+static void chip_feed(void)
+{
+    hungry = 0;
+}
+
+static void rest(void)
+{
+    __asm__ volatile("csrc mstatus, %0" ::"r"(ENABLE) : "memory");
+    UART_INTERRUPTS = RECEIVED; /* the ring has room again */
+    if (is_idle())
+        __asm__ volatile("wfi"); /* an interrupt ends it, and runs when enabled */
+    __asm__ volatile("csrs mstatus, %0" ::"r"(ENABLE) : "memory");
+    const uint32_t time = TIME_LOW; /* read first: ticks that were missed come at once */
+    if ((int32_t)(time - (uint32_t)due) > DOG_TICKS * TICK)
+        RESET = RESET_MAGIC; /* the timer's interrupt is lost */
+}
+
 /* ---------------------------------------------------------------- start-up */
 
 void begin(void)
@@ -111,20 +126,5 @@ void begin(void)
     PLIC_ENABLE = 1U << UART_SOURCE;
     __asm__ volatile("csrw mie, %0" ::"r"(TIMER | EXTERNAL));
     UART_FORMAT = 3; /* 8 data bits, no parity, 1 stop bit */
-    for (;;) {
-        ticks_since_loop = 0; /* only here: if the loop hangs, on_tick() resets the machine */
-        __asm__ volatile("csrc mstatus, %0" ::"r"(ENABLE) : "memory");
-        UART_INTERRUPTS = RECEIVED; /* the ring has room again */
-        if (is_idle())
-            __asm__ volatile("wfi"); /* an interrupt ends it, and runs when enabled */
-        __asm__ volatile("csrs mstatus, %0" ::"r"(ENABLE) : "memory");
-        const uint64_t time = now(); /* read first: ticks that were missed come at once */
-        uint64_t expected;
-        do
-            expected = due;
-        while (expected != due); /* a tick came while one half was read */
-        if (time > expected + DOG_TICKS * TICK)
-            RESET = RESET_MAGIC; /* the timer's interrupt is lost */
-        serve();
-    }
+    loop();
 }

@@ -34,7 +34,7 @@ LINKED = {
     "linux-amd64": ("libc6-dev", "gcc"),
     "linux-arm64": ("libc6-dev-arm64-cross", "gcc-aarch64-linux-gnu"),
     "linux-armhf": ("libc6-dev-armhf-cross", "gcc-arm-linux-gnueabihf"),
-    "-firmware-": ("avr-libc", "gcc-avr", "gcc-arm-none-eabi"),
+    "-firmware-": ("avr-libc", "gcc-avr", "gcc-arm-none-eabi", "gcc-riscv64-unknown-elf"),
 }
 LICENSES = {"avr-libc": "BSD-3-Clause", "gcc": "GPL-3.0-or-later WITH GCC-exception-3.1",
             "libc6": "LGPL-2.1-or-later"}

@@ -336,6 +336,6 @@ def test_the_bill_of_materials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert inside[f"dumpulse-servers-{version}-linux-arm64.tar.gz"] == [
         "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"]
     assert inside[f"dumpulse-firmware-{version}.zip"] == [
-        "avr-libc", "gcc-avr", "gcc-arm-none-eabi"]
+        "avr-libc", "gcc-avr", "gcc-arm-none-eabi", "gcc-riscv64-unknown-elf"]
     (wheel,) = (each for each in told["dependencies"] if each["ref"].endswith(".whl"))
     assert f"{wheel['ref']}>aiohttp" in wheel["dependsOn"]

@@ -152,7 +152,7 @@ def test_the_firmware_of_the_readme_watches() -> None:
 
 def test_the_firmware_of_the_readme_notices_restarts_and_babble() -> None:
     """Variable 3 beats five times in a second, and six times in the next. Then it restarts: it
-    sends 0 twice, and goes on. It restarts again."""
+    sends 0 twice, and goes on. It beats six times in a second, and restarts again."""
     table, _, old_hook = block_of_the_page("DUMPULSE_WATCH(").partition("void dumpulse_changed")
     program = watching_firmware_of_the_page()
     for old, new in (
@@ -165,8 +165,8 @@ def test_the_firmware_of_the_readme_notices_restarts_and_babble() -> None:
     image = compiled(program, "restarts", "dumpulse_watch.c")
     ten = [heartbeat(3, 1, 50)] * 5 + [heartbeat(7, 1, 50)] * 5  # 7 is not counted
     steps = [(0.1, ten), (1.1, [*ten, heartbeat(3, 1, 50)]), (2.1, [heartbeat(3, 1, 0)]),
-             (3.1, [heartbeat(3, 1, 0)]), (3.5, [heartbeat(3, 1, 50)]), (4.1, [heartbeat(3, 1, 0)]),
-             (4.2, [REQUEST])]
+             (3.1, [heartbeat(3, 1, 0)]), (3.5, [heartbeat(3, 1, 50)] * 5),
+             (4.1, [heartbeat(3, 1, 0)]), (4.2, [REQUEST])]
     at, script, pauses = 0.0, b"", list[float]()
     for then, packets in steps:
         pauses += [then - at - 80 / UNO.baud, *[0.001] * (len(packets) - 1)]
@@ -174,7 +174,7 @@ def test_the_firmware_of_the_readme_notices_restarts_and_babble() -> None:
         script += b"".join(packets)
     with Line(UNO, image, script=script,
               arguments=[str(round(pause * UNO.hertz)) for pause in pauses[1:]]) as board:
-        assert entries_of(board.receive(260))[0][2:] == bytes((2, 1))
+        assert entries_of(board.receive(260))[0][2:] == bytes((2, 2))
 
 
 def test_what_keys_in_ram_cost(tmp_path: Path) -> None:

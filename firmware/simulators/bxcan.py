@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from firmware.simulators.dog import Misuse
+
 MCR, MSR, TSR, RF0R, _, IER, ESR, BTR = range(0, 0x20, 4)
 FMR, FS1R, FA1R = 0x200, 0x20C, 0x21C
 SENDING, RECEIVING, BANKS, BANK_COUNT = 0x180, 0x1B0, 0x240, 28
@@ -29,10 +31,6 @@ RQCP, TXOK, ALST, TERR, ABRQ = 1, 2, 4, 8, 0x80  # of TSR, for mailbox 0
 IRQ_TX, IRQ_RX0, IRQ_SCE = 19, 20, 22
 HANDSHAKE, RELEASE = 200, 128  # periods of the clock; an interrupt comes again after fewer
 ERROR_BITS = 45  # of a frame that fails in its identifier, with its error frame and what follows
-
-
-class Misuse(Exception):
-    """The firmware has done what the manual forbids."""
 
 
 def crc_15(bits: str) -> int:

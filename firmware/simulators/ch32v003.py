@@ -5,9 +5,9 @@
 The standard input is the line to the chip, and the standard output the line from it. It ends when
 the input ends. Time passes as on a chip, or more slowly if this machine is slow.
 
-The addresses and bits are those of the chip's reference manual. USART 1 holds a byte while the next
-one arrives; if that is complete first, it is lost, and ORE is set. What the manual forbids, what
-would not be 115,200 baud, and an address that the agent has no use for end the program.
+uart_ch32v003.md says what it was compared with. USART 1 holds a byte while the next one arrives; if
+that is complete first, it is lost, and ORE is set. What the manual forbids, what would not be
+115,200 baud, and an address that the agent has no use for end the program.
 Unicorn has no rv32e, so a use of the registers from 16 on would not be noticed: the compiler's
 readelf -A tells it. An instruction takes CYCLES here, which is more than on the chip on average.
 SPDX-License-Identifier: MIT
@@ -25,6 +25,8 @@ import unicorn
 from elftools.elf.elffile import ELFFile
 from unicorn import riscv_const as riscv
 
+from firmware.simulators.dog import Dog, Misuse
+
 HERTZ, CYCLES, SLICE = 24_000_000, 3, 200  # instructions until something else may happen
 DOG_HERTZ, BAUD, AHEAD = 128_000, 115_200, 0.005  # seconds, that time may run ahead
 RAM, RAM_SIZE, PERIPHERALS, SYSTEM = 0x20000000, 0x800, 0x40000000, 0xE0000000
@@ -35,10 +37,6 @@ ORE, RXNE, TXE = 0x08, 0x20, 0x80  # of STATR
 UE, RXNEIE, TE, RE = 0x2000, 0x20, 8, 4  # of CTLR1
 STE, STIE, STCLK, STRE = 1, 2, 4, 8  # of STK_CTLR
 MIE, MPIE, MPP = 0x8, 0x80, 0x1800  # of mstatus
-
-
-class Misuse(Exception):
-    """The firmware has done what the manual forbids."""
 
 
 class Usart:
@@ -137,7 +135,7 @@ class Chip:
         self.usart.offer(bytes(arriving))
         self.registers = {RCC + 4: 0x20, RCC + 0x18: 0, PORT_D: 0x44444444}
         self.pulled, self.enabled = 0, 0
-        self.dog_open, self.dog_fed, self.dog_prescaler, self.dog_reload = False, -1, 0, 0xFFF
+        self.dog = Dog(HERTZ / DOG_HERTZ)
         self.tick_control = self.tick_last = 0
         self.tick_at, self.ticked = -1, False
         self.engine.reg_write(riscv.UC_RISCV_REG_MSTATUS, MPP)
@@ -166,7 +164,7 @@ class Chip:
         elif at == PORT_D + 0x10:
             self.pulled |= value
         elif DOG <= at < DOG + 12:
-            self.write_dog(at - DOG, value)
+            self.dog.write(at - DOG, value, self.now)
         elif SYSTICK <= at < SYSTICK + 20:
             self.write_tick(at - SYSTICK, value)
         elif at in (PFIC + 0x100, PFIC + 0x104):
@@ -180,19 +178,6 @@ class Chip:
         if self.registers[RCC + 4] or self.registers[RCC + 0x18] & 0x4020 != 0x4020 \
                 or self.registers[PORT_D] & 0x0FF000F0 != 0x08900040 or not self.pulled >> 6 & 1:
             raise Misuse("the USART lacks its clock or its pins")
-
-    def write_dog(self, at: int, value: int) -> None:
-        """The key 5555 lets the other registers be written, until another one."""
-        if at == 0:
-            self.dog_open = value == 0x5555
-            if value == 0xCCCC or value == 0xAAAA and self.dog_fed >= 0:
-                self.dog_fed = self.now
-        elif not self.dog_open:
-            raise Misuse("the watchdog's registers are locked")
-        elif at == 4:
-            self.dog_prescaler = value
-        else:
-            self.dog_reload = value
 
     def write_tick(self, at: int, value: int) -> None:
         if at == 0:
@@ -230,8 +215,7 @@ class Chip:
         if 0 <= self.tick_at <= self.now:
             self.ticked = True
             self.tick_at += self.tick_last + 1
-        counts = (self.dog_reload + 1) * (4 << self.dog_prescaler)
-        if self.dog_fed >= 0 and self.now - self.dog_fed > counts * HERTZ // DOG_HERTZ:
+        if 0 <= self.dog.ends < self.now:
             self.reset()
         if self.engine.reg_read(riscv.UC_RISCV_REG_MSTATUS) & MIE:
             for number, waits in ((TICK_IRQ, self.ticked), (UART_IRQ, self.usart.interrupts)):

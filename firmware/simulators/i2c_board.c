@@ -1,23 +1,22 @@
 /* Runs the firmware of an ATmega328P in simavr, as a slave on an I²C bus.
- *                                                       SPDX-License-Identifier:
- * MIT i2c_board [--pins=B5D3...] MCU HERTZ IMAGE
+ *                                                             SPDX-License-Identifier: MIT
+ *     i2c_board [--pins=B5D3...] MCU HERTZ IMAGE
  *
- * simavr 1.6 has no TWI slave that refuses a byte, holds the clock or notices a
- * fault. This one is the chip's data sheet, section 21: its tables of status
- * codes, what TWINT, TWEA, TWSTO and TWEN do, and when TWDR may be written.
- * What the data sheet forbids ends the simulation.
+ * simavr 1.6 has no TWI slave that refuses a byte, holds the clock or notices a fault. This one is
+ * section 22 of the chip's data sheet, Atmel-8271: the status codes of tables 22-4 to 22-6, what
+ * TWINT, TWEA, TWSTO and TWEN do, and when TWDR may be written. What it forbids ends the run.
  *
  * The standard input is what the masters do. Each word is one of these:
- *     S             START, or a repeated one. If the firmware holds SDA low,
- * "held" is printed. P             STOP HEX           this byte goes to the
- * slave: "A" or "N" is printed, for its acknowledge bit r, n          a byte of
- * the slave is read and printed; r acknowledges it, n does not h four bits of a
- * byte go by, and no more. START and STOP are illegal then. wait=N nothing
- * happens for N microseconds kbits=N       the speed of the bus; 400 at first
+ *     S             START, or a repeated one. If the firmware holds SDA low, "held" is printed.
+ *     P             STOP
+ *     HEX           this byte goes to the slave: "A" or "N" is printed, for its acknowledge bit
+ *     r, n          a byte of the slave is read and printed; r acknowledges it, n does not
+ *     h             four bits of a byte go by, and no more. START and STOP are illegal then.
+ *     wait=N        nothing happens for N microseconds
+ *     kbits=N       the speed of the bus; 400 at first
  * In the end a line is printed on the standard error:
  *     cycles N asleep N boots N stack N stretched N
- * stretched: for how many microseconds the firmware has held the clock low at
- * most.
+ * stretched: for how many microseconds the firmware has held the clock low at most.
  */
 #include "avr_host.h"
 

@@ -29,7 +29,8 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 from unicorn import arm_const as arm
 
-from firmware.simulators.bxcan import Bus, BxCan, Frame, Misuse
+from firmware.simulators.bxcan import Bus, BxCan, Frame
+from firmware.simulators.dog import Dog, Misuse
 
 SLICE = 40  # instructions until something else may happen
 EXCEPTION = 12  # instructions that entering or leaving one takes as long as
@@ -94,8 +95,7 @@ class Board:
         self.boots += 1
         self.can.reset()
         self.registers = dict(self.chip.begin) | {self.chip.control: 0x83, self.chip.choice: 0}
-        self.crystal_on = self.dog_fed = -1
-        self.dog_prescaler, self.dog_reload, self.dog_open = 0, 0xFFF, False
+        self.crystal_on, self.dog = -1, Dog(self.hertz / self.chip.dog_hertz)
         self.enabled = set[int]()
         self.tick_load = self.tick_control = 0
         self.tick_at = -1
@@ -134,7 +134,7 @@ class Board:
             self.has_clock()
             self.can.write(at - CAN, value)
         elif at & ~0xF == 0x40003000:
-            self.write_dog(at & 15, value)
+            self.dog.write(at & 15, value, self.now)
         elif at == 0xE000E100:
             self.enabled |= {number for number in range(32) if value >> number & 1}
         elif at & ~0xF == 0xE000E010:
@@ -153,19 +153,6 @@ class Board:
     def has_clock(self) -> None:
         if not self.registers.get(self.chip.clock, 0) >> 25 & 1:
             raise Misuse("the controller has no clock")
-
-    def write_dog(self, at: int, value: int) -> None:
-        """RM0090, section 21.3: the key 5555 lets the other registers be written."""
-        if at == 0:
-            self.dog_open = value == 0x5555
-            if value == 0xCCCC or value == 0xAAAA and self.dog_fed >= 0:
-                self.dog_fed = self.now
-        elif not self.dog_open:
-            raise Misuse("the watchdog's registers are locked")
-        elif at == 4:
-            self.dog_prescaler = value
-        else:
-            self.dog_reload = value
 
     def write_tick(self, at: int, value: int) -> None:
         if at == 0:
@@ -221,7 +208,7 @@ class Board:
     def step(self, until: int) -> None:
         """Runs some instructions, or lets time pass until something happens."""
         self.bus.advance(self.now)
-        if self.dog_fed >= 0 and self.now >= self.dog_ends:
+        if 0 <= self.dog.ends <= self.now:
             self.reset()
         if self.halted:
             self.now += self.hertz // 100_000
@@ -232,7 +219,7 @@ class Board:
         if waiting and not masked and not handles:
             self.enter(min(waiting))
         if self.pc == self.sleeps and not waiting:
-            events = [until, self.bus.next_event(), self.tick_at, self.dog_ends]
+            events = [until, self.bus.next_event(), self.tick_at, self.dog.ends]
             wake = max(min(event for event in events if event is not None and event >= 0),
                        self.now + 1)
             self.asleep += wake - self.now
@@ -245,13 +232,6 @@ class Board:
         self.pc = self.engine.reg_read(arm.UC_ARM_REG_PC) & ~1
         if self.returns:
             self.end_exception()
-
-    @property
-    def dog_ends(self) -> int:
-        if self.dog_fed < 0:
-            return -1
-        counts = (self.dog_reload + 1) * (4 << self.dog_prescaler)
-        return self.dog_fed + counts * self.hertz // self.chip.dog_hertz
 
     def run(self, microseconds: float) -> None:
         until = self.now + round(microseconds * self.hertz / 1e6)

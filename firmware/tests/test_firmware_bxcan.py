@@ -16,21 +16,15 @@ import pytest
 
 from firmware.simulators.boards import BOARDS, REQUEST_AT, Board, Bus, frame
 from firmware.simulators.bxcan import Bus as Wire
-from firmware.simulators.bxcan import BxCan, Frame, Misuse, crc_15
+from firmware.simulators.bxcan import BxCan, Frame, crc_15
+from firmware.simulators.dog import Misuse
 from firmware.simulators.stm32_can import Board as Simulator
-from firmware.tests.test_firmware_can import compiled, measured, play, reports, tables_of
-from spec.model import REQUEST, heartbeat
+from firmware.tests.test_firmware_can import (ASK, BASE, ENOUGH, beat, compiled, measured, play,
+                                              reports, tables_of)
 from tests.support.programs import ROOT
 
 F1, F4 = BOARDS["can_stm32-f1"], BOARDS["can_stm32-f4"]
-BASE = F4.can_id
-ASK = frame(BASE + REQUEST_AT, REQUEST)
-ENOUGH = "wait 20000"  # microseconds: a report takes less
 BIT = 16  # periods of the model's clock
-
-
-def beat(variable: int, sender: int, value: int) -> str:
-    return frame(BASE + variable % 64, heartbeat(variable, sender, value))
 
 
 # ---------------------------------------------------------------- the image

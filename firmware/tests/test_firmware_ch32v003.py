@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from firmware.simulators.boards import BOARDS
-from firmware.simulators.ch32v003 import (HERTZ, ORE, RE, RXNE, TE, TXE, UE, Chip, Misuse, Usart)
+from firmware.simulators.ch32v003 import HERTZ, ORE, RE, RXNE, TE, TXE, UE, Chip, Usart
+from firmware.simulators.dog import Misuse
 from spec.model import REQUEST
 from tests.support.programs import INCLUDES, ROOT, run
 
@@ -53,13 +54,13 @@ def test_its_clock_and_its_watchdog() -> None:
     chip = Chip(BOARDS["uart_ch32v003"].image())
     while chip.now < 3.2 * HERTZ:
         chip.step()
-    fed = chip.dog_fed
+    fed = chip.dog.fed
     chip.usart.offer(REQUEST)
     while len(chip.usart.sent) < 260:
         chip.step()
     assert chip.usart.sent[4:8] == bytes([0, 3, 1, 0])
     assert chip.boots == 1 and fed >= 3 * HERTZ
-    assert (chip.dog_reload + 1) * (4 << chip.dog_prescaler) // 128_000 == 2
+    assert chip.dog.ends - chip.dog.fed == 1001 * 256 * HERTZ // 128_000
 
 
 @pytest.mark.slow

@@ -812,11 +812,13 @@ def test_an_agent_on_a_line_loses_no_byte() -> None:
         assert len({*beacons}) == len(beacons), "nobody has asked for one"
 
 
-def test_the_watchdog_of_an_agent_on_a_line() -> None:
-    """It resets a loop that hangs. Then the agent begins in a block that was never used."""
+@pytest.mark.parametrize("fault", [b"HangHere", b"StopTime"])
+def test_the_watchdog_of_an_agent_on_a_line(fault: bytes) -> None:
+    """It resets a loop or a clock that hangs, although 2.5 s of bytes come. Then the agent begins
+    in a block that was never used."""
     with Line(ON_LINE.image("hanging")) as agent:
         agent.do("wait 1200000")
-        agent.do("wait 4500000", send=serial_frame(3, b"HangHere"))
+        agent.do("wait 4500000", send=serial_frame(3, fault) + bytes(2400))
         assert agent.reader.epoch == EPOCH + 256
         assert agent.line.end()["boots"] == 2
 

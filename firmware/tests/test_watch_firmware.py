@@ -183,25 +183,6 @@ def test_any_scene(port: str) -> None:
 
 
 TABLE = (ROOT / "firmware" / "watch_atmega328p.c").read_text()
-FAULTS = {  # what is wrong, and the line of the firmware that makes it so
-    "nothing": ("changed = false;", "changed = false;"),
-    "the lamp is never lit": ("PORT = lit | closed;", "PORT = closed;"),
-    "the relay is never cut": ("PORT = lit | closed;", "PORT = lit | RELAYS;"),
-    "the relay is cut when the node is late":
-        ("state == DUMPULSE_MISSING ||", "state == DUMPULSE_LATE || state == DUMPULSE_MISSING ||"),
-    "a node that never spoke is no alarm": ("state == DUMPULSE_MISSING ||", ""),
-    "a value out of range is not told":
-        ("state != DUMPULSE_WAITING &&", "state != DUMPULSE_WAITING && state != 3 &&"),
-    "a value out of range cuts the relay": ("state == DUMPULSE_DEAD ||", "state >= 3 ||"),
-    "another variable": ("node(     5,", "node(     6,"),
-    "another pin": ("120,    5,", "120,    4,"),
-    "the two relays are swapped": ("5,     1)", "5,     0)"),
-    "late a second too late": ("5,       2,      3,", "5,       3,      3,"),
-    "it looks only after a heartbeat": ("if (now == looked && !heard)", "if (!heard)"),
-    "it looks only each second": ("if (now == looked && !heard)", "if (now == looked)"),
-    "the pins stay as they were": ("        set_pins();\n    changed", "    changed"),
-    "the pins are inputs": ("DIRECTION = LAMPS | RELAYS;", "DIRECTION = 0;"),
-}
 
 
 def compiled(folder: Path, board: Board, before: str = TABLE, after: str = TABLE,
@@ -217,52 +198,6 @@ def compiled(folder: Path, board: Board, before: str = TABLE, after: str = TABLE
          *["-DWATCH_ON_C"] * (board is CAN), *more, *INCLUDES, f"-I{ROOT / 'firmware'}",
          *[changed if source == file else ROOT / source for source in sources], "-o", image])
     return image
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_in_the_firmware_is_noticed(fault: str, tmp_path: Path) -> None:
-    before, after = FAULTS[fault]
-    image = compiled(tmp_path, SERIAL, before, after)
-    noticed = []
-    for scene, (beats, end, _) in SCENES.items():
-        if "too fast" in scene:
-            continue  # it takes long, and the others notice each fault
-        events = in_turn(beats)
-        try:
-            check(on_line(events, end, image), expected(events, end, "B"))
-        except AssertionError:
-            noticed.append(scene)
-    assert bool(noticed) == (before != after)
-
-
-FAULT_OF_SCENE = {  # one that this scene notices, and where it is
-    "all speak": ("firmware/watch_atmega328p.c", "state != DUMPULSE_WAITING &&", ""),
-    "nobody ever speaks": ("firmware/watch_atmega328p.c", "state == DUMPULSE_MISSING ||", ""),
-    "one dies and comes back": ("extras/dumpulse_watch.c", "is = DUMPULSE_DEAD;",
-                                "is = DUMPULSE_LATE;"),
-    "a damaged packet brings nobody back": ("dumpulse.c", "if (!starts_with(summed, b, a)) {",
-                                            "if (!starts_with(summed, b, a) && a == 0) {"),
-    "a value out of range is not silence": ("firmware/watch_atmega328p.c",
-                                            "state == DUMPULSE_DEAD ||", "state >= 3 ||"),
-    # It waits 8 ms when it looks. Bytes of a node that is fast are lost then, or wait.
-    "one speaks too fast while another dies": (
-        "firmware/watch_atmega328p.c", "    looked = now;\n",
-        "    looked = now;\n    if (heard)\n        __builtin_avr_delay_cycles(8 * 16000UL);\n"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("port", RUNS)
-@pytest.mark.parametrize("scene", SCENES)
-def test_each_scene_notices_a_fault(scene: str, port: str, tmp_path: Path) -> None:
-    file, before, after = FAULT_OF_SCENE[scene]
-    image = compiled(tmp_path, SERIAL if port == "B" else CAN, before, after, file)
-    beats, end, _ = SCENES[scene]
-    events = in_turn(beats)
-    wanted = expected(events, end, port)
-    seen = RUNS[port](events, end, image)
-    with pytest.raises(AssertionError):
-        check(seen, wanted)
 
 
 NODES = TABLE[TABLE.index("#define NODES"):TABLE.index("#define LINE")]

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from firmware.simulators.boards import BOARDS
+from firmware.simulators.boards import BOARDS, Board
 from firmware.uf2 import uf2
 from packages import archive, project
 
@@ -23,10 +23,14 @@ def flash_of(elf: Path, to: Path) -> Path:
         made = made.with_suffix(".uf2")
         made.write_bytes(uf2(elf))
         return made
-    # An .elf file for AVR has sections for the fuses and the EEPROM, too.
-    tool = ["avr-objcopy", "-j", ".text", "-j", ".data"] if board.mcu else ["arm-none-eabi-objcopy"]
-    subprocess.run([*tool, "-O", "ihex", elf, made], check=True)
+    subprocess.run([*objcopy(board), "-O", "ihex", elf, made], check=True)
     return made
+
+
+def objcopy(board: Board) -> list[str]:
+    """An .elf file for AVR has sections for the fuses and the EEPROM, too."""
+    return ["avr-objcopy", "-j", ".text", "-j", ".data"] if board.mcu else [
+        "riscv64-unknown-elf-objcopy" if "ch32" in board.name else "arm-none-eabi-objcopy"]
 
 
 def images(to: Path) -> dict[str, Path]:

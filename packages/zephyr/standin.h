@@ -1,5 +1,5 @@
 /* What the sample uses of Zephyr 3.7, by its documentation: so that a compiler can check the sample
- * where there is no Zephyr. It cannot run.                SPDX-License-Identifier: MIT */
+ * where there is no Zephyr.                               SPDX-License-Identifier: MIT */
 #ifndef ZEPHYR_STANDIN_H
 #define ZEPHYR_STANDIN_H
 
@@ -42,10 +42,16 @@ extern const struct device chosen_zephyr_canbus; /* the device tree chooses noth
 bool device_is_ready(const struct device *dev);
 
 #define CAN_STD_ID_MASK 0x7FFU
+#ifdef CONFIG_CAN_FD_MODE
+#define CAN_MAX_DLEN 64U
+#else
+#define CAN_MAX_DLEN 8U
+#endif
+enum { CAN_MODE_FD = 4, CAN_FRAME_FDF = 4, CAN_FRAME_BRS = 8, CAN_FRAME_ESI = 16 };
 struct can_frame {
     uint32_t id;
     uint8_t dlc, flags;
-    uint8_t data[8];
+    uint8_t data[CAN_MAX_DLEN];
 };
 struct can_filter {
     uint32_t id, mask;
@@ -54,6 +60,8 @@ struct can_filter {
 typedef void (*can_tx_callback_t)(const struct device *dev, int error, void *user_data);
 #define CAN_MSGQ_DEFINE(name, most) struct k_msgq name = {most}
 uint8_t can_dlc_to_bytes(uint8_t dlc);
+uint8_t can_bytes_to_dlc(uint8_t length);
+int can_set_mode(const struct device *dev, uint32_t mode);
 int can_add_rx_filter_msgq(const struct device *dev, struct k_msgq *msgq,
                            const struct can_filter *filter);
 int can_start(const struct device *dev);

@@ -2,7 +2,8 @@
  *
  * It takes the bus that the device tree chooses as zephyr,canbus. SPEC.md, "Transport: CAN", has
  * the identifiers. Variable 0 is the agent's own: its timestamp is the current time, its value says
- * how many reports were given up, up to 255.
+ * how many reports were given up, up to 255. With CONFIG_CAN_FD_MODE, a request in a frame of CAN
+ * FD is answered in 5 such frames.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 
 #include "dumpulse.h"
 
-enum { BASE = 0x680 /* a multiple of 128 */, REPORT_AT = 64, REQUEST_AT = 127, FRAME = 8 };
+enum { BASE = 0x680 /* a multiple of 128 */, REPORT_AT = 64, FD_REQUEST_AT = 126, FRAME = 8 };
 enum { SELF = 0, SELF_SENDER = 1 };
 /* Frames. While a report leaves, in 9 ms at 500 kbit/s, up to 36 heartbeats may come. */
 enum { QUEUE = 64 };
@@ -40,9 +41,12 @@ static void on_sent(const struct device *dev, int error, void *user_data)
     k_sem_give(&sent);
 }
 
-static bool send_frame(const uint8_t *bytes, size_t length, size_t number, k_timepoint_t end)
+static bool send_frame(const uint8_t *bytes, size_t length, size_t number, bool fd,
+                       k_timepoint_t end)
 {
-    struct can_frame frame = {.id = (uint32_t)(BASE + REPORT_AT + number), .dlc = (uint8_t)length};
+    struct can_frame frame = {.id = (uint32_t)(BASE + REPORT_AT + number),
+                              .flags = fd ? CAN_FRAME_FDF | CAN_FRAME_BRS : 0,
+                              .dlc = can_bytes_to_dlc((uint8_t)length)};
 
     memcpy(frame.data, bytes, length);
     /* With a callback, because without one, can_send() waits for ever for a bus that is silent. */
@@ -55,11 +59,12 @@ static bool send_frame(const uint8_t *bytes, size_t length, size_t number, k_tim
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
     const k_timepoint_t end = sys_timepoint_calc(K_SECONDS(1));
+    const bool fd = *(const bool *)context; /* as the request; all readers get the report */
+    const size_t most = fd ? CAN_MAX_DLEN : FRAME;
 
-    ARG_UNUSED(context); /* all readers on the bus get the report */
     k_sem_reset(&sent);
-    for (size_t at = 0; at < length; at += FRAME) {
-        if (send_frame(packet + at, MIN(length - at, FRAME), at / FRAME, end))
+    for (size_t at = 0; at < length; at += most) {
+        if (send_frame(packet + at, MIN(length - at, most), at / most, fd, end))
             continue;
         /* Nobody acknowledges. The controller forgets the frame, so that the next report begins
          * with its first one. */
@@ -74,18 +79,23 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 int main(void)
 {
     static const struct can_filter heartbeats = {.id = BASE, .mask = CAN_STD_ID_MASK - 63};
-    static const struct can_filter requests = {.id = BASE + REQUEST_AT, .mask = CAN_STD_ID_MASK};
+    static const struct can_filter requests = {.id = BASE + FD_REQUEST_AT,
+                                               .mask = CAN_STD_ID_MASK - 1};
     struct can_frame frame;
 
     if (!device_is_ready(bus) || can_add_rx_filter_msgq(bus, &received, &heartbeats) < 0 ||
-        can_add_rx_filter_msgq(bus, &received, &requests) < 0 || can_start(bus) != 0) {
+        can_add_rx_filter_msgq(bus, &received, &requests) < 0 ||
+        (CAN_MAX_DLEN > FRAME && can_set_mode(bus, CAN_MODE_FD) != 0) || can_start(bus) != 0) {
         printk("can_agent: the CAN bus does not start\n");
         return -EIO;
     }
     for (;;) {
-        if (k_msgq_get(&received, &frame, K_FOREVER) != 0 || frame.flags != 0)
-            continue; /* remote frames and CAN FD are not for us */
+        if (k_msgq_get(&received, &frame, K_FOREVER) != 0)
+            continue;
+        bool fd = frame.id == BASE + FD_REQUEST_AT;
+        if ((frame.flags & ~(CAN_FRAME_BRS | CAN_FRAME_ESI)) != (fd ? CAN_FRAME_FDF : 0))
+            continue; /* remote frames, and other frames of CAN FD, are not for us */
         (void)dumpulse_record(&agent, SELF, SELF_SENDER, given_up);
-        (void)dumpulse_process_packet(&agent, frame.data, can_dlc_to_bytes(frame.dlc), NULL);
+        (void)dumpulse_process_packet(&agent, frame.data, can_dlc_to_bytes(frame.dlc), &fd);
     }
 }
