@@ -47,10 +47,15 @@ def plant(mistake: Planted) -> str:
     return text.replace(mistake.before, mistake.after)
 
 
-def sources() -> list[str]:
+def main_of(mistake: Planted) -> str:
+    """Returns the agent that can show it."""
+    return "server/canserver.c" if mistake.file.startswith("server/can") else "udpserver.c"
+
+
+def sources(agent: str = "udpserver.c") -> list[str]:
     roots = [*ROOT.glob("extras/*.c"), *ROOT.glob("server/*.c"), *HERE.glob("*.c")]
     files = [str(path.relative_to(ROOT)) for path in roots if path.name != "canserver.c"]
-    return ["dumpulse.c", "udpserver.c", *sorted(files)]
+    return ["dumpulse.c", agent, *sorted(files)]
 
 
 def compile_file(source: str, target: Path, *more: str) -> None:
@@ -61,12 +66,11 @@ OBJECTS = tempfile.TemporaryDirectory()
 
 
 @functools.cache
-def objects() -> dict[str, Path]:
-    """Compiles all sources once. Returns where the object of each is."""
-    found = {source: Path(OBJECTS.name, source.replace("/", "-") + ".o") for source in sources()}
-    for source, target in found.items():
-        compile_file(source, target)
-    return found
+def object_of(source: str) -> Path:
+    """Compiles it once."""
+    target = Path(OBJECTS.name, source.replace("/", "-") + ".o")
+    compile_file(source, target)
+    return target
 
 
 def wraps() -> Iterator[str]:
@@ -81,8 +85,9 @@ def build(mistake: Planted, folder: Path) -> Path:
     changed, program = folder / Path(mistake.file).name, folder / "storm"
     changed.write_text(plant(mistake))
     compile_file(str(changed), folder / "changed.o", "-iquote", str(Path(mistake.file).parent))
-    linked = objects() | {mistake.file: folder / "changed.o"}
-    subprocess.run(["gcc", "-pthread", *linked.values(), *wraps(), "-o", program], check=True)
+    linked = [folder / "changed.o" if source == mistake.file else object_of(source)
+              for source in sources(main_of(mistake))]
+    subprocess.run(["gcc", "-pthread", *linked, *wraps(), "-o", program], check=True)
     return program
 
 

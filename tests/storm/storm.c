@@ -26,6 +26,8 @@ static void choose_world(void)
     static const unsigned epochs[] = {2, 10, 10, 30}; /* of 2 s: then a block does not last */
 
     world->keyed = world_chance(4) != 0;
+    world->two = world->keyed && world_chance(3) == 0;
+    world->fd = world_chance(2) == 0;
     world->tick = ticks[world_chance(4)];
     world->epoch = epochs[world_chance(4)];
     world->warn = 5000 + 1000 * world_chance(6);
@@ -41,7 +43,7 @@ static void put_files(void)
     for (unsigned node = 0; node < NODES; node++)
         length += snprintf(text + length, sizeof text - (size_t)length, "[%u]\n", node);
     disk_put("names", text);
-    disk_put("key", "000102030405060708090a0b0c0d0e0f\n");
+    faults_put_keys();
     disk_put("program", "");
 }
 
@@ -57,10 +59,10 @@ static void tell(uint64_t seed, uint64_t left_out, bool aloud, struct told *told
         disk_begin();
         put_files();
         machine_begin();
-        faults_plan();
         nodes_begin();
-        world_say("version %d, ticks of %u ms, epochs of %u s, late after %u ms, dead after %u ms",
-                  world->keyed ? 2 : 1, world->tick, world->epoch, world->warn, world->crit);
+        faults_plan();
+        world_say("version %s, ticks of %u ms, epochs of %u s, late after %u ms, dead after %u ms",
+                  world->two ? "2 with two keys" : world->keyed ? "2" : "1", world->tick, world->epoch, world->warn, world->crit);
         machine_live();
     }
     memcpy(told->wrong, world->wrong, sizeof told->wrong);
