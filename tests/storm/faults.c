@@ -59,6 +59,7 @@ static void set_clock(const struct fault *fault)
     static const int64_t by[] = {1, 60, 3600, 18 * 3600, 40 * 24 * 3600};
     const int64_t seconds = by[fault->amount / 2 % 5];
 
+    world_trace("clock");
     world->machine.unix_ahead += (fault->amount % 2 == 0 ? 1 : -1) * seconds * (int64_t)SECOND;
     world->truth.clock_set = machine_steady();
 }
@@ -66,12 +67,14 @@ static void set_clock(const struct fault *fault)
 static void stop_clock(const struct fault *fault)
 {
     (void)fault;
+    world_trace("clock");
     world->machine.still = machine_unix();
 }
 
 static void start_clock(const struct fault *fault)
 {
     (void)fault;
+    world_trace("clock");
     world->machine.still = 0;
     world->truth.clock_set = machine_steady();
 }

@@ -133,10 +133,12 @@ void machine_call(void)
     const uint64_t began = world->now;
     const uint64_t lasts = it->trap_until > began ? it->trap_until - began : 0;
     it->trap = TRAP_NONE;
+    world_trace("stands");
     if (trap == TRAP_STOP) {
         world_pass(lasts);
         oracle_disturbed();
         world_say("the agent's process goes on");
+        world_trace("goes");
     } else if (trap == TRAP_SLEEP) {
         it->asleep = true;
         world_pass(lasts);
@@ -144,6 +146,8 @@ void machine_call(void)
         it->asleep = false;
         oracle_disturbed();
         world_say("the agent's machine wakes up");
+        world_trace("clock");
+        world_trace("goes");
     } else {
         if (trap == TRAP_CUT)
             disk_cut();

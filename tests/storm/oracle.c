@@ -397,14 +397,16 @@ void oracle_arrived(unsigned node, const struct packet *packet)
 }
 
 /* The agent has taken all packets. With junk, a heartbeat is taken when both of its packets have
- * come, and no other one between them, which might have taken the place where the first waits. */
+ * come, and no other one between them, which might have taken the place where the first waits; nor
+ * may the agent have stood still between them, as then nothing from before waits any more. */
 static void check_due(unsigned node)
 {
     const struct made *const made = nodes_find(node, world->truth.of[node].due);
 
     world->truth.of[node].due = 0;
     if (made == NULL || made->taken != 0 ||
-        (keys.keyed.junk != 0 && (!made->in_pair || world->weather.delay != 0)))
+        (keys.keyed.junk != 0 && (!made->in_pair || world->weather.delay != 0 ||
+                                  world->truth.disturbed >= made->arrived)))
         return;
     if (is_current(node, made) &&
         (!world->keyed || !is_last_key(node, made) ||
