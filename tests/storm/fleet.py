@@ -169,7 +169,6 @@ class Shard:
         self.starts: dict[str, int] = {}  # of its agents, at their last reports
         self.dumped: dict[str, Any] | None = None
         self.stands_until = 0.0
-        self.disturbed = 0.0
         self.begin(self.agents)
 
     def begin(self, agents: Sequence[Agent]) -> None:
@@ -184,7 +183,7 @@ class Shard:
         self.core = Core(Rules(), agents, (), client.uptime())
         if self.dumped:
             self.core.load(self.dumped, client.uptime(), time.time())
-        self.disturbed = self.world.now
+        self.disturbed = self.begun = self.world.now
 
     def end(self) -> None:
         keep.save(str(self.kept), self.table)
@@ -197,7 +196,7 @@ class Shard:
         self.collector._take_over(table)
         self.table = table
         self.core.replace(Rules(), agents, ())
-        self.disturbed = self.world.now
+        self.disturbed = self.begun = self.world.now
 
     def publish(self, events: Sequence[Event]) -> None:
         self.published += events
@@ -289,7 +288,7 @@ class World:
         for variable, taken in enumerate(life.taken):
             state = State(shard.table.state[row, variable])
             age, slack = made - taken, 2 * life.tick + 2 * STEP + 2 * PERIOD * (life.clock > 0)
-            if taken <= max(life.clock, life.changed) + 2 * PERIOD or taken >= made:
+            if taken <= max(life.clock, life.changed, shard.begun) + 2 * PERIOD or taken >= made:
                 continue  # nobody knows how old it is, or the report does not have it yet
             if age + slack < life.warn and state is not State.ALIVE:
                 raise Wrong(f"{name}, variable {variable} is {state.words}, and was heard "

@@ -123,7 +123,7 @@ class Storm:
         self.broker = Broker(folder)
         (folder / "fleet.toml").write_text(
             "[collector]\nstate = 'state'\ngrace = '0'\n[defaults]\nnames = 'names.ini'\n"
-            f"period = '1s'\nmisses = 3\n[web]\n[mqtt]\nbroker = '127.0.0.1:{self.broker.port}'\n"
+            f"period = '1s'\nmisses = 3\n[web]\n[mqtt]\nhost = '127.0.0.1'\nport = {self.broker.port}\n"
             + "".join(f"[[agents]]\naddress = '127.0.0.1:{agent.relay.port}'\n"
                       f"name = '{agent.name}'\n" for agent in self.agents))
         self.port = free_port()
@@ -137,6 +137,8 @@ class Storm:
         for agent in self.agents:
             for process in (*agent.nodes, agent.process):
                 process.kill()
+                process.wait()
+            subprocess.run(["umount", agent.disk], check=True)
         with self.fleet:
             self.broker.stop()
 
@@ -146,8 +148,9 @@ class Storm:
                 if agent.name in self.gone else agent.truth() for agent in self.agents}
 
     def fleets(self) -> dict[str, dict[int, str]]:
-        return {agent.name: {each["number"]: each["state"] for each in self.fleet.ask(
-            f"/api/v1/agents/{agent.name}")["variables"]} for agent in self.agents}
+        return {agent.name: {each["variable"]: each["state"] for each in self.fleet.ask(
+            f"/api/v1/agents/{agent.name}")["variables"] if each["expected"]}
+            for agent in self.agents}
 
     def brokers(self) -> dict[str, dict[int, str]]:
         with reading(self.broker.port, "dumpulse/+/state") as reader:
