@@ -1442,7 +1442,8 @@ def test_a_key_in_the_place_of_another_file_is_not_printed(tmp_path: Path, conte
         assert not any(SECRET[at:at + 4] in done.stdout + done.stderr for at in range(28)), done
 
 
-@pytest.mark.parametrize("unfinished", [b"", b"Dump", state_bytes(b"\1" * 256)[:100], bytes(284),
+@pytest.mark.parametrize("unfinished", [b"", b"Dump", b"Dump" + bytes(9), bytes(284),
+                                        state_bytes(b"\1" * 256)[:100],
                                         state_bytes(b"\1" * 256)], ids=len)
 def test_what_a_crash_has_left_is_written_over(tmp_path: Path, unfinished: bytes) -> None:
     file = tmp_path / "table"

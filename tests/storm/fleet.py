@@ -293,7 +293,10 @@ class World:
             if age + slack < life.warn and state is not State.ALIVE:
                 raise Wrong(f"{name}, variable {variable} is {state.words}, and was heard "
                             f"{age:.3f} s ago")
-            if age - slack > life.crit and state is not State.DEAD:
+            # What an agent has forgotten meanwhile is silent from then on.
+            forgot = state is State.NEVER or (
+                state is State.PENDING and self.now - shard.disturbed < life.crit + NOTICED)
+            if age - slack > life.crit and state is not State.DEAD and not forgot:
                 raise Wrong(f"{name}, variable {variable} is {state.words}, and was silent for "
                             f"{age:.3f} s")
 
