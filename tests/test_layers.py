@@ -57,9 +57,9 @@ def test_the_picture_has_every_layer() -> None:
 @pytest.mark.parametrize(("file", "text", "complaint"), [
     ("spec/low.py", "from bench import cost\n", "spec/low.py: spec must not use bench"),
     ("spec/low.py", "import bench.tests.test_size\n", "spec/low.py: spec must not use bench/tests"),
-    ("proof/low.py", "def late():\n    import tests.agree\n",
+    ("proof/low.py", "def late():\n    import tests.differential\n",
      "proof/low.py: proof must not use tests"),
-    ("tests/support/low.py", "from tests import agree\n",
+    ("tests/support/low.py", "from tests import differential\n",
      "tests/support/low.py: tests/support must not use tests"),
     ("client.py", "from spec.model import heartbeat\n", "client.py: client.py must not use spec"),
     ("lost/low.py", "x = 1\n", "lost/low.py: it has no layer"),
@@ -82,7 +82,7 @@ def test_the_picture_has_every_layer() -> None:
 def test_an_import_that_goes_upwards_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                 file: str, text: str, complaint: str) -> None:
     for name in ("server/log.h", "udpserver.c", "extras/dumpulse_keyed.h", "bench/cost.py",
-                 "bench/tests/test_size.py", "tests/agree.py", "spec/model.py",
+                 "bench/tests/test_size.py", "tests/differential.py", "spec/model.py",
                  "dumpulse_fleet/web/view.py", file):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()

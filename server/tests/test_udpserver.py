@@ -1511,16 +1511,6 @@ def test_a_disk_that_is_full_at_the_start_stops_nothing(tmp_path: Path) -> None:
         server.stop(status=1)  # the status says that the table was not saved at the end
 
 
-def test_the_state_is_on_the_disk_before_it_has_its_name(tmp_path: Path) -> None:
-    status, _ = calls("--state", str(tmp_path / "table"), CALLS=str(tmp_path / "calls"))
-    noted = (tmp_path / "calls").read_text().splitlines()
-    assert status == 0
-    start = noted.index("table.lock")
-    assert noted[start:start + 8] == ["table.lock", "flock", "table", "table.new", "write-file",
-                                      "fsync-file", "table", "rename"]
-    assert noted[start + 8:start + 10] == ["", "fsync-directory"]
-
-
 def test_a_disk_that_fails_later_stops_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "place"
     folder.mkdir()
@@ -1538,33 +1528,6 @@ def test_a_disk_that_fails_later_stops_nothing(tmp_path: Path) -> None:
     with Server("--state", str(folder / "table")) as server:
         shutil.rmtree(folder)
         assert server.stop(status=1)["failed_saves"] == 0  # it fails after the counters are printed
-
-
-def test_a_hundred_kills_amid_writes_leave_a_whole_file(tmp_path: Path) -> None:
-    """Kills the server while the new file still has its other name. Then there is always a complete
-    table, the old one or the new one, and the server starts with it. In a file system in memory, a
-    write is so short that few kills come during one: there 300 kills must be enough."""
-    file, unfinished = tmp_path / "table", tmp_path / "table.new"
-    source = random.Random(1)
-    content = b""
-    during_a_write = kills = 0
-    while during_a_write < 100 and kills < 300:
-        kills += 1
-        with Server("--state", str(file)) as server, Peer(server) as peer:
-            assert not any("set aside" in line for line in server.stderr.lines)
-            if content:
-                assert b"".join(peer.ask()) == content[24:280]
-            peer.send(heartbeat(source.randrange(64), 2, kills % 256))
-            server.process.terminate()  # the server writes the file when it ends
-            while not unfinished.exists() and server.process.poll() is None:
-                pass
-            server.kill()
-        content = file.read_bytes()
-        assert len(content) == 284
-        assert zlib.crc32(content[:-4]) == int.from_bytes(content[-4:], "big")
-        during_a_write += unfinished.exists()
-    assert set(os.listdir(tmp_path)) <= {"table", "table.lock", "table.new"}
-    print(f"{during_a_write} of {kills} kills came during a write")
 
 
 # ---- The service manager ------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Tests `udpserver --watch FILE --exec PROGRAM`.     SPDX-License-Identifier: MIT
 
-tests/agree.py compares the states with those of devices and of client.py. Here the real server
+tests/storm compares the states with the truth. Here the real server
 runs, and the programs that it starts.
 """
 

@@ -18,7 +18,6 @@ import sys
 import tempfile
 import time
 import zlib
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -168,7 +167,7 @@ class Shard:
         self.since: dict[Subject, float] = {}  # what must be told, since when
         self.starts: dict[str, int] = {}  # of its agents, at their last reports
         self.dumped: dict[str, Any] | None = None
-        self.stands_until = 0.0
+        self.stands_until = self.unsure = 0.0  # unsure: when its own clock was wrong, or it stood
         self.begin(self.agents)
 
     def begin(self, agents: Sequence[Agent]) -> None:
@@ -207,7 +206,7 @@ class Shard:
 
     def turn(self) -> None:
         if self.world.now < self.stands_until:
-            self.disturbed = self.world.now
+            self.disturbed = self.unsure = self.world.now
             return
         before = self.table.reports.copy()
         self.collector._turn()
@@ -280,7 +279,7 @@ class World:
         """A report was taken, no longer than the network's delay after it was made."""
         name = shard.table.agents[row].name
         life = shard.lives[name]
-        if not self.calm(shard) or self.now - life.clock < SETTLES \
+        if self.now - shard.unsure < SETTLES or self.now - life.clock < SETTLES \
                 or self.now - life.changed < SETTLES or shard.table.strikes[row] \
                 or shard.table.kind[row] != Kind.UNIX:  # nobody knows its clock yet
             return
@@ -312,6 +311,8 @@ class World:
                 raise Wrong("a collector that asks nobody says that all is well")
             if blind or self.weather.lost or self.weather.delay > 1 or self.ahead:
                 shard.disturbed = self.now
+            if self.ahead:
+                shard.unsure = self.now
             if trouble and self.calm(shard):
                 raise Wrong(f"all is well, and a collector says: {trouble}")
             self.check_reached(shard)

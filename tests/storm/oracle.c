@@ -467,8 +467,12 @@ static void check_state(unsigned node)
 {
     const struct truth *const it = &world->truth;
     const uint64_t now = machine_steady(), taken = it->of[node].taken;
-    const uint64_t since =
-        it->of[node].noticed > it->served_from ? it->of[node].noticed : it->served_from;
+    /* If the process stood still before it looked, and its clock was set meanwhile, it was heard when
+     * the process went on: nobody can tell. */
+    const bool is_vague = it->clock_set > taken && it->disturbed > taken;
+    const uint64_t noticed =
+        is_vague && it->disturbed > it->of[node].noticed ? it->disturbed : it->of[node].noticed;
+    const uint64_t since = noticed > it->served_from ? noticed : it->served_from;
     const uint8_t state = it->of[node].state;
 
     if (now - since > world->crit * MS + within(LOOKS) && state != DUMPULSE_DEAD &&

@@ -6,6 +6,7 @@ until each is noticed. planted.tsv has the mistakes. SPDX-License-Identifier: MI
 import argparse
 import functools
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -80,22 +81,29 @@ def wraps() -> Iterator[str]:
             yield f"-Wl,--wrap={name}"
 
 
-def build(mistake: Planted, folder: Path) -> Path:
-    """Returns the storm with this mistake."""
+def build(mistake: Planted, folder: Path) -> list[str | Path]:
+    """Returns the storm with this mistake: a command, for the folder."""
+    if mistake.file.startswith("dumpulse_fleet/"):
+        shutil.copytree(ROOT / "dumpulse_fleet", folder / "dumpulse_fleet")
+        (folder / mistake.file).write_text(plant(mistake))
+        (folder / "tests").symlink_to(ROOT / "tests")
+        return [sys.executable, "-m", "tests.storm.fleet", "--storm", ROOT / "build" / "storm"]
     changed, program = folder / Path(mistake.file).name, folder / "storm"
     changed.write_text(plant(mistake))
     compile_file(str(changed), folder / "changed.o", "-iquote", str(Path(mistake.file).parent))
     linked = [folder / "changed.o" if source == mistake.file else object_of(source)
               for source in sources(main_of(mistake))]
     subprocess.run(["gcc", "-pthread", *linked, *wraps(), "-o", program], check=True)
-    return program
+    return [program]
 
 
-def count_stories(program: Path, most: int) -> str:
+def count_stories(mistake: Planted, most: int) -> str:
     """Returns after how many stories the mistake is noticed."""
     try:
-        run = subprocess.run([program, "--from", "1", "--count", str(most)], timeout=LONGEST,
-                             capture_output=True, text=True)
+        with tempfile.TemporaryDirectory() as folder:
+            run = subprocess.run([*build(mistake, Path(folder)), "--from", "1", "--count",
+                                  str(most)], cwd=folder, timeout=LONGEST, capture_output=True,
+                                 text=True)
     except subprocess.TimeoutExpired:
         return "it hangs"
     found = PASSED.search(run.stdout)
@@ -109,17 +117,15 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("text", nargs="?", default="")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        control = count_stories(build(NONE, Path(folder)), arguments.count)
+    control = count_stories(NONE, arguments.count)
     if not control.startswith("not"):
         sys.exit(f"planted: without a mistake, story {control} fails")
     missed = 0
     for mistake in read_table():
         if arguments.text not in mistake.what:
             continue
-        with tempfile.TemporaryDirectory() as folder:
-            stories = count_stories(build(mistake, Path(folder)), arguments.count)
-        missed += stories.startswith("not")
+        stories = count_stories(mistake, arguments.count)
+        missed += not stories.isdigit() and stories != "it crashes"
         print(f"{stories:>12}  {mistake.what}", flush=True)
     print(f"planted: {missed} not noticed")
     return missed != 0
