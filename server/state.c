@@ -52,8 +52,8 @@ static uint64_t interval; /* ns from one save to the next: see save_if_changed()
 /* ---- Files ------------------------------------------------------------------------------ */
 
 /* Is the content a state, perhaps a damaged one? It is if it begins like a state, but for zeros in
- * the place of its end, as after a power failure. Any other file belongs to somebody else, and stays
- * where it is: FILE may be a typing error. */
+ * the place of its end, as after a power failure. Any other file belongs to somebody else, and
+ * stays where it is: FILE may be a typing error. */
 static bool is_ours(void)
 {
     size_t size = content.size;

@@ -151,7 +151,6 @@ static void mend_bus(const struct fault *fault)
     bus_change(BUS_WORKS);
 }
 
-
 static void lose(const struct fault *fault)
 {
     world->weather.lost = 2 + fault->amount % 20;

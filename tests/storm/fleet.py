@@ -157,7 +157,8 @@ class Shard:
 
     def __init__(self, world: "World", number: int, folder: Path) -> None:
         self.world, self.kept = world, folder / f"state{number}"
-        self.lives = {f"a{at}": life for at, life in enumerate(world.lives) if at % SHARDS == number}
+        self.lives = {f"a{at}": life for at, life in enumerate(world.lives)
+                      if at % SHARDS == number}
         self.agents = [Agent(name, f"10.0.0.{int(name[1:]) + 1}:9060", life.profile,
                              period=PERIOD, misses=MISSES, site=f"s{number}")
                        for name, life in self.lives.items()]
@@ -289,7 +290,8 @@ class World:
             age, slack = made - taken, 2 * life.tick + 2 * STEP + 2 * PERIOD * (life.clock > 0)
             if taken <= max(life.clock, life.changed, shard.begun) + 2 * PERIOD or taken >= made:
                 continue  # nobody knows how old it is, or the report does not have it yet
-            if age + slack < life.warn and state is not State.ALIVE:
+            if (age + slack < life.warn and state is not State.ALIVE) \
+                    or (age + slack < life.crit and state is State.DEAD):
                 raise Wrong(f"{name}, variable {variable} is {state.words}, and was heard "
                             f"{age:.3f} s ago")
             # What an agent has forgotten meanwhile is silent from then on.

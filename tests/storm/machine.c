@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: MIT
  *
  * The agent is the whole of udpserver or canserver, from its main() on. The linker gives its calls
- * of the system to the functions here whose names begin with __wrap_. While it waits in epoll_pwait(), the world
- * goes on. */
+ * of the system to the functions here whose names begin with __wrap_. While it waits in
+ * epoll_pwait(), the world goes on. */
 #define _GNU_SOURCE /* NOLINT: for struct mmsghdr */
 #include "storm.h"
 
@@ -162,9 +162,11 @@ int __real_main(int argc, char **argv);
 static int run_process(char *makes_numbers_of)
 {
     char tick[12], epoch[12];
-    char *arguments[24] = {"agent",    "--tick",   tick,     "--state",    "/d/table",
-                           "--watch",  "/d/names", "--exec", "/d/program",
-                           machine_has_bus() ? "can0" : "--allow=10.0.0.0/8"};
+    char *arguments[24] = {"agent",      "--tick",
+                           tick,         "--state",
+                           "/d/table",   "--watch",
+                           "/d/names",   "--exec",
+                           "/d/program", machine_has_bus() ? "can0" : "--allow=10.0.0.0/8"};
     int count = 10;
 
     (void)snprintf(tick, sizeof tick, "%u", world->tick);
@@ -487,7 +489,8 @@ int __wrap_epoll_pwait(int descriptor, struct epoll_event *events, int room, int
         machine_call();
         if (world->machine.thread_due)
             run_thread();
-        if (world->machine.count != 0 || world->bus.error != 0) { /* a ready socket comes before signals */
+        /* A ready socket comes before signals. */
+        if (world->machine.count != 0 || world->bus.error != 0) {
             events[0].data.ptr = &sockets[0];
             return 1;
         }

@@ -148,9 +148,10 @@ static void beat_now(unsigned node)
         announce(node);
     if (it->runs) {
         struct made *const made = &it->made[++it->serial % MADE];
-        *made = (struct made){
-            .serial = it->serial, .generation = it->generations[it->before],
-            .before = it->before, .made_at = world->now};
+        *made = (struct made){.serial = it->serial,
+                              .generation = it->generations[it->before],
+                              .before = it->before,
+                              .made_at = world->now};
         const bool twice = it->keyed.twice;
         make(node, made);
         if (twice)

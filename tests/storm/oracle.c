@@ -405,12 +405,11 @@ static void check_due(unsigned node)
 
     world->truth.of[node].due = 0;
     if (made == NULL || made->taken != 0 ||
-        (keys.keyed.junk != 0 && (!made->in_pair || world->weather.delay != 0 ||
-                                  world->truth.disturbed >= made->arrived)))
+        (keys.keyed.junk != 0 &&
+         (!made->in_pair || world->weather.delay != 0 || world->truth.disturbed >= made->arrived)))
         return;
     if (is_current(node, made) &&
-        (!world->keyed || !is_last_key(node, made) ||
-         world->truth.of[node].last < number_of(made)))
+        (!world->keyed || !is_last_key(node, made) || world->truth.of[node].last < number_of(made)))
         world_broken(IGNORED, "variable %u: a heartbeat has come, and is not taken", node);
 }
 
@@ -467,8 +466,8 @@ static void check_state(unsigned node)
 {
     const struct truth *const it = &world->truth;
     const uint64_t now = machine_steady(), taken = it->of[node].taken;
-    /* If the process stood still before it looked, and its clock was set meanwhile, it was heard when
-     * the process went on: nobody can tell. */
+    /* If the process stood still before it looked, and its clock was set meanwhile, it cannot tell
+     * when it heard this: it counts from when it went on. */
     const bool is_vague = it->clock_set > taken && it->disturbed > taken;
     const uint64_t noticed =
         is_vague && it->disturbed > it->of[node].noticed ? it->disturbed : it->of[node].noticed;

@@ -48,6 +48,10 @@ def plant(mistake: Planted) -> str:
     return text.replace(mistake.before, mistake.after)
 
 
+def is_of_fleet(mistake: Planted) -> bool:
+    return mistake.file.startswith("dumpulse_fleet/")
+
+
 def main_of(mistake: Planted) -> str:
     """Returns the agent that can show it."""
     return "server/canserver.c" if mistake.file.startswith("server/can") else "udpserver.c"
@@ -83,7 +87,7 @@ def wraps() -> Iterator[str]:
 
 def build(mistake: Planted, folder: Path) -> list[str | Path]:
     """Returns the storm with this mistake: a command, for the folder."""
-    if mistake.file.startswith("dumpulse_fleet/"):
+    if is_of_fleet(mistake):
         shutil.copytree(ROOT / "dumpulse_fleet", folder / "dumpulse_fleet")
         (folder / mistake.file).write_text(plant(mistake))
         (folder / "tests").symlink_to(ROOT / "tests")
@@ -105,7 +109,7 @@ def count_stories(mistake: Planted, most: int) -> str:
                                   str(most)], cwd=folder, timeout=LONGEST, capture_output=True,
                                  text=True)
     except subprocess.TimeoutExpired:
-        return "it hangs"
+        return f"not in {LONGEST} s" if is_of_fleet(mistake) else "it hangs"
     found = PASSED.search(run.stdout)
     if found is None:
         return "it crashes"
@@ -125,7 +129,7 @@ def main() -> int:
         if arguments.text not in mistake.what:
             continue
         stories = count_stories(mistake, arguments.count)
-        missed += not stories.isdigit() and stories != "it crashes"
+        missed += stories.startswith("not")
         print(f"{stories:>12}  {mistake.what}", flush=True)
     print(f"planted: {missed} not noticed")
     return missed != 0

@@ -123,7 +123,8 @@ class Storm:
         self.broker = Broker(folder)
         (folder / "fleet.toml").write_text(
             "[collector]\nstate = 'state'\ngrace = '0'\n[defaults]\nnames = 'names.ini'\n"
-            f"period = '1s'\nmisses = 3\n[web]\n[mqtt]\nhost = '127.0.0.1'\nport = {self.broker.port}\n"
+            f"period = '1s'\nmisses = 3\n[web]\n[mqtt]\nhost = '127.0.0.1'\n"
+            f"port = {self.broker.port}\n"
             + "".join(f"[[agents]]\naddress = '127.0.0.1:{agent.relay.port}'\n"
                       f"name = '{agent.name}'\n" for agent in self.agents))
         self.port = free_port()

@@ -66,7 +66,10 @@ static void tell(uint64_t seed, uint64_t left_out, bool aloud, struct told *told
         nodes_begin();
         faults_plan();
         world_say("version %s, ticks of %u ms, epochs of %u s, late after %u ms, dead after %u ms",
-                  world->two ? "2 with two keys" : world->keyed ? "2" : "1", world->tick, world->epoch, world->warn, world->crit);
+                  world->two     ? "2 with two keys"
+                  : world->keyed ? "2"
+                                 : "1",
+                  world->tick, world->epoch, world->warn, world->crit);
         world_trace("world %u %u %u", world->tick, world->warn, world->crit);
         machine_live();
     }

@@ -142,8 +142,8 @@ struct disk {
     } open[OPEN];
     uint64_t numbers, full_until, fails_until, slow_until, lies_until;
     uint64_t shut_until; /* no file can be opened */
-    struct file backup; /* of the numbers, as they once were */
-    bool brings_back;   /* the backup comes back at the next power cut */
+    struct file backup;  /* of the numbers, as they once were */
+    bool brings_back;    /* the backup comes back at the next power cut */
 };
 void disk_begin(void);
 void disk_put(const char *name, const char *text); /* at once, and synced */
@@ -199,7 +199,7 @@ void machine_signal(int number);
 void machine_deliver(const struct packet *packet);
 void machine_queue(unsigned from, const uint8_t *bytes, size_t length);
 uint64_t machine_steady(void); /* its clocks, in ns */
-uint64_t machine_boot(void); /* the steady clock, and the time for which it slept */
+uint64_t machine_boot(void);   /* the steady clock, and the time for which it slept */
 uint64_t machine_unix(void);
 bool machine_has_bus(void); /* it runs canserver */
 void machine_drift(int32_t ppm);
@@ -254,13 +254,13 @@ struct truth {
     } of[NODES];
     /* Numbers that were stored at the last look, of both keys: the block comes first. */
     uint32_t used[2][NODES + 1];
-    uint64_t disk_steps;      /* of the disk at that look */
+    uint64_t disk_steps;         /* of the disk at that look */
     uint32_t epoch[2], least[2]; /* of the agent; this run must begin above the least */
     bool was_over;               /* for some start, the time of the key before was over */
-    uint64_t before_until; /* machine_boot(): the key before is taken so long; 0: it is not */
-    uint64_t changed;         /* the first change of the table that is not saved */
-    uint64_t saves;           /* of this run */
-    uint64_t disturbed;       /* when the process was stopped last, or the disk was not good */
+    uint64_t before_until;       /* machine_boot(): the key before is taken so long; 0: it is not */
+    uint64_t changed;            /* the first change of the table that is not saved */
+    uint64_t saves;              /* of this run */
+    uint64_t disturbed;          /* when the process was stopped last, or the disk was not good */
     uint64_t clock_set;
     struct {
         uint64_t hash, at; /* the time of the world */
