@@ -4,21 +4,15 @@ It runs the demonstration on a terminal of 64 by 15, which pyte emulates, until 
 and one is late. Then it draws the screen in client/examples/watch.svg.
 SPDX-License-Identifier: MIT"""
 
-import fcntl
-import os
-import select
 import signal
-import struct
-import subprocess
 import sys
-import termios
-import time
 from html import escape
 
 import pyte
 
 from bench import charts
 from tests.support.programs import ROOT, as_program
+from tests.support.terminal import Terminal
 
 PICTURE = ROOT / "client" / "examples" / "watch.svg"
 COLUMNS, LINES = 64, 15
@@ -30,30 +24,12 @@ COLOURS = {"red": "#ff7b72", "brown": "#e3b341"}  # pyte calls yellow brown
 
 def run_demonstration() -> pyte.Screen:
     """Returns the screen of the demonstration when the table shows a dead node and a late one."""
-    screen = pyte.Screen(COLUMNS, LINES)
-    stream = pyte.ByteStream(screen)
-    ours, theirs = os.openpty()
-    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
-    environment = {name: value for name, value in os.environ.items()
-                   if name not in ("COLUMNS", "LINES", "NO_COLOR")}
-    demo = subprocess.Popen([sys.executable, "client/examples/demo.py", "build/udpserver"],
-                            cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs,
-                            start_new_session=True, env={**environment, "TERM": "xterm"})
-    os.close(theirs)
-    end = time.monotonic() + PATIENCE
-    try:
-        while not all(any(line.rstrip().endswith(state) for line in screen.display)
-                      for state in (" dead", " late")):
-            if time.monotonic() > end or not select.select([ours], [], [], PATIENCE)[0]:
-                raise SystemExit(
-                    "screenshot: the demonstration shows no dead and no late node after "
-                                 f"{PATIENCE:.0f} s:\n" + "\n".join(screen.display))
-            stream.feed(os.read(ours, 65536))
-    finally:
-        os.killpg(demo.pid, signal.SIGTERM)
-        demo.wait()
-        os.close(ours)
-    return screen
+    with Terminal(sys.executable, str(ROOT / "client/examples/demo.py"),
+                  str(ROOT / "build/udpserver"), columns=COLUMNS, lines=LINES) as terminal:
+        terminal.wait_for(lambda text: all(any(line.endswith(state) for line in text)
+                                           for state in (" dead", " late")), PATIENCE)
+        terminal.process.send_signal(signal.SIGSTOP)  # nobody draws on it any more
+        return terminal.screen
 
 
 def runs(screen: pyte.Screen, line: int) -> list[tuple[int, str, pyte.screens.Char]]:

@@ -1,33 +1,29 @@
 """Writes zip and tar files that are the same to the byte whenever the same files go in.
 
-The order of the files, their owners, their modes and their times do not depend on the machine.
-SPDX-License-Identifier: MIT"""
+The order of the files, their owners, their modes and their times do not depend on the machine. The
+archive of the sources has all files that git has, and no others. It is also written where there is
+no git, in the unpacked archive, and is the same there. SPDX-License-Identifier: MIT"""
 
 import gzip
 import io
 import os
-import re
+import subprocess
 import tarfile
 import time
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from packages.project import ROOT, git
+from packages.project import NAME, ROOT, git, version
 
 FIRST_YEAR_OF_ZIP = 315532800  # 1980-01-01: a zip file can tell no earlier time
-LAST_OF_GZIP = 2**32 - 1  # 2106-02-07: and a .gz file no later one
 
 
 def build_time(root: Path = ROOT) -> int:
     """Returns the seconds since 1970 that packages tell as their time: those of
     SOURCE_DATE_EPOCH, else of the last commit, else of dumpulse.h."""
     if "SOURCE_DATE_EPOCH" in os.environ:
-        told = os.environ["SOURCE_DATE_EPOCH"]
-        if not re.fullmatch("[0-9]{1,10}", told) or int(told) > LAST_OF_GZIP:
-            raise SystemExit(f"SOURCE_DATE_EPOCH is {told!r}: it must be the seconds since 1970, "
-                             f"from 0 to {LAST_OF_GZIP}")
-        return int(told)
+        return int(os.environ["SOURCE_DATE_EPOCH"])
     if (root / ".git").exists():
         return int(git("log", "-1", "--format=%ct", root=root))
     return int((root / "dumpulse.h").stat().st_mtime)
@@ -39,37 +35,90 @@ def files_of(folder: Path, prefix: str = "") -> dict[str, Path]:
             for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def mode_of(path: Path) -> int:
-    return 0o755 if os.access(path, os.X_OK) else 0o644
+def mode_of(file: Path | str) -> int:
+    return 0o755 if isinstance(file, Path) and os.access(file, os.X_OK) else 0o644
 
 
-def write_zip(to: Path, files: Mapping[str, Path]) -> Path:
+def content(file: Path | str) -> bytes:
+    return file.read_bytes() if isinstance(file, Path) else file.encode()
+
+
+def write_zip(to: Path, files: Mapping[str, Path | str]) -> Path:
+    """Writes files, of which each is somewhere, or a text."""
     when = time.gmtime(max(build_time(), FIRST_YEAR_OF_ZIP))[:6]
     with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name in sorted(files):
             entry = zipfile.ZipInfo(name, when)
             entry.external_attr = (0o100000 | mode_of(files[name])) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, files[name].read_bytes())
+            archive.writestr(entry, content(files[name]))
     return to
 
 
-def write_tar(to: Path, files: Mapping[str, Path]) -> Path:
-    """Writes a .tar.gz. A symbolic link stays one."""
+def write_tar(to: Path, files: Mapping[str, Path | str]) -> Path:
+    """The same for a .tar.gz. A symbolic link stays one."""
     when = build_time()
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name in sorted(files):
             entry = tarfile.TarInfo(name)
             entry.mtime = when
-            if files[name].is_symlink():
-                entry.type, entry.linkname = tarfile.SYMTYPE, os.readlink(files[name])
+            if isinstance(file := files[name], Path) and file.is_symlink():
+                entry.type, entry.linkname = tarfile.SYMTYPE, os.readlink(file)
                 archive.addfile(entry)
                 continue
-            entry.size = files[name].stat().st_size
-            entry.mode = mode_of(files[name])
-            with files[name].open("rb") as content:
-                archive.addfile(entry, content)
+            data = content(file)
+            entry.size, entry.mode = len(data), mode_of(file)
+            archive.addfile(entry, io.BytesIO(data))
     with to.open("wb") as out, gzip.GzipFile("", "wb", 9, out, mtime=when) as packed:
         packed.write(plain.getvalue())
     return to
+
+
+# ---------------------------------------------------------------- the sources
+
+
+def sources(root: Path = ROOT) -> dict[str, Path]:
+    """Returns the project's own files by their names, new ones too, and none that was built."""
+    if (root / ".git").exists():
+        names = git("ls-files", "-z", "--cached", "--others", "--exclude-standard",
+                    root=root).split("\0")
+        paths = [root / name for name in names if name]
+    else:
+        paths = []
+        for folder, folders, files in os.walk(root):
+            # As in .gitignore, and in that of each folder of keys.
+            folders[:] = [name for name in folders if name not in ("__pycache__", ".hypothesis") and
+                          Path(folder, name) != root / "build" and
+                          not ignores_all(Path(folder, name, ".gitignore"))]
+            links = [name for name in folders if Path(folder, name).is_symlink()]
+            paths += [Path(folder, name) for name in files + links
+                      if not name.endswith((".key", ".eep"))]
+    return {str(path.relative_to(root)): path for path in paths
+            if path.is_symlink() or path.is_file()}
+
+
+def ignores_all(gitignore: Path) -> bool:
+    """Such a file is in the folders that `dumpulse key split` makes."""
+    return gitignore.is_file() and b"*" in gitignore.read_bytes().splitlines()
+
+
+# PyPI wants the name dumpulse-VERSION.tar.gz for the source distribution of the client.
+END = "-source.tar.gz"
+
+
+def top() -> str:
+    """Returns the name of the folder that is in the archive."""
+    return f"{NAME}-{version()}"
+
+
+def build_sources(to: Path) -> Path:
+    files = {f"{top()}/{name}": path for name, path in sources().items()}
+    return write_tar(to / f"{top()}{END}", files)
+
+
+def unpack(archive: Path, to: Path) -> Path:
+    """Unpacks an archive of sources into the folder `to`; returns the folder of the sources."""
+    to.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["tar", "-xf", archive, "-C", to], check=True)
+    return to / archive.name.removesuffix(END)

@@ -1,12 +1,14 @@
 """What every package says of Dumpulse: its name, its version, who makes it, and where it is.
 
-    python3 -m packages.project            prints the version
+    python3 -m packages.project            # prints the version
+    python3 -m packages.project --write    # or make version: into the files that have it as it is
 
-dumpulse.h has the version. Nothing else does, except what is generated from it.
+dumpulse.h has the version. All else that has it is generated from it.
 SPDX-License-Identifier: MIT"""
 
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,15 +47,9 @@ def version(root: Path = ROOT) -> str:
 
 
 def git(*words: str, root: Path = ROOT) -> str:
-    """Returns what git prints. If there is no git, or it refuses, the program ends and says why."""
-    try:
-        done = subprocess.run(["git", *words], cwd=root, text=True, capture_output=True,
-                              check=False)
-    except FileNotFoundError:
-        raise SystemExit("git is not installed, and this folder is a clone: install git") from None
-    if done.returncode != 0:
-        raise SystemExit(f"git {words[0]} failed: {done.stderr.strip()}")
-    return done.stdout
+    """Returns what git prints."""
+    return subprocess.run(["git", *words], cwd=root, text=True, stdout=subprocess.PIPE,
+                          check=True).stdout
 
 
 # How each world writes the version of a state before a release. Where no rule is here, the world
@@ -67,6 +63,41 @@ FORMS: dict[str, Callable[[str], str]] = {
         *map(int, text.replace("-dev", "").split("."))).lstrip("0"),  # 0… would be octal in C
 }
 
+# The file, the form of its version, and what stands before and after the version.
+PLACES = (
+    ("dumpulse.h", "number", "^#define DUMPULSE_VERSION_NUMBER ", "L "),
+    ("meson.build", "semantic", "^        version: '", "'\\)$"),
+    ("client.py", "semantic", r'^VERSION = __version__ = "', r'"$'),
+    ("server/canserver.8", "semantic", r'^\.TH CANSERVER 8 \S+ "Dumpulse ', r'" "Dumpulse"$'),
+    ("dumpulse_fleet/dumpulse-fleet.1", "semantic", r'^\.TH DUMPULSE-FLEET 1 \S+ "Dumpulse ',
+     r'" "Dumpulse"$'),
+    ("client/dumpulse.1", "semantic", r'^\.TH DUMPULSE 1 \S+ "Dumpulse ', r'" "Dumpulse"$'),
+    ("server/udpserver.8", "semantic", r'^\.TH UDPSERVER 8 \S+ "Dumpulse ', r'" "Dumpulse"$'),
+)
+
+
+def behind(root: Path = ROOT) -> dict[Path, str]:
+    """Returns the files that do not have the version of dumpulse.h, with the text they need."""
+    found: dict[Path, str] = {}
+    now = version(root)
+    for name, form, before, after in PLACES:
+        path = root / name
+        text = found.get(path, path.read_text())
+        # The group 1 keeps what stands before the version.
+        new, count = re.subn(f"({before})[^\"' ]*(?={after})",
+                             lambda match: match[1] + FORMS[form](now), text, flags=re.M)
+        if count != 1:
+            raise SystemExit(f"{name} must have the version once, after {before}: it is there "
+                             f"{count} times")
+        if new != text:
+            found[path] = new
+    return found
+
 
 if __name__ == "__main__":
-    print(version())
+    if sys.argv[1:] != ["--write"]:
+        print(version())
+    else:
+        for file, text in behind().items():
+            file.write_text(text)
+            print(f"{file.relative_to(ROOT)} has version {version()} now")

@@ -20,9 +20,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from packages import archive, project, source
-from packages import version as versions
-from packages.making import Failed, worlds
+from packages import archive, making, project
+from packages.making import Failed
 
 ROOT, BUILD = project.ROOT, project.ROOT / "build"
 TOOLS = BUILD / "venv-packages" / "bin"
@@ -51,7 +50,7 @@ def check() -> None:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise Refused(f"git has not all of this folder: {changed[0][3:]}{more}: commit or remove "
                       "what is new or changed")
-    behind = versions.behind()
+    behind = project.behind()
     if behind:
         raise Refused(f"{min(behind).relative_to(ROOT)} does not have version {version}: "
                       "run make version")
@@ -59,7 +58,7 @@ def check() -> None:
     wanted, shown = (r"\d{4}-\d\d-\d\d", "DATE") if version == number else \
         ("not released yet", "not released yet")
     address = f"{project.NAME}.example"
-    nowhere = [name for name, path in sorted(source.sources().items())
+    nowhere = [name for name, path in sorted(archive.sources().items())
                if path.is_file() and address.encode() in path.read_bytes() and
                not path.name.startswith("test_")]
     if version == number and nowhere:
@@ -73,10 +72,10 @@ def check() -> None:
 
 def build_all(to: Path) -> list[Path]:
     """Builds the archive of the sources and the artefacts of every world into a folder."""
-    made = source.build(to)
-    for name, module in worlds().items():
+    made = [archive.build_sources(to)]
+    for name in making.WORLDS:
         begun = time.monotonic()
-        new = module.build(to)
+        new = making.builder(name)(to)
         if twice := {path.name for path in made} & {path.name for path in new}:
             raise Failed(f"{name} has written {', '.join(sorted(twice))}, which was there already")
         made += new
@@ -131,14 +130,14 @@ def release(tests: tuple[str, ...], key: str) -> Path:
     """Builds twice, compares, tests, and returns the folder of the release."""
     os.environ["SOURCE_DATE_EPOCH"] = str(archive.build_time())
     with tempfile.TemporaryDirectory(prefix="dumpulse-release-") as work:
-        (packed,) = source.build(Path(work))
+        packed = archive.build_sources(Path(work))
         made: list[dict[str, str]] = []
         folders: list[Path] = []
         # What is built must not depend on the folder, the language, the time zone and the umask.
         for name, umask, surroundings in (
                 ("one", 0o022, {"TZ": "UTC", "LC_ALL": "C.UTF-8"}),
                 ("the-other", 0o027, {"TZ": "Asia/Tokyo", "LC_ALL": "C"})):
-            folder = source.unpack(packed, Path(work, name))
+            folder = archive.unpack(packed, Path(work, name))
             (folder / "build").mkdir()
             for fetched in FETCHED:
                 (BUILD / fetched).mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ packages: ##! build and test every package, with the tools' own programs
 	@$(MAKE) --no-print-directory -j2 part-packages-debian part-packages-tools
 
 # About half of it each. The first half builds in clean Debians, and boots one.
-IN_DEBIAN := packages/debian packages/fleet packages/test_version.py packages/test_release.py
+IN_DEBIAN := packages/debian packages/fleet packages/test_release.py
 PART_packages-debian = $(PYTEST) $(IN_DEBIAN) ## packages for Debian, and whole releases
 PART_packages-tools = $(PYTEST) packages $(IN_DEBIAN:%=--ignore=%) ## packages for all other tools
 NEEDS_packages-debian = packages-setup
@@ -17,7 +17,7 @@ packages-setup: $(READY) ## install what make packages needs, or say what it is
 	@packages/setup
 
 version: ## write the version of dumpulse.h to all files that have it
-	@python3 -m packages.version
+	@python3 -m packages.project --write
 
 release: packages-setup ##! all of a release, built twice and tested: build/release
 	@$(PYTHON) -m packages.release $(ARGS)

@@ -151,8 +151,21 @@ static inline uint32_t dumpulse_read_(const uint8_t *bytes);
     ensures big(bytes) == number; */
 static inline void dumpulse_write_(uint8_t *bytes, uint32_t number);
 
-/*@ requires \valid(report + (0 .. 263));
-    assigns report[0 .. 7]; exits \false; */
+/*@ // Byte k of the tag of a report, for this request and its epoch. Nothing is known of it.
+    axiomatic report_tags {
+      logic integer report_tag{L}(integer k, integer four, integer epoch, uint8_t *report)
+        reads report[8 .. 263];
+    }
+    // The tag in front of a report is the one for this request.
+    predicate report_tagged{L}(uint8_t *report, uint8_t *request, integer epoch) =
+      \forall integer k; 0 <= k < 8 ==>
+        report[k] == report_tag(k, word(request + 4), epoch, report); */
+
+/*@ requires \valid_read(request + (0 .. 7)) && \valid(report + (0 .. 263));
+    requires \separated(request + (0 .. 7), report + (0 .. 263));
+    assigns report[0 .. 7]; exits \false;
+    ensures \forall integer k; 0 <= k < 8 ==>
+      report[k] == \old(report_tag(k, word(request + 4), number, report)); */
 void dumpulse_report_tag_(const uint8_t *request, uint32_t number, uint8_t *report);
 
 /*@ requires \valid_read(keyed) && label <= 64 && sound(keyed);
@@ -394,10 +407,6 @@ static uint32_t epoch_of(const dumpulse_keyed *keyed, uint8_t label);
 */
 static inline dumpulse_result dumpulse_record(dumpulse *agent, uint8_t variable, uint8_t sender,
                                               uint8_t value);
-
-/*@ requires \valid(bytes + (0 .. 1)) && value <= 65535;
-    assigns bytes[0 .. 1]; exits \false; */
-static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);
 
 /* ---- Nodes that only send, at the agent. */
 
@@ -644,3 +653,36 @@ bool dumpulse_sender_begin(dumpulse_node *node, uint8_t variable);
       three(packet + 5) == node->epoch / 256; */
 bool dumpulse_sender_announce(const dumpulse_node *node, uint8_t packet[DUMPULSE_PACKET_SIZE],
                               uint8_t variable);
+
+/* ---- Readers. */
+
+/*@ requires \valid(reader) && \valid(packet + (0 .. 7)) && \valid_read(nonce + (0 .. 1));
+    requires \separated(reader, packet + (0 .. 7), nonce + (0 .. 1)); exits \false;
+    behavior made:
+      assumes reader->heard.left != 0;
+      assigns reader->heard.left, reader->epoch, reader->asked[0 .. 7], packet[0 .. 7];
+      ensures \result && reader->heard.left == \old(reader->heard.left) - 1;
+      ensures reader->epoch == reader->heard.epoch;
+      ensures tagged(packet, 64, reader->epoch);
+      ensures packet[4] == 0xC0 && packet[5] == 255 - reader->heard.left &&
+        packet[6] == nonce[0] && packet[7] == nonce[1];
+      ensures \forall integer k; 0 <= k < 8 ==> reader->asked[k] == packet[k];
+    behavior none:
+      assumes reader->heard.left == 0;
+      assigns \nothing;
+      ensures !\result;
+    complete behaviors; disjoint behaviors; */
+bool dumpulse_keyed_request(dumpulse_reader *reader, uint8_t packet[DUMPULSE_PACKET_SIZE],
+                            const uint8_t nonce[2]);
+
+/*@ predicate asks{L}(dumpulse_reader *reader) =
+      reader->epoch != 0 && reader->epoch == reader->heard.epoch; */
+
+/*@ requires \valid(reader) && \valid(report + (0 .. 263));
+    requires \separated(reader, report + (0 .. 263));
+    assigns reader->epoch, report[0 .. 7]; exits \false;
+    ensures \result <==> length == 264 && asks{Pre}(reader) &&
+      report_tagged{Pre}(report, &reader->asked[0], \old(reader->epoch));
+    ensures reader->epoch == (\result ? 0 : \old(reader->epoch));
+    ensures \forall integer k; 0 <= k < 8 ==> report[k] == \old(report[k]); */
+static bool believed(dumpulse_reader *reader, uint8_t *report, size_t length);

@@ -28,3 +28,15 @@
       packet[3] == 'y' && packet[4] == 'o' && packet[5] == 'u' && packet[6] == 'O' &&
       packet[7] == 'K';
 */
+
+/* ---- Two functions of dumpulse.h. They are proved with the library. */
+
+/*@ requires \valid_read(bytes + (0 .. 1));
+    assigns \nothing; exits \false;
+    ensures \result == number(bytes); */
+static inline unsigned dumpulse_read16_(const uint8_t *bytes);
+
+/*@ requires \valid(bytes + (0 .. 1)) && value <= 65535;
+    assigns bytes[0 .. 1]; exits \false;
+    ensures number(bytes) == value; */
+static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);

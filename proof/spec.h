@@ -129,16 +129,6 @@ static inline dumpulse_entry dumpulse_read_entry(const uint8_t report[DUMPULSE_R
 static inline void dumpulse_sum_(const uint8_t *bytes, uint_fast8_t last, unsigned *sum_a,
                                  unsigned *sum_b);
 
-/*@ requires \valid_read(bytes + (0 .. 1));
-    assigns \nothing; exits \false;
-    ensures \result == number(bytes); */
-static inline unsigned dumpulse_read16_(const uint8_t *bytes);
-
-/*@ requires \valid(bytes + (0 .. 1)) && value <= 65535;
-    assigns bytes[0 .. 1]; exits \false;
-    ensures number(bytes) == value; */
-static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);
-
 /*@ requires \valid_read(packet + (0 .. 7));
     assigns \nothing; exits \false;
     ensures \result <==> request(packet, 8); */

@@ -12,18 +12,6 @@
 
 #include "dumpulse_watch.h"
 
-/* The two functions of dumpulse.h that are called. spec.h says the same, and they are proved with
- * the library. */
-/*@ requires \valid_read(bytes + (0 .. 1));
-    assigns \nothing; exits \false;
-    ensures \result == number(bytes); */
-static inline unsigned dumpulse_read16_(const uint8_t *bytes);
-
-/*@ requires \valid(bytes + (0 .. 1)) && value <= 65535;
-    assigns bytes[0 .. 1]; exits \false;
-    ensures number(bytes) == value; */
-static inline void dumpulse_write16_(uint8_t *bytes, unsigned value);
-
 /* ---- What a look makes of a line, from the numbers alone. */
 
 /*@ logic integer ticks(integer from, integer to) = (to + 65536 - from) % 65536;

@@ -568,6 +568,7 @@ static void begin_at_once(void)
 }
 
 static uint64_t woke; /* ns since the machine was started: when it stood still last; 0: never */
+static uint8_t old_counts[DUMPULSE_VARIABLES]; /* the largest ones of epochs before the start */
 
 /* If the process was stopped, or the machine slept, what was made before must not look new: all
  * labels begin an epoch, as at the start, before anything is taken. A second more than an epoch may
@@ -609,15 +610,23 @@ static void follow_date(void)
     begin_at_once();
 }
 
-/* For a second after the server stood still, what waited for it comes: heartbeats of the epoch
- * before, whose tags are wrong now. They are no guesses, so they must not look like junk. */
-static bool is_awake(void)
+/* Is this wrong tag a guess? Else it must not look like junk. For a second after the server stood
+ * still, what waited for it comes: heartbeats of the epoch before. And after the start, nodes over
+ * UDP stay in their old epoch until they ask: so a variable that was heard before the start, and
+ * not since, may have wrong tags as long as its counts grow. These are 255 at most. */
+static bool is_guess(const uint8_t *packet)
 {
-    const bool awake = woke == 0 || timing_boot_ns() - woke > TIMING_SECOND;
+    uint8_t *const count = old_counts + packet[4] % DUMPULSE_VARIABLES;
 
-    if (!awake)
+    if (woke != 0 && timing_boot_ns() - woke <= TIMING_SECOND) {
         keys.keyed.wrong = 0;
-    return awake;
+        return false;
+    }
+    if (packet[4] < DUMPULSE_IS_HEARTBEAT_ || keys_is_request(packet) || packet[5] <= *count)
+        return true;
+    *count = packet[5];
+    keys.keyed.wrong--;
+    return false;
 }
 
 static void go_on(void)
@@ -753,8 +762,10 @@ size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, voi
     result = dumpulse_alone_process(&keys.keyed, keys.alone, DUMPULSE_VARIABLES, packet,
                                     DUMPULSE_PACKET_SIZE, context);
     keys_keeps_beacons = false;
-    if (result == DUMPULSE_WRONG_TAG && is_awake())
+    if (result == DUMPULSE_WRONG_TAG && is_guess(packet))
         junk_note(source, keys.keyed.junk != 0, now);
+    if (result == DUMPULSE_HEARTBEAT)
+        old_counts[packet[4] % DUMPULSE_VARIABLES] = DUMPULSE_FULL_;
     if (two && result == DUMPULSE_HEARTBEAT) {
         make_deaf(packet[4] % DUMPULSE_VARIABLES);
         overlap_note(packet[4] % DUMPULSE_VARIABLES, true);
@@ -833,6 +844,8 @@ bool keys_begin(void)
     if (!begin())
         return false;
     say_who_is_deaf();
+    for (uint8_t variable = 0; variable < DUMPULSE_VARIABLES; variable++)
+        old_counts[variable] = table_entries[variable] != 0 ? 0 : DUMPULSE_FULL_;
     table_share((table_entry *)(void *)(keys.keyed.agent.report + 4));
     if (options.log >= OPTIONS_LOG_NORMAL)
         log_say("with a key, and a new epoch each %u s%s; packets without a key are %s",

@@ -92,7 +92,7 @@ def state_of(agent: Agent) -> bytes:
 class World:
     """The roles. The methods give the steps."""
 
-    def __init__(self, seed: object, alone: int) -> None:
+    def __init__(self, seed: str, alone: int) -> None:
         self.keys, self.numbers = Keys(random.Random(f"keyed {seed}").randbytes(16)), Numbers()
         self.alone, self.before = alone, b""
         self.agent = Agent(self.keys, self.numbers, alone)
@@ -236,8 +236,6 @@ def steps(long: bool) -> Iterator[Step]:
     yield from junk(long)
     yield from all_labels(long)
     yield from ends_of_numbers(long)
-    for seed in range(6 if long else 0):
-        yield from by_chance(seed)
     yield from nodes_and_readers(long)
     yield from slots(long)
 
@@ -617,45 +615,6 @@ def ends_of_numbers(long: bool) -> Iterator[Step]:
                 yield world.process(1, world.keys.announce(4, following))
                 yield world.process(3, world.keys.counted(4, following * 256, 255, 1, 2))
                 yield world.stored(4)
-
-
-def by_chance(seed: int) -> Iterator[Step]:
-    rng, world = random.Random(seed), World(seed, ALONE)
-    yield from world.keys_of()
-    yield world.set(BLOCK_LABEL, rng.randrange(0x1FFF00))
-    for variable in range(ALONE):
-        yield world.set(variable, rng.choice((0, rng.randrange(OWN_FIRST, 0xFFFF00))))
-    yield world.reset()
-    yield world.begin()
-    for _ in range(300):
-        what = rng.randrange(24)
-        label = rng.choice((rng.randrange(64), rng.randrange(ALONE), READER_LABEL))
-        last = world.agent.count_of(label)
-        if what == 0:
-            yield world.reset()
-            yield world.begin()
-        elif what == 1:
-            for _ in range(rng.choice((1, 1, 40))):
-                yield world.next()
-        elif what == 2:
-            yield world.fails(rng.randrange(4) == 0)
-        elif what < 6:
-            variable = rng.randrange(ALONE)
-            own = max(world.agent.own[variable], OWN_FIRST) + rng.choice((0, 1, 1, 300))
-            for packet in (world.keys.announce(variable, min(own, 0xFFFFFF)),
-                           world.keys.counted(variable, min(own, 0xFFFFFF) * 256,
-                                              rng.randrange(256), *rng.randbytes(2))):
-                yield world.process(rng.randrange(65536), packet)
-        elif what == 6 and world.agent.reached and world.agent.last[60] < keyed.FULL:
-            yield world.guesses(rng.choice((1, 50, 100)))
-        else:
-            packet = world.counted(label, min(255, last + rng.choice((0, 1, 1, 2, 30))),
-                                   *rng.choice((b"ab", rng.randbytes(2))))
-            if what == 7:
-                at = rng.randrange(8)
-                flipped = packet[at] ^ 1 << rng.randrange(8)
-                packet = packet[:at] + bytes((flipped,)) + packet[at + 1:]
-            yield world.process(rng.randrange(65536), packet)
 
 
 def heard(who: Listener, packet: bytes) -> str:

@@ -1,6 +1,6 @@
-"""Draws the layers of the project, from the imports of Python files and the includes of C files.
+"""Lists the layers of the project, from the imports of Python files and the includes of C files.
 
-    python3 -m tests.layers    prints the picture
+    python3 -m tests.layers    prints the list
 
 A file belongs to the layer with the longest name that its path begins with. It uses only its own
 layer and those below it, in the order of LAYERS. tests/test_layers.py checks every
@@ -65,7 +65,7 @@ C_LAYERS = {
 # A C file is linked, and not included. Only these include one: a program for the kernel, which is
 # one file; a proof; and the lab's bridges to libraries of others.
 INCLUDING = ("server/xdp/program.bpf.c", "proof/eva.c", "lab/messages/c/", "lab/groups/c/")
-WIDTH = 92  # columns of the picture
+WIDTH = 92  # columns
 
 
 # These are roots: any layer of tests may use the helper that stands in one of them.
@@ -171,36 +171,17 @@ def included_sources() -> list[str]:
             for source in re.findall(r'^#include ["<](\S+\.c)[">]', path.read_text(), re.M)]
 
 
-def modules(layer: str) -> list[str]:
-    return sorted(path.stem for path in (ROOT / layer).glob("*.py")
-                  if path.stem not in ("__init__", "conftest") and not path.is_symlink()
-                  and not path.stem.startswith("test_"))
-
-
-def box(name: str, meaning: str, more: str, uses: list[str]) -> list[str]:
-    below = f"uses: {', '.join(uses)}" if uses else "uses no other layer"
-    lines = [f"{name}: {meaning}", *(line for text in (more, below) for line in textwrap.wrap(
-        text, WIDTH - 8, initial_indent="  ", subsequent_indent="  "))]
-    assert all(len(line) <= WIDTH - 4 for line in lines), lines
-    return [f"│ {line:{WIDTH - 4}} │" for line in lines]
-
-
-def picture() -> str:
-    """Returns two stacks of boxes. A box may use only the boxes below it."""
+def listed() -> str:
+    """Returns two lists of layers. Each may use only those below it."""
     lines: list[str] = []
     for rows, used in ((LAYERS, python_imports()), (C_LAYERS, c_includes())):
         lines.append(("Python" if rows is LAYERS else "C") + ": a layer uses only layers below it:")
-        lines.append(f"┌{'─' * (WIDTH - 2)}┐")
-        for at, (row, meaning) in enumerate(rows.items()):
-            if at:
-                lines.append(f"├{'─' * (WIDTH - 2)}┤")
-            names = ""
-            if (ROOT / row).is_dir():
-                names = " ".join(modules(row) if rows is LAYERS else
-                                 sorted(path.name for path in (ROOT / row).glob("*.h")))
-            lines += box(row, meaning, names, [other for other in rows if (row, other) in used])
-        lines += [f"└{'─' * (WIDTH - 2)}┘", ""]
-    return "\n".join(lines[:-1])
+        for row, meaning in rows.items():
+            uses = ", ".join(other for other in rows if (row, other) in used)
+            lines += [f"  {row}: {meaning}", *textwrap.wrap(
+                f"uses {uses or 'no other layer'}", WIDTH, initial_indent=6 * " ",
+                subsequent_indent=8 * " ")]
+    return "\n".join(lines)
 
 
 def faults() -> list[str]:
@@ -216,4 +197,4 @@ def faults() -> list[str]:
 
 
 if __name__ == "__main__":
-    as_program(lambda: print(picture()))
+    as_program(lambda: print(listed()))

@@ -86,7 +86,7 @@ PART_builds = tests/builds ## make check by gcc, clang, with hardening; make ins
 
 check-debian: ## make test in a fresh Debian 12 and 13; root
 	@tests/tools/debian bookworm && tests/tools/debian trixie
-TABLE_layers = python3 -m tests.layers ## the layers of the project, as a picture
+TABLE_layers = python3 -m tests.layers ## the layers of the project, and what each uses
 
 # ---- the fuzzer: each run has a new seed; a run that fails prints the input that repeats it ----
 

@@ -8,15 +8,13 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from bench.processors.machine import load
 from spec.model import Agent
 from spec.watch import DEAD, LATE, LONGEST, MISSING, WAITING, Line, Watch, allowed, line
 from test_dumpulse import CALLS_MAX, GUARD, Recorder, bytes_, load_library, times
-from tests import watching
 from tests.support.programs import INCLUDES, library_file
 
 CHANGED = 3
@@ -217,23 +215,3 @@ def test_the_headers_say_what_a_short_tick_costs(name: str) -> None:
     _, _, paragraph = library_file(name).read_text().partition(" * TIME\n")
     text = " ".join(paragraph.partition("\n *\n")[0].replace(" *", " ").split())
     assert re.search(rf"10 ms.*wrap around after {65536 * 10 // 1000} s", text)
-
-
-@settings(max_examples=1)
-@given(seed=st.integers(0, 2**32))
-def test_a_difference_is_noticed(seed: int) -> None:
-    """The comparison on all targets would see it if the model were another one."""
-    machine = load("Cortex-M0+", "dumpulse_watch.c")
-    watching.compare(machine, seed, 80)
-    patched = Watch._state
-
-    def worse(self: Watch, number: int, one: Line, entry: bytes, now: int) -> int:
-        state = patched(self, number, one, entry, now)
-        return DEAD if state == LATE else state
-
-    Watch._state = worse  # type: ignore[method-assign]
-    try:
-        with pytest.raises(SystemExit, match="watching: Cortex-M0"):
-            watching.compare(machine, seed, 800)
-    finally:
-        Watch._state = patched  # type: ignore[method-assign]

@@ -2,15 +2,17 @@
 library against the model, here and in simulators. SPDX-License-Identifier: MIT
 """
 
+import copy
 import ctypes
 import dataclasses
 import random
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import unicorn
@@ -67,16 +69,37 @@ def test_the_examples_of_the_page() -> None:
 
 # ---- The attacker. Each mutant takes back one thing that spec/keyed.md asks for.
 
-class BeginsAtTheStoredBlock(Agent):
-    def begin(self) -> list[bytes]:
-        self.numbers.numbers[BLOCK_LABEL] = max(0, self.numbers.load(BLOCK_LABEL) - 1)
-        return super().begin()
+def keeps(method: str, attribute: str) -> type:
+    """An agent in which a method leaves this attribute as it was."""
+    def wrong(self: Agent, *words: Any) -> Any:
+        before = copy.copy(getattr(self, attribute))
+        result = getattr(Agent, method)(self, *words)
+        setattr(self, attribute, before)
+        return result
+    return type(f"Keeps{attribute}In{method}", (Agent,), {method: wrong})
 
 
-class KeepsNoBlock(Agent):
-    def begin(self) -> list[bytes]:
-        self.numbers.numbers[BLOCK_LABEL] = 0
-        return super().begin()
+def loads(role: type, label: str, change: Callable[[int], int]) -> type:
+    """A role that begins with another number than the stored one."""
+    def begin(self: Any) -> Any:
+        which = getattr(self, label, BLOCK_LABEL)
+        self.numbers.numbers[which] = change(self.numbers.load(which))
+        return role.begin(self)  # type: ignore[attr-defined]
+    return type(f"LoadsAnother{label}", (role,), {"begin": begin})
+
+
+def takes_epoch(by: int, most: int) -> type:
+    """An agent that also takes what was made in the epoch after its own one, or before."""
+    def process(self: Agent, now: int, packet: bytes) -> tuple[int, Sent]:
+        result, sent = Agent.process(self, now, packet)
+        if result != WRONG_TAG or not 0x80 < packet[4] < most:
+            return result, sent
+        self.epoch += by
+        try:
+            return Agent.process(self, now, packet)
+        finally:
+            self.epoch -= by
+    return type(f"TakesEpoch{by}", (Agent,), {"process": process})
 
 
 class StoresTheBlockLate(Agent):
@@ -117,14 +140,6 @@ class ForgetsAllCountsAtOnce(Agent):
         if begun:
             self.last = [0] * LABELS
         return begun
-
-
-class ForgetsNoCount(Agent):
-    def _reach(self) -> bytes:
-        before = self.last[self.reached]
-        beacon = super()._reach()
-        self.last[self.reached - 1] = before
-        return beacon
 
 
 class IsInOneEpoch(Agent):
@@ -172,50 +187,6 @@ class LetsASmallerAnnounceWait(Agent):
         return super()._announce(variable, own, packet)
 
 
-class KeepsTheAnnounce(Agent):
-    """It stays in its place when its heartbeat has come."""
-
-    def _own_begins(self, now: int, variable: int, own: int, packet: bytes) -> int:
-        before = self.waiting.copy()
-        result = super()._own_begins(now, variable, own, packet)
-        self.waiting = before
-        return result
-
-
-class KeepsWhatWaits(Agent):
-    def _begin_epoch(self) -> bool:
-        before = self.waiting
-        begun = super()._begin_epoch()
-        self.waiting = before
-        return begun
-
-
-class TakesTheLastEpochToo(Agent):
-    """Without the parity bit that the variant of the design has for this."""
-
-    def process(self, now: int, packet: bytes) -> tuple[int, Sent]:
-        result, sent = super().process(now, packet)
-        if result != WRONG_TAG or not 0x80 < packet[4] < 0xC0:
-            return result, sent
-        self.epoch -= 1
-        try:
-            return super().process(now, packet)
-        finally:
-            self.epoch += 1
-
-
-class TakesTheNextEpochToo(Agent):
-    def process(self, now: int, packet: bytes) -> tuple[int, Sent]:
-        result, sent = super().process(now, packet)
-        if result != WRONG_TAG or not 0x80 < packet[4] <= 0xC0:
-            return result, sent
-        self.epoch += 1
-        try:
-            return super().process(now, packet)
-        finally:
-            self.epoch -= 1
-
-
 class TakesCountsTwice(Agent):
     def process(self, now: int, packet: bytes) -> tuple[int, Sent]:
         last, own_last = self.last.copy(), self.own_last.copy()
@@ -260,12 +231,6 @@ class HearsItsNeighbour(Hearer):
         return heard or super().hear(packet)
 
 
-class KeepsNoOwnEpoch(Sender):
-    def begin(self) -> bool:
-        self.numbers.numbers[self.variable] = OWN_FIRST
-        return super().begin()
-
-
 class StoresItsOwnEpochLate(Sender):
     def begin(self) -> bool:
         self.own, self.count = self.numbers.load(self.variable) + 1, 0
@@ -294,13 +259,15 @@ class AsksWithOneNonce(Reader):
 
 
 MUTANTS = (
-    BeginsAtTheStoredBlock, KeepsNoBlock, StoresTheBlockLate, GoesOnWhenStoringFails,
-    ForgetsCountsOfSenders, TakesAfterReset, ForgetsAllCountsAtOnce, ForgetsNoCount,
-    IsInOneEpoch, StoresNoOwnEpoch, StoresAtTheAnnounce, TakesTheSameAnnounceAgain,
-    LetsASmallerAnnounceWait, KeepsTheAnnounce, KeepsWhatWaits, TakesTheLastEpochToo,
-    TakesTheNextEpochToo, TakesCountsTwice, TakesTheFirst, CountsQuestions, HearsOldBeacons,
-    HearsItsNeighbour, KeepsNoOwnEpoch, StoresItsOwnEpochLate, AsksWithOneNonce,
-    TakesBeforeItHasBegun, BelievesWhatALaterBeaconOvertook,
+    loads(Agent, "block", lambda stored: max(0, stored - 1)), loads(Agent, "no", lambda _: 0),
+    StoresTheBlockLate, GoesOnWhenStoringFails, ForgetsCountsOfSenders, TakesAfterReset,
+    ForgetsAllCountsAtOnce, keeps("_reach", "last"), IsInOneEpoch, StoresNoOwnEpoch,
+    StoresAtTheAnnounce, TakesTheSameAnnounceAgain, LetsASmallerAnnounceWait,
+    keeps("_own_begins", "waiting"),  # the announce stays when its heartbeat has come
+    keeps("_begin_epoch", "waiting"), TakesCountsTwice,
+    takes_epoch(-1, 0xC0), takes_epoch(1, 0xC1), TakesTheFirst, CountsQuestions, HearsOldBeacons,
+    HearsItsNeighbour, loads(Sender, "variable", lambda _: OWN_FIRST), StoresItsOwnEpochLate,
+    AsksWithOneNonce, TakesBeforeItHasBegun, BelievesWhatALaterBeaconOvertook,
 )
 
 

@@ -47,42 +47,24 @@ def test_every_import_goes_downwards() -> None:
     assert ("udpserver.c server/canserver.c", "server") in layers.c_includes()
 
 
-@pytest.mark.slow
-def test_the_picture_has_every_layer() -> None:
-    drawn = layers.picture()
-    assert all(f"│ {layer}: " in drawn for layer in (*layers.LAYERS, *layers.C_LAYERS))
-    assert max(map(len, drawn.splitlines())) == layers.WIDTH
-
-
 @pytest.mark.parametrize(("file", "text", "complaint"), [
     ("spec/low.py", "from bench import cost\n", "spec/low.py: spec must not use bench"),
-    ("spec/low.py", "import bench.tests.test_size\n", "spec/low.py: spec must not use bench/tests"),
-    ("proof/low.py", "def late():\n    import tests.differential\n",
-     "proof/low.py: proof must not use tests"),
-    ("tests/support/low.py", "from tests import differential\n",
-     "tests/support/low.py: tests/support must not use tests"),
     ("client.py", "from spec.model import heartbeat\n", "client.py: client.py must not use spec"),
     ("lost/low.py", "x = 1\n", "lost/low.py: it has no layer"),
-    ("dumpulse_fleet/low.py", "from spec import model\n",
-     "dumpulse_fleet/low.py: dumpulse_fleet must not use spec"),
     ("dumpulse_fleet/model/low.py", "from dumpulse_fleet.web import view\n",
      "dumpulse_fleet/model/low.py: dumpulse_fleet/model must not use dumpulse_fleet/web"),
     ("dumpulse.c", '#include "server/log.h"\n',
      "dumpulse.c: dumpulse.c dumpulse.h must not use server"),
-    ("dumpulse.c", '#include "dumpulse_keyed.h"\n',
-     "dumpulse.c: dumpulse.c dumpulse.h must not use extras/dumpulse_keyed.h"),
     ("extras/dumpulse_watch.c", '#include "dumpulse_keyed.h"\n', "extras/dumpulse_watch.c: "
      "extras/dumpulse_watch.c extras/dumpulse_watch.h must not use extras/dumpulse_keyed.h"),
     ("server/low.c", '#include "../udpserver.c"\n',
      "server/low.c: server must not use udpserver.c server/canserver.c\n"
      "server/low.c: it must be linked with ../udpserver.c, and not include it"),
-    ("server/tests/low.c", '#include "../log.c"\n',
-     "server/tests/low.c: it must be linked with ../log.c, and not include it"),
 ])
 def test_an_import_that_goes_upwards_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                 file: str, text: str, complaint: str) -> None:
     for name in ("server/log.h", "udpserver.c", "extras/dumpulse_keyed.h", "bench/cost.py",
-                 "bench/tests/test_size.py", "tests/differential.py", "spec/model.py",
+                 "tests/differential.py", "spec/model.py",
                  "dumpulse_fleet/web/view.py", file):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
@@ -93,16 +75,11 @@ def test_an_import_that_goes_upwards_is_noticed(tmp_path: Path, monkeypatch: pyt
 
 def test_a_circle_of_c_files_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "server").mkdir()
-    for name, used in (("loop.c", "loop.h"), ("loop.c", "table.h"), ("table.h", "hook.h"),
-                       ("hook.h", ""), ("hook.c", "loop.h"), ("loop.h", "")):
-        with (tmp_path / "server" / name).open("a") as file:
-            file.write(f'#include "{used}"\n' if used else "")
+    for name, used in (("loop.c", "hook.h"), ("hook.h", ""), ("hook.c", "loop.h"), ("loop.h", "")):
+        (tmp_path / "server" / name).write_text(f'#include "{used}"\n' if used else "")
     monkeypatch.setattr(layers, "ROOT", tmp_path.resolve())
     [fault] = layers.faults()
-    assert fault.startswith("a circle: server/")
-    turn = fault.removeprefix("a circle: ").split(" is used by ")[1:]  # it may begin anywhere
-    turn = turn[turn.index("server/loop"):] + turn[:turn.index("server/loop")]
-    assert turn == ["server/loop", "server/hook", "server/table"]
+    assert fault.startswith("a circle: server/") and "hook is used by server/loop" in fault
 
 
 # The magic number; and the worked heartbeat of SPEC.md, written in one piece, in bytes or in C.

@@ -34,36 +34,6 @@ def test_what_frama_c_is_needed_for_is_left_out_without_it() -> None:
     assert (what, sorted(left.split()), why) == ("left out", PROOFS, "this system has no frama-c")
 
 
-SLEEPS = """
-import time, pytest
-def burn():
-    end = time.process_time() + 0.3
-    while time.process_time() < end: pass
-def test_quick(): pass
-def test_of_no_tier(): burn()
-@pytest.mark.slow
-def test_slow(): burn()
-@pytest.mark.long
-def test_long(): burn()
-"""
-
-
-@pytest.mark.slow
-def test_what_takes_long_needs_a_mark(tmp_path: Path) -> None:
-    (tmp_path / "test_it.py").write_text(SLEEPS)
-    script = ("import sys, pytest; from tests.support import tiers\n"
-              "tiers.LIMIT, tiers.LOOP = 0.2, 1\n"
-              "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', sys.argv[1]], [tiers]))")
-    done = subprocess.run([sys.executable, "-c", script, tmp_path], cwd=ROOT, text=True,
-                          capture_output=True, check=False,
-                          env={**os.environ, "TIMES": str(tmp_path / "times")})
-    assert re.search(r"^this took 0\.[3-9] s of processor time", done.stdout, re.M), done.stdout
-    assert "::test_of_no_tier" in done.stdout and "1 failed, 3 passed" in done.stdout, done.stdout
-    assert "Warning" not in done.stdout, done.stdout
-    times = [line.split("\t") for line in (tmp_path / "times").read_text().splitlines()]
-    assert [float(used) > 0.2 for used, _ in times] == [False, True, True, True]
-
-
 def test_debian_12_lacks_nothing(tmp_path: Path) -> None:
     """What its mirror does not have is an error there, and elsewhere a line."""
     for command, does in {"id": "echo 0", "dpkg-query": "", "apt-cache": "", "apt-get": ""}.items():

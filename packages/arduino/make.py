@@ -4,7 +4,6 @@ The same folder, unpacked, is what the mirror repository of the Library Manager 
 SPDX-License-Identifier: MIT"""
 
 import re
-import tempfile
 from pathlib import Path
 
 from packages import archive, project
@@ -35,22 +34,12 @@ def keywords() -> str:
     return "".join(f"{name}\t{kind}\n" for kind, names in found.items() for name in names)
 
 
-def write_library(folder: Path) -> dict[str, Path]:
-    """Writes what is generated into the folder. Returns all files of the library, by their names in
-    it."""
-    for name, text in (("library.properties", properties()), ("keywords.txt", keywords())):
-        (folder / name).write_text(text)
-    return {**archive.files_of(folder),
-            "LICENSE": project.ROOT / "LICENSE",
-            "README.md": HERE / "README.md",
-            **{f"src/{name}": path for name, path in project.LIBRARY_FILES.items()},
-            **archive.files_of(EXAMPLES, "examples/")}
-
-
 def build(to: Path) -> list[Path]:
     """Writes the zip file. The one folder in it has the name of the library."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = write_library(Path(folder))
-        name = f"{project.NAME}-arduino-{project.version()}.zip"
-        return [archive.write_zip(to / name, {f"{project.NAME}/{file}": path
-                                              for file, path in files.items()})]
+    files: dict[str, Path | str] = {
+        "library.properties": properties(), "keywords.txt": keywords(),
+        "LICENSE": project.ROOT / "LICENSE", "README.md": HERE / "README.md",
+        **{f"src/{name}": path for name, path in project.LIBRARY_FILES.items()},
+        **archive.files_of(EXAMPLES, "examples/")}
+    return [archive.write_zip(to / f"{project.NAME}-arduino-{project.version()}.zip", {
+        f"{project.NAME}/{name}": file for name, file in files.items()})]

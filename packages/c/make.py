@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 from packages import archive, project
-from packages.source import top
+from packages.archive import top
 
 HERE = Path(__file__).resolve().parent
 FILES = ("CMakeLists.txt", "LICENSE", "library.json", "meson.build", "packages/cmake/library.cmake",

@@ -1,6 +1,5 @@
 """The C library, as users of build systems get it.   SPDX-License-Identifier: MIT"""
 
-import json
 import re
 import tarfile
 from collections.abc import Callable, Mapping
@@ -13,7 +12,7 @@ from packages import project
 from packages.c import make
 from packages.cmake import consumers
 from packages.cmake.consumers import NOTHING, damage, fails, run
-from packages.source import top
+from packages.archive import top
 from spec.model import REQUEST, heartbeat
 
 pytestmark = pytest.mark.slow
@@ -36,6 +35,8 @@ TOOLCHAINS = consumers.WORLDS / "cmake" / "toolchains"
 
 
 def build(source: Path, to: Path, *options: str | Path, more: Mapping[str, str] = NOTHING) -> Path:
+    if not (source / "CMakeLists.txt").exists():
+        consumers.consumer(source)
     run(["cmake", "-GNinja", "-S", source, "-B", to, *options], to.parent, more=more)
     run(["cmake", "--build", to], to.parent, more=more)
     return to
@@ -66,43 +67,55 @@ def test_find_package(tmp_path: Path, tools: Mapping[str, str]) -> None:
             "lib/cmake/dumpulse/dumpulseConfigVersion.cmake", "lib/libdumpulse.a",
             "lib/pkgconfig/dumpulse.pc"]
     prefix.rename(tmp_path / "moved")  # nothing in it may have its place
-    consumers.check(build(consumers.consumer(tmp_path / "consumer"), tmp_path / "built",
+    consumers.check(build(tmp_path / "consumer", tmp_path / "built",
                           f"-DCMAKE_PREFIX_PATH={tmp_path / 'moved'}", more=tools))
 
 
-def test_fetch_content(tmp_path: Path, tools: Mapping[str, str]) -> None:
-    address = consumers.repository(tmp_path / "repository")
-    built = build(consumers.consumer(tmp_path / "consumer"), tmp_path / "built",
-                  f"-DFETCH={address}", f"-DTAG=v{project.version()}", more=tools)
+@pytest.mark.parametrize("what", ["repository", "archive"])
+def test_fetch_content(tmp_path: Path, tools: Mapping[str, str], what: str) -> None:
+    if what == "repository":
+        found = f"GIT_REPOSITORY;{consumers.repository(tmp_path / what)};GIT_TAG"
+        right, wrong, why = f"v{project.version()}", "v7.8.9", "Failed to checkout tag: 'v7.8.9'"
+    else:
+        made = make.write_archive(tmp_path)
+        found = f"URL;{made.as_uri()};URL_HASH"
+        right = f"SHA256={make.where(made)['sum']}"
+        wrong, why = f"SHA256={'0' * 64}", "does not match expected value"
+    source = tmp_path / "consumer"
+    built = build(source, tmp_path / "built", f"-DFETCH={found};{right}", more=tools)
     consumers.check(built)
     run(["cmake", "--install", built, "--prefix", tmp_path / "prefix"], tmp_path, more=tools)
     assert not (tmp_path / "prefix").exists()  # the consumer installs nothing of Dumpulse's
+    fails(["cmake", "-GNinja", "-S", source, "-B", "other", f"-DFETCH={found};{wrong}"], tmp_path,
+          why, more=tools)
+
+
+def project_of(folder: Path, *lines: str, language: str = "C") -> Path:
+    """A project of CMake with these lines, and a program in this language."""
+    source = consumers.consumer(folder)
+    (source / "agent.c").rename(source / "agent.cpp")
+    (source / "CMakeLists.txt").write_text("\n".join([
+        "cmake_minimum_required(VERSION 3.16)", f"project(user LANGUAGES {language})", *lines, ""]))
+    return source
 
 
 def test_a_project_that_only_sends_compiles_no_library(tmp_path: Path) -> None:
-    source = consumers.consumer(tmp_path / "consumer")
-    (source / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.16)\nproject(node LANGUAGES C)\n"
-        f"add_subdirectory(\"{project.ROOT}\" dumpulse)\nadd_executable(node node.c)\n"
-        "target_link_libraries(node PRIVATE dumpulse::header)\n")
-    built = build(source, tmp_path / "built")
+    built = build(project_of(
+        tmp_path / "source", f"add_subdirectory(\"{project.ROOT}\" dumpulse)",
+        "add_executable(node node.c)", "target_link_libraries(node PRIVATE dumpulse::header)"),
+        tmp_path / "built")
     assert run([built / "node", "3", "76", "9"], built) == heartbeat(3, 76, 9)
     assert not list(built.rglob("libdumpulse.a"))
 
 
 def test_the_version_is_the_headers(tmp_path: Path) -> None:
     prefix = install(consumers.copy(tmp_path / "copy", "4.5.6-dev"), tmp_path)
-    asks = tmp_path / "asks"
-    asks.mkdir()
     for wanted, found in (("4", True), ("4.5.6", True), ("4.5.7", False), ("5", False),
                           ("3.9", False)):
-        (asks / "CMakeLists.txt").write_text(
-            f"cmake_minimum_required(VERSION 3.16)\nproject(asks LANGUAGES C)\n"
-            f"find_package(dumpulse {wanted} CONFIG REQUIRED)\n"
-            "message(STATUS \"it is ${dumpulse_VERSION}\")\n")
-        ask: list[str | Path] = ["cmake", "-GNinja", "-S", asks,
-                                 "-B", tmp_path / f"built{wanted}",
-                                 f"-DCMAKE_PREFIX_PATH={prefix}"]
+        source = project_of(tmp_path / wanted, f"find_package(dumpulse {wanted} CONFIG REQUIRED)",
+                            'message(STATUS "it is ${dumpulse_VERSION}")')
+        ask: list[str | Path] = ["cmake", "-GNinja", "-S", source,
+                                 "-B", source / "built", f"-DCMAKE_PREFIX_PATH={prefix}"]
         if found:
             assert b"it is 4.5.6\n" in run(ask, tmp_path)
         else:
@@ -112,21 +125,17 @@ def test_the_version_is_the_headers(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_project_in_cpp(tmp_path: Path) -> None:
     prefix = install(project.ROOT, tmp_path)
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.16)\nproject(cpp LANGUAGES CXX)\n"
-        "find_package(dumpulse CONFIG REQUIRED)\nadd_executable(agent agent.cpp)\n"
-        "target_link_libraries(agent PRIVATE dumpulse::dumpulse)\n")
-    (source / "agent.cpp").write_text(
-        (consumers.SOURCES / "agent.c").read_text())
-    built = build(source, tmp_path / "built", f"-DCMAKE_PREFIX_PATH={prefix}")
+    built = build(project_of(
+        tmp_path / "source", "find_package(dumpulse CONFIG REQUIRED)",
+        "add_executable(agent agent.cpp)",
+        "target_link_libraries(agent PRIVATE dumpulse::dumpulse)", language="CXX"),
+        tmp_path / "built", f"-DCMAKE_PREFIX_PATH={prefix}")
     consumers.check_agent([built / "agent"], built)
 
 
 def cross(name: str, tmp_path: Path, *options: str) -> Path:
-    return build(consumers.consumer(tmp_path / "consumer"), tmp_path / "built",
-                 f"-DADD={project.ROOT}", f"-DCMAKE_TOOLCHAIN_FILE={TOOLCHAINS / name}.cmake",
+    return build(tmp_path / "consumer", tmp_path / "built", f"-DADD={project.ROOT}",
+                 f"-DCMAKE_TOOLCHAIN_FILE={TOOLCHAINS / name}.cmake",
                  "-DCMAKE_BUILD_TYPE=MinSizeRel", *options) / "agent"
 
 
@@ -150,18 +159,6 @@ def test_for_avr(tmp_path: Path) -> None:
         line.end()
 
 
-def test_cmake_fetches_it_by_its_sum(tmp_path: Path) -> None:
-    made = make.write_archive(tmp_path)
-    source = consumers.consumer(tmp_path / "consumer")
-    words: list[str | Path] = ["cmake", "-GNinja", "-S", source, f"-DURL={made.as_uri()}"]
-    right = make.where(made)["sum"]
-    run([*words, "-B", "built", f"-DSUM={right}"], tmp_path)
-    run(["cmake", "--build", "built"], tmp_path)
-    consumers.check(tmp_path / "built")
-    fails([*words, "-B", "other", f"-DSUM={right[::-1]}"], tmp_path,
-          "does not match expected value")
-
-
 @pytest.mark.long
 def test_conan_builds_it(tmp_path: Path) -> None:
     made, recipe, _ = make.build(tmp_path)
@@ -169,72 +166,46 @@ def test_conan_builds_it(tmp_path: Path) -> None:
     home = {"CONAN_HOME": str(tmp_path / "conan")}
     run([TOOLS / "conan", "profile", "detect"], tmp_path, more=home)
     run([TOOLS / "conan", "create", recipe], tmp_path, more=home)
-    source = consumers.consumer(tmp_path / "consumer")
     run([TOOLS / "conan", "install", f"--requires=dumpulse/{project.version()}", "-g",
-         "CMakeToolchain", "-of", source], source, more=home)
-    run(["cmake", "-GNinja", "-B", "built", "-DCMAKE_BUILD_TYPE=Release",
-         "-DCMAKE_TOOLCHAIN_FILE=conan_toolchain.cmake"], source)
-    run(["cmake", "--build", "built"], source)
-    consumers.check(source / "built")
+         "CMakeToolchain", "-of", tmp_path], tmp_path, more=home)
+    consumers.check(build(
+        tmp_path / "consumer", tmp_path / "built", "-DCMAKE_BUILD_TYPE=Release",
+        f"-DCMAKE_TOOLCHAIN_FILE={tmp_path / 'conan_toolchain.cmake'}"))
     damage(recipe, make.where(made)["sum"], "0" * 64)
     fails([TOOLS / "conan", "create", recipe], tmp_path, "sha256 hash failed", more=home)
 
 
 # ---------------------------------------------------------------- Meson
 
-BUILD_FILE = consumers.WORLDS / "meson" / "consumer" / "meson.build"
+PAGE = (make.HERE / "README.md").read_text()
 
 
-def with_wrap(tmp_path: Path) -> Path:
-    """A project with the wrap file, whose address is that of an archive made here. The file has
-    another name, so that what it says counts."""
-    made = make.write_archive(tmp_path)
-    source = consumers.consumer(tmp_path / "consumer", BUILD_FILE)
+def try_meson(source: Path, more: Mapping[str, str] = NOTHING) -> None:
+    """Builds the programs by the lines of the page, and two more."""
+    (shown,) = re.findall("^```meson\n(.*?)^```", PAGE, re.M | re.S)
+    (source / "meson.build").write_text("project('consumer', 'c')\n" + shown + "".join(
+        f"executable('{name}', '{name}.c', dependencies: dumpulse)\n"
+        for name in ("watcher", "keyed")))
+    run(["meson", "setup", "built"], source, more=more)
+    run(["ninja", "-C", "built"], source, more=more)
+    consumers.check(source / "built")
+
+
+@pytest.mark.parametrize("tools", [NOTHING, pytest.param(OLD, marks=pytest.mark.long)])
+def test_a_wrap(tmp_path: Path, tools: Mapping[str, str]) -> None:
+    """Its address is that of an archive made here. The file has another name, so that what it says
+    counts."""
+    is_old = run(["meson", "--version"], tmp_path, more=tools).startswith(b"0.57.")
+    assert is_old == (tools is OLD)
+    made, source = make.write_archive(tmp_path), consumers.consumer(tmp_path / "consumer")
     (source / "subprojects").mkdir()
     wrap = make.write_wrap(made, source / "subprojects")
     damage(wrap, make.where(made)["address"], made.as_uri())
     wrap.rename(wrap.with_name("heartbeats.wrap"))
-    return source
+    try_meson(source, more=tools)
 
 
-def try_it(source: Path, more: Mapping[str, str] = NOTHING) -> None:
-    built = source / "built"
-    run(["meson", "setup", built], source, more=more)
-    run(["ninja", "-C", built], source, more=more)
-    consumers.check(built)
-
-
-def test_a_wrap(tmp_path: Path) -> None:
-    try_it(with_wrap(tmp_path))
-
-
-@pytest.mark.long
-def test_the_oldest_meson(tmp_path: Path) -> None:
-    assert run(["meson", "--version"], tmp_path, more=OLD).startswith(b"0.57.")
-    try_it(with_wrap(tmp_path), more=OLD)
-
-
-@pytest.mark.long
-def test_what_it_installs(tmp_path: Path) -> None:
-    """Meson installs the library as CMake and make do, and tells the version of the header. No
-    other program is needed: there is no python3 in the PATH."""
-    source, tools = consumers.copy(tmp_path / "copy", "4.5.6-dev"), tmp_path / "tools"
-    tools.mkdir()
-    for name in ("ar", "as", "cc", "ld", "meson", "ninja"):
-        (tools / name).symlink_to(f"/usr/bin/{name}")
-    run(["meson", "setup", "built", "--libdir", "lib", "--prefix", tmp_path / "prefix"], source,
-        more={"PATH": str(tools)})
-    run(["ninja", "-C", "built", "install"], source)
-    told = json.loads(run(["meson", "introspect", "built", "--projectinfo"], source))
-    assert told["version"] == "4.5.6-dev"
-    found = {"PKG_CONFIG_PATH": str(tmp_path / "prefix" / "lib" / "pkgconfig")}
-    assert run(["pkg-config", "--modversion", "dumpulse"], source, more=found) == b"4.5.6-dev\n"
-    try_it(consumers.consumer(tmp_path / "consumer", BUILD_FILE), more=found)  # without a wrap
-
-
-# ---------------------------------------------------------------- pkg-config, make install
-
-MAKEFILE = consumers.WORLDS / "pkgconfig" / "consumer" / "Makefile"
+# ---------------------------------------------------------------- what is installed
 
 
 def by_make(source: Path, to: Path) -> None:
@@ -243,25 +214,37 @@ def by_make(source: Path, to: Path) -> None:
 
 
 def by_cmake(source: Path, to: Path) -> None:
-    built = to.parent / "built"
-    run(["cmake", "-S", source, "-B", built, "-DCMAKE_INSTALL_LIBDIR=lib"], to.parent)
-    run(["cmake", "--build", built], to.parent)
+    built = build(source, to.parent / "built", "-DCMAKE_INSTALL_LIBDIR=lib")
     run(["cmake", "--install", built, "--prefix", to], to.parent)
 
 
-@pytest.mark.parametrize("install", [by_make, by_cmake])
-def test_a_makefile_with_pkg_config(tmp_path: Path, install: Callable[[Path, Path], None]) -> None:
+def by_meson(source: Path, to: Path) -> None:
+    """No other program is needed: there is no python3 in the PATH."""
+    (to.parent / "tools").mkdir()
+    for name in ("ar", "as", "cc", "ld", "meson", "ninja"):
+        (to.parent / "tools" / name).symlink_to(f"/usr/bin/{name}")
+    run(["meson", "setup", "built", "--libdir", "lib", "--prefix", to], source,
+        more={"PATH": str(to.parent / "tools")})
+    run(["ninja", "-C", "built", "install"], source)
+
+
+@pytest.mark.parametrize("install", [by_make, by_cmake, by_meson])
+def test_an_installed_library(tmp_path: Path, install: Callable[[Path, Path], None]) -> None:
+    """pkg-config finds it, for the compiler as on the page, and for a project of Meson."""
     source, prefix = consumers.copy(tmp_path / "copy", "4.5.6-dev"), tmp_path / "prefix"
     install(source, prefix)
-    found = {"PKG_CONFIG_LIBDIR": str(prefix / "lib" / "pkgconfig")}
+    found = {"PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
     run(["pkg-config", "--validate", "dumpulse"], tmp_path, more=found)
     run(["pkg-config", "--exists", "dumpulse >= 4.5.6"], tmp_path, more=found)
     assert run(["pkg-config", "--modversion", "dumpulse"], tmp_path, more=found) == b"4.5.6-dev\n"
     told = run(["pkg-config", "--variable=prefix", "dumpulse"], tmp_path, more=found).decode()
     assert Path(told.strip()).resolve() == prefix
-    built = consumers.consumer(tmp_path / "consumer", MAKEFILE)
-    run(["make", "-s"], built, more=found)
-    consumers.check(built)
+    user = consumers.consumer(tmp_path / "consumer")
+    (shown,) = re.findall("^    (cc .*)$", PAGE, re.M)
+    run(["sh", "-euc", f"for program in agent watcher keyed node; do\n{shown} -o $program\ndone"
+         .replace("agent.c ", "$program.c ")], user, more=found)
+    consumers.check(user)
+    try_meson(user, more=found)  # without a wrap
     if install is by_make:
         run(["make", "-s", "-C", source, "uninstall", f"PREFIX={prefix}"], tmp_path)
         assert not [path for path in prefix.rglob("*") if path.is_file()]

@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Union
 
 from packages import project
-from packages import version as versions
 from spec.model import REQUEST, Agent, heartbeat
 from spec.watch import ALIVE, DEAD, LATE, MISSING, OUT_OF_RANGE, Watch, line
 from tests.support.programs import EXTRAS, PATIENCE
@@ -66,6 +65,18 @@ def fails(words: Words, folder: Path, message: str, more: Mapping[str, str] = NO
     assert done.returncode != 0 and message in said, said
 
 
+def compiles(standin: Path, source: Path, *includes: Path) -> None:
+    """Lets a compiler read a source, for which the declarations of a file stand in for all headers
+    of folders that are not there."""
+    with tempfile.TemporaryDirectory() as work:
+        for name in re.findall(r"^#include [<\"](.*/.*)[>\"]", source.read_text(), re.M):
+            header = Path(work, name)
+            header.parent.mkdir(parents=True, exist_ok=True)
+            header.write_text(f'#include "{standin}"\n')
+        run(["gcc", "-fsyntax-only", "-std=gnu11", "-Wall", "-Wextra", "-Werror", f"-I{work}",
+             *(f"-I{folder}" for folder in includes), source], Path(work))
+
+
 def damage(file: Path, old: str, new: str, times: int = -1) -> None:
     """Replaces a text that must be in the file: everywhere, or so many times."""
     text = file.read_text()
@@ -87,7 +98,7 @@ def copy(to: Path, version: str = "") -> Path:
         header = to / "dumpulse.h"
         header.write_text(re.sub(r'(#define DUMPULSE_VERSION) "[^"]*"', rf'\1 "{version}"',
                                  header.read_text()))
-        for path, text in versions.behind(to).items():
+        for path, text in project.behind(to).items():
             path.write_text(text)
     return to
 
@@ -103,12 +114,9 @@ def repository(to: Path, version: str = "") -> str:
     return to.as_uri()
 
 
-def consumer(to: Path, build_file: Path | None = None) -> Path:
-    """Lays out a project with the programs, and with the build file of another world."""
-    shutil.copytree(SOURCES, to)
-    if build_file:
-        shutil.copy(build_file, to)
-    return to
+def consumer(to: Path) -> Path:
+    """Lays out a project with the programs, and with its file for CMake."""
+    return Path(shutil.copytree(SOURCES, to))
 
 
 def expected() -> bytes:

@@ -6,14 +6,13 @@ SPDX-License-Identifier: MIT"""
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import client
-from packages import project, source
+from packages import archive, project
 from packages.debian import make
 from tests.support.servers import Server
 
@@ -26,13 +25,11 @@ class Buildah:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        if not shutil.which("buildah"):
-            pytest.fail("buildah is not installed: run make packages-setup")
         debian = self("from", "scratch")
         self("add", "--quiet", debian, str(make.base("container")), "/")
         self("commit", "--quiet", debian, "debian:bookworm-slim")
         self("rm", debian)
-        self.context = source.unpack(source.build(folder)[0], folder)
+        self.context = archive.unpack(archive.build_sources(folder), folder)
 
     def __call__(self, *words: str) -> str:
         return make.run("buildah", "--root", self.folder / "store", "--runroot",
@@ -58,13 +55,13 @@ def buildah(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
     shutil.rmtree(folder)
 
 
-def check(folder: Path, config: dict[str, list[str] | str]) -> None:
-    """Has it one program alone, which keeps its table and runs as nobody?"""
+def test_the_image_is_one_program_that_answers(buildah: Buildah) -> None:
+    """It keeps its table, and runs as nobody."""
+    folder, config = buildah.built(DOCKERFILE.read_text())
     assert sorted(path.name for path in folder.rglob("*") if path.parent.name != "etc") == [
         "state", "udpserver"]
     assert set(config["Volumes"]) == {"/state"} and set(config["ExposedPorts"]) == {"9060/udp"}
-    kind = subprocess.run(["readelf", "--program-headers", folder / "udpserver"], text=True,
-                          stdout=subprocess.PIPE, check=True).stdout
+    kind = make.run("readelf", "--program-headers", folder / "udpserver")
     assert "LOAD" in kind and "INTERP" not in kind  # which would name the loader of libraries
     wrap = ["chroot", f"--userspec={config['User']}", str(folder)]
     for turn in range(2):
@@ -80,10 +77,4 @@ def check(folder: Path, config: dict[str, list[str] | str]) -> None:
             assert (entry.sender, entry.value) == (12, 230)
             server.process.terminate()
             server.process.wait()
-    version = subprocess.run([*wrap, "/udpserver", "--version"], text=True, check=True,
-                             stdout=subprocess.PIPE).stdout
-    assert version == f"udpserver {project.version()}\n"
-
-
-def test_the_image_is_one_program_that_answers(buildah: Buildah) -> None:
-    check(*buildah.built(DOCKERFILE.read_text()))
+    assert make.run(*wrap, "/udpserver", "--version") == f"udpserver {project.version()}\n"

@@ -3,14 +3,11 @@
 The kernel is that of server/tests/vm.py. The machine reads the Debian from a folder. What it writes
 is in its memory, and is gone when it ends. SPDX-License-Identifier: MIT"""
 
-import subprocess
-import tempfile
 from pathlib import Path
 
 from server.tests import vm
 
 SECONDS = 900.0  # after which the machine is ended; a quarter is enough if nothing else runs
-BEGINS, STATUS = "boot: begins\n", "boot: exit status "
 
 INIT = """#!/bin/busybox sh
 export PATH=/bin
@@ -40,7 +37,7 @@ FailureAction=poweroff-force
 
 [Service]
 Type=simple
-ExecStart=/bin/sh -c 'echo "boot: begins"; /bin/sh /shared/script; echo "boot: exit status $$?"'
+ExecStart=/bin/sh -c 'echo "vm: begins"; /bin/sh /shared/script; echo "vm: exit status $$?"'
 StandardOutput=tty
 StandardError=tty
 TTYPath=/dev/ttyS0
@@ -50,30 +47,5 @@ TTYPath=/dev/ttyS0
 def boot(debian: Path, shared: Path) -> tuple[int, str]:
     """Boots the Debian in a folder, and runs shared/script. The folder `shared` is /shared there.
     Returns the exit status of the script, and all that it wrote."""
-    vmlinuz, initrd = vm.kernel()
-    with tempfile.TemporaryDirectory() as work:
-        more, both, said = Path(work) / "more", Path(work) / "initrd", Path(work) / "said"
-        more.mkdir()
-        (more / "init").write_text(INIT)
-        (more / "init").chmod(0o755)
-        (more / "script.service").write_text(UNIT)
-        both.write_bytes(initrd.read_bytes() + vm.packed(more))
-        files = [["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,readonly=on"]
-                 for path, tag in ((debian, "debian"), (shared, "shared"))]
-        late = False
-        try:
-            subprocess.run(
-                ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", "1024", "-nographic",
-                 "-no-reboot", "-nodefaults", "-serial", f"file:{said}", "-monitor", "none",
-                 "-net", "none", *files[0], *files[1], "-kernel", vmlinuz, "-initrd", both,
-                 "-append", "console=ttyS0 quiet panic=-1 systemd.show_status=no"],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=SECONDS, check=True)
-        except subprocess.TimeoutExpired:
-            late = True
-        text = said.read_text(errors="replace").replace("\r\n", "\n")
-    if late:
-        raise vm.TooLong(f"the machine did not end in {SECONDS:.0f} s:\n{text}")
-    output, found, status = text.rpartition(STATUS)
-    if not found:
-        raise AssertionError(f"the machine ended without a word:\n{text}")
-    return int(status.split()[0]), output.partition(BEGINS)[2]
+    return vm.started({"init": INIT, "script.service": UNIT}, {"debian": debian, "shared": shared},
+                      "systemd.show_status=no", 1024, SECONDS)

@@ -14,12 +14,11 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Mapping
 from datetime import datetime, timezone
 from email.utils import format_datetime
 from pathlib import Path
 
-from packages import archive, making, project, source
+from packages import archive, making, project
 
 HERE = Path(__file__).resolve().parent
 DEBIAN = project.ROOT / "build" / "debian"  # what is made once, and used each time
@@ -41,11 +40,10 @@ BASES: dict[str, tuple[str, tuple[str, ...]]] = {
 REVISION = "0upstream1"
 
 
-def run(*command: str | Path, cwd: Path | None = None,
-        environment: Mapping[str, str] | None = None) -> str:
+def run(*command: str | Path, cwd: Path | None = None) -> str:
     done = subprocess.run(command, cwd=cwd, text=True, stdout=subprocess.PIPE, errors="replace",
                           stderr=subprocess.STDOUT, check=False, stdin=subprocess.DEVNULL,
-                          env=None if environment is None else {**os.environ, **environment})
+                          env={**os.environ, "SOURCE_DATE_EPOCH": str(archive.build_time())})
     if done.returncode != 0:
         raise making.Failed(f"{shlex.join(map(str, command))}: exit status "
                             f"{done.returncode}\n{done.stdout}")
@@ -62,6 +60,28 @@ def say(text: str) -> None:
 # CAN interface, and starts when the interface appears.
 SHORT_FILES = {
     "source/format": "3.0 (quilt)",
+    "copyright": """\
+Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: dumpulse
+Upstream-Contact: @maintainer@
+Source: @url@
+
+Files: *
+Copyright: @copyright@
+License: Expat
+
+License: Expat
+@licence@""",
+    "tests/control": """\
+Tests: library
+Depends: gcc, libc6-dev, libdumpulse-dev
+
+Tests: agent
+Depends: dumpulse, python3-dumpulse
+
+Tests: units
+Depends: dumpulse, python3-dumpulse
+Restrictions: isolation-machine, needs-root""",
     "python3-dumpulse.install": "usr/lib/python3",
     "libdumpulse-dev.install": "usr/include\nusr/lib/*-*",
     "dumpulse.install": "usr/bin\nusr/sbin\nusr/share/bash-completion\n"
@@ -134,13 +154,12 @@ def write_debian(folder: Path) -> None:
 def make_sources(to: Path) -> list[Path]:
     """Writes the three files of a source package."""
     with tempfile.TemporaryDirectory() as work:
-        (packed,) = source.build(Path(work))
-        folder = source.unpack(packed, Path(work))
+        packed = archive.build_sources(Path(work))
+        folder = archive.unpack(packed, Path(work))
         upstream = debian_version().rpartition("-")[0]
         packed.rename(Path(work, f"dumpulse_{upstream}.orig.tar.gz"))
         write_debian(folder)
-        run("dpkg-source", "-Zxz", "--build", folder.name, cwd=Path(work),
-            environment={"SOURCE_DATE_EPOCH": str(archive.build_time())})
+        run("dpkg-source", "-Zxz", "--build", folder.name, cwd=Path(work))
         return [Path(shutil.copy(path, to / path.name))
                 for path in sorted(Path(work).glob("dumpulse_*"))]
 
@@ -157,8 +176,6 @@ def base(name: str) -> Path:
         return folder
     if os.geteuid() != 0:
         raise SystemExit("packages.debian: this needs root, to make a Debian in a folder")
-    if shutil.which("mmdebstrap") is None:
-        raise SystemExit("packages.debian: there is no mmdebstrap: run packages/setup")
     say(f"making a Debian in {folder.relative_to(project.ROOT)}, once: a minute or two")
     DEBIAN.mkdir(parents=True, exist_ok=True)
     release = dict(line.split("=", 1) for line in
@@ -194,14 +211,14 @@ def without_security(text: str) -> str:
     return between.join(each for each in text.split(between) if "-security" not in each) + "\n"
 
 
-def in_debian(root: Path, script: str, shared: Path, hostname: str = "debian") -> str:
+def in_debian(root: Path, script: str, shared: Path) -> str:
     """Runs a script in a Debian that is as `root` was made. What the script writes is gone after
     it, except in the folder `shared`, which is /shared there. It has no network."""
     with tempfile.TemporaryDirectory() as work:
         mount = f"""
 set -e
 umask 022
-hostname {shlex.quote(hostname)}
+hostname debian
 mount -t tmpfs -o mode=755,size=4G none {work}
 mkdir {work}/lower {work}/upper {work}/work {work}/root
 # The options of an overlay cannot have all characters that a path may have.
@@ -223,11 +240,12 @@ exec chroot . /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \\
 # ---------------------------------------------------------------- .deb files
 
 
-def make_debs(dsc: Path, to: Path, machine: str = "", around: str = "", place: str = "/build",
-              hostname: str = "debian") -> list[Path]:
+def make_debs(dsc: Path, to: Path, machine: str = "") -> list[Path]:
     """Builds a source package in a clean Debian, for another machine only what depends on the
-    machine. `around` is what a script does before, and `place` the folder in which it builds: the
-    results must not depend on them."""
+    machine. The mask, the time zone and the language are those of this process, and the folder and
+    the machine have the name of the folder `to`: what is built must not depend on them."""
+    os.umask(mask := os.umask(0o022))
+    place, language = shlex.quote(f"/{to.name}"), os.environ.get("LC_ALL", "C")
     root, kind = base("cross" if machine else "builder"), f"-B -a{machine}" if machine else "-b"
     # Programs for another processor do not run here: test_debian.py has QEMU.
     options = "nocheck" if machine else os.environ.get("DEB_BUILD_OPTIONS", "")
@@ -237,15 +255,17 @@ def make_debs(dsc: Path, to: Path, machine: str = "", around: str = "", place: s
                 shutil.copy(path, shared)
         in_debian(root, f"""
 export DEB_BUILD_OPTIONS={shlex.quote(options)}
-{around}
+hostname {place[1:]}
+umask {mask:03o}
+export TZ={shlex.quote(os.environ.get("TZ", "UTC"))} LC_ALL={shlex.quote(language)}
 useradd --create-home --home-dir {place} builder
 cd {place}
 cp /shared/* .
 chown -R builder: .
-su builder -c {shlex.quote(f'''cd {place} && dpkg-source --extract {dsc.name} sources &&
-    cd sources && dpkg-buildpackage -us -uc {kind}''')}
+su builder -c {shlex.quote(f'''umask {mask:03o} && cd {place} &&
+    dpkg-source --extract {dsc.name} sources && cd sources && dpkg-buildpackage -us -uc {kind}''')}
 cp ./*.deb /shared/
-""", Path(shared), hostname)
+""", Path(shared))
         return [Path(shutil.copy(path, to / path.name))
                 for path in sorted(Path(shared).glob("*.deb"))]
 

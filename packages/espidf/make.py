@@ -1,6 +1,5 @@
 """Makes a component of ESP-IDF: dumpulse-espidf-VERSION.tar.gz. SPDX-License-Identifier: MIT"""
 
-import tempfile
 from pathlib import Path
 
 from packages import archive, project
@@ -24,15 +23,21 @@ dependencies:
 examples:
   - path: examples/uart_agent
 """
-REGISTER = "idf_component_register(SRCS {sources} INCLUDE_DIRS .)\n"
-
-
-def files() -> dict[str, Path]:
-    """The component's files that are somewhere in the tree, by their names in the component."""
-    library = {name: path for name, path in project.LIBRARY_FILES.items() if name[-2:] != ".S"}
-    return {**library, "LICENSE": project.ROOT / "LICENSE",
-            "README.md": HERE / "README.md",
-            **archive.files_of(HERE / "examples", "examples/")}
+EXAMPLE = "examples/uart_agent"
+OF_EXAMPLE = {
+    "CMakeLists.txt": """\
+cmake_minimum_required(VERSION 3.16)
+include($ENV{IDF_PATH}/tools/cmake/project.cmake)
+project(uart_agent)
+""",
+    "main/CMakeLists.txt": "idf_component_register(SRCS uart_agent.c)\n",
+    "main/idf_component.yml": """\
+dependencies:
+  idf: ">=5.0"
+  dumpulse/dumpulse:
+    version: "*"
+    override_path: ../../.. # here, the component that this example came with
+"""}
 
 
 def manifest() -> str:
@@ -44,12 +49,12 @@ def manifest() -> str:
 
 
 def build(to: Path) -> list[Path]:
-    with tempfile.TemporaryDirectory() as name:
-        made = Path(name)
-        (made / "idf_component.yml").write_text(manifest())
-        (made / "CMakeLists.txt").write_text(REGISTER.format(
-            sources=" ".join(each for each in files() if each.endswith(".c") and "/" not in each)))
-        everything = {**files(), **archive.files_of(made)}
-        return [archive.write_tar(
-            to / f"dumpulse-espidf-{project.version()}.tar.gz",
-            {f"dumpulse/{each}": path for each, path in everything.items()})]
+    library = {name: path for name, path in project.LIBRARY_FILES.items() if name[-2:] != ".S"}
+    sources = " ".join(name for name in library if name.endswith(".c"))
+    files: dict[str, Path | str] = {
+        "idf_component.yml": manifest(), **library, "LICENSE": project.ROOT / "LICENSE",
+        "CMakeLists.txt": f"idf_component_register(SRCS {sources} INCLUDE_DIRS .)\n",
+        "README.md": HERE / "README.md", f"{EXAMPLE}/main/uart_agent.c": HERE / "uart_agent.c",
+        **{f"{EXAMPLE}/{name}": text for name, text in OF_EXAMPLE.items()}}
+    return [archive.write_tar(to / f"dumpulse-espidf-{project.version()}.tar.gz", {
+        f"dumpulse/{name}": file for name, file in files.items()})]

@@ -16,7 +16,6 @@ from packages.cmake.consumers import run
 from packages.espidf import make
 
 COMPOTE = project.ROOT / "build" / "venv-packages" / "bin" / "compote"
-EXAMPLE = "examples/uart_agent"
 
 
 def unpacked(tmp_path: Path) -> Path:
@@ -24,26 +23,6 @@ def unpacked(tmp_path: Path) -> Path:
     with tarfile.open(made) as archive:
         archive.extractall(tmp_path)
     return tmp_path / "dumpulse"
-
-
-def compiled(component: Path, tmp_path: Path) -> None:
-    """Lets a compiler read the example, with the headers of the component."""
-    for name in ("driver/uart.h", "freertos/FreeRTOS.h", "freertos/task.h"):
-        header = tmp_path / "standin" / name
-        header.parent.mkdir(parents=True, exist_ok=True)
-        header.write_text(f'#include "{make.HERE}/standin.h"\n')
-    run(["gcc", "-fsyntax-only", "-std=gnu11", "-Wall", "-Wextra", "-Werror",
-         f"-I{tmp_path / 'standin'}", f"-I{component}",
-         component / EXAMPLE / "main" / "uart_agent.c"], tmp_path)
-
-
-def test_it_has_what_it_needs_and_no_more(tmp_path: Path) -> None:
-    component = unpacked(tmp_path)
-    assert sorted(str(path.relative_to(component)) for path in component.rglob("*")
-                  if path.is_file()) == [
-        "CMakeLists.txt", "LICENSE", "README.md", *consumers.library("[ch]"),
-        f"{EXAMPLE}/CMakeLists.txt", f"{EXAMPLE}/main/CMakeLists.txt",
-        f"{EXAMPLE}/main/idf_component.yml", f"{EXAMPLE}/main/uart_agent.c", "idf_component.yml"]
 
 
 @pytest.mark.slow
@@ -68,20 +47,18 @@ def test_the_tools_take_it(tmp_path: Path) -> None:
     known = json.loads(run([COMPOTE, "manifest", "schema"], tmp_path))["properties"]
     lines = (component / "idf_component.yml").read_text().splitlines()
     assert {line.partition(":")[0] for line in lines if line[0] not in " -"} <= {*known}
-    compiled(component, tmp_path)
+    consumers.compiles(make.HERE / "standin.h", component / make.EXAMPLE / "main" / "uart_agent.c",
+                       component)
 
 
 @pytest.mark.slow
 def test_the_scan_for_requirements(tmp_path: Path) -> None:
-    """Before a build, ESP-IDF reads the file of each component as a script, in another folder: of
-    a clone, too."""
-    of_the_tree = [path.relative_to(project.ROOT) for path in project.LIBRARY_FILES.values()]
-    for folder, files, folders in ((project.ROOT, of_the_tree, ".;extras"),
-                                   (unpacked(tmp_path), project.LIBRARY_FILES, ".")):
-        (tmp_path / "scan.cmake").write_text(
-            "set(ESP_PLATFORM 1)\nmacro(idf_component_register)\n"
-            'message(STATUS "got: ${ARGN}")\nreturn()\nendmacro()\n'
-            f'include("{folder}/CMakeLists.txt")\n')
-        sources = ";".join(str(name) for name in files if str(name).endswith(".c"))
-        assert run(["cmake", "-P", "scan.cmake"], tmp_path).decode() == \
-            f"-- got: SRCS;{sources};INCLUDE_DIRS;{folders}\n"
+    """Before a build, ESP-IDF reads the file of each component as a script, in another folder: of a
+    clone, too."""
+    (tmp_path / "scan.cmake").write_text(
+        "set(ESP_PLATFORM 1)\nmacro(idf_component_register)\n"
+        f'message("${{ARGN}}")\nreturn()\nendmacro()\ninclude({project.ROOT}/CMakeLists.txt)\n')
+    told = consumers.try_run(["cmake", "-P", "scan.cmake"], tmp_path).stderr.decode()
+    sources = [str(path.relative_to(project.ROOT)) for path in project.LIBRARY_FILES.values()]
+    assert told.split(";") == ["SRCS", *(name for name in sources if name.endswith(".c")),
+                               "INCLUDE_DIRS", ".", "extras\n"]

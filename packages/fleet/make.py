@@ -4,12 +4,23 @@ In the repository, dumpulse_fleet/client.py is a link to the client. In the pack
 the module of the package dumpulse: whoever has both has one client.
 """
 
+import json
 from pathlib import Path
 
 from packages import project
-from packages.python.make import build_tree, write_tree
+from packages.python.make import VERSION, build_tree, write_tree
 
-SUMMARY = "Asks thousands of Dumpulse agents, and says what changed"
+# From the oldest version that is tested to the next one that may break things.
+NEEDS = ("aiohttp>=3.14,<4", "bcrypt>=4.0,<6", f"dumpulse=={VERSION}", "numpy>=1.26,<3",
+         "paho-mqtt>=2.0,<3", "pydantic>=2.12,<3", "PyYAML>=6.0.1,<7", "tree-sitter>=0.24,<1",
+         "tree-sitter-toml>=0.7,<1")
+OWN = {"name": "dumpulse-fleet", "python": "3.11", "package": "dumpulse_fleet",
+       "summary": "Asks thousands of Dumpulse agents, and says what changed",
+       "module": "dumpulse_fleet.__main__", "dependencies": json.dumps(NEEDS)[1:-1],
+       "extras": 'apprise = ["apprise>=1.9,<3"], nats = ["nats-py>=2.9,<3"]',
+       "classifiers": '"Environment :: No Input/Output (Daemon)", '
+       '"Environment :: Web Environment", "Framework :: aiohttp", '
+       '"Operating System :: POSIX :: Linux", "Topic :: System :: Networking :: Monitoring"'}
 FLEET = project.ROOT / "dumpulse_fleet"
 # What is for those who have the repository: it needs a C compiler, or other files.
 NOT_INSTALLED = ("tests", "trials")
@@ -21,7 +32,6 @@ COPIED = {
     "dumpulse_fleet/dumpulse-fleet.service": "lib/systemd/system/dumpulse-fleet.service",
     "client/examples/vehicle.ini": "share/doc/dumpulse-fleet/examples/vehicle.ini",
     "packages/fleet/README.md": "README.md",
-    "packages/fleet/manifest.toml": "pyproject.toml",
 }
 CLIENT = '''"""The module dumpulse, as the fleet calls it.   SPDX-License-Identifier: MIT"""
 
@@ -47,7 +57,7 @@ def tree(to: Path) -> Path:
                          ("examples", "share/doc/dumpulse-fleet/examples")):
         files |= {f"{name}/{path.name}": path for path in sorted((FLEET / folder).iterdir())}
     texts = {name: path.read_text() for name, path in (files | modules()).items()}
-    return write_tree(to, texts | {"dumpulse_fleet/client.py": CLIENT}, SUMMARY)
+    return write_tree(to, texts | {"dumpulse_fleet/client.py": CLIENT}, OWN)
 
 
 def build(to: Path) -> list[Path]:

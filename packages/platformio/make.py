@@ -5,7 +5,6 @@ Here the library is in one folder, and gets the version and what else the regist
 wants to know. SPDX-License-Identifier: MIT"""
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +28,7 @@ def manifest() -> dict[str, Any]:
 
 
 def build(to: Path) -> list[Path]:
-    with tempfile.TemporaryDirectory() as folder:
-        generated = Path(folder) / "library.json"
-        generated.write_text(json.dumps(manifest(), indent=2) + "\n")
-        files = {"library.json": generated, "LICENSE": project.ROOT / "LICENSE",
-                 "README.md": HERE / "README.md",
-                 **project.LIBRARY_FILES,
-                 **archive.files_of(EXAMPLES, "examples/")}
-        name = f"{project.NAME}-platformio-{project.version()}.tar.gz"
-        return [archive.write_tar(to / name, files)]
+    return [archive.write_tar(to / f"{project.NAME}-platformio-{project.version()}.tar.gz", {
+        "library.json": json.dumps(manifest(), indent=2) + "\n",
+        "LICENSE": project.ROOT / "LICENSE", "README.md": HERE / "README.md",
+        **project.LIBRARY_FILES, **archive.files_of(EXAMPLES, "examples/")})]

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,13 +14,13 @@ from packages import archive, project
 from tests.tools import completion
 
 HERE = Path(__file__).resolve().parent
+VERSION = project.FORMS["python"](project.version())
 TOOLS = project.ROOT / "build" / "venv-packages" / "bin"
 # Where each file of the project goes.
 COPIED = {
     "client.py": "dumpulse/__init__.py",
     "LICENSE": "LICENSE",
     "packages/python/README.md": "README.md",
-    "packages/python/manifest.toml": "pyproject.toml",
 }
 # What is only in the package. The empty file tells type checkers that there are types.
 ADDED = {"dumpulse/__main__.py": '''\
@@ -34,17 +35,23 @@ main()
 ''', "dumpulse/py.typed": ""}
 
 
-def write_tree(to: Path, texts: Mapping[str, str], summary: str = project.SUMMARY) -> Path:
+# What the manifest says of this package alone.
+OWN = {"name": project.NAME, "summary": project.SUMMARY, "python": "3.9", "package": "dumpulse",
+       "module": "dumpulse", "dependencies": "", "extras": "",
+       "classifiers": '"Environment :: Console", "Operating System :: OS Independent", '
+       '"Typing :: Typed"'}
+
+
+def write_tree(to: Path, texts: Mapping[str, str], own: Mapping[str, str]) -> Path:
     """Writes a package as a folder that any tool for Python packages can build. Fills the fields
     of its manifest."""
     fields = {
-        "version": project.FORMS["python"](project.version()), "summary": summary,
-        "license": project.LICENSE, "team": project.TEAM, "email": project.EMAIL,
-        "url": project.URL, "repository": project.REPOSITORY, "changes": project.CHANGES,
-        "keywords": json.dumps(project.KEYWORDS)[1:-1]}
-    for name, text in texts.items():
-        if name == "pyproject.toml":
-            text = re.sub(r"@(\w+)@", lambda field: fields[field[1]], text)
+        **own, "version": VERSION, "license": project.LICENSE, "team": project.TEAM,
+        "email": project.EMAIL, "url": project.URL, "repository": project.REPOSITORY,
+        "changes": project.CHANGES, "keywords": json.dumps(project.KEYWORDS)[1:-1]}
+    manifest = (HERE / "manifest.toml").read_text()
+    manifest = re.sub(r"@(\w+)@", lambda field: fields[field[1]], manifest)
+    for name, text in {**texts, "pyproject.toml": manifest}.items():
         path = to / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -56,20 +63,15 @@ def tree(to: Path) -> Path:
         "share/bash-completion/completions/dumpulse": completion.bash(),
         "share/zsh/site-functions/_dumpulse": completion.zsh(),
         "share/man/man1/dumpulse.1": completion.manual(),
-        **{name: (project.ROOT / source).read_text() for source, name in COPIED.items()}})
+        **{name: (project.ROOT / source).read_text() for source, name in COPIED.items()}}, OWN)
 
 
 def run_build(source: Path, to: Path, *options: str) -> list[Path]:
     """Builds the files of a folder, as `python -m build` does for everybody."""
-    if not (TOOLS / "python").exists():
-        raise SystemExit("packages.python: its tools are not here: run make packages-setup")
     before = {*to.iterdir()}
-    ended = subprocess.run([TOOLS / "python", "-m", "build", "--no-isolation", *options,
-                            "--outdir", to, source], text=True, stdout=subprocess.PIPE,
-                           stderr=subprocess.STDOUT,
-                           env={**os.environ, "SOURCE_DATE_EPOCH": str(archive.build_time())})
-    if ended.returncode != 0:
-        raise SystemExit(f"packages.python: cannot build the package:\n{ended.stdout}")
+    subprocess.run([TOOLS / "python", "-m", "build", "--no-isolation", *options, "--outdir", to,
+                    source], check=True, stdout=sys.stderr,
+                   env={**os.environ, "SOURCE_DATE_EPOCH": str(archive.build_time())})
     return sorted({*to.iterdir()} - before)
 
 

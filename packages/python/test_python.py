@@ -1,36 +1,30 @@
 """The package for Python, as users have it.   SPDX-License-Identifier: MIT"""
 
-import contextlib
 import email
 import functools
 import json
 import os
 import re
 import subprocess
-import sys
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
-import client
 from packages import project
 from packages.fleet import make as fleet
 from packages.python import make
 from spec import model
 from tests.support.servers import Server
 
-VERSION = project.FORMS["python"](project.version())
 
 
-def run(*command: str | Path, fails: bool = False, modules: Path | None = None) -> str:
-    """Runs a command far from the tree. Returns what it prints. `modules` is where Python finds the
-    package if it is not installed."""
-    more = {"PYTHONPATH": str(modules), "PYTHONDONTWRITEBYTECODE": "1"} if modules else {}
+def run(*command: str | Path, fails: bool = False) -> str:
+    """Runs a command far from the tree. Returns what it prints."""
     kept = {name: os.environ[name] for name in ("HOME", "PATH", "LANG") if name in os.environ}
-    ended = subprocess.run(command, cwd="/", env={**kept, **more}, text=True,
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    ended = subprocess.run(command, cwd="/", env=kept, text=True, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT)
     assert (ended.returncode != 0) == fails, ended.stdout
     return ended.stdout
 
@@ -43,19 +37,17 @@ print(dumpulse.heartbeat(3, 76, 9).hex(), [entry.value for entry in agent.ask(ti
 """
 
 
-def use(python: Path, command: Path | None = None, modules: Path | None = None) -> None:
+def use(python: Path) -> None:
     """Talks to a real agent with the command, with `python -m dumpulse`, and with the module."""
-    module: tuple[str | Path, ...] = (python, "-m", "dumpulse")
+    ways: list[tuple[str | Path, ...]] = [(python.parent / "dumpulse",), (python, "-m", "dumpulse")]
     with Server("--bind", "127.0.0.1") as server:
         agent = f"127.0.0.1:{server.port}"
-        for at, called in enumerate([(command,) if command else module, module]):
-            run(*called, "set", agent, str(7 + at), "230", "--sender", "76", modules=modules)
-            assert run(*called, "--version", modules=modules) == f"dumpulse {project.version()}\n"
-            wrong = run(*called, "nonsense", "--x", fails=True, modules=modules)
-            assert wrong.startswith("dumpulse: ")
-            assert run(*called, "get", "--help", modules=modules).startswith("usage: dumpulse get")
-        shown = json.loads(run(*module, agent, "--json", "--timeout", "30s", modules=modules))
-        beat, values = run(python, "-c", MODULE, agent, modules=modules).split(maxsplit=1)
+        for at, called in enumerate(ways):
+            run(*called, "set", agent, str(7 + at), "230", "--sender", "76")
+            assert run(*called, "--version") == f"dumpulse {project.version()}\n"
+            assert run(*called, "nonsense", "--x", fails=True).startswith("dumpulse: ")
+        shown = json.loads(run(*ways[1], agent, "--json", "--timeout", "30s"))
+        beat, values = run(python, "-c", MODULE, agent).split(maxsplit=1)
         counters = server.stop()
     heard = {each["variable"]: (each["sender"], each["value"]) for each in shown["variables"]
              if each.get("value") is not None}
@@ -65,20 +57,13 @@ def use(python: Path, command: Path | None = None, modules: Path | None = None) 
     assert counters["heartbeats"] == 3 and counters["reports"] == 2
 
 
-def test_the_package_works_before_it_is_packed(tmp_path: Path) -> None:
-    run(sys.executable, "-m", "compileall", "-q", make.tree(tmp_path))  # once, not in each start
-    assert (tmp_path / "dumpulse" / "py.typed").exists()  # else mypy sees no types
-    use(Path(sys.executable), modules=tmp_path)
-
-
-# The two packages: what makes each, its name, its summary and the Python that it needs.
-PACKAGES = {"client": (make, project.NAME, project.SUMMARY, ">=3.9"),
-            "fleet": (fleet, "dumpulse-fleet", fleet.SUMMARY, ">=3.11")}
+PACKAGES = {"client": make, "fleet": fleet}
 
 
 @pytest.mark.parametrize("which", PACKAGES)
 def test_the_page_has_no_link_into_the_project(tmp_path: Path, which: str) -> None:
-    PACKAGES[which][0].tree(tmp_path)
+    PACKAGES[which].tree(tmp_path)
+    assert (tmp_path / "dumpulse" / "py.typed").exists() or which == "fleet"  # mypy looks for it
     assert not re.search(r"\]\((?!#)", (tmp_path / "README.md").read_text())
 
 
@@ -108,10 +93,8 @@ def fixture_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(path for path in made if path.suffix == ".whl")
 
 
-def environment(python: Path, folder: Path, say: pytest.CaptureFixture[str] | None = None) -> Path:
-    """A clean environment. Returns its Python. Readers of the log shall see what was used."""
-    with say.disabled() if say else contextlib.nullcontext():
-        print(f"\nthe wheel, in {run(python, '--version').strip()}: {python}")
+def environment(python: Path, folder: Path) -> Path:
+    """A clean environment. Returns its Python."""
     run(python, "-m", "venv", folder)
     return folder / "bin" / "python"
 
@@ -135,13 +118,13 @@ def checks(tree: Path, *files: Path) -> email.message.Message:
 @pytest.mark.parametrize("which", PACKAGES)
 def test_checkers_find_nothing(tmp_path: Path, which: str) -> None:
     """And the source distribution makes the same wheel."""
-    maker, name, summary, python = PACKAGES[which]
+    maker = PACKAGES[which]
     for folder in ("made", "again"):
         (tmp_path / folder).mkdir()
     sdist, wheel = sorted(maker.build(tmp_path / "made"), key=lambda path: path.suffix != ".gz")
     fields = checks(maker.tree(tmp_path / "tree"), wheel, sdist)
-    assert (fields["Name"], fields["Version"], fields["Requires-Python"]) == (name, VERSION, python)
-    assert fields["Summary"] == summary
+    assert [fields[name] for name in ("Name", "Version", "Requires-Python", "Summary")] == [
+        maker.OWN["name"], make.VERSION, f">={maker.OWN['python']}", maker.OWN["summary"]]
     assert (fields["Requires-Dist"] is None) == (which == "client")
     assert fields["License-Expression"] == project.LICENSE
     with tarfile.open(sdist) as archive:
@@ -153,11 +136,10 @@ def test_checkers_find_nothing(tmp_path: Path, which: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("which", [0, -1], ids=["oldest", "newest"])
-def test_it_works_where_it_is_installed(tmp_path: Path, which: int, wheel: Path,
-                                     capsys: pytest.CaptureFixture[str]) -> None:
-    python = environment([*pythons().values()][which], tmp_path / "env", capsys)
+def test_it_works_where_it_is_installed(tmp_path: Path, which: int, wheel: Path) -> None:
+    python = environment([*pythons().values()][which], tmp_path / "env")
     run(python, "-m", "pip", "install", "--quiet", "--no-index", wheel)
-    use(python, python.parent / "dumpulse")
+    use(python)
     share = tmp_path / "env" / "share"
     assert '"\\-\\-confirm"' in (share / "man" / "man1" / "dumpulse.1").read_text()
     run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "dumpulse")

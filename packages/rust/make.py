@@ -1,6 +1,7 @@
 """Makes the crate. SPDX-License-Identifier: MIT"""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -21,6 +22,18 @@ def installed(program: str) -> str:
     return found
 
 
+def lock(own: str) -> str:
+    """Returns Cargo.lock, in which `own` are the version and the needs of the crate itself."""
+    text = "version = 3\n"
+    for line in sorted([*(HERE / "lock.txt").read_text().splitlines()[1:], own]):
+        name, version, total, *needs = line.split()
+        origin = 'source = "registry+https://github.com/rust-lang/crates.io-index"\n' \
+            f'checksum = "{total}"\n' if total != "-" else ""
+        text += f'\n[[package]]\nname = "{name}"\nversion = "{version}"\n{origin}' + (
+            f"dependencies = {needs}\n".replace("'", '"') if needs else "")
+    return text
+
+
 def tree(to: Path) -> Path:
     """Writes the crate as a folder."""
     fields = {"version": project.version(), "summary": project.SUMMARY,
@@ -28,11 +41,10 @@ def tree(to: Path) -> Path:
     crate = to / project.NAME
     shutil.copytree(HERE / "crate", crate)
     shutil.copy(project.ROOT / "LICENSE", crate)
-    for path in (crate / "Cargo.toml", crate / "Cargo.lock"):
-        text = path.read_text()
-        for field, value in fields.items():
-            text = text.replace(f"@{field}@", value)
-        path.write_text(text)
+    manifest = crate / "Cargo.toml"
+    manifest.write_text(re.sub("@([a-z]+)@", lambda field: fields[field[1]], manifest.read_text()))
+    needs = "defmt embedded-can embedded-io"
+    (crate / "Cargo.lock").write_text(lock(f"dumpulse {project.version()} - {needs}"))
     return crate
 
 

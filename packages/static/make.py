@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from packages import archive, project, source
+from packages import archive, project
 
 HERE = Path(__file__).resolve().parent
 # Debian's names of the processors, and those of their compilers.
@@ -27,11 +27,11 @@ def build(to: Path) -> list[Path]:
     made = []
     with tempfile.TemporaryDirectory() as folder:
         # A copy of the sources: in build/ may be programs for this machine.
-        root = source.unpack(source.build(Path(folder))[0], Path(folder))
-        page = Path(folder) / "README.md"
-        page.write_text((HERE / "README.md").read_text().replace("VERSION", project.version()))
-        texts = {"LICENSE": root / "LICENSE", "README.md": page,
-                 **{f"{name}.8": root / "server" / f"{name}.8" for name in PROGRAMS}}
+        root = archive.unpack(archive.build_sources(Path(folder)), Path(folder))
+        page = (HERE / "README.md").read_text().replace("VERSION", project.version())
+        texts: dict[str, Path | str] = {
+            "LICENSE": root / "LICENSE", "README.md": page,
+            **{f"{name}.8": root / "server" / f"{name}.8" for name in PROGRAMS}}
         for machine in MACHINES:
             top = f"{project.NAME}-servers-{project.version()}-linux-{machine}"
             files = {**texts, **programs(machine, root)}

@@ -12,6 +12,7 @@ import pytest
 
 from packages import project
 from packages.static import make
+from tests.support.programs import run
 
 pytestmark = pytest.mark.long
 RUN = {"amd64": (), "arm64": ("qemu-aarch64",), "armhf": ("qemu-arm",)}
@@ -36,12 +37,9 @@ def test_each_is_one_file_for_its_processor(unpacked: dict[str, Path], machine: 
         "LICENSE", "README.md", "canserver", "canserver.8", "udpserver", "udpserver.8"}
     kind = {"amd64": "X86-64", "arm64": "AArch64", "armhf": "ARM"}[machine]
     for name in make.PROGRAMS:
-        told = subprocess.run(["readelf", "--file-header", "--program-headers", folder / name],
-                              text=True, stdout=subprocess.PIPE, check=True).stdout
+        told = run(["readelf", "--file-header", "--program-headers", folder / name])
         assert f"{kind}\n" in told and "INTERP" not in told  # the loader of libraries
-        said = subprocess.run([*RUN[machine], folder / name, "--version"], text=True,
-                              stdout=subprocess.PIPE, check=True).stdout
-        assert said == f"{name} {project.version()}\n"
+        assert run([*RUN[machine], folder / name, "--version"]) == f"{name} {project.version()}\n"
     wrong = subprocess.run([*RUN[machine], folder / "canserver", "nocan0"], text=True,
                            stderr=subprocess.PIPE, check=False)
     assert wrong.returncode == 1 and "nocan0" in wrong.stderr, wrong.stderr

@@ -1,32 +1,77 @@
 """tshark shows what the model says of every packet.   SPDX-License-Identifier: MIT"""
 
+import json
+import os
 import random
-import shutil
+import struct
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from packages import project
-from packages.wireshark import captures, make
-from packages.wireshark.captures import ETHERNET, EXTENDED, REMOTE, SOCKETCAN, can, udp
+from packages import making, project
 from spec import keyed, model
 from tests.support.programs import vectors
 
 pytestmark = pytest.mark.long
-SCRIPT = make.SCRIPT
+SCRIPT = Path(__file__).with_name("dumpulse.lua")
+IP, SOCKETCAN = 228, 227  # the link types
+EXTENDED, REMOTE = 1 << 31, 1 << 30  # flags of an identifier on CAN
 FIELDS = ("kind", "checksum", "checksum.right", "magic", "heard", "variable", "timestamp", "sender",
           "value", "part", "checksum.bad", "refused", "gap", "cut", "tag", "tag.status", "tag.bad",
           "label", "epoch", "twice", "own", "count", "nonce")
 Shown = dict[str, list[str]]
 
 
+def pcap(to: Path, link: int, frames: Iterable[bytes], longest: int = 65535) -> Path:
+    """Writes a capture. Of each frame it has the first `longest` bytes."""
+    parts = [struct.pack("<LHHlLLL", 0xA1B2C3D4, 2, 4, 0, 0, longest, link)]
+    for number, frame in enumerate(frames):
+        kept = frame[:longest]
+        parts.append(struct.pack("<LLLL", 1700000000 + number, 0, len(kept), len(frame)) + kept)
+    to.write_bytes(b"".join(parts))
+    return to
+
+
+def udp(payload: bytes, port: int = 9060, reply: bool = False) -> bytes:
+    """A datagram to the port, or from it. tshark does not check the checksums of IP and UDP."""
+    ports, length = (port, 40000) if reply else (40000, port), 8 + len(payload)
+    return struct.pack(">BBHLBBH8sHHHH", 0x45, 0, 20 + length, 0, 64, 17, 0, bytes(8), *ports,
+                       length, 0) + payload
+
+
+def can(identifier: int, data: bytes, fd: bool = False) -> bytes:
+    """A frame as Linux captures it."""
+    head = struct.pack(">LBBBB", identifier, len(data), 4 if fd else 0, 0, 0)
+    return head + data.ljust(64 if fd else 8, b"\0")
+
+
+def report_frames(report: bytes, base: int = 0x680) -> list[bytes]:
+    return [can(base + 64 + at // 8, report[at:at + 8]) for at in range(0, len(report), 8)]
+
+
+def tshark(home: Path, *arguments: str | Path, complains: str = "") -> str:
+    """Runs it with a home of its own, so that no settings of the user count. `complains` must be in
+    what it says on the standard error."""
+    home.mkdir(exist_ok=True)
+    ended = subprocess.run(["tshark", *arguments], text=True, capture_output=True, check=False,
+                           env={**os.environ, "HOME": str(home),
+                                "XDG_CONFIG_HOME": str(home / "config")})
+    said = [line for line in ended.stderr.splitlines() if not line.startswith("Running as user")]
+    assert ended.returncode == 0 and bool(said) == bool(complains), ended.stderr
+    assert complains in ended.stderr
+    return ended.stdout
+
+
+def read(home: Path, capture: Path, *options: str, complains: str = "") -> str:
+    """What tshark says of a capture with the script."""
+    return tshark(home, "-X", f"lua_script:{SCRIPT}", "-r", capture, *options, complains=complains)
+
+
 @pytest.fixture(scope="module", name="home")
-def fixture_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    if not shutil.which("tshark"):
-        pytest.fail("tshark is not installed: run make packages-setup")
-    yield tmp_path_factory.mktemp("home")
+def fixture_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
 
 
 def expected(packet: bytes) -> Shown:
@@ -90,10 +135,12 @@ def expected_keyed(packet: bytes) -> Shown:
 
 
 def shown(capture: Path, home: Path, *options: str) -> list[Shown]:
-    found = captures.dissected(SCRIPT, capture, home, [f"dumpulse.{name}" for name in FIELDS],
-                               *options)
+    """What tshark says of each frame: the values of the fields."""
+    found = json.loads(read(home, capture, "-T", "json", *options, *(
+        word for name in FIELDS for word in ("-e", f"dumpulse.{name}"))))
     return [{name.partition(".")[2]: ["1"] if name.endswith((".bad", "refused", "gap", "cut"))
-             else values for name, values in frame.items()} for frame in found]
+             else [*map(str, values)] for name, values in layers.items()}
+            for layers in (frame["_source"].get("layers", {}) for frame in found)]
 
 
 def of_vectors() -> list[bytes]:
@@ -137,17 +184,8 @@ WORKED, OTHER = report_of((3, 76, 9)), report_of((0, 1, 2), (63, 255, 255))
 
 def over_udp(folder: Path, payloads: list[bytes]) -> tuple[Path, list[Shown]]:
     """A capture of these payloads, and what must be shown of each."""
-    return captures.pcap(folder / "udp.pcap", ETHERNET, [
-        udp(payload, source=("192.0.2.1", "2001:db8::1")[at % 2], reply=at % 3 == 0)
-        for at, payload in enumerate(payloads)]), [*map(expected, payloads)]
-
-
-def faults(home: Path, capture: Path, wanted: list[Shown]) -> list[str]:
-    """Compares what the script shows with what is expected. Returns what differs."""
-    frames = shown(capture, home)
-    return [f"{len(frames)} frames"] * (len(frames) != len(wanted)) + [
-        f"frame {number}: {got} is not {want}"
-        for number, (got, want) in enumerate(zip(frames, wanted), 1) if got != want]
+    return pcap(folder / "udp.pcap", IP, [udp(payload, reply=at % 3 == 0) for at, payload in
+                                          enumerate(payloads)]), [*map(expected, payloads)]
 
 
 def part(number: int, more: Iterable[str] = ()) -> Shown:
@@ -159,8 +197,8 @@ def over_can(folder: Path, reports: list[bytes], packets: list[bytes]) -> tuple[
     base = 0x680
     steps: list[tuple[bytes, Shown]] = []
 
-    def whole(report: bytes, at: int = base) -> list[tuple[bytes, Shown]]:
-        frames = captures.report_frames(report, at)
+    def whole(report: bytes) -> list[tuple[bytes, Shown]]:
+        frames = report_frames(report)
         return [*zip(frames, map(part, range(32))),
                 (frames[32], {**expected(report), "part": ["32"]})]
 
@@ -192,7 +230,7 @@ def over_can(folder: Path, reports: list[bytes], packets: list[bytes]) -> tuple[
     steps += good[:4] + [(can(base + 68, WORKED[32:39]), part(4, ["gap"]))]  # 7 bytes
     steps += good[:32] + [(can(base + 96, WORKED[256:] + b"x"), part(32, ["gap"]))]
     steps += whole(WORKED)
-    return captures.pcap(folder / "can.pcap", SOCKETCAN, [frame for frame, _ in steps]), [
+    return pcap(folder / "can.pcap", SOCKETCAN, [frame for frame, _ in steps]), [
         what for _, what in steps]
 
 
@@ -201,23 +239,24 @@ def test_every_packet_is_shown_as_it_is(tmp_path: Path, home: Path) -> None:
     reports = [packet for packet in vectors[::8] + bad[::8] if len(packet) == 260]
     for capture, wanted in (over_udp(tmp_path, vectors + bad),
                             over_can(tmp_path, reports, bad[:300])):
-        differences = faults(home, capture, wanted)
-        assert len(wanted) > 2000 and not differences, differences[:3]
+        differ = [(number, got, want) for number, (got, want) in
+                  enumerate(zip(shown(capture, home), wanted, strict=True), 1) if got != want]
+        assert len(wanted) > 2000 and not differ, differ[:3]
 
 
 def test_nothing_makes_it_fail(tmp_path: Path, home: Path) -> None:
     """In the whole text that tshark prints, with the same packets cut in every way."""
     payloads = hostile(3000, 4)
-    for link, frames in ((ETHERNET, [udp(payload) for payload in payloads]), (SOCKETCAN, [
+    for link, frames in ((IP, [udp(payload) for payload in payloads]), (SOCKETCAN, [
             can(0x600 + payload[0] + 2 * payload[-1] | EXTENDED * (at % 9 == 0) |
                 REMOTE * (at % 7 == 0), payload[:8]) for at, payload in enumerate(payloads)])):
-        for longest in (65535, 80, 45, 15, 12):
-            capture = captures.pcap(tmp_path / "cut.pcap", link, frames, longest)
-            text = captures.tshark(home, "-X", f"lua_script:{SCRIPT}", "-r", capture, "-V", "-2")
+        for longest in (65535, 66, 31, 15, 12):
+            capture = pcap(tmp_path / "cut.pcap", link, frames, longest)
+            text = read(home, capture, "-V", "-2")
             assert "Lua" not in text
             # Only a frame that is cut within the headers of others may be malformed.
             assert ("Malformed" not in text) or longest < 65535
-            assert "Dumpulse" in text or longest < 45
+            assert "Dumpulse" in text or longest < 31
 
 
 def conversation() -> list[tuple[bytes, str]]:
@@ -251,18 +290,15 @@ def with_keys(folder: Path, home: Path, text: str, on_can: bool = False,
     """What is said of the tags of the conversation, with a file of keys."""
     (folder / "keys").write_text(text)
     packets = [packet for packet, _ in conversation()]
-    capture = captures.pcap(folder / "keyed.pcap", ETHERNET, map(udp, packets))
-    if on_can:
-        frames = []
-        for packet in packets:
-            at = {0: 97, 3: 98}.get(packet[4] // 64, packet[4] % 64)  # a beacon, a request, others
-            frames += captures.report_frames(packet, 0x680) if len(packet) > 8 else [
-                can(0x680 + at, packet)]
-        capture = captures.pcap(folder / "keyed.pcap", SOCKETCAN, frames)
-    said = captures.tshark(home, "-X", f"lua_script:{SCRIPT}", "-r", capture, "-T", "fields", "-Y",
-                           'dumpulse.kind != "Part"', "-e", "dumpulse.tag.status", "-2", "-o",
-                           f"dumpulse.keys:{folder / 'keys'}", complains=complains)
-    return said.splitlines()
+    frames = [*map(udp, packets)]
+    if on_can:  # 97: a beacon, 98: a request
+        frames = [frame for packet in packets for frame in (
+            report_frames(packet) if len(packet) > 8 else [can(0x680 + {0: 97, 3: 98}.get(
+                packet[4] // 64, packet[4] % 64), packet)])]
+    capture = pcap(folder / "keyed.pcap", SOCKETCAN if on_can else IP, frames)
+    return read(home, capture, "-T", "fields", "-Y", 'dumpulse.kind != "Part"', "-e",
+                "dumpulse.tag.status", "-2", "-o", f"dumpulse.keys:{folder / 'keys'}",
+                complains=complains).splitlines()
 
 
 def test_tags_are_checked_with_a_key(tmp_path: Path, home: Path) -> None:
@@ -287,27 +323,26 @@ def test_tags_are_checked_with_a_key(tmp_path: Path, home: Path) -> None:
 def test_it_works_where_users_put_it(tmp_path: Path, home: Path) -> None:
     folder = home / "with_plugin" / ".local" / "lib" / "wireshark" / "plugins"
     folder.mkdir(parents=True)
-    (made,) = make.build(folder)
-    plugins = captures.tshark(home / "with_plugin", "-G", "plugins").splitlines()
+    (made,) = making.builder("wireshark")(folder)
+    plugins = tshark(home / "with_plugin", "-G", "plugins").splitlines()
     (line,) = [line for line in plugins if line.endswith(str(made))]
     assert line.split()[1] == project.version()
-    capture = captures.pcap(tmp_path / "one", ETHERNET, [udp(model.heartbeat(3, 76, 9))])
-    text = captures.tshark(home / "with_plugin", "-r", capture)
+    capture = pcap(tmp_path / "one", IP, [udp(model.heartbeat(3, 76, 9))])
+    text = tshark(home / "with_plugin", "-r", capture)
     assert "Heartbeat: variable 3, sender 76, value 9" in text
 
 
 def test_cut_packets_are_told(tmp_path: Path, home: Path) -> None:
     frames = [udp(model.heartbeat(3, 76, 9)), udp(WORKED)]
     cut = {"kind": ["Cut"], "cut": ["1"]}
-    for longest, wanted in ((14 + 20 + 8 + 8, [expected(model.heartbeat(3, 76, 9)), cut]),
-                            (14 + 20 + 8 + 7, [cut, cut])):
-        capture = captures.pcap(tmp_path / "cut.pcap", ETHERNET, frames, longest)
-        assert shown(capture, home) == wanted
+    for longest, wanted in ((20 + 8 + 8, [expected(model.heartbeat(3, 76, 9)), cut]),
+                            (20 + 8 + 7, [cut, cut])):
+        assert shown(pcap(tmp_path / "cut.pcap", IP, frames, longest), home) == wanted
 
 
 def test_two_buses_in_one_capture(tmp_path: Path, home: Path) -> None:
     for name, report in (("a", WORKED), ("b", OTHER)):
-        captures.pcap(tmp_path / name, SOCKETCAN, captures.report_frames(report, 0x680))
+        pcap(tmp_path / name, SOCKETCAN, report_frames(report))
     subprocess.run(["mergecap", "-I", "none", "-w", "both", "a", "b"], cwd=tmp_path, check=True,
                    stderr=subprocess.DEVNULL)
     for options in ((), ("-2",)):
@@ -316,27 +351,24 @@ def test_two_buses_in_one_capture(tmp_path: Path, home: Path) -> None:
             [{**expected(report), "part": ["32"]} for report in (WORKED, OTHER)], key=str)
 
 
-def frames_with(home: Path, capture: Path, *options: str, complains: str = "") -> list[int]:
-    """The numbers of the frames that Dumpulse is shown in."""
-    text = captures.tshark(home, "-X", f"lua_script:{SCRIPT}", "-r", capture, "-T", "fields",
-                           "-e", "frame.number", *options, complains=complains)
-    return [*map(int, text.split())]
-
-
 def test_settings_and_filters(tmp_path: Path, home: Path) -> None:
     beat = model.heartbeat(3, 76, 9)
-    ports = captures.pcap(tmp_path / "ports", ETHERNET, [
+    ports = pcap(tmp_path / "ports", IP, [
         udp(beat), udp(beat, port=9061), udp(model.heartbeat(4, 76, 9)), udp(WORKED), udp(OTHER),
         udp(beat[:7] + b"\0"), udp(beat[:7])])
-    buses = captures.pcap(tmp_path / "buses", SOCKETCAN, [
+    buses = pcap(tmp_path / "buses", SOCKETCAN, [
         can(base + 3, beat) for base in (0x680, 0x700, EXTENDED, EXTENDED | 0x1FFFFF80)])
 
+    def frames(capture: Path, condition: str, *options: str, complains: str = "") -> list[int]:
+        """The numbers of the frames that fit."""
+        return [*map(int, read(home, capture, "-T", "fields", "-e", "frame.number", "-Y", condition,
+                               *options, complains=complains).split())]
+
     def port(number: int) -> list[int]:
-        return frames_with(home, ports, "-Y", "dumpulse", "-o", f"dumpulse.port:{number}")
+        return frames(ports, "dumpulse", "-o", f"dumpulse.port:{number}")
 
     def base(digits: str, complains: str = "") -> list[int]:
-        return frames_with(home, buses, "-Y", "dumpulse", "-o", f"dumpulse.base:{digits}",
-                           complains=complains)
+        return frames(buses, "dumpulse", "-o", f"dumpulse.base:{digits}", complains=complains)
 
     assert (port(9060), port(9061), port(0), port(99999)) == ([1, 3, 4, 5, 6, 7], [2], [], [])
     assert (base("680"), base("700"), base("00000000"), base("1fffff80")) == ([1], [2], [3], [4])
@@ -348,4 +380,4 @@ def test_settings_and_filters(tmp_path: Path, home: Path) -> None:
             ([6], "dumpulse.checksum.bad"), ([7], "dumpulse.refused"),
             ([4], "dumpulse.heard == 1"), ([1, 3, 6], 'dumpulse.kind == "Heartbeat"'),
             ([4], "dumpulse.checksum == 0x93d5009c")):
-        assert frames_with(home, ports, "-Y", text) == wanted, text
+        assert frames(ports, text) == wanted, text

@@ -98,14 +98,8 @@ inline tick()
 inline epoch_begins()
 {
     begun = calm;
-    if
-    :: broken != COUNTS_KEPT -> last = 0
-    :: else
-    fi;
-    if
-    :: broken != SILENT -> beacons[epoch] = true
-    :: else
-    fi
+    when(broken != COUNTS_KEPT, last = 0);
+    when(broken != SILENT, beacons[epoch] = true)
 }
 
 /* After a reset. Until the next block begins, no count is new. */
@@ -114,10 +108,7 @@ inline begin()
     epoch = block * BLOCK + (broken == RESERVED -> 0 : BLOCK - 1);
     last = (broken == EPOCH_KEPT -> 0 : FULL);
     tick();
-    if
-    :: failed && broken != EPOCH_KEPT -> epoch = NO_EPOCH
-    :: else
-    fi;
+    when(failed && broken != EPOCH_KEPT, epoch = NO_EPOCH);
     failed = false
 }
 
@@ -134,9 +125,8 @@ inline begin()
 /* The agent gets a heartbeat. */
 inline process()
 {
-    if
-    :: epoch != NO_EPOCH && right_tag &&
-       (got > last || (broken == COUNT_EQUAL && got == last) || broken == COUNT_ANY) ->
+    when(epoch != NO_EPOCH && right_tag &&
+         (got > last || (broken == COUNT_EQUAL && got == last) || broken == COUNT_ANY),
         last = got;
         must(AGREEMENT, value < made && counted[value] == got && number[value] == epoch);
         must(REPLAY, !taken[value]);
@@ -147,42 +137,28 @@ inline process()
         :: i < made -> must(ORDER, !taken[i] || boot[i] != boot[value]); i++
         :: else -> break
         od;
-        taken[value] = true
-    :: else
-    fi
+        taken[value] = true)
 }
 
 /* The node gets a beacon of epoch i. */
 inline hear()
 {
-    if
-    :: (i > heard || (i == heard && broken == BEACON_EQUAL) || broken == BEACON_OLDER) &&
-       (beacons[i] || insider || broken == BEACON_UNCHECKED) ->
+    when((i > heard || (i == heard && broken == BEACON_EQUAL) || broken == BEACON_OLDER) &&
+         (beacons[i] || insider || broken == BEACON_UNCHECKED),
         must(BEACON, beacons[i] || (insider && broken != FORGED));
         heard = i;
-        if
-        :: broken != NODE_GOES_ON -> count = 0
-        :: else
-        fi
-    :: else
-    fi
+        when(broken != NODE_GOES_ON, count = 0))
 }
 
 /* The node makes a heartbeat, if it may. */
 inline beat()
 {
-    if
-    :: count == FULL && broken == NODE_WRAPS -> count = 0
-    :: else
-    fi;
-    if
-    :: heard != 0 && count < FULL ->
+    when(count == FULL && broken == NODE_WRAPS, count = 0);
+    when(heard != 0 && count < FULL,
         count++;
         number[made] = heard; counted[made] = count; boot[made] = boots;
         aside[made] = heard != epoch;
-        made++
-    :: else
-    fi
+        made++)
 }
 
 /* The node beats, and the heartbeat comes to the agent. */
@@ -191,13 +167,10 @@ inline is_heard(property)
     i = epoch; hear();
     i = made; beat();
     must(property, made > i);
-    if
-    :: made > i ->
+    when(made > i,
         value = made - 1; got = counted[value];
         process();
-        must(property, taken[made - 1])
-    :: else
-    fi
+        must(property, taken[made - 1]))
 }
 
 init {
@@ -220,18 +193,12 @@ init {
        }
     :: atomic { /* the attacker goes, and a tick comes */
         calm = true;
-        if
-        :: insider && broken != NO_WAY_OUT -> heard = 0; count = 0 /* no beacon for long */
-        :: else
-        fi;
+        when(insider && broken != NO_WAY_OUT, heard = 0; count = 0 /* no beacon for long */);
         if
         :: epoch == NO_EPOCH -> begin()
         :: else -> tick()
         fi;
-        if
-        :: begun -> is_heard(TICK)
-        :: else
-        fi
+        when(begun, is_heard(TICK))
        } -> break
     :: atomic { /* the attacker goes, and the beacon is sent again */
         epoch <= LAST && heard < epoch;
@@ -241,10 +208,7 @@ init {
         :: i < made && number[i] != epoch -> i++
         :: else -> break
         od;
-        if
-        :: i == made -> is_heard(HEARD)
-        :: else
-        fi
+        when(i == made, is_heard(HEARD))
        } -> break
     od
 }

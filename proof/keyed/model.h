@@ -28,6 +28,13 @@ bool calm; /* the attacker has gone, and neither power nor memory fails any more
     :: else -> violated = property; assert(violated == 0) \
     fi
 
+/* Does something if the condition is true. */
+#define when(condition, action) \
+    if \
+    :: (condition) -> action \
+    :: else \
+    fi
+
 /* Somebody stores a number, and may fail, or lose power meanwhile. Then his memory has the old
  * number or the new one, and never another: slots.pml is about that. */
 #define STORED 1

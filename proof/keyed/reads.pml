@@ -60,13 +60,10 @@ inline tick()
 /* A reader gets a beacon of epoch i. */
 inline hear()
 {
-    if
-    :: i > heard[who] && (i <= epoch || insider) ->
+    when(i > heard[who] && (i <= epoch || insider),
         heard[who] = i;
         count[who] = (broken == READER_ON -> count[who] : 0);
-        asked[who] = (broken == WAITS_ON -> asked[who] : NONE)
-    :: else
-    fi
+        asked[who] = (broken == WAITS_ON -> asked[who] : NONE))
 }
 
 inline reader_reset()
@@ -77,49 +74,39 @@ inline reader_reset()
 /* A reader makes a request. */
 inline ask()
 {
-    if
-    :: heard[who] != 0 && count[who] < FULL ->
+    when(heard[who] != 0 && count[who] < FULL,
         count[who]++;
         q_epoch[requests] = heard[who]; q_count[requests] = count[who];
         asked[who] = requests; after[who] = reports;
-        requests++
-    :: else
-    fi
+        requests++)
 }
 
 /* The agent gets a request. */
 inline answer()
 {
-    if
-    :: ((nonce < requests && (q_epoch[nonce] == epoch || broken == NO_NUMBER) &&
-         (q_count[nonce] == got || broken == NO_COUNT)) || broken == UNCHECKED ||
-        (broken == NO_NONCE && requests != 0 && q_epoch[0] == epoch && q_count[0] == got)) &&
-       (got > last || (got == last && broken == COUNT_EQUAL)) ->
+    when(((nonce < requests && (q_epoch[nonce] == epoch || broken == NO_NUMBER) &&
+           (q_count[nonce] == got || broken == NO_COUNT)) || broken == UNCHECKED ||
+          (broken == NO_NONCE && requests != 0 && q_epoch[0] == epoch && q_count[0] == got)) &&
+         (got > last || (got == last && broken == COUNT_EQUAL)),
         last = got;
         must(ASKED, nonce < requests && q_epoch[nonce] == epoch && q_count[nonce] == got);
         must(ONCE, !answered[nonce]);
-        if
-        :: reports <= REQUESTS ->
+        when(reports <= REQUESTS,
             answered[nonce] = true;
             r_epoch[reports] = epoch; r_count[reports] = got; r_table[reports] = table;
             r_nonce[reports] = (broken == SAME_NONCE -> 0 : nonce);
-            reports++
-        :: else
-        fi
-    :: else
-    fi
+            reports++))
 }
 
 /* A reader gets the tag of report i, with a table. */
 inline read()
 {
-    if
-    :: asked[who] != NONE && i < reports &&
-       ((r_epoch[i] == q_epoch[asked[who]] && r_count[i] == q_count[asked[who]] &&
-         r_nonce[i] == (broken == SAME_NONCE -> 0 : asked[who])) ||
-        broken == NO_REQUEST || broken == BELIEVED || broken == READERS_KEY) &&
-       (shown == r_table[i] || broken == NO_TABLE || broken == BELIEVED ||
-        broken == READERS_KEY) ->
+    when(asked[who] != NONE && i < reports &&
+         ((r_epoch[i] == q_epoch[asked[who]] && r_count[i] == q_count[asked[who]] &&
+           r_nonce[i] == (broken == SAME_NONCE -> 0 : asked[who])) ||
+          broken == NO_REQUEST || broken == BELIEVED || broken == READERS_KEY) &&
+         (shown == r_table[i] || broken == NO_TABLE || broken == BELIEVED ||
+          broken == READERS_KEY),
         must(AGREEMENT, shown == r_table[i] && r_nonce[i] == asked[who] &&
              r_epoch[i] == q_epoch[asked[who]] && r_count[i] == q_count[asked[who]]);
         must(INJECTIVE, !believed[i]);
@@ -127,9 +114,7 @@ inline read()
         must(AGE, r_epoch[i] == epoch || heard[who] != epoch);
         must(NEVER, broken != TAKEN);
         believed[i] = true;
-        asked[who] = (broken == BELIEVED_ON -> asked[who] : NONE)
-    :: else
-    fi
+        asked[who] = (broken == BELIEVED_ON -> asked[who] : NONE))
 }
 
 init {
@@ -155,23 +140,17 @@ init {
         calm = true;
         tick();
         select(who : 0 .. 1);
-        if
-        :: insider && broken != NO_WAY_OUT -> reader_reset() /* 30 ticks without a beacon */
-        :: else
-        fi;
+        when(insider && broken != NO_WAY_OUT, reader_reset() /* 30 ticks without a beacon */);
         i = epoch; hear();
         ask();
         must(TICK, asked[who] != NONE);
-        if
-        :: asked[who] != NONE ->
+        when(asked[who] != NONE,
             nonce = requests - 1; got = q_count[nonce]; i = reports;
             answer();
             must(TICK, reports > i);
             shown = table;
             read();
-            must(TICK, reports > i && believed[i])
-        :: else
-        fi
+            must(TICK, reports > i && believed[i]))
        } -> break
     od
 }

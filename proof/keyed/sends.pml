@@ -92,8 +92,7 @@ inline renew()
     fi;
     count = 0;
     number_ = 0;
-    if
-    :: i != 0 ->
+    when(i != 0,
         outcome = STORED;
         if
         :: broken == NODE_FORGETS
@@ -104,50 +103,33 @@ inline renew()
         :: outcome == CUT -> boots++; node_reset()
         :: outcome == FAILED && broken != NODE_IGNORES
         :: else -> number_ = i
-        fi
-    :: else
-    fi;
+        fi);
     outcome = 0; i = 0
 }
 
 /* The node announces its own epoch. */
 inline announce()
 {
-    if
-    :: number_ != 0 && !(broken == NODE_SILENT && number_ > 1) -> announced[number_] = true
-    :: else
-    fi
+    when(number_ != 0 && !(broken == NODE_SILENT && number_ > 1), announced[number_] = true)
 }
 
 /* The node makes a heartbeat. */
 inline beat()
 {
-    if
-    :: count == FULL && broken == NODE_WRAPS -> count = 0
-    :: else
-    fi;
-    if
-    :: number_ != 0 && count < FULL ->
+    when(count == FULL && broken == NODE_WRAPS, count = 0);
+    when(number_ != 0 && count < FULL,
         count++;
         number[made] = number_; counted[made] = count;
-        made++
-    :: else
-    fi
+        made++)
 }
 
 /* The agent gets an announce of i: it waits. */
 inline hear_announce()
 {
-    if
-    :: (announced[i] || insider || broken == ANNOUNCE_KEY || broken == ONE_KEY) && i > waits &&
-       (i > own || (i == own && broken == OWN_EQUAL) || broken == OWN_OLDER) ->
+    when((announced[i] || insider || broken == ANNOUNCE_KEY || broken == ONE_KEY) && i > waits &&
+         (i > own || (i == own && broken == OWN_EQUAL) || broken == OWN_OLDER),
         waits = i;
-        if
-        :: broken == AT_ONCE -> own = i; last = 0; cell = i
-        :: else
-        fi
-    :: else
-    fi
+        when(broken == AT_ONCE, own = i; last = 0; cell = i))
 }
 
 /* Was a heartbeat with this value, count and tag made by somebody who has the key? */
@@ -202,10 +184,7 @@ inline process()
         last = got;
         take()
     :: else ->
-        if
-        :: waits != 0 && got != 0 && right_tag(waits) -> renewed()
-        :: else
-        fi
+        when(waits != 0 && got != 0 && right_tag(waits), renewed())
     fi
 }
 
@@ -213,10 +192,7 @@ inline announce_comes()
 {
     announce();
     i = number_;
-    if
-    :: announced[i] -> hear_announce()
-    :: else
-    fi
+    when(announced[i], hear_announce())
 }
 
 inline beat_comes()

@@ -824,6 +824,22 @@ def test_what_waited_while_it_slept_is_no_junk(options: list[str], tmp_path: Pat
         server.stop()
 
 
+def test_what_nodes_send_before_they_know_of_a_restart_is_no_junk(options: list[str]) -> None:
+    """Over UDP, they know of it when they ask. From then on, it is."""
+    with Server(*options, *LONG) as server, Peer(server) as peer:
+        nodes = [node(variable, peer.beacon()) for variable in range(5)]
+        peer.send(*(one.heartbeat(1, 1) for one in nodes))
+        server.wait_for(lambda now: now["heartbeats"] == 5, "they are heard")
+        server.stop()
+    with Server(*options, *LONG) as server, Peer(server) as peer:
+        peer.send(*(one.heartbeat(1, 1) for _ in range(40) for one in nodes))
+        assert server.wait_for(lambda now: now["tag"] == 200, "all are counted")["junk"] == 0
+        peer.send(node(0, peer.beacon()).heartbeat(1, 1),
+                  *(nodes[0].heartbeat(1, 1) for _ in range(100)))
+        assert server.wait_for(lambda now: now["tag"] == 300, "all are counted")["junk"] == 1
+        server.stop()
+
+
 def junk(number: int, kind: int = 0x80) -> bytes:
     """A packet that needs a tag, and has a wrong one."""
     return number.to_bytes(4, "big") + bytes((kind + number % 64 * (kind != 0xC0), 255, 1, 1))

@@ -16,6 +16,7 @@
 #include "server/keys_internal.h"
 #include "server/loop.h"
 #include "server/options.h"
+#include "server/snapshot.h"
 #include "server/state.h"
 #include "server/table.h"
 #include "server/timing.h"
@@ -36,6 +37,7 @@ static uint32_t sent_epoch; /* of the last one */
 static bool came[LABELS];   /* has a beacon come to this label's node? */
 static bool is_deaf;        /* is variable 0? */
 static unsigned kept;       /* beacons that did not leave */
+static bool (*has_larger)(const uint8_t *file, const uint8_t *known, size_t size);
 
 void loop_define_task(size_t task, void (*run)(void), uint64_t every)
 {
@@ -70,6 +72,7 @@ bool state_write_numbers(struct state_numbers *file, const uint8_t *bytes, size_
 {
     assert_true(file == &keys.file && bytes == keys.numbers && keys_are_good(size) &&
                 !is_later(bytes, bytes, size));
+    has_larger = is_later;
     clock_unix_ns += disk_takes;
     return !disk_fails;
 }
@@ -190,6 +193,20 @@ static void test_nothing_begins_without_a_number(void **state)
     while (task_every != EPOCH * TIMING_SECOND / LABELS)
         task_run();
     assert_int_equal(sent, 2 * LABELS);
+}
+
+/* Another server has stored them. But what is in a damaged file is no number. */
+static void test_larger_numbers_are_not_replaced(void **state)
+{
+    uint8_t file[KEYS_NUMBERS_SIZE];
+
+    (void)state;
+    start(0);
+    memcpy(file, keys.numbers, sizeof file);
+    file[KEYS_NUMBERS_AT]++;
+    assert_false(has_larger(file, keys.numbers, sizeof file));
+    dumpulse_write_(file + KEYS_SUM_AT, snapshot_crc32(file, KEYS_SUM_AT));
+    assert_true(has_larger(file, keys.numbers, sizeof file));
 }
 
 static void test_epochs_can_be_used_up(void **state)
@@ -313,6 +330,7 @@ int main(void)
         cmocka_unit_test(test_who_gets_beacons),
         cmocka_unit_test(test_the_last_epoch_goes_on),
         cmocka_unit_test(test_nothing_begins_without_a_number),
+        cmocka_unit_test(test_larger_numbers_are_not_replaced),
         cmocka_unit_test(test_epochs_can_be_used_up),
         cmocka_unit_test(test_the_first_block_follows_the_date),
         cmocka_unit_test(test_a_clock_that_is_set_later),

@@ -109,36 +109,44 @@ class TooLong(AssertionError):
     """The machine took too long, and was ended."""
 
 
-def run_in_vm(command: str, directory: Path = ROOT) -> tuple[int, str]:
-    """Runs a shell command there. Returns its exit status, and all that it wrote."""
+def started(files: dict[str, str], folders: dict[str, Path], more: str = "",
+            memory: int = 512, seconds: float = SECONDS) -> tuple[int, str]:
+    """Starts the machine with these files in its first file system, of which `init` is run. It can
+    read the folders, by their names. Returns the status that it tells, and what it said before."""
     vmlinuz, initrd = kernel()
+    shared = [word for name, path in folders.items() for word in (
+        "-virtfs", f"local,path={path},mount_tag={name},security_model=none,readonly=on,"
+                   "multidevs=remap")]
     with tempfile.TemporaryDirectory() as work:
-        folder = Path(work) / "more"
+        both, folder = Path(work) / "initrd", Path(work) / "more"
         folder.mkdir()
-        (folder / "init").write_text(INIT)
-        (folder / "init").chmod(0o755)
-        (folder / "command").write_text(
-            COMMAND.format(directory=shlex.quote(str(directory)), command=command))
-        both = Path(work) / "initrd"
+        for name, text in files.items():
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
         both.write_bytes(initrd.read_bytes() + packed(folder))
         try:
             done = subprocess.run(
-                ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", "512", "-nographic",
-                 "-no-reboot", "-nodefaults", "-serial", "stdio", "-monitor", "none",
+                ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", str(memory),
+                 "-nographic", "-no-reboot", "-nodefaults", "-serial", "stdio", "-monitor", "none",
                  "-net", "none", "-object", "can-bus,id=bus", "-device", "kvaser_pci,canbus=bus",
-                 "-device", "kvaser_pci,canbus=bus", "-virtfs",
-                 "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap",
-                 "-kernel", vmlinuz, "-initrd", both, "-append", "console=ttyS0 quiet panic=-1"],
+                 "-device", "kvaser_pci,canbus=bus", *shared, "-kernel", vmlinuz, "-initrd", both,
+                 "-append", f"console=ttyS0 quiet panic=-1 {more}"],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                timeout=SECONDS)
+                timeout=seconds)
         except subprocess.TimeoutExpired as late:
             said = (late.stdout or b"").decode(errors="replace")
-            raise TooLong(f"the VM did not end in {SECONDS:.0f} s:\n{said}") from late
+            raise TooLong(f"the VM did not end in {seconds:.0f} s:\n{said}") from late
     said = done.stdout.decode(errors="replace").replace("\r\n", "\n")
     output, found, status = said.rpartition(STATUS)
     if not found:
         raise AssertionError(f"the VM ended without a word:\n{said}")
     return int(status.split()[0]), output.partition(BEGINS)[2]
+
+
+def run_in_vm(command: str, directory: Path = ROOT) -> tuple[int, str]:
+    """Runs a shell command there. Returns its exit status, and all that it wrote."""
+    command = COMMAND.format(directory=shlex.quote(str(directory)), command=command)
+    return started({"init": INIT, "command": command}, {"root": Path("/")})
 
 
 if __name__ == "__main__":

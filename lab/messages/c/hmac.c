@@ -11,12 +11,11 @@ static uint32_t inner[8], outer[8]; /* after the key's block in each */
 static void begin_half(uint32_t *state, const uint8_t *key, uint8_t pad)
 {
     br_sha256_context it;
-    uint8_t block[64];
-    memset(block, pad, sizeof block);
-    for (uint8_t i = 0; i < 16; i++)
-        block[i] ^= key[i];
     br_sha256_init(&it);
-    sha256_block(it.state, block);
+    memset(it.block, pad, sizeof it.block);
+    for (uint8_t i = 0; i < 16; i++)
+        it.block[i] ^= key[i];
+    sha256_block(it.state, it.block);
     memcpy(state, it.state, sizeof it.state);
 }
 

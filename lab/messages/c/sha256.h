@@ -1,4 +1,4 @@
-/* SHA-256 on the block of sha256_avr.S, with the names of BearSSL's functions, which are used where
+/* SHA-256 on the block of sha256.S, with the names of BearSSL's functions, which are used where
  * there is no assembly.   SPDX-License-Identifier: MIT */
 #ifndef SHA256_H
 #define SHA256_H
@@ -12,7 +12,7 @@
 
 typedef struct {
     uint32_t state[8];
-    uint16_t length; /* bytes so far; a device hashes less than 8 kB */
+    size_t length; /* bytes so far, less than 8 kB; as long as a word, after which is the block */
     uint8_t block[64];
 } br_sha256_context;
 
@@ -44,7 +44,7 @@ static void br_sha256_update(br_sha256_context *it, const void *data, size_t len
 static void br_sha256_out(const br_sha256_context *of, void *digest)
 {
     br_sha256_context it = *of;
-    const uint16_t bits = it.length * 8;
+    const uint16_t bits = (uint16_t)(it.length * 8);
     uint8_t at = it.length % 64, *to = digest;
     it.block[at++] = 0x80;
     if (at > 56) {

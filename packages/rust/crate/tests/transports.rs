@@ -22,13 +22,10 @@ fn silent() -> [u8; 260] {
 
 #[test]
 fn identifiers() {
-    assert_eq!(offset(0x67f, DEFAULT_BASE), None);
-    assert_eq!(offset(0x680, DEFAULT_BASE), Some(0));
-    assert_eq!(offset(0x6ff, DEFAULT_BASE), Some(127));
-    assert_eq!(offset(0x700, DEFAULT_BASE), None);
-    assert_eq!(offset(0x1fff_ffff, 0x1fff_ff80), Some(127));
-    let taken: Vec<_> = (0..=255).filter(|&each| is_for_agent(each)).collect();
-    assert_eq!(taken, (0..64).chain([127]).collect::<Vec<_>>());
+    let offsets = [0x67f, 0x680, 0x6ff, 0x700].map(|each| offset(each, DEFAULT_BASE));
+    assert_eq!(offsets, [None, Some(0), Some(127), None]);
+    let taken = (0..=255).filter(|&each| is_for_agent(each));
+    assert!(taken.eq((0..64).chain([127])));
 }
 
 #[test]
@@ -69,6 +66,11 @@ fn a_joiner_wants_all_frames_in_order() {
     assert_eq!(last(&mut Joiner::default(), &parts), None);
 }
 
+fn packets(line: &[u8]) -> Vec<[u8; 8]> {
+    let mut packets = Packets::default();
+    line.iter().filter_map(|&byte| packets.take(byte)).collect()
+}
+
 #[test]
 fn packets_on_a_line() {
     let heartbeats: Vec<_> =
@@ -79,19 +81,15 @@ fn packets_on_a_line() {
         line.extend(&REQUEST);
         line.extend(std::iter::repeat(0xf1).take(at % 9)); // noise
     }
-    let mut packets = Packets::default();
-    let found: Vec<_> = line.iter().filter_map(|&byte| packets.take(byte)).collect();
     let sent: Vec<_> = heartbeats.iter().flat_map(|each| [each.encode(), REQUEST]).collect();
-    assert_eq!(found, sent);
+    assert_eq!(packets(&line), sent);
 
     // A byte that is lost costs the packet that it belongs to, and nothing else.
     let two: Vec<_> = heartbeats[..2].iter().flat_map(|each| each.encode()).collect();
     for gone in 0..8 {
         let mut rest = two.clone();
         rest.remove(gone);
-        let mut packets = Packets::new();
-        let found: Vec<_> = rest.iter().filter_map(|&byte| packets.take(byte)).collect();
-        assert_eq!(found, [heartbeats[1].encode()]);
+        assert_eq!(packets(&rest), [heartbeats[1].encode()]);
     }
 }
 
@@ -101,9 +99,7 @@ fn no_byte_belongs_to_two_packets() {
     let pair = [Heartbeat::new(4, 255, 2), Heartbeat::new(0, 251, 51)].map(Option::unwrap);
     let line: Vec<_> = pair.iter().flat_map(|each| each.encode()).collect();
     assert!(Heartbeat::decode(&line[5..13]).is_some());
-    let mut packets = Packets::new();
-    let found: Vec<_> = line.iter().filter_map(|&byte| packets.take(byte)).collect();
-    assert_eq!(found, pair.map(Heartbeat::encode));
+    assert_eq!(packets(&line), pair.map(Heartbeat::encode));
 
     // A report whose bytes 4 to 7 are the checksum of what follows, and of four bytes after it.
     let right = |table: &[u8]| match Report::parse(table) {
@@ -137,13 +133,9 @@ fn reports_on_a_line() {
 #[test]
 fn ages_wrap_around() {
     let report = worked();
-    let report = Report::parse(&report).unwrap();
-    let all: Vec<_> = report.entries().collect();
-    assert_eq!(all.len(), 1);
-    assert_eq!(Some(all[0].1), report.entry(Variable::new(3).unwrap()));
-    assert_eq!(all[0].1.age(0x1234), 0);
-    assert_eq!(all[0].1.age(0x1233), 65535);
-    assert_eq!(Variable::new(64), None);
+    let entries: Vec<_> = Report::parse(&report).unwrap().entries().collect();
+    assert_eq!(entries.len(), 1);
+    assert_eq!((entries[0].1.age(0x1234), entries[0].1.age(0x1233)), (0, 65535));
 }
 
 #[test]
