@@ -328,7 +328,10 @@ static bool has_larger(const uint8_t *file, const uint8_t *known, size_t size)
 static bool save_numbers(void)
 {
     keys_seal_numbers();
-    return state_write_numbers(&used->file, used->numbers, sizeof used->numbers, has_larger);
+    const bool done =
+        state_write_numbers(&used->file, used->numbers, sizeof used->numbers, has_larger);
+    table_read_clock(); /* a slow disk takes seconds: what is taken from now on has a new stamp */
+    return done;
 }
 
 bool dumpulse_store(uint8_t label, uint32_t number)
@@ -344,9 +347,7 @@ bool dumpulse_store(uint8_t label, uint32_t number)
         limits_take(&used->stores[label], &limit, now);
     }
     set_number(label, number);
-    const bool stored = save_numbers();
-    table_read_clock(); /* a slow disk takes seconds: what is taken from now on has a new stamp */
-    if (stored)
+    if (save_numbers())
         return true;
     set_number(label, before);
     keys_seal_numbers();

@@ -65,6 +65,7 @@ $(call add,udpserver-sanitized,clang,$(SANITIZERS) $(SETTINGS) $(WITH_XDP),\
     udpserver.c $(PARTS_C),$(WITH_BPF))
 $(call add,udpserver-calls,gcc,$(SETTINGS),server/tests/calls.c udpserver.c $(PARTS_C))
 $(call add,storm,gcc,-O2 -pthread,$(wildcard tests/storm/*.c) udpserver.c $(PARTS_C))
+$(call add,storm-can,gcc,-O2 -pthread,$(wildcard tests/storm/*.c) server/canserver.c $(PARTS_C))
 $(call add,fuzz/server,$(FUZZER) $(SETTINGS),,server/tests/fuzz_udpserver.c udpserver.c \
     $(filter-out server/main.c,$(PARTS_C)))
 # Each unit test, and the parts that it tests. The linker finds what they need in no other part.

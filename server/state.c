@@ -51,18 +51,17 @@ static uint64_t interval; /* ns from one save to the next: see save_if_changed()
 
 /* ---- Files ------------------------------------------------------------------------------ */
 
-/* Is the content a state, perhaps a damaged one? It is if it begins like a state, or if all its
- * bytes are zeros, as after a power failure. Any other file belongs to somebody else, and stays
- * where it is: FILE may be a typing error. */
+/* Is the content a state, perhaps a damaged one? It is if it begins like a state, but for zeros in
+ * the place of its end, as after a power failure. Any other file belongs to somebody else, and
+ * stays where it is: FILE may be a typing error. */
 static bool is_ours(void)
 {
-    const size_t start = content.size < BEGINNING ? content.size : BEGINNING;
-    size_t zeros = 0;
+    size_t size = content.size;
 
-    while (zeros < content.size && content.bytes[zeros] == 0)
-        zeros++;
+    while (size != 0 && content.bytes[size - 1] == 0)
+        size--;
     return content.size <= STATE_LONGEST &&
-           (zeros == content.size || memcmp(content.bytes, "Dumpulse", start) == 0);
+           memcmp(content.bytes, "Dumpulse", size < BEGINNING ? size : BEGINNING) == 0;
 }
 
 static void set_path(const char *suffix)

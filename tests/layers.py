@@ -22,6 +22,7 @@ LAYERS = {
     "lab/groups": "counts group operations, and predicts from them",
     "lab/messages": "counts what a verified message costs",
     "lab": "fetches code, and starts programs; no other room uses the lab",
+    "tests/storm": "the whole system against the truth, from one seed",
     "packages": "makes packages for other tools; no other layer uses it",
     "dumpulse_fleet/tests": "check the fleet",
     "tests": "check the library, and what crosses rooms",

@@ -7,10 +7,10 @@ CHECK_tests := build/check/vectors spec/vectors.tsv; \
     build/check/vectors-keyed build/short/vectors_keyed.tsv; build/check/exhaustive
 QUICK_tests := unit vectors-amd64 vectors-gcc-sanitized vectors-valgrind exhaustive
 BUILT_tests = $(NEEDS_unit) $(filter %-amd64 %-gcc-sanitized,$(VECTOR_PROGRAMS)) $(LONG) \
-    build/exhaustive build/forgery build/agree.so build/libdumpulse.a
+    build/exhaustive build/forgery build/names.so build/libdumpulse.a
 FULL += python-slow vectors-i386 vectors-powerpc vectors-sanitized lint builds mutants \
     mutants-sample differential watching coverage storm
-NIGHTLY += mutants-keyed mutants-server mutants-client explore agree storm-long
+NIGHTLY += mutants-keyed mutants-server mutants-client explore storm-long storm-processes
 
 build/check/vectors: SOURCES = tests/vectors.c dumpulse.c
 build/check/vectors-watch: SOURCES = tests/vectors_watch.c $(WATCH_C)
@@ -57,19 +57,21 @@ $(call add,exhaustive,gcc,-O2,tests/exhaustive.c dumpulse.c)
 $(call add,forgery,gcc,-O2,tests/forgery.c $(KEYED_C) dumpulse.c,-lm)
 NEEDS_exhaustive = build/exhaustive build/forgery
 PART_exhaustive = $(NEEDS_exhaustive:%=% &&) : ## all 2^24 packets with the magic number
-NEEDS_storm := build/storm
-NEEDS_storm-long := build/storm
-PART_storm = build/storm $(if $(SEED),--seed $(SEED) $(LEFT_OUT:%=--left-out %),--seconds 100)	## stories of the whole system; one: SEED=n
-PART_storm-long = $(PYTHON) -m tests.storm.planted && build/storm --seconds 2400 --from $$(date +%s)	## planted mistakes, and new stories: an hour
-storm: build/storm ## stories of the whole system; SEED=n tells one again
+NEEDS_storm := build/storm build/storm-can
+NEEDS_storm-long := $(NEEDS_storm)
+tell_storm = build/storm --seconds $1 $2 && build/storm-can --seconds $1 $2 && \
+    $(PYTHON) -m tests.storm.fleet --seconds $1 --count 100000 $2
+# Without SEED, udpserver, canserver and the fleet have 40 s each.
+PART_storm = $(if $(SEED),build/$(or $(STORM),storm) --seed $(SEED) $(LEFT_OUT:%=--left-out %),$(call tell_storm,40))	## stories of the whole system; one: SEED=n
+PART_storm-long = $(PYTHON) -m tests.storm.planted && $(call tell_storm,800,--from $$(date +%s))	## planted mistakes, and new stories: an hour
+PART_storm-processes = $(PYTHON) -m tests.storm.processes $(ARGS)	## the same with real processes; ARGS="--seconds N"
+NEEDS_storm-processes = build/udpserver
+storm: build/storm build/storm-can ## stories of the whole system; SEED=n tells one again
 
-# tests/agree.c replaces the clocks, the loop, the hook and the log.
-$(call add,agree.so,gcc,-O2 -shared -fPIC,\
-    tests/agree.c $(patsubst %,server/%.c,counters limits log names options table watch) \
-    dumpulse.c $(WATCH_C))
+$(call add,names.so,gcc,-O2 -shared -fPIC,\
+    tests/names.c $(patsubst %,server/%.c,counters limits log names options))
 PART_differential = $(PYTHON) -m tests.differential $(ARGS)	## code for all targets against the model; ARGS="--count N"
 PART_watching = $(PYTHON) -m tests.watching $(ARGS)	## the same for the watch
-PART_agree = $(PYTHON) -m tests.agree $(ARGS)	## do device, server, client and model agree? 10^6 runs
 PART_explore = HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py	## Hypothesis: many new examples
 
 weigh: ## how heavy the project is, and how heavy it may be

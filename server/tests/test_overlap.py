@@ -19,7 +19,7 @@ import client
 from server.tests.test_udpserver_keyed import (
     LONG, Peer, has_new_key, junk, new_sender, noted, run, write_key)
 from spec import keyed
-from spec.keyed import Hearer, Keys, Reader, Sender, chaskey12, question
+from spec.keyed import Hearer, Keys, Reader, chaskey12, question
 from tests.support.programs import wait_until
 from tests.support.servers import Server
 
@@ -186,94 +186,6 @@ def test_a_refused_request_is_answered_under_both_keys(server: Server, peer: Pee
     server.stop()
 
 
-def test_epochs_of_one_key_begin_while_the_other_is_used(both: list[str]) -> None:
-    with Server(*both, "--epoch", "65") as server, Peer(server) as peer:  # a label each second
-        known = Known(peer)
-        old, epoch = known.node(OLD, 63), known.node(NEW, 0).epoch
-        label = 2 + next(label for label in range(30)  # and two steps from now
-                         if NEW.beacon(label, epoch) in known.beacons(label))
-
-        def has_begun() -> bool:
-            found = NEW.beacon(label, epoch + 1) in known.beacons(label)
-            peer.send(old.heartbeat(1, 1))  # the last packet before a step is under the old key
-            time.sleep(0.2)  # the server answers only some questions a second
-            return found
-        wait_until(has_begun, "the next epoch of this label begins")
-        assert server.stop()["tag"] == 0
-
-
-def test_the_old_key_is_refused_when_the_new_one_was_heard(both: list[str], tmp_path: Path) -> None:
-    """For that variable alone, and over a restart. An insider with the old key of a node speaks
-    for nothing but its variable, and cannot stop the move."""
-    with Server(*both, *LONG) as server, Peer(server) as peer:
-        known = Known(peer)
-        stolen, new, other = known.node(OLD, 3), known.node(NEW, 3), known.node(OLD, 8)
-        peer.send(*(stolen.heartbeat(9, 9) for _ in range(100)), other.heartbeat(1, 1),
-                  Keys(b"", {4: OLD.of(3)}).counted(4, stolen.epoch, 200, 9, 9))
-        server.wait_for(lambda now: now["tag"] == 1, "it cannot speak for another")
-        peer.send(new.heartbeat(2, 2), stolen.heartbeat(9, 9), other.heartbeat(1, 2))
-        counters = server.wait_for(lambda now: now["packets"] == 3 + 102 + 3, "all are counted")
-        assert counters["heartbeats"] == 103 and counters["key_before"] == 1
-        assert known.entries(NEW)[3] == b"\2\2"
-        peer.send(question(3))
-        assert peer.answer() == NEW.beacon(3, new.epoch) and peer.is_silent()
-        said = "variable 3 has its new key; the key before was used for 0 reports, and is all " \
-            "that was heard of variables: 8"
-        server.says(said)
-        server.kill()
-    with Server(*both, *LONG) as server, Peer(server) as peer:
-        known = Known(peer)
-        peer.send(known.node(OLD, 3).heartbeat(9, 9), known.node(NEW, 3).heartbeat(2, 3))
-        counters = server.wait_for(lambda now: now["heartbeats"] == 1, "the new one is taken")
-        assert counters["tag"] == 1
-        server.stop()
-
-
-def test_64_nodes_move_without_a_gap(server: Server, peer: Peer) -> None:
-    """One after the other; every other heartbeat of every node is taken meanwhile."""
-    known = Known(peer)
-    epoch = known.node(OLD, 0).epoch
-    nodes = [Hearer(OLD, variable) for variable in range(64)]
-    for node in nodes:
-        node.epoch = epoch
-    for number, moving in enumerate((1, 2, 3, 5), 2):
-        nodes[moving] = known.node(NEW, moving)
-        peer.send(*(node.heartbeat(moving, 1) for node in nodes))
-        taken = 64 * (number - 1) + number
-        counters = server.wait_for(lambda now: now["packets"] == taken,  # noqa: B023
-                                   "all are counted")
-        assert counters["heartbeats"] == 64 * (number - 1)
-    assert counters["key_before"] == 60
-    wait_until(lambda: server.stderr.lines[-1].endswith("heard of variables: 0,4,6-63"), "it says")
-    server.stop()
-
-
-def test_a_node_that_only_sends_moves(both: list[str]) -> None:
-    """Its new announce alone moves nothing. After a heartbeat, what waited under its old key is
-    forgotten, and none of it comes back after a restart."""
-    old, new = new_sender(7, OLD), new_sender(7, NEW)
-    recorded = [old.announce(), old.heartbeat(1, 1), old.heartbeat(1, 2)]
-    with Server(*both, *LONG) as server, Peer(server) as peer:
-        peer.send(*recorded)
-        server.wait_for(lambda now: now["heartbeats"] == 2, "it is heard")
-        assert old.begin()
-        peer.send(new.announce(), old.announce(), old.heartbeat(1, 3))
-        server.wait_for(lambda now: now["heartbeats"] == 3, "it is still heard")
-        assert old.begin()
-        recorded.append(old.announce())
-        peer.send(recorded[-1], new.heartbeat(2, 2), old.heartbeat(1, 4))
-        counters = server.wait_for(lambda now: now["packets"] == 9, "all are counted")
-        assert counters["heartbeats"] == counters["announces"] == 4
-        server.kill()
-    assert new.begin() and old.begin()
-    with Server(*both, *LONG) as server, Peer(server) as peer:
-        peer.send(*recorded, old.announce(), old.heartbeat(1, 4), new.announce(),
-                  new.heartbeat(2, 3))
-        counters = server.wait_for(lambda now: now["packets"] == 8, "all are counted")
-        assert counters["heartbeats"] == counters["announces"] == 1
-        server.stop()
-
-
 def test_who_was_moved_is_said_when_the_old_key_comes_back(
         both: list[str], alone: dict[Keys, list[str]], tmp_path: Path) -> None:
     """Or when somebody exchanges the two keys: nobody would know why a node is not heard."""
@@ -304,23 +216,6 @@ def test_a_machine_that_slept(both: list[str], tmp_path: Path) -> None:
         server.stop()
 
 
-def test_a_node_moves_while_the_disk_is_full(both: list[str], tmp_path: Path) -> None:
-    """It holds at once, and is stored with the next number of the old key."""
-    full = tmp_path / "full"
-    with noted([*both, *LONG], FULL=str(full))[0] as server, Peer(server) as peer:
-        known, sends = Known(peer), new_sender(5, OLD)
-        old, new = known.node(OLD, 3), known.node(NEW, 3)
-        full.touch()
-        peer.send(new.heartbeat(1, 1), old.heartbeat(9, 9))
-        counters = server.wait_for(lambda now: now["packets"] == 4, "all are counted")
-        assert counters["heartbeats"] == 1 and counters["failed_saves"] > 0
-        full.unlink()
-        peer.send(sends.announce(), sends.heartbeat(1, 1))
-        server.wait_for(lambda now: now["heartbeats"] == 2, "its number is stored")
-        assert (tmp_path / numbers_of(OLD)).read_bytes()[16 + 3 * 3:][:3] == bytes((255,)) * 3
-        server.stop()
-
-
 def test_junk_counts_once(server: Server, peer: Peer) -> None:
     """It is junk for both keys: a heartbeat under either of them needs another one."""
     known = Known(peer)
@@ -334,18 +229,6 @@ def test_junk_counts_once(server: Server, peer: Peer) -> None:
         *known.beacons(1)}
     peer.send(old.heartbeat(1, 1), new.heartbeat(1, 1))
     server.wait_for(lambda now: now["heartbeats"] == 2, "two are enough")
-    server.stop()
-
-
-def test_right_packets_under_either_key_are_no_junk(server: Server, peer: Peer) -> None:
-    """Each of them has a wrong tag under the other key."""
-    known = Known(peer)
-    nodes = [known.node(keys, variable) for variable, keys in enumerate((OLD, NEW))]
-    reader = known.reader(NEW)
-    for value in range(110):  # no two are equal, so under junk all would wait
-        peer.send(reader.request(bytes(2)), *(node.heartbeat(1, value) for node in nodes))
-    counters = server.wait_for(lambda now: now["heartbeats"] == 220, "all are taken")
-    assert counters["tag"] == counters["junk"] == 0
     server.stop()
 
 
@@ -503,6 +386,25 @@ def test_a_key_that_is_given_twice_does_not_end(alone: dict[Keys, list[str]], tm
             peer.send(Known(peer, 1).node(NEW, 1).heartbeat(1, 1))
             server.wait_for(lambda now: now["heartbeats"] == 1, "it is taken")
             server.stop()
+
+
+def test_64_nodes_move_without_a_gap(server: Server, peer: Peer) -> None:
+    """One after the other; every other heartbeat of every node is taken meanwhile."""
+    known = Known(peer)
+    epoch = known.node(OLD, 0).epoch
+    nodes = [Hearer(OLD, variable) for variable in range(64)]
+    for node in nodes:
+        node.epoch = epoch
+    for number, moving in enumerate((1, 2, 3, 5), 2):
+        nodes[moving] = known.node(NEW, moving)
+        peer.send(*(node.heartbeat(moving, 1) for node in nodes))
+        taken = 64 * (number - 1) + number
+        counters = server.wait_for(lambda now: now["packets"] == taken,  # noqa: B023
+                                   "all are counted")
+        assert counters["heartbeats"] == 64 * (number - 1)
+    assert counters["key_before"] == 60
+    wait_until(lambda: server.stderr.lines[-1].endswith("heard of variables: 0,4,6-63"), "it says")
+    server.stop()
 
 
 def test_nothing_is_taken_twice(both: list[str], alone: dict[Keys, list[str]]) -> None:

@@ -756,92 +756,10 @@ def test_who_hears_beacons(options: list[str]) -> None:
         assert counters["heartbeats"] == 5 and counters["tag"] == 3
 
 
-def test_nothing_is_taken_again_after_kills(options: list[str], tmp_path: Path) -> None:
-    """The server is killed at any moment, also while it starts. An attacker keeps every packet, and
-    sends all of them again after each start. No epoch begins twice, and nothing is taken twice."""
-    source = random.Random(27)
-    kept: list[bytes] = []
-    alone = Sender(KEYS, 2, Numbers({2: 0x800000}))  # begins anew in each round
-    epochs: list[int] = []
-    for round in range(12):
-        starting = subprocess.Popen([*command(), *options, "0"], stderr=subprocess.DEVNULL)
-        time.sleep(source.random() / 100)
-        starting.kill()
-        starting.wait()
-        with Server(*options, *LONG) as server, Peer(server) as peer:
-            peer.send(*kept)
-            server.wait_for(lambda now: now["packets"] >= len(kept), "all were refused")
-            counters = server.stats()
-            assert counters["heartbeats"] == counters["reports"] == counters["announces"] == 0
-            while peer.has_answer():  # the requests got beacons
-                peer.answer()
-            beacon = peer.beacon()
-            epochs.append(epoch_of(beacon))
-            hears, asks = node(1, beacon), reader(beacon)
-            assert alone.begin()
-            packets = [hears.heartbeat(1, round), alone.announce(), alone.heartbeat(2, round)]
-            if round % 3 == 0:
-                packets += [alone.heartbeat(2, round), hears.heartbeat(1, round)]
-            peer.send(*packets)
-            entries = peer.report(asks)
-            assert entries[1][2:] == bytes((1, round)) and entries[2][2:] == bytes((2, round))
-            kept += [packet for packet in packets if packet is not None]
-            kept += [asks.asked[1]] if asks.asked else []
-            server.kill()
-    assert epochs == sorted(set(epochs))
-    assert all(later // 256 > earlier // 256 for earlier, later in zip(epochs, epochs[1:]))
-
-
 def noted(options: list[str], *more: str, **environment: str) -> tuple[Server, dict[str, str]]:
     """A server that writes down its calls."""
     calls = {**os.environ, **environment}
     return Server(*options, *more, program=[built("build/udpserver-calls")], env=calls), calls
-
-
-STORED = f"{NUMBERS}\ntable.new\nwrite-file\nfsync-file\nrename\n\nfsync-directory\n"
-
-
-def test_a_number_is_on_the_disk_before_it_is_used(options: list[str], tmp_path: Path) -> None:
-    """The new file, its name, and the folder. Only then the first beacon leaves, and the first
-    heartbeat of an announce counts. The announce itself waits."""
-    calls = tmp_path / "calls"
-    with noted(options, *LONG, CALLS=str(calls))[0] as server, Peer(server) as peer:
-        peer.beacon()
-        begun = calls.read_text()
-        assert begun.endswith(STORED)
-        alone = new_sender(2)
-        peer.send(alone.announce())
-        server.wait_for(lambda now: now["announces"] == 1, "the announce is taken")
-        assert "rename" not in calls.read_text()[len(begun):]
-        peer.send(alone.heartbeat(1, 2), alone.heartbeat(1, 3))
-        server.wait_for(lambda now: now["heartbeats"] == 2, "the heartbeats are taken")
-        assert calls.read_text()[len(begun):].replace("ppoll 0 0.000000000\n", "") == STORED
-        server.stop()
-
-
-def test_a_disk_that_is_full(options: list[str], tmp_path: Path) -> None:
-    """No number, no epoch: nothing is taken, and all goes on when there is room."""
-    full = tmp_path / "full"
-    full.touch()
-    with noted(options, *LONG, FULL=str(full))[0] as server, Peer(server) as peer:
-        server.says("no new epoch can begin: until a number can be stored, nothing is taken")
-        alone = new_sender(2)
-        peer.send(ASK, alone.announce(), alone.heartbeat(3, 4))
-        counters = server.wait_for(lambda now: now["old"] == 2, "none of them is looked at")
-        assert counters["magic"] == 1 and counters["packets"] == 3
-        before = block_of(tmp_path)
-        full.unlink()
-        server.says("a new epoch has begun")
-        beacon = peer.beacon()
-        assert epoch_of(beacon) // 256 == before + 1 == block_of(tmp_path)
-        full.touch()
-        peer.send(alone.announce(), alone.heartbeat(3, 4), node(1, beacon).heartbeat(1, 1))
-        counters = server.wait_for(lambda now: now["heartbeats"] == 1, "a heartbeat needs no disk")
-        assert counters["waiting"] == counters["announces"] == 1 and counters["failed_saves"] >= 3
-        full.unlink()
-        peer.send(alone.heartbeat(5, 6))
-        server.wait_for(lambda now: now["heartbeats"] == 2, "the node that only sends is heard")
-        server.stop()
 
 
 # ---- Limits ---------------------------------------------------------------------------------
@@ -1040,27 +958,6 @@ def test_5000_junk_packets_a_second(options: list[str]) -> None:
             peer.socket.close()
 
 
-@pytest.mark.slow
-def test_junk_ends(options: list[str]) -> None:
-    """64 epochs after its last one. Then each heartbeat is recorded, and nodes hear that."""
-    with Server(*options, "--epoch", "1") as server, Peer(server) as peer:
-        peer.send(*(junk(number) for number in range(150)))
-        server.wait_for(lambda now: now["junk"] == 1, "it begins")
-        begun = time.monotonic()
-        one = peer.new_node(1)
-        peer.send(one.heartbeat(1, 1))
-        assert server.wait_for(lambda now: now["waiting"] == 1, "it waits")["heartbeats"] == 0
-        while one.twice:
-            while not one.hear(peer.beacon(1)):
-                time.sleep(0.1)
-        assert 60 < time.monotonic() - begun < 64 + PATIENCE
-        peer.send(one.heartbeat(1, 2))
-        server.wait_for(lambda now: now["heartbeats"] == 1, "one is enough")
-        server.stop()
-    assert [re.sub(r"\d\d s", "1 s", line) for line in server.stderr.all() if "no more junk" in line
-            ] == ["udpserver: no more junk: 150 wrong tags in 1 s, at least 150 from 127.0.0.1"]
-
-
 def test_an_opened_node_does_not_keep_the_disk_busy(server: Server, peer: Peer) -> None:
     """Of each variable, 16 numbers are stored at once, and then one in 4 seconds."""
     begun, opened, other = time.monotonic(), new_sender(2), new_sender(3)
@@ -1183,40 +1080,6 @@ def test_one_node_gets_a_new_key(server: Server, peer: Peer, tmp_path: Path) -> 
     assert counters["heartbeats"] == 64 + 200 + 3 * 64 and counters["tag"] == 3
 
 
-def test_a_node_that_only_sends_gets_a_new_key(options: list[str], tmp_path: Path) -> None:
-    """Its numbers begin again, or it hears from now on. Old packets stay refused after a restart,
-    and what waited under the old key is forgotten."""
-    old, unused = new_sender(7), new_sender(7)
-    for _ in range(5):
-        assert old.begin()
-    renewed = new_sender(7, Keys(MASTER, generations={7: 2}))
-    recorded = [old.announce(), old.heartbeat(1, 1), old.heartbeat(1, 1)]
-    with Server(*options, *LONG) as server, Peer(server) as peer:
-        peer.send(*recorded)
-        server.wait_for(lambda now: now["heartbeats"] == 2, "it is heard")
-        assert old.begin() and old.own > renewed.own
-        peer.send(old.announce())
-        server.wait_for(lambda now: now["announces"] == 2, "it waits")
-        generations(server, tmp_path, "7 1\n", has_new_key(7, 1))
-        hears = Hearer(Keys(MASTER, generations={7: 1}), 7)
-        peer.send(question(7))
-        assert hears.hear(peer.answer())
-        peer.send(hears.heartbeat(2, 2))
-        generations(server, tmp_path, "7 2\n", has_new_key(7, 2))
-        peer.send(renewed.announce(), renewed.heartbeat(3, 3), hears.heartbeat(2, 2), *recorded,
-                  unused.announce(), old.heartbeat(1, 1))
-        counters = server.wait_for(lambda now: now["packets"] == 14, "all are counted")
-        assert counters["heartbeats"] == 4 and counters["tag"] + counters["old"] == 6
-        server.stop()
-    with Server(*options, *LONG) as server, Peer(server) as peer:
-        assert not any("generation" in line for line in server.stderr.lines)
-        assert renewed.begin()
-        peer.send(*recorded, old.announce(), renewed.announce(), renewed.heartbeat(4, 4))
-        counters = server.wait_for(lambda now: now["packets"] == 6, "all are counted")
-        assert counters["heartbeats"] == counters["announces"] == 1
-        server.stop()
-
-
 def test_no_generation_comes_back(options: list[str], tmp_path: Path) -> None:
     """Neither while the server runs nor at its start: an old copy of the file has keys that were
     stolen since."""
@@ -1261,3 +1124,39 @@ def test_generations_when_the_disk_is_full(options: list[str], tmp_path: Path) -
         counters = server.wait_for(lambda now: now["packets"] == 3, "all are counted")
         assert counters["heartbeats"] == counters["tag"] == 1
         server.stop()
+
+
+def test_nothing_is_taken_again_after_kills(options: list[str], tmp_path: Path) -> None:
+    """The server is killed at any moment, also while it starts. An attacker keeps every packet, and
+    sends all of them again after each start. No epoch begins twice, and nothing is taken twice."""
+    source = random.Random(27)
+    kept: list[bytes] = []
+    alone = Sender(KEYS, 2, Numbers({2: 0x800000}))  # begins anew in each round
+    epochs: list[int] = []
+    for round in range(12):
+        starting = subprocess.Popen([*command(), *options, "0"], stderr=subprocess.DEVNULL)
+        time.sleep(source.random() / 100)
+        starting.kill()
+        starting.wait()
+        with Server(*options, *LONG) as server, Peer(server) as peer:
+            peer.send(*kept)
+            server.wait_for(lambda now: now["packets"] >= len(kept), "all were refused")
+            counters = server.stats()
+            assert counters["heartbeats"] == counters["reports"] == counters["announces"] == 0
+            while peer.has_answer():  # the requests got beacons
+                peer.answer()
+            beacon = peer.beacon()
+            epochs.append(epoch_of(beacon))
+            hears, asks = node(1, beacon), reader(beacon)
+            assert alone.begin()
+            packets = [hears.heartbeat(1, round), alone.announce(), alone.heartbeat(2, round)]
+            if round % 3 == 0:
+                packets += [alone.heartbeat(2, round), hears.heartbeat(1, round)]
+            peer.send(*packets)
+            entries = peer.report(asks)
+            assert entries[1][2:] == bytes((1, round)) and entries[2][2:] == bytes((2, round))
+            kept += [packet for packet in packets if packet is not None]
+            kept += [asks.asked[1]] if asks.asked else []
+            server.kill()
+    assert epochs == sorted(set(epochs))
+    assert all(later // 256 > earlier // 256 for earlier, later in zip(epochs, epochs[1:]))

@@ -1,6 +1,6 @@
 """Tests `udpserver --watch FILE --exec PROGRAM`.     SPDX-License-Identifier: MIT
 
-tests/agree.py compares the states with those of devices and of client.py. Here the real server
+tests/storm compares the states with the truth. Here the real server
 runs, and the programs that it starts.
 """
 
@@ -177,30 +177,6 @@ def test_a_node_speaks_falls_silent_and_comes_back(tmp_path: Path) -> None:
     assert "late" in "".join(watched.told())
 
 
-def test_a_node_that_never_speaks_is_missing_once(tmp_path: Path) -> None:
-    with Watched(tmp_path, names=NAMES + "[4]\nexpect = no\n[5]\n") as watched:
-        wait_until(lambda: len(watched.told()) == 2, "both are missing")
-        began = time.monotonic()
-        watched.server.wait_for(lambda _: time.monotonic() - began > 1.5, "some looks")
-        assert sorted(watched.told()) == ["3 engine waiting missing", "5  waiting missing"]
-        assert watched.children() == []
-        assert "udpserver: watching 2 variables of " in watched.server.stderr.lines[0]
-        watched.server.stop()
-
-
-def test_nobody_is_dead_who_waits_in_the_socket(tmp_path: Path) -> None:
-    """The server is stopped for longer than crit. All heartbeats wait for it meanwhile."""
-    with Watched(tmp_path) as watched, watched.beating(3):
-        for _ in range(2):
-            wanted = watched.server.stats()["heartbeats"] + 60
-            watched.server.process.send_signal(signal.SIGSTOP)
-            time.sleep(3)
-            watched.server.process.send_signal(signal.SIGCONT)
-            watched.server.wait_for(lambda now: now["heartbeats"] > wanted,
-                                    "it takes what waited, and more")
-        assert [line.split()[-1] for line in watched.logged()] == ["alive"]
-
-
 @pytest.mark.parametrize("state_every, slow", [(1, 1500), (1, 2500)])
 def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path, state_every: int, slow: int) -> None:
     """Each fsync() takes longer than warn, or crit. Requests are answered meanwhile."""
@@ -240,21 +216,6 @@ def test_a_board_without_a_clock(tmp_path: Path) -> None:
             watched.server.wait_for(lambda now: now["heartbeats"] > heard + 60, "time passes")
         assert watched.logged() == ["3 engine waiting alive"] or \
             watched.logged()[1:] == ["3 engine alive late", "3 engine late alive"]
-
-
-def test_a_table_from_before_a_restart_is_watched(tmp_path: Path) -> None:
-    more = ("--state", str(tmp_path / "state"))
-    with Watched(tmp_path, more=more) as watched:
-        watched.beat_until(3, 200, lambda: [line for line in watched.told()
-                                            if line.endswith(" out-of-range")])
-        watched.server.stop()
-    (tmp_path / "told").unlink()
-    with Watched(tmp_path, more=more) as watched:
-        wait_until(watched.told, "something is told")
-        # How long it took to start decides whether it is late or dead already.
-        assert re.fullmatch("3 engine waiting (out-of-range|late|dead)", watched.told()[0])
-        wait_until(lambda: watched.told()[-1].endswith(" dead"), "it is dead")
-        check_chain(watched.told())
 
 
 @pytest.mark.slow

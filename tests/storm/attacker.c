@@ -57,7 +57,7 @@ void attacker_forge(unsigned node, unsigned packets)
 
     for (; packets != 0; packets--) {
         const unsigned other = (node + 1 + world_chance(NODES - 1)) % NODES;
-        const uint32_t epoch = world->truth.epoch + world_chance(3);
+        const uint32_t epoch = world->truth.epoch[world->nodes[node].before] + world_chance(3);
         const uint32_t kind = world_chance(3);
         const uint32_t own = (0x800000U + world_chance(1000)) << 8;
         make_junk(packet);

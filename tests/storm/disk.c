@@ -138,10 +138,11 @@ const struct file *disk_numbers(void)
     return NULL;
 }
 
-static uint32_t number_in(const struct folder *folder, size_t at)
+static uint32_t number_in(const struct folder *folder, const char *suffix, size_t at)
 {
     for (unsigned i = 0; i < NAMES; i++) {
-        if (folder->of[i].file < 0 || strstr(folder->of[i].name, ".numbers") == NULL)
+        const char *const name = strchr(folder->of[i].name, '.');
+        if (folder->of[i].file < 0 || name == NULL || strcmp(name, suffix) != 0)
             continue;
         const struct file *const file = &world->disk.files[folder->of[i].file];
         return file->dirty || file->synced_size < at + 4 ? 0
@@ -150,12 +151,12 @@ static uint32_t number_in(const struct folder *folder, size_t at)
     return 0;
 }
 
-uint32_t disk_least_number(size_t at)
+uint32_t disk_least_number(const char *suffix, size_t at)
 {
-    uint32_t least = number_in(&world->disk.now, at);
+    uint32_t least = number_in(&world->disk.now, suffix, at);
 
     for (unsigned i = 0; i < world->disk.changes; i++) {
-        const uint32_t number = number_in(&world->disk.past[i], at);
+        const uint32_t number = number_in(&world->disk.past[i], suffix, at);
         least = number < least ? number : least;
     }
     return least;
@@ -244,6 +245,8 @@ static int open_as(int file)
 int __wrap_open(const char *path, int flags, ...)
 {
     machine_call();
+    if (is_now(world->disk.shut_until) && world->machine.serves)
+        return fail(EMFILE);
     if (strcmp(path, "/dev/null") == 0)
         return open_as(NULL_DEVICE);
     if ((flags & O_DIRECTORY) != 0)
@@ -265,6 +268,8 @@ int __wrap_close(int descriptor)
     const int at = descriptor - FIRST_FILE;
 
     machine_call();
+    if (descriptor == SOCKET)
+        bus_close();
     if (at >= 0 && at < OPEN)
         world->disk.open[at].file = -1;
     return 0;

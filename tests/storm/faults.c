@@ -59,6 +59,7 @@ static void set_clock(const struct fault *fault)
     static const int64_t by[] = {1, 60, 3600, 18 * 3600, 40 * 24 * 3600};
     const int64_t seconds = by[fault->amount / 2 % 5];
 
+    world_trace("clock");
     world->machine.unix_ahead += (fault->amount % 2 == 0 ? 1 : -1) * seconds * (int64_t)SECOND;
     world->truth.clock_set = machine_steady();
 }
@@ -66,12 +67,14 @@ static void set_clock(const struct fault *fault)
 static void stop_clock(const struct fault *fault)
 {
     (void)fault;
+    world_trace("clock");
     world->machine.still = machine_unix();
 }
 
 static void start_clock(const struct fault *fault)
 {
     (void)fault;
+    world_trace("clock");
     world->machine.still = 0;
     world->truth.clock_set = machine_steady();
 }
@@ -86,6 +89,19 @@ static void drift(const struct fault *fault)
 static void fill_disk(const struct fault *fault)
 {
     world->disk.full_until = world->now + fault->lasts;
+}
+
+static void shut_files(const struct fault *fault)
+{
+    world->disk.shut_until = world->now + fault->lasts;
+}
+
+/* Whoever has changed its files meanwhile tells it again. */
+static void open_files(const struct fault *fault)
+{
+    (void)fault;
+    oracle_disturbed();
+    machine_signal(SIGHUP);
 }
 
 static void break_disk(const struct fault *fault)
@@ -123,6 +139,17 @@ static void bring_back(const struct fault *fault)
 }
 
 /* ---- The network. */
+
+static void break_bus(const struct fault *fault)
+{
+    bus_change(BUS_OFF + fault->amount % 3);
+}
+
+static void mend_bus(const struct fault *fault)
+{
+    (void)fault;
+    bus_change(BUS_WORKS);
+}
 
 static void lose(const struct fault *fault)
 {
@@ -187,17 +214,38 @@ static void tear(const struct fault *fault)
     memset(&world->nodes[fault->node].keyed, 0, sizeof world->nodes[0].keyed);
 }
 
-static void renew(const struct fault *fault)
+static void put_key(const char *name, const char *digits, bool before)
 {
     char text[32 + 1 + NODES * 8];
-    int length = snprintf(text, sizeof text, "000102030405060708090a0b0c0d0e0f\n");
+    int length = snprintf(text, sizeof text, "%s\n", digits);
 
-    nodes_renew(fault->node);
     for (unsigned node = 0; node < NODES; node++)
         length += snprintf(text + length, sizeof text - (size_t)length, "%u %u\n", node,
-                           world->nodes[node].generation);
-    disk_put("key", text);
+                           world->nodes[node].generations[before]);
+    disk_put(name, text);
+}
+
+void faults_put_keys(void)
+{
+    put_key("key", "000102030405060708090a0b0c0d0e0f", false);
+    put_key("before", "01000000000000000000000000000000", true);
+}
+
+static void renew(const struct fault *fault)
+{
+    nodes_renew(fault->node);
+    faults_put_keys();
     machine_signal(SIGHUP);
+}
+
+/* Somebody gives all parties the new key, before the time of the key before is over. */
+static void plan_moves(void)
+{
+    for (unsigned party = FIRST_NODE; party < PARTIES; party++)
+        if (party == READER || world->nodes[party - FIRST_NODE].before)
+            world_plan(world_chance(2) == 0 ? world_between(MINUTE, 5 * MINUTE)
+                                            : world_between(12 * MINUTE, 15 * MINUTE),
+                       nodes_move, party);
 }
 
 /* ---- Somebody else. */
@@ -228,7 +276,7 @@ static void forge(const struct fault *fault)
 
 /* ---- The table. */
 
-enum needs { KEYS = 1, NODE = 2, LASTS = 4, CALLS = 8, RARE = 16 };
+enum needs { KEYS = 1, NODE = 2, LASTS = 4, CALLS = 8, RARE = 16, HAS_BUS = 32 };
 static const struct {
     const char *what;
     void (*begin)(const struct fault *fault);
@@ -245,10 +293,12 @@ static const struct {
     {"its clock stands still", stop_clock, start_clock, LASTS},
     {"its clocks run at another speed", drift, NULL, 0},
     {"its disk is full", fill_disk, end_trouble, LASTS},
+    {"it can open no file", shut_files, open_files, LASTS},
     {"its disk fails to sync", break_disk, end_trouble, LASTS},
     {"its disk is slow", slow_disk, end_trouble, LASTS},
     {"its disk lies about what is synced", make_disk_lie, end_trouble, LASTS | RARE},
     {"at the next power failure, its disk gives back old numbers", bring_back, NULL, RARE | KEYS},
+    {"its bus is off, or its CAN interface is down or gone", break_bus, mend_bus, LASTS | HAS_BUS},
     {"packets are lost", lose, keep, LASTS},
     {"packets come late, twice, damaged, in another order", scatter, gather, LASTS},
     {"a node is cut off", cut_off, connect_again, NODE | LASTS},
@@ -319,7 +369,8 @@ static unsigned choose(void)
 {
     for (;;) {
         const unsigned kind = world_chance(KINDS);
-        if ((kinds[kind].needs & KEYS) != 0 && !world->keyed)
+        if (((kinds[kind].needs & KEYS) != 0 && !world->keyed) ||
+            ((kinds[kind].needs & HAS_BUS) != 0 && !machine_has_bus()))
             continue;
         if ((kinds[kind].needs & RARE) == 0 || world_chance(16) == 0)
             return kind;
@@ -344,5 +395,7 @@ void faults_plan(void)
         world_plan(i * round - CALM_FOR * SECOND + oracle_hears_after(), hear, 0);
         world_plan(i * round - 1, recover, 0);
     }
+    if (world->two)
+        plan_moves();
     world->end = ROUNDS * round;
 }

@@ -1,13 +1,14 @@
 /* The process of the agent, its clocks, signals and sockets; see storm.h.
  * SPDX-License-Identifier: MIT
  *
- * The agent is the whole of udpserver, from its main() on. The linker gives its calls of the system
- * to the functions here whose names begin with __wrap_. While it waits in epoll_pwait(), the world
- * goes on. */
+ * The agent is the whole of udpserver or canserver, from its main() on. The linker gives its calls
+ * of the system to the functions here whose names begin with __wrap_. While it waits in
+ * epoll_pwait(), the world goes on. */
 #define _GNU_SOURCE /* NOLINT: for struct mmsghdr */
 #include "storm.h"
 
 #include <errno.h>
+#include <linux/can.h>
 #include <poll.h>
 #include <pthread.h>
 #include <netinet/in.h>
@@ -25,11 +26,17 @@
 
 #include "server/keys.h"
 #include "server/log.h"
+#include "server/program.h"
 #include "server/sockets.h"
 
-enum { SOCKET = 3, POLLER = 4, NETWORK = 10 << 24 /* the agent's network: 10.0.0.0 */ };
+enum { POLLER = 4, NETWORK = 10 << 24 /* the agent's network: 10.0.0.0 */ };
 enum { RESTART_AFTER = 5 /* s, as dumpulse.service has it */ };
 static const uint64_t EPOCH_OF_UNIX = UINT64_C(1700000000000000000); /* when a story begins, ns */
+
+bool machine_has_bus(void)
+{
+    return strcmp(program.name, "canserver") == 0;
+}
 
 /* ---- Static data. The linker names where they begin and end. */
 
@@ -68,12 +75,17 @@ uint64_t machine_steady(void)
     return steady_at(world->now);
 }
 
+uint64_t machine_boot(void)
+{
+    return machine_steady() + world->machine.slept;
+}
+
 uint64_t machine_unix(void)
 {
     const struct machine *const it = &world->machine;
 
     /* Unix time goes on while the machine sleeps. */
-    return it->still != 0 ? it->still : machine_steady() + it->slept + (uint64_t)it->unix_ahead;
+    return it->still != 0 ? it->still : machine_boot() + (uint64_t)it->unix_ahead;
 }
 
 void machine_drift(int32_t ppm)
@@ -88,7 +100,9 @@ void machine_drift(int32_t ppm)
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 {
     oracle_look();
-    const uint64_t ns = clock == CLOCK_REALTIME ? machine_unix() : machine_steady();
+    const uint64_t ns = clock == CLOCK_REALTIME   ? machine_unix()
+                        : clock == CLOCK_BOOTTIME ? machine_boot()
+                                                  : machine_steady();
     time->tv_sec = (time_t)(ns / SECOND);
     time->tv_nsec = (long)(ns % SECOND);
     return 0;
@@ -119,10 +133,12 @@ void machine_call(void)
     const uint64_t began = world->now;
     const uint64_t lasts = it->trap_until > began ? it->trap_until - began : 0;
     it->trap = TRAP_NONE;
+    world_trace("stands");
     if (trap == TRAP_STOP) {
         world_pass(lasts);
         oracle_disturbed();
         world_say("the agent's process goes on");
+        world_trace("goes");
     } else if (trap == TRAP_SLEEP) {
         it->asleep = true;
         world_pass(lasts);
@@ -130,6 +146,8 @@ void machine_call(void)
         it->asleep = false;
         oracle_disturbed();
         world_say("the agent's machine wakes up");
+        world_trace("clock");
+        world_trace("goes");
     } else {
         if (trap == TRAP_CUT)
             disk_cut();
@@ -140,24 +158,31 @@ void machine_call(void)
 
 int __real_main(int argc, char **argv);
 
-/* Returns the exit status, or -1 if it was killed. */
-static int run_process(bool makes_numbers)
+/* Returns the exit status, or -1 if it was killed. NULL: it serves, and makes no numbers. */
+static int run_process(char *makes_numbers_of)
 {
     char tick[12], epoch[12];
-    char *arguments[20] = {"udpserver", "--tick", tick,         "--state", "/d/table",  "--watch",
-                           "/d/names",  "--exec", "/d/program", "--allow", "10.0.0.0/8"};
-    int count = 11;
+    char *arguments[24] = {"agent",      "--tick",
+                           tick,         "--state",
+                           "/d/table",   "--watch",
+                           "/d/names",   "--exec",
+                           "/d/program", machine_has_bus() ? "can0" : "--allow=10.0.0.0/8"};
+    int count = 10;
 
     (void)snprintf(tick, sizeof tick, "%u", world->tick);
     (void)snprintf(epoch, sizeof epoch, "%u", world->epoch);
     if (world->keyed) {
         arguments[count++] = "--key";
-        arguments[count++] = "/d/key";
+        arguments[count++] = makes_numbers_of != NULL ? makes_numbers_of : "/d/key";
         arguments[count++] = "--epoch";
         arguments[count++] = epoch;
     }
-    if (makes_numbers)
+    if (makes_numbers_of != NULL) {
         arguments[count++] = "--key-is-new";
+    } else if (world->two) {
+        arguments[count++] = "--key-before=/d/before";
+        arguments[count++] = "--key-until=" UNTIL;
+    }
     forget_all();
     return setjmp(world->machine.ends) == 0 ? __real_main(count, arguments) : -1;
 }
@@ -168,6 +193,8 @@ static void clean_up(void)
     struct machine *const it = &world->machine;
 
     disk_close_all();
+    bus_close();
+    world_trace("end");
     it->up = it->serves = it->asleep = it->in_thread = it->thread_due = false;
     it->thread = NULL;
     it->alarm = 0;
@@ -178,16 +205,16 @@ static void clean_up(void)
 
 void machine_live(void)
 {
-    if (world->keyed) {
+    for (unsigned i = 0; i < (unsigned)world->keyed + world->two; i++) {
         world->machine.up = true;
-        (void)run_process(true);
+        (void)run_process(i == 0 ? "/d/key" : "/d/before");
         clean_up();
     }
     for (;;) {
         world->machine.up = true;
         world->machine.starts++;
         oracle_begin_run();
-        const int status = run_process(false);
+        const int status = run_process(NULL);
         clean_up();
         if (status >= 0)
             world_say("the agent has ended with status %d", status);
@@ -203,18 +230,18 @@ void machine_signal(int number)
         world->machine.pending[number] = true;
 }
 
-static void ring(unsigned unused)
+/* The clock of the agent may be slower than that of the world. */
+static void ring(unsigned timer)
 {
     struct machine *const it = &world->machine;
 
-    (void)unused;
-    if (it->alarm == 0)
+    if (it->alarm == 0 || timer != it->timers)
         return;
     if (machine_steady() >= it->alarm) {
         it->alarm = 0;
         machine_signal(SIGALRM);
     } else {
-        world_plan(world->now + it->alarm - machine_steady() + MS / 1000, ring, 0);
+        world_plan(world->now + it->alarm - machine_steady() + MS / 1000, ring, timer);
     }
 }
 
@@ -255,9 +282,10 @@ int __wrap_setitimer(int which, const struct itimerval *timer, struct itimerval 
 
     (void)which, (void)before;
     machine_call();
+    world->machine.timers++;
     world->machine.alarm = wait == 0 ? 0 : machine_steady() + wait;
     if (wait != 0)
-        world_plan(world->now + wait, ring, 0);
+        world_plan(world->now + wait, ring, world->machine.timers);
     return 0;
 }
 
@@ -355,18 +383,24 @@ int __wrap_kill(pid_t process, int number)
 
 /* ---- The socket, and waiting for it. */
 
-void machine_deliver(const struct packet *packet)
+void machine_queue(unsigned from, const uint8_t *bytes, size_t length)
 {
     struct machine *const it = &world->machine;
-
-    if (!it->serves || it->asleep || it->count == QUEUE)
-        return;
     struct waiting *const place = &it->queue[(it->first + it->count++) % QUEUE];
+
     it->delivered++;
-    place->length = packet->length;
-    place->from = packet->from;
-    memcpy(place->bytes, packet->bytes,
-           packet->length < sizeof place->bytes ? packet->length : sizeof place->bytes);
+    place->length = (uint16_t)length;
+    place->from = (uint8_t)from;
+    memcpy(place->bytes, bytes, length < sizeof place->bytes ? length : sizeof place->bytes);
+}
+
+void machine_deliver(const struct packet *packet)
+{
+    const struct machine *const it = &world->machine;
+
+    if (!it->serves || it->asleep || it->count == QUEUE || (machine_has_bus() && !bus_hears()))
+        return;
+    machine_queue(packet->from, packet->bytes, packet->length);
     if (packet->from >= FIRST_NODE && packet->from < FIRST_NODE + NODES)
         oracle_arrived(packet->from - FIRST_NODE, packet);
 }
@@ -388,12 +422,20 @@ int __wrap_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned room, int
     struct machine *const it = &world->machine;
     unsigned done = 0;
 
-    (void)descriptor, (void)flags, (void)timeout;
+    (void)flags, (void)timeout;
     machine_call();
+    errno = EBADF;
+    if (descriptor < 0)
+        return -1;
     oracle_serves();
     for (; done < room && it->count != 0; done++, it->count--) {
         const struct waiting *const packet = &it->queue[it->first++ % QUEUE];
         struct msghdr *const message = &messages[done].msg_hdr;
+        world_note(dumpulse_read_(packet->bytes + 4));
+        if (machine_has_bus()) {
+            messages[done].msg_len = (unsigned)bus_frame(message->msg_iov->iov_base, packet);
+            continue;
+        }
         const struct sockaddr_in address = {.sin_family = AF_INET,
                                             .sin_port = htons(9060),
                                             .sin_addr.s_addr = htonl(NETWORK + packet->from)};
@@ -405,10 +447,9 @@ int __wrap_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned room, int
                                      ? packet->length
                                      : (unsigned)message->msg_iov->iov_len;
         memcpy(message->msg_iov->iov_base, packet->bytes, messages[done].msg_len);
-        world_note(dumpulse_read_(packet->bytes + 4));
     }
     it->first %= QUEUE;
-    errno = EAGAIN;
+    errno = done == 0 ? bus_error() : 0;
     return done == 0 ? -1 : (int)done;
 }
 
@@ -448,7 +489,8 @@ int __wrap_epoll_pwait(int descriptor, struct epoll_event *events, int room, int
         machine_call();
         if (world->machine.thread_due)
             run_thread();
-        if (world->machine.count != 0) { /* a ready socket comes before signals */
+        /* A ready socket comes before signals. */
+        if (world->machine.count != 0 || world->bus.error != 0) {
             events[0].data.ptr = &sockets[0];
             return 1;
         }

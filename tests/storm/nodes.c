@@ -7,7 +7,8 @@
 #include "server/keys_internal.h"
 
 enum { ANNOUNCED = 16, FIRST_SERIAL = 256, READS_EVERY = 5 /* s */, FORGETS_AFTER = 30 };
-static const uint8_t MASTER[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+/* The new key, and the one before. */
+static const uint8_t MASTERS[2][16] = {{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {1}};
 
 /* ---- The library's hooks: of whoever acts, or else of the agent. */
 
@@ -54,9 +55,9 @@ bool __wrap_dumpulse_store(uint8_t label, uint32_t number)
     return true;
 }
 
-static void make_key(uint8_t key[16], unsigned label, uint8_t generation)
+static void make_key(uint8_t key[16], unsigned label, bool before, uint8_t generation)
 {
-    memcpy(key, MASTER, sizeof MASTER);
+    memcpy(key, MASTERS[before], sizeof MASTERS[before]);
     dumpulse_label_key(key, (uint8_t)label, generation);
 }
 
@@ -147,8 +148,10 @@ static void beat_now(unsigned node)
         announce(node);
     if (it->runs) {
         struct made *const made = &it->made[++it->serial % MADE];
-        *made = (struct made){
-            .serial = it->serial, .generation = it->generation, .made_at = world->now};
+        *made = (struct made){.serial = it->serial,
+                              .generation = it->generations[it->before],
+                              .before = it->before,
+                              .made_at = world->now};
         const bool twice = it->keyed.twice;
         make(node, made);
         if (twice)
@@ -176,18 +179,39 @@ void nodes_start(unsigned node)
 }
 
 /* Its numbers begin from the start. */
-void nodes_renew(unsigned node)
+static void give_key(unsigned node, bool before, uint8_t generation)
 {
     struct node *const it = &world->nodes[node];
     uint8_t slot[DUMPULSE_SLOT_SIZE];
 
-    it->generation++;
-    make_key(it->key, node, it->generation);
+    it->before = before;
+    it->generations[before] = generation;
+    make_key(it->key, node, before, generation);
     memset(it->eeprom, 0xFF, sizeof it->eeprom);
     memcpy(it->eeprom + dumpulse_slots_write(it->eeprom, slot, DUMPULSE_OWN_FIRST_ >> 8), slot,
            sizeof slot);
     it->last_made = 0;
     nodes_start(node);
+}
+
+void nodes_renew(unsigned node)
+{
+    const struct node *const it = &world->nodes[node];
+
+    give_key(node, it->before, (uint8_t)(it->generations[it->before] + 1));
+}
+
+void nodes_move(unsigned party)
+{
+    struct reader *const reader = &world->reader;
+
+    if (party != READER) {
+        give_key(party - FIRST_NODE, false, 0);
+        return;
+    }
+    make_key(reader->key, DUMPULSE_READER_LABEL, false, 0);
+    memset(&reader->keyed, 0, sizeof reader->keyed);
+    reader->last_epoch = 0;
 }
 
 /* After an answer it sends a heartbeat at once: "Transport: UDP" in spec/keyed.md says why. */
@@ -296,11 +320,10 @@ void nodes_begin(void)
         struct node *const it = &world->nodes[node];
         it->kind = !world->keyed ? PLAIN : world_chance(2) == 0 ? HEARS : SENDS;
         it->serial = FIRST_SERIAL - 1;
-        it->generation = UINT8_MAX; /* the next one is the first */
-        nodes_renew(node);
+        give_key(node, world->two && world_chance(4) != 0, 0);
         it->every = world_between(SECOND / 2, 2 * SECOND);
         world_plan(world_between(0, 2 * SECOND), beat, node);
     }
-    make_key(world->reader.key, DUMPULSE_READER_LABEL, 0);
+    make_key(world->reader.key, DUMPULSE_READER_LABEL, world->two, 0);
     world_plan(SECOND, read_again, 0);
 }

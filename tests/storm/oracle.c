@@ -19,6 +19,7 @@ enum claim {
     FORGED,
     OLD,
     TAKEN_TWICE,
+    MOVED,
     IGNORED,
     MADE_TWICE,
     EPOCH_TWICE,
@@ -45,6 +46,7 @@ static const struct {
     [FORGED] = {"all entries of the table are what nodes have sent, with the key of now", true},
     [OLD] = {"no heartbeat is taken in a later epoch than its own, nor before a later one", true},
     [TAKEN_TWICE] = {"each heartbeat is taken once", true},
+    [MOVED] = {"the key before is taken in its time only, and until the new one was taken", true},
     [IGNORED] = {"a heartbeat that comes in its epoch, with a new count, is taken", false},
     [MADE_TWICE] = {"a node uses no count twice under one key", false},
     [EPOCH_TWICE] = {"no epoch comes again", true},
@@ -108,12 +110,18 @@ static uint64_t within(enum bound bound)
     return bounds[bound].ms * MS + ticks(2);
 }
 
-static bool is_calm(void)
+static bool is_disk_good(void)
 {
     const struct disk *const disk = &world->disk;
 
-    if (world->now < disk->full_until || world->now < disk->fails_until ||
-        world->now < disk->slow_until || world->now < disk->lies_until)
+    return world->now >= disk->full_until && world->now >= disk->fails_until &&
+           world->now >= disk->slow_until && world->now >= disk->lies_until &&
+           world->now >= disk->shut_until;
+}
+
+static bool is_calm(void)
+{
+    if (!is_disk_good())
         oracle_disturbed();
     return machine_steady() - world->truth.disturbed > within(SETTLES);
 }
@@ -137,30 +145,54 @@ static uint64_t number_of(const struct made *made)
     return (made->epoch << 8) + made->count;
 }
 
+static const struct keys *keys_of(const struct made *made)
+{
+    return made->before ? &keys_before : &keys;
+}
+
+static bool is_last_key(unsigned node, const struct made *made)
+{
+    return world->truth.of[node].generation == made->generation &&
+           world->truth.of[node].before == made->before;
+}
+
+static bool takes_before(void)
+{
+    return world->truth.before_until > machine_boot();
+}
+
 /* The last count that the agent took of this node. Without keys and under a new key, all are
  * new. */
 static unsigned last_count(unsigned node, const struct made *made)
 {
     if (!world->keyed)
         return 0;
-    if (keys.alone[node] != 0)
-        return keys.alone[node] & UINT8_MAX;
-    return world->truth.of[node].generation == made->generation ? keys.keyed.last[node] : 0;
+    if (keys_of(made)->alone[node] != 0)
+        return keys_of(made)->alone[node] & UINT8_MAX;
+    return is_last_key(node, made) ? keys_of(made)->keyed.last[node] : 0;
 }
 
 /* Epochs and counts of a node grow. A node that hears may count from 1 again after a reset. */
 static void check_order(unsigned node, const struct made *made)
 {
+    const struct keys *const of = keys_of(made);
     const uint64_t number = number_of(made);
-    const uint32_t now = keys.keyed.epoch - (node >= keys.keyed.reached);
+    const uint32_t now = of->keyed.epoch - (node >= of->keyed.reached);
     uint64_t *const last = &world->truth.of[node].last;
 
-    if (world->truth.of[node].generation != made->generation)
+    if (made->before && (!takes_before() || world->truth.of[node].moved))
+        world_broken(MOVED, "variable %u: a heartbeat with the key before is taken", node);
+    if (!is_last_key(node, made))
         *last = 0;
     world->truth.of[node].generation = made->generation;
-    if (made->generation != keys.master.generations[node])
+    world->truth.of[node].before = made->before;
+    if (world->two && !made->before && !world->truth.of[node].moved) {
+        world->truth.of[node].moved = true;
+        world->truth.of[node].unsure = !is_disk_good();
+    }
+    if (made->generation != of->master.generations[node])
         world_broken(FORGED, "variable %u: a heartbeat of generation %u is taken, not %u", node,
-                     made->generation, keys.master.generations[node]);
+                     made->generation, of->master.generations[node]);
     if (world->nodes[node].kind == HEARS && made->epoch != now)
         world_broken(OLD, "variable %u: a heartbeat of epoch %llu is taken in epoch %u", node,
                      (unsigned long long)made->epoch, now);
@@ -221,12 +253,15 @@ void oracle_check_epoch(void)
 {
     struct truth *const it = &world->truth;
 
-    if (!world->keyed || keys.keyed.reached == 0)
-        return;
-    if (keys.keyed.epoch <= it->least)
-        world_broken(EPOCH_TWICE, "the agent begins with epoch %u, and had epoch %u before",
-                     keys.keyed.epoch, it->least);
-    it->epoch = keys.keyed.epoch;
+    for (unsigned i = 0; i < (unsigned)world->keyed + world->two; i++) {
+        const dumpulse_keyed *const keyed = i == 0 ? &keys.keyed : &keys_before.keyed;
+        if (keyed->reached == 0)
+            continue;
+        if (keyed->epoch <= it->least[i])
+            world_broken(EPOCH_TWICE, "the agent begins with epoch %u, and had epoch %u before",
+                         keyed->epoch, it->least[i]);
+        it->epoch[i] = keyed->epoch;
+    }
 }
 
 static const char *name_of(unsigned state)
@@ -263,16 +298,30 @@ void __wrap_dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state
     __real_dumpulse_changed(context, variable, was, is);
 }
 
+/* --key-until counts from the start on, by a clock that nobody sets. */
+static void begin_overlap(void)
+{
+    const uint64_t unix_now = machine_unix() / SECOND * SECOND;
+
+    world->truth.before_until =
+        world->two && UNTIL_UNIX > unix_now ? machine_boot() + UNTIL_UNIX - unix_now : 0;
+    if (world->two && world->truth.before_until == 0)
+        world->truth.was_over = true;
+}
+
 void oracle_begin_run(void)
 {
     struct truth *const it = &world->truth;
 
     it->serves = false;
     it->served_from = it->changed = it->saves = 0;
-    it->least = it->epoch;
+    memcpy(it->least, it->epoch, sizeof it->least);
+    begin_overlap();
+    world_trace("start");
     memset(it->table, 0, sizeof it->table);
     for (unsigned node = 0; node < NODES; node++) {
         it->of[node].taken = it->of[node].told_bad = it->of[node].due = 0;
+        it->of[node].moved = it->of[node].known;
         it->of[node].state = it->of[node].told = DUMPULSE_WAITING;
     }
     oracle_disturbed();
@@ -293,6 +342,7 @@ void oracle_look(void)
         if (memcmp(it->table + at, entries + at - 4, 4) == 0)
             continue;
         memcpy(it->table + at, entries + at - 4, 4);
+        world_trace("entry %u %08x %d", node, dumpulse_read_(it->table + at), it->serves);
         entry_changed(node);
         world_note(dumpulse_read_(it->table + at));
     }
@@ -311,11 +361,13 @@ void oracle_saved(void)
 /* Is it made with the key and in the epoch that the agent has now for its node? */
 static bool is_current(unsigned node, const struct made *made)
 {
-    const uint32_t own = keys.alone[node] & ~(uint32_t)UINT8_MAX;
+    const struct keys *const of = keys_of(made);
+    const uint32_t own = of->alone[node] & ~(uint32_t)UINT8_MAX;
 
     return !world->keyed ||
-           (keys.keyed.reached != 0 && made->generation == keys.master.generations[node] &&
-            made->epoch == (own != 0 ? own : keys.keyed.epoch - (node >= keys.keyed.reached)));
+           ((!made->before || takes_before()) && of->keyed.reached != 0 &&
+            made->generation == of->master.generations[node] &&
+            made->epoch == (own != 0 ? own : of->keyed.epoch - (node >= of->keyed.reached)));
 }
 
 void oracle_logged(const char *line)
@@ -345,18 +397,19 @@ void oracle_arrived(unsigned node, const struct packet *packet)
 }
 
 /* The agent has taken all packets. With junk, a heartbeat is taken when both of its packets have
- * come, and no other one between them, which might have taken the place where the first waits. */
+ * come, and no other one between them, which might have taken the place where the first waits; nor
+ * may the agent have stood still between them, as then nothing from before waits any more. */
 static void check_due(unsigned node)
 {
     const struct made *const made = nodes_find(node, world->truth.of[node].due);
 
     world->truth.of[node].due = 0;
     if (made == NULL || made->taken != 0 ||
-        (keys.keyed.junk != 0 && (!made->in_pair || world->weather.delay != 0)))
+        (keys.keyed.junk != 0 &&
+         (!made->in_pair || world->weather.delay != 0 || world->truth.disturbed >= made->arrived)))
         return;
     if (is_current(node, made) &&
-        (!world->keyed || world->truth.of[node].generation != made->generation ||
-         world->truth.of[node].last < number_of(made)))
+        (!world->keyed || !is_last_key(node, made) || world->truth.of[node].last < number_of(made)))
         world_broken(IGNORED, "variable %u: a heartbeat has come, and is not taken", node);
 }
 
@@ -372,9 +425,10 @@ void oracle_made(unsigned node, const struct made *made)
 
 /* ---- When the agent has nothing to do. */
 
-static void check_number(unsigned label, uint32_t used)
+static void check_number(const struct keys *of, unsigned label, uint32_t used)
 {
-    const uint32_t stored = disk_least_number(KEYS_NUMBERS_AT + KEYS_NUMBER_SIZE * (size_t)label);
+    const uint32_t stored =
+        disk_least_number(of->file.suffix, KEYS_NUMBERS_AT + KEYS_NUMBER_SIZE * (size_t)label);
 
     if (stored < used)
         world_broken(STORED, "label %u: number %u is used, and a power cut would leave %u", label,
@@ -385,27 +439,39 @@ static void check_number(unsigned label, uint32_t used)
 static void check_numbers(void)
 {
     struct truth *const it = &world->truth;
-    uint32_t used[NODES + 1] = {keys.keyed.epoch / 256};
+    uint32_t used[2][NODES + 1];
 
-    if (!world->keyed || keys.keyed.reached == 0)
-        return;
-    for (unsigned node = 0; node < NODES; node++)
-        used[1 + node] = keys.alone[node] / 256;
+    for (unsigned i = 0; i < 2; i++) {
+        const struct keys *const of = i == 0 ? &keys : &keys_before;
+        used[i][0] = of->keyed.epoch / 256;
+        for (unsigned node = 0; node < NODES; node++)
+            used[i][1 + node] = of->alone[node] / 256;
+    }
     if (it->disk_steps == world->disk.steps && memcmp(it->used, used, sizeof used) == 0)
         return;
     it->disk_steps = world->disk.steps;
     memcpy(it->used, used, sizeof used);
-    check_number(DUMPULSE_BLOCK, used[0]);
-    for (unsigned node = 0; node < NODES; node++)
-        check_number(node, used[1 + node]);
+    for (unsigned i = 0; i < (unsigned)world->keyed + world->two; i++) {
+        const struct keys *const of = i == 0 ? &keys : &keys_before;
+        if (of->keyed.reached == 0)
+            continue;
+        check_number(of, DUMPULSE_BLOCK, used[i][0]);
+        for (unsigned node = 0; node < NODES; node++)
+            if (of->alone[node] != UINT32_MAX) /* it is deaf */
+                check_number(of, node, used[i][1 + node]);
+    }
 }
 
 static void check_state(unsigned node)
 {
     const struct truth *const it = &world->truth;
     const uint64_t now = machine_steady(), taken = it->of[node].taken;
-    const uint64_t since =
-        it->of[node].noticed > it->served_from ? it->of[node].noticed : it->served_from;
+    /* If the process stood still before it looked, and its clock was set meanwhile, it cannot tell
+     * when it heard this: it counts from when it went on. */
+    const bool is_vague = it->clock_set > taken && it->disturbed > taken;
+    const uint64_t noticed =
+        is_vague && it->disturbed > it->of[node].noticed ? it->disturbed : it->of[node].noticed;
+    const uint64_t since = noticed > it->served_from ? noticed : it->served_from;
     const uint8_t state = it->of[node].state;
 
     if (now - since > world->crit * MS + within(LOOKS) && state != DUMPULSE_DEAD &&
@@ -445,6 +511,7 @@ void oracle_idle(void)
     check_numbers();
     for (unsigned node = 0; node < NODES; node++) {
         check_due(node);
+        it->of[node].known |= it->of[node].moved && !it->of[node].unsure;
         if (it->of[node].noticed == 0)
             it->of[node].noticed = machine_steady();
     }
@@ -531,7 +598,7 @@ static void check_heard(unsigned node)
 {
     const uint64_t taken = world->truth.of[node].taken;
 
-    if (world->nodes[node].runs &&
+    if (world->nodes[node].runs && !(world->nodes[node].before && world->truth.was_over) &&
         (taken == 0 || machine_steady() - taken > 3 * world->nodes[node].every))
         world_broken(HEARD, "variable %u: its node sends, and is not heard", node);
 }
@@ -559,7 +626,8 @@ void oracle_recovered(uint64_t calm)
     for (unsigned node = 0; node < NODES; node++) {
         const bool runs = world->nodes[node].runs;
         check_heard(node);
-        if (runs != (it->of[node].state == DUMPULSE_ALIVE))
+        if (runs != (it->of[node].state == DUMPULSE_ALIVE) &&
+            !(world->nodes[node].before && it->was_over))
             world_broken(HEARD, "variable %u: its node %s, and is called %s", node,
                          runs ? "sends" : "is silent", name_of(it->of[node].state));
         if (it->of[node].told != it->of[node].state)
@@ -568,7 +636,7 @@ void oracle_recovered(uint64_t calm)
     }
     if (world->keyed && keys.keyed.junk != 0 && calm > (66 * world->epoch + 10) * SECOND)
         world_broken(JUNK_ENDS, "there is still junk for %u epochs", keys.keyed.junk);
-    if (world->now - world->reader.believed_at > within(READER_WAITS))
+    if (world->now - world->reader.believed_at > within(READER_WAITS) && !it->was_over)
         world_broken(READ, "the reader has believed no report for %llu s",
                      (unsigned long long)((world->now - world->reader.believed_at) / SECOND));
     for (unsigned i = 0; i < OPEN; i++)

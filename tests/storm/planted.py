@@ -6,6 +6,7 @@ until each is noticed. planted.tsv has the mistakes. SPDX-License-Identifier: MI
 import argparse
 import functools
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -47,10 +48,19 @@ def plant(mistake: Planted) -> str:
     return text.replace(mistake.before, mistake.after)
 
 
-def sources() -> list[str]:
+def is_of_fleet(mistake: Planted) -> bool:
+    return mistake.file.startswith("dumpulse_fleet/")
+
+
+def main_of(mistake: Planted) -> str:
+    """Returns the agent that can show it."""
+    return "server/canserver.c" if mistake.file.startswith("server/can") else "udpserver.c"
+
+
+def sources(agent: str = "udpserver.c") -> list[str]:
     roots = [*ROOT.glob("extras/*.c"), *ROOT.glob("server/*.c"), *HERE.glob("*.c")]
     files = [str(path.relative_to(ROOT)) for path in roots if path.name != "canserver.c"]
-    return ["dumpulse.c", "udpserver.c", *sorted(files)]
+    return ["dumpulse.c", agent, *sorted(files)]
 
 
 def compile_file(source: str, target: Path, *more: str) -> None:
@@ -61,12 +71,11 @@ OBJECTS = tempfile.TemporaryDirectory()
 
 
 @functools.cache
-def objects() -> dict[str, Path]:
-    """Compiles all sources once. Returns where the object of each is."""
-    found = {source: Path(OBJECTS.name, source.replace("/", "-") + ".o") for source in sources()}
-    for source, target in found.items():
-        compile_file(source, target)
-    return found
+def object_of(source: str) -> Path:
+    """Compiles it once."""
+    target = Path(OBJECTS.name, source.replace("/", "-") + ".o")
+    compile_file(source, target)
+    return target
 
 
 def wraps() -> Iterator[str]:
@@ -76,23 +85,31 @@ def wraps() -> Iterator[str]:
             yield f"-Wl,--wrap={name}"
 
 
-def build(mistake: Planted, folder: Path) -> Path:
-    """Returns the storm with this mistake."""
+def build(mistake: Planted, folder: Path) -> list[str | Path]:
+    """Returns the storm with this mistake: a command, for the folder."""
+    if is_of_fleet(mistake):
+        shutil.copytree(ROOT / "dumpulse_fleet", folder / "dumpulse_fleet")
+        (folder / mistake.file).write_text(plant(mistake))
+        (folder / "tests").symlink_to(ROOT / "tests")
+        return [sys.executable, "-m", "tests.storm.fleet", "--storm", ROOT / "build" / "storm"]
     changed, program = folder / Path(mistake.file).name, folder / "storm"
     changed.write_text(plant(mistake))
     compile_file(str(changed), folder / "changed.o", "-iquote", str(Path(mistake.file).parent))
-    linked = objects() | {mistake.file: folder / "changed.o"}
-    subprocess.run(["gcc", "-pthread", *linked.values(), *wraps(), "-o", program], check=True)
-    return program
+    linked = [folder / "changed.o" if source == mistake.file else object_of(source)
+              for source in sources(main_of(mistake))]
+    subprocess.run(["gcc", "-pthread", *linked, *wraps(), "-o", program], check=True)
+    return [program]
 
 
-def count_stories(program: Path, most: int) -> str:
+def count_stories(mistake: Planted, most: int) -> str:
     """Returns after how many stories the mistake is noticed."""
     try:
-        run = subprocess.run([program, "--from", "1", "--count", str(most)], timeout=LONGEST,
-                             capture_output=True, text=True)
+        with tempfile.TemporaryDirectory() as folder:
+            run = subprocess.run([*build(mistake, Path(folder)), "--from", "1", "--count",
+                                  str(most)], cwd=folder, timeout=LONGEST, capture_output=True,
+                                 text=True)
     except subprocess.TimeoutExpired:
-        return "it hangs"
+        return f"not in {LONGEST} s" if is_of_fleet(mistake) else "it hangs"
     found = PASSED.search(run.stdout)
     if found is None:
         return "it crashes"
@@ -104,16 +121,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("text", nargs="?", default="")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        control = count_stories(build(NONE, Path(folder)), arguments.count)
+    control = count_stories(NONE, arguments.count)
     if not control.startswith("not"):
         sys.exit(f"planted: without a mistake, story {control} fails")
     missed = 0
     for mistake in read_table():
         if arguments.text not in mistake.what:
             continue
-        with tempfile.TemporaryDirectory() as folder:
-            stories = count_stories(build(mistake, Path(folder)), arguments.count)
+        stories = count_stories(mistake, arguments.count)
         missed += stories.startswith("not")
         print(f"{stories:>12}  {mistake.what}", flush=True)
     print(f"planted: {missed} not noticed")

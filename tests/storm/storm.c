@@ -3,6 +3,7 @@
  *
  *     storm [--from SEED] [--count N] [--seconds S] [--bounds]
  *     storm --seed SEED          tells one story, line by line
+ *     storm --trace --seed SEED  says what fleet.py must know of it
  */
 #include "storm.h"
 
@@ -26,6 +27,8 @@ static void choose_world(void)
     static const unsigned epochs[] = {2, 10, 10, 30}; /* of 2 s: then a block does not last */
 
     world->keyed = world_chance(4) != 0;
+    world->two = world->keyed && world_chance(3) == 0;
+    world->fd = world_chance(2) == 0;
     world->tick = ticks[world_chance(4)];
     world->epoch = epochs[world_chance(4)];
     world->warn = 5000 + 1000 * world_chance(6);
@@ -41,26 +44,33 @@ static void put_files(void)
     for (unsigned node = 0; node < NODES; node++)
         length += snprintf(text + length, sizeof text - (size_t)length, "[%u]\n", node);
     disk_put("names", text);
-    disk_put("key", "000102030405060708090a0b0c0d0e0f\n");
+    faults_put_keys();
     disk_put("program", "");
 }
+
+static bool for_fleet;
 
 /* Tells the story of this seed, without some of its faults. */
 static void tell(uint64_t seed, uint64_t left_out, bool aloud, struct told *told)
 {
     memset(world, 0, sizeof *world);
     world_begin(seed);
-    world->tells = aloud;
+    world->tells = aloud && !for_fleet;
+    world->traces = for_fleet;
     world->left_out = left_out;
     if (setjmp(world->over) == 0) {
         choose_world();
         disk_begin();
         put_files();
         machine_begin();
-        faults_plan();
         nodes_begin();
-        world_say("version %d, ticks of %u ms, epochs of %u s, late after %u ms, dead after %u ms",
-                  world->keyed ? 2 : 1, world->tick, world->epoch, world->warn, world->crit);
+        faults_plan();
+        world_say("version %s, ticks of %u ms, epochs of %u s, late after %u ms, dead after %u ms",
+                  world->two     ? "2 with two keys"
+                  : world->keyed ? "2"
+                                 : "1",
+                  world->tick, world->epoch, world->warn, world->crit);
+        world_trace("world %u %u %u", world->tick, world->warn, world->crit);
         machine_live();
     }
     memcpy(told->wrong, world->wrong, sizeof told->wrong);
@@ -176,6 +186,11 @@ int __wrap_main(int argc, char **argv)
             oracle_print_bounds();
             return 0;
         }
+        if (strcmp(argv[i], "--trace") == 0) {
+            for_fleet = true;
+            i--;
+            continue;
+        }
         if (strcmp(argv[i], "--from") == 0 || strcmp(argv[i], "--seed") == 0)
             from = number(value, 10);
         else if (strcmp(argv[i], "--count") == 0)
@@ -192,6 +207,7 @@ int __wrap_main(int argc, char **argv)
         return tell_many(from, count, seconds);
     struct told told;
     tell(from, left_out, true, &told);
-    (void)printf("trace %016llx\n", (unsigned long long)told.hash);
+    if (!for_fleet)
+        (void)printf("trace %016llx\n", (unsigned long long)told.hash);
     return told.wrong[0] != '\0';
 }

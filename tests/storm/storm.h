@@ -1,4 +1,4 @@
-/* The storm: udpserver, its nodes, a reader and an attacker in one process, in a time of their own.
+/* The storm: an agent for Linux, its nodes, a reader and an attacker, in a time of their own.
  * SPDX-License-Identifier: MIT
  *
  * README.md says how a story is told, how to add a fault and how to read a failure.
@@ -18,6 +18,9 @@
 #include "dumpulse_watch.h"
 
 enum { NODES = 12, ROUNDS = 2, FAULTS = 24 /* of a story */ };
+/* The key before is taken so long: some minutes after the second round has begun. */
+#define UNTIL "2023-11-14T22:29Z"
+static const uint64_t UNTIL_UNIX = UINT64_C(1700000940000000000); /* ns */
 enum { AGENT = 0, FIRST_NODE = 1, READER = FIRST_NODE + NODES, PARTIES };
 static const uint64_t SECOND = UINT64_C(1000000000); /* ns */
 static const uint64_t MS = UINT64_C(1000000);
@@ -41,6 +44,8 @@ void world_step(void);              /* the next event; the story may end here */
 void world_pass(uint64_t duration); /* all events of this time */
 void world_note(uint64_t number);   /* into the hash of the trace */
 __attribute__((format(printf, 1, 2))) void world_say(const char *format, ...);
+/* A line for fleet.py, if it reads this story. */
+__attribute__((format(printf, 1, 2))) void world_trace(const char *format, ...);
 /* A claim does not hold. This ends the story, unless a fault excuses the claim. */
 __attribute__((format(printf, 2, 3))) void world_broken(unsigned claim, const char *format, ...);
 
@@ -75,6 +80,7 @@ struct made {
     uint8_t copies;  /* packets; each may be taken once */
     uint8_t taken;   /* how often it was */
     uint8_t generation;
+    bool before;   /* with the key before */
     bool in_pair;  /* its second packet came just after the first one */
     uint64_t came; /* the number of this packet among all of the agent's; 0: it was not new */
     uint8_t packets[2][DUMPULSE_PACKET_SIZE];
@@ -83,8 +89,9 @@ struct made {
 };
 struct node {
     enum kind kind;
-    bool runs;          /* it is not dead, and its power is on */
-    uint8_t generation; /* of its key */
+    bool runs;              /* it is not dead, and its power is on */
+    bool before;            /* it has the key of --key-before */
+    uint8_t generations[2]; /* of its key, and of the one before */
     uint8_t key[16];
     dumpulse_node keyed;
     uint8_t eeprom[2 * DUMPULSE_SLOT_SIZE];
@@ -105,12 +112,13 @@ struct reader {
 void nodes_begin(void);
 void nodes_start(unsigned node); /* its power comes back */
 void nodes_renew(unsigned node); /* it gets its next key */
+void nodes_move(unsigned party); /* from the key before to the new one: of a node, or the reader */
 void nodes_take(unsigned party, const struct packet *packet);
 struct made *nodes_find(unsigned node, uint32_t serial); /* NULL: it was never made, or long ago */
 
 /* ---- disk.c: files, and what is left of them after a power cut. */
 
-enum { FILES = 48, NAMES = 12, NAME = 48, FILE_SIZE = 4096, OPEN = 16, PAST = 16 };
+enum { FILES = 48, NAMES = 16, NAME = 48, FILE_SIZE = 4096, OPEN = 16, PAST = 16 };
 struct file {
     uint8_t now[FILE_SIZE], synced[FILE_SIZE];
     size_t size, synced_size;
@@ -133,8 +141,9 @@ struct disk {
         size_t at;
     } open[OPEN];
     uint64_t numbers, full_until, fails_until, slow_until, lies_until;
-    struct file backup; /* of the numbers, as they once were */
-    bool brings_back;   /* the backup comes back at the next power cut */
+    uint64_t shut_until; /* no file can be opened */
+    struct file backup;  /* of the numbers, as they once were */
+    bool brings_back;    /* the backup comes back at the next power cut */
 };
 void disk_begin(void);
 void disk_put(const char *name, const char *text); /* at once, and synced */
@@ -142,8 +151,9 @@ void disk_cut(void);                               /* the power fails */
 void disk_close_all(void);                         /* the process has ended */
 const struct file *disk_find(const char *name);
 const struct file *disk_numbers(void);
-/* The smallest number at this byte of the numbers that may be left if the power fails now. */
-uint32_t disk_least_number(size_t at);
+/* The smallest number at this byte of a file with numbers that may be left if the power fails now.
+ * Its name ends so. */
+uint32_t disk_least_number(const char *suffix, size_t at);
 unsigned disk_count(void); /* files that have a name */
 
 /* ---- machine.c: the process of the agent, its clocks, signals and sockets. */
@@ -164,7 +174,8 @@ struct machine {
     uint64_t still;               /* Unix time stands still here; 0: it goes */
     void (*handlers[65])(int number);
     bool pending[65];
-    uint64_t alarm; /* steady; 0: none */
+    uint64_t alarm;  /* steady; 0: none */
+    unsigned timers; /* that were set; the last one counts */
     struct waiting queue[QUEUE];
     unsigned first, count; /* packets in the queue */
     uint64_t delivered;    /* packets that have come into it */
@@ -186,10 +197,33 @@ void machine_live(void); /* until the story ends */
 void machine_call(void); /* at each call of the system */
 void machine_signal(int number);
 void machine_deliver(const struct packet *packet);
+void machine_queue(unsigned from, const uint8_t *bytes, size_t length);
 uint64_t machine_steady(void); /* its clocks, in ns */
+uint64_t machine_boot(void);   /* the steady clock, and the time for which it slept */
 uint64_t machine_unix(void);
+bool machine_has_bus(void); /* it runs canserver */
 void machine_drift(int32_t ppm);
 void machine_trap(enum trap trap, unsigned calls, uint64_t until);
+
+/* ---- bus.c: the CAN interface of canserver, and the bus. */
+
+enum { SOCKET = 3 };
+enum bus { BUS_WORKS, BUS_OFF, BUS_DOWN, BUS_GONE };
+struct canfd_frame;
+struct interface {
+    enum bus now;
+    bool is_open;
+    int error;           /* errno of which the agent must still be told; 0: none */
+    uint64_t busy_until; /* all frames have left by then */
+    unsigned frame;      /* of a report, which comes next */
+    uint8_t report[DUMPULSE_KEYED_REPORT_SIZE + 64];
+};
+void bus_change(enum bus to);
+void bus_close(void);
+bool bus_hears(void); /* packets can come in */
+/* As the kernel hands it out. Returns its size. */
+size_t bus_frame(struct canfd_frame *frame, const struct waiting *packet);
+int bus_error(void); /* errno of a call that finds no frame */
 
 /* ---- attacker.c: it records all, and has the key of one node. */
 
@@ -212,15 +246,21 @@ struct truth {
         uint64_t last;      /* the epoch and count of what was taken last, in all runs */
         uint32_t due;       /* the serial of a heartbeat that must be taken; 0: none */
         uint8_t generation; /* of the key of that */
+        bool before;        /* it was made with the key before */
+        bool moved;         /* its new key was taken, */
+        bool unsure, known; /* while the disk was bad; the disk knows it */
         uint8_t state;      /* that the watch has told last */
         uint8_t told;       /* that the program of --exec knows */
     } of[NODES];
-    uint32_t used[NODES + 1]; /* numbers that were stored at the last look: the block comes first */
-    uint64_t disk_steps;      /* of the disk at that look */
-    uint32_t epoch, least;    /* of the agent; this run must begin above the least */
-    uint64_t changed;         /* the first change of the table that is not saved */
-    uint64_t saves;           /* of this run */
-    uint64_t disturbed;       /* when the process was stopped last, or the disk was not good */
+    /* Numbers that were stored at the last look, of both keys: the block comes first. */
+    uint32_t used[2][NODES + 1];
+    uint64_t disk_steps;         /* of the disk at that look */
+    uint32_t epoch[2], least[2]; /* of the agent; this run must begin above the least */
+    bool was_over;               /* for some start, the time of the key before was over */
+    uint64_t before_until;       /* machine_boot(): the key before is taken so long; 0: it is not */
+    uint64_t changed;            /* the first change of the table that is not saved */
+    uint64_t saves;              /* of this run */
+    uint64_t disturbed;          /* when the process was stopped last, or the disk was not good */
     uint64_t clock_set;
     struct {
         uint64_t hash, at; /* the time of the world */
@@ -254,7 +294,8 @@ struct fault {
     unsigned kind, node;
     uint32_t amount; /* of packets, calls, seconds: each kind says what it means */
 };
-void faults_plan(void); /* of the whole story */
+void faults_plan(void); /* of the whole story, when nodes have their keys */
+void faults_put_keys(void);
 const char *faults_name(unsigned kind);
 void faults_describe(const struct fault *fault, char text[LINE]);
 
@@ -273,7 +314,9 @@ struct world {
     uint64_t left_out; /* faults that do not happen, one bit each */
     unsigned faults, happened;
     struct fault story[FAULTS];
-    bool keyed, tells;                /* version 2; lines are printed at once */
+    bool keyed, two;                  /* version 2; with the key before, too */
+    bool tells, traces;               /* all lines are printed at once; those for the fleet are */
+    bool fd;                          /* the reader of a bus asks in frames of CAN FD */
     unsigned tick, epoch, warn, crit; /* ms, s, ms, ms */
     const uint8_t *key;               /* of whoever calls the library now; NULL: of the agent */
     struct node *node;                /* whose EEPROM is used now; NULL: the agent's file */
@@ -284,6 +327,7 @@ struct world {
     struct reader reader;
     struct disk disk;
     struct machine machine;
+    struct interface bus;
     struct truth truth;
 };
 extern struct world *world;

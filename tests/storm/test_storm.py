@@ -3,6 +3,7 @@ SPDX-License-Identifier: MIT"""
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,8 @@ STORIES = ("--from", "1", "--count", "12")
 README = ROOT / "tests" / "storm" / "README.md"
 
 
-def tell(program: str | Path, *arguments: str) -> str:
-    return subprocess.run([program, *arguments], capture_output=True, text=True).stdout
+def tell(*command: str | Path) -> str:
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout
 
 
 def trace(output: str) -> str:
@@ -28,19 +29,37 @@ def test_all_mistakes_can_be_planted() -> None:
     assert len({planted.plant(mistake) for mistake in table}) == len(table) >= 30
 
 
+# Static data must not be that of the C library, so none of them is static.
+MACHINES = {"clang": ("clang -O0", ""),
+            "i386": ("i686-linux-gnu-gcc -O2", "qemu-i386 -L /usr/i686-linux-gnu"),
+            "powerpc": ("powerpc-linux-gnu-gcc -O2", "qemu-ppc -L /usr/powerpc-linux-gnu")}
+
+
 @pytest.mark.slow
-def test_two_compilers_tell_the_same_stories(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("agent", ["udpserver.c", "server/canserver.c"])
+def test_all_machines_tell_the_same_stories(name: str, agent: str, tmp_path: Path) -> None:
+    compiler, emulator = (words.split() for words in MACHINES[name])
     other = tmp_path / "storm"
-    subprocess.run(["clang", "-O0", *planted.FLAGS, "-w", *planted.sources(), *planted.wraps(),
-                    "-o", other], cwd=ROOT, check=True)
-    assert trace(tell(built("build/storm"), *STORIES)) == trace(tell(other, *STORIES))
+    subprocess.run([*compiler, *planted.FLAGS, *planted.sources(agent), *planted.wraps(), "-o",
+                    other], cwd=ROOT, check=True)
+    ours = built("build/storm" if agent == "udpserver.c" else "build/storm-can")
+    count = STORIES if not emulator else (*STORIES[:3], "3")
+    assert trace(tell(ours, *count)) == trace(tell(*emulator, other, *count))
+
+
+@pytest.mark.slow
+def test_the_fleet_hears_the_same_each_time() -> None:
+    command = (sys.executable, "-m", "tests.storm.fleet", "--count", "1", "--storm",
+               str(built("build/storm")))
+    assert trace(tell(*command)) == trace(tell(*command))
 
 
 @pytest.mark.slow
 def test_a_mistake_is_told_as_the_smallest_story(tmp_path: Path) -> None:
     """It ends with the fault that shows the mistake, and can be told again."""
     (mistake,) = [one for one in planted.read_table() if "an announce is taken" in one.what]
-    program = planted.build(mistake, tmp_path)
+    (program,) = planted.build(mistake, tmp_path)
     output = tell(program, "--from", "1", "--count", "100")
     story = re.search(r"smallest story in which it is not:\n((?: +\d+:\d\d  .*\n)+)", output)
     assert story is not None and "the power of its machine fails" in story[1]

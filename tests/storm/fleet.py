@@ -1,0 +1,454 @@
+"""The fleet in the storm: collectors, judges, stores and alerts of two shards, in a time of their
+own. Their agents tell stories of build/storm. SPDX-License-Identifier: MIT
+
+    python -m tests.storm.fleet [--from SEED] [--count N] [--storm PROGRAM]
+
+Each world has AGENTS agents, which do what the agents of as many stories do. The driver takes the
+turns of the collectors, and knows what each agent has taken and when.
+"""
+
+import argparse
+import contextlib
+import errno
+import hashlib
+import heapq
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from dumpulse_fleet import client
+from dumpulse_fleet.alert.decide import SEVERITY, Core, Rules, Subject
+from dumpulse_fleet.collect import keep, wire
+from dumpulse_fleet.collect.ages import Kind
+from dumpulse_fleet.collect.collector import Collector, Roster
+from dumpulse_fleet.model.agents import MUTE_STATES, Agent, Event, Profile, State
+from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.record.store import Store
+
+AGENTS, SHARDS = 6, 2
+NODES = 12
+PERIOD, MISSES = 2.0, 3  # s; with ticks of 1 ms, longer would be beyond what a timestamp tells
+UPTIME = 1e5  # s, when a story begins
+UNIX = 1_700_000_000.0  # when a story begins
+ENDS = 1430.0  # s: a little before the stories end
+FAULTS = ((10.0, 300.0), (730.0, 1020.0))  # s: when faults of the fleet begin
+LONGEST = 90.0  # s
+STEP = 0.5  # s
+# Bounds, in s. A round is judged when it has ended, and three of them make an agent unreachable.
+NOTICED = (MISSES + 2) * PERIOD
+SETTLES = 2 * NOTICED  # after a fault, until these claims hold again
+TOLD = 150.0  # until an alert is told: wait, spread, and rounds
+
+
+class Wrong(Exception):
+    """Something is not as it must be."""
+
+
+class Life:
+    """An agent of a story: what it answers, and the truth."""
+
+    def __init__(self, program: str, seed: int) -> None:
+        lines = subprocess.run([program, "--trace", "--seed", str(seed)], capture_output=True,
+                               text=True, check=True).stdout.splitlines()
+        self.tick, self.warn, self.crit = (int(text) / 1000 for text in lines[0].split()[2:])
+        self.lines, self.at = lines, 1
+        self.entries = bytearray(256)
+        self.runs, self.stands = False, False
+        self.changed = 0.0  # when it was started, ended, stopped or let go on
+        self.taken = [0.0] * NODES  # when each was taken last, in this run; 0: not
+        self.clock = 0.0  # when its clock was touched last
+        self.starts = 0
+
+    def go_on(self, now: float) -> None:
+        while self.at < len(self.lines):
+            at, what, *more = self.lines[self.at].split()
+            if int(at) / 1000 > now:
+                return
+            self.at += 1
+            if what == "entry":
+                variable = int(more[0])
+                self.entries[4 * variable:4 * variable + 4] = bytes.fromhex(more[1])
+                if more[2] == "1" and more[1] != "00000000":
+                    self.taken[variable] = int(at) / 1000
+                continue
+            if what == "clock":
+                self.clock = int(at) / 1000
+                continue
+            self.changed = int(at) / 1000
+            self.runs = what != "end" and (what == "start" or self.runs)
+            self.stands = what == "stands"
+            if what == "start":
+                self.entries, self.taken = bytearray(256), [0.0] * NODES
+                self.starts += 1
+
+    def answer(self) -> bytes | None:
+        if not self.runs or self.stands:
+            return None
+        return zlib.adler32(self.entries).to_bytes(4, "big") + self.entries
+
+    @property
+    def profile(self) -> Profile:
+        return Profile(client.make_settings(argparse.Namespace(
+            expect=f"0-{NODES - 1}", tick=client.parse_tick(f"{self.tick * 1000:.0f}ms"),
+            warn=client.parse_duration(f"{self.warn:.3f}"),
+            crit=client.parse_duration(f"{self.crit:.3f}"))))
+
+
+class Weather(SimpleNamespace):
+    lost = twice = 0.0  # of each packet
+    delay = 0.02  # s, at most
+    shut = False  # there are no descriptors
+
+
+class Socket:
+    """What wire.open_socket() returns. Answers wait here for their time."""
+
+    def __init__(self, world: "World") -> None:
+        self.world = world
+        self.coming: list[tuple[float, int, bytes, bytes]] = []
+
+    def close(self) -> None:
+        self.coming.clear()
+
+    def ask(self, name: bytes) -> None:
+        world, weather = self.world, self.world.weather
+        chance, packet = world.chance, world.lives[name[7] - 1].answer()
+        if packet is None or chance.random() < weather.lost:
+            return
+        for _ in range(1 + (chance.random() < weather.twice)):
+            world.sent += 1
+            heapq.heappush(self.coming, (world.now + 0.001 + chance.random() * weather.delay,
+                                         world.sent, name, packet))
+
+
+def send(batch: Any, where: Socket, first: int, last: int) -> tuple[int, int]:
+    for row in range(first, last):
+        where.ask(batch.names[row].tobytes())
+    return last - first, 0
+
+
+def receive(batch: Any, where: Socket, first: int = 0, flags: int = 0) -> tuple[int, int]:
+    count = first
+    while not flags and count < batch.count and where.coming \
+            and where.coming[0][0] <= where.world.now:
+        at, _, name, packet = heapq.heappop(where.coming)
+        batch.names[count] = np.frombuffer(name, np.uint8)
+        batch.packets[count, :len(packet)] = np.frombuffer(packet, np.uint8)
+        batch.messages["length"][count] = len(packet)
+        batch._header["control_length"][count] = wire.CONTROL
+        unix = where.world.unix(at)
+        batch._control[count, 2], batch._control[count, 3] = int(unix), int(unix % 1 * 1e9)
+        count += 1
+    return (count - first, 0) if count > first else (0, errno.EAGAIN)
+
+
+class Shard:
+    """A collector with its store and its alerts, and what they have said."""
+
+    def __init__(self, world: "World", number: int, folder: Path) -> None:
+        self.world, self.kept = world, folder / f"state{number}"
+        self.lives = {f"a{at}": life for at, life in enumerate(world.lives)
+                      if at % SHARDS == number}
+        self.agents = [Agent(name, f"10.0.0.{int(name[1:]) + 1}:9060", life.profile,
+                             period=PERIOD, misses=MISSES, site=f"s{number}")
+                       for name, life in self.lives.items()]
+        self.path = folder / f"events{number}.sqlite"
+        self.published: list[Event] = []
+        self.told: dict[Subject, int] = {}  # what was told and is not over, and how bad it was
+        self.since: dict[Subject, float] = {}  # what must be told, since when
+        self.starts: dict[str, int] = {}  # of its agents, at their last reports
+        self.dumped: dict[str, Any] | None = None
+        self.stands_until = self.unsure = 0.0  # unsure: when its own clock was wrong, or it stood
+        self.begin(self.agents)
+
+    def begin(self, agents: Sequence[Agent]) -> None:
+        self.store = Store(self.path, say=lambda text: None)
+        self.table = Table(agents)
+        if self.kept.exists():
+            keep.load(str(self.kept), self.table)
+        self.collector = Collector(self.table, self.publish, complain=lambda text: None)
+        self.collector._open_ring()
+        self.collector._roster, self.collector._asking = \
+            Roster(self.table, self.collector._epochs), True
+        self.core = Core(Rules(), agents, (), client.uptime())
+        if self.dumped:
+            self.core.load(self.dumped, client.uptime(), time.time())
+        self.disturbed = self.begun = self.world.now
+
+    def end(self) -> None:
+        keep.save(str(self.kept), self.table)
+        self.dumped = self.core.dump(client.uptime(), time.time())
+        self.store.close()
+
+    def use(self, agents: Sequence[Agent]) -> None:
+        """Another configuration."""
+        table = Table(agents)
+        self.collector._take_over(table)
+        self.table = table
+        self.core.replace(Rules(), agents, ())
+        self.disturbed = self.begun = self.world.now
+
+    def publish(self, events: Sequence[Event]) -> None:
+        self.published += events
+        self.store.publish(events)
+        for event in events:
+            self.world.note(event)
+            self.world.check_event(self, event)
+
+    def turn(self) -> None:
+        if self.world.now < self.stands_until:
+            self.disturbed = self.unsure = self.world.now
+            return
+        before = self.table.reports.copy()
+        self.collector._turn()
+        for row in np.flatnonzero(self.table.reports != before).tolist():
+            name = self.table.agents[row].name
+            if not (self.table.strikes[row] or self.table.emptied[row]):  # else it waits for proof
+                self.starts[name] = self.lives[name].starts
+            self.world.check_report(self, row)
+
+    def alert(self) -> None:
+        now, wall = client.uptime(), time.time()
+        for row, agent in enumerate(self.table.agents):
+            self.core.see(agent.name, -1, State(self.table.agent_state[row]),
+                          self.table.agent_since[row], now, wall)
+            for variable in range(NODES):
+                self.core.see(agent.name, variable, State(self.table.state[row, variable]),
+                              self.table.since[row, variable], now, wall)
+        for message in self.core.step(now, wall, ()):
+            self.world.note((message.kind, message.id, message.new, message.over))
+            for item in message.new:
+                if self.told.get(item.subject, 0) >= SEVERITY[item.state]:
+                    raise Wrong(f"{item.subject} is told twice")
+                self.told[item.subject] = SEVERITY[item.state]
+            for item in message.over:
+                if self.told.pop(item.subject, 0) == 0:
+                    raise Wrong(f"{item.subject} is over, and was not told")
+
+
+class World:
+    def __init__(self, program: str, seed: int, folder: Path) -> None:
+        self.chance, self.now, self.sent = random.Random(seed), 0.0, 0
+        self.ahead = 0.0  # s: Unix time of the collectors' machine, minus the steady clock
+        self.weather = Weather()
+        self.hash = hashlib.sha256()
+        self.lives = [Life(program, 1 + seed * AGENTS + at) for at in range(AGENTS)]
+        self.faults = 0
+        self.plan: list[tuple[float, int, str, int]] = []
+        for _ in range(self.chance.randrange(1, 12)):
+            begins = self.chance.uniform(*self.chance.choice(FAULTS))
+            what = self.chance.choice(("lost", "late", "shut", "stands", "anew", "clock", "none"))
+            shard = self.chance.randrange(SHARDS)
+            self.plan.append((begins, len(self.plan), what, shard))
+            self.plan.append((begins + self.chance.uniform(1, LONGEST), len(self.plan),
+                              f"end of {what}", shard))
+        heapq.heapify(self.plan)
+        self.shards: list[Shard] = []
+        self.folder = folder
+
+    def unix(self, at: float) -> float:
+        return UNIX + self.ahead + at
+
+    def note(self, what: object) -> None:
+        self.hash.update(repr(what).encode())
+
+    # ---- what must be true
+    def check_event(self, shard: Shard, event: Event) -> None:
+        life = shard.lives[event.agent]
+        if event.what == "rebooted" and (life.starts == shard.starts.get(event.agent, 0)
+                                         or shard.starts.get(event.agent, 0) == 0):
+            raise Wrong(f"{event.agent} has not rebooted, and is said to have")
+        if event.now in ("unreachable", "damaged") and life.answer() is not None \
+                and self.now - life.changed > NOTICED and self.calm(shard):
+            raise Wrong(f"{event.agent} answers, and is called {event.now}")
+
+    def calm(self, shard: Shard) -> bool:
+        """Nothing was wrong with the network or the fleet for some time."""
+        return self.now - shard.disturbed > SETTLES
+
+    def check_report(self, shard: Shard, row: int) -> None:
+        """A report was taken, no longer than the network's delay after it was made."""
+        name = shard.table.agents[row].name
+        life = shard.lives[name]
+        if self.now - shard.unsure < SETTLES or self.now - life.clock < SETTLES \
+                or self.now - life.changed < SETTLES or shard.table.strikes[row] \
+                or shard.table.kind[row] != Kind.UNIX:  # nobody knows its clock yet
+            return
+        made = float(shard.table.asked[row]) - shard.table.zero - UPTIME
+        for variable, taken in enumerate(life.taken):
+            state = State(shard.table.state[row, variable])
+            age, slack = made - taken, 2 * life.tick + 2 * STEP + 2 * PERIOD * (life.clock > 0)
+            if taken <= max(life.clock, life.changed, shard.begun) + 2 * PERIOD or taken >= made:
+                continue  # nobody knows how old it is, or the report does not have it yet
+            if (age + slack < life.warn and state is not State.ALIVE) \
+                    or (age + slack < life.crit and state is State.DEAD):
+                raise Wrong(f"{name}, variable {variable} is {state.words}, and was heard "
+                            f"{age:.3f} s ago")
+            # What an agent has forgotten meanwhile is silent from then on.
+            forgot = state is State.NEVER or (
+                state is State.PENDING and self.now - shard.disturbed < life.crit + NOTICED)
+            if age - slack > life.crit and state is not State.DEAD and not forgot:
+                raise Wrong(f"{name}, variable {variable} is {state.words}, and was silent for "
+                            f"{age:.3f} s")
+
+    def look(self) -> None:
+        """Once a second."""
+        for shard in self.shards:
+            if self.now < shard.stands_until:
+                continue
+            shard.alert()
+            trouble = shard.collector.trouble()
+            blind = not (shard.collector._sockets and shard.table.agents)
+            if blind and not trouble and self.now - self.began > 3 * PERIOD:
+                raise Wrong("a collector that asks nobody says that all is well")
+            if blind or self.weather.lost or self.weather.delay > 1 or self.ahead:
+                shard.disturbed = self.now
+            if self.ahead:
+                shard.unsure = self.now
+            if trouble and self.calm(shard):
+                raise Wrong(f"all is well, and a collector says: {trouble}")
+            self.check_reached(shard)
+
+    def check_reached(self, shard: Shard) -> None:
+        for row, agent in enumerate(shard.table.agents):
+            life, state = shard.lives[agent.name], State(shard.table.agent_state[row])
+            if self.calm(shard) and self.now - life.changed > NOTICED \
+                    and (life.answer() is None) != (state in MUTE_STATES):
+                raise Wrong(f"{agent.name} is called {state.words}, and has been so for "
+                            f"{self.now - life.changed:.0f} s: it answers or not")
+            subject = Subject("agent", agent.name)
+            if state not in MUTE_STATES or not self.calm(shard):
+                shard.since[subject] = self.now
+            if self.now - shard.since.get(subject, self.now) > TOLD and subject not in shard.told:
+                raise Wrong(f"{agent.name} is unreachable, and nobody is told")
+
+    def check_end(self) -> None:
+        for shard in self.shards:
+            shard.store.write(lambda _: None).result()
+            stored = [event._replace(number=0) for event in shard.store.select(limit=100_000)]
+            if stored[::-1] != shard.published:
+                raise Wrong("the store does not have the events that were published")
+            for event in stored:
+                if event.was == event.now and event.what == "state":
+                    raise Wrong(f"an event changes nothing: {event}")
+            for row, agent in enumerate(shard.table.agents):
+                life = shard.lives[agent.name]
+                for variable, taken in enumerate(life.taken):
+                    lives = shard.table.state[row, variable] in (State.ALIVE, State.LATE)
+                    if lives != (self.now - taken < life.crit):
+                        raise Wrong(f"at the end, {agent.name} has variable {variable} wrong")
+
+    # ---- what goes wrong
+    def fault(self, what: str, number: int) -> None:
+        shard, chance = self.shards[number], self.chance
+        self.faults += not what.startswith("end")
+        self.began = self.now
+        self.note((self.now, what, number))
+        for each in self.shards:
+            each.disturbed = self.now
+        if "clock" in what:
+            for life in self.lives:
+                life.clock = self.now
+        if what == "lost":
+            self.weather.lost, self.weather.twice = chance.uniform(0.05, 0.6), 0.1
+        elif what == "late":
+            self.weather.delay = chance.uniform(1, 3 * PERIOD)
+        elif what == "stands":
+            shard.stands_until = self.now + chance.uniform(1, LONGEST)
+        elif what in ("anew", "shut"):
+            self.weather.shut = what == "shut"
+            shard.end()
+            shard.begin(shard.agents)
+        elif what == "clock":
+            self.ahead = chance.choice((-1, 1)) * chance.choice((1.0, 3600.0, 86400.0))
+        elif what == "end of clock":
+            self.ahead = 0.0
+        elif what == "none":
+            shard.use(())
+        elif what == "end of none":
+            shard.use(shard.agents)
+        else:
+            self.weather = Weather()
+
+    def run(self) -> None:
+        self.shards = [Shard(self, number, self.folder) for number in range(SHARDS)]
+        self.began, second = 0.0, 0.0
+        while self.now < ENDS:
+            self.now += STEP
+            for life in self.lives:
+                life.go_on(self.now)
+            while self.plan and self.plan[0][0] <= self.now:
+                _, _, what, number = heapq.heappop(self.plan)
+                self.fault(what, number)
+            for shard in self.shards:
+                shard.turn()
+            if self.now - second >= 1:
+                second = self.now
+                self.look()
+        self.check_end()
+
+
+@contextlib.contextmanager
+def virtual(program: str, seed: int) -> Iterator[World]:
+    """All clocks and sockets of the fleet are the world's."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        world = World(program, seed, Path(folder))
+
+        def open_socket(family: int, room: int) -> tuple[Socket, int]:
+            if world.weather.shut:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return Socket(world), 10_000
+
+        for target, name, value in (
+                (client, "uptime", lambda: world.now + UPTIME), (time, "time",
+                                                              lambda: world.unix(world.now)),
+                (wire, "open_socket", open_socket), (wire, "overflowed", lambda where: 0),
+                (wire.Batch, "send", send), (wire.Batch, "receive", receive)):
+            stack.enter_context(mock.patch.object(target, name, value))
+        try:
+            yield world
+        finally:
+            for shard in world.shards:
+                shard.store.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--from", type=int, default=1, dest="first")
+    parser.add_argument("--count", type=int, default=10)
+    parser.add_argument("--seconds", type=int, default=10 ** 6)
+    parser.add_argument("--storm", default="build/storm")
+    options = parser.parse_args()
+    begun, told, faults, whole = time.monotonic(), 0, 0, hashlib.sha256()
+    for seed in range(options.first, options.first + options.count):
+        if time.monotonic() - begun > options.seconds:
+            break
+        with virtual(options.storm, seed) as world:
+            try:
+                world.run()
+            except Wrong as wrong:
+                print(f"seed {seed}, {world.now / 60:.2f} min: {wrong}\n"
+                      f"storm: {told + 1} stories from seed {options.first}: {told} passed, "
+                      f"1 failed; again: python -m tests.storm.fleet --from {seed} --count 1")
+                return 1
+            told, faults = told + 1, faults + world.faults
+            whole.update(world.hash.digest())
+    print(f"storm: {told} stories from seed {options.first}: {told} passed, 0 failed; "
+          f"trace {whole.hexdigest()[:16]}\n"
+          f"storm: {told * AGENTS * ENDS / 3600:.0f} simulated hours of agents, {faults} faults of "
+          f"the fleet")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""Files of names: what the server accepts, client.py must accept with the same meaning.
+SPDX-License-Identifier: MIT"""
+
+import argparse
+import ctypes
+import random
+from collections import Counter
+from pathlib import Path
+
+import client
+from tests.support.programs import built
+
+# Why the server refuses a file that client.py accepts.
+STRICTER = ("is indented", "that is expected", "printable UTF-8", "but --tick is",
+            "a section is [dumpulse]")
+
+
+class Names(ctypes.Structure):
+    """struct names_variable of server/names.h"""
+
+    _fields_ = [("expected", ctypes.c_bool), ("warn", ctypes.c_uint64), ("crit", ctypes.c_uint64),
+                ("low", ctypes.c_uint8), ("high", ctypes.c_uint8), ("name", ctypes.c_char * 97)]
+
+
+class Compiled:
+    """The server's code."""
+
+    def __init__(self) -> None:
+        self.code = ctypes.CDLL(built("build/names.so"))
+        self.code.read_names.restype = ctypes.c_char_p
+        self.names = (Names * 64).in_dll(self.code, "names_variables")
+
+    def read(self, path: Path, tick: int) -> str:
+        wrong: bytes = self.code.read_names(str(path).encode(), ctypes.c_uint64(tick))
+        return wrong.decode()
+
+
+TOKENS = ("[3]", "[03]", "[0x3]", "[64]", "[dumpulse]", "[DUMPULSE]", "[ 3 ]", "[3", "[3] x", "[]",
+          "name", "Warn", "crit", "value", "value-warn", "every", "expect", "tick", "now-from", "=",
+          " = ", "\t", "  ", "\r", "#", ";", "engine", "a é", "5s", "500ms", "0.0015", "1.5 min",
+          "1 h", "0", "65470s", "65471s", "3s", "yes", "no", "0..80", "10 .. 0x20", "80..0", "..",
+          "255..256", "7", "0x3F", "0x", "1e3", "-1", "\0", "\ufeff", "100000h", "100001h",
+          "x" * 25)
+GOOD_LINES = ("[dumpulse]", "[3]", "[4]", "[0x5]", "warn = 2s", "crit = 9", "warn=1.5s",
+              "Crit = 1min", "name = engine", "value = 1..9", "value-warn = 2..8", "every = 1s",
+              "expect = no", "tick = 1s", "now-from = 0", "# text", "", "  name = x")
+
+
+def some_damaged_file(chance: random.Random) -> str:
+    lines = ["[3]"] if chance.randrange(2) else []
+    for _ in range(chance.randrange(8)):
+        lines.append(chance.choice(GOOD_LINES))
+        if chance.randrange(8) == 0:
+            lines[-1] = "".join(chance.choices(TOKENS, k=chance.randrange(1, 5)))
+        if chance.randrange(8) == 0:
+            key = lines[-1].partition("=")[0]
+            lines[-1] = f"{key}={chance.choice(TOKENS)}"
+    return "\n".join(lines)
+
+
+def compare_files(compiled: Compiled, path: Path, seed: int) -> bool:
+    """Returns whether the server accepts this file."""
+    text = some_damaged_file(random.Random(seed))
+    path.write_bytes(text.encode())
+    wrong = compiled.read(path, 1000)
+    try:
+        settings = client.make_settings(argparse.Namespace(names=str(path)))
+    except client.BadUsage as error:
+        # Beyond ASCII, the server allows more characters in names.
+        if not wrong and ("name must be" not in str(error) or text.isascii()):
+            raise AssertionError(f"client.py alone refuses this file: {error}\n{text!r}") from error
+        return False
+    if wrong and not any(reason in wrong for reason in STRICTER):
+        raise AssertionError(f"the server alone refuses this file: {wrong}\n{text!r}")
+    if not wrong:
+        compare_meaning(compiled, settings, text)
+    return not wrong
+
+
+def compare_meaning(compiled: Compiled, settings: client.Settings, text: str) -> None:
+    """The server has read the same file as client.py. Did both understand the same?"""
+    for variable, names in zip(settings.variables, compiled.names):
+        expected = (variable.name, variable.low, variable.high) if variable.listed else ("", 0, 0)
+        times = (variable.warn_ms // settings.tick_ms, variable.crit_ms // settings.tick_ms)
+        if names.expected != variable.expected or \
+                (names.name.decode(), names.low, names.high) != expected or \
+                (variable.listed and (names.warn, names.crit) != times):
+            raise AssertionError(f"variable {variable.number} means something else: {text!r}")
+
+
+AT_THE_LIMITS = (
+    (1000, "[0X1f]\nVALUE = 0x000000ff..000000255\n[0x0000003F]\nvalue = 0..0xFf\n[000000000]\n"),
+    (1000, f"[3]\nname = {'é' * 24}\n[4]\nname = {chr(0x10400) * 24}\n[5]\nname = {'n' * 24}\n"),
+    (1000, "[3]\nvalue = 1..9\nvalue-warn = 1..9\n[4]\nvalue = 0..0\n[5]\nvalue = 255..255\n"),
+    (1000, "[3]\nEVERY = 100000 h\ncrit = 65470\nwarn = 65470\n[4]\nwarn = 2ms\n"),
+    (3600000, "[dumpulse]\ntick = 1h\nWaRN = 1h\ncrit = 65470h\n[3]\nexpect = yes\n"),
+    (1, "[dumpulse]\ntick = 1ms\n" + "".join(
+        f"[{number}]\nwarn = {time}\n" for number, time in enumerate((
+            "2.5ms", "3.5ms", "2.400000ms", "2.500001ms", "2.6ms", "1.4999 ms", "0.000501m",
+            "0.000508 min", "000000001ms", "1.999999ms", "1.0005", "1.0015 s", "0.001h")))),
+)
+
+
+def test_numbers_times_and_names_at_their_limits(tmp_path: Path) -> None:
+    """client.py understands the same."""
+    compiled, path = Compiled(), tmp_path / "names.ini"
+    for tick, names in AT_THE_LIMITS:
+        path.write_text(names)
+        assert compiled.read(path, tick) == ""
+        settings = client.make_settings(argparse.Namespace(names=str(path)))
+        compare_meaning(compiled, settings, names)
+    assert [variable.warn_ms for variable in settings.variables[:6]] == [2, 4, 2, 3, 3, 1]
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    """Each seed is a file."""
+    compiled, path = Compiled(), tmp_path / "names.ini"
+    accepted = Counter(compare_files(compiled, path, seed) for seed in range(1000))
+    assert accepted[True] > 50 and accepted[False] > 50
