@@ -316,8 +316,9 @@ def test_it_can_be_printed(wall: Running) -> None:
     browser.cdp("Emulation.setEmulatedMedia", media="print", features=[
         {"name": "prefers-color-scheme", "value": "dark"}])
     try:
-        assert browser.run("""const style = getComputedStyle(document.body);
-            return [style.backgroundColor, style.color]""") == ["rgb(255, 255, 255)", "rgb(0, 0, 0)"]
+        colours = browser.run("const style = getComputedStyle(document.body);"
+                              "return [style.backgroundColor, style.color]")
+        assert colours == ["rgb(255, 255, 255)", "rgb(0, 0, 0)"]
         assert not browser.run("return document.getElementById('search').checkVisibility()")
         assert browser.run("return [...document.querySelectorAll('.tile')].filter("
                            "(each) => each.checkVisibility()).length") == COUNT
@@ -483,11 +484,11 @@ def test_everybody_can_use_it(wall: Running) -> None:
 def test_the_pictures_show_the_wall_as_it_is(browser: Browser, name: str) -> None:
     """And one that shows an agent in another state is found out."""
     try:
-        now = pictures.differences(browser, name, pictures.taken(browser, name, pictures.fleet()))
+        now = pictures.differences(name, pictures.taken(browser, name, pictures.fleet()))
         assert now <= pictures.FEW, "look at them: make figures ONLY=fleet-pictures"
         service = pictures.fleet()
         service.change(service.table.row["harbour-03"], State.ALIVE, 2)
-        changed = pictures.differences(browser, name, pictures.taken(browser, name, service))
+        changed = pictures.differences(name, pictures.taken(browser, name, service))
         assert changed > pictures.FEW
     finally:
         browser.screen(1280, 800)

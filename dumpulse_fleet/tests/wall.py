@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +20,7 @@ from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.core import until
 from dumpulse_fleet.web import server
 from dumpulse_fleet.web.access import Access
+from dumpulse_fleet.web.stream import Hub
 
 if TYPE_CHECKING:  # `make test` has no Selenium, and leaves these tests out
     from selenium.webdriver import Chrome
@@ -87,16 +89,37 @@ class Browser:
 
     def memory(self) -> float:
         """MB of the page's process: of all that the driver has started, the largest."""
-        largest, family = 0.0, {self.chrome.service.process.pid}
-        for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda each: int(each.name)):
+        folder, largest = f"--user-data-dir={self.chrome.capabilities['chrome']['userDataDir']}", 0.0
+        for command in Path("/proc").glob("[0-9]*/cmdline"):
             with contextlib.suppress(OSError):
-                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-                if parent in family:
-                    family.add(int(folder.name))
-                    if b"--type=renderer" in (folder / "cmdline").read_bytes():
-                        pages = (folder / "smaps_rollup").read_text().partition("Pss:")[2].split()
-                        largest = max(largest, int(pages[0]) / 1000)
+                words = command.read_text("utf-8")
+                if folder in words and "--type=renderer" in words:
+                    pages = command.with_name("smaps_rollup").read_text().partition("Pss:")[2]
+                    largest = max(largest, int(pages.split()[0]) / 1000)
         return largest
+
+    @contextlib.contextmanager
+    def tasks(self) -> Iterator[list[float]]:
+        """When it ends: the CPU times of the tasks of the page's main thread, in ms."""
+        import websocket
+        tasks: list[float] = []
+        address = self.chrome.capabilities["goog:chromeOptions"]["debuggerAddress"]
+        with urllib.request.urlopen(f"http://{address}/json/version") as answer:
+            channel = websocket.create_connection(json.load(answer)["webSocketDebuggerUrl"],
+                                                  suppress_origin=True)
+        channel.send(json.dumps({"id": 1, "method": "Tracing.start", "params": {"traceConfig": {
+            "includedCategories": ["disabled-by-default-devtools.timeline", "__metadata"]}}}))
+        yield tasks
+        channel.send(json.dumps({"id": 2, "method": "Tracing.end"}))
+        events: list[dict[str, Any]] = []
+        while (message := json.loads(channel.recv())).get("method") != "Tracing.tracingComplete":
+            if message.get("method") == "Tracing.dataCollected":
+                events += message["params"]["value"]
+        channel.close()
+        pages = {(each["pid"], each["tid"]) for each in events if each["name"] == "thread_name"
+                 and each["args"]["name"] == "CrRendererMain"}
+        tasks += [each["tdur"] / 1000 for each in events if each["name"] == "RunTask"
+                  and "tdur" in each and (each["pid"], each["tid"]) in pages]
 
     def complaints(self) -> list[str]:
         """What the browser has written into its log."""
@@ -149,6 +172,7 @@ class Running(NamedTuple):
     browser: Browser
     service: standins.Service
     port: int
+    hub: Hub
 
     def open(self, query: str = "") -> None:
         self.browser.open(f"http://127.0.0.1:{self.port}/{query}")
@@ -168,8 +192,9 @@ class Running(NamedTuple):
 
 @contextlib.contextmanager
 def running(browser: Browser, service: standins.Service, at: int = 0) -> Iterator[Running]:
-    with standins.serving(lambda: server.make_app(service, Access(token=TOKEN)), at) as port:
-        yield Running(browser, service, port)
+    app = server.make_app(service, Access(token=TOKEN))
+    with standins.serving(lambda: app, at) as port:
+        yield Running(browser, service, port, app[server.SITE].hub)
 
 
 def leave(browser: Browser) -> list[str]:
