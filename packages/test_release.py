@@ -288,7 +288,7 @@ def test_the_bill_of_materials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert inside[f"dumpulse-firmware-{version}.zip"] == [
         "avr-libc", "gcc-avr", "gcc-arm-none-eabi"]
     (wheel,) = (each for each in told["dependencies"] if each["ref"].endswith(".whl"))
-    assert f"{wheel['ref']}>aiohttp" in wheel["dependsOn"]
+    assert f"{wheel['ref']}>aiohttp" in wheel["dependsOn"] and inside[wheel["ref"]] == ["uplot"]
     wrong = subprocess.run([release.TOOLS / "python", "-c", WRONG_SUM, tmp_path], text=True,
                            cwd=project.ROOT, stderr=subprocess.PIPE, check=False)
     assert "this is no bill of materials: 'no sum' does not match" in wrong.stderr
