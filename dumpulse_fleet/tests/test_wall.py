@@ -146,11 +146,12 @@ def test_a_site_is_one_card_with_its_health_and_folds_on_a_phone(wall: Running) 
     wall.service.change(1, State.DEAD, 3)
     wall.open()
     health = ("[...document.querySelectorAll('section')].filter("
-              "(each) => each.querySelector('b').textContent === 'Berlin').map("
-              "(each) => each.querySelector('.health').style.background).join()")
-    browser.until(f"/var.--dead. 0% 6.66.*var.--alive./.test({health})")
+              "(each) => each.querySelector('b').textContent === 'Berlin').map((each) => "
+              "[...each.querySelectorAll('.health i')].map((part) => "
+              "part.className + part.style.flexGrow)).join()")
+    assert browser.run(f"return {health}") == "dead1,alive14"
     wall.service.change(5, State.LATE, 3)
-    browser.until(f"/var.--late./.test({health})")
+    browser.until(f"{health} === 'dead1,late1,alive13'")
     assert browser.text("section span") == "1 dead, 1 late, 13 alive"
     seen = "return [...document.querySelectorAll('.tile')].filter((each) => each.checkVisibility())"
     browser.screen(390, 844, phone=True)

@@ -12,7 +12,6 @@ const CHIPS = [...[...SEVERITY].reverse(), "acknowledged", "muted"];
 const MUTE = ["unreachable", "damaged"];  // nothing is known of the variables of such an agent
 const FIRST_BAD = SEVERITY.indexOf("unknown");
 const PIPS = "·●–=▲◆□✕"; // by the numbers of the states that a variable may have
-const COLOURS = { "out of range": "out", unwatched: "pending" }; // others have their own names
 const FEW = 30; // agents that need a look, and have large tiles on a large screen
 const LONGEST_NAME = 26; // characters of a name that a good tile has room for
 const DOTS_FROM = 300; // agents from which good ones are dots, unless somebody chose
@@ -36,10 +35,10 @@ let clockAhead = 0; // ms by which the server's clock is ahead of this one
 let heardAt = 0; // s, Unix time: the newest report of all agents
 let trouble = "";
 let lastMessage = 0; // performance.now()
-let goneSince = ""; // the time of day of the last message, while the connection is gone
+let lastAt = 0; // the same by the clock of this computer
 let source = null;
 let loading = 0; // each load has a number; an old one stops
-let dirty = new Map(); // agents that have changed, until the next frame
+const dirty = new Map(); // agents that have changed, until the next frame
 let dots = false; // whether good tiles are dots
 let folded = false; // whether good tiles are not shown, but the head of their card counts them
 
@@ -133,6 +132,7 @@ function note(message) {
   heardAt = message.heard_at || 0;
   trouble = message.trouble;
   lastMessage = performance.now();
+  lastAt = Date.now();
   showLink();
 }
 
@@ -149,10 +149,9 @@ function showLink() {
   const blind = agents.size > 0 && silent > Math.max(30, 3 * period);
   let alarm = trouble;
   let age = 0;
-  goneSince = gone && lastMessage ? goneSince || clock.format(Date.now() - silence) : "";
   if (gone) {
     age = lastMessage && silence / 1000;
-    alarm = goneSince ? `No connection to the fleet since ${goneSince}.`
+    alarm = lastAt ? `No connection to the fleet since ${clock.format(lastAt)}.`
       : "No connection to the fleet. Trying again …";
   } else if (blind) {
     age = heardAt && silent;
@@ -215,11 +214,6 @@ function lineOf(agent) {
   return `${agent.muted ? "muted · " : ""}${known}${counts}${since}`;
 }
 
-function makeTile(agent) {
-  agent.tile = make("div", { tabIndex: -1, role: "option" });
-  agent.tile.agent = agent.name;
-}
-
 /** All of a tile but its place. A dot is one element: thousands of more take their time. */
 function drawTile(agent) {
   const { tile } = agent;
@@ -269,7 +263,10 @@ function makeCard(key) {
     element: make("section", { className: "card", role: "group", ariaLabel: title }),
   };
   card.head.append(shape(), make("b", { textContent: title }), card.health, card.counts);
-  card.head.addEventListener("click", () => card.element.classList.toggle("opened"));
+  card.head.addEventListener("click", () => {
+    card.opened = !card.opened;
+    drawCard(card);
+  });
   card.element.append(card.head, card.bad.tiles, card.good.tiles);
   cards.set(key, card);
 }
@@ -307,44 +304,34 @@ function drawCard(card) {
   const was = card.worst;
   const shown = { bad: 0, good: 0 };
   let kind = "";
-  let sum = 0;
   card.worst = 0;
   for (const half of ["bad", "good"]) {
     for (const agent of card[half].list) {
       if (!matches(agent)) continue;
-      sum += 1;
       counts.set(agent.state, (counts.get(agent.state) || 0) + 1);
       if (agent.tile.hidden) continue;
       shown[half] += 1;
       const worse = half === "bad" ? Math.max(1, rank(agent)) : 0; // 1: it is muted
       if (worse > card.worst) {
         card.worst = worse;
-        kind = slug(agent.state);
+        kind = `bad-card ${slug(agent.state)} `;
       }
     }
   }
+  const marks = { opened: card.opened, large: shown.bad > LARGE_BAD || shown.good > LARGE,
+    long: shown.good > MANY, many: dots && shown.bad > MANY };
+  const classes = `card ${kind}${Object.keys(marks).filter((name) => marks[name]).join(" ")}`;
+  if (card.element.className !== classes) card.element.className = classes;
   card.element.hidden = !(shown.bad + shown.good);
-  const classes = `card ${kind && "bad-card"} ${kind}`;
-  const more = { large: shown.bad > LARGE_BAD || shown.good > LARGE, long: shown.good > MANY,
-    many: dots && shown.bad > MANY };
-  if (card.kind !== classes) {
-    card.kind = classes;
-    card.element.className = classes + (card.element.classList.contains("opened") ? " opened" : "");
-  }
-  for (const [name, is] of Object.entries(more)) card.element.classList.toggle(name, is);
   const found = [...SEVERITY].reverse().filter((state) => counts.has(state));
-  setText(card.counts, found.map((state) => `${number.format(counts.get(state))} ${state}`)
-    .join(", "));
-  // What is few can be seen, too.
-  const widths = found.map((state) => Math.max(counts.get(state), sum / 50));
-  const whole = widths.reduce((a, b) => a + b, 0);
-  let at = 0;
-  const bar = `linear-gradient(90deg, ${found.map((state, index) => {
-    const begin = at;
-    at += (100 * widths[index]) / whole;
-    return `var(--${COLOURS[state] || state}) ${begin}% ${at}%`;
-  }).join(", ")})`;
-  if (card.bar !== bar) card.health.style.background = card.bar = bar;
+  const text = found.map((state) => `${number.format(counts.get(state))} ${state}`).join(", ");
+  if (card.counts.textContent !== text) {
+    card.counts.textContent = text;
+    card.health.replaceChildren(...found.map((state) => make("i", { className: slug(state) })));
+    found.forEach((state, index) => {
+      card.health.children[index].style.flexGrow = counts.get(state);
+    });
+  }
   return card.worst !== was;
 }
 
@@ -373,7 +360,7 @@ function drawAll() {
   [...new Set([...agents.values()].map(({ key }) => key))].sort(
     (a, b) => (a === "") - (b === "") || collator.compare(a, b)).forEach(makeCard);
   for (const agent of agents.values()) {
-    if (!agent.tile) makeTile(agent);
+    agent.tile ||= make("div", { tabIndex: -1, role: "option", agent: agent.name });
     drawTile(agent);
     halfOf(agent).list.push(agent);
   }
@@ -416,7 +403,6 @@ function schedule() {
 }
 
 function drawChanges() {
-  const begun = performance.now();
   const touched = new Set();
   const fresh = [];
   for (const [name, changes] of dirty) {
@@ -434,14 +420,11 @@ function drawChanges() {
   fresh.splice(fresh.length > MOST_FRESH ? 0 : fresh.length);
   for (const tile of fresh) tile.classList.add("fresh");
   setTimeout(() => fresh.forEach((tile) => tile.classList.remove("fresh")), FRESH);
-  const many = dirty.size;
-  dirty = new Map();
+  dirty.clear();
   if ([...touched].map(drawCard).includes(true)) sortCards();
   drawSums();
   keepOneReachable();
   if (chosen.agent) showHead(agents.get(chosen.agent));
-  performance.clearMeasures("update"); // a page may stay open for months
-  performance.measure("update", { start: begun, end: performance.now(), detail: many });
 }
 
 /** Times on tiles pass, too. */
@@ -865,7 +848,7 @@ function drawBad({ ctx, bbox }, states) {
   const width = bbox.width / states.length;
   states.forEach((state, index) => {
     if (SEVERITY.indexOf(state) < FIRST_BAD) return;
-    ctx.fillStyle = colour(`--${COLOURS[state] || state}`);
+    ctx.fillStyle = colour(`--${slug(state)}`);
     ctx.fillRect(bbox.left + index * width, bbox.top + 0.94 * bbox.height, width + 1,
       0.06 * bbox.height);
   });
