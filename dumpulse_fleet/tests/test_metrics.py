@@ -36,6 +36,10 @@ def parsed(data: bytes) -> Series:
     return found
 
 
+def test_own_families_have_a_name_each() -> None:
+    parsed(b"".join(metrics.of_collector(dict.fromkeys(metrics.OWN, 1.0))))
+
+
 def whole(table: Table) -> bytes:
     writer = metrics.Metrics(table)
     return b"".join(writer.write(writer.rows()))

@@ -45,10 +45,8 @@ def test_every_agent_is_a_tile_and_the_worst_come_first(wall: Running) -> None:
     sites = list(dict.fromkeys(site for site, _, _ in tiles))
     assert sites == ["Cape Town", "Amsterdam", "without a site", "Berlin", f"{HOSTILE}site"]
     assert wall.browser.text("#headline") == "7 of 60 agents need a look"
-    chips = wall.browser.run("""return [...document.querySelectorAll('#states button')].filter(
-        (chip) => !chip.hidden).map((chip) => chip.textContent)""")
-    assert chips == ["1 unreachable", "1 dead", "1 never", "1 out of range", "2 late", "1 unknown",
-                     "1 pending", "52 alive"]
+    assert wall.chips() == ["1 unreachable", "1 dead", "1 never", "1 out of range", "2 late",
+                            "1 unknown", "1 pending", "52 alive"]
     assert wall.browser.run("return document.title") == "(7) Dumpulse fleet"
     heard = [node["name"]["value"] for node in wall.browser.cdp(
         "Accessibility.getFullAXTree")["nodes"] if node.get("role", {}).get("value") == "option"]
@@ -136,9 +134,7 @@ def test_a_search_counts_what_it_finds(wall: Running) -> None:
     trouble(wall.service)
     wall.open("?q=berlin")
     assert wall.browser.text("#headline") == "1 of 15 agents needs a look: “berlin”"
-    assert wall.browser.run("""return [...document.querySelectorAll('#states button')].filter(
-        (chip) => !chip.hidden).map((chip) => chip.textContent)""") == [
-            "1 late", "1 pending", "13 alive"]
+    assert wall.chips() == ["1 late", "1 pending", "13 alive"]
 
 
 def test_a_site_is_one_card_with_its_health_and_folds_on_a_phone(wall: Running) -> None:
@@ -171,9 +167,8 @@ def test_choices_are_in_the_address(wall: Running) -> None:
     trouble(wall.service)
     wall.open()
     browser = wall.browser
-    for name in ("pump-0001", "pump-0002"):
-        browser.run("[...document.querySelectorAll('.tile')].find("
-                    "(tile) => tile.agent === arguments[0]).click()", name)
+    wall.click("pump-0001")
+    wall.click("pump-0002")
     browser.run("history.back()")  # closes an agent
     browser.until("document.getElementById('panel').hidden && location.search === ''")
     browser.run("history.forward()")

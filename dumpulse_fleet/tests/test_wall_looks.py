@@ -212,8 +212,7 @@ def test_it_does_not_grow(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> 
                         service.change(row, states[each // 4 % 4], 1)
                     service.trouble = "" if each % 50 else "busy"
                     time.sleep(0.03)
-                browser.run("""[...document.querySelectorAll('.tile')].find(
-                    (tile) => tile.agent === arguments[0]).click()""", f"pump-{number:04}")
+                wall.click(f"pump-{number:04}")
                 browser.until(f"{IN_FULL} && "
                               "document.querySelectorAll('#curves canvas').length === 16")
                 browser.run("document.getElementById('close').click();"

@@ -41,7 +41,7 @@ from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.core import until
 from dumpulse_fleet.web.access import CHECKS, WAITING, Access, is_loopback, read_file
 from dumpulse_fleet.web import stream as live
-from dumpulse_fleet.web import metrics, openapi, server
+from dumpulse_fleet.web import openapi, server
 from tests.support.agents import GOOD, FakeAgent
 
 TOKEN = "a long token"
@@ -1039,9 +1039,3 @@ def test_slow_readers_are_dropped_and_there_is_a_limit(
                     service.table.changed[:] = service.table.version
                 next(message for message in messages if message["data"]["agents"])
             assert hub.dropped == 1 and hub.clients == 1
-
-
-# ---------------------------------------------------------------- parts
-def test_own_families_have_a_name_each() -> None:
-    names = [family.name for family in metrics.OWN.values()]
-    assert len(names) == len(set(names))

@@ -58,11 +58,6 @@ class Browser:
         """The body of a function, in the page."""
         return self.chrome.execute_script(script, *arguments)
 
-    def run_async(self, script: str) -> Any:
-        """It ends when the script calls `done`."""
-        return self.chrome.execute_async_script(
-            f"const done = arguments[arguments.length - 1]; {script}")
-
     def cdp(self, name: str, **parameters: Any) -> Any:
         return self.chrome.execute_cdp_cmd(name, parameters)
 
@@ -189,6 +184,16 @@ class Running(NamedTuple):
     def names(self) -> list[str]:
         return [name for _, name, _ in self.tiles()]
 
+    def chips(self) -> list[str]:
+        found: list[str] = self.browser.run("""
+            return [...document.querySelectorAll('#states button')].filter(
+                (chip) => !chip.hidden).map((chip) => chip.textContent)""")
+        return found
+
+    def click(self, agent: str) -> None:
+        self.browser.run("[...document.querySelectorAll('.tile')].find("
+                         "(tile) => tile.agent === arguments[0]).click()", agent)
+
 
 @contextlib.contextmanager
 def running(browser: Browser, service: standins.Service, at: int = 0) -> Iterator[Running]:
@@ -213,11 +218,11 @@ def violations(browser: Browser) -> dict[str, Any]:
     """Serious ones, by the name of the rule. It takes axe into the page first, if need be."""
     if not browser.run("return window.axe?.version"):
         browser.run(axe())
-    ran, found = json.loads(browser.run_async("""
-        axe.run(document, {resultTypes: ['violations']}).then((result) => done(JSON.stringify([
+    ran, found = browser.run("""
+        return axe.run(document, {resultTypes: ['violations']}).then((result) => [
             [result.testEngine.version, result.passes.length],
             result.violations.map(({id, impact, nodes}) => [id, impact,
-                nodes.slice(0, 3).map((node) => [node.html, node.failureSummary])])])));"""))
+                nodes.slice(0, 3).map((node) => [node.html, node.failureSummary])])]);""")
     assert ran[0] == AXE and ran[1] > 20, f"axe {ran} did not look at the page"
     return {name: nodes for name, impact, nodes in found if impact in ("serious", "critical")}
 
