@@ -84,7 +84,7 @@ class Browser:
 
     def memory(self) -> float:
         """MB of the page's process: of all that the driver has started, the largest."""
-        folder, largest = f"--user-data-dir={self.chrome.capabilities['chrome']['userDataDir']}", 0.0
+        largest, folder = 0.0, self.chrome.capabilities["chrome"]["userDataDir"]
         for command in Path("/proc").glob("[0-9]*/cmdline"):
             with contextlib.suppress(OSError):
                 words = command.read_text("utf-8")
