@@ -7,9 +7,11 @@ fleet-demo: ##! 50 simulated agents, and a wall that shows who is alive
 	@tests/tools/setup gcc libc6-dev python3 python3-venv
 	@python3 -m venv build/venv-fleet
 	@build/venv-fleet/bin/pip -q install -r dumpulse_fleet/requirements.txt
+	@tests/tools/setup --curves || echo "there is no npm, so agents have no curves"
 	@build/venv-fleet/bin/python -m dumpulse_fleet.trials.demo
 
 PART_fleet-long = $(PYTEST) dumpulse_fleet -m long ## the fleet's tests that take over half a minute
 PART_fleet-soak = $(PYTHON) -m dumpulse_fleet.trials.simulator $(ARGS)	## ages against the truth; ARGS="REPORTS SEED"
 
+TABLE_fleet-pictures = $(PYTHON) -m dumpulse_fleet.tests.pictures ## take the manual's pictures of the wall anew
 TABLE_fleet-bench = $(PYTHON) -m dumpulse_fleet.trials.bench $(ARGS)	## what a report costs the fleet; ARGS="SECONDS"

@@ -42,6 +42,12 @@ LICENSES = {"avr-libc": "BSD-3-Clause", "gcc": "GPL-3.0-or-later WITH GCC-except
 
 def linked(path: Path) -> Iterator[Component]:
     """What a file contains of others."""
+    if path.name.startswith("dumpulse_fleet-"):
+        version, = re.findall(r"\buplot@([\d.]+)", (
+            project.ROOT / "tests" / "tools" / "toolchains.txt").read_text())
+        yield Component(name="uplot", version=version, bom_ref=f"{path.name}/uplot",
+                        purl=PackageURL("npm", None, "uplot", version),
+                        licenses=[LicenseExpression("MIT")])
     for part, packages in LINKED.items():
         for name in packages if part in path.name else ():
             version = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", name], text=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
-import re
 import resource
 import shutil
 import socket
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 
 from dumpulse_fleet.model.agents import Agent, State
 from dumpulse_fleet.model.table import Table
@@ -23,37 +23,21 @@ from dumpulse_fleet.web import metrics
 from tests.support.agents import FakeAgent, report
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
-LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(?:,|$)')
 PROFILE = standins.profile()
 
 
 def parsed(data: bytes) -> Series:
-    """A reader of its own, as strict as the format's description."""
-    assert data.endswith(b"\n")
-    found: Series = {}
-    families: list[str] = []
-    for line in data.decode().split("\n")[:-1]:
-        if line.startswith("# HELP "):
-            families.append(line.split(" ")[2])
-            continue
-        if line.startswith("# TYPE "):
-            assert line.split(" ")[2] == families[-1]
-            continue
-        match = re.fullmatch(r"([a-z_]+)(?:\{(.*)\})? (\S+)", line)
-        assert match, line
-        assert match[1] == families[-1], "a family is in one piece"
-        labels, inside = [], match[2] or ""
-        while inside:
-            one = LABEL.match(inside)
-            assert one, inside
-            labels.append((one[1], re.sub(r"\\(.)", lambda m: {"n": "\n"}.get(m[1], m[1]), one[2])))
-            inside = inside[one.end():]
-        assert len(dict(labels)) == len(labels), "a label occurs once"
-        key = (match[1], frozenset(labels))
-        assert key not in found, "a series occurs once"
-        found[key] = float(match[3])
-    assert len(set(families)) == len(families)
+    """As Prometheus' own library reads it. promtool is stricter: see below."""
+    families = list(text_string_to_metric_families(data.decode()))
+    samples = [each for family in families for each in family.samples]
+    found = {key(each.name, **each.labels): each.value for each in samples}
+    assert len(found) == len(samples), "a series occurs once"
+    assert len({family.name for family in families}) == len(families), "a family is in one piece"
     return found
+
+
+def test_own_families_have_a_name_each() -> None:
+    parsed(b"".join(metrics.of_collector(dict.fromkeys(metrics.OWN, 1.0))))
 
 
 def whole(table: Table) -> bytes:

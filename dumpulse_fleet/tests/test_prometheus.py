@@ -52,18 +52,30 @@ def program(name: str) -> str:
     return found
 
 
+# With the file, the folder and the address of each. The times are for what shall be seen at once.
+PROGRAMS = {
+    "prometheus": ("--config.file={}", "--storage.tsdb.path={}", "--web.listen-address={}"),
+    "victoria-metrics": ("-promscrape.config={}", "-storageDataPath={}", "-httpListenAddr={}",
+                         "-promscrape.httpSDCheckInterval=2s", "-search.latencyOffset=0s")}
+
+
 @contextlib.contextmanager
-def prometheus(folder: Path, fleet_port: int) -> Iterator[str]:
-    """A server with the example; only the port and the times are others. Its address."""
-    text = CONFIG.read_text("utf-8").replace("interval: 30s", "interval: 1s").replace(
-        "127.0.0.1:9061/sd", f"127.0.0.1:{fleet_port}/sd\n        refresh_interval: 5s")
-    path = folder / "prometheus.yml"
-    path.write_text(text, "utf-8")
-    address = f"127.0.0.1:{free_port()}"
-    with started(program("prometheus"), f"--config.file={path}",
-                 f"--web.listen-address={address}", f"--storage.tsdb.path={folder / 'data'}",
-                 port=int(address.rpartition(":")[2])):
-        yield f"http://{address}"
+def databases(folder: Path, ports: list[int], *names: str) -> Iterator[list[str]]:
+    """They scrape all these fleets, by the example with shorter times. Their addresses."""
+    here = "      - url: http://127.0.0.1:9061/sd\n"
+    with contextlib.ExitStack() as stack:
+        found = []
+        for name in names:
+            more = "        refresh_interval: 2s\n" if name == "prometheus" else ""
+            path, port = folder / f"{name}.yml", free_port()
+            text = CONFIG.read_text("utf-8").replace("interval: 30s", "interval: 1s")
+            path.write_text(text.replace(here, "".join(
+                here.replace("9061", str(each)) + more for each in ports)), "utf-8")
+            given = zip(PROGRAMS[name], (path, folder / name, f"127.0.0.1:{port}"))
+            stack.enter_context(started(program(name), *(
+                word.format(value) for word, value in given), *PROGRAMS[name][3:], port=port))
+            found.append(f"http://127.0.0.1:{port}")
+        yield found
 
 
 def query(address: str, text: str) -> list[dict[str, Any]]:
@@ -101,7 +113,7 @@ def test_prometheus_reads_the_whole_fleet_and_every_panel_has_data(tmp_path: Pat
     service.change(6, State.LATE, 1)
     table = service.table
     with standins.serving(lambda: server.make_app(service)) as port, \
-            prometheus(tmp_path, port) as address:
+            databases(tmp_path, [port], "prometheus") as (address,):
         # 300 agents are 4 shards; the fifth target is the fleet itself.
         until(lambda: first(address, "count(up == 1)") == 5, "5 targets", 40)
         until(lambda: first(address, "count(dumpulse_agent_state)") == 300, "300 agents", 40)
@@ -260,32 +272,6 @@ addresses = ['{fake.address(0).partition(":")[0]}-{fake.address(AGENTS - 1)}']
 """)
 
 
-@contextlib.contextmanager
-def databases(folder: Path, ports: list[int]) -> Iterator[list[str]]:
-    """Both, which scrape all collectors. Their addresses."""
-    here = "      - url: http://127.0.0.1:9061/sd\n"
-    text = CONFIG.read_text("utf-8").replace("interval: 30s", "interval: 1s")
-    assert here in text
-    for name, more in (("prometheus", "        refresh_interval: 2s\n"), ("victoria", "")):
-        (folder / f"{name}.yml").write_text(text.replace(here, "".join(
-            here.replace("9061", str(port)) + more for port in ports)), "utf-8")
-    prometheus, victoria = free_port(), free_port()
-    commands = [
-        [program("prometheus"), f"--config.file={folder / 'prometheus.yml'}",
-         f"--storage.tsdb.path={folder / 'tsdb'}", f"--web.listen-address=127.0.0.1:{prometheus}"],
-        # It asks for targets each 2 s, too, and shows at once what is new.
-        [program("victoria-metrics"), f"-promscrape.config={folder / 'victoria.yml'}",
-         f"-storageDataPath={folder / 'victoria'}", "-promscrape.httpSDCheckInterval=2s",
-         f"-httpListenAddr=127.0.0.1:{victoria}", "-search.latencyOffset=0s"]]
-    with contextlib.ExitStack() as stack:
-        log = stack.enter_context(open(folder / "log", "wb"))
-        for command in commands:
-            process = stack.enter_context(subprocess.Popen(command, stdout=log, stderr=log))
-            stack.callback(process.wait, 30)
-            stack.callback(process.terminate)
-        yield [f"http://127.0.0.1:{port}" for port in (prometheus, victoria)]
-
-
 def collector(folder: Path, number: int, port: int) -> Serving:
     mine = folder / f"shard{number}"
     mine.mkdir(exist_ok=True)
@@ -304,7 +290,7 @@ def test_three_collectors_and_one_is_killed(tmp_path: Path) -> None:
                    for number, port in enumerate(ports)]
         shares = [int(each.wait_for("asks ").split("asks ")[1].split(" ")[0]) for each in running]
         assert sum(shares) == AGENTS and min(shares) > AGENTS / SHARDS * 0.8
-        addresses = stack.enter_context(databases(tmp_path, ports))
+        addresses = stack.enter_context(databases(tmp_path, ports, *PROGRAMS))
 
         def answers() -> list[float]:
             return [first(address, text) for address in addresses for text in QUERIES]

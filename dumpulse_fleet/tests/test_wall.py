@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from dumpulse_fleet.model.agents import Agent, Mute, State
-from dumpulse_fleet.tests import standins
+from dumpulse_fleet.tests import pictures, standins
 from dumpulse_fleet.tests.core import until
 from dumpulse_fleet.tests.wall import (
     COUNT, HOSTILE, IN_FULL, LIVE, STALE, TOKEN, Browser, Running, cut_off, leave,
@@ -41,14 +41,12 @@ def test_every_agent_is_a_tile_and_the_worst_come_first(wall: Running) -> None:
     tiles = wall.tiles()
     assert sorted(name for _, name, _ in tiles) == \
         sorted(agent.name for agent in wall.service.table.agents)
-    assert [state for _, _, state in tiles[:2]] == ["unreachable", "unknown"]  # of Cape Town
+    assert [state for _, _, state in tiles[:3]] == ["unreachable", "unknown", "alive"]
     sites = list(dict.fromkeys(site for site, _, _ in tiles))
     assert sites == ["Cape Town", "Amsterdam", "without a site", "Berlin", f"{HOSTILE}site"]
     assert wall.browser.text("#headline") == "7 of 60 agents need a look"
-    chips = wall.browser.run("""return [...document.querySelectorAll('#states button')].filter(
-        (chip) => !chip.hidden).map((chip) => chip.textContent)""")
-    assert chips == ["1 unreachable", "1 dead", "1 never", "1 out of range", "2 late", "1 unknown",
-                     "1 pending", "52 alive"]
+    assert wall.chips() == ["1 unreachable", "1 dead", "1 never", "1 out of range", "2 late",
+                            "1 unknown", "1 pending", "52 alive"]
     assert wall.browser.run("return document.title") == "(7) Dumpulse fleet"
     heard = [node["name"]["value"] for node in wall.browser.cdp(
         "Accessibility.getFullAXTree")["nodes"] if node.get("role", {}).get("value") == "option"]
@@ -136,29 +134,27 @@ def test_a_search_counts_what_it_finds(wall: Running) -> None:
     trouble(wall.service)
     wall.open("?q=berlin")
     assert wall.browser.text("#headline") == "1 of 15 agents needs a look: “berlin”"
-    assert wall.browser.run("""return [...document.querySelectorAll('#states button')].filter(
-        (chip) => !chip.hidden).map((chip) => chip.textContent)""") == [
-            "1 late", "1 pending", "13 alive"]
+    assert wall.chips() == ["1 late", "1 pending", "13 alive"]
 
 
-def test_a_site_has_its_health_and_folds_on_a_phone(wall: Running) -> None:
+def test_a_site_is_one_card_with_its_health_and_folds_on_a_phone(wall: Running) -> None:
     browser = wall.browser
     wall.service.change(1, State.DEAD, 3)
     wall.open()
-    health = ("return [...document.querySelectorAll('section:not([hidden])')].filter("
-              "(each) => each.querySelector('b').textContent === 'Berlin').map("
-              "(each) => each.querySelector('.health').style.background)")
-    one, other = browser.run(health)
-    assert one == other and "var(--dead) 0% 6.66" in one and "var(--alive)" in one
+    health = ("[...document.querySelectorAll('section')].filter("
+              "(each) => each.querySelector('b').textContent === 'Berlin').map((each) => "
+              "[...each.querySelectorAll('.health i')].map((part) => "
+              "part.className + part.style.flexGrow)).join()")
+    assert browser.run(f"return {health}") == "dead1,alive14"
     wall.service.change(5, State.LATE, 3)
-    browser.until("document.querySelectorAll('.bad .tile').length === 2")
-    assert all("var(--late)" in each for each in browser.run(health))
+    browser.until(f"{health} === 'dead1,late1,alive13'")
+    assert browser.text("section span") == "1 dead, 1 late, 13 alive"
     seen = "return [...document.querySelectorAll('.tile')].filter((each) => each.checkVisibility())"
     browser.screen(390, 844, phone=True)
     try:
         browser.until(f"(() => {{ {seen}.length === 2 }})()", "only the bad ones")
-        browser.run("document.querySelector('.good .group-head').click()")
-        assert 2 < browser.run(f"{seen}.length") < 20
+        browser.click("section > div")
+        assert browser.run(f"{seen}.length") == 15
         browser.run("const size = document.getElementById('size'); size.value = 'names';"
                     "size.dispatchEvent(new Event('change'))")
         assert browser.run(f"{seen}.length") == COUNT
@@ -171,9 +167,8 @@ def test_choices_are_in_the_address(wall: Running) -> None:
     trouble(wall.service)
     wall.open()
     browser = wall.browser
-    for name in ("pump-0001", "pump-0002"):
-        browser.run("[...document.querySelectorAll('.tile')].find("
-                    "(tile) => tile.agent === arguments[0]).click()", name)
+    wall.click("pump-0001")
+    wall.click("pump-0002")
     browser.run("history.back()")  # closes an agent
     browser.until("document.getElementById('panel').hidden && location.search === ''")
     browser.run("history.forward()")
@@ -234,7 +229,7 @@ def test_keys_alone_do_everything(wall: Running) -> None:
     assert "agent=pump-0002" in browser.run("return location.search")
     browser.until(IN_FULL)
     places = [press("Tab") for _ in range(8)]
-    assert places[:2] == ["close", "agent-body"] and "mute-why" in places
+    assert places[:3] == ["whole", "close", "agent-body"] and "mute-why" in places
     assert press("Escape") == "pump-0002"
     assert browser.run("return document.getElementById('panel').hidden")
     assert press("End") == wall.names()[-1]
@@ -259,7 +254,7 @@ def test_an_agent_in_full(wall: Running) -> None:
     table.entry[5, 6] = 0
     service.change(5, State.DEAD, 2)
     wall.open("?agent=pump-0005")
-    browser.until("document.querySelectorAll('#variables svg').length === 16")
+    browser.until(IN_FULL)
     rows = browser.run("""return [...document.querySelectorAll('#variables tbody tr')].map((row) =>
         [...row.cells].slice(0, 3).map((cell) => cell.textContent))""")
     assert len(rows) == 16
@@ -267,7 +262,7 @@ def test_an_agent_in_full(wall: Running) -> None:
     assert rows[2][1] == "77" and rows[2][2].startswith("3 h 2 min")
     assert rows[1][1] == "200 !" and rows[6][1:] == ["–", "never"]
     assert browser.text("#uptime p") == \
-        "24 h: 98.96 % well · 7 d: 99.85 % well · 30 d: 99.97 % well"
+        "well in 24 h: 98.96 % · 7 d: 99.85 % · 30 d: 99.97 %"
     assert browser.run("return [...document.querySelectorAll('#uptime .beats')].map("
                        "(each) => [each.ariaLabel, each.children.length])") == [
         ["last hour, by minutes: 15 of 60 had trouble", 60],
@@ -283,6 +278,49 @@ def test_an_agent_in_full(wall: Running) -> None:
     table.entry[5, 2] = (1 << 16) | (9 << 8) | 78
     browser.until("document.querySelector('#variables tbody tr:nth-child(3)').cells[1].textContent"
                   " === '78'", "values follow")
+
+
+def test_the_page_of_an_agent_has_curves_with_values_under_the_pointer(wall: Running) -> None:
+    browser = wall.browser
+    wall.open("?agent=pump-0005")
+    browser.until("document.querySelectorAll('#curves canvas').length === 16")
+    browser.click("#whole")
+    browser.until("document.querySelector('main').inert && location.search.includes('whole')")
+    browser.until("document.querySelector('#curves figure').getBoundingClientRect().top < 200")
+    labels = browser.run("return [...document.querySelectorAll('#curves figure')].map((each) => ["
+                         "each.querySelector('figcaption').textContent, "
+                         "each.querySelector('[role=img]').ariaLabel])")
+    assert labels[2][0] == "2 brakes"
+    assert all(re.fullmatch("values from [0-9]+ to [0-9]+", label) for _, label in labels)
+    x, y = browser.run("""const box = document.querySelector('.u-over').getBoundingClientRect();
+        return [box.left + box.width * 0.59, box.top + 20]""")
+    browser.cdp("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    browser.until("document.querySelector('.u-value').textContent !== '–'")
+    legends = browser.run("return [...document.querySelectorAll('.u-legend')].slice(0, 3).map("
+                          "(each) => each.innerText)")
+    for legend, state in zip(legends, (r"[0-9]+, late", r"[0-9]+, dead", "–")):
+        assert re.fullmatch(rf"at\s*[0-9]+:[0-9]+\s*value\s*{state}\s*", legend), "at one moment"
+    browser.click("#whole")
+    assert not browser.run("return document.querySelector('main').inert")
+
+
+def test_it_can_be_printed(wall: Running) -> None:
+    """Black on white, all agents on paper, and nothing that only a screen can do."""
+    browser = wall.browser
+    trouble(wall.service)
+    wall.open()
+    browser.cdp("Emulation.setEmulatedMedia", media="print", features=[
+        {"name": "prefers-color-scheme", "value": "dark"}])
+    try:
+        colours = browser.run("const style = getComputedStyle(document.body);"
+                              "return [style.backgroundColor, style.color]")
+        assert colours == ["rgb(255, 255, 255)", "rgb(0, 0, 0)"]
+        assert not browser.run("return document.getElementById('search').checkVisibility()")
+        assert browser.run("return [...document.querySelectorAll('.tile')].filter("
+                           "(each) => each.checkVisibility()).length") == COUNT
+    finally:
+        browser.cdp("Emulation.setEmulatedMedia", media="", features=[])
+        browser.screen(1280, 800)
 
 
 def test_a_mute_from_the_panel(wall: Running) -> None:
@@ -384,7 +422,7 @@ LISTEN = """
 def test_what_is_old_never_looks_new(browser: Browser) -> None:
     """First the collector hears nothing, and then the server goes and comes back."""
     service = make_service()
-    colour = "return getComputedStyle(document.querySelector('.rest .shape')).backgroundColor"
+    colour = "return getComputedStyle(document.querySelector('.good .shape')).backgroundColor"
 
     def until_older() -> None:
         age = browser.text("#alarm-age")
@@ -436,3 +474,18 @@ def test_everybody_can_use_it(wall: Running) -> None:
         assert cut_off(browser, 360) == [] and browser.run(FOCUSED) == "pump-0002"
     finally:
         browser.screen(1280, 800)
+
+
+@pytest.mark.parametrize("name", pictures.PICTURES)
+def test_the_pictures_show_the_wall_as_it_is(browser: Browser, name: str) -> None:
+    """And one that shows an agent in another state is found out."""
+    try:
+        now = pictures.differences(name, pictures.taken(browser, name, pictures.fleet()))
+        assert now <= pictures.FEW, "look at them: make figures ONLY=fleet-pictures"
+        service = pictures.fleet()
+        service.change(service.table.row["harbour-03"], State.ALIVE, 2)
+        changed = pictures.differences(name, pictures.taken(browser, name, service))
+        assert changed > pictures.FEW
+    finally:
+        browser.screen(1280, 800)
+        browser.complaints()

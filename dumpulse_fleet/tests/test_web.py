@@ -22,7 +22,7 @@ import threading
 import time
 import urllib.parse
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,7 +41,7 @@ from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.core import until
 from dumpulse_fleet.web.access import CHECKS, WAITING, Access, is_loopback, read_file
 from dumpulse_fleet.web import stream as live
-from dumpulse_fleet.web import metrics, openapi, server
+from dumpulse_fleet.web import openapi, server
 from tests.support.agents import GOOD, FakeAgent
 
 TOKEN = "a long token"
@@ -80,25 +80,35 @@ class Running(NamedTuple):
     service: standins.Service
 
 
+@contextlib.contextmanager
+def served(agents: int = 1, access: Access | None = None, groups: Sequence[Group] = (),
+           parts: Sequence[Group] = ()) -> Iterator[Running]:
+    service = standins.Service(standins.fleet(agents), groups)
+    service.access, service.parts = access, parts
+    with standins.serving(lambda: server.make_app(service, access)) as port:
+        yield Running(port, service)
+
+
+def web_file(folder: Path, text: str) -> str:
+    (folder / "web.yml").write_text(text, "utf-8")
+    return str(folder / "web.yml")
+
+
 @pytest.fixture(name="running", scope="module")
 def make_running() -> Iterator[Running]:
     groups = [Group("half", {"site": "site-1*"}, 20), Group("none", {"site": "nowhere"}, 1)]
-    service = standins.Service(standins.fleet(100), groups)
-    service.parts = [Group("Pumps <b>north", {"site": "site-1*"}, 0),
-                     Group("The rest", {"rack": "r1"}, 0)]
-    with standins.serving(lambda: server.make_app(service, Access(token=TOKEN))) as port:
-        yield Running(port, service)
+    parts = [Group("Pumps <b>north", {"site": "site-1*"}, 0), Group("The rest", {"rack": "r1"}, 0)]
+    with served(100, Access(token=TOKEN), groups, parts) as running:
+        running.service.access = None
+        yield running
 
 
 @pytest.fixture(name="guarded", scope="module")
 def make_guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """With users."""
-    path = tmp_path_factory.mktemp("web") / "web.yml"
-    path.write_text(f"basic_auth_users:\n  alice: {HASHED}\n", "utf-8")
-    service = standins.Service(standins.fleet(3))
-    access = service.access = Access(path=str(path), token=TOKEN)
-    with standins.serving(lambda: server.make_app(service, access)) as port:
-        yield Running(port, service)
+    path = web_file(tmp_path_factory.mktemp("web"), f"basic_auth_users:\n  alice: {HASHED}\n")
+    with served(3, Access(path=path, token=TOKEN)) as running:
+        yield running
 
 
 def basic(name: str, password: str) -> dict[str, str]:
@@ -463,12 +473,14 @@ def test_probes_ask_only_agents_that_are_configured(running: Running) -> None:
             victim.recv(100)
 
 
+def one_agent(address: str) -> standins.Service:
+    return standins.Service(standins.filled([Agent("a", address, standins.profile())]))
+
+
 def test_a_probe_by_its_configured_address() -> None:
-    with FakeAgent([GOOD]) as agent:
-        service = standins.Service(standins.filled([
-            Agent("a", agent.address, standins.profile())]))
-        with standins.serving(lambda: server.make_app(service)) as port:
-            assert b"dumpulse_probe_success 1\n" in ask(port, f"/probe?target={agent.address}").body
+    with FakeAgent([GOOD]) as agent, standins.serving(
+            lambda: server.make_app(one_agent(agent.address))) as port:
+        assert b"dumpulse_probe_success 1\n" in ask(port, f"/probe?target={agent.address}").body
 
 
 def test_probes_that_nobody_waits_for_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -478,8 +490,7 @@ def test_probes_that_nobody_waits_for_count(monkeypatch: pytest.MonkeyPatch) -> 
         silent.bind(("127.0.0.1", 0))
         silent.settimeout(20)
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        service = standins.Service(standins.filled([Agent("a", address, standins.profile())]))
-        with standins.serving(lambda: server.make_app(service)) as port:
+        with standins.serving(lambda: server.make_app(one_agent(address))) as port:
             connections = []
             for _ in range(2):
                 connections.append(http.client.HTTPConnection("127.0.0.1", port, timeout=20))
@@ -512,12 +523,10 @@ def test_nobody_unknown_changes_anything(running: Running) -> None:
 
 
 def test_without_a_token_nobody_changes_anything() -> None:
-    service = standins.Service(standins.fleet(1))
-    with standins.serving(lambda: server.make_app(service, Access())) as port:
+    with served() as (port, service):
         for headers in ({}, {"Authorization": "Bearer "}, basic("", "")):
-            answer = ask(port, "/-/reload", "POST", headers=headers)
-            assert answer.status in (401, 403)
-    assert not service.reloads
+            assert ask(port, "/-/reload", "POST", headers=headers).status in (401, 403)
+        assert not service.reloads
 
 
 def test_nobody_unknown_reads_what_is_guarded(guarded: Running) -> None:
@@ -619,8 +628,7 @@ def test_a_scraper_that_goes_leaves_no_traceback(caplog: pytest.LogCaptureFixtur
     async def gone(*_: object) -> None:
         raise ConnectionResetError("Cannot write to closing transport")
 
-    service = standins.Service(standins.fleet(1))
-    with standins.serving(lambda: server.make_app(service)) as port:
+    with served() as (port, _):
         monkeypatch.setattr("aiohttp.web.StreamResponse.write", gone)
         with socket.create_connection(("127.0.0.1", port)) as scraper:
             scraper.sendall(b"GET /metrics/agents HTTP/1.0\r\nHost: localhost\r\n\r\n")
@@ -631,9 +639,7 @@ def test_a_scraper_that_goes_leaves_no_traceback(caplog: pytest.LogCaptureFixtur
 def test_one_address_does_not_take_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that ask nothing go first."""
     monkeypatch.setattr(server, "CONNECTIONS", 40)
-    service = standins.Service(standins.fleet(1))
-    with standins.serving(lambda: server.make_app(service)) as port, \
-            contextlib.ExitStack() as stack:
+    with served() as (port, _), contextlib.ExitStack() as stack:
         connect = partial(socket.create_connection, ("127.0.0.1", port))
         used = stack.enter_context(connect())
         used.sendall(REQUEST)
@@ -662,11 +668,8 @@ def test_passwords_that_nobody_waits_for_count(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr("dumpulse_fleet.web.access.compare", compare)
     monkeypatch.setattr("dumpulse_fleet.web.access.WAITING", CHECKS)
-    path = tmp_path / "web.yml"
-    path.write_text(f"basic_auth_users: {{alice: '{HASHED}'}}")
-    service = standins.Service(standins.fleet(3))
-    with standins.serving(lambda: server.make_app(
-            service, Access("127.0.0.1", str(path)))) as port:
+    path = web_file(tmp_path, f"basic_auth_users: {{alice: '{HASHED}'}}")
+    with served(3, Access(path=path)) as (port, _):
         for number in range(CHECKS):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
             connection.request("GET", "/-/healthy", headers=basic("bob", f"wrong{number}"))
@@ -716,8 +719,7 @@ def test_a_connection_that_asks_nothing_is_closed(
         start: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "FIRST_REQUEST", 1.0)
     monkeypatch.setattr(server, "CONNECTIONS", 2)
-    service = standins.Service(standins.fleet(1))
-    with standins.serving(lambda: server.make_app(service)) as port:
+    with served() as (port, _):
         silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(2)]
         for one in silent:
             one.sendall(start)
@@ -758,8 +760,7 @@ def test_a_connection_that_asks_slowly_later_is_closed(
 def test_a_connection_that_reads_slowly_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The metrics are many, and nobody takes them."""
     monkeypatch.setattr(server, "SCRAPE_TIME", 0.5)
-    service = standins.Service(standins.fleet(3000))
-    with standins.serving(lambda: server.make_app(service)) as port, \
+    with served(3000) as (port, _), \
             socket.create_connection(("127.0.0.1", port)) as slow:
         slow.sendall(b"GET /metrics/agents HTTP/1.1\r\nHost: localhost\r\n\r\n")
         time.sleep(1.5)
@@ -770,8 +771,7 @@ def test_a_connection_that_reads_slowly_is_closed(monkeypatch: pytest.MonkeyPatc
 def test_a_stream_is_not_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "NEXT_REQUEST", 1.0)
     monkeypatch.setattr(server, "FIRST_REQUEST", 1.0)
-    service = standins.Service(standins.fleet(3))
-    with standins.serving(lambda: server.make_app(service)) as port, \
+    with served(3) as (port, service), \
             socket.create_connection(("127.0.0.1", port), 10) as reader:
         reader.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
         time.sleep(2.0)
@@ -798,10 +798,8 @@ def test_a_stream_is_not_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     ("!!python/object/apply:os.system [id]", "not YAML"), ("#" * 70_000, "longer than")],
     ids=lambda text: text[:20] if HASHED not in text else "name")  # the same in each process
 def test_mistakes_in_the_file(tmp_path: Path, text: str, about: str) -> None:
-    path = tmp_path / "web.yml"
-    path.write_text(text, "utf-8")
     with pytest.raises(client.BadUsage, match=re.escape(about)) as error:
-        read_file(str(path))
+        read_file(web_file(tmp_path, text))
     assert "\n" not in str(error.value)
 
 
@@ -809,10 +807,8 @@ def test_a_network_without_passwords_is_refused(tmp_path: Path) -> None:
     for host in ("0.0.0.0", "::", "", "192.0.2.1", "example.org"):
         with pytest.raises(client.BadUsage, match="password"):
             Access(host)
-    path = tmp_path / "web.yml"
-    path.write_text(f"basic_auth_users: {{a: '{HASHED}'}}", "utf-8")
-    access = Access("0.0.0.0", str(path))
-    path.write_text("", "utf-8")
+    access = Access("0.0.0.0", web_file(tmp_path, f"basic_auth_users: {{a: '{HASHED}'}}"))
+    web_file(tmp_path, "")
     with pytest.raises(client.BadUsage, match="password"):
         access.look()
     assert access.users == {"a": HASHED}
@@ -846,9 +842,7 @@ def over_tls(port: int, folder: Path, trusted: str = "cert.pem", own: str = "",
 
 def test_tls(tmp_path: Path) -> None:
     certificate(tmp_path, "first.example")
-    path = tmp_path / "web.yml"
-    path.write_text(SECURED, "utf-8")
-    service = standins.Service(standins.fleet(1))
+    access = Access(path=web_file(tmp_path, SECURED), token=TOKEN)
 
     def subject(port: int, trusted: str = "cert.pem", name: str | None = None) -> str:
         answer, found = over_tls(port, tmp_path, trusted, name=name)
@@ -858,14 +852,8 @@ def test_tls(tmp_path: Path) -> None:
     def reload(port: int, trusted: str) -> bytes:
         return over_tls(port, tmp_path, trusted, asks="POST /-/reload")[0]
 
-    secured = Access(path=str(path)).ssl
-    assert secured and secured.minimum_version == ssl.TLSVersion.TLSv1_2
-
-    def make() -> Any:
-        service.access = Access(path=str(path), token=TOKEN)
-        return server.make_app(service, service.access)
-
-    with standins.serving(make) as port:
+    assert access.ssl and access.ssl.minimum_version == ssl.TLSVersion.TLSv1_2
+    with served(access=access) as (port, _):
         assert subject(port) == "first.example"
         (tmp_path / "cert.pem").rename(tmp_path / "first.pem")
         certificate(tmp_path, "second.example")
@@ -884,9 +872,7 @@ def test_half_handshakes_of_one_address(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(server, "CONNECTIONS", 8)
     monkeypatch.setattr(server, "FIRST_REQUEST", 1e6)
     certificate(tmp_path, "first.example")
-    path = tmp_path / "web.yml"
-    path.write_text(SECURED, "utf-8")
-    access = Access(path=str(path), token=TOKEN)
+    access = Access(path=web_file(tmp_path, SECURED), token=TOKEN)
     app = server.make_app(standins.Service(standins.fleet(1)), access)
     with standins.serving(lambda: app) as port, contextlib.ExitStack() as stack:
         half = []
@@ -909,17 +895,14 @@ def test_what_needs_a_restart(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_bytes((tmp_path / "cert.pem").read_bytes())
     of_clients = SECURED[:-1] + (", client_ca_file: ca.pem, "
                                  "client_auth_type: RequireAndVerifyClientCert}")
-    path = tmp_path / "web.yml"
     for before, after in itertools.permutations(("", SECURED, of_clients), 2):
-        path.write_text(before, "utf-8")
-        access = Access(path=str(path))
+        access = Access(path=web_file(tmp_path, before))
         context = access.ssl
-        path.write_text(after + f"\nbasic_auth_users: {{a: '{HASHED}'}}", "utf-8")
+        web_file(tmp_path, after + f"\nbasic_auth_users: {{a: '{HASHED}'}}")
         with pytest.raises(client.BadUsage, match="only with a restart"):
             access.look()
         assert access.ssl is context and not access.users
-    path.write_text(of_clients, "utf-8")
-    access = Access(path=str(path))
+    access = Access(path=web_file(tmp_path, of_clients))
     access.take(access.look(), "")
     with (tmp_path / "ca.pem").open("a") as authorities:
         authorities.write((tmp_path / "cert.pem").read_text())
@@ -932,13 +915,9 @@ def test_clients_need_certificates_also_after_a_reload(tmp_path: Path) -> None:
     for name in ("cert", "key"):
         (tmp_path / f"{name}.pem").rename(tmp_path / f"client-{name}.pem")
     certificate(tmp_path, "server.example")
-    path = tmp_path / "web.yml"
-    path.write_text("tls_server_config: {cert_file: cert.pem, key_file: key.pem, client_ca_file: "
-                    "client-cert.pem, client_auth_type: RequireAndVerifyClientCert}", "utf-8")
-    access = Access(path=str(path))
-    service = standins.Service(standins.fleet(1))
-
-    with standins.serving(lambda: server.make_app(service, access)) as port:
+    access = Access(path=web_file(tmp_path, SECURED[:-1] + (
+        ", client_ca_file: client-cert.pem, client_auth_type: RequireAndVerifyClientCert}")))
+    with served(access=access) as (port, _):
         for name in ("server.example", "renewed.example"):
             certificate(tmp_path, name)
             access.take(access.look(), TOKEN)
@@ -948,112 +927,92 @@ def test_clients_need_certificates_also_after_a_reload(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- live
-class Stream:
-    """A reader of server-sent events."""
+Messages = Iterator[dict[str, Any]]
 
-    def __init__(self, port: int, seen: str = "") -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-        self.connection.request("GET", "/api/v1/stream",
-                                headers={"Last-Event-ID": seen} if seen else {})
-        self.response = self.connection.getresponse()
 
-    def next(self) -> dict[str, Any]:
-        fields: dict[str, Any] = {}
-        while True:
-            whole = self.response.readline().decode()
-            assert whole, "the stream has ended"
-            line = whole.rstrip("\n")
-            if not line and fields.keys() - {"retry"}:
-                return {**fields, "data": json.loads(fields["data"])}
-            name, _, value = line.partition(": ")
-            if name:
-                fields[name] = value
+@contextlib.contextmanager
+def streamed(port: int, seen: str = "") -> Iterator[Messages]:
+    """Server-sent events, as they come."""
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as reader:
+        reader.request("GET", "/api/v1/stream", headers={"Last-Event-ID": seen} if seen else {})
+        response = reader.getresponse()
+        assert response.headers["Content-Type"] == "text/event-stream"
 
-    def agents(self) -> dict[str, Any]:
-        """The next message with changes."""
-        while True:
-            message = self.next()
-            if message["event"] != "agents" or message["data"]["agents"]:
-                return message
+        def messages() -> Messages:
+            fields: dict[str, Any] = {}
+            for line in iter(response.readline, b""):
+                name, _, value = line.decode().rstrip("\n").partition(": ")
+                if name:
+                    fields[name] = value
+                elif fields.keys() - {"retry"}:
+                    yield {**fields, "data": json.loads(fields["data"])}
+                    fields = {}
 
-    def close(self) -> None:
-        self.connection.close()
+        yield messages()
+
+
+def changes(messages: Messages, name: str) -> tuple[dict[str, Any], str]:
+    """Of this agent, and the version then. Other tests may have changed others just before."""
+    for message in messages:
+        for agent in message["data"]["agents"]:
+            if agent["name"] == name:
+                return agent, message["id"]
+    raise AssertionError("the stream has ended")
 
 
 def test_changes_come_at_once_and_again_after_a_pause(running: Running) -> None:
-    stream = Stream(running.port)
-    assert stream.response.headers["Content-Type"] == "text/event-stream"
-    stream.next()
-    begun = time.monotonic()
-    running.service.change(60, State.DEAD, 1)
-    found: list[Any] = []
-    while not found:  # another test may have changed something just before
-        message = stream.agents()
-        found = [each for each in message["data"]["agents"] if each["name"] == "agent-00060"]
-    assert time.monotonic() - begun < 5
-    (agent,) = found
-    assert agent["state"] == "dead"
-    assert agent["counts"]["dead"] == 1
-    stream.close()
+    with streamed(running.port) as messages:
+        next(messages)
+        begun = time.monotonic()
+        running.service.change(60, State.DEAD, 1)
+        agent, version = changes(messages, "agent-00060")
+        assert time.monotonic() - begun < 5
+        assert agent["state"] == "dead" and agent["counts"]["dead"] == 1
     running.service.change(61, State.LATE)
     running.service.change(62, State.LATE)
-    again = Stream(running.port, message["id"])
-    names = {agent["name"] for agent in again.agents()["data"]["agents"]}
-    assert names == {"agent-00061", "agent-00062"}
+    with streamed(running.port, version) as messages:
+        missed = next(message for message in messages if message["data"]["agents"])
+    assert {agent["name"] for agent in missed["data"]["agents"]} == {"agent-00061", "agent-00062"}
     for row in (60, 61, 62):
         running.service.change(row, State.ALIVE, 1)
-    again.close()
 
 
-@pytest.mark.parametrize("seen", ["x", "x.1", "0.0", ".", "9" * 100, "1.-1", "1.²"])
+@pytest.mark.parametrize("seen", ["x", "x.1", "0.0", ".", "9" * 100, "1.-1", "1.²", "now.999999"])
 def test_an_unknown_version_is_told_to_begin_anew(running: Running, seen: str) -> None:
-    stream = Stream(running.port, seen.encode().decode("latin-1"))
-    assert stream.next()["event"] == "reset"
-    stream.close()
-
-
-def test_a_version_of_the_future(running: Running) -> None:
-    version = ask(running.port, "/api/v1/summary").json["version"]
-    stream = Stream(running.port, f"{version.partition('.')[0]}.999999")
-    assert stream.next()["event"] == "reset"
-    stream.close()
+    """Or one of the future."""
+    now = ask(running.port, "/api/v1/summary").json["version"].partition(".")[0]
+    seen = seen.replace("now", now)
+    with streamed(running.port, seen.encode().decode("latin-1")) as messages:
+        assert next(messages)["event"] == "reset"
 
 
 def test_a_quiet_fleet_says_that_all_is_well(running: Running) -> None:
-    stream = Stream(running.port)
-    stream.next()
-    running.service.trouble = "blind"
-    message = stream.next()
+    with streamed(running.port) as messages:
+        next(messages)
+        running.service.trouble = "blind"
+        message = next(messages)
     running.service.trouble = ""
     assert message["data"]["agents"] == [] and message["data"]["trouble"] == "blind"
-    stream.close()
 
 
 def test_mutes_are_changes(running: Running) -> None:
-    stream = Stream(running.port)
-    stream.next()
-    number = ask(running.port, "/api/v1/mutes", "POST",
-                 {"match": {"name": "agent-00070"}, "seconds": 60}, AUTHORISED).json["number"]
-    while (agent := stream.agents()["data"]["agents"][-1])["name"] != "agent-00070":
-        pass  # what other tests have changed
-    assert agent["muted"]
-    ask(running.port, f"/api/v1/mutes/{number}", "DELETE", headers=AUTHORISED)
-    assert not stream.agents()["data"]["agents"][0]["muted"]
-    stream.close()
+    with streamed(running.port) as messages:
+        next(messages)
+        number = ask(running.port, "/api/v1/mutes", "POST", {
+            "match": {"name": "agent-00070"}, "seconds": 60}, AUTHORISED).json["number"]
+        assert changes(messages, "agent-00070")[0]["muted"]
+        ask(running.port, f"/api/v1/mutes/{number}", "DELETE", headers=AUTHORISED)
+        assert not changes(messages, "agent-00070")[0]["muted"]
 
 
 def test_a_reload_tells_all_readers() -> None:
-    service = standins.Service(standins.fleet(5))
-    with standins.serving(lambda: server.make_app(service)) as port:
-        stream = Stream(port)
-        stream.next()
+    with served(5) as (port, service), streamed(port) as messages:
+        next(messages)
         service.table = standins.fleet(6)
-        while (message := stream.next())["event"] != "reset":
-            pass
+        message = next(message for message in messages if message["event"] == "reset")
         assert len(ask(port, "/api/v1/agents").json["agents"]) == 6
         version = ask(port, "/api/v1/summary").json["version"]
         assert version.partition(".")[0] == message["id"].partition(".")[0]
-        stream.close()
 
 
 @pytest.mark.slow
@@ -1066,31 +1025,17 @@ def test_slow_readers_are_dropped_and_there_is_a_limit(
     monkeypatch.setattr(live, "BACKLOG", backlog)
     monkeypatch.setattr(live, "PAUSE", 0.05)
     service = standins.Service(standins.fleet(3000))
-    app = []
-
-    def make() -> Any:
-        app.append(server.make_app(service))
-        return app[0]
-
-    with standins.serving(make) as port:
-        slow = socket.socket()
-        slow.connect(("127.0.0.1", port))
+    app = server.make_app(service)
+    hub = app[server.SITE].hub
+    with standins.serving(lambda: app) as port, \
+            socket.create_connection(("127.0.0.1", port)) as slow:
         slow.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        good = Stream(port)
-        assert Stream(port).response.status == 503
-        hub = app[0][server.SITE].hub
-        end = time.monotonic() + 30
-        while (hub.dropped == 0 or hub.clients > 1) and time.monotonic() < end:
-            with service.table.lock:
-                service.table.version += 1
-                service.table.changed[:] = service.table.version
-            good.agents()
-        assert hub.dropped == 1 and hub.clients == 1
-        slow.close()
-        good.close()
-
-
-# ---------------------------------------------------------------- parts
-def test_own_families_have_a_name_each() -> None:
-    names = [family.name for family in metrics.OWN.values()]
-    assert len(names) == len(set(names))
+        with streamed(port) as messages:
+            assert ask(port, "/api/v1/stream").status == 503
+            end = time.monotonic() + 30
+            while (hub.dropped == 0 or hub.clients > 1) and time.monotonic() < end:
+                with service.table.lock:
+                    service.table.version += 1
+                    service.table.changed[:] = service.table.version
+                next(message for message in messages if message["data"]["agents"])
+            assert hub.dropped == 1 and hub.clients == 1

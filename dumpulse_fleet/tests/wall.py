@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +20,7 @@ from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.core import until
 from dumpulse_fleet.web import server
 from dumpulse_fleet.web.access import Access
+from dumpulse_fleet.web.stream import Hub
 
 if TYPE_CHECKING:  # `make test` has no Selenium, and leaves these tests out
     from selenium.webdriver import Chrome
@@ -30,7 +32,7 @@ SITES = ("Amsterdam", "Berlin", "Cape Town", "")
 COUNT = 60
 LIVE = "document.body.classList.contains('live') && !document.body.classList.contains('waiting')"
 STALE = "document.body.classList.contains('stale')"
-IN_FULL = ("document.querySelectorAll('#variables svg').length > 0 && "
+IN_FULL = ("document.querySelectorAll('#variables .beats').length > 0 && "
            "document.getElementById('events').children.length > 0")
 KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "ArrowLeft": "\ue012", "ArrowUp": "\ue013",
         "ArrowRight": "\ue014", "ArrowDown": "\ue015", "Tab": "\ue004", "Home": "\ue011",
@@ -55,11 +57,6 @@ class Browser:
     def run(self, script: str, *arguments: Any) -> Any:
         """The body of a function, in the page."""
         return self.chrome.execute_script(script, *arguments)
-
-    def run_async(self, script: str) -> Any:
-        """It ends when the script calls `done`."""
-        return self.chrome.execute_async_script(
-            f"const done = arguments[arguments.length - 1]; {script}")
 
     def cdp(self, name: str, **parameters: Any) -> Any:
         return self.chrome.execute_cdp_cmd(name, parameters)
@@ -87,16 +84,37 @@ class Browser:
 
     def memory(self) -> float:
         """MB of the page's process: of all that the driver has started, the largest."""
-        largest, family = 0.0, {self.chrome.service.process.pid}
-        for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda each: int(each.name)):
+        largest, folder = 0.0, self.chrome.capabilities["chrome"]["userDataDir"]
+        for command in Path("/proc").glob("[0-9]*/cmdline"):
             with contextlib.suppress(OSError):
-                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-                if parent in family:
-                    family.add(int(folder.name))
-                    if b"--type=renderer" in (folder / "cmdline").read_bytes():
-                        pages = (folder / "smaps_rollup").read_text().partition("Pss:")[2].split()
-                        largest = max(largest, int(pages[0]) / 1000)
+                words = command.read_text("utf-8")
+                if folder in words and "--type=renderer" in words:
+                    pages = command.with_name("smaps_rollup").read_text().partition("Pss:")[2]
+                    largest = max(largest, int(pages.split()[0]) / 1000)
         return largest
+
+    @contextlib.contextmanager
+    def tasks(self) -> Iterator[list[float]]:
+        """When it ends: the CPU times of the tasks of the page's main thread, in ms."""
+        import websocket
+        tasks: list[float] = []
+        address = self.chrome.capabilities["goog:chromeOptions"]["debuggerAddress"]
+        with urllib.request.urlopen(f"http://{address}/json/version") as answer:
+            channel = websocket.create_connection(json.load(answer)["webSocketDebuggerUrl"],
+                                                  suppress_origin=True)
+        channel.send(json.dumps({"id": 1, "method": "Tracing.start", "params": {"traceConfig": {
+            "includedCategories": ["disabled-by-default-devtools.timeline", "__metadata"]}}}))
+        yield tasks
+        channel.send(json.dumps({"id": 2, "method": "Tracing.end"}))
+        events: list[dict[str, Any]] = []
+        while (message := json.loads(channel.recv())).get("method") != "Tracing.tracingComplete":
+            if message.get("method") == "Tracing.dataCollected":
+                events += message["params"]["value"]
+        channel.close()
+        pages = {(each["pid"], each["tid"]) for each in events if each["name"] == "thread_name"
+                 and each["args"]["name"] == "CrRendererMain"}
+        tasks += [each["tdur"] / 1000 for each in events if each["name"] == "RunTask"
+                  and "tdur" in each and (each["pid"], each["tid"]) in pages]
 
     def complaints(self) -> list[str]:
         """What the browser has written into its log."""
@@ -149,6 +167,7 @@ class Running(NamedTuple):
     browser: Browser
     service: standins.Service
     port: int
+    hub: Hub
 
     def open(self, query: str = "") -> None:
         self.browser.open(f"http://127.0.0.1:{self.port}/{query}")
@@ -165,11 +184,22 @@ class Running(NamedTuple):
     def names(self) -> list[str]:
         return [name for _, name, _ in self.tiles()]
 
+    def chips(self) -> list[str]:
+        found: list[str] = self.browser.run("""
+            return [...document.querySelectorAll('#states button')].filter(
+                (chip) => !chip.hidden).map((chip) => chip.textContent)""")
+        return found
+
+    def click(self, agent: str) -> None:
+        self.browser.run("[...document.querySelectorAll('.tile')].find("
+                         "(tile) => tile.agent === arguments[0]).click()", agent)
+
 
 @contextlib.contextmanager
 def running(browser: Browser, service: standins.Service, at: int = 0) -> Iterator[Running]:
-    with standins.serving(lambda: server.make_app(service, Access(token=TOKEN)), at) as port:
-        yield Running(browser, service, port)
+    app = server.make_app(service, Access(token=TOKEN))
+    with standins.serving(lambda: app, at) as port:
+        yield Running(browser, service, port, app[server.SITE].hub)
 
 
 def leave(browser: Browser) -> list[str]:
@@ -188,11 +218,11 @@ def violations(browser: Browser) -> dict[str, Any]:
     """Serious ones, by the name of the rule. It takes axe into the page first, if need be."""
     if not browser.run("return window.axe?.version"):
         browser.run(axe())
-    ran, found = json.loads(browser.run_async("""
-        axe.run(document, {resultTypes: ['violations']}).then((result) => done(JSON.stringify([
+    ran, found = browser.run("""
+        return axe.run(document, {resultTypes: ['violations']}).then((result) => [
             [result.testEngine.version, result.passes.length],
             result.violations.map(({id, impact, nodes}) => [id, impact,
-                nodes.slice(0, 3).map((node) => [node.html, node.failureSummary])])])));"""))
+                nodes.slice(0, 3).map((node) => [node.html, node.failureSummary])])]);""")
     assert ran[0] == AXE and ran[1] > 20, f"axe {ran} did not look at the page"
     return {name: nodes for name, impact, nodes in found if impact in ("serious", "critical")}
 

@@ -26,6 +26,7 @@ FLEET = project.ROOT / "dumpulse_fleet"
 NOT_INSTALLED = ("tests", "trials")
 COPIED = {
     "LICENSE": "LICENSE",
+    "build/toolchains/uplot/package/LICENSE": "LICENSE.uPlot",  # of what web/wall links to
     "dumpulse_fleet/dumpulse-fleet.1": "share/man/man1/dumpulse-fleet.1",
     "dumpulse_fleet/completion.bash": "share/bash-completion/completions/dumpulse-fleet",
     "dumpulse_fleet/_dumpulse-fleet": "share/zsh/site-functions/_dumpulse-fleet",

@@ -12,36 +12,35 @@ const CHIPS = [...[...SEVERITY].reverse(), "acknowledged", "muted"];
 const MUTE = ["unreachable", "damaged"];  // nothing is known of the variables of such an agent
 const FIRST_BAD = SEVERITY.indexOf("unknown");
 const PIPS = "·●–=▲◆□✕"; // by the numbers of the states that a variable may have
-const COLOURS = { "out of range": "out", unwatched: "pending" }; // others have their own names
 const FEW = 30; // agents that need a look, and have large tiles on a large screen
 const LONGEST_NAME = 26; // characters of a name that a good tile has room for
 const DOTS_FROM = 300; // agents from which good ones are dots, unless somebody chose
 const SILENCE = 7000; // ms without a message; the server sends one every 2 s
-const FEWEST_POINTS = 30; // that a sparkline has room for
 const SLOW_TICK = 5000; // ms between two looks at "12 min"
 const QUIET = 10_000; // ms between two announcements to who listens
-const FRESH = 2500; // ms for which a change is marked
-const LARGE = 200; // agents of a section that takes the whole width of a 4K screen,
+const FRESH = 2500; // ms for which a change is marked,
+const MOST_FRESH = 50; // unless more change at once
+const CURVE = 150; // px, with its axis
+const LARGE = 200; // agents of a card that takes the whole width of a large screen,
 const LARGE_BAD = 8; // or so many that need a look
-const MANY = 60; // bad agents of a section that are dots, too, so that other sections stay in sight
+const MANY = 60; // bad agents of a card that are dots, too, so that other cards stay in sight
 const MOST_LABELS = 200; // that can be chosen
 
 const collator = new Intl.Collator(undefined, { numeric: true });
 const agents = new Map(); // by name: the agent as the server says it, with its tile
-const sections = new Map(); // by site or label; those that need a look have sections of their own
-let order = new Map(); // of sites or labels, by their names
-let chosen = { q: "", states: new Set(), by: "site", size: "", agent: "" };
+const cards = new Map(); // by site or label, in the order of these names
+let chosen = { q: "", states: new Set(), by: "site", size: "", agent: "", whole: false };
 let period = 10; // s: the shortest of all agents
 let clockAhead = 0; // ms by which the server's clock is ahead of this one
 let heardAt = 0; // s, Unix time: the newest report of all agents
 let trouble = "";
 let lastMessage = 0; // performance.now()
-let goneSince = ""; // the time of day of the last message, while the connection is gone
+let lastAt = 0; // the same by the clock of this computer
 let source = null;
 let loading = 0; // each load has a number; an old one stops
-let dirty = new Map(); // agents that have changed, until the next frame
+const dirty = new Map(); // agents that have changed, until the next frame
 let dots = false; // whether good tiles are dots
-let folded = false; // whether good tiles are not shown, but a line for each site
+let folded = false; // whether good tiles are not shown, but the head of their card counts them
 
 const severity = (agent) => SEVERITY.indexOf(agent.state);
 const serverNow = () => (Date.now() + clockAhead) / 1000;
@@ -51,6 +50,7 @@ function readAddress() {
   const query = new URLSearchParams(location.search);
   chosen = {
     q: query.get("q") || "", by: query.get("by") || "site", agent: query.get("agent") || "",
+    whole: query.has("whole"),
     size: ["names", "dots", "lines"].includes(query.get("as")) ? query.get("as") : "",
     states: new Set(query.getAll("state").filter((state) => CHIPS.includes(state))),
   };
@@ -66,6 +66,7 @@ function writeAddress(step = false) {
   if (chosen.by !== "site") query.set("by", chosen.by);
   if (chosen.size) query.set("as", chosen.size);
   if (chosen.agent) query.set("agent", chosen.agent);
+  if (chosen.agent && chosen.whole) query.set("whole", "yes");
   const text = query.toString();
   history[step ? "pushState" : "replaceState"](null, "", text ? `?${text}` : location.pathname);
 }
@@ -131,6 +132,7 @@ function note(message) {
   heardAt = message.heard_at || 0;
   trouble = message.trouble;
   lastMessage = performance.now();
+  lastAt = Date.now();
   showLink();
 }
 
@@ -147,10 +149,9 @@ function showLink() {
   const blind = agents.size > 0 && silent > Math.max(30, 3 * period);
   let alarm = trouble;
   let age = 0;
-  goneSince = gone && lastMessage ? goneSince || clock.format(Date.now() - silence) : "";
   if (gone) {
     age = lastMessage && silence / 1000;
-    alarm = goneSince ? `No connection to the fleet since ${goneSince}.`
+    alarm = lastAt ? `No connection to the fleet since ${clock.format(lastAt)}.`
       : "No connection to the fleet. Trying again …";
   } else if (blind) {
     age = heardAt && silent;
@@ -201,10 +202,7 @@ function fits(agent) {
   return matches(agent);
 }
 
-function matches(agent) {
-  const words = wordsOf(agent);
-  return chosen.parts.every((part) => words.includes(part));
-}
+const matches = (agent) => chosen.parts.every((part) => wordsOf(agent).includes(part));
 
 function lineOf(agent) {
   const bad = ["dead", "never", "out of range", "late"].filter((state) => agent.counts[state]);
@@ -214,11 +212,6 @@ function lineOf(agent) {
   const since = agent.since ? ` · ${duration(serverNow() - agent.since)}` : "";
   const known = knownOf(agent) ? `✓ ${agent.acknowledged.by} · ` : "";
   return `${agent.muted ? "muted · " : ""}${known}${counts}${since}`;
-}
-
-function makeTile(agent) {
-  agent.tile = make("div", { tabIndex: -1, role: "option" });
-  agent.tile.agent = agent.name;
 }
 
 /** All of a tile but its place. A dot is one element: thousands of more take their time. */
@@ -256,28 +249,26 @@ function drawTile(agent) {
   if (selected !== (tile.ariaSelected === "true")) tile.ariaSelected = selected;
 }
 
-/** Where an agent is, or was when it was `bad`. */
-function sectionOf(agent, bad = isBad(agent)) {
-  const id = `${bad ? "bad" : "good"} ${agent.key}`;
-  return sections.get(id) || makeSection(id, agent.key, bad);
-}
+/** The half of a card where an agent belongs now. */
+const halfOf = (agent) => cards.get(agent.key)[isBad(agent) ? "bad" : "good"];
 
-function makeSection(id, key, bad) {
+function makeCard(key) {
   const by = chosen.by === "site" ? "a site" : chosen.by.slice(6);
-  const title = key || (chosen.by === "nothing" ? "" : `without ${by}`);
-  const section = {
-    key, bad, list: [], compare: bad ? before : byName, worst: -1,
-    head: make("div", { className: "group-head", ariaHidden: "true" }), counts: make("span"),
-    health: make("i", { className: "health" }),
-    tiles: make("div", { className: bad ? "bad" : "rest", role: "presentation" }),
-    element: make("section", { className: bad ? "group" : "group good", role: "group" }),
+  const title = key || (chosen.by === "nothing" ? "all agents" : `without ${by}`);
+  const half = (className, compare) => ({ list: [], compare,
+    tiles: make("div", { className, role: "presentation" }) });
+  const card = {
+    bad: half("bad", before), good: half("good", byName), worst: -1, counts: make("span"),
+    health: make("i", { className: "health" }), head: make("div", { ariaHidden: "true" }),
+    element: make("section", { className: "card", role: "group", ariaLabel: title }),
   };
-  section.head.append(shape(), make("b", { textContent: title }), section.health, section.counts);
-  section.head.addEventListener("click", () => section.element.classList.toggle("opened"));
-  section.element.append(section.head, section.tiles);
-  section.element.ariaLabel = `${title || "all agents"}${bad ? ", to look at" : ""}`;
-  sections.set(id, section);
-  return section;
+  card.head.append(shape(), make("b", { textContent: title }), card.health, card.counts);
+  card.head.addEventListener("click", () => {
+    card.opened = !card.opened;
+    drawCard(card);
+  });
+  card.element.append(card.head, card.bad.tiles, card.good.tiles);
+  cards.set(key, card);
 }
 
 /** Where an agent belongs in a sorted list. */
@@ -292,70 +283,61 @@ function search(list, agent, compare) {
   return low;
 }
 
-/** Moves a tile to where its new state belongs. `old` is the section it was in. */
+/** Moves a tile to where its new state belongs. `old` is the half it was in. */
 function place(agent, old) {
   const from = old.list.indexOf(agent);
   old.list.splice(from, 1);
-  const section = sectionOf(agent);
-  const index = search(section.list, agent, section.compare);
-  const next = section.list[index]?.tile || null;
-  section.list.splice(index, 0, agent);
-  if (old === section && from === index) return;
+  const half = halfOf(agent);
+  const index = search(half.list, agent, half.compare);
+  const next = half.list[index]?.tile || null;
+  half.list.splice(index, 0, agent);
+  if (old === half && from === index) return;
   const focused = document.activeElement === agent.tile;
-  section.tiles.insertBefore(agent.tile, next);
+  half.tiles.insertBefore(agent.tile, next);
   if (focused) agent.tile.focus({ preventScroll: true });
 }
 
-/** Whether its place among the sections may change. */
-function drawSection(section) {
+/** All but its tiles. Its bar and its counts are of all that the search finds. Returns whether its
+ * place among the cards may change. */
+function drawCard(card) {
   const counts = new Map();
-  const was = section.worst;
-  let kind = "fine";
-  let shown = 0;
-  section.worst = section.bad ? 1 : 0; // if all are muted
-  for (const agent of section.list) {
-    if (agent.tile.hidden) continue;
-    shown += 1;
-    if (section.bad && rank(agent) > section.worst) {
-      section.worst = rank(agent);
-      kind = slug(agent.state);
-    }
-    counts.set(agent.state, (counts.get(agent.state) || 0) + 1);
-  }
-  section.element.hidden = !shown;
-  section.element.classList.toggle("large", shown > (section.bad ? LARGE_BAD : LARGE));
-  section.tiles.classList.toggle("many", dots && section.bad && shown > MANY);
-  if (section.kind !== kind) section.head.className = `group-head ${section.kind = kind}`;
-  setText(section.counts, [...counts].sort(([a], [b]) => SEVERITY.indexOf(b) - SEVERITY.indexOf(a))
-    .map(([state, count]) => `${number.format(count)} ${state}`).join(", "));
-  return section.worst !== was;
-}
-
-/** Of a whole site: its bad agents and its good ones, as far as the search finds them. */
-function drawHealth(section) {
-  const counts = new Map();
-  let sum = 0;
-  for (const kind of ["bad", "good"]) {
-    for (const agent of sections.get(`${kind} ${section.key}`)?.list || []) {
+  const was = card.worst;
+  const shown = { bad: 0, good: 0 };
+  let kind = "";
+  card.worst = 0;
+  for (const half of ["bad", "good"]) {
+    for (const agent of card[half].list) {
       if (!matches(agent)) continue;
       counts.set(agent.state, (counts.get(agent.state) || 0) + 1);
-      sum += 1;
+      if (agent.tile.hidden) continue;
+      shown[half] += 1;
+      const worse = half === "bad" ? Math.max(1, rank(agent)) : 0; // 1: it is muted
+      if (worse > card.worst) {
+        card.worst = worse;
+        kind = `bad-card ${slug(agent.state)} `;
+      }
     }
   }
-  let at = 0;
-  const stops = CHIPS.filter((state) => counts.has(state)).map((state) => {
-    const begin = at;
-    at += (100 * counts.get(state)) / sum;
-    return `var(--${COLOURS[state] || state}) ${begin}% ${at}%`;
-  });
-  const text = `linear-gradient(90deg, ${stops.join(", ")})`;
-  if (section.text !== text) section.health.style.background = section.text = text;
+  const marks = { opened: card.opened, large: shown.bad > LARGE_BAD || shown.good > LARGE,
+    long: shown.good > MANY, many: dots && shown.bad > MANY };
+  const classes = `card ${kind}${Object.keys(marks).filter((name) => marks[name]).join(" ")}`;
+  if (card.element.className !== classes) card.element.className = classes;
+  card.element.hidden = !(shown.bad + shown.good);
+  const found = [...SEVERITY].reverse().filter((state) => counts.has(state));
+  const text = found.map((state) => `${number.format(counts.get(state))} ${state}`).join(", ");
+  if (card.counts.textContent !== text) {
+    card.counts.textContent = text;
+    card.health.replaceChildren(...found.map((state) => make("i", { className: slug(state) })));
+    found.forEach((state, index) => {
+      card.health.children[index].style.flexGrow = counts.get(state);
+    });
+  }
+  return card.worst !== was;
 }
 
-/** The worst section first. An element that moves would lose the focus. */
-function sortSections() {
-  const sorted = [...sections.values()].sort((a, b) => b.worst - a.worst
-    || order.get(a.key) - order.get(b.key));
+/** The worst first. An element that moves would lose the focus. */
+function sortCards() {
+  const sorted = [...cards.values()].sort((a, b) => b.worst - a.worst);
   const focused = document.activeElement;
   let next = $("wall").firstElementChild;
   for (const { element } of sorted) {
@@ -373,18 +355,19 @@ function sortSections() {
 function drawAll() {
   folded = chosen.size === "lines" || (!chosen.size && phone.matches);
   dots = chosen.size === "dots" || (chosen.size !== "names" && agents.size > DOTS_FROM);
-  sections.clear();
+  cards.clear();
+  for (const agent of agents.values()) agent.key = keyOf(agent);
+  [...new Set([...agents.values()].map(({ key }) => key))].sort(
+    (a, b) => (a === "") - (b === "") || collator.compare(a, b)).forEach(makeCard);
   for (const agent of agents.values()) {
-    agent.key = keyOf(agent);
-    if (!agent.tile) makeTile(agent);
+    agent.tile ||= make("div", { tabIndex: -1, role: "option", agent: agent.name });
     drawTile(agent);
-    sectionOf(agent).list.push(agent);
+    halfOf(agent).list.push(agent);
   }
-  const keys = new Set([...sections.values()].map(({ key }) => key));
-  order = new Map([...keys].sort((a, b) => (a === "") - (b === "") || collator.compare(a, b))
-    .map((key, index) => [key, index]));
-  for (const { tiles, list, compare } of sections.values()) {
-    tiles.append(...list.sort(compare).map(({ tile }) => tile));
+  for (const { bad, good } of cards.values()) {
+    for (const { tiles, list, compare } of [bad, good]) {
+      tiles.append(...list.sort(compare).map(({ tile }) => tile));
+    }
   }
   $("wall").replaceChildren();
   const lengths = [...agents.keys()].map((name) => name.length).sort((a, b) => a - b);
@@ -400,11 +383,8 @@ function drawAll() {
 function filter() {
   chosen.parts = chosen.q.toLowerCase().split(/\s+/).filter(Boolean);
   for (const agent of agents.values()) agent.tile.hidden = !fits(agent);
-  for (const section of sections.values()) {
-    drawSection(section);
-    drawHealth(section);
-  }
-  sortSections();
+  for (const card of cards.values()) drawCard(card);
+  sortCards();
   drawSums();
   keepOneReachable();
 }
@@ -423,42 +403,33 @@ function schedule() {
 }
 
 function drawChanges() {
-  const begun = performance.now();
   const touched = new Set();
   const fresh = [];
   for (const [name, changes] of dirty) {
     const agent = agents.get(name);
     if (!agent) continue;
-    const was = { ...agent };
-    const old = sectionOf(agent);
+    const was = { rank: rank(agent), state: agent.state };
+    const old = halfOf(agent);
     Object.assign(agent, changes);
     agent.tile.hidden = !fits(agent);
     drawTile(agent);
-    if (rank(was) !== rank(agent)) place(agent, old);
+    if (was.rank !== rank(agent)) place(agent, old);
     if (was.state !== agent.state) fresh.push(agent.tile);
-    touched.add(old).add(sectionOf(agent));
+    touched.add(cards.get(agent.key));
   }
+  fresh.splice(fresh.length > MOST_FRESH ? 0 : fresh.length);
   for (const tile of fresh) tile.classList.add("fresh");
   setTimeout(() => fresh.forEach((tile) => tile.classList.remove("fresh")), FRESH);
-  const many = dirty.size;
-  dirty = new Map();
-  if ([...touched].map(drawSection).includes(true)) sortSections();
-  for (const { key } of [...touched]) {
-    for (const kind of ["bad", "good"]) touched.add(sections.get(`${kind} ${key}`));
-  }
-  for (const section of touched) if (section) drawHealth(section);
+  dirty.clear();
+  if ([...touched].map(drawCard).includes(true)) sortCards();
   drawSums();
   keepOneReachable();
   if (chosen.agent) showHead(agents.get(chosen.agent));
-  performance.clearMeasures("update"); // a page may stay open for months
-  performance.measure("update", { start: begun, end: performance.now(), detail: many });
 }
 
 /** Times on tiles pass, too. */
 function drawTimes() {
-  for (const section of sections.values()) {
-    if (section.bad) section.list.forEach(drawTile);
-  }
+  for (const { bad } of cards.values()) bad.list.forEach(drawTile);
 }
 
 // ---------------------------------------------------------------- sums, choices, search
@@ -496,6 +467,7 @@ function drawSums() {
     chip.ariaPressed = chosen.states.has(state);
   }
   $("wall").classList.toggle("few", bad <= FEW);
+  $("wall").classList.toggle("trouble", bad > 0 && !chosen.states.size);
   $("nothing").hidden = shown > 0 || !agents.size;
   $("none").hidden = agents.size > 0;
   $("wall").hidden = !shown;
@@ -568,7 +540,7 @@ function keepOneReachable(wanted) {
 }
 
 function visibleTiles() {
-  const where = folded ? ":is(.bad, .opened .rest) " : "";
+  const where = folded ? ":is(.bad, .opened .good) " : "";
   return $("wall").querySelectorAll(`${where}.tile:not([hidden])`);
 }
 
@@ -659,6 +631,7 @@ function open(name, focus = true) {
     for (const id of ["facts", "uptime", "events", "mutes"]) $(id).replaceChildren();
     $("variables").tBodies[0].replaceChildren();
     rows.clear();
+    dropCurves();
     $("mute-answer").textContent = "";
   }
   const old = chosen.agent;
@@ -678,6 +651,8 @@ function close(write = true) {
   chosen.agent = "";
   showing += 1;
   if (write) writeAddress();
+  dropCurves();
+  shown = null;
   showPanel(false);
   if (agents.has(name)) drawTile(agents.get(name));
   if (tile && !tile.hidden) focusTile(tile);
@@ -687,9 +662,13 @@ const narrow = matchMedia("(max-width: 999px)"); // the panel is above the wall,
 
 /** Nobody shall get to what is behind it. */
 function showPanel(open) {
+  const whole = open && (chosen.whole || narrow.matches);
   $("panel").hidden = !open;
-  document.body.classList.toggle("beside", open);
-  for (const each of document.querySelectorAll("header, main")) each.inert = open && narrow.matches;
+  $("whole").hidden = narrow.matches;
+  $("whole").ariaPressed = chosen.whole;
+  document.body.classList.toggle("beside", open && !whole);
+  document.body.classList.toggle("whole", whole);
+  for (const each of document.querySelectorAll("header, main")) each.inert = whole;
 }
 
 function showHead(agent) {
@@ -716,7 +695,7 @@ async function refresh(mine, turn = 0) {
       pastOf = past;
       upOf = new Map(up.cells.map((cell) => [cell.variable, cell]));
       showUptime(upOf.get(null));
-      for (const row of rows.values()) row.drawn = null;
+      for (const row of rows.values()) row.drawn = false;
       const names = new Map(agent.variables.map(({ variable, name }) => [variable,
         `${variable} ${name}`.trim()]));
       $("events").replaceChildren(...changes.events.map((event) => eventItem(event,
@@ -725,6 +704,7 @@ async function refresh(mine, turn = 0) {
       $("mutes").replaceChildren(...muted.mutes.map((mute) => muteItem(mute, refreshNow)));
     }
     showVariables();
+    if (turn % 6 === 0) await drawCurves(mine);
     next += 1;
   } catch (error) {
     report(error);
@@ -760,16 +740,11 @@ function showVariables() {
   $("more").hidden = !more;
   setText($("more"), `Show ${more === 64 ? "all 64 variables" : `${more} more`}: never heard, and `
     + "nobody watches them");
-  if (pastOf?.times.length) {
-    const minutes = Math.round((serverNow() - pastOf.times[0]) / 60);
-    setText($("hours"), minutes < 90 ? `last ${minutes} min`
-      : `last ${Math.round(minutes / 60)} h`);
-  }
   drawAges();
 }
 
 const percent = (share) => (share === null ? "not known"
-  : `${share < 100 ? Math.min(99.99, share).toFixed(2) : 100} % well`);
+  : `${share < 100 ? Math.min(99.99, share).toFixed(2) : 100} %`);
 
 /** A bar of states, the oldest first. What is worse is higher, too. */
 function beats(states, what) {
@@ -781,19 +756,19 @@ function beats(states, what) {
 
 function showUptime({ day: share, week, month, hours, minutes }) {
   $("uptime").replaceChildren(
-    make("p", { textContent: `24 h: ${percent(share)} · 7 d: ${percent(week)} · 30 d: ${
-      percent(month)}` }), beats(minutes, "last hour, by minutes"), beats(hours,
-      "last day, by hours"));
+    make("p", { textContent: `well in 24 h: ${percent(share)} · 7 d: ${percent(week)} · 30 d: ${
+      percent(month)}` }), "last hour", beats(minutes, "last hour, by minutes"),
+    "last day", beats(hours, "last day, by hours"));
 }
 
 function makeRow({ variable, name }) {
   const row = {
     value: make("td", { className: "number" }), age: make("td", { className: "number" }),
-    spark: make("td"), line: make("small"),
+    day: make("td"), line: make("small"),
     element: make("tr", {}),
   };
   row.element.append(make("th", { scope: "row" }, shape(), `${variable} ${name}`.trim(), row.line),
-    row.value, row.age, row.spark);
+    row.value, row.age, row.day);
   rows.set(variable, row);
   return row.element;
 }
@@ -813,12 +788,10 @@ function drawRow(variable) {
   }
   row.value.title = variable.low > 0 || variable.high < 255
     ? `should be ${variable.low} to ${variable.high}` : "";
-  const past = pastOf?.variables.find((each) => each.variable === variable.variable);
-  if (row.drawn !== pastOf && pastOf) {
-    row.drawn = pastOf;
+  if (!row.drawn) {
+    row.drawn = true;
     const up = upOf.get(variable.variable);
-    row.spark.replaceChildren(...(past ? [sparkline(past)] : []),
-      ...(up ? [beats(up.hours, `last day, ${percent(up.day)}`)] : []));
+    row.day.replaceChildren(...(up ? [beats(up.hours, `last day, ${percent(up.day)} well`)] : []));
   }
 }
 
@@ -836,52 +809,93 @@ function drawAges() {
   }
 }
 
-const SVG = "http://www.w3.org/2000/svg";
+// ---------------------------------------------------------------- curves
+let library = null; // uPlot: packages have it, and a copy of the sources after `make setup`
+const curves = new Map(); // by variable
+const hour = new Intl.DateTimeFormat(undefined, { timeStyle: "short", hourCycle: "h23" });
+const colour = (name) => getComputedStyle(document.body).getPropertyValue(name);
+const resized = new ResizeObserver(() => {
+  for (const { chart, box } of curves.values()) {
+    if (box.clientWidth) chart.setSize({ width: box.clientWidth, height: CURVE });
+  }
+});
+resized.observe($("curves"));
 
-function draw(tag, attributes) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  return element;
+function dropCurves() {
+  for (const { chart } of curves.values()) chart.destroy();
+  curves.clear();
+  $("curves").replaceChildren();
 }
 
-function sparkline({ values, states }) {
-  const known = values.filter((value) => value !== null);
-  const low = Math.min(...known);
-  const high = Math.max(...known);
-  const span = Math.max(8, high - low);
-  const bottom = (low + high - span) / 2;
-  const first = Math.min(0, values.length - FEWEST_POINTS); // few points stand at the right
-  const svg = draw("svg", { class: "spark", role: "img",
-    viewBox: `${first} 0 ${values.length - first} 20`,
-    preserveAspectRatio: "none", "aria-label": known.length ? `values from ${low} to ${high}`
-      : "no values" });
-  let begun = 0;
-  states.forEach((state, index) => { // a band for each stretch of a bad state
-    if (index + 1 < states.length && states[index + 1] === state) return;
-    if (SEVERITY.indexOf(state) >= FIRST_BAD) {
-      svg.append(draw("rect", { class: slug(state), x: begun, width: index + 1 - begun, y: 17,
-        height: 3 }));
-    }
-    begun = index + 1;
-  });
-  let path = "";
-  values.forEach((value, index) => {
-    if (value === null) return;
-    const y = (16 - (15 * (value - bottom)) / span).toFixed(1);
-    path += `${index && values[index - 1] !== null ? "L" : "M"}${index} ${y}`;
-  });
-  svg.append(draw("path", { d: path }));
-  return svg;
+async function drawCurves(mine) {
+  library ??= import("./uplot.js");
+  const uPlot = await library.then((module) => module.default, () => null);
+  if (mine !== showing) return;
+  if (!uPlot) setText($("curves"), "There are no curves: this copy of the fleet has no uPlot.");
+  for (const past of uPlot ? pastOf.variables : []) {
+    const known = past.values.filter((value) => value !== null);
+    if (!known.length || !rows.has(past.variable)) continue;
+    if (!curves.has(past.variable)) makeCurve(uPlot, past.variable);
+    const curve = curves.get(past.variable);
+    curve.states = past.states;
+    curve.box.ariaLabel = `values from ${Math.min(...known)} to ${Math.max(...known)}`;
+    curve.chart.setData([pastOf.times, past.values]);
+  }
 }
 
-const refreshNow = () => refresh(++showing);
-makeMuteForm(() => ({ name: chosen.agent }), refreshNow);
+/** A bar at the bottom says when the state was bad. */
+function drawBad({ ctx, bbox }, states) {
+  const width = bbox.width / states.length;
+  states.forEach((state, index) => {
+    if (SEVERITY.indexOf(state) < FIRST_BAD) return;
+    ctx.fillStyle = colour(`--${slug(state)}`);
+    ctx.fillRect(bbox.left + index * width, bbox.top + 0.94 * bbox.height, width + 1,
+      0.06 * bbox.height);
+  });
+}
+
+function makeCurve(uPlot, variable) {
+  const curve = { states: [], box: make("div", { role: "img" }) };
+  const { name } = shown.variables[variable];
+  $("curves").append(make("figure", {}, make("figcaption", {
+    textContent: `${variable} ${name}`.trim() }), curve.box));
+  const axis = { stroke: () => colour("--soft"), ticks: { show: false },
+    grid: { stroke: () => colour("--line"), width: 1 } };
+  curve.chart = new uPlot({
+    width: curve.box.clientWidth, height: CURVE,
+    cursor: { sync: { key: "agent" }, drag: { x: false } },
+    scales: { y: { range: (_, low, high) => {
+      const room = Math.max(1, (8 - (high - low)) / 2);
+      return [low - room, high + room];
+    } } },
+    axes: [{ ...axis, size: 28, values: (_, times) => times.map((at) => hour.format(at * 1000)) },
+      { ...axis, size: 42 }],
+    series: [{ label: "at", value: (_, at) => (at === null ? "–" : hour.format(at * 1000)) },
+      { label: "value", stroke: () => colour("--accent"), width: 1.5,
+        value: (_, value, __, index) => (value === null ? "–"
+          : `${value}, ${curve.states[index]}`) }],
+    hooks: { drawAxes: [(chart) => drawBad(chart, curve.states)] },
+  }, [[], []], curve.box);
+  curves.set(variable, curve);
+}
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  for (const { chart } of curves.values()) chart.redraw(false);
+});
 
 // ---------------------------------------------------------------- the rest of the page
+const refreshNow = () => refresh(++showing);
+makeMuteForm(() => ({ name: chosen.agent }), refreshNow);
 $("close").addEventListener("click", () => close());
 $("more").addEventListener("click", () => {
   everything = true;
   showVariables();
+  drawCurves(showing).catch(report);
+});
+$("whole").addEventListener("click", () => {
+  chosen.whole = !chosen.whole;
+  writeAddress();
+  showPanel(true);
 });
 $("search").addEventListener("input", () => {
   chosen.q = $("search").value;

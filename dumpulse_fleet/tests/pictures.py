@@ -1,0 +1,106 @@
+"""The pictures of the manual, which show the wall on each kind of screen.
+
+    python -m dumpulse_fleet.tests.pictures     # or: make figures ONLY=fleet-pictures
+
+takes them anew. A test compares what they show with the wall as it is, by patches of colour: other
+fonts and another time of day do not matter, but what is elsewhere, or has another colour, does.
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from dumpulse_fleet.model.agents import Agent, State
+from dumpulse_fleet.tests import standins
+from dumpulse_fleet.tests.wall import IN_FULL, LIVE, STALE, Browser, driver, leave, running
+
+FOLDER = Path(__file__).parent / "pictures"
+SITES = {"harbour": 14, "hill": 9, "mill": 12, "north field": 18, "south field": 11}
+TROUBLE = {3: (State.DEAD, 2, 754), 17: (State.LATE, 6, 42), 25: (State.UNREACHABLE, -1, 5000),
+           31: (State.OUT_OF_RANGE, 3, 9000), 36: (State.DEAD, 1, 70)}  # variable, s ago
+PATCH = 16  # pixels of a file in each direction
+SAME = 16  # of 255, by which the colours of a patch may differ
+FEW = 10  # patches of some 1,500 that may have another colour
+COLOURS = 64  # of a file
+
+
+class Picture(NamedTuple):
+    width: int
+    height: int
+    scale: float
+    dark: bool = True
+    query: str = ""
+    until: str = LIVE
+
+
+PICTURES = {
+    "wall": Picture(1920, 1080, 0.5),
+    "tv": Picture(3840, 2160, 0.2),
+    "phone": Picture(390, 844, 0.7, False),
+    "zoom": Picture(960, 540, 0.7, False),  # 1920 × 1080 at 200 %
+    "agent": Picture(1920, 1080, 0.5, False, "?agent=harbour-03&whole=yes", IN_FULL),
+    "lost": Picture(1280, 720, 0.6, until=STALE),
+}
+
+
+def fleet() -> standins.Service:
+    cars = standins.profile()
+    agents = [Agent(f"{site.replace(' ', '-')}-{number:02}", f"10.0.{row}.{number + 1}:9060", cars,
+                    site) for row, (site, count) in enumerate(SITES.items())
+              for number in range(count)]
+    service = standins.Service(standins.filled(agents))
+    service.fixed, now = [], time.time()
+    for row, (state, variable, ago) in TROUBLE.items():
+        service.change(row, state, variable)
+        service.table.agent_since[row] = service.table.since[row, variable] = now - ago
+    service.table.heard_at[:] = now + 60  # nobody answers meanwhile
+    return service
+
+
+def differences(name: str, picture: Image.Image) -> int:
+    """How many patches have another colour than in the file."""
+    size = picture.width // PATCH, picture.height // PATCH
+    kept, new = (np.asarray(each.convert("RGB").resize(size, Image.Resampling.BOX), int)
+                 for each in (Image.open(FOLDER / f"{name}.png"), picture))
+    return int((np.abs(kept - new).max(axis=2) > SAME).sum())
+
+
+def taken(browser: Browser, name: str, service: standins.Service) -> Image.Image:
+    """The wall as it is."""
+    each = PICTURES[name]
+    browser.screen(each.width, each.height, each.dark, each.width < 640)
+    with contextlib.ExitStack() as server:
+        server.enter_context(running(browser, service)).open(each.query)
+        browser.until(LIVE)
+        if each.until == STALE:
+            server.close()
+        browser.until(each.until)
+        time.sleep(1)  # nothing is marked as fresh
+        shot: str = browser.cdp("Page.captureScreenshot")["data"]
+    leave(browser)
+    size = int(each.width * each.scale), int(each.height * each.scale)
+    return Image.open(io.BytesIO(base64.b64decode(shot))).convert("RGB").resize(
+        size, Image.Resampling.LANCZOS)
+
+
+def main() -> None:
+    with driver() as browser:
+        for name in PICTURES:
+            path = FOLDER / f"{name}.png"
+            taken(browser, name, fleet()).quantize(
+                COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
+                    path, optimize=True)
+            print(f"{path.name}: {path.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+../../../build/toolchains/uplot/package/dist/uPlot.esm.js
