@@ -179,7 +179,8 @@ class Process(ABC):
         if wrong:
             return wrong
         discovery = self._discovery(config)
-        discovery.living = self.discovery.living if config.shard == self.config.shard else ()
+        if (config.nats, config.shard) == (self.config.nats, self.config.shard):
+            discovery.living = self.discovery.living
         agents = await discovery.look() or ()
         try:
             take = self._prepare(config)

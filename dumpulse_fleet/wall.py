@@ -33,6 +33,7 @@ from dumpulse_fleet.web.view import Past
 AGAIN_S = 1.0  # between two attempts to read a shard
 SILENT_S = 3 * BEAT  # a shard that says nothing for so long does not answer
 ASK_S = 8.0  # for one answer
+READ_S = 60.0  # for all agents of a shard
 MUTES_S = 5.0  # between two looks at the mutes of a shard
 REFRESH_S = 60.0  # between two times that all agents are read again
 PAGE = 1000  # agents of one answer
@@ -75,7 +76,7 @@ class Shard:
         while True:
             try:
                 await self._read()
-            except (*WRONG, Trouble) as error:
+            except Exception as error:  # or nobody would notice that it is silent
                 why = str(error) if isinstance(error, Trouble) else \
                     getattr(error, "strerror", None) or type(error).__name__
                 if why != self.why:
@@ -93,22 +94,25 @@ class Shard:
                 timeout=aiohttp.ClientTimeout(None, sock_read=SILENT_S)) as answer:
             if answer.status != 200:
                 raise Trouble(f"it answers with status {answer.status}")
-            rest = b""
+            rest, some = b"", False
             async for part in answer.content.iter_any():
                 *messages, rest = (rest + part).split(b"\n\n")
                 if len(rest) > LARGEST:
                     raise Trouble("it is no fleet")
                 for message in messages:
-                    await self._take(dict(
-                        line.split(": ", 1) for line in message.decode().splitlines()))
+                    said = dict(line.split(": ", 1) for line in message.decode().splitlines())
+                    if "data" in said:
+                        some = True
+                        await self._take(said)
+            if not some:
+                raise Trouble("it says nothing")
 
     async def _take(self, message: Mapping[str, str]) -> None:
-        if "data" not in message:
-            return
         data = json.loads(message["data"])
         if not self._seen or self.again or message["event"] == "reset":
             self._seen, self.again = "", False
-            await self._read_all()
+            async with asyncio.timeout(READ_S):
+                await self._read_all()
         else:
             self._wall.take(self.number, data["agents"])
         self._wall.table.heard_last = max(self._wall.table.heard_last, data["heard_at"] or 0.0)

@@ -19,7 +19,7 @@ from dumpulse_fleet.config.brokers import Nats
 from dumpulse_fleet.config.file import load
 from dumpulse_fleet.config.values import Secret, Shard
 from dumpulse_fleet.publish.takeover import Council, Known, Living
-from dumpulse_fleet.tests.brokers import Server, Taking, answering
+from dumpulse_fleet.tests.brokers import Answering, Server, Taking, answering
 from dumpulse_fleet.tests.core import until, until_then
 from dumpulse_fleet.tests.serving import Serving, write
 from dumpulse_fleet.trials.bench import page
@@ -105,6 +105,31 @@ def test_one_wall_shows_all_shards_and_says_who_is_silent(tmp_path: Path) -> Non
         summary = wall.ask("/api/v1/summary")
         assert made.shards[3].address in summary["trouble"]
         assert f"{len(made.of(3))} agents are in no shard" in summary["trouble"]
+
+
+class Empty(Answering):
+    """It answers all, and says nothing."""
+
+    def do_GET(self) -> None:
+        self.answer(200, b"retry: 2000\n\n")
+
+
+class Odd(Answering):
+    """It is no fleet."""
+
+    def do_GET(self) -> None:
+        self.answer(200, b"event: agents\ndata: {}\n\n")
+
+
+@pytest.mark.parametrize("shard", [Empty, Odd])
+def test_what_is_no_shard_makes_nobody_well(tmp_path: Path, shard: type[Answering]) -> None:
+    with Fake(1) as fake, answering(shard) as port:
+        write(tmp_path, fake, 3)
+        with Serving(tmp_path, "--shards", f"http://127.0.0.1:{port},http://127.0.0.1:1") as wall:
+            wall.wait_for("its agents are unknown")
+            assert set(wall.agents().values()) == {"unknown"}
+            said = wall.ask("/api/v1/summary")["trouble"]
+            assert "3 agents are in no shard that answers" in said and f":{port}: " in said
 
 
 @pytest.mark.long
