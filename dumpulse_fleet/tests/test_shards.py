@@ -226,7 +226,8 @@ def test_a_shard_that_is_killed_is_taken_over_without_a_false_alarm(tmp_path: Pa
     server.start()
     try:
         with answering(Webhook) as port, Fake(AGENTS) as fake, fleet(
-                tmp_path, fake, SETTINGS.format(server.url) + f"[alerts]\nwait = '1s'\nagain = '1s'\n"
+                tmp_path, fake, SETTINGS.format(server.url)
+                + "[alerts]\nwait = '1s'\nagain = '1s'\n"
                 f"[[notify]]\nwebhook = 'http://127.0.0.1:{port}/'\n") as (made, wall):
             everybody(wall)
             dead, silent = sorted(made.of(2))[:2]
