@@ -144,7 +144,10 @@ class Council(Link):
         told, content = await self._known()
         packed = await asyncio.to_thread(
             lambda: zlib.compress(json.dumps(told).encode() + b"\n" + content, 1))
-        await apart(self._objects.put(f"known.{self._number}", packed))
+        try:
+            await apart(self._objects.put(f"known.{self._number}", packed))
+        except (self._nats.errors.Error, ConnectionError) as error:  # others take over all the same
+            self._say(f"nats: cannot hand on what is known: {type(error).__name__}")
         self.rest = max(0.0, SHARE * (time.monotonic() - begun) - HAND_S)
 
     async def handed(self, numbers: Iterable[int]) -> list[Known]:

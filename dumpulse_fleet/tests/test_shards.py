@@ -197,6 +197,8 @@ def test_one_leads_and_another_if_it_is_gone(tmp_path: Path) -> None:
         assert sum(each.leads for each in councils.values()) == 1
         assert await councils[others[0]].handed([3, 9]) == [({"problems": []}, b"content")]
         await asyncio.to_thread(server.stop)
+        councils[others[0]].trouble = ""  # it has not noticed yet
+        await councils[others[0]].hand_on()  # which must not prevent that others take over
         await until_then(lambda: all("nobody can take over" in each.silence()
                                      for each in councils.values()))
         assert all(each.living == others for each in councils.values())
