@@ -9,66 +9,38 @@ their own. SPDX-License-Identifier: MIT
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import dataclasses
 import os
 import re
-import resource
-import signal
-import socket
-import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 from dumpulse_fleet import client
 from dumpulse_fleet.alert.deliver import Alerts, Receiver
 from dumpulse_fleet.collect.collector import STARTING, Collector
-from dumpulse_fleet.collect.discovery import Discovery
-from dumpulse_fleet.config.file import Config, load
-from dumpulse_fleet.config.reading import Mistakes
-from dumpulse_fleet.config.values import Secret, Shard
-from dumpulse_fleet.config.web import Web
+from dumpulse_fleet.collect.discovery import Discovery, owners
+from dumpulse_fleet.config.file import Config
 from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.process import (
+    LOOK_S, STOP_S, Given, Process, Unusable, access_of, notify, say)
 from dumpulse_fleet.publish.jetstream import Stream
 from dumpulse_fleet.publish.mqtt import Publisher
+from dumpulse_fleet.publish.takeover import HAND_S, Council, Known, Living
 from dumpulse_fleet.record.past import Past
 from dumpulse_fleet.record.store import Store, Trouble, lock
-from dumpulse_fleet.web.access import Access
-from dumpulse_fleet.web.server import PROBES, Listening, listen, make_app
+from dumpulse_fleet.wall import Wall
 
-STOP_S = 5.0  # s from SIGTERM to the end, at most
 SAMPLE_S = 60.0  # s between two looks that the past remembers
 SAVE_S = 600.0  # s between two times that it is written
 MUTES_S = 60.0  # s between two looks at the mutes that come back each week
 CLOCKS_S = 5.0  # s by which the times of a file and of an event may differ
 NEWER = 100_000  # events after the state was kept that are looked at
-QUIET_S = 60.0  # s between two lines of the log that say the same
-FILES = 65_536  # descriptors that we ask for
 HANGS_S = 10.0  # s that the disk may take
 WELL_S = 60.0  # s for which all must be well until what was acknowledged ends
-LOOK_S = 1.0  # s between two looks whether a source is due
-THREADS = PROBES + 16  # probes of dead agents, which take 10 s, must not keep others waiting
-Result = TypeVar("Result")
-
-
-class Unusable(Exception):
-    """The fleet cannot start now, but may start later. One line says what to do."""
-
-
-def say(text: str) -> None:
-    """To the log, which the service manager keeps."""
-    client.complain(text, "dumpulse-fleet")
-
-
-def raise_limit() -> None:
-    """Takes as many descriptors as the system gives: the usual soft limit is for older programs."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, FILES)), hard))
 
 
 def shape(text: str) -> str:
@@ -92,17 +64,6 @@ def lock_folder(path: str) -> int:
     return descriptor
 
 
-def notify(text: str) -> None:
-    """Tells systemd, if it waits for that."""
-    address = os.environ.get("NOTIFY_SOCKET", "")
-    if address:
-        with contextlib.suppress(OSError), \
-                socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as manager:
-            manager.setblocking(False)
-            manager.sendto(text.encode(), address.replace("@", "\0", 1)
-                           if address.startswith("@") else address)
-
-
 def groups_here(config: Config, agents: Sequence[Agent], everyone: Sequence[Agent]
                 ) -> tuple[tuple[Group, ...], list[str]]:
     """Returns the groups of which this shard has all members, and says of which it has some."""
@@ -120,40 +81,11 @@ def groups_here(config: Config, agents: Sequence[Agent], everyone: Sequence[Agen
     return tuple(found), problems
 
 
-def access_of(web: Web) -> Access:
-    """BadUsage: its file is wrong."""
-    return Access(web.listen[0], web.config_file, web.token, web.public, web.proxies)
-
-
 def well_again(mutes: Sequence[Mute], table: Table, now: float) -> list[Mute]:
     """Mutes that acknowledge trouble that is over. Trouble that comes later is not known yet."""
     well = (table.agent_state == State.ALIVE) & (table.agent_since < now - WELL_S)
     return [mute for mute in mutes if mute.acknowledges and all(
         well[row] for row, agent in enumerate(table.agents) if matches(mute.match, agent))]
-
-
-@dataclasses.dataclass(frozen=True)
-class Given:
-    """What the command line says. It wins over the file, also when that is read again."""
-
-    shard: Shard | None = None
-    listen: tuple[str, int] | None = None
-    web_file: str | None = None
-
-    def over(self, config: Config) -> Config:
-        web_file = config.web.config_file if self.web_file is None else self.web_file
-        return dataclasses.replace(
-            config, shard=self.shard or config.shard,
-            web=dataclasses.replace(config.web, listen=self.listen or config.web.listen,
-                                    config_file=web_file))
-
-
-# What a running fleet cannot change, and how messages call it.
-FIXED: Mapping[str, Callable[[Config], object]] = {
-    "state in [collector]": lambda config: config.state,
-    # What its files say may change: passwords, certificates and the token.
-    "[web]": lambda config: dataclasses.replace(config.web, token=Secret()),
-    "[events]": lambda config: (config.keep_days, config.keep_rows)}
 
 
 # The collector's figures, by the words of OWN in metrics.py.
@@ -163,42 +95,25 @@ FIGURES = {"requests": "sent", "reports": "received", "strange": "unknown", **{
         "refused", "unsent", "lookups_failed", "lateness", "cpu")}}
 
 
-class Service:
+class Service(Process):
     """The parts of a fleet that runs. Only the loop's thread uses it."""
 
     # Made by _start; a reload or a change of the sources makes others of some.
-    access: Access
     store: Store
-    discovery: Discovery
-    table: Table
-    groups: tuple[Group, ...]
-    parts: tuple[Group, ...]
     past: Past
     collector: Collector
     alerts: Alerts
     mqtt: Publisher | None = None
     nats: Stream | None = None
+    council: Council | None = None
 
     def __init__(self, config: Config, given: Given = Given()) -> None:
-        self.config = given.over(config)
-        self._given = given
-        self._running = False
-        self._changing = asyncio.Lock()  # a reload, or a change of the sources
-        self._ending = asyncio.Event()
-        self._reloaded, self._reloaded_at = True, time.time()
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._stops: list[Callable[[], Awaitable[object]]] = []  # what can end at the same time
-        self._nats_task: asyncio.Task[None] | None = None
-        self._stopper = threading.Timer(STOP_S, self._give_up)
+        super().__init__(config, given)
+        self._nats_tasks: list[asyncio.Task[None]] = []
         self._fixed_mutes: tuple[Mute, ...] = ()
         self._mutes_at = -MUTES_S
-        self._coming: Sequence[Agent] | None = None  # a list that is not in force yet
-        self._left_out: list[str] = []  # groups that this shard cannot judge, and why
-        self._told: list[str] = []  # what is wrong with the sources and the groups
         self._logged = ""  # the collector's trouble
-        self._failed, self._failed_at = 0, -QUIET_S  # logins that were told, and when
         self._saves = 0  # of the past
-        self._odd_until: dict[str, float] = {}  # errors of the loop that are not told again
 
     # ---------------------------------------------------------------- for the web server
     def mutes(self) -> Sequence[Mute]:
@@ -207,11 +122,6 @@ class Service:
             self._mutes_at = time.monotonic()
             self._fixed_mutes = self.config.mutes(time.time())
         return (*self._fixed_mutes, *self.store.mutes())
-
-    @property
-    def trouble(self) -> str:
-        """What is wrong with the fleet itself; empty: nothing."""
-        return "; ".join(filter(None, self.troubles().values()))
 
     def troubles(self) -> dict[str, str]:
         """What is wrong with each part; empty: nothing."""
@@ -226,6 +136,7 @@ class Service:
             "alerts": self.alerts.trouble,
             "mqtt": f"mqtt: {self.mqtt.trouble}" if self.mqtt and self.mqtt.trouble else "",
             "nats": f"nats: {self.nats.trouble}" if self.nats and self.nats.trouble else "",
+            "shards": self.council.silence() if self.council else "",
             "sources": self._told[0] if self._told else ""}
 
     @property
@@ -242,10 +153,10 @@ class Service:
         if text != STARTING and shape(text) != shape(self._logged):
             say(text or "all agents are watched again")
             self._logged = text
-        if self.access.failed > self._failed and time.monotonic() >= self._failed_at + QUIET_S:
-            say(f"{self.access.failed - self._failed:,} wrong passwords or tokens, the last one "
-                f"from {self.access.failed_from}")
-            self._failed, self._failed_at = self.access.failed, time.monotonic()
+        self._log_logins()
+
+    async def elsewhere(self, path: str, row: int = -1) -> Any:
+        return None
 
     def numbers(self) -> Mapping[str, float]:
         figures = self.collector.figures
@@ -257,91 +168,90 @@ class Service:
                 "reloaded": self._reloaded, "reloaded_at": self._reloaded_at}
 
     # ---------------------------------------------------------------- changes
-    async def reload(self) -> Sequence[str]:
-        """Reads the configuration again. Says what is wrong with it; empty: it is in force. If the
-        asker closes the connection meanwhile, only the waiting ends, not the change."""
-        return await asyncio.shield(self._do(self._read_again()))
-
-    async def _read_again(self) -> Sequence[str]:
-        async with self._changing:
-            problems = await self._reload()
-        self._reloaded = not problems
-        for problem in problems:
-            say(problem)
-        if problems:
-            say("the configuration is wrong, and the old one stays")
-        else:
-            self._reloaded_at = time.time()
-            say(f"the configuration was read again: {len(self.table.agents):,} agents")
-        return problems
-
-    async def _reload(self) -> Sequence[str]:
-        """Does first what may fail, and changes nothing until all of that is right."""
-        try:
-            config = self._given.over(await asyncio.to_thread(load, self.config.path))
-        except Mistakes as error:
-            return [str(each) for each in error.all]
-        wrong = [f"{name} changes only with a restart" for name, part in FIXED.items()
-                 if part(config) != part(self.config)]
-        if wrong:
-            return wrong
-        discovery = Discovery(config, config.state)
-        agents = await discovery.look() or ()
-        try:
-            self.alerts.check(config.alerts)
-            same = (config.mqtt, config.shard) == (self.config.mqtt, self.config.shard)
-            mqtt = self.mqtt if same else self._publisher(config)
-            same = (config.nats, config.shard) == (self.config.nats, self.config.shard)
-            nats = self.nats if same else self._stream(config)
-            may = await asyncio.to_thread(self.access.look)  # passwords and certificates
-        except (Trouble, client.BadUsage) as error:
-            return [str(error)]
-        self.config, self.discovery, self._mutes_at = config, discovery, -MUTES_S
-        self.access.take(may, config.web.token)
-        await self._connect(mqtt, nats)
-        await self._change(agents)
-        return ()
+    def _prepare(self, config: Config) -> Callable[[], Awaitable[object]]:
+        self.alerts.check(config.alerts)
+        same = (config.nats, config.shard) == (self.config.nats, self.config.shard)
+        links = (self.nats, self.council) if same else self._links(config)
+        same = (config.mqtt, config.shard) == (self.config.mqtt, self.config.shard)
+        mqtt = self.mqtt if same else self._publisher(config)
+        self._mutes_at = -MUTES_S
+        return lambda: self._connect(mqtt, links)
 
     def _publisher(self, config: Config) -> Publisher | None:
         shard = f"{config.shard.number}/{config.shard.of}" if config.shard.of > 1 else ""
         return Publisher(config.mqtt, self.table, self.store, say, shard) if config.mqtt else None
 
-    def _stream(self, config: Config) -> Stream | None:
-        return Stream(config.nats, self.store, say, config.shard) if config.nats else None
+    def _links(self, config: Config) -> tuple[Stream | None, Council | None]:
+        """To NATS."""
+        if not config.nats:
+            return None, None
+        return Stream(config.nats, self.store, say, config.shard), Council(
+            config.nats, config.shard, say, lambda before, living: self._do(
+                self._share(before, living)), self._known) if config.nats.bucket else None
 
-    async def _connect(self, mqtt: Publisher | None, nats: Stream | None) -> None:
+    async def _connect(self, mqtt: Publisher | None, links: tuple[Stream | None, Council | None]
+                       ) -> None:
         """Uses these from now on. Those that go say goodbye first."""
         if mqtt is not self.mqtt:
             await self._end_mqtt()
             self.mqtt = mqtt
             if mqtt:
                 await asyncio.to_thread(mqtt.start)
-        if nats is not self.nats:
-            if self._nats_task:
-                self._nats_task.cancel()
-            self.nats = nats
-            self._nats_task = self._do(nats.run()) if nats else None
+        if links != (self.nats, self.council):
+            for task in self._nats_tasks:
+                task.cancel()
+            self.nats, self.council = links
+            self._nats_tasks = [self._do(link.run()) for link in links if link]
+
+    # ---------------------------------------------------------------- other shards
+    async def _known(self) -> Known:
+        return self.alerts.told(), await asyncio.to_thread(self.collector.known)
+
+    async def _hand_on(self) -> None:
+        if self.council:
+            await self.council.hand_on()
+            await asyncio.sleep(self.council.rest)
+
+    async def _share(self, before: Living, living: Living) -> None:
+        """These shards share the agents now. Whoever gives some away hands on what it knows, and
+        asks them until then."""
+        async with self._changing:
+            if not self.council or self.council.living != living:
+                return  # a later change comes
+            own, everyone = self.config.shard.number, self.discovery.everyone
+            if own in before:  # else, these have asked our agents, too
+                before = tuple(self.discovery.living) or before
+            was, now = [await asyncio.to_thread(owners, everyone, each)
+                        for each in (before, living)]
+            gained = {agent.name for agent, old, new in zip(everyone, was, now)
+                      if new == own != old}
+            givers = {old for old, new in zip(was, now) if new == own != old}
+            if any(old == own != new for old, new in zip(was, now)):
+                await self.council.hand_on()
+            elif givers & {*living}:
+                await asyncio.sleep(self.council.patience)
+            # If we have restarted, we have had some of them ourselves.
+            handed = await self.council.handed([own, *sorted(givers)]) if givers else []
+            self.discovery.living = living
+            await self._change(tuple(agent for agent, new in zip(everyone, now) if new == own),
+                               [content for _, content in handed])
+            for told, _ in handed:
+                self.alerts.adopt(told, gained)
+
+    def _table_of(self, agents: Sequence[Agent]) -> Table:
+        return Table(agents, {agent.name for agent in self.discovery.everyone}
+                     - {agent.name for agent in agents})
 
     async def _end_mqtt(self) -> None:
         if self.mqtt:
             await asyncio.to_thread(self.mqtt.stop)
 
-    async def _look(self) -> None:
-        """Reads files and pages again when they are due."""
-        async with self._changing:
-            agents = await self.discovery.look()
-            self._coming = self._coming if agents is None else agents
-            if self._coming is not None:  # if it fails, the next look tries again
-                await self._change(self._coming)
-            else:
-                self._tell()
-
-    async def _change(self, agents: Sequence[Agent]) -> None:
+    async def _change(self, agents: Sequence[Agent], handed: Sequence[bytes] = ()) -> None:
         """Asks these from now on."""
-        table = Table(agents)
+        table = self._table_of(agents)
         past = self.past.moved(table, time.time())
         groups, self._left_out = groups_here(self.config, agents, self.discovery.everyone)
-        await asyncio.to_thread(self.collector.replace, table)
+        await asyncio.to_thread(self.collector.replace, table, handed)
         self.table, self.past, self.groups, self._coming = table, past, groups, None
         self.parts = self.config.status
         self.alerts.configure(self.config.alerts, self.config.grace, table, groups)
@@ -349,53 +259,18 @@ class Service:
             self.mqtt.replace(table)
         self._tell()
 
-    def _tell(self) -> None:
-        """Logs what is newly wrong with the sources and the groups."""
-        problems = self.discovery.problems + self._left_out
-        for problem in problems:
-            if problem not in self._told:
-                say(problem)
-        self._told = problems
-
     # ---------------------------------------------------------------- from start to end
-    async def run(self) -> int:
-        """Runs until SIGTERM or SIGINT. Returns the exit status. Unusable, client.BadUsage: it
-        cannot start."""
-        raise_limit()
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(self._odd)
-        loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(THREADS))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._end)
-        loop.add_signal_handler(signal.SIGHUP, lambda: self._do(self._read_again()))
-        async with contextlib.AsyncExitStack() as parts:
-            try:
-                async with self._changing:  # SIGHUP has to wait
-                    await self._start(parts)
-            except Trouble as error:
-                raise Unusable(str(error)) from error
-            except OSError as error:
-                raise Unusable(f"cannot start: {error.strerror or error}") from error
-            await self._ending.wait()
-            self._running = False
-            notify("STOPPING=1")
-        failure = self.collector.failure
-        if failure:
-            say(f"the collector has failed: {failure}")
-        return 1 if failure else 0
-
     async def _start(self, parts: contextlib.AsyncExitStack) -> None:
         """Starts the parts. They end in the opposite order."""
         config = self.config
-        self.access = access_of(config.web)
         parts.callback(os.close, lock_folder(config.state))
         self.store = await asyncio.to_thread(
             Store, os.path.join(config.state, "events.sqlite"), days=config.keep_days,
             rows=config.keep_rows, say=say)
         parts.push_async_callback(asyncio.to_thread, self.store.close, STOP_S / 2)
-        self.discovery = Discovery(config, config.state)
+        self.discovery = self._discovery(config)
         agents = await self.discovery.look() or ()
-        self.table = Table(agents)
+        self.table = self._table_of(agents)
         self.groups, self._left_out = groups_here(config, agents, self.discovery.everyone)
         self._tell()
         self.parts = config.status
@@ -412,7 +287,7 @@ class Service:
         await asyncio.to_thread(lambda: self.collector.start(self._newer(known)))
         self._stops.append(lambda: asyncio.to_thread(self.collector.stop))
         self._stops.append(self._end_mqtt)
-        await self._connect(self._publisher(config), self._stream(config))
+        await self._connect(self._publisher(config), self._links(config))
         loop = asyncio.get_running_loop()
         self.store.subscribe(lambda events: loop.call_soon_threadsafe(
             lambda: self.past.heard(events)))
@@ -422,24 +297,10 @@ class Service:
         self._do(self._every(WELL_S / 10, self._end_acknowledged))
         self._do(self._every(SAMPLE_S, self._sample))
         self._do(self._every(SAVE_S, self._save_past))
+        self._do(self._every(HAND_S, self._hand_on))
         self._do(self._watch())
         self._running = True
-        host = config.web.listen[0]
-        host = f"[{host}]" if ":" in host else host
-        say(f"asks {len(agents):,} agent{'s' * (len(agents) != 1)}; the page is "
-            f"http{'s' if self.access.ssl else ''}://{host or 'localhost'}:{listening.port}/"
-            + f", behind a proxy {config.web.public}/" * bool(config.web.public))
-
-    async def _listen(self) -> Listening:
-        host, port = self.config.web.listen
-        try:
-            return await listen(make_app(self, self.access), host, port)
-        except OSError as error:
-            number = error.errno or 0  # < 0: of the name service; asyncio's own texts are long
-            reason = os.strerror(number) if number > 0 else error.strerror or str(error)
-            raise Unusable(
-                f"cannot listen at {host or '*'}:{port}: {reason}: choose another address "
-                "with --web.listen-address, or as listen in [web]") from error
+        say(f"asks {len(agents):,} agent{'s' * (len(agents) != 1)}; {self._where(listening)}")
 
     def _newer(self, known: str) -> list[Event]:
         """Returns the events since the file of what is known was written, the oldest first. There
@@ -475,63 +336,8 @@ class Service:
             notify("WATCHDOG=1")
             self._log_troubles()
             await asyncio.sleep(pause)
+        self.failure = self.collector.failure
         self._end()
-
-    def _do(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            say(f"this should not happen: {task.exception()!r}")
-
-    def _odd(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What no task handles. There may be thousands of the same."""
-        text = f"{context['message']}: {context.get('exception')!r}"[:500]
-        now = time.monotonic()
-        self._odd_until = {each: end for each, end in self._odd_until.items() if end > now}
-        if text not in self._odd_until:
-            self._odd_until[text] = now + QUIET_S
-            say(text)
-
-    async def _every(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """One failure does not end it: the next round may work."""
-        while True:
-            try:
-                await work()
-            except Exception as error:  # pylint: disable=broad-except
-                say(f"{getattr(work, '__name__', 'a task')} failed: {error!r}")
-            await asyncio.sleep(seconds)
-
-    async def _stop(self) -> None:
-        """Ends all at the same time: one that hangs must not hold up the others."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        for result in await asyncio.gather(
-                *tasks, *(stop() for stop in self._stops), return_exceptions=True):
-            if isinstance(result, Exception):
-                say(f"this should not happen: {result!r}")
-
-    def _end(self) -> None:
-        """Ends the service, also while it starts, which may wait for pages."""
-        if not self._ending.is_set():
-            self._ending.set()
-            self._stopper.daemon = True
-            self._stopper.start()
-
-    def ended(self) -> None:
-        """Call it when the loop has ended, too: that waits for threads, which may hang."""
-        self._stopper.cancel()
-
-    @staticmethod
-    def _give_up() -> NoReturn:
-        """Leaves because something hangs: a device, a disk, the name service."""
-        say(f"something has not ended in {STOP_S:g} s: leaving without it")
-        os._exit(0)
 
 
 def check(config: Config) -> int:
@@ -567,7 +373,7 @@ def run(config: Config, given: Given = Given(), only_check: bool = False) -> int
     """The exit status."""
     if only_check:
         return check(given.over(config))
-    service = Service(config, given)
+    service = Wall(config, given) if given.shards else Service(config, given)
     try:
         return asyncio.run(service.run())
     except Unusable as error:

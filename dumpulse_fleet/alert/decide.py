@@ -13,7 +13,7 @@ import dataclasses
 import enum
 import fnmatch
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 from dumpulse_fleet.model.agents import MUTE_STATES, Agent, Group, Mute, State
@@ -136,8 +136,8 @@ class Tally:
 class Core:
     """`now` is a clock that nobody sets; `wall` is Unix time."""
 
-    def __init__(self, rules: Rules, agents: Iterable[Agent], groups: Iterable[Group], now: float
-                 ) -> None:
+    def __init__(self, rules: Rules, agents: Iterable[Agent], groups: Iterable[Group], now: float,
+                 elsewhere: Collection[str] = ()) -> None:
         self.blind = False
         self.counts: Mapping[str, int] = {"open": 0, "muted": 0, "held": 0}  # problems
         self._rules = rules
@@ -151,12 +151,13 @@ class Core:
         self._silent: dict[str, float] = {}  # unreachable agents, since when
         self._answering = 0
         self._mutes: tuple[Mute, ...] = ()
-        self.replace(rules, agents, groups)
+        self.replace(rules, agents, groups, elsewhere)
 
-    def replace(self, rules: Rules, agents: Iterable[Agent], groups: Iterable[Group]) -> None:
+    def replace(self, rules: Rules, agents: Iterable[Agent], groups: Iterable[Group],
+                elsewhere: Collection[str] = ()) -> None:
         """Takes a new configuration, and ends what was told of agents and groups that are gone.
-        Call `see` for all agents after it."""
-        self._rules = rules
+        Other shards go on with agents that are elsewhere. Call `see` for all agents after it."""
+        self._rules, self._elsewhere = rules, elsewhere
         self._agents = {agent.name: agent for agent in agents}
         self._groups = {group.name: group for group in groups}
         self._members = {group.name: [agent.name for agent in self._agents.values()
@@ -174,8 +175,15 @@ class Core:
         self._mutes = ()
         for subject, problem in list(self._problems.items()):
             problem.muted, problem.known = False, None
-            if not self._exists(subject):
-                self._set(subject, Level.GOOD, State.UNWATCHED, 0.0, -math.inf)
+            self._end_what_is_gone(subject)
+
+    def _end_what_is_gone(self, subject: Subject) -> None:
+        if self._exists(subject):
+            return
+        if self._elsewhere and (subject.kind == "group" or subject.name in self._elsewhere):
+            del self._problems[subject]
+        else:
+            self._set(subject, Level.GOOD, State.UNWATCHED, 0.0, -math.inf)
 
     def _up(self, name: str) -> tuple[Agent, ...]:
         """Yields its parent, its parent's parent and so on. A circle ends where it closes."""
@@ -410,11 +418,21 @@ class Core:
             subject = Subject(kind, name, variable)
             self._problems[subject] = Problem(subject, Key(site, of), began, onsets, State(state),
                                               told=told)
-            if not self._exists(subject):
-                self._set(subject, Level.GOOD, State.UNWATCHED, 0.0, -math.inf)
+            self._end_what_is_gone(subject)
         for kind, name, incident, sent, messages in data["incidents"]:
             self._incidents[Key(kind, name)] = Incident(
                 incident, now - max(0.0, wall - sent), messages)
+
+    def adopt(self, data: Mapping[str, Any], names: Collection[str], now: float, wall: float
+              ) -> None:
+        """Takes what the core of another shard has told of these agents, which are ours now, and of
+        groups. What we know ourselves stays."""
+        problems = [each for each in data["problems"]
+                    if each[1] in {"agent": names, "group": self._groups}.get(each[0], ())
+                    and Subject(*each[:3]) not in self._problems]
+        keys = {Key(*each[3:5]) for each in problems} - self._incidents.keys()
+        self.load({"problems": problems, "incidents": [
+            each for each in data["incidents"] if Key(*each[:2]) in keys]}, now, wall)
 
 
 def _worse(tally: Tally) -> bool:

@@ -25,7 +25,7 @@ import logging
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, Optional
 
 import aiohttp
@@ -224,13 +224,22 @@ class Alerts:
         rules = Rules(wait=settings.wait, again=settings.again, remind=settings.remind, grace=grace,
                       settle=max(SETTLE_S, settings.wait), blind=settings.blind)
         if self._core is None:
-            self._core = Core(rules, table.agents, groups, client.uptime())
+            self._core = Core(rules, table.agents, groups, client.uptime(), table.elsewhere)
         else:
-            self._core.replace(rules, table.agents, groups)
+            self._core.replace(rules, table.agents, groups, table.elsewhere)
         self._settings, self._table, self._version = settings, table, -1
         self._receivers = receivers
         if self._session:
             self._start()
+
+    def told(self) -> dict[str, Any]:
+        """What another shard needs to go on."""
+        return self._core.dump(client.uptime(), time.time()) if self._core else {}
+
+    def adopt(self, told: Mapping[str, Any], names: Collection[str]) -> None:
+        """Goes on for another shard with these agents."""
+        if self._core and told:
+            self._core.adopt(told, names, client.uptime(), time.time())
 
     def numbers(self) -> Mapping[str, float]:
         """What Prometheus shows."""

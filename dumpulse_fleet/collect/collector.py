@@ -196,7 +196,8 @@ class Collector:
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
         self._keeper: threading.Thread | None = None
-        self._orders: queue.SimpleQueue[tuple[Table, threading.Event]] = queue.SimpleQueue()
+        self._orders: queue.SimpleQueue[tuple[Table, Sequence[bytes], threading.Event]] = \
+            queue.SimpleQueue()
         self._sockets: dict[tuple[int, int], socket.socket] = {}  # by family and place in the ring
         self._absent: set[int] = set()  # families that this machine does not have
         self._reopen = 0.0  # when sockets that could not be opened are tried again
@@ -271,17 +272,30 @@ class Collector:
              "room: allow larger receive buffers, "
              f"sysctl -w net.core.rmem_max={BUFFER}, or longer periods")) if wrong)
 
-    def replace(self, table: Table) -> None:
-        """Asks the agents of this table from now on. It keeps what it knows of agents that stay:
-        that is in the new table when this returns."""
+    def replace(self, table: Table, handed: Sequence[bytes] = ()) -> None:
+        """Asks the agents of this table from now on. It keeps what it knows of agents that stay,
+        and takes what other shards have handed on: that is in the new table when this returns."""
         if not self.running:
-            carry_over(self.table, table, self._publish)
+            self._carry(table, handed)
             self.table = table
             return
         done = threading.Event()
-        self._orders.put((table, done))
+        self._orders.put((table, handed, done))
         while not done.wait(0.1) and self.running:
             pass
+
+    def known(self) -> bytes:
+        """All that another shard needs to go on. From any thread."""
+        return b"".join(keep.parts_of(self.table, dict(self._epochs.known)))
+
+    def _carry(self, table: Table, handed: Sequence[bytes]) -> None:
+        carry_over(self.table, table, self._publish)
+        for content in handed:
+            try:
+                for key, epoch in keep.adopt(content, table).items():
+                    self._epochs.known[key] = max(epoch, self._epochs.known.get(key, 0))
+            except keep.Unusable as error:
+                self._complain(f"what another shard knew of its agents is lost: {error}")
 
     # ---- the thread
     def _run(self) -> None:
@@ -307,8 +321,8 @@ class Collector:
     def _turn(self) -> None:
         with contextlib.suppress(queue.Empty):
             while True:
-                table, done = self._orders.get_nowait()
-                self._take_over(table)
+                table, handed, done = self._orders.get_nowait()
+                self._take_over(table, handed)
                 done.set()
         if self._shut and client.uptime() >= self._reopen:
             self._open_ring()
@@ -322,10 +336,10 @@ class Collector:
         rate = float((1 / self._roster.period).sum())
         return min(TICK, max(SHORTEST_TICK, (self._room or ENOUGH) / 2 / max(rate, 1e-9)))
 
-    def _take_over(self, table: Table) -> None:
+    def _take_over(self, table: Table, handed: Sequence[bytes]) -> None:
         old = self._roster
-        carry_over(self.table, table, self._publish)
         old.readers.remember()
+        self._carry(table, handed)
         new = Roster(table, self._epochs)
         same: list[tuple[int, int]] = []
         for row, agent in enumerate(table.agents):
@@ -732,7 +746,7 @@ def carry_over(old: Table, new: Table, publish: Publish) -> None:
         new.changed[:] = new.version
     events, now = [], time.time()
     for row, agent in enumerate(old.agents):
-        if agent.name in new.row:
+        if agent.name in new.row or agent.name in new.elsewhere:
             continue
         told = [(-1, old.agent_told[row], old.agent_since[row]),
                 *zip(range(64), old.told[row], old.since[row])]

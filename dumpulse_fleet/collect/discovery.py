@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import aiohttp
@@ -197,19 +197,15 @@ def _reason(error: BaseException) -> str:
 
 
 # ---------------------------------------------------------------- the whole fleet
-def belongs(name: str, shard: Shard) -> bool:
-    """Whether an agent is in this shard, by rendezvous hashing.
+def owner(name: str, shards: Iterable[int]) -> int:
+    """Which of these shards an agent is in, by rendezvous hashing.
 
     For each shard, BLAKE2b of 8 bytes over "SHARD/NAME" in UTF-8 is its number; the greatest wins.
-    So of eight shards, a ninth takes an eighth of each, and no other agent moves. This must never
-    change: all collectors of a fleet must agree.
+    So of eight shards, a ninth takes an eighth of each, and no other agent moves; and if one dies,
+    the others share its agents. This must never change: all collectors of a fleet must agree.
     """
-    own = _score(name, shard.number)
-    return all(own >= _score(name, other) for other in range(1, shard.of + 1))
-
-
-def _score(name: str, number: int) -> bytes:
-    return hashlib.blake2b(f"{number}/{name}".encode(), digest_size=8).digest()
+    return max(shards, key=lambda shard: hashlib.blake2b(
+        f"{shard}/{name}".encode(), digest_size=8).digest())
 
 
 def roots(agents: Sequence[Agent]) -> dict[str, str]:
@@ -226,14 +222,21 @@ def roots(agents: Sequence[Agent]) -> dict[str, str]:
     return found
 
 
-def in_shard(agents: Sequence[Agent], shard: Shard) -> tuple[Agent, ...]:
-    """Those of this shard. An agent is where its first parent is: otherwise nobody there would
+def owners(agents: Sequence[Agent], shards: Collection[int]) -> list[int]:
+    """The shard of each agent. An agent is where its first parent is: otherwise nobody there would
     know that it cannot be reached."""
-    if shard.of == 1:
-        return tuple(agents)
+    if len(shards) == 1:
+        return [*shards] * len(agents)
     root = roots(agents)
-    here = {name: belongs(name, shard) for name in set(root.values())}
-    return tuple(agent for agent in agents if here[root[agent.name]])
+    found = {name: owner(name, shards) for name in set(root.values())}
+    return [found[root[agent.name]] for agent in agents]
+
+
+def in_shard(agents: Sequence[Agent], shard: Shard, living: Collection[int] = ()
+             ) -> tuple[Agent, ...]:
+    """Those of this shard, if all shards live, or only these."""
+    of = owners(agents, living or range(1, shard.of + 1))
+    return tuple(agent for agent, number in zip(agents, of) if number == shard.number)
 
 
 def merged(config: Config, lists: Iterable[Sequence[Agent]]) -> tuple[tuple[Agent, ...], list[str]]:
@@ -272,6 +275,7 @@ class Discovery:
         self._wrong: list[str] = []  # of their lists together
         self._looked = False
         self.everyone: tuple[Agent, ...] = ()  # the agents of all shards
+        self.living: Collection[int] = ()  # the shards that share them; empty: all
 
     @property
     def failures(self) -> int:
@@ -293,4 +297,4 @@ class Discovery:
 
     def _merge(self) -> tuple[tuple[Agent, ...], list[str]]:
         self.everyone, problems = merged(self.config, [each.agents for each in self.watched])
-        return in_shard(self.everyone, self.config.shard), problems
+        return in_shard(self.everyone, self.config.shard, self.living), problems

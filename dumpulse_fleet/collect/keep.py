@@ -12,10 +12,11 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dumpulse_fleet import client
 from dumpulse_fleet.collect.ages import Kind
@@ -42,28 +43,32 @@ class Unusable(Exception):
     """Why a file cannot be used."""
 
 
-def save(path: str, table: Table) -> None:
-    """OSError: it cannot be written."""
+def parts_of(table: Table, epochs: Mapping[str, int]) -> list[bytes]:
+    """All that is known, with the epochs of agents with keys, for a file or another shard."""
     agents = [[agent.name, agent.address, round(agent.profile.tick * 1000),
                agent.profile.settings.now_from] for agent in table.agents]
     head = json.dumps({"agents": agents, "zero": table.zero, "boot": client.boot(),
-                       "now": table.now(), "unix": time.time()}).encode()
-    parts = [len(head).to_bytes(8, "little"), head]
+                       "now": table.now(), "unix": time.time(), "epochs": epochs}).encode()
     copies = {name: np.empty_like(getattr(table, name)) for name in ARRAYS}
     for start in range(0, len(agents), PART):
         part = slice(start, start + PART)
         with table.lock:
             for name, copy in copies.items():
                 copy[part] = getattr(table, name)[part]
+    parts = [len(head).to_bytes(8, "little"), head]
     parts += [copy.astype(copy.dtype.newbyteorder("<"), copy=False).tobytes()
               for copy in copies.values()]
     digest = hashlib.sha256()
     for each in parts:
         digest.update(each)
+    return [MAGIC, digest.digest(), *parts]
+
+
+def save(path: str, table: Table) -> None:
+    """OSError: it cannot be written."""
     new = f"{path}.new"
     with open(new, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        for each in (MAGIC, digest.digest(), *parts):
-            file.write(each)
+        file.writelines(parts_of(table, {}))
         file.flush()
         os.fsync(file.fileno())
     os.replace(new, path)
@@ -89,7 +94,75 @@ def load(path: str, table: Table) -> str:
     return ""
 
 
+class Kept(NamedTuple):
+    """What a file says."""
+
+    agents: list[tuple[str, str, int, int | None]]
+    zero: float
+    now: float
+    unix: float
+    boot: str
+    epochs: dict[str, int]
+    values: dict[str, NDArray[Any]]
+
+    def same(self, table: Table) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The rows of the agents that the table has, too, there and here."""
+        known = {agent[0]: row for row, agent in enumerate(self.agents)}
+        both = [(row, known[agent.name]) for row, agent in enumerate(table.agents)
+                if agent.name in known]
+        there, here = np.array(both, np.intp).reshape(-1, 2).T
+        return there, here
+
+    def clock_goes_on(self) -> float:
+        """What the clock of this file would say now. If the machine was started again, or is
+        another one, only Unix time tells how long it took."""
+        if self.boot == client.boot() != "-":
+            return client.uptime() + self.zero
+        return self.now + max(0.0, time.time() - self.unix)
+
+    def put(self, table: Table, to: NDArray[np.intp], whence: NDArray[np.intp]) -> None:
+        for name, kept in self.values.items():
+            copy_rows(getattr(table, name), to, kept, whence)
+        table.misses[to] = 0  # a grace: what did not answer then may answer now
+        for row, before in zip(to.tolist(), whence.tolist()):
+            agent = table.agents[row]
+            if self.agents[before][1:] != (agent.address, round(agent.profile.tick * 1000),
+                                           agent.profile.settings.now_from):
+                table.kind[row] = Kind.NONE
+
+
 def _use(content: bytes, table: Table) -> None:
+    """After a restart: our clock goes on."""
+    kept = read(content, table)
+    with table.lock:
+        table.zero = kept.clock_goes_on() - client.uptime()
+        kept.put(table, *kept.same(table))
+
+
+def adopt(content: bytes, table: Table) -> dict[str, int]:
+    """Takes what another shard knew of agents that are in this table, if it is newer. Returns the
+    epochs. Unusable."""
+    kept = read(content, table)
+    to, whence = kept.same(table)
+    with table.lock:
+        later = table.now() - kept.clock_goes_on()  # so far is our clock ahead of theirs
+        newer = kept.values["received"][whence] + later > table.received[to]
+        to, whence = to[newer], whence[newer]
+        kept.put(table, to, whence)
+        for times in (table.began, table.asked, table.received):
+            times[to] += later
+        ticks = np.array([later / table.agents[row].profile.tick for row in to.tolist()])
+        ours = np.where(table.kind[to] > Kind.OWN, np.round(ticks), 0).astype(np.int64)
+        table.clock[to] += ours  # of agents whose time is not their own
+        for variable in np.flatnonzero(table.entry[to].any(axis=0)).tolist() if ours.any() else ():
+            table.stamped[to, variable] += ours
+        table.version += 1
+        table.changed[to] = table.version
+    return kept.epochs
+
+
+def read(content: bytes, table: Table) -> Kept:
+    """Checks each number. Unusable: one is wrong."""
     if not content.startswith(MAGIC):
         raise Unusable("it is not a file of this version")
     if hashlib.sha256(content[HEADER:]).digest() != content[len(MAGIC):HEADER]:
@@ -102,11 +175,12 @@ def _use(content: bytes, table: Table) -> None:
                   for name, address, tick, own in head["agents"]]
         zero, now, unix = (float(head[key]) for key in ("zero", "now", "unix"))
         boot = str(head["boot"])
-    except (ValueError, KeyError, TypeError, RecursionError, UnicodeError) as error:
+        epochs = {str(key): int(epoch) for key, epoch in head.get("epochs", {}).items()}
+    except (ValueError, KeyError, TypeError, RecursionError, UnicodeError, AttributeError) as error:
         raise Unusable("its beginning makes no sense") from error
     if not all(abs(number) < 1e12 for number in (zero, now, unix)):
         raise Unusable("its times make no sense")
-    values: dict[str, Any] = {}
+    values: dict[str, NDArray[Any]] = {}
     for name, most in ARRAYS.items():
         like = getattr(table, name)
         shape = (len(agents), *like.shape[1:])
@@ -122,25 +196,7 @@ def _use(content: bytes, table: Table) -> None:
         at += size
     if at != len(content):
         raise Unusable("it is too long")
-    known = {agent[0]: row for row, agent in enumerate(agents)}
-    stay = [(row, known[agent.name]) for row, agent in enumerate(table.agents)
-            if agent.name in known]
-    to, whence = (np.array(each, np.intp) for each in (zip(*stay) if stay else ((), ())))
-    # Our clock goes on. If the machine was started again, only Unix time tells how long it took.
-    if boot == client.boot() != "-":
-        now = client.uptime() + zero
-    else:
-        now += max(0.0, time.time() - unix)
-    with table.lock:
-        table.zero = now - client.uptime()
-        for name, kept in values.items():
-            copy_rows(getattr(table, name), to, kept, whence)
-        table.misses[:] = 0  # a grace: what did not answer then may answer now
-        for row, before in stay:
-            agent = table.agents[row]
-            if agents[before][1:] != (agent.address, round(agent.profile.tick * 1000),
-                                      agent.profile.settings.now_from):
-                table.kind[row] = Kind.NONE
+    return Kept(agents, zero, now, unix, boot, epochs, values)
 
 
 def catch_up(table: Table, events: Iterable[Event]) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from dumpulse_fleet.config.reading import READABLE, SECRET, Reader, checked, in_file
-from dumpulse_fleet.config.values import Secret, number, text, url_of, yes
+from dumpulse_fleet.config.values import Secret, duration, number, text, url_of, yes
 from dumpulse_fleet.model.naming import Wrong, shown
 
 SCHEMES = ("nats", "tls")
@@ -64,11 +64,21 @@ def _subject(value: Any) -> str:
     return str(value)
 
 
+def _bucket(value: Any) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", text(value)):
+        raise Wrong(f"{shown(value)} is no bucket: use letters, digits, - and _")
+    return str(value)
+
+
 @dataclasses.dataclass(frozen=True)
 class Nats:
     url: Annotated[Secret, checked(url_of, SCHEMES)] = Secret()
     url_file: Annotated[Secret, in_file(url_of, SCHEMES)] = Secret()
     subject: Annotated[str, checked(_subject)] = "dumpulse.events"
+    # The bucket by which shards agree who lives; empty: nobody takes over from a dead one.
+    bucket: Annotated[str, checked(_bucket)] = ""
+    # s for which a shard may be silent until it counts as dead
+    patience: Annotated[float, checked(duration, 0.5, 3600)] = 5.0
 
 
 def read_nats(reader: Reader) -> Nats | None:
@@ -77,4 +87,4 @@ def read_nats(reader: Reader) -> Nats | None:
     found = reader.table(("nats",), reader.data["nats"], Nats)
     if found is None or not reader.one_of(("nats",), reader.data["nats"], ("url", "url_file")):
         return None
-    return Nats(found.url or found.url_file, Secret(), found.subject)
+    return dataclasses.replace(found, url=found.url or found.url_file, url_file=Secret())

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-import urllib.parse
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from dumpulse_fleet.config.reading import READABLE, SECRET, Reader, checked
-from dumpulse_fleet.config.values import HTTP, WEB_PORT, Secret, listening, text, url_of
+from dumpulse_fleet.config.values import WEB_PORT, Secret, address, listening, text
 from dumpulse_fleet.model.naming import Wrong
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-def address(value: Any) -> str:
-    """Without a slash at its end."""
-    parts = urllib.parse.urlsplit(url_of(value, HTTP))
-    if parts.query or parts.fragment or parts.username:
-        raise Wrong("must be an address without ?, # and a password")
-    return str(value).rstrip("/")
 
 
 def networks(value: Any) -> tuple[Network, ...]:

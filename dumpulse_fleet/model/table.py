@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,10 @@ class Table:
     """The state of the fleet. It takes about 0.6 kB an agent of which 16 variables are used, and
     1.7 kB if all are."""
 
-    def __init__(self, agents: Sequence[Agent]) -> None:
+    def __init__(self, agents: Sequence[Agent], elsewhere: Collection[str] = frozenset()) -> None:
+        """`elsewhere` are the names of agents that other shards ask: they are not gone."""
         self.lock = threading.Lock()
-        self.agents = tuple(agents)
+        self.agents, self.elsewhere = tuple(agents), elsewhere
         self.row = {agent.name: row for row, agent in enumerate(self.agents)}
         count = len(self.agents)
         whole = (VARIABLES, count)  # transposed: variables that nobody uses take no memory
@@ -69,6 +70,7 @@ class Table:
         self.late = np.zeros(count, np.int64)  # reports that came after their round
         self.refused = np.zeros(count, np.int64)  # requests that its network or machine refused
         self.reboots = np.zeros(count, np.int64)
+        self.heard_last = 0.0  # the same of any agent, if only that is known
         # Added to client.uptime(), this is `now`. It begins at Unix time.
         self.zero = time.time() - client.uptime()
         # `version` grows with each batch. changed[row] is the version at which a state of this
@@ -79,6 +81,10 @@ class Table:
     def now(self) -> float:
         """Seconds of our own clock, which nobody sets."""
         return client.uptime() + self.zero
+
+    def newest(self) -> float:
+        """Unix time of the last report of any agent; 0: none."""
+        return max(self.heard_last, float(self.heard_at.max(initial=0)))
 
     def ages(self) -> tuple[np.ndarray, np.ndarray]:
         """Ticks since each entry was stamped, at the last report, and whether it was heard."""

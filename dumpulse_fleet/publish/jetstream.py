@@ -73,7 +73,7 @@ class Ids:
         return f"{self._where}-{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}"
 
 
-async def _apart(*work: Coroutine[Any, Any, Any]) -> list[Any]:
+async def apart(*work: Coroutine[Any, Any, Any]) -> list[Any]:
     """Returns the results of work of nats-py, which may take a cancellation of our task for its
     own, and may be cancelled by itself."""
     tasks = [asyncio.create_task(each) for each in work]
@@ -90,34 +90,32 @@ async def _apart(*work: Coroutine[Any, Any, Any]) -> list[Any]:
     return [task.result() for task in tasks]
 
 
-class Stream:
-    """Only the loop's thread uses it."""
+class Link:
+    """Works with a connection to NATS, and tries again until it does. Only the loop's thread uses
+    it. `about` says what works in the log."""
 
-    def __init__(self, settings: Nats, store: Store, say: Callable[[str], None],
-                 shard: Shard = Shard()) -> None:
+    about = ""
+
+    def __init__(self, settings: Nats, say: Callable[[str], None]) -> None:
+        """Trouble: nats-py is missing."""
         try:
             import nats  # only who configures it needs it
         except ImportError as error:
             raise Trouble("nats: the client is not installed: pip install nats-py") from error
-        self.published = 0
         self.trouble = NEW
         self._nats: Any = nats
-        self._settings, self._store, self._say = settings, store, say
-        self._collector = socket.gethostname()
-        self._ids = Ids(settings.subject, shard, self._collector)
+        self._settings, self._say = settings, say
 
-    def numbers(self) -> Mapping[str, float]:
-        return {"nats_published": self.published, "nats_connected": float(not self.trouble)}
+    async def work(self, stream: Any, closed: Callable[[], bool]) -> None:
+        """With a JetStream, until something fails."""
+        raise NotImplementedError
 
     async def run(self) -> None:
         """Until it is cancelled."""
         pause = 0.0
-        consumer: Optional[Consumer] = None
         while True:
             try:
-                if consumer is None:
-                    consumer = await asyncio.to_thread(lambda: Consumer(self._store, "nats"))
-                await self._publish(consumer)
+                await self._connect()
             except Exception as error:  # pylint: disable=broad-except
                 # nats-py raises many kinds, and their texts may have the address with a password.
                 trouble = ("no stream takes the subject " + self._settings.subject
@@ -131,40 +129,65 @@ class Stream:
                 self.trouble = trouble
             await asyncio.sleep(pause)
 
+    def works(self) -> None:
+        if self.trouble not in ("", NEW):
+            self._say(f"nats: {self.about} again")
+        self.trouble = ""
+
+    async def _connect(self) -> None:
+        async def ignore(_: Exception) -> None:
+            """Does nothing: what matters is raised, too."""
+
+        connection, = await apart(self._nats.connect(
+            str(self._settings.url), allow_reconnect=False, max_reconnect_attempts=1,
+            reconnect_time_wait=0.1, connect_timeout=TIMEOUT_S, error_cb=ignore,
+            name="dumpulse-fleet"))
+        try:
+            await self.work(connection.jetstream(timeout=TIMEOUT_S), lambda: connection.is_closed)
+        finally:
+            with contextlib.suppress(Exception):
+                await apart(connection.close())
+
+
+class Stream(Link):
+    """Publishes events. When something fails, the batch comes again, and the stream drops what it
+    has already."""
+
+    about = "the stream takes events"
+
+    def __init__(self, settings: Nats, store: Store, say: Callable[[str], None],
+                 shard: Shard = Shard()) -> None:
+        super().__init__(settings, say)
+        self.published = 0
+        self._store = store
+        self._collector = socket.gethostname()
+        self._ids = Ids(settings.subject, shard, self._collector)
+        self._consumer: Optional[Consumer] = None
+
+    def numbers(self) -> Mapping[str, float]:
+        return {"nats_published": self.published, "nats_connected": float(not self.trouble)}
+
     def _before(self, last: int) -> list[Event]:
         """The events of this slot and the one before that are in the stream, the oldest first."""
         newest = self._store.select(before=last + 1, limit=1)
         return self._store.select(before=last + 1, limit=REMEMBERED, since=newest[0].at // SLOT_S
                                   * SLOT_S - SLOT_S)[::-1] if newest else []
 
-    async def _publish(self, consumer: Consumer) -> None:
-        """Goes on until something fails. Then the batch comes again, and the stream drops what it
-        has already."""
-        async def ignore(_: Exception) -> None:
-            """Does nothing: what matters is raised, too."""
-
-        connection, = await _apart(self._nats.connect(
-            str(self._settings.url), allow_reconnect=False, max_reconnect_attempts=1,
-            reconnect_time_wait=0.1, connect_timeout=TIMEOUT_S, error_cb=ignore,
-            name="dumpulse-fleet"))
-        try:
-            stream = connection.jetstream(timeout=TIMEOUT_S)
-            self._ids.begin(await asyncio.to_thread(self._before, consumer.last))
-            while True:
-                events = await asyncio.to_thread(consumer.batch, BATCH)
-                if events:
-                    await _apart(*(stream.publish(
-                        self._settings.subject, event_json(event, self._collector).encode(),
-                        headers={"Nats-Msg-Id": self._ids.of(event)}) for event in events))
-                    self.published += len(events)
-                    consumer.done(events[-1].number)
-                if self.trouble not in ("", NEW):
-                    self._say("nats: the stream takes events again")
-                self.trouble = ""
-                if len(events) < BATCH:
-                    if connection.is_closed:
-                        raise ConnectionError
-                    await asyncio.sleep(TICK_S)
-        finally:
-            with contextlib.suppress(Exception):
-                await _apart(connection.close())
+    async def work(self, stream: Any, closed: Callable[[], bool]) -> None:
+        if self._consumer is None:
+            self._consumer = await asyncio.to_thread(lambda: Consumer(self._store, "nats"))
+        consumer = self._consumer
+        self._ids.begin(await asyncio.to_thread(self._before, consumer.last))
+        while True:
+            events = await asyncio.to_thread(consumer.batch, BATCH)
+            if events:
+                await apart(*(stream.publish(
+                    self._settings.subject, event_json(event, self._collector).encode(),
+                    headers={"Nats-Msg-Id": self._ids.of(event)}) for event in events))
+                self.published += len(events)
+                consumer.done(events[-1].number)
+            self.works()
+            if len(events) < BATCH:
+                if closed():
+                    raise ConnectionError
+                await asyncio.sleep(TICK_S)

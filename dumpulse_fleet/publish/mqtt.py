@@ -228,9 +228,8 @@ class Publisher:
 
     def _beat(self, table: Optional[Table], fresh: bool) -> None:
         if table:
-            gone = self._table.row.keys() - table.row.keys()
             with self._lock:
-                self._ghosts |= gone
+                self._ghosts |= self._table.row.keys() - table.row.keys() - set(table.elsewhere)
             self._table = table
         if table or fresh:
             count = len(self._table.agents)

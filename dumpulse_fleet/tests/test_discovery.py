@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from dumpulse_fleet import client
 from dumpulse_fleet.collect import discovery
-from dumpulse_fleet.collect.discovery import Discovery, belongs, in_shard, parse_targets
+from dumpulse_fleet.collect.discovery import Discovery, in_shard, owner, parse_targets
 from dumpulse_fleet.config.agents import Shared, make_profile, wrong_parents
 from dumpulse_fleet.config.file import Config, load
 from dumpulse_fleet.config.values import Shard
@@ -346,22 +346,20 @@ def test_parents(parents: dict[str, str]) -> None:
 
 # ---------------------------------------------------------------- shards
 def test_shards_never_change() -> None:
-    """Collectors of different versions must agree. This is the rule, written a second time."""
-    def shard_of(name: str, of: int) -> int:
-        return max(range(1, of + 1), key=lambda number: hashlib.blake2b(
-            f"{number}/{name}".encode(), digest_size=8).hexdigest())
+    """Collectors of different versions must agree. Another reading of the rule: in hexadecimal."""
+    def hashed(name: str, number: int) -> str:
+        return hashlib.blake2b(f"{number}/{name}".encode(), digest_size=8).hexdigest()
 
-    for of in (1, 2, 3, 8):
+    for living in (range(1, 2), range(1, 9), (2, 5, 7)):
         for name in ("node-1", "gateway.north", "Ünïcode 7"):
-            assert [number for number in range(1, of + 1) if belongs(name, Shard(number, of))] \
-                == [shard_of(name, of)]
-    assert [shard_of(f"node-{number}", 8) for number in range(12)] \
+            own = owner(name, living)
+            assert all(hashed(name, own) >= hashed(name, other) for other in living)
+    assert [owner(f"node-{number}", range(1, 9)) for number in range(12)] \
         == [int(digit) for digit in "478473162343"]
 
 
 def test_shards_are_even_and_move_little() -> None:
-    where = {of: {f"node-{number}.lan": next(shard for shard in range(1, of + 1)
-                                             if belongs(f"node-{number}.lan", Shard(shard, of)))
+    where = {of: {f"node-{number}.lan": owner(f"node-{number}.lan", range(1, of + 1))
                   for number in range(4000)} for of in (8, 9)}
     counts = collections.Counter(where[8].values())
     assert len(counts) == 8 and all(abs(count - 500) < 100 for count in counts.values())  # 4.8 σ

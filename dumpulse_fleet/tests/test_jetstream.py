@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -23,30 +22,8 @@ from dumpulse_fleet.model.agents import Event
 from dumpulse_fleet.publish import jetstream
 from dumpulse_fleet.publish.jetstream import Stream
 from dumpulse_fleet.record.store import Store, Trouble
-from dumpulse_fleet.tests.brokers import listens
+from dumpulse_fleet.tests.brokers import SECRET, Server
 from dumpulse_fleet.tests.core import until_then as until
-from tests.support.programs import free_port
-
-SECRET = "hunter2"
-
-
-class Server:
-    def __init__(self, folder: Path) -> None:
-        self._port, self._folder = free_port(), folder
-        self.url = f"nats://fleet:{SECRET}@127.0.0.1:{self._port}"
-
-    async def start(self) -> None:
-        # pylint: disable-next=consider-using-with
-        self.process = subprocess.Popen(
-            ["nats-server", "-a", "127.0.0.1", "-p", str(self._port), "-js", "-sd",
-             str(self._folder / "js"), "--user", "fleet", "--pass", SECRET],
-            stderr=subprocess.DEVNULL)
-        await until(lambda: listens(self._port))
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.wait(20)
-
 
 @contextlib.asynccontextmanager
 async def handing(server: Server, store: Store, said: list[str], shard: Shard = Shard()
@@ -76,7 +53,7 @@ def test_every_event_is_in_the_stream_once(tmp_path: Path, monkeypatch: pytest.M
         try:
             async with handing(server, store, said) as stream:
                 await until(lambda: said)  # nobody listens
-                await server.start()
+                await asyncio.to_thread(server.start)
                 await until(lambda: not stream.trouble)
                 store.publish([event(-1)])
                 await until(lambda: "no stream takes the subject" in stream.trouble)
@@ -89,7 +66,7 @@ def test_every_event_is_in_the_stream_once(tmp_path: Path, monkeypatch: pytest.M
                 server.stop()  # kill -9, with events on their way
                 await until(lambda: stream.trouble)
                 store.publish([event(number) for number in range(1000, 1500)])
-                await server.start()
+                await asyncio.to_thread(server.start)
                 await until(lambda: not stream.trouble and stream.published >= 600)
                 assert sum("takes events again" in each for each in said) >= 2
             async with handing(server, store, said) as again:  # a restart of the fleet
@@ -244,7 +221,7 @@ def test_two_replicas_and_another_shard(tmp_path: Path, monkeypatch: pytest.Monk
 
     async def run() -> list[dict[str, Any]]:
         server = Server(tmp_path)
-        await server.start()
+        await asyncio.to_thread(server.start)
         stores = [Store(tmp_path / f"{number}.sqlite") for number in range(3)]
         shards = [Shard(1, 2), Shard(1, 2), Shard(2, 2)]
 

@@ -221,21 +221,6 @@ def test_targets_that_come_and_go(tmp_path: Path, fake: Fake) -> None:
         assert serving.end() == 0
 
 
-@pytest.mark.long
-def test_shards_together_are_the_fleet(tmp_path: Path, fake: Fake) -> None:
-    names = {f"a{number}" for number in range(40)}
-    found: list[str] = []
-    for number in (1, 2, 3):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        write(folder, fake, 40)
-        with Serving(folder, "--shard", f"{number}/3") as serving:
-            serving.wait_for_agents({agent.name: "alive" for agent in in_shard(
-                load(str(folder / "fleet.toml")).agents, Shard(number, 3))})
-            found += serving.agents()
-    assert len(found) == 40 and set(found) == names
-
-
 def test_groups_of_several_shards(tmp_path: Path, fake: Fake) -> None:
     write(tmp_path, fake, 20, "[[groups]]\nname = 'all'\nmatch = { name = '*' }\nat_least = 1\n"
           "[[groups]]\nname = 'one'\nmatch = { name = 'a7' }\nat_least = 1\n")

@@ -1,13 +1,16 @@
-"""Measures the collector and the whole service against a fake fleet on this machine, paired with
-the loop of client.py. Then it says what a million agents take.
+"""Measures the collector and whole services against a fake fleet on this machine, paired with the
+loop of client.py. Then it says what a million agents take.
 
     python -m dumpulse_fleet.trials.bench [SECONDS]         30 seconds for each line unless given
     python -m dumpulse_fleet.trials.bench keyed [SECONDS]   only the first two lines
+    python -m dumpulse_fleet.trials.bench load [SECONDS]    only services, with more and more to do
 
 The first lines are the collector alone: the CPU of its thread, with the system calls in it. In the
 second one, all agents have keys, and a new epoch every 10 s. The next ones are `dumpulse-fleet
-serve` with web, store, alerts and a webhook: the CPU of the whole process. MiB is the memory of the
-process, Python and numpy included. The fake fleet runs in a process of its own.
+serve` with web, store, alerts and a webhook: the CPU of the whole process, or of several that are
+shards. MiB is the memory of the processes, Python and numpy included. The fake fleet runs in a
+process of its own. All its agents are well, so each other state is a false one; the ages of some
+are compared with the truth. The last column is how many programs want to run.
 
 The sums follow from these figures, from the sizes of packets, from the pages that Prometheus would
 read, and from the room that a day takes in blocks of Prometheus, which promtool writes.
@@ -19,6 +22,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import json
+import math
+import os
 import pathlib
 import re
 import subprocess
@@ -42,7 +48,10 @@ from dumpulse_fleet.record.store import Store
 from dumpulse_fleet.trials.fake import Fake
 from dumpulse_fleet.web.metrics import Metrics, of_process
 
-SIZES = [(10_000, 1.0), (100_000, 10.0)]  # agents, s
+SIZES = [(10_000, 1.0, 1), (100_000, 10.0, 1)]  # agents, s, processes
+LOADS = [(1_000, 1.0, 1), (10_000, 1.0, 1), (30_000, 1.0, 1), (100_000, 10.0, 4)]
+BEAT = 3.0  # s from one heartbeat to the next: so ages are 0 to 3 ticks of 1 s
+COMPARED = 50  # agents of each process whose ages are compared
 MOST_CPU, MOST_MIB = 25.0, 200.0  # of the first line: µs a report, MiB
 MOST_KEYED_CPU = 60.0  # of the second one
 EPOCH = 10  # s of an epoch of agents with keys
@@ -66,7 +75,11 @@ class Measured:
     cpu: float  # s
     mib: float
     lost: int
-    more: str = ""
+    late: int
+    void: int  # rounds of which nobody knows
+    processes: int = 1
+    false: int = 0  # states
+    ages: int = 0  # that are wrong
 
     @property
     def cost(self) -> float:
@@ -76,14 +89,20 @@ class Measured:
     @property
     def right(self) -> bool:
         most = MOST_KEYED_CPU if self.what == "keyed" else MOST_CPU
-        return self.lost == 0 and self.cost <= most and (
+        return not (self.lost or self.false or self.ages) and (
+            self.agents < 10_000 or self.cost <= most * self.processes) and (
             self.agents > 10_000 or self.mib <= MOST_MIB)
 
     def __str__(self) -> str:
-        return (f"{self.what:9} {self.agents:7,} agents {self.period:4g} s "
+        return (f"{self.what:9} {self.agents:7,} {self.period:4g} s {self.processes:9} "
                 f"{self.reports / self.seconds:7,.0f}/s {self.cost:5.1f} µs "
-                f"{self.cpu / self.seconds * 100:4.0f} % {self.mib:5.0f} MiB  {self.lost} lost"
-                f"{self.more}")
+                f"{self.cpu / self.seconds * 100:4.0f} % {self.mib:5.0f} MiB {self.lost:5,} "
+                f"{self.late:5,} {self.void:5,} {self.false:5,} {self.ages:5,} "
+                f"{os.getloadavg()[0]:5.1f}")
+
+
+HEAD = ("           agents  each processes  reports  a report  CPU    memory  lost  late  void "
+        "false  ages  load")
 
 
 def settings() -> client.Settings:
@@ -102,7 +121,7 @@ def keys_of_fakes(count: int) -> list[ReaderKeys]:
     return found
 
 
-def collect(what: str, count: int, period: float, seconds: float) -> Measured:
+def collect(what: str, count: int, period: float, processes: int, seconds: float) -> Measured:
     """The collector alone."""
     profile = Profile(settings())
     keyed = what == "keyed"
@@ -118,8 +137,7 @@ def collect(what: str, count: int, period: float, seconds: float) -> Measured:
         time.sleep(seconds)
         found = Measured(what, count, period, seconds, figures.received - before,
                          figures.cpu - cpu, used(b"".join(of_process()))[1], figures.lost,
-                         f", {figures.repeated} repeated, "
-                         f"{figures.worst_lateness * 1000:.0f} ms late")
+                         figures.late, figures.void, processes)
         collector.stop()
     if collector.failure:
         sys.exit(collector.failure)
@@ -127,19 +145,20 @@ def collect(what: str, count: int, period: float, seconds: float) -> Measured:
 
 
 @contextlib.contextmanager
-def service(folder: pathlib.Path, fake: Fake, count: int, period: float
+def service(folder: pathlib.Path, fake: Fake, count: int, period: float, *words: str
             ) -> Iterator[str]:
     """The address of dumpulse-fleet with all its parts."""
     first, last = fake.address(0).partition(":")[0], fake.address(count - 1)
     (folder / "names.ini").write_text(NAMES)
     (folder / "fleet.toml").write_text(
-        "[collector]\nstate = 'state'\n[defaults]\nnames = 'names.ini'\n"
+        "[collector]\nstate = 'state'\ngrace = '0'\n[defaults]\nnames = 'names.ini'\n"
         f"period = '{period:g}s'\n[[agents]]\naddresses = ['{first}-{last}']\nsite = 'here'\n"
         "[[notify]]\nwebhook = 'http://127.0.0.1:9/'\n")
     with subprocess.Popen(
             [sys.executable, "-m", "dumpulse_fleet", "serve",
              "--config.file", str(folder / "fleet.toml"),
-             "--web.listen-address", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True) as process:
+             "--web.listen-address", "127.0.0.1:0", *words],
+            stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
         try:
             for line in process.stderr:
@@ -181,29 +200,69 @@ class Scrape:
     packed: int  # and with gzip
 
 
-def serve(count: int, period: float, seconds: float) -> tuple[Measured, Scrape]:
-    """The whole service; then it is scraped once."""
-    with tempfile.TemporaryDirectory() as folder, Fake(count) as fake, \
-            service(pathlib.Path(folder), fake, count, period) as address:
-        time.sleep(period + 2)
-        reports, lost = "dumpulse_collector_reports_total", "dumpulse_collector_lost_rounds_total"
-        before = page(f"{address}/metrics")
+def false_states(address: str) -> int:
+    """Agents that are not alive, and events that told of one."""
+    now = sum(float(count) for state, count in re.findall(
+        r'^dumpulse_fleet_agents\{state="([a-z ]+)"\} (\S+)$',
+        page(f"{address}/metrics").decode(), re.M) if state != "alive")
+    told = json.loads(page(f"{address}/api/v1/events?what=state&limit=1000"))["events"]
+    return int(now) + sum(each["now"] not in ("alive", "pending") for each in told)
+
+
+def wrong_ages(address: str, fake: Fake) -> int:
+    """Of some agents of a process: how many heartbeats it takes for older or younger than they are,
+    by more than a tick and a quarter of a second for the answer."""
+    offset = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    places, found = {fake.address(row): row for row in range(fake.count)}, 0
+    for each in json.loads(page(f"{address}/api/v1/agents?limit={COMPARED}&sort=name"))["agents"]:
+        agent = json.loads(page(f"{address}/api/v1/agents/{each['name']}"))
+        for variable in agent["variables"][1:16]:
+            phase = BEAT * ((variable["variable"] * 37 + places[agent["address"]] * 11) % 64) / 64
+            came = agent["heard_at"] - offset  # the phase is as fake.c has it
+            last = math.floor((came - phase) / BEAT) * BEAT + phase + offset
+            # It may have beaten while the answer was on its way.
+            found += min(abs(variable["heard_at"] - last),
+                         abs(variable["heard_at"] - last + BEAT)) > 1.25
+    return found
+
+
+def serve(count: int, period: float, processes: int, seconds: float, scraped: bool = True
+          ) -> tuple[Measured, Scrape | None]:
+    """Whole services; then the first is scraped once."""
+    with contextlib.ExitStack() as parts:
+        fake = parts.enter_context(Fake(count, beat=int(BEAT * 1000)))
+        addresses = [parts.enter_context(service(
+            pathlib.Path(parts.enter_context(tempfile.TemporaryDirectory())), fake, count, period,
+            "--shard", f"{shard}/{processes}")) for shard in range(1, processes + 1)]
+        time.sleep(2 * period + 2)
+        before = [page(f"{address}/metrics") for address in addresses]
         time.sleep(seconds)
-        after = page(f"{address}/metrics")
-        cpu, mib = used(after)
-        found = Measured("service", count, period, seconds,
-                         int(number(after, reports) - number(before, reports)),
-                         cpu - used(before)[0], mib, int(number(after, lost)))
-        part = max(1, count // 10_000)  # at most 10,000 agents: a tenth of the larger fleet
-        begun = time.monotonic()
-        text = page(f"{address}/metrics/agents?shard=0&of={part}")
-        cpu = used(page(f"{address}/metrics"))[0] - cpu \
-            - found.cpu / seconds * (time.monotonic() - begun)
-        agents = text.count(b"\ndumpulse_agent_state{")
-        series = sum(not line.startswith(b"#") for line in text.splitlines())
-        share = count / agents
-        return found, Scrape(max(cpu, 0.0) * share, round(series * share),
-                             round(len(text) * share), round(len(zlib.compress(text, 1)) * share))
+        after = [page(f"{address}/metrics") for address in addresses]
+
+        def grown(word: str) -> int:
+            series = f"dumpulse_collector_{word}_total"
+            return int(sum(number(new, series) - number(old, series)
+                           for old, new in zip(before, after)))
+
+        found = Measured(
+            "service", count, period, seconds, grown("reports"),
+            sum(used(new)[0] - used(old)[0] for old, new in zip(before, after)),
+            sum(used(each)[1] for each in after), grown("lost_rounds"), grown("late_reports"),
+            grown("void_rounds"), processes, sum(map(false_states, addresses)),
+            sum(wrong_ages(address, fake) for address in addresses))
+        return found, scrape(addresses[0], count, found.cpu / seconds) if scraped else None
+
+
+def scrape(address: str, count: int, cpu: float) -> Scrape:
+    """One reading of so many agents. Else, the service takes so much of a core."""
+    part = max(1, count // 10_000)  # at most 10,000 agents: a tenth of the larger fleet
+    begun, before = time.monotonic(), used(page(f"{address}/metrics"))[0]
+    text = page(f"{address}/metrics/agents?shard=0&of={part}")
+    taken = used(page(f"{address}/metrics"))[0] - before - cpu * (time.monotonic() - begun)
+    share = count / text.count(b"\ndumpulse_agent_state{")
+    series = sum(not line.startswith(b"#") for line in text.splitlines())
+    return Scrape(max(taken, 0.0) * share, round(series * share), round(len(text) * share),
+                  round(len(zlib.compress(text, 1)) * share))
 
 
 def ask_one_by_one(seconds: float) -> float:
@@ -298,29 +357,36 @@ if each agent has {CHANGES}""")
 
 
 def main() -> None:
-    short = sys.argv[1:2] == ["keyed"]
-    seconds = float([*sys.argv[1 + short:], "30"][0])
-    print("                                reports  CPU a report, of a core, memory", flush=True)
-    plain = [ask_one_by_one(min(seconds, 5.0))] if not short else []
+    word = sys.argv[1] if sys.argv[1:2] in (["keyed"], ["load"]) else ""
+    seconds = float([*sys.argv[1 + bool(word):], "30"][0])
+    print(HEAD, flush=True)
     right = True
+    if word == "load":
+        for load in LOADS:
+            line, _ = serve(*load, seconds, scraped=False)
+            right &= line.right
+            print(line, flush=True)
+        sys.exit(not right)
+    plain = [] if word else [ask_one_by_one(min(seconds, 5.0))]
     lines = [("collector", *SIZES[0]), ("keyed", *SIZES[0]), ("collector", *SIZES[1])]
     # Each line in a process of its own, so that each has its own memory.
     with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as apart:
-        for what in lines[:2] if short else lines:
+        for what in lines[:2] if word else lines:
             line = apart.submit(collect, *what, seconds).result()
             right &= line.right
             print(line, flush=True)
-    if short:
+    if word:
         sys.exit(not right)
-    served = [serve(count, period, seconds) for count, period in SIZES]
+    served = [serve(*size, seconds) for size in SIZES]
     for line, _ in served:
-        right &= line.lost == 0
+        right &= line.right
         print(line, flush=True)
     plain.append(ask_one_by_one(min(seconds, 5.0)))
-    whole = served[0][0].cost
+    whole, scraped = served[0][0].cost, served[1][1]
     print(f"client.py one by one: {plain[0]:.0f} µs before, {plain[1]:.0f} µs after: "
           f"{sum(plain) / 2 / whole:.1f} times the service")
-    say_sums(served[0][0], *served[1])
+    assert scraped
+    say_sums(served[0][0], served[1][0], scraped)
     sys.exit(not right)
 
 

@@ -40,7 +40,7 @@ def how(view: View, rows: Rows, marks: Marks, sees: bool) -> How:
 
 def page(view: View, parts: Sequence[tuple[str, Rows]], marks: Marks, ready: bool) -> str:
     now = time.time()
-    sees = ready and now - float(view.table.heard_at.max(initial=0)) < max(FRESH_S, 3 * view.period)
+    sees = ready and now - view.table.newest() < max(FRESH_S, 3 * view.period)
     found = [(name, how(view, rows, marks, sees)) for name, rows in parts]
     order = list(How)
     worst = max((each for _, each in found), key=order.index)

@@ -79,7 +79,7 @@ class Hub:
 
     def _message(self, kind: str, agents: list[dict[str, Any]], view: View,
                  last: bool = True) -> bytes:
-        heard = float(view.table.heard_at.max(initial=0))
+        heard = view.table.newest()
         data = json.dumps({"now": round(time.time(), 3), "heard_at": round(heard, 3) or None,
                            "trouble": self._trouble(), "agents": agents},
                           separators=(",", ":"))

@@ -172,7 +172,7 @@ class View:
         table = self.table
         with table.lock:
             agents, variables = table.agent_state.copy(), table.state.copy()
-            heard_at = float(table.heard_at.max(initial=0))
+            heard_at = table.newest()
         sites: dict[str, NDArray[np.int64]] = {}
         for agent, state in zip(table.agents, agents.tolist()):
             sites.setdefault(agent.site, np.zeros(len(State), np.int64))[state] += 1

@@ -1,0 +1,165 @@
+"""Shards agree who of them lives, by a bucket of NATS' key-value store, and take over from each
+other.   SPDX-License-Identifier: MIT
+
+Each shard writes a key again and again. One leads: it writes into the key `lead` which shards are
+not silent, and the others do as it says. Whoever sees that `lead` has not changed for `patience`
+tries to write it: the store lets only one do so, because it takes a change only of the revision
+that was read. No clock of another machine matters.
+
+Without NATS, each shard goes on with the agents that it has: nobody takes over, and it says so.
+Every few seconds, a shard hands what it knows to the store of objects of the same name, so that who
+takes over knows ages, states, and what was told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import secrets
+import time
+import zlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from dumpulse_fleet.config.brokers import Nats
+from dumpulse_fleet.config.values import Shard
+from dumpulse_fleet.publish.jetstream import Link, apart
+
+LEAD = "lead"
+HAND_S = 5.0  # between two times that what is known is handed on, if it takes
+SHARE = 50  # not more than one of so many seconds
+LONGEST = 1 << 31  # bytes of what another shard knows
+TURNS = 4  # looks at the bucket while a shard may be silent
+LONGEST_TURN_S = 1.0
+
+Living = tuple[int, ...]
+# What a shard knows: what was told, and the file of its collector.
+Known = tuple[Mapping[str, Any], bytes]
+
+
+class Council(Link):
+    """One of the shards. `change` is called when others share the agents: with who did so before,
+    and who does now. `known` says what this one knows."""
+
+    about = "the shards agree"
+
+    def __init__(self, settings: Nats, shard: Shard, say: Callable[[str], None],
+                 change: Callable[[Living, Living], object],
+                 known: Callable[[], Awaitable[Known]]) -> None:
+        super().__init__(settings, say)
+        self._all: Living = tuple(range(1, shard.of + 1))
+        self.living = self._all  # who shares the agents
+        self.leads = False
+        self._number, self._change, self._known = shard.number, change, known
+        self._id = secrets.token_hex(8)
+        self._before = self._all  # the list that was read last
+        self._first = 0  # the revision of the list that was read first
+        self._seen: dict[str, tuple[int, float]] = {}  # by key: its revision, and since when
+        self._out_since = math.inf  # since when the list lacks us
+        self._objects: Any = None
+        self.patience = settings.patience
+        self.rest = 0.0  # s more to the next time
+
+    def silence(self) -> str:
+        """Says who is dead, or that nobody can take over; empty: all is well."""
+        gone = ", ".join(str(number) for number in self._all if number not in self.living)
+        return f"nobody can take over from a shard: nats: {self.trouble}" if self.trouble else \
+            f"no sign of life from shard {gone}: the others ask its agents" if gone else ""
+
+    async def work(self, stream: Any, closed: Callable[[], bool]) -> None:
+        bucket, self._objects = [await self._open(stream, kind)
+                                 for kind in ("key_value", "object_store")]
+        self._seen.clear()  # nobody has looked meanwhile
+        self._first = -1
+        while not closed():
+            await self._turn(bucket)
+            self.works()
+            await asyncio.sleep(min(LONGEST_TURN_S, self.patience / TURNS))
+        raise ConnectionError
+
+    async def _open(self, stream: Any, kind: str) -> Any:
+        try:
+            found, = await apart(getattr(stream, kind)(self._settings.bucket))
+        except self._nats.js.errors.NotFoundError:
+            found, = await apart(getattr(stream, f"create_{kind}")(bucket=self._settings.bucket))
+        return found
+
+    # ---------------------------------------------------------------- who lives
+    def _silent(self, key: str) -> bool:
+        return time.monotonic() - self._seen[key][1] > self.patience
+
+    async def _look(self, bucket: Any, key: str) -> bytes:
+        """Its value. Notes whether it has changed."""
+        try:
+            entry = await bucket.get(key)
+            revision, value = entry.revision, entry.value or b""
+        except self._nats.js.errors.KeyNotFoundError:
+            revision, value = 0, b""
+        if self._seen.get(key, (-1, 0.0))[0] != revision:
+            self._seen[key] = revision, time.monotonic()
+        return value
+
+    async def _turn(self, bucket: Any) -> None:
+        keys = {number: f"shard.{number}" for number in self._all}
+        await apart(bucket.put(keys[self._number], self._id.encode()))
+        said, *_ = await apart(*(self._look(bucket, key) for key in (LEAD, *keys.values())))
+        lead, revision = json.loads(said or b"{}"), self._seen[LEAD][0]
+        self._first = revision if self._first < 0 else self._first
+        if lead.get("id") == self._id or self._silent(LEAD):
+            lead = {"id": self._id, "living": [
+                number for number, key in keys.items() if not self._silent(key)]}
+            try:
+                await apart(bucket.update(LEAD, json.dumps(lead).encode(), last=revision))
+            except self._nats.js.errors.KeyWrongLastSequenceError:
+                self.leads = False
+                return  # somebody else leads
+            self.leads = True
+        elif revision == self._first:
+            self._before = tuple(lead.get("living", self._all))
+            return  # who wrote this may be dead
+        else:
+            self.leads = False
+        self._adopt(tuple(number for number in self._all if number in lead["living"]))
+
+    def _adopt(self, living: Living) -> None:
+        """If the list lacks us, the leader has not heard of us yet: until it has had time to, we go
+        on."""
+        now = time.monotonic()
+        self._out_since = math.inf if self._number in living else min(self._out_since, now)
+        before, self._before = self._before, living
+        back = self._number in living and self._number not in before
+        if (living != self.living or back) and not (
+                self._number not in living and now - self._out_since <= self.patience):
+            self._say(f"shards that share the agents: {', '.join(map(str, living))}")
+            self.living = living
+            self._change(before, living)
+
+    # ---------------------------------------------------------------- what they know
+    async def hand_on(self) -> None:
+        """What we know now."""
+        if self._objects is None or self.trouble:
+            return
+        begun = time.monotonic()
+        told, content = await self._known()
+        packed = await asyncio.to_thread(
+            lambda: zlib.compress(json.dumps(told).encode() + b"\n" + content, 1))
+        try:
+            await apart(self._objects.put(f"known.{self._number}", packed))
+        except (self._nats.errors.Error, ConnectionError) as error:  # others take over all the same
+            self._say(f"nats: cannot hand on what is known: {type(error).__name__}")
+        self.rest = max(0.0, SHARE * (time.monotonic() - begun) - HAND_S)
+
+    async def handed(self, numbers: Iterable[int]) -> list[Known]:
+        """What these shards have handed on, as far as there is something."""
+        found: list[Known] = []
+        for number in numbers:
+            try:
+                packed, = await apart(self._objects.get(f"known.{number}"))
+                whole = await asyncio.to_thread(
+                    lambda data: zlib.decompressobj().decompress(data, LONGEST), packed.data)
+                told, _, content = whole.partition(b"\n")
+                found.append((json.loads(told), content))
+            except (self._nats.errors.Error, ConnectionError, zlib.error, ValueError) as error:
+                self._say(f"what shard {number} knew is lost: {type(error).__name__}")
+        return found
