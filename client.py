@@ -2608,7 +2608,7 @@ def run_key(options: argparse.Namespace) -> int:
 
 # ---------------------------------------------------------------- the command line
 STATUSES = """\
-Each command has its own --help. The port is 9060 unless given.
+Each command has its own --help. The port is 9060; with IPv6, write [::1]:9060.
 
 exit status: 0 fine; 1 not confirmed (set --confirm), or the output could not
 be written; 2 bad usage; 3 no answer; 4 a bad report. check has its own."""
@@ -2630,6 +2630,7 @@ Whoever has the master key can speak for everybody. Whoever has the key of a
 variable can send its heartbeats. Whoever has the readers' key can ask for
 reports, and can make reports that other readers believe. The generation tells
 how often `key renew` has replaced a key: only the last one is good."""
+KEY_USE = "  dumpulse key new a.key\n  dumpulse key split a.key --out a --variable 0-31 --readers\n"
 
 
 class Command(NamedTuple):
@@ -2658,7 +2659,7 @@ Send heartbeats of several nodes until Ctrl-C: of the variables in the file of
     "key": Command(run_key, "new|show|list|renew|split FILE...", "keys for agents and nodes", """\
 Make files with master keys, one for each agent; show or list which keys are in
 a file, by fingerprints that give nothing away; replace the keys of variables;
-or write into a folder what nodes and readers need of a master key.""", KEY_MEANING),
+or write into a folder what nodes and readers need of a master key.""", KEY_USE + KEY_MEANING),
 }
 
 
