@@ -27,8 +27,7 @@ void keyed_each_second(keyed_agent *keyed);
 dumpulse_result keyed_process(keyed_agent *keyed, const uint8_t *packet);
 
 /* Begins the epoch of a label if it is time. Takes packets that had to wait, and sends a beacon
- * that
- * had to. To be called in each turn of the loop. */
+ * that had to. To be called in each turn of the loop. */
 void keyed_go_on(keyed_agent *keyed);
 
 /* The agent's: can a report or a beacon leave now? If not, requests have to wait, and the send hook

@@ -1,5 +1,5 @@
 /* What the sample uses of Zephyr 3.7, by its documentation: so that a compiler can check the sample
- * where there is no Zephyr.                               SPDX-License-Identifier: MIT */
+ * where there is no Zephyr. It cannot run.                SPDX-License-Identifier: MIT */
 #ifndef ZEPHYR_STANDIN_H
 #define ZEPHYR_STANDIN_H
 
