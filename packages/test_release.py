@@ -23,14 +23,6 @@ def test_each_world_has_its_form() -> None:
         "numbers": "0.10.2", "number": "1002"}
 
 
-@pytest.mark.parametrize("line", ["", '#define DUMPULSE_VERSION "1.2"\n',
-                                  2 * '#define DUMPULSE_VERSION "1.2.3"\n'])
-def test_a_header_without_one_version_is_refused(tmp_path: Path, line: str) -> None:
-    (tmp_path / "dumpulse.h").write_text(line)
-    with pytest.raises(SystemExit, match="must define DUMPULSE_VERSION once"):
-        project.version(tmp_path)
-
-
 def test_the_version_is_the_same_everywhere() -> None:
     assert project.behind() == {}, "run make version"
     assert re.search(rf"^## {re.escape(project.FORMS['numbers'](project.version()))}, ",
@@ -134,14 +126,6 @@ def test_what_cannot_be_released_is_refused_with_one_line(clone: Path) -> None:
     (clone / "dumpulse.c").write_text("")
     (clone / "dumpulse.h").unlink()
     assert asked(clone)[0] != 0
-
-
-def test_where_there_is_no_clone_or_folder(original: Path, tmp_path: Path) -> None:
-    root = archive.unpack(original, tmp_path)
-    assert asked(root) == (2, "release: there is no .git here: make a release in a clone of the "
-                              "repository\n")
-    status, said = asked(root, "--build", str(tmp_path / "not there"))
-    assert status == 1 and re.fullmatch("release: .*No such file or directory.*\n", said)
 
 
 @pytest.mark.parametrize("git", [True, False], ids=["git", "archive"])

@@ -186,15 +186,6 @@ def test_every_example_compiles_without_a_warning(work: Path, board: str) -> Non
 
 
 @pytest.mark.long
-def test_the_sketch_in_the_page_is_a_node(tmp_path: Path, work: Path) -> None:
-    text, _ = re.findall(r"^```cpp\n(.*?)^```", (HERE / "README.md").read_text(), re.M | re.S)
-    (tmp_path / "page").mkdir()
-    (tmp_path / "page" / "page.ino").write_text(text)
-    with Line(UNO, compiled(work, tmp_path / "page" / "page.ino")[0], script=b"") as line:
-        assert line.receive(24) == 3 * heartbeat(3, 76, 0)
-
-
-@pytest.mark.long
 def test_a_node_with_keys_is_heard(work: Path, tmp_path: Path) -> None:
     """From a new key to the agent's report, by the page's commands and its program."""
     page = (HERE / "README.md").read_text()
