@@ -209,9 +209,6 @@ def main() -> int:
     except (Refused, Failed, OSError, subprocess.CalledProcessError) as why:
         say(str(why))
         return 2 if isinstance(why, Refused) else 1
-    except KeyboardInterrupt:
-        say("stopped")
-        return 130
     print((folder / "SHA256SUMS").read_text(), end="")
     say(f"{project.version()} is in {folder.relative_to(ROOT)}")
     return 0

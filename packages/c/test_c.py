@@ -248,11 +248,3 @@ def test_an_installed_library(tmp_path: Path, install: Callable[[Path, Path], No
     if install is by_make:
         run(["make", "-s", "-C", source, "uninstall", f"PREFIX={prefix}"], tmp_path)
         assert not [path for path in prefix.rglob("*") if path.is_file()]
-
-
-def test_it_says_what_the_other_packages_say() -> None:
-    template = (consumers.WORLDS / "pkgconfig" / "dumpulse.pc.in").read_text()
-    assert re.findall("^(Name|Description|URL): (.*)$", template, re.M) == [
-        ("Name", project.NAME), ("Description", project.SUMMARY), ("URL", project.URL)]
-    meson = (consumers.WORLDS / "meson" / "meson.build").read_text()
-    assert f"description: '{project.SUMMARY}',\n    url: '{project.URL}'" in meson

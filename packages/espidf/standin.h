@@ -15,7 +15,7 @@ typedef int esp_err_t;
 #define ESP_OK 0
 #define ESP_ERROR_CHECK(call) ((call) == ESP_OK ? (void)0 : abort())
 
-typedef enum { UART_NUM_0, UART_NUM_1, UART_NUM_2, UART_NUM_MAX } uart_port_t;
+typedef enum { UART_NUM_1 = 1 } uart_port_t;
 typedef enum { UART_DATA_8_BITS = 3 } uart_word_length_t;
 typedef enum { UART_PARITY_DISABLE } uart_parity_t;
 typedef enum { UART_STOP_BITS_1 = 1 } uart_stop_bits_t;
@@ -35,8 +35,7 @@ typedef struct {
 
 #define UART_PIN_NO_CHANGE (-1)
 
-esp_err_t uart_driver_install(uart_port_t port, int rx_buffer_size, int tx_buffer_size,
-                              int queue_size, QueueHandle_t *queue, int intr_alloc_flags);
+esp_err_t uart_driver_install(uart_port_t port, int rx, int tx, int size, QueueHandle_t *, int);
 esp_err_t uart_param_config(uart_port_t port, const uart_config_t *config);
 esp_err_t uart_set_pin(uart_port_t port, int tx, int rx, int rts, int cts);
 int uart_read_bytes(uart_port_t port, void *buffer, uint32_t length, TickType_t ticks_to_wait);

@@ -49,16 +49,3 @@ def test_the_tools_take_it(tmp_path: Path) -> None:
     assert {line.partition(":")[0] for line in lines if line[0] not in " -"} <= {*known}
     consumers.compiles(make.HERE / "standin.h", component / make.EXAMPLE / "main" / "uart_agent.c",
                        component)
-
-
-@pytest.mark.slow
-def test_the_scan_for_requirements(tmp_path: Path) -> None:
-    """Before a build, ESP-IDF reads the file of each component as a script, in another folder: of a
-    clone, too."""
-    (tmp_path / "scan.cmake").write_text(
-        "set(ESP_PLATFORM 1)\nmacro(idf_component_register)\n"
-        f'message("${{ARGN}}")\nreturn()\nendmacro()\ninclude({project.ROOT}/CMakeLists.txt)\n')
-    told = consumers.try_run(["cmake", "-P", "scan.cmake"], tmp_path).stderr.decode()
-    sources = [str(path.relative_to(project.ROOT)) for path in project.LIBRARY_FILES.values()]
-    assert told.split(";") == ["SRCS", *(name for name in sources if name.endswith(".c")),
-                               "INCLUDE_DIRS", ".", "extras\n"]
