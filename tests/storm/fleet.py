@@ -226,7 +226,8 @@ class Shard:
                 self.core.see(agent.name, variable, State(self.table.state[row, variable]),
                               self.table.since[row, variable], now, wall)
         for message in self.core.step(now, wall, ()):
-            self.world.note((message.kind, message.id, message.new, message.over))
+            self.world.note((message.kind, message.id, [item.subject for item in message.new],
+                             [item.subject for item in message.over]))
             for item in message.new:
                 if self.told.get(item.subject, 0) >= SEVERITY[item.state]:
                     raise Wrong(f"{item.subject} is told twice")
