@@ -133,10 +133,11 @@ class Judge:
         state = np.where(silent, told, state)
         grace = (new.received - memory.began) / new.tick
         none = np.where(grace[:, None] > crit, np.uint8(State.NEVER), np.uint8(State.PENDING))
-        # Agents on Linux forget what is too old: who is dead stays dead.
+        # Agents on Linux forget what is too old: who is dead stays dead, and who is late gets dead.
         before = self._part("state")[rows]
         before = np.where(before == State.UNKNOWN, told, before)
         silent = ((before == State.LATE) | (before == State.DEAD)) & ~out.empty[:, None]
+        before = np.where(age > crit, np.uint8(State.DEAD), before)
         state = np.where(entry == 0, np.where(silent, before, none), state)
         state = np.where(expected, state, np.uint8(State.UNWATCHED))
         return state, told

@@ -235,6 +235,15 @@ def test_what_an_agent_forgot_stays_dead() -> None:
     assert one.states() == "alive dead alive alive"
 
 
+def test_who_was_late_when_its_agent_forgot_it_is_dead_in_time() -> None:
+    one = One()
+    one.at(0, ALL)
+    one.at(40_000, {**ALL, 2: 10})
+    assert one.states() == "alive late alive alive"
+    one.at(105_100, {1: 0, 3: 0, 4: 0})
+    assert one.states() == "alive dead alive alive"
+
+
 def test_the_dead_are_not_better_because_a_clock_was_set() -> None:
     one = One()
     one.at(0, ALL)

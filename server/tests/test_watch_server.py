@@ -218,6 +218,21 @@ def test_a_board_without_a_clock(tmp_path: Path) -> None:
             watched.logged()[1:] == ["3 engine alive late", "3 engine late alive"]
 
 
+def test_a_table_from_before_a_restart_is_watched(tmp_path: Path) -> None:
+    more = ("--state", str(tmp_path / "state"))
+    with Watched(tmp_path, more=more) as watched:
+        watched.beat_until(3, 200, lambda: [line for line in watched.told()
+                                            if line.endswith(" out-of-range")])
+        watched.server.stop()
+    (tmp_path / "told").unlink()
+    with Watched(tmp_path, more=more) as watched:
+        wait_until(watched.told, "something is told")
+        # How long it took to start decides whether it is late or dead already.
+        assert re.fullmatch("3 engine waiting (out-of-range|late|dead)", watched.told()[0])
+        wait_until(lambda: watched.told()[-1].endswith(" dead"), "it is dead")
+        check_chain(watched.told())
+
+
 @pytest.mark.slow
 def test_programs_do_not_pile_up(tmp_path: Path) -> None:
     """16 variables change again and again, and the program is slow. At most 8 of it run, one for

@@ -207,7 +207,7 @@ class Shard:
 
     def turn(self) -> None:
         if self.world.now < self.stands_until:
-            self.disturbed = self.unsure = self.world.now
+            self.disturbed = self.unsure = self.begun = self.world.now
             return
         before = self.table.reports.copy()
         self.collector._turn()
@@ -226,7 +226,8 @@ class Shard:
                 self.core.see(agent.name, variable, State(self.table.state[row, variable]),
                               self.table.since[row, variable], now, wall)
         for message in self.core.step(now, wall, ()):
-            self.world.note((message.kind, message.id, message.new, message.over))
+            self.world.note((message.kind, message.id, [item.subject for item in message.new],
+                             [item.subject for item in message.over]))
             for item in message.new:
                 if self.told.get(item.subject, 0) >= SEVERITY[item.state]:
                     raise Wrong(f"{item.subject} is told twice")
@@ -285,9 +286,12 @@ class World:
                 or shard.table.kind[row] != Kind.UNIX:  # nobody knows its clock yet
             return
         made = float(shard.table.asked[row]) - shard.table.zero - UPTIME
+        waited = float(shard.table.received[row] - shard.table.asked[row])
         for variable, taken in enumerate(life.taken):
             state = State(shard.table.state[row, variable])
-            age, slack = made - taken, 2 * life.tick + 2 * STEP + 2 * PERIOD * (life.clock > 0)
+            age = made - taken
+            # The report is of some time while it was waited for.
+            slack = 2 * life.tick + 2 * STEP + 2 * PERIOD * (life.clock > 0) + waited
             if taken <= max(life.clock, life.changed, shard.begun) + 2 * PERIOD or taken >= made:
                 continue  # nobody knows how old it is, or the report does not have it yet
             if (age + slack < life.warn and state is not State.ALIVE) \
@@ -315,6 +319,8 @@ class World:
                 shard.disturbed = self.now
             if self.ahead:
                 shard.unsure = self.now
+            if blind:  # what changes meanwhile may be of any age
+                shard.begun = self.now
             if trouble and self.calm(shard):
                 raise Wrong(f"all is well, and a collector says: {trouble}")
             self.check_reached(shard)

@@ -17,7 +17,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 FLAGS = ["-std=c99", "-O2", "-w", "-I.", "-Iextras", "-pthread"]
-LONGEST = 300  # s, of all stories of one mistake
+LONGEST = 600  # s, of all stories of one mistake
 PASSED = re.compile(r"storm: (\d+) stories from seed 1: \d+ passed, (\d) failed")
 
 
@@ -118,7 +118,7 @@ def count_stories(mistake: Planted, most: int) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--count", type=int, default=3000)
     parser.add_argument("text", nargs="?", default="")
     arguments = parser.parse_args()
     control = count_stories(NONE, arguments.count)

@@ -19,8 +19,10 @@ uint32_t world_chance(uint32_t in)
 
 uint64_t world_between(uint64_t low, uint64_t high)
 {
-    return low +
-           ((uint64_t)world_chance(UINT32_MAX) << 16 | world_chance(65536)) % (high - low + 1);
+    const uint64_t first =
+        world_chance(UINT32_MAX); /* compilers may exchange two calls of a line */
+
+    return low + (first << 16 | world_chance(65536)) % (high - low + 1);
 }
 
 /* FNV-1a, over the bytes of the number from the lowest on. */
