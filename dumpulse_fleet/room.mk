@@ -13,5 +13,5 @@ fleet-demo: ##! 50 simulated agents, and a wall that shows who is alive
 PART_fleet-long = $(PYTEST) dumpulse_fleet -m long ## the fleet's tests that take over half a minute
 PART_fleet-soak = $(PYTHON) -m dumpulse_fleet.trials.simulator $(ARGS)	## ages against the truth; ARGS="REPORTS SEED"
 
-TABLE_fleet-pictures = $(PYTHON) -m dumpulse_fleet.tests.pictures ## take the manual's pictures of the wall anew
+TABLE_fleet-pictures = $(PYTHON) -m dumpulse_fleet.tests.pictures	## take the manual's pictures of the wall anew
 TABLE_fleet-bench = $(PYTHON) -m dumpulse_fleet.trials.bench $(ARGS)	## what a report costs the fleet; ARGS="SECONDS"
