@@ -27,8 +27,8 @@ from dumpulse_fleet.config.values import Shard
 from dumpulse_fleet.publish.jetstream import Link, apart
 
 LEAD = "lead"
-HAND_S = 5.0  # between two times that what is known is handed on, if it takes
-SHARE = 50  # not more than one of so many seconds
+HAND_S = (5.0, 30.0)  # between two times that what is known is handed on: the longer it takes, the
+SHARE = 20  # longer: it takes one of so many seconds
 PIECE = 1 << 19  # bytes of a key: a server takes 1 MiB, unless it is told to take more
 MARK = 8  # bytes before each piece, which are the same in all that belong together
 LONGEST = 1 << 31  # bytes of what another shard knows
@@ -61,7 +61,7 @@ class Council(Link):
         self._out_since = math.inf  # since when the list lacks us
         self._bucket: Any = None
         self.patience = settings.patience
-        self.rest = 0.0  # s more to the next time
+        self.rest = HAND_S[0]  # s until what is known is handed on again
 
     def silence(self) -> str:
         """Says who is dead, or that nobody can take over; empty: all is well."""
@@ -156,7 +156,7 @@ class Council(Link):
                 "place": place, "mark": mark.hex(), "pieces": at + 1}).encode()))
         except (self._nats.errors.Error, ConnectionError) as error:  # others take over all the same
             self._say(f"nats: cannot hand on what is known: {type(error).__name__}")
-        self.rest = max(0.0, SHARE * (time.monotonic() - begun) - HAND_S)
+        self.rest = min(max(SHARE * (time.monotonic() - begun), HAND_S[0]), HAND_S[1])
 
     async def _pointer(self, key: str) -> dict[str, Any]:
         """Where the last pieces are."""
