@@ -90,21 +90,23 @@ class Council(Link):
     def _silent(self, key: str) -> bool:
         return time.monotonic() - self._seen[key][1] > self.patience
 
-    async def _look(self, bucket: Any, key: str) -> bytes:
-        """Its value. Notes whether it has changed."""
+    async def _look(self, bucket: Any, key: str, lives: bool = True) -> bytes:
+        """Its value. Notes whether it has changed. Who was dead must give a sign of life first."""
         try:
             entry = await bucket.get(key)
             revision, value = entry.revision, entry.value or b""
         except self._nats.js.errors.KeyNotFoundError:
             revision, value = 0, b""
         if self._seen.get(key, (-1, 0.0))[0] != revision:
-            self._seen[key] = revision, time.monotonic()
+            known = key in self._seen or lives
+            self._seen[key] = revision, time.monotonic() if known else -math.inf
         return value
 
     async def _turn(self, bucket: Any) -> None:
         keys = {number: f"shard.{number}" for number in self._all}
         await apart(bucket.put(keys[self._number], self._id.encode()))
-        said, *_ = await apart(*(self._look(bucket, key) for key in (LEAD, *keys.values())))
+        said, *_ = await apart(self._look(bucket, LEAD), *(
+            self._look(bucket, key, number in self._before) for number, key in keys.items()))
         lead, revision = json.loads(said or b"{}"), self._seen[LEAD][0]
         self._first = revision if self._first < 0 else self._first
         if lead.get("id") == self._id or self._silent(LEAD):
