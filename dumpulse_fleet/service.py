@@ -29,7 +29,7 @@ from dumpulse_fleet.process import (
     LOOK_S, STOP_S, Given, Process, Unusable, access_of, notify, say)
 from dumpulse_fleet.publish.jetstream import Stream
 from dumpulse_fleet.publish.mqtt import Publisher
-from dumpulse_fleet.publish.takeover import HAND_S, Council, Known, Living
+from dumpulse_fleet.publish.takeover import Council, Known, Living
 from dumpulse_fleet.record.past import Past
 from dumpulse_fleet.record.store import Store, Trouble, lock
 from dumpulse_fleet.wall import Wall
@@ -230,8 +230,9 @@ class Service(Process):
                 await self.council.hand_on()
             elif givers & {*living}:
                 await asyncio.sleep(self.council.patience)
-            # If we have restarted, we have had some of them ourselves.
-            handed = await self.council.handed([own, *sorted(givers)]) if givers else []
+            # If we have just been restarted, we have had some of them ourselves.
+            whose = sorted(givers) if self.discovery.living else [own, *sorted(givers)]
+            handed = await self.council.handed(whose) if givers else []
             self.discovery.living = living
             await self._change(tuple(agent for agent, new in zip(everyone, now) if new == own),
                                [content for _, content in handed])
@@ -297,7 +298,7 @@ class Service(Process):
         self._do(self._every(WELL_S / 10, self._end_acknowledged))
         self._do(self._every(SAMPLE_S, self._sample))
         self._do(self._every(SAVE_S, self._save_past))
-        self._do(self._every(HAND_S, self._hand_on))
+        self._do(self._every(LOOK_S, self._hand_on))
         self._do(self._watch())
         self._running = True
         say(f"asks {len(agents):,} agent{'s' * (len(agents) != 1)}; {self._where(listening)}")

@@ -7,8 +7,8 @@ tries to write it: the store lets only one do so, because it takes a change only
 that was read. No clock of another machine matters.
 
 Without NATS, each shard goes on with the agents that it has: nobody takes over, and it says so.
-Every few seconds, a shard hands what it knows to the store of objects of the same name, so that who
-takes over knows ages, states, and what was told.
+Every few seconds, a shard writes what it knows into other keys, so that who takes over knows ages,
+states, and what was told.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from dumpulse_fleet.config.values import Shard
 from dumpulse_fleet.publish.jetstream import Link, apart
 
 LEAD = "lead"
-HAND_S = 5.0  # between two times that what is known is handed on, if it takes
-SHARE = 50  # not more than one of so many seconds
+HAND_S = (5.0, 30.0)  # between two times that what is known is handed on: the longer it takes, the
+SHARE = 20  # longer: it takes one of so many seconds
+PIECE = 1 << 19  # bytes of a key: a server takes 1 MiB, unless it is told to take more
+MARK = 8  # bytes before each piece, which are the same in all that belong together
 LONGEST = 1 << 31  # bytes of what another shard knows
 TURNS = 4  # looks at the bucket while a shard may be silent
 LONGEST_TURN_S = 1.0
@@ -57,9 +59,9 @@ class Council(Link):
         self._first = 0  # the revision of the list that was read first
         self._seen: dict[str, tuple[int, float]] = {}  # by key: its revision, and since when
         self._out_since = math.inf  # since when the list lacks us
-        self._objects: Any = None
+        self._bucket: Any = None
         self.patience = settings.patience
-        self.rest = 0.0  # s more to the next time
+        self.rest = HAND_S[0]  # s until what is known is handed on again
 
     def silence(self) -> str:
         """Says who is dead, or that nobody can take over; empty: all is well."""
@@ -68,8 +70,7 @@ class Council(Link):
             f"no sign of life from shard {gone}: the others ask its agents" if gone else ""
 
     async def work(self, stream: Any, closed: Callable[[], bool]) -> None:
-        bucket, self._objects = [await self._open(stream, kind)
-                                 for kind in ("key_value", "object_store")]
+        bucket = self._bucket = await self._open(stream)
         self._seen.clear()  # nobody has looked meanwhile
         self._first = -1
         while not closed():
@@ -78,32 +79,34 @@ class Council(Link):
             await asyncio.sleep(min(LONGEST_TURN_S, self.patience / TURNS))
         raise ConnectionError
 
-    async def _open(self, stream: Any, kind: str) -> Any:
+    async def _open(self, stream: Any) -> Any:
         try:
-            found, = await apart(getattr(stream, kind)(self._settings.bucket))
+            found, = await apart(stream.key_value(self._settings.bucket))
         except self._nats.js.errors.NotFoundError:
-            found, = await apart(getattr(stream, f"create_{kind}")(bucket=self._settings.bucket))
+            found, = await apart(stream.create_key_value(bucket=self._settings.bucket))
         return found
 
     # ---------------------------------------------------------------- who lives
     def _silent(self, key: str) -> bool:
         return time.monotonic() - self._seen[key][1] > self.patience
 
-    async def _look(self, bucket: Any, key: str) -> bytes:
-        """Its value. Notes whether it has changed."""
+    async def _look(self, bucket: Any, key: str, lives: bool = True) -> bytes:
+        """Its value. Notes whether it has changed. Who was dead must give a sign of life first."""
         try:
             entry = await bucket.get(key)
             revision, value = entry.revision, entry.value or b""
         except self._nats.js.errors.KeyNotFoundError:
             revision, value = 0, b""
         if self._seen.get(key, (-1, 0.0))[0] != revision:
-            self._seen[key] = revision, time.monotonic()
+            known = key in self._seen or lives
+            self._seen[key] = revision, time.monotonic() if known else -math.inf
         return value
 
     async def _turn(self, bucket: Any) -> None:
         keys = {number: f"shard.{number}" for number in self._all}
         await apart(bucket.put(keys[self._number], self._id.encode()))
-        said, *_ = await apart(*(self._look(bucket, key) for key in (LEAD, *keys.values())))
+        said, *_ = await apart(self._look(bucket, LEAD), *(
+            self._look(bucket, key, number in self._before) for number, key in keys.items()))
         lead, revision = json.loads(said or b"{}"), self._seen[LEAD][0]
         self._first = revision if self._first < 0 else self._first
         if lead.get("id") == self._id or self._silent(LEAD):
@@ -137,29 +140,53 @@ class Council(Link):
 
     # ---------------------------------------------------------------- what they know
     async def hand_on(self) -> None:
-        """What we know now."""
-        if self._objects is None or self.trouble:
+        """What we know now. It is in pieces, beside those that were written last: who is killed
+        meanwhile leaves those."""
+        if self._bucket is None or self.trouble:
             return
         begun = time.monotonic()
         told, content = await self._known()
         packed = await asyncio.to_thread(
             lambda: zlib.compress(json.dumps(told).encode() + b"\n" + content, 1))
+        key, mark = f"known.{self._number}", secrets.token_bytes(MARK)
         try:
-            await apart(self._objects.put(f"known.{self._number}", packed))
+            place = 1 - (await self._pointer(key))["place"]
+            for at, first in enumerate(range(0, len(packed), PIECE)):
+                await apart(self._bucket.put(f"{key}.{place}.{at}",
+                                             mark + packed[first:first + PIECE]))
+            await apart(self._bucket.put(key, json.dumps({
+                "place": place, "mark": mark.hex(), "pieces": at + 1}).encode()))
         except (self._nats.errors.Error, ConnectionError) as error:  # others take over all the same
             self._say(f"nats: cannot hand on what is known: {type(error).__name__}")
-        self.rest = max(0.0, SHARE * (time.monotonic() - begun) - HAND_S)
+        self.rest = min(max(SHARE * (time.monotonic() - begun), HAND_S[0]), HAND_S[1])
+
+    async def _pointer(self, key: str) -> dict[str, Any]:
+        """Where the last pieces are."""
+        try:
+            found, = await apart(self._bucket.get(key))
+        except self._nats.js.errors.KeyNotFoundError:
+            return {"place": 1, "mark": "", "pieces": 0}
+        return dict(json.loads(found.value))
 
     async def handed(self, numbers: Iterable[int]) -> list[Known]:
         """What these shards have handed on, as far as there is something."""
         found: list[Known] = []
         for number in numbers:
             try:
-                packed, = await apart(self._objects.get(f"known.{number}"))
-                whole = await asyncio.to_thread(
-                    lambda data: zlib.decompressobj().decompress(data, LONGEST), packed.data)
-                told, _, content = whole.partition(b"\n")
-                found.append((json.loads(told), content))
+                found.append(await self._read(f"known.{number}"))
             except (self._nats.errors.Error, ConnectionError, zlib.error, ValueError) as error:
                 self._say(f"what shard {number} knew is lost: {type(error).__name__}")
         return found
+
+    async def _read(self, key: str) -> Known:
+        """ValueError: there is nothing, or it is written right now."""
+        said = await self._pointer(key)
+        mark = bytes.fromhex(said["mark"])
+        pieces = [entry.value for entry in await apart(*(
+            self._bucket.get(f"{key}.{said['place']}.{at}") for at in range(said["pieces"])))]
+        if not pieces or any(piece[:MARK] != mark for piece in pieces):
+            raise ValueError
+        whole = await asyncio.to_thread(lambda: zlib.decompressobj().decompress(
+            b"".join(piece[MARK:] for piece in pieces), LONGEST))
+        told, _, content = whole.partition(b"\n")
+        return json.loads(told), content

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import contextlib
 import http.client
 import json
@@ -22,7 +24,7 @@ from dumpulse_fleet.collect.discovery import in_shard
 from dumpulse_fleet.config.file import load
 from dumpulse_fleet.config.values import Shard
 from dumpulse_fleet.model.agents import Mute, State
-from dumpulse_fleet.service import WELL_S, groups_here, well_again
+from dumpulse_fleet.service import WELL_S, Service, groups_here, well_again
 from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.brokers import Broker, Taking, answering, reading
 from dumpulse_fleet.tests.core import PATIENCE, until
@@ -98,7 +100,7 @@ def test_from_start_to_end(tmp_path: Path, fake: Fake, capsys: pytest.CaptureFix
 
 def test_an_acknowledgement_ends_when_all_is_well() -> None:
     table, now = standins.fleet(3), time.time()
-    one, every = (Mute({"name": name}, 0, 9e9, acknowledges=True)
+    one, every = (Mute({"name": name}, 0, 9e9, number=len(name), acknowledges=True)
                   for name in ("agent-00001", "agent-*"))
     mutes = (one, every, Mute({"name": "*"}, 0, 9e9))
     table.agent_state[2] = State.UNREACHABLE
@@ -106,6 +108,22 @@ def test_an_acknowledgement_ends_when_all_is_well() -> None:
     table.agent_state[2], table.agent_since[2] = State.ALIVE, now - WELL_S + 1
     assert well_again(mutes, table, now) == [one]
     assert well_again(mutes, table, now + 2) == [one, every]
+    ended: list[int] = []
+
+    class Store:
+        def mutes(self) -> tuple[Mute, ...]:
+            return mutes
+
+        def end_mute(self, number: int) -> concurrent.futures.Future[bool]:
+            ended.append(number)
+            done = concurrent.futures.Future[bool]()
+            done.set_result(True)
+            return done
+
+    service: Any = Service.__new__(Service)
+    service.store, service.table = Store(), table
+    asyncio.run(service._end_acknowledged())
+    assert ended == [one.number]
 
 
 @pytest.mark.slow
