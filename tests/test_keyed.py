@@ -772,18 +772,11 @@ def test_a_label_that_the_compiler_knows(how: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "how"), [
     (name, how) for name in EVERY if name.startswith(("ATmega328P", "Cortex-M0+"))
     for how in TOGETHER
-    if not (how.startswith("-f") and EVERY[name].clang) and (how != "-flto" or "gcc" not in name)])
+    if not (how.startswith("-f") and EVERY[name].clang)])
 def test_each_label_that_the_compiler_knows(name: str, how: str, tmp_path: Path) -> None:
+    """clang does not know -fwhole-program, and what its -flto makes needs LLVM's linker, and not
+    GNU's, which is used here."""
     labels_are_right(name, how, range(LABELS), tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("by", ["gcc 7.3", "gcc 14.2"])
-def test_who_cannot_optimise_at_link_time(by: str) -> None:
-    """These come without lto1, the compiler that runs at link time. So they see the library and the
-    node together only in one piece. clang does not know -fwhole-program, and what its -flto makes
-    needs LLVM's linker, and not GNU's, which is used here."""
-    assert run([AVR_GCC[by], "-print-prog-name=lto1"]).strip() == "lto1", "-flto can be tested now"
 
 
 @pytest.mark.parametrize("name", tiered(EVERY, lambda name: EVERY[name].quick))
