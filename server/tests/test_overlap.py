@@ -19,7 +19,7 @@ import client
 from server.tests.test_udpserver_keyed import (
     LONG, Peer, has_new_key, junk, new_sender, noted, run, write_key)
 from spec import keyed
-from spec.keyed import Hearer, Keys, Reader, chaskey12, question
+from spec.keyed import Hearer, Keys, Reader, Sender, chaskey12, question
 from tests.support.programs import wait_until
 from tests.support.servers import Server
 
