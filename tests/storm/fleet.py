@@ -193,7 +193,7 @@ class Shard:
     def use(self, agents: Sequence[Agent]) -> None:
         """Another configuration."""
         table = Table(agents)
-        self.collector._take_over(table)
+        self.collector._take_over(table, ())
         self.table = table
         self.core.replace(Rules(), agents, ())
         self.disturbed = self.begun = self.world.now

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from dumpulse_fleet.tests.brokers import Broker, reading
 from dumpulse_fleet.tests.serving import Serving
-from dumpulse_fleet.tests.test_prometheus import first, prometheus
+from dumpulse_fleet.tests.test_prometheus import databases, first
 from tests.support.programs import built, free_port
 
 AGENTS, VARIABLES = 4, 3
@@ -268,7 +268,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         storm = Storm(Path(folder), options.seed)
         stack.callback(storm.close)
-        metrics = stack.enter_context(prometheus(Path(folder), storm.port))
+        [metrics] = stack.enter_context(databases(Path(folder), [storm.port], "prometheus"))
         storm.check(metrics)
         while time.monotonic() - begun < options.seconds:
             print(f"{time.monotonic() - begun:6.0f} s  {storm.turn(metrics)}", flush=True)
