@@ -177,6 +177,19 @@ def test_a_node_speaks_falls_silent_and_comes_back(tmp_path: Path) -> None:
     assert "late" in "".join(watched.told())
 
 
+def test_nobody_is_dead_who_waits_in_the_socket(tmp_path: Path) -> None:
+    """The server is stopped for longer than crit. All heartbeats wait for it meanwhile."""
+    with Watched(tmp_path) as watched, watched.beating(3):
+        for _ in range(2):
+            wanted = watched.server.stats()["heartbeats"] + 60
+            watched.server.process.send_signal(signal.SIGSTOP)
+            time.sleep(3)
+            watched.server.process.send_signal(signal.SIGCONT)
+            watched.server.wait_for(lambda now: now["heartbeats"] > wanted,
+                                    "it takes what waited, and more")
+        assert [line.split()[-1] for line in watched.logged()] == ["alive"]
+
+
 @pytest.mark.parametrize("state_every, slow", [(1, 1500), (1, 2500)])
 def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path, state_every: int, slow: int) -> None:
     """Each fsync() takes longer than warn, or crit. Requests are answered meanwhile."""
