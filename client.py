@@ -556,15 +556,20 @@ def within(seconds: float, work: Callable[[], Result]) -> Optional[Result]:
     errors: list[Exception] = []
 
     def run() -> None:
-        if termios is not None:  # signals are for the main thread, which may end before this one
-            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             results.append(work())
         except (OSError, ValueError) as error:
             errors.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
-    thread.start()
+    if termios is None:
+        thread.start()
+    else:  # Signals are for the main thread, which may end before this one, and blocks them then.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            thread.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
     thread.join(min(seconds, LONGEST_WAIT))
     for error in errors:
         raise error
@@ -1273,11 +1278,6 @@ def parse_number(text: str, low: int, high: int, what: str = "") -> int:
     return number
 
 
-parse_variable = partial(parse_number, low=0, high=VARIABLES - 1, what="variable ")
-parse_port = partial(parse_number, low=1, high=65535, what="port ")
-parse_byte = partial(parse_number, low=0, high=255)
-
-
 def parse_duration(text: str, most: int = DURATION_MS_MAX, what: str = "time") -> int:
     """Milliseconds."""
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(ms|s|min|m|h|)", text)
@@ -1287,8 +1287,10 @@ def parse_duration(text: str, most: int = DURATION_MS_MAX, what: str = "time") -
     return duration
 
 
-def parse_tick(text: str) -> int:
-    return parse_duration(text, TICK_MS_MAX, "tick, at most 1h")
+parse_variable = partial(parse_number, low=0, high=VARIABLES - 1, what="variable ")
+parse_port = partial(parse_number, low=1, high=65535, what="port ")
+parse_byte = partial(parse_number, low=0, high=255)
+parse_tick = partial(parse_duration, most=TICK_MS_MAX, what="tick, at most 1h")
 
 
 def parse_range(text: str) -> tuple[int, int]:

@@ -196,7 +196,7 @@ def changed_bound(folder: Path, chip: str, before: str, after: str) -> int:
     return firmware.bound(folder / "image.elf", folder / "both.su")
 
 
-TICK, RING = "    ticks++;\n", "static serial_ring ring;"
+TICK, RING = "    count_tick();\n", "static serial_ring ring;"
 LOOP, ALARM = "    chip_start();\n", "    set_alarm();\n    if"
 
 

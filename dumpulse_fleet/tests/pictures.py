@@ -14,14 +14,16 @@ import contextlib
 import io
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from PIL import Image
 
 from dumpulse_fleet.model.agents import Agent, State
 from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.wall import IN_FULL, LIVE, STALE, Browser, driver, leave, running
+
+if TYPE_CHECKING:  # `make test` has no pillow
+    from PIL import Image
 
 FOLDER = Path(__file__).parent / "pictures"
 SITES = {"harbour": 14, "hill": 9, "mill": 12, "north field": 18, "south field": 11}
@@ -68,6 +70,7 @@ def fleet() -> standins.Service:
 
 def differences(name: str, picture: Image.Image) -> int:
     """How many patches have another colour than in the file."""
+    from PIL import Image
     size = picture.width // PATCH, picture.height // PATCH
     kept, new = (np.asarray(each.convert("RGB").resize(size, Image.Resampling.BOX), int)
                  for each in (Image.open(FOLDER / f"{name}.png"), picture))
@@ -76,6 +79,7 @@ def differences(name: str, picture: Image.Image) -> int:
 
 def taken(browser: Browser, name: str, service: standins.Service) -> Image.Image:
     """The wall as it is."""
+    from PIL import Image
     each = PICTURES[name]
     browser.screen(each.width, each.height, each.dark, each.width < 640)
     with contextlib.ExitStack() as server:
@@ -93,6 +97,7 @@ def taken(browser: Browser, name: str, service: standins.Service) -> Image.Image
 
 
 def main() -> None:
+    from PIL import Image
     with driver() as browser:
         for name in PICTURES:
             path = FOLDER / f"{name}.png"

@@ -1095,6 +1095,40 @@ def test_entries_that_grew_too_old_meanwhile_are_forgotten(tmp_path: Path) -> No
         assert peer.ask() == kept
 
 
+@pytest.mark.parametrize("options", [[], ["--keep-old"]])
+def test_an_entry_that_grows_too_old_is_forgotten_while_it_runs(tmp_path: Path,
+                                                                options: list[str]) -> None:
+    """Its age would wrap in a second and a half, and a dead node would look alive again."""
+    file = tmp_path / "table"
+    now_ms = int(time.time() * 1000)
+    file.write_bytes(state_bytes(stamped({1: 61000, 2: 60900, 3: 30000, 4: 0}, now_ms), tick=1,
+                                 written_ms=now_ms))
+    with Server("--state", str(file), "--tick", "1", "--self", "0", *options) as server, \
+            Peer(server) as peer:
+        kept = set()
+        asked = now_ms
+        while asked < now_ms + 6000:  # the last look is a late one
+            asked = int(time.time() * 1000)
+            entries = peer.ask()
+            now = int.from_bytes(entries[0][:2], "big")
+            for variable, least in ((1, 61000), (2, 60900), (3, 30000), (4, 0)):
+                if entries[variable] != UNSET:
+                    age = (now - int.from_bytes(entries[variable][:2], "big")) % 65536
+                    if not options:
+                        assert age >= least
+                    kept.add((variable, asked - now_ms > 5000))
+            time.sleep(0.11)
+        assert {variable for variable, late in kept if late} == ({1, 2, 3, 4} if options
+                                                                 else {3, 4})
+        lines = "\n".join(server.stderr.lines)
+        forgotten = sum(map(int, re.findall(r"forgot (\d+) variable", lines)))
+        assert forgotten == (0 if options else 2) and "1 variables" not in lines
+    file.write_bytes(state_bytes(stamped({9: 60000}, now_ms), tick=1, written_ms=now_ms - 60000))
+    with Server("--state", str(file), "--tick", "1") as server:
+        assert f"udpserver: forgot 1 variable of {file}: too old for a timestamp to tell" in \
+            server.stderr.lines
+
+
 def test_what_is_no_file_is_an_error_at_start(tmp_path: Path) -> None:
     (tmp_path / "directory").mkdir()
     os.mkfifo(tmp_path / "fifo")
