@@ -197,7 +197,7 @@ def changed_bound(folder: Path, chip: str, before: str, after: str) -> int:
 
 
 TICK, RING = "    count_tick();\n", "static serial_ring ring;"
-LOOP, ALARM = "    chip_start();\n", "    set_alarm();\n    if"
+LOOP, ALARM = "    chip_start();\n", "    set_alarm();\n    count_tick();"
 
 
 @pytest.mark.parametrize(("chip", "loop", "interrupt", "pushed"), tiered([

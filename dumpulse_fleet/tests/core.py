@@ -20,11 +20,10 @@ PATIENCE = 120.0  # s: a machine may do much else
 
 def profile(**options: Any) -> Profile:
     """As of a command line: expect="1-3", warn="5s" as client.py parses it, now_from="0"."""
-    values: dict[str, Any] = {}
-    for key, text in options.items():
-        values[key] = {"warn": client.parse_duration, "crit": client.parse_duration,
-                       "tick": client.parse_tick}.get(key, lambda same: same)(text)
-    return Profile(client.make_settings(argparse.Namespace(**values)))
+    parsers: dict[str, Callable[[str], int]] = {
+        "warn": client.parse_duration, "crit": client.parse_duration, "tick": client.parse_tick}
+    return Profile(client.make_settings(argparse.Namespace(**{
+        key: parsers[key](text) if key in parsers else text for key, text in options.items()})))
 
 
 WELL = profile(now_from="0", expect="1-15", warn="6s", crit="12s")
