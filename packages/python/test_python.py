@@ -61,7 +61,7 @@ PACKAGES = {"client": make, "fleet": fleet}
 
 
 @pytest.mark.parametrize("which", [
-    "client", pytest.param("fleet", marks=pytest.mark.slow)])  # it has uPlot, from make full's setup
+    "client", pytest.param("fleet", marks=pytest.mark.slow)])  # uPlot is fetched for make full
 def test_the_page_has_no_link_into_the_project(tmp_path: Path, which: str) -> None:
     PACKAGES[which].tree(tmp_path)
     assert (tmp_path / "dumpulse" / "py.typed").exists() or which == "fleet"  # mypy looks for it
