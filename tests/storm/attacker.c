@@ -44,8 +44,8 @@ void attacker_send_junk(unsigned packets)
 
     for (; packets != 0; packets--) {
         make_junk(packet);
-        network_send(random_node(), packet[4] < 0x40 ? random_node() : AGENT, packet,
-                     sizeof packet);
+        const unsigned from = random_node(); /* compilers may exchange two draws of one call */
+        network_send(from, packet[4] < 0x40 ? random_node() : AGENT, packet, sizeof packet);
     }
 }
 
