@@ -264,7 +264,7 @@ KEY_FORM = "one line of 32 digits 0-9a-f, or lines like 'readers 00112233...'"
 KEY_MISTAKES = (  # what a line of a file of keys may have instead of a key
     (r"[^\r]*\r\n?", r"it ends with CR LF, as on Windows: sed -i 's/\r$//' FILE mends that"),
     (r"(\w+ )?[0-9a-fA-F]{32}[0-9a-fA-F]+\n?", "its key has more than 32 digits"),
-    (r"(\w+ )?[0-9a-fA-F]{0,31}\n?", "its key has fewer than 32 digits"),
+    (r"(\w+ )?[0-9a-fA-F]{1,31}\n?", "its key has fewer than 32 digits"),
     (r"(\w+ )?[0-9a-f]*[A-F][0-9a-fA-F]*\n?",
      "its key has digits A-F: sed -i y/ABCDEF/abcdef/ FILE mends that"),
     (r"[0-9a-f]{32}\n?", "a master key must be in the first line"),
@@ -312,7 +312,7 @@ class KeyFile:
         self.generations: dict[int, int] = {}  # by variable, if it is not 0
         self.epoch = 0  # s, for whoever has the master key; 0: it has EPOCH
         if re.fullmatch("[0-9a-fA-F]{32}", path):
-            raise BadUsage("this is a key and not the name of its file: make a new key")
+            raise BadUsage("this is a key and no file: others may have seen it, so make a new one")
         with explained(f"cannot read {path!r}", BadUsage):
             content = read_own(path, NO_WAIT, self._refuse).decode("ascii", "replace")
         for number, line in enumerate(content.splitlines(keepends=True) or [""], 1):
@@ -1097,7 +1097,7 @@ class Agent:
         parse, transport = TRANSPORTS[prefix_of(address)]
         self._transport = transport(*parse(address))
         self._transport.keyed = keys is not None
-        self.name = self._transport.name
+        self.name = hide_keys(self._transport.name)
         if not self.name.isprintable():
             raise BadUsage(f"{address!r} is not an address: it has characters that cannot be shown")
         if accept_bad_sum and self._transport.NEEDS_CHECKSUM:
@@ -2131,9 +2131,8 @@ def draw_screen(watched: Watched, columns: int, rows: int) -> list[str]:
     stacks = max(1, min(most, math.ceil(len(shown) / room)))
     hidden = max(0, len(shown) - stacks * room)
     if hidden:  # hide those without trouble first
-        order = (DEAD, LATE, NEVER, UNKNOWN, OK)
-        shown.sort(key=lambda reading: (not reading.bad_value, order.index(reading.state),
-                                        not reading.unusual_value))
+        rank = (DEAD, LATE, NEVER, UNKNOWN, OK).index
+        shown.sort(key=lambda one: (not one.bad_value, rank(one.state), not one.unusual_value))
         shown = sorted(shown[:stacks * room], key=lambda reading: reading.variable.number)
     widths = fit_widths((columns + len(GAP)) // stacks - len(GAP))
     heading = " ".join(f"{what:{'>' * (what in ('#', 'age'))}{width}}"
@@ -2492,7 +2491,7 @@ def make_private_folder(path: str) -> None:
     if not stat.S_ISDIR(about.st_mode):
         raise Error(f"cannot use {path!r}: it is no folder")
     if os.name == "posix" and (about.st_mode & 0o077 or about.st_uid != user()):
-        raise Error(f"cannot use {path!r}: it must be yours, and closed to others: chmod 700 it")
+        raise Error(f"cannot use {path!r}: give a new name, or a folder of yours with chmod 700")
     with explained(f"cannot use {path!r}"):
         if not os.listdir(path):
             write_new(os.path.join(path, ".gitignore"), "# Keys are in this folder.\n*\n", False)
@@ -2815,8 +2814,7 @@ def run_command(arguments: Sequence[str]) -> int:
 
 
 # Windows has only the first of these.
-ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT")
-          if hasattr(signal, name)]
+ENDING = {getattr(signal, name, signal.SIGTERM) for name in ("SIGTERM", "SIGHUP", "SIGQUIT")}
 
 
 def on_signal(number: int, *_: object) -> NoReturn:

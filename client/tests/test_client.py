@@ -846,6 +846,9 @@ def test_what_was_typed_is_not_repeated_at_length_nor_if_it_may_be_a_key(
         assert result.status in (2, 3) and 0 < len(said) < 1000
         assert said.endswith("\n") and said[:-1].isprintable()
         assert not any(SECRET[at:at + 4] in said for at in range(28)), said
+    for words in ("watch TEXT --count 1 --json", "simulate TEXT --seconds 1"):  # their names
+        result = call(*words.replace("TEXT", SECRET).split())
+        assert SECRET not in result.out + result.err
     assert client.hide_keys(f"{SECRET[1:]} {SECRET}.") == f"{SECRET[1:]} {'*' * 32}."
 
 

@@ -885,7 +885,7 @@ ZEROS = "00" * 16
         f"readers {ZEROS}\nreaders {MASTER.hex()}", f"٣ {ZEROS}", f"{ZEROS}\n٣ 1", "x" * 70_000,
         f"readers {ZEROS}\n\n3 {MASTER.hex()}", f"{ZEROS}\n3 deadbeef", f"{ZEROS}\ndeadbeef\n",
         f"# my key\n{ZEROS}", f"readers {ZEROS[2:]}deadbeef\n")),
-    ("", "line 1: its key has fewer than 32 digits"),
+    ("", "line 1: no key; "),
     (f"1 {MASTER.hex()}\n2 {MASTER.hex()}\n3 x\n", "line 3: no key; the file must have one line"),
     (f"{MASTER.hex()}\r\n", "line 1: it ends with CR LF, as on Windows: sed "),
     (f"readers {MASTER.hex()}\n3 {MASTER.hex()}\r\n", "line 2: it ends with CR LF"),
@@ -893,7 +893,7 @@ ZEROS = "00" * 16
     (f"3 {MASTER.hex().upper()}", "line 1: its key has digits A-F: sed "),
     (f"{MASTER.hex()}0\n", "line 1: its key has more than 32 digits"),
     (f"3 {MASTER.hex()[1:]}\n", "line 1: its key has fewer than 32 digits"),
-    ("\n", "line 1: its key has fewer than 32 digits"),
+    ("\n", "line 1: no key; "),
     (f"3 {MASTER.hex()}\n{MASTER.hex()}\n", "line 2: a master key must be in the first line"),
     (f"reader {MASTER.hex()}\n", "line 1: its name must be readers, or 0 to 63, and come once"),
     (f"3 {MASTER.hex()}\n3 {MASTER.hex()}\n", "line 2: its name must be readers, or 0 to 63"),
@@ -971,7 +971,7 @@ def test_a_key_instead_of_its_file(call: Call) -> None:
                   ["key", "show", MASTER.hex().upper()],
                   ["key", "split", MASTER.hex(), "--out", "x", "--readers"]):
         status, out, err = call(*words)
-        assert status == 2 and "this is a key and not the name of its file" in err
+        assert status == 2 and "this is a key and no file: others may have seen it" in err
         assert MASTER.hex() not in (out + err).lower()
 
 
@@ -1297,7 +1297,7 @@ def test_list(key: str, readers: str, call: Call) -> None:
     (["new", "x", "--epoch", "0"], "it must be 1 to 3600"),
     (["split", "KEY", "--out", "KEY", "--readers"], "it is no folder"),
     (["split", "KEY", "--out", "LINK", "--readers"], "it is no folder"),
-    (["split", "KEY", "--out", "OPEN", "--readers"], "closed to others: chmod 700 it"),
+    (["split", "KEY", "--out", "OPEN", "--readers"], "or a folder of yours with chmod 700"),
     (["split", "KEY", "--out", "none/x", "--readers"], "No such file or directory"),
     (["split", "KEY", "--out", "a\0b", "--readers"], "null ")])
 def test_wrong_words(words: list[str], text: str, tmp_path: Path, key: str, readers: str,
