@@ -1116,9 +1116,8 @@ class Agent:
         """What cannot be known of the last report of an agent with a key, and what it suffers."""
         reader = self._known.get(READER_LABEL)
         remark = reader.remark if reader else ""
-        return [*filter(None, (
-            remark, self._epochs.trouble if remark else "",
-            "somebody sends the agent junk" if reader and reader.twice else ""))]
+        return [*filter(None, (remark, self._epochs.trouble if remark else "",
+                               "somebody sends the agent junk" if reader and reader.twice else ""))]
 
     def _keyed(self, label: int) -> Keyed:
         """What is known under this label. BadUsage: its key is not in the file."""
@@ -2140,9 +2139,10 @@ def draw_screen(watched: Watched, columns: int, rows: int) -> list[str]:
     lines = [draw_row(reading, watched, widths) for reading in shown]
     height = math.ceil(len(lines) / stacks)
     table = [GAP.join(lines[at::height]) for at in range(height)]
-    more = f"; {hidden} hidden, the worst are shown" if hidden else ""
+    ends = "q or Ctrl-C ends" if not hidden else f"{hidden} hidden; q ends" if columns < 48 else \
+        f"q or Ctrl-C ends; {hidden} hidden, the worst are shown"
     return [*head, *[paint(GAP.join([heading] * stacks)[:columns], DIM)] * headings,
-            *table, *[""] * (room - len(table)), f"q or Ctrl-C ends{more}"[:columns]]
+            *table, *[""] * (room - len(table)), ends[:columns]]
 
 
 def measure_row(widths: dict[str, int]) -> int:
