@@ -203,7 +203,7 @@ def test_the_old_key_is_refused_when_the_new_one_was_heard(both: list[str], tmp_
         assert peer.answer() == NEW.beacon(3, new.epoch) and peer.is_silent()
         said = "variable 3 has its new key; the key before was used for 0 reports, and is all " \
             "that was heard of variables: 8"
-        wait_until(lambda: any(said in line for line in server.stderr.lines), said)
+        server.says(said)
         server.kill()
     with Server(*both, *LONG) as server, Peer(server) as peer:
         known = Known(peer)
@@ -225,7 +225,7 @@ def test_who_was_moved_is_said_when_the_old_key_comes_back(
         server.stop()
     for more in ([], ["--key-before", str(tmp_path / "new"), "--key-until", FAR]):
         with Server(*alone[OLD], *more, *LONG) as server:
-            assert any(said + "3,7-8; they had" in line for line in server.stderr.lines)
+            server.says(said + "3,7-8; they had")
             server.stop()
 
 
@@ -386,8 +386,7 @@ def test_a_start_after_the_end(both: list[str], tmp_path: Path, until: str, ahea
     for _ in range(2):
         with noted([*both[:-1], until, *LONG], CLOCK=str(clock))[0] as server, \
                 Peer(server) as peer:
-            assert any("the time of --key-before is over: nothing made with it is taken; leave out"
-                       in line for line in server.stderr.lines)
+            server.says("the time of --key-before is over: nothing made with it is taken")
             peer.send(recorded, question(1))
             node = Hearer(NEW, 1)
             assert node.hear(peer.answer()) and peer.is_silent()
@@ -395,11 +394,12 @@ def test_a_start_after_the_end(both: list[str], tmp_path: Path, until: str, ahea
     assert (numbers.read_bytes() == before) == (not ends)
     assert (numbers.read_bytes()[16 + 65 * 3:][:3] == USED_UP) == ends
     if there:
+        used_up = "no new epoch of --key-before can begin: all epochs of this key are used up"
         with Server(*both, *LONG) as server:
-            server.stats()
-            assert ends == any("no new epoch of --key-before can begin: all epochs of this key are "
-                               "used up" in line for line in server.stderr.lines)
+            if ends:
+                server.says(used_up)
             server.stop()
+        assert ends == any(used_up in line for line in server.stderr.lines)
 
 
 def test_a_key_that_is_given_twice_does_not_end(alone: dict[Keys, list[str]], tmp_path: Path

@@ -1690,7 +1690,7 @@ def test_the_unit_reads_options_from_a_file(tmp_path: Path) -> None:
             re.sub(r"\$\{(\w+)\}", lambda found: variables[found[1]], word)]
     assert program == "/usr/local/sbin/udpserver"
     with Server(*words) as server, Peer(server) as peer:
-        assert any("heartbeats from 192.0.2.0/24" in line for line in server.stderr.lines)
+        server.says("heartbeats from 192.0.2.0/24")
         peer.ask()
     content = (tmp_path / "table").read_bytes()
     assert int.from_bytes(content[12:16], "big") == 7

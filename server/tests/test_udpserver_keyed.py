@@ -260,7 +260,7 @@ def test_the_epoch_that_nodes_were_told(options: list[str], tmp_path: Path) -> N
         status, (line,) = run(*options, "--epoch", str(seconds))
         assert status == 2 and other.format(seconds) in line
     with Server(*options) as server:
-        assert any("a new epoch each 3600 s; packets" in line for line in server.stderr.lines)
+        server.says("a new epoch each 3600 s; packets")
         write_key(tmp_path / "key", with_lines("7 1\nepoch 9\n"))
         server.process.send_signal(signal.SIGHUP)
         said = "tells nodes that an epoch has 9 s, and here it has 3600 s; nothing has changed"
@@ -565,7 +565,7 @@ def test_both_versions_for_a_migration(options: list[str]) -> None:
     with Server(*options, *LONG, "--also-unkeyed", "--allow", "127.0.0.1",
                 "--self", "0:7") as server, Peer(server) as peer, \
             Peer(server, source="127.0.0.9") as stranger:
-        assert any("packets without a key are taken, too" in line for line in server.stderr.lines)
+        server.says("packets without a key are taken, too")
         server.says("reports without a key to 127.0.0.1; ")
         beacon = peer.beacon()
         peer.send(heartbeat(1, 10, 11), node(2, beacon).heartbeat(20, 21))
@@ -598,7 +598,7 @@ def test_a_request_without_a_key_comes_at_its_own_time(options: list[str]) -> No
 
 def test_keyed_only_can_be_said(options: list[str]) -> None:
     with Server(*options, "--keyed-only") as server, Peer(server) as peer:
-        assert any("packets without a key are refused" in line for line in server.stderr.lines)
+        server.says("packets without a key are refused")
         peer.send(heartbeat(1, 1, 1))
         assert peer.is_silent() and server.stop()["magic"] == 1
 
@@ -1085,7 +1085,7 @@ def test_no_generation_comes_back(options: list[str], tmp_path: Path) -> None:
     stolen since."""
     write_key(tmp_path / "key", with_lines("7 2\n"))
     with Server(*options, *LONG) as server, Peer(server) as peer:
-        assert any(has_new_key(7, 2) in line for line in server.stderr.lines)  # changed meanwhile
+        server.says(has_new_key(7, 2))  # changed meanwhile
         for lines, has in (("7 1\n", 1), ("", 0), ("8 1\n", 0)):
             generations(server, tmp_path, lines, f"key: variable 7 has generation {has} there, but "
                         "has had 2: an old key must not be taken again; nothing has changed")
@@ -1119,7 +1119,7 @@ def test_generations_when_the_disk_is_full(options: list[str], tmp_path: Path) -
         server.kill()
     full.unlink()
     with noted(options, *LONG, FULL=str(full))[0] as server, Peer(server) as peer:
-        assert any(has_new_key(7, 1) in line for line in server.stderr.lines)
+        server.says(has_new_key(7, 1))
         peer.send(alone.announce(), alone.heartbeat(1, 1), old.announce())
         counters = server.wait_for(lambda now: now["packets"] == 3, "all are counted")
         assert counters["heartbeats"] == counters["tag"] == 1
