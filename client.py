@@ -807,7 +807,7 @@ def parse_serial(text: str) -> tuple[str, int]:
     if termios is None:
         raise BadUsage("this system has no termios: serial lines do not work here")
     if not re.fullmatch("[1-9][0-9]*", baud) or not hasattr(termios, f"B{baud}"):
-        raise BadUsage(f"{baud!r} is not a baud rate: it may be 9600, {BAUD} and others")
+        raise BadUsage(f"{baud!r} is no baud rate: try 9600, 19200, 38400, 57600, {BAUD}, 230400")
     return path, int(baud)
 
 
@@ -2513,7 +2513,7 @@ def run_split(options: argparse.Namespace) -> None:
     hearing, alone = (parse_variables(text, ()) if text else []
                       for text in (options.variable, options.alone))
     for both in sorted({*hearing} & {*alone})[:1]:
-        raise BadUsage(f"variable {both} cannot be in both of --variable and --alone")
+        raise BadUsage(f"variable {both} cannot hear beacons (--variable) and not hear (--alone)")
     made: dict[str, str] = {}
     for keys in map(read_master, options.files):
         start = os.path.join(options.out, os.path.splitext(os.path.basename(keys.path))[0])
@@ -2532,7 +2532,7 @@ def run_split(options: argparse.Namespace) -> None:
                 "KEY_MASTER": format_bytes(keys.master),
                 "KEY_GENERATIONS": f"{{{turns}}} /* of labels 0 to 64 */"})
         for name in sorted(made.keys() & found.keys())[:1]:
-            raise BadUsage(f"{keys.path!r}: {name!r} would be of two files of keys: rename one")
+            raise BadUsage(f"{keys.path!r}: {name!r} would be made twice: give each an --out")
         made.update(found)
     if not made:
         raise BadUsage("say for whom: --variable, --alone, --readers or --agent")
@@ -2608,7 +2608,8 @@ def run_key(options: argparse.Namespace) -> int:
 
 
 # ---------------------------------------------------------------- the command line
-STATUSES = """\
+STATUSES = f"""\
+HOST is also {Serial.FORM}, or {Can.FORM}.
 Each command has its own --help. The port is 9060; with IPv6, write [::1]:9060.
 
 exit status: 0 fine; 1 not confirmed (set --confirm), or the output could not
@@ -2723,12 +2724,12 @@ OPTIONS = [
     Option(("key",), "files", "FILE", "a file of keys", more={"nargs": "+"}),
     Option(("key",), "--secret", "", "show: the key itself, and not its fingerprint"),
     Option(("key",), "--out", "FOLDER", "split: write there; git and other users see nothing"),
-    Option(("key",), "--variable", "VARIABLES", "split: for nodes that hear beacons: 3,7-12; "
-           "renew: of these"),
-    Option(("key",), "--alone", "VARIABLES", "split: for nodes that only send: 3,7-12"),
-    Option(("key",), "--readers", "", "split: for --key of those who ask, and for the fleet"),
-    Option(("key",), "--agent", "", "split: the master key itself, for an agent's firmware"),
-    Option(("key",), "--text", "", "split: for --key of set, and not for firmware in C"),
+    Option(("key",), "--variable", "VARIABLES", "split: FILE-3.h ... for nodes that hear "
+           "beacons: 3,7-12; renew: of these"),
+    Option(("key",), "--alone", "VARIABLES", "split: the same for nodes that only send"),
+    Option(("key",), "--readers", "", "split: FILE-readers.key for who asks, and for the fleet"),
+    Option(("key",), "--agent", "", "split: FILE-agent.h: the master key, for its firmware"),
+    Option(("key",), "--text", "", "split: FILE-3.key for --key of set, not FILE-3.h for C"),
     Option(("key",), "--epoch", "SECONDS", "new: how long an epoch is, for agent and nodes (10)",
            partial(parse_number, low=1, high=LONGEST_EPOCH)),
     Option(("",), "-v --value", "VALUE", "send this value, 0 to 255"),
@@ -2835,13 +2836,12 @@ def main() -> NoReturn:
     try:
         status = run_command(sys.argv[1:])
         sys.stdout.flush()
+        sys.exit(status)
     except BrokenPipeError:
         status = 128 + 13  # as if by SIGPIPE
     except OSError as error:
         complain(f"cannot write: {error.strerror}")
         status = 3 if sys.argv[1:2] == ["check"] else 1
-    else:
-        sys.exit(status)
     discard(sys.stdout)
     sys.exit(status)
 

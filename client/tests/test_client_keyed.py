@@ -1291,7 +1291,7 @@ def test_list(key: str, readers: str, call: Call) -> None:
     (["split", "KEY", "--out", "x", "--variable", "64"], "variable 64 is out of range"),
     (["split", "KEY", "--out", "x", "--variable", "engine"], "'engine' is no variable"),
     (["split", "KEY", "--out", "x", "--variable", "1-9", "--alone", "9,3"],
-     "variable 3 cannot be in both of --variable and --alone"),
+     "variable 3 cannot hear beacons (--variable) and not hear (--alone)"),
     (["split", "PART", "--out", "x", "--readers"], "has no master key: only that can be split or"),
     (["split", "KEY", "--out", "x", "--readers", "--epoch", "9"], "--epoch does not go with key s"),
     (["new", "x", "--epoch", "0"], "it must be 1 to 3600"),
@@ -1342,8 +1342,8 @@ def test_two_agents_whose_files_would_be_the_same(tmp_path: Path, call: Call) ->
     assert call("key", "new", *paths)[0] == 0
     out = tmp_path / "out"
     assert call("key", "split", *paths[:2], "--out", str(out), "--readers") == (
-        2, "", f"client.py: {paths[1]!r}: '{out}/x-readers.key' would be of two files of keys: "
-               "rename one\n")
+        2, "", f"client.py: {paths[1]!r}: '{out}/x-readers.key' would be made twice: "
+               "give each an --out\n")
     assert not out.exists()
     assert call("key", "split", paths[0], paths[2], "--out", str(out), "--readers")[0] == 0
     assert len(list(out.glob("x-*"))) == 2

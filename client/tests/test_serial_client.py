@@ -102,9 +102,9 @@ def test_a_line_that_is_pulled_out(tmp_path: Path) -> None:
     ("serial:/dev/null", 2, "/dev/null is not a serial line"),
     ("serial:ttyACM0", 2, "is not a serial line: write it like serial:/dev/ttyACM0@115200"),
     ("serial:", 2, "is not a serial line"),
-    ("serial:/dev/ttyACM0@", 2, "'' is not a baud rate: it may be 9600, 115200 and others"),
-    ("serial:/dev/ttyACM0@115201", 2, "'115201' is not a baud rate"),
-    ("serial:/dev/ttyACM0@0", 2, "'0' is not a baud rate")])
+    ("serial:/dev/ttyACM0@", 2, "'' is no baud rate: try 9600, 19200, 38400, 57600, 115200, 230400"),
+    ("serial:/dev/ttyACM0@115201", 2, "'115201' is no baud rate"),
+    ("serial:/dev/ttyACM0@0", 2, "'0' is no baud rate")])
 def test_what_cannot_be_opened(address: str, status: int, text: str) -> None:
     for words in (["get", address], [address]):
         done = run(*words)
@@ -117,7 +117,7 @@ def test_addresses_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(client.BadUsage, match="is not a serial line: write it like"):
             client.parse_serial(text)
     for rate in ("1234567890", "-9600", "9600.0", "0", "00000000", "RKINT"):
-        with pytest.raises(client.BadUsage, match=f"'{rate}' is not a baud rate"):
+        with pytest.raises(client.BadUsage, match=f"'{rate}' is no baud rate"):
             client.parse_serial(f"serial:/dev/x@{rate}")
     assert client.parse_serial("serial:/dev/a@b@50") == ("/dev/a@b", 50)
     monkeypatch.setattr(client, "termios", None)
