@@ -67,7 +67,10 @@ int main(int argc, char **argv)
             options_print_help();
         else
             (void)printf("%s %s\n", program.name, DUMPULSE_VERSION);
-        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+        if (fflush(stdout) == 0 && ferror(stdout) == 0)
+            return EXIT_SUCCESS;
+        log_say("cannot write to the standard output");
+        return EXIT_FAILURE;
     }
     if ((options.watch != NULL && !watch_read_names()) || (options.key != NULL && !keys_read())) {
         log_say("%s", options.wrong);

@@ -80,7 +80,9 @@ def test_help_and_version() -> None:
     for option, begins in (("--help", "usage: canserver "), ("--version", "canserver 1.")):
         done = canserver(option)
         assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith(begins)
-        assert canserver(option, before=">/dev/full").returncode == 1
+        done = canserver(option, before=">/dev/full")
+        assert (done.returncode, done.stderr) == (
+            1, "canserver: cannot write to the standard output\n")
 
 
 def test_without_can_it_says_so() -> None:
