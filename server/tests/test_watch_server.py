@@ -209,6 +209,26 @@ def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path, state_every: int,
         assert longest < slow / 1000 / 2
 
 
+@pytest.mark.parametrize("seconds", [3600, -3600])
+def test_nobody_is_dead_when_the_clock_is_set(tmp_path: Path, seconds: int) -> None:
+    """By an hour, and back. Whoever falls silent after that is dead in time nevertheless."""
+    clock = tmp_path / "clock"
+    clock.write_text("0")
+    calls: dict[str, Any] = {"binary": built("build/udpserver-calls"),
+                             "env": {**os.environ, "CLOCK": f"{clock}"}}
+    with Watched(tmp_path, **calls) as watched:
+        with watched.beating(3):
+            for now in (seconds, 0):
+                clock.write_text(f"{now}")
+                heard = watched.server.stats()["heartbeats"]
+                watched.server.wait_for(lambda now, heard=heard: now["heartbeats"] > heard + 60,
+                                        "time passes")
+            assert [line.split()[-1] for line in watched.told()] == ["alive"]
+            clock.write_text(f"{seconds}")
+        wait_until(lambda: watched.told()[-1].endswith(" dead"), "it is dead")
+        assert watched.told() == watched.logged()
+
+
 def test_a_board_without_a_clock(tmp_path: Path) -> None:
     """It starts in 1970, and gets the right time late. What the state file has is as old as it was
     when the file was written."""
