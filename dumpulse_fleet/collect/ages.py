@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dumpulse_fleet.client import SKEW, WRAP
+from dumpulse_fleet.model.agents import SOON
 
 Whole = NDArray[np.int64]
 Real = NDArray[np.float64]
@@ -212,7 +213,7 @@ def judge_fit(was: Memory, new: Reports, clocks: Clocks, entries: Entries) -> Fi
     """Without its own variable: does all that changed fit Unix time?"""
     own, heard, old = clocks.own, entries.heard, entries.old
     span = np.where(own, 0, clocks.ours - np.floor(was.asked / new.tick).astype(np.int64))
-    soon = ~own & (span + 2 * SKEW < WRAP // 16)
+    soon = ~own & (span < SOON)
     follows = soon & heard.any(axis=1)
     misfits = heard & np.where(own[:, None], old > clocks.longest[:, None],
                                follows[:, None] & (old > (span + SKEW)[:, None]))

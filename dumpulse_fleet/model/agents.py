@@ -46,6 +46,9 @@ class State(enum.IntEnum):
         return len(State) if self is State.UNREACHABLE else int(self)
 
 
+# Ticks from report to report in which a clock can be told from others without `now-from`: a
+# timestamp fits it by chance once in 16 times.
+SOON = client.WRAP // 16 - 2 * client.SKEW
 # An agent in one of these says nothing: its variables are unknown.
 MUTE_STATES = frozenset((State.UNREACHABLE, State.DAMAGED))
 
