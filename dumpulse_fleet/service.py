@@ -17,10 +17,12 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from dumpulse_fleet import client
 from dumpulse_fleet.alert.deliver import Alerts, Receiver
 from dumpulse_fleet.collect.collector import STARTING, Collector
-from dumpulse_fleet.collect.discovery import Discovery, owners
+from dumpulse_fleet.collect.discovery import Discovery
 from dumpulse_fleet.config.file import Config
 from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
@@ -208,7 +210,7 @@ class Service(Process):
         return self.alerts.told(), await asyncio.to_thread(self.collector.known)
 
     async def _hand_on(self) -> None:
-        if self.council:
+        if self.council and not self._changing.locked():
             await self.council.hand_on()
             await asyncio.sleep(self.council.rest)
 
@@ -218,26 +220,24 @@ class Service(Process):
         async with self._changing:
             if not self.council or self.council.living != living:
                 return  # a later change comes
-            own, everyone = self.config.shard.number, self.discovery.everyone
+            own, found = self.config.shard.number, self.discovery
             if own in before:  # else, these have asked our agents, too
-                before = tuple(self.discovery.living) or before
-            was, now = [await asyncio.to_thread(owners, everyone, each)
-                        for each in (before, living)]
-            gained = {agent.name for agent, old, new in zip(everyone, was, now)
-                      if new == own != old}
-            givers = {old for old, new in zip(was, now) if new == own != old}
-            if any(old == own != new for old, new in zip(was, now)):
+                before = tuple(found.living) or before
+            was, now = found.owners(before), found.owners(living)
+            rows = np.flatnonzero((now == own) & (was != own)).tolist()
+            gained = {found.everyone[row].name: int(was[row]) for row in rows}
+            givers = {*gained.values()}
+            if ((was == own) & (now != own)).any():
                 await self.council.hand_on()
             elif givers & {*living}:
                 await asyncio.sleep(self.council.patience)
             # If we have just been restarted, we have had some of them ourselves.
-            whose = sorted(givers) if self.discovery.living else [own, *sorted(givers)]
+            whose = sorted(givers) if found.living else [own, *sorted(givers)]
             handed = await self.council.handed(whose) if givers else []
-            self.discovery.living = living
-            await self._change(tuple(agent for agent, new in zip(everyone, now) if new == own),
-                               [content for _, content in handed])
+            found.living = living
+            await self._change(found.of_shard(now), [content for _, content in handed])
             for told, _ in handed:
-                self.alerts.adopt(told, gained)
+                self.alerts.adopt(told, gained.keys())
 
     def _table_of(self, agents: Sequence[Agent]) -> Table:
         return Table(agents, {agent.name for agent in self.discovery.everyone}

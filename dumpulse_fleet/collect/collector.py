@@ -104,7 +104,8 @@ def most_tries(table: Table, rows: Rows) -> NDArray[np.uint8]:
 class Roster:
     """The agents of a table: where they are, and when they are asked."""
 
-    def __init__(self, table: Table, epochs: Epochs) -> None:
+    def __init__(self, table: Table, epochs: Epochs, old: Roster | None = None) -> None:
+        """`old` is the one before: agents that stay where they are go on."""
         agents = table.agents
         count = len(agents)
         self.table = table
@@ -130,11 +131,39 @@ class Roster:
         self.port = np.zeros(count, np.uint8)  # of the ring
         self.asked_at = np.full((RING, count), -np.inf)  # the first request at each port
         self.damaged = np.zeros(count, np.bool_)  # what came in this round
+        stay = self._stay(old) if old else {}  # rows now and before
         for row, agent in enumerate(agents):
-            self._place(row, agent)
+            if row not in stay:
+                self._place(row, agent)
         self.make_book()
         self.due = table.now() + self.period * self._phases()  # all that took a while
         self.settled = np.full(count, table.now())  # when an answer came, or its lack was judged
+        if old and stay:
+            self._go_on(old, np.array([*stay], np.intp), np.array([*stay.values()], np.intp))
+
+    def _stay(self, old: Roster) -> dict[int, int]:
+        """Takes the places of agents that stay where they are. Their rows now and before."""
+        stay: dict[int, int] = {}
+        for row, agent in enumerate(self.table.agents):
+            before = old.table.row.get(agent.name, -1)
+            if before >= 0 and old.table.agents[before].address == agent.address:
+                stay[row] = before
+                if before in old.devices:
+                    self._place(row, agent)
+                elif before in old.hosts:
+                    self.hosts[row] = old.hosts[before]
+                    if old.placed[before]:
+                        self.choices[row] = old.choices[before]
+                        self.looked_up[row] = old.looked_up[before]
+        self.names[[*stay]] = old.names[[*stay.values()]]
+        return stay
+
+    def _go_on(self, old: Roster, rows: Rows, before: Rows) -> None:
+        same = old.period[before] == self.period[rows]
+        self.due[rows[same]], self.settled[rows[same]] = (
+            old.due[before[same]], old.settled[before[same]])
+        self.port[rows], self.asked_at[:, rows] = old.port[before], old.asked_at[:, before]
+        self.readers.carry(rows, old.readers, before)
 
     def _phases(self) -> NDArray[np.float64]:
         """Spreads the agents of each period evenly over it."""
@@ -337,28 +366,9 @@ class Collector:
         return min(TICK, max(SHORTEST_TICK, (self._room or ENOUGH) / 2 / max(rate, 1e-9)))
 
     def _take_over(self, table: Table, handed: Sequence[bytes]) -> None:
-        old = self._roster
-        old.readers.remember()
+        self._roster.readers.remember()
         self._carry(table, handed)
-        new = Roster(table, self._epochs)
-        same: list[tuple[int, int]] = []
-        for row, agent in enumerate(table.agents):
-            before = self.table.row.get(agent.name)
-            if before is None or self.table.agents[before].address != agent.address:
-                continue
-            same.append((row, before))
-            if old.period[before] == new.period[row]:
-                new.due[row], new.settled[row] = old.due[before], old.settled[before]
-            new.port[row], new.asked_at[:, row] = old.port[before], old.asked_at[:, before]
-            if row in new.hosts and old.placed[before]:
-                new.names[row] = old.names[before]
-                new.choices[row] = old.choices[before]
-                new.looked_up[row] = old.looked_up[before]
-        new.make_book()
-        if same:
-            to, whence = (np.array(each, np.intp) for each in zip(*same))
-            new.readers.carry(to, old.readers, whence)
-        self.table, self._roster = table, new
+        self.table, self._roster = table, Roster(table, self._epochs, self._roster)
 
     # ---- rounds
     def _begin_rounds(self) -> None:

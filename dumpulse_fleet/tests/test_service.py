@@ -20,9 +20,8 @@ from typing import Any
 import pytest
 
 from dumpulse_fleet import command
-from dumpulse_fleet.collect.discovery import in_shard
+from dumpulse_fleet.collect.discovery import owners, ranks
 from dumpulse_fleet.config.file import load
-from dumpulse_fleet.config.values import Shard
 from dumpulse_fleet.model.agents import Mute, State
 from dumpulse_fleet.service import WELL_S, Service, groups_here, well_again
 from dumpulse_fleet.tests import standins
@@ -247,7 +246,8 @@ def test_groups_of_several_shards(tmp_path: Path, fake: Fake) -> None:
     kept: list[str] = []
     for number in (1, 2, 3):
         groups, problems = groups_here(
-            config, in_shard(config.agents, Shard(number, 3)), config.agents)
+            config, [agent for agent, own in zip(config.agents, owners(
+                ranks(config.agents, 3), (1, 2, 3))) if own == number], config.agents)
         kept += [group.name for group in groups]
         assert len(problems) == 1 and "'all' has members in other shards" in problems[0]
     assert kept == ["one"]

@@ -14,7 +14,7 @@ import pytest
 
 from dumpulse_fleet import client
 from dumpulse_fleet.asking import Fleet as Fleets
-from dumpulse_fleet.collect.discovery import owners
+from dumpulse_fleet.collect.discovery import owners, ranks
 from dumpulse_fleet.config.brokers import Nats
 from dumpulse_fleet.config.file import load
 from dumpulse_fleet.config.values import Secret, Shard
@@ -57,8 +57,8 @@ class Fleet:
 
     def of(self, number: int, living: range | list[int] = range(1, SHARDS + 1)) -> set[str]:
         agents = load(str(self.folder / "1" / "fleet.toml")).agents
-        return {agent.name for agent, owner in zip(agents, owners(agents, living))
-                if owner == number}
+        owned = owners(ranks(agents, SHARDS), living)
+        return {agent.name for agent, owner in zip(agents, owned) if owner == number}
 
     def events(self) -> list[dict[str, Any]]:
         """Of states, in all shards that live."""
