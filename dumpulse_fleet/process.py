@@ -106,6 +106,8 @@ class Process(ABC):
     table: Table
     groups: Sequence[Group] = ()
     parts: Sequence[Group] = ()
+    # By agent: the shard that had it before, and until when.
+    taken: Mapping[str, tuple[int, float]] = {}
     failure = ""  # why it ended, if nobody stopped it
 
     def __init__(self, config: Config, given: Given = Given()) -> None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import json
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ MUTES_S = 60.0  # s between two looks at the mutes that come back each week
 CLOCKS_S = 5.0  # s by which the times of a file and of an event may differ
 NEWER = 100_000  # events after the state was kept that are looked at
 HANGS_S = 10.0  # s that the disk may take
+TAKEN = "taken"  # a row in the store's table `kept`
 WELL_S = 60.0  # s for which all must be well until what was acknowledged ends
 
 
@@ -235,9 +237,18 @@ class Service(Process):
             whose = sorted(givers) if found.living else [own, *sorted(givers)]
             handed = await self.council.handed(whose) if givers else []
             found.living = living
-            await self._change(found.of_shard(now), [content for _, content in handed])
+            ours = found.of_shard(now)
+            self._note_taken(gained, {agent.name for agent in ours})
+            await self._change(ours, [content for _, content in handed])
             for told, _ in handed:
                 self.alerts.adopt(told, gained.keys())
+
+    def _note_taken(self, gained: Mapping[str, int], ours: Collection[str]) -> None:
+        """Who had these agents until now has their past. After our restart, we know that already."""
+        self.taken = {name: (shard, time.time()) for name, shard in gained.items()} | {
+            name: said for name, said in self.taken.items() if name in ours}
+        self.store.write(lambda database: database.execute(
+            "INSERT OR REPLACE INTO kept VALUES (?, ?)", (TAKEN, json.dumps(self.taken))).rowcount)
 
     def _table_of(self, agents: Sequence[Agent]) -> Table:
         return Table(agents, {agent.name for agent in self.discovery.everyone}
@@ -269,6 +280,8 @@ class Service(Process):
             Store, os.path.join(config.state, "events.sqlite"), days=config.keep_days,
             rows=config.keep_rows, say=say)
         parts.push_async_callback(asyncio.to_thread, self.store.close, STOP_S / 2)
+        for value, in self.store.ask("SELECT value FROM kept WHERE name = ?", TAKEN):
+            self.taken = json.loads(value)
         self.discovery = self._discovery(config)
         agents = await self.discovery.look() or ()
         self.table = self._table_of(agents)

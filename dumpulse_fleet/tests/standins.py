@@ -140,6 +140,7 @@ class Service:
         self.reloads = 0
         self.asked = 0  # how often the numbers were
         self.access: Access | None = None  # read again by a reload
+        self.taken = {"agent-00002": (2, 1.7e9)}
         self.store = Store()
         self.past = Past()
         self.fixed = [Mute({"name": "*-00009"}, 0, 4e9, "it is old", "configuration")]

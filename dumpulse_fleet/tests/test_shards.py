@@ -251,6 +251,7 @@ def test_a_shard_that_is_killed_is_taken_over_without_a_false_alarm(tmp_path: Pa
             print(f"taken over after {(time.time() - killed) / PERIOD:.1f} periods")
             assert time.time() - killed < 3 * PERIOD
             everybody(wall, but={dead: "unreachable", silent: "dead"})
+            assert wall.ask(f"/api/v1/agents/{silent}")["before"]["shard"] == 2
             # Who goes on knows when the engine was heard, which its timestamp alone does not say.
             assert abs(heard(wall, silent) - beat) <= 1
             made.start(2)

@@ -84,6 +84,10 @@ class Service(Protocol):
         """What the public page shows. Made anew together with the table."""
 
     @property
+    def taken(self) -> Mapping[str, tuple[int, float]]:
+        """By agent: the shard that had it before, and until when."""
+
+    @property
     def past(self) -> Past:
         """Of this table."""
 
@@ -211,7 +215,10 @@ class Site:
 
     async def agent(self, request: web.Request) -> Json:
         row = self._row(request)
-        return await self._elsewhere(request, row) or self.view().agent(row, self.marks())
+        before = self.service.taken.get(request[GIVEN]["name"])
+        return await self._elsewhere(request, row) or {
+            **self.view().agent(row, self.marks()),
+            "before": before and {"shard": before[0], "until": before[1]}}
 
     async def history(self, request: web.Request) -> Json:
         row = self._row(request)
