@@ -1,10 +1,6 @@
-"""The whole fleet in one process: puts its parts together, and takes them apart again.
-
-    run(load("fleet.toml"))     # until SIGTERM
-
-The loop's thread has the web, the alerts and MQTT. The collector and the store have threads of
-their own. SPDX-License-Identifier: MIT
-"""
+"""The whole fleet in one process: puts its parts together, and takes them apart again. The loop's
+thread has the web, the alerts and MQTT. The collector and the store have threads of their own.
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -92,13 +88,6 @@ def well_again(mutes: Sequence[Mute], table: Table, now: float) -> list[Mute]:
         well[row] for row, agent in enumerate(table.agents) if matches(mute.match, agent))]
 
 
-# The collector's figures, by the words of OWN in metrics.py.
-FIGURES = {"requests": "sent", "reports": "received", "strange": "unknown", **{
-    word: word for word in (
-        "rounds", "repeated", "lost", "bad", "late", "skipped", "void", "stale", "overflowed",
-        "refused", "unsent", "lookups_failed", "lateness", "cpu")}}
-
-
 class Service(Process):
     """The parts of a fleet that runs. Only the loop's thread uses it."""
 
@@ -163,8 +152,7 @@ class Service(Process):
         return None
 
     def numbers(self) -> Mapping[str, float]:
-        figures = self.collector.figures
-        return {**{name: getattr(figures, field) for name, field in FIGURES.items()},
+        return {**vars(self.collector.figures),
                 **self.alerts.numbers(), **(self.mqtt.numbers() if self.mqtt else {}),
                 **(self.nats.numbers() if self.nats else {}),
                 "events": self.store.stored, "events_lost": self.store.lost + self.store.unstored,
@@ -244,7 +232,7 @@ class Service(Process):
                 self.alerts.adopt(told, gained.keys())
 
     def _note_taken(self, gained: Mapping[str, int], ours: Collection[str]) -> None:
-        """Who had these agents until now has their past. After our restart, we know that already."""
+        """Who had these agents has their past. After a restart, we know that already."""
         self.taken = {name: (shard, time.time()) for name, shard in gained.items()} | {
             name: said for name, said in self.taken.items() if name in ours}
         self.store.write(lambda database: database.execute(

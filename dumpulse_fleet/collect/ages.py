@@ -1,19 +1,12 @@
-"""How old each entry is, though a timestamp has only 16 bits; and which agents have rebooted.
-
-Pure functions over arrays: a row for each report of a batch, a column for each variable.
+"""How old each entry is, though a timestamp has only 16 bits; and which agents have rebooted: pure
+functions over arrays, with a row for each report of a batch, and a column for each variable.
 
 If an agent stamps a variable of its own (`now-from`), it tells its time n with each report. We
 measure the time since the report before, to within RATE and the time that requests and answers
-take. So n tells how many ticks of the agent's clock have passed, also when its 16 bits have
-wrapped. X, the agent's time, never wraps. An entry that changes gets E, the time at which it was
-stamped; an entry that does not change keeps it. Its age is X - E. CASES is the table of all rules.
-
-If an agent has no such variable, nobody tells its clock. Then X counts the ticks of our own time.
-If all timestamps that change fit Unix time, as those of agents on Linux do, E is by the timestamp.
-Otherwise E is when the entry was seen first, and its age is "at least" X - E.
-
-No reader can see one case: a node beats again at the same timestamp with the same value, a whole
-number of wraps later, and nobody has asked in between.
+take: so n tells how many ticks have passed, also when its 16 bits have wrapped. X, the agent's
+time, never wraps. An entry that changes gets E, the time at which it was stamped; its age is X - E.
+Without such a variable, X counts the ticks of our own time, and E is by the timestamp if all that
+changes fits Unix time, or else when the entry was seen first. CASES is the table of all rules.
 SPDX-License-Identifier: MIT
 """
 

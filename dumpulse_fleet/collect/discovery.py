@@ -1,9 +1,5 @@
 """Finds agents in files and pages, in the form of Prometheus' file_sd and http_sd, and shares a
-fleet among several collectors.
-
-A source that fails keeps its last good list: the fleet must not vanish because the inventory is
-down. If one target is wrong, the others come all the same. SPDX-License-Identifier: MIT
-"""
+fleet among several collectors.   SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -233,7 +229,8 @@ def ranks(agents: Sequence[Agent], of: int) -> NDArray[np.uint64]:
 def owners(ranked: NDArray[np.uint64], shards: Iterable[int]) -> NDArray[np.intp]:
     """Which of these shards has each agent."""
     numbers = np.array([*shards], np.intp)
-    return numbers[ranked[:, numbers - 1].argmax(axis=1)]
+    found: NDArray[np.intp] = numbers[ranked[:, numbers - 1].argmax(axis=1)]
+    return found
 
 
 def merged(config: Config, lists: Iterable[Sequence[Agent]]) -> tuple[tuple[Agent, ...], list[str]]:

@@ -1,9 +1,6 @@
-"""What is known of all agents, over a restart of the collector: one file.
-
-The file is replaced as a whole, so a crash leaves the old one or the new one. It has a checksum,
-and each number in it is checked before it is used.
-SPDX-License-Identifier: MIT
-"""
+"""What is known of all agents, over a restart of the collector: one file, which is replaced as a
+whole. It has a checksum, and each number in it is checked before it is used.
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

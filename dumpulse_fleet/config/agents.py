@@ -192,9 +192,9 @@ class Agents:
         longest = SOON * shared.names.tick - ON_TIME
         if shared.names.settings.now_from is None and shared.names.expected.any() \
                 and shared.period > longest:
-            self._reader.wrong(where, f"agents: a period of {shared.period:g} s is too long: with a "
-                               f"tick of {shared.names.tick:g} s and without now-from, nobody can "
-                               f"tell ages: use at most {longest:.4g} s, or a longer tick, or "
+            self._reader.wrong(where, f"agents: a period of {shared.period:g} s is too long: with "
+                               f"a tick of {shared.names.tick:g} s and without now-from, nobody "
+                               f"can tell ages: use at most {longest:.4g} s, or a longer tick, or "
                                "now-from in the file of names")
 
     def _listed(self, agents: dict[str, Agent], where: Where, shared: Shared,

@@ -48,11 +48,9 @@ class Part:
 
 
 @dataclasses.dataclass(frozen=True)
-class Members:
+class Members(Part):
     """[[groups]]"""
 
-    name: Annotated[str, checked(check_name_of, "name")]
-    match: Annotated[Mapping[str, str], checked(match_of)]
     at_least: Annotated[int, checked(number, 1, MOST_AGENTS)]
 
 

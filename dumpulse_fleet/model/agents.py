@@ -1,9 +1,5 @@
-"""What the fleet consists of: agents, what is expected of them, and what happens to them.
-
-Nothing here changes after it was made. The configuration makes agents, groups and mutes; the
-collector makes events; the table (dumpulse_fleet/model/table.py) has what changes.
-SPDX-License-Identifier: MIT
-"""
+"""What the fleet consists of: agents, what is expected of them, and what happens to them. Nothing
+here changes after it was made.   SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""What all agents said last, as arrays: a row for each agent, a column for each variable.
-
-Only the collector writes here, with the lock held, and for no longer than one batch of reports.
-Readers hold the lock while they copy what they need.
-SPDX-License-Identifier: MIT
-"""
+"""What all agents said last, as arrays: a row for each agent, a column for each variable. Only the
+collector writes here, with the lock held. Readers hold it while they copy what they need.
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

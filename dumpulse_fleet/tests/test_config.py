@@ -22,9 +22,8 @@ from hypothesis import strategies as st
 from dumpulse_fleet import client
 from dumpulse_fleet.collect.discovery import parse_targets
 from dumpulse_fleet.config.agents import Shared, make_profile
-from dumpulse_fleet.config.alerts import Alerts
+from dumpulse_fleet.config.others import Alerts, Mqtt
 from dumpulse_fleet.config.file import Config, load
-from dumpulse_fleet.config.brokers import Mqtt
 from dumpulse_fleet.config.labels import times_of
 from dumpulse_fleet.config.reading import Mistakes
 from dumpulse_fleet.config.toml_lines import Lines, TooDeep

@@ -109,7 +109,7 @@ def test_no_agents_is_a_state() -> None:
         port = next(iter(collector._sockets.values())).getsockname()[1]
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
             stranger.sendto(GOOD, ("127.0.0.1", port))
-        until(lambda: collector.figures.unknown)
+        until(lambda: collector.figures.strange)
 
 
 def test_sockets_that_cannot_be_opened_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +197,7 @@ def test_strangers_and_bad_reports_are_counted_and_change_nothing() -> None:
                 for _ in range(5):
                     stranger.sendto(GOOD, ("127.0.0.1", port))
             figures = collector.figures
-            until(lambda: figures.unknown >= 5 and figures.late >= 3
+            until(lambda: figures.strange >= 5 and figures.late >= 3
                      and table.reports.min() > 2)
     assert table.bad.tolist() == [3, 0] and figures.bad == 3 and table.lost[1] <= 3
 

@@ -15,7 +15,7 @@ import pytest
 from dumpulse_fleet import client
 from dumpulse_fleet.asking import Fleet as Fleets
 from dumpulse_fleet.collect.discovery import owners, ranks
-from dumpulse_fleet.config.brokers import Nats
+from dumpulse_fleet.config.others import Nats
 from dumpulse_fleet.config.file import load
 from dumpulse_fleet.config.values import Secret, Shard
 from dumpulse_fleet.publish.takeover import Council, Known, Living

@@ -137,9 +137,9 @@ def collect(what: str, count: int, period: float, processes: int, seconds: float
         collector.start()
         time.sleep(period + 2)  # the first reports of all
         figures = collector.figures
-        before, cpu = figures.received, figures.cpu
+        before, cpu = figures.reports, figures.cpu
         time.sleep(seconds)
-        found = Measured(what, count, period, seconds, figures.received - before,
+        found = Measured(what, count, period, seconds, figures.reports - before,
                          figures.cpu - cpu, used(b"".join(of_process()))[1], figures.lost,
                          figures.late, figures.void, processes)
         collector.stop()
