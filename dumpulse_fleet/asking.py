@@ -1,8 +1,6 @@
 """Asks a running fleet over its JSON interface, for the commands. Nothing that comes is believed:
 it may be another server, or a broken one.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import base64
 import http.client
 import json

@@ -1,7 +1,5 @@
 """The command dumpulse-fleet.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import io

@@ -1,8 +1,6 @@
 """What services (service.py) and walls (wall.py) do: they read the configuration again, look at the
 sources of agents, listen, and end.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import contextlib

@@ -2,8 +2,6 @@
 thread has the web, the alerts and MQTT. The collector and the store have threads of their own.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import dataclasses

@@ -2,8 +2,6 @@
 The core looks at states, not at events, so it cannot miss one: a lost event, a restart or a
 full disk change nothing.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import enum

@@ -3,8 +3,6 @@ this asks it once a second, and keeps in the store what was told and the message
 transaction. A message may come twice; then it has the same `id`. No address of a receiver is ever
 written to a log, because addresses often have secrets in them.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import asyncio
 import collections
 import dataclasses

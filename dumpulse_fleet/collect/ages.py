@@ -10,8 +10,6 @@ changes fits Unix time, or else when the entry was seen first. CASES is the tabl
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Callable
 from functools import partial

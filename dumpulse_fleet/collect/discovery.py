@@ -1,8 +1,6 @@
 """Finds agents in files and pages, in the form of Prometheus' file_sd and http_sd, and shares a
 fleet among several collectors.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import dataclasses

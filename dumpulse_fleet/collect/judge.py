@@ -1,8 +1,6 @@
 """In which state each variable and each agent is, and the events when that changes: README.md has
 the rules, in the section States and events.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

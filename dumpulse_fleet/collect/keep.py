@@ -2,8 +2,6 @@
 whole. It has a checksum, and each number in it is checked before it is used.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -2,8 +2,6 @@
 data, and nothing in it starts anything. The sections are in files beside this one.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import tomllib

@@ -4,8 +4,6 @@ parts of the public page; [[mutes]], when alerts are held back, once or each wee
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import re

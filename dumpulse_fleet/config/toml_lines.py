@@ -1,8 +1,6 @@
 """Says on which line of a TOML file each key is, because tomllib does not: tree-sitter does, whose
 parser does not stop at mistakes.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import re
 import tomllib
 

@@ -1,8 +1,6 @@
 """What the fleet consists of: agents, what is expected of them, and what happens to them. Nothing
 here changes after it was made.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 from collections.abc import Mapping

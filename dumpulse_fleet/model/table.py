@@ -2,8 +2,6 @@
 collector writes here, with the lock held. Readers hold it while they copy what they need.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Collection, Sequence

@@ -2,8 +2,6 @@
 decides how much it keeps. It drops a message whose header Nats-Msg-Id it has had within its window.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib

@@ -8,8 +8,6 @@ grows.   SPDX-License-Identifier: MIT
     publisher.stop()
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

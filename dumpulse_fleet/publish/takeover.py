@@ -3,8 +3,6 @@ other: README.md says how. Whoever sees that the key `lead` has not changed for 
 write it: the store lets only one do so, because it takes a change only of the revision that was
 read.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

@@ -8,8 +8,6 @@ Numbers only grow, also when the file was lost: a number is at least the Unix ti
 at which the event was stored. A consumer remembers the last one that it has dealt with.
 """
 
-from __future__ import annotations
-
 import collections
 import concurrent.futures
 import contextlib

@@ -1,7 +1,5 @@
 """A table that a test fills, and a service without a collector.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

@@ -1,7 +1,5 @@
 """The collector against fake fleets and real agents.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import pathlib
 import time
 

@@ -1,8 +1,6 @@
 """Delivery to real servers on this machine: nothing is lost, nothing is told of secrets.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import collections

@@ -1,7 +1,5 @@
 """Agents from files and pages, and shards.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import asyncio
 import collections
 import gzip

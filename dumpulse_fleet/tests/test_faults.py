@@ -1,8 +1,6 @@
 """Loss, answers that overtake each other, that come twice and that come late; thousands gone at
 once.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import random
 import socket
 import threading

@@ -1,7 +1,5 @@
 """The text for Prometheus: every series, without numpy.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import dataclasses
 import gzip
 import resource

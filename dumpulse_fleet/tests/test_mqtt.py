@@ -1,8 +1,6 @@
 """What is published over MQTT, with a real broker that ends and begins again.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import dataclasses

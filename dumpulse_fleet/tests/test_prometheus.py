@@ -4,8 +4,6 @@ Alertmanager and VictoriaMetrics; three collectors that share a fleet, one of wh
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The collector's packets: which are used, and when it asks.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import errno

@@ -1,7 +1,5 @@
 """The whole fleet as a process: start, changes, end.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import contextlib

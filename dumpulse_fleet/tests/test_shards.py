@@ -1,8 +1,6 @@
 """Several shards, one wall over them, and who takes over from a shard that is killed.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

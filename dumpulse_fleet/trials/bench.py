@@ -18,8 +18,6 @@ read, and from the room that a day takes in blocks of Prometheus, which promtool
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import dataclasses

@@ -5,8 +5,6 @@ must come from our own page, and with a header that no other site can send.
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import binascii

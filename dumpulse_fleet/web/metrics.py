@@ -2,8 +2,6 @@
 made once, and numpy picks them. A scrape is made in blocks, so its memory does not grow with the
 fleet.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import math
 import os
 import re

@@ -2,8 +2,6 @@
 a page to read.   SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -2,8 +2,6 @@
 the list of all that can be asked, also for /api and /api/openapi.json.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

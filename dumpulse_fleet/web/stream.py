@@ -2,8 +2,6 @@
 that comes back says which version it has seen, and gets what has changed since: nothing is kept for
 it. A reader that is too slow is dropped.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """What web pages and the JSON interface say about the fleet.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
