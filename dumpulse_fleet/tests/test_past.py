@@ -149,7 +149,11 @@ def test_it_goes_on_over_a_restart_a_reload_and_a_day(store: Store) -> None:
     now = minutes(again, fleet, now, 60)
     fewer = Table([fleet.agents[2], fleet.agents[1]])
     fewer.state[:], fewer.agent_state[:] = State.ALIVE, State.ALIVE
+    store.flush()
+    store.write(lambda database: database.execute("DELETE FROM past").rowcount)
     moved = again.moved(fewer, now - 1)
+    assert store.flush() and [name for name, in store.ask("SELECT agent FROM past")] == [
+        fleet.agents[0].name], "who goes is written; the others will be"
     assert (moved.hours(1, now - 1)[1][3] == ALIVE).all(), "the last hour"
     tomorrow = (NOON // DAY + 1) * DAY
     moved.add(fewer, tomorrow)

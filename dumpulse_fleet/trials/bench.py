@@ -268,11 +268,18 @@ def take_over(count: int, period: float, processes: int) -> bool:
         parts.callback(nats.wait)
         parts.callback(nats.terminate)
         fake = parts.enter_context(Fake(count, beat=int(BEAT * 1000)))
-        (_, victim), *others = [parts.enter_context(service(
+        services = [parts.enter_context(service(
             folder(), fake, count, period, "--shard", f"{shard}/{processes}",
             more=f"[nats]\nurl = 'nats://127.0.0.1:{port}'\nbucket = 'shards'\n"))
             for shard in range(1, processes + 1)]
-        time.sleep(6 * period)  # what is known is handed on
+        time.sleep(4 * period)  # what is known is handed on
+        before = [used(page(f"{address}/metrics")) for address, _ in services]
+        time.sleep(4 * period)
+        after = [used(page(f"{address}/metrics")) for address, _ in services]
+        cpu = sum(new[0] - old[0] for old, new in zip(before, after)) / processes / (4 * period)
+        print(f"{processes} services with {count:,} agents each {period:g} s: {cpu * 100:.0f} % of "
+              f"a core and {sum(each[1] for each in after) / processes:.0f} MiB each", flush=True)
+        (_, victim), *others = services
         numbers = np.arange(1, processes + 1)
         profile = Profile(settings())
         named = [Agent(fake.address(row).partition(":")[0], "", profile) for row in range(count)]
