@@ -93,6 +93,9 @@ def test_a_new_configuration_keeps_what_is_still_watched(store: Store) -> None:
     assert {each[2] for each in lists(new, 0, 0)} == {NOTHING} and lists(new, 1, 4) == []
     new.add(fewer, NOON + 60 * 400)
     assert lists(new, 1, 2)[-2:] == [(60 * 399, 160 + 399 % 80, State.LATE), (60 * 400, 0, 2)]
+    young = Past(store, old, NOON)
+    young.add(old, NOON)
+    assert lists(young.moved(old, NOON), 1, 2) == lists(young, 1, 2) != []
     past._most_bytes = 9000  # from here on, there is room for points of 2 minutes
     coarse = past.moved(old, NOON + 60 * 399)
     assert coarse.step == 2 and lists(coarse, 2, 2) == [

@@ -95,8 +95,8 @@ def test_one_wall_shows_all_shards_and_says_who_is_silent(tmp_path: Path) -> Non
         assert wall.ask(f"/api/v1/agents/{name}/uptime")["cells"]
         fake.tell("die", int(name[1:]), int(name[1:]))
         everybody(wall, but={name: "unreachable"})
-        assert [each["agent"] for each in wall.ask("/api/v1/events?what=state")["events"]
-                if each["now"] != "alive"] == [name]
+        until(lambda: [each["agent"] for each in wall.ask("/api/v1/events?what=state")["events"]
+                       if each["now"] != "alive"] == [name])  # the shard writes it a little later
         # A shard that is killed: nothing of what it had is shown as well.
         made.shards[3].process.kill()
         everybody(wall, but=dict.fromkeys(made.of(3), "unknown"))
