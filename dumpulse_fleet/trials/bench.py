@@ -286,11 +286,11 @@ def take_over(count: int, period: float, processes: int) -> bool:
         ranked = ranks(named, processes)
         was, now = owners(ranked, numbers), owners(ranked, numbers[1:])
         left = [(named[row].name, others[now[row] - 2][0])
-                for row in np.flatnonzero(was == 1)[::COMPARED].tolist()]
+                for row in np.flatnonzero(was == 1)[::5 * COMPARED].tolist()]
         victim.kill()
         begun, killed, had = time.monotonic(), time.time(), 0.0
         while left and time.monotonic() < begun + 20 * period:
-            time.sleep(0.1)
+            time.sleep(0.5)  # to ask takes them time, too
             if not had and count == sum(sum(json.loads(page(f"{address}/api/v1/summary"))[
                     "agents"].values()) for address, _ in others):
                 had = time.monotonic() - begun
