@@ -1,10 +1,5 @@
-"""Asks a running fleet over its JSON interface: what the commands ls, show, events and mute share.
-
-Nothing that comes is believed: it may be another server, or a broken one.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+"""Asks a running fleet over its JSON interface, for the commands. Nothing that comes is believed:
+it may be another server, or a broken one.   SPDX-License-Identifier: MIT"""
 
 import base64
 import http.client
@@ -60,15 +55,11 @@ class Fleet:
         if "://" not in address:
             address = f"http://{address}"
         try:
-            parts = urllib.parse.urlsplit(address)
-            fine = parts.scheme in ("http", "https") and parts.hostname and address.isascii() \
-                and address.isprintable() and " " not in address and (parts.port or 1) \
-                and not (parts.query or parts.fragment or parts.username)
-        except ValueError:
-            fine = False
-        if not fine:
+            if not values.address(address).isascii():
+                raise Wrong("")
+        except Wrong as error:
             raise client.BadUsage("the address of the fleet must be like http://127.0.0.1:9061, "
-                                  "without a password")
+                                  "without a password") from error
         self.address, self._timeout = address, timeout
         self._headers = {"Accept": "application/json", "User-Agent": "dumpulse-fleet"}
         token_file = token_file or os.environ.get(TOKEN_WORD, "")
@@ -81,7 +72,7 @@ class Fleet:
         elif token_file:
             self._headers["Authorization"] = f"Bearer {secret_in(token_file)}"
         handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({}), _Stay()]
-        if parts.scheme == "https":
+        if address.startswith("https:"):
             try:
                 handlers.append(urllib.request.HTTPSHandler(
                     context=ssl.create_default_context(cafile=ca_file or None)))

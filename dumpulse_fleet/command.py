@@ -1,7 +1,5 @@
 """The command dumpulse-fleet.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import io
@@ -149,13 +147,15 @@ def run_show(options: argparse.Namespace) -> int:
     print(painted(f"{cut(agent['name'], 60)}: {line(state)}{lasts}", state)
           + ", muted" * bool(agent["muted"]) + care(agent["acknowledged"]))
     labels = [f"{key}={text}" for key, text in agent["labels"].items()]
+    before = agent["before"]
     for what, text in (
             ("address", agent["address"]), ("site", agent["site"]), ("labels", ", ".join(labels)),
             ("parent", agent["parent"]), ("names", agent["profile"]),
             ("reports", f"{agent['reports']}, {agent['lost']} lost, {agent['late']} late, "
                         f"{agent['bad']} damaged, "
                         f"{agent['reboots']} reboots, the last "
-                        + (f"{since(agent['heard_at'])} ago" if agent["heard_at"] else "never"))):
+                        + (f"{since(agent['heard_at'])} ago" if agent["heard_at"] else "never")),
+            ("history", before and f"until {clock(before['until'])} with shard {before['shard']}")):
         if text:
             print(f"{what:9}{cut(text, columns() - 9)}")
     shown = [each for each in agent["variables"]
@@ -216,9 +216,10 @@ def run_mute(options: argparse.Namespace, acknowledges: bool = False) -> int:
                      for word in options.match)
         if len(match) < len(options.match):
             raise client.BadUsage("each label can be named once; values may have * in them")
+        who = os.environ.get("LOGNAME", "") or os.environ.get("USER", "") or "somebody"
         made = fleet.ask("/api/v1/mutes", method="POST", body={
             "match": match, "seconds": (options.duration or KNOWN_FOR) / 1000,
-            "why": options.why or "", "by": login(), "acknowledges": acknowledges})
+            "why": options.why or "", "by": who, "acknowledges": acknowledges})
         words = "acknowledged until all is well, at most" if acknowledges else "is in force"
         return finish(options, made, f"mute {made.get('number')} {words} until "
                                      f"{clock(made['ends'])}; end it with --end")
@@ -232,15 +233,6 @@ def run_mute(options: argparse.Namespace, acknowledges: bool = False) -> int:
     print(*table(rows, ["mute", "from", "until", "what", "kind", "why"]) if rows else ["no mutes"],
           sep="\n")
     return 0
-
-
-def login() -> str:
-    """Who asks, if many use one token."""
-    return os.environ.get("LOGNAME", "") or os.environ.get("USER", "") or "somebody"
-
-
-def run_ack(options: argparse.Namespace) -> int:
-    return run_mute(options, acknowledges=True)
 
 
 def run_reload(options: argparse.Namespace) -> int:
@@ -326,7 +318,8 @@ SIGTERM ends."""),
 Hold back the alerts about all that has these labels; `name`, `site` and
 `variable` work, too. Values may have * in them. Without labels, list the mutes.
 Monitoring goes on."""),
-    "ack": client.Command(run_ack, "[NAME|LABEL=VALUE]...", "say that you take care of it", """\
+    "ack": client.Command(partial(run_mute, acknowledges=True), "[NAME|LABEL=VALUE]...",
+                          "say that you take care of it", """\
 Acknowledge the trouble of these agents: others see who takes care of it, and no
 reminders come. It ends when all is well. Without words, list what mute lists."""),
     "reload": client.Command(run_reload, "", "read the configuration again", """\

@@ -1,10 +1,5 @@
-"""A service: reads its configuration again, looks at the sources of agents, listens, and ends.
-
-Service (service.py) asks agents, and Wall (wall.py) reads what several services say.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+"""What services (service.py) and walls (wall.py) do: they read the configuration again, look at the
+sources of agents, listen, and end.   SPDX-License-Identifier: MIT"""
 
 import asyncio
 import concurrent.futures
@@ -25,7 +20,7 @@ from dumpulse_fleet.collect.discovery import Discovery
 from dumpulse_fleet.config.file import Config, load
 from dumpulse_fleet.config.reading import Mistakes
 from dumpulse_fleet.config.values import Secret, Shard
-from dumpulse_fleet.config.web import Web
+from dumpulse_fleet.config.others import Web
 from dumpulse_fleet.model.agents import Agent, Group
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Trouble
@@ -106,6 +101,8 @@ class Process(ABC):
     table: Table
     groups: Sequence[Group] = ()
     parts: Sequence[Group] = ()
+    # By agent: the shard that had it before, and until when.
+    taken: Mapping[str, tuple[int, float]] = {}
     failure = ""  # why it ended, if nobody stopped it
 
     def __init__(self, config: Config, given: Given = Given()) -> None:

@@ -1,26 +1,23 @@
-"""The whole fleet in one process: puts its parts together, and takes them apart again.
-
-    run(load("fleet.toml"))     # until SIGTERM
-
-The loop's thread has the web, the alerts and MQTT. The collector and the store have threads of
-their own. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+"""The whole fleet in one process: puts its parts together, and takes them apart again. The loop's
+thread has the web, the alerts and MQTT. The collector and the store have threads of their own.
+SPDX-License-Identifier: MIT"""
 
 import asyncio
 import contextlib
 import dataclasses
+import json
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from dumpulse_fleet import client
 from dumpulse_fleet.alert.deliver import Alerts, Receiver
 from dumpulse_fleet.collect.collector import STARTING, Collector
-from dumpulse_fleet.collect.discovery import Discovery, owners
+from dumpulse_fleet.collect.discovery import Discovery
 from dumpulse_fleet.config.file import Config
 from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
@@ -40,6 +37,7 @@ MUTES_S = 60.0  # s between two looks at the mutes that come back each week
 CLOCKS_S = 5.0  # s by which the times of a file and of an event may differ
 NEWER = 100_000  # events after the state was kept that are looked at
 HANGS_S = 10.0  # s that the disk may take
+TAKEN = "taken"  # a row in the store's table `kept`
 WELL_S = 60.0  # s for which all must be well until what was acknowledged ends
 
 
@@ -86,13 +84,6 @@ def well_again(mutes: Sequence[Mute], table: Table, now: float) -> list[Mute]:
     well = (table.agent_state == State.ALIVE) & (table.agent_since < now - WELL_S)
     return [mute for mute in mutes if mute.acknowledges and all(
         well[row] for row, agent in enumerate(table.agents) if matches(mute.match, agent))]
-
-
-# The collector's figures, by the words of OWN in metrics.py.
-FIGURES = {"requests": "sent", "reports": "received", "strange": "unknown", **{
-    word: word for word in (
-        "rounds", "repeated", "lost", "bad", "late", "skipped", "void", "stale", "overflowed",
-        "refused", "unsent", "lookups_failed", "lateness", "cpu")}}
 
 
 class Service(Process):
@@ -159,8 +150,7 @@ class Service(Process):
         return None
 
     def numbers(self) -> Mapping[str, float]:
-        figures = self.collector.figures
-        return {**{name: getattr(figures, field) for name, field in FIGURES.items()},
+        return {**vars(self.collector.figures),
                 **self.alerts.numbers(), **(self.mqtt.numbers() if self.mqtt else {}),
                 **(self.nats.numbers() if self.nats else {}),
                 "events": self.store.stored, "events_lost": self.store.lost + self.store.unstored,
@@ -208,7 +198,7 @@ class Service(Process):
         return self.alerts.told(), await asyncio.to_thread(self.collector.known)
 
     async def _hand_on(self) -> None:
-        if self.council:
+        if self.council and not self._changing.locked():
             await self.council.hand_on()
             await asyncio.sleep(self.council.rest)
 
@@ -218,26 +208,33 @@ class Service(Process):
         async with self._changing:
             if not self.council or self.council.living != living:
                 return  # a later change comes
-            own, everyone = self.config.shard.number, self.discovery.everyone
+            own, found = self.config.shard.number, self.discovery
             if own in before:  # else, these have asked our agents, too
-                before = tuple(self.discovery.living) or before
-            was, now = [await asyncio.to_thread(owners, everyone, each)
-                        for each in (before, living)]
-            gained = {agent.name for agent, old, new in zip(everyone, was, now)
-                      if new == own != old}
-            givers = {old for old, new in zip(was, now) if new == own != old}
-            if any(old == own != new for old, new in zip(was, now)):
+                before = tuple(found.living) or before
+            was, now = found.owners(before), found.owners(living)
+            rows = np.flatnonzero((now == own) & (was != own)).tolist()
+            gained = {found.everyone[row].name: int(was[row]) for row in rows}
+            givers = {*gained.values()}
+            if ((was == own) & (now != own)).any():
                 await self.council.hand_on()
             elif givers & {*living}:
                 await asyncio.sleep(self.council.patience)
             # If we have just been restarted, we have had some of them ourselves.
-            whose = sorted(givers) if self.discovery.living else [own, *sorted(givers)]
+            whose = sorted(givers) if found.living else [own, *sorted(givers)]
             handed = await self.council.handed(whose) if givers else []
-            self.discovery.living = living
-            await self._change(tuple(agent for agent, new in zip(everyone, now) if new == own),
-                               [content for _, content in handed])
+            found.living = living
+            ours = found.of_shard(now)
+            self._note_taken(gained, {agent.name for agent in ours})
+            await self._change(ours, [content for _, content in handed])
             for told, _ in handed:
-                self.alerts.adopt(told, gained)
+                self.alerts.adopt(told, gained.keys())
+
+    def _note_taken(self, gained: Mapping[str, int], ours: Collection[str]) -> None:
+        """Who had these agents has their past. After a restart, we know that already."""
+        self.taken = {name: (shard, time.time()) for name, shard in gained.items()} | {
+            name: said for name, said in self.taken.items() if name in ours}
+        self.store.write(lambda database: database.execute(
+            "INSERT OR REPLACE INTO kept VALUES (?, ?)", (TAKEN, json.dumps(self.taken))).rowcount)
 
     def _table_of(self, agents: Sequence[Agent]) -> Table:
         return Table(agents, {agent.name for agent in self.discovery.everyone}
@@ -269,6 +266,8 @@ class Service(Process):
             Store, os.path.join(config.state, "events.sqlite"), days=config.keep_days,
             rows=config.keep_rows, say=say)
         parts.push_async_callback(asyncio.to_thread, self.store.close, STOP_S / 2)
+        for value, in self.store.ask("SELECT value FROM kept WHERE name = ?", TAKEN):
+            self.taken = json.loads(value)
         self.discovery = self._discovery(config)
         agents = await self.discovery.look() or ()
         self.table = self._table_of(agents)

@@ -1,10 +1,6 @@
-"""One wall over several shards. It asks no agent: it reads the JSON interfaces of the shards.
-
-Each shard sends its changes (server-sent events). A table here has the states of all agents, so the
-wall, its lists and its own stream are those of a service. What else is asked for comes from the
-shard that has the agent. An agent that no shard answers for is unknown, and `trouble` says why:
-what is not heard is never shown as well. SPDX-License-Identifier: MIT
-"""
+"""One wall over several shards. It asks no agent: a table here has the states of all agents, as the
+shards' streams tell them. What else is asked for comes from the shard that has the agent. What no
+shard answers for is unknown, and `trouble` says why.   SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -26,9 +22,9 @@ from dumpulse_fleet.config.values import shown_url
 from dumpulse_fleet.model.agents import Agent, Event, Mute, State
 from dumpulse_fleet.model.table import Rows, Table
 from dumpulse_fleet.process import LOOK_S, Process, notify, say
+from dumpulse_fleet.record.past import Past
 from dumpulse_fleet.record.store import Trouble
 from dumpulse_fleet.web.stream import BEAT
-from dumpulse_fleet.web.view import Past
 
 AGAIN_S = 1.0  # between two attempts to read a shard
 SILENT_S = 3 * BEAT  # a shard that says nothing for so long does not answer

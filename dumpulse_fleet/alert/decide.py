@@ -1,12 +1,6 @@
-"""Decides who hears of what, and when: the rules of alerts, without a clock and without I/O.
-
-Its caller says the state of each agent and variable, and asks once a second for messages. The core
-looks at states, not at events, so it cannot miss one: a lost event, a restart or a full disk
-change nothing. The section Alerts of dumpulse_fleet/README.md has its rules.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+"""Decides who hears of what, and when: the rules of alerts in README.md, without a clock and I/O.
+The core looks at states, not at events, so it cannot miss one: a lost event, a restart or a
+full disk change nothing.   SPDX-License-Identifier: MIT"""
 
 import collections
 import dataclasses

@@ -1,19 +1,7 @@
-"""Delivers alerts to webhooks and by Apprise, and loses none over a restart.
-
-    alerts = Alerts(store)
-    alerts.configure(config.alerts, config.grace, table, groups)  # again after each reload
-    await alerts.run(mutes, healthy)                              # until it is cancelled
-
-decide.py decides; this asks it once a second, and keeps in the store what it has decided: what was
-told and the messages that wait, in one transaction. Each receiver has a queue of its own, so a slow
-one delays no other. What fails is tried again, for a day. A message may come
-twice, after a crash or when an answer is lost; then it has the same `id`.
-
-No address of a receiver is ever written to a log, because addresses often have secrets in them.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+"""Delivers alerts to webhooks and by Apprise, and loses none over a restart. decide.py decides;
+this asks it once a second, and keeps in the store what was told and the messages that wait, in one
+transaction. A message may come twice; then it has the same `id`. No address of a receiver is ever
+written to a log, because addresses often have secrets in them.   SPDX-License-Identifier: MIT"""
 
 import asyncio
 import collections
@@ -33,7 +21,7 @@ import numpy as np
 
 from dumpulse_fleet import client
 from dumpulse_fleet.alert.decide import SEVERITY, Core, Item, Message, Rules
-from dumpulse_fleet.config.alerts import Alerts as Settings, Notify
+from dumpulse_fleet.config.others import Alerts as Settings, Notify
 from dumpulse_fleet.model.agents import Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table

@@ -1,23 +1,14 @@
-"""How old each entry is, though a timestamp has only 16 bits; and which agents have rebooted.
-
-Pure functions over arrays: a row for each report of a batch, a column for each variable.
+"""How old each entry is, though a timestamp has only 16 bits; and which agents have rebooted: pure
+functions over arrays, with a row for each report of a batch, and a column for each variable.
 
 If an agent stamps a variable of its own (`now-from`), it tells its time n with each report. We
 measure the time since the report before, to within RATE and the time that requests and answers
-take. So n tells how many ticks of the agent's clock have passed, also when its 16 bits have
-wrapped. X, the agent's time, never wraps. An entry that changes gets E, the time at which it was
-stamped; an entry that does not change keeps it. Its age is X - E. CASES is the table of all rules.
-
-If an agent has no such variable, nobody tells its clock. Then X counts the ticks of our own time.
-If all timestamps that change fit Unix time, as those of agents on Linux do, E is by the timestamp.
-Otherwise E is when the entry was seen first, and its age is "at least" X - E.
-
-No reader can see one case: a node beats again at the same timestamp with the same value, a whole
-number of wraps later, and nobody has asked in between.
+take: so n tells how many ticks have passed, also when its 16 bits have wrapped. X, the agent's
+time, never wraps. An entry that changes gets E, the time at which it was stamped; its age is X - E.
+Without such a variable, X counts the ticks of our own time, and E is by the timestamp if all that
+changes fits Unix time, or else when the entry was seen first. CASES is the table of all rules.
 SPDX-License-Identifier: MIT
 """
-
-from __future__ import annotations
 
 import enum
 from collections.abc import Callable
@@ -28,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dumpulse_fleet.client import SKEW, WRAP
+from dumpulse_fleet.model.agents import SOON
 
 Whole = NDArray[np.int64]
 Real = NDArray[np.float64]
@@ -212,7 +204,7 @@ def judge_fit(was: Memory, new: Reports, clocks: Clocks, entries: Entries) -> Fi
     """Without its own variable: does all that changed fit Unix time?"""
     own, heard, old = clocks.own, entries.heard, entries.old
     span = np.where(own, 0, clocks.ours - np.floor(was.asked / new.tick).astype(np.int64))
-    soon = ~own & (span + 2 * SKEW < WRAP // 16)
+    soon = ~own & (span < SOON)
     follows = soon & heard.any(axis=1)
     misfits = heard & np.where(own[:, None], old > clocks.longest[:, None],
                                follows[:, None] & (old > (span + SKEW)[:, None]))

@@ -1,21 +1,7 @@
-"""Asks all agents, each one once in its period, and takes what they say into the table.
-
-One thread does it. It spreads the requests over the period, because answers that come all at once
-do not fit into a receive buffer. It repeats a request once within the round. If an agent has missed
-a round, it gets up to five requests in the next ones, until it is unreachable: if 5 % of the
-packets get lost, ten thousand agents that are asked every 10 s give no false alarm in a month. All
-repeats together are at most a share of the rounds, so that they never become the load themselves.
-Each round uses the next of RING ports, because a report has nothing that would tell which request
-it answers. So a late answer is not taken for a new one, and still proves that the agent lives.
-
-A lack is judged only when all that came before the deadline has been read, and no buffer
-overflowed meanwhile. Otherwise the round is void: nobody knows. `trouble` says what the collector
-does not see.
-
-Other threads look up names of hosts, and others wait for serial lines and CAN. So no agent can
-delay the others.
-SPDX-License-Identifier: MIT
-"""
+"""Asks all agents, each one once in its period, and takes what they say into the table: README.md
+says how, in the section Collecting. One thread does it; others look up names of hosts, and wait for
+serial lines and CAN, so no agent can delay the others. A report has nothing that would tell which
+request it answers: so each round uses the next of RING ports.   SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 
@@ -72,27 +58,26 @@ RECENT = 60.0  # s for which answers that found no room are told
 
 @dataclasses.dataclass
 class Figures:
-    """What the collector has done since it was started."""
+    """What the collector has done since it was started, by the words of OWN in web/metrics.py, which
+    says what each is."""
 
-    rounds: int = 0  # of single agents
-    lateness: float = 0.0  # s by which the last rounds began too late
-    worst_lateness: float = 0.0
-    skipped: int = 0  # rounds that did not begin, because the one before was so late
-    void: int = 0  # rounds of which nobody knows whether there was an answer
-    overflowed: int = 0  # packets that found no room in the receive buffers
-    sent: int = 0  # requests, those that were repeated included
+    rounds: int = 0
+    lateness: float = 0.0
+    skipped: int = 0
+    void: int = 0
+    overflowed: int = 0
+    requests: int = 0
     repeated: int = 0
-    received: int = 0  # reports that were used
-    lost: int = 0  # rounds without an answer
-    bad: int = 0  # damaged reports
-    unknown: int = 0  # packets from strangers
-    late: int = 0  # answers that came after their round, or twice
-    stale: int = 0  # reports that the next one proved to be old
-    refused: int = 0  # requests that a network or a machine refused
-    unsent: int = 0  # requests for which the kernel had no room; they were sent later
-    lookups: int = 0  # of names
+    reports: int = 0
+    lost: int = 0
+    bad: int = 0
+    strange: int = 0
+    late: int = 0
+    stale: int = 0
+    refused: int = 0
+    unsent: int = 0
     lookups_failed: int = 0
-    cpu: float = 0.0  # s of the collector's thread
+    cpu: float = 0.0
 
 
 def most_tries(table: Table, rows: Rows) -> NDArray[np.uint8]:
@@ -104,7 +89,8 @@ def most_tries(table: Table, rows: Rows) -> NDArray[np.uint8]:
 class Roster:
     """The agents of a table: where they are, and when they are asked."""
 
-    def __init__(self, table: Table, epochs: Epochs) -> None:
+    def __init__(self, table: Table, epochs: Epochs, old: Roster | None = None) -> None:
+        """`old` is the one before: agents that stay where they are go on."""
         agents = table.agents
         count = len(agents)
         self.table = table
@@ -130,11 +116,39 @@ class Roster:
         self.port = np.zeros(count, np.uint8)  # of the ring
         self.asked_at = np.full((RING, count), -np.inf)  # the first request at each port
         self.damaged = np.zeros(count, np.bool_)  # what came in this round
+        stay = self._stay(old) if old else {}  # rows now and before
         for row, agent in enumerate(agents):
-            self._place(row, agent)
+            if row not in stay:
+                self._place(row, agent)
         self.make_book()
         self.due = table.now() + self.period * self._phases()  # all that took a while
         self.settled = np.full(count, table.now())  # when an answer came, or its lack was judged
+        if old and stay:
+            self._go_on(old, np.array([*stay], np.intp), np.array([*stay.values()], np.intp))
+
+    def _stay(self, old: Roster) -> dict[int, int]:
+        """Takes the places of agents that stay where they are. Their rows now and before."""
+        stay: dict[int, int] = {}
+        for row, agent in enumerate(self.table.agents):
+            before = old.table.row.get(agent.name, -1)
+            if before >= 0 and old.table.agents[before].address == agent.address:
+                stay[row] = before
+                if before in old.devices:
+                    self._place(row, agent)
+                elif before in old.hosts:
+                    self.hosts[row] = old.hosts[before]
+                    if old.placed[before]:
+                        self.choices[row] = old.choices[before]
+                        self.looked_up[row] = old.looked_up[before]
+        self.names[[*stay]] = old.names[[*stay.values()]]
+        return stay
+
+    def _go_on(self, old: Roster, rows: Rows, before: Rows) -> None:
+        same = old.period[before] == self.period[rows]
+        self.due[rows[same]], self.settled[rows[same]] = (
+            old.due[before[same]], old.settled[before[same]])
+        self.port[rows], self.asked_at[:, rows] = old.port[before], old.asked_at[:, before]
+        self.readers.carry(rows, old.readers, before)
 
     def _phases(self) -> NDArray[np.float64]:
         """Spreads the agents of each period evenly over it."""
@@ -337,28 +351,9 @@ class Collector:
         return min(TICK, max(SHORTEST_TICK, (self._room or ENOUGH) / 2 / max(rate, 1e-9)))
 
     def _take_over(self, table: Table, handed: Sequence[bytes]) -> None:
-        old = self._roster
-        old.readers.remember()
+        self._roster.readers.remember()
         self._carry(table, handed)
-        new = Roster(table, self._epochs)
-        same: list[tuple[int, int]] = []
-        for row, agent in enumerate(table.agents):
-            before = self.table.row.get(agent.name)
-            if before is None or self.table.agents[before].address != agent.address:
-                continue
-            same.append((row, before))
-            if old.period[before] == new.period[row]:
-                new.due[row], new.settled[row] = old.due[before], old.settled[before]
-            new.port[row], new.asked_at[:, row] = old.port[before], old.asked_at[:, before]
-            if row in new.hosts and old.placed[before]:
-                new.names[row] = old.names[before]
-                new.choices[row] = old.choices[before]
-                new.looked_up[row] = old.looked_up[before]
-        new.make_book()
-        if same:
-            to, whence = (np.array(each, np.intp) for each in zip(*same))
-            new.readers.carry(to, old.readers, whence)
-        self.table, self._roster = table, new
+        self.table, self._roster = table, Roster(table, self._epochs, self._roster)
 
     # ---- rounds
     def _begin_rounds(self) -> None:
@@ -372,7 +367,6 @@ class Collector:
         regular = due[roster.due[due] <= now]
         if regular.size:
             self.figures.lateness = float((now - roster.due[regular]).max())
-            self.figures.worst_lateness = max(self.figures.worst_lateness, self.figures.lateness)
         lost = due[~roster.placed[due] & ~roster.is_device[due]]
         if lost.size:
             self._look_up(lost, now)
@@ -523,7 +517,7 @@ class Collector:
         while at < len(rows):
             count, error = outgoing.send(where, at, len(rows))
             at += count
-            self.figures.sent += count
+            self.figures.requests += count
             if not error:
                 failures = 0
             elif error in wire.NO_ROOM:
@@ -590,7 +584,7 @@ class Collector:
         packets, lengths = batch.packets[:count], batch.lengths(count)
         rows = roster.book.find(batch.names[:count], roster.names)
         known = rows >= 0
-        figures.unknown += int(count - known.sum())
+        figures.strange += int(count - known.sum())
         if not known.any():
             return
         if roster.twin[rows[known]].any():
@@ -663,7 +657,7 @@ class Collector:
         else:
             self.table.late[rows] += 1
         roster.settled[rows] = self.table.now()
-        self.figures.received += len(rows)
+        self.figures.reports += len(rows)
         events, out = roster.judge.take(rows, asked, received, unix, entry)
         roster.extra[rows[~out.used]] = True
         self.figures.stale += int(out.stale.sum())
@@ -675,7 +669,6 @@ class Collector:
         for row in rows[now - roster.looked_up[rows] > AGAIN].tolist():
             if row in roster.hosts:
                 roster.looked_up[row] = now
-                self.figures.lookups += 1
                 self._resolvers.do(partial(resolve, roster, row, *roster.hosts[row]), RESOLVERS)
 
     def _take_from_helpers(self) -> None:
@@ -692,7 +685,7 @@ class Collector:
             if owner is not roster:
                 continue
             if isinstance(answer, Answer):
-                self.figures.sent += 1
+                self.figures.requests += 1
                 self._use(np.array([row]), np.array([answer.asked + self.table.zero]),
                           np.array([answer.received + self.table.zero]), np.array([answer.unix]),
                           answer.entry)

@@ -1,11 +1,5 @@
 """Finds agents in files and pages, in the form of Prometheus' file_sd and http_sd, and shares a
-fleet among several collectors.
-
-A source that fails keeps its last good list: the fleet must not vanish because the inventory is
-down. If one target is wrong, the others come all the same. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+fleet among several collectors.   SPDX-License-Identifier: MIT"""
 
 import asyncio
 import contextlib
@@ -19,12 +13,14 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import aiohttp
+import numpy as np
+from numpy.typing import NDArray
 
 from dumpulse_fleet import client
 from dumpulse_fleet.config import plain_yaml
 from dumpulse_fleet.config.agents import Shared, Source, wrong_parents
 from dumpulse_fleet.config.file import Config
-from dumpulse_fleet.config.values import Shard, read_file
+from dumpulse_fleet.config.values import read_file
 from dumpulse_fleet.model.agents import Agent
 from dumpulse_fleet.model.naming import MOST_AGENTS, Wrong, check_labels, check_name, shown
 
@@ -197,17 +193,6 @@ def _reason(error: BaseException) -> str:
 
 
 # ---------------------------------------------------------------- the whole fleet
-def owner(name: str, shards: Iterable[int]) -> int:
-    """Which of these shards an agent is in, by rendezvous hashing.
-
-    For each shard, BLAKE2b of 8 bytes over "SHARD/NAME" in UTF-8 is its number; the greatest wins.
-    So of eight shards, a ninth takes an eighth of each, and no other agent moves; and if one dies,
-    the others share its agents. This must never change: all collectors of a fleet must agree.
-    """
-    return max(shards, key=lambda shard: hashlib.blake2b(
-        f"{shard}/{name}".encode(), digest_size=8).digest())
-
-
 def roots(agents: Sequence[Agent]) -> dict[str, str]:
     """By name: the parent of the parent, and so on. The parents must be right."""
     parents = {agent.name: agent.parent for agent in agents}
@@ -222,21 +207,28 @@ def roots(agents: Sequence[Agent]) -> dict[str, str]:
     return found
 
 
-def owners(agents: Sequence[Agent], shards: Collection[int]) -> list[int]:
-    """The shard of each agent. An agent is where its first parent is: otherwise nobody there would
-    know that it cannot be reached."""
-    if len(shards) == 1:
-        return [*shards] * len(agents)
+def ranks(agents: Sequence[Agent], of: int) -> NDArray[np.uint64]:
+    """How each agent (row) ranks so many shards (columns), by rendezvous hashing.
+
+    For each shard, BLAKE2b of 8 bytes over "SHARD/NAME" in UTF-8 is its number; the greatest wins.
+    So of eight shards, a ninth takes an eighth of each, and no other agent moves; and if one dies,
+    the others share its agents. This must never change: all collectors of a fleet must agree.
+    NAME is that of the first parent: otherwise nobody there would know that it cannot be reached.
+    """
+    if of == 1:
+        return np.zeros((len(agents), 1), np.uint64)
     root = roots(agents)
-    found = {name: owner(name, shards) for name in set(root.values())}
-    return [found[root[agent.name]] for agent in agents]
+    found = {name: b"".join(hashlib.blake2b(f"{shard}/{name}".encode(), digest_size=8).digest()
+                            for shard in range(1, of + 1)) for name in set(root.values())}
+    return np.frombuffer(b"".join(found[root[agent.name]] for agent in agents), ">u8").astype(
+        np.uint64).reshape(-1, of)
 
 
-def in_shard(agents: Sequence[Agent], shard: Shard, living: Collection[int] = ()
-             ) -> tuple[Agent, ...]:
-    """Those of this shard, if all shards live, or only these."""
-    of = owners(agents, living or range(1, shard.of + 1))
-    return tuple(agent for agent, number in zip(agents, of) if number == shard.number)
+def owners(ranked: NDArray[np.uint64], shards: Iterable[int]) -> NDArray[np.intp]:
+    """Which of these shards has each agent."""
+    numbers = np.array([*shards], np.intp)
+    found: NDArray[np.intp] = numbers[ranked[:, numbers - 1].argmax(axis=1)]
+    return found
 
 
 def merged(config: Config, lists: Iterable[Sequence[Agent]]) -> tuple[tuple[Agent, ...], list[str]]:
@@ -276,6 +268,7 @@ class Discovery:
         self._looked = False
         self.everyone: tuple[Agent, ...] = ()  # the agents of all shards
         self.living: Collection[int] = ()  # the shards that share them; empty: all
+        self._ranks = ranks((), config.shard.of)
 
     @property
     def failures(self) -> int:
@@ -297,4 +290,14 @@ class Discovery:
 
     def _merge(self) -> tuple[tuple[Agent, ...], list[str]]:
         self.everyone, problems = merged(self.config, [each.agents for each in self.watched])
-        return in_shard(self.everyone, self.config.shard, self.living), problems
+        self._ranks = ranks(self.everyone, self.config.shard.of)
+        return self.of_shard(self.owners(self.living)), problems
+
+    def owners(self, living: Collection[int]) -> NDArray[np.intp]:
+        """The shard of each agent, if only these live; empty: all."""
+        return owners(self._ranks, living or range(1, self.config.shard.of + 1))
+
+    def of_shard(self, owned: NDArray[np.intp]) -> tuple[Agent, ...]:
+        """Those that this shard has, if each is in the shard that is said."""
+        rows = np.flatnonzero(owned == self.config.shard.number).tolist()
+        return tuple(self.everyone[row] for row in rows)

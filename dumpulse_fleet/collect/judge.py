@@ -1,17 +1,5 @@
-"""In which state each variable and each agent is, and the events when that changes.
-
-When a report comes, the judge compares the ages of the entries with the deadlines of the agent's
-profile. If an agent misses several rounds, it is unreachable, or damaged if it has answered with
-damaged reports, and its variables are unknown.
-
-Each change makes one event. The events of one variable form a chain: `was` is the `now` of the
-event before. These changes make none: pending, which only means that nothing is known yet; unknown
-and back, because the agent has an event of its own; a variable that is alive at its first
-heartbeat; and a variable that begins or ends to be watched while it is well.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+"""In which state each variable and each agent is, and the events when that changes: README.md has
+the rules, in the section States and events.   SPDX-License-Identifier: MIT"""
 
 from collections.abc import Sequence
 from typing import Any

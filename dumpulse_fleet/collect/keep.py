@@ -1,11 +1,6 @@
-"""What is known of all agents, over a restart of the collector: one file.
-
-The file is replaced as a whole, so a crash leaves the old one or the new one. It has a checksum,
-and each number in it is checked before it is used.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+"""What is known of all agents, over a restart of the collector: one file, which is replaced as a
+whole. It has a checksum, and each number in it is checked before it is used.
+SPDX-License-Identifier: MIT"""
 
 import hashlib
 import json
@@ -24,7 +19,7 @@ from dumpulse_fleet.model.agents import Event, State
 from dumpulse_fleet.model.table import VARIABLES, Table, copy_rows
 
 EVERY = 60.0  # s
-MAGIC = b"dumpulse fleet 1\n"
+MAGIC = b"dumpulse fleet 2\n"
 HEADER = len(MAGIC) + 32  # a SHA-256 of all that follows
 PART = 4096  # agents that are copied while the table is locked
 LONGEST_FILE = 4 << 30  # bytes: 2 million agents
@@ -47,14 +42,17 @@ def parts_of(table: Table, epochs: Mapping[str, int]) -> list[bytes]:
     """All that is known, with the epochs of agents with keys, for a file or another shard."""
     agents = [[agent.name, agent.address, round(agent.profile.tick * 1000),
                agent.profile.settings.now_from] for agent in table.agents]
-    head = json.dumps({"agents": agents, "zero": table.zero, "boot": client.boot(),
+    width = table.width()
+    head = json.dumps({"agents": agents, "width": width, "zero": table.zero, "boot": client.boot(),
                        "now": table.now(), "unix": time.time(), "epochs": epochs}).encode()
-    copies = {name: np.empty_like(getattr(table, name)) for name in ARRAYS}
+    arrays = {name: getattr(table, name).T[:width] if getattr(table, name).ndim == 2
+              else getattr(table, name) for name in ARRAYS}
+    copies = {name: np.empty_like(array) for name, array in arrays.items()}
     for start in range(0, len(agents), PART):
         part = slice(start, start + PART)
         with table.lock:
             for name, copy in copies.items():
-                copy[part] = getattr(table, name)[part]
+                copy[..., part] = arrays[name][..., part]
     parts = [len(head).to_bytes(8, "little"), head]
     parts += [copy.astype(copy.dtype.newbyteorder("<"), copy=False).tobytes()
               for copy in copies.values()]
@@ -176,14 +174,15 @@ def read(content: bytes, table: Table) -> Kept:
         zero, now, unix = (float(head[key]) for key in ("zero", "now", "unix"))
         boot = str(head["boot"])
         epochs = {str(key): int(epoch) for key, epoch in head.get("epochs", {}).items()}
-    except (ValueError, KeyError, TypeError, RecursionError, UnicodeError, AttributeError) as error:
+        width = range(VARIABLES + 1)[int(head["width"])]
+    except (ValueError, LookupError, TypeError, RecursionError, AttributeError) as error:
         raise Unusable("its beginning makes no sense") from error
     if not all(abs(number) < 1e12 for number in (zero, now, unix)):
         raise Unusable("its times make no sense")
     values: dict[str, NDArray[Any]] = {}
     for name, most in ARRAYS.items():
         like = getattr(table, name)
-        shape = (len(agents), *like.shape[1:])
+        shape = (width, len(agents)) if like.ndim == 2 else (len(agents),)
         size = int(np.prod(shape)) * like.itemsize
         if at + size > len(content):
             raise Unusable("it is too short")
@@ -192,7 +191,7 @@ def read(content: bytes, table: Table) -> Kept:
         least = -most if kept.dtype.kind == "i" else 0
         if not ((kept >= least) & (kept <= most)).all():  # also not if it is no number
             raise Unusable(f"its {name} makes no sense")
-        values[name] = kept
+        values[name] = kept.T
         at += size
     if at != len(content):
         raise Unusable("it is too long")

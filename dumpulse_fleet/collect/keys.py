@@ -1,9 +1,5 @@
-"""Requests and reports of version 2, with keys: those of many agents at once.
-
-It is the reader of spec/keyed.md, as client.Keyed is, with a row for each agent. A tag of a few
-agents comes from the client's Chaskey-12, that of many from numpy.
-SPDX-License-Identifier: MIT
-"""
+"""Requests and reports with keys, of many agents at once: it is the reader of spec/keyed.md,
+as client.Keyed is, with a row for each agent.   SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""Many datagrams with one system call, and the checksums of many reports at once. Linux only.
-
-A datagram makes no Python object here: packets, addresses and times lie in arrays that are made
-once, and the kernel reads and writes them. Python's lock is free meanwhile.
-SPDX-License-Identifier: MIT
-"""
+"""Many datagrams with one system call, and the checksums of many reports at once. Linux only. A
+datagram makes no Python object here: the kernel reads and writes arrays that are made once.
+SPDX-License-Identifier: MIT"""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import functools
@@ -22,9 +20,11 @@ from dumpulse_fleet.config.reading import (
 from dumpulse_fleet.config.toml_lines import Where
 from dumpulse_fleet.config.values import (
     DAY, HTTP, Secret, check_name_of, duration, kind, number, shown_url, similar, text, url_of)
-from dumpulse_fleet.model.agents import Agent, Profile, ReaderKeys
+from dumpulse_fleet.model.agents import SOON, Agent, Profile, ReaderKeys
 from dumpulse_fleet.model.naming import (
     MOST_AGENTS, Wrong, check_address, check_labels, check_name, expand, name_of, shown)
+
+ON_TIME = 0.25  # s by which a round may begin late, and its answer come
 
 
 def read_keys(path: str) -> ReaderKeys:
@@ -187,6 +187,13 @@ class Agents:
             self._reader.wrong(where, f"agents: {shared.misses} periods of {shared.period:g} s are "
                                f"too long: with a tick of {shared.names.tick:g} s, timestamps "
                                f"begin again, and an agent must be asked every {longest:g} s")
+        longest = SOON * shared.names.tick - ON_TIME
+        if shared.names.settings.now_from is None and shared.names.expected.any() \
+                and shared.period > longest:
+            self._reader.wrong(where, f"agents: a period of {shared.period:g} s is too long: with "
+                               f"a tick of {shared.names.tick:g} s and without now-from, nobody "
+                               f"can tell ages: use at most {longest:.4g} s, or a longer tick, or "
+                               "now-from in the file of names")
 
     def _listed(self, agents: dict[str, Agent], where: Where, shared: Shared,
                 patterns: str | list[str], name: str, key_of_one: ReaderKeys | None) -> None:

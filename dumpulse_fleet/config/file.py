@@ -1,12 +1,6 @@
-"""The configuration of a fleet: a file in TOML, checked to its last key.
-
-    config = load("fleet.toml")    # Mistakes: all that is wrong, each with its line
-
-dumpulse_fleet/examples/fleet.toml shows every key. What the file says is data, and nothing in it
-starts anything. The sections are in files beside this one. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+"""The configuration of a fleet: a file in TOML, checked to its last key. What the file says is
+data, and nothing in it starts anything. The sections are in files beside this one.
+SPDX-License-Identifier: MIT"""
 
 import dataclasses
 import re
@@ -14,15 +8,14 @@ import tomllib
 from typing import Annotated
 
 from dumpulse_fleet.config.agents import Agents, Source
-from dumpulse_fleet.config.alerts import Alerts, read_alerts
-from dumpulse_fleet.config.brokers import Mqtt, Nats, read_mqtt, read_nats
 from dumpulse_fleet.config.labels import Window, read_groups, read_mutes, read_status
+from dumpulse_fleet.config.others import (
+    Alerts, Mqtt, Nats, Web, read_alerts, read_mqtt, read_nats, read_web)
 from dumpulse_fleet.config.reading import (
     LARGEST, PATH, Mistake, Mistakes, Reader, checked, shown_path)
 from dumpulse_fleet.config.toml_lines import Lines, TooDeep
 from dumpulse_fleet.config.values import (
     DAY, Shard, duration, number, read_file, shard_of, similar)
-from dumpulse_fleet.config.web import Web, read_web
 from dumpulse_fleet.model.agents import Agent, Group, Mute
 from dumpulse_fleet.model.naming import Wrong, hide, shown
 

@@ -4,8 +4,6 @@ parts of the public page; [[mutes]], when alerts are held back, once or each wee
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import re
@@ -48,11 +46,9 @@ class Part:
 
 
 @dataclasses.dataclass(frozen=True)
-class Members:
+class Members(Part):
     """[[groups]]"""
 
-    name: Annotated[str, checked(check_name_of, "name")]
-    match: Annotated[Mapping[str, str], checked(match_of)]
     at_least: Annotated[int, checked(number, 1, MOST_AGENTS)]
 
 

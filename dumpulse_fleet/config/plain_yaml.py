@@ -1,7 +1,5 @@
 """YAML from anybody: small, without tricks.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 from typing import Any
 
 import yaml

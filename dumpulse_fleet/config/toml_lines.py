@@ -1,10 +1,5 @@
-"""Says on which line of a TOML file each key is, because tomllib does not.
-
-tomllib says whether the file is right, and reads it. This one finds the lines with tree-sitter,
-whose parser does not stop at mistakes. SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+"""Says on which line of a TOML file each key is, because tomllib does not: tree-sitter does, whose
+parser does not stop at mistakes.   SPDX-License-Identifier: MIT"""
 
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """What values of several sections may be.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import difflib
 import re
 import urllib.parse

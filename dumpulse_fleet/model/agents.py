@@ -1,11 +1,5 @@
-"""What the fleet consists of: agents, what is expected of them, and what happens to them.
-
-Nothing here changes after it was made. The configuration makes agents, groups and mutes; the
-collector makes events; the table (dumpulse_fleet/model/table.py) has what changes.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+"""What the fleet consists of: agents, what is expected of them, and what happens to them. Nothing
+here changes after it was made.   SPDX-License-Identifier: MIT"""
 
 import dataclasses
 import enum
@@ -46,6 +40,9 @@ class State(enum.IntEnum):
         return len(State) if self is State.UNREACHABLE else int(self)
 
 
+# Ticks from report to report in which a clock can be told from others without `now-from`: a
+# timestamp fits it by chance once in 16 times.
+SOON = client.WRAP // 16 - 2 * client.SKEW
 # An agent in one of these says nothing: its variables are unknown.
 MUTE_STATES = frozenset((State.UNREACHABLE, State.DAMAGED))
 

@@ -1,11 +1,6 @@
-"""What all agents said last, as arrays: a row for each agent, a column for each variable.
-
-Only the collector writes here, with the lock held, and for no longer than one batch of reports.
-Readers hold the lock while they copy what they need.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+"""What all agents said last, as arrays: a row for each agent, a column for each variable. Only the
+collector writes here, with the lock held. Readers hold it while they copy what they need.
+SPDX-License-Identifier: MIT"""
 
 import threading
 import time
@@ -86,6 +81,12 @@ class Table:
         """Unix time of the last report of any agent; 0: none."""
         return max(self.heard_last, float(self.heard_at.max(initial=0)))
 
+    def width(self) -> int:
+        """The variables from this one on are as they were made."""
+        used = (self.entry.any(axis=0) | self.since.any(axis=0) | (self.told > State.PENDING).any(
+            axis=0) | (self.state > State.PENDING).any(axis=0))
+        return int(np.flatnonzero(used).max(initial=-1)) + 1
+
     def ages(self) -> tuple[np.ndarray, np.ndarray]:
         """Ticks since each entry was stamped, at the last report, and whether it was heard."""
         return self.clock[:, None] - self.stamped, self.entry != 0
@@ -97,7 +98,7 @@ def copy_rows(to: Array, rows: Rows, whence: Array, old_rows: Rows) -> None:
     if to.ndim == 1:
         to[rows] = whence[old_rows]
         return
-    for variable in range(VARIABLES):
+    for variable in range(whence.shape[1]):
         values = whence[old_rows, variable]
         if (values != to[rows, variable]).any():
             to[rows, variable] = values

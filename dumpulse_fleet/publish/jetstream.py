@@ -1,13 +1,6 @@
-"""Hands each event to a NATS JetStream, at least once.   SPDX-License-Identifier: MIT
-
-    stream = Stream(config.nats, store, say)   # Trouble: nats-py is missing
-    await stream.run()                         # until it is cancelled
-
-Each message is an event as JSON. The stream drops a message whose header Nats-Msg-Id it has had
-within its window: see Ids. We make no stream: its owner decides how much it keeps.
-"""
-
-from __future__ import annotations
+"""Hands each event to a NATS JetStream, at least once, as JSON. We make no stream: its owner
+decides how much it keeps. It drops a message whose header Nats-Msg-Id it has had within its window.
+SPDX-License-Identifier: MIT"""
 
 import asyncio
 import contextlib
@@ -18,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Optional
 
-from dumpulse_fleet.config.brokers import Nats
+from dumpulse_fleet.config.others import Nats
 from dumpulse_fleet.config.values import Shard
 from dumpulse_fleet.model.agents import Event
 from dumpulse_fleet.publish.mqtt import event_json
@@ -36,14 +29,9 @@ REMEMBERED = 100_000  # events before the next one that are looked at
 
 
 class Ids:
-    """The ids of messages. Two replicas of a shard give the same change the same id, two shards
-    never do.
-
-    Replicas do not see a change at the same moment, and have numbers of their own for it. So its id
-    is what it is, in which slot of time, and how often the same came before in this slot. All ids
-    of a collector differ. If a replica has missed something, some events are in the stream twice,
-    but none is missing.
-    """
+    """The ids of messages. Replicas do not see a change at the same moment, and have numbers of
+    their own for it. So its id is what it is, in which slot of time, and how often the same came
+    before in this slot."""
 
     def __init__(self, subject: str, shard: Shard, collector: str) -> None:
         self._where = f"{shard.number}/{shard.of}"

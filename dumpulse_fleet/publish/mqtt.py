@@ -1,26 +1,12 @@
-"""Publishes the state of each agent over MQTT, for Home Assistant and others.
+"""Publishes the state of each agent over MQTT, for Home Assistant and others: README.md has the
+topics. What waits is a set of agents, not a queue of messages: while the broker is away, nothing
+grows.   SPDX-License-Identifier: MIT
 
     publisher = Publisher(config.mqtt, table, store, say)
     publisher.start()
     publisher.replace(table)  # after a reload
     publisher.stop()
-
-It only publishes: nobody can change anything here. These are the topics, all retained but the last:
-
-    PREFIX/AGENT/state           JSON: the state of an agent and of its variables
-    PREFIX/collector/ID/status   online, or offline: the last will says so
-    homeassistant/device/ID/config   Home Assistant's discovery, one message for each agent
-    PREFIX/events                JSON: each event, at least once; its number tells one from another
-
-A change of state is published at once, a change of a value within VALUES_S. What waits is a set of
-agents, not a queue of messages: while the broker is away, nothing grows. When it is there again,
-all is published, so a broker that has lost its memory has it back.
-
-In AGENT, these characters are written as %XX, as in the address of a page: %, /, +, #, $, and those
-that cannot be printed.   SPDX-License-Identifier: MIT
 """
-
-from __future__ import annotations
 
 import contextlib
 import hashlib
@@ -41,7 +27,7 @@ from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from dumpulse_fleet import client
-from dumpulse_fleet.config.brokers import Mqtt
+from dumpulse_fleet.config.others import Mqtt
 from dumpulse_fleet.model.agents import Event, State
 from dumpulse_fleet.model.table import VARIABLES, Table
 from dumpulse_fleet.record.store import Consumer, Store, Trouble

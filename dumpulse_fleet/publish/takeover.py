@@ -1,17 +1,7 @@
 """Shards agree who of them lives, by a bucket of NATS' key-value store, and take over from each
-other.   SPDX-License-Identifier: MIT
-
-Each shard writes a key again and again. One leads: it writes into the key `lead` which shards are
-not silent, and the others do as it says. Whoever sees that `lead` has not changed for `patience`
-tries to write it: the store lets only one do so, because it takes a change only of the revision
-that was read. No clock of another machine matters.
-
-Without NATS, each shard goes on with the agents that it has: nobody takes over, and it says so.
-Every few seconds, a shard writes what it knows into other keys, so that who takes over knows ages,
-states, and what was told.
-"""
-
-from __future__ import annotations
+other: README.md says how. Whoever sees that the key `lead` has not changed for `patience` tries to
+write it: the store lets only one do so, because it takes a change only of the revision that was
+read.   SPDX-License-Identifier: MIT"""
 
 import asyncio
 import json
@@ -22,7 +12,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from dumpulse_fleet.config.brokers import Nats
+from dumpulse_fleet.config.others import Nats
 from dumpulse_fleet.config.values import Shard
 from dumpulse_fleet.publish.jetstream import Link, apart
 

@@ -1,16 +1,8 @@
 """How each agent and each watched variable has been: its values and states in points of the last
 hours, and for 30 days how well each hour was.   SPDX-License-Identifier: MIT
 
-    past = Past(store, table, time.time())
-    past.add(table, time.time(), sees=True)            # once a minute
-    past.save(points=False)                            # now and then; with points at the end
-    times, values, states = past.of(row, variable)     # the oldest first
-    hours, minutes = past.hours(row, time.time())
-
 A point has two bytes: the value, and the worst state since the point before. 10,000 agents with 16
-watched variables take 61 MB for 6 hours: 180 points of 2 minutes. A larger fleet gets fewer points,
-so that their memory stays below MOST_BYTES; the hours stay the same.
-
+watched variables take 61 MB for 6 hours: 180 points of 2 minutes. A larger fleet gets fewer points.
 An hour has three bytes: how many minutes were known, how many of these were well, and the worst
 state. On the disk, an agent has a row for each day, which is compressed: 10,000 agents with 8
 watched variables take 20 MB for 30 days if one of a hundred hours is bad, and 6 MB of memory.
@@ -146,9 +138,10 @@ class Past:
 
     # ---------------------------------------------------------------- over changes and restarts
     def moved(self, table: Table, now: float) -> Past:
-        """For a new configuration: what is still watched goes on."""
+        """For a new configuration: what is still watched goes on. What is not is written."""
         self._turn(now)
-        self._save_hours(self._hour // 24)
+        self._save_hours(self._hour // 24, [row for row, name in enumerate(self._names)
+                                            if name not in table.row])
         new = Past(self._store, table, now, self._most_bytes)
         rows = np.array([table.row.get(name, -1) for name in self._names], np.int64)[self._agents]
         cells = np.where(rows >= 0, new._cell[rows, self._columns], -1) if len(new._names) else \
@@ -156,8 +149,10 @@ class Past:
         kept = np.flatnonzero(cells >= 0)
         new._today[cells[kept]] = self._today[kept]
         to, whence = new._shared(self.step, self._slots())
-        new._recent[to[:, None], cells[kept]] = self._recent[
-            (self._slots()[whence] % self.points)[:, None], kept]
+        here, there = new._recent.view(np.uint16)[..., 0], self._recent.view(np.uint16)[..., 0]
+        for point, old in zip(to.tolist(), self._slots()[whence].tolist()):
+            if old >= self._begun:
+                here[point, cells[kept]] = there[old % self.points, kept]
         new._begun = min(new._slot, self._begun * self.step // new.step)
         return new
 
@@ -176,10 +171,12 @@ class Past:
             whole = self._recent[self._slots() % self.points].transpose(1, 0, 2)
             self._save_rows("recent VALUES (?, ?, ?, ?)", whole, self.step, self._slot)
 
-    def _save_hours(self, day: int) -> None:
-        self._save_rows("past VALUES (?, ?, ?)", self._today.copy(), day)
+    def _save_hours(self, day: int, rows: Sequence[int] | None = None) -> None:
+        """Of these agents, or of all."""
+        self._save_rows("past VALUES (?, ?, ?)", self._today.copy(), day, rows=rows)
 
-    def _save_rows(self, where: str, whole: Bytes, *more: int) -> None:
+    def _save_rows(self, where: str, whole: Bytes, *more: int,
+                   rows: Sequence[int] | None = None) -> None:
         def write(rows: Sequence[int], database: sqlite3.Connection) -> int:
             return database.executemany(f"INSERT OR REPLACE INTO {where}", (
                 (self._names[row], *more, zlib.compress(
@@ -187,8 +184,9 @@ class Past:
                     + whole[part].tobytes(), 1))
                 for row in rows for part in [self._part(row)])).rowcount
 
-        for first in range(0, len(self._names), AT_ONCE):
-            self._write(functools.partial(write, range(len(self._names))[first:first + AT_ONCE]))
+        rows = range(len(self._names)) if rows is None else rows
+        for first in range(0, len(rows), AT_ONCE):
+            self._write(functools.partial(write, rows[first:first + AT_ONCE]))
 
     def _write(self, work: Callable[[sqlite3.Connection], int]) -> None:
         done: Future[int] = self._store.write(work)

@@ -1,22 +1,12 @@
 """Keeps every event in SQLite, and hands each on with a number.   SPDX-License-Identifier: MIT
 
-    store = Store("fleet.sqlite")           # Trouble: why it cannot be used, and what to do
-    store.subscribe(print)                  # called with numbered events, in their order
-    store.publish(events)                   # from any thread; never waits for the disk
-    store.select(agent="pump-*", limit=20)  # the newest first
-    store.close()
-
 One thread writes. It commits what came in BATCH_S seconds at once, and only then calls the
-subscribers. So an event that a subscriber has seen is on the disk, and survives kill -9 and a loss
-of power. While the disk cannot be written, subscribers are called all the same, because alerts
-matter more than history: `trouble` says why, and the events are written when the disk works again.
+subscribers: an event that one has seen survives kill -9 and a loss of power. While the disk cannot
+be written, subscribers are called all the same, because alerts matter more than history.
 
 Numbers only grow, also when the file was lost: a number is at least the Unix time in microseconds
-at which the event was stored. A consumer remembers the last number that it has dealt with, and asks
-for those after it: subscribe(…, after=number). Then it misses none, and gets none twice.
+at which the event was stored. A consumer remembers the last one that it has dealt with.
 """
-
-from __future__ import annotations
 
 import collections
 import concurrent.futures

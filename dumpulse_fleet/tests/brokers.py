@@ -1,7 +1,5 @@
 """Mosquitto, NATS, and servers of HTTP, as tests need them.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import contextlib
 import http.server
 import json

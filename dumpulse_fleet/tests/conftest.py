@@ -1,7 +1,5 @@
 """What all tests of the fleet share.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """For tests of the collector: fake fleets, tables and events.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

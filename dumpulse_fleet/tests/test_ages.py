@@ -1,8 +1,6 @@
 """The rule for ages and reboots against a simulator that knows the truth; and the rule broken on
 purpose.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import pathlib
 import random
 import types

@@ -1,8 +1,6 @@
 """Who hears of what. Hypothesis tries sequences of trouble, and compares what is told with the
 plain truth: what is bad, since when, and what would explain it.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

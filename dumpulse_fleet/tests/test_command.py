@@ -1,7 +1,5 @@
 """The command line.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

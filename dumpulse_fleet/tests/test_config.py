@@ -3,8 +3,6 @@
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import datetime
@@ -22,9 +20,8 @@ from hypothesis import strategies as st
 from dumpulse_fleet import client
 from dumpulse_fleet.collect.discovery import parse_targets
 from dumpulse_fleet.config.agents import Shared, make_profile
-from dumpulse_fleet.config.alerts import Alerts
+from dumpulse_fleet.config.others import Alerts, Mqtt
 from dumpulse_fleet.config.file import Config, load
-from dumpulse_fleet.config.brokers import Mqtt
 from dumpulse_fleet.config.labels import times_of
 from dumpulse_fleet.config.reading import Mistakes
 from dumpulse_fleet.config.toml_lines import Lines, TooDeep
@@ -538,6 +535,21 @@ def test_a_tick_that_is_too_short(tmp_path: Path) -> None:
     assert read(tmp_path, AGENT + fast)
     line, message = mistake(tmp_path, AGENT + fast.replace("19", "20"))
     assert line == 1 and "an agent must be asked every 58.9824 s" in message
+
+
+@pytest.mark.parametrize("tick, own, period, most", [
+    ("1ms", "", "4s", "3.718 s"), ("1ms", "", "3700ms", ""), ("10ms", "", "40s", "39.43 s"),
+    ("1ms", "now-from = 1\n", "4s", ""), ("1s", "", "1h", "")])
+def test_a_pair_of_tick_and_period_that_nobody_can_judge(
+        tmp_path: Path, tick: str, own: str, period: str, most: str) -> None:
+    """Without the agent's own time, each report would make all ages unknown."""
+    (tmp_path / "fast.ini").write_text(f"[dumpulse]\ntick = {tick}\ncrit = 50s\n{own}[2]\n")
+    text = f"{AGENT}names = 'fast.ini'\nperiod = '{period}'\n"
+    if not most:
+        assert read(tmp_path, text)
+        return
+    line, message = mistake(tmp_path, text)
+    assert line == 1 and f"use at most {most}, or a longer tick, or now-from" in message
 
 
 @pytest.mark.parametrize("text", [

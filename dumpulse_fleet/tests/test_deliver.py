@@ -1,8 +1,6 @@
 """Delivery to real servers on this machine: nothing is lost, nothing is told of secrets.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import collections
@@ -24,7 +22,7 @@ from dumpulse_fleet import client
 from dumpulse_fleet.alert import deliver
 from dumpulse_fleet.alert.decide import Core, Rules
 from dumpulse_fleet.alert.deliver import Alerts
-from dumpulse_fleet.config.alerts import Alerts as Settings, Notify
+from dumpulse_fleet.config.others import Alerts as Settings, Notify
 from dumpulse_fleet.config.values import Secret
 from dumpulse_fleet.model.agents import Agent, Mute, Profile, State
 from dumpulse_fleet.model.table import Table

@@ -1,7 +1,5 @@
 """The demo, and its simulated agents.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,8 +1,6 @@
 """Agents on serial lines and on CAN beside others. A serial line is a pty, and CAN a pair of
 sockets, as in the tests of client.py.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

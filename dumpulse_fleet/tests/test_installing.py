@@ -1,7 +1,5 @@
 """The manual and the unit of systemd.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpulse_fleet.config.brokers import Nats
+from dumpulse_fleet.config.others import Nats
 from dumpulse_fleet.config.values import Secret, Shard
 from dumpulse_fleet.model.agents import Event
 from dumpulse_fleet.publish import jetstream

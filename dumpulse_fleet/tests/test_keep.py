@@ -3,8 +3,6 @@
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import hashlib
 import pathlib
 import random
@@ -51,6 +49,18 @@ def test_all_is_there_again(tmp_path: pathlib.Path) -> None:
     assert (new.misses == 0).all()
     assert abs(new.now() - old.now()) < 0.1
     assert not list(tmp_path.glob("*.new")) and (tmp_path / "kept").stat().st_mode & 0o77 == 0
+
+
+@pytest.mark.parametrize("field", ["entry", "since", "told", "state"])
+def test_variables_that_nobody_uses_take_no_room(tmp_path: pathlib.Path, field: str) -> None:
+    path, old, new = tmp_path / "kept", table(), table()
+    getattr(old, field)[1, 6] = State.LATE
+    assert old.width() == 7
+    keep.save(str(path), old)
+    assert keep.load(str(path), new) == "" and same(old, new, 1, 1)
+    few = path.stat().st_size
+    keep.save(str(path), filled())
+    assert few < path.stat().st_size / 3
 
 
 def test_our_clock_goes_on_after_the_machine_was_started_again(

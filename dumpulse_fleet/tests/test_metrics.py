@@ -1,7 +1,5 @@
 """The text for Prometheus: every series, without numpy.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import dataclasses
 import gzip
 import resource
@@ -200,7 +198,7 @@ def test_gzip() -> None:
 
 
 def test_numbers_that_are_not_finite() -> None:
-    family = metrics.Family("a", "gauge", "b.")
+    family = metrics.Family("a", "b.")
     assert metrics.text(family, [({}, float("inf")), ({"x": "y"}, float("nan")), ({}, -2.5)]) \
         .splitlines()[2:] == [b"a +Inf", b'a{x="y"} NaN', b"a -2.5"]
 

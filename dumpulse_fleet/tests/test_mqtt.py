@@ -1,8 +1,6 @@
 """What is published over MQTT, with a real broker that ends and begins again.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import dataclasses
@@ -26,7 +24,7 @@ from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from dumpulse_fleet import client
-from dumpulse_fleet.config.brokers import Mqtt
+from dumpulse_fleet.config.others import Mqtt
 from dumpulse_fleet.config.values import Secret
 from dumpulse_fleet.model.agents import Agent, Event, Profile, State
 from dumpulse_fleet.model.table import Table

@@ -3,8 +3,6 @@
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import random
 import time
 import zlib
@@ -95,6 +93,9 @@ def test_a_new_configuration_keeps_what_is_still_watched(store: Store) -> None:
     assert {each[2] for each in lists(new, 0, 0)} == {NOTHING} and lists(new, 1, 4) == []
     new.add(fewer, NOON + 60 * 400)
     assert lists(new, 1, 2)[-2:] == [(60 * 399, 160 + 399 % 80, State.LATE), (60 * 400, 0, 2)]
+    young = Past(store, old, NOON)
+    young.add(old, NOON)
+    assert lists(young.moved(old, NOON), 1, 2) == lists(young, 1, 2) != []
     past._most_bytes = 9000  # from here on, there is room for points of 2 minutes
     coarse = past.moved(old, NOON + 60 * 399)
     assert coarse.step == 2 and lists(coarse, 2, 2) == [
@@ -151,7 +152,11 @@ def test_it_goes_on_over_a_restart_a_reload_and_a_day(store: Store) -> None:
     now = minutes(again, fleet, now, 60)
     fewer = Table([fleet.agents[2], fleet.agents[1]])
     fewer.state[:], fewer.agent_state[:] = State.ALIVE, State.ALIVE
+    store.flush()
+    store.write(lambda database: database.execute("DELETE FROM past").rowcount)
     moved = again.moved(fewer, now - 1)
+    assert store.flush() and [name for name, in store.ask("SELECT agent FROM past")] == [
+        fleet.agents[0].name], "who goes is written; the others will be"
     assert (moved.hours(1, now - 1)[1][3] == ALIVE).all(), "the last hour"
     tomorrow = (NOON // DAY + 1) * DAY
     moved.add(fewer, tomorrow)

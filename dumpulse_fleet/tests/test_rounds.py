@@ -1,7 +1,5 @@
 """The collector's packets: which are used, and when it asks.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import errno
@@ -109,7 +107,7 @@ def test_no_agents_is_a_state() -> None:
         port = next(iter(collector._sockets.values())).getsockname()[1]
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
             stranger.sendto(GOOD, ("127.0.0.1", port))
-        until(lambda: collector.figures.unknown)
+        until(lambda: collector.figures.strange)
 
 
 def test_sockets_that_cannot_be_opened_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +195,7 @@ def test_strangers_and_bad_reports_are_counted_and_change_nothing() -> None:
                 for _ in range(5):
                     stranger.sendto(GOOD, ("127.0.0.1", port))
             figures = collector.figures
-            until(lambda: figures.unknown >= 5 and figures.late >= 3
+            until(lambda: figures.strange >= 5 and figures.late >= 3
                      and table.reports.min() > 2)
     assert table.bad.tolist() == [3, 0] and figures.bad == 3 and table.lost[1] <= 3
 
@@ -274,3 +272,30 @@ def test_rounds_begin_when_all_is_prepared(monkeypatch: pytest.MonkeyPatch) -> N
     table = Table([Agent("a", "127.0.0.1:9", QUICK, period=0.01)])
     monkeypatch.setattr(Roster, "make_book", lambda self: time.sleep(0.1))
     assert (Roster(table, Epochs()).due > table.now() - 0.05).all()
+
+
+def test_who_stays_goes_on(tmp_path: Path) -> None:
+    """In other rows: what is known of their places, rounds and keys. Who has moved begins anew."""
+    (tmp_path / "key").touch(0o600)
+    (tmp_path / "key").write_text(f"{1:032x}\n")
+    some = [Agent("plain", "127.0.0.1:9", QUICK, keys=ReaderKeys(str(tmp_path / "key"))),
+            Agent("host", "somewhere.lan:9", QUICK), Agent("slower", "127.0.0.2:9", QUICK),
+            Agent("serial", "serial:/dev/ttyUSB0@9600", QUICK), Agent("gone", "127.0.0.3:9", QUICK)]
+    old = Roster(Table(some), Epochs())
+    old.due[:], old.settled[:], old.port[:] = [1e9 + row for row in range(5)], 7.0, 3
+    old.asked_at[3], old.readers.known[0], old.looked_up[1] = 5.0, 9, 6.0
+    old.choices[1] = [wire.pack(socket.AF_INET, ("127.0.0.9", 9))]
+    assert old.move(1)
+    old.make_book()
+    new = Roster(Table([some[3], dataclasses.replace(some[4], address="127.0.0.4:9"),
+                        dataclasses.replace(some[2], period=20.0), some[1], some[0]]),
+                 Epochs(), old)
+    stay = np.array([3, 2, 1, 0])
+    assert (new.names[[0, 2, 3, 4]] == old.names[stay]).all() and new.placed.tolist() == [
+        False, True, True, True, True]
+    assert new.due[[0, 3, 4]].tolist() == [1e9 + 3, 1e9 + 1, 1e9]
+    assert not np.isin(new.due[[1, 2]], old.due).any() and (new.settled[[0, 3, 4]] == 7).all()
+    assert new.port.tolist() == [3, 0, 3, 3, 3] and (new.asked_at[3, [0, 2, 3, 4]] == 5).all()
+    assert [*new.devices] == [0] and new.is_device.tolist() == [True, False, False, False, False]
+    assert new.hosts == {3: ("somewhere.lan", 9)} and new.choices == {3: old.choices[1]}
+    assert new.looked_up[3] == 6 and new.readers.known.tolist() == [9]

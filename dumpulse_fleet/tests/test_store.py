@@ -1,8 +1,6 @@
 """The store of events: nothing acknowledged is lost, whatever happens.
 SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import contextlib
 import fnmatch
 import itertools

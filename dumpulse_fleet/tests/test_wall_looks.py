@@ -7,8 +7,6 @@ prints the figures, and leaves the pictures in build/fleet-wall.
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import threading

@@ -3,8 +3,6 @@
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import gzip
@@ -256,6 +254,11 @@ def test_events(running: Running) -> None:
     one = ask(running.port, "/api/v1/events?agent=agent-0003?&site=site-1*&variable=1&what=state"
                             "&since=1&until=99999999999").json["events"]
     assert {event["agent"] for event in one} == {f"agent-{number:05}" for number in range(30, 35)}
+
+
+def test_which_shard_had_an_agent_before(running: Running) -> None:
+    here, there = (ask(running.port, f"/api/v1/agents/agent-0000{row}").json for row in (1, 2))
+    assert here["before"] is None and there["before"] == {"shard": 2, "until": 1.7e9}
 
 
 def test_history(running: Running) -> None:

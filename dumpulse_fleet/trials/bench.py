@@ -4,6 +4,7 @@ loop of client.py. Then it says what a million agents take.
     python -m dumpulse_fleet.trials.bench [SECONDS]         30 seconds for each line unless given
     python -m dumpulse_fleet.trials.bench keyed [SECONDS]   only the first two lines
     python -m dumpulse_fleet.trials.bench load [SECONDS]    only services, with more and more to do
+    python -m dumpulse_fleet.trials.bench takeover          one of four services is killed
 
 The first lines are the collector alone: the CPU of its thread, with the system calls in it. In the
 second one, all agents have keys, and a new epoch every 10 s. The next ones are `dumpulse-fleet
@@ -17,8 +18,6 @@ read, and from the room that a day takes in blocks of Prometheus, which promtool
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import dataclasses
@@ -27,9 +26,11 @@ import math
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 import zlib
@@ -41,6 +42,7 @@ import numpy as np
 
 from dumpulse_fleet import client
 from dumpulse_fleet.collect.collector import Collector
+from dumpulse_fleet.collect.discovery import owners, ranks
 from dumpulse_fleet.collect.judge import Judge
 from dumpulse_fleet.model.agents import Agent, Event, Profile, ReaderKeys
 from dumpulse_fleet.model.table import Table
@@ -133,9 +135,9 @@ def collect(what: str, count: int, period: float, processes: int, seconds: float
         collector.start()
         time.sleep(period + 2)  # the first reports of all
         figures = collector.figures
-        before, cpu = figures.received, figures.cpu
+        before, cpu = figures.reports, figures.cpu
         time.sleep(seconds)
-        found = Measured(what, count, period, seconds, figures.received - before,
+        found = Measured(what, count, period, seconds, figures.reports - before,
                          figures.cpu - cpu, used(b"".join(of_process()))[1], figures.lost,
                          figures.late, figures.void, processes)
         collector.stop()
@@ -145,15 +147,15 @@ def collect(what: str, count: int, period: float, processes: int, seconds: float
 
 
 @contextlib.contextmanager
-def service(folder: pathlib.Path, fake: Fake, count: int, period: float, *words: str
-            ) -> Iterator[str]:
-    """The address of dumpulse-fleet with all its parts."""
+def service(folder: pathlib.Path, fake: Fake, count: int, period: float, *words: str,
+            more: str = "") -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The address of dumpulse-fleet with all its parts, and its process."""
     first, last = fake.address(0).partition(":")[0], fake.address(count - 1)
     (folder / "names.ini").write_text(NAMES)
     (folder / "fleet.toml").write_text(
         "[collector]\nstate = 'state'\ngrace = '0'\n[defaults]\nnames = 'names.ini'\n"
         f"period = '{period:g}s'\n[[agents]]\naddresses = ['{first}-{last}']\nsite = 'here'\n"
-        "[[notify]]\nwebhook = 'http://127.0.0.1:9/'\n")
+        f"[[notify]]\nwebhook = 'http://127.0.0.1:9/'\n{more}")
     with subprocess.Popen(
             [sys.executable, "-m", "dumpulse_fleet", "serve",
              "--config.file", str(folder / "fleet.toml"),
@@ -163,13 +165,13 @@ def service(folder: pathlib.Path, fake: Fake, count: int, period: float, *words:
         try:
             for line in process.stderr:
                 if found := re.search(r"the page is (http://\S+)/$", line):
-                    yield found[1]
+                    threading.Thread(target=process.stderr.read, daemon=True).start()
+                    yield found[1], process
                     break
             else:
                 sys.exit("the service did not start")
         finally:
             process.terminate()
-            process.stderr.close()
 
 
 def page(address: str) -> bytes:
@@ -233,7 +235,7 @@ def serve(count: int, period: float, processes: int, seconds: float, scraped: bo
         fake = parts.enter_context(Fake(count, beat=int(BEAT * 1000)))
         addresses = [parts.enter_context(service(
             pathlib.Path(parts.enter_context(tempfile.TemporaryDirectory())), fake, count, period,
-            "--shard", f"{shard}/{processes}")) for shard in range(1, processes + 1)]
+            "--shard", f"{shard}/{processes}"))[0] for shard in range(1, processes + 1)]
         time.sleep(2 * period + 2)
         before = [page(f"{address}/metrics") for address in addresses]
         time.sleep(seconds)
@@ -251,6 +253,55 @@ def serve(count: int, period: float, processes: int, seconds: float, scraped: bo
             grown("void_rounds"), processes, sum(map(false_states, addresses)),
             sum(wrong_ages(address, fake) for address in addresses))
         return found, scrape(addresses[0], count, found.cpu / seconds) if scraped else None
+
+
+def take_over(count: int, period: float, processes: int) -> bool:
+    """One of several services is killed. When do the others have its agents, and hear them?"""
+    with contextlib.ExitStack() as parts:
+        def folder() -> pathlib.Path:
+            return pathlib.Path(parts.enter_context(tempfile.TemporaryDirectory()))
+
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        nats = subprocess.Popen(["nats-server", "-a", "127.0.0.1", "-p", str(port), "-js", "-sd",
+                                 folder()], stderr=subprocess.DEVNULL)
+        parts.callback(nats.wait)
+        parts.callback(nats.terminate)
+        fake = parts.enter_context(Fake(count, beat=int(BEAT * 1000)))
+        services = [parts.enter_context(service(
+            folder(), fake, count, period, "--shard", f"{shard}/{processes}",
+            more=f"[nats]\nurl = 'nats://127.0.0.1:{port}'\nbucket = 'shards'\n"))
+            for shard in range(1, processes + 1)]
+        time.sleep(4 * period)  # what is known is handed on
+        before = [used(page(f"{address}/metrics")) for address, _ in services]
+        time.sleep(4 * period)
+        after = [used(page(f"{address}/metrics")) for address, _ in services]
+        cpu = sum(new[0] - old[0] for old, new in zip(before, after)) / processes / (4 * period)
+        print(f"{processes} services with {count:,} agents each {period:g} s: {cpu * 100:.0f} % of "
+              f"a core and {sum(each[1] for each in after) / processes:.0f} MiB each", flush=True)
+        (_, victim), *others = services
+        numbers = np.arange(1, processes + 1)
+        profile = Profile(settings())
+        named = [Agent(fake.address(row).partition(":")[0], "", profile) for row in range(count)]
+        ranked = ranks(named, processes)
+        was, now = owners(ranked, numbers), owners(ranked, numbers[1:])
+        left = [(named[row].name, others[now[row] - 2][0])
+                for row in np.flatnonzero(was == 1)[::5 * COMPARED].tolist()]
+        victim.kill()
+        begun, killed, had = time.monotonic(), time.time(), 0.0
+        while left and time.monotonic() < begun + 20 * period:
+            time.sleep(0.5)  # to ask takes them time, too
+            if not had and count == sum(sum(json.loads(page(f"{address}/api/v1/summary"))[
+                    "agents"].values()) for address, _ in others):
+                had = time.monotonic() - begun
+            left = [(name, address) for name, address in left if not had or (json.loads(page(
+                f"{address}/api/v1/agents/{name}"))["heard_at"] or 0) < killed]
+        heard, false = time.monotonic() - begun, sum(false_states(each) for each, _ in others)
+        wrong = sum(wrong_ages(address, fake) for address, _ in others)
+        print(f"1 of {processes} services with {count:,} agents each {period:g} s was killed: the "
+              f"others had its agents after {had:.1f} s, and had heard them after {heard:.1f} s; "
+              f"{false} false states, {wrong} wrong ages; load {os.getloadavg()[0]:.1f}")
+        return not (left or false or wrong) and heard < 3 * period
 
 
 def scrape(address: str, count: int, cpu: float) -> Scrape:
@@ -357,6 +408,8 @@ if each agent has {CHANGES}""")
 
 
 def main() -> None:
+    if sys.argv[1:] == ["takeover"]:
+        sys.exit(not take_over(*LOADS[-1]))
     word = sys.argv[1] if sys.argv[1:2] in (["keyed"], ["load"]) else ""
     seconds = float([*sys.argv[1 + bool(word):], "30"][0])
     print(HEAD, flush=True)

@@ -6,8 +6,6 @@ The agents are those of fake.c. Some die, reboot, lie and come back. Nothing is 
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import heapq

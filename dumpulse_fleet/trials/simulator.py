@@ -22,8 +22,6 @@ What cannot be known is not called wrong, but counted:
 SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import collections
 import concurrent.futures
 import random

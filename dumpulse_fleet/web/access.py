@@ -1,19 +1,9 @@
 """Who may read and who may change: the web server's file, passwords, tokens, other sites.
 
-`--web.config.file` is as Prometheus' exporters have it:
-
-    tls_server_config:
-      cert_file: fleet.crt
-      key_file: fleet.key
-    basic_auth_users:
-      alice: $2b$12$…   # made by: htpasswd -nBC 12 alice
-
-A change needs a user of this file, or the token. The server never sets a cookie, but a
-browser sends a password by itself. So a change by password must come from our own page, and with
-a header that no other site can send.   SPDX-License-Identifier: MIT
+The server never sets a cookie, but a browser sends a password by itself. So a change by password
+must come from our own page, and with a header that no other site can send.
+SPDX-License-Identifier: MIT
 """
-
-from __future__ import annotations
 
 import asyncio
 import base64
@@ -36,7 +26,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from dumpulse_fleet import client
 from dumpulse_fleet.config import plain_yaml, values
-from dumpulse_fleet.config.web import Network
+from dumpulse_fleet.config.others import Network
 from dumpulse_fleet.model.naming import Wrong, hide
 
 FILE_MAX = 65536  # bytes of the file
@@ -318,9 +308,6 @@ class Access:
         if request.method not in READING:
             self._check_change(request, who)
         return who
-
-    def may_change(self, who: str) -> bool:
-        return bool(who)
 
     def _check_host(self, request: web.Request) -> None:
         """A page of another site may have a name that points to this machine. Its requests would

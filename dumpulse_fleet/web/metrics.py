@@ -1,11 +1,6 @@
-"""What Prometheus reads, written as text from the arrays.
-
-One line costs well under a microsecond: the parts of a line that never change are made once, and
-numpy picks them. A scrape is made in blocks, so its memory does not grow with the fleet.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+"""What Prometheus reads, written as text from the arrays: the parts of a line that never change are
+made once, and numpy picks them. A scrape is made in blocks, so its memory does not grow with the
+fleet.   SPDX-License-Identifier: MIT"""
 
 import math
 import os
@@ -37,35 +32,33 @@ class Family(NamedTuple):
     """All series of one name."""
 
     name: str
-    kind: str  # counter or gauge
     help: str
     form: bytes = b"%d"  # of its numbers
 
     @property
     def head(self) -> bytes:
-        return f"# HELP {self.name} {self.help}\n# TYPE {self.name} {self.kind}\n".encode()
+        kind = "counter" if self.name.endswith("_total") else "gauge"
+        return f"# HELP {self.name} {self.help}\n# TYPE {self.name} {kind}\n".encode()
 
 
-STATE = Family("dumpulse_variable_state", "gauge", f"State of the variable: {STATES}.")
-VALUE = Family("dumpulse_variable_value", "gauge",
+STATE = Family("dumpulse_variable_state", f"State of the variable: {STATES}.")
+VALUE = Family("dumpulse_variable_value",
                "Value of the last heartbeat; absent while the agent does not answer.")
-BEAT = Family("dumpulse_variable_last_heartbeat_timestamp_seconds", "gauge",
+BEAT = Family("dumpulse_variable_last_heartbeat_timestamp_seconds",
               "Unix time of the last heartbeat; 0 if the agent never heard one.", b"%.3f")
-AGENT_STATE = Family("dumpulse_agent_state", "gauge",
+AGENT_STATE = Family("dumpulse_agent_state",
                      f"State of the agent, the worst of its expected variables: {STATES}.")
-AGENT_INFO = Family("dumpulse_agent_info", "gauge", "Always 1; the address is a label.")
-HEARD = Family("dumpulse_agent_last_report_timestamp_seconds", "gauge",
+AGENT_INFO = Family("dumpulse_agent_info", "Always 1; the address is a label.")
+HEARD = Family("dumpulse_agent_last_report_timestamp_seconds",
                "Unix time of the last good report; 0 if there was none.", b"%.3f")
-ROUND_TRIP = Family("dumpulse_agent_round_trip_seconds", "gauge",
+ROUND_TRIP = Family("dumpulse_agent_round_trip_seconds",
                     "Time from the last answered request to its report.", b"%.6f")
-COUNTERS = (  # and the array of the table
-    (Family("dumpulse_agent_reports_total", "counter", "Good reports."), "reports"),
-    (Family("dumpulse_agent_requests_lost_total", "counter", "Requests without an answer."),
-     "lost"),
-    (Family("dumpulse_agent_late_reports_total", "counter",
-            "Reports that came after their round."), "late"),
-    (Family("dumpulse_agent_bad_reports_total", "counter", "Damaged reports."), "bad"),
-    (Family("dumpulse_agent_reboots_total", "counter", "Reboots that were noticed."), "reboots"))
+COUNTERS = {  # by the array of the table
+    "reports": Family("dumpulse_agent_reports_total", "Good reports."),
+    "lost": Family("dumpulse_agent_requests_lost_total", "Requests without an answer."),
+    "late": Family("dumpulse_agent_late_reports_total", "Reports that came after their round."),
+    "bad": Family("dumpulse_agent_bad_reports_total", "Damaged reports."),
+    "reboots": Family("dumpulse_agent_reboots_total", "Reboots that were noticed.")}
 
 
 def escape(text: str) -> str:
@@ -150,7 +143,7 @@ class Metrics:
             entry, state, stamped = table.entry[rows], table.state[rows], table.stamped[rows]
             clock, heard_at = table.clock[rows], table.heard_at[rows]
             agent_state, round_trip = table.agent_state[rows], table.round_trip[rows]
-            counters = [(family, getattr(table, array)[rows]) for family, array in COUNTERS]
+            counters = [(family, getattr(table, array)[rows]) for array, family in COUNTERS.items()]
         known = heard_at > 0
         heard = known[:, None] & (entry != 0)
         named = self._named[self._profile[rows]]
@@ -216,15 +209,15 @@ def gzipped(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 # ---------------------------------------------------------------- the fleet's own
-FLEET_AGENTS = Family("dumpulse_fleet_agents", "gauge", "Agents by state.")
-FLEET_VARIABLES = Family("dumpulse_fleet_variables", "gauge", "Variables by state.")
-CLIENTS = Family("dumpulse_fleet_stream_clients", "gauge", "Readers of live changes.")
-TROUBLE = Family("dumpulse_fleet_trouble", "gauge",
+FLEET_AGENTS = Family("dumpulse_fleet_agents", "Agents by state.")
+FLEET_VARIABLES = Family("dumpulse_fleet_variables", "Variables by state.")
+CLIENTS = Family("dumpulse_fleet_stream_clients", "Readers of live changes.")
+TROUBLE = Family("dumpulse_fleet_trouble",
                  "1 if this part of the fleet does not work: the log says why.")
-DROPPED = Family("dumpulse_fleet_stream_dropped_total", "counter",
+DROPPED = Family("dumpulse_fleet_stream_dropped_total",
                  "Readers of live changes that were too slow.")
 # What the parts say of themselves: the part's own word, the series, and what it is.
-OWN = {word: Family(f"dumpulse_{name}", "counter" if name.endswith("_total") else "gauge", about)
+OWN = {word: Family(f"dumpulse_{name}", about)
        for word, name, about in (line.split(" ", 2) for line in """\
 rounds collector_rounds_total Rounds that have ended.
 requests collector_requests_total Requests sent.
@@ -299,21 +292,19 @@ def of_process() -> Iterator[bytes]:
         fields = file.read().rpartition(b")")[2].split()
     booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     page, tick = resource.getpagesize(), os.sysconf("SC_CLK_TCK")
-    for name, kind, about, value in (
-            ("cpu_seconds_total", "counter", "CPU time of the process.",
-             used.ru_utime + used.ru_stime),
-            ("resident_memory_bytes", "gauge", "Memory of the process.", int(fields[21]) * page),
-            ("start_time_seconds", "gauge", "Unix time at which the process started.",
+    for name, about, value in (
+            ("cpu_seconds_total", "CPU time of the process.", used.ru_utime + used.ru_stime),
+            ("resident_memory_bytes", "Memory of the process.", int(fields[21]) * page),
+            ("start_time_seconds", "Unix time at which the process started.",
              round(booted + int(fields[19]) / tick, 2)),
-            ("open_fds", "gauge", "Open files.", len(os.listdir("/proc/self/fd"))),
-            ("max_fds", "gauge", "Files that may be open.",
-             resource.getrlimit(resource.RLIMIT_NOFILE)[0])):
-        yield text(Family(f"process_{name}", kind, about), [({}, value)])
+            ("open_fds", "Open files.", len(os.listdir("/proc/self/fd"))),
+            ("max_fds", "Files that may be open.", resource.getrlimit(resource.RLIMIT_NOFILE)[0])):
+        yield text(Family(f"process_{name}", about), [({}, value)])
 
 
 # ---------------------------------------------------------------- one agent, asked now
-PROBE_SUCCESS = Family("dumpulse_probe_success", "gauge", "1 if a good report came.")
-PROBE_TIME = Family("dumpulse_probe_duration_seconds", "gauge", "How long the probe took.")
+PROBE_SUCCESS = Family("dumpulse_probe_success", "1 if a good report came.")
+PROBE_TIME = Family("dumpulse_probe_duration_seconds", "How long the probe took.")
 WORDS = {client.OK: State.ALIVE, client.LATE: State.LATE, client.DEAD: State.DEAD,
          client.NEVER: State.NEVER, client.UNKNOWN: State.UNKNOWN}
 

@@ -2,8 +2,6 @@
 a page to read.   SPDX-License-Identifier: MIT
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re
@@ -181,6 +179,8 @@ SCHEMAS: Json = {
         "timeout": SECONDS, "misses": COUNT, "parent": STRING,
         "round_trip": {"type": ["number", "null"]}, "reports": COUNT, "lost": COUNT,
         "late": COUNT, "bad": COUNT, "reboots": COUNT,
+        "before": {**record({"shard": COUNT, "until": {"type": "number"}}), "type": [
+            "object", "null"], "description": "which shard has its history until then"},
         "variables": {**several(of("Variable")), "minItems": 64, "maxItems": 64}}),
     "History": record({
         "times": {**several({"type": "number"}), "description": "of the samples"},

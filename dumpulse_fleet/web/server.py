@@ -1,13 +1,8 @@
-"""The web server: the wall, the JSON interface, live changes, and what Prometheus reads.
-
-ROUTES is the list of all that can be asked. The page /api and /api/openapi.json are made from it.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+"""The web server: the wall, the JSON interface, live changes, and what Prometheus reads. ROUTES is
+the list of all that can be asked, also for /api and /api/openapi.json.
+SPDX-License-Identifier: MIT"""
 
 import asyncio
-import concurrent.futures
 import contextlib
 import json
 import logging
@@ -26,15 +21,16 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from pydantic import BaseModel, ValidationError
 
-from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
+from dumpulse_fleet.model.agents import Agent, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
-from dumpulse_fleet.record.store import Trouble
+from dumpulse_fleet.record.past import Past
+from dumpulse_fleet.record.store import Store, Trouble
 from dumpulse_fleet.web.access import HEADERS, Access, Handler, first_wrong, to_its_end
 from dumpulse_fleet.web.openapi import Json, NewMute, Route
 from dumpulse_fleet.web import metrics, openapi, status, view
 from dumpulse_fleet.web.stream import Hub
-from dumpulse_fleet.web.view import Marks, Past, View
+from dumpulse_fleet.web.view import Marks, View
 
 BODY_MAX = 16384  # bytes
 STORE_TIME = 10.0  # s for the disk
@@ -56,53 +52,23 @@ PAGES = {"index.html": "/", "log.html": "/log"}  # the others have the names of 
 FILES = {PAGES.get(name, f"/{name}"): name for name in os.listdir(WALL)}
 
 
-class Store(Protocol):
-    """What is used of dumpulse_fleet/record/store.py. `select` waits for the disk."""
-
-    def select(self, *, since: float | None = None, until: float | None = None, agent: str = "",
-               site: str = "", variable: int | None = None, what: str = "",
-               before: int | None = None, limit: int = 100) -> list[Event]: ...
-
-    def make_mute(self, mute: Mute) -> concurrent.futures.Future[Mute]: ...
-
-    def end_mute(self, number: int) -> concurrent.futures.Future[bool]: ...
-
-
 class Service(Protocol):
     """What this module needs to know and to do. Only the loop's thread asks it."""
 
-    @property
-    def table(self) -> Table:
-        """Another one after a reload."""
-
-    @property
-    def groups(self) -> Sequence[Group]:
-        """Made anew together with the table."""
-
-    @property
-    def parts(self) -> Sequence[Group]:
-        """What the public page shows. Made anew together with the table."""
-
-    @property
-    def past(self) -> Past:
-        """Of this table."""
-
-    @property
-    def store(self) -> Store: ...
+    table: Table  # another one after a reload; then what follows is made anew, too
+    groups: Sequence[Group]
+    parts: Sequence[Group]  # what the public page shows
+    past: Past
+    taken: Mapping[str, tuple[int, float]]  # by agent: the shard that had it before, until when
+    store: Store
+    ready: bool  # it asks the agents, hears of them, and writes what happens
+    trouble: str  # what is wrong with the fleet itself; empty: nothing
 
     def mutes(self) -> Sequence[Mute]:
         """Of the configuration and of the store: those in force, and those to come."""
 
-    @property
-    def ready(self) -> bool:
-        """Whether it asks the agents, hears of them, and writes what happens."""
-
-    @property
-    def trouble(self) -> str:
-        """What is wrong with the fleet itself; empty: nothing."""
-
     def troubles(self) -> Mapping[str, str]:
-        """The same by its parts."""
+        """What is wrong with each part."""
 
     def numbers(self) -> Mapping[str, float]:
         """Its own, by the words of OWN in metrics.py."""
@@ -185,7 +151,7 @@ class Site:
         who = request[WHO]
         return {"version": version, "now": round(time.time(), 3), **self.view().summary(),
                 "trouble": self.service.trouble, "muted": int(np.count_nonzero(self.marks().muted)),
-                "you": {"name": who, "may_change": self.access.may_change(who)}}
+                "you": {"name": who, "may_change": bool(who)}}
 
     async def agents(self, request: web.Request) -> Json:
         wanted, shown, marks = request[GIVEN], self.view(), self.marks()
@@ -211,7 +177,10 @@ class Site:
 
     async def agent(self, request: web.Request) -> Json:
         row = self._row(request)
-        return await self._elsewhere(request, row) or self.view().agent(row, self.marks())
+        before = self.service.taken.get(request[GIVEN]["name"])
+        return await self._elsewhere(request, row) or {
+            **self.view().agent(row, self.marks()),
+            "before": before and {"shard": before[0], "until": before[1]}}
 
     async def history(self, request: web.Request) -> Json:
         row = self._row(request)

@@ -1,8 +1,6 @@
 """The public status page: the parts that the configuration names, and how each is. It has no names
 of agents, no addresses and no values, and everybody may read it.   SPDX-License-Identifier: MIT"""
 
-from __future__ import annotations
-
 import enum
 import html
 import time

@@ -1,11 +1,6 @@
-"""Server-sent events: which agents have changed, a few times a second, to all who listen.
-
-A reader that comes back says which version it has seen, and gets what has changed since. So
-nothing needs to be kept for it. A reader that is too slow is dropped, and comes back as well.
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+"""Server-sent events: which agents have changed, a few times a second, to all who listen. A reader
+that comes back says which version it has seen, and gets what has changed since: nothing is kept for
+it. A reader that is too slow is dropped.   SPDX-License-Identifier: MIT"""
 
 import asyncio
 import json

@@ -1,14 +1,9 @@
-"""What web pages and the JSON interface say about the fleet, from the table.
-
-SPDX-License-Identifier: MIT
-"""
-
-from __future__ import annotations
+"""What web pages and the JSON interface say about the fleet.   SPDX-License-Identifier: MIT"""
 
 import time
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,21 +11,13 @@ from numpy.typing import NDArray
 from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import VARIABLES, Table
-from dumpulse_fleet.record.past import AGENT, KNOWN, WELL, WORST, Bytes
+from dumpulse_fleet.record.past import AGENT, KNOWN, WELL, WORST, Bytes, Past
 from dumpulse_fleet.web.metrics import Metrics
 
 Json = dict[str, Any]
 Rows = NDArray[np.intp]
 STATES = frozenset(map(int, State))
 VALUELESS = (State.PENDING.words, State.UNKNOWN.words, State.NEVER.words)
-
-
-class Past(Protocol):
-    """What is used of dumpulse_fleet/record/past.py."""
-
-    def of(self, row: int, variable: int) -> tuple[NDArray[np.float64], Bytes, Bytes]: ...
-
-    def hours(self, row: int, now: float) -> tuple[Mapping[int, Bytes], Mapping[int, Bytes]]: ...
 
 
 class Marks(NamedTuple):

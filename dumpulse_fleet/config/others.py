@@ -1,0 +1,183 @@
+"""What others hear, and what they may ask: [alerts] and [[notify]], [mqtt], [nats], [web].
+
+SPDX-License-Identifier: MIT
+"""
+
+import dataclasses
+import ipaddress
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field, PlainValidator
+
+from dumpulse_fleet.config.reading import READABLE, SECRET, Reader, checked, in_file
+from dumpulse_fleet.config.values import (
+    DAY, HTTP, WEB_PORT, Secret, address, duration, listening, match_of, number, text, url_of, yes)
+from dumpulse_fleet.model.naming import Wrong, shown
+
+SCHEMES = ("nats", "tls")
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def fits(pattern: str, wrong: str) -> PlainValidator:
+    """A text like this; else the words of a mistake."""
+    def parse(value: Any) -> str:
+        if not re.fullmatch(pattern, text(value)):
+            raise Wrong(f"{shown(value)} {wrong}")
+        return str(value)
+    return checked(parse)
+
+
+TOPIC = fits(r"[^/+#$][^+#]*(?<!/)", "cannot begin a topic: use no + and #, and no / at its ends")
+
+
+# ---------------------------------------------------------------- who is told, and when
+@dataclasses.dataclass(frozen=True)
+class Notify:
+    """Who is told: a webhook gets JSON, the others are services that Apprise knows."""
+
+    kind: str  # "webhook" or "apprise"
+    url: Secret
+    match: Mapping[str, str]  # only about agents with these labels; empty: about all
+    token: Secret = Secret()  # for a webhook: sent as "Authorization: Bearer"
+    resolved: bool = True  # tell also that it is over
+
+
+def apprise_url(value: Any) -> Secret:
+    if not re.match(r"[a-z][a-z0-9+]*://.", text(value, 2000)):
+        raise Wrong("must be an address for Apprise, like 'mailto://…' or 'tgram://…'")
+    return Secret(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Keys:
+    """[[notify]]"""
+
+    webhook: Annotated[Secret, checked(url_of, HTTP)] = Secret()
+    apprise: Annotated[Secret, checked(apprise_url)] = Secret()
+    webhook_file: Annotated[Secret, in_file(url_of, HTTP)] = Secret()
+    apprise_file: Annotated[Secret, in_file(apprise_url)] = Secret()
+    match: Annotated[Mapping[str, str], checked(match_of, empty=True)] = dataclasses.field(
+        default_factory=dict)
+    token: Annotated[Secret, SECRET, Field(alias="token_file")] = Secret()
+    resolved: Annotated[bool, checked(yes)] = True
+
+
+def read_notify(reader: Reader) -> tuple[Notify, ...]:
+    found = []
+    for where, keys, own in reader.sections("notify", Keys):
+        given = reader.one_of(where, own, ("webhook", "apprise", "webhook_file", "apprise_file"))
+        if given.startswith("apprise") and "token_file" in own:
+            reader.wrong((*where, "token_file"), "notify: 'token_file' goes only with webhook")
+        if given:
+            found.append(Notify(given.removesuffix("_file"), getattr(keys, given), keys.match,
+                                keys.token, keys.resolved))
+    return tuple(found)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """Times in seconds."""
+
+    # What fails together in this time is gathered for one notification.
+    wait: Annotated[float, checked(duration, 0, 3600, zero=True)] = 30.0
+    # Between two of one site, unless the news is worse.
+    again: Annotated[float, checked(duration, 0, DAY, zero=True)] = 300.0
+    # Between two of what is not over; 0: none.
+    remind: Annotated[float, checked(duration, 60, 30 * DAY, zero=True)] = 4 * 3600.0
+    # Percent of the agents silent in one round: it is the collector that is blind.
+    blind: Annotated[int, checked(number, 1, 100)] = 50
+    # Asked for while all is well here: a dead man's switch.
+    ping: Annotated[Secret, checked(url_of, HTTP)] = Secret()
+    ping_file: Annotated[Secret, in_file(url_of, HTTP)] = Secret()
+    ping_every: Annotated[float, checked(duration, 1, DAY)] = 60.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Alerts(Rules):
+    notify: tuple[Notify, ...] = ()
+
+
+def read_alerts(reader: Reader) -> Alerts:
+    found = reader.section("alerts", Rules)
+    if found.ping and found.ping_file:
+        reader.wrong(("alerts", "ping_file"), "alerts: use one of ping and ping_file")
+    return Alerts(**{**vars(found), "ping": found.ping or found.ping_file, "ping_file": Secret()},
+                  notify=read_notify(reader))
+
+
+# ---------------------------------------------------------------- brokers
+@dataclasses.dataclass(frozen=True)
+class Mqtt:
+    host: Annotated[str, fits(r"[A-Za-z0-9._:-]+", "is not a host")]
+    port: Annotated[int, checked(number, 1, 65535)] = 0
+    tls: Annotated[bool, checked(yes)] = False
+    ca_file: Annotated[str, READABLE] = ""  # empty: the authorities of this machine
+    user: Annotated[str, checked(text)] = ""
+    password: Annotated[Secret, SECRET, Field(alias="password_file")] = Secret()
+    client_id: Annotated[str, checked(text)] = ""  # empty: made from the name of this machine
+    prefix: Annotated[str, TOPIC] = "dumpulse"  # the topics begin with it
+    discovery: Annotated[bool, checked(yes)] = True  # for Home Assistant
+    discovery_prefix: Annotated[str, TOPIC] = "homeassistant"
+    events: Annotated[bool, checked(yes)] = False  # publish each event, too
+
+
+def read_mqtt(reader: Reader) -> Mqtt | None:
+    found = reader.table(("mqtt",), reader.data["mqtt"], Mqtt) if "mqtt" in reader.data else None
+    if found is None:
+        return None
+    if found.ca_file and not found.tls:
+        reader.wrong(("mqtt", "ca_file"), "mqtt: 'ca_file' goes only with tls = true")
+    if found.password and not found.user:
+        reader.wrong(("mqtt", "password_file"), "mqtt: a password needs a 'user'")
+    return dataclasses.replace(found, port=found.port or (8883 if found.tls else 1883))
+
+
+@dataclasses.dataclass(frozen=True)
+class Nats:
+    url: Annotated[Secret, checked(url_of, SCHEMES)] = Secret()
+    url_file: Annotated[Secret, in_file(url_of, SCHEMES)] = Secret()
+    subject: Annotated[str, fits(r"[^\s.*>]+(\.[^\s.*>]+)*", "is not a subject: use words with "
+                                 "dots between them")] = "dumpulse.events"
+    # The bucket by which shards agree who lives; empty: nobody takes over from a dead one.
+    bucket: Annotated[str, fits(r"[A-Za-z0-9_-]+", "is no bucket: use letters, digits, - and _")
+                      ] = ""
+    # s for which a shard may be silent until it counts as dead
+    patience: Annotated[float, checked(duration, 0.5, 3600)] = 5.0
+
+
+def read_nats(reader: Reader) -> Nats | None:
+    found = reader.table(("nats",), reader.data["nats"], Nats) if "nats" in reader.data else None
+    if found is None or not reader.one_of(("nats",), reader.data["nats"], ("url", "url_file")):
+        return None
+    return dataclasses.replace(found, url=found.url or found.url_file, url_file=Secret())
+
+
+# ---------------------------------------------------------------- who may ask
+def networks(value: Any) -> tuple[Network, ...]:
+    if not isinstance(value, list):
+        raise Wrong("must be a list like ['127.0.0.1', '192.0.2.0/24']")
+    try:
+        return tuple(ipaddress.ip_network(text(each)) for each in value)
+    except ValueError as error:
+        raise Wrong(str(error)) from error
+
+
+@dataclasses.dataclass(frozen=True)
+class Web:
+    listen: Annotated[tuple[str, int], checked(listening)] = ("127.0.0.1", WEB_PORT)
+    # TLS and passwords, as Prometheus' exporters have it
+    config_file: Annotated[str, READABLE] = ""
+    # of programs that may change something
+    token: Annotated[Secret, SECRET, Field(alias="token_file")] = Secret()
+    # the address behind a proxy, with the folder that the proxy takes away
+    public: Annotated[str, checked(address)] = ""
+    proxies: Annotated[tuple[Network, ...], checked(networks)] = ()  # whose claims are believed
+
+
+def read_web(reader: Reader) -> Web:
+    found = reader.section("web", Web)
+    if bool(found.public) != bool(found.proxies):
+        reader.wrong(("web",), "web: 'public' and 'proxies' need each other")
+    return found
