@@ -200,7 +200,7 @@ class OnLine(Plain):
         self.wait(12_000)
 
     def pause(self) -> None:
-        self.wait(self.some(100 if self.board.deaf else 5000))
+        self.wait(self.some(100 if self.board.deaf else 4000))
 
     def end(self) -> int:
         return self.line.end()["boots"]
@@ -228,6 +228,7 @@ class OnBus(Plain):
     """The agent on a CAN bus, on an STM32."""
     faults = ("heartbeats", "other_frames", "question", "heartbeats_while_a_report_leaves",
               "bus_is_bad", "bus_is_bad", "core_stands_still", "power_cut", "pause")
+    OPENING = "wait 20000", "7FF#", "wait 20000"  # it begins to speak, and may lose two frames
 
     def __init__(self, name: str, image: Path | None) -> None:
         super().__init__()
@@ -236,7 +237,7 @@ class OnBus(Plain):
         self.base, self.partial, self.recovers, self.sure = board.can_id, b"", 3_300_000, True
         self.reports = list[bytes]()
         self.board = Stm32(name[-2:], board.hertz, board.kbits, image or board.image())
-        self.wait(stm32_can.TIME_TO_START)
+        self.do(*self.OPENING)
 
     def do(self, *script: str, send: bytes = b"") -> bytes:
         sent = self.board.do(*script)
@@ -293,7 +294,7 @@ class OnBus(Plain):
         self.do(f"wait {self.some(0.02)}", f"cut {self.chance.randrange(256):x}")
         self.partial = b""
         self.boot()
-        self.do("wait 20000")
+        self.do(*self.OPENING)
 
     def pause(self) -> None:
         self.wait(self.some(200))
