@@ -41,6 +41,7 @@
  *                             of its EEPROM, and for 20 seconds at most
  *     cut BYTE                the power is cut, and comes back. A byte of the EEPROM that is being
  *                             written becomes this one (hexadecimal), and so does all RAM.
+ *     hold LEVEL              from now on, the input pin has this level
  *     eeprom                  prints the bytes of the EEPROM, as those from the firmware
  *     show                    prints "shown"
  * A byte from the firmware is a line with two hexadecimal digits.
@@ -274,6 +275,8 @@ static void play_script(void)
             run_until_writing(avr, number);
         } else if (sscanf(line, "cut %x", &number) == 1) {
             cut_power((uint8_t)number);
+        } else if (sscanf(line, "hold %u", &number) == 1) {
+            avr_raise_irq(input, number);
         } else if (strcmp(line, "eeprom") == 0) {
             for (unsigned at = 0; at < eeprom.io->size; at++)
                 dprintf(line_out, "%02X\n", eeprom.io->eeprom[at]);

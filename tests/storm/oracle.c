@@ -466,9 +466,10 @@ static void check_state(unsigned node)
 {
     const struct truth *const it = &world->truth;
     const uint64_t now = machine_steady(), taken = it->of[node].taken;
-    /* If the process stood still before it looked, and its clock was set meanwhile, it cannot tell
-     * when it heard this: it counts from when it went on. */
-    const bool is_vague = it->clock_set > taken && it->disturbed > taken;
+    /* If the process stood still before it looked, and its clock was set or stood still meanwhile,
+     * it cannot tell when it heard this: it counts from when it went on. */
+    const bool is_set = it->clock_set > taken || world->machine.still != 0;
+    const bool is_vague = is_set && it->disturbed > taken;
     const uint64_t noticed =
         is_vague && it->disturbed > it->of[node].noticed ? it->disturbed : it->of[node].noticed;
     const uint64_t since = noticed > it->served_from ? noticed : it->served_from;

@@ -1,0 +1,547 @@
+"""Images of firmware/ in the storm: each in its simulator, in a time of its own, from a seed.
+SPDX-License-Identifier: MIT
+
+    python -m tests.storm.images [--from SEED] [--count N] [--seconds N] [--seed N]
+                                 [--image NAME=ELF]        only stories of NAME, in this build
+
+Each fault is a method, whose name tells what it is.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import hashlib
+import random
+import re
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from firmware.simulators import stm32_can
+from firmware.simulators.boards import BOARDS, REPORT_AT, REQUEST_AT, LiveLine, frame
+from firmware.simulators.bxcan import Frame
+from firmware.tests.test_firmware_keyed import Rig
+from spec import keyed, model
+
+ROUNDS, FAULTS, SECOND = 2, 12, 1_000_000  # a second has as many microseconds
+Event = tuple[str, int]  # a fault, and the seed of its chance; or "calm"
+
+
+class Wrong(AssertionError):
+    """Something that must be true is not."""
+
+
+class Story:
+    """An image, and what happens to it."""
+    faults: Sequence[str] = ()
+    now = booted = 0  # microseconds
+    boots = 1
+    chance = random.Random()
+
+    def __init__(self) -> None:
+        self.notes = list[str]()
+
+    def note(self, *what: object) -> None:
+        self.notes.append(f"{self.now / SECOND:12.6f}  {' '.join(map(str, what))}")
+
+    def some(self, most: float) -> int:
+        """Microseconds, at most so many seconds: each magnitude is as likely as the others."""
+        return int(most * 10 ** self.chance.uniform(2, 6))
+
+    def end(self) -> int:
+        """Returns how often the image has begun."""
+        raise NotImplementedError
+
+
+class Plain(Story):
+    """An agent without keys. For each variable, one of some values must be in its table."""
+    ticks, drift, recovers, may_lose = 1.0, 0.002, 0, False
+
+    def forget(self) -> None:
+        self.may = [{bytes(2)} for _ in range(64)]
+        self.times: dict[tuple[int, bytes], list[float]] = {}
+
+    def boot(self) -> None:
+        self.boots, self.booted, self.may_lose = self.boots + 1, self.now, False
+        self.forget()
+
+    def do(self, *script: str, send: bytes = b"") -> bytes:
+        raise NotImplementedError
+
+    def wait(self, microseconds: int) -> None:
+        self.now += microseconds
+        if self.do(f"wait {microseconds}") and not self.may_lose:
+            raise Wrong("it sends, and nobody has asked")
+
+    def say(self, packets: Sequence[bytes]) -> None:
+        raise NotImplementedError
+
+    def ask(self, flood: Sequence[bytes] = ()) -> list[bytes]:
+        """Asks, and says this while the report leaves. Returns the reports."""
+        raise NotImplementedError
+
+    def comes(self, packet: bytes, sure: bool = True) -> None:
+        """It comes whole. Perhaps the agent loses it: that is not sure."""
+        if model.Agent().process(0, packet) == model.HEARTBEAT:
+            variable, value = packet[5], packet[6:]
+            self.may[variable] = {value} if sure else self.may[variable] | {value}
+            self.times.setdefault((variable, value), []).append((self.now - self.booted) / SECOND)
+
+    def check(self, report: bytes, may: Sequence[set[bytes]]) -> None:
+        if report != model.checksummed(report[4:]):
+            raise Wrong("a report is damaged")
+        self.times[0, report[6:8]] = [(self.now - self.booted) / SECOND]  # the agent's own
+        own = {b"\1" + bytes([lost]) for lost in range(256 if self.may_lose else 1)}
+        for variable, values in enumerate([own, *may[1:]]):
+            entry = report[4 + 4 * variable:8 + 4 * variable]
+            at, times = int.from_bytes(entry[:2], "big"), self.times.get((variable, entry[2:]), [])
+            if entry[2:] not in values or any(entry) and not any(
+                    abs(at - it * self.ticks % 65536) < 2.2 + self.drift * it for it in times):
+                raise Wrong(f"variable {variable} is {entry.hex()}: one of "
+                            f"{[value.hex() for value in values]} has come at {times}")
+
+    def beats(self, most: int = 40) -> list[bytes]:
+        return [model.heartbeat(self.chance.randrange(1, 64), *self.chance.randbytes(2))
+                for _ in range(self.chance.randrange(1, most))]
+
+    def heartbeats(self) -> None:
+        self.say(self.beats())
+
+    def question(self) -> None:
+        (report,) = self.ask()
+        self.check(report, self.may)
+        self.may = [{report[6 + 4 * at:8 + 4 * at]} for at in range(64)]
+
+    def heartbeats_while_a_report_leaves(self) -> None:
+        before, self.may = self.may, [set(values) for values in self.may]
+        for report in self.ask(self.beats() + [model.REQUEST] * self.chance.randrange(2)):
+            self.check(report, [one | other for one, other in zip(before, self.may, strict=True)])
+
+    def calm(self) -> None:
+        self.wait(self.recovers)
+        self.question()
+        self.say([model.heartbeat(at, *self.chance.randbytes(2)) for at in range(1, 64)])
+        self.question()
+
+
+class OnLine(Plain):
+    faults = ("heartbeats", "bad_line", "junk", "question", "heartbeats_while_a_report_leaves",
+              "line_is_low", "power_cut", "pause")
+
+    def __init__(self, name: str, image: Path | None) -> None:
+        super().__init__()
+        self.forget()
+        self.board = dataclasses.replace(BOARDS[name], alone=0)  # so its simulator plays a script
+        self.ticks, self.drift = self.board.ticks, self.board.drift
+        self.line, self.window = LiveLine(self.board, b"\xff", image), b""
+        self.byte, self.recovers = 10 * SECOND / self.board.baud, 20_000
+
+    def do(self, *script: str, send: bytes = b"") -> bytes:
+        for byte in send:
+            self.window = (self.window + bytes([byte]))[-8:]
+            if model.Agent().process(0, self.window) != model.REFUSED:
+                self.comes(self.window)
+                self.window = b""
+        said = self.line.do(*script, send=send)
+        self.now += round(len(send) * self.byte)
+        self.note(*script, send.hex(), ">", said.hex())
+        return said
+
+    def say(self, packets: Sequence[bytes]) -> None:
+        self.do(send=b"".join(packets))
+        self.wait(1000)
+
+    def ask(self, flood: Sequence[bytes] = ()) -> list[bytes]:
+        send = b"".join(flood)
+        if self.board.deaf:  # it hears nothing meanwhile, and perhaps begins within a byte
+            send = self.chance.randbytes(len(send))
+        said = self.do(send=model.REQUEST) + self.do(send=send + b"\xff" * 4)
+        lasts = round(270 * self.byte) + 2000
+        self.now += lasts
+        said += self.do(f"wait {lasts}")
+        if len(said) not in (260, 520):
+            raise Wrong(f"{len(said)} bytes come to a question")
+        return [said[at:at + 260] for at in range(0, len(said), 260)]
+
+    def bad_line(self) -> None:
+        """Packets are lost, double, and late; bytes are lost, double, damaged, and late."""
+        chance, rate = self.chance, self.chance.choice((0.003, 0.03, 0.3))
+        packets = [packet for packet in self.beats() for _ in range(chance.choice((0, 1, 1, 1, 2)))]
+        packets.sort(key=lambda _: chance.random() < rate)
+        for byte in b"".join(packets):
+            fault = chance.choice("-2^w") if chance.random() < rate else ""
+            if fault == "w":
+                self.wait(self.some(0.01))
+            self.do(send=bytes([byte ^ (fault == "^") << chance.randrange(8)]) *
+                    {"-": 0, "2": 2}.get(fault, 1))
+
+    def junk(self) -> None:
+        self.say([self.chance.randbytes(self.chance.randrange(600)),
+                  model.REQUEST[:self.chance.randrange(8)]])
+
+    def line_is_low(self) -> None:
+        if not self.board.deaf:  # a UART hears one byte
+            self.do(send=bytes(1))
+            return
+        self.do("hold 0")
+        self.wait(self.some(3))
+        self.do("hold 1")
+        self.wait(round(12 * self.byte))
+
+    def power_cut(self) -> None:
+        if self.chance.random() < 0.7:
+            self.do(send=b"".join(self.beats(3)) + model.REQUEST[:self.chance.choice((5, 8))])
+        lasts = self.some(0.15)
+        self.now += lasts
+        self.do(f"wait {lasts}", f"cut {self.chance.randrange(256):x}")
+        self.window = b""
+        self.boot()
+        self.wait(12_000)
+
+    def pause(self) -> None:
+        self.wait(self.some(100 if self.board.deaf else 4000))
+
+    def end(self) -> int:
+        return self.line.end()["boots"]
+
+
+class Stm32(stm32_can.Board):
+    """The simulator, in this process."""
+
+    def show(self, frame: Frame) -> None:
+        self.sent.append((frame.number, frame.data))
+
+    def do(self, *script: str) -> list[tuple[int, bytes]]:
+        self.sent = list[tuple[int, bytes]]()
+        for line in script:
+            if line.startswith("cut"):
+                byte = bytes([int(line[4:], 16)])
+                self.engine.mem_write(stm32_can.RAM, byte * stm32_can.RAM_SIZE)
+                self.reset()
+            else:
+                self.play(line)
+        return self.sent
+
+
+class OnBus(Plain):
+    """The agent on a CAN bus, on an STM32."""
+    faults = ("heartbeats", "other_frames", "question", "heartbeats_while_a_report_leaves",
+              "bus_is_bad", "bus_is_bad", "core_stands_still", "power_cut", "pause")
+    OPENING = "wait 20000", "7FF#", "wait 20000"  # it begins to speak, and may lose two frames
+
+    def __init__(self, name: str, image: Path | None) -> None:
+        super().__init__()
+        self.forget()
+        board = BOARDS[name]
+        self.base, self.partial, self.recovers, self.sure = board.can_id, b"", 3_300_000, True
+        self.reports = list[bytes]()
+        self.board = Stm32(name[-2:], board.hertz, board.kbits, image or board.image())
+        self.do(*self.OPENING)
+
+    def do(self, *script: str, send: bytes = b"") -> bytes:
+        sent = self.board.do(*script)
+        self.now = self.board.now * SECOND // self.board.hertz
+        for number, data in sent:
+            at = number - self.base - REPORT_AT
+            if at and at * 8 != len(self.partial):
+                raise Wrong(f"frame {at} of a report follows {len(self.partial)} bytes")
+            self.partial = (self.partial if at else b"") + data
+            self.reports += [self.partial][:len(self.partial) == 260]
+        self.note(*script, ">", *(f"{number:x}#{data.hex()}" for number, data in sent))
+        return b"".join(data for _, data in sent)
+
+    def say(self, packets: Sequence[bytes]) -> None:
+        for packet in packets:
+            self.comes(packet, self.sure)
+            offset = REQUEST_AT if packet == model.REQUEST else packet[5] % 64
+            self.do(frame(self.base + offset, packet), f"wait {self.chance.choice((0, 0, 300))}")
+
+    def ask(self, flood: Sequence[bytes] = ()) -> list[bytes]:
+        self.reports.clear()
+        self.say([model.REQUEST, *flood])
+        self.do("wait 50000")
+        return self.reports
+
+    def other_frames(self) -> None:
+        (beat, *_), base = self.beats(), self.base
+        self.do(*(self.chance.choice((
+            frame(base - 1, beat), frame(base + 64, beat), frame(base + 126, model.REQUEST),
+            frame(base, beat, 8), frame(base << 18, beat, 8), f"{base:X}#R8", frame(base, b""),
+            frame(base, beat[:7]), frame(base, self.chance.randbytes(8)))) for _ in range(40)))
+
+    def disturbed(self, begin: str, end: str, most: float) -> None:
+        """The agent may lose what comes meanwhile."""
+        self.sure, self.may_lose = False, True
+        self.do(begin)
+        self.wait(self.some(most / 2))
+        if begin != "stuck":
+            self.say(self.beats(10) + [model.REQUEST] * self.chance.randrange(2))
+        self.wait(self.some(most / 2))
+        self.do(end)
+        self.wait(self.recovers)
+        self.sure = True
+
+    def bus_is_bad(self) -> None:
+        self.disturbed(self.chance.choice(("alone", "fail", "stuck")), "together", 6)
+
+    def core_stands_still(self) -> None:
+        self.disturbed("halt", "go", 1)
+
+    def power_cut(self) -> None:
+        if self.chance.random() < 0.7:
+            self.say([*self.beats(3), model.REQUEST])
+        self.do(f"wait {self.some(0.02)}", f"cut {self.chance.randrange(256):x}")
+        self.partial = b""
+        self.boot()
+        self.do(*self.OPENING)
+
+    def pause(self) -> None:
+        self.wait(self.some(200))
+
+    def end(self) -> int:
+        return self.board.boots
+
+
+HEARS, SENDS, OPENED = range(40, 46), range(1, 5), (5, 46)  # variables; the attacker has two keys
+
+
+class Keyed(Story):
+    """An agent with keys on a CAN bus, its nodes, and an attacker who records and repeats."""
+    faults = ("heartbeats", "bad_bus", "bad_bus", "held_back", "replay", "junk", "opened_nodes",
+              "questions", "check", "nobody_hears_it", "power_cut", "power_cut", "nodes_are_reset",
+              "pause")
+
+    def __init__(self, name: str, image: Path | None) -> None:
+        super().__init__()
+        keys = keyed.Keys(bytes(range(16)))
+        self.rig = Rig(keys, 0x122, [0] + [keyed.OWN_FIRST] * 5 + [0] * 26, image)
+        numbers = keyed.Numbers(dict.fromkeys((*SENDS, *OPENED), keyed.OWN_FIRST))
+        self.hear = [keyed.Hearer(keys, variable) for variable in (*HEARS, OPENED[1])]
+        self.send = [keyed.Sender(keys, variable, numbers) for variable in (*SENDS, OPENED[0])]
+        self.rig.hearers += self.hear
+        self.made: list[tuple[int, int]] = []  # variable and time of the heartbeat with a number
+        self.record, self.held = list[bytes](), list[bytes]()
+        self.last = dict.fromkeys((*HEARS, *SENDS), 0)  # the last number that was in the table
+        self.floor = dict(self.last)  # what is not above is from before the last start
+        self.now = 20_000
+        self.wait(1_150_000)
+
+    def do(self, *script: str) -> None:
+        self.rig.do(*script)
+        self.note(*script, ">", *self.rig.beacons[-1:], len(self.rig.reports))
+
+    def wait(self, microseconds: int) -> None:
+        self.now += microseconds
+        self.do(f"until {self.now}")
+
+    def comes(self, *packets: bytes) -> None:
+        self.record += packets
+        self.rig.send(*packets)
+        self.now += 310 * len(packets) + 2100
+        self.wait(1000)
+
+    def beat(self, node: keyed.Hearer | keyed.Sender) -> list[bytes]:
+        """Its next heartbeat, twice, as some may not know of junk."""
+        packets: list[bytes | None] = []
+        if isinstance(node, keyed.Sender):
+            if not node.own or node.count > 250 or self.chance.random() < 0.2:
+                node.begin()
+            packets.append(node.announce())
+        self.made.append((getattr(node, "label", getattr(node, "variable", 0)), self.now))
+        packets += [node.heartbeat(*len(self.made).to_bytes(2)) for _ in range(2)]
+        return [packet for packet in packets if packet]
+
+    def check(self) -> list[int]:
+        """Asks. Returns the numbers in the table: the nodes have made them, and none is old."""
+        self.wait(SECOND)
+        table = self.rig.table()
+        numbers = [int.from_bytes(entry[2:]) for entry in table]
+        for variable in self.last:
+            if not (number := numbers[variable]):
+                continue
+            if number > len(self.made) or self.made[number - 1][0] != variable:
+                raise Wrong(f"variable {variable}: nobody has sent {number}")
+            if number <= self.floor[variable] or number < self.last[variable]:
+                raise Wrong(f"variable {variable}: number {number} is old, after "
+                            f"{self.last[variable]}, and at the start {self.floor[variable]}")
+            self.last[variable] = number
+            made = (self.made[number - 1][1] - self.booted) / SECOND
+            if variable in HEARS and not -2 < int.from_bytes(table[variable][:2]) - made < 12:
+                raise Wrong(f"variable {variable}: a heartbeat was taken an epoch late")
+        return numbers
+
+    def heartbeats(self) -> None:
+        for node in self.chance.sample([*self.hear, *self.send], 5):
+            self.comes(*self.beat(node))
+
+    def bad_bus(self) -> None:
+        chance = self.chance
+        packets = [packet for node in (*self.hear, *self.send) for packet in self.beat(node)]
+        chance.shuffle(packets)
+        self.record += packets
+        self.held += [packet for packet in packets if chance.random() < 0.2]
+        self.comes(*(packet[:at] + bytes([packet[at] ^ (chance.random() < 0.1)]) + packet[at + 1:]
+                     for packet in packets for _ in range(chance.choice((0, 1, 1, 2)))
+                     for at in (chance.randrange(8),)))
+
+    def held_back(self) -> None:
+        held, self.held = self.held, []
+        self.comes(*held)
+
+    def replay(self) -> None:
+        self.comes(*self.chance.sample(self.record, min(60, len(self.record))), *self.record[-30:])
+
+    def junk(self) -> None:
+        """Only the tag gives it away. With 100 in an epoch, the agent knows that there is junk."""
+        kinds, pick = (keyed.IS_HEARTBEAT, keyed.IS_ANNOUNCE), self.chance.randrange
+        self.comes(*(self.chance.randbytes(4) + bytes((kinds[pick(2)] + pick(64), 255, pick(256), 1))
+                     for _ in range(pick(20, 150))))
+
+    def opened_nodes(self) -> None:
+        """Who has their keys says much, also in the name of others."""
+        for _ in range(10):
+            self.send[-1].begin()
+            self.comes(*self.beat(self.send[-1]), *self.beat(self.hear[-1]))
+        other = self.chance.choice((*HEARS, *SENDS)) - OPENED[1]
+        self.comes(*(packet[:4] + bytes([packet[4] + other]) + packet[5:]
+                     for packet in self.beat(self.hear[-1])))
+
+    def questions(self) -> None:
+        self.comes(*(keyed.question(self.chance.randrange(65)) for _ in range(60)))
+
+    def nobody_hears_it(self) -> None:
+        self.wait(50_000)
+        self.do("alone")
+        self.heartbeats()
+        self.wait(self.some(5))
+        self.do("together")
+        self.wait(100_000)
+
+    def power_cut(self) -> None:
+        """Any time, or while a number of a node or a block of epochs is stored."""
+        kind = self.chance.choice(("any", "number", "block"))
+        if kind == "number":
+            sends = self.chance.choice(self.send)
+            sends.begin()
+            self.comes(*self.beat(sends)[:2])
+        self.wait(self.some(12) if kind == "any" else self.chance.randrange(20_000))
+        for at in range(1 + (kind == "block")):
+            if at:
+                self.do(f"writing {self.chance.randrange(1, 7)}")
+                self.now += SECOND + 7 * 3400
+                self.wait(self.chance.randrange(3400))
+            used = max(epoch for epoch, _ in self.rig.beacons)
+            self.rig.cut(self.chance.choice((0, 0xFF, self.chance.randrange(256))))
+            self.boots, self.booted = self.boots + 1, self.now
+        self.floor = self.last | {variable: len(self.made) for variable in HEARS}
+        self.rig.beacons.clear()
+        self.wait(1_150_000)
+        if min(epoch for epoch, _ in self.rig.beacons) <= used:
+            raise Wrong(f"epoch {used} comes again")
+
+    def nodes_are_reset(self) -> None:
+        for node in self.chance.sample(self.hear, 2):
+            node.forget()
+            self.comes(keyed.question(node.label))
+        self.chance.choice(self.send).own = 0
+
+    def pause(self) -> None:
+        self.wait(self.some(100))
+
+    def calm(self) -> None:
+        """An epoch and a half later, all are heard. A node that hears asks if it knows no epoch. One
+        that only sends begins its own: after a start of the agent, it is not heard before."""
+        self.wait(15 * SECOND)
+        fresh = {}
+        for node in (*self.hear[:-1], *self.send[:-1]):
+            if isinstance(node, keyed.Sender):
+                node.own = 0
+            elif not node.epoch:
+                self.comes(keyed.question(node.label))
+            self.comes(*self.beat(node))
+            self.wait(30_000)
+            fresh[self.made[-1][0]] = len(self.made)
+        numbers = self.check()
+        for variable, number in fresh.items():
+            if numbers[variable] != number:
+                raise Wrong(f"variable {variable} has {numbers[variable]}, and sent {number}")
+
+    def end(self) -> int:
+        return self.rig.bus.end()["boots"]
+
+
+IMAGES: dict[str, Callable[[str, Path | None], Story]] = {
+    "uart_atmega328p": OnLine, "can_stm32-f4": OnBus, "can_avr-keyed": Keyed,
+    "uart_attiny85": OnLine}
+
+
+def tell(name: str, events: Sequence[Event], image: Path | None) -> tuple[Story, str]:
+    """Returns the story, and what is wrong."""
+    story, wrong = IMAGES[name](name, image), ""
+    try:
+        for what, seed in events:
+            story.chance = random.Random(seed)
+            story.note(f"--- {what.replace('_', ' ')}")
+            getattr(story, what)()
+        if (boots := story.end()) != story.boots:
+            wrong = f"it has begun {boots} times, and its power was switched on {story.boots} times"
+    except (AssertionError, ValueError, EOFError) as problem:
+        wrong = str(problem) or repr(problem)
+        with contextlib.suppress(Exception):
+            story.end()
+    return story, wrong
+
+
+def plan(name: str, seed: int) -> list[Event]:
+    chance, faults = random.Random(seed), IMAGES[name].faults
+    return [(what, chance.randrange(1 << 32)) for _ in range(ROUNDS)
+            for what in (*chance.choices(faults, k=FAULTS), "calm")]
+
+
+def smallest(name: str, events: list[Event], image: Path | None) -> list[Event]:
+    """Leaves out whatever is not needed."""
+    for size in (8, 4, 2, 1):
+        for at in range(len(events) - size, -1, -size):
+            fewer = events[:at] + events[at + size:]
+            if tell(name, fewer, image)[1]:
+                events = fewer
+    return events
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    for option, number in (("--from", 1), ("--count", 100_000), ("--seconds", 10 ** 6),
+                           ("--seed", 0)):
+        parser.add_argument(option, type=int, default=number)
+    parser.add_argument("--image", default="")
+    options = vars(parser.parse_args())
+    only, _, path = options["image"].partition("=")
+    image = Path(path) if path else None
+    names = [only] if only else list(IMAGES)
+    first, count = options["seed"] or options["from"], 1 if options["seed"] else options["count"]
+    begun, told, faults, hours, whole = time.process_time(), 0, 0, 0.0, hashlib.sha256()
+    for seed in range(first, first + count):
+        if time.monotonic() - begun > options["seconds"]:
+            break
+        name = names[seed % len(names)]
+        story, wrong = tell(name, events := plan(name, seed), image)
+        whole.update("\n".join(story.notes).encode())
+        if options["seed"]:
+            print(*story.notes, sep="\n")
+        if wrong:
+            events = smallest(name, events, image)
+            print(f"seed {seed}, {name}: {wrong}\nThe smallest story in which something is wrong, "
+                  f"{tell(name, events, image)[1]}:",
+                  *(f"    {what.replace('_', ' ')}" for what, _ in events), sep="\n")
+        told, faults, hours = told + 1, faults + len(events), hours + story.now / SECOND / 3600
+        if wrong:
+            break
+    print(f"storm: {told} stories from seed {first}: {told - bool(wrong)} passed, {bool(wrong):d} "
+          f"failed; trace {whole.hexdigest()[:16]}\nstorm: {hours:.0f} simulated hours of images, "
+          f"{faults} faults")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
