@@ -58,8 +58,8 @@ RECENT = 60.0  # s for which answers that found no room are told
 
 @dataclasses.dataclass
 class Figures:
-    """What the collector has done since it was started, by the words of OWN in web/metrics.py, which
-    says what each is."""
+    """What the collector has done since it was started: OWN in web/metrics.py says what each word
+    means."""
 
     rounds: int = 0
     lateness: float = 0.0
