@@ -15,7 +15,7 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from firmware.simulators import stm32_can
@@ -319,6 +319,7 @@ class Keyed(Story):
         numbers = keyed.Numbers(dict.fromkeys((*SENDS, *OPENED), keyed.OWN_FIRST))
         self.hear = [keyed.Hearer(keys, variable) for variable in (*HEARS, OPENED[1])]
         self.send = [keyed.Sender(keys, variable, numbers) for variable in (*SENDS, OPENED[0])]
+        self.nodes: list[keyed.Hearer | keyed.Sender] = [*self.hear, *self.send]
         self.rig.hearers += self.hear
         self.made: list[tuple[int, int]] = []  # variable and time of the heartbeat with a number
         self.record, self.held = list[bytes](), list[bytes]()
@@ -372,12 +373,12 @@ class Keyed(Story):
         return numbers
 
     def heartbeats(self) -> None:
-        for node in self.chance.sample([*self.hear, *self.send], 5):
+        for node in self.chance.sample(self.nodes, 5):
             self.comes(*self.beat(node))
 
     def bad_bus(self) -> None:
         chance = self.chance
-        packets = [packet for node in (*self.hear, *self.send) for packet in self.beat(node)]
+        packets = [packet for node in self.nodes for packet in self.beat(node)]
         chance.shuffle(packets)
         self.record += packets
         self.held += [packet for packet in packets if chance.random() < 0.2]
@@ -395,7 +396,8 @@ class Keyed(Story):
     def junk(self) -> None:
         """Only the tag gives it away. With 100 in an epoch, the agent knows that there is junk."""
         kinds, pick = (keyed.IS_HEARTBEAT, keyed.IS_ANNOUNCE), self.chance.randrange
-        self.comes(*(self.chance.randbytes(4) + bytes((kinds[pick(2)] + pick(64), 255, pick(256), 1))
+        self.comes(*(self.chance.randbytes(4) +
+                     bytes((kinds[pick(2)] + pick(64), 255, pick(256), 1))
                      for _ in range(pick(20, 150))))
 
     def opened_nodes(self) -> None:
@@ -450,11 +452,13 @@ class Keyed(Story):
         self.wait(self.some(100))
 
     def calm(self) -> None:
-        """An epoch and a half later, all are heard. A node that hears asks if it knows no epoch. One
-        that only sends begins its own: after a start of the agent, it is not heard before."""
+        """An epoch and a half later, all are heard. A node that hears asks if it knows no epoch.
+        One that only sends begins its own: after a start of the agent, it is not heard before."""
         self.wait(15 * SECOND)
         fresh = {}
-        for node in (*self.hear[:-1], *self.send[:-1]):
+        for node in self.nodes:
+            if node in (self.hear[-1], self.send[-1]):  # the attacker's
+                continue
             if isinstance(node, keyed.Sender):
                 node.own = 0
             elif not node.epoch:
@@ -471,7 +475,7 @@ class Keyed(Story):
         return self.rig.bus.end()["boots"]
 
 
-IMAGES: dict[str, Callable[[str, Path | None], Story]] = {
+IMAGES: dict[str, type[OnLine | OnBus | Keyed]] = {
     "uart_atmega328p": OnLine, "can_stm32-f4": OnBus, "can_avr-keyed": Keyed,
     "uart_attiny85": OnLine}
 
@@ -520,7 +524,7 @@ def main() -> int:
     image = Path(path) if path else None
     names = [only] if only else list(IMAGES)
     first, count = options["seed"] or options["from"], 1 if options["seed"] else options["count"]
-    begun, told, faults, hours, whole = time.process_time(), 0, 0, 0.0, hashlib.sha256()
+    begun, told, faults, hours, whole = time.monotonic(), 0, 0, 0.0, hashlib.sha256()
     for seed in range(first, first + count):
         if time.monotonic() - begun > options["seconds"]:
             break
