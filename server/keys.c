@@ -536,6 +536,8 @@ static uint64_t begin_next(void)
         return used->to_repeat != 0 ? PACE : step;
     }
     const bool starts = used->keyed.reached == 0;
+    if (used == &keys_before && used->keyed.reached == LABELS && used->keyed.junk != 0)
+        used->keyed.junk++; /* its epoch has been counted under the new key already */
     keys_label = used->keyed.reached % LABELS;
     keys_keeps_beacons = !starts && is_deaf(keys_label);
     const bool done =
