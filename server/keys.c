@@ -347,8 +347,9 @@ bool dumpulse_store(uint8_t label, uint32_t number)
         limits_take(&used->stores[label], &limit, now);
     }
     set_number(label, number);
+    /* While it was saved, the process may have been stopped until the key before was over. */
     if (save_numbers())
-        return true;
+        return used == &keys || label == DUMPULSE_BLOCK || overlap_left() != 0;
     set_number(label, before);
     keys_seal_numbers();
     return false;
