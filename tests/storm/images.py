@@ -268,7 +268,7 @@ class OnBus(Plain):
         self.do(*(self.chance.choice((
             frame(base - 1, beat), frame(base + 64, beat), frame(base + 126, model.REQUEST),
             frame(base, beat, 8), frame(base << 18, beat, 8), f"{base:X}#R8", frame(base, b""),
-            frame(base, beat[:7]), frame(base, self.chance.randbytes(8)))) for _ in range(40)))
+            frame(base, model.heartbeat(9, 1, 0)[:7]), frame(base, self.chance.randbytes(8)))) for _ in range(40)))
 
     def disturbed(self, begin: str, end: str, most: float) -> None:
         """The agent may lose what comes meanwhile."""
@@ -354,9 +354,11 @@ class Keyed(Story):
         return [packet for packet in packets if packet]
 
     def check(self) -> list[int]:
-        """Asks. Returns the numbers in the table: the nodes have made them, and none is old."""
         self.wait(SECOND)
-        table = self.rig.table()
+        return self.look(self.rig.table())
+
+    def look(self, table: list[bytes]) -> list[int]:
+        """Returns the numbers in the table: the nodes have made them, and none is old."""
         numbers = [int.from_bytes(entry[2:]) for entry in table]
         for variable in self.last:
             if not (number := numbers[variable]):
@@ -427,7 +429,10 @@ class Keyed(Story):
             sends = self.chance.choice(self.send)
             sends.begin()
             self.comes(*self.beat(sends)[:2])
-        self.wait(self.some(12) if kind == "any" else self.chance.randrange(20_000))
+            if table := self.rig.ask(microseconds=self.chance.randrange(20_000)):
+                self.look(table)
+            self.now += 25_000
+        self.wait(self.some(12) if kind == "any" else self.chance.randrange(2000))
         for at in range(1 + (kind == "block")):
             if at:
                 self.do(f"writing {self.chance.randrange(1, 7)}")
@@ -441,6 +446,8 @@ class Keyed(Story):
         self.wait(1_150_000)
         if min(epoch for epoch, _ in self.rig.beacons) <= used:
             raise Wrong(f"epoch {used} comes again")
+        self.replay()
+        self.check()
 
     def nodes_are_reset(self) -> None:
         for node in self.chance.sample(self.hear, 2):
