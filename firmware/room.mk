@@ -98,7 +98,7 @@ firmware: $(FIRMWARE) ##! the images for boards: build/firmware
 NEEDS_soak-firmware = $(FIRMWARE)
 PART_soak-firmware = DUMPULSE_SOAK=100000 $(PYTEST) firmware/tests -k soak	## 100,000 packets a board
 NEEDS_power-cuts = $(FIRMWARE)
-PART_power-cuts = DUMPULSE_CUTS=500 $(PYTEST) firmware/tests/test_firmware_keyed.py -k power_cuts	## cut the power of images with keys, 2,500 times
+PART_power-cuts = DUMPULSE_CUTS=500 $(PYTEST) firmware/tests/test_firmware_keyed.py -k power_cuts	## cut the power of a node with keys, 2,000 times
 
 NEEDS_firmware-size = $(FIRMWARE)
 TABLE_firmware-size = $(PYTHON) -m bench.firmware	## flash, RAM, stack, cycles of each image, against budgets

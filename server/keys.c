@@ -347,8 +347,9 @@ bool dumpulse_store(uint8_t label, uint32_t number)
         limits_take(&used->stores[label], &limit, now);
     }
     set_number(label, number);
+    /* While it was saved, the process may have been stopped until the key before was over. */
     if (save_numbers())
-        return true;
+        return used == &keys || label == DUMPULSE_BLOCK || overlap_left() != 0;
     set_number(label, before);
     keys_seal_numbers();
     return false;
@@ -536,6 +537,8 @@ static uint64_t begin_next(void)
         return used->to_repeat != 0 ? PACE : step;
     }
     const bool starts = used->keyed.reached == 0;
+    if (used == &keys_before && used->keyed.reached == LABELS && used->keyed.junk != 0)
+        used->keyed.junk++; /* its epoch has been counted under the new key already */
     keys_label = used->keyed.reached % LABELS;
     keys_keeps_beacons = !starts && is_deaf(keys_label);
     const bool done =

@@ -133,7 +133,8 @@ static void note_heard(uint64_t now)
             0) /* too old for the table, and not for us */
             continue;
         const uint16_t age = (uint16_t)(stamp - dumpulse_read_entry(table, i).timestamp);
-        heard_at[i] = now - (age <= now - looked && !was_set ? age : 0);
+        /* Ticks of Unix time and of this clock begin at other moments. */
+        heard_at[i] = now - (age <= now - looked + 1 && !was_set ? age : 0);
         memcpy(watch_heard.report + at, table + at, sizeof unset);
     }
 }

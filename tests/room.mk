@@ -57,16 +57,21 @@ $(call add,exhaustive,gcc,-O2,tests/exhaustive.c dumpulse.c)
 $(call add,forgery,gcc,-O2,tests/forgery.c $(KEYED_C) dumpulse.c,-lm)
 NEEDS_exhaustive = build/exhaustive build/forgery
 PART_exhaustive = $(NEEDS_exhaustive:%=% &&) : ## all 2^24 packets with the magic number
-NEEDS_storm := build/storm build/storm-can
-NEEDS_storm-long := $(NEEDS_storm)
+STORM_IMAGES := uart_atmega328p can_stm32-f4 can_avr-keyed uart_attiny85
+NEEDS_storm = build/storm build/storm-can $(STORM_IMAGES:%=build/firmware/%.elf) \
+    build/sim/serial_board build/sim/can_board
+NEEDS_storm-long = $(NEEDS_storm)
 tell_storm = build/storm --seconds $1 $2 && build/storm-can --seconds $1 $2 && \
-    $(PYTHON) -m tests.storm.fleet --seconds $1 --count 100000 $2
-# Without SEED, udpserver, canserver and the fleet have 40 s each.
-PART_storm = $(if $(SEED),build/$(or $(STORM),storm) --seed $(SEED) $(LEFT_OUT:%=--left-out %),$(call tell_storm,40))	## stories of the whole system; one: SEED=n
-PART_storm-long = $(PYTHON) -m tests.storm.planted && $(call tell_storm,800,--from $$(date +%s))	## planted mistakes, and new stories: an hour
+    $(PYTHON) -m tests.storm.fleet --seconds $1 --count 100000 $2 && \
+    $(PYTHON) -m tests.storm.images --seconds $3 $2
+tell_one = $(if $(filter images,$(STORM)),$(PYTHON) -m tests.storm.images,build/$(or \
+    $(STORM),storm)) --seed $(SEED) $(LEFT_OUT:%=--left-out %)
+# Without SEED, udpserver, canserver and the fleet have 40 s each, and the images 15.
+PART_storm = $(if $(SEED),$(tell_one),$(call tell_storm,40,,15))	## stories of the whole system; one: SEED=n
+PART_storm-long = $(PYTHON) -m tests.storm.planted && $(call tell_storm,800,--from $$(date +%s),800)	## planted mistakes, and new stories: an hour
 PART_storm-processes = $(PYTHON) -m tests.storm.processes $(ARGS)	## the same with real processes; ARGS="--seconds N"
 NEEDS_storm-processes = build/udpserver
-storm: build/storm build/storm-can ## stories of the whole system; SEED=n tells one again
+storm: $$(NEEDS_storm) ## stories of the whole system; SEED=n tells one again
 
 $(call add,names.so,gcc,-O2 -shared -fPIC,\
     tests/names.c $(patsubst %,server/%.c,counters limits log names options))

@@ -1,4 +1,5 @@
-"""The firmware with keys, in simavr: power cuts at any moment, replays after each, floods of junk.
+"""The firmware with keys, in simavr: power cuts of a node, floods of junk. tests/storm/images.py
+cuts the power of agents.
 
 DUMPULSE_CUTS says how often the power is cut: `make part ONLY=power-cuts` does it often.
 DUMPULSE_SEED repeats a run. SPDX-License-Identifier: MIT
@@ -359,93 +360,6 @@ def test_a_block_ends() -> None:
             assert rig.epoch(0) in (EPOCH + 256, EPOCH + 257)
             assert {epoch for epoch, _ in rig.beacons} == {*range(EPOCH, rig.epoch(0) + 1)}
             rig.end(1 + cut_in)
-
-
-HEARS, SENDS = range(40, 44), range(1, 5)  # variables
-
-
-class Nodes:
-    """Nodes that never say the same twice, and what the agent has taken of them so far."""
-
-    def __init__(self, keys: Keys) -> None:
-        self.hear = [Hearer(keys, variable) for variable in HEARS]
-        self.send = [Sender(keys, variable, Numbers({variable: OWN_FIRST})) for variable in SENDS]
-        self.said = 0
-        self.heard: list[bytes] = []  # all packets that were on the bus
-        self.last = dict.fromkeys((*HEARS, *SENDS), 0)  # the last that was taken of each variable
-
-    def heartbeat(self, node: Hearer | Sender) -> bytes:
-        self.said += 1
-        packet = node.heartbeat(*self.said.to_bytes(2, "big"))
-        assert packet is not None
-        self.heard.append(packet)
-        return packet
-
-    def taken(self, table: list[bytes], at_boot: dict[int, int]) -> None:
-        """Everything in the table is newer than all that was taken before the boot, and nothing
-        goes back."""
-        for variable in self.last:
-            said = int.from_bytes(table[variable][2:], "big")
-            if said:
-                assert said > at_boot[variable] and said >= self.last[variable]
-                self.last[variable] = said
-
-
-@pytest.mark.slow
-def test_power_cuts(chance: random.Random) -> None:
-    """The power is cut while a block or a number is stored, within a byte and between bytes, and at
-    other moments. After each cut, much of what was ever on the bus is repeated. Nothing is taken a
-    second time, no epoch comes again, and what is new is taken."""
-    keys = Keys(chance.randbytes(16))
-    nodes, torn = Nodes(keys), 0
-    with Rig(keys, 0x122, [0] + [OWN_FIRST] * 4 + [0] * 27) as rig:
-        rig.hearers += nodes.hear
-        for _ in range(CUTS):
-            used, at_boot = max(rig.beacons, default=(0, 0))[0], dict(nodes.last)
-            kind = chance.choice(("block", "number", "any"))
-            if kind == "block":  # before its first beacon
-                torn += 1
-                rig.do(f"writing {chance.randrange(1, 7)}", f"wait {chance.randrange(3500)}")
-            else:
-                rig.do(STARTED)
-                assert rig.epoch(0) > used, "an epoch comes again"
-                old = chance.sample(nodes.heard, min(60, len(nodes.heard))) + nodes.heard[-30:]
-                rig.send(*old)
-                rig.do("wait 1000000")
-                nodes.taken(rig.table(), at_boot)
-                fresh = dict[int, int]()
-                for node in nodes.hear:
-                    rig.send(nodes.heartbeat(node))
-                    fresh[node.label] = nodes.said
-                for sends in nodes.send:
-                    if sends.own == 0 or chance.random() < 0.5:
-                        assert sends.begin()
-                        announce = sends.announce()
-                        assert announce is not None
-                        nodes.heard.append(announce)
-                        rig.send(announce, nodes.heartbeat(sends))
-                        rig.do("wait 25000")
-                        fresh[sends.variable] = nodes.said
-                nodes.taken(table := rig.table(), at_boot)
-                assert {at: int.from_bytes(table[at][2:], "big") for at in fresh} == fresh
-                if kind == "number":
-                    torn += 1
-                    sends = chance.choice(nodes.send)
-                    assert sends.begin()
-                    announce = sends.announce()
-                    assert announce is not None
-                    nodes.heard.append(announce)
-                    beat = nodes.heartbeat(sends)  # perhaps it is too early, or too late
-                    rig.do(frame(BASE, announce), f"wait {chance.choice((0, 0, 20_000))}")
-                    if (now := rig.ask(beat, microseconds=chance.randrange(20_000))) is not None:
-                        nodes.taken(now, at_boot)
-                else:
-                    rig.do(f"wait {chance.randrange(12_000_000)}")
-            rig.cut(chance.choice((0, 0xFF, chance.randrange(256))))
-            for sends in nodes.send:
-                sends.own = sends.own if chance.random() < 0.5 else 0  # some were reset, too
-        rig.end(CUTS + 1)
-    assert torn >= CUTS / 6
 
 
 FRAME = 256  # microseconds, as a frame has 128 bits

@@ -15,7 +15,7 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from firmware.simulators import stm32_can
@@ -268,7 +268,7 @@ class OnBus(Plain):
         self.do(*(self.chance.choice((
             frame(base - 1, beat), frame(base + 64, beat), frame(base + 126, model.REQUEST),
             frame(base, beat, 8), frame(base << 18, beat, 8), f"{base:X}#R8", frame(base, b""),
-            frame(base, beat[:7]), frame(base, self.chance.randbytes(8)))) for _ in range(40)))
+            frame(base, model.heartbeat(9, 1, 0)[:7]), frame(base, self.chance.randbytes(8)))) for _ in range(40)))
 
     def disturbed(self, begin: str, end: str, most: float) -> None:
         """The agent may lose what comes meanwhile."""
@@ -319,6 +319,7 @@ class Keyed(Story):
         numbers = keyed.Numbers(dict.fromkeys((*SENDS, *OPENED), keyed.OWN_FIRST))
         self.hear = [keyed.Hearer(keys, variable) for variable in (*HEARS, OPENED[1])]
         self.send = [keyed.Sender(keys, variable, numbers) for variable in (*SENDS, OPENED[0])]
+        self.nodes: list[keyed.Hearer | keyed.Sender] = [*self.hear, *self.send]
         self.rig.hearers += self.hear
         self.made: list[tuple[int, int]] = []  # variable and time of the heartbeat with a number
         self.record, self.held = list[bytes](), list[bytes]()
@@ -353,9 +354,11 @@ class Keyed(Story):
         return [packet for packet in packets if packet]
 
     def check(self) -> list[int]:
-        """Asks. Returns the numbers in the table: the nodes have made them, and none is old."""
         self.wait(SECOND)
-        table = self.rig.table()
+        return self.look(self.rig.table())
+
+    def look(self, table: list[bytes]) -> list[int]:
+        """Returns the numbers in the table: the nodes have made them, and none is old."""
         numbers = [int.from_bytes(entry[2:]) for entry in table]
         for variable in self.last:
             if not (number := numbers[variable]):
@@ -372,12 +375,12 @@ class Keyed(Story):
         return numbers
 
     def heartbeats(self) -> None:
-        for node in self.chance.sample([*self.hear, *self.send], 5):
+        for node in self.chance.sample(self.nodes, 5):
             self.comes(*self.beat(node))
 
     def bad_bus(self) -> None:
         chance = self.chance
-        packets = [packet for node in (*self.hear, *self.send) for packet in self.beat(node)]
+        packets = [packet for node in self.nodes for packet in self.beat(node)]
         chance.shuffle(packets)
         self.record += packets
         self.held += [packet for packet in packets if chance.random() < 0.2]
@@ -395,7 +398,8 @@ class Keyed(Story):
     def junk(self) -> None:
         """Only the tag gives it away. With 100 in an epoch, the agent knows that there is junk."""
         kinds, pick = (keyed.IS_HEARTBEAT, keyed.IS_ANNOUNCE), self.chance.randrange
-        self.comes(*(self.chance.randbytes(4) + bytes((kinds[pick(2)] + pick(64), 255, pick(256), 1))
+        self.comes(*(self.chance.randbytes(4) +
+                     bytes((kinds[pick(2)] + pick(64), 255, pick(256), 1))
                      for _ in range(pick(20, 150))))
 
     def opened_nodes(self) -> None:
@@ -425,7 +429,10 @@ class Keyed(Story):
             sends = self.chance.choice(self.send)
             sends.begin()
             self.comes(*self.beat(sends)[:2])
-        self.wait(self.some(12) if kind == "any" else self.chance.randrange(20_000))
+            if table := self.rig.ask(microseconds=self.chance.randrange(20_000)):
+                self.look(table)
+            self.now += 25_000
+        self.wait(self.some(12) if kind == "any" else self.chance.randrange(2000))
         for at in range(1 + (kind == "block")):
             if at:
                 self.do(f"writing {self.chance.randrange(1, 7)}")
@@ -439,6 +446,8 @@ class Keyed(Story):
         self.wait(1_150_000)
         if min(epoch for epoch, _ in self.rig.beacons) <= used:
             raise Wrong(f"epoch {used} comes again")
+        self.replay()
+        self.check()
 
     def nodes_are_reset(self) -> None:
         for node in self.chance.sample(self.hear, 2):
@@ -450,11 +459,13 @@ class Keyed(Story):
         self.wait(self.some(100))
 
     def calm(self) -> None:
-        """An epoch and a half later, all are heard. A node that hears asks if it knows no epoch. One
-        that only sends begins its own: after a start of the agent, it is not heard before."""
+        """An epoch and a half later, all are heard. A node that hears asks if it knows no epoch.
+        One that only sends begins its own: after a start of the agent, it is not heard before."""
         self.wait(15 * SECOND)
         fresh = {}
-        for node in (*self.hear[:-1], *self.send[:-1]):
+        for node in self.nodes:
+            if node in (self.hear[-1], self.send[-1]):  # the attacker's
+                continue
             if isinstance(node, keyed.Sender):
                 node.own = 0
             elif not node.epoch:
@@ -471,7 +482,7 @@ class Keyed(Story):
         return self.rig.bus.end()["boots"]
 
 
-IMAGES: dict[str, Callable[[str, Path | None], Story]] = {
+IMAGES: dict[str, type[OnLine | OnBus | Keyed]] = {
     "uart_atmega328p": OnLine, "can_stm32-f4": OnBus, "can_avr-keyed": Keyed,
     "uart_attiny85": OnLine}
 
@@ -520,7 +531,7 @@ def main() -> int:
     image = Path(path) if path else None
     names = [only] if only else list(IMAGES)
     first, count = options["seed"] or options["from"], 1 if options["seed"] else options["count"]
-    begun, told, faults, hours, whole = time.process_time(), 0, 0, 0.0, hashlib.sha256()
+    begun, told, faults, hours, whole = time.monotonic(), 0, 0, 0.0, hashlib.sha256()
     for seed in range(first, first + count):
         if time.monotonic() - begun > options["seconds"]:
             break

@@ -36,6 +36,7 @@ enum claim {
     HEARD,
     READ,
     JUNK_ENDS,
+    JUNK_TOLD,
     FRESH,
     BOUNDED
 };
@@ -64,6 +65,7 @@ static const struct {
     [HEARD] = {"after the last fault, each node that runs is heard, and its state is right", true},
     [READ] = {"after the last fault, the reader gets its reports", true},
     [JUNK_ENDS] = {"64 epochs after the last junk, there is none any more", false},
+    [JUNK_TOLD] = {"while there is junk, each beacon under each key says so", false},
     [FRESH] = {"a report that is believed was made after its request, and once", false},
     [BOUNDED] = {"nothing grows: open files, and files on the disk", false},
 };
@@ -264,6 +266,15 @@ void oracle_check_epoch(void)
     }
 }
 
+void __real_dumpulse_send_packet(void *context, const uint8_t *packet, size_t length);
+void __wrap_dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+{
+    if (world->keyed && length == DUMPULSE_PACKET_SIZE && (packet[4] & DUMPULSE_TWICE_) == 0 &&
+        keys.keyed.junk != 0)
+        world_broken(JUNK_TOLD, "there is junk, and a beacon does not say so");
+    __real_dumpulse_send_packet(context, packet, length);
+}
+
 static const char *name_of(unsigned state)
 {
     return hook_states[state];
@@ -354,8 +365,8 @@ void oracle_look(void)
 
 void oracle_saved(void)
 {
+    world->truth.saves += world->truth.changed != 0;
     world->truth.changed = 0;
-    world->truth.saves++;
 }
 
 /* Is it made with the key and in the epoch that the agent has now for its node? */
@@ -518,7 +529,7 @@ void oracle_idle(void)
     }
     if (!is_calm())
         return;
-    const enum bound saves = it->saves < 2 ? FIRST_SAVE : LATER_SAVES;
+    const enum bound saves = it->saves == 0 ? FIRST_SAVE : LATER_SAVES;
     if (it->changed != 0 && machine_steady() - it->changed > within(saves))
         world_broken(SAVED, "a change of the table is not saved for %llu ms",
                      (unsigned long long)((machine_steady() - it->changed) / MS));
