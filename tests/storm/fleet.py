@@ -266,8 +266,8 @@ class World:
     # ---- what must be true
     def check_event(self, shard: Shard, event: Event) -> None:
         life = shard.lives[event.agent]
-        # An hour in ticks of 1 ms is 55 times 65,536, less 4.5 s: if the clock of an agent was set by
-        # so much, its time may seem to go on.
+        # An hour in ticks of 1 ms is 55 times 65,536, less 4.5 s: if the clock of an agent was set
+        # by so much, its time may seem to go on.
         was_set = 0 < life.clock and self.now - life.clock < SETTLES
         if event.what == "rebooted" and not was_set and (
                 life.starts == shard.starts.get(event.agent, 0)

@@ -268,7 +268,8 @@ class OnBus(Plain):
         self.do(*(self.chance.choice((
             frame(base - 1, beat), frame(base + 64, beat), frame(base + 126, model.REQUEST),
             frame(base, beat, 8), frame(base << 18, beat, 8), f"{base:X}#R8", frame(base, b""),
-            frame(base, model.heartbeat(9, 1, 0)[:7]), frame(base, self.chance.randbytes(8)))) for _ in range(40)))
+            frame(base, model.heartbeat(9, 1, 0)[:7]),
+            frame(base, self.chance.randbytes(8)))) for _ in range(40)))
 
     def disturbed(self, begin: str, end: str, most: float) -> None:
         """The agent may lose what comes meanwhile."""
