@@ -54,6 +54,19 @@ static void read_again(void)
         log_say("has read its files again");
 }
 
+/* The help, or the version. */
+static bool print_about(void)
+{
+    if (options.help)
+        options_print_help();
+    else
+        (void)printf("%s %s\n", program.name, DUMPULSE_VERSION);
+    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+        return true;
+    log_say("cannot write to the standard output");
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     keep_standard_descriptors();
@@ -62,16 +75,8 @@ int main(int argc, char **argv)
         log_say("%s", options.wrong);
         return EXIT_USAGE;
     }
-    if (options.help || options.version) {
-        if (options.help)
-            options_print_help();
-        else
-            (void)printf("%s %s\n", program.name, DUMPULSE_VERSION);
-        if (fflush(stdout) == 0 && ferror(stdout) == 0)
-            return EXIT_SUCCESS;
-        log_say("cannot write to the standard output");
-        return EXIT_FAILURE;
-    }
+    if (options.help || options.version)
+        return print_about() ? EXIT_SUCCESS : EXIT_FAILURE;
     if ((options.watch != NULL && !watch_read_names()) || (options.key != NULL && !keys_read())) {
         log_say("%s", options.wrong);
         return EXIT_USAGE;
