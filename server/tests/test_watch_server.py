@@ -218,11 +218,10 @@ def test_nobody_is_dead_when_the_clock_is_set(tmp_path: Path, seconds: int) -> N
                              "env": {**os.environ, "CLOCK": f"{clock}"}}
     with Watched(tmp_path, **calls) as watched:
         with watched.beating(3):
-            for now in (seconds, 0):
-                clock.write_text(f"{now}")
-                heard = watched.server.stats()["heartbeats"]
-                watched.server.wait_for(lambda now, heard=heard: now["heartbeats"] > heard + 60,
-                                        "time passes")
+            for ahead in (seconds, 0):
+                clock.write_text(f"{ahead}")
+                wanted = watched.server.stats()["heartbeats"] + 60
+                watched.server.wait_for(lambda now: now["heartbeats"] > wanted, "time passes")
             assert [line.split()[-1] for line in watched.told()] == ["alive"]
             clock.write_text(f"{seconds}")
         wait_until(lambda: watched.told()[-1].endswith(" dead"), "it is dead")
