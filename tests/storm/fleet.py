@@ -291,12 +291,13 @@ class World:
             return
         made = float(shard.table.asked[row]) - shard.table.zero - UPTIME
         waited = float(shard.table.received[row] - shard.table.asked[row])
+        first = max(shard.begun, float(shard.table.began[row]) - shard.table.zero - UPTIME)
         for variable, taken in enumerate(life.taken):
             state = State(shard.table.state[row, variable])
             age = made - taken
             # The report is of some time while it was waited for.
             slack = 2 * life.tick + 2 * STEP + 2 * PERIOD * (life.clock > 0) + waited
-            if taken <= max(life.clock, life.changed, shard.begun) + 2 * PERIOD or taken >= made:
+            if taken <= max(life.clock, life.changed, first) + 2 * PERIOD or taken >= made:
                 continue  # nobody knows how old it is, or the report does not have it yet
             if (age + slack < life.warn and state is not State.ALIVE) \
                     or (age + slack < life.crit and state is State.DEAD):
