@@ -102,7 +102,8 @@ def test_a_line_that_is_pulled_out(tmp_path: Path) -> None:
     ("serial:/dev/null", 2, "/dev/null is not a serial line"),
     ("serial:ttyACM0", 2, "is not a serial line: write it like serial:/dev/ttyACM0@115200"),
     ("serial:", 2, "is not a serial line"),
-    ("serial:/dev/ttyACM0@", 2, "'' is no baud rate: try 9600, 19200, 38400, 57600, 115"),
+    ("serial:/dev/ttyACM0@", 2,
+     "'' is no baud rate: try 9600, 19200, 38400, 57600, 115200, 230400"),
     ("serial:/dev/ttyACM0@115201", 2, "'115201' is no baud rate"),
     ("serial:/dev/ttyACM0@0", 2, "'0' is no baud rate")])
 def test_what_cannot_be_opened(address: str, status: int, text: str) -> None:

@@ -386,7 +386,8 @@ def test_a_start_after_the_end(both: list[str], tmp_path: Path, until: str, ahea
     for _ in range(2):
         with noted([*both[:-1], until, *LONG], CLOCK=str(clock))[0] as server, \
                 Peer(server) as peer:
-            server.says("the time of --key-before is over: nothing made with it is taken")
+            server.says("the time of --key-before is over: nothing made with it is taken; "
+                        "leave out")
             peer.send(recorded, question(1))
             node = Hearer(NEW, 1)
             assert node.hear(peer.answer()) and peer.is_silent()
@@ -396,6 +397,7 @@ def test_a_start_after_the_end(both: list[str], tmp_path: Path, until: str, ahea
     if there:
         used_up = "no new epoch of --key-before can begin: all epochs of this key are used up"
         with Server(*both, *LONG) as server:
+            server.stats()  # the first epochs have begun, or could not
             if ends:
                 server.says(used_up)
             server.stop()

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -57,11 +57,12 @@ def run(*arguments: str | bytes) -> subprocess.CompletedProcess[str]:
 
 
 class Watched:
-    """A server that watches, in a folder with its file of names and its program."""
+    """A server that watches, in a folder with its file of names and its program. With `calls`, its
+    calls of the system are those of calls.c, which reads this environment."""
 
     def __init__(self, folder: Path, program: str = TELLS, names: str = NAMES,
                  more: tuple[str, ...] = (),
-                 interpreter: str = f"{sys.executable} -IS", binary: str = "",
+                 interpreter: str = f"{sys.executable} -IS", calls: Mapping[str, object] = {},
                  **server: Any) -> None:
         self.folder = folder
         (folder / "names.ini").write_text(names)
@@ -69,7 +70,8 @@ class Watched:
         (folder / "program").chmod(0o755)
         self.server = Server("--tick", str(TICK), "--watch", str(folder / "names.ini"), "--exec",
                              str(folder / "program"), *more,
-                             program=[binary] if binary else (), **server)
+                             program=[built("build/udpserver-calls")] if calls else (),
+                             env=os.environ | {name: f"{calls[name]}" for name in calls}, **server)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
     def __enter__(self) -> Self:
@@ -195,9 +197,8 @@ def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path, state_every: int,
     """Each fsync() takes longer than warn, or crit. Requests are answered meanwhile."""
     path = tmp_path / "state"
     more = ("--state", f"{path}", "--state-every", f"{state_every}")
-    calls: dict[str, Any] = {"binary": built("build/udpserver-calls"),
-             "env": {**os.environ, "SLOW": f"{slow}", "CALLS": f"{tmp_path / 'calls'}"}}
-    with Watched(tmp_path, more=more, **calls) as watched, watched.beating(3):
+    calls = {"SLOW": slow, "CALLS": tmp_path / "calls"}
+    with Watched(tmp_path, more=more, calls=calls) as watched, watched.beating(3):
         synced = (tmp_path / "calls").read_text().count("fsync-file")
         begun = time.monotonic()
         asked, longest = begun, 0.0
@@ -214,9 +215,7 @@ def test_nobody_is_dead_when_the_clock_is_set(tmp_path: Path, seconds: int) -> N
     """By an hour, and back. Whoever falls silent after that is dead in time nevertheless."""
     clock = tmp_path / "clock"
     clock.write_text("0")
-    calls: dict[str, Any] = {"binary": built("build/udpserver-calls"),
-                             "env": {**os.environ, "CLOCK": f"{clock}"}}
-    with Watched(tmp_path, **calls) as watched:
+    with Watched(tmp_path, calls={"CLOCK": clock}) as watched:
         with watched.beating(3):
             for ahead in (seconds, 0):
                 clock.write_text(f"{ahead}")
@@ -232,14 +231,12 @@ def test_a_board_without_a_clock(tmp_path: Path) -> None:
     """It starts in 1970, and gets the right time late. What the state file has is as old as it was
     when the file was written."""
     clock, more = tmp_path / "clock", ("--state", f"{tmp_path / 'state'}")
-    calls: dict[str, Any] = {"binary": built("build/udpserver-calls"),
-                             "env": {**os.environ, "CLOCK": f"{clock}"}}
     clock.write_text("0")
-    with Watched(tmp_path, more=more, **calls) as watched, watched.beating(3):
+    with Watched(tmp_path, more=more, calls={"CLOCK": clock}) as watched, watched.beating(3):
         watched.server.stop()
     (tmp_path / "told").unlink()
     clock.write_text(f"-{int(time.time()) - 30}")
-    with Watched(tmp_path, more=more, **calls) as watched:
+    with Watched(tmp_path, more=more, calls={"CLOCK": clock}) as watched:
         wait_until(watched.logged, "something is told")
         assert watched.logged() == ["3 engine waiting alive"]
         with watched.beating(3):
