@@ -111,6 +111,7 @@ class Check(unittest.TestCase):
             server.socket.send(HEARTBEAT)
             entry = server.ask()[16:20]
             server.stop()
+            os.utime(state, (2.2e9, 2.2e9))  # after 2038: too large for 32 bits
             self.assertEqual(self.serve("--state", state).ask()[16:20], entry)
 
     def test_bad_arguments_are_refused(self) -> None:
