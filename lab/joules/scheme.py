@@ -15,7 +15,7 @@ from lab.messages.machines import MACHINES
 from lab.messages.schemes import NOT_AVR, SCHEMES, Scheme
 from tests.support.programs import ROOT, as_program
 
-ROW = "{:<34}{:<10}{:>10}{:>12}{:>12}{:>8}{:>7}{:>7}"
+ROW = "{:<34}{:<10}{:>10}{:>12}{:>12}{:>8}{:>7}{:>8}"
 STEPS = {"signature": ("key", "sign", "verify"),
          "key agreement": ("key", "encapsulate", "decapsulate")}
 

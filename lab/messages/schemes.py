@@ -237,7 +237,6 @@ IN_ASSEMBLY = {"Cortex-M4": ("-DuECC_PLATFORM=uECC_arm_thumb2", *UNROLLED),
                "ATmega328P": ("-DuECC_PLATFORM=uECC_avr", *UNROLLED, "-DuECC_SUPPORTS_secp160r1=1")}
 IN_ASSEMBLY_160 = IN_ASSEMBLY | {"ATmega328P": ("-DuECC_PLATFORM=uECC_avr", "-DuECC_SQUARE_FUNC=1")}
 NO_ASSEMBLY = "its assembly is for AVR and Arm"
-SLOW_IN_C = "in C, an ATmega takes 400 million cycles for one signature"
 P256_M4 = Code("p256-cortex-m4-sys",
                ("P256-Cortex-M4/p256-cortex-m4.c", "P256-Cortex-M4/p256-cortex-m4-asm-gcc.S"),
                ("P256-Cortex-M4",), ("-DLAB_SECP256R1", '-DLAB_CURVE_BY="curve_p256_m4.h"'))
@@ -327,8 +326,7 @@ def micro_ecc(make: Callable[..., Scheme], name: str, file: str, adds: int, curv
     flags = (f"-DLAB_{curve.upper()}", '-DLAB_CURVE_BY="curve_micro_ecc.h"',
              *(f"-DuECC_SUPPORTS_{known}={int(known == curve)}" for known in UECC_CURVES))
     short = curve == "secp160r1"
-    in_c: dict[str, Any] = {} if short else {"targets": NOT_AVR, "without": SLOW_IN_C}
-    return (make(name, "micro-ecc", file, adds, UECC, *code, flags=flags, by_target=IN_C, **in_c),
+    return (make(name, "micro-ecc", file, adds, UECC, *code, flags=flags, by_target=IN_C),
             make(name, "micro-ecc, assembly", file, adds, UECC, *code, flags=flags,
                  by_target=IN_ASSEMBLY_160 if short else IN_ASSEMBLY, targets=BARE_CHIPS,
                  without=NO_ASSEMBLY))
