@@ -193,6 +193,12 @@ def test_a_block_of_sha_256_takes_less_than_what_is_published() -> None:
     assert 1.5 * 2 * made < 21_866 and made < 0.7 * portable
 
 
+@pytest.mark.parametrize("asked, said", [
+    ("1d", "1 d"), ("1s", "1 s"), ("90s", "90 s"), ("60s", "1 min"), ("0.25s", "250 ms")])
+def test_a_time_is_said_in_its_unit(asked: str, said: str) -> None:
+    assert answer.in_its_unit(answer.seconds(asked)) == said
+
+
 def test_a_step_that_never_ends_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a scheme that tries keys for ever."""
     monkeypatch.setattr(machines, "PATIENCE", 0.1)
