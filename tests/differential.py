@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from bench.processors.machine import Machine, load
 from bench.processors.targets import TARGETS
 from spec.model import HEARTBEAT, NAMES, REPORT, REQUEST, Agent, heartbeat
+from tests.support.programs import as_program
 
 RANDOM_LENGTHS = (0, 1, 4, 7, 9, 16, 255, 256 + 8, 260)
 ROOM = 64  # bytes of a longer packet that are put into memory; the agent reads none of them
@@ -118,4 +119,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.support.programs import KEYED, ROOT, library_file
+from tests.support.programs import KEYED, ROOT, as_program, library_file
 
 TABLE = Path(__file__).with_name("misra.tsv")
 # What stands before a rule in the table, and the header and the sources of each part.
@@ -67,4 +67,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -42,7 +42,7 @@ from typing import Protocol
 
 from server.tests import vm
 from tests import coverage, mutation
-from tests.support.programs import BUILD, EXTRAS, KEYED, ROOT, library_file, vectors
+from tests.support.programs import BUILD, EXTRAS, KEYED, ROOT, as_program, library_file, vectors
 from tests.mutation import (STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdict, compiled,
                             run_step)
 
@@ -483,4 +483,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

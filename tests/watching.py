@@ -17,6 +17,7 @@ from bench.processors.targets import TARGETS
 from spec.model import Agent
 from spec.watch import STATES, Line, Watch, line
 from tests.differential import natural
+from tests.support.programs import as_program
 
 GUARD = bytes(range(1, 1 + Machine.GUARD))
 LINES_MAX = 20  # the smallest AVR has RAM for these
@@ -92,4 +93,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -404,7 +404,7 @@ collectors of {large.agents:,}:
 {scrape.size * each / SCRAPE * mega:.0f} without
   disk of Prometheus      {day * sample / 1e9:,.0f} GB a day, {sample:.2f} bytes a sample
   disk of the events      {event * CHANGES * MILLION / 1e9:.1f} GB a day, {event:.0f} bytes each, \
-if each agent has {CHANGES}""")
+if each agent has {CHANGES}""", flush=True)
 
 
 def main() -> None:
@@ -444,4 +444,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BrokenPipeError:  # nobody reads any more
+        client.discard(sys.stdout)

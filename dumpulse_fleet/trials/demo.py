@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
+from dumpulse_fleet import client
 from dumpulse_fleet.trials.fake import Fake
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,6 +136,8 @@ def main() -> None:
         sys.exit(run(options))
     except KeyboardInterrupt:
         print("\nended")
+    except BrokenPipeError:  # nobody reads any more
+        client.discard(sys.stdout)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dumpulse_fleet import client
 from dumpulse_fleet.client import SKEW, WRAP
 from dumpulse_fleet.collect.ages import (
     FORGETS, RATE, Flags, Kind, Memory, Real, Reports, advance, choose)
@@ -346,8 +347,11 @@ def main() -> None:
                 sys.exit(found)
             seen += found
     for what, number in seen.items():
-        print(f"{number:12d} {what}")
+        print(f"{number:12d} {what}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BrokenPipeError:  # nobody reads any more
+        client.discard(sys.stdout)

@@ -37,7 +37,7 @@ from typing import Self
 from firmware.uf2 import uf2
 from spec.keyed import LABELS, OWN_FIRST, SLOT, Hearer, Keys, Reader, slot
 from spec.model import REQUEST, checksummed, heartbeat
-from tests.support.programs import ROOT, built
+from tests.support.programs import ROOT, as_program, built
 
 PATIENCE = 120.0  # seconds until something has failed; long, as a machine may be busy
 REPORT_SIZE = 260  # bytes
@@ -554,4 +554,4 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if sys.argv[1:] else "")
+    as_program(lambda: main(sys.argv[1] if sys.argv[1:] else ""))

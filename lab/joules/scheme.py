@@ -15,9 +15,7 @@ from lab.messages.machines import MACHINES
 from lab.messages.schemes import NOT_AVR, SCHEMES, Scheme
 from tests.support.programs import ROOT, as_program
 
-ROW = "{:<34}{:<10}{:>10}{:>12}{:>12}{:>8}{:>7}{:>7}"
-STEPS = {"signature": ("key", "sign", "verify"),
-         "key agreement": ("key", "encapsulate", "decapsulate")}
+ROW = "{:<34}{:<10}{:>10}{:>12}{:>12}{:>8}{:>7}{:>8}"
 
 
 def row(title: str, target: str, steps: tuple[str, ...], found: list[Count]) -> str:
@@ -31,7 +29,7 @@ def row(title: str, target: str, steps: tuple[str, ...], found: list[Count]) -> 
 
 def beside(scheme: Scheme, measured: list[Count]) -> list[str]:
     """Its row beside those of the same family on the same machines."""
-    steps = STEPS[scheme.family]
+    steps = board.STEPS[scheme.family]
     lines = [ROW.format("", "", *steps, "flash", "RAM", "stack")]
     known = counts.read().values()
     for target in dict.fromkeys(count.target for count in measured):

@@ -58,6 +58,13 @@ def seconds(text: str) -> float:
     return value
 
 
+def in_its_unit(time: float) -> str:
+    """As a person would ask for it: in the longest unit that leaves no rest."""
+    whole = [name for name, length in UNITS.items() if time % length == 0]
+    unit = whole[-1] if whole else "ms"
+    return f"{time / UNITS[unit]:.10g} {unit}"
+
+
 def target(text: str) -> str:
     for name in MODELS:
         if text.casefold() == name.casefold():
@@ -207,7 +214,7 @@ class Setting:
 
     def table(self, everything: bool) -> list[str]:
         unit = MACHINES[self.name].unit.replace("instructions", "instr.")
-        lines = [f"{self.name}, a heartbeat every {self.every:.10g} s over {self.medium.title}, "
+        lines = [f"{self.name}, a heartbeat every {in_its_unit(self.every)} over {self.medium.title}, "
                  f"{BATTERIES[self.battery].name}, {self.sleep:g} µA asleep. A model.", "",
                  ROW.format("", "code", "bytes", unit, "portable", "flash", "µJ", "sent", "years",
                             "refuses")]

@@ -58,7 +58,7 @@ def reasons() -> list[str]:
 
 
 def limits(known: dict[tuple[str, ...], Count]) -> list[str]:
-    """What a Cortex-M4 was not tried with, or has no room for: by what it takes on amd64."""
+    """What a Cortex-M4 has no room for, by what it takes on amd64."""
     flash, ram = MACHINES["Cortex-M4"].flash or 0, MACHINES["Cortex-M4"].ram or 0
     lines = [f"An STM32F411 has {flash:,} bytes of flash and {ram:,} of RAM. As counted on amd64:"]
     for scheme in SCHEMES:
@@ -67,8 +67,8 @@ def limits(known: dict[tuple[str, ...], Count]) -> list[str]:
         if scheme.by == "PQClean" and {count.target for count in own} == {"amd64"}:
             code, need = (max(of) for of in zip(*(
                 (count.flash, count.ram + count.stack) for count in own), strict=True))
-            lines.append(f"{scheme.title}: flash {code:,}, RAM and stack {need:,}: " + (
-                f"no room, RAM +{need - ram:,}" if need > ram else "there is room"))
+            lines.append(f"{scheme.title}: flash {code:,}, RAM and stack {need:,}: no room, "
+                         f"RAM +{need - ram:,}")
     lines.append(f"Classic McEliece 348864: its public key has {MCELIECE:,} bytes: no room, "
                  f"RAM +{MCELIECE - ram:,}")
     return lines

@@ -169,8 +169,11 @@ def host(name: str) -> Path:
 
 
 def simulated(command: Sequence[object], image: Path) -> list[Run]:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
-                          timeout=PATIENCE, check=False)
+    try:
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                              timeout=PATIENCE, check=False)
+    except subprocess.TimeoutExpired:
+        raise SystemExit(f"lab: {image.name} did not end in {PATIENCE / 60:.0f} minutes") from None
     if done.returncode == 2 and "overflow" in done.stderr:
         raise DoesNotFit(image.name)
     if done.returncode:

@@ -10,7 +10,7 @@ import platform
 import re
 import subprocess
 
-from tests.support.programs import BUILD, built
+from tests.support.programs import BUILD, as_program, built
 
 LOG = BUILD / "xdp-verifier.log"
 # The program is pinned in a file system that is gone when the command ends.
@@ -34,4 +34,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

@@ -17,7 +17,7 @@ import tempfile
 import zlib
 from pathlib import Path
 
-from tests.support.programs import BUILD, ROOT, run
+from tests.support.programs import BUILD, ROOT, as_program, run
 
 SECONDS = 400.0  # after which the machine is ended; half a minute is enough if nothing else runs
 MODULES = ("virtio_pci", "9p", "9pnet_virtio", "vcan", "vxcan", "kvaser_pci", "can-raw",
@@ -149,10 +149,14 @@ def run_in_vm(command: str, directory: Path = ROOT) -> tuple[int, str]:
     return started({"init": INIT, "command": command}, {"root": Path("/")})
 
 
-if __name__ == "__main__":
+def main() -> int:
     try:
         status, output = run_in_vm(shlex.join(sys.argv[1:]))
     except TooLong as late:
         status, output = 99, f"{late}\n"
     print(output, end="")
-    raise SystemExit(status)
+    return status
+
+
+if __name__ == "__main__":
+    as_program(main)

@@ -7,7 +7,7 @@ import time
 
 from spec.model import REQUEST, heartbeat
 from tests.support.network import Cable, frame, ipv4
-from tests.support.programs import PATIENCE
+from tests.support.programs import PATIENCE, as_program
 from tests.support.servers import Server
 
 TICK, JIFFY = 100, 10  # ms; a stamp may be a jiffy early
@@ -42,4 +42,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

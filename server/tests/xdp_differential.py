@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 from spec.model import REQUEST, heartbeat
 from tests.support.network import ETHERNET_IPV4, ETHERNET_IPV6, Cable, frame, ipv4, ipv6
-from tests.support.programs import PATIENCE
+from tests.support.programs import PATIENCE, as_program
 from tests.support.servers import Server
 
 PORT, BATCH = 9060, 1000
@@ -266,4 +266,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

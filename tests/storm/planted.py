@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.programs import as_program
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 FLAGS = ["-std=c99", "-O2", "-w", "-I.", "-Iextras", "-pthread"]
@@ -167,4 +169,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    as_program(main)

@@ -26,7 +26,7 @@ from pathlib import Path
 from dumpulse_fleet.tests.brokers import Broker, reading
 from dumpulse_fleet.tests.serving import Serving
 from dumpulse_fleet.tests.test_prometheus import databases, first
-from tests.support.programs import built, free_port
+from tests.support.programs import as_program, built, free_port
 
 AGENTS, VARIABLES = 4, 3
 BOUND = 60.0  # s, on a machine that has much else to do
@@ -282,4 +282,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    as_program(main)

@@ -48,13 +48,13 @@ def run(command: list[object], cwd: Path | None = None) -> str:
     return done.stdout
 
 
-def as_program(main: Callable[[], object]) -> None:
+def as_program(main: Callable[[], int | None]) -> None:
     """Runs what prints a table. Whoever reads it may have enough, as `head` has: that is no fault,
     and ends the program as SIGPIPE ends others. What a table has found wrong is said even so."""
     status: object = 0
     try:
         try:
-            main()
+            status = main()
         except SystemExit as end:
             status = end.code
         sys.stdout.flush()
