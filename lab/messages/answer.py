@@ -214,8 +214,9 @@ class Setting:
 
     def table(self, everything: bool) -> list[str]:
         unit = MACHINES[self.name].unit.replace("instructions", "instr.")
-        lines = [f"{self.name}, a heartbeat every {in_its_unit(self.every)} over {self.medium.title}, "
-                 f"{BATTERIES[self.battery].name}, {self.sleep:g} µA asleep. A model.", "",
+        every, battery = in_its_unit(self.every), BATTERIES[self.battery].name
+        lines = [f"{self.name}, a heartbeat every {every} over {self.medium.title}, "
+                 f"{battery}, {self.sleep:g} µA asleep. A model.", "",
                  ROW.format("", "code", "bytes", unit, "portable", "flash", "µJ", "sent", "years",
                             "refuses")]
         for title, lot in self.lots(everything):
