@@ -49,6 +49,7 @@ from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Store
 from dumpulse_fleet.trials.fake import Fake
 from dumpulse_fleet.web.metrics import Metrics, of_process
+from tests.support.programs import as_program
 
 SIZES = [(10_000, 1.0, 1), (100_000, 10.0, 1)]  # agents, s, processes
 LOADS = [(1_000, 1.0, 1), (10_000, 1.0, 1), (30_000, 1.0, 1), (100_000, 10.0, 4)]
@@ -404,7 +405,7 @@ collectors of {large.agents:,}:
 {scrape.size * each / SCRAPE * mega:.0f} without
   disk of Prometheus      {day * sample / 1e9:,.0f} GB a day, {sample:.2f} bytes a sample
   disk of the events      {event * CHANGES * MILLION / 1e9:.1f} GB a day, {event:.0f} bytes each, \
-if each agent has {CHANGES}""", flush=True)
+if each agent has {CHANGES}""")
 
 
 def main() -> None:
@@ -444,7 +445,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BrokenPipeError:  # nobody reads any more
-        client.discard(sys.stdout)
+    as_program(main)

@@ -21,8 +21,8 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-from dumpulse_fleet import client
 from dumpulse_fleet.trials.fake import Fake
+from tests.support.programs import as_program
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES = range(1, 9)  # variables of client/examples/vehicle.ini; 0 is the agent's own clock
@@ -136,8 +136,6 @@ def main() -> None:
         sys.exit(run(options))
     except KeyboardInterrupt:
         print("\nended")
-    except BrokenPipeError:  # nobody reads any more
-        client.discard(sys.stdout)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -190,4 +188,4 @@ Ctrl-C ends all of it.
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main)

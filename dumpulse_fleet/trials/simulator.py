@@ -32,10 +32,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dumpulse_fleet import client
 from dumpulse_fleet.client import SKEW, WRAP
 from dumpulse_fleet.collect.ages import (
     FORGETS, RATE, Flags, Kind, Memory, Real, Reports, advance, choose)
+from tests.support.programs import as_program
 
 Rows = NDArray[np.intp]
 
@@ -347,11 +347,8 @@ def main() -> None:
                 sys.exit(found)
             seen += found
     for what, number in seen.items():
-        print(f"{number:12d} {what}", flush=True)
+        print(f"{number:12d} {what}")
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BrokenPipeError:  # nobody reads any more
-        client.discard(sys.stdout)
+    as_program(main)
