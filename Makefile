@@ -32,10 +32,10 @@ HOST := -std=c99 -O1 -g $(WARNINGS) $(INCLUDES)
 QUICK := build/venv/ready-quick
 READY := build/venv/ready
 PYTHON := build/venv/bin/python
-# A test with an empty list of cases is an error, and not left out. Only tests that fail leave their
-# files. A test that hangs fails after so many seconds, and shows where it was.
-PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider -p tests.support.tiers --timeout 600 \
-          --import-mode=append \
+# A test with an empty list of cases is an error. Only tests that fail leave their files. A test that
+# hangs fails, and shows where it was. A make that a test starts does not get this one's ONLY.
+PYTEST := env -u MAKEFLAGS -u ONLY -u ROOM $(PYTHON) -m pytest -q -p no:cacheprovider \
+          -p tests.support.tiers --timeout 600 --import-mode=append \
           -o empty_parameter_set_mark=fail_at_collect -o tmp_path_retention_policy=failed
 # Not among the sources, which the tests of packages pack at the same time.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/build/hypothesis

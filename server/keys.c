@@ -568,6 +568,7 @@ static void begin_at_once(void)
     }
     used->to_repeat = LABELS;
     keys_keeps_beacons = false;
+    table_read_clock(); /* so many beacons, too, give time to stop it */
 }
 
 static uint64_t woke; /* ns since the machine was started: when it stood still last; 0: never */

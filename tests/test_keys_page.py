@@ -434,6 +434,7 @@ def test_ten_thousand_nodes(home: Path) -> None:
         ".gitignore", "agent-001-readers.key", "agent-002-readers.key"}
 
 
+@pytest.mark.slow
 def test_an_inventory_in_one_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two agents. Nothing secret is in it for those who do not have the key of GnuPG."""
     new, show, *_, keep, take = commands_of("Ten thousand nodes")

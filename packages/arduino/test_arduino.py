@@ -308,6 +308,7 @@ int main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("core", ["ESP8266", "ESP32"])
 def test_an_agent_on_esp_now(core: str, tmp_path: Path) -> None:
     """Never built with the cores, which cannot be had here. The sketch is compiled against what it

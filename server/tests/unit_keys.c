@@ -29,7 +29,7 @@ enum { LABELS = 65, EPOCH = 13 /* s */ };
 static void (*task_run)(void);
 static uint64_t task_every;
 static bool disk_fails;
-static uint64_t disk_takes; /* ns */
+static uint64_t disk_takes, beacon_takes; /* ns */
 static uint32_t stored_block;
 static unsigned sent;       /* beacons */
 static int sent_to;         /* the label whose node waits for the last one; -1: only the bus */
@@ -89,6 +89,7 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     assert_true(context == NULL || context == &keys_label);
     sent++;
     kept += keys_keeps_beacons;
+    clock_unix_ns += beacon_takes;
     sent_to = context == NULL ? -1 : keys_label;
     sent_epoch = dumpulse_read_(packet + 4);
     if (context != NULL) {
@@ -323,6 +324,21 @@ static void test_heartbeats_after_a_slow_store_have_the_time_of_then(void **stat
     assert_int_equal(table_stamp, 5008);
 }
 
+/* It may be stopped again at any of the beacons that follow a stop. */
+static void test_heartbeats_after_a_second_stop_have_the_time_of_then(void **state)
+{
+    static const uint8_t packet[DUMPULSE_PACKET_SIZE], source[LIMITS_SOURCE];
+
+    (void)state;
+    start(0);
+    clock_ns += 64 * TIMING_SECOND;
+    beacon_takes = TIMING_SECOND;
+    (void)keys_take(packet, source, clock_ns, NULL);
+    beacon_takes = 0;
+    assert_int_equal(sent, 2 * LABELS);
+    assert_int_equal(table_stamp, (uint16_t)(clock_unix_ns / TIMING_SECOND));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +351,7 @@ int main(void)
         cmocka_unit_test(test_the_first_block_follows_the_date),
         cmocka_unit_test(test_a_clock_that_is_set_later),
         cmocka_unit_test(test_heartbeats_after_a_slow_store_have_the_time_of_then),
+        cmocka_unit_test(test_heartbeats_after_a_second_stop_have_the_time_of_then),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
