@@ -365,7 +365,7 @@ void oracle_look(void)
 
 void oracle_saved(void)
 {
-    world->truth.saves += world->truth.changed != 0;
+    world->truth.saves += world->truth.serves; /* also one that only ends a failure */
     world->truth.changed = 0;
 }
 
