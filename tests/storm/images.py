@@ -472,8 +472,11 @@ class Keyed(Story):
                 node.own = 0
             elif not node.epoch:
                 self.comes(keyed.question(node.label))
+            epoch = isinstance(node, keyed.Hearer) and node.epoch
             self.comes(*self.beat(node))
             self.wait(30_000)
+            if isinstance(node, keyed.Hearer) and node.epoch != epoch:  # it ended on the way
+                self.comes(*self.beat(node))
             fresh[self.made[-1][0]] = len(self.made)
         numbers = self.check()
         for variable, number in fresh.items():
