@@ -489,6 +489,8 @@ class Collector:
             self._send_all(rows[keyed & ~probe], self._keyed_outgoing)])
 
     def _send_all(self, rows: Rows, outgoing: Batch) -> Rows:
+        if not len(rows):
+            return rows
         roster = self._roster
         done: list[Rows] = [rows[:0]]
         for family in FAMILIES:
@@ -618,6 +620,8 @@ class Collector:
         """Takes these reports of the batch, one of each agent, which were asked for then. Says how
         many."""
         use = np.flatnonzero(which)
+        if not len(use):
+            return 0
         rows, firsts = np.unique(rows[use], return_index=True)
         use = use[firsts]
         batch, now, unix_now = self._incoming, self.table.now(), time.time()
