@@ -92,7 +92,7 @@ PART_unit-mcp2515 = build/unit-mcp2515 ## the model of the CAN controller, again
 $(FIRMWARE) $(STACKS) $(HANGING) $(SIMULATORS): | $(QUICK)
 
 firmware: $(FIRMWARE) ##! the images for boards: build/firmware
-	@$(PYTHON) firmware/uf2.py build/firmware/uart_rp2040.elf
+	@$(PYTHON) -m firmware.uf2 build/firmware/uart_rp2040.elf
 	@printf '%s\n' $(FIRMWARE)
 
 NEEDS_soak-firmware = $(FIRMWARE)

@@ -1,6 +1,6 @@
 """Makes a file that an RP2040 takes when it is a USB drive.
 
-    python3 firmware/uf2.py IMAGE.elf    writes IMAGE.uf2
+    python -m firmware.uf2 IMAGE.elf    writes IMAGE.uf2
 
 Microsoft's specification of UF2: blocks of 512 bytes, each with 256 bytes for the flash.
 SPDX-License-Identifier: MIT"""
@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
+
+from tests.support.programs import as_program
 
 PART = 256
 FIRST, SECOND, LAST = 0x0A324655, 0x9E5D5157, 0x0AB16F30  # the words that mark a block
@@ -28,6 +30,10 @@ def uf2(elf: Path) -> bytes:
         for number in range(count))
 
 
+def main() -> None:
+    (image,) = sys.argv[1:]
+    Path(image).with_suffix(".uf2").write_bytes(uf2(Path(image)))
+
+
 if __name__ == "__main__":
-    image = Path(sys.argv[1])
-    image.with_suffix(".uf2").write_bytes(uf2(image))
+    as_program(main, "[^-].*")

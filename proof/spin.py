@@ -102,4 +102,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, f"(({'|'.join(path.stem for path in MODELS.glob('*.pml'))}) ?)*")

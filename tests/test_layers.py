@@ -5,6 +5,7 @@ SPDX-License-Identifier: MIT"""
 import ast
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,17 @@ def test_the_list_of_targets_fits_80_columns() -> None:
         text = subprocess.run(["make", "-s", "--no-print-directory", target], cwd=ROOT, check=True,
                               capture_output=True, text=True).stdout.splitlines()
         assert len(text) > 20 and [line for line in text if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("wrong", [
+    "dumpulse_fleet.trials.bench 3x", "dumpulse_fleet.trials.simulator -1", "firmware.uf2",
+    "firmware.simulators.ch32v003 --help-me", "firmware.simulators.stm32_can f9 1 2 image",
+    "proof.spin nonsense", "spec.make_vectors nonsense", "tests.storm.fleet --storm missing"])
+def test_a_program_says_how_to_start_it(wrong: str) -> None:
+    done = subprocess.run([sys.executable, "-m", *wrong.split()], cwd=ROOT, capture_output=True,
+                          text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode in {1, 2} and done.stdout == ""
+    assert done.stderr.startswith("usage:") and wrong.split()[0].split(".")[-1] in done.stderr
 
 
 @pytest.mark.slow

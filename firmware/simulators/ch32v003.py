@@ -26,6 +26,7 @@ from elftools.elf.elffile import ELFFile
 from unicorn import riscv_const as riscv
 
 from firmware.simulators.dog import Dog, Misuse
+from tests.support.programs import as_program
 
 HERTZ, CYCLES, SLICE = 24_000_000, 3, 200  # instructions until something else may happen
 DOG_HERTZ, BAUD, AHEAD = 128_000, 115_200, 0.005  # seconds, that time may run ahead
@@ -250,4 +251,4 @@ def main(image: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    as_program(lambda: main(*sys.argv[1:]), "[^-].*")

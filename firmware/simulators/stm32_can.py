@@ -31,6 +31,7 @@ from unicorn import arm_const as arm
 
 from firmware.simulators.bxcan import Bus, BxCan, Frame
 from firmware.simulators.dog import Dog, Misuse
+from tests.support.programs import as_program
 
 SLICE = 40  # instructions until something else may happen
 EXCEPTION = 12  # instructions that entering or leaving one takes as long as
@@ -296,4 +297,4 @@ def main(chip: str, hertz: str, kbits: str, image: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    as_program(lambda: main(*sys.argv[1:]), r"f[14] \d+ \d+ [^-].*")

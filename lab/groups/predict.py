@@ -201,8 +201,8 @@ def picture(known: list[Prediction]) -> str:
     shown, right = range(-60, 41, 20), 90  # per cent; room for the largest error
     scale = (WIDTH - LEFT - right) / (shown[-1] - shown[0])
     base = TOP + len(WAYS) * ROW_HEIGHT
-    lines = [text(LEFT, TOP - 16, "How far predictions are off: each step on each machine",
-                  bold=True)]
+    lines = [text(LEFT, TOP - 16, "How far the model's predictions are off: each step on "
+                  "each machine", bold=True)]
     for mark in shown:
         x = LEFT + (mark - shown[0]) * scale
         lines += [f'<line x1="{x:.1f}" y1="{TOP - 4}" x2="{x:.1f}" y2="{base}" stroke="{INK}" '

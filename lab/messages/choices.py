@@ -2,7 +2,7 @@
 
     make figures ONLY=lab-choices
 
-    python -m lab.messages.choices [--draw]   the same, and draws choices.svg again
+    python -m lab.messages.choices [--draw]   the same, and draws choices.svg and often.svg again
 
 SPDX-License-Identifier: MIT"""
 
@@ -10,27 +10,32 @@ import sys
 from pathlib import Path
 
 from bench import figures
-from bench.charts import FIRST, INK, OURS, ROW_HEIGHT, TOP, bars, document
+from bench.charts import (
+    COLOURS, FIRST, INK, OURS, ROW_HEIGHT, TOP, WIDTH, Axis, Series, bars, document, panel)
 from lab.messages import answer
 from lab.messages.answer import MARGIN, TOO_SLOW, Line
 from lab.messages.energy import BATTERIES, MEDIA, MODELS
 from tests.support.programs import as_program
 
 PICTURE = Path(__file__).with_name("choices.svg")
+OFTEN = Path(__file__).with_name("often.svg")
 EVERY, BATTERY = 10.0, "cr2032"
-MEDIUM = "nrf"  # of the picture
+MEDIUM = "nrf"  # of the pictures
+CHIP, MARKS = "Cortex-M0+", (1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0, 86400.0)  # of often.svg
 SIGNED = "a signature"
 # The columns, and the colour of each in the picture.
 WAYS = {"Dumpulse version 1": INK, "Dumpulse version 2": OURS, "SecOC": OURS, "AES-128-CMAC": OURS,
         "MAVLink 2, signed": OURS, SIGNED: FIRST}
+CURVES = {"Dumpulse version 1": INK, "Dumpulse version 2": OURS, "MAVLink 2, signed": COLOURS[2],
+          SIGNED: FIRST}
 HEADS = ("version 1", "version 2", "SecOC", "AES tag", "MAVLink 2", SIGNED)
 ROW = "{:<12}{:<8}" + "{:>12}" * len(WAYS)
 
 
-def lines(name: str, over: str) -> dict[str, Line]:
+def lines(name: str, over: str, every: float = EVERY) -> dict[str, Line]:
     """Each way on a chip; of the signatures the one that takes the least."""
     found: dict[str, Line] = {}
-    for _, lot in answer.setting_of(name, EVERY, BATTERY, over=over).lots(False):
+    for _, lot in answer.setting_of(name, every, BATTERY, over=over).lots(False):
         for line in lot:  # the cheapest first
             way = SIGNED if line.way.family == "signature" else line.way.name
             if way in WAYS:
@@ -73,11 +78,26 @@ def picture() -> str:
     return document(top - 20, shown)
 
 
+def often() -> str:
+    """The same for each pause between two heartbeats, from a second to a day."""
+    times = [10 ** (step / 8) for step in range(40)]
+    shelf, found = BATTERIES[BATTERY].shelf, [lines(CHIP, MEDIUM, every) for every in times]
+    return document(360, panel(
+        0, 0, WIDTH, 360, f"How often? Years of a CR2032: {CHIP}, over {MEDIA[MEDIUM].title}. "
+        "A model", [
+            Series(way, [(every, min(line[way].years, shelf)) for every, line
+                         in zip(times, found, strict=True) if line[way].notes != TOO_SLOW],
+                   colour, line=True) for way, colour in CURVES.items()],
+        Axis("from one heartbeat to the next", answer.in_its_unit, True, ticks=MARKS),
+        Axis(logarithmic=True)))
+
+
 def main() -> None:
     if sys.argv[1:] not in ([], ["--draw"]):
         raise SystemExit("usage: python3 -m lab.messages.choices [--draw]")
     print("\n".join(tables()))
-    figures.keep_picture(PICTURE, picture(), again=bool(sys.argv[1:]))
+    for path, drawn in ((PICTURE, picture()), (OFTEN, often())):
+        figures.keep_picture(path, drawn, again=bool(sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -174,7 +174,7 @@ def picture(operations: list[Operation], rows: list[tuple[Operation, int, str]])
         return off([row[:2] for row in rows if bool(row[2]) == other_work], model)
 
     return document(HEIGHT, panel(
-        0, 0, WIDTH, HEIGHT, "How far published joules are from a fit", [
+        0, 0, WIDTH, HEIGHT, "How far published joules are from a model of one price", [
             Series(f"joules for each cycle, all {len(operations)} operations",
                    off([(operation, operation.cycles) for operation in operations], by_cycle),
                    FIRST),

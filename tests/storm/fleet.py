@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import errno
 import hashlib
+import os
 import heapq
 import random
 import subprocess
@@ -441,6 +442,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=10 ** 6)
     parser.add_argument("--storm", default="build/storm")
     options = parser.parse_args()
+    if not os.access(options.storm, os.X_OK):
+        parser.error(f"there is no program {options.storm}: make build/storm makes it")
     begun, told, faults, whole = time.monotonic(), 0, 0, hashlib.sha256()
     for seed in range(options.first, options.first + options.count):
         if time.monotonic() - begun > options.seconds:

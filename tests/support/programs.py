@@ -6,6 +6,7 @@ import fcntl
 import functools
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -48,15 +49,27 @@ def run(command: list[object], cwd: Path | None = None) -> str:
     return done.stdout
 
 
-def as_program(main: Callable[[], int | None]) -> None:
+def as_program(main: Callable[[], int | None], arguments: str = ".*") -> None:
     """Runs what prints a table. Whoever reads it may have enough, as `head` has: that is no fault,
-    and ends the program as SIGPIPE ends others. What a table has found wrong is said even so."""
+    and ends the program as SIGPIPE ends others. What a table has found wrong is said even so.
+
+    `arguments` is a pattern of all arguments, with a space between two. If it does not match, the
+    lines of the program's own text that start it are its help."""
+    if not re.fullmatch(arguments, " ".join(sys.argv[1:])):
+        asked = sys.argv[1:] in (["-h"], ["--help"])
+        ways = re.findall(r"^ {4}((?:python|make).*)", sys.modules["__main__"].__doc__ or "", re.M)
+        print("usage:", *ways, sep="\n  ", file=sys.stdout if asked else sys.stderr)
+        sys.exit(0 if asked else 2)
     status: object = 0
     try:
         try:
             status = main()
         except SystemExit as end:
             status = end.code
+        except FileNotFoundError as problem:
+            if problem.filename not in sys.argv:
+                raise
+            status = f"{problem.filename}: there is no such file"
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the rest of the output
