@@ -8,7 +8,7 @@
  *     IN_USE    is the number of the call of bind() that fails because its port is in use.
  *     FULL      names a file: as long as it exists, the disk is full.
  *     ENDLESS   is how many packets the first socket always has.
- *     UNSENT    is the error number with which the first sendmmsg() fails.
+ *     UNSENT    are the error numbers with which the first calls of sendmmsg() fail.
  *     SLOW      is how many ms each fsync() takes.
  *     CLOCK     names a file: its number is added to Unix time, in s.
  *     SLEPT     names a file: its number is how many seconds the machine has slept.
@@ -172,8 +172,10 @@ int __wrap_ppoll(struct pollfd *sockets, nfds_t count, const struct timespec *ti
 
 int __wrap_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags)
 {
-    errno = unsent == NULL ? 0 : (int)strtol(unsent, NULL, 10);
-    unsent = NULL;
+    char *end = NULL;
+
+    errno = unsent == NULL ? 0 : (int)strtol(unsent, &end, 10);
+    unsent = end != NULL && *end != '\0' ? end : NULL;
     return errno != 0 ? -1 : __real_sendmmsg(descriptor, messages, count, flags);
 }
 

@@ -6,6 +6,7 @@ change, test_udpserver_keyed.py tests with one.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -110,6 +111,16 @@ def test_wrong_arguments(alone: dict[Keys, list[str]], tmp_path: Path,
 def test_a_key_is_needed() -> None:
     status, (line,) = run("--key-before", "old", "--key-until", FAR)
     assert status == 2 and "give --key FILE, too" in line
+
+
+def test_two_beacons_that_cannot_leave_are_one_answer(both: list[str]) -> None:
+    with noted([*both, *LONG], UNSENT=f"{errno.EAGAIN} {errno.EAGAIN}")[0] as server, \
+            Peer(server) as peer:
+        peer.send(question(3))
+        server.wait_for(lambda now: now["packets"] == 1, "the question is counted")
+        assert not peer.has_answer()
+        counters = server.stop()
+        assert (counters["beacons"], counters["unsent"]) == (0, 1)
 
 
 def test_the_numbers_of_both_keys_are_needed(both: list[str], tmp_path: Path) -> None:
