@@ -22,6 +22,7 @@ import pytest
 from spec import keyed
 from spec.keyed import Agent, Hearer, Keys, Numbers, Reader, Sender, chaskey12, question
 from spec.model import REQUEST, heartbeat
+from tests.support.network import Side
 from tests.support.programs import PATIENCE, built, wait_until
 from tests.support.servers import Server, Talker, command
 
@@ -760,6 +761,16 @@ def noted(options: list[str], *more: str, **environment: str) -> tuple[Server, d
     """A server that writes down its calls."""
     calls = {**os.environ, **environment}
     return Server(*options, *more, program=[built("build/udpserver-calls")], env=calls), calls
+
+
+@pytest.mark.slow
+def test_with_the_readers_key_one_may_ask_from_anywhere(options: list[str]) -> None:
+    """Also from an address that is not of this machine's loopback. It needs root."""
+    side = Side(1)
+    side.run(f"ip address add {side.ipv4} dev lo")
+    with side.entered(), Server(*options, *LONG, "--bind", side.ipv4) as server, \
+            Peer(server, side.ipv4) as peer:
+        assert len(peer.report(reader(peer.beacon()))) == 64
 
 
 # ---- Limits ---------------------------------------------------------------------------------
