@@ -1036,6 +1036,17 @@ def test_a_memory_that_cannot_be_written(tmp_path: Path, check: Check, monkeypat
     assert sorted(os.listdir(tmp_path)) == ["memory", "memory.lock"]
 
 
+def test_who_ends_it_while_it_writes_finds_nothing_left(tmp_path: Path,
+                                                        monkeypatch: Patch) -> None:
+    def end(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", end)
+    with pytest.raises(KeyboardInterrupt):
+        client.replace_file(str(tmp_path / "memory"), b"new")
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_a_locked_memory_is_not_waited_for_long(tmp_path: Path) -> None:
     memory = tmp_path / "memory"
     with FakeAgent(boot_agent()) as agent, open(f"{memory}.lock", "w") as held:
