@@ -394,7 +394,7 @@ class Core:
                   ) if problem.subject.kind == "group"
             else tuple(agent for agent in (self._agents.get(problem.subject.name),) if agent),
             problem.known)
-            for problem in problems), key=lambda item: (-SEVERITY.get(item.state, 0), item)))
+            for problem in problems), key=lambda item: (-item.state.rank, item)))
 
     # ---------------------------------------------------------------- over a restart
     def dump(self, now: float, wall: float) -> dict[str, Any]:
