@@ -19,7 +19,7 @@ RECENT_S = 900.0  # an agent that has been silent for longer is no sign that the
 BLIND_LEAST = 10  # agents; with fewer, nobody can tell
 SPREAD_S = 300.0  # a message waits at most this long for what is on its way
 SEVERITY = {State.LATE: 1, State.OUT_OF_RANGE: 1, State.NEVER: 2, State.DEAD: 2,
-            State.UNREACHABLE: 2, State.DAMAGED: 2}
+            State.DAMAGED: 2, State.UNREACHABLE: 2}
 GONE = frozenset((State.NEVER, State.DEAD, *MUTE_STATES))  # does not live, for its group
 UNSURE = frozenset((State.PENDING, State.UNKNOWN))
 TOLD = frozenset((State.OUT_OF_RANGE, *GONE))
@@ -394,7 +394,7 @@ class Core:
                   ) if problem.subject.kind == "group"
             else tuple(agent for agent in (self._agents.get(problem.subject.name),) if agent),
             problem.known)
-            for problem in problems), key=lambda item: (-item.state.rank, item)))
+            for problem in problems), key=lambda item: (-item.state, item)))
 
     # ---------------------------------------------------------------- over a restart
     def dump(self, now: float, wall: float) -> dict[str, Any]:
