@@ -23,11 +23,9 @@ from dumpulse_fleet.model.naming import Wrong
 CONFIG_FILE = "/etc/dumpulse/fleet.toml"
 KNOWN_FOR = 86_400_000  # ms; what is acknowledged for ever is forgotten
 PAGE = 1000  # agents or events of one answer
-WORST = [state.words for state in sorted(State, key=lambda state: -state.rank)
-         if state != State.UNWATCHED]
+WORST = [state.words for state in sorted(State, reverse=True) if state != State.UNWATCHED]
 COLOURS = {"alive": "32", "pending": "36", "unknown": "36", "late": "33", "out of range": "33",
-           "never": "31", "dead": "31", "unreachable": "1;31",
-           "damaged": "1;31"}
+           "never": "31", "dead": "31", "damaged": "1;31", "unreachable": "1;31"}
 
 # ---------------------------------------------------------------- what is printed
 def columns() -> int:

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import os
 import re
+import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -247,7 +248,12 @@ class Service(Process):
     async def _change(self, agents: Sequence[Agent], handed: Sequence[bytes] = ()) -> None:
         """Asks these from now on."""
         table = self._table_of(agents)
-        past = self.past.moved(table, time.time())
+        try:
+            earlier = await asyncio.wait_for(
+                asyncio.wrap_future(self.past.earlier(table)), HANGS_S)
+        except (sqlite3.Error, Trouble, TimeoutError):  # a change does not wait for the disk
+            earlier = []
+        past = self.past.moved(table, time.time(), earlier)
         groups, self._left_out = groups_here(self.config, agents, self.discovery.everyone)
         await asyncio.to_thread(self.collector.replace, table, handed)
         self.table, self.past, self.groups, self._coming = table, past, groups, None

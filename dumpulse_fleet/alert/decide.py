@@ -19,9 +19,10 @@ RECENT_S = 900.0  # an agent that has been silent for longer is no sign that the
 BLIND_LEAST = 10  # agents; with fewer, nobody can tell
 SPREAD_S = 300.0  # a message waits at most this long for what is on its way
 SEVERITY = {State.LATE: 1, State.OUT_OF_RANGE: 1, State.NEVER: 2, State.DEAD: 2,
-            State.UNREACHABLE: 2, State.DAMAGED: 2}
+            State.DAMAGED: 2, State.UNREACHABLE: 2}
 GONE = frozenset((State.NEVER, State.DEAD, *MUTE_STATES))  # does not live, for its group
 UNSURE = frozenset((State.PENDING, State.UNKNOWN))
+TOLD = frozenset((State.OUT_OF_RANGE, *GONE))
 
 
 class Level(enum.Enum):
@@ -38,8 +39,6 @@ class Rules:
     remind: float = 4 * 3600.0  # 0: never
     grace: float = 60.0  # after the start, nothing is told
     blind: float = 50.0  # percent
-    tell: frozenset[State] = frozenset((State.OUT_OF_RANGE, State.NEVER, State.DEAD,
-                                        *MUTE_STATES))
 
 
 class Subject(NamedTuple):
@@ -206,7 +205,7 @@ class Core:
                 self._silent.pop(agent, None)
             elif agent not in self._silent:
                 self._silent[agent] = now - max(0.0, wall - since)
-        told = state in self._rules.tell and (state in MUTE_STATES) == (variable < 0)
+        told = state in TOLD and (state in MUTE_STATES) == (variable < 0)
         unsure = state in UNSURE or (variable >= 0 and state in MUTE_STATES)
         self._set(Subject("agent", agent, variable),
                   Level.BAD if told else Level.UNSURE if unsure else Level.GOOD, state, since, now)
@@ -395,7 +394,7 @@ class Core:
                   ) if problem.subject.kind == "group"
             else tuple(agent for agent in (self._agents.get(problem.subject.name),) if agent),
             problem.known)
-            for problem in problems), key=lambda item: (-SEVERITY.get(item.state, 0), item)))
+            for problem in problems), key=lambda item: (-item.state, item)))
 
     # ---------------------------------------------------------------- over a restart
     def dump(self, now: float, wall: float) -> dict[str, Any]:

@@ -142,7 +142,7 @@ def by_state(items: Iterable[Item]) -> list[tuple[State, list[Item]]]:
     found: dict[State, list[Item]] = {}
     for item in items:
         found.setdefault(item.state, []).append(item)
-    return sorted(found.items(), key=lambda pair: (-SEVERITY.get(pair[0], 0), -pair[0]))
+    return sorted(found.items(), key=lambda pair: -pair[0])
 
 
 def text(items: Sequence[Item], opened: Sequence[Item]) -> str:

@@ -82,7 +82,7 @@ class Figures:
 
 def most_tries(table: Table, rows: Rows) -> NDArray[np.uint8]:
     """How many requests each of these agents gets in a round, until one is answered."""
-    doubt = (table.misses[rows] > 0) & (table.agent_state[rows] < State.UNREACHABLE)
+    doubt = (table.misses[rows] > 0) & (table.agent_state[rows] < State.DAMAGED)
     return np.where(doubt, np.uint8(MORE_TRIES), np.uint8(TRIES))
 
 
@@ -440,7 +440,7 @@ class Collector:
         if roster.hosts:
             if any([roster.move(row) for row in rows.tolist() if row in roster.choices]):
                 roster.make_book()
-            gone = rows[self.table.agent_state[rows] >= State.UNREACHABLE]
+            gone = rows[self.table.agent_state[rows] >= State.DAMAGED]
             self._look_up(gone, self.table.now())
 
     def _beliefs(self, rows: Rows, believed: bool) -> list[Event]:

@@ -198,7 +198,7 @@ class Judge:
     @staticmethod
     def _agent_news(state: NDArray[np.uint8], told: NDArray[np.uint8]) -> Flags:
         """An agent that answers again is told at once, even if nothing else is known yet."""
-        news: Flags = (state != told) & ((state != State.PENDING) | (told >= State.UNREACHABLE))
+        news: Flags = (state != told) & ((state != State.PENDING) | (told >= State.DAMAGED))
         return news
 
     def miss(self, rows: Rows, unix: float, grace: bool = False,

@@ -27,24 +27,19 @@ class State(enum.IntEnum):
     OUT_OF_RANGE = 5  # it speaks, and its value is not in `value-warn`
     NEVER = 6  # the agent has never heard it
     DEAD = 7  # silent for longer than `crit`
-    UNREACHABLE = 8  # the agent does not answer
-    DAMAGED = 9  # it answers, but all its reports are damaged
+    DAMAGED = 8  # the agent answers, but all its reports are damaged
+    UNREACHABLE = 9  # it does not answer
 
     @property
     def words(self) -> str:
         return self.name.lower().replace("_", " ")
-
-    @property
-    def rank(self) -> int:
-        """For lists with the worst first: who does not answer at all is worse than who does."""
-        return len(State) if self is State.UNREACHABLE else int(self)
 
 
 # Ticks from report to report in which a clock can be told from others without `now-from`: a
 # timestamp fits it by chance once in 16 times.
 SOON = client.WRAP // 16 - 2 * client.SKEW
 # An agent in one of these says nothing: its variables are unknown.
-MUTE_STATES = frozenset((State.UNREACHABLE, State.DAMAGED))
+MUTE_STATES = frozenset((State.DAMAGED, State.UNREACHABLE))
 
 
 class Profile:

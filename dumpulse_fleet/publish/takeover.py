@@ -24,6 +24,7 @@ MARK = 8  # bytes before each piece, which are the same in all that belong toget
 LONGEST = 1 << 31  # bytes of what another shard knows
 TURNS = 4  # looks at the bucket while a shard may be silent
 LONGEST_TURN_S = 1.0
+START_S = 60.0  # in which machines that are switched on together have all started
 
 Living = tuple[int, ...]
 # What a shard knows: what was told, and the file of its collector.
@@ -46,7 +47,7 @@ class Council(Link):
         self._number, self._change, self._known = shard.number, change, known
         self._id = secrets.token_hex(8)
         self._before = self._all  # the list that was read last
-        self._first = 0  # the revision of the list that was read first
+        self._first: dict[str, int] = {}  # by key: the revision that was read first
         self._seen: dict[str, tuple[int, float]] = {}  # by key: its revision, and since when
         self._out_since = math.inf  # since when the list lacks us
         self._bucket: Any = None
@@ -62,7 +63,7 @@ class Council(Link):
     async def work(self, stream: Any, closed: Callable[[], bool]) -> None:
         bucket = self._bucket = await self._open(stream)
         self._seen.clear()  # nobody has looked meanwhile
-        self._first = -1
+        self._first.clear()
         while not closed():
             await self._turn(bucket)
             self.works()
@@ -87,6 +88,7 @@ class Council(Link):
             revision, value = entry.revision, entry.value or b""
         except self._nats.js.errors.KeyNotFoundError:
             revision, value = 0, b""
+        self._first.setdefault(key, revision)
         if self._seen.get(key, (-1, 0.0))[0] != revision:
             known = key in self._seen or lives
             self._seen[key] = revision, time.monotonic() if known else -math.inf
@@ -98,8 +100,9 @@ class Council(Link):
         said, *_ = await apart(self._look(bucket, LEAD), *(
             self._look(bucket, key, number in self._before) for number, key in keys.items()))
         lead, revision = json.loads(said or b"{}"), self._seen[LEAD][0]
-        self._first = revision if self._first < 0 else self._first
         if lead.get("id") == self._id or self._silent(LEAD):
+            if revision == self._first[LEAD]:  # nobody has led since we look: others may start, too
+                self._wait_for(keys.values())
             lead = {"id": self._id, "living": [
                 number for number, key in keys.items() if not self._silent(key)]}
             try:
@@ -108,12 +111,19 @@ class Council(Link):
                 self.leads = False
                 return  # somebody else leads
             self.leads = True
-        elif revision == self._first:
+        elif revision == self._first[LEAD]:
             self._before = tuple(lead.get("living", self._all))
             return  # who wrote this may be dead
         else:
             self.leads = False
         self._adopt(tuple(number for number in self._all if number in lead["living"]))
+
+    def _wait_for(self, keys: Iterable[str]) -> None:
+        """For those of which we have not seen a sign yet."""
+        for key in keys:
+            revision, since = self._seen[key]
+            if revision == self._first[key]:
+                self._seen[key] = revision, since + max(0.0, START_S - self.patience)
 
     def _adopt(self, living: Living) -> None:
         """If the list lacks us, the leader has not heard of us yet: until it has had time to, we go

@@ -11,6 +11,7 @@ watched variables take 20 MB for 30 days if one of a hundred hours is bad, and 6
 from __future__ import annotations
 
 import functools
+import json
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ AGENT = 255  # the number of the agent itself, among its variables
 SEVERITY = {state.words: int(state) for state in State}
 Bytes = NDArray[np.uint8]
 Slots = NDArray[np.int64]
+Row = tuple[str, int, bytes]  # an agent, a day, and its hours
 
 
 class Past:
@@ -137,7 +139,14 @@ class Past:
         return slice(self._first[row], self._first[row + 1])
 
     # ---------------------------------------------------------------- over changes and restarts
-    def moved(self, table: Table, now: float) -> Past:
+    def earlier(self, table: Table) -> Future[list[Row]]:
+        """What was written today of agents that come back, after what still waits to be written."""
+        names = json.dumps([name for name in table.row if name not in self._row])
+        return self._store.write(lambda database: database.execute(
+            "SELECT agent, day, hours FROM past WHERE day >= ? AND agent IN "
+            "(SELECT value FROM json_each(?))", (self._hour // 24, names)).fetchall())
+
+    def moved(self, table: Table, now: float, earlier: Iterable[Row]) -> Past:
         """For a new configuration: what is still watched goes on. What is not is written."""
         self._turn(now)
         self._save_hours(self._hour // 24, [row for row, name in enumerate(self._names)
@@ -147,6 +156,7 @@ class Past:
         cells = np.where(rows >= 0, new._cell[rows, self._columns], -1) if len(new._names) else \
             np.full(len(rows), -1)
         kept = np.flatnonzero(cells >= 0)
+        new._begin(earlier)
         new._today[cells[kept]] = self._today[kept]
         to, whence = new._shared(self.step, self._slots())
         here, there = new._recent.view(np.uint16)[..., 0], self._recent.view(np.uint16)[..., 0]
@@ -194,10 +204,8 @@ class Past:
 
     def load(self) -> None:
         """Goes on with what was written. Trouble: it cannot be read."""
-        for name, data in self._store.ask("SELECT agent, hours FROM past WHERE day = ?",
-                                          self._hour // 24):
-            for cell, hours in self._cells(name, decoded(data, 24, 3)):
-                self._today[cell] = hours
+        self._begin(self._store.ask("SELECT agent, day, hours FROM past WHERE day = ?",
+                                    self._hour // 24))
         for name, step, slot, data in self._store.ask(
                 "SELECT * FROM recent WHERE step BETWEEN 1 AND ?", MINUTES):
             count = -(-MINUTES // step)
@@ -207,6 +215,13 @@ class Past:
         slots = self._slots()
         some = np.flatnonzero(self._recent[slots % self.points, :, STATE].max(axis=1, initial=0))
         self._begun = int(slots[some[0]]) if len(some) else self._begun
+
+    def _begin(self, rows: Iterable[Row]) -> None:
+        """Today begins with what was written of it: its rows are replaced later."""
+        for name, day, data in rows:
+            for cell, hours in self._cells(name, decoded(data, 24, 3)):
+                if day == self._hour // 24:
+                    self._today[cell] = hours
 
     def _cells(self, name: str, found: Iterable[tuple[int, Bytes]]
                ) -> Iterator[tuple[int, Bytes]]:

@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from dumpulse_fleet import client
 from dumpulse_fleet.alert.decide import (BLIND_LEAST, COLLECTOR, FLAP_S, FLAPS, RECENT_S, SEVERITY,
                                          SPREAD_S, Core, Item, Key, Message, Rules, Subject)
+from dumpulse_fleet.alert.deliver import by_state
 from dumpulse_fleet.model.agents import Agent, Group, Mute, Profile, State
 
 RULES = Rules(wait=30, settle=30, again=300, remind=3600, grace=60)
@@ -588,6 +589,10 @@ def test_the_worst_is_named_first() -> None:
     world.put(("a", 2, State.OUT_OF_RANGE), ("b", 3, State.DEAD))
     (message,) = world.run(200)
     assert [item.subject.name for item in message.new] == ["b", "a"]
+    states = [State.DEAD, State.DAMAGED, State.LATE, State.UNREACHABLE]  # as the wall has it, too
+    items = [message.new[0]._replace(state=state) for state in states]
+    assert [state.words for state, _ in by_state(items)] == [
+        "unreachable", "damaged", "dead", "late"]
 
 
 def test_a_variable_that_nobody_expects_any_more_is_over() -> None:

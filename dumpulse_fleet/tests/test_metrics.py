@@ -91,7 +91,7 @@ def test_every_cell_is_as_a_plain_loop_says() -> None:
             heard = heard_at > 0 and entry != 0
             if heard or variable.listed:
                 expected[key("dumpulse_variable_state", **labels)] = int(table.state[row, number])
-            if heard and table.agent_state[row] < State.UNREACHABLE:
+            if heard and table.agent_state[row] < State.DAMAGED:
                 expected[key("dumpulse_variable_value", **labels)] = entry % 256
             if heard:
                 age = int(table.clock[row] - table.stamped[row, number])

@@ -42,6 +42,10 @@ def lists(past: Past, row: int, variable: int) -> list[tuple[float, int, int]]:
     return list(zip((times - NOON).tolist(), values.tolist(), states.tolist()))
 
 
+def moved(past: Past, fleet: Table, now: float) -> Past:
+    return past.moved(fleet, now, past.earlier(fleet).result())
+
+
 # ---------------------------------------------------------------- points
 @pytest.mark.parametrize("most_bytes, step", [(10_000, 1), (4500, 2), (2500, 4), (0, 360)])
 def test_points_are_what_a_plain_list_says(store: Store, most_bytes: int, step: int) -> None:
@@ -87,7 +91,7 @@ def test_a_new_configuration_keeps_what_is_still_watched(store: Store) -> None:
         old.state[:] = State.LATE
         past.add(old, NOON + 60 * minute)
     fewer = table(["new", "c", "a"], watched=3)
-    new = past.moved(fewer, NOON + 60 * 399)
+    new = moved(past, fewer, NOON + 60 * 399)
     assert lists(new, 1, 2) == [(60 * each, 160 + each % 80, State.LATE) for each in range(40, 400)]
     assert lists(new, 2, 0) == [(60 * each, each % 80, State.LATE) for each in range(40, 400)]
     assert {each[2] for each in lists(new, 0, 0)} == {NOTHING} and lists(new, 1, 4) == []
@@ -95,12 +99,12 @@ def test_a_new_configuration_keeps_what_is_still_watched(store: Store) -> None:
     assert lists(new, 1, 2)[-2:] == [(60 * 399, 160 + 399 % 80, State.LATE), (60 * 400, 0, 2)]
     young = Past(store, old, NOON)
     young.add(old, NOON)
-    assert lists(young.moved(old, NOON), 1, 2) == lists(young, 1, 2) != []
+    assert lists(moved(young, old, NOON), 1, 2) == lists(young, 1, 2) != []
     past._most_bytes = 9000  # from here on, there is room for points of 2 minutes
-    coarse = past.moved(old, NOON + 60 * 399)
+    coarse = moved(past, old, NOON + 60 * 399)
     assert coarse.step == 2 and lists(coarse, 2, 2) == [
         (60 * each, 160 + each % 80, State.LATE) for each in range(40, 400, 2)]
-    assert not past.moved(table([]), NOON + 60 * 399)._recent.size
+    assert not moved(past, table([]), NOON + 60 * 399)._recent.size
 
 
 # ---------------------------------------------------------------- hours
@@ -154,21 +158,41 @@ def test_it_goes_on_over_a_restart_a_reload_and_a_day(store: Store) -> None:
     fewer.state[:], fewer.agent_state[:] = State.ALIVE, State.ALIVE
     store.flush()
     store.write(lambda database: database.execute("DELETE FROM past").rowcount)
-    moved = again.moved(fewer, now - 1)
+    rest = moved(again, fewer, now - 1)
     assert store.flush() and [name for name, in store.ask("SELECT agent FROM past")] == [
         fleet.agents[0].name], "who goes is written; the others will be"
-    assert (moved.hours(1, now - 1)[1][3] == ALIVE).all(), "the last hour"
+    assert (rest.hours(1, now - 1)[1][3] == ALIVE).all(), "the last hour"
     tomorrow = (NOON // DAY + 1) * DAY
-    moved.add(fewer, tomorrow)
+    rest.add(fewer, tomorrow)
     assert store.flush()
-    worst = moved.hours(1, tomorrow)[0][3][:, WORST].tolist()
+    worst = rest.hours(1, tomorrow)[0][3][:, WORST].tolist()
     assert worst[-24:] == [0] * 11 + [DEAD, ALIVE] + [0] * 10 + [ALIVE]
-    moved.add(fewer, tomorrow + 13 * HOUR)
-    worst = moved.hours(1, tomorrow + 13 * HOUR)[0][3][:, WORST].tolist()
+    rest.add(fewer, tomorrow + 13 * HOUR)
+    worst = rest.hours(1, tomorrow + 13 * HOUR)[0][3][:, WORST].tolist()
     assert worst[-14:] == [ALIVE] + [0] * 12 + [ALIVE], "a new day begins empty"
-    moved.add(fewer, tomorrow + (DAYS + 1) * DAY)
+    rest.add(fewer, tomorrow + (DAYS + 1) * DAY)
     assert store.flush()
     assert not store.ask("SELECT * FROM past WHERE day <= ?", NOON // DAY)
+
+
+def test_who_comes_back_on_the_same_day_keeps_its_hours(store: Store) -> None:
+    """From another shard, or after two reloads. Another day begins empty."""
+    fleet, fewer = standins.fleet(3), standins.fleet(1)
+    past = Past(store, fleet, NOON)
+    now = minutes(past, fleet, NOON, 60, State.DEAD, State.DEAD)
+    away = moved(past, fewer, now)
+    away.add(fewer, now)
+    back = moved(away, fleet, now + HOUR)
+    now = minutes(back, fleet, now + HOUR, 1)
+    back.save(points=False)
+    assert store.flush()
+    again = Past(store, fleet, now)
+    again.load()
+    for each in (back, again):
+        hours, _ = each.hours(1, now)
+        assert hours[3][-3:].tolist() == [[60, 0, DEAD], [0, 0, 0], [1, 1, ALIVE]]
+        assert hours[AGENT][-3:, KNOWN].tolist() == [60, 0, 1]
+    assert not moved(away, fleet, now + DAY)._today.any()
 
 
 def test_damage_does_no_harm(store: Store) -> None:

@@ -4,7 +4,7 @@ SPDX-License-Identifier: MIT"""
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -153,43 +153,62 @@ def test_a_mute_at_the_wall_is_in_all_shards(tmp_path: Path) -> None:
                 "match": {"name": "a1*"}, "seconds": 600})
 
 
+class Three:
+    """Councils of three shards."""
+
+    def __init__(self, url: str) -> None:
+        self.settings = Nats(Secret(url), bucket="shards", patience=1.0)
+        self.changes: list[tuple[int, Living, Living]] = []
+        self.councils: dict[int, Council] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    def start(self, number: int) -> None:
+        async def known() -> Known:
+            return {"problems": []}, b"content"
+
+        self.councils[number] = Council(
+            self.settings, Shard(number, 3), print,
+            lambda before, now: self.changes.append((number, before, now)), known)
+        self._tasks[number] = asyncio.create_task(self.councils[number].run())
+
+    async def end(self, number: int) -> None:
+        self._tasks.pop(number).cancel()
+        await asyncio.sleep(0)
+        del self.councils[number]
+
+    def leader(self) -> int:
+        return next((number for number, each in self.councils.items() if each.leads), 0)
+
+    @classmethod
+    def run(cls, folder: Path, work: Callable[["Three", Server], Awaitable[None]]) -> None:
+        async def whole() -> None:
+            three = cls(server.url)
+            await work(three, server)
+            for number in list(three.councils):
+                await three.end(number)
+
+        server = Server(folder)
+        server.start()
+        try:
+            asyncio.run(whole())
+        finally:
+            server.stop()
+
+
 @pytest.mark.slow
 def test_one_leads_and_another_if_it_is_gone(tmp_path: Path) -> None:
     """Who falls silent is dead for all, and is taken in again. Without NATS, nothing changes."""
-    changes: list[tuple[int, Living, Living]] = []
-    server = Server(tmp_path)
-    settings = Nats(Secret(server.url), bucket="shards", patience=1.0)
-
-    async def known() -> Known:
-        return {"problems": []}, b"content"
-
-    async def run() -> None:
-        councils: dict[int, Council] = {}
-        tasks: dict[int, asyncio.Task[None]] = {}
-
-        def start(number: int) -> None:
-            councils[number] = Council(
-                settings, Shard(number, 3), print,
-                lambda before, now: changes.append((number, before, now)), known)
-            tasks[number] = asyncio.create_task(councils[number].run())
-
-        async def end(number: int) -> None:
-            tasks.pop(number).cancel()
-            await asyncio.sleep(0)
-            del councils[number]
-
-        def leader() -> int:
-            return next((number for number, each in councils.items() if each.leads), 0)
-
+    async def run(three: Three, server: Server) -> None:
+        councils, changes = three.councils, three.changes
         for number in (1, 2, 3):
-            start(number)
-        await until_then(lambda: leader() and not any(
+            three.start(number)
+        await until_then(lambda: three.leader() and not any(
             each.silence() for each in councils.values()))
         assert not changes
         await councils[3].hand_on()
-        first = leader()
+        first = three.leader()
         others = tuple(number for number in (1, 2, 3) if number != first)
-        await end(first)
+        await three.end(first)
         await until_then(lambda: sorted(changes) == [
             (number, (1, 2, 3), others) for number in others])
         assert sum(each.leads for each in councils.values()) == 1
@@ -203,21 +222,50 @@ def test_one_leads_and_another_if_it_is_gone(tmp_path: Path) -> None:
         await asyncio.to_thread(server.start)
         del changes[:]
         await until_then(lambda: not any(each.trouble for each in councils.values()))
-        await asyncio.sleep(2 * settings.patience)
+        await asyncio.sleep(2 * three.settings.patience)
         assert not changes  # nobody thinks that the dead one lives
-        start(first)
+        three.start(first)
         await until_then(lambda: {(number, now) for number, _, now in changes} == {
             (number, (1, 2, 3)) for number in (1, 2, 3)})
         assert (first, others, (1, 2, 3)) in changes  # who had its agents meanwhile
         assert not any(each.silence() for each in councils.values())
-        for number in (1, 2, 3):
-            await end(number)
 
-    server.start()
-    try:
-        asyncio.run(run())
-    finally:
-        server.stop()
+    Three.run(tmp_path, run)
+
+
+@pytest.mark.slow
+def test_who_has_not_started_yet_has_time_to(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machines that boot one after another do not take each other's agents. Who never comes is dead
+    in the end, and stays so when all others have been restarted."""
+    monkeypatch.setattr("dumpulse_fleet.publish.takeover.START_S", 8.0)
+
+    async def run(three: Three, server: Server) -> None:
+        changes, patience = three.changes, three.settings.patience
+        begun = time.monotonic()
+        three.start(1)
+        await until_then(three.leader)
+        await asyncio.sleep(2 * patience)
+        assert not changes
+        three.start(2)
+        await until_then(lambda: changes == [(number, (1, 2, 3), (1, 2)) for number in (1, 2)]
+                         or len(changes) > 1)
+        assert {now for _, _, now in changes} == {(1, 2)} and time.monotonic() - begun >= 8
+        await three.end(1)
+        await three.end(2)
+        del changes[:]
+        three.start(2)
+        await until_then(lambda: three.leader() == 2)
+        await asyncio.sleep(2 * patience)
+        three.start(1)
+        await until_then(lambda: {number for number, _, _ in changes} == {1, 2})
+        assert {now for _, _, now in changes} == {(1, 2)}
+        await three.end(1)  # who has given a sign of life has no more time than `patience`
+        begun = time.monotonic()
+        await until_then(lambda: changes[-1] == (2, (1, 2), (2,)))
+        assert time.monotonic() - begun < 8
+
+    Three.run(tmp_path, run)
 
 
 @pytest.mark.long

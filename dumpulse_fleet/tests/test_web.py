@@ -36,7 +36,7 @@ from dumpulse_fleet import client
 from dumpulse_fleet.model.agents import Agent, Group, Mute, State
 from dumpulse_fleet.record.store import Trouble
 from dumpulse_fleet.tests import standins
-from dumpulse_fleet.tests.core import until
+from dumpulse_fleet.tests.core import PATIENCE, until
 from dumpulse_fleet.web.access import CHECKS, WAITING, Access, is_loopback, read_file
 from dumpulse_fleet.web import stream as live
 from dumpulse_fleet.web import openapi, server
@@ -201,6 +201,12 @@ def test_an_agent(running: Running) -> None:
     assert old["at_least"] and old["heard_at"] == pytest.approx(table.heard_at[8] - 90_000, abs=.01)
     assert ask(running.port, "/api/v1/agents/nobody").status == 404
     assert ask(running.port, "/api/v1/agents/%2e%2e%2f").status == 404
+
+
+def test_the_wall_has_the_order_of_states() -> None:
+    script = (Path(server.WALL) / "common.js").read_text()
+    found = re.search(r"SEVERITY = (\[[^]]*\])", script)
+    assert found and json.loads(found[1]) == [state.words for state in State]
 
 
 def test_filters(running: Running) -> None:
@@ -715,6 +721,23 @@ def read_to_the_end(connection: socket.socket) -> bytes:
         while more := connection.recv(1 << 20):
             content += more
     return content
+
+
+@pytest.mark.parametrize("path", ["/wall.js", "/", "/api/v1/agents", "/metrics", "/metrics/agents"])
+def test_an_answer_without_a_body_has_none(running: Running, path: str) -> None:
+    """Browsers ask again whether a file is new, and then ask for more on the same connection."""
+    packed = {"Accept-Encoding": "gzip, deflate"}
+    first = ask(running.port, path, headers=packed)
+    assert first.status == 200 and first.headers["Content-Encoding"]
+    known = first.headers["ETag"]
+    for method, more in (("HEAD", ""), *([("GET", f"if-none-match: {known}\r\n")] * bool(known))):
+        with socket.create_connection(("127.0.0.1", running.port), PATIENCE) as connection:
+            connection.sendall((f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{more}"
+                                "Accept-Encoding: gzip, deflate\r\n\r\n").encode()
+                               + b"GET /-/healthy HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            head, rest, _ = read_to_the_end(connection).split(b"\r\n\r\n", 2)
+        assert head.startswith(b"HTTP/1.1 304 " if more else b"HTTP/1.1 200 ")
+        assert rest.startswith(b"HTTP/1.0 200 OK\r\n")
 
 
 @pytest.mark.parametrize("start", [b"", b"GET / HTTP/1.1\r\nX: "])

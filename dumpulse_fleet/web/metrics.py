@@ -154,7 +154,7 @@ class Metrics:
             times = heard_at[row] - (clock[row] - stamped[which]) * tick[row]
             return np.where(heard[which], np.maximum(times, 0), 0)
 
-        answers = agent_state < State.UNREACHABLE
+        answers = agent_state < State.DAMAGED
         for family, shown, of_cells in (
                 (STATE, heard | named, lambda which: state[which]),
                 (VALUE, heard & answers[:, None], lambda which: entry[which].astype(np.uint8)),

@@ -341,6 +341,8 @@ async def send_metrics(request: web.Request, blocks: Iterator[bytes]) -> web.Str
         response.headers["Content-Encoding"] = "gzip"
         blocks = metrics.gzipped(blocks)
     await response.prepare(request)
+    if request.method == "HEAD":
+        return response  # aiohttp would send a body
     try:
         async with asyncio.timeout(SCRAPE_TIME):
             while (block := await asyncio.to_thread(next, blocks, None)) is not None:
@@ -439,7 +441,10 @@ def answer(site: Site, route: Route) -> Handler:
 def file(name: str) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         response = web.FileResponse(os.path.join(WALL, name), headers={"Cache-Control": "no-cache"})
-        response.enable_compression()
+        # aiohttp writes the end of what it compresses even if the answer must not have a body.
+        conditions = "If-None-Match", "If-Modified-Since"
+        if request.method == "GET" and not any(each in request.headers for each in conditions):
+            response.enable_compression()
         return response
 
     return handle

@@ -84,8 +84,7 @@ class View:
                 and all(part in self._words[row] for part in parts)
                 and all(fnmatchcase(table.agents[row].labels.get(key, ""), glob)
                         for key, glob in labels)]
-        ranks = [-state.rank for state in State]
-        return sorted(rows, key=lambda row: ranks[states_now[row]]) if worst_first else rows
+        return sorted(rows, key=lambda row: -int(states_now[row])) if worst_first else rows
 
     def changing(self, rows: Sequence[int] | Rows, marks: Marks) -> list[Json]:
         """What changes of these agents, without their addresses and labels."""
@@ -94,7 +93,7 @@ class View:
             state, since = table.agent_state[picked], table.agent_since[picked]
             heard, states = table.heard_at[picked], table.state[picked]
         worst, digits = states.argmax(axis=1).tolist(), states + ord("0")
-        named = ((states >= State.LATE).any(axis=1) & (state < State.UNREACHABLE)).tolist()
+        named = ((states >= State.LATE).any(axis=1) & (state < State.DAMAGED)).tolist()
         counts = {each: (states == each).sum(axis=1).tolist()
                   for each in State if each != State.UNWATCHED}
         return [{"name": table.agents[row].name, "state": State(own).words,
