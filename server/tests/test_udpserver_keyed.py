@@ -737,8 +737,8 @@ def test_a_silent_node_is_forgotten(options: list[str]) -> None:
 
 
 def test_who_hears_beacons(options: list[str]) -> None:
-    """Each node hears its own, where it was heard last. A wrong tag brings its sender none, and
-    takes them from nobody. Readers must ask."""
+    """Each node hears its own, where it was heard last, even if its heartbeat waits for a second
+    one. A wrong tag brings its sender none, and takes them from nobody. Readers must ask."""
     with Server(*options, "--epoch", "2") as server, Peer(server) as first, \
             Peer(server) as second, Peer(server) as forger:
         one, others = first.new_node(5), [Hearer(KEYS, variable) for variable in (2, 3, 4)]
@@ -747,13 +747,14 @@ def test_who_hears_beacons(options: list[str]) -> None:
         first.send(one.heartbeat(1, 1))
         second.send(one.heartbeat(1, 2), *(each.heartbeat(1, 1) for each in others))
         first.report(reader(first.beacon()))
-        for variable in (4, 5, 9):
-            forger.send(b"tag?" + bytes((0x80 + variable, 200, 9, 9)))
+        forger.send(*map(junk, range(200)))
         for each in (*others, one):
             assert each.hear(second.answer())
-        assert not first.has_answer() and not forger.has_answer()
+        assert not first.has_answer()
+        first.send(one.heartbeat(1, 3))
+        assert one.hear(first.answer()) and not forger.has_answer()
         counters = server.stop()
-        assert counters["heartbeats"] == 5 and counters["tag"] == 3
+        assert (counters["heartbeats"], counters["waiting"], counters["tag"]) == (5, 1, 200)
 
 
 def noted(options: list[str], *more: str, **environment: str) -> tuple[Server, dict[str, str]]:
