@@ -1035,12 +1035,14 @@ def test_refusals_count_with_the_beacons_that_were_asked_for(server: Server, pee
 
 
 def test_sighup_does_not_change_the_key(options: list[str], tmp_path: Path) -> None:
-    """The numbers belong to the old one."""
-    with Server(*options) as server, Peer(server) as peer:
-        for text, said in ((MASTER.hex(), "has read its files again"),
-                           (bytes(16).hex(), "has another key: for that, start the server anew"),
-                           ("00" * 9, "it has no master key")):
-            (tmp_path / "key").write_text(text)
+    """The numbers belong to the old one. A mistake in the names counts, too."""
+    (tmp_path / "names").write_text("[3]")
+    with Server(*options, "--watch", f"{tmp_path}/names") as server, Peer(server) as peer:
+        for file, text, said in (
+                ("names", "[", "; nothing has changed"), ("names", "[3]", "read its files again"),
+                ("key", bytes(16).hex(), "has another key: for that, start the server anew"),
+                ("key", "00" * 9, "it has no master key")):
+            (tmp_path / file).write_text(text)
             server.process.send_signal(signal.SIGHUP)
             wait_until(lambda: said in server.stderr.lines[-1], said)  # noqa: B023
             epoch_of(peer.beacon())
