@@ -1176,6 +1176,15 @@ def test_it_is_written_after_changes_and_only_then(tmp_path: Path) -> None:
         assert open_files(server.process.pid) == descriptors
 
 
+def test_the_first_change_is_saved_soon(tmp_path: Path) -> None:
+    """So a server that crashes again and again keeps it, too."""
+    file = tmp_path / "table"
+    with Server("--state", str(file), "--state-every", "3600") as server, Peer(server) as peer:
+        peer.send(heartbeat(0, 1, 7))
+        wait_until(lambda: file.read_bytes()[26:28] == bytes((1, 7)), "the change is written")
+        server.stop()
+
+
 def test_two_servers_cannot_share_a_file(tmp_path: Path) -> None:
     options = ("--state", str(tmp_path / "table"))
     with Server(*options) as first, Peer(first) as peer:
