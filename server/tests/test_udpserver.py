@@ -293,25 +293,21 @@ def test_sighup_reads_files_again_all_or_nothing(tmp_path: Path) -> None:
         check(one, other, 5)
         server.wait_for(lambda _: "udpserver: variable 3 engine: alive, was waiting" in
                         server.stderr.lines, "a look")
+        new = ((readers, "127.0.0.4/30"), (senders, "127.0.0.5"),
+               (names, f"{calm}[3]\nname = motor\nvalue = 0..50\n[5]\n"))
         for path, wrong in ((readers, "127.0.0.4/30\n1.2.3.4/99"), (readers, "# none\n"),
                             (readers, "::\n" * 65), (readers, "1.2.3.4/8"), (senders, "x" * 9),
                             (names, "[3]\nname = motor\n[4]\n[")):
-            good = path.read_text()
-            for each, text in ((readers, "127.0.0.4/30"), (senders, "127.0.0.5"),
-                               (names, f"{calm}[3]\nname = motor\nvalue = 0..50\n[5]\n"),
-                               (path, wrong)):
-                kept = each.read_text()
+            for each, text in (*new, (path, wrong)):
                 each.write_text(text)
-                each.with_suffix(".kept").write_text(kept if not each.with_suffix(".kept").exists()
-                                                     else each.with_suffix(".kept").read_text())
             reload(f"{path}")
             assert server.stderr.lines[-1].endswith("; nothing has changed")
             check(one, other, 6)
-            for each in (readers, senders, names):
-                each.write_text(each.with_suffix(".kept").read_text())
-            assert path.read_text() == good
-        for each, text in ((readers, "127.0.0.4/30"), (senders, "127.0.0.5"),
-                           (names, f"{calm}[3]\nname = motor\nvalue = 0..50\n[5]\n")):
+        one.send(heartbeat(3, 1, 10))
+        server.says("variable 3 engine: out-of-range, was alive")
+        one.send(heartbeat(3, 1, 7))
+        server.says("variable 3 engine: alive, was out-of-range")
+        for each, text in new:
             each.write_text(text)
         reload("udpserver: has read its files again")
         begun = len(server.stderr.lines)
@@ -1178,6 +1174,15 @@ def test_it_is_written_after_changes_and_only_then(tmp_path: Path) -> None:
         assert (file.stat().st_ino, file.stat().st_mtime_ns) == written
         # No descriptor is left open.
         assert open_files(server.process.pid) == descriptors
+
+
+def test_the_first_change_is_saved_soon(tmp_path: Path) -> None:
+    """So a server that crashes again and again keeps it, too."""
+    file = tmp_path / "table"
+    with Server("--state", str(file), "--state-every", "3600") as server, Peer(server) as peer:
+        peer.send(heartbeat(0, 1, 7))
+        wait_until(lambda: file.read_bytes()[26:28] == bytes((1, 7)), "the change is written")
+        server.stop()
 
 
 def test_two_servers_cannot_share_a_file(tmp_path: Path) -> None:

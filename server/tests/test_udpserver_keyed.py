@@ -738,8 +738,8 @@ def test_a_silent_node_is_forgotten(options: list[str]) -> None:
 
 
 def test_who_hears_beacons(options: list[str]) -> None:
-    """Each node hears its own, where it was heard last. A wrong tag brings its sender none, and
-    takes them from nobody. Readers must ask."""
+    """Each node hears its own, where it was heard last, even if its heartbeat waits for a second
+    one. A wrong tag brings its sender none, and takes them from nobody. Readers must ask."""
     with Server(*options, "--epoch", "2") as server, Peer(server) as first, \
             Peer(server) as second, Peer(server) as forger:
         one, others = first.new_node(5), [Hearer(KEYS, variable) for variable in (2, 3, 4)]
@@ -748,13 +748,14 @@ def test_who_hears_beacons(options: list[str]) -> None:
         first.send(one.heartbeat(1, 1))
         second.send(one.heartbeat(1, 2), *(each.heartbeat(1, 1) for each in others))
         first.report(reader(first.beacon()))
-        for variable in (4, 5, 9):
-            forger.send(b"tag?" + bytes((0x80 + variable, 200, 9, 9)))
+        forger.send(*map(junk, range(200)))
         for each in (*others, one):
             assert each.hear(second.answer())
-        assert not first.has_answer() and not forger.has_answer()
+        assert not first.has_answer()
+        first.send(one.heartbeat(1, 3))
+        assert one.hear(first.answer()) and not forger.has_answer()
         counters = server.stop()
-        assert counters["heartbeats"] == 5 and counters["tag"] == 3
+        assert (counters["heartbeats"], counters["waiting"], counters["tag"]) == (5, 1, 200)
 
 
 def noted(options: list[str], *more: str, **environment: str) -> tuple[Server, dict[str, str]]:
@@ -1045,12 +1046,14 @@ def test_refusals_count_with_the_beacons_that_were_asked_for(server: Server, pee
 
 
 def test_sighup_does_not_change_the_key(options: list[str], tmp_path: Path) -> None:
-    """The numbers belong to the old one."""
-    with Server(*options) as server, Peer(server) as peer:
-        for text, said in ((MASTER.hex(), "has read its files again"),
-                           (bytes(16).hex(), "has another key: for that, start the server anew"),
-                           ("00" * 9, "it has no master key")):
-            (tmp_path / "key").write_text(text)
+    """The numbers belong to the old one. A mistake in the names counts, too."""
+    (tmp_path / "names").write_text("[3]")
+    with Server(*options, "--watch", f"{tmp_path}/names") as server, Peer(server) as peer:
+        for file, text, said in (
+                ("names", "[", "; nothing has changed"), ("names", "[3]", "read its files again"),
+                ("key", bytes(16).hex(), "has another key: for that, start the server anew"),
+                ("key", "00" * 9, "it has no master key")):
+            (tmp_path / file).write_text(text)
             server.process.send_signal(signal.SIGHUP)
             wait_until(lambda: said in server.stderr.lines[-1], said)  # noqa: B023
             epoch_of(peer.beacon())
