@@ -32,7 +32,7 @@ HOST := -std=c99 -O1 -g $(WARNINGS) $(INCLUDES)
 QUICK := build/venv/ready-quick
 READY := build/venv/ready
 PYTHON := build/venv/bin/python
-# A test with an empty list of cases is an error. Only tests that fail leave their files. A test that
+# A test with an empty list of cases is an error. Only tests that fail leave their files. One that
 # hangs fails, and shows where it was. A make that a test starts does not get this one's ONLY.
 PYTEST := env -u MAKEFLAGS -u ONLY -u ROOM $(PYTHON) -m pytest -q -p no:cacheprovider \
           -p tests.support.tiers --timeout 600 --import-mode=append \
