@@ -30,10 +30,10 @@ DESCRIPTION = (
     "agent takes 200 bytes of code and 260 of RAM on an AVR. It keeps the last heartbeat of each "
     "of 64 variables with the time when it came, and answers a question of 8 bytes with one "
     "report of 260 bytes: who is alive.")
-# The library: whoever copies it into a package copies these files into one folder. CMake and Meson
-# read the list, too.
-LIBRARY_FILES = {Path(name).name: ROOT / name
-                 for name in (ROOT / "packages" / "library.txt").read_text().split()}
+# The library: whoever copies it into a package copies these files into one folder.
+LIBRARY_FILES = {
+    Path(name).name: ROOT / name for name in re.findall(
+        r"(?<=set\(FILES)[^)]*", (ROOT / "CMakeLists.txt").read_text())[0].split()}
 KEYWORDS = ("heartbeat", "watchdog", "monitor", "health", "can", "serial", "udp", "embedded")
 
 

@@ -107,13 +107,12 @@ def test_what_cannot_be_released_is_refused_with_one_line(clone: Path) -> None:
                                "run make version\n")
     write_heading(clone, "7.8.9", "7.8.9, 2026-12-25")
 
-    for name in ("meson/meson.build", "project.py"):
-        path = clone / "packages" / name
+    for name in ("meson.build", "packages/project.py"):
+        path = clone / name
         path.write_text(path.read_text().replace(".invalid", ".example"))
     commit(clone)
     assert asked(clone) == (2, "release: dumpulse.example leads nowhere, and packages would name "
-                               "it: write the real one into packages/meson/meson.build, "
-                               "packages/project.py\n")
+                               "it: write the real one into meson.build, packages/project.py\n")
     git(clone, "reset", "--quiet", "--hard", "HEAD~")
     assert asked(clone) == (2, "release: a release must be signed: make release ARGS='--sign KEY', "
                                "with the name of a key of your gpg\n")

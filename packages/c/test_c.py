@@ -24,7 +24,7 @@ OLD = {"PATH": consumers.path_with(TOOLS)}
 def test_the_archive_is_small_and_has_the_whole_library(tmp_path: Path) -> None:
     with tarfile.open(make.write_archive(tmp_path)) as archive:
         names = {name.removeprefix(f"{top()}/") for name in archive.getnames()}
-    assert len(names) <= 30 and {*make.FILES, "README.md"} < names
+    assert len(names) <= 20 and {*make.FILES, "README.md"} < names
     assert {Path(name).name for name in names} > {*project.LIBRARY_FILES}
     assert [*project.LIBRARY_FILES] == consumers.library("[chS]")
 
