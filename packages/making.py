@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from packages.project import ROOT, version
+from tests.support.programs import as_program
 
 # Packages that are one file, in which @version@ is the version. The others have a make.py.
 ONE_FILE = {"micropython": "dumpulse.py", "wireshark": "dumpulse.lua"}
@@ -60,4 +61,4 @@ def main() -> int:
 
 if __name__ == "__main__":
     # Not this module's main(): what builds fail with is packages.making.Failed, by this name.
-    sys.exit(importlib.import_module("packages.making").main())
+    as_program(importlib.import_module("packages.making").main)

@@ -6,11 +6,13 @@
 dumpulse.h has the version. All else that has it is generated from it.
 SPDX-License-Identifier: MIT"""
 
+import argparse
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from tests.support.programs import as_program
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -94,10 +96,18 @@ def behind(root: Path = ROOT) -> dict[Path, str]:
     return found
 
 
-if __name__ == "__main__":
-    if sys.argv[1:] != ["--write"]:
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python3 -m packages.project",
+                                     description="Prints the version of dumpulse.h.")
+    parser.add_argument("--write", action="store_true",
+                        help="write it to all files that have it, and print their names")
+    if not parser.parse_args().write:
         print(version())
-    else:
-        for file, text in behind().items():
-            file.write_text(text)
-            print(f"{file.relative_to(ROOT)} has version {version()} now")
+        return
+    for file, text in behind().items():
+        file.write_text(text)
+        print(f"{file.relative_to(ROOT)} has version {version()} now")
+
+
+if __name__ == "__main__":
+    as_program(main)

@@ -5,6 +5,7 @@
 FOLDER has the files of a release, and gets dumpulse-VERSION.cdx.json: CycloneDX 1.6, as its own
 library writes and checks it. The same files give the same bytes. SPDX-License-Identifier: MIT"""
 
+import argparse
 import hashlib
 import re
 import subprocess
@@ -27,6 +28,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
 from packages import archive, making, project
+from tests.support.programs import as_program
 
 # Whose code a linker has put into the programs of an archive: by a part of its name, the packages
 # of Debian that it comes from.
@@ -117,5 +119,18 @@ def write(folder: Path) -> Path:
     return to
 
 
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="packages.sbom", description="Writes the bill of materials of a release.")
+    parser.add_argument("folder", type=Path, help="it has the files of the release, and gets it")
+    try:
+        made = write(parser.parse_args().folder)
+    except (making.Failed, OSError, subprocess.CalledProcessError) as why:
+        print(f"packages.sbom: {why}", file=sys.stderr)
+        return 1
+    print(made)
+    return 0
+
+
 if __name__ == "__main__":
-    print(write(Path(sys.argv[1])))
+    as_program(main)

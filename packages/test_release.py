@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -242,6 +243,34 @@ def lines_left(path: Path) -> Iterator[str]:
         if found.search(line) and re.search("version|dumpulse", line, re.I) and not any(
                 path.match(pattern) for pattern in OF_OTHERS):
             yield f"{path}: {line[:200]}"
+
+
+# ---------------------------------------------------------------- the programs
+
+
+PROGRAMS = ("making", "project", "release", pytest.param("sbom", marks=pytest.mark.long))
+
+
+def started(program: str, *words: str, out: int = subprocess.PIPE) -> tuple[int, str]:
+    python = release.TOOLS / "python" if program == "sbom" else sys.executable
+    done = subprocess.run([python, "-B", "-m", f"packages.{program}", *words], cwd=project.ROOT,
+                          text=True, stdout=out, stderr=subprocess.PIPE, check=False)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_says_what_it_wants(program: str) -> None:
+    assert started(program, "--help") == (0, "")
+    status, said = started(program, "--nope")
+    assert status == 2 and ": error: " in said.splitlines()[-1] and "Traceback" not in said
+
+
+@pytest.mark.parametrize("words", [("project",), ("making", "micropython")])
+def test_a_program_ends_with_its_reader(words: tuple[str, ...]) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    assert started(*words, out=writes) == (128 + signal.SIGPIPE, "")
+    os.close(writes)
 
 
 # ---------------------------------------------------------------- the forge's workflow
