@@ -34,7 +34,6 @@ EXAMPLES = (*ON_AVR, "EspNowAgent")
 UNO = replace(BOARDS["uart_atmega328p"], name="uno")
 MEGA = replace(UNO, name="mega", mcu="atmega2560")
 HERTZ = UNO.hertz
-FOREVER = "20s"  # the simulated board may be slow
 
 
 @pytest.fixture(scope="session")
