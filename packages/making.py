@@ -8,7 +8,6 @@ SPDX-License-Identifier: MIT"""
 import argparse
 import importlib
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,7 +36,7 @@ def builder(name: str) -> Callable[..., list[Path]]:
     return build
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(prog="python3 -m packages.making",
                                      description="Writes a package into build/packages, and prints "
                                      "the names of its files.")
@@ -53,10 +52,8 @@ def main() -> int:
         to.mkdir(parents=True, exist_ok=True)
         made = builder(options.package)(to, *(bases if options.package == "dbc" else ()))
     except (Failed, OSError, subprocess.CalledProcessError) as why:
-        print(f"packages.making: {options.package}: {why}", file=sys.stderr)
-        return 1
+        raise SystemExit(f"packages.making: {options.package}: {why}") from None
     print(*made, sep="\n")
-    return 0
 
 
 if __name__ == "__main__":

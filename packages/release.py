@@ -181,21 +181,6 @@ def compare(one: Mapping[str, str], other: Mapping[str, str], sources: Mapping[s
         raise Failed(f"two builds differ in {', '.join(differ)}")
 
 
-def asked_for(options: argparse.Namespace) -> str:
-    """Does what the options say, and returns what to print."""
-    if options.build:
-        return "\n".join(map(str, build_all(options.build)))
-    check()
-    if options.check:
-        return f"release: {project.version()} can be released"
-    if not options.sign and not project.version().endswith("-dev"):
-        raise Refused("a release must be signed: make release ARGS='--sign KEY', with the name "
-                      "of a key of your gpg")
-    folder = release(tuple(options.tests), options.sign)
-    say(f"{project.version()} is in {folder.relative_to(ROOT)}")
-    return (folder / "SHA256SUMS").read_text().rstrip()
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="make release", description="Builds, compares and tests all that a release has, into "
@@ -211,11 +196,24 @@ def main() -> int:
                         help="only build, once, into a folder that exists")
     options = parser.parse_args()
     try:
-        said = asked_for(options)
+        if options.build:
+            print(*build_all(options.build), sep="\n")
+            return 0
+        check()
+        if options.check:
+            print(f"release: {project.version()} can be released")
+            return 0
+        if not options.sign and not project.version().endswith("-dev"):
+            raise Refused("a release must be signed: make release ARGS='--sign KEY', with the name "
+                          "of a key of your gpg")
+        folder = release(tuple(options.tests), options.sign)
+    except BrokenPipeError:
+        raise  # as_program() ends with the reader
     except (Refused, Failed, OSError, subprocess.CalledProcessError) as why:
         say(str(why))
         return 2 if isinstance(why, Refused) else 1
-    print(said)
+    print((folder / "SHA256SUMS").read_text(), end="")
+    say(f"{project.version()} is in {folder.relative_to(ROOT)}")
     return 0
 
 

@@ -9,7 +9,6 @@ import argparse
 import hashlib
 import re
 import subprocess
-import sys
 import tarfile
 import tomllib
 import uuid
@@ -119,17 +118,15 @@ def write(folder: Path) -> Path:
     return to
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(
         prog="packages.sbom", description="Writes the bill of materials of a release.")
     parser.add_argument("folder", type=Path, help="it has the files of the release, and gets it")
     try:
         made = write(parser.parse_args().folder)
     except (making.Failed, OSError, subprocess.CalledProcessError) as why:
-        print(f"packages.sbom: {why}", file=sys.stderr)
-        return 1
+        raise SystemExit(f"packages.sbom: {why}") from None
     print(made)
-    return 0
 
 
 if __name__ == "__main__":

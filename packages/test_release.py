@@ -70,12 +70,19 @@ def commit(root: Path) -> None:
     git(root, "commit", "--quiet", "-m", "All of it")
 
 
-def asked(root: Path, *options: str) -> tuple[int, str]:
+def started(program: str, *words: str, root: Path = project.ROOT,
+            out: int = subprocess.PIPE) -> tuple[int, str]:
+    """Runs a program of packages. Returns its exit status, and what it says."""
+    python = release.TOOLS / "python" if program == "sbom" else sys.executable
     # -B: a module that was compiled in the second in which it changed would be used again.
-    done = subprocess.run([sys.executable, "-B", "-m", "packages.release", *options], cwd=root,
-                          text=True, capture_output=True, check=False,
+    done = subprocess.run([python, "-B", "-m", f"packages.{program}", *words], cwd=root, text=True,
+                          stdout=out, stderr=subprocess.PIPE, check=False,
                           env={**os.environ, "DEB_BUILD_OPTIONS": "nocheck"})  # checked elsewhere
-    return done.returncode, done.stdout + done.stderr
+    return done.returncode, (done.stdout or "") + done.stderr
+
+
+def asked(root: Path, *options: str) -> tuple[int, str]:
+    return started("release", *options, root=root)
 
 
 def write_heading(root: Path, version: str, heading: str) -> None:
@@ -248,19 +255,10 @@ def lines_left(path: Path) -> Iterator[str]:
 # ---------------------------------------------------------------- the programs
 
 
-PROGRAMS = ("making", "project", "release", pytest.param("sbom", marks=pytest.mark.long))
-
-
-def started(program: str, *words: str, out: int = subprocess.PIPE) -> tuple[int, str]:
-    python = release.TOOLS / "python" if program == "sbom" else sys.executable
-    done = subprocess.run([python, "-B", "-m", f"packages.{program}", *words], cwd=project.ROOT,
-                          text=True, stdout=out, stderr=subprocess.PIPE, check=False)
-    return done.returncode, done.stderr
-
-
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", [
+    "making", "project", "release", pytest.param("sbom", marks=pytest.mark.long)])
 def test_a_program_says_what_it_wants(program: str) -> None:
-    assert started(program, "--help") == (0, "")
+    assert started(program, "--help")[0] == 0
     status, said = started(program, "--nope")
     assert status == 2 and ": error: " in said.splitlines()[-1] and "Traceback" not in said
 
