@@ -123,13 +123,13 @@ def test_the_version_is_the_headers(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_project_in_cpp(tmp_path: Path) -> None:
-    prefix = install(project.ROOT, tmp_path)
+@pytest.mark.parametrize("found", ["find_package(dumpulse CONFIG REQUIRED)",
+                                   f'add_subdirectory("{project.ROOT}" dumpulse)'])
+def test_a_project_in_cpp(tmp_path: Path, found: str) -> None:
     built = build(project_of(
-        tmp_path / "source", "find_package(dumpulse CONFIG REQUIRED)",
-        "add_executable(agent agent.cpp)",
+        tmp_path / "source", found, "add_executable(agent agent.cpp)",
         "target_link_libraries(agent PRIVATE dumpulse::dumpulse)", language="CXX"),
-        tmp_path / "built", f"-DCMAKE_PREFIX_PATH={prefix}")
+        tmp_path / "built", f"-DCMAKE_PREFIX_PATH={install(project.ROOT, tmp_path)}")
     consumers.check_agent([built / "agent"], built)
 
 
