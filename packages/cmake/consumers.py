@@ -76,11 +76,11 @@ def compiles(standin: Path, source: Path, *options: str | Path) -> None:
              *options, source], Path(work))
 
 
-def damage(file: Path, old: str, new: str, times: int = -1) -> None:
-    """Replaces a text that must be in the file: everywhere, or so many times."""
+def damage(file: Path, old: str, new: str) -> None:
+    """Replaces a text that must be in the file, everywhere."""
     text = file.read_text()
     assert old in text
-    file.write_text(text.replace(old, new, times))
+    file.write_text(text.replace(old, new))
 
 
 def library(kind: str) -> list[str]:
@@ -102,13 +102,12 @@ def copy(to: Path, version: str = "") -> Path:
     return to
 
 
-def repository(to: Path, version: str = "") -> str:
+def repository(to: Path) -> str:
     """Makes a repository of a copy, with a tag. Returns its address."""
-    copy(to, version)
-    version = project.version(to)
+    copy(to)
     for words in (["init", "-q", "-b", "main"], ["add", "-f", "."],
                   ["-c", "user.name=test", "-c", "user.email=test@tests.example", "commit", "-q",
-                   "-m", "a copy"], ["tag", f"v{version}"]):
+                   "-m", "a copy"], ["tag", f"v{project.version()}"]):
         run(["git", *words], to)
     return to.as_uri()
 
