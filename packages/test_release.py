@@ -286,6 +286,13 @@ def test_the_forge_would_take_the_workflow() -> None:
 # ---------------------------------------------------------------- the bill of materials
 
 
+def test_without_its_tool_it_says_who_has_it() -> None:
+    done = subprocess.run([sys.executable, "-m", "packages.sbom"], cwd=project.ROOT, text=True,
+                          stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "build/venv-packages/bin/python" in done.stderr
+
+
 @pytest.mark.long
 def test_the_bill_of_materials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each file is there with its sum, and what others have made is told."""
