@@ -19,14 +19,14 @@ from packages.project import NAME, ROOT, git, version
 FIRST_YEAR_OF_ZIP = 315532800  # 1980-01-01: a zip file can tell no earlier time
 
 
-def build_time(root: Path = ROOT) -> int:
+def build_time() -> int:
     """Returns the seconds since 1970 that packages tell as their time: those of
     SOURCE_DATE_EPOCH, else of the last commit, else of dumpulse.h."""
     if "SOURCE_DATE_EPOCH" in os.environ:
         return int(os.environ["SOURCE_DATE_EPOCH"])
-    if (root / ".git").exists():
-        return int(git("log", "-1", "--format=%ct", root=root))
-    return int((root / "dumpulse.h").stat().st_mtime)
+    if (ROOT / ".git").exists():
+        return int(git("log", "-1", "--format=%ct"))
+    return int((ROOT / "dumpulse.h").stat().st_mtime)
 
 
 def files_of(folder: Path, prefix: str = "") -> dict[str, Path]:

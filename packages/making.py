@@ -8,11 +8,11 @@ SPDX-License-Identifier: MIT"""
 import argparse
 import importlib
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from packages.project import ROOT, version
+from tests.support.programs import as_program
 
 # Packages that are one file, in which @version@ is the version. The others have a make.py.
 ONE_FILE = {"micropython": "dumpulse.py", "wireshark": "dumpulse.lua"}
@@ -36,7 +36,7 @@ def builder(name: str) -> Callable[..., list[Path]]:
     return build
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(prog="python3 -m packages.making",
                                      description="Writes a package into build/packages, and prints "
                                      "the names of its files.")
@@ -52,12 +52,10 @@ def main() -> int:
         to.mkdir(parents=True, exist_ok=True)
         made = builder(options.package)(to, *(bases if options.package == "dbc" else ()))
     except (Failed, OSError, subprocess.CalledProcessError) as why:
-        print(f"packages.making: {options.package}: {why}", file=sys.stderr)
-        return 1
+        raise SystemExit(f"packages.making: {options.package}: {why}") from None
     print(*made, sep="\n")
-    return 0
 
 
 if __name__ == "__main__":
     # Not this module's main(): what builds fail with is packages.making.Failed, by this name.
-    sys.exit(importlib.import_module("packages.making").main())
+    as_program(importlib.import_module("packages.making").main)

@@ -6,11 +6,13 @@
 dumpulse.h has the version. All else that has it is generated from it.
 SPDX-License-Identifier: MIT"""
 
+import argparse
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from tests.support.programs import as_program
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -30,10 +32,10 @@ DESCRIPTION = (
     "agent takes 200 bytes of code and 260 of RAM on an AVR. It keeps the last heartbeat of each "
     "of 64 variables with the time when it came, and answers a question of 8 bytes with one "
     "report of 260 bytes: who is alive.")
-# The library: whoever copies it into a package copies these files into one folder. CMake and Meson
-# read the list, too.
-LIBRARY_FILES = {Path(name).name: ROOT / name
-                 for name in (ROOT / "packages" / "library.txt").read_text().split()}
+# The library: whoever copies it into a package copies these files into one folder.
+LIBRARY_FILES = {
+    Path(name).name: ROOT / name for name in re.findall(
+        r"(?<=set\(FILES)[^)]*", (ROOT / "CMakeLists.txt").read_text())[0].split()}
 KEYWORDS = ("heartbeat", "watchdog", "monitor", "health", "can", "serial", "udp", "embedded")
 
 
@@ -94,10 +96,18 @@ def behind(root: Path = ROOT) -> dict[Path, str]:
     return found
 
 
-if __name__ == "__main__":
-    if sys.argv[1:] != ["--write"]:
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python3 -m packages.project",
+                                     description="Prints the version of dumpulse.h.")
+    parser.add_argument("--write", action="store_true",
+                        help="write it to all files that have it, and print their names")
+    if not parser.parse_args().write:
         print(version())
-    else:
-        for file, text in behind().items():
-            file.write_text(text)
-            print(f"{file.relative_to(ROOT)} has version {version()} now")
+        return
+    for file, text in behind().items():
+        file.write_text(text)
+        print(f"{file.relative_to(ROOT)} has version {version()} now")
+
+
+if __name__ == "__main__":
+    as_program(main)

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from packages import archive, making, project
 from packages.making import Failed
+from tests.support.programs import as_program
 
 ROOT, BUILD = project.ROOT, project.ROOT / "build"
 TOOLS = BUILD / "venv-packages" / "bin"
@@ -206,6 +207,8 @@ def main() -> int:
             raise Refused("a release must be signed: make release ARGS='--sign KEY', with the name "
                           "of a key of your gpg")
         folder = release(tuple(options.tests), options.sign)
+    except BrokenPipeError:
+        raise  # as_program() ends with the reader
     except (Refused, Failed, OSError, subprocess.CalledProcessError) as why:
         say(str(why))
         return 2 if isinstance(why, Refused) else 1
@@ -215,4 +218,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    as_program(main)

@@ -5,10 +5,10 @@
 FOLDER has the files of a release, and gets dumpulse-VERSION.cdx.json: CycloneDX 1.6, as its own
 library writes and checks it. The same files give the same bytes. SPDX-License-Identifier: MIT"""
 
+import argparse
 import hashlib
 import re
 import subprocess
-import sys
 import tarfile
 import tomllib
 import uuid
@@ -17,16 +17,21 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
-from cyclonedx.model import HashAlgorithm, HashType
-from cyclonedx.model.bom import Bom, BomMetaData
-from cyclonedx.model.component import Component, ComponentScope, ComponentType
-from cyclonedx.model.license import LicenseExpression
-from cyclonedx.output import BaseOutput, make_outputter
-from cyclonedx.schema import OutputFormat, SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
-from packageurl import PackageURL
-
 from packages import archive, making, project
+from tests.support.programs import as_program
+
+try:
+    from cyclonedx.model import HashAlgorithm, HashType
+    from cyclonedx.model.bom import Bom, BomMetaData
+    from cyclonedx.model.component import Component, ComponentScope, ComponentType
+    from cyclonedx.model.license import LicenseExpression
+    from cyclonedx.output import BaseOutput, make_outputter
+    from cyclonedx.schema import OutputFormat, SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+    from packageurl import PackageURL
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"packages.sbom: {missing}: run it by build/venv-packages/bin/python, which "
+                     "packages/setup makes") from None
 
 # Whose code a linker has put into the programs of an archive: by a part of its name, the packages
 # of Debian that it comes from.
@@ -117,5 +122,16 @@ def write(folder: Path) -> Path:
     return to
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="packages.sbom", description="Writes the bill of materials of a release.")
+    parser.add_argument("folder", type=Path, help="it has the files of the release, and gets it")
+    try:
+        made = write(parser.parse_args().folder)
+    except (making.Failed, OSError, subprocess.CalledProcessError) as why:
+        raise SystemExit(f"packages.sbom: {why}") from None
+    print(made)
+
+
 if __name__ == "__main__":
-    print(write(Path(sys.argv[1])))
+    as_program(main)

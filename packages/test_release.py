@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -69,12 +70,19 @@ def commit(root: Path) -> None:
     git(root, "commit", "--quiet", "-m", "All of it")
 
 
-def asked(root: Path, *options: str) -> tuple[int, str]:
+def started(program: str, *words: str, root: Path = project.ROOT,
+            out: int = subprocess.PIPE) -> tuple[int, str]:
+    """Runs a program of packages. Returns its exit status, and what it says."""
+    python = release.TOOLS / "python" if program == "sbom" else sys.executable
     # -B: a module that was compiled in the second in which it changed would be used again.
-    done = subprocess.run([sys.executable, "-B", "-m", "packages.release", *options], cwd=root,
-                          text=True, capture_output=True, check=False,
+    done = subprocess.run([python, "-B", "-m", f"packages.{program}", *words], cwd=root, text=True,
+                          stdout=out, stderr=subprocess.PIPE, check=False,
                           env={**os.environ, "DEB_BUILD_OPTIONS": "nocheck"})  # checked elsewhere
-    return done.returncode, done.stdout + done.stderr
+    return done.returncode, (done.stdout or "") + done.stderr
+
+
+def asked(root: Path, *options: str) -> tuple[int, str]:
+    return started("release", *options, root=root)
 
 
 def write_heading(root: Path, version: str, heading: str) -> None:
@@ -107,13 +115,12 @@ def test_what_cannot_be_released_is_refused_with_one_line(clone: Path) -> None:
                                "run make version\n")
     write_heading(clone, "7.8.9", "7.8.9, 2026-12-25")
 
-    for name in ("meson/meson.build", "project.py"):
-        path = clone / "packages" / name
+    for name in ("meson.build", "packages/project.py"):
+        path = clone / name
         path.write_text(path.read_text().replace(".invalid", ".example"))
     commit(clone)
     assert asked(clone) == (2, "release: dumpulse.example leads nowhere, and packages would name "
-                               "it: write the real one into packages/meson/meson.build, "
-                               "packages/project.py\n")
+                               "it: write the real one into meson.build, packages/project.py\n")
     git(clone, "reset", "--quiet", "--hard", "HEAD~")
     assert asked(clone) == (2, "release: a release must be signed: make release ARGS='--sign KEY', "
                                "with the name of a key of your gpg\n")
@@ -245,6 +252,25 @@ def lines_left(path: Path) -> Iterator[str]:
             yield f"{path}: {line[:200]}"
 
 
+# ---------------------------------------------------------------- the programs
+
+
+@pytest.mark.parametrize("program", [
+    "making", "project", "release", pytest.param("sbom", marks=pytest.mark.long)])
+def test_a_program_says_what_it_wants(program: str) -> None:
+    assert started(program, "--help")[0] == 0
+    status, said = started(program, "--nope")
+    assert status == 2 and ": error: " in said.splitlines()[-1] and "Traceback" not in said
+
+
+@pytest.mark.parametrize("words", [("project",), ("making", "micropython")])
+def test_a_program_ends_with_its_reader(words: tuple[str, ...]) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    assert started(*words, out=writes) == (128 + signal.SIGPIPE, "")
+    os.close(writes)
+
+
 # ---------------------------------------------------------------- the forge's workflow
 
 WORKFLOW = project.ROOT / "packages" / "forge.yml"
@@ -258,6 +284,13 @@ def test_the_forge_would_take_the_workflow() -> None:
 
 
 # ---------------------------------------------------------------- the bill of materials
+
+
+def test_without_its_tool_it_says_who_has_it() -> None:
+    done = subprocess.run([sys.executable, "-m", "packages.sbom"], cwd=project.ROOT, text=True,
+                          stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "build/venv-packages/bin/python" in done.stderr
 
 
 @pytest.mark.long

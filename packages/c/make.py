@@ -11,10 +11,7 @@ from packages import archive, project
 from packages.archive import top
 
 HERE = Path(__file__).resolve().parent
-FILES = ("CMakeLists.txt", "LICENSE", "library.json", "meson.build", "packages/cmake/library.cmake",
-         "packages/cmake/targets.cmake", "packages/library.txt", "packages/meson/meson.build",
-         "packages/pkgconfig/dumpulse.pc.in", "packages/zephyr/CMakeLists.txt",
-         "packages/zephyr/Kconfig", "zephyr/module.yml")
+FILES = ("CMakeLists.txt", "LICENSE", "meson.build", "packages/pkgconfig/dumpulse.pc.in")
 CONAN = """\
 # Run `conan create .` beside this file. Then require {name}/{version}.
 from conan import ConanFile

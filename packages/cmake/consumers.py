@@ -3,7 +3,6 @@
 Every build system builds the same programs, those of packages/cmake/consumer.
 SPDX-License-Identifier: MIT"""
 
-import os
 import re
 import shutil
 import socket
@@ -65,7 +64,7 @@ def fails(words: Words, folder: Path, message: str, more: Mapping[str, str] = NO
     assert done.returncode != 0 and message in said, said
 
 
-def compiles(standin: Path, source: Path, *includes: Path) -> None:
+def compiles(standin: Path, source: Path, *options: str | Path) -> None:
     """Lets a compiler read a source, for which the declarations of a file stand in for all headers
     of folders that are not there."""
     with tempfile.TemporaryDirectory() as work:
@@ -74,14 +73,14 @@ def compiles(standin: Path, source: Path, *includes: Path) -> None:
             header.parent.mkdir(parents=True, exist_ok=True)
             header.write_text(f'#include "{standin}"\n')
         run(["gcc", "-fsyntax-only", "-std=gnu11", "-Wall", "-Wextra", "-Werror", f"-I{work}",
-             *(f"-I{folder}" for folder in includes), source], Path(work))
+             *options, source], Path(work))
 
 
-def damage(file: Path, old: str, new: str, times: int = -1) -> None:
-    """Replaces a text that must be in the file: everywhere, or so many times."""
+def damage(file: Path, old: str, new: str) -> None:
+    """Replaces a text that must be in the file, everywhere."""
     text = file.read_text()
     assert old in text
-    file.write_text(text.replace(old, new, times))
+    file.write_text(text.replace(old, new))
 
 
 def library(kind: str) -> list[str]:
@@ -103,13 +102,12 @@ def copy(to: Path, version: str = "") -> Path:
     return to
 
 
-def repository(to: Path, version: str = "") -> str:
+def repository(to: Path) -> str:
     """Makes a repository of a copy, with a tag. Returns its address."""
-    copy(to, version)
-    version = project.version(to)
+    copy(to)
     for words in (["init", "-q", "-b", "main"], ["add", "-f", "."],
                   ["-c", "user.name=test", "-c", "user.email=test@tests.example", "commit", "-q",
-                   "-m", "a copy"], ["tag", f"v{version}"]):
+                   "-m", "a copy"], ["tag", f"v{project.version()}"]):
         run(["git", *words], to)
     return to.as_uri()
 
@@ -162,13 +160,9 @@ def check(folder: Path) -> None:
 
 
 def check_keyed(node: Path) -> None:
-    """Is a node with keys heard? It must have written an announce and a heartbeat."""
-    are_heard(run([node, "7", "76", "9"], node.parent))
-
-
-def are_heard(packets: bytes) -> None:
     """Does `udpserver --key` take an announce and a heartbeat of variable 7, value 9? Each byte of
     its master key says where it is."""
+    packets = run([node, "7", "76", "9"], node.parent)
     with tempfile.TemporaryDirectory() as folder:
         key = Path(folder, "key")
         key.write_text(bytes(range(16)).hex())
@@ -184,8 +178,3 @@ def are_heard(packets: bytes) -> None:
         assert (counters["announces"], counters["heartbeats"]) == (1, len(packets) // 8 - 1)
         # The 4 bytes of each variable are in the file of the table: the last two are what was sent.
         assert b"\x4c\x09" in Path(folder, "table").read_bytes()
-
-
-def path_with(folder: Path) -> str:
-    """The PATH with a folder in front."""
-    return os.pathsep.join((str(folder), environment(folder)["PATH"]))

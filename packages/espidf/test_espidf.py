@@ -34,6 +34,16 @@ def test_a_node_with_keys_is_heard(tmp_path: Path) -> None:
     consumers.check_keyed(tmp_path / "keyed")
 
 
+def test_the_project_itself_is_a_component(tmp_path: Path) -> None:
+    """ESP-IDF reads its file for CMake as a script first."""
+    (tmp_path / "scan.cmake").write_text(
+        "function(idf_component_register)\n    message(\"${ARGN}\")\nendfunction()\n"
+        f"set(ESP_PLATFORM 1)\ninclude({project.ROOT}/CMakeLists.txt)\n")
+    told = consumers.try_run(["cmake", "-P", "scan.cmake"], tmp_path).stderr.decode().split(";")
+    assert [told[0], *told[-3:]] == ["SRCS", "INCLUDE_DIRS", ".", "extras\n"]
+    assert sorted(Path(name).name for name in told[1:-3]) == consumers.library("c")
+
+
 @pytest.mark.long
 def test_the_tools_take_it(tmp_path: Path) -> None:
     component = unpacked(tmp_path)
@@ -48,4 +58,4 @@ def test_the_tools_take_it(tmp_path: Path) -> None:
     lines = (component / "idf_component.yml").read_text().splitlines()
     assert {line.partition(":")[0] for line in lines if line[0] not in " -"} <= {*known}
     consumers.compiles(make.HERE / "standin.h", component / make.EXAMPLE / "main" / "uart_agent.c",
-                       component)
+                       f"-I{component}")

@@ -64,16 +64,15 @@ class PlatformIO:
                  "PLATFORMIO_SETTING_ENABLE_TELEMETRY": "no",
                  "PLATFORMIO_SETTING_CHECK_PLATFORMIO_INTERVAL": "9999"})
 
-    def compile(self, name: str, library: Path | str, *more: str) -> Path:
+    def compile(self, name: str, library: Path | str) -> Path:
         """Makes a project of one of the programs and the library, which is a file, a folder or an
         address. Returns the folder of what is compiled."""
         place = self.folder / name
         (place / "src").mkdir(parents=True)
         (place / "src" / f"{name}.c").symlink_to(consumers.SOURCES / f"{name}.c")
-        (place / "platformio.ini").write_text("\n".join([
-            "[env:tried]", f"platform = file://{self.folder / 'standin'}",
-            f"lib_deps = {library if isinstance(library, str) else f'file://{library}'}",
-            *more, ""]))
+        (place / "platformio.ini").write_text(
+            f"[env:tried]\nplatform = file://{self.folder / 'standin'}\n"
+            f"lib_deps = {library if isinstance(library, str) else f'file://{library}'}\n")
         done = self.run("run", where=place)
         if done.returncode != 0:
             raise RuntimeError(done.stdout + done.stderr)

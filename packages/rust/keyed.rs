@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! Version 2, for the tests. With arguments, it is ../cmake/consumer/keyed.c in Rust: an announce and
-//! a heartbeat on the output, with the key of variable 7. Without, it takes the vectors of version 2
-//! on the input: those of nodes, of nodes that only send, and of readers.
+//! Version 2, for the tests. With arguments, it is ../cmake/consumer/keyed.c in Rust: an announce
+//! and a heartbeat on the output, with the key of variable 7. Without, it takes the vectors of
+//! version 2 on the input: those of nodes, of nodes that only send, and of readers.
 use dumpulse::keyed::{Node, Reader, Sender, FIRST_NUMBER};
 use dumpulse::{Agent, Variable};
 use std::collections::HashMap;

@@ -47,8 +47,8 @@ def can(identifier: int, data: bytes, fd: bool = False) -> bytes:
     return head + data.ljust(64 if fd else 8, b"\0")
 
 
-def report_frames(report: bytes, base: int = 0x680) -> list[bytes]:
-    return [can(base + 64 + at // 8, report[at:at + 8]) for at in range(0, len(report), 8)]
+def report_frames(report: bytes) -> list[bytes]:
+    return [can(0x680 + 64 + at // 8, report[at:at + 8]) for at in range(0, len(report), 8)]
 
 
 def tshark(home: Path, *arguments: str | Path, complains: str = "") -> str:
