@@ -466,6 +466,20 @@ def test_addresses_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
         transport.close()
 
 
+def test_the_same_address_in_another_scope(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two networks may each have fe80::1."""
+    class Elsewhere(socket.socket):
+        def recvfrom(self, *most: int) -> Any:  # type: ignore[override]
+            packet, source = super().recvfrom(*most)
+            return packet, (*source[:3], 7)
+
+    with FakeAgent([report()], host="::1") as agent:
+        assert client.Agent(f"[::1]:{agent.port}").ask(1)
+        monkeypatch.setattr(socket, "socket", Elsewhere)
+        with pytest.raises(client.BadReport, match="it came from"):
+            client.Agent(f"[::1]:{agent.port}").ask(1)
+
+
 def test_an_address_that_this_machine_has_no_sockets_for(monkeypatch: pytest.MonkeyPatch) -> None:
     made = socket.socket
 
