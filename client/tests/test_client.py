@@ -469,7 +469,7 @@ def test_addresses_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_same_address_in_another_scope(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two networks may each have fe80::1."""
     class Elsewhere(socket.socket):
-        def recvfrom(self, *most: int) -> Any:  # type: ignore[override]
+        def recvfrom(self, *most: int) -> Any:
             packet, source = super().recvfrom(*most)
             return packet, (*source[:3], 7)
 
