@@ -764,6 +764,27 @@ def noted(options: list[str], *more: str, **environment: str) -> tuple[Server, d
     return Server(*options, *more, program=[built("build/udpserver-calls")], env=calls), calls
 
 
+def test_one_file_is_saved_after_the_other(options: list[str], tmp_path: Path) -> None:
+    """A number is to be stored while a thread saves the table to a slow disk, and so it is at the
+    end: both wait for the thread."""
+    calls = tmp_path / "calls"
+    server = noted([*options, *LONG], CALLS=str(calls), SLOW="700")[0]
+    with server, Peer(server) as peer:
+        one, alone = node(1, peer.beacon()), new_sender(2)
+
+        def saves() -> int:
+            return calls.read_text().count("table.new\n")
+        for value, packets in (1, [alone.announce(), alone.heartbeat(1, 1)]), (2, []):
+            before = saves()
+            peer.send(one.heartbeat(1, value))
+            wait_until(lambda before=before: saves() > before, "the thread saves the table")
+            peer.send(*packets)
+            server.wait_for(lambda now, value=value: now["heartbeats"] == value + 1, "they came")
+        server.stop()
+    order = re.findall(r"^(table\.new|rename)\n", calls.read_text(), re.M)
+    assert order == ["table.new", "rename"] * (len(order) // 2)
+
+
 @pytest.mark.slow
 def test_with_the_readers_key_one_may_ask_from_anywhere(options: list[str]) -> None:
     """Also from an address that is not of this machine's loopback. It needs root."""
