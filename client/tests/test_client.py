@@ -782,6 +782,7 @@ TYPED = [
     ("set HERE 3 9 --sender 76 --confirm", 0, ""),
     ("set HERE 3 9 --confirm", 1, "variable 3 has value 9 from sender 76"),
     ("set HERE 3 8 --confirm", 1, "variable 3 has value 9 from sender 76"),
+    ("set HERE 3 8 --sender 76 --confirm", 1, "variable 3 has value 9 from sender 76"),
     ("set HERE 4 8 --confirm", 1, "variable 4 was never heard"),
     ("set HERE 3,4 8", 2, "one at a time"),
     ("set HERE 3 300", 2, "must be 0 to 255"),

@@ -19,7 +19,7 @@ import pytest
 
 import client
 from spec import model
-from tests.support.agents import COMMAND, WRONG_SUM, FakeAgent, report, run
+from tests.support.agents import COMMAND, WRONG_SUM, FakeAgent, report, run, unused_port
 from tests.support.lines import FakeLine
 from tests.support.programs import PATIENCE, ROOT
 
@@ -111,6 +111,17 @@ def test_how_an_age_beyond_the_wrap_is_shown(monkeypatch: Patch) -> None:
         said.add(look(watch, world)[3].age)
     assert said == {"0 s", "65471 s", ">65472 s", ">65536 s", ">99999 s", ">27 h"}
     assert max(map(len, said)) <= 8
+
+
+def test_nothing_stands_out_as_changed_while_no_report_comes(monkeypatch: Patch) -> None:
+    world, watch = World(monkeypatch, self_=0), watched()
+    for _ in range(2):
+        world.beat(3)
+        world.passed += 1
+        look(watch, world)
+    assert watch.changed[3]
+    watch.ask(client.Agent(f"127.0.0.1:{unused_port()}"), 0.1)
+    assert watch.trouble and not watch.changed
 
 
 @pytest.mark.parametrize("set_by", [-HOUR, HOUR, 30 * HOUR])
