@@ -389,6 +389,21 @@ TEST_AFTER(start_again, test_a_storm)
     assert_int_equal(hook.running, 0);
 }
 
+/* Somebody may fall silent and come back meanwhile: both are told if there is room soon. */
+TEST_AFTER(start_again, test_nothing_is_merged_before_a_program_can_start)
+{
+    for (int variable = 10; variable < 18; variable++)
+        tell(variable, 2);
+    hook_run();
+    for (int variable = 20; variable < 29; variable++) {
+        tell(variable, 5);
+        tell(variable, 2);
+    }
+    hook_run();
+    assert_int_equal(counters[COUNT_NOT_TOLD], 0);
+    assert_int_equal(hook.of[20].count, 2);
+}
+
 /* Of many, each new state has a program. Who is back to what was told is not among them. */
 TEST_AFTER(start_again, test_many_with_several_states)
 {
