@@ -9,6 +9,7 @@
  *     FULL      names a file: as long as it exists, the disk is full.
  *     ENDLESS   is how many packets the first socket always has.
  *     UNSENT    are the error numbers with which the first calls of sendmmsg() fail.
+ *     UNTOLD    is the same for sendmsg(), with which nodes get their beacons.
  *     SLOW      is how many ms each fsync() takes.
  *     CLOCK     names a file: its number is added to Unix time, in s.
  *     SLEPT     names a file: its number is how many seconds the machine has slept.
@@ -38,10 +39,12 @@ int __real_bind(int descriptor, const struct sockaddr *address, socklen_t length
 int __real_ppoll(struct pollfd *sockets, nfds_t count, const struct timespec *timeout,
                  const sigset_t *signals);
 int __real_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags);
+ssize_t __real_sendmsg(int descriptor, const struct msghdr *message, int flags);
 int __real_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags,
                     struct timespec *timeout);
 
-static const char *before, *calls_to, *in_use, *full, *endless, *slow, *clock_in, *slept, *unsent;
+static const char *before, *calls_to, *in_use, *full, *endless, *slow, *clock_in, *slept, *unsent,
+    *untold;
 
 /* Once, because the server changes its environment while its thread saves. */
 __attribute__((constructor)) static void read_environment(void)
@@ -53,6 +56,7 @@ __attribute__((constructor)) static void read_environment(void)
     endless = getenv("ENDLESS");
     slow = getenv("SLOW");
     unsent = getenv("UNSENT");
+    untold = getenv("UNTOLD");
     clock_in = getenv("CLOCK");
     slept = getenv("SLEPT");
 }
@@ -170,16 +174,30 @@ int __wrap_ppoll(struct pollfd *sockets, nfds_t count, const struct timespec *ti
     return __real_ppoll(sockets, count, timeout, signals);
 }
 
-int __wrap_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags)
+/* Takes the next number of a list. */
+static int next_error(const char **list)
 {
     char *end = NULL;
+    const int error = *list == NULL ? 0 : (int)strtol(*list, &end, 10);
 
-    errno = unsent == NULL ? 0 : (int)strtol(unsent, &end, 10);
-    unsent = end != NULL && *end != '\0' ? end : NULL;
+    *list = end != NULL && *end != '\0' ? end : NULL;
+    return error;
+}
+
+int __wrap_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags)
+{
+    errno = next_error(&unsent);
     return errno != 0 ? -1 : __real_sendmmsg(descriptor, messages, count, flags);
 }
 
-/* The endless packets are empty: they are refused for their length, and get no answer. */
+ssize_t __wrap_sendmsg(int descriptor, const struct msghdr *message, int flags)
+{
+    errno = next_error(&untold);
+    return errno != 0 ? -1 : __real_sendmsg(descriptor, message, flags);
+}
+
+/* The endless packets are empty: they are refused for their length, and get no
+ * answer. */
 int __wrap_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags,
                     struct timespec *timeout)
 {

@@ -5,6 +5,7 @@ SPDX-License-Identifier: MIT
 """
 
 import copy
+import errno
 import os
 import random
 import re
@@ -735,6 +736,15 @@ def test_a_silent_node_is_forgotten(options: list[str]) -> None:
                 assert one.hear(peer.answer())
         assert deaf.is_silent()
         server.stop()
+
+
+def test_a_beacon_that_finds_no_room_does_not_leave_from_elsewhere(options: list[str]) -> None:
+    """The next one comes from the address that the node knows."""
+    with noted([*options, "--epoch", "2", "--bind", "0.0.0.0"], UNTOLD=f"{errno.EAGAIN}")[0] \
+            as server, Peer(server, "127.0.0.2") as peer:
+        one = peer.new_node(5)
+        peer.send(one.heartbeat(1, 1))
+        assert one.hear(peer.answer())
 
 
 def test_who_hears_beacons(options: list[str]) -> None:
