@@ -11,8 +11,8 @@ import argparse
 import contextlib
 import errno
 import hashlib
-import os
 import heapq
+import os
 import random
 import subprocess
 import sys

@@ -259,7 +259,7 @@ struct truth {
     bool was_over;               /* for some start, the time of the key before was over */
     uint64_t before_until;       /* machine_boot(): the key before is taken so long; 0: it is not */
     uint64_t changed;            /* the first change of the table that is not saved */
-    uint64_t saves;              /* of a change, in this run */
+    uint64_t saves;              /* in this run, while it served */
     uint64_t disturbed;          /* when the process was stopped last, or the disk was not good */
     uint64_t clock_set;
     struct {

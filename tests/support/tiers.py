@@ -2,19 +2,15 @@
 
 `make test` runs tests without a mark. A test with the mark `slow` runs in `make full`, and one
 with the mark `long` in `make nightly`. A test without a mark fails if it takes more than LIMIT
-seconds of processor time, with all programs that it has started and waited for. It finds no program
-that only `make full` installs. TIMES=FILE in the environment appends the time of each test to that
-file.   SPDX-License-Identifier: MIT"""
+seconds of processor time, with all programs that it has started and waited for. TIMES=FILE in the
+environment appends the time of each test to that file.   SPDX-License-Identifier: MIT"""
 
 import itertools
 import os
-import re
 import resource
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -25,22 +21,12 @@ T = TypeVar("T")
 LIMIT = 3.0  # seconds of processor time: of one that takes 2 when nothing else runs, on a busy day
 LOOP = 0.06  # seconds that slowness() counts for on the machine for which LIMIT is
 HOMES, NUMBERS = tempfile.TemporaryDirectory(), itertools.count()
-PATH = os.environ["PATH"]
-PACKAGES = Path(__file__).parents[1] / "tools" / "packages.txt"
-NOT_QUICK = """#!/bin/sh
-echo "${0##*/} comes only with make full: a test that needs it needs the mark slow" >&2
-exit 127
-"""
 
 
 def tiered(cases: Iterable[T], quick: Callable[[T], bool]) -> list[ParameterSet]:
     """The cases of a test, each a value or a tuple. Those that are not quick are `slow`."""
     return [pytest.param(*(case if isinstance(case, tuple) else (case,)),
                          marks=[] if quick(case) else pytest.mark.slow) for case in cases]
-
-
-def is_slow(item: pytest.Item) -> bool:
-    return any(mark.name in {"slow", "long"} for mark in item.iter_markers())
 
 
 def processor_time() -> float:
@@ -59,32 +45,6 @@ def slowness() -> float:
     return max(1.0, (time.process_time() - before) / LOOP)
 
 
-def programs_of(packages: str) -> set[str]:
-    """Of those packages of Debian that are installed."""
-    try:
-        found = subprocess.run(["dpkg-query", "--listfiles", *packages.split()], text=True,
-                               capture_output=True)
-    except FileNotFoundError:  # this is no Debian
-        return set()
-    return {path.name for path in map(Path, found.stdout.splitlines())
-            if path.parent.name in {"bin", "sbin"}}
-
-
-def make_quick_path() -> str:
-    """A PATH with another program in the place of each that `make test` does not install."""
-    quick, _, full = re.split(r"^(#.*)\n", PACKAGES.read_text(encoding="ascii"), flags=re.M)
-    folder = Path(HOMES.name, "not-quick")
-    folder.mkdir()
-    (folder / "message").write_text(NOT_QUICK, encoding="ascii")
-    (folder / "message").chmod(0o755)
-    for name in programs_of(full) - programs_of(quick):
-        (folder / name).symlink_to("message")
-    return f"{folder}:{PATH}"
-
-
-QUICK_PATH = make_quick_path()
-
-
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: runs in make full")
     config.addinivalue_line("markers", "long: runs in make nightly")
@@ -94,7 +54,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """What the client remembers of an agent is for no other test."""
     os.environ["XDG_STATE_HOME"] = f"{HOMES.name}/{next(NUMBERS)}"
-    os.environ["PATH"] = PATH if is_slow(item) else QUICK_PATH
 
 
 @pytest.hookimpl(wrapper=True)
@@ -107,6 +66,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
             times.write(f"{used:.2f}\t{item.nodeid.encode('ascii', 'replace').decode()}\n")
     # Only the programs of this project are quick. Under valgrind, for example, nothing is.
     elsewhere = "DUMPULSE_SERVER" in os.environ or "HYPOTHESIS_PROFILE" in os.environ
-    if used > LIMIT and not elsewhere and not is_slow(item) and used > LIMIT * slowness():
+    marks = {mark.name for mark in item.iter_markers()}
+    if used > LIMIT and not elsewhere and not marks & {"slow", "long"} \
+            and used > LIMIT * slowness():
         pytest.fail(f"this took {used:.1f} s of processor time: a test that takes more than "
                     f"{LIMIT:.0f} s needs the mark `slow`", pytrace=False)
