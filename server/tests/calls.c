@@ -196,8 +196,7 @@ ssize_t __wrap_sendmsg(int descriptor, const struct msghdr *message, int flags)
     return errno != 0 ? -1 : __real_sendmsg(descriptor, message, flags);
 }
 
-/* The endless packets are empty: they are refused for their length, and get no
- * answer. */
+/* The endless packets are empty: they are refused for their length, and get no answer. */
 int __wrap_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags,
                     struct timespec *timeout)
 {

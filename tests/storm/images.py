@@ -472,10 +472,10 @@ class Keyed(Story):
                 node.own = 0
             elif not node.epoch:
                 self.comes(keyed.question(node.label))
-            epoch = isinstance(node, keyed.Hearer) and node.epoch
+            epoch = getattr(node, "epoch", 0)
             self.comes(*self.beat(node))
             self.wait(30_000)
-            if isinstance(node, keyed.Hearer) and node.epoch != epoch:  # it ended on the way
+            if getattr(node, "epoch", 0) != epoch:  # it ended on the way
                 self.comes(*self.beat(node))
             fresh[self.made[-1][0]] = len(self.made)
         numbers = self.check()

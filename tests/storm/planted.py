@@ -31,18 +31,17 @@ class Planted:
     file: str
     before: str
     after: str
-    stories: str  # after so many it was noticed when the table was written
 
 
 def read_table() -> list[Planted]:
     """Returns the lines of the table. \\n stands for the end of a line."""
     lines = (HERE / "planted.tsv").read_text().splitlines()
-    return [Planted(*line.replace("\\n", "\n").split("\t")) for line in lines
+    return [Planted(*line.replace("\\n", "\n").split("\t")[:4]) for line in lines
             if not line.startswith("#")]
 
 
 NONE = Planted("nothing", "udpserver.c", "\nstruct udpserver udpserver;\n",
-               "\nstruct udpserver udpserver;\n", "")
+               "\nstruct udpserver udpserver;\n")
 
 
 def plant(mistake: Planted) -> str:
