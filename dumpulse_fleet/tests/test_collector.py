@@ -39,8 +39,8 @@ def test_agents_die_lie_reboot_fall_silent_and_come_back() -> None:
             until(lambda: (table.kind == 1).all())
             fake.tell("die", 0, 9)
             fake.tell("lie", 10, 19)
+            fake.tell("silence", 20, 39)  # so a report without entries comes, however late
             fake.tell("reboot", 20, 29)
-            fake.tell("silence", 30, 39)
             fake.tell("stop 7", 40, 44)
             fake.tell("odd 7", 45, 49)
             until(lambda: (table.agent_state[:10] == State.UNREACHABLE).all()
@@ -48,6 +48,8 @@ def test_agents_die_lie_reboot_fall_silent_and_come_back() -> None:
             assert (table.state[:20, 1:16] == State.UNKNOWN).all()
             assert (table.bad[10:20] > 0).all() and (table.bad[20:] == 0).all()
             until(lambda: (table.reboots[20:30] == 1).all())
+            fake.tell("speak", 20, 29)
+            until(lambda: (table.state[20:30, 1:16] == State.ALIVE).all())
             until(lambda: (table.state[30:40, 1:16] == State.DEAD).all())
             until(lambda: (table.state[40:45, 7] == State.DEAD).all())
             assert (table.state[40:, 1:7] == State.ALIVE).all()
