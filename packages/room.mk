@@ -6,7 +6,8 @@ NEED_ALL += release
 packages: ##! build and test every package, with the tools' own programs
 	@$(MAKE) --no-print-directory -j2 part-packages-debian part-packages-tools
 
-# About half of it each. The first half builds in clean Debians, and boots one.
+# Two parts, which run at the same time. The first one makes whole releases, builds in clean Debians
+# and boots one.
 IN_DEBIAN := packages/debian packages/fleet packages/test_release.py
 PART_packages-debian = $(PYTEST) $(IN_DEBIAN) ## packages for Debian, and whole releases
 PART_packages-tools = $(PYTEST) packages $(IN_DEBIAN:%=--ignore=%) ## packages for all other tools
