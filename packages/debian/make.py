@@ -56,9 +56,34 @@ def say(text: str) -> None:
 
 # ---------------------------------------------------------------- the sources
 
-# The short files of debian/; files/ has the others. The unit that lintian finds unusual is for a
-# CAN interface, and starts when the interface appears.
+# The short files of debian/; files/ has the others. Of the scripts: debhelper does not restart the
+# instances of a template, and stops what it has started, which is the socket. What is purged are the
+# agents' tables. The fleet, which has a folder beside them, is no part of this package. The unit
+# that lintian finds unusual is for a CAN interface, and starts when the interface appears.
+SCRIPT = """\
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+set -e
+
+#DEBHELPER#
+
+"""
 SHORT_FILES = {
+    "dumpulse.postinst": SCRIPT + """\
+if [ "$1" = configure ] && [ -n "$2" ] && [ -d /run/systemd/system ]; then
+    deb-systemd-invoke try-restart 'dumpulse-can@*.service' >/dev/null || true
+fi""",
+    "dumpulse.prerm": SCRIPT + """\
+if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
+    deb-systemd-invoke stop dumpulse.service 'dumpulse-can@*.service' >/dev/null || true
+fi""",
+    "dumpulse.postrm": SCRIPT + """\
+if [ "$1" = purge ]; then
+    for state in /var/lib/dumpulse /var/lib/private/dumpulse /var/lib/dumpulse-* \\
+            /var/lib/private/dumpulse-*; do
+        [ "${state##*/}" = dumpulse-fleet ] || rm -rf "$state"
+    done
+fi""",
     "source/format": "3.0 (quilt)",
     "copyright": """\
 Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
