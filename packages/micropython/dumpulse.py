@@ -1,6 +1,7 @@
 """Dumpulse for MicroPython and CircuitPython: a node and a reader.   SPDX-License-Identifier: MIT
 
-A node:
+Copy this file to the board: `mpremote cp dumpulse.py :` does it, and on CircuitPython its drive has
+the folder `lib`. CircuitPython has not run it yet. A node:
 
     import dumpulse
     uart.write(dumpulse.heartbeat(7, 1, battery_volts))  # variable, sender, value
@@ -10,8 +11,8 @@ A reader sends dumpulse.REQUEST, and gets 260 bytes:
     for variable, (timestamp, sender, value) in dumpulse.entries(packet).items():
         print(variable, value)
 
-Without a frame, as on a serial line, Line finds the reports. This is version 1 of the protocol: it
-has no keys, so everybody who can send on the network can set any variable.
+Without a frame, as on a serial line, Line finds the reports. There is no agent here. This is version
+1 of the protocol: without keys, everybody who can send on the network can set any variable.
 """
 
 __version__ = "@version@"
