@@ -17,21 +17,17 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
+from cyclonedx.model import HashAlgorithm, HashType
+from cyclonedx.model.bom import Bom, BomMetaData
+from cyclonedx.model.component import Component, ComponentScope, ComponentType
+from cyclonedx.model.license import LicenseExpression
+from cyclonedx.output import BaseOutput, make_outputter
+from cyclonedx.schema import OutputFormat, SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from packageurl import PackageURL
+
 from packages import archive, making, project
 from tests.support.programs import as_program
-
-try:
-    from cyclonedx.model import HashAlgorithm, HashType
-    from cyclonedx.model.bom import Bom, BomMetaData
-    from cyclonedx.model.component import Component, ComponentScope, ComponentType
-    from cyclonedx.model.license import LicenseExpression
-    from cyclonedx.output import BaseOutput, make_outputter
-    from cyclonedx.schema import OutputFormat, SchemaVersion
-    from cyclonedx.validation.json import JsonStrictValidator
-    from packageurl import PackageURL
-except ModuleNotFoundError as missing:
-    raise SystemExit(f"packages.sbom: {missing}: run it by build/venv-packages/bin/python, which "
-                     "packages/setup makes") from None
 
 # Whose code a linker has put into the programs of an archive: by a part of its name, the packages
 # of Debian that it comes from.

@@ -151,25 +151,6 @@ def test_no_archive_has_keys_or_what_tests_found(git: bool, tmp_path: Path) -> N
     assert archive.sources(tmp_path).keys() == {".gitignore", "a.c"}
 
 
-def test_the_archive_of_the_sources_makes_itself(original: Path, tmp_path: Path,
-                                                 monkeypatch: pytest.MonkeyPatch) -> None:
-    root = archive.unpack(original, tmp_path)
-    assert archive.sources(root).keys() == archive.sources().keys()
-    (root / "build").mkdir()
-    (root / "build" / "made").touch()
-    (root / "tests" / "__pycache__").mkdir()
-    (root / "tests" / "__pycache__" / "made").touch()
-    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
-    before = os.umask(0o077)
-    try:
-        subprocess.run([sys.executable, "-c", "from packages import archive, project\n"
-                        "archive.build_sources(project.ROOT / 'build')"], cwd=root, check=True,
-                       env={**os.environ, "TZ": "Asia/Tokyo"})
-    finally:
-        os.umask(before)
-    assert (root / "build" / original.name).read_bytes() == original.read_bytes()
-
-
 def test_builds_that_differ_are_no_release() -> None:
     release.compare({"a": "1", "b": "2"}, {"b": "2", "a": "1"}, {"a": "1"})
     for one, other, sources in (({"a": "1"}, {"a": "2"}, {}), ({"a": "1"}, {}, {}),
@@ -284,13 +265,6 @@ def test_the_forge_would_take_the_workflow() -> None:
 
 
 # ---------------------------------------------------------------- the bill of materials
-
-
-def test_without_its_tool_it_says_who_has_it() -> None:
-    done = subprocess.run([sys.executable, "-m", "packages.sbom"], cwd=project.ROOT, text=True,
-                          stderr=subprocess.PIPE, check=False)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "build/venv-packages/bin/python" in done.stderr
 
 
 @pytest.mark.long

@@ -4,7 +4,6 @@ The Debian is made by mmdebstrap from the mirrors of this machine, and stays in 
 build begins with it as it was made. Packages for other processors are built there by Debian's cross
 compilers. SPDX-License-Identifier: MIT"""
 
-import calendar
 import os
 import re
 import shlex
@@ -13,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import time
 from datetime import datetime, timezone
 from email.utils import format_datetime
 from pathlib import Path
@@ -125,22 +123,12 @@ def maintainer() -> str:
 
 
 def changelog() -> str:
-    """Returns debian/changelog: an entry for each version that CHANGELOG.md has. The newest has the
-    version of dumpulse.h, and its time: a time to come would be no bound for those of files."""
-    entries: list[str] = []
-    headings = re.findall(r"^## (\d+\.\d+\.\d+), (.*)$",
-                          (project.ROOT / "CHANGELOG.md").read_text(), re.M)
-    for number, when in headings:
-        # Noon is the same day nearly everywhere.
-        seconds = calendar.timegm(time.strptime(f"{when} 12", "%Y-%m-%d %H")) if entries else \
-            archive.build_time()
-        when = format_datetime(datetime.fromtimestamp(seconds, timezone.utc))
-        full = debian_version() if not entries else f"{number}-{REVISION}"
-        entries.append(
-            f"dumpulse ({full}) unstable; urgency=medium\n\n"
+    """Returns debian/changelog: an entry for this version, with its time."""
+    number = project.FORMS["numbers"](project.version())
+    when = format_datetime(datetime.fromtimestamp(archive.build_time(), timezone.utc))
+    return (f"dumpulse ({debian_version()}) unstable; urgency=medium\n\n"
             f"  * Version {number}. changelog.gz, beside this file, says what is new.\n\n"
             f" -- {maintainer()}  {when}\n")
-    return "\n".join(entries)
 
 
 def fields() -> dict[str, str]:

@@ -11,8 +11,8 @@ A reader sends dumpulse.REQUEST, and gets 260 bytes:
     for variable, (timestamp, sender, value) in dumpulse.entries(packet).items():
         print(variable, value)
 
-Without a frame, as on a serial line, Line finds the reports. There is no agent here. This is version
-1 of the protocol: without keys, everybody who can send on the network can set any variable.
+Without a frame, as on a serial line, Line finds the reports. There is no agent here. This is
+version 1 of the protocol: without keys, everybody on the network can set any variable.
 """
 
 __version__ = "@version@"
