@@ -30,13 +30,15 @@ def test_the_version_is_the_same_everywhere() -> None:
                      (project.ROOT / "CHANGELOG.md").read_text(), re.M)
 
 
-def test_the_pages_name_no_file_of_one_version() -> None:
-    """A reader has the files of another one."""
+def test_the_pages_name_only_what_a_reader_has() -> None:
+    """No file of one version: a reader has those of another one. And none of the repository."""
     of_one = re.compile(r"dumpulse[-_][\w~-]*\d+\.\d+\.\d+[\w.~-]*\.(?:tar|gz|zip|whl|crate|deb)\b")
     assert of_one.search("tar xzf dumpulse-espidf-1.0.0.tar.gz -C components")
     pages = [*project.ROOT.glob("packages/*/README.md"), project.ROOT / "README.md"]
     assert len(pages) > 11 and not [(page, of_one.findall(page.read_text())) for page in pages
                                     if of_one.search(page.read_text())]
+    told = [*pages[:-1], *project.ROOT.glob("packages/*/examples/*/*")]
+    assert not [page for page in told if "./client.py" in page.read_text()]
 
 
 # ---------------------------------------------------------------- a release

@@ -55,9 +55,9 @@ def say(text: str) -> None:
 # ---------------------------------------------------------------- the sources
 
 # The short files of debian/; files/ has the others. Of the scripts: debhelper does not restart the
-# instances of a template, and stops what it has started, which is the socket. What is purged are the
-# agents' tables. The fleet, which has a folder beside them, is no part of this package. The unit
-# that lintian finds unusual is for a CAN interface, and starts when the interface appears.
+# instances of a template, and stops what it has started, which is the socket. The agents' tables are
+# purged. The fleet, which has a folder beside them, is no part of this package. The unit that
+# lintian finds unusual is for a CAN interface, and starts when the interface appears.
 SCRIPT = """\
 #!/bin/sh
 # SPDX-License-Identifier: MIT

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import client
+from packages import project
 from packages.cmake import consumers
 from packages.debian import boot, make
 from packages.static import make as static
@@ -81,6 +82,19 @@ su nobody -s /bin/sh -c 'cd /tmp/all && lintian --display-info --pedantic --fail
     lines = [line for line in said.splitlines() if line and line[0] != "N"]
     assert all(re.match(r"[EWIP]: ", line) for line in lines), said
     assert {line.split(": ")[2].split()[0] for line in lines} <= set(ACCEPTED), said
+
+
+@pytest.mark.long
+def test_the_page_installs_the_package(built: Path) -> None:
+    """Where the packages for other processors are, too."""
+    page = (make.HERE / "README.md").read_text()
+    (shown,) = re.findall("^    apt-get install (.*?) +#", page, re.M)
+    said = make.in_debian(make.base("checker"), f"""
+rm -f /etc/apt/sources.list.d/*; true >/etc/apt/sources.list # there is no network
+cd /shared
+apt-get install -y {shown}
+dumpulse --version""", built)
+    assert said.endswith(f"dumpulse {project.version()}\n"), said
 
 
 @pytest.mark.long

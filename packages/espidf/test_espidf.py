@@ -21,7 +21,9 @@ GIVEN = """
 #define ESP_ERROR_CHECK(call) (void)(call)
 enum { ESP_OK, UART_NUM_1, UART_DATA_8_BITS, UART_PARITY_DISABLE, UART_STOP_BITS_1,
        UART_HW_FLOWCTRL_DISABLE, UART_SCLK_DEFAULT, UART_PIN_NO_CHANGE, portMAX_DELAY };
-typedef struct { int baud_rate, data_bits, parity, stop_bits, flow_ctrl, source_clk; } uart_config_t;
+typedef struct {
+    int baud_rate, data_bits, parity, stop_bits, flow_ctrl, source_clk;
+} uart_config_t;
 """
 COMPOTE = project.ROOT / "build" / "venv-packages" / "bin" / "compote"
 

@@ -47,7 +47,9 @@ def build(to: Path) -> list[Path]:
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder)
         page = (HERE / "README.md").read_text().replace("VERSION", project.version())
-        (made / "README.md").write_text(page)
-        files = {**images(made), "LICENSE": project.ROOT / "LICENSE"}
+        linked = re.findall(r"\]\(\.\./\.\./(firmware/[^)]*)", page)
+        (made / "README.md").write_text(page.replace("../../firmware/", ""))
+        files = {**images(made), "LICENSE": project.ROOT / "LICENSE",
+                 **{Path(name).name: project.ROOT / name for name in linked}}
         return [archive.write_zip(to / f"{top}.zip", {f"{top}/{name}": path
                                                       for name, path in files.items()})]

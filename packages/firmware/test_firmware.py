@@ -26,6 +26,12 @@ def fixture_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / made.stem
 
 
+def test_the_page_leads_to_what_is_there(images: Path) -> None:
+    """Who has the zip file alone needs the pages of keys and fuses, too."""
+    links = re.findall(r"\]\(([^)]*)", (images / "README.md").read_text())
+    assert links and all((images / link).is_file() for link in links), links
+
+
 def flashed(image: Path) -> Path:
     """A .hex file as the simulators take it."""
     made = image.with_suffix(".elf")

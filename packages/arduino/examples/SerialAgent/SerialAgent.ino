@@ -1,9 +1,9 @@
 /* An agent on a serial line.   SPDX-License-Identifier: MIT
  *
  * It keeps the last heartbeat of each of 64 variables. A reader that asks gets all of them. From a
- * Linux machine with the project's client:
+ * Linux machine with the client of `pip install dumpulse`:
  *
- *     ./client.py serial:/dev/ttyACM0 --now-from 0
+ *     dumpulse serial:/dev/ttyACM0 --now-from 0
  *
  * Serial is the line. On an Uno, a Nano and a Mega it is the USB socket, and pins 0 and 1. On a
  * Leonardo it is the USB socket only: write Serial1 everywhere to use its pins 0 and 1.

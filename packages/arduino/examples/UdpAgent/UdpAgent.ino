@@ -1,9 +1,9 @@
 /* An agent on a network, over UDP.   SPDX-License-Identifier: MIT
  *
  * It needs the library Ethernet from the Library Manager, and its shield or board. From a machine
- * of the same network, with the project's client:
+ * of the same network, with the client of `pip install dumpulse`:
  *
- *     ./client.py 192.168.1.77:9060 --now-from 0
+ *     dumpulse 192.168.1.77:9060 --now-from 0
  *
  * For WiFi, include the WiFi library of your board in place of Ethernet, write WiFiUDP in place of
  * EthernetUDP, and connect in setup() with WiFi.begin(NAME, PASSWORD). The rest is the same: both
