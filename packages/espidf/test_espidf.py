@@ -44,6 +44,7 @@ def test_a_node_with_keys_is_heard(tmp_path: Path) -> None:
     consumers.check_keyed(tmp_path / "keyed")
 
 
+@pytest.mark.slow  # CMake comes with the tools of make full
 def test_the_project_itself_is_a_component(tmp_path: Path) -> None:
     """ESP-IDF reads its file for CMake as a script first."""
     (tmp_path / "scan.cmake").write_text(
