@@ -116,13 +116,14 @@ def test_what_is_kept_is_printed_without_packages_and_to_a_reader_who_leaves(
 
 
 def test_every_command_bears_a_reader_who_leaves() -> None:
-    """Those of the lab and of bench that are started alone, but for parts of others."""
+    """Those of the lab, bench and packages that are started alone, but for parts of others."""
     parts = {"lab/joules/loopback.py"}
-    for file in [*ROOT.glob("lab/**/*.py"), *ROOT.glob("bench/**/*.py")]:
+    for file in [*ROOT.glob("lab/**/*.py"), *ROOT.glob("bench/**/*.py"),
+                 *ROOT.glob("packages/**/*.py")]:
         text = file.read_text()
         if re.search(r'^if __name__ == "__main__":', text, re.M) and \
                 str(file.relative_to(ROOT)) not in parts:
-            assert text.endswith("    as_program(main)\n"), file
+            assert re.search(r"    as_program\(.*main\)\n$", text), file
 
 
 @pytest.mark.parametrize("picture", ["groups/predict", "messages/answer", "messages/choices",

@@ -75,19 +75,16 @@ def test_find_package(tmp_path: Path, tools: Mapping[str, str]) -> None:
 def test_fetch_content(tmp_path: Path, tools: Mapping[str, str], what: str) -> None:
     if what == "repository":
         found = f"GIT_REPOSITORY;{consumers.repository(tmp_path / what)};GIT_TAG"
-        right, wrong, why = f"v{project.version()}", "v7.8.9", "Failed to checkout tag: 'v7.8.9'"
+        right = f"v{project.version()}"
     else:
         made = make.write_archive(tmp_path)
         found = f"URL;{made.as_uri()};URL_HASH"
         right = f"SHA256={make.where(made)['sum']}"
-        wrong, why = f"SHA256={'0' * 64}", "does not match expected value"
     source = tmp_path / "consumer"
     built = build(source, tmp_path / "built", f"-DFETCH={found};{right}", more=tools)
     consumers.check(built)
     run(["cmake", "--install", built, "--prefix", tmp_path / "prefix"], tmp_path, more=tools)
     assert not (tmp_path / "prefix").exists()  # the consumer installs nothing of Dumpulse's
-    fails(["cmake", "-GNinja", "-S", source, "-B", "other", f"-DFETCH={found};{wrong}"], tmp_path,
-          why, more=tools)
 
 
 def project_of(folder: Path, *lines: str, language: str = "C") -> Path:
@@ -171,8 +168,6 @@ def test_conan_builds_it(tmp_path: Path) -> None:
     consumers.check(build(
         tmp_path / "consumer", tmp_path / "built", "-DCMAKE_BUILD_TYPE=Release",
         f"-DCMAKE_TOOLCHAIN_FILE={tmp_path / 'conan_toolchain.cmake'}"))
-    damage(recipe, make.where(made)["sum"], "0" * 64)
-    fails([TOOLS / "conan", "create", recipe], tmp_path, "sha256 hash failed", more=home)
 
 
 # ---------------------------------------------------------------- Meson
