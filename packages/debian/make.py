@@ -55,9 +55,10 @@ def say(text: str) -> None:
 # ---------------------------------------------------------------- the sources
 
 # The short files of debian/; files/ has the others. Of the scripts: debhelper does not restart the
-# instances of a template, and stops what it has started, which is the socket. The agents' tables are
-# purged. The fleet, which has a folder beside them, is no part of this package. The unit that
-# lintian finds unusual is for a CAN interface, and starts when the interface appears.
+# instances of a template, stops only what it has started, which is the socket, and forgets only
+# what it has enabled. The agents' tables are purged. The fleet, which has a folder beside them, is
+# no part of this package. The unit that lintian finds unusual is for a CAN interface, and starts
+# when the interface appears.
 SCRIPT = """\
 #!/bin/sh
 # SPDX-License-Identifier: MIT
@@ -81,6 +82,7 @@ if [ "$1" = purge ]; then
             /var/lib/private/dumpulse-*; do
         [ "${state##*/}" = dumpulse-fleet ] || rm -rf "$state"
     done
+    rm -f /etc/systemd/system/*.wants/dumpulse-can@*.service
 fi""",
     "source/format": "3.0 (quilt)",
     "copyright": """\

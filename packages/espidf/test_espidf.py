@@ -5,6 +5,7 @@ the example, and how it calls the library.
 """
 
 import json
+import re
 import tarfile
 from pathlib import Path
 
@@ -58,6 +59,9 @@ def test_the_project_itself_is_a_component(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_the_tools_take_it(tmp_path: Path) -> None:
     component = unpacked(tmp_path)
+    page = (component / "README.md").read_text()
+    (example,) = re.findall("^    idf.py -C components/(.*?) ", page, re.M)
+    assert (tmp_path / example / "CMakeLists.txt").is_file()
     run([COMPOTE, "manifest", "lint", component], tmp_path)
     run([COMPOTE, "component", "pack", "--project-dir", component, "--name", project.NAME,
          "--dest-dir", tmp_path / "packed"], tmp_path)
