@@ -51,7 +51,7 @@ def delayed(seconds: float, answer: Callable[[bytes], bytes | None] = lambda _: 
 
 
 def test_a_late_answer_proves_life() -> None:
-    """They come a round late, but where the machine stands still for a moment. None is used twice."""
+    """They come a round late, unless the machine stands still for a moment. None is used twice."""
     answers: list[bytes] = []
 
     def answer(packet: bytes) -> bytes:
