@@ -5,6 +5,7 @@ runs, and the programs that it starts.
 """
 
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -30,6 +31,7 @@ from tests.support.programs import PATIENCE, ROOT, built, free_port, started, wa
 from tests.support.servers import Server, command
 
 TICK = 50  # ms
+SOON = 0.7  # s: less than `warn` by two ticks and what a sleep may take longer
 NAMES = """
 [dumpulse]
 tick = 50ms
@@ -54,6 +56,24 @@ os.write(os.open(os.path.dirname(os.path.abspath(__file__)) + "/told",
 def run(*arguments: str | bytes) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*command(), *arguments], capture_output=True, text=True,
                           timeout=PATIENCE)
+
+
+class LateBeatError(Exception):
+    """This process was slow itself: nobody can say whether the server was right."""
+
+
+def repeated_if_late(test: Callable[..., None]) -> Callable[..., None]:
+    """A busy machine may keep the process that beats from beating in time: once more, then."""
+    @functools.wraps(test)
+    def attempts(tmp_path: Path, **options: Any) -> None:
+        for attempt in range(4):
+            (tmp_path / f"{attempt}").mkdir()
+            with contextlib.suppress(LateBeatError):
+                return test(tmp_path / f"{attempt}", **options)
+        (tmp_path / "last").mkdir()
+        test(tmp_path / "last", **options)
+
+    return attempts
 
 
 class Watched:
@@ -95,11 +115,14 @@ class Watched:
 
     @contextlib.contextmanager
     def beating(self, *variables: int) -> Iterator[None]:
-        """These nodes beat in each tick."""
+        """These nodes beat in each tick, or LateBeatError says that one did not, nor soon."""
         ended = threading.Event()
+        gap, last = 0.0, time.monotonic()
 
         def beat() -> None:
+            nonlocal gap, last
             for count in itertools.count():
+                gap, last = max(gap, time.monotonic() - last), time.monotonic()
                 for variable in variables:
                     self.beat(variable, 50 + count % 2)
                 if ended.wait(TICK / 1000):
@@ -113,6 +136,8 @@ class Watched:
         finally:
             ended.set()
             thread.join()
+            if gap > SOON:
+                raise LateBeatError(f"no heartbeat for {gap:.1f} s")
 
     def logged(self) -> list[str]:
         """The changes that the server has logged, as the program gets them."""
@@ -179,6 +204,7 @@ def test_a_node_speaks_falls_silent_and_comes_back(tmp_path: Path) -> None:
     assert "late" in "".join(watched.told())
 
 
+@repeated_if_late
 def test_nobody_is_dead_who_waits_in_the_socket(tmp_path: Path) -> None:
     """The server is stopped for longer than crit. All heartbeats wait for it meanwhile."""
     with Watched(tmp_path) as watched, watched.beating(3):
@@ -193,6 +219,7 @@ def test_nobody_is_dead_who_waits_in_the_socket(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("state_every, slow", [(1, 1500), (1, 2500)])
+@repeated_if_late
 def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path, state_every: int, slow: int) -> None:
     """Each fsync() takes longer than warn, or crit. Requests are answered meanwhile."""
     path = tmp_path / "state"
@@ -211,6 +238,7 @@ def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path, state_every: int,
 
 
 @pytest.mark.parametrize("seconds", [3600, -3600])
+@repeated_if_late
 def test_nobody_is_dead_when_the_clock_is_set(tmp_path: Path, seconds: int) -> None:
     """By an hour, and back. Whoever falls silent after that is dead in time nevertheless."""
     clock = tmp_path / "clock"
@@ -227,6 +255,7 @@ def test_nobody_is_dead_when_the_clock_is_set(tmp_path: Path, seconds: int) -> N
         assert watched.told() == watched.logged()
 
 
+@repeated_if_late
 def test_a_board_without_a_clock(tmp_path: Path) -> None:
     """It starts in 1970, and gets the right time late. What the state file has is as old as it was
     when the file was written."""
