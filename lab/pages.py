@@ -21,8 +21,6 @@ DRAWN_BY = ("groups.predict", "messages.answer", "messages.choices", "messages.p
 
 
 def main() -> None:
-    if sys.argv[1:] not in ([], ["--check"]):
-        raise SystemExit("usage: python -m lab.pages [--check]")
     check = sys.argv[1:] == ["--check"]
     for module in () if check else DRAWN_BY:
         subprocess.run([sys.executable, "-m", f"lab.{module}", "--draw"], cwd=ROOT, check=True,
@@ -34,4 +32,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, "(--check)?")

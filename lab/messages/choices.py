@@ -93,12 +93,10 @@ def often() -> str:
 
 
 def main() -> None:
-    if sys.argv[1:] not in ([], ["--draw"]):
-        raise SystemExit("usage: python3 -m lab.messages.choices [--draw]")
     print("\n".join(tables()))
     for path, drawn in ((PICTURE, picture()), (OFTEN, often())):
         figures.keep_picture(path, drawn, again=bool(sys.argv[1:]))
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, "(--draw)?")
