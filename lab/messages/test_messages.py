@@ -7,6 +7,7 @@ import operator
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.cmac import CMAC
 
 from bench import budgets
-from lab.messages import (answer, counts, energy, families, machines, published, schemes,
+from lab.messages import (answer, choices, counts, energy, families, machines, published, schemes,
                           studies, wire)
 from lab.messages.counts import Count
 from lab.messages.schemes import SCHEMES, Scheme, Step
@@ -365,6 +366,26 @@ def test_what_the_page_says_of_keccak() -> None:
         (target, "HMAC-SHA-256", "BearSSL")]
     avr = counts.read()["KMAC128", by, "block", "200", target]
     assert avr.flash > 0.98 * (machines.MACHINES[target].flash or 0)
+
+
+def test_what_the_page_for_designers_says() -> None:
+    """Of three nodes on a CR2032, with a heartbeat every 10 s."""
+    avr, m0, m4 = (partial(choices.lines, name) for name in (
+        "ATmega328P", "Cortex-M0+", "Cortex-M4"))
+    mine, *others = ("Dumpulse version 2", "SecOC", "AES-128-CMAC", "MAVLink 2, signed")
+    can, lora = avr("can"), avr("lora")
+    assert 6 < can[mine].sent.usual / can[mine].joules < 7
+    assert can["SecOC"].years == pytest.approx(can[mine].years, rel=0.01)
+    assert all(can[way].joules < can[way].sent.usual for way in (mine, *others))
+    assert 3_000 < lora[mine].sent.usual / lora[mine].joules < 3_500
+    assert max(avr("nothing")[way].seconds for way in (mine, "AES-128-CMAC")) < 0.001
+    assert min(m0("nrf")[way].years for way in (mine, *others)) > 10
+    assert m0("nrf", 360)["a signature"].years > 10 > m0("nrf", 300)["a signature"].years
+    assert round(m4("nothing")[mine].seconds, 6) == 5e-6
+    assert 0.004 < m4("nothing")["a signature"].seconds < 0.005
+    eight, more = (energy.over_nrf([size], 0, energy.MODELS["Cortex-M0+"]).usual
+                   for size in (8, 28))
+    assert eight - 8 * (more - eight) / 20 == pytest.approx(more - eight, rel=0.05)
 
 
 def test_study_1_in_watts_and_joules() -> None:
