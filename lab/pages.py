@@ -14,8 +14,7 @@ PAGES = {
     "lab/messages/README.md": ["lab-answer", "lab-fits", "lab-sent", "lab-studies"],
     "lab/designing.md": ["lab-choices"],
     "client/examples/keys/README.md": ["lab-keyed"],
-    "lab/groups/README.md": ["lab-operations"],
-    "lab/groups/misleading.md": ["lab-mislead"],
+    "lab/groups/README.md": ["lab-operations", "lab-mislead"],
 }
 DRAWN_BY = ("groups.predict", "messages.answer", "messages.choices", "messages.published")
 

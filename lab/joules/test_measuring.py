@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lab.joules import chart, compare, measure, measuring, meters, results, uncertainty
+from lab.joules import compare, measure, measuring, meters, results, uncertainty
 from lab.joules.measuring import Measurement
 from lab.joules.meters import Absent, Lost
 from lab.joules.rapl import Rapl
@@ -312,14 +312,14 @@ def test_the_chart_has_every_reading_at_its_time() -> None:
     """The second turn begins after the first one's 60 s; a turn without readings is one point."""
     turns = [replace(pair(0, 5.0)[0], readings=((0.0, 10.0), (30.0, 14.0))),
              replace(pair(0, 5.0)[1], readings=((30.0, 9.0),)), pair(1, 60.0)[1], pair(1, 60.0)[0]]
-    assert chart.points(turns, WORK) == [(0.0, 10.0), (0.5, 14.0), (3.5, 11.0)]
-    assert chart.points(turns, IDLE) == [(1.5, 9.0), (2.5, 10.0)]
-    drawn = ElementTree.fromstring(chart.chart(RUN, turns))
+    assert measure.points(turns, WORK) == [(0.0, 10.0), (0.5, 14.0), (3.5, 11.0)]
+    assert measure.points(turns, IDLE) == [(1.5, 9.0), (2.5, 10.0)]
+    drawn = ElementTree.fromstring(measure.drawn(RUN, turns))
     circles = [one for one in drawn if one.tag.endswith("circle")]
     assert len(circles) == 3 + 2 + 2  # two in the legend
     assert "Watts, measured with rapl: package-0" in "".join(drawn.itertext())
     many = replace(turns[0], readings=tuple((at / 200, 9.0) for at in range(9001)))
-    assert 2000 < len(chart.points([many], WORK)) <= chart.MOST
+    assert 2000 < len(measure.points([many], WORK)) <= measure.MOST_POINTS
 
 
 # The commands.
