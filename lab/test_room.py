@@ -2,7 +2,6 @@
 SPDX-License-Identifier: MIT"""
 
 import hashlib
-import importlib.util
 import os
 import re
 import subprocess
@@ -82,19 +81,6 @@ def test_a_missing_client_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         sources.fetched("micro-ecc-sys")
 
 
-def test_every_table_is_listed_and_is_printed_by_a_module() -> None:
-    listed = subprocess.run(["make", "-s", "--no-print-directory", "figures"], cwd=ROOT,
-                            text=True, capture_output=True, check=True).stdout
-    names = re.findall(r"^  (lab-\w+) ", listed, re.M)
-    assert len(names) > 15
-    for name in names:
-        started = subprocess.run(["make", "-ns", "--no-print-directory", "figures", f"ONLY={name}"],
-                                 cwd=ROOT, text=True, capture_output=True, check=True).stdout
-        ((module,),) = [re.findall(r"-m (lab[.\w]+)", line) for line in started.splitlines()
-                        if " -m " in line]
-        assert importlib.util.find_spec(module)
-
-
 PRINTED = re.findall(r"^TABLE_(lab-\w+) = \$\(PRINTER\) -m ([\w.]+)([^$#\t]*)",
                      (ROOT / "lab" / "room.mk").read_text(), re.M)
 
@@ -125,8 +111,7 @@ def test_every_command_bears_a_reader_who_leaves() -> None:
             assert re.search(r"\n    as_program\(main(, .*)?\)\n$", text), file
 
 
-@pytest.mark.parametrize("picture", ["groups/predict", "messages/answer", "messages/often",
-                                     "messages/published"])
+@pytest.mark.parametrize("picture", ["groups/predict", "messages/often", "messages/published"])
 def test_a_picture_of_modelled_figures_says_so(picture: str) -> None:
     titles = re.findall(r'font-weight="bold">([^<]*)<', (ROOT / f"lab/{picture}.svg").read_text())
     assert titles and [title for title in titles if not re.search(r"\bmodel\b", title)] == []

@@ -246,14 +246,6 @@ def test_bad_arguments_are_refused_in_one_line(words: list[str], says: str) -> N
     assert re.fullmatch(rf'{made}: .* \(see {made} ARGS="--help"\)\n', said.stderr)
 
 
-@pytest.mark.parametrize("module, command", [("counts", "lab-counts"), ("wire", "lab-wire")])
-def test_other_commands_refuse_in_one_line_too(module: str, command: str) -> None:
-    said = lab(f"lab.messages.{module}", "--typo")
-    assert said.returncode == 2, said
-    assert said.stderr.startswith(f"make figures ONLY={command}: unrecognized"), said
-    assert said.stderr.count("\n") == 1
-
-
 @pytest.mark.parametrize("words", [
     ["--every", "1ms", "--bitrate", "1000"], ["--every", "8766h", "--sleep", "0.001"],
     ["--sleep", "1000000", "--bitrate", "1000000", "--battery", "er14505"]])
@@ -408,7 +400,7 @@ def test_a_table_has_lines_of_at_most_100_columns(module: str) -> None:
     assert said.returncode == 0 and max(map(len, said.stdout.splitlines())) <= 100, said
 
 
-@pytest.mark.parametrize("words", [["--draw", "--every", "2s"], ["--fits", "--every", "2s"],
+@pytest.mark.parametrize("words", [["--fits", "--every", "2s"],
                                    ["--every", f"0.{'0' * 322}1ms"], ["--every", f"{'9' * 400}s"]])
 def test_options_that_cannot_be_obeyed_are_refused(words: list[str]) -> None:
     said = lab("lab.messages.answer", *words)
