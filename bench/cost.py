@@ -1,4 +1,7 @@
-"""Measures what a packet costs on every target.     make figures ONLY=cost
+"""Measures what a packet costs on every target.
+
+    make figures ONLY=cost
+    python3 -m bench.cost --quick    by the compilers that make test has
 
 On AVR it counts cycles (simavr's are exact), on other targets instructions (in Unicorn or QEMU).
 It counts from the first instruction of dumpulse_process_packet to its return, without the hooks.
@@ -126,4 +129,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, "(--quick)?")

@@ -64,8 +64,6 @@ def draw(panels: dict[tuple[str, str], dict[str, Curve]]) -> str:
 
 
 def main() -> None:
-    if sys.argv[1:] not in ([], ["--draw"]):
-        raise SystemExit("usage: python3 -m bench.growth [--draw]")
     panels = {("udpserver, instructions", "heartbeats"): by_packets(),
               ("ATmega328P, cycles", "variables set"): by_variables(),
               ("ATmega328P, cycles", "senders"): by_senders()}
@@ -80,4 +78,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, "(--draw)?")

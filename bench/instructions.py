@@ -1,8 +1,7 @@
 """Counts udpserver's instructions for packets in valgrind, on amd64 and i386.
 
     make figures ONLY=instructions
-
-    --startup    counts from start to end with no packet: this depends on libc and the machine
+    make figures ONLY=startup         from start to end with no packet: by libc and the machine
 
 Packets come one by one, each when the server sleeps. Or all of them wait when the server starts, in
 as many sockets as are needed to hold them. Reports are asked for first, while the table is empty:
@@ -181,4 +180,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, "(--startup)?")

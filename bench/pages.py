@@ -75,8 +75,6 @@ def refreshed(name: str, targets: list[str], *, check: bool, noisy: bool = False
 
 
 def main() -> None:
-    if sys.argv[1:] not in ([], ["--check"], ["--noisy"]):
-        raise SystemExit("usage: python3 -m bench.pages [--check | --noisy]")
     check, noisy = sys.argv[1:] == ["--check"], sys.argv[1:] == ["--noisy"]
     not_compared = strangers()
     if not check:
@@ -101,4 +99,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, "(--check|--noisy)?")

@@ -1,6 +1,7 @@
 """Measures how many bytes the agent and its watch add to a firmware, on every target.
 
     make figures ONLY=size
+    python3 -m bench.size --quick    by the compilers that make test has
 
 For each row it compiles dumpulse.c with -Os (clang: -Oz) and links it as for a firmware. So the
 total includes everything that the agent needs of libgcc. SPDX-License-Identifier: MIT"""
@@ -137,4 +138,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, "(--quick)?")

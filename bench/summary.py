@@ -102,8 +102,6 @@ def draw(measured: Figures) -> str:
 
 
 def main() -> None:
-    if sys.argv[1:] not in ([], ["--draw"]):
-        raise SystemExit("usage: python3 -m bench.summary [--draw]")
     measured = figures.parse("".join(figures.kept(command).read_text()
                                      for command in ("size", "cost", "instructions")))
     print("\n".join(table(measured)))
@@ -111,4 +109,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, "(--draw)?")

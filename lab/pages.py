@@ -14,15 +14,12 @@ PAGES = {
     "lab/messages/README.md": ["lab-answer", "lab-fits", "lab-sent", "lab-studies"],
     "lab/designing.md": ["lab-choices"],
     "client/examples/keys/README.md": ["lab-keyed"],
-    "lab/groups/README.md": ["lab-operations"],
-    "lab/groups/misleading.md": ["lab-mislead"],
+    "lab/groups/README.md": ["lab-operations", "lab-mislead"],
 }
-DRAWN_BY = ("groups.predict", "messages.answer", "messages.choices", "messages.published")
+DRAWN_BY = ("groups.predict", "messages.choices", "messages.published")
 
 
 def main() -> None:
-    if sys.argv[1:] not in ([], ["--check"]):
-        raise SystemExit("usage: python -m lab.pages [--check]")
     check = sys.argv[1:] == ["--check"]
     for module in () if check else DRAWN_BY:
         subprocess.run([sys.executable, "-m", f"lab.{module}", "--draw"], cwd=ROOT, check=True,
@@ -34,4 +31,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, "(--check)?")

@@ -4,7 +4,7 @@ SETUP_lab := setup # its tests need what only `make full` has
 FULL += lab-short lab-test
 PRINTER = $(or $(wildcard $(PYTHON)),python3)# of tables that show what is kept: without packages
 lab: ##! what a verified message costs: all counts and tables
-	@set -e; for table in counts wire bridge published families ranking studies answer choices \
+	@set -e; for table in counts wire bridge published families studies answer choices \
 	    fits operations predict mislead; do $(MAKE) -s figures ONLY=lab-$$table; done
 lab-scheme: | $(READY) ##! count anybody's scheme: DIR=folder with api.h
 	@$(PYTHON) -m lab.joules.scheme $(DIR) $(if $(TARGETS),--targets $(TARGETS))
@@ -12,7 +12,7 @@ PART_lab-short = $(PYTHON) -m lab.messages.counts --quick	## count what is quick
 PART_lab-test = $(PYTEST) -n 2 --dist loadfile lab ## all tests of the lab
 TABLE_lab-sources = $(PYTHON) -m lab.sources	## fetch the code of the lab's schemes
 TABLE_lab-counts = $(PYTHON) -m lab.messages.counts $(ARGS)	## count all, and compare; ARGS="--only WORDS --write"
-TABLE_lab-families = $(PRINTER) -m lab.messages.families	## the counts, in one table for each family
+TABLE_lab-families = $(PRINTER) -m lab.messages.families	## the counts, by family; formats by their order
 TABLE_lab-answer = $(PRINTER) -m lab.messages.answer $(ARGS)	## what a message costs a node; ARGS="--every 10s"
 TABLE_lab-choices = $(PRINTER) -m lab.messages.choices	## what to take for which node, over which medium
 TABLE_lab-keyed = $(PRINTER) -m lab.messages.keyed	## what version 2 costs beside version 1 and other tags
@@ -21,7 +21,6 @@ TABLE_lab-published = $(PRINTER) -m lab.messages.published	## published joules b
 TABLE_lab-wire = $(PYTHON) -m lab.messages.wire $(ARGS)	## what sending costs, in bytes and packets; as root
 TABLE_lab-sent = $(PRINTER) -m lab.messages.wire --kept	## the counts of lab-wire, as they are kept
 TABLE_lab-studies = $(PRINTER) -m lab.messages.studies	## what an older study asked of a laptop, by counts
-TABLE_lab-ranking = $(PRINTER) -m lab.messages.ranking	## which format is cheapest on which machine
 TABLE_lab-operations = $(PRINTER) -m lab.groups.operations	## group operations of signatures and commitments
 TABLE_lab-programs = $(PRINTER) -m lab.groups.programs $(ARGS)	## count programs of group operations; ARGS=FILE
 TABLE_lab-predict = $(PRINTER) -m lab.groups.predict $(ARGS)	## predict a cost; ARGS="--scheme ps18 --target m4"

@@ -31,7 +31,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     from tests.support.programs import as_program
     try:
-        as_program(importlib.import_module(MODULES[name]).main)
+        as_program(importlib.import_module(MODULES[name]).main, ".*")
     except KeyboardInterrupt:
         sys.exit(130)  # as shells have it
     except OSError as fault:

@@ -218,4 +218,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, ".*")

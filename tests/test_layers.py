@@ -12,7 +12,7 @@ import pytest
 
 from spec.model import MAGIC, heartbeat
 from tests import layers
-from tests.support.programs import ROOT, run
+from tests.support.programs import ROOT, as_program, run
 
 
 def test_the_list_of_targets_fits_80_columns() -> None:
@@ -25,12 +25,38 @@ def test_the_list_of_targets_fits_80_columns() -> None:
 @pytest.mark.parametrize("wrong", [
     "dumpulse_fleet.trials.bench 3x", "dumpulse_fleet.trials.simulator -1", "firmware.uf2",
     "firmware.simulators.ch32v003 --help-me", "firmware.simulators.stm32_can f9 1 2 image",
-    "proof.spin nonsense", "spec.make_vectors nonsense", "tests.storm.fleet --storm missing"])
+    "proof.spin nonsense", "spec.make_vectors nonsense", "tests.storm.fleet --storm missing",
+    "bench.reliability.bias 1", "lab.messages.studies all", "bench.cost --fast"])
 def test_a_program_says_how_to_start_it(wrong: str) -> None:
     done = subprocess.run([sys.executable, "-m", *wrong.split()], cwd=ROOT, capture_output=True,
                           text=True, stdin=subprocess.DEVNULL)
     assert done.returncode in {1, 2} and done.stdout == ""
     assert done.stderr.startswith("usage:") and wrong.split()[0].split(".")[-1] in done.stderr
+
+
+def test_an_argument_of_two_lines_reaches_a_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in: lab/run measure -- sh -c 'two lines'."""
+    monkeypatch.setattr(sys, "argv", ["lab/run", "--", "one\ntwo"])
+    with pytest.raises(SystemExit, match="came"):
+        as_program(lambda: sys.exit("came"), ".*")
+
+
+@pytest.mark.slow
+def test_every_program_refuses_words_that_it_does_not_know() -> None:
+    """Before it does anything, with usage and status 2. Those with a parser may name its --help."""
+    started = re.compile(r'^if __name__ == "__main__":\n    as_program\(', re.M)
+    names = [name.removesuffix(".py").replace("/", ".").removesuffix(".__main__")
+             for name in run(["git", "-C", ROOT, "ls-files", "*.py"]).split()
+             if started.search((ROOT / name).read_text())
+             and name != "packages/sbom.py"]  # which has packages of its own
+    assert len(names) > 60
+    faults = []
+    for name in names:
+        done = subprocess.run([sys.executable, "-m", name, "--no-such-word"], cwd=ROOT, text=True,
+                              capture_output=True, stdin=subprocess.DEVNULL)
+        if (done.returncode, done.stdout) != (2, "") or not re.search("^usage|--help", done.stderr):
+            faults.append((name, done.returncode, done.stdout, done.stderr))
+    assert faults == []
 
 
 @pytest.mark.slow

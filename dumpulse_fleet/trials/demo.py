@@ -188,4 +188,4 @@ Ctrl-C ends all of it.
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, ".*")

@@ -554,4 +554,4 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
-    as_program(lambda: main(sys.argv[1] if sys.argv[1:] else ""))
+    as_program(lambda: main(sys.argv[1] if sys.argv[1:] else ""), "([^-].*)?")

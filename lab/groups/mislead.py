@@ -1,6 +1,6 @@
 """Benchmarks that mislead: each beside one that does not.     make figures ONLY=lab-mislead
 
-lab/groups/misleading.md says what happens in each, and what the lab does against it.
+lab/groups/README.md says what happens in each, and what the lab does against it.
 SPDX-License-Identifier: MIT"""
 
 import random

@@ -36,7 +36,7 @@ from lab.groups.opcount import Bilinear, Counts, CountingError, Element, Group
 from lab.groups.papers import ps18
 from tests.support.programs import as_program
 
-FILE = Path(__file__).with_name("oracle") / "programs.tsv"
+FILE = Path(__file__).with_name("oracle.tsv")
 Known = tuple[Any, ...]  # counts
 
 
@@ -172,7 +172,7 @@ def main() -> None:
         "lab-programs", "Counts what programs of group operations do, and compares with what the "
         "original counted.")
     parser.add_argument("file", nargs="?", type=Path, default=FILE,
-                        help="its lines are as in lab/oracle/programs.tsv or ps18.tsv")
+                        help="its lines are as in lab/groups/oracle.tsv")
     file = parser.parse_args().file
     try:
         counted = [(row, row.wanted, row.counted(as_original=True), row.counted())
@@ -200,4 +200,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, ".*")

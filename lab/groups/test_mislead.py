@@ -44,7 +44,7 @@ def test_what_leaks_is_a_signature() -> None:
 
 
 def test_the_page_tells_each_pair() -> None:
-    page = (ROOT / "lab/groups/misleading.md").read_text()
+    page = (ROOT / "lab/groups/README.md").read_text().partition("\n## Benchmarks that mis")[2]
     told = re.findall(r"^\*\*(.*?)\.\*\* ", page, re.M)
     assert all(any(pair.casefold().startswith(each.casefold()[:18]) for pair in PAIRS)
                for each in told)

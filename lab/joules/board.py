@@ -108,4 +108,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, ".*")

@@ -21,11 +21,10 @@ from typing import Any
 from bench.charts import COLOURS, INK, WIDTH, Axis, Series, document, panel
 from lab.arguments import number
 from lab.joules import jvm, meters, results, uncertainty
-from lab.joules.clock import Clock
 from lab.joules.loopback import Pair
 from lab.joules.measure import INTERRUPTED
 from lab.joules.measuring import PAIRS, Failed, duration, net_of, say
-from lab.joules.meters import Absent, Lost, Meter, without_login
+from lab.joules.meters import Absent, Clock, Lost, Meter, without_login
 from lab.joules.results import IDLE, WORK, Run, Turn, Unreadable, turn_of
 from lab.joules.uncertainty import Value
 from lab.messages.codecs import CODECS
@@ -549,4 +548,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, ".*")

@@ -10,17 +10,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.charts import COLOURS, WIDTH, Axis, Series, document, panel
 from lab.arguments import number
-from lab.joules import chart, measuring, meters, results, uncertainty
-from lab.joules.clock import Clock
+from lab.joules import measuring, meters, results, uncertainty
 from lab.joules.measuring import Failed, Measurement, Work
-from lab.joules.meters import Absent, Lost
-from lab.joules.results import Run, Unreadable
+from lab.joules.meters import Absent, Clock, Lost
+from lab.joules.results import IDLE, WORK, Run, Turn, Unreadable
 
 SECONDS = 10.0  # of an operation, in a turn
 DAY = 86400  # seconds: no turn takes longer
 MOST_TURNS = 100_000  # all are held in memory
 ENDS = 5.0  # seconds that a command has to end after Ctrl-C
+HEIGHT, MOST_POINTS = 360, 4000  # pixels; points of each colour: more cannot be told apart
 INTERRUPTED, TERMINATED = 130, 143  # the status after Ctrl-C and SIGTERM, as shells have it
 
 
@@ -127,6 +128,26 @@ def work_of(options: argparse.Namespace) -> tuple[str, Work]:
     return operation.name, lambda _: steps.repeated(program, how, much)
 
 
+def points(turns: Sequence[Turn], name: str) -> list[tuple[float, float]]:
+    """Minutes of all turns so far, and watts: of each reading, or of the turn if it has none."""
+    found, begun = [], 0.0
+    for turn in turns:
+        if turn.turn == name:
+            each = turn.readings or ((turn.seconds / 2, turn.joules / turn.seconds),)
+            found += [((begun + at) / 60, watts) for at, watts in each]
+        begun += turn.seconds
+    return found[::-(-len(found) // MOST_POINTS) or 1]
+
+
+def drawn(run: Run, turns: Sequence[Turn]) -> str:
+    """As SVG: a fan that starts late shows, where a mean would hide it."""
+    series = [Series(name, each, COLOURS[number]) for number, name in enumerate((WORK, IDLE))
+              if (each := points(turns, name))]
+    return document(HEIGHT, panel(
+        0, 0, WIDTH, HEIGHT, f"Watts, {run.label} with {run.meter}", series,
+        Axis("minutes, without what was between the turns", holds=(0.0,)), Axis()))
+
+
 def main() -> None:
     clock = Clock()
     parser, options = arguments(sys.argv[1:])
@@ -169,7 +190,7 @@ def main() -> None:
     print("\n".join(measuring.report(run, measured.turns, options.net)))
     if options.chart and measured.turns:
         try:
-            options.chart.write_text(chart.chart(run, measured.turns), encoding="utf-8")
+            options.chart.write_text(drawn(run, measured.turns), encoding="utf-8")
         except OSError as fault:
             measuring.say(f"lab/run measure: {fault}")
             status = status or 1

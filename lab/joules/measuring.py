@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.joules import results, uncertainty
-from lab.joules.clock import Clock
-from lab.joules.meters import Lost, Meter
+from lab.joules.meters import Clock, Lost, Meter
 from lab.joules.results import IDLE, WORK, Run, Turn
 from lab.joules.uncertainty import Interval, Value
 

@@ -13,11 +13,11 @@ import argparse
 import importlib
 import re
 import textwrap
+import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-
-from lab.joules.clock import Clock
 
 # By the name of its module in lab/joules: the class. They are tried in this order.
 METERS = {
@@ -26,6 +26,34 @@ METERS = {
     "shelly": "Shelly",
     "powershield": "PowerShieldMeter",
 }
+
+
+class Clock:
+    """What meters and measurements go by. Tests have one that they set forward themselves."""
+
+    def now(self) -> float:
+        """Seconds since some moment; it never goes back."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def every(self, seconds: float, call: Callable[[], None]) -> Callable[[], None]:
+        """Calls it at this interval in a thread, until what this returns is called."""
+        over = threading.Event()
+
+        def loop() -> None:
+            while not over.wait(seconds):
+                call()
+
+        thread = threading.Thread(target=loop, daemon=True)
+        thread.start()
+
+        def stop() -> None:
+            over.set()
+            thread.join()
+
+        return stop
 
 
 class Absent(Exception):

@@ -17,10 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lab.joules import measuring, meters, results, uncertainty
-from lab.joules.clock import Clock
 from lab.joules.measure import INTERRUPTED, count
 from lab.joules.measuring import Failed, Measurement, duration, say, scaled
-from lab.joules.meters import Absent, Lost, Meter
+from lab.joules.meters import Absent, Clock, Lost, Meter
 from lab.joules.results import Run, Times, Unreadable
 from tests.support.programs import BUILD
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from lab.joules.clock import Clock
+from lab.joules.meters import Clock
 from tests.support.programs import free_port, wait_until
 
 PATIENCE = 30.0  # seconds that a test waits for something real, such as a broker

@@ -20,12 +20,11 @@ from typing import Any
 import pytest
 
 from lab.joules import formats, loopback, meters, results
-from lab.joules.clock import Clock
 from lab.joules.formats import Plan, Result
 from lab.joules.loopback import Pair
 from lab.joules.measure import INTERRUPTED
 from lab.joules.measuring import Failed
-from lab.joules.meters import Energy, Lost, Meter
+from lab.joules.meters import Clock, Energy, Lost, Meter
 from lab.joules.results import Turn, Unreadable
 from lab.joules.standins import hear_ctrl_c
 from lab.messages.codecs import CODECS, LIST

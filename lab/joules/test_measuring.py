@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lab.joules import chart, compare, measure, measuring, meters, results, uncertainty
+from lab.joules import compare, measure, measuring, meters, results, uncertainty
 from lab.joules.measuring import Measurement
 from lab.joules.meters import Absent, Lost
 from lab.joules.rapl import Rapl
@@ -312,14 +312,14 @@ def test_the_chart_has_every_reading_at_its_time() -> None:
     """The second turn begins after the first one's 60 s; a turn without readings is one point."""
     turns = [replace(pair(0, 5.0)[0], readings=((0.0, 10.0), (30.0, 14.0))),
              replace(pair(0, 5.0)[1], readings=((30.0, 9.0),)), pair(1, 60.0)[1], pair(1, 60.0)[0]]
-    assert chart.points(turns, WORK) == [(0.0, 10.0), (0.5, 14.0), (3.5, 11.0)]
-    assert chart.points(turns, IDLE) == [(1.5, 9.0), (2.5, 10.0)]
-    drawn = ElementTree.fromstring(chart.chart(RUN, turns))
+    assert measure.points(turns, WORK) == [(0.0, 10.0), (0.5, 14.0), (3.5, 11.0)]
+    assert measure.points(turns, IDLE) == [(1.5, 9.0), (2.5, 10.0)]
+    drawn = ElementTree.fromstring(measure.drawn(RUN, turns))
     circles = [one for one in drawn if one.tag.endswith("circle")]
     assert len(circles) == 3 + 2 + 2  # two in the legend
     assert "Watts, measured with rapl: package-0" in "".join(drawn.itertext())
     many = replace(turns[0], readings=tuple((at / 200, 9.0) for at in range(9001)))
-    assert 2000 < len(chart.points([many], WORK)) <= chart.MOST
+    assert 2000 < len(measure.points([many], WORK)) <= measure.MOST_POINTS
 
 
 # The commands.
@@ -544,13 +544,6 @@ def test_bytes_of_a_command_that_are_no_text_are_shown(live: Path, tmp_path: Pat
     assert said.returncode == 0 and said.stdout.startswith("test '\\udcff': measured"), said
 
 
-def test_every_command_has_a_help() -> None:
-    for name in ("measure", "profile", "compare"):
-        said = command(name, "--help")
-        assert said.returncode == 0 and f"usage: lab/run {name}" in said.stdout
-        assert max(map(len, said.stdout.splitlines())) <= 80
-
-
 def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
     """With a Python that has none: the meters of Linux need none, the formats do."""
     lone = "/usr/bin/python3"
@@ -578,7 +571,8 @@ def test_the_page_shows_what_is_said_without_a_meter(tmp_path: Path) -> None:
 
 
 def test_the_page_names_only_options_that_there_are_and_every_meter() -> None:
-    helps = " ".join(command(name, "--help").stdout for name in ("measure", "profile", "compare"))
+    helps = "\n".join(command(name, "--help").stdout for name in ("measure", "profile", "compare"))
+    assert max(map(len, helps.splitlines())) <= 80
     words = r"--[a-z]+(?![a-z-])"
     assert set(re.findall(words, PAGE)) <= set(re.findall(words, helps))
     assert set(meters.METERS) <= set(re.findall(r"^\| `(\w+)` \|", PAGE, re.M))

@@ -5,7 +5,6 @@
     python -m lab.messages.answer [--target NAME] [--every TIME] [--battery NAME] [--sleep µA]
                          [--over MEDIUM] [--bitrate N] [--all] [--json]
     python -m lab.messages.answer --fits
-    python -m lab.messages.answer --draw
 
 The counts are those of counts.tsv and of bench/budgets_keyed.tsv. The energy is a model.
 SPDX-License-Identifier: MIT"""
@@ -16,10 +15,8 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
-from bench import budgets, figures
-from bench.charts import FIRST, INK, LETTER, OURS, ROW_HEIGHT, TOP, bars, document
+from bench import budgets
 from bench.processors.targets import TARGETS
 from lab import arguments
 from lab.messages import counts
@@ -36,9 +33,7 @@ SHORTEST = 0.001  # seconds between two messages
 SLEEP = 0.001, 1e6  # µA
 BITRATE = 1e3, 1e6  # of a classical CAN bus
 UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-PICTURE = Path(__file__).with_name("answer.svg")
 TOO_SLOW = "too slow"
-MARGIN = 110  # pixels right of the longest bar, for its number
 AGENT, NEWER = "ATmega328P, gcc 5.4", "ATmega328P, gcc 14.2"  # of bench/budgets.tsv
 EMPTY = 156  # bytes of flash of a program that does nothing: interrupt vectors, and what starts it
 # Where version 2 is measured, for each machine; and where another protocol needs two frames.
@@ -240,20 +235,6 @@ def setting_of(name: str, every: float = 1.0, battery: str = "cr2032", sleep: fl
                    MEDIA[over], bitrate)
 
 
-def picture() -> str:
-    """The years on the default machine, with the default battery, over the default medium."""
-    colours = {"signature": FIRST, "MAC": OURS, "protocol": OURS}
-    lines = [line for _, lot in setting_of("ATmega328P").lots(False) for line in lot]
-    shown = [(line.way.name, 0.0 if line.notes == TOO_SLOW else line.years,
-              TOO_SLOW if line.notes == TOO_SLOW else f"{line.years:.2f}",
-              colours.get(line.way.family, INK))
-             for line in sorted(lines, key=lambda line: -line.years)]
-    assert max(len(name) for name, *_ in shown) * LETTER < 2 * MARGIN
-    return document(TOP + len(shown) * ROW_HEIGHT + 12, bars(
-        "Years of a CR2032, a model: an ATmega328P sends a heartbeat each second over CAN",
-        shown, TOP, MARGIN))
-
-
 def fits() -> list[str]:
     """What an ATmega328P has room for beside the agent: its 260 bytes of RAM and its own stack."""
     known = counts.read()
@@ -305,11 +286,9 @@ def main() -> None:
     parser.add_argument("--fits", action="store_true",
                         help="what an ATmega328P has room for beside the agent; without other "
                              "options")
-    parser.add_argument("--draw", action="store_true",
-                        help="draw answer.svg again; without other options")
     options = parser.parse_args()
-    if (options.draw or options.fits) and len(sys.argv) > 2:
-        parser.error("--draw and --fits take no other option")
+    if options.fits and len(sys.argv) > 2:
+        parser.error("--fits takes no other option")
     if options.fits:
         print("\n".join(fits()))
         return
@@ -321,9 +300,7 @@ def main() -> None:
         return
     print("\n".join(setting.table(options.all)))
     print(explained(setting))
-    if sys.argv[1:] in ([], ["--draw"]):
-        figures.keep_picture(PICTURE, picture(), again=options.draw)
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, ".*")

@@ -13,15 +13,16 @@ from bench import figures
 from bench.charts import (
     COLOURS, FIRST, INK, OURS, ROW_HEIGHT, TOP, WIDTH, Axis, Series, bars, document, panel)
 from lab.messages import answer
-from lab.messages.answer import MARGIN, TOO_SLOW, Line
+from lab.messages.answer import TOO_SLOW, Line
 from lab.messages.energy import BATTERIES, MEDIA, MODELS
 from tests.support.programs import as_program
 
 PICTURE = Path(__file__).with_name("choices.svg")
 OFTEN = Path(__file__).with_name("often.svg")
+MARGIN = 110  # pixels right of the longest bar, for its number
 EVERY, BATTERY = 10.0, "cr2032"
-MEDIUM = "nrf"  # of the pictures
-CHIP, MARKS = "Cortex-M0+", (1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0, 86400.0)  # of often.svg
+# Of the pictures; CHIP and MARKS are of often.svg alone.
+CHIP, MEDIUM, MARKS = "Cortex-M0+", "nrf", (1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0, 86400.0)
 SIGNED = "a signature"
 # The columns, and the colour of each in the picture.
 WAYS = {"Dumpulse version 1": INK, "Dumpulse version 2": OURS, "SecOC": OURS, "AES-128-CMAC": OURS,
@@ -79,7 +80,7 @@ def picture() -> str:
 
 
 def often() -> str:
-    """The same for each pause between two heartbeats, from a second to a day."""
+    """Years for each pause between two heartbeats, from a second to a day."""
     times = [10 ** (step / 8) for step in range(40)]
     shelf, found = BATTERIES[BATTERY].shelf, [lines(CHIP, MEDIUM, every) for every in times]
     return document(360, panel(
@@ -93,12 +94,10 @@ def often() -> str:
 
 
 def main() -> None:
-    if sys.argv[1:] not in ([], ["--draw"]):
-        raise SystemExit("usage: python3 -m lab.messages.choices [--draw]")
     print("\n".join(tables()))
     for path, drawn in ((PICTURE, picture()), (OFTEN, often())):
         figures.keep_picture(path, drawn, again=bool(sys.argv[1:]))
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, "(--draw)?")

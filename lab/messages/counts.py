@@ -252,7 +252,7 @@ def as_figures(counts: dict[tuple[str, ...], Count]) -> figures.Figures:
 
 
 def table(counts: list[Count]) -> str:
-    row = "{:<26}{:<17}{:<17}{:>6} {:<11}{:>13}{:>13}{:>13}{:>8}{:>7}{:>8}"
+    row = "{:<26}{:<24}{:<17}{:>6} {:<11}{:>13}{:>13}{:>13}{:>8}{:>7}{:>8}"
     lines = [row.format("scheme", "by", "step", "bytes", "machine", "least", "mean", "most",
                         "flash", "RAM", "stack")]
     for count in counts:
@@ -308,4 +308,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, ".*")

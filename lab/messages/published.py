@@ -185,8 +185,6 @@ def picture(operations: list[Operation], rows: list[tuple[Operation, int, str]])
 
 
 def main() -> None:
-    if sys.argv[1:] not in ([], ["--draw"]):
-        raise SystemExit("usage: python3 -m lab.messages.published [--draw]")
     operations, rows = published(), counted()
     print("\n".join(by_cycles(operations)))
     same = [(instructions, operation.joules) for operation, instructions, differs in rows
@@ -207,4 +205,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, "(--draw)?")

@@ -3,14 +3,15 @@
 The steps themselves are in lab/messages/c; README.md says how to add a scheme.
 SPDX-License-Identifier: MIT"""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lab.messages import protobuf
+from lab.messages.machines import once
 from lab.sources import fetched
-from tests.support.programs import ROOT
+from tests.support.programs import BUILD, ROOT, run, scratch
 
 HEARTBEAT, KILOBYTE = 4, 1024  # bytes; a heartbeat is without its checksum
 RANDOM = 25  # runs of a step whose work depends much on random numbers
@@ -24,7 +25,9 @@ SIGNED = "forged by all"
 BARE_CHIPS = ("Cortex-M4", "Cortex-M0+", "ATmega328P")
 EVERYWHERE = ("amd64", *BARE_CHIPS)
 NOT_AVR = ("amd64", "Cortex-M4", "Cortex-M0+")
-GENERATED = "generated"  # protobuf.py makes it
+# What nanopb makes of message.proto. Debian 12 has its 0.4.7, whose library sources.tsv fetches.
+GENERATED = "generated"
+PROTO = ROOT / "lab" / "messages" / "c" / "protobuf" / "message.proto"
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,25 @@ class Step:
     runs: int = 2  # of a step that is deterministic: both must cost the same
     lengths: tuple[int, ...] = (HEARTBEAT,)  # of the message; 0: there is none
     needs: str = ""  # another step, without which a node cannot take this one: its code counts, too
-    kept: bool = True  # in counts.tsv. What refuses costs as much as what accepts, and is only run
+    kept: bool = True  # in counts.tsv. What refuses is only run
 
     @property
     def random(self) -> bool:
         return self.runs > 2
+
+
+@once
+def generated() -> Path:
+    """Makes the files anew in each run of a program, so that none is older than message.proto."""
+    made = BUILD / "lab" / "protobuf"
+    made.mkdir(parents=True, exist_ok=True)
+    if shutil.which("protoc") is None:
+        raise SystemExit("lab: protoc is missing: `make setup` installs nanopb")
+    with scratch() as folder:
+        run(["protoc", f"--nanopb_out={folder}", PROTO.name], cwd=PROTO.parent)
+        for file in Path(folder).iterdir():
+            file.replace(made / file.name)  # at once, as another program may read the old one
+    return made
 
 
 @dataclass(frozen=True)
@@ -52,7 +69,7 @@ class Code:
     @property
     def folder(self) -> Path:
         if self.source == GENERATED:
-            return protobuf.generated()
+            return generated()
         return fetched(self.source) if self.source else ROOT
 
     def paths(self) -> list[Path]:
@@ -134,6 +151,7 @@ NOT_THERE: dict[str, Any] = {"targets": ("amd64", "Cortex-M4"),
                              "without": "a Cortex-M0+ and an AVR have assembly of their own"}
 AVR_ALONE: dict[str, Any] = {"targets": ("ATmega328P",), "without": "it is assembly for AVR"}
 AES = (*KEYED, Step("block", lengths=(16,), needs="key"))
+KECCAK = (*KEYED, Step("block", lengths=(200,)))
 AES_ASSEMBLY = Code("", (HERE + "aes_avr.S", HERE + "aes_m0.S"))
 TABLES = ("-DLAB_TABLES",)
 VERSION_2 = Code("", ("extras/dumpulse_tag.c", "extras/dumpulse_tag_avr.S"))
@@ -189,8 +207,8 @@ WIRE: dict[str, tuple[tuple[str, int, int], ...]] = {  # what it holds, bytes, C
 
 def form(name: str, by: str, file: str, *code: Code) -> Scheme:
     """A format. The length of a step is that of its message on the wire."""
-    steps = tuple(Step(f"{step}_{what}", lengths=(length,)) for what, length, _ in WIRE[name]
-                  for step in ("make", "read", "refuse"))
+    steps = tuple(Step(f"{step}_{what}", lengths=(length,), kept=step != "refuse")
+                  for what, length, _ in WIRE[name] for step in ("make", "read", "refuse"))
     flags = ("-DNDEBUG", *(f"-D{what.upper()}_{word}" for what, length, crc in WIRE[name]
                            for word in (f"BYTES={length}", f"CRC={crc}U")))
     return Scheme(name, by, "format", file, steps, 0, ACCIDENT if name == "Dumpulse" else "", code,
@@ -392,8 +410,8 @@ SCHEMES: tuple[Scheme, ...] = (
     mac("ChaCha20-Poly1305", "BearSSL", "poly1305.c",
         Code("bearssl", ("src/symcipher/chacha20_ct.c", "src/symcipher/poly1305_ctmul.c",
                          "src/codec/dec32le.c", "src/codec/enc32le.c"), ("inc", "src"))),
-    mac("KMAC128", "c-fn-dsa", "kmac.c", SHA3),
-    mac("KMAC128", "c-fn-dsa, assembly", "kmac.c", SHA3_M4, **M4_ALONE),
+    mac("KMAC128", "c-fn-dsa", "kmac.c", SHA3, steps=KECCAK),
+    mac("KMAC128", "c-fn-dsa, assembly", "kmac.c", SHA3_M4, steps=KECCAK, **M4_ALONE),
     mac("HMAC-SHA-256", "ours, assembly", "hmac.c", SHA256_ASSEMBLY, flags=ASSEMBLY,
         **WITH_ASSEMBLY),
     mac("HMAC-SHA-256", "BearSSL", "hmac.c", BEARSSL_SHA256),

@@ -168,4 +168,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, ".*")

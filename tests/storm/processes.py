@@ -282,4 +282,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    as_program(main)
+    as_program(main, ".*")

@@ -49,15 +49,17 @@ def run(command: list[object], cwd: Path | None = None) -> str:
     return done.stdout
 
 
-def as_program(main: Callable[[], int | None], arguments: str = ".*") -> None:
+def as_program(main: Callable[[], int | None], arguments: str = "") -> None:
     """Runs what prints a table. Whoever reads it may have enough, as `head` has: that is no fault,
     and ends the program as SIGPIPE ends others. What a table has found wrong is said even so.
 
-    `arguments` is a pattern of all arguments, with a space between two. If it does not match, the
-    lines of the program's own text that start it are its help."""
-    if not re.fullmatch(arguments, " ".join(sys.argv[1:])):
+    `arguments` is a pattern of all arguments, with a space between two: ".*" if main() has a parser
+    of its own. If it does not match, the lines of the program's own text that start it are its
+    help; without such lines, the words that started it."""
+    if not re.fullmatch(arguments, " ".join(sys.argv[1:]), re.S):
         asked = sys.argv[1:] in (["-h"], ["--help"])
         ways = re.findall(r"^ {4}((?:python|make).*)", sys.modules["__main__"].__doc__ or "", re.M)
+        ways = ways or ["python3 " + " ".join(sys.orig_argv[1:-len(sys.argv[1:])])]
         print("usage:", *ways, sep="\n  ", file=sys.stdout if asked else sys.stderr)
         sys.exit(0 if asked else 2)
     status: object = 0

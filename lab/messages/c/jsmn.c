@@ -1,12 +1,35 @@
 /* JSON (RFC 8259): written by hand, read by jsmn. All are objects with names.
  * SPDX-License-Identifier: MIT */
 #include "format.h"
-#include "text.h"
 
 #define JSMN_STATIC
 #include "jsmn.h"
 
 enum { PAIRS = 3, TOKENS = 1 + 2 * PAIRS /* of an object */ };
+
+/* All of these characters are digits, and no number is above `most`. */
+static inline bool number_in(const char *text, size_t length, uint32_t most, uint32_t *out)
+{
+    uint32_t value = 0;
+    for (size_t i = 0; i < length; i++) {
+        const uint8_t digit = (uint8_t)(text[i] - '0');
+        if (digit > 9 || value > UINT32_MAX / 10 || value * 10 > UINT32_MAX - digit)
+            return false;
+        value = value * 10 + digit;
+    }
+    *out = value;
+    return length > 0 && value <= most;
+}
+
+static inline bool amount_in(const char *text, size_t length, int32_t *out)
+{
+    uint32_t value;
+    const bool negative = length > 0 && text[0] == '-';
+    if (!number_in(text + negative, length - negative, INT32_MAX, &value))
+        return false;
+    *out = negative ? -(int32_t)value : (int32_t)value;
+    return true;
+}
 
 /* Each of these writes at `at`, not beyond `end`, and returns where it ended. */
 static char *put(char *at, const char *end, char c)
