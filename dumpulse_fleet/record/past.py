@@ -183,7 +183,8 @@ class Past:
             self._save_rows("recent VALUES (?, ?, ?, ?)", whole, self.step, self._slot)
 
     def _save_hours(self, day: int, rows: Sequence[int] | None = None) -> None:
-        """Of these agents, or of all. What was watched today, and is not now, stays as it was."""
+        """Of these agents, or of all. What was watched that day, and is not now, stays as it was,
+        and so do other hours, if somebody has set the clock back over midnight."""
         self._save_rows("past VALUES (?, ?, ?)", self._today.copy(), day, rows=rows,
                         before="SELECT hours FROM past WHERE agent = ? AND day = ?")
 
@@ -196,7 +197,8 @@ class Past:
                 cells: dict[int, Bytes] = {}
                 for data, in database.execute(before, key) if before else ():
                     cells = dict(decoded(data, 24, 3))
-                cells |= zip(self._numbers[part].tolist(), whole[part])
+                for number, now in zip(self._numbers[part].tolist(), whole[part]):
+                    cells[number] = np.maximum(now, cells[number]) if number in cells else now
                 new.append((*key, zlib.compress(bytes([MARK + len(cells), *cells])
                                                 + np.array([*cells.values()]).tobytes(), 1)))
             return database.executemany(f"INSERT OR REPLACE INTO {where}", new).rowcount

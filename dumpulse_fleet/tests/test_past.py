@@ -209,6 +209,19 @@ def test_a_variable_that_comes_back_on_the_same_day_keeps_its_hours(store: Store
     assert hours[AGENT][-3:, KNOWN].tolist() == [60, 0, 0] and len(hours) == 6
 
 
+def test_a_clock_set_back_over_midnight_keeps_the_hours_of_the_day(store: Store) -> None:
+    fleet = standins.fleet(3)
+    past = Past(store, fleet, NOON)
+    minutes(past, fleet, NOON, 60, State.DEAD, State.DEAD)
+    midnight = (NOON // DAY + 1) * DAY
+    minutes(past, fleet, midnight, 2)
+    minutes(past, fleet, midnight - HOUR, 60)
+    past.save(points=False)
+    minutes(past, fleet, midnight, 3)
+    assert store.flush()
+    assert past.hours(1, midnight)[0][AGENT][-13:, KNOWN].tolist() == [60, *[0] * 10, 60, 3]
+
+
 def test_rows_of_older_builds_have_two_states_the_other_way_round(store: Store) -> None:
     fleet = table(["a", "b"])
     past = Past(store, fleet, NOON)

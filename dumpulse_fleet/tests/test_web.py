@@ -666,6 +666,45 @@ def test_one_address_does_not_take_all_connections(monkeypatch: pytest.MonkeyPat
         assert used.recv(1 << 16).startswith(b"HTTP/1.1 200")
 
 
+def test_one_address_does_not_use_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who takes an answer slowly uses a connection all the time."""
+    monkeypatch.setattr(server, "CONNECTIONS", 40)
+    monkeypatch.setattr(server, "SCRAPE_TIME", 2 * PATIENCE)
+    with served(2000) as (port, _), contextlib.ExitStack() as stack:
+        connect = partial(socket.create_connection, ("127.0.0.1", port))
+        for _ in range(40):
+            with contextlib.suppress(ConnectionError):
+                stack.enter_context(connect()).sendall(
+                    REQUEST.replace(b"/api/v1/summary", b"/metrics/agents"))
+
+        def answers() -> bool:
+            with contextlib.suppress(ConnectionError), connect(
+                    source_address=("127.0.0.2", 0)) as other:
+                other.sendall(REQUEST)
+                return other.recv(1 << 16).startswith(b"HTTP/1.1 200")
+            return False
+
+        until(answers)
+
+
+def test_a_disk_that_hangs_keeps_nobody_else_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that wait for it go on waiting, whoever asked."""
+    monkeypatch.setattr(server, "READS", 2)
+    monkeypatch.setattr(server, "STORE_TIME", 0.02)
+    thaw = threading.Event()
+    with served() as (port, service):
+        for name in ("select", "ask"):
+            monkeypatch.setattr(service.store, name, lambda **_: thaw.wait() and [], raising=False)
+        try:
+            for _ in range(40):
+                assert ask(port, "/api/v1/events").status == 503
+            assert ask(port, "/api/v1/agents").json["total"] == 1
+        finally:
+            thaw.set()
+        monkeypatch.setattr(server, "STORE_TIME", PATIENCE)
+        until(lambda: ask(port, "/api/v1/events").status == 200)
+
+
 def test_passwords_that_nobody_waits_for_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                                                ) -> None:
     """Whoever sends some and hangs up has no more of them checked than whoever waits."""
@@ -1042,6 +1081,22 @@ def test_a_reload_tells_all_readers() -> None:
 
 
 @pytest.mark.slow
+def test_one_address_does_not_keep_others_from_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "CLIENTS", 4)
+
+    def read(host: int) -> tuple[socket.socket, bytes]:
+        made = socket.create_connection(("127.0.0.1", port), source_address=(f"127.0.0.{host}", 0))
+        made.sendall(REQUEST.replace(b"summary", b"stream"))
+        return stack.enter_context(made), made.recv(12)[9:]
+
+    with served() as (port, _), contextlib.ExitStack() as stack:
+        first, *_ = [read(1) for _ in range(4)]
+        assert first[1] == b"200" and [read(host)[1] for host in (1, 2, 2, 2, 1)] == [
+            b"503", b"200", b"200", b"503", b"503"]
+        while not first[0].recv(1 << 16).endswith(b"\r\n0\r\n\r\n"):  # until it ends
+            pass
+
+
 @pytest.mark.parametrize("patience, backlog", [(3.0, 10 ** 6), (60.0, 16)])
 def test_slow_readers_are_dropped_and_there_is_a_limit(
         monkeypatch: pytest.MonkeyPatch, patience: float, backlog: int) -> None:
