@@ -95,7 +95,6 @@ class Store:
         self.unstored = 0  # events that subscribers have seen, and the disk never
         self.refused = 0  # events that make no sense
         self.commits = 0
-        self.failures = 0  # attempts to write that failed
         self.rows = 0  # events in the file
         self._say = say or (lambda text: print(f"dumpulse-fleet: {text}", file=sys.stderr))
         self._keep_s, self._most_rows, self._most_queued = days * DAY, rows, queue
@@ -478,7 +477,6 @@ class Store:
 
     def _failed(self, error: Exception) -> None:
         """Lets events wait that cannot be written, for as long as there is room."""
-        self.failures += 1
         if _damaged(error):
             self._forget_file()
             with contextlib.suppress(OSError):

@@ -25,7 +25,7 @@ def test_a_fake_fleet_of_a_thousand() -> None:
     assert (table.state[:, 1:16] == State.ALIVE).all()
     assert figures.bad == figures.strange == figures.stale == 0
     assert len(heard.of("state", was="pending", now="alive")) == 1000 == len(heard.events)
-    ages, known = table.ages()
+    ages, known = table.clock[:, None] - table.stamped, table.entry != 0
     assert known[:, :16].all() and not known[:, 16:].any()
     assert ages[known].min() >= 0 and ages[known].max() <= 3
     assert figures.rounds - figures.reports - figures.lost <= 1000  # of the last round

@@ -22,7 +22,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from pydantic import BaseModel, ValidationError
 
-from dumpulse_fleet.model.agents import Agent, Group, Mute, State
+from dumpulse_fleet.model.agents import Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.past import Past
@@ -283,7 +283,10 @@ class Site:
         """Only of an agent that is configured. Otherwise anybody could send packets from here to
         wherever they like."""
         target = request[GIVEN]["target"]
-        agent = configured(self.view().table, target)
+        table = self.view().table
+        row = table.row.get(target, -1)
+        agent = table.agents[row] if row >= 0 else next(
+            (each for each in table.agents if each.address == target), None)
         if agent is None:
             raise web.HTTPNotFound(text="target: no agent with this name or address is configured")
         timeout = PROBE_TIME
@@ -321,13 +324,6 @@ class Site:
 
 
 # ---------------------------------------------------------------- parts of answers
-def configured(table: Table, target: str) -> Agent | None:
-    row = table.row.get(target)
-    if row is not None:
-        return table.agents[row]
-    return next((agent for agent in table.agents if agent.address == target), None)
-
-
 async def send_metrics(request: web.Request, blocks: Iterator[bytes]) -> web.StreamResponse:
     """Each block is made in a thread, so that nobody else has to wait."""
     zipped = "gzip" in request.headers.get("Accept-Encoding", "")
