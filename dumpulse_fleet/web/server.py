@@ -332,10 +332,10 @@ async def send_metrics(request: web.Request, blocks: Iterator[bytes]) -> web.Str
     if zipped:
         response.headers["Content-Encoding"] = "gzip"
         blocks = metrics.gzipped(blocks)
-    await response.prepare(request)
-    if request.method == "HEAD":
-        return response  # aiohttp would send a body
     try:
+        await response.prepare(request)
+        if request.method == "HEAD":
+            return response  # aiohttp would send a body
         async with asyncio.timeout(SCRAPE_TIME):
             while (block := await asyncio.to_thread(next, blocks, None)) is not None:
                 if block:
