@@ -25,13 +25,13 @@ from dumpulse_fleet.model.agents import Agent, Group
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Trouble
 from dumpulse_fleet.web.access import Access
-from dumpulse_fleet.web.server import PROBES, Listening, Service as Shown, listen, make_app
+from dumpulse_fleet.web.server import PROBES, READS, Listening, Service as Shown, listen, make_app
 
 STOP_S = 5.0  # s from SIGTERM to the end, at most
 QUIET_S = 60.0  # s between two lines of the log that say the same
 FILES = 65_536  # descriptors that we ask for
 LOOK_S = 1.0  # s between two looks whether a source is due
-THREADS = PROBES + 16  # probes of dead agents, which take 10 s, must not keep others waiting
+THREADS = PROBES + READS + 16  # what takes long must not keep others waiting
 Result = TypeVar("Result")
 
 

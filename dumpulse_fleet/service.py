@@ -29,7 +29,7 @@ from dumpulse_fleet.publish.jetstream import Stream
 from dumpulse_fleet.publish.mqtt import Publisher
 from dumpulse_fleet.publish.takeover import Council, Known, Living
 from dumpulse_fleet.record.past import Past
-from dumpulse_fleet.record.store import Store, Trouble, lock
+from dumpulse_fleet.record.store import Store, Trouble
 from dumpulse_fleet.wall import Wall
 
 SAMPLE_S = 60.0  # s between two looks that the past remembers
@@ -45,22 +45,6 @@ WELL_S = 60.0  # s for which all must be well until what was acknowledged ends
 def shape(text: str) -> str:
     """Without what changes all the time."""
     return re.sub(r"[0-9][0-9.,]*", "", text)
-
-
-def lock_folder(path: str) -> int:
-    """Makes the folder for the state if it is missing, and sees to it that it is ours alone. The
-    descriptor holds the lock. Unusable: somebody else has it, or it cannot be written."""
-    try:
-        os.makedirs(path, 0o700, exist_ok=True)
-        descriptor = lock(os.path.join(path, "lock"))
-    except OSError as error:
-        raise Unusable(f"cannot use the folder {path!r}: {error.strerror}: "
-                       "make it, or name another one, like state = 'state' in [collector]"
-                       ) from error
-    if descriptor is None:
-        raise Unusable(f"another fleet uses {path!r}: stop it, or name another folder as state "
-                       "in [collector]")
-    return descriptor
 
 
 def groups_here(config: Config, agents: Sequence[Agent], everyone: Sequence[Agent]
@@ -267,7 +251,6 @@ class Service(Process):
     async def _start(self, parts: contextlib.AsyncExitStack) -> None:
         """Starts the parts. They end in the opposite order."""
         config = self.config
-        parts.callback(os.close, lock_folder(config.state))
         self.store = await asyncio.to_thread(
             Store, os.path.join(config.state, "events.sqlite"), days=config.keep_days,
             rows=config.keep_rows, say=say)

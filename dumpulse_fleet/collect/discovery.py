@@ -208,13 +208,8 @@ def roots(agents: Sequence[Agent]) -> dict[str, str]:
 
 
 def ranks(agents: Sequence[Agent], of: int) -> NDArray[np.uint64]:
-    """How each agent (row) ranks so many shards (columns), by rendezvous hashing.
-
-    For each shard, BLAKE2b of 8 bytes over "SHARD/NAME" in UTF-8 is its number; the greatest wins.
-    So of eight shards, a ninth takes an eighth of each, and no other agent moves; and if one dies,
-    the others share its agents. This must never change: all collectors of a fleet must agree.
-    NAME is that of the first parent: otherwise nobody there would know that it cannot be reached.
-    """
+    """How each agent (row) ranks so many shards (columns): README.md has the rule, which must never
+    change, in the sections Several collectors, and Parents and groups."""
     if of == 1:
         return np.zeros((len(agents), 1), np.uint64)
     root = roots(agents)

@@ -51,10 +51,7 @@ def _profile(value: Any, reader: Reader) -> Profile:
     """Agents with the same file of names share one."""
     path = reader.path_of(value)
     if path not in reader.profiles:
-        try:
-            reader.profiles[path] = make_profile(path)
-        except client.BadUsage as error:
-            raise Wrong(str(error)) from error
+        reader.profiles[path] = make_profile(path)
     return reader.profiles[path]
 
 

@@ -13,10 +13,11 @@ from pydantic import PlainValidator, TypeAdapter, ValidationError, ValidationInf
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
+from dumpulse_fleet.client import BadUsage
 from dumpulse_fleet.config.toml_lines import Lines, Where
 from dumpulse_fleet.config.values import Secret, kind, read_file, secret_in, similar, text
 from dumpulse_fleet.model.agents import Profile
-from dumpulse_fleet.model.naming import Wrong, shown
+from dumpulse_fleet.model.naming import Wrong, hide, shown
 
 LARGEST = 4 << 20  # bytes of a configuration; file_sd and http_sd take more agents than this
 MOST_MISTAKES = 1_000  # that are told
@@ -46,12 +47,12 @@ class Mistakes(Exception):
 
 
 def told(parse: Callable[[Any, Reader], Any]) -> PlainValidator:
-    """What a key may be: `parse` raises Wrong if it is something else."""
+    """What a key may be: `parse` raises Wrong or BadUsage if it is something else."""
     def validate(value: Any, info: ValidationInfo[Reader]) -> Any:
         try:
             return parse(value, info.context)
-        except Wrong as error:
-            raise PydanticCustomError("wrong", "{text}", {"text": str(error)}) from error
+        except (Wrong, BadUsage) as error:
+            raise PydanticCustomError("wrong", "{text}", {"text": hide(str(error))}) from error
     return PlainValidator(validate)
 
 

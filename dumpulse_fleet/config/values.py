@@ -65,10 +65,7 @@ def duration(value: Any, low: float, high: float, zero: bool = False) -> float:
         raise Wrong(f"must be a time in quotes like '10s', not {kind(value)}")
     if zero and value == "0":
         return 0.0
-    try:
-        seconds = client.parse_duration(value) / 1000
-    except client.BadUsage as error:
-        raise Wrong(str(error)) from error
+    seconds = client.parse_duration(value) / 1000  # BadUsage is told, too
     if not low <= seconds <= high:
         raise Wrong(f"must be {low:g} s to {high:g} s, not {seconds:g} s")
     return seconds

@@ -87,10 +87,6 @@ class Table:
             axis=0) | (self.state > State.PENDING).any(axis=0))
         return int(np.flatnonzero(used).max(initial=-1)) + 1
 
-    def ages(self) -> tuple[np.ndarray, np.ndarray]:
-        """Ticks since each entry was stamped, at the last report, and whether it was heard."""
-        return self.clock[:, None] - self.stamped, self.entry != 0
-
 
 def copy_rows(to: Array, rows: Rows, whence: Array, old_rows: Rows) -> None:
     """Copies rows of a field into another table. Columns that stay as they are still take no memory

@@ -20,7 +20,7 @@ from concurrent.futures import Future
 import numpy as np
 from numpy.typing import NDArray
 
-from dumpulse_fleet.model.agents import Event, State
+from dumpulse_fleet.model.agents import RENUMBERED, Event, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Store
 
@@ -33,6 +33,7 @@ AT_ONCE = 500  # agents that are written in one transaction
 VALUE, STATE = range(2)  # of a point; the state is its number + 1, or 0 if there is none
 KNOWN, WELL, WORST = range(3)  # of an hour; the worst state is its number + 1, or 0
 UNSURE = (State.PENDING, State.UNKNOWN)
+MARK = 128  # in the first byte of a row: its states have the numbers that they have here
 AGENT = 255  # the number of the agent itself, among its variables
 SEVERITY = {state.words: int(state) for state in State}
 Bytes = NDArray[np.uint8]
@@ -45,10 +46,9 @@ class Past:
 
     def __init__(self, store: Store, table: Table, now: float, most_bytes: int = MOST_BYTES
                  ) -> None:
-        self._store, self._most_bytes = store, most_bytes
-        self._names, self._row = [agent.name for agent in table.agents], table.row
+        self._store, self._watched, self._most_bytes = store, table, most_bytes
         # The agent itself is in the column 0, its variables are after it. A cell is one of them.
-        kept = np.ones((len(self._names), 65), np.bool_)
+        kept = np.ones((len(table.agents), 65), np.bool_)
         for row, agent in enumerate(table.agents):
             kept[row, 1:] = agent.profile.expected
         self._agents, self._columns = np.nonzero(kept)
@@ -86,7 +86,7 @@ class Past:
         """A state that began and ended between two minutes counts, too."""
         point, hour = self._recent[self._slot % self.points], self._today[:, self._hour % 24]
         for event in events:
-            row, worst = self._row.get(event.agent, -1), SEVERITY.get(event.was, -1) + 1
+            row, worst = self._watched.row.get(event.agent, -1), SEVERITY.get(event.was, -1) + 1
             if event.what == "state" and row >= 0:
                 cell = self._cell[row, event.variable + 1]
                 if cell >= 0 and point[cell, STATE]:
@@ -125,7 +125,7 @@ class Past:
         be read."""
         numbers, hour = self._numbers[self._part(row)].tolist(), int(now // HOUR)
         days = {day: dict(decoded(data, 24, 3)) for day, data in self._store.ask(
-            "SELECT day, hours FROM past WHERE agent = ?", self._names[row])}
+            "SELECT day, hours FROM past WHERE agent = ?", self._watched.agents[row].name)}
         days[self._hour // 24] = dict(zip(numbers, self._today[self._part(row)].copy()))
         first = hour - DAYS * 24 + 1
         nothing = np.zeros((24, 3), np.uint8)
@@ -140,8 +140,8 @@ class Past:
 
     # ---------------------------------------------------------------- over changes and restarts
     def earlier(self, table: Table) -> Future[list[Row]]:
-        """What was written today of agents that come back, after what still waits to be written."""
-        names = json.dumps([name for name in table.row if name not in self._row])
+        """What was written today of what comes back, after what still waits to be written."""
+        names = json.dumps(more(table, self._watched))
         return self._store.write(lambda database: database.execute(
             "SELECT agent, day, hours FROM past WHERE day >= ? AND agent IN "
             "(SELECT value FROM json_each(?))", (self._hour // 24, names)).fetchall())
@@ -149,11 +149,12 @@ class Past:
     def moved(self, table: Table, now: float, earlier: Iterable[Row]) -> Past:
         """For a new configuration: what is still watched goes on. What is not is written."""
         self._turn(now)
-        self._save_hours(self._hour // 24, [row for row, name in enumerate(self._names)
-                                            if name not in table.row])
+        self._save_hours(self._hour // 24, [self._watched.row[name] for name in more(
+            self._watched, table)])
         new = Past(self._store, table, now, self._most_bytes)
-        rows = np.array([table.row.get(name, -1) for name in self._names], np.int64)[self._agents]
-        cells = np.where(rows >= 0, new._cell[rows, self._columns], -1) if len(new._names) else \
+        rows = np.array([table.row.get(agent.name, -1) for agent in self._watched.agents],
+                        np.int64)[self._agents]
+        cells = np.where(rows >= 0, new._cell[rows, self._columns], -1) if table.agents else \
             np.full(len(rows), -1)
         kept = np.flatnonzero(cells >= 0)
         new._begin(earlier)
@@ -182,19 +183,27 @@ class Past:
             self._save_rows("recent VALUES (?, ?, ?, ?)", whole, self.step, self._slot)
 
     def _save_hours(self, day: int, rows: Sequence[int] | None = None) -> None:
-        """Of these agents, or of all."""
-        self._save_rows("past VALUES (?, ?, ?)", self._today.copy(), day, rows=rows)
+        """Of these agents, or of all. What was watched that day, and is not now, stays as it was,
+        and so do other hours, if somebody has set the clock back over midnight."""
+        self._save_rows("past VALUES (?, ?, ?)", self._today.copy(), day, rows=rows,
+                        before="SELECT hours FROM past WHERE agent = ? AND day = ?")
 
-    def _save_rows(self, where: str, whole: Bytes, *more: int,
-                   rows: Sequence[int] | None = None) -> None:
+    def _save_rows(self, where: str, whole: Bytes, *about: int,
+                   rows: Sequence[int] | None = None, before: str = "") -> None:
         def write(rows: Sequence[int], database: sqlite3.Connection) -> int:
-            return database.executemany(f"INSERT OR REPLACE INTO {where}", (
-                (self._names[row], *more, zlib.compress(
-                    bytes([part.stop - part.start]) + self._numbers[part].tobytes()
-                    + whole[part].tobytes(), 1))
-                for row in rows for part in [self._part(row)])).rowcount
+            new = []
+            for row in rows:
+                key, part = (self._watched.agents[row].name, *about), self._part(row)
+                cells: dict[int, Bytes] = {}
+                for data, in database.execute(before, key) if before else ():
+                    cells = dict(decoded(data, 24, 3))
+                for number, now in zip(self._numbers[part].tolist(), whole[part]):
+                    cells[number] = np.maximum(now, cells[number]) if number in cells else now
+                new.append((*key, zlib.compress(bytes([MARK + len(cells), *cells])
+                                                + np.array([*cells.values()]).tobytes(), 1)))
+            return database.executemany(f"INSERT OR REPLACE INTO {where}", new).rowcount
 
-        rows = range(len(self._names)) if rows is None else rows
+        rows = range(len(self._watched.agents)) if rows is None else rows
         for first in range(0, len(rows), AT_ONCE):
             self._write(functools.partial(write, rows[first:first + AT_ONCE]))
 
@@ -226,10 +235,18 @@ class Past:
     def _cells(self, name: str, found: Iterable[tuple[int, Bytes]]
                ) -> Iterator[tuple[int, Bytes]]:
         """Of what is still watched."""
-        for number, data in found if name in self._row else ():
-            cell = int(self._cell[self._row[name], (number + 1) % 256])
+        row = self._watched.row.get(name)
+        for number, data in found if row is not None else ():
+            cell = int(self._cell[row, (number + 1) % 256])
             if cell >= 0:
                 yield cell, data
+
+
+def more(these: Table, others: Table) -> list[str]:
+    """The names of agents of which something is watched here, and not there."""
+    return [agent.name for agent in these.agents if (row := others.row.get(agent.name)) is None
+            or agent.profile is not (other := others.agents[row].profile)
+            and (agent.profile.expected & ~other.expected).any()]
 
 
 def decoded(data: bytes, count: int, width: int) -> Iterator[tuple[int, Bytes]]:
@@ -238,9 +255,11 @@ def decoded(data: bytes, count: int, width: int) -> Iterator[tuple[int, Bytes]]:
         content = zlib.decompress(data)
     except zlib.error:
         return
-    cells = content[0] if content else 0
+    cells = content[0] % MARK if content else 0
     size = cells * count * width
     if len(content) == 1 + cells + size and all(
             number < 64 or number == AGENT for number in content[1:1 + cells]):
-        yield from zip(content[1:1 + cells], np.frombuffer(
-            content, np.uint8, size, 1 + cells).reshape(cells, count, width))
+        found = np.frombuffer(content, np.uint8, size, 1 + cells).reshape(cells, count, width)
+        if content[0] < MARK:
+            found = np.dstack([found[..., :-1], RENUMBERED[found[..., -1] - 1] + 1])
+        yield from zip(content[1:1 + cells], found)

@@ -74,20 +74,6 @@ class Trouble(Exception):
     """The store cannot be used, as one line that says what to do."""
 
 
-def lock(path: str) -> int | None:
-    """Makes the file, and locks it. The descriptor holds the lock. None: somebody else has it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
 class _Job(NamedTuple):
     """Something that the writer does between two batches."""
 
@@ -109,7 +95,6 @@ class Store:
         self.unstored = 0  # events that subscribers have seen, and the disk never
         self.refused = 0  # events that make no sense
         self.commits = 0
-        self.failures = 0  # attempts to write that failed
         self.rows = 0  # events in the file
         self._say = say or (lambda text: print(f"dumpulse-fleet: {text}", file=sys.stderr))
         self._keep_s, self._most_rows, self._most_queued = days * DAY, rows, queue
@@ -128,6 +113,7 @@ class Store:
         self._last = 0  # the last number
         self._turned = time.monotonic()
         self._mutes: tuple[Mute, ...] = ()  # replaced as a whole, so anyone may read it
+        self._lock_path = Path(f"{path}.lock")
         self._lock_file = self._lock()
         try:
             self._open()
@@ -152,21 +138,9 @@ class Store:
                 self._some.notify()
             return True
 
-    def subscribe(self, subscriber: Subscriber, after: Optional[int] = None
-                  ) -> concurrent.futures.Future[Callable[[], None]]:
-        """Calls it in the writer's thread with all events from now on, or with all after a number.
-        It must not block. The answer ends the subscription."""
-        def begin(database: sqlite3.Connection) -> Callable[[], None]:
-            number = self._last if after is None else after
-            ask = EVENTS.format("") + "WHERE number > ? ORDER BY number LIMIT ?"
-            while batch := _events(database.execute(ask, (number, CHUNK))):
-                self._call([subscriber], batch)
-                number = batch[-1].number
-            self._call([subscriber], [each for each in self._unwritten if each.number > number])
-            self._subscribers.append(subscriber)
-            return lambda: self.write(
-                lambda _: self._subscribers.remove(subscriber)).add_done_callback(lambda _: None)
-        return self.write(begin)
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Calls it in the writer's thread with all events from now on. It must not block."""
+        self._subscribers.append(subscriber)
 
     def write(self, work: Callable[[sqlite3.Connection], Result],
               then: Callable[[], object] = lambda: None) -> concurrent.futures.Future[Result]:
@@ -292,18 +266,25 @@ class Store:
 
     # ---------------------------------------------------------------- the file
     def _lock(self) -> int:
-        """Two processes must not number events in one file. The lock goes when the process ends."""
-        path = f"{self.path}.lock"
+        """Makes the folder, for us alone, and the file whose lock goes when the process ends: two
+        processes must not number events in one file."""
+        folder = str(self.path.parent)
         try:
+            os.makedirs(folder, 0o700, exist_ok=True)
             if self.path.exists() and not stat.S_ISREG(os.stat(self.path).st_mode):
                 raise Trouble(f"{self.path} is not a file: choose another path")
-            descriptor = lock(path)
+            descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise Trouble(f"cannot open {path}: {error.strerror}: "
-                          "the folder must exist and be writable") from error
-        if descriptor is None:
-            raise Trouble(f"another dumpulse-fleet uses {self.path}: stop it, or choose another "
-                          "path")
+            raise Trouble(f"cannot use the folder {folder!r}: {error.strerror}: it must be "
+                          "writable: or name another one, like state = 'state' in [collector]"
+                          ) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            raise Trouble(f"another fleet uses {folder!r}: stop it, or name another folder as "
+                          "state in [collector]" if isinstance(error, BlockingIOError) else
+                          f"cannot lock {self._lock_path}: {error.strerror}") from error
         return descriptor
 
     def _open(self) -> None:
@@ -317,6 +298,9 @@ class Store:
             self._open()
 
     def _try_open(self) -> sqlite3.Connection:
+        if not _same(self._lock_path, os.fstat(self._lock_file).st_ino):  # the folder was removed
+            mine, self._lock_file = self._lock_file, self._lock()
+            os.close(mine)
         with contextlib.suppress(FileExistsError, OSError):  # only its owner may read it
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         database = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
@@ -493,7 +477,6 @@ class Store:
 
     def _failed(self, error: Exception) -> None:
         """Lets events wait that cannot be written, for as long as there is room."""
-        self.failures += 1
         if _damaged(error):
             self._forget_file()
             with contextlib.suppress(OSError):

@@ -3,15 +3,12 @@
 import pathlib
 import time
 
-import pytest
-
 from dumpulse_fleet import client
-from dumpulse_fleet.collect.collector import Collector
 from dumpulse_fleet.model.agents import Agent, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.tests.core import ANY, QUICK, WELL, agents, collecting, profile, until
 from dumpulse_fleet.trials.fake import Fake
-from tests.support.agents import GOOD, FakeAgent, unused_port
+from tests.support.agents import unused_port
 from tests.support.servers import Server
 
 
@@ -25,7 +22,7 @@ def test_a_fake_fleet_of_a_thousand() -> None:
     assert (table.state[:, 1:16] == State.ALIVE).all()
     assert figures.bad == figures.strange == figures.stale == 0
     assert len(heard.of("state", was="pending", now="alive")) == 1000 == len(heard.events)
-    ages, known = table.ages()
+    ages, known = table.clock[:, None] - table.stamped, table.entry != 0
     assert known[:, :16].all() and not known[:, 16:].any()
     assert ages[known].min() >= 0 and ages[known].max() <= 3
     assert figures.rounds - figures.reports - figures.lost <= 1000  # of the last round
@@ -153,16 +150,3 @@ def test_a_restart_keeps_the_dead_dead_and_tells_nothing_twice(tmp_path: pathlib
         with collecting(Table(whole), kept=path) as (_, heard, complaints):
             until(lambda: heard.events)
         assert len(complaints) == 1 and "all agents are new" in complaints[0]
-
-
-def test_a_collector_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    complaints: list[str] = []
-    with FakeAgent([GOOD]) as fake:
-        def publish(_: object) -> None:
-            raise ArithmeticError("on purpose")
-        collector = Collector(Table([Agent("a", fake.address, ANY, period=0.5)]), publish,
-                              complain=complaints.append)
-        collector.start()
-        until(lambda: not collector.running)
-        collector.stop()
-    assert "on purpose" in collector.failure and "on purpose" in complaints[0]

@@ -195,6 +195,54 @@ def test_who_comes_back_on_the_same_day_keeps_its_hours(store: Store) -> None:
     assert not moved(away, fleet, now + DAY)._today.any()
 
 
+def test_a_variable_that_comes_back_on_the_same_day_keeps_its_hours(store: Store) -> None:
+    """Two reloads: one drops variables, the other adds them again."""
+    fleet, fewer = table(["a", "b"], watched=5), table(["a", "b"], watched=2)
+    past = Past(store, fleet, NOON)
+    now = minutes(past, fleet, NOON, 60, State.DEAD, State.DEAD)
+    away = moved(past, fewer, now)
+    away.add(fewer, now)
+    away.save(points=False)
+    back = moved(away, fleet, now + HOUR)
+    hours, _ = back.hours(1, now + HOUR)
+    assert hours[3][-3:].tolist() == [[60, 0, DEAD], [0, 0, 0], [0, 0, 0]]
+    assert hours[AGENT][-3:, KNOWN].tolist() == [60, 0, 0] and len(hours) == 6
+
+
+def test_a_clock_set_back_over_midnight_keeps_the_hours_of_the_day(store: Store) -> None:
+    fleet = standins.fleet(3)
+    past = Past(store, fleet, NOON)
+    minutes(past, fleet, NOON, 60, State.DEAD, State.DEAD)
+    midnight = (NOON // DAY + 1) * DAY
+    minutes(past, fleet, midnight, 2)
+    minutes(past, fleet, midnight - HOUR, 60)
+    past.save(points=False)
+    minutes(past, fleet, midnight, 3)
+    assert store.flush()
+    assert past.hours(1, midnight)[0][AGENT][-13:, KNOWN].tolist() == [60, *[0] * 10, 60, 3]
+
+
+def test_rows_of_older_builds_have_two_states_the_other_way_round(store: Store) -> None:
+    fleet = table(["a", "b"])
+    past = Past(store, fleet, NOON)
+    minutes(past, fleet, NOON, 1, State.DAMAGED, State.UNKNOWN)
+    past.save(points=True)
+    assert store.flush()
+    for name, column in (("past", "hours"), ("recent", "points")):
+        for agent, data in store.ask(f"SELECT agent, {column} FROM {name}"):
+            content = zlib.decompress(data)
+            assert content[0] == 0x80 + 6
+            store.write(lambda database: database.execute(
+                f"UPDATE {name} SET {column} = ? WHERE agent = ?",
+                (zlib.compress(b"\6" + content[1:]), agent)).rowcount).result()
+    again = Past(store, fleet, NOON)
+    again.load()
+    hours, last = again.hours(1, NOON)
+    assert hours[AGENT][-1, WORST] == last[AGENT][-1] == UNREACHABLE
+    assert hours[3][-1].tolist() == [0, 0, int(State.UNKNOWN) + 1] and not hours[3][-2].any()
+    assert {each[2] for each in lists(again, 1, 3)} == {State.UNKNOWN}
+
+
 def test_damage_does_no_harm(store: Store) -> None:
     """What cannot be used is as if it was not there."""
     fleet, chance = standins.fleet(3), random.Random(1)

@@ -58,7 +58,7 @@ def _store(path: Path, said: list[str]) -> Iterator[Store]:
 # ---------------------------------------------------------------- what goes in comes out
 def test_events_come_back_with_numbers_that_grow(store: Store, path: Path) -> None:
     seen: list[Event] = []
-    store.subscribe(seen.extend).result()
+    store.subscribe(seen.extend)
     for number in range(0, 5_000, 50):
         assert store.publish([event(each) for each in range(number, number + 50)])
     assert store.flush()
@@ -82,7 +82,7 @@ def test_a_subscriber_is_called_after_the_commit(store: Store, path: Path) -> No
             have = {row for row, in database.execute("SELECT number FROM event")}
         missing.extend(each.number for each in events if each.number not in have)
 
-    store.subscribe(check).result()
+    store.subscribe(check)
     for number in range(300):
         store.publish([event(number)])
         time.sleep(0.0003)
@@ -95,36 +95,10 @@ def test_a_subscriber_that_fails_stops_nobody(store: Store, said: list[str]) -> 
     def fail(_: Sequence[Event]) -> None:
         raise RuntimeError("broken")
 
-    store.subscribe(fail).result()
-    store.subscribe(seen.extend).result()
+    store.subscribe(fail)
+    store.subscribe(seen.extend)
     store.publish([event()])
     assert store.flush() and len(seen) == 1 and "broken" in said[0]
-
-
-def test_subscribing_after_a_number_misses_nothing_and_repeats_nothing(store: Store) -> None:
-    """Consumers come and go while events pour in; each remembers its last number."""
-    stop = threading.Event()
-
-    def pour() -> None:
-        number = 0
-        while not stop.is_set():
-            number += store.publish([event(number)])
-            time.sleep(0.0002)
-
-    thread = threading.Thread(target=pour)
-    thread.start()
-    seen: list[Event] = []
-    for _ in range(20):
-        end = store.subscribe(seen.extend, after=seen[-1].number if seen else 0).result()
-        count = len(seen)
-        until(lambda: len(seen) > count)
-        end()
-        store.flush()
-    stop.set()
-    thread.join()
-    store.subscribe(seen.extend, after=seen[-1].number).result()
-    assert [each.now for each in seen] == [str(number) for number in range(len(seen))]
-    assert len(seen) == store.stored
 
 
 @settings(max_examples=12, suppress_health_check=list(HealthCheck))
@@ -223,7 +197,7 @@ def test_numpy_numbers_are_numbers(store: Store) -> None:
 def test_a_full_queue_is_counted_and_told(path: Path, said: list[str]) -> None:
     store = Store(path, queue=100, say=said.append)
     gate = threading.Event()
-    store.subscribe(lambda _: gate.wait(20)).result()
+    store.subscribe(lambda _: gate.wait(20))
     store.publish([event(0)])
     until(lambda: not store._queue)  # the writer waits in its subscriber now
     assert store.publish([event(number) for number in range(100)])
@@ -279,7 +253,7 @@ def test_numbers_grow_over_restarts_and_when_the_file_is_lost(path: Path) -> Non
     numbers: list[int] = []
     for attempt in range(4):
         store = Store(path)
-        store.subscribe(lambda events: numbers.extend(each.number for each in events)).result()
+        store.subscribe(lambda events: numbers.extend(each.number for each in events))
         store.publish([event(1), event(2)])
         store.close()
         if attempt == 1:
@@ -324,8 +298,8 @@ def test_damaged_pages_are_found_at_the_start(path: Path, said: list[str]) -> No
 def test_damage_at_run_time_loses_no_new_event(store: Store, path: Path, said: list[str]) -> None:
     seen: list[Event] = []
     store.publish([event(each) for each in range(3_000)])
-    store.subscribe(seen.extend).result()
     assert store.flush()
+    store.subscribe(seen.extend)
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     corrupt(path)
@@ -351,7 +325,7 @@ from dumpulse_fleet.tests.test_store import *
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 said, seen = [], []
 store = Store({str(path)!r}, say=said.append)
-store.subscribe(seen.extend).result()
+store.subscribe(seen.extend)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
 for number in range(10_000):
     store.publish([event(number)])
@@ -379,7 +353,7 @@ store.close()
 def test_what_the_disk_never_took_is_bounded_and_counted(path: Path, said: list[str]) -> None:
     store = Store(path, queue=500, say=said.append)
     seen: list[Event] = []
-    store.subscribe(seen.extend).result()
+    store.subscribe(seen.extend)
     hold = sqlite3.connect(path, isolation_level=None)
     hold.execute("CREATE TRIGGER full BEFORE INSERT ON event "
                  "BEGIN SELECT RAISE(FAIL, 'disk is full'); END")
@@ -400,12 +374,14 @@ def test_what_the_disk_never_took_is_bounded_and_counted(path: Path, said: list[
 def test_a_file_that_was_removed_is_made_again(store: Store, path: Path, said: list[str]) -> None:
     store.publish([event(1)])
     assert store.flush()
-    for end in ("", "-wal", "-shm"):
+    for end in ("", "-wal", "-shm", ".lock"):
         Path(f"{path}{end}").unlink()
     until(lambda: said)
     store.publish([event(2)])
     until(lambda: store.flush() and path.exists())
     assert "2" in {each.now for each in store.select()}
+    with pytest.raises(Trouble, match="another fleet uses"):  # also the new file
+        Store(path)
 
 
 def test_reasons_not_to_start(path: Path, tmp_path: Path) -> None:
@@ -413,12 +389,13 @@ def test_reasons_not_to_start(path: Path, tmp_path: Path) -> None:
         with pytest.raises(Trouble, match=words):
             Store(where)
 
-    refuses("the folder must exist", tmp_path / "no" / "f.sqlite")
+    (tmp_path / "file").touch()
+    refuses("cannot use the folder", tmp_path / "file" / "f.sqlite")
     refuses("is not a file", tmp_path)
     os.mkfifo(tmp_path / "fifo")
     refuses("is not a file", tmp_path / "fifo")
     first = Store(path)
-    refuses("another dumpulse-fleet uses")
+    refuses("another fleet uses")
     first.close()
     Store(path).close()
     with sqlite3.connect(path) as database:
@@ -507,7 +484,7 @@ def say(text):
 
 def store_events(value):
     store = Store(sys.argv[1], rows=10_000_000)
-    store.subscribe(lambda events: store.trouble or say(events[-1].now)).result()
+    store.subscribe(lambda events: store.trouble or say(events[-1].now))
     while True:
         size = 1 + value % 37
         value += size * store.publish([

@@ -632,38 +632,74 @@ def test_passwords_are_not_checked_without_end(guarded: Running, monkeypatch: py
     assert guarded.service.access and guarded.service.access.failed == counted + WAITING // 4 + 1
 
 
-def test_a_scraper_that_goes_leaves_no_traceback(caplog: pytest.LogCaptureFixture,
-                                                 monkeypatch: pytest.MonkeyPatch) -> None:
-    async def gone(*_: object) -> None:
-        raise ConnectionResetError("Cannot write to closing transport")
+def test_scrapers_that_went_while_nobody_served_them_leave_no_traceback(
+        caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine may stand still for longer than they wait."""
+    stands, go_on = threading.Event(), threading.Event()
 
-    with served() as (port, _):
-        monkeypatch.setattr("aiohttp.web.StreamResponse.write", gone)
-        with socket.create_connection(("127.0.0.1", port)) as scraper:
-            scraper.sendall(b"GET /metrics/agents HTTP/1.0\r\nHost: localhost\r\n\r\n")
-            read_to_the_end(scraper)
+    def mutes() -> Sequence[Mute]:
+        stands.set()
+        go_on.wait(PATIENCE)
+        return ()
+
+    with served() as (port, service):
+        monkeypatch.setattr(service, "mutes", mutes)
+        assert stands.wait(PATIENCE)
+        for path in (b"/metrics", b"/metrics/agents", b"/sd") * 5:
+            with socket.create_connection(("127.0.0.1", port)) as gone:
+                gone.sendall(REQUEST.replace(b"/api/v1/summary", path))
+        go_on.set()
+        assert ask(port, "/metrics").status == 200
     assert not caplog.records
 
 
-def test_one_address_does_not_take_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that ask nothing go first."""
+@pytest.mark.parametrize("sent", [b"", REQUEST.replace(b"/api/v1/summary", b"/metrics/agents")])
+def test_one_address_does_not_take_all_connections(monkeypatch: pytest.MonkeyPatch, sent: bytes
+                                                   ) -> None:
+    """Those that ask nothing go first. Who takes an answer slowly uses one all the time."""
     monkeypatch.setattr(server, "CONNECTIONS", 40)
-    with served() as (port, _), contextlib.ExitStack() as stack:
+    monkeypatch.setattr(server, "SCRAPE_TIME", 2 * PATIENCE)
+    with served(2000) as (port, _), contextlib.ExitStack() as stack:
         connect = partial(socket.create_connection, ("127.0.0.1", port))
         used = stack.enter_context(connect())
         used.sendall(REQUEST)
         assert used.recv(1 << 16).startswith(b"HTTP/1.1 200")
-        silent = [stack.enter_context(connect()) for _ in range(39)]
-        while True:
+        many = [stack.enter_context(connect()) for _ in range(39)]
+        for each in many:
+            with contextlib.suppress(ConnectionError):
+                each.sendall(sent)
+
+        def answers() -> bool:
             with contextlib.suppress(ConnectionError), connect(
                     source_address=("127.0.0.2", 0)) as other:
                 other.sendall(REQUEST)
-                if other.recv(1 << 16).startswith(b"HTTP/1.1 200"):
-                    break
-        closed, _, _ = select.select(silent, [], [], 0)
-        assert 25 < len(closed) < 39
-        used.sendall(REQUEST)
-        assert used.recv(1 << 16).startswith(b"HTTP/1.1 200")
+                return other.recv(1 << 16).startswith(b"HTTP/1.1 200")
+            return False
+
+        until(answers)
+        if not sent:
+            closed, _, _ = select.select(many, [], [], 0)
+            assert 25 < len(closed) < 39
+            used.sendall(REQUEST)
+            assert used.recv(1 << 16).startswith(b"HTTP/1.1 200")
+
+
+def test_a_disk_that_hangs_keeps_nobody_else_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that wait for it go on waiting, whoever asked."""
+    monkeypatch.setattr(server, "READS", 2)
+    monkeypatch.setattr(server, "STORE_TIME", 0.02)
+    thaw = threading.Event()
+    with served() as (port, service):
+        for name in ("select", "ask"):
+            monkeypatch.setattr(service.store, name, lambda **_: thaw.wait() and [], raising=False)
+        try:
+            for _ in range(40):
+                assert ask(port, "/api/v1/events").status == 503
+            assert ask(port, "/api/v1/agents").json["total"] == 1
+        finally:
+            thaw.set()
+        monkeypatch.setattr(server, "STORE_TIME", PATIENCE)
+        until(lambda: ask(port, "/api/v1/events").status == 200)
 
 
 def test_passwords_that_nobody_waits_for_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -1042,6 +1078,22 @@ def test_a_reload_tells_all_readers() -> None:
 
 
 @pytest.mark.slow
+def test_one_address_does_not_keep_others_from_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "CLIENTS", 4)
+
+    def read(host: int) -> tuple[socket.socket, bytes]:
+        made = socket.create_connection(("127.0.0.1", port), source_address=(f"127.0.0.{host}", 0))
+        made.sendall(REQUEST.replace(b"summary", b"stream"))
+        return stack.enter_context(made), made.recv(12)[9:]
+
+    with served() as (port, _), contextlib.ExitStack() as stack:
+        first, *_ = [read(1) for _ in range(4)]
+        assert first[1] == b"200" and [read(host)[1] for host in (1, 2, 2, 2, 1)] == [
+            b"503", b"200", b"200", b"503", b"503"]
+        while not first[0].recv(1 << 16).endswith(b"\r\n0\r\n\r\n"):  # until it ends
+            pass
+
+
 @pytest.mark.parametrize("patience, backlog", [(3.0, 10 ** 6), (60.0, 16)])
 def test_slow_readers_are_dropped_and_there_is_a_limit(
         monkeypatch: pytest.MonkeyPatch, patience: float, backlog: int) -> None:

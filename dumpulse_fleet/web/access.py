@@ -342,6 +342,19 @@ async def to_its_end(work: Coroutine[Any, Any, Result]) -> Result:
     return await asyncio.shield(task)
 
 
+async def in_thread(room: asyncio.Semaphore, work: Callable[..., Result], *given: Any) -> Result:
+    """In a thread, which takes room until its end. Others must not wait for threads that hang."""
+    await room.acquire()
+
+    async def run() -> Result:
+        try:
+            return await asyncio.to_thread(work, *given)
+        finally:
+            room.release()
+
+    return await to_its_end(run())
+
+
 _at_work: set[asyncio.Task[Any]] = set()  # the loop alone would forget them
 
 

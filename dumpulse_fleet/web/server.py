@@ -13,6 +13,7 @@ import sqlite3
 import ssl
 import time
 import urllib.parse
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar, get_origin
 
@@ -21,12 +22,12 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from pydantic import BaseModel, ValidationError
 
-from dumpulse_fleet.model.agents import Agent, Group, Mute, State
+from dumpulse_fleet.model.agents import Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.past import Past
 from dumpulse_fleet.record.store import Store, Trouble
-from dumpulse_fleet.web.access import HEADERS, Access, Handler, first_wrong, to_its_end
+from dumpulse_fleet.web.access import HEADERS, Access, Handler, first_wrong, in_thread
 from dumpulse_fleet.web.openapi import Json, NewMute, Route
 from dumpulse_fleet.web import metrics, openapi, status, view
 from dumpulse_fleet.web.stream import Hub
@@ -42,6 +43,7 @@ FIRST_REQUEST = 15.0  # s after which a connection that has asked nothing is clo
 NEXT_REQUEST = 75.0  # s for taking an answer and asking again; Prometheus asks each 15 or 60 s
 SCRAPE_TIME = 60.0  # s for taking the metrics
 SWEEP = 0.1  # s between two looks at connections that wait for too long
+READS = 8  # of the disk at the same time: it may hang
 PROBES = 16  # at the same time
 PROBE_TIME = 10.0  # s, at most
 Result = TypeVar("Result")
@@ -133,7 +135,7 @@ class Site:
         self.service, self.access = service, access
         self._view = View(service.table, service.groups, service.parts)
         self.hub = Hub(self.view, self.marks, lambda: service.trouble)
-        self._probes = asyncio.Semaphore(PROBES)
+        self._probes, self._reads = asyncio.Semaphore(PROBES), asyncio.Semaphore(READS)
         self._document = openapi.document(ROUTES)
         self._page = openapi.page(ROUTES)
 
@@ -189,14 +191,15 @@ class Site:
     async def uptime(self, request: web.Request) -> Json:
         row = self._row(request)
         return await self._elsewhere(request, row) or {"cells": view.uptime(*await stored(
-            asyncio.to_thread(self.service.past.hours, row, time.time())))}
+            in_thread(self._reads, self.service.past.hours, row, time.time())))}
 
     async def events(self, request: web.Request) -> Json:
         wanted: dict[str, Any] = request[GIVEN].copy()
         if len(wanted["site"]) > 1:
             raise web.HTTPBadRequest(text="site: only one can be chosen here")
         wanted["site"] = "".join(wanted["site"])
-        found = await stored(asyncio.to_thread(self.service.store.select, **wanted))
+        found = await stored(in_thread(
+            self._reads, lambda: self.service.store.select(**wanted)))
         return {"events": [view.event(each) for each in found]}
 
     async def groups(self, request: web.Request) -> Json:
@@ -204,7 +207,7 @@ class Site:
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         seen = request.headers.get("Last-Event-ID") or request[GIVEN]["seen"]
-        return await self.hub.serve(request, seen)
+        return await self.hub.serve(request, seen, self.access.asker(request))
 
     # ---- mutes
     async def mutes(self, request: web.Request) -> Json:
@@ -280,7 +283,10 @@ class Site:
         """Only of an agent that is configured. Otherwise anybody could send packets from here to
         wherever they like."""
         target = request[GIVEN]["target"]
-        agent = configured(self.view().table, target)
+        table = self.view().table
+        row = table.row.get(target, -1)
+        agent = table.agents[row] if row >= 0 else next(
+            (each for each in table.agents if each.address == target), None)
         if agent is None:
             raise web.HTTPNotFound(text="target: no agent with this name or address is configured")
         timeout = PROBE_TIME
@@ -290,16 +296,9 @@ class Site:
         if self._probes.locked():
             raise web.HTTPServiceUnavailable(text=f"{PROBES} probes run already",
                                              headers={"Retry-After": "5"})
-        await self._probes.acquire()  # at once: what others ask may come before the task begins
-
-        async def ask() -> bytes:
-            try:
-                return await asyncio.to_thread(metrics.probe, agent.address,
-                                               agent.profile.settings, timeout, agent.keys)
-            finally:
-                self._probes.release()
-
-        return await send_metrics(request, iter([await to_its_end(ask())]))
+        return await send_metrics(request, iter([await in_thread(
+            self._probes, metrics.probe, agent.address, agent.profile.settings, timeout,
+            agent.keys)]))
 
     # ---- for everybody
     async def status(self, request: web.Request) -> web.Response:
@@ -325,13 +324,6 @@ class Site:
 
 
 # ---------------------------------------------------------------- parts of answers
-def configured(table: Table, target: str) -> Agent | None:
-    row = table.row.get(target)
-    if row is not None:
-        return table.agents[row]
-    return next((agent for agent in table.agents if agent.address == target), None)
-
-
 async def send_metrics(request: web.Request, blocks: Iterator[bytes]) -> web.StreamResponse:
     """Each block is made in a thread, so that nobody else has to wait."""
     zipped = "gzip" in request.headers.get("Accept-Encoding", "")
@@ -340,10 +332,10 @@ async def send_metrics(request: web.Request, blocks: Iterator[bytes]) -> web.Str
     if zipped:
         response.headers["Content-Encoding"] = "gzip"
         blocks = metrics.gzipped(blocks)
-    await response.prepare(request)
-    if request.method == "HEAD":
-        return response  # aiohttp would send a body
     try:
+        await response.prepare(request)
+        if request.method == "HEAD":
+            return response  # aiohttp would send a body
         async with asyncio.timeout(SCRAPE_TIME):
             while (block := await asyncio.to_thread(next, blocks, None)) is not None:
                 if block:
@@ -451,13 +443,18 @@ def file(name: str) -> Handler:
 
 
 def share() -> int:
-    """How many connections there may be; one address may have a quarter of them."""
+    """How many connections there may be."""
     return min(CONNECTIONS, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - OURS))
 
 
+def most_of(address: str, access: Access) -> int:
+    """How many of them one address may keep idle, and how many it may use. Our proxies have those
+    of many."""
+    return CONNECTIONS if access.is_proxy(address) else max(4, share() // 4)
+
+
 async def close_slow(waiting: Waiting, access: Access) -> None:
-    """Closes connections of those who ask slowly, or read slowly, or have too many. Our proxies
-    have those of many."""
+    """Closes connections of those who ask slowly, or read slowly, or have too many."""
     while True:
         await asyncio.sleep(SWEEP)
         now = asyncio.get_running_loop().time()
@@ -473,8 +470,7 @@ async def close_slow(waiting: Waiting, access: Access) -> None:
                     (not first, end, connection))
         for address, some in idle.items():  # those that have never asked anything go first
             some.sort(key=lambda each: each[:2])
-            most = len(some) if access.is_proxy(address) else max(4, share() // 4)
-            for _, _, connection in some[:max(0, len(some) - most)]:
+            for _, _, connection in some[:max(0, len(some) - most_of(address, access))]:
                 del waiting[connection]
                 connection.transport.abort()
 
@@ -482,16 +478,25 @@ async def close_slow(waiting: Waiting, access: Access) -> None:
 def make_app(service: Service, access: Access | None = None) -> web.Application:
     site = Site(service, access or Access())
     waiting: Waiting = {}
+    used: Counter[str] = Counter()  # connections, by address
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         waiting.pop(request.protocol, None)
+        address = request.remote or ""
+        used[address] += 1
         try:
+            if used[address] > most_of(address, site.access):
+                raise web.HTTPServiceUnavailable(text="too many requests of this address at once",
+                                                 headers={"Retry-After": "2"})
             request[WHO] = await site.access.allow(request, status.FREE * bool(site.view().parts))
             return await handler(request)
         except web.HTTPException as error:
             return json_error(error)
         finally:
+            used[address] -= 1
+            if not used[address]:
+                del used[address]
             end = asyncio.get_running_loop().time() + NEXT_REQUEST
             waiting[request.protocol] = end, False
 

@@ -5,6 +5,7 @@ it. A reader that is too slow is dropped.   SPDX-License-Identifier: MIT"""
 import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,7 @@ class Hub:
     def __init__(self, view: Callable[[], View], marks: Callable[[], Marks],
                  trouble: Callable[[], str]) -> None:
         self._view, self._marks, self._trouble = view, marks, trouble
-        self._clients: set[asyncio.Queue[bytes | None]] = set()
+        self._clients: dict[asyncio.Queue[bytes | None], str] = {}  # and their addresses
         self.dropped = 0
         self._watched: View | None = None
         self._sent_at = 0.0  # time.monotonic() of the last message
@@ -92,7 +93,7 @@ class Hub:
 
     def _drop(self, queue: asyncio.Queue[bytes | None]) -> None:
         self.dropped += 1
-        self._clients.discard(queue)
+        self._clients.pop(queue, None)
         while not queue.empty():
             queue.get_nowait()
         queue.put_nowait(None)
@@ -116,13 +117,22 @@ class Hub:
             return [self._message("reset", [], view)]
         return self._messages(np.flatnonzero(self._stamp > int(number)))
 
-    async def serve(self, request: web.Request, seen: str) -> web.StreamResponse:
-        """To one reader, until it goes."""
-        if len(self._clients) >= CLIENTS:
+    def _make_room(self, address: str) -> None:
+        """If there is none, the address that has the most readers loses the oldest of them."""
+        counts = Counter(self._clients.values())
+        if counts.total() < CLIENTS:
+            return
+        (most, count), = counts.most_common(1)
+        if count <= counts[address] + 1:
             raise web.HTTPServiceUnavailable(text=f"{CLIENTS} readers listen already",
                                              headers={"Retry-After": "30"})
+        self._drop(next(queue for queue, each in self._clients.items() if each == most))
+
+    async def serve(self, request: web.Request, seen: str, address: str) -> web.StreamResponse:
+        """To one reader, until it goes."""
+        self._make_room(address)
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(BACKLOG)
-        self._clients.add(queue)
+        self._clients[queue] = address
         try:
             response = web.StreamResponse(headers={
                 "Content-Type": "text/event-stream", "Cache-Control": "no-store",
@@ -142,5 +152,5 @@ class Hub:
         except ConnectionError:
             pass  # it has gone
         finally:
-            self._clients.discard(queue)
+            self._clients.pop(queue, None)
         return response
