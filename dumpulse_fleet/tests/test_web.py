@@ -1077,7 +1077,6 @@ def test_a_reload_tells_all_readers() -> None:
         assert version.partition(".")[0] == message["id"].partition(".")[0]
 
 
-@pytest.mark.slow
 def test_one_address_does_not_keep_others_from_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "CLIENTS", 4)
 
@@ -1094,6 +1093,7 @@ def test_one_address_does_not_keep_others_from_reading(monkeypatch: pytest.Monke
             pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("patience, backlog", [(3.0, 10 ** 6), (60.0, 16)])
 def test_slow_readers_are_dropped_and_there_is_a_limit(
         monkeypatch: pytest.MonkeyPatch, patience: float, backlog: int) -> None:
