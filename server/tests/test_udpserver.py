@@ -337,6 +337,19 @@ def test_sighup_opens_the_log_again(tmp_path: Path) -> None:
         assert "packets 0" in log.read_text() and "again" not in rotated.read_text()
 
 
+def test_a_log_that_was_removed_before_the_start_has_no_name(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w+") as opened, started(
+            *command(), "0", stdout=opened, stderr=opened,
+            preexec_fn=lambda: (takes_hang_up(), (tmp_path / "log").unlink())) as process:
+        def logged(text: str) -> bool:
+            return text in os.pread(opened.fileno(), 9999, 0).decode()
+
+        wait_until(lambda: logged("reports to"), "it has started")
+        process.send_signal(signal.SIGHUP)
+        wait_until(lambda: logged("read its files again"), "it goes on")
+        assert not list(tmp_path.iterdir())
+
+
 def test_signals_that_its_parent_has_blocked() -> None:
     def block() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR1])
@@ -1204,17 +1217,18 @@ def test_who_may_read_and_write_the_file(tmp_path: Path) -> None:
             assert file.stat().st_mode & 0o7777 == mode
 
 
-def test_a_file_that_is_written_in_part_is_none(tmp_path: Path) -> None:
-    """The old file stays, and the server goes on: a full disk may have room again later."""
+@pytest.mark.parametrize("room, why", [(100, "Input/output error"), (0, "File too large")])
+def test_a_file_that_is_written_in_part_is_none(tmp_path: Path, room: int, why: str) -> None:
+    """The old file stays, and the server goes on: a full disk may have room again later. Nor does
+    the kernel's signal end it, which tells of a limit."""
     def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
 
     file, content = tmp_path / "table", state_bytes(FIVES)
     file.write_bytes(content)
     with Server("--state", str(file), preexec_fn=limit) as server:
         assert server.stderr.lines[:2] == [
-            f"udpserver: cannot write state: {file}.new: Input/output error",
+            f"udpserver: cannot write state: {file}.new: {why}",
             "udpserver: serving without it; the state is written as soon as that is possible"]
         server.stop(status=1)
     assert file.read_bytes() == content

@@ -615,6 +615,14 @@ def test_the_longest_file_is_read(tmp_path: Path) -> None:
         server.stop()
 
 
+def test_the_servers_own_variable_is_not_watched(tmp_path: Path) -> None:
+    """It is recorded before a report, so it would be dead as soon as nobody asks."""
+    with Watched(tmp_path, names=f"{NAMES}[4]\n", more=("--self", "4")) as watched:
+        wait_until(lambda: watched.told() == ["3 engine waiting missing"], "the other one is told")
+        assert "watching 1 variable of" in watched.server.stderr.lines[0]
+        assert watched.server.stop()["changes"] == 1
+
+
 def test_with_log_errors_the_program_alone_is_told(tmp_path: Path) -> None:
     options = watching(tmp_path, "echo said: $3 $4, $(readlink /proc/$$/fd/0)", MISSING)
     with started(*command(), "0", "--log", "errors", *options, stdin=subprocess.PIPE,
