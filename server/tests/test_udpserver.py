@@ -294,7 +294,7 @@ def test_sighup_reads_files_again_all_or_nothing(tmp_path: Path) -> None:
         server.wait_for(lambda _: "udpserver: variable 3 engine: alive, was waiting" in
                         server.stderr.lines, "a look")
         new = ((readers, "127.0.0.4/30"), (senders, "127.0.0.5"),
-               (names, f"{calm}[3]\nname = motor\nvalue = 0..50\n[5]\n"))
+               (names, f"{calm}[1]\n[3]\nname = motor\nvalue = 0..50\n"))
         for path, wrong in ((readers, "127.0.0.4/30\n1.2.3.4/99"), (readers, "# none\n"),
                             (readers, "::\n" * 65), (readers, "1.2.3.4/8"), (senders, "x" * 9),
                             (names, "[3]\nname = motor\n[4]\n[")):
@@ -315,11 +315,11 @@ def test_sighup_reads_files_again_all_or_nothing(tmp_path: Path) -> None:
         passed = time.monotonic() + 1.1
         server.wait_for(lambda now: time.monotonic() > passed, "a look")
         assert not server.stderr.lines[begun:]  # 40 is allowed now, and it is alive as before
-        other.send(heartbeat(3, 1, 51), heartbeat(5, 1, 1))
+        other.send(heartbeat(3, 1, 51), heartbeat(1, 1, 1))
         wait_until(lambda: len(server.stderr.lines) >= begun + 2, "both have changed")
         assert sorted(server.stderr.lines[begun:]) == [
-            "udpserver: variable 3 motor: out-of-range, was alive",
-            "udpserver: variable 5: alive, was waiting"]
+            "udpserver: variable 1: alive, was waiting",
+            "udpserver: variable 3 motor: out-of-range, was alive"]
         server.stop()
 
 

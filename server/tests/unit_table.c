@@ -359,6 +359,14 @@ static void start_to_watch(uint64_t tick, uint64_t deadline)
     watch_begin();
 }
 
+TEST(the_next_look_is_when_a_tick_begins)
+{
+    start_to_watch(1000, 5);
+    pass(300);
+    watch_look();
+    assert_int_equal(next_look, 700 * 1000000);
+}
+
 /* After a look comes a heartbeat, and somebody sets Unix time. At the next look the node is alive,
  * or dead, because it was silent for more than 500 ms. */
 TEST(who_is_dead_at_the_next_look)
