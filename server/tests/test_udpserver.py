@@ -18,6 +18,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import zlib
 from collections.abc import Iterator
@@ -338,9 +339,8 @@ def test_sighup_opens_the_log_again(tmp_path: Path) -> None:
 
 
 def test_a_log_that_was_removed_before_the_start_has_no_name(tmp_path: Path) -> None:
-    with (tmp_path / "log").open("w+") as opened, started(
-            *command(), "0", stdout=opened, stderr=opened,
-            preexec_fn=lambda: (takes_hang_up(), (tmp_path / "log").unlink())) as process:
+    with tempfile.TemporaryFile(dir=tmp_path) as opened, started(
+            *command(), "0", stdout=opened, stderr=opened, preexec_fn=takes_hang_up) as process:
         def logged(text: str) -> bool:
             return text in os.pread(opened.fileno(), 9999, 0).decode()
 
