@@ -688,7 +688,7 @@ def test_a_node_that_sends_to_everybody_gets_beacons(options: list[str], wildcar
 # ---- Epochs ---------------------------------------------------------------------------------
 
 def test_a_node_follows_the_epochs_after_its_first_heartbeat(options: list[str]) -> None:
-    """It asks once, and then gets its beacon of each epoch by itself, and not that of readers. Nobody
+    """It asks once, and then gets its beacon of each epoch by itself, not the readers'. Nobody
     else gets one. In each epoch, what was sent in the one before is refused."""
     with Server(*options, "--epoch", "2") as server, Peer(server) as peer, Peer(server) as other:
         one = peer.new_node(0)
