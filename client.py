@@ -1139,7 +1139,7 @@ class Agent:
             return self._talk(timeout, reader.request, reader.take)
 
     async def ask_async(self, timeout: float = TIMEOUT) -> Entries:
-        """As ask(), while other tasks run."""
+        """As ask(), while other tasks run. Its thread does not end before, if it is cancelled."""
         import asyncio  # which takes longer than all else that the command imports
         return await asyncio.to_thread(self.ask, timeout)
 

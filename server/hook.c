@@ -144,7 +144,7 @@ static int spawn(size_t variable, const char *before, uint8_t after, pid_t *chil
     const bool alone = list_variables(CHOSEN, number) == 1;
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
-    sigset_t none, broken_pipe;
+    sigset_t none, ignored;
 
     (void)snprintf(path, sizeof path, "%s", options.exec);
     (void)snprintf(name, sizeof name, "%s", alone ? names_variables[variable].name : "");
@@ -154,8 +154,9 @@ static int spawn(size_t variable, const char *before, uint8_t after, pid_t *chil
         setenv("DUMPULSE_WAS", was, 1) != 0 || setenv("DUMPULSE_IS", is, 1) != 0)
         return errno;
     (void)sigemptyset(&none);
-    (void)sigemptyset(&broken_pipe);
-    (void)sigaddset(&broken_pipe, SIGPIPE);
+    (void)sigemptyset(&ignored);
+    (void)sigaddset(&ignored, SIGPIPE);
+    (void)sigaddset(&ignored, SIGXFSZ);
     int error = posix_spawn_file_actions_init(&files);
     if (error != 0)
         return error;
@@ -165,7 +166,7 @@ static int spawn(size_t variable, const char *before, uint8_t after, pid_t *chil
     if (error == 0) {
         (void)posix_spawnattr_init(&attributes); /* these four cannot fail with such values */
         (void)posix_spawnattr_setsigmask(&attributes, &none);
-        (void)posix_spawnattr_setsigdefault(&attributes, &broken_pipe);
+        (void)posix_spawnattr_setsigdefault(&attributes, &ignored);
         (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
                                                         POSIX_SPAWN_SETPGROUP);
         error = posix_spawn(child, options.exec, &files, &attributes, arguments, environ);

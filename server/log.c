@@ -26,7 +26,8 @@ void log_begin(const char *program)
         char link[32];
         (void)snprintf(link, sizeof link, "/proc/self/fd/%d", output);
         const ssize_t size = readlink(link, files[output], sizeof files[0] - 1);
-        if (size < 0 || fstat(output, &status) != 0 || !S_ISREG(status.st_mode))
+        if (size < 0 || fstat(output, &status) != 0 || !S_ISREG(status.st_mode) ||
+            status.st_nlink == 0) /* it was removed: the link has no name of a file */
             files[output][0] = '\0';
     }
 }

@@ -40,6 +40,7 @@ sigset_t loop_catch_signals(void)
     sigset_t blocked, waiting;
 
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file of the log or --state at its limit is no end */
     (void)sigemptyset(&blocked);
     for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++) {
         (void)sigaction(caught[i], NULL, &before);

@@ -217,7 +217,8 @@ static const char *reason_text(int reason)
  * them. */
 static bool is_temporary(int reason)
 {
-    return reason == ENOSPC || reason == EDQUOT || reason == EIO || reason == EROFS;
+    return reason == ENOSPC || reason == EDQUOT || reason == EIO || reason == EROFS ||
+           reason == EFBIG;
 }
 
 /* ---- Saving ----------------------------------------------------------------------------- */

@@ -60,8 +60,8 @@ static void make_lines(void)
     least_pause = SHORTEST / options.tick;
     for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++) {
         const struct names_variable *one = &names_variables[i];
-        if (!one->expected)
-            continue;
+        if (!one->expected || (options.self && i == options.self_variable))
+            continue; /* the server's own is recorded only when somebody asks */
         const dumpulse_watched line = dumpulse_watched_make(
             i, (uint16_t)one->warn, (uint16_t)one->crit, grace_of(one), one->low, one->high);
         const uint16_t longest = line.dead > line.grace ? line.dead : line.grace;

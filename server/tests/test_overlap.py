@@ -27,8 +27,8 @@ from tests.support.servers import Server
 OLD, NEW = Keys(bytes(range(16))), Keys(bytes(range(100, 116)))
 READERS = keyed.READER_LABEL
 USED_UP = bytes((255,)) * 3
-FAR, YESTERDAY = (time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(time.time() + 86400 * days))
-                  for days in (30, -1))
+FAR, YESTERDAY, TOO_FAR = (time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(time.time() + 86400 * days))
+                  for days in (30, -1, 367))
 
 
 def numbers_of(keys: Keys) -> str:
@@ -138,7 +138,7 @@ def test_both_keys_have_one_epoch(both: list[str], tmp_path: Path) -> None:
 
 def test_a_clock_that_is_far_behind(both: list[str]) -> None:
     """As after a start without a battery: the time would last for years."""
-    status, lines = run(*both[:-1], "2099-01-01T00:00Z", "0")
+    status, lines = run(*both[:-1], TOO_FAR, "0")
     assert status == 1 and "--key-until is more than a year ahead" in lines[-1]
 
 

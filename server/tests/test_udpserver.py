@@ -18,6 +18,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import zlib
 from collections.abc import Iterator
@@ -294,7 +295,7 @@ def test_sighup_reads_files_again_all_or_nothing(tmp_path: Path) -> None:
         server.wait_for(lambda _: "udpserver: variable 3 engine: alive, was waiting" in
                         server.stderr.lines, "a look")
         new = ((readers, "127.0.0.4/30"), (senders, "127.0.0.5"),
-               (names, f"{calm}[3]\nname = motor\nvalue = 0..50\n[5]\n"))
+               (names, f"{calm}[1]\n[3]\nname = motor\nvalue = 0..50\n"))
         for path, wrong in ((readers, "127.0.0.4/30\n1.2.3.4/99"), (readers, "# none\n"),
                             (readers, "::\n" * 65), (readers, "1.2.3.4/8"), (senders, "x" * 9),
                             (names, "[3]\nname = motor\n[4]\n[")):
@@ -315,11 +316,11 @@ def test_sighup_reads_files_again_all_or_nothing(tmp_path: Path) -> None:
         passed = time.monotonic() + 1.1
         server.wait_for(lambda now: time.monotonic() > passed, "a look")
         assert not server.stderr.lines[begun:]  # 40 is allowed now, and it is alive as before
-        other.send(heartbeat(3, 1, 51), heartbeat(5, 1, 1))
+        other.send(heartbeat(3, 1, 51), heartbeat(1, 1, 1))
         wait_until(lambda: len(server.stderr.lines) >= begun + 2, "both have changed")
         assert sorted(server.stderr.lines[begun:]) == [
-            "udpserver: variable 3 motor: out-of-range, was alive",
-            "udpserver: variable 5: alive, was waiting"]
+            "udpserver: variable 1: alive, was waiting",
+            "udpserver: variable 3 motor: out-of-range, was alive"]
         server.stop()
 
 
@@ -335,6 +336,18 @@ def test_sighup_opens_the_log_again(tmp_path: Path) -> None:
         process.terminate()
         assert process.wait(PATIENCE) == 0
         assert "packets 0" in log.read_text() and "again" not in rotated.read_text()
+
+
+def test_a_log_that_was_removed_before_the_start_has_no_name(tmp_path: Path) -> None:
+    with tempfile.TemporaryFile(dir=tmp_path) as opened, started(
+            *command(), "0", stdout=opened, stderr=opened, preexec_fn=takes_hang_up) as process:
+        def logged(text: str) -> bool:
+            return text in os.pread(opened.fileno(), 9999, 0).decode()
+
+        wait_until(lambda: logged("reports to"), "it has started")
+        process.send_signal(signal.SIGHUP)
+        wait_until(lambda: logged("read its files again"), "it goes on")
+        assert not list(tmp_path.iterdir())
 
 
 def test_signals_that_its_parent_has_blocked() -> None:
@@ -1204,17 +1217,18 @@ def test_who_may_read_and_write_the_file(tmp_path: Path) -> None:
             assert file.stat().st_mode & 0o7777 == mode
 
 
-def test_a_file_that_is_written_in_part_is_none(tmp_path: Path) -> None:
-    """The old file stays, and the server goes on: a full disk may have room again later."""
+@pytest.mark.parametrize("room, why", [(100, "Input/output error"), (0, "File too large")])
+def test_a_file_that_is_written_in_part_is_none(tmp_path: Path, room: int, why: str) -> None:
+    """The old file stays, and the server goes on: a full disk may have room again later. Nor does
+    the kernel's signal end it, which tells of a limit."""
     def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
 
     file, content = tmp_path / "table", state_bytes(FIVES)
     file.write_bytes(content)
     with Server("--state", str(file), preexec_fn=limit) as server:
         assert server.stderr.lines[:2] == [
-            f"udpserver: cannot write state: {file}.new: Input/output error",
+            f"udpserver: cannot write state: {file}.new: {why}",
             "udpserver: serving without it; the state is written as soon as that is possible"]
         server.stop(status=1)
     assert file.read_bytes() == content

@@ -16,6 +16,7 @@
 #include "server/keys_internal.h"
 #include "server/loop.h"
 #include "server/options.h"
+#include "server/overlap.h"
 #include "server/snapshot.h"
 #include "server/state.h"
 #include "server/table.h"
@@ -339,6 +340,13 @@ static void test_heartbeats_after_a_second_stop_have_the_time_of_then(void **sta
     assert_int_equal(table_stamp, (uint16_t)(clock_unix_ns / TIMING_SECOND));
 }
 
+static void test_a_list_of_variables(void **state)
+{
+    (void)state;
+    assert_string_equal(overlap_list(0), "none");
+    assert_string_equal(overlap_list(UINT64_C(3) << 62 | 0x17), "0-2,4,62-63");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +360,7 @@ int main(void)
         cmocka_unit_test(test_a_clock_that_is_set_later),
         cmocka_unit_test(test_heartbeats_after_a_slow_store_have_the_time_of_then),
         cmocka_unit_test(test_heartbeats_after_a_second_stop_have_the_time_of_then),
+        cmocka_unit_test(test_a_list_of_variables),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

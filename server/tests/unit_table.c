@@ -394,11 +394,13 @@ TEST(who_is_dead_at_the_next_look)
 TEST(it_looks_as_often_as_the_shortest_deadline_needs)
 {
     static const struct {
-        uint64_t tick, deadline, pause; /* ms, ticks, ms */
-    } tried[] = {{1, 1, 1}, {10, 2, 20}, {10, 10, 100}, {10, 5000, 100}, {5000, 2, 1000}};
+        uint64_t tick, deadline, begun, pause; /* ms, ticks, ms, ms */
+    } tried[] = {{1, 1, 0, 1},       {10, 2, 0, 20},     {10, 10, 0, 100},
+                 {10, 5000, 0, 100}, {5000, 2, 0, 1000}, {1000, 5, 300, 700}};
 
     for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++) {
         start_to_watch(tried[i].tick, tried[i].deadline);
+        pass(tried[i].begun); /* the next look is when a tick begins */
         watch_look();
         assert_int_equal(next_look, tried[i].pause * 1000000);
     }
