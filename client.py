@@ -1005,7 +1005,7 @@ FIRST_WAIT, MIDDLE_WAIT, LAST_WAIT = 0.2, 0.5, 2.0
 def end_of(timeout: float) -> float:
     """When a time of so many seconds is over. BadUsage."""
     if math.isnan(timeout):
-        raise BadUsage("a timeout is a number of seconds, not nan")
+        raise BadUsage("a time is a number of seconds, not nan")
     return time.monotonic() + timeout
 
 
@@ -1145,17 +1145,17 @@ class Agent:
 
     async def changes(self, interval: float = 1.0, names: str = "",
                       timeout: float = TIMEOUT) -> AsyncIterator[Change]:
-        """Asks again and again, every `interval` seconds. The first change has all variables that
-        are heard, or that the file of names has. BadUsage: that file is wrong."""
+        """Asks every `interval` seconds, with a pause of at least 0.1 s. The first change has all
+        variables that are heard, or that the file of names has. BadUsage: that file is wrong."""
         import asyncio
         settings = make_settings(argparse.Namespace(**({"names": names} if names else {})))
         watched = Watched(settings, [], self.name)
         while True:
-            begun = time.monotonic()
+            end = end_of(interval)
             await asyncio.to_thread(watched.ask, self, timeout)
             if watched.trouble or watched.news():
                 yield Change(watched.news(), watched.trouble)
-            await asyncio.sleep(max(0.0, begun + interval - time.monotonic()))
+            await asyncio.sleep(max(0.1, end - time.monotonic()))
 
     def _talk(self, timeout: float, request: Callable[[], bytes],
               take: Callable[[bytes], Optional[Result]]) -> Result:

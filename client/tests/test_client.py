@@ -207,7 +207,7 @@ def test_a_timeout_that_is_no_number() -> None:
         uses: list[Callable[[], object]] = [partial(agent.ask, math.nan),
                                              partial(agent.beat, 1, 2, 3, math.nan)]
         for use in uses:
-            with pytest.raises(client.BadUsage, match="a timeout is a number of seconds, not nan"):
+            with pytest.raises(client.BadUsage, match="a time is a number of seconds, not nan"):
                 use()
 
 
@@ -978,10 +978,10 @@ def test_changes_for_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     names = tmp_path / "names.ini"
     names.write_text("[dumpulse]\nnow-from = 0\n[3]\nname = engine\n")
 
-    async def follow(address: str, count: int) -> list[client.Change]:
+    async def follow(address: str, count: int, interval: float) -> list[client.Change]:
         found = []
-        async for change in client.Agent(address).changes(0.01, str(names), PATIENCE if count > 1
-                                                          else 0.1):
+        async for change in client.Agent(address).changes(interval, str(names), PATIENCE
+                                                          if count > 1 else 0.1):
             found.append(change)
             if len(found) == count:
                 break
@@ -991,12 +991,17 @@ def test_changes_for_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     new = report(v0=(0x1235, 1, 0), v3=(0x1234, 76, 9), v4=(0x1235, 77, 8))
     with FakeAgent([old], [old], [old], [new]) as fake:
         assert asyncio.run(client.Agent(fake.address).ask_async(PATIENCE))[3].value == 9
-        found = asyncio.run(follow(fake.address, 2))
+        found = asyncio.run(follow(fake.address, 2, 9 * PATIENCE))
     assert [[one.variable.number for one in change.readings] for change in found] == [[0, 3], [4]]
-    assert len(pauses) == 2 and max(pauses) < 0.01
+    assert len(pauses) == 2 and 8 * PATIENCE < min(pauses) < max(pauses) < 9 * PATIENCE
     assert found[0].readings[1].variable.name == "engine" and found[1].error is None
-    (change,) = asyncio.run(follow(f"127.0.0.1:{unused_port()}", 1))
+    (change,) = asyncio.run(follow(f"127.0.0.1:{unused_port()}", 1, 1.0))
     assert not change.readings and isinstance(change.error, client.Refused)
+    with FakeAgent([old], [old], [new]) as fake:
+        asyncio.run(follow(fake.address, 2, -1.0))
+    assert pauses[2:] == [0.1, 0.1]
+    with pytest.raises(client.BadUsage, match="a time is a number"):
+        asyncio.run(follow(fake.address, 1, math.nan))
 
 
 def test_the_names_for_programs() -> None:
