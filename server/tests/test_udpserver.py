@@ -6,6 +6,7 @@ DUMPULSE_SERVER names another command to test: a sanitized build, or valgrind.
 import contextlib
 import errno
 import fcntl
+import itertools
 import json
 import os
 import random
@@ -1196,6 +1197,23 @@ def test_the_first_change_is_saved_soon(tmp_path: Path) -> None:
         peer.send(heartbeat(0, 1, 7))
         wait_until(lambda: file.read_bytes()[26:28] == bytes((1, 7)), "the change is written")
         server.stop()
+
+
+def test_the_pauses_between_saves_grow(tmp_path: Path) -> None:
+    """To --state-every, so that a disk is not written each second for ever."""
+    file = tmp_path / "table"
+    with Server("--state", str(file), "--state-every", "2") as server, Peer(server) as peer:
+        saved = [file.stat().st_mtime_ns]
+        for count in itertools.count():
+            peer.send(heartbeat(0, 1, count % 200))
+            time.sleep(0.05)
+            if (now := file.stat().st_mtime_ns) != saved[-1]:
+                saved.append(now)
+            if len(saved) == 5:
+                break
+        server.stop()
+    gaps = [after - before for before, after in itertools.pairwise(saved)]
+    assert min(gaps[2:]) > 1.9e9, gaps
 
 
 def test_two_servers_cannot_share_a_file(tmp_path: Path) -> None:
