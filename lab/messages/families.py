@@ -93,9 +93,9 @@ def ranking(known: dict[tuple[str, ...], Count]) -> list[str]:
         for target in MACHINES:
             order, here = formats(known, message, target), formats(known, message, "amd64")
             names = [name for name, _, _ in order]
-            lines.append(f"{f'One {message} on {target}':<31}bytes       make       read       both" +
-                         "  not the order of amd64" * (
-                             names != [name for name, _, _ in here if name in names]))
+            other = names != [name for name, _, _ in here if name in names]
+            lines.append(f"{f'One {message} on {target}':<31}bytes       make       read       both"
+                         + "  not the order of amd64" * other)
             lines += [f"  {name:<24}{make.length:>10,}{make.mean:>11,}{read.mean:>11,}"
                       f"{make.mean + read.mean:>11,}" + f" on {read.chip}" * (read.chip != target)
                       for name, make, read in order]
