@@ -1,7 +1,7 @@
 /* Tells stories, and looks for the smallest one that fails; see storm.h.
  * SPDX-License-Identifier: MIT
  *
- *     storm [--from SEED] [--count N] [--seconds S] [--bounds]
+ *     storm [--from SEED] [--count N] [--seconds S]
  *     storm --seed SEED          tells one story, line by line
  *     storm --trace --seed SEED  says what fleet.py must know of it
  */
@@ -182,10 +182,6 @@ int __wrap_main(int argc, char **argv)
         return 2;
     for (int i = 1; i < argc; i += 2) {
         const char *const value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (strcmp(argv[i], "--bounds") == 0) {
-            oracle_print_bounds();
-            return 0;
-        }
         if (strcmp(argv[i], "--trace") == 0) {
             for_fleet = true;
             i--;

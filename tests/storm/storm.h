@@ -285,7 +285,6 @@ void oracle_reported(const uint8_t *report, size_t length);
 void oracle_believed(const uint8_t *report, size_t length, uint64_t asked_at);
 void oracle_excuse_disk(void); /* it does not do what the agent must be able to rely on */
 const char *oracle_claim(unsigned claim);
-void oracle_print_bounds(void);
 
 /* ---- faults.c: all that can go wrong. */
 
