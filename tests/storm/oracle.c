@@ -210,7 +210,8 @@ static void check_waiting(unsigned node, const struct made *made)
 {
     const uint64_t told = world->truth.of[node].told_bad;
 
-    if (made->arrived != 0 && told > made->arrived && told - made->arrived < world->warn * MS)
+    if (made->arrived != 0 && told > made->arrived && told > world->truth.named &&
+        told - made->arrived < world->truth.names.warn * MS)
         world_broken(TOO_EARLY, "variable %u was called late or dead while its heartbeat waited",
                      node);
 }
@@ -271,14 +272,21 @@ static const char *name_of(unsigned state)
     return hook_states[state];
 }
 
+static bool is_watched(unsigned node)
+{
+    return (world->truth.names.left_out >> node & 1) == 0;
+}
+
 static void check_change(unsigned node, unsigned is)
 {
     const unsigned was = world->truth.of[node].state;
     const uint64_t now = machine_steady(), taken = world->truth.of[node].taken;
-    const unsigned limit = is == DUMPULSE_LATE ? world->warn : world->crit;
+    const unsigned limit = is == DUMPULSE_LATE ? world->truth.names.warn : world->truth.names.crit;
 
     world->truth.of[node].state = (uint8_t)is;
     world_say("variable %u: %s, was %s", node, name_of(is), name_of(was));
+    if (!is_watched(node))
+        world_broken(IN_ORDER, "variable %u: its state is told, and nobody watches it", node);
     if (is != DUMPULSE_LATE && is != DUMPULSE_DEAD && is != DUMPULSE_MISSING)
         return;
     world->truth.of[node].told_bad = now;
@@ -324,9 +332,34 @@ void oracle_begin_run(void)
     for (unsigned node = 0; node < NODES; node++) {
         it->of[node].taken = it->of[node].told_bad = it->of[node].due = 0;
         it->of[node].moved = it->of[node].known;
+        it->of[node].watched = 0;
+        it->of[node].anew = false;
         it->of[node].state = it->of[node].told = DUMPULSE_WAITING;
     }
     oracle_disturbed();
+}
+
+/* A variable that is watched again waits, as after a start. */
+static void use_names(void)
+{
+    struct truth *const it = &world->truth;
+
+    for (unsigned node = 0; node < NODES; node++)
+        if ((it->names.left_out >> node & 1) != 0 && (it->read.left_out >> node & 1) == 0) {
+            it->of[node].state = DUMPULSE_WAITING;
+            it->of[node].anew = true;
+            it->of[node].watched = machine_steady();
+        }
+    it->names = it->read;
+    it->named = machine_steady();
+}
+
+/* At the start, they hold at once; later, when all files are read. */
+void oracle_named(void)
+{
+    world->truth.read = world->names;
+    if (!world->truth.serves)
+        world->truth.names = world->names;
 }
 
 /* The table may be shared with another part of the agent: so this looks at its entries. */
@@ -376,6 +409,8 @@ void oracle_logged(const char *line)
 {
     if (strstr(line, "set aside") != NULL || strstr(line, "damaged") != NULL)
         world_broken(WHOLE, "the agent finds a file that is not whole");
+    if (strstr(line, "has read its files again") != NULL)
+        use_names();
 }
 
 void oracle_arrived(unsigned node, const struct packet *packet)
@@ -474,15 +509,17 @@ static void check_state(unsigned node)
     const bool is_vague = is_set && it->disturbed > taken;
     const uint64_t noticed =
         is_vague && it->disturbed > it->of[node].noticed ? it->disturbed : it->of[node].noticed;
-    const uint64_t since = noticed > it->served_from ? noticed : it->served_from;
+    const uint64_t began =
+        it->of[node].watched > it->served_from ? it->of[node].watched : it->served_from;
+    const uint64_t since = noticed > began ? noticed : began;
     const uint8_t state = it->of[node].state;
 
-    if (now - since > world->crit * MS + within(LOOKS) && state != DUMPULSE_DEAD &&
+    if (now - since > it->names.crit * MS + within(LOOKS) && state != DUMPULSE_DEAD &&
         state != DUMPULSE_MISSING)
         world_broken(TOO_LATE, "variable %u is %s, and was silent for %llu ms", node,
                      name_of(state), (unsigned long long)((now - since) / MS));
-    if (taken != 0 && now - taken > within(LOOKS) && now - taken + ticks(2) < world->warn * MS &&
-        state != DUMPULSE_ALIVE)
+    if (taken > it->named && now - taken > within(LOOKS) &&
+        now - taken + ticks(2) < it->names.warn * MS && state != DUMPULSE_ALIVE)
         world_broken(NOT_BACK, "variable %u is %s, and was heard %llu ms ago", node, name_of(state),
                      (unsigned long long)((now - taken) / MS));
 }
@@ -525,7 +562,8 @@ void oracle_idle(void)
         world_broken(SAVED, "a change of the table is not saved for %llu ms",
                      (unsigned long long)((machine_steady() - it->changed) / MS));
     for (unsigned node = 0; node < NODES; node++) {
-        check_state(node);
+        if (is_watched(node) && machine_steady() - it->named > within(LOOKS))
+            check_state(node);
         check_age(node);
     }
 }
@@ -554,7 +592,9 @@ void oracle_told(const char *variables, const char *was, const char *is)
         at = *after == ',' ? after + 1 : after;
         for (; first <= last; first++) {
             const unsigned knows = world->truth.of[first].told;
-            if (knows == state_of(is) || (!several && knows != state_of(was)))
+            if (world->truth.of[first].anew && (several || state_of(was) == DUMPULSE_WAITING))
+                world->truth.of[first].anew = false;
+            else if (knows == state_of(is) || (!several && knows != state_of(was)))
                 world_broken(IN_ORDER, "variable %u: the program gets %s, %s, and knows %s", first,
                              was, is, name_of(knows));
             world->truth.of[first].told = (uint8_t)state_of(is);

@@ -31,19 +31,13 @@ static void choose_world(void)
     world->fd = world_chance(2) == 0;
     world->tick = ticks[world_chance(4)];
     world->epoch = epochs[world_chance(4)];
-    world->warn = 5000 + 1000 * world_chance(6);
-    world->crit = world->warn * (2 + world_chance(3));
+    world->names.warn = 5000 + 1000 * world_chance(6);
+    world->names.crit = world->names.warn * (2 + world_chance(3));
 }
 
 static void put_files(void)
 {
-    char text[64 + NODES * 8];
-    int length = snprintf(text, sizeof text, "[dumpulse]\nwarn = %ums\ncrit = %ums\n", world->warn,
-                          world->crit);
-
-    for (unsigned node = 0; node < NODES; node++)
-        length += snprintf(text + length, sizeof text - (size_t)length, "[%u]\n", node);
-    disk_put("names", text);
+    faults_put_names();
     faults_put_keys();
     disk_put("program", "");
 }
@@ -69,8 +63,8 @@ static void tell(uint64_t seed, uint64_t left_out, bool aloud, struct told *told
                   world->two     ? "2 with two keys"
                   : world->keyed ? "2"
                                  : "1",
-                  world->tick, world->epoch, world->warn, world->crit);
-        world_trace("world %u %u %u", world->tick, world->warn, world->crit);
+                  world->tick, world->epoch, world->names.warn, world->names.crit);
+        world_trace("world %u %u %u", world->tick, world->names.warn, world->names.crit);
         machine_live();
     }
     memcpy(told->wrong, world->wrong, sizeof told->wrong);
