@@ -46,12 +46,6 @@ static void end_well(const struct fault *fault)
     machine_signal(SIGTERM);
 }
 
-static void read_again(const struct fault *fault)
-{
-    (void)fault;
-    machine_signal(SIGHUP);
-}
-
 /* ---- Its clocks. */
 
 static void set_clock(const struct fault *fault)
@@ -315,8 +309,7 @@ static const struct {
     {"its process is stopped", stop, NULL, CALLS | LASTS},
     {"its machine sleeps", sleep_well, NULL, CALLS | LASTS},
     {"it is told to end", end_well, NULL, 0},
-    {"it is told to read its files again", read_again, NULL, 0},
-    {"its file of names has other limits, and lacks", change_names, watch_again, NODE | LASTS},
+    {"its file of names gets other limits, and lacks", change_names, watch_again, NODE | LASTS},
     {"somebody sets its clock", set_clock, NULL, 0},
     {"its clock stands still", stop_clock, start_clock, LASTS},
     {"its clocks run at another speed", drift, NULL, 0},

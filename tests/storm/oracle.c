@@ -54,7 +54,7 @@ static const struct {
     [TOO_EARLY] = {"a node whose heartbeat came in time is not called late, dead or missing",
                    false},
     [TOO_LATE] = {"a silent node is called dead or missing in time", false},
-    [NOT_BACK] = {"a node that is heard again is called alive in time", false},
+    [NOT_BACK] = {"a node is called alive in time when it is heard again, and not before", false},
     [IN_ORDER] = {"each change is told once, and in order", false},
     [STAMPED] = {"an entry has the time at which its heartbeat was taken", false},
     [FORGOTTEN] = {"an entry is forgotten before its timestamp looks new again", false},
@@ -287,9 +287,14 @@ static void check_change(unsigned node, unsigned is)
     world_say("variable %u: %s, was %s", node, name_of(is), name_of(was));
     if (!is_watched(node))
         world_broken(IN_ORDER, "variable %u: its state is told, and nobody watches it", node);
+    if (is == DUMPULSE_ALIVE && taken < world->truth.of[node].told_bad)
+        world_broken(NOT_BACK, "variable %u is called alive, and was not heard again", node);
     if (is != DUMPULSE_LATE && is != DUMPULSE_DEAD && is != DUMPULSE_MISSING)
         return;
     world->truth.of[node].told_bad = now;
+    if (is == DUMPULSE_MISSING && now - world->truth.of[node].watched + within(LOOKS) < limit * MS)
+        world_broken(TOO_EARLY, "variable %u is called missing, and is watched for %llu ms", node,
+                     (unsigned long long)((now - world->truth.of[node].watched) / MS));
     if (taken != 0 && now - taken + ticks(2) < limit * MS)
         world_broken(TOO_EARLY, "variable %u is called %s %llu ms after its heartbeat", node,
                      name_of(is), (unsigned long long)((now - taken) / MS));
@@ -348,6 +353,7 @@ static void use_names(void)
         if ((it->names.left_out >> node & 1) != 0 && (it->read.left_out >> node & 1) == 0) {
             it->of[node].state = DUMPULSE_WAITING;
             it->of[node].anew = true;
+            it->of[node].told_bad = 0;
             it->of[node].watched = machine_steady();
         }
     it->names = it->read;
