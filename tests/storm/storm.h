@@ -306,7 +306,6 @@ struct fault {
 void faults_plan(void); /* of the whole story, when nodes have their keys */
 void faults_put_keys(void);
 void faults_put_names(void);
-const char *faults_name(unsigned kind);
 void faults_describe(const struct fault *fault, char text[LINE]);
 
 /* ---- storm.c: stories. */
