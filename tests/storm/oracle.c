@@ -189,6 +189,10 @@ static void check_order(unsigned node, const struct made *made)
     if (world->nodes[node].kind == HEARS && made->epoch != now)
         world_broken(OLD, "variable %u: a heartbeat of epoch %llu is taken in epoch %u", node,
                      (unsigned long long)made->epoch, now);
+    if (world->nodes[node].kind == HEARS && is_disk_good() && !of->stopped &&
+        world->now - made->made_at > (2 * world->epoch + 1) * SECOND + within(LOOKS))
+        world_broken(OLD, "variable %u: a heartbeat made %llu s ago is taken: no epoch is as long",
+                     node, (unsigned long long)((world->now - made->made_at) / SECOND));
     if (number < *last)
         world_broken(OLD, "variable %u: a heartbeat made %llu s ago is taken after a later one",
                      node, (unsigned long long)((world->now - made->made_at) / SECOND));
