@@ -493,8 +493,9 @@ class Collector:
             return rows
         roster = self._roster
         done: list[Rows] = [rows[:0]]
+        places = np.flatnonzero(np.bincount(roster.port[rows])).tolist()
         for family in FAMILIES:
-            for place in range(RING):
+            for place in places:
                 here = rows[(roster.family[rows] == family) & (roster.port[rows] == place)]
                 where = self._sockets.get((family, place))
                 if where is None:

@@ -283,6 +283,8 @@ ssize_t __wrap_read(int descriptor, void *bytes, size_t room)
     if (file == NULL)
         return fail(EBADF);
     size_t *const at = &world->disk.open[descriptor - FIRST_FILE].at;
+    if (*at == 0 && file == disk_find("names"))
+        oracle_named();
     const size_t left = *at < file->size ? file->size - *at : 0, size = left < room ? left : room;
     memcpy(bytes, file->now + *at, size);
     *at += size;

@@ -46,12 +46,6 @@ static void end_well(const struct fault *fault)
     machine_signal(SIGTERM);
 }
 
-static void read_again(const struct fault *fault)
-{
-    (void)fault;
-    machine_signal(SIGHUP);
-}
-
 /* ---- Its clocks. */
 
 static void set_clock(const struct fault *fault)
@@ -238,6 +232,33 @@ static void renew(const struct fault *fault)
     machine_signal(SIGHUP);
 }
 
+void faults_put_names(void)
+{
+    char text[64 + NODES * 8];
+    int length = snprintf(text, sizeof text, "[dumpulse]\nwarn = %ums\ncrit = %ums\n",
+                          world->names.warn, world->names.crit);
+
+    for (unsigned node = 0; node < NODES; node++)
+        if ((world->names.left_out >> node & 1) == 0)
+            length += snprintf(text + length, sizeof text - (size_t)length, "[%u]\n", node);
+    disk_put("names", text);
+    machine_signal(SIGHUP);
+}
+
+static void change_names(const struct fault *fault)
+{
+    world->names.warn = 5000 + fault->amount % 6000;
+    world->names.crit = world->names.warn * (2 + fault->amount / 6000 % 3);
+    world->names.left_out |= 1U << fault->node;
+    faults_put_names();
+}
+
+static void watch_again(const struct fault *fault)
+{
+    world->names.left_out &= ~(1U << fault->node);
+    faults_put_names();
+}
+
 /* Somebody gives all parties the new key, before the time of the key before is over. */
 static void plan_moves(void)
 {
@@ -288,7 +309,7 @@ static const struct {
     {"its process is stopped", stop, NULL, CALLS | LASTS},
     {"its machine sleeps", sleep_well, NULL, CALLS | LASTS},
     {"it is told to end", end_well, NULL, 0},
-    {"it is told to read its files again", read_again, NULL, 0},
+    {"its file of names gets other limits, and lacks", change_names, watch_again, NODE | LASTS},
     {"somebody sets its clock", set_clock, NULL, 0},
     {"its clock stands still", stop_clock, start_clock, LASTS},
     {"its clocks run at another speed", drift, NULL, 0},

@@ -29,7 +29,7 @@ import numpy as np
 
 from dumpulse_fleet import client
 from dumpulse_fleet.alert.decide import SEVERITY, Core, Rules, Subject
-from dumpulse_fleet.collect import keep, wire
+from dumpulse_fleet.collect import collector, keep, wire
 from dumpulse_fleet.collect.ages import Kind
 from dumpulse_fleet.collect.collector import Collector, Roster
 from dumpulse_fleet.model.agents import MUTE_STATES, Agent, Event, Profile, State
@@ -45,7 +45,7 @@ UNIX = 1_700_000_000.0  # when a story begins
 ENDS = 1430.0  # s: a little before the stories end
 FAULTS = ((10.0, 300.0), (730.0, 1020.0))  # s: when faults of the fleet begin
 LONGEST = 90.0  # s
-STEP = 0.5  # s
+STEP = 0.05  # s: the shortest turn of a collector; it takes none while it has nothing to do
 # Bounds, in s. A round is judged when it has ended, and three of them make an agent unreachable.
 NOTICED = (MISSES + 2) * PERIOD
 SETTLES = 2 * NOTICED  # after a fault, until these claims hold again
@@ -129,8 +129,9 @@ class Socket:
             return
         for _ in range(1 + (chance.random() < weather.twice)):
             world.sent += 1
-            heapq.heappush(self.coming, (world.now + 0.001 + chance.random() * weather.delay,
-                                         world.sent, name, packet))
+            at = world.now + 0.001 + chance.random() * weather.delay
+            heapq.heappush(self.coming, (at, world.sent, name, packet))
+            heapq.heappush(world.arrivals, at)
 
 
 def send(batch: Any, where: Socket, first: int, last: int) -> tuple[int, int]:
@@ -207,6 +208,14 @@ class Shard:
             self.world.note(event)
             self.world.check_event(self, event)
 
+    def next(self) -> float:
+        """When it has something to do."""
+        roster, now = self.collector._roster, self.world.now
+        at = np.where(roster.tries == 0, roster.due, roster.deadline).min(initial=np.inf)
+        at -= self.table.zero + UPTIME
+        # What was due and could not be done is tried again.
+        return max(float(at) if at > now else now + 0.5, self.stands_until)
+
     def turn(self) -> None:
         if self.world.now < self.stands_until:
             self.disturbed = self.unsure = self.begun = self.world.now
@@ -257,6 +266,7 @@ class World:
                               f"end of {what}", shard))
         heapq.heapify(self.plan)
         self.shards: list[Shard] = []
+        self.arrivals: list[float] = []  # when answers come
         self.folder = folder
 
     def unix(self, at: float) -> float:
@@ -313,7 +323,7 @@ class World:
                             f"{age:.3f} s")
 
     def look(self) -> None:
-        """Once a second."""
+        """Once in a period."""
         for shard in self.shards:
             if self.now < shard.stands_until:
                 continue
@@ -393,11 +403,18 @@ class World:
         else:
             self.weather = Weather()
 
+    def next(self) -> float:
+        """When something happens."""
+        while self.arrivals and self.arrivals[0] <= self.now:
+            heapq.heappop(self.arrivals)
+        return min(self.looked + PERIOD, *(shard.next() for shard in self.shards),
+                   *self.arrivals[:1], *(plan[0] for plan in self.plan[:1]))
+
     def run(self) -> None:
         self.shards = [Shard(self, number, self.folder) for number in range(SHARDS)]
-        self.began, second = 0.0, 0.0
+        self.began = self.looked = 0.0
         while self.now < ENDS:
-            self.now += STEP
+            self.now = max(self.now + STEP, self.next())
             for life in self.lives:
                 life.go_on(self.now)
             while self.plan and self.plan[0][0] <= self.now:
@@ -405,8 +422,8 @@ class World:
                 self.fault(what, number)
             for shard in self.shards:
                 shard.turn()
-            if self.now - second >= 1:
-                second = self.now
+            if self.now - self.looked > PERIOD - STEP / 2:
+                self.looked = self.now
                 self.look()
         self.check_end()
 
@@ -426,7 +443,10 @@ def virtual(program: str, seed: int) -> Iterator[World]:
                 (client, "uptime", lambda: world.now + UPTIME), (time, "time",
                                                               lambda: world.unix(world.now)),
                 (wire, "open_socket", open_socket), (wire, "overflowed", lambda where: 0),
-                (wire.Batch, "send", send), (wire.Batch, "receive", receive)):
+                (wire.Batch, "send", send), (wire.Batch, "receive", receive),
+                # It reads all, however slow this machine is, and asks all agents in one turn.
+                (collector, "RECEIVE_FOR", np.inf),
+                (Roster, "_phases", lambda roster: np.full(len(roster.period), 0.5))):
             stack.enter_context(mock.patch.object(target, name, value))
         try:
             yield world

@@ -4,7 +4,6 @@
  * into the table, the watch and the epochs of the agent at each of its calls of the system. */
 #include "storm.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,7 +54,7 @@ static const struct {
     [TOO_EARLY] = {"a node whose heartbeat came in time is not called late, dead or missing",
                    false},
     [TOO_LATE] = {"a silent node is called dead or missing in time", false},
-    [NOT_BACK] = {"a node that is heard again is called alive in time", false},
+    [NOT_BACK] = {"a node is called alive in time when it is heard again, and not before", false},
     [IN_ORDER] = {"each change is told once, and in order", false},
     [STAMPED] = {"an entry has the time at which its heartbeat was taken", false},
     [FORGOTTEN] = {"an entry is forgotten before its timestamp looks new again", false},
@@ -70,29 +69,21 @@ static const struct {
     [BOUNDED] = {"nothing grows: open files, and files on the disk", false},
 };
 
-enum bound { LOOKS, FIRST_SAVE, LATER_SAVES, SETTLES, HEARS_AGAIN, READER_WAITS };
-static const struct {
-    const char *what;
-    unsigned ms;
-} bounds[] = {
-    [LOOKS] = {"from the time when a state changes until it is told, and 2 ticks", 1100},
-    [FIRST_SAVE] = {"from the first change after a start until it is saved", 1500},
-    [LATER_SAVES] = {"from any other change until it is saved", 11500},
-    [SETTLES] = {"after the process was stopped or the disk was bad, until these hold", 25000},
-    [HEARS_AGAIN] = {"after the last fault, until a node that hears is heard: 1.5 epochs, and",
-                     5000},
-    [READER_WAITS] = {"from one report that the reader believes to the next", 30000},
+enum bound { LOOKS, FIRST_SAVE, LATER_SAVES, SETTLES, HEARS_AGAIN, JUNK_LASTS, READER_WAITS };
+/* ms, and two ticks more. udpserver.8 has the same table, under BOUNDS. */
+static const unsigned bounds[] = {
+    [LOOKS] = 1100,        /* from the time when a state changes until it is told */
+    [FIRST_SAVE] = 1500,   /* from the first change after a start until it is saved */
+    [LATER_SAVES] = 11500, /* from any other change until it is saved */
+    [SETTLES] = 25000,     /* after the process was stopped or the disk was bad, until these hold */
+    [HEARS_AGAIN] = 5000, /* after the last fault until nodes that hear are heard: 1.5 epochs and */
+    [JUNK_LASTS] = 10000, /* after the last junk, until there is none any more: 66 epochs and */
+    [READER_WAITS] = 30000, /* from one report that the reader believes to the next */
 };
 
 const char *oracle_claim(unsigned claim)
 {
     return claims[claim].what;
-}
-
-void oracle_print_bounds(void)
-{
-    for (unsigned i = 0; i < sizeof bounds / sizeof bounds[0]; i++)
-        (void)printf("%6u ms  %s\n", bounds[i].ms, bounds[i].what);
 }
 
 void oracle_excuse_disk(void)
@@ -109,7 +100,7 @@ static uint64_t ticks(unsigned count)
 
 static uint64_t within(enum bound bound)
 {
-    return bounds[bound].ms * MS + ticks(2);
+    return bounds[bound] * MS + ticks(2);
 }
 
 static bool is_disk_good(void)
@@ -198,6 +189,10 @@ static void check_order(unsigned node, const struct made *made)
     if (world->nodes[node].kind == HEARS && made->epoch != now)
         world_broken(OLD, "variable %u: a heartbeat of epoch %llu is taken in epoch %u", node,
                      (unsigned long long)made->epoch, now);
+    if (world->nodes[node].kind == HEARS && is_disk_good() && !of->stopped &&
+        world->now - made->made_at > (2 * world->epoch + 1) * SECOND + within(LOOKS))
+        world_broken(OLD, "variable %u: a heartbeat made %llu s ago is taken: no epoch is as long",
+                     node, (unsigned long long)((world->now - made->made_at) / SECOND));
     if (number < *last)
         world_broken(OLD, "variable %u: a heartbeat made %llu s ago is taken after a later one",
                      node, (unsigned long long)((world->now - made->made_at) / SECOND));
@@ -219,7 +214,8 @@ static void check_waiting(unsigned node, const struct made *made)
 {
     const uint64_t told = world->truth.of[node].told_bad;
 
-    if (made->arrived != 0 && told > made->arrived && told - made->arrived < world->warn * MS)
+    if (made->arrived != 0 && told > made->arrived && told > world->truth.named &&
+        told - made->arrived < world->truth.names.warn * MS)
         world_broken(TOO_EARLY, "variable %u was called late or dead while its heartbeat waited",
                      node);
 }
@@ -280,17 +276,29 @@ static const char *name_of(unsigned state)
     return hook_states[state];
 }
 
+static bool is_watched(unsigned node)
+{
+    return (world->truth.names.left_out >> node & 1) == 0;
+}
+
 static void check_change(unsigned node, unsigned is)
 {
     const unsigned was = world->truth.of[node].state;
     const uint64_t now = machine_steady(), taken = world->truth.of[node].taken;
-    const unsigned limit = is == DUMPULSE_LATE ? world->warn : world->crit;
+    const unsigned limit = is == DUMPULSE_LATE ? world->truth.names.warn : world->truth.names.crit;
 
     world->truth.of[node].state = (uint8_t)is;
     world_say("variable %u: %s, was %s", node, name_of(is), name_of(was));
+    if (!is_watched(node))
+        world_broken(IN_ORDER, "variable %u: its state is told, and nobody watches it", node);
+    if (is == DUMPULSE_ALIVE && taken < world->truth.of[node].told_bad)
+        world_broken(NOT_BACK, "variable %u is called alive, and was not heard again", node);
     if (is != DUMPULSE_LATE && is != DUMPULSE_DEAD && is != DUMPULSE_MISSING)
         return;
     world->truth.of[node].told_bad = now;
+    if (is == DUMPULSE_MISSING && now - world->truth.of[node].watched + within(LOOKS) < limit * MS)
+        world_broken(TOO_EARLY, "variable %u is called missing, and is watched for %llu ms", node,
+                     (unsigned long long)((now - world->truth.of[node].watched) / MS));
     if (taken != 0 && now - taken + ticks(2) < limit * MS)
         world_broken(TOO_EARLY, "variable %u is called %s %llu ms after its heartbeat", node,
                      name_of(is), (unsigned long long)((now - taken) / MS));
@@ -333,9 +341,35 @@ void oracle_begin_run(void)
     for (unsigned node = 0; node < NODES; node++) {
         it->of[node].taken = it->of[node].told_bad = it->of[node].due = 0;
         it->of[node].moved = it->of[node].known;
+        it->of[node].watched = 0;
+        it->of[node].anew = false;
         it->of[node].state = it->of[node].told = DUMPULSE_WAITING;
     }
     oracle_disturbed();
+}
+
+/* A variable that is watched again waits, as after a start. */
+static void use_names(void)
+{
+    struct truth *const it = &world->truth;
+
+    for (unsigned node = 0; node < NODES; node++)
+        if ((it->names.left_out >> node & 1) != 0 && (it->read.left_out >> node & 1) == 0) {
+            it->of[node].state = DUMPULSE_WAITING;
+            it->of[node].anew = true;
+            it->of[node].told_bad = 0;
+            it->of[node].watched = machine_steady();
+        }
+    it->names = it->read;
+    it->named = machine_steady();
+}
+
+/* At the start, they hold at once; later, when all files are read. */
+void oracle_named(void)
+{
+    world->truth.read = world->names;
+    if (!world->truth.serves)
+        world->truth.names = world->names;
 }
 
 /* The table may be shared with another part of the agent: so this looks at its entries. */
@@ -385,6 +419,8 @@ void oracle_logged(const char *line)
 {
     if (strstr(line, "set aside") != NULL || strstr(line, "damaged") != NULL)
         world_broken(WHOLE, "the agent finds a file that is not whole");
+    if (strstr(line, "has read its files again") != NULL)
+        use_names();
 }
 
 void oracle_arrived(unsigned node, const struct packet *packet)
@@ -483,15 +519,17 @@ static void check_state(unsigned node)
     const bool is_vague = is_set && it->disturbed > taken;
     const uint64_t noticed =
         is_vague && it->disturbed > it->of[node].noticed ? it->disturbed : it->of[node].noticed;
-    const uint64_t since = noticed > it->served_from ? noticed : it->served_from;
+    const uint64_t began =
+        it->of[node].watched > it->served_from ? it->of[node].watched : it->served_from;
+    const uint64_t since = noticed > began ? noticed : began;
     const uint8_t state = it->of[node].state;
 
-    if (now - since > world->crit * MS + within(LOOKS) && state != DUMPULSE_DEAD &&
+    if (now - since > it->names.crit * MS + within(LOOKS) && state != DUMPULSE_DEAD &&
         state != DUMPULSE_MISSING)
         world_broken(TOO_LATE, "variable %u is %s, and was silent for %llu ms", node,
                      name_of(state), (unsigned long long)((now - since) / MS));
-    if (taken != 0 && now - taken > within(LOOKS) && now - taken + ticks(2) < world->warn * MS &&
-        state != DUMPULSE_ALIVE)
+    if (taken > it->named && now - taken > within(LOOKS) &&
+        now - taken + ticks(2) < it->names.warn * MS && state != DUMPULSE_ALIVE)
         world_broken(NOT_BACK, "variable %u is %s, and was heard %llu ms ago", node, name_of(state),
                      (unsigned long long)((now - taken) / MS));
 }
@@ -534,7 +572,8 @@ void oracle_idle(void)
         world_broken(SAVED, "a change of the table is not saved for %llu ms",
                      (unsigned long long)((machine_steady() - it->changed) / MS));
     for (unsigned node = 0; node < NODES; node++) {
-        check_state(node);
+        if (is_watched(node) && machine_steady() - it->named > within(LOOKS))
+            check_state(node);
         check_age(node);
     }
 }
@@ -563,7 +602,9 @@ void oracle_told(const char *variables, const char *was, const char *is)
         at = *after == ',' ? after + 1 : after;
         for (; first <= last; first++) {
             const unsigned knows = world->truth.of[first].told;
-            if (knows == state_of(is) || (!several && knows != state_of(was)))
+            if (world->truth.of[first].anew && (several || state_of(was) == DUMPULSE_WAITING))
+                world->truth.of[first].anew = false;
+            else if (knows == state_of(is) || (!several && knows != state_of(was)))
                 world_broken(IN_ORDER, "variable %u: the program gets %s, %s, and knows %s", first,
                              was, is, name_of(knows));
             world->truth.of[first].told = (uint8_t)state_of(is);
@@ -646,7 +687,8 @@ void oracle_recovered(uint64_t calm)
             world_broken(IN_ORDER, "variable %u: the program knows %s, and it is %s", node,
                          name_of(it->of[node].told), name_of(it->of[node].state));
     }
-    if (world->keyed && keys.keyed.junk != 0 && calm > (66 * world->epoch + 10) * SECOND)
+    if (world->keyed && keys.keyed.junk != 0 &&
+        calm > 66 * world->epoch * SECOND + within(JUNK_LASTS))
         world_broken(JUNK_ENDS, "there is still junk for %u epochs", keys.keyed.junk);
     if (world->now - world->reader.believed_at > within(READER_WAITS) && !it->was_over)
         world_broken(READ, "the reader has believed no report for %llu s",

@@ -1,7 +1,7 @@
 /* Tells stories, and looks for the smallest one that fails; see storm.h.
  * SPDX-License-Identifier: MIT
  *
- *     storm [--from SEED] [--count N] [--seconds S] [--bounds]
+ *     storm [--from SEED] [--count N] [--seconds S]
  *     storm --seed SEED          tells one story, line by line
  *     storm --trace --seed SEED  says what fleet.py must know of it
  */
@@ -31,19 +31,13 @@ static void choose_world(void)
     world->fd = world_chance(2) == 0;
     world->tick = ticks[world_chance(4)];
     world->epoch = epochs[world_chance(4)];
-    world->warn = 5000 + 1000 * world_chance(6);
-    world->crit = world->warn * (2 + world_chance(3));
+    world->names.warn = 5000 + 1000 * world_chance(6);
+    world->names.crit = world->names.warn * (2 + world_chance(3));
 }
 
 static void put_files(void)
 {
-    char text[64 + NODES * 8];
-    int length = snprintf(text, sizeof text, "[dumpulse]\nwarn = %ums\ncrit = %ums\n", world->warn,
-                          world->crit);
-
-    for (unsigned node = 0; node < NODES; node++)
-        length += snprintf(text + length, sizeof text - (size_t)length, "[%u]\n", node);
-    disk_put("names", text);
+    faults_put_names();
     faults_put_keys();
     disk_put("program", "");
 }
@@ -69,8 +63,8 @@ static void tell(uint64_t seed, uint64_t left_out, bool aloud, struct told *told
                   world->two     ? "2 with two keys"
                   : world->keyed ? "2"
                                  : "1",
-                  world->tick, world->epoch, world->warn, world->crit);
-        world_trace("world %u %u %u", world->tick, world->warn, world->crit);
+                  world->tick, world->epoch, world->names.warn, world->names.crit);
+        world_trace("world %u %u %u", world->tick, world->names.warn, world->names.crit);
         machine_live();
     }
     memcpy(told->wrong, world->wrong, sizeof told->wrong);
@@ -182,10 +176,6 @@ int __wrap_main(int argc, char **argv)
         return 2;
     for (int i = 1; i < argc; i += 2) {
         const char *const value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (strcmp(argv[i], "--bounds") == 0) {
-            oracle_print_bounds();
-            return 0;
-        }
         if (strcmp(argv[i], "--trace") == 0) {
             for_fleet = true;
             i--;

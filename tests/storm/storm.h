@@ -72,6 +72,11 @@ void network_release(unsigned party); /* what was held back comes now, in any or
 
 enum kind { PLAIN, HEARS, SENDS };
 enum { MADE = 4096 };
+/* What the file of names says. */
+struct names {
+    unsigned warn, crit; /* ms */
+    unsigned left_out;   /* variables that nobody watches, one bit each */
+};
 /* A heartbeat that a node has made. Each has another sender and value. */
 struct made {
     uint32_t serial; /* sender * 256 + value */
@@ -239,6 +244,8 @@ struct truth {
     uint8_t table[DUMPULSE_REPORT_SIZE]; /* as it was at the last look */
     bool serves;                         /* this run has begun to */
     uint64_t served_from;
+    struct names read, names; /* what the agent has read last; what it uses, */
+    uint64_t named;           /* since when */
     struct {
         uint64_t taken;     /* when its entry was written last */
         uint64_t noticed;   /* when the agent had nothing to do first after that */
@@ -251,6 +258,8 @@ struct truth {
         bool unsure, known; /* while the disk was bad; the disk knows it */
         uint8_t state;      /* that the watch has told last */
         uint8_t told;       /* that the program of --exec knows */
+        uint64_t watched;   /* since when, after nobody had watched it */
+        bool anew;          /* and the program does not know that yet */
     } of[NODES];
     /* Numbers that were stored at the last look, of both keys: the block comes first. */
     uint32_t used[2][NODES + 1];
@@ -277,6 +286,7 @@ void oracle_hears(void);
 void oracle_recovered(uint64_t calm); /* when a round has been calm for so long */
 void oracle_disturbed(void);          /* for some time, the agent may be slow */
 void oracle_saved(void);
+void oracle_named(void); /* the agent reads the file of names */
 void oracle_logged(const char *line);
 void oracle_arrived(unsigned node, const struct packet *packet);
 void oracle_told(const char *variables, const char *was, const char *is);
@@ -285,7 +295,6 @@ void oracle_reported(const uint8_t *report, size_t length);
 void oracle_believed(const uint8_t *report, size_t length, uint64_t asked_at);
 void oracle_excuse_disk(void); /* it does not do what the agent must be able to rely on */
 const char *oracle_claim(unsigned claim);
-void oracle_print_bounds(void);
 
 /* ---- faults.c: all that can go wrong. */
 
@@ -296,7 +305,7 @@ struct fault {
 };
 void faults_plan(void); /* of the whole story, when nodes have their keys */
 void faults_put_keys(void);
-const char *faults_name(unsigned kind);
+void faults_put_names(void);
 void faults_describe(const struct fault *fault, char text[LINE]);
 
 /* ---- storm.c: stories. */
@@ -314,12 +323,13 @@ struct world {
     uint64_t left_out; /* faults that do not happen, one bit each */
     unsigned faults, happened;
     struct fault story[FAULTS];
-    bool keyed, two;                  /* version 2; with the key before, too */
-    bool tells, traces;               /* all lines are printed at once; those for the fleet are */
-    bool fd;                          /* the reader of a bus asks in frames of CAN FD */
-    unsigned tick, epoch, warn, crit; /* ms, s, ms, ms */
-    const uint8_t *key;               /* of whoever calls the library now; NULL: of the agent */
-    struct node *node;                /* whose EEPROM is used now; NULL: the agent's file */
+    bool keyed, two;      /* version 2; with the key before, too */
+    bool tells, traces;   /* all lines are printed at once; those for the fleet are */
+    bool fd;              /* the reader of a bus asks in frames of CAN FD */
+    unsigned tick, epoch; /* ms, s */
+    struct names names;
+    const uint8_t *key; /* of whoever calls the library now; NULL: of the agent */
+    struct node *node;  /* whose EEPROM is used now; NULL: the agent's file */
     struct weather weather;
     struct packet packets[PACKETS], recorded[RECORDED];
     unsigned next_packet, records;

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.storm import planted
+from tests.storm import fleet, planted
 from tests.support.programs import ROOT, built
 
 STORIES = ("--from", "1", "--count", "12")
-README = ROOT / "tests" / "storm" / "README.md"
 
 
 def tell(*command: str | Path) -> str:
@@ -86,8 +85,15 @@ def test_a_mistake_is_told_as_the_smallest_story(tmp_path: Path) -> None:
     assert f"seed {again[1]}: {wrong}\n" in output
 
 
-@pytest.mark.slow
-def test_the_page_has_the_bounds() -> None:
-    bounds = tell(built("build/storm"), "--bounds").splitlines()
-    table = re.findall(r"^\| (\d+) \| (.*) \|$", README.read_text(), re.M)
-    assert [f"{ms:>6} ms  {what}" for ms, what in table] == bounds
+def test_the_manuals_quote_the_bounds() -> None:
+    """Those of oracle.c, and those of fleet.py."""
+    table = re.findall(r"^    \[[A-Z_]+\] = (\d+), +/\* (.*) \*/$",
+                       (ROOT / "tests/storm/oracle.c").read_text(), re.M)
+    server, can = (re.split(r"^\.SH ", (ROOT / "server" / page).read_text().split(".SH BOUNDS")[1],
+                            flags=re.M)[0] for page in ("udpserver.8", "canserver.8"))
+    assert re.findall(r"^ *(\d+)  (.*)$", server, re.M) == table and len(table) == 7
+    assert re.findall(r"(\d+)\sms", can) == [ms for ms, _ in table[:4]]
+    page = (ROOT / "dumpulse_fleet" / "README.md").read_text()
+    (rounds, told), = re.findall(r"most `misses` \+ (\d+) periods .* most (\d+) s later", page)
+    assert fleet.NOTICED == (fleet.MISSES + int(rounds)) * fleet.PERIOD
+    assert fleet.TOLD == int(told)
