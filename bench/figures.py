@@ -3,7 +3,9 @@
 If DUMPULSE_FIGURES is in the environment, it names another folder to keep the figures in: tests use
 that. SPDX-License-Identifier: MIT"""
 
+import datetime
 import os
+import platform
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -44,3 +46,15 @@ def moved(before: Figures, now: Figures) -> list[str]:
             f"and is {now.get(key, 'not there')}"
             for key in before | now if before.get(key) != now.get(key)
             for command, row, column in [key]]
+
+
+def stamp() -> str:
+    """When and where a figure was measured that differs from day to day and between machines."""
+    found = [line.split(":", 1)[1].strip()
+             for line in Path("/proc/cpuinfo").read_text().splitlines()
+             if line.startswith(("model name", "Model"))]
+    load = os.getloadavg()[0]
+    return (f"{datetime.date.today()}, {os.cpu_count()} cores of "
+            f"{found[0] if found else platform.machine()}, "
+            f"Linux {platform.release().split('-')[0]},\nload {load:.1f}. These figures are noisy. "
+            "No test depends on them.")

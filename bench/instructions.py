@@ -15,7 +15,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bench import budgets, callgrind, figures, noisy
+from bench import budgets, callgrind, figures
 from bench.callgrind import ROOM, Counts, agreed, serve
 from bench.processors.targets import TARGETS
 from bench.udp import queued_and_dropped
@@ -123,7 +123,7 @@ def print_purposes() -> None:
 
 
 def startup() -> None:
-    print(noisy.stamp())
+    print(figures.stamp())
     for architecture, program in PROGRAMS.items():
         counts = serve(built(program), [], queued=False, keep_old=False)
         print(f"{architecture}: {counts.total} instructions with no packet, of which "

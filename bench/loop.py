@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 
-from bench import noisy
+from bench import figures
 from tests.support.programs import BUILD, ROOT, as_program, run
 
 FLAGS = ("-Os", "-O2", "-O3", "-O2 -flto")
@@ -26,7 +26,7 @@ def main() -> None:
         if done.returncode:
             raise SystemExit(done.returncode)  # loopbench has printed why
         results.append(json.loads(done.stdout))
-    print(noisy.stamp())
+    print(figures.stamp())
     print(f"{results[0]['compiler']}; {results[0]['packets']} packets of each stream, "
           f"{results[0]['rounds']} rounds\n")
     print(f"{'ns a packet':<21}" + "".join(f"{one['flags']:>20}" for one in results))

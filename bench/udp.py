@@ -15,7 +15,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 
-from bench import noisy, xdp
+from bench import figures, xdp
 from tests.support.programs import as_program, built, free_port, wait_until
 
 ROUNDS = 9
@@ -84,7 +84,7 @@ def main() -> None:
         for name, program in SERVERS.items():
             rounds[name].append(measure(program))
             time.sleep(0.1)
-    print(noisy.stamp())
+    print(figures.stamp())
     print(f"{ROUNDS} rounds of {MILLISECONDS / 1000:g} s, medians   ns of CPU/packet  packets "
           "taken  dropped")
     for name, measured in rounds.items():

@@ -1,19 +1,23 @@
-"""Does `make figures ONLY=paths` notice a wrong agent, a wrong watch and a wrong tag?
+"""Does `make figures ONLY=paths` notice a wrong agent, a wrong watch and a wrong tag? Is each rule
+of the models said of a line of C?
 
 SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from bench import budgets
 from bench.processors.targets import TARGETS
+from proof import spin
 from proof.avr import agent, keyed, tags, watch
-from tests.support.programs import KEYED, library_file
+from tests.support.programs import KEYED, ROOT, library_file
 
 
 WATCH, TAG, ASSEMBLER = "dumpulse_watch.c", "dumpulse_tag.c", "dumpulse_tag_avr.S"
@@ -171,3 +175,19 @@ def test_a_wrong_definition_of_a_tag_is_noticed(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(tags, "doubled", lambda key: key)
     with pytest.raises(SystemExit, match=r"not that of spec/keyed\.py"):
         tags.check_definition()
+
+
+def test_each_rule_stands_in_a_line_of_c() -> None:
+    """The table of README.md has each rule of each model once, and code that is there."""
+    page = (ROOT / "proof" / "README.md").read_text().split("### Which lines of C")[1]
+    page = page.split("\n## ")[0]
+    said = Counter(f"{model}: {rule}" for model, rules in re.findall(
+        r"\b(hears|sends|reads|slots):((?:\s[A-Z_0-9]+,?)+)", page)
+        for rule in re.findall(r"[A-Z_0-9]+", rules))
+    models = sorted(spin.MODELS.glob("*.pml"))
+    assert said == Counter(f"{model.stem}: {rule.name}" for model in models
+                           for rule in spin.lines_of(model)[1])
+    rows = re.findall(r"^\| .* \| (\w+\.c) \| `(.*)` \|$", page, re.M)
+    assert len(rows) == page.count("\n| ") - 1
+    for file, code in rows:
+        assert code in library_file(file).read_text(), (file, code)
