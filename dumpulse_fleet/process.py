@@ -29,7 +29,7 @@ from dumpulse_fleet.web.server import PROBES, READS, Listening, Service as Shown
 
 STOP_S = 5.0  # s from SIGTERM to the end, at most
 QUIET_S = 60.0  # s between two lines of the log that say the same
-FILES = 65_536  # descriptors that we ask for
+FILES, FEWEST = 65_536, 64  # descriptors that we ask for, and without which nothing works
 LOOK_S = 1.0  # s between two looks whether a source is due
 THREADS = PROBES + READS + 16  # what takes long must not keep others waiting
 Result = TypeVar("Result")
@@ -49,6 +49,9 @@ def raise_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, FILES)), hard))
+    if hard < FEWEST:
+        raise Unusable(f"{hard} descriptors are too few: {FEWEST} are needed (ulimit -n, or "
+                       "LimitNOFILE= of systemd)")
 
 
 def notify(text: str) -> None:

@@ -366,6 +366,14 @@ def test_what_prevents_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert part.format(taken=taken.getsockname()[1]) in said and out == ""
 
 
+def test_too_few_descriptors(tmp_path: Path, fake: Fake) -> None:
+    write(tmp_path, fake, 1)
+    with Serving(tmp_path, prefix=["prlimit", "--nofile=40"]) as serving:
+        assert serving.wait() == 1
+        (said,) = serving.said
+        assert said.startswith("dumpulse-fleet: 40 descriptors are too few: 64 are needed")
+
+
 def test_check(tmp_path: Path, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "fleet.toml")
     check = "serve", "--config.check", "--config.file"
