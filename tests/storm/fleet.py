@@ -46,6 +46,8 @@ ENDS = 1430.0  # s: a little before the stories end
 FAULTS = ((10.0, 300.0), (730.0, 1020.0))  # s: when faults of the fleet begin
 LONGEST = 90.0  # s
 STEP = 0.05  # s: the shortest turn of a collector; it takes none while it has nothing to do
+# s: an agent stamps what it reads, and its story has that only when the agent waits again.
+LAG = 1.0
 # Bounds, in s. A round is judged when it has ended, and three of them make an agent unreachable.
 NOTICED = (MISSES + 2) * PERIOD
 SETTLES = 2 * NOTICED  # after a fault, until these claims hold again
@@ -308,7 +310,7 @@ class World:
             state = State(shard.table.state[row, variable])
             age = made - taken
             # The report is of some time while it was waited for.
-            slack = 2 * life.tick + 2 * STEP + 2 * PERIOD * (life.clock > 0) + waited
+            slack = 2 * life.tick + LAG + 2 * PERIOD * (life.clock > 0) + waited
             if taken <= max(life.clock, life.changed, first) + 2 * PERIOD or taken >= made:
                 continue  # nobody knows how old it is, or the report does not have it yet
             if (age + slack < life.warn and state is not State.ALIVE) \
