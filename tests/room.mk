@@ -79,12 +79,8 @@ PART_differential = $(PYTHON) -m tests.differential $(ARGS)	## code for all targ
 PART_watching = $(PYTHON) -m tests.watching $(ARGS)	## the same for the watch
 PART_explore = HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py	## Hypothesis: many new examples
 
-weigh: ## how heavy the project is, and how heavy it may be
-	@git ls-files | awk 'END {print "files         " NR ", at most 760"}'
-	@git ls-files | while read -r file; do [ -L "$$file" ] || cat "$$file"; done | \
-	    awk 'END {print "lines         " NR ", at most 125000"}'
-	@git ls-files | cut -d/ -f1 | sort -u | awk 'END {print "root entries  " NR ", at most 30"}'
-	@cat $(MAKEFILE_LIST) | awk 'END {print "lines of make " NR ", at most 800"}'
+weigh: ## files and lines of each room, by kind
+	@python3 -m tests.tools.weigh
 
 PART_lint = tests/lint ## compiler warnings, clang-tidy, cppcheck, formatting
 PART_builds = tests/builds ## make check by gcc, clang, with hardening; make install
