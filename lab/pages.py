@@ -16,7 +16,7 @@ PAGES = {
     "client/examples/keys/README.md": ["lab-keyed"],
     "lab/groups/README.md": ["lab-operations", "lab-mislead"],
 }
-DRAWN_BY = ("groups.predict", "messages.choices", "messages.published")
+DRAWN_BY = ("messages.choices", "messages.published")
 
 
 def main() -> None:

@@ -4,8 +4,8 @@ SETUP_lab := setup # its tests need what only `make full` has
 FULL += lab-short lab-test
 PRINTER = $(or $(wildcard $(PYTHON)),python3)# of tables that show what is kept: without packages
 lab: ##! what a verified message costs: all counts and tables
-	@set -e; for table in counts wire bridge published families studies answer choices \
-	    fits operations predict mislead; do $(MAKE) -s figures ONLY=lab-$$table; done
+	@set -e; for table in counts wire published families studies answer choices fits \
+	    operations mislead; do $(MAKE) -s figures ONLY=lab-$$table; done
 lab-scheme: | $(READY) ##! count anybody's scheme: DIR=folder with api.h
 	@$(PYTHON) -m lab.joules.scheme $(DIR) $(if $(TARGETS),--targets $(TARGETS))
 PART_lab-short = $(PYTHON) -m lab.messages.counts --quick	## count what is quick, and compare with what is kept
@@ -23,8 +23,6 @@ TABLE_lab-sent = $(PRINTER) -m lab.messages.wire --kept	## the counts of lab-wir
 TABLE_lab-studies = $(PRINTER) -m lab.messages.studies	## what an older study asked of a laptop, by counts
 TABLE_lab-operations = $(PRINTER) -m lab.groups.operations	## group operations of signatures and commitments
 TABLE_lab-programs = $(PRINTER) -m lab.groups.programs $(ARGS)	## count programs of group operations; ARGS=FILE
-TABLE_lab-predict = $(PRINTER) -m lab.groups.predict $(ARGS)	## predict a cost; ARGS="--scheme ps18 --target m4"
-TABLE_lab-bridge = $(PYTHON) -m lab.groups.predict --measure	## measure the operations of lab-predict again
 TABLE_lab-mislead = $(PYTHON) -m lab.groups.mislead	## benchmarks that mislead, beside those that do not
 TABLE_lab-time = $(PYTHON) -m lab.groups.timing $(ARGS)	## time a step; noisy; ARGS="ps18-verify --messages 1,10"
 TABLE_lab-jvm = $(PYTHON) -m lab.joules.jvm	## instructions of each format on a JVM; minutes

@@ -126,8 +126,7 @@ def test_every_command_bears_a_reader_who_leaves() -> None:
             assert re.search(r"\n    as_program\(.*main(\(.*\))?(, .*)?\)\n$", text), file
 
 
-@pytest.mark.parametrize("picture", ["groups/predict", "messages/choices", "messages/often",
-                                     "messages/published"])
+@pytest.mark.parametrize("picture", ["messages/choices", "messages/often", "messages/published"])
 def test_a_picture_of_modelled_figures_says_so(picture: str) -> None:
     titles = re.findall(r'font-weight="bold">([^<]*)<', (ROOT / f"lab/{picture}.svg").read_text())
     assert titles and [title for title in titles if not re.search(r"\bmodel\b", title)] == []

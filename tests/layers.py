@@ -19,7 +19,7 @@ from tests.support.programs import KEYED, ROOT, as_program
 # From top to bottom: each may use those that come after it. `client.py` is a layer of its own.
 LAYERS = {
     "lab/joules": "measures joules",
-    "lab/groups": "counts group operations, and predicts from them",
+    "lab/groups": "counts group operations",
     "lab/messages": "counts what a verified message costs",
     "lab": "fetches code, and starts programs; no other room uses the lab",
     "tests/storm": "the whole system against the truth, from one seed",
@@ -63,7 +63,7 @@ C_LAYERS = {
     "dumpulse.c dumpulse.h": "the library, which uses no other file",
 }
 # A C file is linked, and not included. Only these include one: a program for the kernel, which is
-# one file; a proof; and the lab's bridges to libraries of others.
+# one file; a proof; and the lab's programs with libraries of others.
 INCLUDING = ("server/xdp/program.bpf.c", "proof/eva.c", "lab/messages/c/", "lab/groups/c/")
 WIDTH = 92  # columns
 
