@@ -22,6 +22,10 @@ PAGES = {  # each page and the targets whose output it shows
                        "firmware-size", "instructions", "startup", "functions", "bench", "growth",
                        "accepted", "bias", "bits", "bursts", "moved",
                        "report-damage", "channels", "residual"],
+    "lab/messages/README.md": ["lab-answer", "lab-fits", "lab-sent", "lab-studies"],
+    "lab/designing.md": ["lab-choices"],
+    "client/examples/keys/README.md": ["lab-keyed"],
+    "lab/groups/README.md": ["lab-operations", "lab-mislead"],
 }
 LAST = "summary"  # it shows figures that other targets have measured
 # Figures of compilers. With other compilers they are printed and not compared.

@@ -60,6 +60,5 @@ TABLE_bench = $(PYTHON) -m bench.udp ## udpserver against a recvfrom loop: CPU p
 
 pages: ## put what the commands print today into the pages
 	@$(PYTHON) -m bench.pages
-	@$(PYTHON) -m lab.pages
 
-PART_check-pages = $(PYTHON) -m bench.pages --check && $(PYTHON) -m lab.pages --check	## do the pages show what the commands print?
+PART_check-pages = $(PYTHON) -m bench.pages --check	## do the pages show what the commands print?

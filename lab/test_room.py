@@ -126,12 +126,6 @@ def test_every_command_bears_a_reader_who_leaves() -> None:
             assert re.search(r"\n    as_program\(.*main(\(.*\))?(, .*)?\)\n$", text), file
 
 
-@pytest.mark.parametrize("picture", ["messages/choices", "messages/often", "messages/published"])
-def test_a_picture_of_modelled_figures_says_so(picture: str) -> None:
-    titles = re.findall(r'font-weight="bold">([^<]*)<', (ROOT / f"lab/{picture}.svg").read_text())
-    assert titles and [title for title in titles if not re.search(r"\bmodel\b", title)] == []
-
-
 def test_what_a_command_has_found_wrong_is_not_lost_with_its_reader() -> None:
     def wrong() -> None:
         print("a table")

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
-from bench import charts
 from lab.joules import board, log, powershield, results, target
 from lab.joules.console import Trouble
 from lab.joules.log import Entry
@@ -302,26 +301,6 @@ def against_instructions(points: Sequence[Point]) -> list[str]:
     return lines
 
 
-def picture(points: Sequence[Point]) -> str:
-    """Joules against instructions, with the line of the fit."""
-    pairs = [(float(point.instructions), float(point.row.joules)) for point in points]
-    nanojoules = published.fit(pairs).nanojoules
-    ends = min(pairs)[0], max(pairs)[0]
-    simulated = any(point.row.board.counted != "cycles" for point in points)
-    series = [charts.Series(name, [pair for pair, point in zip(pairs, points, strict=True)
-                                   if bool(point.row.board.sent) == kem], colour)
-              for name, kem, colour in (("signatures", False, charts.FIRST),
-                                        ("key agreement", True, charts.OURS))]
-    line = charts.Series(f"{nanojoules:.3f} nJ an instruction",
-                         [(end, end * nanojoules * 1e-9) for end in ends], charts.INK, line=True)
-    return charts.document(420, charts.panel(
-        0, 0, charts.WIDTH, 420,
-        f"Joules against instructions ({SIMULATED if simulated else MEASURED})",
-        [line, *(each for each in series if each.points)],
-        charts.Axis("instructions", charts.prefixed(""), logarithmic=True),
-        charts.Axis("", charts.prefixed("J"), logarithmic=True)))
-
-
 def write(path: Path, text: str) -> bool:
     try:
         path.write_text(text)
@@ -416,8 +395,6 @@ def command(words: Sequence[str] | None = None) -> int:
     parser.add_argument("logs", nargs="+", type=Path, metavar="LOGS", help="the logs of all runs")
     parser.add_argument("--tsv", type=Path, metavar="FILE",
                         help="a line for each operation, with tabs, into this file")
-    parser.add_argument("--draw", type=Path, metavar="FILE",
-                        help="joules against instructions, as SVG, into this file")
     parser.add_argument("--results", type=Path, metavar="FILE",
                         help="each run of each operation, as lines of JSON, for lab/run compare")
     options = parser.parse_args(words)
@@ -434,18 +411,12 @@ def command(words: Sequence[str] | None = None) -> int:
         print("tables: the logs hold no measurement", file=sys.stderr)
         return 1 if any(path.exists() for path in options.logs) else 2
     schemes = rows(found)
-    points = instructions(schemes)
-    print("\n".join([*tables(schemes), "", *against_instructions(points)]))
+    print("\n".join([*tables(schemes), "", *against_instructions(instructions(schemes))]))
     right = not complaints + more
     if options.results:
         right &= keep(options.results, found)
     if options.tsv:
         right &= write(options.tsv, tsv(schemes))
-    if options.draw and len(points) >= FEWEST:
-        right &= write(options.draw, picture(points))
-    elif options.draw:
-        print("tables: too few operations for a picture", file=sys.stderr)
-        right = False
     return 0 if right else 1
 
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from fractions import Fraction
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 import unicorn
@@ -350,9 +349,7 @@ def test_study_2_comes_out_to_the_digit(tmp_path: Path, flash: Path,
                 str(tmp_path / "logs"), "--images", str(tmp_path / "images")]) == 0
     capsys.readouterr()
     into = tmp_path / "all.tsv"
-    drawn = tmp_path / "all.svg"
-    assert tables.command([*map(str, (tmp_path / "logs").iterdir()), "--tsv", str(into), "--draw",
-                           str(drawn)]) == 0
+    assert tables.command([*map(str, (tmp_path / "logs").iterdir()), "--tsv", str(into)]) == 0
     got = {(row["scheme"], row["operation"]): row
            for row in csv.DictReader(into.read_text().splitlines(), delimiter="\t")}
     for name, has in rows.items():
@@ -364,10 +361,7 @@ def test_study_2_comes_out_to_the_digit(tmp_path: Path, flash: Path,
             assert float(mine["seconds"]) == pytest.approx(float(row["seconds"]), rel=1e-3)
             assert float(mine["spread"]) > 0 and mine["label"] == tables.MEASURED
     same = [theirs for theirs, *_, differs in published.PAIRS if not differs]
-    picture = ElementTree.fromstring(drawn.read_text())
-    dots = picture.findall("{http://www.w3.org/2000/svg}circle[@r='3']")
-    assert len(dots) == sum(len(rows[name]) - 1 for name in same) == 18
-    assert "1.039 nJ an instruction" in drawn.read_text()  # as lab/README.md has it
+    assert sum(len(rows[name]) - 1 for name in same) == 18
     said = capsys.readouterr().out
     assert "1.039 nJ an instruction, the median of 18; they vary by 8.4%." in said
     blocks = said.split("\n\n")

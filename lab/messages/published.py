@@ -2,31 +2,24 @@
 
     make figures ONLY=lab-published
 
-    python -m lab.messages.published          prints the fit, the outliers and the comparison
-    python -m lab.messages.published --draw   draws published.svg again
-
+It prints the fit, the outliers and the comparison.
 Two lines through the origin are fitted to the published joules: one over all published cycles,
 and one over the instructions of those operations that the lab has counted.
 SPDX-License-Identifier: MIT"""
 
 import csv
 import statistics
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import figures
-from bench.charts import COLOURS, FIRST, WIDTH, Axis, Series, document, panel, prefixed
 from lab.messages import counts
 from lab.messages.energy import MODELS
 from tests.support.programs import as_program
 
 FILE = Path(__file__).with_name("published-m4-energy.tsv")
-PICTURE = Path(__file__).with_name("published.svg")
 TARGET = "Cortex-M4"
 ALLOWED = (0.8, 1.25)  # of our modelled joules to the published ones
-HEIGHT = 460  # of the picture, in pixels
 OUTLIER = 0.25  # joules that are farther than this share from a fit are named
 
 # Why the work is not the same: a letter in the table, which is explained below it.
@@ -161,29 +154,6 @@ def comparison(rows: list[tuple[Operation, int, str]]) -> list[str]:
     return lines
 
 
-def picture(operations: list[Operation], rows: list[tuple[Operation, int, str]]) -> str:
-    """How far the joules of each operation are from the two fits."""
-    by_cycle = fit([(operation.cycles, operation.joules) for operation in operations]).nanojoules
-    model = MODELS[TARGET].nanojoules
-
-    def off(each: Iterable[tuple[Operation, int]], nanojoules: float) -> list[tuple[float, float]]:
-        return [(operation.joules, operation.joules * 1e9 / count / nanojoules - 1)
-                for operation, count in each]
-
-    def by_instruction(other_work: bool) -> list[tuple[float, float]]:
-        return off([row[:2] for row in rows if bool(row[2]) == other_work], model)
-
-    return document(HEIGHT, panel(
-        0, 0, WIDTH, HEIGHT, "How far published joules are from a model of one price", [
-            Series(f"joules for each cycle, all {len(operations)} operations",
-                   off([(operation, operation.cycles) for operation in operations], by_cycle),
-                   FIRST),
-            Series(f"for each instruction, of the {len(rows)} that the lab counts",
-                   by_instruction(False)),
-            Series("for each instruction, not the same work", by_instruction(True), COLOURS[3])],
-        Axis(label=prefixed("J"), logarithmic=True), Axis(label="{:+.0%}".format)))
-
-
 def main() -> None:
     operations, rows = published(), counted()
     print("\n".join(by_cycles(operations)))
@@ -201,8 +171,7 @@ def main() -> None:
     print()
     print("\n".join(comparison(rows)))
     print("\n".join(f"{letter}: {reason}" for letter, reason in REASONS.items()))
-    figures.keep_picture(PICTURE, picture(operations, rows), again=bool(sys.argv[1:]))
 
 
 if __name__ == "__main__":
-    as_program(main, "(--draw)?")
+    as_program(main)
