@@ -76,8 +76,8 @@ def databases(folder: Path, ports: list[int], *names: str) -> Iterator[list[str]
         yield found
 
 
-def query(address: str, text: str) -> list[dict[str, Any]]:
-    parts = urllib.parse.urlencode({"query": text})
+def query(address: str, text: str, **more: Any) -> list[dict[str, Any]]:
+    parts = urllib.parse.urlencode({"query": text, **more})
     with urllib.request.urlopen(f"{address}/api/v1/query?{parts}", timeout=10) as answer:
         found: list[dict[str, Any]] = json.loads(answer.read())["data"]["result"]
         return found
@@ -130,6 +130,62 @@ def test_prometheus_reads_the_whole_fleet_and_every_panel_has_data(tmp_path: Pat
             given = text.replace("$job", "dumpulse").replace("$site", ".*").replace(
                 "$agent", "agent-00005")
             assert query(address, given), given
+
+
+def small_fleet(folder: Path, fake: Fake, begin: int, end: int) -> Serving:
+    """A process that polls these agents. They have the same names in each fleet."""
+    folder.mkdir()
+    (folder / "names.ini").write_text(
+        "[dumpulse]\nnow-from = 0\nwarn = 3s\ncrit = 5s\n[0]\n[1]\n[2]\n")
+    (folder / "fleet.toml").write_text(
+        "[collector]\nstate = 'state'\ngrace = '0'\n[defaults]\nnames = 'names.ini'\n"
+        "period = '1s'\n" + "".join(
+            f"[[agents]]\naddress = '{fake.address(number)}'\nname = 'a{number - begin}'\n"
+            for number in range(begin, end)))
+    return Serving(folder)
+
+
+@pytest.mark.slow
+def test_the_dashboard_keeps_two_fleets_apart(tmp_path: Path) -> None:
+    """Each query gives what it gives of each fleet alone, and each series has the fleet's name. The
+    fleets have more agents than the longest table has rows, and all names of the first fleet are in
+    the second one, too."""
+    ends = ((0, 30), (30, 62))
+    with Fake(ends[1][1]) as fake, contextlib.ExitStack() as stack:
+        for begin, end in ends:
+            fake.tell("stop 1", begin, end - 10)
+            fake.tell("die", end - 3, end - 1)
+        ports = [int(stack.enter_context(small_fleet(
+            tmp_path / str(begin), fake, begin, end)).address.rpartition(":")[2])
+            for begin, end in ends]
+        address, = stack.enter_context(databases(tmp_path, ports, "prometheus"))
+        for text, count in (("dumpulse_agent_state", 62), ("dumpulse_agent_state == 9", 6),
+                            ("dumpulse_variable_state == 6", 44),
+                            ("rate(dumpulse_collector_lost_rounds_total[5m])", 2)):
+            until(lambda: first(address, f"count({text})") == count, lambda: query(address, text))
+        now = time.time()
+
+        def ask(text: str, where: str = "") -> dict[frozenset[tuple[str, str]], str]:
+            given = text.replace("$job\"", f"dumpulse\"{where}").replace("$site", ".*").replace(
+                "$agent", "a0")
+            return {frozenset(series["metric"].items()): series["value"][1]
+                    for series in query(address, given, time=now)}
+
+        for panel in dashboard()["panels"]:
+            hidden = {label for change in panel.get("transformations", ())
+                      for label in change["options"]["excludeByName"]}
+            names = []
+            for target in panel["targets"]:
+                each = [ask(target["expr"], f',instance="127.0.0.1:{port}"') for port in ports]
+                assert all(each) and ask(target["expr"]) == each[0] | each[1], panel["title"]
+                for series in each[0] | each[1]:
+                    legend = target["legendFormat"]
+                    for label, value in series:
+                        legend = legend.replace(f"{{{{{label}}}}}", value)
+                    names.append(legend or str(sorted(
+                        pair for pair in series if pair[0] not in hidden)))
+            assert len({*names}) == len(names), panel["title"]
+            assert all(sum(str(port) in name for port in ports) == 1 for name in names), names
 
 
 def test_the_dashboard_asks_for_what_there_is() -> None:
