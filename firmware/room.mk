@@ -16,8 +16,6 @@ AT := -Wl,--defsym=flash_begin
 image = $(eval IMAGES += $1)$(eval CC_$1 := $2)$(eval ALSO_$1 := $3)
 $(call image,uart_atmega328p,$(AVR_CC) -mmcu=atmega328p -DF_CPU=16000000UL)
 $(call image,uart_attiny85,$(AVR_CC) -mmcu=attiny85 -DF_CPU=8000000UL)
-$(call image,uart_mps2-m0plus,$(ARM_CC) -mcpu=cortex-m0plus)
-$(call image,uart_mps2-m4,$(ARM_CC) -mcpu=cortex-m4)
 $(call image,uart_virt,$(RISCV_CC) -march=rv32imac_zicsr -mabi=ilp32)
 $(call image,sender_attiny13,$(AVR_CC) -mmcu=attiny13a -DF_CPU=1200000UL)
 $(call image,can_avr,$(CC_uart_atmega328p))
@@ -43,7 +41,7 @@ FIRMWARE_FLAGS = -std=c11 -Os -g -ffunction-sections -fdata-sections -Wl,--gc-se
                  -Wl,--build-id=none $(WARNINGS) $(INCLUDES) -Ifirmware $(OPTIONS)
 FIRMWARE_SHARED := $(wildcard firmware/*.h firmware/*.ld) firmware/room.mk build/flags $(LIBRARY)
 
-# uart_mps2-m4 is made from uart_mps2.c: a name up to its "-". ALSO_ has an image's other sources.
+# uart_stm32-f4 is made from uart_stm32.c: a name up to its "-". ALSO_ has an image's other sources.
 IMAGE_SOURCES = firmware/$$(firstword $$(subst -, ,$$*)).c $$(ALSO_$$*) $(FIRMWARE_SHARED)
 define LINK
 	@mkdir -p $(@D)

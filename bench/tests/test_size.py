@@ -171,9 +171,9 @@ def test_an_image_without_a_bound(tmp_path: Path, what: dict[str, str], why: str
 GCC = ["-ffreestanding", "-nostdlib", "-std=c11", "-Os", "-w", "-ffunction-sections",
        "-fdata-sections",
        "-Wl,--gc-sections", "-fstack-usage", f"-I{ROOT}", f"-I{ROOT / 'firmware'}"]
-CHIPS = {"m0plus": ("uart_mps2.c", "cortex_m",
+CHIPS = {"m0plus": ("uart_rp2040.c", "cortex_m",
                     ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m0plus"]),
-         "m4": ("uart_mps2.c", "cortex_m", ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m4"]),
+         "m4": ("uart_stm32.c", "cortex_m", ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m4"]),
          "virt": ("uart_virt.c", "riscv", [
              "riscv64-unknown-elf-gcc", "-march=rv32imac_zicsr", "-mabi=ilp32", "-mno-relax"])}
 

@@ -102,9 +102,6 @@ BOARDS = {board.name: board for board in (
     # Its clock drifts in simavr 1.6, which forgets that a timer has overflowed if the firmware
     # clears another flag at that moment.
     Board("uart_attiny85", 19_200, mcu="attiny85", hertz=8_000_000, deaf=True, ticks=2, drift=0.01),
-    # QEMU has no Cortex-M0+ on this board. Its Cortex-M3 runs all instructions of a Cortex-M0+.
-    Board("uart_mps2-m0plus", 115_200, qemu=("qemu-system-arm", "-M", "mps2-an385")),
-    Board("uart_mps2-m4", 115_200, qemu=("qemu-system-arm", "-M", "mps2-an386")),
     Board("uart_virt", 115_200, qemu=("qemu-system-riscv32", "-M", "virt", "-bios", "none")),
     Board("sender_attiny13", 9_600, mcu="attiny13a", hertz=1_200_000, only_sends=True),
     Board("can_avr", can_id=0x680, mcu="atmega328p", hertz=16_000_000),

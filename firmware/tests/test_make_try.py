@@ -49,7 +49,7 @@ def test_what_it_shows(board: Board) -> None:
 
 
 @pytest.mark.parametrize(("name", "path", "status", "says"), [
-    ("uart_mps2-m4", "/nowhere", 1, "qemu-system-arm is not here: make setup fetches it\n"),
+    ("uart_stm32-f4", "/nowhere", 1, "qemu-system-arm is not here: make setup fetches it\n"),
     ("nonsense", os.environ["PATH"], 2, f"the boards are: {', '.join(BOARDS)}\n"),
     ("", os.environ["PATH"], 2, f"the boards are: {', '.join(BOARDS)}\n")])
 def test_what_it_says_instead(name: str, path: str, status: int, says: str) -> None:
