@@ -15,6 +15,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from bench import stack
+from bench.interrupts import CORTEX_M
 from firmware.simulators.boards import (PATIENCE, REPORT_SIZE, REQUEST_AT, Board, Bus, Line,
                                         LiveBus, LiveLine, blocks, eeprom, eeprom_of_node,
                                         frame, serial_frame, written)
@@ -138,7 +139,7 @@ def with_keys_on_line(board: Board) -> Counts:
 class Counted(Line):
     """A board in QEMU, which counts instructions. QEMU's monitor tells how many."""
 
-    def __init__(self, board: Board, objdump: str) -> None:
+    def __init__(self, board: Board) -> None:
         image = board.image()
         with image.open("rb") as stream:
             table = ELFFile(stream).get_section_by_name(".symtab")
@@ -147,7 +148,7 @@ class Counted(Line):
                   for symbol in table.iter_symbols()}
         self._read, self._ticks = at["ring"] + READ, at["ticks"]
         self._free, self._top = at["zeros_end"], at["stack_top"]
-        self._asleep = after_wfi(objdump, image)
+        self._asleep = after_wfi(image)
         self._taken = 0
         ours, theirs = socket.socketpair()
         number = theirs.fileno()
@@ -196,7 +197,7 @@ class Counted(Line):
         deadline = time.monotonic() + PATIENCE
         while True:
             (taken,) = self.read(self._read)
-            at = re.findall(r"(?:R15=| pc +)([0-9a-f]+)", self.show("info registers"))
+            at = re.findall(r"R15=([0-9a-f]+)", self.show("info registers"))
             if taken == self._taken and int(at[0], 16) == self._asleep:
                 return
             assert time.monotonic() < deadline, "it does not sleep"
@@ -238,15 +239,16 @@ class Counted(Line):
         return sum(taken.values())
 
 
-def after_wfi(objdump: str, image: Path) -> int:
+def after_wfi(image: Path) -> int:
     """The address of the core while it sleeps: after the only instruction "wfi"."""
-    lines = [line for body in stack.code(objdump, image).values() for line in body]
+    lines = [line for body in stack.code(CORTEX_M.objdump, image).values()
+             for line in body]
     (at,) = (at for at, (_, instruction, _) in enumerate(lines) if instruction == "wfi")
     return lines[at + 1][0]
 
 
-def instructions(board: Board, objdump: str) -> Counts:
-    with Counted(board, objdump) as line:
+def instructions(board: Board) -> Counts:
+    with Counted(board) as line:
         taken = {kind: round(sum(map(line.packet, packets)) / len(packets))
                  for kind, packets in (("heartbeat", beats(64)[::16]), ("junk", junk(64)[::16]))}
         taken["report"] = line.packet(REQUEST)

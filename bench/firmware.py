@@ -57,9 +57,9 @@ def costs(board: Board) -> dict[str, int]:
             line.receive(2 * 8)
             return {"stack": line.end(at_once=True)["stack"]}
     if board.baud and not board.mcu and not board.qemu:
-        return {}  # rp2040js counts nothing
+        return {}  # rp2040js and the model of a CH32V003 count nothing
     if board.qemu:
-        return awake.instructions(board, chip_of(board.image()).objdump)
+        return awake.instructions(board)
     if board.alone >= 0:
         return awake.keyed_cycles(board)
     return awake.cycles(awake.on_line(board) if board.baud else awake.on_bus(board))

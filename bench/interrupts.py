@@ -3,8 +3,7 @@ while another is served.
 
 What ends in a reset does not count as an interrupt here, because a reset clears the memory:
 - an interrupt of an AVR that has no function
-- the faults and the NMI of a Cortex-M; each must be an endless loop
-- a fault within the trap of the RISC-V
+- the faults and the NMI of a Cortex-M, which must be endless loops, and of a CH32V003
 If one of these comes within an interrupt, it may write below the bound on the stack.
 SPDX-License-Identifier: MIT"""
 
@@ -137,7 +136,7 @@ def found(image: Path, code: Code) -> set[str]:
     """The functions that interrupts call."""
     chip = chip_of(image)
     names: set[str | None]
-    if chip is RISCV:  # its trap may be anywhere, but no other function has an mret
+    if chip is RISCV:  # only an interrupt has an mret
         names = {name for name, body in code.items() if any(what == "mret" for _, what, _ in body)}
     else:
         entries: dict[int | None, str] = {body[0][0]: name for name, body in code.items()}

@@ -1,4 +1,4 @@
-/* The clock and the loop of images for Cortex-M and RISC-V.   SPDX-License-Identifier: MIT
+/* The clock and the loop of images for Cortex-M and CH32V003.   SPDX-License-Identifier: MIT
  *
  * The image has `seconds`, how many TICKS a second has, and the functions below.
  */

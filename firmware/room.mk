@@ -1,13 +1,12 @@
 # The images for boards. simulators/boards.py simulates each.   SPDX-License-Identifier: MIT
 TESTED_firmware := firmware/tests
 QUICK_firmware := unit-mcp2515
-BUILT_firmware = $(filter-out %uart_virt.elf %uart_ch32v003.elf,$(FIRMWARE)) $(SIMULATORS) \
+BUILT_firmware = $(filter-out %uart_ch32v003.elf,$(FIRMWARE)) $(SIMULATORS) \
     build/unit-mcp2515
 BUILT_FULL_firmware = $(FIRMWARE)
 NIGHTLY += soak-firmware power-cuts
 AVR_CC := avr-gcc
 ARM_CC := arm-none-eabi-gcc -mthumb -ffreestanding -nostdlib -T firmware/cortex_m.ld
-RISCV_CC := riscv64-unknown-elf-gcc -ffreestanding -nostdlib -mno-relax -T firmware/riscv.ld
 # The files of some roles in version 2, for AVR.
 ROLES = extras/dumpulse_keyed.h $(patsubst %,extras/dumpulse_%,tag_avr.S $(patsubst %,%.c,tag $1))
 KEYED_AGENT := firmware/keyed_avr.c $(call ROLES,agent alone report master slots)
@@ -16,7 +15,6 @@ AT := -Wl,--defsym=flash_begin
 image = $(eval IMAGES += $1)$(eval CC_$1 := $2)$(eval ALSO_$1 := $3)
 $(call image,uart_atmega328p,$(AVR_CC) -mmcu=atmega328p -DF_CPU=16000000UL)
 $(call image,uart_attiny85,$(AVR_CC) -mmcu=attiny85 -DF_CPU=8000000UL)
-$(call image,uart_virt,$(RISCV_CC) -march=rv32imac_zicsr -mabi=ilp32)
 $(call image,sender_attiny13,$(AVR_CC) -mmcu=attiny13a -DF_CPU=1200000UL)
 $(call image,can_avr,$(CC_uart_atmega328p))
 $(call image,can_avr-29,$(CC_can_avr) -DCAN_BASE=0x18FF5000 -DCAN_EXTENDED=1)
@@ -34,8 +32,8 @@ $(call image,rs485_atmega328p,$(CC_uart_atmega328p))
 $(call image,i2c_atmega328p,$(CC_uart_atmega328p))
 $(call image,can_stm32-f1,$(CC_uart_stm32-f1))
 $(call image,can_stm32-f4,$(CC_uart_stm32-f4))
-$(call image,uart_ch32v003,$(RISCV_CC) -march=rv32ec_zicsr -mabi=ilp32e $(AT)=0 \
-    -Wl$(,)--defsym=ram_begin=0x20000000)
+$(call image,uart_ch32v003,riscv64-unknown-elf-gcc -march=rv32ec_zicsr -mabi=ilp32e \
+    -ffreestanding -nostdlib -mno-relax -T firmware/ch32v003.ld)
 FIRMWARE := $(IMAGES:%=build/firmware/%.elf)
 FIRMWARE_FLAGS = -std=c11 -Os -g -ffunction-sections -fdata-sections -Wl,--gc-sections \
                  -Wl,--build-id=none $(WARNINGS) $(INCLUDES) -Ifirmware $(OPTIONS)

@@ -1,10 +1,12 @@
 /* The agent on a CH32V003, rv32ec.   SPDX-License-Identifier: MIT
  *
  * uart_ch32v003.md says how to wire and flash it. USART 1 sends at PD5 and receives at PD6, 115,200
- * baud, 8 data bits, no parity, 1 stop bit. The chip stays on its internal oscillator.
+ * baud, 8 data bits, no parity, 1 stop bit. The chip stays on its internal oscillator. The linker
+ * script is ch32v003.ld.
  */
-#include "riscv.h"
 #include "serial_agent.h"
+
+#define REGISTER(address) (*(volatile uint32_t *)(address))
 
 enum { CLOCK = 24000000, BAUD = 115200, USART = 0x40013800, TICKS = 2 }; /* ticks in a second */
 #include "loop.h"
@@ -68,9 +70,19 @@ static void rest(void) /* it never sleeps */
 {
 }
 
+extern uint32_t zeros_begin[], zeros_end[]; /* from the linker script, like stack_top */
+
+__attribute__((naked, section(".start"), used)) void start(void);
+void start(void)
+{
+    __asm__ volatile("la sp, stack_top\n j begin");
+}
+
+__attribute__((used)) void begin(void);
 void begin(void)
 {
-    clear();
+    for (uint32_t *word = zeros_begin; word != zeros_end; word++)
+        *word = 0;
     chip_start();
     loop();
 }

@@ -31,7 +31,7 @@ def is_quick(name: str) -> bool:
 
 
 def is_on_arm(case: tuple[str | int, ...]) -> bool:
-    return case[0] != "virt"
+    return case[0] != "ch32v003"
 
 
 def depth(folder: Path, name: str, inside: str) -> tuple[int, dict[str, int]]:
@@ -174,8 +174,8 @@ GCC = ["-ffreestanding", "-nostdlib", "-std=c11", "-Os", "-w", "-ffunction-secti
 CHIPS = {"m0plus": ("uart_rp2040.c", "cortex_m",
                     ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m0plus"]),
          "m4": ("uart_stm32.c", "cortex_m", ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m4"]),
-         "virt": ("uart_virt.c", "riscv", [
-             "riscv64-unknown-elf-gcc", "-march=rv32imac_zicsr", "-mabi=ilp32", "-mno-relax"])}
+         "ch32v003": ("uart_ch32v003.c", "ch32v003", [
+             "riscv64-unknown-elf-gcc", "-march=rv32ec_zicsr", "-mabi=ilp32e", "-mno-relax"])}
 
 
 def changed_bound(folder: Path, chip: str, before: str, after: str) -> int:
@@ -197,12 +197,12 @@ def changed_bound(folder: Path, chip: str, before: str, after: str) -> int:
 
 
 TICK, RING = "    count_tick();\n", "static serial_ring ring;"
-LOOP, ALARM = "    chip_start();\n", "    set_alarm();\n    count_tick();"
+LOOP = "    chip_start();\n"
 
 
 @pytest.mark.parametrize(("chip", "loop", "interrupt", "pushed"), tiered([
     ("m0plus", "reset", "on_received", 32), ("m4", "reset", "on_received", 32),
-    ("virt", "begin", "trap", 0)], is_on_arm))
+    ("ch32v003", "begin", "on_uart", 0)], is_on_arm))
 def test_the_stack_of_a_firmware(tmp_path: Path, chip: str, loop: str, interrupt: str,
                                  pushed: int) -> None:
     deepest = changed_bound(tmp_path, chip, RING, RING)
@@ -222,11 +222,10 @@ def test_the_stack_of_a_firmware(tmp_path: Path, chip: str, loop: str, interrupt
     ("m4", LOOP, LOOP + '__asm__ volatile("bl on_tick");', "reset calls on_tick, an interrupt"),
     ("m4", "    for (;;) {\n    }\n", "seconds = 0;",
      "fault comes within interrupts, and is not an endless loop"),
-    ("virt", ALARM, '__asm__ volatile("csrs mstatus, %0" ::"r"(8));' + ALARM,
-     "trap lets in other interrupts"),
-    ("virt", ALARM, '__asm__ volatile("jalr a5");' + ALARM, "trap calls by a pointer"),
-    ("virt", "__attribute__((interrupt, aligned(4)))", "__attribute__((aligned(4)))",
-     "interrupts were not found")], is_on_arm))
+    ("ch32v003", TICK, TICK + '__asm__ volatile("csrs mstatus, %0" ::"r"(8));',
+     "on_tick lets in other interrupts"),
+    ("ch32v003", TICK, TICK + '__asm__ volatile("jalr a5");', "on_tick calls by a pointer"),
+    ("ch32v003", RING, "#define interrupt unused\n" + RING, "interrupts were not found")], is_on_arm))
 def test_a_firmware_without_a_bound(tmp_path: Path, chip: str, before: str, after: str,
                                     why: str) -> None:
     with pytest.raises(SystemExit, match=why):

@@ -59,7 +59,6 @@ class Board:
     only_sends: bool = False  # it is no agent
     deaf: bool = False  # it hears nothing while it sends a report
     ticks: float = 1  # of its timestamps, in a second
-    dog: bool = True  # its simulator has its watchdog
     drift: float = 0.002  # the largest relative error of its clock
     pins: tuple[str, ...] = ()  # whose changes its simulator tells: "B5" is PB5
     alone: int = -1  # how many variables of its agent may be of nodes that only send; -1: no keys
@@ -102,7 +101,6 @@ BOARDS = {board.name: board for board in (
     # Its clock drifts in simavr 1.6, which forgets that a timer has overflowed if the firmware
     # clears another flag at that moment.
     Board("uart_attiny85", 19_200, mcu="attiny85", hertz=8_000_000, deaf=True, ticks=2, drift=0.01),
-    Board("uart_virt", 115_200, qemu=("qemu-system-riscv32", "-M", "virt", "-bios", "none")),
     Board("sender_attiny13", 9_600, mcu="attiny13a", hertz=1_200_000, only_sends=True),
     Board("can_avr", can_id=0x680, mcu="atmega328p", hertz=16_000_000),
     Board("can_avr-29", can_id=0x18FF5000, mcu="atmega328p", hertz=16_000_000),
@@ -116,10 +114,10 @@ BOARDS = {board.name: board for board in (
     Board("keyed_atmega328p", 9_600, mcu="atmega328p", hertz=16_000_000, alone=32),
     # QEMU's cores have another clock than these chips after a reset: 24 and 168 MHz.
     Board("uart_stm32-f1", 115_200, qemu=("qemu-system-arm", "-M", "stm32vldiscovery"),
-          ticks=24 / 8, dog=False, drops=0x4001380C),
+          ticks=24 / 8, drops=0x4001380C),
     Board("uart_stm32-f4", 115_200, qemu=("qemu-system-arm", "-M", "netduinoplus2"),
-          ticks=168 / 16, dog=False, drops=0x4001100C),
-    Board("uart_nrf51", 115_200, qemu=("qemu-system-arm", "-M", "microbit"), dog=False),
+          ticks=168 / 16, drops=0x4001100C),
+    Board("uart_nrf51", 115_200, qemu=("qemu-system-arm", "-M", "microbit")),
     Board("uart_rp2040", 115_200),
     Board("rs485_atmega328p", 115_200, mcu="atmega328p", hertz=16_000_000),
     Board("i2c_atmega328p", i2c=0x64, mcu="atmega328p", hertz=16_000_000),

@@ -74,10 +74,9 @@ def test_mistakes_that_the_model_notices(before: str, after: str, why: str, tmp_
     assert text.count(before) == 1
     (tmp_path / "bad.c").write_text(text.replace(before, after))
     run(["riscv64-unknown-elf-gcc", "-march=rv32ec_zicsr", "-mabi=ilp32e", "-ffreestanding",
-         "-nostdlib", "-mno-relax", "-T", ROOT / "firmware" / "riscv.ld", "-std=c11", "-Os", "-w",
-         "-Wl,--defsym=flash_begin=0", "-Wl,--defsym=ram_begin=0x20000000", *INCLUDES,
-         f"-I{ROOT / 'firmware'}", tmp_path / "bad.c", ROOT / "dumpulse.c", "-lgcc",
-         "-o", tmp_path / "bad.elf"])
+         "-nostdlib", "-mno-relax", "-T", ROOT / "firmware" / "ch32v003.ld", "-std=c11", "-Os",
+         "-w", *INCLUDES, f"-I{ROOT / 'firmware'}", tmp_path / "bad.c", ROOT / "dumpulse.c",
+         "-lgcc", "-o", tmp_path / "bad.elf"])
     chip = Chip(tmp_path / "bad.elf")
     chip.usart.offer(REQUEST)
     with pytest.raises(Misuse, match=why):
