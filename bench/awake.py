@@ -58,8 +58,8 @@ def on_bus(board: Board) -> Callable[[list[bytes]], Counts]:
             script += blocks(board) * packets.count(REQUEST)
             with Bus(board, script) as bus:
                 return bus.end()
-        script = [frame(board.can_id + (REQUEST_AT if packet == REQUEST else 0), packet,
-                        board.digits) for packet in packets]
+        script = [frame(board.can_id + (REQUEST_AT if packet == REQUEST else 0), packet)
+                  for packet in packets]
         with Bus(board, script) as bus:
             counts = bus.end()
             assert len(bus.frames()) == 33 * packets.count(REQUEST), "a report is missing"

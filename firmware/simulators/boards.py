@@ -64,11 +64,6 @@ class Board:
     alone: int = -1  # how many variables of its agent may be of nodes that only send; -1: no keys
     keyed: bool = False  # it is a node with keys
 
-    @property
-    def digits(self) -> int:
-        """How many digits candump shows of its identifiers: 3 for 11 bits, 8 for 29 bits."""
-        return 3 if self.can_id < 1 << 11 else 8
-
     def image(self, folder: str = "") -> Path:
         """Builds the image first if it is not up to date. The folder "hanging" has images whose
         loop a test can make hang: firmware/room.mk."""
@@ -103,7 +98,6 @@ BOARDS = {board.name: board for board in (
     Board("uart_attiny85", 19_200, mcu="attiny85", hertz=8_000_000, deaf=True, ticks=2, drift=0.01),
     Board("sender_attiny13", 9_600, mcu="attiny13a", hertz=1_200_000, only_sends=True),
     Board("can_avr", can_id=0x680, mcu="atmega328p", hertz=16_000_000),
-    Board("can_avr-29", can_id=0x18FF5000, mcu="atmega328p", hertz=16_000_000),
     Board("watch_atmega328p", 115_200, mcu="atmega328p", hertz=16_000_000,
           pins=("B0", "B1", "B4", "B5")),
     Board("can_avr-watch", can_id=0x680, mcu="atmega328p", hertz=16_000_000,
@@ -427,10 +421,9 @@ def candump(line: str) -> str:
 
 def ask_on_bus(board: Board) -> None:
     """Shows frames to the board and from it. client.py would need a CAN interface of Linux."""
-    first, second = (frame(board.can_id + variable, heartbeat(variable, sender, value),
-                           board.digits)
+    first, second = (frame(board.can_id + variable, heartbeat(variable, sender, value))
                      for variable, sender, value in ((3, 1, 126), (7, 12, 9)))
-    request = frame(board.can_id + REQUEST_AT, REQUEST, board.digits)
+    request = frame(board.can_id + REQUEST_AT, REQUEST)
     with Bus(board, [first, "wait 2000000", second, "wait 20000", request]) as bus:
         bus.end()
         answer = bus.frames()
