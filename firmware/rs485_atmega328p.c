@@ -1,27 +1,20 @@
-/* An agent on an RS-485 bus: an ATmega328P and a transceiver.   SPDX-License-Identifier: MIT
+/* The agent on an RS-485 bus: an ATmega328P and a transceiver.   SPDX-License-Identifier: MIT
  *
  * rs485_atmega328p.md says how to wire, flash and ask it. Only one driver may be on at a time. So
  * an agent turns its own on for a report only, a while after the request, and off when the stop bit
- * of the last byte has left. With -DADDRESS=1 to 127 it answers only requests that come right after
- * its address: so several agents can hear the same nodes.
+ * of the last byte has left.
  */
 #ifndef BAUD
 #define BAUD 115200UL
 #endif
 #include "atmega328p.h"
 
-#ifndef ADDRESS
-#define ADDRESS 0 /* it is the only agent, and answers every request */
-#endif
-enum { DRIVE = PD2 };  /* to DE and /RE of the transceiver: high, it sends and hears nothing */
-enum { MARKED = 128 }; /* and the address: the byte before a request */
+enum { DRIVE = PD2 }; /* to DE and /RE of the transceiver: high, it sends and hears nothing */
 enum { TURN = F_CPU / 64 / 1000 }; /* counts of timer 0 until the other driver is off: 1 ms */
-_Static_assert(ADDRESS >= 0 && ADDRESS < MARKED, "ADDRESS must be 0 to 127");
 _Static_assert(TURN >= 1 && TURN <= 256, "the clock does not fit timer 0");
 
 static dumpulse agent; /* zeros: no heartbeat has come yet */
 static serial_window window;
-static uint8_t before; /* the byte before the window */
 static uint8_t outgoing[DUMPULSE_REPORT_SIZE];
 static uint16_t sent; /* of outgoing */
 static volatile bool sends;
@@ -54,7 +47,7 @@ ISR(USART_TX_vect)
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
     (void)context; /* there is only one bus */
-    if (sends || (ADDRESS != 0 && before != MARKED + ADDRESS))
+    if (sends)
         return;
     for (size_t i = 0; i != length; i++)
         outgoing[i] = packet[i];
@@ -80,7 +73,6 @@ int main(void)
             wdt_reset();
         fed = now;
         rest();
-        before = window.bytes[0];
         serial_serve(&agent, &window, &ring);
     }
 }

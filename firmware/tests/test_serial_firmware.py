@@ -578,62 +578,25 @@ def test_the_sender() -> None:
 
 # ---------------------------------------------------------------- an RS-485 bus
 
-RS485 = dataclasses.replace(BOARDS["rs485_atmega328p"], pins=("D2",))
-TURN = 0.001  # seconds from a request until the agent's driver is on
-BYTE = 10 / RS485.baud  # seconds
-Said = tuple[float, bytes]  # on the bus, and when, in seconds
-
-
-def asks(address: int) -> bytes:
-    return bytes([255] * 7 + [128 + address]) + REQUEST
-
-
-def hears(image: Path, said: list[Said]) -> list[Said]:
-    """The two reports of a board on a bus where others say this, and when they begin. Its driver is
-    on while they leave, and no longer. Each text has a multiple of 8 bytes."""
-    said, at, rests = sorted(said), 0.01, list[float]()  # the first bit comes after 10 ms
-    assert said[0][0] == at
-    for (when, text), (following, _) in zip(said, [*said[1:], (said[-1][0] + 0.1, b"")],
-                                            strict=True):
-        assert when >= at - BYTE / 10, "two drivers are on"
-        at = when + len(text) * BYTE
-        rests += [0.0] * (len(text) // 8 - 1) + [following - at]
-    with Line(RS485, image, script=b"".join(text for _, text in said),
-              arguments=[str(rest * RS485.hertz) for rest in rests]) as line:
-        reports = [line.receive(260) for _ in range(2)]
+@pytest.mark.slow
+def test_its_driver_is_on_while_a_report_leaves() -> None:
+    """The agent shares the bus with a node and a reader: their drivers are off meanwhile."""
+    board = dataclasses.replace(BOARDS["rs485_atmega328p"], pins=("D2",))
+    byte, turn = 10 / board.baud, 0.001  # seconds; the second one from a request until it is on
+    said = [(0.01, heartbeat(3, 76, 9)), (0.02, REQUEST), (0.06, heartbeat(4, 5, 6)),
+            (0.07, REQUEST)]  # seconds; the first bit comes after 10 ms
+    rests = [after - at - 8 * byte for (at, _), (after, _) in zip(said, [*said[1:], (0.2, b"")],
+                                                                  strict=True)]
+    with Line(board, script=b"".join(text for _, text in said),
+              arguments=[str(rest * board.hertz) for rest in rests]) as line:
+        tables = [entries(line.receive(260)) for _ in range(2)]
         line.end()
     assert [level for *_, level in line.pin_changes] == [1, 0] * 2
     times = [when for when, *_ in line.pin_changes]
-    for on, off in zip(times[::2], times[1::2], strict=True):
+    for on, off, asked in zip(times[::2], times[1::2], (0.02, 0.07), strict=True):
+        assert turn <= on - (asked + 8 * byte) < 2 * turn
         # simavr ends the last byte a little early.
-        assert 259.8 * BYTE < off - on < 261 * BYTE, "the last stop bit, and no more"
-        assert all(off <= when or when + len(text) * BYTE <= on for when, text in said)
-    return list(zip(times[::2], reports, strict=True))
-
-
-@pytest.mark.slow
-def test_two_agents_on_a_bus(tmp_path: Path) -> None:
-    """Each answers what it is asked, and hears what the other one answers. Never are two drivers
-    on: that of a reader, of a node, and of the agents."""
-    images = []
-    for address in (1, 2):
-        images.append(tmp_path / f"{address}.elf")
-        run(["avr-gcc", "-mmcu=atmega328p", "-DF_CPU=16000000UL", "-std=c11", "-Os", *INCLUDES,
-             f"-I{ROOT / 'firmware'}", f"-DADDRESS={address}",
-             ROOT / "firmware" / "rs485_atmega328p.c", ROOT / "dumpulse.c", "-o", images[-1]])
-    others = [(0.01, heartbeat(3, 76, 9)), (0.02, asks(1)), (0.06, asks(2)), (0.1, REQUEST),
-              (0.11, asks(3)), (0.12, heartbeat(4, 5, 6)), (0.13, asks(2)), (0.17, asks(1))]
-    first = hears(images[0], others)
-    padded = [(when, report + bytes([255] * 4)) for when, report in first]
-    second = hears(images[1], others + padded)
-    again = hears(images[0], others + [(when, report + bytes([255] * 4))
-                                       for when, report in second])
-    assert again == first
-    answers = sorted([(when, 1) for when, _ in first] + [(when, 2) for when, _ in second])
-    assert [agent for _, agent in answers] == [1, 2, 2, 1]
-    for (when, _), asked in zip(answers, (0.02, 0.06, 0.13, 0.17), strict=True):
-        assert TURN <= when - (asked + 16 * BYTE) < 2 * TURN
-    for reports in (first, second):
-        tables = [entries(report) for _, report in reports]
-        assert all(table[3][2:] == b"\x4c\x09" for table in tables)
-        assert [table[4][2:] == b"\5\6" for table in tables] == [False, True]
+        assert 259.8 * byte < off - on < 261 * byte, "the last stop bit, and no more"
+        assert all(off <= at or at + 8 * byte <= on for at, _ in said)
+    assert all(table[3][2:] == b"\x4c\x09" for table in tables)
+    assert [table[4][2:] == b"\5\6" for table in tables] == [False, True]
