@@ -42,7 +42,7 @@ def test_a_cycle_more_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     now = figures.parse(figures.kept("cost").read_text())
     was = budgets.load()["ATmega328P, gcc 5.4"]["heartbeat"]
     assert now["cost", "ATmega328P, gcc 5.4", "heartbeat"] == str(was + 1)
-    assert f"ATmega328P, gcc 5.4: heartbeat {was + 1}, over its budget of {was}\n" in \
+    assert f"ATmega328P, gcc 5.4: heartbeat {was + 1} is not its budget of {was}\n" in \
         str(ended.value)
 
 
