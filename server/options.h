@@ -43,8 +43,8 @@ extern struct options {
     const char *key_before; /* the same of the one before it, or NULL */
     const char *key_until;  /* how long that is taken, too */
     uint64_t epoch;         /* s; 0: as the file of the key says */
-    bool keyed_only, also_unkeyed; /* are packets of version 1 refused, or taken, too? */
-    bool key_is_new;               /* make FILE.KEY.numbers, and end */
+    bool also_unkeyed;      /* are packets of version 1 taken, too? */
+    bool key_is_new;        /* make FILE.KEY.numbers, and end */
     bool self, keep_old, json, help, version;
     char wrong[512]; /* what is wrong with the arguments */
 } options;

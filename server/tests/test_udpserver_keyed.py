@@ -147,11 +147,10 @@ def block_of(tmp_path: Path) -> int:
 @pytest.mark.parametrize("arguments, mention", [
     (["--key"], "--key needs a value"), (["--key="], "--key wants the name of a file"),
     (["--key", "key"], "give --state FILE, too"),
-    (["--epoch", "10"], "give --key FILE, too"), (["--keyed-only"], "give --key FILE, too"),
+    (["--epoch", "10"], "give --key FILE, too"),
     (["--also-unkeyed"], "give --key FILE, too"), (["--key-is-new"], "give --key FILE, too"),
     (["--key=k", "--state=s", "--epoch", "0"], "--epoch must be a number from 1 to 3600"),
     (["--key=k", "--state=s", "--epoch", "3601"], "--epoch must be a number from 1 to 3600"),
-    (["--key=k", "--state=s", "--keyed-only", "--also-unkeyed"], "give only one of them"),
     (["--key=k", "--state=s", "--xdp", "lo"], "--xdp cannot check tags: leave out --key"),
     (["--key=/nonexistent/key", "--state=s"], "cannot read --key /nonexistent/key: No such file")])
 def test_wrong_arguments(arguments: list[str], mention: str) -> None:
@@ -166,7 +165,7 @@ def test_the_help_says_what_goes_with_a_key() -> None:
                                capture_output=True, text=True).stdout
         about = {line.split()[0]: line[27:] for line in shown.splitlines() if line[:4] == "  --"}
         assert "needs --state" in about["--key"] and max(map(len, shown.splitlines())) < 80
-        for name in ("--epoch", "--keyed-only", "--also-unkeyed"):
+        for name in ("--epoch", "--also-unkeyed"):
             assert about[name].startswith("with --key: ")
         assert about["--key-is-new"].startswith("once for each new --key")
 
@@ -598,8 +597,8 @@ def test_a_request_without_a_key_comes_at_its_own_time(options: list[str]) -> No
         server.stop()
 
 
-def test_keyed_only_can_be_said(options: list[str]) -> None:
-    with Server(*options, "--keyed-only") as server, Peer(server) as peer:
+def test_packets_without_a_key_are_refused(options: list[str]) -> None:
+    with Server(*options) as server, Peer(server) as peer:
         server.says("packets without a key are refused")
         peer.send(heartbeat(1, 1, 1))
         assert peer.is_silent() and server.stop()["magic"] == 1
