@@ -188,7 +188,6 @@ static const struct option_spec common[] = {
     {"--key-is-new", NULL, "once for each new --key: make its numbers, and end",
      .flag = &options.key_is_new},
     {"--stats", "PATH", "make a socket that tells the counters as JSON", .set = set_stats},
-    {"--stats-json", NULL, "print the counters as JSON", .flag = &options.json},
     {"--help", NULL, "print this help; so does -h", .flag = &options.help},
     {"--version", NULL, "print the version", .flag = &options.version},
 };

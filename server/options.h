@@ -45,7 +45,7 @@ extern struct options {
     uint64_t epoch;         /* s; 0: as the file of the key says */
     bool also_unkeyed;      /* are packets of version 1 taken, too? */
     bool key_is_new;        /* make FILE.KEY.numbers, and end */
-    bool self, keep_old, json, help, version;
+    bool self, keep_old, help, version;
     char wrong[512]; /* what is wrong with the arguments */
 } options;
 

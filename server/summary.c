@@ -56,10 +56,10 @@ static size_t write_counters(char line[SUMMARY_LINE], size_t length, bool json)
 
 void summary_print(void)
 {
-    char line[SUMMARY_LINE] = "{";
+    char line[SUMMARY_LINE];
 
     complete_counters();
-    log_write(STDOUT_FILENO, line, write_counters(line, options.json ? 1 : 0, options.json));
+    log_write(STDOUT_FILENO, line, write_counters(line, 0, false));
 }
 
 void summary_begin(const char *of_program)

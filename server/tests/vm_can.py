@@ -61,8 +61,10 @@ class Program:
     def stats(self) -> dict[str, int]:
         before = len(self.lines)
         self.process.send_signal(signal.SIGUSR1)
-        wait_until(lambda: any(line.startswith("{") for line in self.lines[before:]), "counters")
-        return Server.counters(next(line for line in self.lines[before:] if line.startswith("{")))
+        begins = "packets "
+        wait_until(lambda: any(line.startswith(begins) for line in self.lines[before:]), begins)
+        return Server.counters(next(line for line in self.lines[before:]
+                                    if line.startswith(begins)))
 
     def freeze(self) -> None:
         """Stops it until SIGCONT."""
@@ -104,8 +106,7 @@ def programs() -> Iterator[list[Program]]:
 def serve(programs: list[Program]) -> Callable[..., Program]:
     def start(*options: str, name: str = "canserver", ready: str = "listening on",
               wrap: tuple[str, ...] = (), **environment: str) -> Program:
-        program = Program(*wrap, str(ROOT / "build" / name), "--stats-json", *options,
-                          **environment)
+        program = Program(*wrap, str(ROOT / "build" / name), *options, **environment)
         programs.append(program)
         program.wait_for(ready)
         return program
