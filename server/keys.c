@@ -32,9 +32,10 @@ static struct keys *used = &keys, *taken = &keys; /* of the packet that was take
 static bool has_before;                           /* could --key-before be read? */
 struct limits keys_beacons;
 uint8_t keys_label;
+uint64_t keys_epoch;
 bool keys_keeps_beacons;
 
-enum { EPOCH = 10 /* s, of which `dumpulse key split` tells nodes unless the file says more */ };
+enum { EPOCH = 10 /* s, unless the file has another one */ };
 
 /* A block of code with such a variable is about the key before, until its end. There is junk under
  * both keys, or under none. It is counted under the new one: a tag that is wrong there is wrong
@@ -145,6 +146,8 @@ const char *keys_parse(const char *text, size_t length, struct keys_master *mast
         has[variable] = true;
         master->generations[variable] = (uint8_t)generation;
     }
+    if (master->epoch == 0)
+        master->epoch = EPOCH;
     return NULL;
 }
 
@@ -184,12 +187,12 @@ static bool read_master(struct keys_master *master)
     return wrong == NULL || options_wrong("cannot use %s %.300s: %s", option(), path(), wrong);
 }
 
-/* Nodes have heard of the epoch from whoever has split the key. */
+/* There is one epoch, which nodes have heard of from whoever has split the key. */
 static bool check_epoch(const struct keys_master *master)
 {
-    return master->epoch == 0 || master->epoch == options.epoch ||
+    return master->epoch == keys_epoch ||
            options_wrong("%s %.300s tells nodes that an epoch has %u s, and here it has %u s",
-                         option(), path(), master->epoch, (unsigned)options.epoch);
+                         option(), path(), master->epoch, (unsigned)keys_epoch);
 }
 
 static bool read_before(void)
@@ -209,11 +212,9 @@ bool keys_read(void)
 {
     if (!read_master(&keys.master))
         return false;
-    if (options.epoch == 0)
-        options.epoch = keys.master.epoch != 0 ? keys.master.epoch : EPOCH;
-    return check_epoch(&keys.master) &&
-           (options.key_before == NULL ||
-            (overlap_read_until(options.key_until) && (read_before() || overlap_left() == 0)));
+    keys_epoch = keys.master.epoch;
+    return options.key_before == NULL ||
+           (overlap_read_until(options.key_until) && (read_before() || overlap_left() == 0));
 }
 
 /* The key must be the same: the numbers belong to it. */
@@ -528,7 +529,7 @@ static void say_that_it_stopped(void)
  * beacons follow once more. Returns when it goes on, in ns. */
 static uint64_t begin_next(void)
 {
-    const uint64_t step = options.epoch * TIMING_SECOND / LABELS;
+    const uint64_t step = keys_epoch * TIMING_SECOND / LABELS;
 
     if (used->to_repeat != 0) {
         const uint8_t label = LABELS - used->to_repeat--;
@@ -581,7 +582,7 @@ static uint8_t old_counts[DUMPULSE_VARIABLES]; /* the largest ones of epochs bef
 static void catch_up(void)
 {
     static uint64_t last; /* ns since the machine was started */
-    const uint64_t now = timing_boot_ns(), epoch = options.epoch * TIMING_SECOND;
+    const uint64_t now = timing_boot_ns(), epoch = keys_epoch * TIMING_SECOND;
     const uint64_t at_once = now - last, in_all = now - round_begun - epoch;
     const bool often = !keys.stopped && now - round_begun > 2 * epoch + TIMING_SECOND;
 
@@ -852,12 +853,8 @@ bool keys_begin(void)
         old_counts[variable] = table_entries[variable] != 0 ? 0 : DUMPULSE_FULL_;
     table_share((table_entry *)(void *)(keys.keyed.agent.report + 4));
     if (options.log >= OPTIONS_LOG_NORMAL)
-        log_say("with a key, and a new epoch each %u s%s; packets without a key are %s",
-                (unsigned)options.epoch,
-                keys.master.epoch != 0 || options.epoch == EPOCH
-                    ? ""
-                    : " (its file has no line 'epoch', so key split tells nodes 10)",
-                options.also_unkeyed ? "taken, too" : "refused");
+        log_say("with a key, and a new epoch each %u s; packets without a key are %s",
+                (unsigned)keys_epoch, options.also_unkeyed ? "taken, too" : "refused");
     loop_define_task(LOOP_EPOCH, go_on, TIMING_SECOND);
     return options.key_before == NULL || begin_before();
 }

@@ -12,6 +12,8 @@
 
 #include "dumpulse_keyed.h"
 
+extern uint64_t keys_epoch; /* s, as the file of --key says */
+
 bool keys_read(void);         /* reads the file of --key; false: options.wrong says why not */
 bool keys_make_numbers(void); /* for --key-is-new; false: the log has the reason */
 

@@ -42,7 +42,7 @@ enum { KEYS_STORES = 16, KEYS_STORES_EVERY = 4 };
 struct keys_master {
     uint8_t key[16];
     uint8_t generations[DUMPULSE_VARIABLES];
-    uint16_t epoch; /* s, which its nodes were told; 0: nothing */
+    uint16_t epoch; /* s */
 };
 
 /* All of one master key. Starts as zeros. */
@@ -61,7 +61,7 @@ extern struct limits keys_beacons;
 
 /* Reads the content of the file of --key: a line with the key in 32 digits, and then for each
  * variable whose key has another generation than 0 a line with both in decimal digits, and perhaps
- * one like "epoch 10". Returns NULL, or what is wrong with it. */
+ * one like "epoch 10", which is what holds without it. Returns NULL, or what is wrong with it. */
 enum {
     KEYS_DIGITS = 32,
     KEYS_LONGEST = KEYS_DIGITS + 1 + DUMPULSE_VARIABLES * 7 + sizeof "epoch 3600"

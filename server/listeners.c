@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "keys.h"
-#include "options.h"
 #include "timing.h"
 #include "udp.h"
 
@@ -29,7 +28,7 @@ void listeners_note(uint8_t variable, int descriptor, struct msghdr *from, uint6
         reply.msg_controllen > sizeof one->control)
         return;
     memset(one, 0, sizeof *one);
-    one->until = now + EPOCHS * options.epoch * TIMING_SECOND;
+    one->until = now + EPOCHS * keys_epoch * TIMING_SECOND;
     one->descriptor = descriptor;
     one->address_length = from->msg_namelen;
     memcpy(one->address, from->msg_name, from->msg_namelen);

@@ -181,8 +181,6 @@ static const struct option_spec common[] = {
      .set = set_key_before},
     {"--key-until", "TIME", "how long --key-before is taken: 2026-12-31T23:59Z",
      .set = set_key_until},
-    {"--epoch", "S", "with --key: seconds of an epoch (its file's, or 10)", NULL, NULL,
-     &options.epoch, 1, 3600},
     {"--also-unkeyed", NULL, "with --key: take packets without one, too",
      .flag = &options.also_unkeyed},
     {"--key-is-new", NULL, "once for each new --key: make its numbers, and end",
@@ -273,10 +271,10 @@ bool options_read(const struct options_own *own, int count, char *const *argumen
         return options_wrong("--state-every is for a state file: give --state FILE, too");
     if (options.exec != NULL && options.watch == NULL)
         return options_wrong("--exec is for changes of variables: give --watch FILE, too");
-    if (options.key == NULL && (options.epoch != 0 || options.also_unkeyed || options.key_is_new ||
-                                options.key_before != NULL))
-        return options_wrong("--epoch, --also-unkeyed, --key-is-new and --key-before are for "
-                             "--key: give --key FILE, too");
+    if (options.key == NULL &&
+        (options.also_unkeyed || options.key_is_new || options.key_before != NULL))
+        return options_wrong("--also-unkeyed, --key-is-new and --key-before are for --key: give "
+                             "--key FILE, too");
     if ((options.key_before == NULL) != (options.key_until == NULL))
         return options_wrong("--key-before needs an end: give it together with --key-until TIME");
     if (options.key != NULL && options.state == NULL)

@@ -42,7 +42,6 @@ extern struct options {
     const char *key;        /* the path of the master key, or NULL: version 1 of the protocol */
     const char *key_before; /* the same of the one before it, or NULL */
     const char *key_until;  /* how long that is taken, too */
-    uint64_t epoch;         /* s; 0: as the file of the key says */
     bool also_unkeyed;      /* are packets of version 1 taken, too? */
     bool key_is_new;        /* make FILE.KEY.numbers, and end */
     bool self, keep_old, help, version;

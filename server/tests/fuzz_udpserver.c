@@ -123,7 +123,6 @@ static void try_arguments(char *text, size_t size)
     CHECK(options.state != NULL || options.state_every == 10);
     CHECK(options.key != NULL || !options.also_unkeyed);
     CHECK(options.key == NULL || options.state != NULL);
-    CHECK(options.epoch <= 3600);
     CHECK(options.stats == NULL || (options.stats[0] != '\0' && strlen(options.stats) < 108));
 }
 

@@ -18,11 +18,11 @@ import pytest
 
 import client
 from server.tests.test_udpserver_keyed import (
-    LONG, Peer, has_new_key, junk, new_sender, noted, run, write_key)
+    Peer, has_new_key, junk, new_sender, noted, run, write_key)
 from spec import keyed
 from spec.keyed import Hearer, Keys, Reader, Sender, chaskey12, question
 from tests.support.programs import wait_until
-from tests.support.servers import Server
+from tests.support.servers import Server, lasting
 
 OLD, NEW = Keys(bytes(range(16))), Keys(bytes(range(100, 116)))
 READERS = keyed.READER_LABEL
@@ -53,7 +53,7 @@ def both(alone: dict[Keys, list[str]], tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def server(both: list[str]) -> Iterator[Server]:
-    with Server(*both, *LONG) as server:
+    with Server(*lasting(both)) as server:
         yield server
 
 
@@ -114,7 +114,7 @@ def test_a_key_is_needed() -> None:
 
 
 def test_two_beacons_that_cannot_leave_are_one_answer(both: list[str]) -> None:
-    with noted([*both, *LONG], UNSENT=f"{errno.EAGAIN} {errno.EAGAIN}")[0] as server, \
+    with noted(lasting(both), UNSENT=f"{errno.EAGAIN} {errno.EAGAIN}")[0] as server, \
             Peer(server) as peer:
         peer.send(question(3))
         server.wait_for(lambda now: now["packets"] == 1, "the question is counted")
@@ -200,7 +200,7 @@ def test_a_refused_request_is_answered_under_both_keys(server: Server, peer: Pee
 def test_the_old_key_is_refused_when_the_new_one_was_heard(both: list[str], tmp_path: Path) -> None:
     """For that variable alone, and over a restart. An insider with the old key of a node speaks
     for nothing but its variable, and cannot stop the move."""
-    with Server(*both, *LONG) as server, Peer(server) as peer:
+    with Server(*lasting(both)) as server, Peer(server) as peer:
         known = Known(peer)
         stolen, new, other = known.node(OLD, 3), known.node(NEW, 3), known.node(OLD, 8)
         peer.send(*(stolen.heartbeat(9, 9) for _ in range(100)), other.heartbeat(1, 1),
@@ -216,7 +216,7 @@ def test_the_old_key_is_refused_when_the_new_one_was_heard(both: list[str], tmp_
             "that was heard of variables: 8"
         server.says(said)
         server.kill()
-    with Server(*both, *LONG) as server, Peer(server) as peer:
+    with Server(*lasting(both)) as server, Peer(server) as peer:
         known = Known(peer)
         peer.send(known.node(OLD, 3).heartbeat(9, 9), known.node(NEW, 3).heartbeat(2, 3))
         counters = server.wait_for(lambda now: now["heartbeats"] == 1, "the new one is taken")
@@ -228,14 +228,14 @@ def test_who_was_moved_is_said_when_the_old_key_comes_back(
         both: list[str], alone: dict[Keys, list[str]], tmp_path: Path) -> None:
     """Or when somebody exchanges the two keys: nobody would know why a node is not heard."""
     said = "nothing that is made with --key is taken of variables: "
-    with Server(*both, *LONG) as server, Peer(server) as peer:
+    with Server(*lasting(both)) as server, Peer(server) as peer:
         known = Known(peer)
         peer.send(*(known.node(NEW, variable).heartbeat(1, 1) for variable in (3, 7, 8)))
         server.wait_for(lambda now: now["heartbeats"] == 3, "they have moved")
         assert not any(said in line for line in server.stderr.lines)
         server.stop()
     for more in ([], ["--key-before", str(tmp_path / "new"), "--key-until", FAR]):
-        with Server(*alone[OLD], *more, *LONG) as server:
+        with Server(*lasting(alone[OLD]), *more) as server:
             server.says(said + "3,7-8; they had")
             server.stop()
 
@@ -243,7 +243,7 @@ def test_who_was_moved_is_said_when_the_old_key_comes_back(
 def test_a_machine_that_slept(both: list[str], tmp_path: Path) -> None:
     """What was made before is refused under both keys."""
     slept = tmp_path / "slept"
-    with noted([*both, *LONG], SLEPT=str(slept))[0] as server, Peer(server) as peer:
+    with noted(lasting(both), SLEPT=str(slept))[0] as server, Peer(server) as peer:
         known = Known(peer)
         recorded = [known.node(OLD, 63).heartbeat(1, 1), known.node(NEW, 62).heartbeat(1, 1)]
         slept.write_text("3700")
@@ -277,8 +277,8 @@ def test_generations_of_both_keys(server: Server, peer: Peer, tmp_path: Path) ->
     old, new, moved = known.node(OLD, 1), known.node(NEW, 2), known.node(NEW, 3)
     peer.send(old.heartbeat(1, 1), new.heartbeat(1, 1), moved.heartbeat(1, 1))
     server.wait_for(lambda now: now["heartbeats"] == 3, "all are taken")
-    write_key(tmp_path / "old", OLD.master.hex() + "\n1 1\n3 1\n")
-    write_key(tmp_path / "new", NEW.master.hex() + "\n2 1\n")
+    write_key(tmp_path / "old", OLD.master.hex() + "\n1 1\n3 1\nepoch 3600\n")
+    write_key(tmp_path / "new", NEW.master.hex() + "\n2 1\nepoch 3600\n")
     server.process.send_signal(signal.SIGHUP)
     for said in (has_new_key(1, 1), has_new_key(2, 1), "has read its files again",
                  "two keys are taken; the key before was used for 0 reports, and is all that was "
@@ -319,7 +319,7 @@ def test_the_old_key_ends(both: list[str], alone: dict[Keys, list[str]], tmp_pat
     """At its time, though somebody sets the clock forward and back. It is refused at once and is
     wiped, and cannot be started again. The new one goes on."""
     clock, slept = tmp_path / "clock", tmp_path / "slept"
-    with noted([*both, "--epoch", "65"], CLOCK=str(clock), SLEPT=str(slept))[0] as server, \
+    with noted(lasting(both, 65), CLOCK=str(clock), SLEPT=str(slept))[0] as server, \
             Peer(server) as peer, Peer(server) as later:  # beacons that nobody asks for go to one
         known = Known(peer)  # and the next epoch of these variables begins a minute after the start
         old, new, idle = known.node(OLD, 61), known.node(NEW, 62), known.node(OLD, 63)
@@ -357,7 +357,7 @@ def test_the_old_key_ends(both: list[str], alone: dict[Keys, list[str]], tmp_pat
                    "leave it out"),
             (alone[OLD], "no new epoch can begin: all epochs of this key are used up: make a new "
                          "one")):
-        with Server(*options, *LONG) as server:
+        with Server(*lasting(options)) as server:
             lines = server.stderr.lines
             wait_until(lambda: any(said in line for line in lines), said)  # noqa: B023
             server.stop()
@@ -366,7 +366,7 @@ def test_the_old_key_ends(both: list[str], alone: dict[Keys, list[str]], tmp_pat
 def test_the_end_when_the_disk_is_full(both: list[str], tmp_path: Path) -> None:
     """The numbers say that the key has ended as soon as they can be written."""
     full, slept, numbers = tmp_path / "full", tmp_path / "slept", tmp_path / numbers_of(OLD)
-    with noted([*both, "--epoch", "65"], FULL=str(full), SLEPT=str(slept))[0] as server:
+    with noted(lasting(both, 65), FULL=str(full), SLEPT=str(slept))[0] as server:
         full.touch()
         slept.write_text(f"{31 * 86400}")
         said = "the time of the key before is over"
@@ -386,7 +386,7 @@ def test_a_start_after_the_end(both: list[str], tmp_path: Path, until: str, ahea
     """Whoever forgets to take the options away has a server nevertheless, also if the old key is
     gone. It never comes back. But if the time must be a typing error, as the key was used after it,
     or if the clock may be wrong, nothing is lost."""
-    with Server(*both, *LONG) as server, Peer(server) as peer:
+    with Server(*lasting(both)) as server, Peer(server) as peer:
         recorded = Known(peer).node(OLD, 1).heartbeat(1, 1)
         server.stop()
     numbers, clock = tmp_path / numbers_of(OLD), tmp_path / "clock"
@@ -395,7 +395,7 @@ def test_a_start_after_the_end(both: list[str], tmp_path: Path, until: str, ahea
     if not there:
         (tmp_path / "old").unlink()
     for _ in range(2):
-        with noted([*both[:-1], until, *LONG], CLOCK=str(clock))[0] as server, \
+        with noted([*lasting(both[:-1]), until], CLOCK=str(clock))[0] as server, \
                 Peer(server) as peer:
             server.says("the time of --key-before is over: nothing made with it is taken; "
                         "leave out")
@@ -407,7 +407,7 @@ def test_a_start_after_the_end(both: list[str], tmp_path: Path, until: str, ahea
     assert (numbers.read_bytes()[16 + 65 * 3:][:3] == USED_UP) == ends
     if there:
         used_up = "no new epoch of --key-before can begin: all epochs of this key are used up"
-        with Server(*both, *LONG) as server:
+        with Server(*lasting(both)) as server:
             server.stats()  # the first epochs have begun, or could not
             if ends:
                 server.says(used_up)
@@ -420,7 +420,7 @@ def test_a_key_that_is_given_twice_does_not_end(alone: dict[Keys, list[str]], tm
     """A server that runs after --key-until goes on, though it has its own key as the one before."""
     clock = tmp_path / "clock"
     clock.write_text(f"{31 * 86400}")
-    options = [*alone[NEW], "--key-before", str(tmp_path / "new"), "--key-until", FAR, *LONG]
+    options = [*lasting(alone[NEW]), "--key-before", str(tmp_path / "new"), "--key-until", FAR]
     for _ in range(2):
         with noted(options, CLOCK=str(clock))[0] as server, Peer(server) as peer:
             peer.send(Known(peer, 1).node(NEW, 1).heartbeat(1, 1))
@@ -455,7 +455,7 @@ def test_nothing_is_taken_twice(both: list[str], alone: dict[Keys, list[str]]) -
     sends: dict[Keys, Sender] = {OLD: new_sender(10, OLD), NEW: new_sender(11, NEW)}
     for options, in_use in ((alone[OLD], [OLD]), (both, [OLD, NEW]), (both, [OLD, NEW]),
                             (alone[NEW], [NEW])):
-        with Server(*options, *LONG) as server, Peer(server) as peer:
+        with Server(*lasting(options)) as server, Peer(server) as peer:
             peer.send(*recorded)
             counters = server.wait_for(lambda now: now["packets"] >= len(recorded), "counted")
             assert counters["heartbeats"] == counters["reports"] == counters["announces"] == 0

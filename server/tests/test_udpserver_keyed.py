@@ -25,13 +25,12 @@ from spec.keyed import Agent, Hearer, Keys, Numbers, Reader, Sender, chaskey12, 
 from spec.model import REQUEST, heartbeat
 from tests.support.network import Side
 from tests.support.programs import PATIENCE, built, wait_until
-from tests.support.servers import Server, Talker, command
+from tests.support.servers import Server, Talker, command, lasting
 
 MASTER = bytes(range(16))
 KEYS = Keys(MASTER)
 READERS = keyed.READER_LABEL
 ASK = keyed.question(READERS)
-LONG = ("--epoch", "3600")
 
 
 def write_key(path: Path, text: str | bytes = MASTER.hex() + "\n", mode: int = 0o600) -> Path:
@@ -101,7 +100,7 @@ class Peer(Talker):
 
 @pytest.fixture
 def server(options: list[str]) -> Iterator[Server]:
-    with Server(*options, *LONG) as server:
+    with Server(*lasting(options)) as server:
         yield server
 
 
@@ -147,10 +146,7 @@ def block_of(tmp_path: Path) -> int:
 @pytest.mark.parametrize("arguments, mention", [
     (["--key"], "--key needs a value"), (["--key="], "--key wants the name of a file"),
     (["--key", "key"], "give --state FILE, too"),
-    (["--epoch", "10"], "give --key FILE, too"),
     (["--also-unkeyed"], "give --key FILE, too"), (["--key-is-new"], "give --key FILE, too"),
-    (["--key=k", "--state=s", "--epoch", "0"], "--epoch must be a number from 1 to 3600"),
-    (["--key=k", "--state=s", "--epoch", "3601"], "--epoch must be a number from 1 to 3600"),
     (["--key=k", "--state=s", "--xdp", "lo"], "--xdp cannot check tags: leave out --key"),
     (["--key=/nonexistent/key", "--state=s"], "cannot read --key /nonexistent/key: No such file")])
 def test_wrong_arguments(arguments: list[str], mention: str) -> None:
@@ -165,8 +161,7 @@ def test_the_help_says_what_goes_with_a_key() -> None:
                                capture_output=True, text=True).stdout
         about = {line.split()[0]: line[27:] for line in shown.splitlines() if line[:4] == "  --"}
         assert "needs --state" in about["--key"] and max(map(len, shown.splitlines())) < 80
-        for name in ("--epoch", "--also-unkeyed"):
-            assert about[name].startswith("with --key: ")
+        assert about["--also-unkeyed"].startswith("with --key: ")
         assert about["--key-is-new"].startswith("once for each new --key")
 
 
@@ -221,7 +216,7 @@ def test_others_may_not_use_the_file(tmp_path: Path, mode: int) -> None:
 
 
 @pytest.mark.parametrize("before", [
-    ["--key"], ["--key=none", "--key-before=none", "--key-until"], ["--epoch"], ["--self"],
+    ["--key"], ["--key=none", "--key-before=none", "--key-until"], ["--self"],
     ["--log"], ["--watch"], ["--xdp"], ["--stats"], ["--bind"], [], ["--nothing"]])
 def test_a_key_in_the_wrong_place(before: list[str]) -> None:
     """It must not get into the log."""
@@ -249,17 +244,10 @@ def test_what_is_no_epoch(tmp_path: Path, text: str) -> None:
 
 
 def test_the_epoch_that_nodes_were_told(options: list[str], tmp_path: Path) -> None:
-    """It is in the file of the key, and no other one can be given by mistake."""
-    other = "tells nodes that an epoch has 3600 s, and here it has {} s"
-    for arguments, seconds in (([], 10), (["--epoch", "30"], 30)):
-        with Server(*options, *arguments) as server:
-            (line,) = [line for line in server.stderr.lines if "a new epoch each" in line]
-            assert f"each {seconds} s" in line
-            assert ("key split tells nodes 10" in line) == (seconds != 10)
+    """It is in the file of the key, and does not change while the server runs."""
+    with Server(*options) as server:
+        server.says("a new epoch each 10 s; packets")
     write_key(tmp_path / "key", with_lines("7 1\nepoch 3600\n"))
-    for seconds in (10, 3599):
-        status, (line,) = run(*options, "--epoch", str(seconds))
-        assert status == 2 and other.format(seconds) in line
     with Server(*options) as server:
         server.says("a new epoch each 3600 s; packets")
         write_key(tmp_path / "key", with_lines("7 1\nepoch 9\n"))
@@ -337,7 +325,7 @@ def test_another_key_meanwhile(options: list[str], tmp_path: Path) -> None:
     numbers of A are those that it had."""
     other = ["--key", str(write_key(tmp_path / "other", bytes(15).hex() + "01\n")), *options[2:]]
     alone = new_sender(2)
-    with Server(*options, *LONG) as server, Peer(server) as peer:
+    with Server(*lasting(options)) as server, Peer(server) as peer:
         first = peer.beacon()
         old = [packet or b"" for packet in (alone.announce(), alone.heartbeat(1, 2),
                                             node(3, first).heartbeat(3, 4))]
@@ -348,12 +336,12 @@ def test_another_key_meanwhile(options: list[str], tmp_path: Path) -> None:
     status, (line,) = run(*other, "0")
     assert status == 1 and re.search(r"table\.[0-9a-f]{8}\.numbers is not there: ", line)
     assert run(*other, "--key-is-new")[0] == 0
-    with Server(*other, *LONG) as server:
+    with Server(*lasting(other)) as server:
         server.stop()
     status, (line,) = run(*options, "--key-is-new")
     assert status == 1 and "leave out --key-is-new" in line
     assert (tmp_path / NUMBERS).read_bytes() == numbers
-    with Server(*options, *LONG) as server, Peer(server) as peer:
+    with Server(*lasting(options)) as server, Peer(server) as peer:
         assert epoch_of(peer.beacon()) // 256 == epoch_of(first) // 256 + 1
         peer.send(*old)
         counters = server.wait_for(lambda now: now["old"] + now["tag"] == 3, "all are refused")
@@ -367,14 +355,14 @@ def test_an_old_copy_of_the_numbers(options: list[str], tmp_path: Path) -> None:
     clock, numbers, recorded = tmp_path / "clock", tmp_path / NUMBERS, []
     copy_of_numbers = numbers.read_bytes()
     for _ in range(3):
-        with Server(*options, *LONG) as server, Peer(server) as peer:
+        with Server(*lasting(options)) as server, Peer(server) as peer:
             recorded.append(node(3, peer.beacon()).heartbeat(1, 1))
             server.stop()
     used = block_of(tmp_path)
     for ahead in (3600, 0):
         numbers.write_bytes(copy_of_numbers)
         clock.write_text(str(ahead))
-        with noted([*options, "--epoch", "2"], CLOCK=str(clock))[0] as server, \
+        with noted(lasting(options, 2), CLOCK=str(clock))[0] as server, \
                 Peer(server) as peer:
             if ahead == 0:
                 clock.write_text("7200")
@@ -428,11 +416,11 @@ def test_numbers_of_a_later_server_stay(options: list[str], tmp_path: Path) -> N
     """Somebody removes the lock, so that a second server can start and use larger numbers. The
     first one must not write its smaller ones over them."""
     alone = [new_sender(variable) for variable in (2, 3)]
-    with Server(*options, *LONG) as first, Peer(first) as peer:
+    with Server(*lasting(options)) as first, Peer(first) as peer:
         peer.send(alone[0].announce(), alone[0].heartbeat(1, 2))
         first.wait_for(lambda now: now["heartbeats"] == 1, "a number is stored")
         (tmp_path / "table.lock").unlink()
-        with Server(*options, *LONG) as second:
+        with Server(*lasting(options)) as second:
             second.stop()
         later = (tmp_path / NUMBERS).read_bytes()
         peer.send(alone[1].announce(), alone[1].heartbeat(1, 2))
@@ -492,7 +480,7 @@ def test_every_packet_has_the_outcome_that_the_model_has(options: list[str],
     nodes = [node(variable, beacon) for variable in range(8)]
     alone = [Sender(KEYS, variable, Numbers({variable: 0x800000})) for variable in range(8, 16)]
     asking, sent = reader(beacon), [ASK, question(1), question(9)]
-    with Server(*options, *LONG) as server, Peer(server) as peer:
+    with Server(*lasting(options)) as server, Peer(server) as peer:
         assert peer.beacon() == beacon
         expected["beacons"] += 1
         for number in range(1500):
@@ -563,7 +551,7 @@ def test_a_server_of_version_1_refuses_version_2() -> None:
 
 
 def test_both_versions_for_a_migration(options: list[str]) -> None:
-    with Server(*options, *LONG, "--also-unkeyed", "--allow", "127.0.0.1",
+    with Server(*lasting(options), "--also-unkeyed", "--allow", "127.0.0.1",
                 "--self", "0:7") as server, Peer(server) as peer, \
             Peer(server, source="127.0.0.9") as stranger:
         server.says("packets without a key are taken, too")
@@ -584,7 +572,7 @@ def test_both_versions_for_a_migration(options: list[str]) -> None:
 
 def test_a_request_without_a_key_comes_at_its_own_time(options: list[str]) -> None:
     """Also after one with a key, which is answered at the same moment."""
-    with Server(*options, *LONG, "--also-unkeyed", "--allow", "127.0.0.1", "--burst", "1",
+    with Server(*lasting(options), "--also-unkeyed", "--allow", "127.0.0.1", "--burst", "1",
                 "--rate", "1") as server, Peer(server) as peer:
         beacon = peer.beacon()
         peer.send(REQUEST)
@@ -606,7 +594,7 @@ def test_packets_without_a_key_are_refused(options: list[str]) -> None:
 
 def test_who_may_ask_and_send(options: list[str]) -> None:
     """Everybody may ask for any beacon: nodes have to."""
-    with Server(*options, *LONG, "--allow", "127.0.0.1",
+    with Server(*lasting(options), "--allow", "127.0.0.1",
                 "--allow-heartbeats", "127.0.0.2") as server, \
             Peer(server) as asks, Peer(server, source="127.0.0.2") as sends:
         assert server.stderr.lines[-1] == "udpserver: reports to 127.0.0.1 with the readers' key"
@@ -623,7 +611,7 @@ def test_who_may_ask_and_send(options: list[str]) -> None:
 
 
 def test_who_sends_is_named(options: list[str]) -> None:
-    with Server(*options, "--log", "changes", *LONG) as server, Peer(server) as peer:
+    with Server(*lasting(options), "--log", "changes") as server, Peer(server) as peer:
         beacon = peer.beacon()
         good = node(9, beacon).heartbeat(4, 5)
         alone = new_sender(2)
@@ -641,7 +629,7 @@ def test_other_options_go_with_a_key(options: list[str], tmp_path: Path) -> None
     """The watch, the table over a restart, and the server's own variable."""
     names = tmp_path / "names.ini"
     names.write_text("[dumpulse]\nwarn = 10min\ncrit = 20min\n[3]\nname = battery\n")
-    more = (*options, *LONG, "--watch", str(names), "--self", "5:9", "--tick", "100")
+    more = (*lasting(options), "--watch", str(names), "--self", "5:9", "--tick", "100")
     with Server(*more) as server, Peer(server) as peer:
         beacon = peer.beacon()
         peer.send(node(3, beacon).heartbeat(1, 2))
@@ -659,7 +647,7 @@ def test_other_options_go_with_a_key(options: list[str], tmp_path: Path) -> None
 @pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])
 def test_beacons_leave_from_the_address_that_was_asked(options: list[str], wildcard: str) -> None:
     """Both those that answer, and those that follow a heartbeat: answer() takes no others."""
-    with Server(*options, "--bind", wildcard, "--epoch", "2") as server, \
+    with Server(*lasting(options, 2), "--bind", wildcard) as server, \
             Peer(server, "127.0.0.3") as peer:
         one = peer.new_node(1)
         peer.send(one.heartbeat(1, 1))
@@ -670,7 +658,7 @@ def test_beacons_leave_from_the_address_that_was_asked(options: list[str], wildc
 @pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])
 def test_a_node_that_sends_to_everybody_gets_beacons(options: list[str], wildcard: str) -> None:
     """No beacon can leave from the address that it sends to."""
-    with Server(*options, "--bind", wildcard, "--epoch", "2") as server, \
+    with Server(*lasting(options, 2), "--bind", wildcard) as server, \
             Peer(server, "127.255.255.255") as peer:
         peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
         everybody, here = peer.there, ("127.0.0.1", server.port)
@@ -689,7 +677,7 @@ def test_a_node_that_sends_to_everybody_gets_beacons(options: list[str], wildcar
 def test_a_node_follows_the_epochs_after_its_first_heartbeat(options: list[str]) -> None:
     """It asks once, and then gets its beacon of each epoch by itself, not the readers'. Nobody
     else gets one. In each epoch, what was sent in the one before is refused."""
-    with Server(*options, "--epoch", "2") as server, Peer(server) as peer, Peer(server) as other:
+    with Server(*lasting(options, 2)) as server, Peer(server) as peer, Peer(server) as other:
         one = peer.new_node(0)
         asked = server.stats()["beacons"]
         other.beacon()
@@ -708,7 +696,7 @@ def test_a_node_follows_the_epochs_after_its_first_heartbeat(options: list[str])
 def test_epochs_begin_one_after_the_other(options: list[str]) -> None:
     """At one moment, the lower labels are in an epoch, and the others in the one before. It is as
     long as it should be."""
-    with Server(*options, "--epoch", "4") as server, Peer(server) as peer:
+    with Server(*lasting(options, 4)) as server, Peer(server) as peer:
         low, high = Hearer(KEYS, 0), Hearer(KEYS, 63)
         low.hear(peer.beacon(0))
         while not low.hear(peer.beacon(0)):
@@ -723,7 +711,7 @@ def test_epochs_begin_one_after_the_other(options: list[str]) -> None:
 
 def test_a_silent_node_is_forgotten(options: list[str]) -> None:
     """After 3 epochs, nobody sends beacons to where it was. Nodes that only send get none."""
-    with Server(*options, "--epoch", "2") as server, Peer(server) as peer, Peer(server) as deaf:
+    with Server(*lasting(options, 2)) as server, Peer(server) as peer, Peer(server) as deaf:
         alone = new_sender(2)
         deaf.send(alone.announce(), alone.heartbeat(1, 1))
         one = peer.new_node(1)
@@ -741,7 +729,7 @@ def test_a_silent_node_is_forgotten(options: list[str]) -> None:
 
 def test_a_beacon_that_finds_no_room_does_not_leave_from_elsewhere(options: list[str]) -> None:
     """The next one comes from the address that the node knows."""
-    with noted([*options, "--epoch", "2", "--bind", "0.0.0.0"], UNTOLD=f"{errno.EAGAIN}")[0] \
+    with noted([*lasting(options, 2), "--bind", "0.0.0.0"], UNTOLD=f"{errno.EAGAIN}")[0] \
             as server, Peer(server, "127.0.0.2") as peer:
         one = peer.new_node(5)
         peer.send(one.heartbeat(1, 1))
@@ -751,7 +739,7 @@ def test_a_beacon_that_finds_no_room_does_not_leave_from_elsewhere(options: list
 def test_who_hears_beacons(options: list[str]) -> None:
     """Each node hears its own, where it was heard last, even if its heartbeat waits for a second
     one. A wrong tag brings its sender none, and takes them from nobody. Readers must ask."""
-    with Server(*options, "--epoch", "2") as server, Peer(server) as first, \
+    with Server(*lasting(options, 2)) as server, Peer(server) as first, \
             Peer(server) as second, Peer(server) as forger:
         one, others = first.new_node(5), [Hearer(KEYS, variable) for variable in (2, 3, 4)]
         for each in others:
@@ -779,7 +767,7 @@ def test_one_file_is_saved_after_the_other(options: list[str], tmp_path: Path) -
     """A number is to be stored while a thread saves the table to a slow disk, and so it is at the
     end: both wait for the thread."""
     calls = tmp_path / "calls"
-    server = noted([*options, *LONG], CALLS=str(calls), SLOW="700")[0]
+    server = noted(lasting(options), CALLS=str(calls), SLOW="700")[0]
     with server, Peer(server) as peer:
         one, alone = node(1, peer.beacon()), new_sender(2)
 
@@ -804,7 +792,7 @@ def test_with_the_readers_key_one_may_ask_from_anywhere(options: list[str]) -> N
     """Also from an address that is not of this machine's loopback. It needs root."""
     side = Side(1)
     side.run(f"ip address add {side.ipv4} dev lo")
-    with side.entered(), Server(*options, *LONG, "--bind", side.ipv4) as server, \
+    with side.entered(), Server(*lasting(options), "--bind", side.ipv4) as server, \
             Peer(server, side.ipv4) as peer:
         assert len(peer.report(reader(peer.beacon()))) == 64
 
@@ -815,7 +803,7 @@ def test_a_machine_that_slept(options: list[str], tmp_path: Path) -> None:
     """For longer than an epoch, or the server was stopped: what was made before is refused. It
     notices that by itself, or when a packet comes."""
     slept, said = tmp_path / "slept", re.compile("stood still for 3[67][0-9]{2} s: all epochs beg")
-    with noted([*options, *LONG], SLEPT=str(slept))[0] as server, Peer(server) as peer:
+    with noted(lasting(options), SLEPT=str(slept))[0] as server, Peer(server) as peer:
         beats = node(63, peer.beacon())
         late, later = beats.heartbeat(1, 1), beats.heartbeat(1, 2)
         slept.write_text("3000")
@@ -829,7 +817,7 @@ def test_a_machine_that_slept(options: list[str], tmp_path: Path) -> None:
         assert any(said.search(line) for line in server.stderr.lines)
         server.stop()
     slept.unlink()
-    with noted([*options, "--epoch", "65"], SLEPT=str(slept))[0] as server:
+    with noted(lasting(options, 65), SLEPT=str(slept))[0] as server:
         server.stats()
         slept.write_text("3700")
         wait_until(lambda: any(said.search(line) for line in server.stderr.lines), "it notices")
@@ -839,7 +827,7 @@ def test_a_machine_that_slept(options: list[str], tmp_path: Path) -> None:
 def test_a_machine_that_sleeps_again_and_again(options: list[str]) -> None:
     """For less than an epoch each time, and between them it runs too shortly to go on by more than
     a label. What was made before is refused after three epochs at the latest."""
-    with Server(*options, "--epoch", "2") as server, Peer(server) as peer:
+    with Server(*lasting(options, 2)) as server, Peer(server) as peer:
         held = peer.new_node(63).heartbeat(1, 1)
         for _ in range(4):
             server.process.send_signal(signal.SIGSTOP)
@@ -854,7 +842,7 @@ def test_a_machine_that_sleeps_again_and_again(options: list[str]) -> None:
 def test_what_waited_while_it_slept_is_no_junk(options: list[str], tmp_path: Path) -> None:
     """All of it is refused, and counts. What comes later is junk."""
     slept = tmp_path / "slept"
-    with noted([*options, *LONG], SLEPT=str(slept))[0] as server, Peer(server) as peer:
+    with noted(lasting(options), SLEPT=str(slept))[0] as server, Peer(server) as peer:
         beats = node(63, peer.beacon())
         waited = [beats.heartbeat(1, 1) for _ in range(250)]
         slept.write_text("3700")
@@ -870,12 +858,12 @@ def test_what_waited_while_it_slept_is_no_junk(options: list[str], tmp_path: Pat
 
 def test_what_nodes_send_before_they_know_of_a_restart_is_no_junk(options: list[str]) -> None:
     """Over UDP, they know of it when they ask. From then on, it is."""
-    with Server(*options, *LONG) as server, Peer(server) as peer:
+    with Server(*lasting(options)) as server, Peer(server) as peer:
         nodes = [node(variable, peer.beacon()) for variable in range(5)]
         peer.send(*(one.heartbeat(1, 1) for one in nodes))
         server.wait_for(lambda now: now["heartbeats"] == 5, "they are heard")
         server.stop()
-    with Server(*options, *LONG) as server, Peer(server) as peer:
+    with Server(*lasting(options)) as server, Peer(server) as peer:
         peer.send(*(one.heartbeat(1, 1) for _ in range(40) for one in nodes))
         assert server.wait_for(lambda now: now["tag"] == 200, "all are counted")["junk"] == 0
         peer.send(node(0, peer.beacon()).heartbeat(1, 1),
@@ -894,7 +882,7 @@ def junk(number: int, kind: int = 0x80) -> bytes:
 def test_junk_stops_nobody(options: list[str], host: str, source: str, said: str) -> None:
     """Each wrong tag is looked at. From the 100th on, heartbeats are recorded in pairs: of two
     equal ones, one always is. One line says that there is junk, and from whom; so do beacons."""
-    with Server(*options, *LONG, "--bind", host) as server, Peer(server, host) as peer, \
+    with Server(*lasting(options), "--bind", host) as server, Peer(server, host) as peer, \
             Peer(server, host, source=source) as attacker:
         nodes = [node(variable, peer.beacon()) for variable in range(10)]
         for number in range(40):
@@ -977,7 +965,7 @@ def test_5000_junk_packets_a_second(options: list[str]) -> None:
     is junk, which is within an epoch. Ten nodes that only send are heard at once, and whoever asks
     is answered at once."""
     seconds = 24
-    with Server(*options, "--epoch", "2") as server:
+    with Server(*lasting(options, 2)) as server:
         beats = Beats(server, 10)
         for _ in range(20):
             beats.beat()
@@ -1103,7 +1091,7 @@ def test_sighup_does_not_change_the_key(options: list[str], tmp_path: Path) -> N
 
 def generations(server: Server, tmp_path: Path, lines: str, said: str) -> None:
     """Gives keys these generations by SIGHUP."""
-    write_key(tmp_path / "key", with_lines(lines))
+    write_key(tmp_path / "key", with_lines(f"{lines}epoch 3600\n"))
     server.process.send_signal(signal.SIGHUP)
     server.says(said)
 
@@ -1137,7 +1125,7 @@ def test_no_generation_comes_back(options: list[str], tmp_path: Path) -> None:
     """Neither while the server runs nor at its start: an old copy of the file has keys that were
     stolen since."""
     write_key(tmp_path / "key", with_lines("7 2\n"))
-    with Server(*options, *LONG) as server, Peer(server) as peer:
+    with Server(*lasting(options)) as server, Peer(server) as peer:
         server.says(has_new_key(7, 2))  # changed meanwhile
         for lines, has in (("7 1\n", 1), ("", 0), ("8 1\n", 0)):
             generations(server, tmp_path, lines, f"key: variable 7 has generation {has} there, but "
@@ -1156,7 +1144,7 @@ def test_generations_when_the_disk_is_full(options: list[str], tmp_path: Path) -
     a crash the key is as new as it was."""
     full = tmp_path / "full"
     alone, old = new_sender(7, Keys(MASTER, generations={7: 1})), new_sender(7)
-    with noted(options, *LONG, FULL=str(full))[0] as server, Peer(server) as peer:
+    with noted(lasting(options), FULL=str(full))[0] as server, Peer(server) as peer:
         hears_no_more = node(9, peer.beacon())
         peer.send(hears_no_more.heartbeat(1, 1))
         full.touch()
@@ -1171,7 +1159,7 @@ def test_generations_when_the_disk_is_full(options: list[str], tmp_path: Path) -
         assert counters["heartbeats"] == 2 and counters["waiting"] == 1
         server.kill()
     full.unlink()
-    with noted(options, *LONG, FULL=str(full))[0] as server, Peer(server) as peer:
+    with noted(lasting(options), FULL=str(full))[0] as server, Peer(server) as peer:
         server.says(has_new_key(7, 1))
         peer.send(alone.announce(), alone.heartbeat(1, 1), old.announce())
         counters = server.wait_for(lambda now: now["packets"] == 3, "all are counted")
@@ -1191,7 +1179,7 @@ def test_nothing_is_taken_again_after_kills(options: list[str], tmp_path: Path) 
         time.sleep(source.random() / 100)
         starting.kill()
         starting.wait()
-        with Server(*options, *LONG) as server, Peer(server) as peer:
+        with Server(*lasting(options)) as server, Peer(server) as peer:
             peer.send(*kept)
             server.wait_for(lambda now: now["packets"] >= len(kept), "all were refused")
             counters = server.stats()

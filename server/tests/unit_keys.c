@@ -107,7 +107,7 @@ static void start(uint32_t block)
     memset(&keys, 0, sizeof keys);
     memset(came, 0, sizeof came);
     logged_count = sent = kept = 0;
-    options.epoch = EPOCH;
+    keys_epoch = EPOCH;
     options.key = options.state = "file";
     stored_block = block;
     table_tick = TIMING_SECOND;

@@ -28,7 +28,7 @@ import client
 from spec import keyed
 from spec.model import REQUEST, Agent, checksummed, heartbeat
 from tests.support.programs import PATIENCE, ROOT, open_files, wait_until
-from tests.support.servers import Lines, Server
+from tests.support.servers import Lines, Server, lasting
 
 FRAME = struct.Struct("=LB3x8s")
 BASE, REPORT_AT, REQUEST_AT = 0x680, 64, 127
@@ -761,7 +761,7 @@ def beacon_on(bus: socket.socket, node: keyed.Listener) -> None:
 def test_with_a_key(serve: Callable[..., Program], keyed_options: list[str]) -> None:
     """A node, two readers and one of version 1 on the bus. Nobody asks for the first beacon."""
     keys = keyed.Keys(bytes(range(16)))
-    server = serve("vcan0", *keyed_options, "--epoch", "20")
+    server = serve("vcan0", *lasting(keyed_options, 20))
     node, readers = keyed.Hearer(keys, 3), [keyed.Reader(keys) for _ in range(2)]
     with opened("vcan0") as bus:
         beacon_on(bus, node)
@@ -793,7 +793,7 @@ def test_each_node_hears_at_the_start(serve: Callable[..., Program],
     """The queue of a real interface takes 10 frames at once. 65 beacons come in the end."""
     keys = keyed.Keys(bytes(range(16)))
     with opened("can1") as bus:
-        serve("can0", *keyed_options, "--epoch", "3600")
+        serve("can0", *lasting(keyed_options))
         nodes = {label: keyed.Listener(keys, label) for label in range(keyed.LABELS)}
         while nodes:
             number, _, data = FRAME.unpack(bus.recv(FRAME.size))
@@ -804,7 +804,7 @@ def test_each_node_hears_at_the_start(serve: Callable[..., Program],
 def test_junk_on_the_bus(serve: Callable[..., Program], keyed_options: list[str]) -> None:
     """The log says that it comes from there, and a beacon that nodes should send twice."""
     keys = keyed.Keys(bytes(range(16)))
-    server = serve("vcan0", *keyed_options, "--epoch", "3600")
+    server = serve("vcan0", *lasting(keyed_options))
     node = keyed.Hearer(keys, 3)
     with opened("vcan0") as bus:
         beacon_on(bus, node)
@@ -826,7 +826,7 @@ def test_junk_on_the_bus(serve: Callable[..., Program], keyed_options: list[str]
 def test_a_gateway_with_a_key(serve: Callable[..., Program], keyed_options: list[str]) -> None:
     """One epoch, one table, one count of readers for both; and version 1, for a migration."""
     keys = keyed.Keys(bytes(range(16)))
-    server = serve("--can", "vcan0", *keyed_options, "--epoch", "3600", "--also-unkeyed", "0",
+    server = serve("--can", "vcan0", *lasting(keyed_options), "--also-unkeyed", "0",
                    name="udpserver", ready="reports without a key to")
     port = re.findall(r"127\.0\.0\.1:(\d+)", server.wait_for("listening on"))[0]
     node, reader = keyed.Hearer(keys, 3), keyed.Reader(keys)

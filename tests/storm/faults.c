@@ -210,8 +210,8 @@ static void tear(const struct fault *fault)
 
 static void put_key(const char *name, const char *digits, bool before)
 {
-    char text[32 + 1 + NODES * 8];
-    int length = snprintf(text, sizeof text, "%s\n", digits);
+    char text[32 + 1 + sizeof "epoch 3600" + NODES * 8];
+    int length = snprintf(text, sizeof text, "%s\nepoch %u\n", digits, world->epoch);
 
     for (unsigned node = 0; node < NODES; node++)
         length += snprintf(text + length, sizeof text - (size_t)length, "%u %u\n", node,

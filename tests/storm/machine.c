@@ -161,7 +161,7 @@ int __real_main(int argc, char **argv);
 /* Returns the exit status, or -1 if it was killed. NULL: it serves, and makes no numbers. */
 static int run_process(char *makes_numbers_of)
 {
-    char tick[12], epoch[12];
+    char tick[12];
     char *arguments[24] = {"agent",      "--tick",
                            tick,         "--state",
                            "/d/table",   "--watch",
@@ -170,12 +170,9 @@ static int run_process(char *makes_numbers_of)
     int count = 10;
 
     (void)snprintf(tick, sizeof tick, "%u", world->tick);
-    (void)snprintf(epoch, sizeof epoch, "%u", world->epoch);
     if (world->keyed) {
         arguments[count++] = "--key";
         arguments[count++] = makes_numbers_of != NULL ? makes_numbers_of : "/d/key";
-        arguments[count++] = "--epoch";
-        arguments[count++] = epoch;
     }
     if (makes_numbers_of != NULL) {
         arguments[count++] = "--key-is-new";

@@ -17,6 +17,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
@@ -31,6 +32,15 @@ KEYS = {"refused for length": "length", "reports unsent": "unsent", "bus-offs": 
 def command() -> list[str]:
     """The command that runs the server."""
     return shlex.split(os.environ.get("DUMPULSE_SERVER", "")) or [built("build/udpserver")]
+
+
+def lasting(options: list[str], seconds: int = 3600) -> list[str]:
+    """Gives epochs so many seconds in the files of these options' keys. Returns the options."""
+    for option, path in zip(options, map(Path, options[1:]), strict=False):
+        if option in ("--key", "--key-before") and path.exists():
+            text = re.sub("epoch .*\n", "", path.read_text())
+            path.write_text(f"{text}epoch {seconds}\n")
+    return options
 
 
 def takes_hang_up() -> None:
