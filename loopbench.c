@@ -1,6 +1,6 @@
 /* Measures how long a packet takes on this machine, in a loop.   SPDX-License-Identifier: MIT
  *
- * loopbench [--json] [PACKETS]; `make figures ONLY=loopbench` builds it in four ways.
+ * loopbench [PACKETS]; `make figures ONLY=loopbench` builds and runs it.
  *
  * It gives each stream of packets to dumpulse_process_packet in rounds, and compares every result
  * with the right one. Before each round it times the same loop without the library; this time is
@@ -16,10 +16,6 @@
 #include <time.h>
 
 #include "dumpulse.h"
-
-#ifndef FLAGS
-#define FLAGS "flags unknown"
-#endif
 
 enum {
     EXIT_USAGE = 2,
@@ -241,12 +237,11 @@ static bool measure(size_t stream, uint64_t count, struct times *times, struct t
 
 static int print_help(void)
 {
-    (void)printf("usage: loopbench [--json] [PACKETS]\n\n"
+    (void)printf("usage: loopbench [PACKETS]\n\n"
                  "Measures the time of dumpulse_process_packet in a loop, in %u rounds.\n"
                  "The time of an empty loop is subtracted.\n\n"
                  "  PACKETS   of each stream, %u to 10^15; default %u, which takes\n"
                  "            about a second; of the reports, one for each %u of them\n"
-                 "  --json    print one line of JSON instead of a table\n"
                  "  --help    print this\n",
                  (unsigned)ROUNDS, (unsigned)PACKETS_MIN, (unsigned)DEFAULT,
                  (unsigned)REPORT_SHARE);
@@ -263,45 +258,33 @@ static bool read_count(const char *text, uint64_t *count)
     return *text == '\0' && value >= PACKETS_MIN && value <= PACKETS_MAX;
 }
 
-static const char *const formats[2][3] = {
-    {"loopbench: GCC %s, %s; %" PRIu64 " packets of each stream, %u rounds\n"
-     "ns a packet              median   least    most   empty loop\n",
-     "%s%-22s%9.2f%8.2f%8.2f%13.2f\n", ""},
-    {"{\"compiler\":\"GCC %s\",\"flags\":\"%s\",\"packets\":%" PRIu64
-     ",\"rounds\":%u,\"unit\":\"ns a packet\",\"streams\":[",
-     "%s{\"name\":\"%s\",\"median\":%.3f,\"least\":%.3f,\"most\":%.3f,\"empty\":%.3f}", "]}\n"},
-};
-
 int main(int argc, char **argv)
 {
     uint64_t count = DEFAULT;
-    bool json = false, counted = false;
+    bool counted = false;
 
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0)
             return print_help();
-        if (strcmp(argv[i], "--json") == 0) {
-            json = true;
-        } else if (!counted && read_count(argv[i], &count)) {
+        if (!counted && read_count(argv[i], &count)) {
             counted = true;
         } else {
             (void)fprintf(stderr,
-                          "loopbench: '%.40s': give --json, or one number of packets from %u to "
-                          "10^15; --help has more\n",
+                          "loopbench: '%.40s': give one number of packets from %u to 10^15; "
+                          "--help has more\n",
                           argv[i], (unsigned)PACKETS_MIN);
             return EXIT_USAGE;
         }
     }
-    const char *const *format = formats[json];
-    (void)printf(format[0], __VERSION__, FLAGS, count, (unsigned)ROUNDS); /* NOLINT */
+    (void)printf("loopbench: GCC %s; %" PRIu64 " packets of each stream, %u rounds\n"
+                 "ns a packet              median   least    most   empty loop\n",
+                 __VERSION__, count, (unsigned)ROUNDS);
     for (size_t i = 0; i < STREAMS; i++) {
         struct times times, empty;
         if (!measure(i, count / streams[i].share, &times, &empty))
             return EXIT_FAILURE;
-        (void)printf(format[1], json && i != 0 ? "," : "", streams[i].name,
-                     times.median, /* NOLINT */
-                     times.least, times.most, empty.median);
+        (void)printf("%-22s%9.2f%8.2f%8.2f%13.2f\n", streams[i].name, times.median, times.least,
+                     times.most, empty.median);
     }
-    (void)printf("%s", format[2]);
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 
-from bench import budgets, figures, size
+from bench import budgets, size
 from bench.processors.machine import Call, Machine, Watching, load
 from bench.processors.targets import EVERY, Target, chosen
 from spec.model import REQUEST, heartbeat
@@ -95,7 +95,6 @@ def check_stack(target: Target, seen: int, part: tuple[str, str] = size.AGENT) -
 
 def main() -> None:
     measured: budgets.Budgets = {}
-    table: dict[str, dict[str, object]] = {}
     row = "{:<13}{:<10}{:>10}{:>11}" + "{:>9}" * 5 + "{:>6}{:>7}"
     print(f"{'':<44}|{'refused for its':^45}|")
     print(row.format("target", "compiler", "heartbeat", "report", "length", "magic", "sum",
@@ -112,17 +111,13 @@ def main() -> None:
         with closing(load(name, "dumpulse_watch.c")) as machine:
             looks, depth_of_watch = unchanged(machine)
         check_stack(target, depth_of_watch, size.WATCH)
-        look = f"{min(looks)}-{max(looks)}"
-        print(row.format(target.name, target.by_here, *cells, depth, look))
-        table[target.key] = dict(zip((*cost, "stack", "look"), (*cells, depth, look), strict=True))
+        print(row.format(target.name, target.by_here, *cells, depth, f"{min(looks)}-{max(looks)}"))
         measured[target.key] = {kind: cost[kind][1] for kind in ("heartbeat", "report")}
         measured[target.key]["look"] = max(looks)
     print("AVR: cycles; others: instructions. The hooks are not counted. request: the packet "
           "differs from\na request in one byte. stack: bytes, from where the caller's stack ends "
           "down to the lowest\nthat was written. look: what the watch takes for one more variable "
           "whose state does not change.")
-    if measures == EVERY:
-        figures.keep("cost", table)
     budgets.enforce(measured, ("heartbeat", "report", "look"),
                     made_by={target.key: target for target in measures.values()},
                     partly=measures != EVERY)

@@ -1,7 +1,6 @@
 """Counts udpserver's instructions for packets in valgrind, on amd64 and i386.
 
     make figures ONLY=instructions
-    make figures ONLY=startup         from start to end with no packet: by libc and the machine
 
 Packets come one by one, each when the server sleeps. Or all of them wait when the server starts, in
 as many sockets as are needed to hold them. Reports are asked for first, while the table is empty:
@@ -11,11 +10,10 @@ import functools
 import math
 import socket
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bench import budgets, callgrind, figures
+from bench import budgets, callgrind
 from bench.callgrind import ROOM, Counts, agreed, serve
 from bench.processors.targets import TARGETS
 from bench.udp import queued_and_dropped
@@ -122,24 +120,12 @@ def print_purposes() -> None:
         print(row.format(purpose, *cells))
 
 
-def startup() -> None:
-    print(figures.stamp())
-    for architecture, program in PROGRAMS.items():
-        counts = serve(built(program), [], queued=False, keep_old=False)
-        print(f"{architecture}: {counts.total} instructions with no packet, of which "
-              f"{counts.main} in main()")
-    print(f"published, on amd64: {PUBLISHED[0, 0]}")
-
-
 def name(reports: int, heartbeats: int) -> str:
     parts = [(reports, "report"), (heartbeats, "heartbeat")]
     return " + ".join(f"{count} {what}{'s' * (count > 1)}" for count, what in parts if count)
 
 
 def main() -> None:
-    if sys.argv[1:] == ["--startup"]:
-        startup()
-        return
     setups = [(architecture, queued) for architecture in PROGRAMS for queued in (False, True)]
     heads = [f"{architecture} {'queued' if queued else 'one by one'}"
              for architecture, queued in setups]
@@ -170,7 +156,6 @@ def main() -> None:
           f"looked up then, and it takes {extra_now}\nmore. For udpserver, the loader looks up all "
           "functions at the start.")
     print_purposes()
-    figures.keep("instructions", table)
     budgets.enforce(
         {TARGETS[architecture].key: {
             "udp_heartbeat": each[f"{architecture} queued"]["heartbeat"],
@@ -180,4 +165,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    as_program(main, "(--startup)?")
+    as_program(main)

@@ -10,7 +10,6 @@ block has its output. SPDX-License-Identifier: MIT"""
 import difflib
 import functools
 import re
-import subprocess
 import sys
 
 from bench.processors.targets import say_strangers, strangers
@@ -18,20 +17,17 @@ from tests.support.programs import ROOT, as_program, run
 
 PAGES = {  # each page and the targets whose output it shows
     "README.md": ["tour"],
-    "performance.md": ["summary", "size", "cost", "keyed", "paths", "worst", "energy", "loopbench",
-                       "firmware-size", "instructions", "startup", "functions", "bench", "growth",
-                       "accepted", "bias", "bits", "bursts", "moved",
-                       "report-damage", "channels", "residual"],
+    "performance.md": ["summary", "size", "cost", "keyed", "paths", "worst", "firmware-size",
+                       "instructions", "bench", "accepted", "bits", "bursts", "moved",
+                       "report-damage", "channels"],
     "lab/messages/README.md": ["lab-answer", "lab-fits", "lab-sent", "lab-studies"],
     "lab/designing.md": ["lab-choices"],
     "client/examples/keys/README.md": ["lab-keyed"],
     "lab/groups/README.md": ["lab-operations", "lab-mislead"],
 }
-LAST = "summary"  # it shows figures that other targets have measured
 # Figures of compilers. With other compilers they are printed and not compared.
-COMPILED = ("size", "cost", "keyed", "paths", "worst", "energy", "firmware-size", "instructions",
-            "functions", "growth", "summary")
-NOISY = ("loopbench", "startup", "bench")  # they differ from day to day: never compared
+COMPILED = ("size", "cost", "keyed", "paths", "worst", "firmware-size", "instructions")
+NOISY = ("bench",)  # they differ from day to day: never compared
 BLOCK = re.compile(r"^```text\n\$ make (figures ONLY=)?(?P<target>[a-z-]+)\n.*?^```$", re.S | re.M)
 
 
@@ -45,11 +41,6 @@ def output(target: str) -> str:
     """Returns what the target prints."""
     print(f"pages: {target}", file=sys.stderr)
     return run(["make", "--no-print-directory", "-s", "-C", ROOT, *words(target)])
-
-
-def draw(command: str) -> None:
-    subprocess.run([sys.executable, "-m", f"bench.{command}", "--draw"], cwd=ROOT, check=True,
-                   stdout=subprocess.DEVNULL)
 
 
 def refreshed(name: str, targets: list[str], *, check: bool, noisy: bool = False,
@@ -85,12 +76,6 @@ def main() -> None:
         if not_compared:
             say_strangers(not_compared)
             raise SystemExit("pages: only with Debian 12's compilers can they be written")
-        draw("growth")
-    for target in [target for targets in PAGES.values() for target in targets if target != LAST]:
-        if noisy or target not in NOISY:
-            output(target)
-    if not check:
-        draw(LAST)
     faults = [line for name, targets in PAGES.items()
               for line in refreshed(name, targets, check=check, noisy=noisy,
                                     not_compared=bool(not_compared))]

@@ -7,6 +7,7 @@ FULL += check-pages
 # Searches for mistaken heartbeats, and their results.
 $(call add,reliability/accepted,gcc,-O2,bench/reliability/accepted.c dumpulse.c)
 $(call add,reliability/report,gcc,-O2,bench/reliability/report.c dumpulse.c)
+$(call add,loopbench,gcc,-O2,loopbench.c dumpulse.c)
 $(foreach name,fewbits distances moved,\
     $(call add,reliability/$(name),gcc,-O3,bench/reliability/$(name).c))
 COUNTS := $(addprefix build/reliability/,fewbits.tsv adler.tsv crc.tsv)
@@ -19,21 +20,15 @@ build/reliability/moved.txt build/reliability/adler.tsv:
 	@$< >$@
 build/reliability/crc.tsv: build/reliability/distances
 	@$< crc >$@
-# What these tables have measured is shown again in the summary.
-KEPT := $(addprefix build/figures/,size.tsv cost.tsv instructions.tsv)
-$(KEPT): build/figures/%.tsv: $(LIBRARY) $(WATCH) udpserver.c $(wildcard server/*.[ch]) | $(READY)
-	@$(PYTHON) -m bench.$* >/dev/null
 BUILT_FULL_bench = $(COUNTS) build/reliability/moved.txt
 
 PART_budgets = $(PYTHON) -m bench.size --quick && $(PYTHON) -m bench.cost --quick	## sizes and costs by the compilers that make test has
 TABLE_size = $(PYTHON) -m bench.size ## bytes on every target, against budgets
 TABLE_cost = $(PYTHON) -m bench.cost ## cycles and instructions of every packet, against budgets
 TABLE_keyed = $(PYTHON) -m bench.keyed ## sizes and costs of agents, nodes and readers with keys
-$(foreach name,bits bursts channels residual,$(eval NEEDS_$(name) = $(COUNTS)))
-NEEDS_summary = $(COUNTS) $(KEPT)
+$(foreach name,bits bursts channels,$(eval NEEDS_$(name) = $(COUNTS)))
 NEEDS_accepted = build/reliability/accepted
 TABLE_accepted = build/reliability/accepted ## how many of the 2^64 packets are taken?
-TABLE_bias = $(PYTHON) -m bench.reliability.bias ## which checksums do heartbeats have?
 TABLE_bits = $(PYTHON) -m bench.reliability.bits ## flipped bits that turn a heartbeat into another
 TABLE_bursts = $(PYTHON) -m bench.reliability.bursts ## bursts that turn a heartbeat into another
 NEEDS_moved = build/reliability/moved.txt
@@ -41,17 +36,11 @@ TABLE_moved = cat build/reliability/moved.txt ## swapped, doubled and dropped by
 NEEDS_report-damage = build/reliability/report
 TABLE_report-damage = $(PYTHON) -m bench.reliability.report_damage $(ARGS)	## damaged reports that pass; ARGS="SEED TRIALS"
 TABLE_channels = $(PYTHON) -m bench.reliability.channels	## how often that happens over CAN, UART, I2C and UDP
-TABLE_residual = $(PYTHON) -m bench.reliability.residual	## is a wrong value seen before the next heartbeat?
 TABLE_worst = $(PYTHON) -m bench.worst ## the least and the most that any packet may cost
-TABLE_energy = $(PYTHON) -m bench.energy ## µs and nJ of a packet on AVR
 TABLE_instructions = $(PYTHON) -m bench.instructions	## what valgrind counts in udpserver, for packets
-TABLE_summary = $(PYTHON) -m bench.summary ## what a packet costs, in one table and a picture
-NEEDS_screenshot = build/udpserver
-TABLE_screenshot = $(PYTHON) -m bench.screenshot ## draw the live table of the README again
-TABLE_startup = $(PYTHON) -m bench.instructions --startup	## what valgrind counts in udpserver, with no packet
-TABLE_functions = $(PYTHON) -m bench.functions ## instructions of each function, on amd64 and i386
-TABLE_growth = $(PYTHON) -m bench.growth ## cost by packets, variables and senders; bench/growth.svg
-TABLE_loopbench = $(PYTHON) -m bench.loop $(PACKETS)	## ns a packet at -Os, -O2, -O3 and LTO; PACKETS=1000000000
+TABLE_summary = $(PYTHON) -m bench.summary ## what a packet costs, beside the first implementation
+NEEDS_loopbench = build/loopbench
+TABLE_loopbench = build/loopbench $(PACKETS)	## ns a packet on this machine; noisy; PACKETS=1000000000
 
 performance: ##! measure all, noisy or not, and rewrite performance.md
 	@$(PYTHON) -m bench.pages --noisy

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-from bench import budgets, figures, stack
+from bench import budgets, stack
 from bench.processors.targets import EVERY, Target, chosen, strangers
 from tests.support.programs import ROOT, as_program, library_file, scratch
 
@@ -131,8 +131,6 @@ def main() -> None:
           "hooks. The compiler\nreports the stack of each function; this is the sum along the "
           "deepest chain of calls. No\nfunction is recursive. watch: all of "
           "dumpulse_watch.c, without its hook. deep: a bound on\nthe stack of the watch, as stack.")
-    if measures == EVERY:
-        figures.keep("size", measured)
     budgets.enforce(measured, ("bytes", "record", "stack", "watch", "watch_stack"),
                     made_by=made_by, partly=measures != EVERY)
 

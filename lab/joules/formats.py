@@ -18,9 +18,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from bench.charts import COLOURS, INK, WIDTH, Axis, Series, document, panel
 from lab.arguments import number
 from lab.joules import jvm, meters, results, uncertainty
+from lab.joules.charts import COLOURS, INK, WIDTH, Axis, Series, document, panel
 from lab.joules.loopback import Pair
 from lab.joules.measure import INTERRUPTED
 from lab.joules.measuring import PAIRS, Failed, duration, net_of, say

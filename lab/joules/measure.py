@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.charts import COLOURS, WIDTH, Axis, Series, document, panel
 from lab.arguments import number
 from lab.joules import measuring, meters, results, uncertainty
+from lab.joules.charts import COLOURS, WIDTH, Axis, Series, document, panel
 from lab.joules.measuring import Failed, Measurement, Work
 from lab.joules.meters import Absent, Clock, Lost
 from lab.joules.results import IDLE, WORK, Run, Turn, Unreadable

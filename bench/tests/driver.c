@@ -1,4 +1,4 @@
-/* Calls each function of the library once, so that callgrind can count them.
+/* Gives the agent one packet of each kind, so that callgrind can count what each takes.
  * SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -62,36 +62,11 @@ CASE case_refused_variable(void)
     process(other, sizeof other);
 }
 
-/* These are inline: all of their cost is the case's own, with the call's. */
-CASE case_record(void)
-{
-    got = dumpulse_record(&agent, (uint8_t)got, (uint8_t)got, (uint8_t)got);
-}
-
-CASE case_make_heartbeat(void)
-{
-    dumpulse_make_heartbeat(other, (uint8_t)got, (uint8_t)got, (uint8_t)got);
-}
-
-CASE case_check_report(void)
-{
-    got = dumpulse_check_report(agent.report, sizeof agent.report);
-}
-
-CASE case_read_entry(void)
-{
-    const dumpulse_entry entry = dumpulse_read_entry(agent.report, (uint8_t)got);
-    got = entry.value;
-}
-
 int main(void)
 {
     case_report_of_zeros();
     memset(agent.report, 0xFF, sizeof agent.report);
     case_report_of_ff();
-    case_check_report();
-    if (got != true)
-        return 1;
     dumpulse_make_heartbeat(heartbeat, 3, 76, 9);
     case_heartbeat();
     if (got != DUMPULSE_HEARTBEAT)
@@ -107,11 +82,5 @@ int main(void)
     case_refused_variable();
     if (got != DUMPULSE_REFUSED)
         return 1;
-    got = 3;
-    case_record();
-    got = 3;
-    case_make_heartbeat();
-    got = 3;
-    case_read_entry();
     return 0;
 }

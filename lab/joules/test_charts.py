@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.charts import STYLE, Axis, Series, document, panel, prefixed
+from lab.joules.charts import STYLE, Axis, Series, document, panel
 from tests.support.programs import ROOT
 
-PICTURES = [path for folder in ("bench", "lab") for path in sorted((ROOT / folder).rglob("*.svg"))]
+PICTURES = sorted((ROOT / "lab").rglob("*.svg"))
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def marks(picture: str) -> list[tuple[float, float]]:
-    """The places of all points, ends of bars, corners of lines and texts."""
+    """The places of all points, ends of boxes, and texts."""
     found: list[tuple[float, float]] = []
     for each in ElementTree.fromstring(picture).iter():
         at = each.attrib
@@ -28,9 +28,6 @@ def marks(picture: str) -> list[tuple[float, float]]:
             found.append((float(at["x"]), float(at["y"])))
         elif each.tag == f"{SVG}rect" and "x" in at:
             found.append((float(at["x"]) + float(at["width"]), float(at["y"])))
-        elif each.tag == f"{SVG}polyline":
-            found += [(float(x), float(y)) for x, y in (
-                pair.split(",") for pair in at["points"].split())]
     return found
 
 
@@ -46,9 +43,8 @@ def between_axes(picture: str) -> bool:
                for x, y in [(float(x), float(y))])
 
 
-def chart(points: list[tuple[float, float]], x: Axis, y: Axis, *, line: bool = False) -> str:
-    return document(300, panel(0, 0, 500, 300, "a title", [Series("a name", points, line=line)],
-                               x, y), 500)
+def chart(points: list[tuple[float, float]], x: Axis, y: Axis) -> str:
+    return document(300, panel(0, 0, 500, 300, "a title", [Series("a name", points)], x, y), 500)
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -84,10 +80,3 @@ def test_a_value_lies_where_its_tick_is() -> None:
 def test_what_has_no_place_is_refused(values: list[float], logarithmic: bool) -> None:
     with pytest.raises(ValueError, match="the axis 'joules' cannot show"):
         chart([(1, value) for value in values], Axis("x"), Axis("joules", logarithmic=logarithmic))
-
-
-@pytest.mark.parametrize("value, says", [
-    (0, "0 J"), (1e-4, "100 µJ"), (0.001, "1 mJ"), (0.25, "250 mJ"), (999, "999 J"),
-    (1000, "1 kJ"), (2.5e-8, "25 nJ"), (-0.02, "-20 mJ"), (1e-14, "0.01 pJ"), (1e16, "10000 TJ")])
-def test_units_have_their_prefix(value: float, says: str) -> None:
-    assert prefixed("J")(value) == says

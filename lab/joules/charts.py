@@ -1,4 +1,4 @@
-"""Charts as SVG for light and for dark pages: bars, and lines and points between axes.
+"""Charts as SVG for light and for dark pages: points between axes.
 
 Axes reach around all that is drawn, so that nothing can lie outside of them. Lengths are in pixels.
 SPDX-License-Identifier: MIT"""
@@ -10,28 +10,17 @@ from math import ceil, floor, isclose, isfinite, log10
 
 INK = "currentColor"  # what is not coloured: dark on a light page, light on a dark one
 COLOURS = ("#2f81f7", "#d9822b", "#2da44e", "#a371f7", "#e5534b", "#1b9aaa", "#d6409f", "#8a8500")
-OURS, FIRST = COLOURS[:2]  # all of them are readable on white and on black
-# The picture has its own background. So it is readable where the page and the reader's system
-# differ about light and dark.
+# All of them are readable on white and on black. The picture has its own background, so that it is
+# readable where the page and the reader's system differ about light and dark.
 STYLE = ("<style>svg{color:#59636e}.paper{fill:#fff}@media(prefers-color-scheme:dark)"
          "{svg{color:#9198a1}.paper{fill:#0d1117}}</style>")
-WIDTH, LEFT, ROW_HEIGHT, TOP = 880, 190, 20, 34  # of a picture with bars
+WIDTH = 880
 LETTER = 8.3  # a digit's width at most: fonts differ
 
 
 def text(x: float, y: float, words: str, anchor: str = "start", bold: bool = False) -> str:
     weight = ' font-weight="bold"' if bold else ""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{weight}>{escape(words)}</text>'
-
-
-def prefixed(unit: str) -> Callable[[float], str]:
-    """Says 0.01 of the unit J as 10 mJ."""
-    def label(value: float) -> str:
-        power = floor(log10(abs(value)) / 3 + 1e-9) if value else 0
-        power = max(-4, min(4, power))
-        prefix = ("p", "n", "µ", "m", "", "k", "M", "G", "T")[power + 4]
-        return f"{value / 1000.0 ** power:g} {prefix}{unit}"
-    return label
 
 
 def packed(elements: Iterable[str], most: int = 4000) -> list[str]:
@@ -51,29 +40,13 @@ def document(height: float, lines: Iterable[str], width: float = WIDTH) -> str:
         STYLE, '<rect class="paper" width="100%" height="100%"/>', *packed(lines), "</svg>", ""])
 
 
-def bars(title: str, rows: Sequence[tuple[str, float, str, str]], top: int,
-         margin: int) -> list[str]:
-    """Draws a bar for each row. A row has a name, a length, the text after the bar, and a colour.
-    The margin is for the text after the longest bar."""
-    scale = (WIDTH - LEFT - margin) / max(value for _, value, _, _ in rows)
-    lines = [text(LEFT, top - 12, title, bold=True)]
-    for at, (name, value, label, colour) in enumerate(rows):
-        y, length = top + at * ROW_HEIGHT, value * scale
-        lines += [text(LEFT - 8, y + 12, name, "end"),
-                  f'<rect x="{LEFT}" y="{y + 1}" width="{length:.1f}" height="{ROW_HEIGHT - 6}" '
-                  f'fill="{colour}"/>',
-                  text(LEFT + length + 6, y + 12, label)]
-    return lines
-
-
 @dataclass(frozen=True)
 class Series:
-    """Points, or the line through them. Without a name it has no place in the legend."""
+    """Points. Without a name they have no place in the legend."""
 
     name: str
     points: Sequence[tuple[float, float]]
-    colour: str = OURS
-    line: bool = False
+    colour: str = COLOURS[0]
 
 
 @dataclass(frozen=True)
@@ -82,16 +55,13 @@ class Axis:
     label: Callable[[float], str] = "{:,g}".format
     logarithmic: bool = False
     holds: tuple[float, ...] = ()  # values that it must reach
-    ticks: tuple[float, ...] = ()  # where they are to be; else at round numbers
 
     def ends_and_ticks(self, values: Iterable[float], most: int) -> tuple[list[float], list[float]]:
         """Round numbers around and between the values, with at most about so many steps."""
-        every = [*values, *self.holds, *self.ticks]
+        every = [*values, *self.holds]
         if not every or not all(map(isfinite, every)) or (self.logarithmic and min(every) <= 0):
             raise ValueError(f"the axis {self.name!r} cannot show {every or 'nothing'}")
         least, greatest = min(every), max(every)
-        if self.ticks and least < greatest:
-            return [least, greatest], list(self.ticks)
         if self.logarithmic:
             powers = range(floor(log10(least)) - 1, ceil(log10(greatest)) + 2)
             rounds = [digit * 10.0 ** power for power in powers for digit in (1, 2, 5)]
@@ -147,11 +117,6 @@ def panel(left: float, top: float, width: float, height: float, title: str,
     for each in series:
         pixels = [(x.place(one, x_ends, start, wide), y.place(other, y_ends, bottom, -high))
                   for one, other in each.points]
-        if each.line:
-            corners = " ".join(f"{one:.1f},{other:.1f}" for one, other in pixels)
-            lines.append(f'<polyline points="{corners}" stroke="{each.colour}" stroke-width="2" '
-                         'fill="none"/>')
-        else:
-            lines += [f'<circle cx="{one:.1f}" cy="{other:.1f}" r="3" fill="{each.colour}" '
-                      f'fill-opacity="0.7"/>' for one, other in pixels]
+        lines += [f'<circle cx="{one:.1f}" cy="{other:.1f}" r="3" fill="{each.colour}" '
+                  f'fill-opacity="0.7"/>' for one, other in pixels]
     return lines
