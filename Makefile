@@ -62,7 +62,7 @@ tour: ##! the library at work, packet by packet
 	@build/tour
 
 # If the flags change, everything is built again.
-build/flags: export FLAGS = $(CC) $(ALL_CFLAGS) $(WIDE) $(LDFLAGS) $(XDP) $(OPTIONS)
+build/flags: export FLAGS = $(CC) $(ALL_CFLAGS) $(WIDE) $(LDFLAGS) $(OPTIONS)
 build/flags: FORCE
 	@command -v $(firstword $(CC)) >/dev/null || { echo "there is no C compiler '$(CC)': install" \
 	    "gcc and libc6-dev, or name yours as CC" >&2; exit 2; }

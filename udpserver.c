@@ -25,7 +25,6 @@
 #include "server/timing.h"
 #include "server/udp.h"
 #include "server/udpserver_internal.h"
-#include "server/xdp.h"
 
 /* ---- Options ---------------------------------------------------------------------------- */
 
@@ -63,8 +62,6 @@ static const struct option_spec own_list[] = {
      &udpserver.rate_total, 1, 1000000},
     {"--can", "INTERFACE", "be a gateway: serve this CAN interface, too", .set = can_set_interface},
     {"--can-id", "ID", "first of 128 CAN identifiers (680)", .set = set_gateway_id},
-    {"--xdp", "INTERFACE", XDP_HELP, .set = xdp_add_interface},
-    {"--xdp-optional", NULL, "serve without --xdp if it cannot be used", .flag = &xdp_optional},
 };
 
 static void set_defaults(void)
@@ -76,19 +73,12 @@ static void set_defaults(void)
     udpserver.rate_total = 1000;
     endpoints_set_defaults();
     can_set_defaults();
-    xdp_set_defaults();
 }
 
 static bool finish_arguments(void)
 {
     if (udpserver.can_id && can_interface == NULL)
         return options_wrong("--can-id is for a gateway: give --can INTERFACE, too");
-    if (xdp_optional && xdp_interface_count == 0)
-        return options_wrong("--xdp-optional is for --xdp: give --xdp INTERFACE, too");
-    if (xdp_interface_count != 0 && options.log >= OPTIONS_LOG_CHANGES)
-        return options_wrong("--xdp cannot name senders: leave out --log changes");
-    if (xdp_interface_count != 0 && options.key != NULL)
-        return options_wrong("--xdp cannot check tags: leave out --key");
     return udpserver.allow || (address_add_network(&udpserver.readers, "--allow", "127.0.0.0/8") &&
                                address_add_network(&udpserver.readers, "--allow", "::1"));
 }
@@ -331,12 +321,6 @@ static bool open_all(void)
            (can_interface == NULL || can_open());
 }
 
-static bool start(void)
-{
-    return xdp_begin(
-        &(struct xdp_service){(uint16_t)endpoints_port, &udpserver.senders, endpoints_serve});
-}
-
 static void say_what_is_served(void)
 {
     sockets_say_if_small();
@@ -365,7 +349,6 @@ static bool read_again(bool now)
     if (now) {
         udpserver.readers = readers;
         udpserver.senders = senders;
-        xdp_read_again();
         return true;
     }
     return address_read_again(&readers, "--allow", &udpserver.readers) &&
@@ -374,7 +357,6 @@ static bool read_again(bool now)
 
 static void finish(void)
 {
-    xdp_finish();
     can_finish();
     sources_finish();
 }
@@ -397,7 +379,6 @@ const struct program program = {
     .name = "udpserver",
     .options = &own_options,
     .open = open_all,
-    .start = start,
     .say_what_is_served = say_what_is_served,
     .read_again = read_again,
     .finish = finish,

@@ -1,9 +1,7 @@
-/* Sends heartbeats to a port of 127.0.0.1, or of another IPv4 address, as fast as one core can. It
- * ends after some milliseconds, or after `-N` packets, and prints how many were sent.
- * With SAME, all heartbeats are for that variable, and their sender and their value are the same.
- *     flood PORT MILLISECONDS|-N [ADDRESS [SAME]]      SPDX-License-Identifier: MIT */
+/* Sends heartbeats to a port of 127.0.0.1, as fast as one core can. It ends after some
+ * milliseconds, and prints how many were sent.
+ *     flood PORT MILLISECONDS      SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* NOLINT: sendmmsg */
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,27 +29,20 @@ int main(int argc, char **argv)
     const int descriptor = socket(AF_INET, SOCK_DGRAM, 0);
     unsigned long long sent = 0;
 
-    if (argc < 3 || argc > 5 ||
-        inet_pton(AF_INET, argc > 3 ? argv[3] : "127.0.0.1", &there.sin_addr) != 1)
+    if (argc != 3)
         return 2;
+    there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     there.sin_port = htons((uint16_t)strtoul(argv[1], NULL, 10));
-    const long limit = strtol(argv[2], NULL, 10); /* negative: a number of packets */
-    const unsigned long long most = limit < 0 ? (unsigned long long)-limit : UINT64_MAX;
-    const unsigned long variable = argc > 4 ? strtoul(argv[4], NULL, 10) : BATCH;
-    const double end = limit < 0 ? 1e300 : seconds() + (double)limit / 1e3;
+    const double end = seconds() + (double)strtoul(argv[2], NULL, 10) / 1e3;
     if (descriptor < 0 || connect(descriptor, (const struct sockaddr *)&there, sizeof there) != 0)
         return EXIT_FAILURE;
     for (unsigned i = 0; i < BATCH; i++) {
-        if (variable == BATCH)
-            dumpulse_make_heartbeat(packets[i], (uint8_t)i, 1, (uint8_t)(3 * i));
-        else
-            dumpulse_make_heartbeat(packets[i], (uint8_t)variable, (uint8_t)i, (uint8_t)i);
+        dumpulse_make_heartbeat(packets[i], (uint8_t)i, 1, (uint8_t)(3 * i));
         bytes[i] = (struct iovec){packets[i], sizeof packets[i]};
         messages[i].msg_hdr = (struct msghdr){.msg_iov = &bytes[i], .msg_iovlen = 1};
     }
-    while (sent < most && seconds() < end) {
-        const unsigned long long left = most - sent;
-        const int taken = sendmmsg(descriptor, messages, left < BATCH ? (unsigned)left : BATCH, 0);
+    while (seconds() < end) {
+        const int taken = sendmmsg(descriptor, messages, BATCH, 0);
         if (taken < 0)
             return EXIT_FAILURE; /* nobody listens there */
         sent += (unsigned)taken;

@@ -34,7 +34,7 @@ int main(int argc, char **argv)
     struct sockaddr_in here = {.sin_family = AF_INET};
     uint8_t packet[DUMPULSE_PACKET_SIZE + 1]; /* one more, so that longer ones are refused */
 
-    here.sin_addr.s_addr = inet_addr(argc > 2 ? argv[2] : "127.0.0.1");
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     here.sin_port = htons((uint16_t)strtoul(argc > 1 ? argv[1] : "9060", NULL, 10));
     if (from.descriptor < 0 ||
         bind(from.descriptor, (const struct sockaddr *)&here, sizeof here) != 0)

@@ -4,8 +4,7 @@
 
 Both run in turns on this machine's loopback, at full load: one core sends heartbeats as fast as it
 can, another one runs the server. The kernel says how much CPU time the server's process has used.
-The packets taken are those sent, minus those that the kernel says it has dropped. bench/xdp.py adds
-udpserver --xdp.
+The packets taken are those sent, minus those that the kernel says it has dropped.
 SPDX-License-Identifier: MIT"""
 
 import os
@@ -15,7 +14,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 
-from bench import figures, xdp
+from bench import figures
 from tests.support.programs import as_program, built, free_port, wait_until
 
 ROUNDS = 9
@@ -96,7 +95,6 @@ def main() -> None:
     print("  CPU per packet  ",
           spread([ours.nanoseconds / plain.nanoseconds for plain, ours in pairs]))
     print("  packets taken   ", spread([ours.taken / plain.taken for plain, ours in pairs]))
-    xdp.main()
 
 
 if __name__ == "__main__":

@@ -99,19 +99,6 @@ bool endpoints_add(const char *text)
     return true;
 }
 
-bool endpoints_serve(const uint8_t address[ADDRESS_SIZE], unsigned interface)
-{
-    struct endpoint here = {.scope = 0};
-
-    memcpy(here.address, address, ADDRESS_SIZE);
-    if (is_link_local(address))
-        here.scope = interface;
-    for (size_t i = 0; i < endpoints_count; i++)
-        if (covers(&binds[i], &here))
-            return true;
-    return false;
-}
-
 /* ---- Sockets ---------------------------------------------------------------------------- */
 
 /* Returns an address and its port as text. The next call overwrites it. */

@@ -25,7 +25,4 @@ bool endpoints_open(unsigned (*take)(int descriptor));
 /* Returns the addresses of the open sockets as text, each with a space before it. */
 const char *endpoints_describe(void);
 
-/* Does one of --bind get packets for this address of that interface? */
-bool endpoints_serve(const uint8_t address[ADDRESS_SIZE], unsigned interface);
-
 #endif

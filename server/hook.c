@@ -84,7 +84,7 @@ bool hook_check(void)
 
 /* The programs must not keep the server's port open, or its files. The server opens its own
  * descriptors with O_CLOEXEC; others were passed to it. Nor must they get capabilities that a
- * service manager gave the server for --xdp. The server itself keeps these. */
+ * service manager gave the server. The server itself keeps these. */
 void hook_begin(void)
 {
     if (syscall(SYS_close_range, FIRST, ~0U, CLOSE_RANGE_CLOEXEC) != 0) /* before Linux 5.11 */

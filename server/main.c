@@ -89,8 +89,7 @@ int main(int argc, char **argv)
     loop_define_task(LOOP_DROPS, sockets_count_drops, 60 * TIMING_SECOND);
     table_begin();
     if (!program.open() || (options.state != NULL && !state_load()) ||
-        (options.key != NULL && !keys_begin()) || (program.start != NULL && !program.start()) ||
-        (options.stats != NULL && !stats_open()))
+        (options.key != NULL && !keys_begin()) || (options.stats != NULL && !stats_open()))
         return EXIT_FAILURE;
     summary_begin(program.name);
     if (options.state != NULL)

@@ -27,7 +27,6 @@
  *     listeners sends beacons to the nodes that hear them
  *     loop      waits, and runs tasks
  *     can       serves a CAN interface
- *     xdp       has the kernel take heartbeats, before they reach a socket
  *
  * No two parts use each other. All names that a header declares begin with the header's name. What
  * only the test of a part needs is in a header of its own, like keys_internal.h for keys.
@@ -42,8 +41,7 @@
 struct program {
     const char *name;
     const struct options_own *options;
-    bool (*open)(void);  /* false: it cannot run, and it has logged why */
-    bool (*start)(void); /* the same, after the table is loaded; NULL: nothing to do */
+    bool (*open)(void); /* false: it cannot run, and it has logged why */
     void (*say_what_is_served)(void);
     /* Reads again the files that its options name; false: options.wrong says why it cannot. Only if
      * `now`, what they say holds from now on. NULL: it has no such options. */

@@ -4,8 +4,7 @@ CHECKED_server := $(SERVERS:%=build/%)
 CHECK_server := $(if $(SERVERS),python3 -m unittest -q tests.check)
 QUICK_server := unit-server
 BUILT_server = $(UNITS_OF_SERVER) build/udpserver build/canserver build/udpserver-calls
-FULL += server-sanitized server-valgrind fuzz-server verify-xdp
-NIGHTLY += xdp-differential
+FULL += server-sanitized server-valgrind fuzz-server
 BUILT_FULL_server = build/udpserver-sanitized build/flood build/recvfrom_loop
 
 # What both agents are linked from.
@@ -18,43 +17,11 @@ WIDE := -D_TIME_BITS=64 -D_FILE_OFFSET_BITS=64
 build/udpserver: udpserver.c
 build/canserver: server/canserver.c
 build/udpserver build/canserver: $(SERVICE) build/flags
-	@$(CC) $(ALL_CFLAGS) $(WIDE) $(LINKED) $(LDFLAGS) $(LIBBPF) -o $@.new && mv $@.new $@
+	@$(CC) $(ALL_CFLAGS) $(WIDE) $(LINKED) $(LDFLAGS) -o $@.new && mv $@.new $@
 udpserver: build/udpserver ##! the agent for Linux: build/udpserver
 canserver: build/canserver ##! the same for a CAN interface: build/canserver
 udpserver canserver:
 	@echo $<
-
-# `udpserver --xdp` needs clang, bpftool and libbpf. Where one of these is missing, or with XDP=no,
-# udpserver is built without it, and says so. A cross compiler has no libbpf. A static udpserver has
-# none, because libbpf.a needs other libraries.
-BPFTOOL := $(shell PATH=$$PATH:/usr/sbin command -v bpftool)
-LIBBPF_FILE := $(if $(filter -static%,$(LDFLAGS)),,$(filter /%,$(shell \
-               $(CC) $(CFLAGS) -print-file-name=libbpf.so 2>/dev/null)))
-XDP ?= $(if $(and $(BPFTOOL),$(LIBBPF_FILE),$(shell command -v clang)),yes,no)
-ifeq ($(XDP),yes)
-# Private: else build/flags would have this, too, or not, and everything would be built again.
-build/udpserver: private CPPFLAGS += -DDUMPULSE_XDP -isystem build
-build/udpserver: LIBBPF := -lbpf
-build/udpserver build/udpserver-sanitized: build/xdp_program.skel.h
-WITH_XDP := -DDUMPULSE_XDP -isystem build
-WITH_BPF := -lbpf
-endif
-
-# Debian has the headers of the kernel in a folder for each kind of processor, which clang does not
-# look into when it compiles for the kernel.
-ASM_HEADERS := $(firstword $(wildcard /usr/include/asm/types.h /usr/include/*/asm/types.h))
-
-# bpftool writes a header that has the program. Its own name becomes part of the names in it. The
-# folder of the sources is not in it: wherever it is built, it is the same.
-build/xdp_program.o: server/xdp/program.bpf.c server/xdp/shared.h $(LIBRARY)
-build/empty_program.o: bench/programs/empty.bpf.c
-build/xdp_program.o build/empty_program.o:
-	@mkdir -p $(@D)
-	@clang -target bpf -O2 -g -ffreestanding $(WARNINGS) -I. '-ffile-prefix-map=$(CURDIR)=.' \
-	    $(ASM_HEADERS:%/asm/types.h=-idirafter %) -c $< -o $@
-
-build/xdp_program.skel.h: build/xdp_program.o
-	@$(BPFTOOL) gen skeleton $< name xdp_program >$@
 
 # i386's is for measurements. `make bench` compares udpserver with recvfrom_loop; flood floods both.
 FAST := -O2 -funroll-loops
@@ -63,8 +30,7 @@ build/udpserver-i386: udpserver.c $(SERVICE)
 	@i686-linux-gnu-gcc -static -std=c99 $(FAST) -flto -g $(INCLUDES) $(LINKED) -o $@
 $(call add,recvfrom_loop,gcc,$(FAST),bench/recvfrom_loop.c dumpulse.c)
 $(call add,flood,gcc,-O2,bench/flood.c)
-$(call add,udpserver-sanitized,clang,$(SANITIZERS) $(SETTINGS) $(WITH_XDP),\
-    udpserver.c $(PARTS_C),$(WITH_BPF))
+$(call add,udpserver-sanitized,clang,$(SANITIZERS) $(SETTINGS),udpserver.c $(PARTS_C))
 $(call add,udpserver-calls,gcc,$(SETTINGS),server/tests/calls.c udpserver.c $(PARTS_C))
 $(call add,storm,gcc,-O2 -pthread,$(wildcard tests/storm/*.c) udpserver.c $(PARTS_C))
 $(call add,storm-can,gcc,-O2 -pthread,$(wildcard tests/storm/*.c) server/canserver.c $(PARTS_C))
@@ -89,7 +55,7 @@ PART_unit-server = $(UNITS_OF_SERVER:%=% &&) : ## cmocka tests of the server's p
 NEEDS_server-sanitized = build/udpserver-sanitized
 PART_server-sanitized = $(WITH_SANITIZERS) ## the server's tests, sanitized
 WITH_SANITIZERS = DUMPULSE_SERVER=$(CURDIR)/build/udpserver-sanitized $(PYTEST) -n 2 \
-    --dist loadfile $(patsubst %,server/tests/test_%.py,udpserver udpserver_keyed overlap xdp)
+    --dist loadfile $(patsubst %,server/tests/test_%.py,udpserver udpserver_keyed overlap)
 
 # A start in valgrind takes half a second. So there are only some tests of each kind: arguments,
 # packets, state and sockets.
@@ -106,6 +72,3 @@ WITH_VALGRIND = DUMPULSE_SERVER="valgrind --quiet --leak-check=full --error-exit
 NEEDS_fuzz-server = build/fuzz/server build/fuzz/server-seeds
 PART_fuzz-server = $(call fuzzed,server,1600,10,$(OF_SERVER))	## libFuzzer for 10 s: arguments and state
 OF_SERVER = -dict=server/tests/fuzz_udpserver.dict build/fuzz/server-corpus build/fuzz/server-seeds
-
-PART_verify-xdp = $(PYTHON) -m server.tests.verify_xdp ## what the kernel's verifier says of --xdp
-PART_xdp-differential = $(PYTHON) -m server.tests.xdp_differential $(ARGS)	## a million frames, with and without --xdp

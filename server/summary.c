@@ -13,7 +13,6 @@
 #include "sockets.h"
 #include "table.h"
 #include "timing.h"
-#include "xdp.h"
 
 static const char *program;
 static uint64_t begun; /* ns: timing_ns() at the start */
@@ -22,7 +21,6 @@ static uint64_t begun; /* ns: timing_ns() at the start */
 static void complete_counters(void)
 {
     sockets_count_drops();
-    counters[COUNT_HEARTBEATS] += xdp_new_heartbeats();
     counters[COUNT_PACKETS] = 0;
     for (size_t i = COUNT_HEARTBEATS; i <= COUNT_UNSENT; i++)
         counters[COUNT_PACKETS] += counters[i];

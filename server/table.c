@@ -60,7 +60,7 @@ void table_collect(void)
     if (table_entries == own_entries)
         return;
     for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
-        own_entries[i] = __atomic_load_n(&table_entries[i], __ATOMIC_RELAXED);
+        own_entries[i] = table_entries[i];
 }
 
 void table_share(table_entry *entries)
@@ -71,20 +71,14 @@ void table_share(table_entry *entries)
     table_to_prepare = true;
 }
 
-/* Forgets the entries of table_agent that are too old, and does the same to the shared ones, except
- * where a heartbeat has come meanwhile. Returns how many. */
+/* Forgets the entries of table_agent that are too old, and the same ones where they are shared.
+ * Returns how many. */
 static unsigned forget_old(uint64_t now)
 {
     table_collect();
-    const dumpulse before = table_agent;
     const unsigned forgotten = table_forget_old(&table_agent, last_check, now);
-    for (size_t i = 0; forgotten != 0 && i < DUMPULSE_VARIABLES; i++) {
-        uint32_t old;
-        memcpy(&old, before.report + 4 + 4 * i, sizeof old);
-        if (own_entries[i] == 0)
-            (void)__atomic_compare_exchange_n(&table_entries[i], &old, 0, false, __ATOMIC_RELAXED,
-                                              __ATOMIC_RELAXED);
-    }
+    for (size_t i = 0; forgotten != 0 && i < DUMPULSE_VARIABLES; i++)
+        table_entries[i] = own_entries[i];
     return forgotten;
 }
 
@@ -178,13 +172,4 @@ void table_write_report(uint8_t report[DUMPULSE_REPORT_SIZE])
         dumpulse_sum_(report + DUMPULSE_SUM_SIZE_, DUMPULSE_REPORT_LAST_, &a, &b);
     dumpulse_write16_(report, b);
     dumpulse_write16_(report + 2, a);
-}
-
-uint64_t table_checked_until(void)
-{
-    const uint64_t ticks = table_ticks();
-
-    if (ticks - last_check >= INTERVAL - TABLE_EARLY)
-        check_ages();
-    return (last_check + INTERVAL) * table_tick;
 }

@@ -10,9 +10,8 @@
 #include "options.h"
 #include "timing.h"
 
-/* The entries, as in a report. With --xdp the kernel writes them, too: each one in one store, as
- * everybody does here. With --key they are those of the agent with keys. Without --xdp and --key
- * they are those of table_agent. */
+/* The entries, as in a report. With --key they are those of the agent with keys, and else those of
+ * table_agent. */
 typedef uint32_t __attribute__((may_alias)) table_entry;
 extern table_entry *table_entries;
 extern dumpulse table_agent;      /* table_prepare() or table_collect() bring it up to date */
@@ -30,11 +29,6 @@ uint64_t table_ticks(void); /* the time now, in ticks since 1970 */
 
 void table_share(table_entry *entries); /* from now on, the entries are kept there */
 void table_collect(void); /* copies the entries into table_agent, if they are shared */
-
-/* Until when the program in the kernel may take heartbeats, in ns since 1970: then the ages have to
- * be checked. If that is in less than TABLE_EARLY ticks, this checks them now. */
-enum { TABLE_EARLY = 60 };
-uint64_t table_checked_until(void);
 
 /* Must be called before each report: sets the variable of --self, and collects the entries. */
 extern bool table_to_prepare;
@@ -65,14 +59,12 @@ static inline void table_read_clock(void)
  * the clock was set back (now < then), no entry counts as older than at `then`. */
 unsigned table_forget_old(dumpulse *table, uint64_t then, uint64_t now);
 
-/* Does what dumpulse_record() does for a variable below 64. It writes the entry in one piece, of
- * which nobody may see half. That also takes 9 instructions fewer than four bytes. */
+/* Does what dumpulse_record() does for a variable below 64. It writes the entry in one piece, which
+ * takes 9 instructions fewer than four bytes. */
 static inline void table_record(uint8_t variable, uint8_t sender, uint8_t value)
 {
-    const uint32_t entry =
+    table_entries[variable] =
         htonl((uint32_t)table_stamp << 16 | (uint32_t)sender << 8 | (uint32_t)value);
-
-    __atomic_store_n(&table_entries[variable], entry, __ATOMIC_RELAXED);
 }
 
 /* The variable of a heartbeat of version 1 or 2. */

@@ -35,9 +35,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("debian")
     made = make.build(folder)
     assert sorted(made) == sorted(folder.iterdir())
-    for machine in ("", *make.CROSS):  # else udpserver does not load programs into the kernel
-        needs = make.run("dpkg-deb", "--field", debs(folder, machine)["dumpulse"], "Depends")
-        assert re.search(r"\blibbpf1\b", needs), needs
     return folder
 
 

@@ -18,7 +18,7 @@ def programs(machine: str, root: Path) -> dict[str, Path]:
     """Compiles them in a folder of sources."""
     tools = MACHINES[machine]
     built = [f"build/{name}" for name in PROGRAMS]
-    subprocess.run(["make", "-s", "--no-print-directory", "-C", root, "XDP=no", f"CC={tools}-gcc",
+    subprocess.run(["make", "-s", "--no-print-directory", "-C", root, f"CC={tools}-gcc",
                     "LDFLAGS=-static -s", *built], check=True)
     return {name: root / "build" / name for name in PROGRAMS}
 

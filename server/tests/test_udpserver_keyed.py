@@ -23,7 +23,7 @@ import pytest
 from spec import keyed
 from spec.keyed import Agent, Hearer, Keys, Numbers, Reader, Sender, chaskey12, question
 from spec.model import REQUEST, heartbeat
-from tests.support.network import Side
+from tests.support.network import Namespace
 from tests.support.programs import PATIENCE, built, wait_until
 from tests.support.servers import Server, Talker, command, lasting
 
@@ -147,7 +147,6 @@ def block_of(tmp_path: Path) -> int:
     (["--key"], "--key needs a value"), (["--key="], "--key wants the name of a file"),
     (["--key", "key"], "give --state FILE, too"),
     (["--also-unkeyed"], "give --key FILE, too"), (["--key-is-new"], "give --key FILE, too"),
-    (["--key=k", "--state=s", "--xdp", "lo"], "--xdp cannot check tags: leave out --key"),
     (["--key=/nonexistent/key", "--state=s"], "cannot read --key /nonexistent/key: No such file")])
 def test_wrong_arguments(arguments: list[str], mention: str) -> None:
     status, (line,) = run(*arguments)
@@ -217,7 +216,7 @@ def test_others_may_not_use_the_file(tmp_path: Path, mode: int) -> None:
 
 @pytest.mark.parametrize("before", [
     ["--key"], ["--key=none", "--key-before=none", "--key-until"], ["--self"],
-    ["--log"], ["--watch"], ["--xdp"], ["--stats"], ["--bind"], [], ["--nothing"]])
+    ["--log"], ["--watch"], ["--stats"], ["--bind"], [], ["--nothing"]])
 def test_a_key_in_the_wrong_place(before: list[str]) -> None:
     """It must not get into the log."""
     for text in (MASTER.hex(), MASTER.hex().upper(), f"none/{MASTER.hex()}0"):
@@ -790,11 +789,11 @@ def test_one_file_is_saved_after_the_other(options: list[str], tmp_path: Path) -
 @pytest.mark.slow
 def test_with_the_readers_key_one_may_ask_from_anywhere(options: list[str]) -> None:
     """Also from an address that is not of this machine's loopback. It needs root."""
-    side = Side(1)
-    side.run(f"ip address add {side.ipv4} dev lo")
-    with side.entered(), Server(*lasting(options), "--bind", side.ipv4) as server, \
-            Peer(server, side.ipv4) as peer:
-        assert len(peer.report(reader(peer.beacon()))) == 64
+    with Namespace() as network:
+        network.run("ip address add 10.77.0.1 dev lo")
+        with network.entered(), Server(*lasting(options), "--bind", "10.77.0.1") as server, \
+                Peer(server, "10.77.0.1") as peer:
+            assert len(peer.report(reader(peer.beacon()))) == 64
 
 
 # ---- Limits ---------------------------------------------------------------------------------

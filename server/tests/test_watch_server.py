@@ -544,7 +544,7 @@ def test_a_program_gets_nothing_of_the_server(tmp_path: Path) -> None:
 
 
 def test_a_program_gets_no_capabilities_of_the_server(tmp_path: Path) -> None:
-    """The drop-in for --xdp gives the server some, which its children would inherit."""
+    """A drop-in may give the server some, which its children would inherit."""
     options = watching(tmp_path, "grep Cap /proc/self/status\necho end", MISSING)
     # This root has no power of its own.
     some = ["setpriv", "--securebits=+noroot", "--inh-caps=-all,+net_admin",

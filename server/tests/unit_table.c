@@ -3,9 +3,7 @@
  * Does an old entry ever look new to a reader?
  */
 #define _GNU_SOURCE /* NOLINT: for random, and sigset_t in loop.h */
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "server/loop.h"
 #include "server/names.h"
@@ -44,7 +42,6 @@ static void start(uint64_t now, uint64_t tick)
     set_clock(now * tick);
     table_begin();
     assert_int_equal(table_tick_begun, now * table_tick);
-    assert_int_equal(table_checked_until(), (now + INTERVAL) * table_tick);
 }
 
 static void beat(uint8_t variable)
@@ -228,17 +225,12 @@ TEST(forward_and_back)
     beat(4);
     set_clock(unix_ms - UINT64_C(72000) * 1000);
     beat(3);
-    assert_int_equal(table_checked_until(), (1000000 + INTERVAL) * table_tick);
     set_clock(unix_ms + UINT64_C(65536) * 1000);
     table_read_clock();
     assert_false(is_there(3));
-
-    set_clock(unix_ms - UINT64_C(500) * 1000); /* and where no packet comes */
-    const uint64_t now = unix_ms / 1000;
-    assert_int_equal(table_checked_until(), (now + INTERVAL) * table_tick);
 }
 
-/* With --xdp the kernel writes entries, too. They are reported, and forgotten, like the others. */
+/* With --key the entries are elsewhere. They are reported and forgotten all the same. */
 TEST(shared_entries)
 {
     uint32_t shared[DUMPULSE_VARIABLES] = {0};
@@ -248,7 +240,7 @@ TEST(shared_entries)
     beat(3);
     table_share(shared);
     beat(4);
-    shared[5] = shared[4]; /* as the kernel would */
+    shared[5] = shared[4]; /* as the agent with keys would */
     assert_int_equal(table_count(), 3);
     assert_true(is_there(3) && is_there(4) && is_there(5));
     set_clock(unix_ms + UINT64_C(60000) * 1000);
@@ -264,47 +256,6 @@ TEST(shared_entries)
     table_prepare();
     assert_true(is_there(4) && !is_there(5) && is_there(6) && shared[6] != 0);
     table_entries = before;
-}
-
-static uint32_t *page;
-
-/* The first write to the page is a fault. Just before, the kernel has written another entry. */
-static void on_fault(int number, siginfo_t *about, void *context)
-{
-    (void)number, (void)about, (void)context;
-    (void)mprotect(page, 4096, PROT_READ | PROT_WRITE);
-    page[3] = htonl(0x11220101);
-}
-
-/* A heartbeat that comes while old entries are forgotten stays. */
-TEST(what_comes_meanwhile_stays)
-{
-    const struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
-    table_entry *const before = table_entries;
-
-    page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    start(1000000, 1000);
-    beat(3);
-    table_share(page);
-    set_clock(unix_ms + UINT64_C(64992) * 1000);
-    assert_int_equal(sigaction(SIGSEGV, &action, NULL), 0);
-    (void)mprotect(page, 4096, PROT_READ);
-    check_ages();
-    (void)signal(SIGSEGV, SIG_DFL);
-    assert_int_equal(page[3], htonl(0x11220101));
-    table_entries = before;
-    (void)munmap(page, 4096);
-}
-
-/* The program in the kernel stops when the ages have to be checked. They are checked before. */
-TEST(until_when_the_kernel_may_write)
-{
-    start(1000000, 1000);
-    assert_true(table_checked_until() == UINT64_C(1000240) * 1000 * 1000000);
-    set_clock(unix_ms + UINT64_C(179) * 1000);
-    assert_true(table_checked_until() == UINT64_C(1000240) * 1000 * 1000000);
-    set_clock(unix_ms + 1000);
-    assert_true(table_checked_until() == UINT64_C(1000420) * 1000 * 1000000);
 }
 
 /* What compilers make vectors of is the library's sum, also where no byte can be larger. */

@@ -2,10 +2,8 @@
  * named in the log. A test chooses the times and the secrets.   SPDX-License-Identifier: MIT
  */
 #define _GNU_SOURCE /* NOLINT: for struct in6_pktinfo */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "server/address.h"
@@ -15,7 +13,6 @@
 #include "server/sources.h"
 #include "server/timing.h"
 #include "server/udp.h"
-#include "server/xdp/shared.h"
 #include "stand_ins.h"
 #include "tests/support/units.h"
 
@@ -341,39 +338,7 @@ TEST(test_where_an_answer_leaves_from)
     }
 }
 
-/* ---- What the program in the kernel reads ------------------------------------------------ */
-
-static struct xdp_settings *settings;
-static const void *first_written;
-
-static void on_fault(int number, siginfo_t *about, void *context)
-{
-    (void)number, (void)context;
-    first_written = about->si_addr;
-    (void)mprotect(settings, sizeof *settings, PROT_READ | PROT_WRITE);
-}
-
-/* And the list that holds now is never written. */
-TEST(a_list_is_written_before_it_holds)
-{
-    const struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
-
-    settings = mmap(NULL, sizeof *settings, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_int_equal(sigaction(SIGSEGV, &action, NULL), 0);
-    for (uint64_t turn = 1; turn <= 3; turn++) {
-        const struct xdp_list list = {.network_count = turn};
-        (void)mprotect(settings, sizeof *settings, PROT_READ);
-        xdp_publish(settings, &list);
-        assert_int_equal(settings->list, turn % 2);
-        assert_int_equal(settings->lists[turn % 2].network_count, turn);
-        assert_true(first_written >= (const void *)&settings->lists[turn % 2] &&
-                    first_written < (const void *)(&settings->lists[turn % 2] + 1));
-        xdp_publish(settings, &list); /* nothing has changed */
-        assert_int_equal(settings->list, turn % 2);
-    }
-    (void)signal(SIGSEGV, SIG_DFL);
-    (void)munmap(settings, sizeof *settings);
-}
+/* ---- Sockets ---------------------------------------------------------------------------- */
 
 /* Nobody takes what comes. What a socket drops before it is closed counts. What one dropped before
  * it was added does not. Here both are the same. */

@@ -21,7 +21,7 @@ from tests.support.programs import BUILD, ROOT, as_program, run
 
 SECONDS = 400.0  # after which the machine is ended; half a minute is enough if nothing else runs
 MODULES = ("virtio_pci", "9p", "9pnet_virtio", "vcan", "vxcan", "kvaser_pci", "can-raw",
-           "sch_tbf", "overlay", "veth")
+           "sch_tbf", "overlay")
 BEGINS, STATUS = "vm: begins\n", "vm: exit status "
 
 # Only /run can be written. It is gone when the machine ends.
