@@ -22,15 +22,14 @@ HERE = Path(__file__).resolve().parent
 DEBIAN = project.ROOT / "build" / "debian"  # what is made once, and used each time
 CROSS = {"arm64": "aarch64", "armhf": "arm"}  # other processors, and their names in QEMU
 # The Debians in folders, each with mmdebstrap's variant and its packages: one builds (with no more
-# than Build-Depends), one builds for other processors, one runs Debian's own checkers, one is for
-# the container, and one boots.
+# than Build-Depends), one builds for other processors, one runs Debian's own checkers, and one
+# boots.
 BUILD_DEPENDS = ("debhelper", "dh-python", "python3")
 BASES: dict[str, tuple[str, tuple[str, ...]]] = {
     "builder": ("buildd", BUILD_DEPENDS),
     "cross": ("buildd", (*BUILD_DEPENDS, "gcc-aarch64-linux-gnu", "gcc-arm-linux-gnueabihf",
                          *(f"libc6-dev:{machine}" for machine in CROSS))),
     "checker": ("minbase", ("autopkgtest", "gcc", "libc6-dev", "lintian", "python3")),
-    "container": ("minbase", ()),
     "system": ("minbase", ("dbus", "iproute2", "python3", "systemd-sysv", "udev")),
 }
 # Debian's own packages of a version begin with revision 1, which is newer than this one.
@@ -196,7 +195,7 @@ def base(name: str) -> Path:
                    Path("/etc/os-release").read_text().splitlines() if "=" in line)
     lists = [path for path in (Path("/etc/apt/sources.list.d/debian.sources"),
                                Path("/etc/apt/sources.list")) if path.exists()]
-    also = [f"--include={','.join(include)}"] if include else []
+    also = [f"--include={','.join(include)}"]
     with tempfile.TemporaryDirectory(dir=DEBIAN) as work:
         made, list_of_apt = Path(work) / "root", lists[0]
         if others := {each.partition(":")[2] for each in include} - {""}:
