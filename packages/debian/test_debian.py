@@ -35,25 +35,23 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("debian")
     made = make.build(folder)
     assert sorted(made) == sorted(folder.iterdir())
+    assert len([path for path in made if path.suffix == ".deb"]) == 5
     return folder
 
 
 def debs(folder: Path, machine: str = "") -> dict[str, Path]:
     """Returns the packages for users of a machine, else of this one, by their names."""
     return {path.name.partition("_")[0]: path for path in sorted(folder.glob("*.deb"))
-            if "dbgsym" not in path.name and path.stem.rpartition("_")[2] in (
-                "all", machine or make.native())}
+            if path.stem.rpartition("_")[2] in ("all", machine or make.native())}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("machine", make.CROSS)
-def test_packages_for_other_processors_work_in_qemu(built: Path, tmp_path: Path,
-                                                    machine: str) -> None:
+def test_packages_for_arm64_work_in_qemu(built: Path, tmp_path: Path) -> None:
     """With the libraries of that Debian: an agent keeps its table, and a program uses the
     library."""
     for name in ("dumpulse", "libdumpulse-dev"):
-        make.run("dpkg-deb", "--extract", debs(built, machine)[name], tmp_path)
-    qemu = [f"qemu-{make.CROSS[machine]}", "-L", str(make.base("cross"))]
+        make.run("dpkg-deb", "--extract", debs(built, make.CROSS)[name], tmp_path)
+    qemu = ["qemu-aarch64", "-L", str(make.base("cross"))]
     for turn in range(2):
         with Server("--state", str(tmp_path / "table"),
                     program=[*qemu, str(tmp_path / "usr/sbin/udpserver")]) as server:
@@ -62,7 +60,7 @@ def test_packages_for_other_processors_work_in_qemu(built: Path, tmp_path: Path,
                 agent.beat(7, 12, 230)
             assert agent.ask()[7][1:] == (12, 230)
             server.stop()
-    tools = static.MACHINES[machine]
+    tools = static.MACHINES[make.CROSS]
     make.run(f"{tools}-gcc", "-static", f"-I{tmp_path}/usr/include", consumers.SOURCES / "agent.c",
              f"-L{tmp_path}/usr/lib/{tools}", "-ldumpulse", "-o", tmp_path / "agent")
     consumers.check_agent([*qemu, tmp_path / "agent"], tmp_path)
@@ -83,7 +81,7 @@ su nobody -s /bin/sh -c 'cd /tmp/all && lintian --display-info --pedantic --fail
 
 @pytest.mark.long
 def test_the_page_installs_the_package(built: Path) -> None:
-    """Where the packages for other processors are, too."""
+    """Where the packages for arm64 are, too."""
     page = (make.HERE / "README.md").read_text()
     (shown,) = re.findall("^    apt-get install (.*?) +#", page, re.M)
     said = make.in_debian(make.base("checker"), f"""
