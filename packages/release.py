@@ -81,6 +81,10 @@ def build_all(to: Path) -> list[Path]:
             raise Failed(f"{name} has written {', '.join(sorted(twice))}, which was there already")
         made += new
         say(f"{name}: built in {time.monotonic() - begun:.0f} s")
+    for path in made[1:]:
+        if sum_of(path) == sum_of(made[0]):  # Debian's copy of the sources, under its own name
+            made.remove(path)
+            path.unlink()
     return made
 
 
