@@ -190,7 +190,7 @@ setup-quick $(QUICK): ; @tests/tools/setup --quick
 $(PROGRAMS): | $(QUICK)
 	@mkdir -p $(@D)
 	@$(BUILD) -o $@
-NEED_ALL += lab pages performance
+NEED_ALL += lab pages
 $(NEED_ALL): | $(READY)
 
 # ---- tables ----------------------------------------------------------------------------------

@@ -8,17 +8,13 @@ later the checksum depends on the time. SPDX-License-Identifier: MIT"""
 
 import functools
 import math
-import socket
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from bench import budgets, callgrind
-from bench.callgrind import ROOM, Counts, agreed, serve
+from bench.callgrind import ROOM, agreed, serve
 from bench.processors.targets import TARGETS
-from bench.udp import queued_and_dropped
 from spec.model import REQUEST, heartbeat
-from tests.support.programs import BUILD, as_program, built, free_port, wait_until
+from tests.support.programs import as_program, built
 
 PROGRAMS = {"amd64": "build/udpserver", "i386": "build/udpserver-i386"}
 # By (reports, heartbeats): the figures published for the first implementation, on amd64.
@@ -36,7 +32,6 @@ PURPOSES = {
     "--allow and --rate": ("address.h", "limits.c", "limits.h"),
     "the address that the answer leaves from": ("udp.h",)}
 HERE = "127.0.0.1"
-RECVFROM = "45"  # the system call on amd64
 
 
 @functools.cache
@@ -63,41 +58,6 @@ def another(architecture: str, queued: bool) -> dict[str, int]:
     third = measure(architecture, queued, 0, 3) - measure(architecture, queued, 0, 2)
     eight = measure(architecture, queued, 10, 0) - measure(architecture, queued, 2, 0)
     return {"heartbeat": third, "report": math.ceil(eight / 8)}
-
-
-def plain_loop(packets: int, **environment: str) -> Counts:
-    """Counts the plain recvfrom loop for some heartbeats. It ends when none is left."""
-    port, output = free_port(socket.SOCK_DGRAM), BUILD / "recvfrom_loop.callgrind"
-    words = callgrind.command(output, built("build/recvfrom_loop"), f"{port}")
-    process = subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL)
-
-    def idle() -> bool:
-        call = Path(f"/proc/{process.pid}/syscall").read_text().split()[0]
-        return (queued_and_dropped(port) or (1, 0))[0] == 0 and call == RECVFROM
-
-    peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    try:
-        wait_until(idle, "the recvfrom loop listens")
-        for _ in range(packets):
-            peer.sendto(heartbeat(3, 76, 9), (HERE, port))
-            wait_until(idle, "the recvfrom loop has taken a heartbeat")
-    finally:
-        peer.close()
-        process.terminate()
-        process.wait()
-    counts = callgrind.parse(output.read_text())
-    if counts.calls["recvfrom"] != packets + 1:
-        raise SystemExit("the recvfrom loop has not taken what it was sent")
-    return counts
-
-
-def once(**environment: str) -> tuple[int, int]:
-    """Returns how much more the first heartbeat costs than the third in the plain loop, and how
-    many symbols it binds."""
-    none, one, two, three = (agreed(lambda: plain_loop(packets, **environment).total)
-                             for packets in range(4))
-    bound = [plain_loop(packets, **environment).calls["_dl_fixup"] for packets in range(2)]
-    return one - none - (three - two), bound[1] - bound[0]
 
 
 def print_purposes() -> None:
@@ -149,12 +109,6 @@ def main() -> None:
     print(row.format("more than with no packet", "published", *heads))
     for number, (what, cells) in enumerate(table.items()):
         print(row.format(what, *cells.values()))
-    extra, bound = once()
-    extra_now, bound_now = once(LD_BIND_NOW="1")
-    print(f"In a plain recvfrom loop, the first heartbeat takes {extra} instructions more than the "
-          f"third: the\nloader looks up {bound} function then. With LD_BIND_NOW=1, {bound_now} are "
-          f"looked up then, and it takes {extra_now}\nmore. For udpserver, the loader looks up all "
-          "functions at the start.")
     print_purposes()
     budgets.enforce(
         {TARGETS[architecture].key: {

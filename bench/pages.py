@@ -2,7 +2,6 @@
 
     python3 -m bench.pages           puts today's output into the pages
     python3 -m bench.pages --check   fails if a page differs, and shows where
-    python3 -m bench.pages --noisy   puts in the noisy measurements, too, with their date
 
 If the first line of a fenced block in a page is `$ make figures ONLY=NAME` or `$ make tour`, the
 block has its output. SPDX-License-Identifier: MIT"""
@@ -18,7 +17,7 @@ from tests.support.programs import ROOT, as_program, run
 PAGES = {  # each page and the targets whose output it shows
     "README.md": ["tour"],
     "performance.md": ["summary", "size", "cost", "keyed", "paths", "worst", "firmware-size",
-                       "instructions", "bench", "accepted", "bits", "bursts", "moved",
+                       "instructions", "accepted", "bits", "bursts", "moved",
                        "report-damage", "channels"],
     "lab/messages/README.md": ["lab-answer", "lab-fits", "lab-sent", "lab-studies"],
     "lab/designing.md": ["lab-choices"],
@@ -27,7 +26,6 @@ PAGES = {  # each page and the targets whose output it shows
 }
 # Figures of compilers. With other compilers they are printed and not compared.
 COMPILED = ("size", "cost", "keyed", "paths", "worst", "firmware-size", "instructions")
-NOISY = ("bench",)  # they differ from day to day: never compared
 BLOCK = re.compile(r"^```text\n\$ make (figures ONLY=)?(?P<target>[a-z-]+)\n.*?^```$", re.S | re.M)
 
 
@@ -43,7 +41,7 @@ def output(target: str) -> str:
     return run(["make", "--no-print-directory", "-s", "-C", ROOT, *words(target)])
 
 
-def refreshed(name: str, targets: list[str], *, check: bool, noisy: bool = False,
+def refreshed(name: str, targets: list[str], *, check: bool,
               not_compared: bool = False) -> list[str]:
     """Puts the output of these targets into a page, or lists how the page differs from it. With
     other compilers than those of the figures (not_compared), it prints what they have compiled."""
@@ -54,8 +52,6 @@ def refreshed(name: str, targets: list[str], *, check: bool, noisy: bool = False
 
     def block(match: re.Match[str]) -> str:
         target = match["target"]
-        if target in NOISY and not noisy:
-            return match[0]
         if not_compared and target in COMPILED:
             print(f"$ make {' '.join(words(target))}\n{output(target)}")
             return match[0]
@@ -70,22 +66,20 @@ def refreshed(name: str, targets: list[str], *, check: bool, noisy: bool = False
 
 
 def main() -> None:
-    check, noisy = sys.argv[1:] == ["--check"], sys.argv[1:] == ["--noisy"]
+    check = sys.argv[1:] == ["--check"]
     not_compared = strangers()
-    if not check:
-        if not_compared:
-            say_strangers(not_compared)
-            raise SystemExit("pages: only with Debian 12's compilers can they be written")
+    if not_compared and not check:
+        say_strangers(not_compared)
+        raise SystemExit("pages: only with Debian 12's compilers can they be written")
     faults = [line for name, targets in PAGES.items()
-              for line in refreshed(name, targets, check=check, noisy=noisy,
-                                    not_compared=bool(not_compared))]
+              for line in refreshed(name, targets, check=check, not_compared=bool(not_compared))]
     if faults:
         raise SystemExit("\n".join(faults))
     say_strangers(not_compared)
     left_out = len(COMPILED) if not_compared else 0
-    passed = sum(map(len, PAGES.values())) - len(NOISY) * (not noisy) - left_out
+    passed = sum(map(len, PAGES.values())) - left_out
     print(f"pages: {passed} passed, 0 failed" + f", {left_out} not compared" * bool(not_compared))
 
 
 if __name__ == "__main__":
-    as_program(main, "(--check|--noisy)?")
+    as_program(main, "(--check)?")

@@ -42,11 +42,6 @@ TABLE_summary = $(PYTHON) -m bench.summary ## what a packet costs, beside the fi
 NEEDS_loopbench = build/loopbench
 TABLE_loopbench = build/loopbench $(PACKETS)	## ns a packet on this machine; noisy; PACKETS=1000000000
 
-performance: ##! measure all, noisy or not, and rewrite performance.md
-	@$(PYTHON) -m bench.pages --noisy
-
-TABLE_bench = $(PYTHON) -m bench.udp ## udpserver against a recvfrom loop: CPU per packet
-
 pages: ## put what the commands print today into the pages
 	@$(PYTHON) -m bench.pages
 

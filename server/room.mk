@@ -5,7 +5,7 @@ CHECK_server := $(if $(SERVERS),python3 -m unittest -q tests.check)
 QUICK_server := unit-server
 BUILT_server = $(UNITS_OF_SERVER) build/udpserver build/canserver build/udpserver-calls
 FULL += server-sanitized server-valgrind fuzz-server
-BUILT_FULL_server = build/udpserver-sanitized build/flood build/recvfrom_loop
+BUILT_FULL_server = build/udpserver-sanitized build/flood
 
 # What both agents are linked from.
 PARTS_C := $(filter-out server/canserver.c,$(wildcard server/*.c)) dumpulse.c $(WATCH_C) $(KEYED_C)
@@ -23,12 +23,11 @@ canserver: build/canserver ##! the same for a CAN interface: build/canserver
 udpserver canserver:
 	@echo $<
 
-# i386's is for measurements. `make bench` compares udpserver with recvfrom_loop; flood floods both.
+# i386's is for measurements, and flood for tests.
 FAST := -O2 -funroll-loops
 build/udpserver-i386: udpserver.c $(SERVICE)
 	@mkdir -p $(@D)
 	@i686-linux-gnu-gcc -static -std=c99 $(FAST) -flto -g $(INCLUDES) $(LINKED) -o $@
-$(call add,recvfrom_loop,gcc,$(FAST),bench/recvfrom_loop.c dumpulse.c)
 $(call add,flood,gcc,-O2,bench/flood.c)
 $(call add,udpserver-sanitized,clang,$(SANITIZERS) $(SETTINGS),udpserver.c $(PARTS_C))
 $(call add,udpserver-calls,gcc,$(SETTINGS),server/tests/calls.c udpserver.c $(PARTS_C))

@@ -19,7 +19,6 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
-from bench import figures
 from bench.processors.targets import say_strangers, strangers
 from lab import arguments
 from lab.messages import machines, schemes
@@ -52,6 +51,7 @@ class Count:
         return self.scheme, self.by, self.step, str(self.length), self.target
 
 
+Figures = dict[tuple[str, str, str], str]  # by command, row and column
 Work = tuple[Scheme, str]  # and the target
 # What `make full` counts: each family and each target, in less than a minute.
 QUICK = ("Adler-32, ours", "CRC-16, ours", "CRC-32, bitwise, ours", "SipHash-2-4, ours",
@@ -242,8 +242,16 @@ def longest_first(work: list[Work], before: dict[tuple[str, ...], Count]) -> lis
     return sorted(work, key=takes, reverse=True)
 
 
-def as_figures(counts: dict[tuple[str, ...], Count]) -> figures.Figures:
-    found: figures.Figures = {}
+def moved(before: Figures, now: Figures) -> list[str]:
+    """Returns a line for each figure that has changed."""
+    return [f"ONLY={command}: {row}: {column} was {before.get(key, 'not there')} "
+            f"and is {now.get(key, 'not there')}"
+            for key in before | now if before.get(key) != now.get(key)
+            for command, row, column in [key]]
+
+
+def as_figures(counts: dict[tuple[str, ...], Count]) -> Figures:
+    found: Figures = {}
     for count in counts.values():
         row = f"{count.scheme} ({count.by}), {count.step} {count.length} bytes, {count.target}"
         for name, cell in zip(COLUMNS[5:], astuple(count)[5:], strict=True):
@@ -302,8 +310,8 @@ def main() -> None:
         return
     names = {(scheme.name, scheme.by, target) for scheme, target in work}
     compared = {key: count for key, count in before.items() if (key[0], key[1], key[4]) in names}
-    if moved := figures.moved(as_figures(compared), as_figures(measured)):
-        raise SystemExit("\n".join(moved))
+    if faults := moved(as_figures(compared), as_figures(measured)):
+        raise SystemExit("\n".join(faults))
     print(f"lab: {len(measured)} counts are as in {FILE.name}")
 
 

@@ -29,8 +29,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from bench import callgrind, figures
+from bench import callgrind
 from lab import arguments
+from lab.messages.counts import Figures, moved
 from lab.messages.energy import NETWORK_MILLIJOULES_A_BYTE
 from tests.support.programs import BUILD, ROOT, as_program, run
 
@@ -279,13 +280,13 @@ def minus(more: Sequence[int], less: Sequence[int]) -> Row:
     return dict(zip(COLUMNS, (a - b for a, b in zip(more, less, strict=True)), strict=False))
 
 
-def parse(text: str) -> figures.Figures:
+def parse(text: str) -> Figures:
     lines = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
     return {("lab-wire", name, column): cell for name, *cells in lines
             for column, cell in zip(COLUMNS, cells, strict=False)}
 
 
-def steady(before: figures.Figures, now: figures.Figures) -> figures.Figures:
+def steady(before: Figures, now: Figures) -> Figures:
     """Returns today's counts. If instructions have hardly moved, they stay as before: some depend
     on how TLS records fall into packets."""
     def close(key: tuple[str, str, str]) -> bool:
@@ -337,8 +338,8 @@ def main() -> None:
         FILE.write_text(HEAD + now)
         return
     before = parse(FILE.read_text())
-    if moved := figures.moved(before, steady(before, parse(now))):
-        raise SystemExit("\n".join(moved))
+    if faults := moved(before, steady(before, parse(now))):
+        raise SystemExit("\n".join(faults))
 
 
 if __name__ == "__main__":
