@@ -5,8 +5,15 @@
         counters = server.stop()
 
 DUMPULSE_SERVER names another command to run in its place: a sanitized build, or valgrind.
+
+    with Namespace() as network:
+        network.run("ip address add 10.77.0.1 dev lo")
+        with network.entered():
+            ... start a server in this network namespace, which needs root ...
 """
 
+import contextlib
+import ctypes
 import os
 import re
 import select
@@ -16,7 +23,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -27,6 +34,9 @@ Counters = dict[str, int]  # with the keys of --stats
 KEYS = {"refused for length": "length", "reports unsent": "unsent", "bus-offs": "bus_offs",
         "dropped by the kernel": "drops", "times of junk": "junk",
         "variables with the key before": "key_before"}
+
+CLONE_NEWNET = 0x40000000
+LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def command() -> list[str]:
@@ -190,3 +200,41 @@ class Talker:
 
     def has_answer(self) -> bool:
         return bool(select.select([self.socket], [], [], 0)[0])
+
+
+def check(status: int, what: str) -> None:
+    if status:
+        raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}: this test"
+                      " needs root, and a kernel with network namespaces")
+
+
+class Namespace:
+    """A network in which tests may make interfaces and addresses. It has the loopback interface,
+    which is up, and ends with the processes and sockets that use it."""
+
+    def __enter__(self) -> Self:
+        with open("/proc/thread-self/ns/net") as before:
+            check(LIBC.unshare(CLONE_NEWNET), "unshare")
+            self.descriptor = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            check(LIBC.setns(before.fileno(), CLONE_NEWNET), "setns")
+        self.run("ip link set lo up")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        os.close(self.descriptor)
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """Processes and sockets that this thread makes meanwhile are in this namespace."""
+        with open("/proc/thread-self/ns/net") as before:
+            check(LIBC.setns(self.descriptor, CLONE_NEWNET), "setns")
+            try:
+                yield
+            finally:
+                check(LIBC.setns(before.fileno(), CLONE_NEWNET), "setns")
+
+    def run(self, command: str) -> None:
+        with self.entered():
+            done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
