@@ -225,7 +225,8 @@ def test_the_stack_of_a_firmware(tmp_path: Path, chip: str, loop: str, interrupt
     ("ch32v003", TICK, TICK + '__asm__ volatile("csrs mstatus, %0" ::"r"(8));',
      "on_tick lets in other interrupts"),
     ("ch32v003", TICK, TICK + '__asm__ volatile("jalr a5");', "on_tick calls by a pointer"),
-    ("ch32v003", RING, "#define interrupt unused\n" + RING, "interrupts were not found")], is_on_arm))
+    ("ch32v003", RING, "#define interrupt unused\n" + RING, "interrupts were not found")],
+    is_on_arm))
 def test_a_firmware_without_a_bound(tmp_path: Path, chip: str, before: str, after: str,
                                     why: str) -> None:
     with pytest.raises(SystemExit, match=why):

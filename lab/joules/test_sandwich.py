@@ -21,7 +21,7 @@ import pytest
 import unicorn
 from unicorn import arm_const
 
-from lab.joules import board, console, log, meters, powershield, sandwich, simulated, tables, target
+from lab.joules import board, console, log, meters, powershield, sandwich, standins, tables, target
 from lab.joules.board import Image
 from lab.joules.standins import hear_ctrl_c
 from lab.messages import published
@@ -54,7 +54,7 @@ def flash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     tool = folder / "st-flash"
-    tool.write_text(simulated.FLASH)
+    tool.write_text(standins.FLASH)
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     return folder / "flash"
@@ -79,8 +79,8 @@ class Sandwich:
     def __init__(self, folder: Path, flash: Path, stack: ExitStack,
                  figures: Callable[[str], tuple[list[str], dict[str, dict[str, int]]]] = played,
                  names: tuple[str, ...] = ("one", "two")) -> None:
-        self.board = stack.enter_context(simulated.Played(flash, figures))
-        self.shield = stack.enter_context(simulated.Shield(self.board, lambda: Even))
+        self.board = stack.enter_context(standins.Played(flash, figures))
+        self.shield = stack.enter_context(standins.Shield(self.board, lambda: Even))
         self.logs, self.images = folder / "logs", folder / "images"
         self.images.mkdir()
         for name in names:
@@ -119,7 +119,7 @@ def test_three_schemes_go_through_the_whole_chain(tmp_path: Path, three: Path, f
                                                   capsys: pytest.CaptureFixture[str]) -> None:
     """Real driver, real firmware in QEMU, simulated meter. The firmware's counts are those that
     the lab has from another simulator, and D7 rises once for each measurement."""
-    with simulated.Qemu(flash) as qemu, simulated.Shield(qemu, lambda: Even) as shield:
+    with standins.Qemu(flash) as qemu, standins.Shield(qemu, lambda: Even) as shield:
         status = sandwich.command(["--meter", shield.path, "--target", qemu.path, "--runs", "1",
                                    "--logs", str(tmp_path / "logs"), "--images", str(three)])
     assert status == 0, capsys.readouterr()
@@ -144,7 +144,7 @@ def test_three_schemes_go_through_the_whole_chain(tmp_path: Path, three: Path, f
     console_of_page = page.partition("```text\n")[2].partition("```")[0]
     banner = [line for line in console_of_page.partition("[START]")[0].splitlines() if line]
     assert len(banner) == 10 and set(banner) <= heard
-    assert " ".join(simulated.QEMU).replace("-d unimp ", "") in " ".join(
+    assert " ".join(standins.QEMU).replace("-d unimp ", "") in " ".join(
         page.replace("\\\n", " ").split())
 
 
@@ -166,7 +166,7 @@ def test_a_full_stack_is_a_fault_and_is_said(tmp_path: Path) -> None:
                             "-DBOARD_REFUSES=0", "-O0")
     flash = tmp_path / "flash"
     board.BOARD.build(objects, flash)
-    with simulated.Qemu(flash) as qemu:
+    with standins.Qemu(flash) as qemu:
         line = console.Line(qemu.path, "target")
         qemu.power_cycle()
         person = target.Target(line)
@@ -331,7 +331,7 @@ def test_study_2_comes_out_to_the_digit(tmp_path: Path, flash: Path,
         letters["a"] |= {operation: 1 for operation in has if operation != "Total"}
         return banner, letters
 
-    with simulated.Played(flash, play) as desk:
+    with standins.Played(flash, play) as desk:
         turn: dict[tuple[str, str], int] = {}
 
         def samples() -> list[str]:
@@ -340,7 +340,7 @@ def test_study_2_comes_out_to_the_digit(tmp_path: Path, flash: Path,
             nanojoules = figures.get(key, (0, 100_000_000))[1]
             return samples_for(nanojoules + 12_345 * (1 if turn[key] == 1 else -1))
 
-        with simulated.Shield(desk, samples) as shield:
+        with standins.Shield(desk, samples) as shield:
             (tmp_path / "images").mkdir()
             for name in rows:
                 (tmp_path / "images" / f"{name}.bin").write_text(name)
@@ -516,7 +516,7 @@ def test_a_board_that_makes_errors_is_left_out_and_the_others_are_not(
     assert desk.run("--runs", "1") == 0
 
 
-class Babbler(simulated.Pty):
+class Babbler(standins.Pty):
     """Says things without end, whatever it hears."""
 
     def __init__(self, text: bytes) -> None:
@@ -666,7 +666,7 @@ def test_a_meter_that_is_unplugged_ends_it(desk: Sandwich, capsys: pytest.Captur
                                            monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(powershield, "START", 0.3)
     monkeypatch.setattr(sandwich, "SECONDS", 0)
-    with simulated.Shield(desk.board, lambda: Even) as shield:
+    with standins.Shield(desk.board, lambda: Even) as shield:
         def unplug() -> list[str]:
             os.close(shield.slave)  # with the master closed, too, the line hangs up
             shield.slave = os.dup(1)
