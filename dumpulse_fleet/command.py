@@ -145,15 +145,13 @@ def run_show(options: argparse.Namespace) -> int:
     print(painted(f"{cut(agent['name'], 60)}: {line(state)}{lasts}", state)
           + ", muted" * bool(agent["muted"]) + care(agent["acknowledged"]))
     labels = [f"{key}={text}" for key, text in agent["labels"].items()]
-    before = agent["before"]
     for what, text in (
             ("address", agent["address"]), ("site", agent["site"]), ("labels", ", ".join(labels)),
             ("parent", agent["parent"]), ("names", agent["profile"]),
             ("reports", f"{agent['reports']}, {agent['lost']} lost, {agent['late']} late, "
                         f"{agent['bad']} damaged, "
                         f"{agent['reboots']} reboots, the last "
-                        + (f"{since(agent['heard_at'])} ago" if agent["heard_at"] else "never")),
-            ("history", before and f"until {clock(before['until'])} with shard {before['shard']}")):
+                        + (f"{since(agent['heard_at'])} ago" if agent["heard_at"] else "never"))):
         if text:
             print(f"{what:9}{cut(text, columns() - 9)}")
     shown = [each for each in agent["variables"]

@@ -104,8 +104,6 @@ class Process(ABC):
     table: Table
     groups: Sequence[Group] = ()
     parts: Sequence[Group] = ()
-    # By agent: the shard that had it before, and until when.
-    taken: Mapping[str, tuple[int, float]] = {}
     failure = ""  # why it ended, if nobody stopped it
 
     def __init__(self, config: Config, given: Given = Given()) -> None:
@@ -179,8 +177,6 @@ class Process(ABC):
         if wrong:
             return wrong
         discovery = self._discovery(config)
-        if (config.nats, config.shard) == (self.config.nats, self.config.shard):
-            discovery.living = self.discovery.living
         agents = await discovery.look() or ()
         try:
             take = self._prepare(config)

@@ -5,15 +5,12 @@ SPDX-License-Identifier: MIT"""
 import asyncio
 import contextlib
 import dataclasses
-import json
 import os
 import re
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from dumpulse_fleet import client
 from dumpulse_fleet.alert.deliver import Alerts, Receiver
@@ -25,9 +22,7 @@ from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.process import (
     LOOK_S, STOP_S, Given, Process, Unusable, access_of, notify, say)
-from dumpulse_fleet.publish.jetstream import Stream
 from dumpulse_fleet.publish.mqtt import Publisher
-from dumpulse_fleet.publish.takeover import Council, Known, Living
 from dumpulse_fleet.record.past import Past
 from dumpulse_fleet.record.store import Store, Trouble
 from dumpulse_fleet.wall import Wall
@@ -38,7 +33,6 @@ MUTES_S = 60.0  # s between two looks at the mutes that come back each week
 CLOCKS_S = 5.0  # s by which the times of a file and of an event may differ
 NEWER = 100_000  # events after the state was kept that are looked at
 HANGS_S = 10.0  # s that the disk may take
-TAKEN = "taken"  # a row in the store's table `kept`
 WELL_S = 60.0  # s for which all must be well until what was acknowledged ends
 
 
@@ -80,12 +74,9 @@ class Service(Process):
     collector: Collector
     alerts: Alerts
     mqtt: Publisher | None = None
-    nats: Stream | None = None
-    council: Council | None = None
 
     def __init__(self, config: Config, given: Given = Given()) -> None:
         super().__init__(config, given)
-        self._nats_tasks: list[asyncio.Task[None]] = []
         self._fixed_mutes: tuple[Mute, ...] = ()
         self._mutes_at = -MUTES_S
         self._logged = ""  # the collector's trouble
@@ -111,8 +102,6 @@ class Service(Process):
             "the configuration is wrong, and the old one stays",
             "alerts": self.alerts.trouble,
             "mqtt": f"mqtt: {self.mqtt.trouble}" if self.mqtt and self.mqtt.trouble else "",
-            "nats": f"nats: {self.nats.trouble}" if self.nats and self.nats.trouble else "",
-            "shards": self.council.silence() if self.council else "",
             "sources": self._told[0] if self._told else ""}
 
     @property
@@ -137,7 +126,6 @@ class Service(Process):
     def numbers(self) -> Mapping[str, float]:
         return {**vars(self.collector.figures),
                 **self.alerts.numbers(), **(self.mqtt.numbers() if self.mqtt else {}),
-                **(self.nats.numbers() if self.nats else {}),
                 "events": self.store.stored, "events_lost": self.store.lost + self.store.unstored,
                 "sources_failed": self.discovery.failures, "logins_failed": self.access.failed,
                 "reloaded": self._reloaded, "reloaded_at": self._reloaded_at}
@@ -145,81 +133,22 @@ class Service(Process):
     # ---------------------------------------------------------------- changes
     def _prepare(self, config: Config) -> Callable[[], Awaitable[object]]:
         self.alerts.check(config.alerts)
-        same = (config.nats, config.shard) == (self.config.nats, self.config.shard)
-        links = (self.nats, self.council) if same else self._links(config)
         same = (config.mqtt, config.shard) == (self.config.mqtt, self.config.shard)
         mqtt = self.mqtt if same else self._publisher(config)
         self._mutes_at = -MUTES_S
-        return lambda: self._connect(mqtt, links)
+        return lambda: self._connect(mqtt)
 
     def _publisher(self, config: Config) -> Publisher | None:
         shard = f"{config.shard.number}/{config.shard.of}" if config.shard.of > 1 else ""
         return Publisher(config.mqtt, self.table, self.store, say, shard) if config.mqtt else None
 
-    def _links(self, config: Config) -> tuple[Stream | None, Council | None]:
-        """To NATS."""
-        if not config.nats:
-            return None, None
-        return Stream(config.nats, self.store, say, config.shard), Council(
-            config.nats, config.shard, say, lambda before, living: self._do(
-                self._share(before, living)), self._known) if config.nats.bucket else None
-
-    async def _connect(self, mqtt: Publisher | None, links: tuple[Stream | None, Council | None]
-                       ) -> None:
-        """Uses these from now on. Those that go say goodbye first."""
+    async def _connect(self, mqtt: Publisher | None) -> None:
+        """Uses this from now on. The one that goes says goodbye first."""
         if mqtt is not self.mqtt:
             await self._end_mqtt()
             self.mqtt = mqtt
             if mqtt:
                 await asyncio.to_thread(mqtt.start)
-        if links != (self.nats, self.council):
-            for task in self._nats_tasks:
-                task.cancel()
-            self.nats, self.council = links
-            self._nats_tasks = [self._do(link.run()) for link in links if link]
-
-    # ---------------------------------------------------------------- other shards
-    async def _known(self) -> Known:
-        return self.alerts.told(), await asyncio.to_thread(self.collector.known)
-
-    async def _hand_on(self) -> None:
-        if self.council and not self._changing.locked():
-            await self.council.hand_on()
-            await asyncio.sleep(self.council.rest)
-
-    async def _share(self, before: Living, living: Living) -> None:
-        """These shards share the agents now. Whoever gives some away hands on what it knows, and
-        asks them until then."""
-        async with self._changing:
-            if not self.council or self.council.living != living:
-                return  # a later change comes
-            own, found = self.config.shard.number, self.discovery
-            if own in before:  # else, these have asked our agents, too
-                before = tuple(found.living) or before
-            was, now = found.owners(before), found.owners(living)
-            rows = np.flatnonzero((now == own) & (was != own)).tolist()
-            gained = {found.everyone[row].name: int(was[row]) for row in rows}
-            givers = {*gained.values()}
-            if ((was == own) & (now != own)).any():
-                await self.council.hand_on()
-            elif givers & {*living}:
-                await asyncio.sleep(self.council.patience)
-            # If we have just been restarted, we have had some of them ourselves.
-            whose = sorted(givers) if found.living else [own, *sorted(givers)]
-            handed = await self.council.handed(whose) if givers else []
-            found.living = living
-            ours = found.of_shard(now)
-            self._note_taken(gained, {agent.name for agent in ours})
-            await self._change(ours, [content for _, content in handed])
-            for told, _ in handed:
-                self.alerts.adopt(told, gained.keys())
-
-    def _note_taken(self, gained: Mapping[str, int], ours: Collection[str]) -> None:
-        """Who had these agents has their past. After a restart, we know that already."""
-        self.taken = {name: (shard, time.time()) for name, shard in gained.items()} | {
-            name: said for name, said in self.taken.items() if name in ours}
-        self.store.write(lambda database: database.execute(
-            "INSERT OR REPLACE INTO kept VALUES (?, ?)", (TAKEN, json.dumps(self.taken))).rowcount)
 
     def _table_of(self, agents: Sequence[Agent]) -> Table:
         return Table(agents, {agent.name for agent in self.discovery.everyone}
@@ -229,7 +158,7 @@ class Service(Process):
         if self.mqtt:
             await asyncio.to_thread(self.mqtt.stop)
 
-    async def _change(self, agents: Sequence[Agent], handed: Sequence[bytes] = ()) -> None:
+    async def _change(self, agents: Sequence[Agent]) -> None:
         """Asks these from now on."""
         table = self._table_of(agents)
         try:
@@ -239,7 +168,7 @@ class Service(Process):
             earlier = []
         past = self.past.moved(table, time.time(), earlier)
         groups, self._left_out = groups_here(self.config, agents, self.discovery.everyone)
-        await asyncio.to_thread(self.collector.replace, table, handed)
+        await asyncio.to_thread(self.collector.replace, table)
         self.table, self.past, self.groups, self._coming = table, past, groups, None
         self.parts = self.config.status
         self.alerts.configure(self.config.alerts, self.config.grace, table, groups)
@@ -255,8 +184,6 @@ class Service(Process):
             Store, os.path.join(config.state, "events.sqlite"), days=config.keep_days,
             rows=config.keep_rows, say=say)
         parts.push_async_callback(asyncio.to_thread, self.store.close, STOP_S / 2)
-        for value, in self.store.ask("SELECT value FROM kept WHERE name = ?", TAKEN):
-            self.taken = json.loads(value)
         self.discovery = self._discovery(config)
         agents = await self.discovery.look() or ()
         self.table = self._table_of(agents)
@@ -276,7 +203,7 @@ class Service(Process):
         await asyncio.to_thread(lambda: self.collector.start(self._newer(known)))
         self._stops.append(lambda: asyncio.to_thread(self.collector.stop))
         self._stops.append(self._end_mqtt)
-        await self._connect(self._publisher(config), self._links(config))
+        await self._connect(self._publisher(config))
         loop = asyncio.get_running_loop()
         self.store.subscribe(lambda events: loop.call_soon_threadsafe(
             lambda: self.past.heard(events)))
@@ -286,7 +213,6 @@ class Service(Process):
         self._do(self._every(WELL_S / 10, self._end_acknowledged))
         self._do(self._every(SAMPLE_S, self._sample))
         self._do(self._every(SAVE_S, self._save_past))
-        self._do(self._every(LOOK_S, self._hand_on))
         self._do(self._watch())
         self._running = True
         say(f"asks {len(agents):,} agent{'s' * (len(agents) != 1)}; {self._where(listening)}")

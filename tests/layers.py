@@ -43,7 +43,7 @@ LAYERS = {
     "tests/tools": "set up a machine, and write the files that are made from the client",
     "dumpulse_fleet": "asks thousands of agents; it uses only the client",
     "dumpulse_fleet/web": "the wall, the JSON interface, and what Prometheus reads",
-    "dumpulse_fleet/publish": "hands states and events on, over MQTT and to NATS",
+    "dumpulse_fleet/publish": "hands states and events on over MQTT",
     "dumpulse_fleet/alert": "tells people, once",
     "dumpulse_fleet/record": "keeps events on the disk, and the last hours in memory",
     "dumpulse_fleet/collect": "asks the agents, and judges what they say",

@@ -416,17 +416,6 @@ class Core:
             self._incidents[Key(kind, name)] = Incident(
                 incident, now - max(0.0, wall - sent), messages)
 
-    def adopt(self, data: Mapping[str, Any], names: Collection[str], now: float, wall: float
-              ) -> None:
-        """Takes what the core of another shard has told of these agents, which are ours now, and of
-        groups. What we know ourselves stays."""
-        problems = [each for each in data["problems"]
-                    if each[1] in {"agent": names, "group": self._groups}.get(each[0], ())
-                    and Subject(*each[:3]) not in self._problems]
-        keys = {Key(*each[3:5]) for each in problems} - self._incidents.keys()
-        self.load({"problems": problems, "incidents": [
-            each for each in data["incidents"] if Key(*each[:2]) in keys]}, now, wall)
-
 
 def _worse(tally: Tally) -> bool:
     """Whether what is new may not wait. Each such message is about twice as long as the one before,

@@ -13,7 +13,7 @@ import logging
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Optional
 
 import aiohttp
@@ -219,15 +219,6 @@ class Alerts:
         self._receivers = receivers
         if self._session:
             self._start()
-
-    def told(self) -> dict[str, Any]:
-        """What another shard needs to go on."""
-        return self._core.dump(client.uptime(), time.time()) if self._core else {}
-
-    def adopt(self, told: Mapping[str, Any], names: Collection[str]) -> None:
-        """Goes on for another shard with these agents."""
-        if self._core and told:
-            self._core.adopt(told, names, client.uptime(), time.time())
 
     def numbers(self) -> Mapping[str, float]:
         """What Prometheus shows."""

@@ -210,8 +210,7 @@ class Collector:
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
         self._keeper: threading.Thread | None = None
-        self._orders: queue.SimpleQueue[tuple[Table, Sequence[bytes], threading.Event]] = \
-            queue.SimpleQueue()
+        self._orders: queue.SimpleQueue[tuple[Table, threading.Event]] = queue.SimpleQueue()
         self._sockets: dict[tuple[int, int], socket.socket] = {}  # by family and place in the ring
         self._absent: set[int] = set()  # families that this machine does not have
         self._reopen = 0.0  # when sockets that could not be opened are tried again
@@ -286,30 +285,17 @@ class Collector:
              "room: allow larger receive buffers, "
              f"sysctl -w net.core.rmem_max={BUFFER}, or longer periods")) if wrong)
 
-    def replace(self, table: Table, handed: Sequence[bytes] = ()) -> None:
-        """Asks the agents of this table from now on. It keeps what it knows of agents that stay,
-        and takes what other shards have handed on: that is in the new table when this returns."""
+    def replace(self, table: Table) -> None:
+        """Asks the agents of this table from now on. It keeps what it knows of agents that stay:
+        that is in the new table when this returns."""
         if not self.running:
-            self._carry(table, handed)
+            carry_over(self.table, table, self._publish)
             self.table = table
             return
         done = threading.Event()
-        self._orders.put((table, handed, done))
+        self._orders.put((table, done))
         while not done.wait(0.1) and self.running:
             pass
-
-    def known(self) -> bytes:
-        """All that another shard needs to go on. From any thread."""
-        return b"".join(keep.parts_of(self.table, dict(self._epochs.known)))
-
-    def _carry(self, table: Table, handed: Sequence[bytes]) -> None:
-        carry_over(self.table, table, self._publish)
-        for content in handed:
-            try:
-                for key, epoch in keep.adopt(content, table).items():
-                    self._epochs.known[key] = max(epoch, self._epochs.known.get(key, 0))
-            except keep.Unusable as error:
-                self._complain(f"what another shard knew of its agents is lost: {error}")
 
     # ---- the thread
     def _run(self) -> None:
@@ -335,8 +321,8 @@ class Collector:
     def _turn(self) -> None:
         with contextlib.suppress(queue.Empty):
             while True:
-                table, handed, done = self._orders.get_nowait()
-                self._take_over(table, handed)
+                table, done = self._orders.get_nowait()
+                self._take_over(table)
                 done.set()
         if self._shut and client.uptime() >= self._reopen:
             self._open_ring()
@@ -350,9 +336,9 @@ class Collector:
         rate = float((1 / self._roster.period).sum())
         return min(TICK, max(SHORTEST_TICK, (self._room or ENOUGH) / 2 / max(rate, 1e-9)))
 
-    def _take_over(self, table: Table, handed: Sequence[bytes]) -> None:
+    def _take_over(self, table: Table) -> None:
         self._roster.readers.remember()
-        self._carry(table, handed)
+        carry_over(self.table, table, self._publish)
         self.table, self._roster = table, Roster(table, self._epochs, self._roster)
 
     # ---- rounds

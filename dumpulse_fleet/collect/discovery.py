@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import aiohttp
@@ -262,7 +262,6 @@ class Discovery:
         self._wrong: list[str] = []  # of their lists together
         self._looked = False
         self.everyone: tuple[Agent, ...] = ()  # the agents of all shards
-        self.living: Collection[int] = ()  # the shards that share them; empty: all
         self._ranks = ranks((), config.shard.of)
 
     @property
@@ -286,11 +285,11 @@ class Discovery:
     def _merge(self) -> tuple[tuple[Agent, ...], list[str]]:
         self.everyone, problems = merged(self.config, [each.agents for each in self.watched])
         self._ranks = ranks(self.everyone, self.config.shard.of)
-        return self.of_shard(self.owners(self.living)), problems
+        return self.of_shard(self.owners()), problems
 
-    def owners(self, living: Collection[int]) -> NDArray[np.intp]:
-        """The shard of each agent, if only these live; empty: all."""
-        return owners(self._ranks, living or range(1, self.config.shard.of + 1))
+    def owners(self) -> NDArray[np.intp]:
+        """The shard of each agent."""
+        return owners(self._ranks, range(1, self.config.shard.of + 1))
 
     def of_shard(self, owned: NDArray[np.intp]) -> tuple[Agent, ...]:
         """Those that this shard has, if each is in the shard that is said."""

@@ -7,7 +7,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,13 +38,13 @@ class Unusable(Exception):
     """Why a file cannot be used."""
 
 
-def parts_of(table: Table, epochs: Mapping[str, int]) -> list[bytes]:
-    """All that is known, with the epochs of agents with keys, for a file or another shard."""
+def parts_of(table: Table) -> list[bytes]:
+    """All that is known, for a file."""
     agents = [[agent.name, agent.address, round(agent.profile.tick * 1000),
                agent.profile.settings.now_from] for agent in table.agents]
     width = table.width()
     head = json.dumps({"agents": agents, "width": width, "zero": table.zero, "boot": client.boot(),
-                       "now": table.now(), "unix": time.time(), "epochs": epochs}).encode()
+                       "now": table.now(), "unix": time.time()}).encode()
     arrays = {name: getattr(table, name).T[:width] if getattr(table, name).ndim == 2
               else getattr(table, name) for name in ARRAYS}
     copies = {name: np.empty_like(array) for name, array in arrays.items()}
@@ -66,7 +66,7 @@ def save(path: str, table: Table) -> None:
     """OSError: it cannot be written."""
     new = f"{path}.new"
     with open(new, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        file.writelines(parts_of(table, {}))
+        file.writelines(parts_of(table))
         file.flush()
         os.fsync(file.fileno())
     os.replace(new, path)
@@ -100,7 +100,6 @@ class Kept(NamedTuple):
     now: float
     unix: float
     boot: str
-    epochs: dict[str, int]
     values: dict[str, NDArray[Any]]
 
     def same(self, table: Table) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -137,28 +136,6 @@ def _use(content: bytes, table: Table) -> None:
         kept.put(table, *kept.same(table))
 
 
-def adopt(content: bytes, table: Table) -> dict[str, int]:
-    """Takes what another shard knew of agents that are in this table, if it is newer. Returns the
-    epochs. Unusable."""
-    kept = read(content, table)
-    to, whence = kept.same(table)
-    with table.lock:
-        later = table.now() - kept.clock_goes_on()  # so far is our clock ahead of theirs
-        newer = kept.values["received"][whence] + later > table.received[to]
-        to, whence = to[newer], whence[newer]
-        kept.put(table, to, whence)
-        for times in (table.began, table.asked, table.received):
-            times[to] += later
-        ticks = np.array([later / table.agents[row].profile.tick for row in to.tolist()])
-        ours = np.where(table.kind[to] > Kind.OWN, np.round(ticks), 0).astype(np.int64)
-        table.clock[to] += ours  # of agents whose time is not their own
-        for variable in np.flatnonzero(table.entry[to].any(axis=0)).tolist() if ours.any() else ():
-            table.stamped[to, variable] += ours
-        table.version += 1
-        table.changed[to] = table.version
-    return kept.epochs
-
-
 def read(content: bytes, table: Table) -> Kept:
     """Checks each number. Unusable: one is wrong."""
     if not content.startswith((MAGIC, OLDER)):
@@ -173,7 +150,6 @@ def read(content: bytes, table: Table) -> Kept:
                   for name, address, tick, own in head["agents"]]
         zero, now, unix = (float(head[key]) for key in ("zero", "now", "unix"))
         boot = str(head["boot"])
-        epochs = {str(key): int(epoch) for key, epoch in head.get("epochs", {}).items()}
         width = range(VARIABLES + 1)[int(head["width"])]
     except (ValueError, LookupError, TypeError, RecursionError, AttributeError) as error:
         raise Unusable("its beginning makes no sense") from error
@@ -196,7 +172,7 @@ def read(content: bytes, table: Table) -> Kept:
         at += size
     if at != len(content):
         raise Unusable("it is too long")
-    return Kept(agents, zero, now, unix, boot, epochs, values)
+    return Kept(agents, zero, now, unix, boot, values)
 
 
 def catch_up(table: Table, events: Iterable[Event]) -> None:

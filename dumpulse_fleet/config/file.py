@@ -10,7 +10,7 @@ from typing import Annotated
 from dumpulse_fleet.config.agents import Agents, Source
 from dumpulse_fleet.config.labels import Window, read_groups, read_mutes, read_status
 from dumpulse_fleet.config.others import (
-    Alerts, Mqtt, Nats, Web, read_alerts, read_mqtt, read_nats, read_web)
+    Alerts, Mqtt, Web, read_alerts, read_mqtt, read_web)
 from dumpulse_fleet.config.reading import (
     LARGEST, PATH, Mistake, Mistakes, Reader, checked, shown_path)
 from dumpulse_fleet.config.toml_lines import Lines, TooDeep
@@ -20,7 +20,7 @@ from dumpulse_fleet.model.agents import Agent, Group, Mute
 from dumpulse_fleet.model.naming import Wrong, hide, shown
 
 SECTIONS = ("collector", "defaults", "agents", "groups", "mutes", "alerts", "notify", "mqtt",
-            "nats", "web", "status", "events")
+            "web", "status", "events")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,6 @@ class Config(Collecting, Keeping):
     windows: tuple[Window, ...]
     alerts: Alerts
     mqtt: Mqtt | None
-    nats: Nats | None
     web: Web
     status: tuple[Group, ...]  # the parts of the public page
 
@@ -77,8 +76,7 @@ def read_sections(reader: Reader) -> Config:
     return Config(
         path=reader.path, agents=agents, sources=sources,
         groups=read_groups(reader, agents, more), fixed_mutes=fixed_mutes, windows=windows,
-        alerts=read_alerts(reader), mqtt=read_mqtt(reader), nats=read_nats(reader),
-        web=read_web(reader),
+        alerts=read_alerts(reader), mqtt=read_mqtt(reader), web=read_web(reader),
         status=read_status(reader, agents, more), **vars(collecting), **vars(keeping))
 
 

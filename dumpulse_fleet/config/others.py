@@ -1,4 +1,4 @@
-"""What others hear, and what they may ask: [alerts] and [[notify]], [mqtt], [nats], [web].
+"""What others hear, and what they may ask: [alerts] and [[notify]], [mqtt], [web].
 
 SPDX-License-Identifier: MIT
 """
@@ -16,7 +16,6 @@ from dumpulse_fleet.config.values import (
     DAY, HTTP, WEB_PORT, Secret, address, duration, listening, match_of, number, text, url_of, yes)
 from dumpulse_fleet.model.naming import Wrong, shown
 
-SCHEMES = ("nats", "tls")
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -107,7 +106,7 @@ def read_alerts(reader: Reader) -> Alerts:
                   notify=read_notify(reader))
 
 
-# ---------------------------------------------------------------- brokers
+# ---------------------------------------------------------------- the broker
 @dataclasses.dataclass(frozen=True)
 class Mqtt:
     host: Annotated[str, fits(r"[A-Za-z0-9._:-]+", "is not a host")]
@@ -132,26 +131,6 @@ def read_mqtt(reader: Reader) -> Mqtt | None:
     if found.password and not found.user:
         reader.wrong(("mqtt", "password_file"), "mqtt: a password needs a 'user'")
     return dataclasses.replace(found, port=found.port or (8883 if found.tls else 1883))
-
-
-@dataclasses.dataclass(frozen=True)
-class Nats:
-    url: Annotated[Secret, checked(url_of, SCHEMES)] = Secret()
-    url_file: Annotated[Secret, in_file(url_of, SCHEMES)] = Secret()
-    subject: Annotated[str, fits(r"[^\s.*>]+(\.[^\s.*>]+)*", "is not a subject: use words with "
-                                 "dots between them")] = "dumpulse.events"
-    # The bucket by which shards agree who lives; empty: nobody takes over from a dead one.
-    bucket: Annotated[str, fits(r"[A-Za-z0-9_-]+", "is no bucket: use letters, digits, - and _")
-                      ] = ""
-    # s for which a shard may be silent until it counts as dead
-    patience: Annotated[float, checked(duration, 0.5, 3600)] = 5.0
-
-
-def read_nats(reader: Reader) -> Nats | None:
-    found = reader.table(("nats",), reader.data["nats"], Nats) if "nats" in reader.data else None
-    if found is None or not reader.one_of(("nats",), reader.data["nats"], ("url", "url_file")):
-        return None
-    return dataclasses.replace(found, url=found.url or found.url_file, url_file=Secret())
 
 
 # ---------------------------------------------------------------- who may ask

@@ -1,4 +1,4 @@
-"""Mosquitto, NATS, and servers of HTTP, as tests need them.   SPDX-License-Identifier: MIT"""
+"""Mosquitto, and servers of HTTP, as tests need them.   SPDX-License-Identifier: MIT"""
 
 import contextlib
 import http.server
@@ -16,8 +16,6 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from dumpulse_fleet.tests.core import until
 from tests.support.programs import free_port
-
-SECRET = "hunter2"
 
 
 def listens(port: int) -> bool:
@@ -57,26 +55,6 @@ class Broker:
     def stop(self) -> None:
         self.process.send_signal(signal.SIGCONT)
         self.process.terminate()
-        self.process.wait(20)
-
-
-class Server:
-    """A nats-server that keeps streams and buckets over kill -9."""
-
-    def __init__(self, folder: Path) -> None:
-        self._port, self._folder = free_port(), folder
-        self.url = f"nats://fleet:{SECRET}@127.0.0.1:{self._port}"
-
-    def start(self) -> None:
-        # pylint: disable-next=consider-using-with
-        self.process = subprocess.Popen(
-            ["nats-server", "-a", "127.0.0.1", "-p", str(self._port), "-js", "-sd",
-             str(self._folder / "js"), "--user", "fleet", "--pass", SECRET],
-            stderr=subprocess.DEVNULL)
-        until(lambda: listens(self._port))
-
-    def stop(self) -> None:
-        self.process.kill()
         self.process.wait(20)
 
 

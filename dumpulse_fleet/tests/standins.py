@@ -138,7 +138,6 @@ class Service:
         self.reloads = 0
         self.asked = 0  # how often the numbers were
         self.access: Access | None = None  # read again by a reload
-        self.taken: Mapping[str, tuple[int, float]] = {"agent-00002": (2, 1.7e9)}
         self.store: Any = Store()
         self.past: Any = Past()
         self.fixed = [Mute({"name": "*-00009"}, 0, 4e9, "it is old", "configuration")]

@@ -390,27 +390,6 @@ def test_what_is_not_configured_any_more_is_over() -> None:
         assert all(not item.agents for each in heard for item in each.over)
 
 
-def test_another_shard_goes_on_with_what_was_told() -> None:
-    """Who gives agents away tells no end of their trouble; who takes them tells it once."""
-    two = Group("two", {"name": "b"}, 1)
-    giver, taker = World([agent("a", "berlin"), agent("b", "berlin")], [two]), World([])
-    giver.put(("a", -1, State.UNREACHABLE), ("b", -1, State.UNREACHABLE), ("a", 3, State.DEAD))
-    assert len(giver.run(100)) == 2
-    kept = json.loads(json.dumps(giver.core.dump(giver.now, giver.wall)))
-    restarted = Core(RULES, [], [], giver.now, {"a", "b"})
-    restarted.load(kept, giver.now, giver.wall)
-    giver.core.replace(RULES, [], [], {"a", "b"})
-    assert not giver.run(4000)
-    assert not [*restarted.step(giver.now, giver.wall, []), *restarted.step(1e6, giver.wall, [])]
-    taker.core.replace(RULES, giver.agents, [two])
-    taker.core.adopt(kept, {"a", "b"}, taker.now, taker.wall)
-    taker.put(("a", -1, State.UNREACHABLE), ("b", -1, State.UNREACHABLE), ("a", 3, State.DEAD))
-    assert not taker.run(1000)
-    taker.put(("a", -1, State.ALIVE), ("b", -1, State.ALIVE), ("a", 3, State.ALIVE))
-    assert sorted(told(taker.run(1000))) == [("resolved", "berlin", 0, 2, 0),
-                                             ("resolved", "two", 0, 1, 0)]
-
-
 # ---------------------------------------------------------------- the edges of these rules
 def test_who_is_asked_seldom_is_told_later() -> None:
     """Until a period is over, others that would explain it may not be noticed; a parent needs all

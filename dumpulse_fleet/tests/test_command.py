@@ -98,15 +98,6 @@ def test_show(ask: Ask) -> None:
     assert "there is no agent" in ask("show", "../../metrics", status=2)
 
 
-def test_show_says_which_shard_has_the_history(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    agent, until_ = json.loads(ask("show", "a3", "--json")), 1.7e9
-    assert agent["before"] is None and "history" not in ask("show", "a3")
-    monkeypatch.setattr(asking.Fleet, "ask", lambda *_, **__: {
-        **agent, "before": {"shard": 2, "until": until_}})
-    day = time.strftime("%m-%d %H:%M:%S", time.localtime(until_))
-    assert f"history  until {day} with shard 2" in ask("show", "a3").splitlines()
-
-
 def test_events(ask: Ask) -> None:
     lines = ask("events", "--agent", "nobody*").splitlines()
     assert re.search(r"\d\d-\d\d \d\d:\d\d:\d\d +nobody.north +north +.*unreachable", lines[-1])

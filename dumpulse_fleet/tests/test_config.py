@@ -175,7 +175,7 @@ VALUES = st.recursive(
              "sun 25:00-26:00", "mon-mon-tue 01:00-02:00", "daily 01:00-01:00", "\0", "*",
              "serial:", "can:", "[::1]:9060", "/dev/zero", "/dev/null", "/", "{", "1.1.1.1-0.0.0.0",
              datetime.datetime.min.replace(tzinfo=datetime.UTC), "{1..999999}{1..999999}", "\u00e9",
-             "a" * 300, "nats://x", "mailto://", "[::]:1", ":0"])),
+             "a" * 300, "mailto://", "[::]:1", ":0"])),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner,
                                                                 max_size=3), max_leaves=4)
 
@@ -247,7 +247,7 @@ def test_the_example_has_every_key(tmp_path: Path) -> None:
         f"[[{name}]]\nzzzzz = 1\n" for name in ("agents", "groups", "mutes", "notify", "status")
         ) + "".join(
         f"[{name}]\nzzzzz = 1\n" for name in (
-            "collector", "defaults", "alerts", "mqtt", "nats", "web", "events"))
+            "collector", "defaults", "alerts", "mqtt", "web", "events"))
     in_example = set(example_keys())
     count = 0
     for _, message in mistakes(tmp_path, text):
@@ -272,7 +272,7 @@ def test_keys_that_are_commented_out(tmp_path: Path) -> None:
     for name in ("inventory.token", "webhook.token", "mqtt.password", "web.token"):
         (tmp_path / name).write_text("hunter2\n")
     for name, url in (("ping.url", "https://x/1"), ("webhook.url", "http://x"),
-                      ("apprise.url", "tgram://x/y"), ("nats.url", "nats://x")):
+                      ("apprise.url", "tgram://x/y")):
         (tmp_path / name).write_text(f"  {url}  \r\nmore")
     lines = EXAMPLE.read_text().splitlines()
     hidden = [number for number, line in enumerate(lines) if re.match(r"# \w+ = ", line)]
@@ -299,7 +299,7 @@ def test_defaults_are_those_of_the_example(tmp_path: Path) -> None:
     for key in ("wait", "remind", "blind", "ping_every"):
         assert getattr(found.alerts, key) == getattr(empty.alerts, key)
     assert empty.agents[0].period == 10 and empty.agents[0].misses == 3
-    assert empty.mqtt is None and empty.nats is None and not empty.mutes(0)
+    assert empty.mqtt is None and not empty.mutes(0)
     assert read(tmp_path, AGENT + "[mqtt]\nhost = 'x'").mqtt == Mqtt("x", 1883)
 
 
@@ -389,7 +389,7 @@ def test_a_key_in_the_place_of_another_file_is_not_printed(tmp_path: Path, conte
             said.append(str(error))
         else:
             said += found[1] if isinstance(found, tuple) and len(found) > 1 else []
-    for section, key in (("nats", "url_file"), ("mqtt", "ca_file"), ("mqtt", "password_file"),
+    for section, key in (("mqtt", "ca_file"), ("mqtt", "password_file"),
                          ("alerts", "ping_file"), ("web", "token_file"), ("web", "config_file"),
                          ("defaults", "names"), ("defaults", "keys")):
         whole = tmp_path / "fleet.toml"
@@ -460,7 +460,6 @@ WRONG = [
      "until = 2026-01-02T00:00:00Z\n", 6, "'until' must be after 'from'"),
     (AGENT + "[mqtt]\nport = 1\n", 3, "mqtt: 'host' is missing"),
     (AGENT + "[mqtt]\nhost = 'x'\nprefix = 'a/#'\n", 5, "cannot begin a topic"),
-    (AGENT + "[nats]\nsubject = 'x'\n", 3, "nats: needs exactly one of url, url_file"),
     (AGENT + "[web]\nlisten = '9061'\n", 4, "is not HOST:PORT"),
     (AGENT + "[web]\nconfig_file = 'nowhere.yml'\n", 4, "nowhere.yml': No such file"),
     (AGENT + "[web]\npublic = 'https://x'\n", 3, "'public' and 'proxies' need each other"),
@@ -555,12 +554,12 @@ def test_a_pair_of_tick_and_period_that_nobody_can_judge(
 @pytest.mark.parametrize("text", [
     "[[notify]]\nwebhook = 'hunter2'", "[[notify]]\nwebhook = 'ftp://u:hunter2@x/'",
     "[[notify]]\nwebhook = 'http://x:hunter2/'", "[[notify]]\napprise = 'hunter2'",
-    "[[notify]]\nwebhook = ['hunter2']", "[alerts]\nping = 'hunter2'", "[nats]\nurl = 'hunter2'",
+    "[[notify]]\nwebhook = ['hunter2']", "[alerts]\nping = 'hunter2'",
     "[[agents]]\nurl = 'http://u:hunter2@ x'", "[[notify]]\nwebhook = hunter2",
     "[[notify]]\nwebhook = 'http://hunter2", "[[notify]]\nwebhook_file = 'secret'",
-    "[alerts]\nping_file = 'secret'", "[nats]\nurl_file = 'secret'",
+    "[alerts]\nping_file = 'secret'",
     "[[notify]]\nwebhook = 'http://hunter2'\nwebhook = 1",
-    "[mqtt]\nhost = 'x'\npassword_file = 'secret'"], ids=range(15))
+    "[mqtt]\nhost = 'x'\npassword_file = 'secret'"], ids=range(13))
 def test_no_secret_in_a_message(tmp_path: Path, text: str) -> None:
     (tmp_path / "secret").write_text("hunter2\n")
     assert "hunter2" not in str(mistakes(tmp_path, text + "\n" + AGENT))

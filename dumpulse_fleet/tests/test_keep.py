@@ -93,28 +93,6 @@ def test_our_clock_goes_on_after_the_machine_was_started_again(
         assert new.now() == pytest.approx(1e9 + passed)
 
 
-def test_what_another_shard_knew_is_taken_if_it_is_newer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On another machine, whose clock differs by 200 s, 60 s after it was written."""
-    theirs, ours = filled("abc"), table("cbx")
-    theirs.kind[:] = Kind.OWN, Kind.UNIX, Kind.OWN
-    theirs.zero = 500 - client.uptime()
-    before = time.time()
-    content = b"".join(keep.parts_of(theirs, {"key": 7}))
-    ours.zero += 760 - ours.now()
-    ours.received[0] = 5000  # we have heard c later
-    monkeypatch.setattr(client, "boot", lambda: "another")
-    monkeypatch.setattr("time.time", lambda: before + 60)
-    assert keep.adopt(content, ours) == {"key": 7}
-    assert ours.reports[[0, 2]].tolist() == [0, 0] and ours.reports[1] == theirs.reports[1]
-    for name in "began", "asked", "received":
-        assert getattr(ours, name)[1] == pytest.approx(getattr(theirs, name)[1] + 200, abs=0.5)
-    # Its time is ours, so its ages stay as they were.
-    assert abs(ours.clock[1] - theirs.clock[1] - 200) <= 1
-    assert ((ours.clock[1] - ours.stamped[1]) == (theirs.clock[1] - theirs.stamped[1])).all()
-    with pytest.raises(keep.Unusable):
-        keep.adopt(content[:-1], ours)
-
-
 def test_an_agent_at_another_place_begins_anew_with_its_clock(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "kept")
     keep.save(path, filled())

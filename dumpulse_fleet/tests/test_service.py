@@ -20,12 +20,11 @@ from typing import Any
 import pytest
 
 from dumpulse_fleet import command
-from dumpulse_fleet.collect.discovery import owners, ranks
 from dumpulse_fleet.config.file import load
 from dumpulse_fleet.model.agents import Mute, State
 from dumpulse_fleet.record.past import KNOWN, Past
 from dumpulse_fleet.record.store import Store
-from dumpulse_fleet.service import WELL_S, Service, groups_here, well_again
+from dumpulse_fleet.service import WELL_S, Service, well_again
 from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.brokers import Broker, Taking, answering, reading
 from dumpulse_fleet.tests.core import PATIENCE, until
@@ -265,37 +264,6 @@ def test_targets_that_come_and_go(tmp_path: Path, fake: Fake) -> None:
             for number in (6, 7)]))
         serving.wait_for_agents({"a0": "alive", "t6": "alive", "t7": "alive"})
         assert serving.end() == 0
-
-
-def test_groups_of_several_shards(tmp_path: Path, fake: Fake) -> None:
-    write(tmp_path, fake, 20, "[[groups]]\nname = 'all'\nmatch = { name = '*' }\nat_least = 1\n"
-          "[[groups]]\nname = 'one'\nmatch = { name = 'a7' }\nat_least = 1\n")
-    config = load(str(tmp_path / "fleet.toml"))
-    assert groups_here(config, config.agents, config.agents) == (config.groups, [])
-    kept: list[str] = []
-    for number in (1, 2, 3):
-        groups, problems = groups_here(
-            config, [agent for agent, own in zip(config.agents, owners(
-                ranks(config.agents, 3), (1, 2, 3))) if own == number], config.agents)
-        kept += [group.name for group in groups]
-        assert len(problems) == 1 and "'all' has members in other shards" in problems[0]
-    assert kept == ["one"]
-
-
-def test_who_had_agents_before_is_known_over_a_restart(tmp_path: Path, fake: Fake) -> None:
-    write(tmp_path, fake, 2)
-    service = Service(load(str(tmp_path / "fleet.toml")))
-    service.store = Store(tmp_path / "events.sqlite")
-    service._note_taken({"a1": 2}, {"a0", "a1"})
-    (shard, until_), = service.taken.values()
-    assert shard == 2 and abs(until_ - time.time()) < PATIENCE
-    service._note_taken({"a1": 2, "a0": 3}, {"a0", "a1"})  # as after a restart
-    assert service.taken["a1"] == (2, until_) and service.taken["a0"][0] == 3
-    service._note_taken({}, {"a1"})  # the other one has gone back
-    assert {*service.taken} == {"a1"} and service.store.flush()
-    (kept,), = service.store.ask("SELECT value FROM kept WHERE name = 'taken'")
-    assert json.loads(kept) == {"a1": [2, until_]}
-    service.store.close()
 
 
 def test_what_hangs_does_not_hold_up_the_end(tmp_path: Path, fake: Fake) -> None:

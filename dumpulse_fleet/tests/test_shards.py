@@ -1,10 +1,8 @@
-"""Several shards, one wall over them, and who takes over from a shard that is killed.
-SPDX-License-Identifier: MIT"""
+"""Several shards, and one wall over them.   SPDX-License-Identifier: MIT"""
 
-import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +11,15 @@ import pytest
 from dumpulse_fleet import client
 from dumpulse_fleet.asking import Fleet as Fleets
 from dumpulse_fleet.collect.discovery import owners, ranks
-from dumpulse_fleet.config.others import Nats
 from dumpulse_fleet.config.file import load
-from dumpulse_fleet.config.values import Secret, Shard
-from dumpulse_fleet.publish.takeover import Council, Known, Living
-from dumpulse_fleet.tests.brokers import Answering, Server, Taking, answering
-from dumpulse_fleet.tests.core import until, until_then
+from dumpulse_fleet.tests.brokers import Answering, answering
+from dumpulse_fleet.tests.core import until
 from dumpulse_fleet.tests.serving import Serving, write
 from dumpulse_fleet.trials.bench import page
 from dumpulse_fleet.trials.fake import Fake
 from tests.support.programs import free_port
 
 AGENTS, SHARDS, PERIOD = 60, 4, 4.0  # s
-SETTINGS = "[nats]\nurl = '{}'\nbucket = 'shards'\npatience = '3s'\n"
 
 
 class Fleet:
@@ -151,180 +145,3 @@ def test_a_mute_at_the_wall_is_in_all_shards(tmp_path: Path) -> None:
         with pytest.raises(client.NoAnswer, match=made.shards[2].address):
             asker.ask("/api/v1/mutes", method="POST", body={
                 "match": {"name": "a1*"}, "seconds": 600})
-
-
-class Three:
-    """Councils of three shards."""
-
-    def __init__(self, url: str) -> None:
-        self.settings = Nats(Secret(url), bucket="shards", patience=1.0)
-        self.changes: list[tuple[int, Living, Living]] = []
-        self.councils: dict[int, Council] = {}
-        self._tasks: dict[int, asyncio.Task[None]] = {}
-
-    def start(self, number: int) -> None:
-        async def known() -> Known:
-            return {"problems": []}, b"content"
-
-        self.councils[number] = Council(
-            self.settings, Shard(number, 3), print,
-            lambda before, now: self.changes.append((number, before, now)), known)
-        self._tasks[number] = asyncio.create_task(self.councils[number].run())
-
-    async def end(self, number: int) -> None:
-        self._tasks.pop(number).cancel()
-        await asyncio.sleep(0)
-        del self.councils[number]
-
-    def leader(self) -> int:
-        return next((number for number, each in self.councils.items() if each.leads), 0)
-
-    @classmethod
-    def run(cls, folder: Path, work: Callable[["Three", Server], Awaitable[None]]) -> None:
-        async def whole() -> None:
-            three = cls(server.url)
-            await work(three, server)
-            for number in list(three.councils):
-                await three.end(number)
-
-        server = Server(folder)
-        server.start()
-        try:
-            asyncio.run(whole())
-        finally:
-            server.stop()
-
-
-@pytest.mark.slow
-def test_one_leads_and_another_if_it_is_gone(tmp_path: Path) -> None:
-    """Who falls silent is dead for all, and is taken in again. Without NATS, nothing changes."""
-    async def run(three: Three, server: Server) -> None:
-        councils, changes = three.councils, three.changes
-        for number in (1, 2, 3):
-            three.start(number)
-        await until_then(lambda: three.leader() and not any(
-            each.silence() for each in councils.values()))
-        assert not changes
-        await councils[3].hand_on()
-        first = three.leader()
-        others = tuple(number for number in (1, 2, 3) if number != first)
-        await three.end(first)
-        await until_then(lambda: sorted(changes) == [
-            (number, (1, 2, 3), others) for number in others])
-        assert sum(each.leads for each in councils.values()) == 1
-        assert await councils[others[0]].handed([3, 9]) == [({"problems": []}, b"content")]
-        await asyncio.to_thread(server.stop)
-        councils[others[0]].trouble = ""  # it has not noticed yet
-        await councils[others[0]].hand_on()  # which must not prevent that others take over
-        await until_then(lambda: all("nobody can take over" in each.silence()
-                                     for each in councils.values()))
-        assert all(each.living == others for each in councils.values())
-        await asyncio.to_thread(server.start)
-        del changes[:]
-        await until_then(lambda: not any(each.trouble for each in councils.values()))
-        await asyncio.sleep(2 * three.settings.patience)
-        assert not changes  # nobody thinks that the dead one lives
-        three.start(first)
-        await until_then(lambda: {(number, now) for number, _, now in changes} == {
-            (number, (1, 2, 3)) for number in (1, 2, 3)})
-        assert (first, others, (1, 2, 3)) in changes  # who had its agents meanwhile
-        assert not any(each.silence() for each in councils.values())
-
-    Three.run(tmp_path, run)
-
-
-@pytest.mark.slow
-def test_who_has_not_started_yet_has_time_to(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Machines that boot one after another do not take each other's agents. Who never comes is dead
-    in the end, and stays so when all others have been restarted."""
-    monkeypatch.setattr("dumpulse_fleet.publish.takeover.START_S", 8.0)
-
-    async def run(three: Three, server: Server) -> None:
-        changes, patience = three.changes, three.settings.patience
-        begun = time.monotonic()
-        three.start(1)
-        await until_then(three.leader)
-        await asyncio.sleep(2 * patience)
-        assert not changes
-        three.start(2)
-        await until_then(lambda: changes == [(number, (1, 2, 3), (1, 2)) for number in (1, 2)]
-                         or len(changes) > 1)
-        assert {now for _, _, now in changes} == {(1, 2)} and time.monotonic() - begun >= 8
-        await three.end(1)
-        await three.end(2)
-        del changes[:]
-        three.start(2)
-        await until_then(lambda: three.leader() == 2)
-        await asyncio.sleep(2 * patience)
-        three.start(1)
-        await until_then(lambda: {number for number, _, _ in changes} == {1, 2})
-        assert {now for _, _, now in changes} == {(1, 2)}
-        await three.end(1)  # who has given a sign of life has no more time than `patience`
-        begun = time.monotonic()
-        await until_then(lambda: changes[-1] == (2, (1, 2), (2,)))
-        assert time.monotonic() - begun < 8
-
-    Three.run(tmp_path, run)
-
-
-@pytest.mark.long
-def test_a_shard_that_is_killed_is_taken_over_without_a_false_alarm(tmp_path: Path) -> None:
-    """All its agents are asked by others within three periods. What was told is told once, ages go
-    on, and when the shard comes back, it takes up its agents."""
-    class Webhook(Taking):
-        came: list[Any] = []
-
-    server = Server(tmp_path)
-    server.start()
-    try:
-        with answering(Webhook) as port, Fake(AGENTS) as fake, fleet(
-                tmp_path, fake, SETTINGS.format(server.url)
-                + "[alerts]\nwait = '1s'\nagain = '1s'\n"
-                f"[[notify]]\nwebhook = 'http://127.0.0.1:{port}/'\n") as (made, wall):
-            everybody(wall)
-            dead, silent = sorted(made.of(2))[:2]
-            fake.tell("die", int(dead[1:]), int(dead[1:]))
-            fake.tell("stop 1", int(silent[1:]), int(silent[1:]))
-            everybody(wall, but={dead: "unreachable", silent: "dead"})
-            until(lambda: len(Webhook.came) > 1)  # of the agent, and of the engine
-            beat, told = heard(wall, silent), list(Webhook.came)
-            time.sleep(10)  # what is known is handed on
-            made.shards[2].process.kill()
-            killed = time.time()
-            rest = [1, 3, 4]
-            until(lambda: asked_since(made, rest, killed) == names(made) - {dead})
-            print(f"taken over after {(time.time() - killed) / PERIOD:.1f} periods")
-            assert time.time() - killed < 3 * PERIOD
-            everybody(wall, but={dead: "unreachable", silent: "dead"})
-            assert wall.ask(f"/api/v1/agents/{silent}")["before"]["shard"] == 2
-            # Who goes on knows when the engine was heard, which its timestamp alone does not say.
-            assert abs(heard(wall, silent) - beat) <= 1
-            made.start(2)
-            until(lambda: asked_since(made, [2], time.time() - 2 * PERIOD) == made.of(2) - {dead}
-                  and not made.of(2) & asked_since(made, rest, 0))
-            everybody(wall, but={dead: "unreachable", silent: "dead"})
-            assert abs(heard(wall, silent) - beat) <= 1
-            time.sleep(2 * PERIOD)
-            assert Webhook.came == told
-            worse = {(each["agent"], each["now"]) for each in made.events()
-                     if each["now"] not in ("alive", "late")}
-            assert worse <= {(dead, "unreachable"), (silent, "dead")}
-    finally:
-        server.stop()
-
-
-def names(made: Fleet) -> set[str]:
-    return {f"a{number}" for number in range(AGENTS)}
-
-
-def asked_since(made: Fleet, shards: list[int], begun: float) -> set[str]:
-    """The agents of these shards that have answered since then."""
-    return {each["name"] for number in shards
-            for each in made.shards[number].ask("/api/v1/agents?limit=1000")["agents"]
-            if each["heard_at"] and each["heard_at"] > begun}
-
-
-def heard(wall: Serving, name: str) -> float:
-    """When the engine of an agent was heard, as the agent's shard knows it."""
-    return float(wall.ask(f"/api/v1/agents/{name}")["variables"][1]["heard_at"])

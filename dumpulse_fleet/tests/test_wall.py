@@ -251,14 +251,8 @@ def test_an_agent_in_full(wall: Running) -> None:
     table.entry[5, 1] = (1 << 16) | (9 << 8) | 200  # should be 10 to 120
     table.entry[5, 6] = 0
     service.change(5, State.DEAD, 2)
-    until_ = time.time() - 1  # today, unless it is midnight: then it is with its day
-    service.taken = {"pump-0005": (3, until_)}
     wall.open("?agent=pump-0005")
     browser.until(IN_FULL)
-    facts = dict(browser.run("""return [...document.querySelectorAll('#facts dt')].map((key) =>
-        [key.textContent, key.nextSibling.textContent])"""))
-    assert re.fullmatch(f"until (.*, )?{time.strftime('%H:%M:%S', time.localtime(until_))} "
-                        "with shard 3", facts["history"])
     rows = browser.run("""return [...document.querySelectorAll('#variables tbody tr')].map((row) =>
         [...row.cells].slice(0, 3).map((cell) => cell.textContent))""")
     assert len(rows) == 16
@@ -277,8 +271,6 @@ def test_an_agent_in_full(wall: Running) -> None:
                   "ages count up")
     browser.until("document.getElementById('events').textContent.includes('dead')")
     assert "2 brakes: alive → dead after 1 h" in browser.text("#events")
-    service.taken = {}
-    browser.until("!document.getElementById('facts').textContent.includes('history')")
     browser.click("#more")
     assert browser.run("return document.querySelectorAll('#variables tbody tr').length") == 64
     table.entry[5, 2] = (1 << 16) | (9 << 8) | 78

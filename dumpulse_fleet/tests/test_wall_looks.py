@@ -9,9 +9,8 @@ SPDX-License-Identifier: MIT
 
 import contextlib
 import dataclasses
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 

@@ -262,11 +262,6 @@ def test_events(running: Running) -> None:
     assert {event["agent"] for event in one} == {f"agent-{number:05}" for number in range(30, 35)}
 
 
-def test_which_shard_had_an_agent_before(running: Running) -> None:
-    here, there = (ask(running.port, f"/api/v1/agents/agent-0000{row}").json for row in (1, 2))
-    assert here["before"] is None and there["before"] == {"shard": 2, "until": 1.7e9}
-
-
 def test_history(running: Running) -> None:
     past = ask(running.port, "/api/v1/agents/agent-00020/history").json
     assert [each["variable"] for each in past["variables"]] == list(range(16))

@@ -4,7 +4,6 @@ loop of client.py. Then it says what a million agents take.
     python -m dumpulse_fleet.trials.bench [SECONDS]         30 seconds for each line unless given
     python -m dumpulse_fleet.trials.bench keyed [SECONDS]   only the first two lines
     python -m dumpulse_fleet.trials.bench load [SECONDS]    only services, with more and more to do
-    python -m dumpulse_fleet.trials.bench takeover          one of four services is killed
 
 The first lines are the collector alone: the CPU of its thread, with the system calls in it. In the
 second one, all agents have keys, and a new epoch every 10 s. The next ones are `dumpulse-fleet
@@ -26,7 +25,6 @@ import math
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -42,7 +40,6 @@ import numpy as np
 
 from dumpulse_fleet import client
 from dumpulse_fleet.collect.collector import Collector
-from dumpulse_fleet.collect.discovery import owners, ranks
 from dumpulse_fleet.collect.judge import Judge
 from dumpulse_fleet.model.agents import Agent, Event, Profile, ReaderKeys
 from dumpulse_fleet.model.table import Table
@@ -148,15 +145,15 @@ def collect(what: str, count: int, period: float, processes: int, seconds: float
 
 
 @contextlib.contextmanager
-def service(folder: pathlib.Path, fake: Fake, count: int, period: float, *words: str,
-            more: str = "") -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The address of dumpulse-fleet with all its parts, and its process."""
+def service(folder: pathlib.Path, fake: Fake, count: int, period: float, *words: str
+            ) -> Iterator[str]:
+    """The address of dumpulse-fleet with all its parts."""
     first, last = fake.address(0).partition(":")[0], fake.address(count - 1)
     (folder / "names.ini").write_text(NAMES)
     (folder / "fleet.toml").write_text(
         "[collector]\nstate = 'state'\ngrace = '0'\n[defaults]\nnames = 'names.ini'\n"
         f"period = '{period:g}s'\n[[agents]]\naddresses = ['{first}-{last}']\nsite = 'here'\n"
-        f"[[notify]]\nwebhook = 'http://127.0.0.1:9/'\n{more}")
+        f"[[notify]]\nwebhook = 'http://127.0.0.1:9/'\n")
     with subprocess.Popen(
             [sys.executable, "-m", "dumpulse_fleet", "serve",
              "--config.file", str(folder / "fleet.toml"),
@@ -167,7 +164,7 @@ def service(folder: pathlib.Path, fake: Fake, count: int, period: float, *words:
             for line in process.stderr:
                 if found := re.search(r"the page is (http://\S+)/$", line):
                     threading.Thread(target=process.stderr.read, daemon=True).start()
-                    yield found[1], process
+                    yield found[1]
                     break
             else:
                 sys.exit("the service did not start")
@@ -236,7 +233,7 @@ def serve(count: int, period: float, processes: int, seconds: float, scraped: bo
         fake = parts.enter_context(Fake(count, beat=int(BEAT * 1000)))
         addresses = [parts.enter_context(service(
             pathlib.Path(parts.enter_context(tempfile.TemporaryDirectory())), fake, count, period,
-            "--shard", f"{shard}/{processes}"))[0] for shard in range(1, processes + 1)]
+            "--shard", f"{shard}/{processes}")) for shard in range(1, processes + 1)]
         time.sleep(2 * period + 2)
         before = [page(f"{address}/metrics") for address in addresses]
         time.sleep(seconds)
@@ -254,55 +251,6 @@ def serve(count: int, period: float, processes: int, seconds: float, scraped: bo
             grown("void_rounds"), processes, sum(map(false_states, addresses)),
             sum(wrong_ages(address, fake) for address in addresses))
         return found, scrape(addresses[0], count, found.cpu / seconds) if scraped else None
-
-
-def take_over(count: int, period: float, processes: int) -> bool:
-    """One of several services is killed. When do the others have its agents, and hear them?"""
-    with contextlib.ExitStack() as parts:
-        def folder() -> pathlib.Path:
-            return pathlib.Path(parts.enter_context(tempfile.TemporaryDirectory()))
-
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        nats = subprocess.Popen(["nats-server", "-a", "127.0.0.1", "-p", str(port), "-js", "-sd",
-                                 folder()], stderr=subprocess.DEVNULL)
-        parts.callback(nats.wait)
-        parts.callback(nats.terminate)
-        fake = parts.enter_context(Fake(count, beat=int(BEAT * 1000)))
-        services = [parts.enter_context(service(
-            folder(), fake, count, period, "--shard", f"{shard}/{processes}",
-            more=f"[nats]\nurl = 'nats://127.0.0.1:{port}'\nbucket = 'shards'\n"))
-            for shard in range(1, processes + 1)]
-        time.sleep(4 * period)  # what is known is handed on
-        before = [used(page(f"{address}/metrics")) for address, _ in services]
-        time.sleep(4 * period)
-        after = [used(page(f"{address}/metrics")) for address, _ in services]
-        cpu = sum(new[0] - old[0] for old, new in zip(before, after)) / processes / (4 * period)
-        print(f"{processes} services with {count:,} agents each {period:g} s: {cpu * 100:.0f} % of "
-              f"a core and {sum(each[1] for each in after) / processes:.0f} MiB each", flush=True)
-        (_, victim), *others = services
-        numbers = np.arange(1, processes + 1)
-        profile = Profile(settings())
-        named = [Agent(fake.address(row).partition(":")[0], "", profile) for row in range(count)]
-        ranked = ranks(named, processes)
-        was, now = owners(ranked, numbers), owners(ranked, numbers[1:])
-        left = [(named[row].name, others[now[row] - 2][0])
-                for row in np.flatnonzero(was == 1)[::5 * COMPARED].tolist()]
-        victim.kill()
-        begun, killed, had = time.monotonic(), time.time(), 0.0
-        while left and time.monotonic() < begun + 20 * period:
-            time.sleep(0.5)  # to ask takes them time, too
-            if not had and count == sum(sum(json.loads(page(f"{address}/api/v1/summary"))[
-                    "agents"].values()) for address, _ in others):
-                had = time.monotonic() - begun
-            left = [(name, address) for name, address in left if not had or (json.loads(page(
-                f"{address}/api/v1/agents/{name}"))["heard_at"] or 0) < killed]
-        heard, false = time.monotonic() - begun, sum(false_states(each) for each, _ in others)
-        wrong = sum(wrong_ages(address, fake) for address, _ in others)
-        print(f"1 of {processes} services with {count:,} agents each {period:g} s was killed: the "
-              f"others had its agents after {had:.1f} s, and had heard them after {heard:.1f} s; "
-              f"{false} false states, {wrong} wrong ages; load {os.getloadavg()[0]:.1f}")
-        return not (left or false or wrong) and heard < 3 * period
 
 
 def scrape(address: str, count: int, cpu: float) -> Scrape:
@@ -409,8 +357,6 @@ if each agent has {CHANGES}""")
 
 
 def main() -> None:
-    if sys.argv[1:] == ["takeover"]:
-        sys.exit(not take_over(*LOADS[-1]))
     word = sys.argv[1] if sys.argv[1:2] in (["keyed"], ["load"]) else ""
     seconds = float([*sys.argv[1 + bool(word):], "30"][0])
     print(HEAD, flush=True)
@@ -445,4 +391,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    as_program(main, r"takeover|(keyed|load)? ?(\d+(\.\d+)?)?")
+    as_program(main, r"(keyed|load)? ?(\d+(\.\d+)?)?")

@@ -253,8 +253,6 @@ mqtt_connected fleet_mqtt_connected 1 if the broker is there.
 mqtt_published fleet_mqtt_published_total Messages published over MQTT.
 mqtt_waiting fleet_mqtt_waiting Agents whose state waits to be published.
 mqtt_unacknowledged fleet_mqtt_unacknowledged Messages that the broker has not acknowledged yet.
-nats_connected fleet_nats_connected 1 if the stream takes events.
-nats_published fleet_nats_published_total Events published to the stream.
 sources_failed fleet_source_failures_total Lists of agents that could not be read.
 reloaded fleet_config_last_reload_successful 1 if the configuration that was read last is in force.
 reloaded_at fleet_config_last_reload_success_timestamp_seconds When a configuration came in force.

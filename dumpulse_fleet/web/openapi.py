@@ -179,8 +179,6 @@ SCHEMAS: Json = {
         "timeout": SECONDS, "misses": COUNT, "parent": STRING,
         "round_trip": {"type": ["number", "null"]}, "reports": COUNT, "lost": COUNT,
         "late": COUNT, "bad": COUNT, "reboots": COUNT,
-        "before": {**record({"shard": COUNT, "until": {"type": "number"}}), "type": [
-            "object", "null"], "description": "which shard has its history until then"},
         "variables": {**several(of("Variable")), "minItems": 64, "maxItems": 64}}),
     "History": record({
         "times": {**several({"type": "number"}), "description": "of the samples"},

@@ -61,7 +61,6 @@ class Service(Protocol):
     groups: Sequence[Group]
     parts: Sequence[Group]  # what the public page shows
     past: Past
-    taken: Mapping[str, tuple[int, float]]  # by agent: the shard that had it before, until when
     store: Store
     ready: bool  # it asks the agents, hears of them, and writes what happens
     trouble: str  # what is wrong with the fleet itself; empty: nothing
@@ -179,10 +178,7 @@ class Site:
 
     async def agent(self, request: web.Request) -> Json:
         row = self._row(request)
-        before = self.service.taken.get(request[GIVEN]["name"])
-        return await self._elsewhere(request, row) or {
-            **self.view().agent(row, self.marks()),
-            "before": before and {"shard": before[0], "until": before[1]}}
+        return await self._elsewhere(request, row) or self.view().agent(row, self.marks())
 
     async def history(self, request: web.Request) -> Json:
         row = self._row(request)

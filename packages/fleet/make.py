@@ -17,7 +17,7 @@ NEEDS = ("aiohttp>=3.14,<4", "bcrypt>=4.0,<6", f"dumpulse=={VERSION}", "numpy>=1
 OWN = {"name": "dumpulse-fleet", "python": "3.11", "package": "dumpulse_fleet",
        "summary": "Asks thousands of Dumpulse agents, and says what changed",
        "module": "dumpulse_fleet.__main__", "dependencies": json.dumps(NEEDS)[1:-1],
-       "extras": 'apprise = ["apprise>=1.9,<3"], nats = ["nats-py>=2.9,<3"]',
+       "extras": 'apprise = ["apprise>=1.9,<3"]',
        "classifiers": '"Environment :: No Input/Output (Daemon)", '
        '"Environment :: Web Environment", "Framework :: aiohttp", '
        '"Operating System :: POSIX :: Linux", "Topic :: System :: Networking :: Monitoring"'}

@@ -1,4 +1,4 @@
-"""The fleet in the storm: collectors, judges, stores and alerts of two shards, in a time of their
+"""Fleets in the storm: collectors, judges, stores and alerts of two, in a time of their
 own. Their agents tell stories of build/storm. SPDX-License-Identifier: MIT
 
     python -m tests.storm.fleet [--from SEED] [--count N] [--storm PROGRAM]
@@ -15,7 +15,6 @@ import heapq
 import os
 import random
 import subprocess
-import sys
 import tempfile
 import time
 import zlib
@@ -37,7 +36,7 @@ from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Store
 from tests.support.programs import as_program
 
-AGENTS, SHARDS = 6, 2
+AGENTS, FLEETS = 6, 2
 NODES = 12
 PERIOD, MISSES = 2.0, 3  # s; with ticks of 1 ms, longer would be beyond what a timestamp tells
 UPTIME = 1e5  # s, when a story begins
@@ -157,13 +156,13 @@ def receive(batch: Any, where: Socket, first: int = 0, flags: int = 0) -> tuple[
     return (count - first, 0) if count > first else (0, errno.EAGAIN)
 
 
-class Shard:
+class Fleet:
     """A collector with its store and its alerts, and what they have said."""
 
     def __init__(self, world: "World", number: int, folder: Path) -> None:
         self.world, self.kept = world, folder / f"state{number}"
         self.lives = {f"a{at}": life for at, life in enumerate(world.lives)
-                      if at % SHARDS == number}
+                      if at % FLEETS == number}
         self.agents = [Agent(name, f"10.0.0.{int(name[1:]) + 1}:9060", life.profile,
                              period=PERIOD, misses=MISSES, site=f"s{number}")
                        for name, life in self.lives.items()]
@@ -198,7 +197,7 @@ class Shard:
     def use(self, agents: Sequence[Agent]) -> None:
         """Another configuration."""
         table = Table(agents)
-        self.collector._take_over(table, ())
+        self.collector._take_over(table)
         self.table = table
         self.core.replace(Rules(), agents, ())
         self.disturbed = self.begun = self.world.now
@@ -262,12 +261,12 @@ class World:
         for _ in range(self.chance.randrange(1, 12)):
             begins = self.chance.uniform(*self.chance.choice(FAULTS))
             what = self.chance.choice(("lost", "late", "shut", "stands", "anew", "clock", "none"))
-            shard = self.chance.randrange(SHARDS)
-            self.plan.append((begins, len(self.plan), what, shard))
+            fleet = self.chance.randrange(FLEETS)
+            self.plan.append((begins, len(self.plan), what, fleet))
             self.plan.append((begins + self.chance.uniform(1, LONGEST), len(self.plan),
-                              f"end of {what}", shard))
+                              f"end of {what}", fleet))
         heapq.heapify(self.plan)
-        self.shards: list[Shard] = []
+        self.fleets: list[Fleet] = []
         self.arrivals: list[float] = []  # when answers come
         self.folder = folder
 
@@ -278,36 +277,36 @@ class World:
         self.hash.update(repr(what).encode())
 
     # ---- what must be true
-    def check_event(self, shard: Shard, event: Event) -> None:
-        life = shard.lives[event.agent]
+    def check_event(self, fleet: Fleet, event: Event) -> None:
+        life = fleet.lives[event.agent]
         # An hour in ticks of 1 ms is 55 times 65,536, less 4.5 s: if the clock of an agent was set
         # by so much, its time may seem to go on.
         was_set = 0 < life.clock and self.now - life.clock < SETTLES
         if event.what == "rebooted" and not was_set and (
-                life.starts == shard.starts.get(event.agent, 0)
-                or shard.starts.get(event.agent, 0) == 0):
+                life.starts == fleet.starts.get(event.agent, 0)
+                or fleet.starts.get(event.agent, 0) == 0):
             raise Wrong(f"{event.agent} has not rebooted, and is said to have")
         if event.now in ("unreachable", "damaged") and life.answer() is not None \
-                and self.now - life.changed > NOTICED and self.calm(shard):
+                and self.now - life.changed > NOTICED and self.calm(fleet):
             raise Wrong(f"{event.agent} answers, and is called {event.now}")
 
-    def calm(self, shard: Shard) -> bool:
+    def calm(self, fleet: Fleet) -> bool:
         """Nothing was wrong with the network or the fleet for some time."""
-        return self.now - shard.disturbed > SETTLES
+        return self.now - fleet.disturbed > SETTLES
 
-    def check_report(self, shard: Shard, row: int) -> None:
+    def check_report(self, fleet: Fleet, row: int) -> None:
         """A report was taken, no longer than the network's delay after it was made."""
-        name = shard.table.agents[row].name
-        life = shard.lives[name]
-        if self.now - shard.unsure < SETTLES or self.now - life.clock < SETTLES \
-                or self.now - life.changed < SETTLES or shard.table.strikes[row] \
-                or shard.table.kind[row] != Kind.UNIX:  # nobody knows its clock yet
+        name = fleet.table.agents[row].name
+        life = fleet.lives[name]
+        if self.now - fleet.unsure < SETTLES or self.now - life.clock < SETTLES \
+                or self.now - life.changed < SETTLES or fleet.table.strikes[row] \
+                or fleet.table.kind[row] != Kind.UNIX:  # nobody knows its clock yet
             return
-        made = float(shard.table.asked[row]) - shard.table.zero - UPTIME
-        waited = float(shard.table.received[row] - shard.table.asked[row])
-        first = max(shard.begun, float(shard.table.began[row]) - shard.table.zero - UPTIME)
+        made = float(fleet.table.asked[row]) - fleet.table.zero - UPTIME
+        waited = float(fleet.table.received[row] - fleet.table.asked[row])
+        first = max(fleet.begun, float(fleet.table.began[row]) - fleet.table.zero - UPTIME)
         for variable, taken in enumerate(life.taken):
-            state = State(shard.table.state[row, variable])
+            state = State(fleet.table.state[row, variable])
             age = made - taken
             # The report is of some time while it was waited for.
             slack = 2 * life.tick + LAG + 2 * PERIOD * (life.clock > 0) + waited
@@ -319,67 +318,67 @@ class World:
                             f"{age:.3f} s ago")
             # What an agent has forgotten meanwhile is silent from then on.
             forgot = state is State.NEVER or (
-                state is State.PENDING and self.now - shard.disturbed < life.crit + NOTICED)
+                state is State.PENDING and self.now - fleet.disturbed < life.crit + NOTICED)
             if age - slack > life.crit and state is not State.DEAD and not forgot:
                 raise Wrong(f"{name}, variable {variable} is {state.words}, and was silent for "
                             f"{age:.3f} s")
 
     def look(self) -> None:
         """Once in a period."""
-        for shard in self.shards:
-            if self.now < shard.stands_until:
+        for fleet in self.fleets:
+            if self.now < fleet.stands_until:
                 continue
-            shard.alert()
-            trouble = shard.collector.trouble()
-            blind = not (shard.collector._sockets and shard.table.agents)
+            fleet.alert()
+            trouble = fleet.collector.trouble()
+            blind = not (fleet.collector._sockets and fleet.table.agents)
             if blind and not trouble and self.now - self.began > 3 * PERIOD:
                 raise Wrong("a collector that asks nobody says that all is well")
             if blind or self.weather.lost or self.weather.delay > 1 or self.ahead:
-                shard.disturbed = self.now
+                fleet.disturbed = self.now
             if self.ahead:
-                shard.unsure = self.now
+                fleet.unsure = self.now
             if blind:  # what changes meanwhile may be of any age
-                shard.begun = self.now
-            if trouble and self.calm(shard):
+                fleet.begun = self.now
+            if trouble and self.calm(fleet):
                 raise Wrong(f"all is well, and a collector says: {trouble}")
-            self.check_reached(shard)
+            self.check_reached(fleet)
 
-    def check_reached(self, shard: Shard) -> None:
-        for row, agent in enumerate(shard.table.agents):
-            life, state = shard.lives[agent.name], State(shard.table.agent_state[row])
-            if self.calm(shard) and self.now - life.changed > NOTICED \
+    def check_reached(self, fleet: Fleet) -> None:
+        for row, agent in enumerate(fleet.table.agents):
+            life, state = fleet.lives[agent.name], State(fleet.table.agent_state[row])
+            if self.calm(fleet) and self.now - life.changed > NOTICED \
                     and (life.answer() is None) != (state in MUTE_STATES):
                 raise Wrong(f"{agent.name} is called {state.words}, and has been so for "
                             f"{self.now - life.changed:.0f} s: it answers or not")
             subject = Subject("agent", agent.name)
-            if state not in MUTE_STATES or not self.calm(shard):
-                shard.since[subject] = self.now
-            if self.now - shard.since.get(subject, self.now) > TOLD and subject not in shard.told:
+            if state not in MUTE_STATES or not self.calm(fleet):
+                fleet.since[subject] = self.now
+            if self.now - fleet.since.get(subject, self.now) > TOLD and subject not in fleet.told:
                 raise Wrong(f"{agent.name} is unreachable, and nobody is told")
 
     def check_end(self) -> None:
-        for shard in self.shards:
-            shard.store.write(lambda _: None).result()
-            stored = [event._replace(number=0) for event in shard.store.select(limit=100_000)]
-            if stored[::-1] != shard.published:
+        for fleet in self.fleets:
+            fleet.store.write(lambda _: None).result()
+            stored = [event._replace(number=0) for event in fleet.store.select(limit=100_000)]
+            if stored[::-1] != fleet.published:
                 raise Wrong("the store does not have the events that were published")
             for event in stored:
                 if event.was == event.now and event.what == "state":
                     raise Wrong(f"an event changes nothing: {event}")
-            for row, agent in enumerate(shard.table.agents):
-                life = shard.lives[agent.name]
+            for row, agent in enumerate(fleet.table.agents):
+                life = fleet.lives[agent.name]
                 for variable, taken in enumerate(life.taken):
-                    lives = shard.table.state[row, variable] in (State.ALIVE, State.LATE)
+                    lives = fleet.table.state[row, variable] in (State.ALIVE, State.LATE)
                     if lives != (self.now - taken < life.crit):
                         raise Wrong(f"at the end, {agent.name} has variable {variable} wrong")
 
     # ---- what goes wrong
     def fault(self, what: str, number: int) -> None:
-        shard, chance = self.shards[number], self.chance
+        fleet, chance = self.fleets[number], self.chance
         self.faults += not what.startswith("end")
         self.began = self.now
         self.note((self.now, what, number))
-        for each in self.shards:
+        for each in self.fleets:
             each.disturbed = self.now
         if "clock" in what:
             for life in self.lives:
@@ -389,19 +388,19 @@ class World:
         elif what == "late":
             self.weather.delay = chance.uniform(1, 3 * PERIOD)
         elif what == "stands":
-            shard.stands_until = self.now + chance.uniform(1, LONGEST)
+            fleet.stands_until = self.now + chance.uniform(1, LONGEST)
         elif what in ("anew", "shut"):
             self.weather.shut = what == "shut"
-            shard.end()
-            shard.begin(shard.agents)
+            fleet.end()
+            fleet.begin(fleet.agents)
         elif what == "clock":
             self.ahead = chance.choice((-1, 1)) * chance.choice((1.0, 3600.0, 86400.0))
         elif what == "end of clock":
             self.ahead = 0.0
         elif what == "none":
-            shard.use(())
+            fleet.use(())
         elif what == "end of none":
-            shard.use(shard.agents)
+            fleet.use(fleet.agents)
         else:
             self.weather = Weather()
 
@@ -409,11 +408,11 @@ class World:
         """When something happens."""
         while self.arrivals and self.arrivals[0] <= self.now:
             heapq.heappop(self.arrivals)
-        return min(self.looked + PERIOD, *(shard.next() for shard in self.shards),
+        return min(self.looked + PERIOD, *(fleet.next() for fleet in self.fleets),
                    *self.arrivals[:1], *(plan[0] for plan in self.plan[:1]))
 
     def run(self) -> None:
-        self.shards = [Shard(self, number, self.folder) for number in range(SHARDS)]
+        self.fleets = [Fleet(self, number, self.folder) for number in range(FLEETS)]
         self.began = self.looked = 0.0
         while self.now < ENDS:
             self.now = max(self.now + STEP, self.next())
@@ -422,8 +421,8 @@ class World:
             while self.plan and self.plan[0][0] <= self.now:
                 _, _, what, number = heapq.heappop(self.plan)
                 self.fault(what, number)
-            for shard in self.shards:
-                shard.turn()
+            for fleet in self.fleets:
+                fleet.turn()
             if self.now - self.looked > PERIOD - STEP / 2:
                 self.looked = self.now
                 self.look()
@@ -453,8 +452,8 @@ def virtual(program: str, seed: int) -> Iterator[World]:
         try:
             yield world
         finally:
-            for shard in world.shards:
-                shard.store.close()
+            for fleet in world.fleets:
+                fleet.store.close()
 
 
 def main() -> int:

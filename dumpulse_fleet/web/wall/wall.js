@@ -721,9 +721,7 @@ function showFacts() {
     ["asked", `every ${shown.period} s, ${number.format(shown.reports)} reports${loss}`],
     ["last report", shown.heard_at ? `${moment(shown.heard_at)}, after ${
       (shown.round_trip * 1000).toFixed(1)} ms` : "none yet"],
-    ["reboots", shown.reboots ? number.format(shown.reboots) : ""],
-    ["history", shown.before
-      ? `until ${moment(shown.before.until)} with shard ${shown.before.shard}` : ""]];
+    ["reboots", shown.reboots ? number.format(shown.reboots) : ""]];
   $("facts").replaceChildren(...facts.filter(([, text]) => text).flatMap(([key, text]) => [
     make("dt", { textContent: key }), make("dd", { textContent: text })]));
 }
