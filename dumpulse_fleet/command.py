@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from dumpulse_fleet import client
 from dumpulse_fleet.asking import ADDRESS, ADDRESS_WORD, NOT_OURS, TOKEN_WORD, Fleet, NotThere, line
-from dumpulse_fleet.config.values import address, listening, shard_of, similar
+from dumpulse_fleet.config.values import listening, similar
 from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.model.naming import Wrong
 
@@ -259,8 +259,7 @@ def run_serve(options: argparse.Namespace) -> int:
             client.complain(f"{count} mistake{'s' * (count != 1)} in {options.config_file!r}")
         return client.BadUsage.STATUS
     from dumpulse_fleet import process, service
-    return service.run(found, process.Given(options.shard, options.listen, options.web_file,
-                                            options.shards or ()), options.check)
+    return service.run(found, process.Given(options.listen, options.web_file), options.check)
 
 
 # ---------------------------------------------------------------- the command line
@@ -278,10 +277,6 @@ def parse_state(text: str) -> str:
         raise client.BadUsage(f"{text!r} is no state: use {', '.join(WORST)}"
                               + similar(words, WORST).replace(":", ";", 1))
     return words
-
-
-def parse_shards(text: str) -> tuple[str, ...]:
-    return tuple(parse_config(address, each) for each in text.split(","))
 
 
 def parse_config(parse: Callable[[Any], Any], text: str) -> Any:
@@ -335,10 +330,6 @@ OPTIONS = [
                   {"dest": "listen"}),
     client.Option(("serve",), "--web.config.file", "FILE",
                   "TLS and passwords, as exporters have it", more={"dest": "web_file"}),
-    client.Option(("serve",), "--shard", "N/M", "ask only the agents of part N of M",
-                  partial(parse_config, shard_of)),
-    client.Option(("serve",), "--shards", "URL,URL...", "ask no agents: show those of these fleets",
-                  parse_shards),
     client.Option(("ls",), "words", "WORD", "in the name, site, address or labels",
                   more={"nargs": "*", "default": []}),
     client.Option(("ls",), "--state", "STATE", "only in this state", parse_state,

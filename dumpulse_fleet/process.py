@@ -19,7 +19,7 @@ from dumpulse_fleet import client
 from dumpulse_fleet.collect.discovery import Discovery
 from dumpulse_fleet.config.file import Config, load
 from dumpulse_fleet.config.reading import Mistakes
-from dumpulse_fleet.config.values import Secret, Shard
+from dumpulse_fleet.config.values import Secret
 from dumpulse_fleet.config.others import Web
 from dumpulse_fleet.model.agents import Agent, Group
 from dumpulse_fleet.model.table import Table
@@ -74,17 +74,14 @@ def access_of(web: Web) -> Access:
 class Given:
     """What the command line says. It wins over the file, also when that is read again."""
 
-    shard: Shard | None = None
     listen: tuple[str, int] | None = None
     web_file: str | None = None
-    shards: tuple[str, ...] = ()  # the addresses of those that a wall reads
 
     def over(self, config: Config) -> Config:
         web_file = config.web.config_file if self.web_file is None else self.web_file
         return dataclasses.replace(
-            config, shard=Shard() if self.shards else self.shard or config.shard,
-            web=dataclasses.replace(config.web, listen=self.listen or config.web.listen,
-                                    config_file=web_file))
+            config, web=dataclasses.replace(
+                config.web, listen=self.listen or config.web.listen, config_file=web_file))
 
 
 # What a running fleet cannot change, and how messages call it.
@@ -117,8 +114,7 @@ class Process(ABC):
         self._stops: list[Callable[[], Awaitable[object]]] = []  # what can end at the same time
         self._stopper = threading.Timer(STOP_S, self._give_up)
         self._coming: Sequence[Agent] | None = None  # a list that is not in force yet
-        self._left_out: list[str] = []  # groups that this shard cannot judge, and why
-        self._told: list[str] = []  # what is wrong with the sources and the groups
+        self._told: list[str] = []  # what is wrong with the sources
         self._failed, self._failed_at = 0, -QUIET_S  # logins that were told, and when
         self._odd_until: dict[str, float] = {}  # errors of the loop that are not told again
 
@@ -133,10 +129,6 @@ class Process(ABC):
     @abstractmethod
     def _prepare(self, config: Config) -> Callable[[], Awaitable[object]]:
         """What of a new configuration may fail. Returns what takes it. Trouble."""
-
-    def _discovery(self, config: Config) -> Discovery:
-        """With a folder for what pages said, unless this is only a wall."""
-        return Discovery(config, "" if self._given.shards else config.state)
 
     @property
     def trouble(self) -> str:
@@ -176,7 +168,7 @@ class Process(ABC):
                  if part(config) != part(self.config)]
         if wrong:
             return wrong
-        discovery = self._discovery(config)
+        discovery = Discovery(config, config.state)
         agents = await discovery.look() or ()
         try:
             take = self._prepare(config)
@@ -200,8 +192,8 @@ class Process(ABC):
                 self._tell()
 
     def _tell(self) -> None:
-        """Logs what is newly wrong with the sources and the groups."""
-        problems = self.discovery.problems + self._left_out
+        """Logs what is newly wrong with the sources."""
+        problems = self.discovery.problems
         for problem in problems:
             if problem not in self._told:
                 say(problem)

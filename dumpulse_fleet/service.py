@@ -10,14 +10,13 @@ import re
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
 
 from dumpulse_fleet import client
 from dumpulse_fleet.alert.deliver import Alerts, Receiver
 from dumpulse_fleet.collect.collector import STARTING, Collector
 from dumpulse_fleet.collect.discovery import Discovery
 from dumpulse_fleet.config.file import Config
-from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
+from dumpulse_fleet.model.agents import Agent, Event, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.process import (
@@ -25,7 +24,6 @@ from dumpulse_fleet.process import (
 from dumpulse_fleet.publish.mqtt import Publisher
 from dumpulse_fleet.record.past import Past
 from dumpulse_fleet.record.store import Store, Trouble
-from dumpulse_fleet.wall import Wall
 
 SAMPLE_S = 60.0  # s between two looks that the past remembers
 SAVE_S = 600.0  # s between two times that it is written
@@ -39,23 +37,6 @@ WELL_S = 60.0  # s for which all must be well until what was acknowledged ends
 def shape(text: str) -> str:
     """Without what changes all the time."""
     return re.sub(r"[0-9][0-9.,]*", "", text)
-
-
-def groups_here(config: Config, agents: Sequence[Agent], everyone: Sequence[Agent]
-                ) -> tuple[tuple[Group, ...], list[str]]:
-    """Returns the groups of which this shard has all members, and says of which it has some."""
-    if len(agents) == len(everyone):
-        return config.groups, []
-    here = {agent.name for agent in agents}
-    found, problems = [], []
-    for group in config.groups:
-        members = [agent.name for agent in everyone if matches(group.match, agent)]
-        if here.issuperset(members):
-            found.append(group)
-        elif not here.isdisjoint(members):
-            problems.append(f"the group {group.name!r} has members in other shards, so nobody "
-                            "watches it here: use a rule of Prometheus")
-    return tuple(found), problems
 
 
 def well_again(mutes: Sequence[Mute], table: Table, now: float) -> list[Mute]:
@@ -120,9 +101,6 @@ class Service(Process):
             self._logged = text
         self._log_logins()
 
-    async def elsewhere(self, path: str, row: int = -1) -> Any:
-        return None
-
     def numbers(self) -> Mapping[str, float]:
         return {**vars(self.collector.figures),
                 **self.alerts.numbers(), **(self.mqtt.numbers() if self.mqtt else {}),
@@ -133,14 +111,12 @@ class Service(Process):
     # ---------------------------------------------------------------- changes
     def _prepare(self, config: Config) -> Callable[[], Awaitable[object]]:
         self.alerts.check(config.alerts)
-        same = (config.mqtt, config.shard) == (self.config.mqtt, self.config.shard)
-        mqtt = self.mqtt if same else self._publisher(config)
+        mqtt = self.mqtt if config.mqtt == self.config.mqtt else self._publisher(config)
         self._mutes_at = -MUTES_S
         return lambda: self._connect(mqtt)
 
     def _publisher(self, config: Config) -> Publisher | None:
-        shard = f"{config.shard.number}/{config.shard.of}" if config.shard.of > 1 else ""
-        return Publisher(config.mqtt, self.table, self.store, say, shard) if config.mqtt else None
+        return Publisher(config.mqtt, self.table, self.store, say) if config.mqtt else None
 
     async def _connect(self, mqtt: Publisher | None) -> None:
         """Uses this from now on. The one that goes says goodbye first."""
@@ -150,28 +126,23 @@ class Service(Process):
             if mqtt:
                 await asyncio.to_thread(mqtt.start)
 
-    def _table_of(self, agents: Sequence[Agent]) -> Table:
-        return Table(agents, {agent.name for agent in self.discovery.everyone}
-                     - {agent.name for agent in agents})
-
     async def _end_mqtt(self) -> None:
         if self.mqtt:
             await asyncio.to_thread(self.mqtt.stop)
 
     async def _change(self, agents: Sequence[Agent]) -> None:
         """Asks these from now on."""
-        table = self._table_of(agents)
+        table = Table(agents)
         try:
             earlier = await asyncio.wait_for(
                 asyncio.wrap_future(self.past.earlier(table)), HANGS_S)
         except (sqlite3.Error, Trouble, TimeoutError):  # a change does not wait for the disk
             earlier = []
         past = self.past.moved(table, time.time(), earlier)
-        groups, self._left_out = groups_here(self.config, agents, self.discovery.everyone)
         await asyncio.to_thread(self.collector.replace, table)
-        self.table, self.past, self.groups, self._coming = table, past, groups, None
-        self.parts = self.config.status
-        self.alerts.configure(self.config.alerts, self.config.grace, table, groups)
+        self.table, self.past, self._coming = table, past, None
+        self.groups, self.parts = self.config.groups, self.config.status
+        self.alerts.configure(self.config.alerts, self.config.grace, table, self.groups)
         if self.mqtt:
             self.mqtt.replace(table)
         self._tell()
@@ -184,12 +155,11 @@ class Service(Process):
             Store, os.path.join(config.state, "events.sqlite"), days=config.keep_days,
             rows=config.keep_rows, say=say)
         parts.push_async_callback(asyncio.to_thread, self.store.close, STOP_S / 2)
-        self.discovery = self._discovery(config)
+        self.discovery = Discovery(config, config.state)
         agents = await self.discovery.look() or ()
-        self.table = self._table_of(agents)
-        self.groups, self._left_out = groups_here(config, agents, self.discovery.everyone)
+        self.table = Table(agents)
         self._tell()
-        self.parts = config.status
+        self.groups, self.parts = config.groups, config.status
         self.past = Past(self.store, self.table, time.time())
         await asyncio.to_thread(self.past.load)
         parts.callback(lambda: self.past.save(points=True))
@@ -278,7 +248,7 @@ def check(config: Config) -> int:
         return client.BadUsage.STATUS
     pages = len(config.sources) - len(files.sources)
     if not (agents or pages):
-        say("there are no agents to ask: see [[agents]], its files, and --shard")
+        say("there are no agents to ask: see [[agents]], and its files")
     print(f"{config.path} is right: {len(agents):,} agent{'s' * (len(agents) != 1)} here"
           + (f", and those of {pages} page{'s' * (pages != 1)}" if pages else ""))
     return 0
@@ -288,7 +258,7 @@ def run(config: Config, given: Given = Given(), only_check: bool = False) -> int
     """The exit status."""
     if only_check:
         return check(given.over(config))
-    service = Wall(config, given) if given.shards else Service(config, given)
+    service = Service(config, given)
     try:
         return asyncio.run(service.run())
     except Unusable as error:

@@ -7,7 +7,7 @@ import dataclasses
 import enum
 import fnmatch
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 from dumpulse_fleet.model.agents import MUTE_STATES, Agent, Group, Mute, State
@@ -129,8 +129,8 @@ class Tally:
 class Core:
     """`now` is a clock that nobody sets; `wall` is Unix time."""
 
-    def __init__(self, rules: Rules, agents: Iterable[Agent], groups: Iterable[Group], now: float,
-                 elsewhere: Collection[str] = ()) -> None:
+    def __init__(self, rules: Rules, agents: Iterable[Agent], groups: Iterable[Group], now: float
+                 ) -> None:
         self.blind = False
         self.counts: Mapping[str, int] = {"open": 0, "muted": 0, "held": 0}  # problems
         self._rules = rules
@@ -144,13 +144,13 @@ class Core:
         self._silent: dict[str, float] = {}  # unreachable agents, since when
         self._answering = 0
         self._mutes: tuple[Mute, ...] = ()
-        self.replace(rules, agents, groups, elsewhere)
+        self.replace(rules, agents, groups)
 
-    def replace(self, rules: Rules, agents: Iterable[Agent], groups: Iterable[Group],
-                elsewhere: Collection[str] = ()) -> None:
+    def replace(self, rules: Rules, agents: Iterable[Agent], groups: Iterable[Group]
+                ) -> None:
         """Takes a new configuration, and ends what was told of agents and groups that are gone.
-        Other shards go on with agents that are elsewhere. Call `see` for all agents after it."""
-        self._rules, self._elsewhere = rules, elsewhere
+        Call `see` for all agents after it."""
+        self._rules = rules
         self._agents = {agent.name: agent for agent in agents}
         self._groups = {group.name: group for group in groups}
         self._members = {group.name: [agent.name for agent in self._agents.values()
@@ -171,11 +171,7 @@ class Core:
             self._end_what_is_gone(subject)
 
     def _end_what_is_gone(self, subject: Subject) -> None:
-        if self._exists(subject):
-            return
-        if self._elsewhere and (subject.kind == "group" or subject.name in self._elsewhere):
-            del self._problems[subject]
-        else:
+        if not self._exists(subject):
             self._set(subject, Level.GOOD, State.UNWATCHED, 0.0, -math.inf)
 
     def _up(self, name: str) -> tuple[Agent, ...]:

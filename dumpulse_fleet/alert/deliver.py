@@ -212,9 +212,9 @@ class Alerts:
         rules = Rules(wait=settings.wait, again=settings.again, remind=settings.remind, grace=grace,
                       settle=max(SETTLE_S, settings.wait), blind=settings.blind)
         if self._core is None:
-            self._core = Core(rules, table.agents, groups, client.uptime(), table.elsewhere)
+            self._core = Core(rules, table.agents, groups, client.uptime())
         else:
-            self._core.replace(rules, table.agents, groups, table.elsewhere)
+            self._core.replace(rules, table.agents, groups)
         self._settings, self._table, self._version = settings, table, -1
         self._receivers = receivers
         if self._session:

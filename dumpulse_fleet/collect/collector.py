@@ -730,7 +730,7 @@ def carry_over(old: Table, new: Table, publish: Publish) -> None:
         new.changed[:] = new.version
     events, now = [], time.time()
     for row, agent in enumerate(old.agents):
-        if agent.name in new.row or agent.name in new.elsewhere:
+        if agent.name in new.row:
             continue
         told = [(-1, old.agent_told[row], old.agent_since[row]),
                 *zip(range(64), old.told[row], old.since[row])]

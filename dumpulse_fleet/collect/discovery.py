@@ -1,5 +1,5 @@
-"""Finds agents in files and pages, in the form of Prometheus' file_sd and http_sd, and shares a
-fleet among several collectors.   SPDX-License-Identifier: MIT"""
+"""Finds agents in files and pages, in the form of Prometheus' file_sd and http_sd.
+SPDX-License-Identifier: MIT"""
 
 import asyncio
 import contextlib
@@ -13,8 +13,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import aiohttp
-import numpy as np
-from numpy.typing import NDArray
 
 from dumpulse_fleet import client
 from dumpulse_fleet.config import plain_yaml
@@ -193,39 +191,6 @@ def _reason(error: BaseException) -> str:
 
 
 # ---------------------------------------------------------------- the whole fleet
-def roots(agents: Sequence[Agent]) -> dict[str, str]:
-    """By name: the parent of the parent, and so on. The parents must be right."""
-    parents = {agent.name: agent.parent for agent in agents}
-    found: dict[str, str] = {}
-    for name in parents:
-        way = []
-        while name not in found and parents.get(name):
-            way.append(name)
-            name = parents[name]
-        root = found.get(name, name)
-        found.update(dict.fromkeys([*way, name], root))
-    return found
-
-
-def ranks(agents: Sequence[Agent], of: int) -> NDArray[np.uint64]:
-    """How each agent (row) ranks so many shards (columns): README.md has the rule, which must never
-    change, in the sections Several collectors, and Parents and groups."""
-    if of == 1:
-        return np.zeros((len(agents), 1), np.uint64)
-    root = roots(agents)
-    found = {name: b"".join(hashlib.blake2b(f"{shard}/{name}".encode(), digest_size=8).digest()
-                            for shard in range(1, of + 1)) for name in set(root.values())}
-    return np.frombuffer(b"".join(found[root[agent.name]] for agent in agents), ">u8").astype(
-        np.uint64).reshape(-1, of)
-
-
-def owners(ranked: NDArray[np.uint64], shards: Iterable[int]) -> NDArray[np.intp]:
-    """Which of these shards has each agent."""
-    numbers = np.array([*shards], np.intp)
-    found: NDArray[np.intp] = numbers[ranked[:, numbers - 1].argmax(axis=1)]
-    return found
-
-
 def merged(config: Config, lists: Iterable[Sequence[Agent]]) -> tuple[tuple[Agent, ...], list[str]]:
     """The agents of the configuration and of these lists, and what is wrong. The first one with a
     name or an address wins."""
@@ -261,15 +226,13 @@ class Discovery:
         self.problems: list[str] = []  # of the sources, and of their lists together
         self._wrong: list[str] = []  # of their lists together
         self._looked = False
-        self.everyone: tuple[Agent, ...] = ()  # the agents of all shards
-        self._ranks = ranks((), config.shard.of)
 
     @property
     def failures(self) -> int:
         return sum(each.failures for each in self.watched)
 
     async def look(self, now: float | None = None) -> tuple[Agent, ...] | None:
-        """The agents of this shard if any source has changed, or at the first look; else None."""
+        """The agents if any source has changed, or at the first look; else None."""
         now = time.monotonic() if now is None else now
         pages = any(each.source.url for each in self.watched)
         async with aiohttp.ClientSession() if pages else contextlib.nullcontext() as session:
@@ -277,21 +240,8 @@ class Discovery:
         told = [problem for each in self.watched for problem in each.problems]
         agents = None
         if not self._looked or any(changed):
-            agents, self._wrong = await asyncio.to_thread(self._merge)
+            agents, self._wrong = await asyncio.to_thread(
+                merged, self.config, [each.agents for each in self.watched])
         self._looked = True
         self.problems = told + self._wrong
         return agents
-
-    def _merge(self) -> tuple[tuple[Agent, ...], list[str]]:
-        self.everyone, problems = merged(self.config, [each.agents for each in self.watched])
-        self._ranks = ranks(self.everyone, self.config.shard.of)
-        return self.of_shard(self.owners()), problems
-
-    def owners(self) -> NDArray[np.intp]:
-        """The shard of each agent."""
-        return owners(self._ranks, range(1, self.config.shard.of + 1))
-
-    def of_shard(self, owned: NDArray[np.intp]) -> tuple[Agent, ...]:
-        """Those that this shard has, if each is in the shard that is said."""
-        rows = np.flatnonzero(owned == self.config.shard.number).tolist()
-        return tuple(self.everyone[row] for row in rows)

@@ -15,7 +15,7 @@ from dumpulse_fleet.config.reading import (
     LARGEST, PATH, Mistake, Mistakes, Reader, checked, shown_path)
 from dumpulse_fleet.config.toml_lines import Lines, TooDeep
 from dumpulse_fleet.config.values import (
-    DAY, Shard, duration, number, read_file, shard_of, similar)
+    DAY, duration, number, read_file, similar)
 from dumpulse_fleet.model.agents import Agent, Group, Mute
 from dumpulse_fleet.model.naming import Wrong, hide, shown
 
@@ -29,7 +29,6 @@ class Collecting:
     state: Annotated[str, PATH] = "/var/lib/dumpulse-fleet"
     # s after the start in which no agent is unreachable, and nothing is told.
     grace: Annotated[float, checked(duration, 0, DAY, zero=True)] = 60.0
-    shard: Annotated[Shard, checked(shard_of)] = Shard()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +66,7 @@ def read_sections(reader: Reader) -> Config:
     collecting, keeping = reader.section("collector", Collecting), reader.section("events", Keeping)
     of_agents = Agents(reader)
     agents, sources = of_agents.read()
-    # Whether there are more agents than these: elsewhere, or in a table that is wrong.
+    # Whether there are more agents than these: of sources, or in a table that is wrong.
     more = bool(sources or reader.mistakes)
     if not agents and not more:
         reader.wrong((), "there are no agents: write [[agents]] with an address")

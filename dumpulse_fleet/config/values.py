@@ -4,7 +4,7 @@ import difflib
 import re
 import urllib.parse
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any
 
 from dumpulse_fleet import client
 from dumpulse_fleet.model.naming import Wrong, check_name, shown
@@ -21,13 +21,6 @@ class Secret(str):
 
     def __repr__(self) -> str:
         return "'(secret)'"
-
-
-class Shard(NamedTuple):
-    """The agents of one collector of several: see discovery.belongs."""
-
-    number: int = 1  # from 1
-    of: int = 1
 
 
 def kind(value: Any) -> str:
@@ -121,13 +114,6 @@ def listening(value: Any) -> tuple[str, int]:
     if match is None or int(match[3]) > 65535:
         raise Wrong(f"{shown(value)} is not HOST:PORT: write it like '127.0.0.1:{WEB_PORT}'")
     return match[1] or match[2], int(match[3])
-
-
-def shard_of(value: Any) -> Shard:
-    match = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text(value))
-    if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise Wrong(f"{shown(value)} is not a shard: write it like '3/8', the third of eight")
-    return Shard(int(match[1]), int(match[2]))
 
 
 def similar(word: str, words: Collection[str]) -> str:

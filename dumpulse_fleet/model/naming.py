@@ -17,7 +17,7 @@ from dumpulse_fleet.model.agents import Agent
 LONGEST_NAME = 100  # characters of an agent's name, a site, a label's name
 LONGEST_VALUE = 200  # characters of a label's value
 MOST_LABELS = 32
-MOST_AGENTS = 1_000_000  # of one configuration, before it is shared by --shard
+MOST_AGENTS = 1_000_000  # of one configuration
 # Labels with these names would hide what the fleet says itself, in queries and on the wall.
 RESERVED = ("agent", "address", "instance", "job", "name", "parent", "site", "state", "variable")
 PLAIN = re.compile(r"[A-Za-z0-9 ._:()@-]*+")  # most names, checked in one go

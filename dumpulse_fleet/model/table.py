@@ -4,7 +4,7 @@ SPDX-License-Identifier: MIT"""
 
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,9 @@ class Table:
     """The state of the fleet. It takes about 0.6 kB an agent of which 16 variables are used, and
     1.7 kB if all are."""
 
-    def __init__(self, agents: Sequence[Agent], elsewhere: Collection[str] = frozenset()) -> None:
-        """`elsewhere` are the names of agents that other shards ask: they are not gone."""
+    def __init__(self, agents: Sequence[Agent]) -> None:
         self.lock = threading.Lock()
-        self.agents, self.elsewhere = tuple(agents), elsewhere
+        self.agents = tuple(agents)
         self.row = {agent.name: row for row, agent in enumerate(self.agents)}
         count = len(self.agents)
         whole = (VARIABLES, count)  # transposed: variables that nobody uses take no memory
@@ -65,7 +64,6 @@ class Table:
         self.late = np.zeros(count, np.int64)  # reports that came after their round
         self.refused = np.zeros(count, np.int64)  # requests that its network or machine refused
         self.reboots = np.zeros(count, np.int64)
-        self.heard_last = 0.0  # the same of any agent, if only that is known
         # Added to client.uptime(), this is `now`. It begins at Unix time.
         self.zero = time.time() - client.uptime()
         # `version` grows with each batch. changed[row] is the version at which a state of this
@@ -79,7 +77,7 @@ class Table:
 
     def newest(self) -> float:
         """Unix time of the last report of any agent; 0: none."""
-        return max(self.heard_last, float(self.heard_at.max(initial=0)))
+        return float(self.heard_at.max(initial=0))
 
     def width(self) -> int:
         """The variables from this one on are as they were made."""

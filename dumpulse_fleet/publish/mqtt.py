@@ -56,14 +56,13 @@ def identifier(prefix: str, name: str) -> str:
 class Publisher:
     """A thread of its own; paho has another one for the network."""
 
-    def __init__(self, settings: Mqtt, table: Table, store: Store, say: Callable[[str], None],
-                 shard: str = "") -> None:
+    def __init__(self, settings: Mqtt, table: Table, store: Store, say: Callable[[str], None]
+                 ) -> None:
         self.published = 0
         self.connected = False
         self.trouble = NEW
         self._settings, self._table, self._store, self._say = settings, table, store, say
-        self._id = settings.client_id or "-".join(filter(None, (
-            "dumpulse-fleet", socket.gethostname(), shard.replace("/", "-of-"))))
+        self._id = settings.client_id or f"dumpulse-fleet-{socket.gethostname()}"
         self._status = f"{settings.prefix}/collector/{escaped(self._id)}/status"
         self._lock = threading.Condition()  # guards what follows
         self._unacknowledged: set[int] = set()
@@ -209,7 +208,7 @@ class Publisher:
     def _beat(self, table: Optional[Table], fresh: bool) -> None:
         if table:
             with self._lock:
-                self._ghosts |= self._table.row.keys() - table.row.keys() - set(table.elsewhere)
+                self._ghosts |= self._table.row.keys() - table.row.keys()
             self._table = table
         if table or fresh:
             count = len(self._table.agents)

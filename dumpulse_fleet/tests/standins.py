@@ -153,9 +153,6 @@ class Service:
         return {"rounds": 10.0 + self.asked, "lateness": 0.002, **dict.fromkeys(
             ("requests", "repeated", "reports", "lost", "cpu"), self.asked / 10)}
 
-    async def elsewhere(self, path: str, row: int = -1) -> None:
-        """All is here."""
-
     async def reload(self) -> Sequence[str]:
         self.reloads += 1
         try:

@@ -152,7 +152,7 @@ def test_ack(ask: Ask) -> None:
     (["serve", "x.toml"], "name the configuration with --config.file x.toml"),
     (["serve", "--config.file", "none"], "cannot read 'none': No such file or directory: name"),
     (["serve", "--config.file", "/"], "cannot read '/': Is a directory: name your own with"),
-    (["show"], "required"), (["serve", "--shard", "9/8"], "is not a shard")])
+    (["show"], "required")])
 def test_usage(ask: Ask, words: list[str], part: str) -> None:
     done = ask(*words, status=2)
     assert part in done and "hunter2" not in done

@@ -257,7 +257,7 @@ def test_the_example_has_every_key(tmp_path: Path) -> None:
                 shared |= match[1] == "defaults" and ("agents", key) in in_example
                 assert shared or (match[1], key) in in_example, (match[1], key)
                 count += 1
-    assert count == 75
+    assert count == 69
 
 
 def test_keys_that_are_commented_out(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_keys_that_are_commented_out(tmp_path: Path) -> None:
 def test_defaults_are_those_of_the_example(tmp_path: Path) -> None:
     """What the example writes as a default is one: an almost empty file means the same."""
     found, empty = load(str(EXAMPLE)), read(tmp_path, AGENT)
-    for name in ("state", "grace", "shard", "keep_days", "keep_rows"):
+    for name in ("state", "grace", "keep_days", "keep_rows"):
         assert getattr(found, name) == getattr(empty, name), name
     assert dataclasses.replace(found.web, public="", proxies=()) == empty.web
     assert empty.alerts == Alerts()
@@ -444,7 +444,6 @@ WRONG = [
     ("[[agents]]\nurl = 'http://x'\nname = 'y'\n", 3, "'name' goes only with other agents"),
     ("[[agents]]\nfiles = 'x.json'\ntoken_file = 'fleet.toml'\n", 3, "goes only with url"),
     ("[[agents]]\naddresses = []\n", 2, "must be a list of addresses in brackets"),
-    (AGENT + "[collector]\nshard = '9/8'\n", 4, "'9/8' is not a shard: write it like '3/8'"),
     (AGENT + "[collector]\ngrace = '2000h'\n", 4, "must be 0 s to 86400 s"),
     (AGENT + "[[groups]]\nname = 'g'\nmatch = { sight = 'x' }\nat_least = 1\n", 5, None),
     (AGENT + "[[groups]]\nname = 'g'\nmatch = { name = 'a' }\nat_least = 2\n", 6, "has only 1 mem"),

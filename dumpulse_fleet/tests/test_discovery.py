@@ -1,9 +1,7 @@
-"""Agents from files and pages, and shards.   SPDX-License-Identifier: MIT"""
+"""Agents from files and pages.   SPDX-License-Identifier: MIT"""
 
 import asyncio
-import collections
 import gzip
-import hashlib
 import json
 import os
 import time
@@ -18,7 +16,7 @@ from hypothesis import strategies as st
 
 from dumpulse_fleet import client
 from dumpulse_fleet.collect import discovery
-from dumpulse_fleet.collect.discovery import Discovery, owners, parse_targets, ranks
+from dumpulse_fleet.collect.discovery import Discovery, parse_targets
 from dumpulse_fleet.config.agents import Shared, make_profile, wrong_parents
 from dumpulse_fleet.config.file import Config, load
 from dumpulse_fleet.model.agents import Agent
@@ -339,47 +337,3 @@ def test_parents(parents: dict[str, str]) -> None:
     told = [agent.name for agent, text in found if "its own parent" in text]
     assert len(told) == len(circles)
     assert all(sum(name in circle for name in told) == 1 for circle in circles)
-
-
-# ---------------------------------------------------------------- shards
-def test_shards_never_change() -> None:
-    """Collectors of different versions must agree. Another reading of the rule: in hexadecimal."""
-    def hashed(name: str, number: int) -> str:
-        return hashlib.blake2b(f"{number}/{name}".encode(), digest_size=8).hexdigest()
-
-    names = ("node-1", "gateway.north", "Ünïcode 7")
-    ranked = ranks(agents_of(dict.fromkeys(names, "")), 8)
-    for living in (range(1, 2), range(1, 9), (2, 5, 7)):
-        for name, own in zip(names, owners(ranked, living)):
-            assert all(hashed(name, own) >= hashed(name, other) for other in living)
-    assert shards_of([f"node-{number}" for number in range(12)], 8) \
-        == [int(digit) for digit in "478473162343"]
-
-
-def shards_of(names: list[str], of: int) -> list[int]:
-    found: list[int] = owners(ranks(agents_of(dict.fromkeys(names, "")), of),
-                              range(1, of + 1)).tolist()
-    return found
-
-
-def test_shards_are_even_and_move_little() -> None:
-    names = [f"node-{number}.lan" for number in range(4000)]
-    where = {of: dict(zip(names, shards_of(names, of))) for of in (8, 9)}
-    counts = collections.Counter(where[8].values())
-    assert len(counts) == 8 and all(abs(count - 500) < 100 for count in counts.values())  # 4.8 σ
-    moved = {name for name in where[8] if where[8][name] != where[9][name]}
-    assert all(where[9][name] == 9 for name in moved) and 350 < len(moved) < 540
-
-
-@quick
-@given(st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from(["", *"abcdefgh"]), min_size=1),
-       st.integers(1, 4))
-def test_each_agent_is_in_one_shard_with_its_parents(parents: dict[str, str], of: int) -> None:
-    agents = agents_of(parents)
-    while wrong := {agent.name for agent, _ in wrong_parents(agents)}:
-        agents = agents_of({agent.name: "" if agent.name in wrong else agent.parent
-                            for agent in agents})
-    where = dict(zip((agent.name for agent in agents),
-                     owners(ranks(agents, of), range(1, of + 1))))
-    assert sorted(where) == sorted(parents) and {*where.values()} <= {*range(1, of + 1)}
-    assert all(where[agent.name] == where[agent.parent] for agent in agents if agent.parent)

@@ -155,9 +155,9 @@ def test_the_unit(tmp_path: Path) -> None:
     (tmp_path / "fleet.toml").write_text("[[agents]]\naddress = 'localhost'\n")
     assert load(str(tmp_path / "fleet.toml")).state == f"/var/lib/{folder}"
     (start,) = given["ExecStart"]
-    _, *words = start.replace("$DUMPULSE_FLEET_OPTIONS", "--shard 3/8").split()
+    _, *words = start.replace("$DUMPULSE_FLEET_OPTIONS", "--web.listen-address :1").split()
     options = command.build_parser(words[0]).parse_args(words[1:])
-    assert (options.config_file, options.shard) == (command.CONFIG_FILE, (3, 8))
+    assert (options.config_file, options.listen) == (command.CONFIG_FILE, ("", 1))
 
 
 # Becomes the user of a service with the unit's PrivateUsers=: only root and itself have names.

@@ -176,7 +176,7 @@ def test_it_goes_on_over_a_restart_a_reload_and_a_day(store: Store) -> None:
 
 
 def test_who_comes_back_on_the_same_day_keeps_its_hours(store: Store) -> None:
-    """From another shard, or after two reloads. Another day begins empty."""
+    """After two reloads. Another day begins empty."""
     fleet, fewer = standins.fleet(3), standins.fleet(1)
     past = Past(store, fleet, NOON)
     now = minutes(past, fleet, NOON, 60, State.DEAD, State.DEAD)

@@ -137,7 +137,7 @@ def test_a_change_reads_the_hours_of_who_comes_back(
     nothing = SimpleNamespace(replace=lambda *_: 0, configure=lambda *_: 0)
     vars(service).update(
         past=Past(store, fleet, time.time()), config=config, collector=nothing, alerts=nothing,
-        discovery=SimpleNamespace(everyone=fleet.agents), table=fleet, _tell=lambda: 0)
+        table=fleet, _tell=lambda: 0)
     fleet.agent_state[:] = State.ALIVE
     service.past.add(fleet, time.time())
     asyncio.run(service._change(fleet.agents[:1]))
@@ -396,14 +396,13 @@ def get(serving: Serving, path: str) -> tuple[int, str]:
 
 def test_no_agents_are_told_and_are_no_end(tmp_path: Path, fake: Fake,
                                            capsys: pytest.CaptureFixture[str]) -> None:
-    """A list that becomes empty, also after a start with none, and an empty shard."""
+    """A list that becomes empty, also after a start with none."""
     targets = tmp_path / "targets.json"
     targets.write_text("[]")
     write(tmp_path, fake, 0, "[[agents]]\nfiles = 'targets.json'\nevery = '1s'\n")
     check = "serve", "--config.check", "--config.file", str(tmp_path / "fleet.toml")
-    for shard in ("1/1", "2/3"):
-        out, said = call(0, capsys, *check, "--shard", shard)
-        assert "is right: 0 agents here" in out and "there are no agents to ask" in said
+    out, said = call(0, capsys, *check)
+    assert "is right: 0 agents here" in out and "there are no agents to ask" in said
     one = json.dumps([{"targets": [fake.address(5)], "labels": {"name": "one"}}])
     with Serving(tmp_path) as serving:
         serving.wait_for("there are no agents to ask")

@@ -7,8 +7,8 @@ loop of client.py. Then it says what a million agents take.
 
 The first lines are the collector alone: the CPU of its thread, with the system calls in it. In the
 second one, all agents have keys, and a new epoch every 10 s. The next ones are `dumpulse-fleet
-serve` with web, store, alerts and a webhook: the CPU of the whole process, or of several that are
-shards. MiB is the memory of the processes, Python and numpy included. The fake fleet runs in a
+serve` with web, store, alerts and a webhook: the CPU of the whole process, or of several that
+share the agents. MiB is the memory of the processes, Python and numpy included. The fake fleet runs in a
 process of its own. All its agents are well, so each other state is a false one; the ages of some
 are compared with the truth. The last column is how many programs want to run.
 
@@ -145,10 +145,10 @@ def collect(what: str, count: int, period: float, processes: int, seconds: float
 
 
 @contextlib.contextmanager
-def service(folder: pathlib.Path, fake: Fake, count: int, period: float, *words: str
+def service(folder: pathlib.Path, fake: Fake, begin: int, end: int, period: float
             ) -> Iterator[str]:
-    """The address of dumpulse-fleet with all its parts."""
-    first, last = fake.address(0).partition(":")[0], fake.address(count - 1)
+    """The address of dumpulse-fleet with all its parts, for these agents."""
+    first, last = fake.address(begin).partition(":")[0], fake.address(end - 1)
     (folder / "names.ini").write_text(NAMES)
     (folder / "fleet.toml").write_text(
         "[collector]\nstate = 'state'\ngrace = '0'\n[defaults]\nnames = 'names.ini'\n"
@@ -157,7 +157,7 @@ def service(folder: pathlib.Path, fake: Fake, count: int, period: float, *words:
     with subprocess.Popen(
             [sys.executable, "-m", "dumpulse_fleet", "serve",
              "--config.file", str(folder / "fleet.toml"),
-             "--web.listen-address", "127.0.0.1:0", *words],
+             "--web.listen-address", "127.0.0.1:0"],
             stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
         try:
@@ -232,8 +232,9 @@ def serve(count: int, period: float, processes: int, seconds: float, scraped: bo
     with contextlib.ExitStack() as parts:
         fake = parts.enter_context(Fake(count, beat=int(BEAT * 1000)))
         addresses = [parts.enter_context(service(
-            pathlib.Path(parts.enter_context(tempfile.TemporaryDirectory())), fake, count, period,
-            "--shard", f"{shard}/{processes}")) for shard in range(1, processes + 1)]
+            pathlib.Path(parts.enter_context(tempfile.TemporaryDirectory())), fake,
+            count * number // processes, count * (number + 1) // processes, period))
+            for number in range(processes)]
         time.sleep(2 * period + 2)
         before = [page(f"{address}/metrics") for address in addresses]
         time.sleep(seconds)

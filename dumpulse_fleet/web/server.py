@@ -74,9 +74,6 @@ class Service(Protocol):
     def numbers(self) -> Mapping[str, float]:
         """Its own, by the words of OWN in metrics.py."""
 
-    async def elsewhere(self, path: str, row: int = -1) -> Any:
-        """What the shard of this agent, or each shard, answers to a path; None: all is here."""
-
     async def reload(self) -> Sequence[str]:
         """What is wrong with the new configuration, or with passwords and certificates, which it
         reads again, too; empty: it is in force."""
@@ -173,20 +170,17 @@ class Site:
             raise web.HTTPNotFound(text="there is no agent of this name")
         return row
 
-    async def _elsewhere(self, request: web.Request, row: int) -> Any:
-        return await stored(self.service.elsewhere(request.raw_path, row))
-
     async def agent(self, request: web.Request) -> Json:
         row = self._row(request)
-        return await self._elsewhere(request, row) or self.view().agent(row, self.marks())
+        return self.view().agent(row, self.marks())
 
     async def history(self, request: web.Request) -> Json:
         row = self._row(request)
-        return await self._elsewhere(request, row) or self.view().past(row, self.service.past)
+        return self.view().past(row, self.service.past)
 
     async def uptime(self, request: web.Request) -> Json:
         row = self._row(request)
-        return await self._elsewhere(request, row) or {"cells": view.uptime(*await stored(
+        return {"cells": view.uptime(*await stored(
             in_thread(self._reads, self.service.past.hours, row, time.time())))}
 
     async def events(self, request: web.Request) -> Json:
@@ -253,8 +247,6 @@ class Site:
 
     async def agent_metrics(self, request: web.Request) -> web.StreamResponse:
         wanted = request[GIVEN]
-        if await self.service.elsewhere("") is not None:
-            raise web.HTTPNotFound(text="ask the shards: /sd lists them")
         if wanted["shard"] >= wanted["of"]:
             raise web.HTTPBadRequest(text=f"shard: must be 0 to {wanted['of'] - 1}")
         writer = self.view().metrics
@@ -267,9 +259,6 @@ class Site:
         us = urllib.parse.urlsplit(self.access.address(request))
         whole = {"targets": [us.netloc], "labels": {
             "__metrics_path__": f"{us.path}/metrics", "__scheme__": us.scheme}}
-        others = await stored(self.service.elsewhere("/sd"))
-        if others is not None:
-            return web.json_response([whole, *(each for some in others for each in some)])
         return web.json_response([whole, *({"targets": [us.netloc], "labels": {
             "__metrics_path__": f"{us.path}/metrics/agents", "__scheme__": us.scheme,
             "__param_shard": str(shard), "__param_of": str(count),
