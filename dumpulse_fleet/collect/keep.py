@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from dumpulse_fleet import client
 from dumpulse_fleet.collect.ages import Kind
-from dumpulse_fleet.model.agents import RENUMBERED, Event, State
+from dumpulse_fleet.model.agents import Event, State
 from dumpulse_fleet.model.table import VARIABLES, Table, copy_rows
 
 EVERY = 60.0  # s
-MAGIC, OLDER = b"dumpulse fleet 3\n", b"dumpulse fleet 2\n"
+MAGIC = b"dumpulse fleet 3\n"
 HEADER = len(MAGIC) + 32  # a SHA-256 of all that follows
 PART = 4096  # agents that are copied while the table is locked
 LONGEST_FILE = 4 << 30  # bytes: 2 million agents
@@ -138,7 +138,7 @@ def _use(content: bytes, table: Table) -> None:
 
 def read(content: bytes, table: Table) -> Kept:
     """Checks each number. Unusable: one is wrong."""
-    if not content.startswith((MAGIC, OLDER)):
+    if not content.startswith(MAGIC):
         raise Unusable("it is not a file of this version")
     if hashlib.sha256(content[HEADER:]).digest() != content[len(MAGIC):HEADER]:
         raise Unusable("its checksum is wrong")
@@ -167,8 +167,7 @@ def read(content: bytes, table: Table) -> Kept:
         least = -most if kept.dtype.kind == "i" else 0
         if not ((kept >= least) & (kept <= most)).all():  # also not if it is no number
             raise Unusable(f"its {name} makes no sense")
-        old_state = most == max(State) and content.startswith(OLDER)
-        values[name] = RENUMBERED[kept.T] if old_state else kept.T
+        values[name] = kept.T
         at += size
     if at != len(content):
         raise Unusable("it is too long")

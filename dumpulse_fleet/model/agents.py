@@ -35,9 +35,6 @@ class State(enum.IntEnum):
         return self.name.lower().replace("_", " ")
 
 
-# By the number in a file of an older build, which had these two the other way round.
-RENUMBERED: NDArray[np.uint8] = np.arange(256, dtype=np.uint8)
-RENUMBERED[[State.DAMAGED, State.UNREACHABLE]] = State.UNREACHABLE, State.DAMAGED
 # Ticks from report to report in which a clock can be told from others without `now-from`: a
 # timestamp fits it by chance once in 16 times.
 SOON = client.WRAP // 16 - 2 * client.SKEW

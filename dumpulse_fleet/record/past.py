@@ -20,7 +20,7 @@ from concurrent.futures import Future
 import numpy as np
 from numpy.typing import NDArray
 
-from dumpulse_fleet.model.agents import RENUMBERED, Event, State
+from dumpulse_fleet.model.agents import Event, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Store
 
@@ -33,7 +33,6 @@ AT_ONCE = 500  # agents that are written in one transaction
 VALUE, STATE = range(2)  # of a point; the state is its number + 1, or 0 if there is none
 KNOWN, WELL, WORST = range(3)  # of an hour; the worst state is its number + 1, or 0
 UNSURE = (State.PENDING, State.UNKNOWN)
-MARK = 128  # in the first byte of a row: its states have the numbers that they have here
 AGENT = 255  # the number of the agent itself, among its variables
 SEVERITY = {state.words: int(state) for state in State}
 Bytes = NDArray[np.uint8]
@@ -199,7 +198,7 @@ class Past:
                     cells = dict(decoded(data, 24, 3))
                 for number, now in zip(self._numbers[part].tolist(), whole[part]):
                     cells[number] = np.maximum(now, cells[number]) if number in cells else now
-                new.append((*key, zlib.compress(bytes([MARK + len(cells), *cells])
+                new.append((*key, zlib.compress(bytes([len(cells), *cells])
                                                 + np.array([*cells.values()]).tobytes(), 1)))
             return database.executemany(f"INSERT OR REPLACE INTO {where}", new).rowcount
 
@@ -255,11 +254,9 @@ def decoded(data: bytes, count: int, width: int) -> Iterator[tuple[int, Bytes]]:
         content = zlib.decompress(data)
     except zlib.error:
         return
-    cells = content[0] % MARK if content else 0
+    cells = content[0] if content else 0
     size = cells * count * width
     if len(content) == 1 + cells + size and all(
             number < 64 or number == AGENT for number in content[1:1 + cells]):
         found = np.frombuffer(content, np.uint8, size, 1 + cells).reshape(cells, count, width)
-        if content[0] < MARK:
-            found = np.dstack([found[..., :-1], RENUMBERED[found[..., -1] - 1] + 1])
         yield from zip(content[1:1 + cells], found)

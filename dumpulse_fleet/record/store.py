@@ -43,8 +43,8 @@ DAY = 86_400
 MUTES = 1_000
 MADE = ("muted", "acknowledged")  # what events say of a mute, and of one that acknowledges
 APPLICATION = 0x44706C66  # marks our files: "Dplf"
-# To change the schema, add a script: it is run on files that have had only those before it.
-SCHEMAS = ("""
+SCHEMA_VERSION = 3  # in `user_version`; a file with another one is rejected
+SCHEMA = """
 CREATE TABLE source (id INTEGER PRIMARY KEY, agent TEXT NOT NULL, site TEXT NOT NULL,
                      UNIQUE (agent, site));
 CREATE TABLE event (number INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL,
@@ -53,17 +53,16 @@ CREATE TABLE event (number INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL,
 CREATE INDEX event_source ON event (source);
 CREATE INDEX event_at ON event (at);
 CREATE TABLE mute (number INTEGER PRIMARY KEY AUTOINCREMENT, match TEXT NOT NULL,
-                   begins REAL NOT NULL, ends REAL NOT NULL, why TEXT NOT NULL, by TEXT NOT NULL);
+                   begins REAL NOT NULL, ends REAL NOT NULL, why TEXT NOT NULL, by TEXT NOT NULL,
+                   acknowledges INTEGER NOT NULL);
 CREATE TABLE kept (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, receiver TEXT NOT NULL,
                      made REAL NOT NULL, body TEXT NOT NULL);
-""", """
-ALTER TABLE mute ADD COLUMN acknowledges INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE past (agent TEXT NOT NULL, day INTEGER NOT NULL, hours BLOB NOT NULL,
                    PRIMARY KEY (agent, day)) WITHOUT ROWID;
 CREATE TABLE recent (agent TEXT PRIMARY KEY, step INTEGER NOT NULL, slot INTEGER NOT NULL,
                      points BLOB NOT NULL) WITHOUT ROWID;
-""")
+"""
 EVENTS = """SELECT at, agent, variable, what, was, now, lasted, site, number
             FROM event {} JOIN source ON source.id = event.source """
 Result = TypeVar("Result")
@@ -311,16 +310,16 @@ class Store:
             (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
             if application != APPLICATION and (tables or version or application):
                 raise Trouble(f"{self.path} belongs to another program: choose another path")
-            if version > len(SCHEMAS):
-                raise Trouble(f"{self.path} was written by a newer version, which has schema "
-                              f"{version}, not {len(SCHEMAS)}: install that version, or choose "
+            if version not in (0, SCHEMA_VERSION):
+                raise Trouble(f"{self.path} was written by another version, which has schema "
+                              f"{version}, not {SCHEMA_VERSION}: install that version, or choose "
                               "another path")
             for pragma in ("auto_vacuum = INCREMENTAL", "journal_mode = WAL", "synchronous = FULL",
                            "journal_size_limit = 16777216", f"application_id = {APPLICATION}"):
                 database.execute(f"PRAGMA {pragma}").fetchall()
-            for number, script in enumerate(SCHEMAS[version:], version + 1):
-                database.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {number};"
-                                       " COMMIT;")
+            if not version:
+                database.executescript(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = "
+                                       f"{SCHEMA_VERSION}; COMMIT;")
             (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
             if verdict != "ok" or _schema(database) != _schema_here():
                 raise _Damaged(verdict if verdict != "ok" else "its schema is another")
@@ -585,8 +584,7 @@ def _schema(database: sqlite3.Connection) -> list[str]:
 @functools.cache
 def _schema_here() -> list[str]:
     with contextlib.closing(sqlite3.connect(":memory:")) as database:
-        for script in SCHEMAS:
-            database.executescript(script)
+        database.executescript(SCHEMA)
         return _schema(database)
 
 

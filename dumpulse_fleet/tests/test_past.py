@@ -222,27 +222,6 @@ def test_a_clock_set_back_over_midnight_keeps_the_hours_of_the_day(store: Store)
     assert past.hours(1, midnight)[0][AGENT][-13:, KNOWN].tolist() == [60, *[0] * 10, 60, 3]
 
 
-def test_rows_of_older_builds_have_two_states_the_other_way_round(store: Store) -> None:
-    fleet = table(["a", "b"])
-    past = Past(store, fleet, NOON)
-    minutes(past, fleet, NOON, 1, State.DAMAGED, State.UNKNOWN)
-    past.save(points=True)
-    assert store.flush()
-    for name, column in (("past", "hours"), ("recent", "points")):
-        for agent, data in store.ask(f"SELECT agent, {column} FROM {name}"):
-            content = zlib.decompress(data)
-            assert content[0] == 0x80 + 6
-            store.write(lambda database: database.execute(
-                f"UPDATE {name} SET {column} = ? WHERE agent = ?",
-                (zlib.compress(b"\6" + content[1:]), agent)).rowcount).result()
-    again = Past(store, fleet, NOON)
-    again.load()
-    hours, last = again.hours(1, NOON)
-    assert hours[AGENT][-1, WORST] == last[AGENT][-1] == UNREACHABLE
-    assert hours[3][-1].tolist() == [0, 0, int(State.UNKNOWN) + 1] and not hours[3][-2].any()
-    assert {each[2] for each in lists(again, 1, 3)} == {State.UNKNOWN}
-
-
 def test_damage_does_no_harm(store: Store) -> None:
     """What cannot be used is as if it was not there."""
     fleet, chance = standins.fleet(3), random.Random(1)
