@@ -258,8 +258,8 @@ def run_serve(options: argparse.Namespace) -> int:
         if error.all[0].file:
             client.complain(f"{count} mistake{'s' * (count != 1)} in {options.config_file!r}")
         return client.BadUsage.STATUS
-    from dumpulse_fleet import process, service
-    return service.run(found, process.Given(options.listen, options.web_file), options.check)
+    from dumpulse_fleet import service
+    return service.run(found, service.Given(options.listen, options.web_file), options.check)
 
 
 # ---------------------------------------------------------------- the command line

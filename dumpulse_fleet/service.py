@@ -1,30 +1,44 @@
-"""The whole fleet in one process: puts its parts together, and takes them apart again. The loop's
-thread has the web, the alerts and MQTT. The collector and the store have threads of their own.
-SPDX-License-Identifier: MIT"""
+"""The whole fleet in one process: puts its parts together, reads the configuration again, looks at
+the sources of agents, and ends. The loop's thread has the web, the alerts and MQTT. The collector
+and the store have threads of their own.   SPDX-License-Identifier: MIT"""
 
 import asyncio
+import concurrent.futures
 import contextlib
 import dataclasses
 import os
 import re
+import resource
+import signal
+import socket
 import sqlite3
+import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar, cast
 
 from dumpulse_fleet import client
 from dumpulse_fleet.alert.deliver import Alerts, Receiver
 from dumpulse_fleet.collect.collector import STARTING, Collector
 from dumpulse_fleet.collect.discovery import Discovery
-from dumpulse_fleet.config.file import Config
-from dumpulse_fleet.model.agents import Agent, Event, Mute, State
+from dumpulse_fleet.config.file import Config, load
+from dumpulse_fleet.config.others import Web
+from dumpulse_fleet.config.reading import Mistakes
+from dumpulse_fleet.config.values import Secret
+from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
-from dumpulse_fleet.process import (
-    LOOK_S, STOP_S, Given, Process, Unusable, access_of, notify, say)
 from dumpulse_fleet.publish.mqtt import Publisher
 from dumpulse_fleet.record.past import Past
 from dumpulse_fleet.record.store import Store, Trouble
+from dumpulse_fleet.web.access import Access
+from dumpulse_fleet.web.server import PROBES, READS, Listening, Service as Shown, listen, make_app
 
+STOP_S = 5.0  # s from SIGTERM to the end, at most
+QUIET_S = 60.0  # s between two lines of the log that say the same
+FILES, FEWEST = 65_536, 64  # descriptors that we ask for, and without which nothing works
+LOOK_S = 1.0  # s between two looks whether a source is due
+THREADS = PROBES + READS + 16  # what takes long must not keep others waiting
 SAMPLE_S = 60.0  # s between two looks that the past remembers
 SAVE_S = 600.0  # s between two times that it is written
 MUTES_S = 60.0  # s between two looks at the mutes that come back each week
@@ -32,6 +46,64 @@ CLOCKS_S = 5.0  # s by which the times of a file and of an event may differ
 NEWER = 100_000  # events after the state was kept that are looked at
 HANGS_S = 10.0  # s that the disk may take
 WELL_S = 60.0  # s for which all must be well until what was acknowledged ends
+Result = TypeVar("Result")
+
+
+class Unusable(Exception):
+    """The fleet cannot start now, but may start later. One line says what to do."""
+
+
+def say(text: str) -> None:
+    """To the log, which the service manager keeps."""
+    client.complain(text, "dumpulse-fleet")
+
+
+def raise_limit() -> None:
+    """Takes as many descriptors as the system gives: the usual soft limit is for older programs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, FILES)), hard))
+    if hard < FEWEST:
+        raise Unusable(f"{hard} descriptors are too few: {FEWEST} are needed (ulimit -n, or "
+                       "LimitNOFILE= of systemd)")
+
+
+def notify(text: str) -> None:
+    """Tells systemd, if it waits for that."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address:
+        with contextlib.suppress(OSError), \
+                socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as manager:
+            manager.setblocking(False)
+            manager.sendto(text.encode(), address.replace("@", "\0", 1)
+                           if address.startswith("@") else address)
+
+
+def access_of(web: Web) -> Access:
+    """BadUsage: its file is wrong."""
+    return Access(web.listen[0], web.config_file, web.token, web.public, web.proxies)
+
+
+@dataclasses.dataclass(frozen=True)
+class Given:
+    """What the command line says. It wins over the file, also when that is read again."""
+
+    listen: tuple[str, int] | None = None
+    web_file: str | None = None
+
+    def over(self, config: Config) -> Config:
+        web_file = config.web.config_file if self.web_file is None else self.web_file
+        return dataclasses.replace(
+            config, web=dataclasses.replace(
+                config.web, listen=self.listen or config.web.listen, config_file=web_file))
+
+
+# What a running fleet cannot change, and how messages call it.
+FIXED: Mapping[str, Callable[[Config], object]] = {
+    "state in [collector]": lambda config: config.state,
+    # What its files say may change: passwords, certificates and the token.
+    "[web]": lambda config: dataclasses.replace(config.web, token=Secret()),
+    "[events]": lambda config: (config.keep_days, config.keep_rows)}
 
 
 def shape(text: str) -> str:
@@ -46,18 +118,36 @@ def well_again(mutes: Sequence[Mute], table: Table, now: float) -> list[Mute]:
         well[row] for row, agent in enumerate(table.agents) if matches(mute.match, agent))]
 
 
-class Service(Process):
+class Service:
     """The parts of a fleet that runs. Only the loop's thread uses it."""
 
     # Made by _start; a reload or a change of the sources makes others of some.
+    access: Access
+    discovery: Discovery
+    table: Table
+    groups: Sequence[Group] = ()
+    parts: Sequence[Group] = ()
     store: Store
     past: Past
     collector: Collector
     alerts: Alerts
     mqtt: Publisher | None = None
+    failure = ""  # why it ended, if nobody stopped it
 
     def __init__(self, config: Config, given: Given = Given()) -> None:
-        super().__init__(config, given)
+        self.config = given.over(config)
+        self._given = given
+        self._running = False
+        self._changing = asyncio.Lock()  # a reload, or a change of the sources
+        self._ending = asyncio.Event()
+        self._reloaded, self._reloaded_at = True, time.time()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._stops: list[Callable[[], Awaitable[object]]] = []  # what can end at the same time
+        self._stopper = threading.Timer(STOP_S, self._give_up)
+        self._coming: Sequence[Agent] | None = None  # a list that is not in force yet
+        self._told: list[str] = []  # what is wrong with the sources
+        self._failed, self._failed_at = 0, -QUIET_S  # logins that were told, and when
+        self._odd_until: dict[str, float] = {}  # errors of the loop that are not told again
         self._fixed_mutes: tuple[Mute, ...] = ()
         self._mutes_at = -MUTES_S
         self._logged = ""  # the collector's trouble
@@ -86,6 +176,11 @@ class Service(Process):
             "sources": self._told[0] if self._told else ""}
 
     @property
+    def trouble(self) -> str:
+        """What is wrong with the fleet itself; empty: nothing."""
+        return "; ".join(filter(None, self.troubles().values()))
+
+    @property
     def ready(self) -> bool:
         """Requests left, answers came or their lack was judged, and events are written."""
         if not (self._running and self.collector.running):
@@ -101,6 +196,12 @@ class Service(Process):
             self._logged = text
         self._log_logins()
 
+    def _log_logins(self) -> None:
+        if self.access.failed > self._failed and time.monotonic() >= self._failed_at + QUIET_S:
+            say(f"{self.access.failed - self._failed:,} wrong passwords or tokens, the last one "
+                f"from {self.access.failed_from}")
+            self._failed, self._failed_at = self.access.failed, time.monotonic()
+
     def numbers(self) -> Mapping[str, float]:
         return {**vars(self.collector.figures),
                 **self.alerts.numbers(), **(self.mqtt.numbers() if self.mqtt else {}),
@@ -109,6 +210,65 @@ class Service(Process):
                 "reloaded": self._reloaded, "reloaded_at": self._reloaded_at}
 
     # ---------------------------------------------------------------- changes
+    async def reload(self) -> Sequence[str]:
+        """Reads the configuration again. Says what is wrong with it; empty: it is in force. If the
+        asker closes the connection meanwhile, only the waiting ends, not the change."""
+        return await asyncio.shield(self._do(self._read_again()))
+
+    async def _read_again(self) -> Sequence[str]:
+        async with self._changing:
+            problems = await self._reload()
+        self._reloaded = not problems
+        for problem in problems:
+            say(problem)
+        if problems:
+            say("the configuration is wrong, and the old one stays")
+        else:
+            self._reloaded_at = time.time()
+            say(f"the configuration was read again: {len(self.table.agents):,} agents")
+        return problems
+
+    async def _reload(self) -> Sequence[str]:
+        """Does first what may fail, and changes nothing until all of that is right."""
+        try:
+            config = self._given.over(await asyncio.to_thread(load, self.config.path))
+        except Mistakes as error:
+            return [str(each) for each in error.all]
+        wrong = [f"{name} changes only with a restart" for name, part in FIXED.items()
+                 if part(config) != part(self.config)]
+        if wrong:
+            return wrong
+        discovery = Discovery(config, config.state)
+        agents = await discovery.look() or ()
+        try:
+            take = self._prepare(config)
+            may = await asyncio.to_thread(self.access.look)  # passwords and certificates
+        except (Trouble, client.BadUsage) as error:
+            return [str(error)]
+        self.config, self.discovery = config, discovery
+        self.access.take(may, config.web.token)
+        await take()
+        await self._change(agents)
+        return ()
+
+    async def _look(self) -> None:
+        """Reads files and pages again when they are due."""
+        async with self._changing:
+            agents = await self.discovery.look()
+            self._coming = self._coming if agents is None else agents
+            if self._coming is not None:  # if it fails, the next look tries again
+                await self._change(self._coming)
+            else:
+                self._tell()
+
+    def _tell(self) -> None:
+        """Logs what is newly wrong with the sources."""
+        problems = self.discovery.problems
+        for problem in problems:
+            if problem not in self._told:
+                say(problem)
+        self._told = problems
+
     def _prepare(self, config: Config) -> Callable[[], Awaitable[object]]:
         self.alerts.check(config.alerts)
         mqtt = self.mqtt if config.mqtt == self.config.mqtt else self._publisher(config)
@@ -148,6 +308,32 @@ class Service(Process):
         self._tell()
 
     # ---------------------------------------------------------------- from start to end
+    async def run(self) -> int:
+        """Runs until SIGTERM or SIGINT. Returns the exit status. Unusable, client.BadUsage: it
+        cannot start."""
+        raise_limit()
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._odd)
+        loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(THREADS))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._end)
+        loop.add_signal_handler(signal.SIGHUP, lambda: self._do(self._read_again()))
+        async with contextlib.AsyncExitStack() as parts:
+            try:
+                async with self._changing:  # SIGHUP has to wait
+                    self.access = access_of(self.config.web)
+                    await self._start(parts)
+            except Trouble as error:
+                raise Unusable(str(error)) from error
+            except OSError as error:
+                raise Unusable(f"cannot start: {error.strerror or error}") from error
+            await self._ending.wait()
+            self._running = False
+            notify("STOPPING=1")
+        if self.failure:
+            say(f"the collector has failed: {self.failure}")
+        return 1 if self.failure else 0
+
     async def _start(self, parts: contextlib.AsyncExitStack) -> None:
         """Starts the parts. They end in the opposite order."""
         config = self.config
@@ -223,6 +409,79 @@ class Service(Process):
             await asyncio.sleep(pause)
         self.failure = self.collector.failure
         self._end()
+
+    async def _listen(self) -> Listening:
+        host, port = self.config.web.listen
+        try:
+            return await listen(make_app(cast(Shown, self), self.access), host, port)
+        except OSError as error:
+            number = error.errno or 0  # < 0: of the name service; asyncio's own texts are long
+            reason = os.strerror(number) if number > 0 else error.strerror or str(error)
+            raise Unusable(
+                f"cannot listen at {host or '*'}:{port}: {reason}: choose another address "
+                "with --web.listen-address, or as listen in [web]") from error
+
+    def _where(self, listening: Listening) -> str:
+        host, public = self.config.web.listen[0], self.config.web.public
+        host = f"[{host}]" if ":" in host else host
+        return (f"the page is http{'s' if self.access.ssl else ''}://{host or 'localhost'}:"
+                f"{listening.port}/" + f", behind a proxy {public}/" * bool(public))
+
+    def _do(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            say(f"this should not happen: {task.exception()!r}")
+
+    def _odd(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What no task handles. There may be thousands of the same."""
+        text = f"{context['message']}: {context.get('exception')!r}"[:500]
+        now = time.monotonic()
+        self._odd_until = {each: end for each, end in self._odd_until.items() if end > now}
+        if text not in self._odd_until:
+            self._odd_until[text] = now + QUIET_S
+            say(text)
+
+    async def _every(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """One failure does not end it: the next round may work."""
+        while True:
+            try:
+                await work()
+            except Exception as error:  # pylint: disable=broad-except
+                say(f"{getattr(work, '__name__', 'a task')} failed: {error!r}")
+            await asyncio.sleep(seconds)
+
+    async def _stop(self) -> None:
+        """Ends all at the same time: one that hangs must not hold up the others."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        for result in await asyncio.gather(
+                *tasks, *(stop() for stop in self._stops), return_exceptions=True):
+            if isinstance(result, Exception):
+                say(f"this should not happen: {result!r}")
+
+    def _end(self) -> None:
+        """Ends the service, also while it starts, which may wait for pages."""
+        if not self._ending.is_set():
+            self._ending.set()
+            self._stopper.daemon = True
+            self._stopper.start()
+
+    def ended(self) -> None:
+        """Call it when the loop has ended, too: that waits for threads, which may hang."""
+        self._stopper.cancel()
+
+    @staticmethod
+    def _give_up() -> NoReturn:
+        """Leaves because something hangs: a device, a disk, the name service."""
+        say(f"something has not ended in {STOP_S:g} s: leaving without it")
+        os._exit(0)
 
 
 def check(config: Config) -> int:
