@@ -5,7 +5,7 @@
 
 static bool is_unkeyed(const uint8_t *unkeyed, uint8_t variable)
 {
-    return variable < DUMPULSE_VARIABLES && (unkeyed[variable / 8U] >> variable % 8U & 1U) != 0;
+    return variable < DUMPULSE_VARIABLES && (unkeyed[variable / 8U] & 1U << variable % 8U) != 0;
 }
 
 dumpulse_result dumpulse_mixed_process(dumpulse_keyed *keyed,
