@@ -19,8 +19,8 @@ static struct {
     dumpulse_keyed agent;
     uint8_t after[16];
 } memory;
-static bool is_mixed;      /* the variables of this list send version 1 */
-static uint8_t unkeyed[8]; /* the list */
+static bool is_mixed;                              /* the variables of this list send version 1 */
+static uint8_t unkeyed[8];                         /* the list */
 static uint8_t state[STATE];                       /* what the agent should be */
 static uint8_t report[DUMPULSE_KEYED_REPORT_SIZE]; /* its report */
 static dumpulse_node node;
