@@ -383,14 +383,17 @@ void oracle_saved(void)
     world->truth.changed = 0;
 }
 
-/* Is it made with the key and in the epoch that the agent has now for its node? */
+/* Is it made with a key and in the epoch that the agent has now for its node? */
 static bool is_current(unsigned node, const struct made *made)
 {
     const struct keys *const of = keys_of(made);
 
-    return !world->keyed || ((!made->before || takes_before()) && of->keyed.reached != 0 &&
-                             made->generation == of->master.generations[node] &&
-                             made->epoch == of->keyed.epoch - (node >= of->keyed.reached));
+    if (made->before &&
+        (!takes_before() || world->truth.of[node].moved || world->truth.of[node].unsure))
+        return false;
+    return !world->keyed ||
+           (of->keyed.reached != 0 && made->generation == of->master.generations[node] &&
+            made->epoch == of->keyed.epoch - (node >= of->keyed.reached));
 }
 
 void oracle_logged(const char *line)
@@ -443,8 +446,7 @@ static void check_numbers(void)
         const struct keys *const of = i == 0 ? &keys : &keys_before;
         if (of->keyed.reached == 0)
             continue;
-        const uint32_t stored = disk_least_number(
-            of->file.suffix, KEYS_NUMBERS_AT + KEYS_NUMBER_SIZE * (size_t)DUMPULSE_BLOCK);
+        const uint32_t stored = disk_least_number(of->file.suffix, KEYS_BLOCK_AT);
         if (stored < used[i])
             world_broken(STORED, "block %u is used, and a power cut would leave %u", used[i],
                          stored);

@@ -149,8 +149,8 @@ void disk_cut(void);                               /* the power fails */
 void disk_close_all(void);                         /* the process has ended */
 const struct file *disk_find(const char *name);
 const struct file *disk_numbers(void);
-/* The smallest number at this byte of a file with numbers that may be left if the power fails now.
- * Its name ends so. */
+/* The smallest number of 4 bytes at this byte of a file with numbers that may be left if the power
+ * fails now. Its name ends so. */
 uint32_t disk_least_number(const char *suffix, size_t at);
 unsigned disk_count(void); /* files that have a name */
 
