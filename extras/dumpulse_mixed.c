@@ -5,7 +5,8 @@
 
 static bool is_unkeyed(const uint8_t *unkeyed, uint8_t variable)
 {
-    return variable < DUMPULSE_VARIABLES && (unkeyed[variable / 8U] & 1U << variable % 8U) != 0;
+    return variable < DUMPULSE_VARIABLES &&
+           ((unsigned)unkeyed[variable / 8U] >> variable % 8U) % 2U != 0;
 }
 
 dumpulse_result dumpulse_mixed_process(dumpulse_keyed *keyed,
@@ -13,13 +14,13 @@ dumpulse_result dumpulse_mixed_process(dumpulse_keyed *keyed,
                                        const uint8_t *packet, size_t length, void *context)
 {
     if (length == DUMPULSE_PACKET_SIZE) {
-        if (packet[DUMPULSE_MAGIC_AT_] == DUMPULSE_MAGIC) {
-            return is_unkeyed(unkeyed, packet[DUMPULSE_MAGIC_AT_ + 1])
-                       ? dumpulse_process_packet(&keyed->agent, packet, length, context)
-                       : (dumpulse_result)DUMPULSE_REFUSED;
-        }
-        if (is_unkeyed(unkeyed, (uint8_t)(packet[4] - DUMPULSE_IS_HEARTBEAT_))) {
-            return DUMPULSE_REFUSED;
+        const bool is_version_1 = packet[DUMPULSE_MAGIC_AT_] == DUMPULSE_MAGIC;
+        const uint8_t variable = is_version_1 ? packet[DUMPULSE_VARIABLE_AT_]
+                                              : (uint8_t)(packet[4] - DUMPULSE_IS_HEARTBEAT_);
+
+        if (is_unkeyed(unkeyed, variable)) {
+            return is_version_1 ? dumpulse_process_packet(&keyed->agent, packet, length, context)
+                                : (dumpulse_result)DUMPULSE_REFUSED;
         }
     }
     return dumpulse_keyed_process(keyed, packet, length, context);
