@@ -311,6 +311,22 @@ def test_one_agent_on_linux(home: Path) -> None:
         assert server.stop()["beacons"] > 0
 
 
+def test_nodes_that_cannot_receive(home: Path) -> None:
+    """The agent accepts the listed variables in version 1 and no others, and the client marks them."""
+    first, second = commands_of("One agent on Linux")
+    (lists,) = commands_of("Nodes that cannot receive")
+    shell("".join(first.splitlines(True)[:2]) + second.splitlines(True)[0], home)
+    serve, get = lists.splitlines()
+    with Server(*shlex.split(serve)[1:], cwd=home) as server:
+        here = f"127.0.0.1:{server.port}"
+        for variable, key in ((5, ""), (6, "--key keys/dumpulse-6.key"), (4, ""),
+                              (3, "--key keys/dumpulse-3.key")):
+            shell(f"dumpulse set {here} {variable} 99 {key} -t 500ms || true", home)
+        said = shell(get.replace("127.0.0.1", here), home).splitlines()
+    assert [line.split()[:2] for line in said[2:-1]] == [["3", "99"], ["5*", "99"]]
+    assert said[-1].startswith("* not authenticated: ")
+
+
 RELOAD = "pkill -HUP -x udpserver"  # there may be others on this machine
 
 

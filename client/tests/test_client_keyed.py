@@ -139,8 +139,8 @@ def test_the_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             continue
         done[what] = done.get(what, 0) + 1
     assert done["key"] > 100 and done["check"] > 80 and done["request"] > 5 and \
-        done["question"] == 5 and done["listen"] > 100 and done["beat"] > 10 and \
-        done["hear"] > 100, done
+        done["question"] == 5 and done["listen"] > 90 and done["beat"] > 10 and \
+        done["hear"] > 90, done
 
 
 # ---------------------------------------------------------------- asking

@@ -164,7 +164,7 @@ def check(folder: Path) -> None:
 def check_keyed(node: Path) -> None:
     """Does `udpserver --key` answer the question of variable 7, and take its heartbeat? Each byte of
     its master key says where it is."""
-    words = [node, "7", "76", "9"]
+    words: Words = [node, "7", "76", "9"]
     with tempfile.TemporaryDirectory() as folder:
         key = Path(folder, "key")
         key.write_text(bytes(range(16)).hex())
