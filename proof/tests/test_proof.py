@@ -138,7 +138,7 @@ def break_source(folder: Path, monkeypatch: pytest.MonkeyPatch, file: str, befor
     (AGENT, "keyed->last[label] = 0", "keyed->last[label] = 1", "something else"),
     (AGENT, "keyed->epoch / BLOCK + 1", "keyed->epoch / BLOCK", "something else"),
     (AGENT, "    keyed->wrong = 0;\n", "", "something else"),
-    (MIXED, "variable < DUMPULSE_VARIABLES", "variable <= DUMPULSE_VARIABLES", "something else"),
+    (MIXED, "variable < DUMPULSE_VARIABLES", "variable <= DUMPULSE_VARIABLES", "must not read"),
     (MIXED, ">> variable % 8U", ">> variable % 4U", "calls|something else"),
     (MIXED, "is_unkeyed(unkeyed, variable)", "is_version_1", "calls|something else"),
     (MIXED, "&keyed->agent, packet", "(dumpulse *)keyed, packet", "something else"),
