@@ -19,7 +19,7 @@ ALL_CFLAGS = -std=c99 $(CPPFLAGS) $(CFLAGS) $(INCLUDES)
 LIBRARY := dumpulse.c dumpulse.h
 WATCH_C := extras/dumpulse_watch.c
 WATCH := $(WATCH_C) extras/dumpulse_watch.h
-KEYED_C := $(patsubst %,extras/dumpulse_%.c,tag agent alone report node sender reader master slots)
+KEYED_C := $(patsubst %,extras/dumpulse_%.c,tag agent mixed report node reader master slots)
 KEYED := $(KEYED_C) extras/dumpulse_keyed.h
 # Only the tests use these, because another compiler may have more warnings.
 WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wcast-align \

@@ -251,8 +251,7 @@ def read_own(path: str, flags: int, refuse: Callable[[os.stat_result], str]) -> 
 READER_LABEL = 64  # labels below it are the variables'
 LABELS = {**{str(number): number for number in range(VARIABLES)}, "readers": READER_LABEL}
 KEYED_REPORT_SIZE = 8 + VARIABLES * 4
-IS_ANNOUNCE, IS_HEARTBEAT, IS_REQUEST = 0x40, 0x80, 0xC0  # byte 4; a beacon has less
-TWICE = 0x20  # in byte 4 of a beacon: there is junk, so each heartbeat is to be sent twice
+BEACON_END, IS_HEARTBEAT, IS_REQUEST = 0x20, 0x80, 0xC0  # byte 4; a beacon has less than the first
 FULL = 255  # the largest count in an epoch
 EPOCH, LONGEST_EPOCH = 10, 3600  # seconds, unless the file with the master key has another one
 FORGET = 300.0  # seconds with old beacons and none of this epoch: as after a reset
@@ -406,7 +405,6 @@ class Keyed:
         # What is from before this epoch is never believed. 0: there is none
         self.known, self.count = epochs.load(keys.of(label)) if epochs else (0, 0)
         self.epoch = self.known
-        self.twice = False  # does the agent want each heartbeat twice?
         # What cannot be known of the last report.
         self.remark = "" if self.known else "no earlier one is known here"
         self.heard_at = -math.inf  # the uptime() of the last beacon that we believed
@@ -450,23 +448,22 @@ class Keyed:
             self._asked, self._repeat = new, True
         return self._asked
 
-    def heartbeats(self, sender: int, value: int) -> list[bytes]:
-        """A heartbeat, and another one that says the same if the agent wants that."""
-        packets = [self._make_packet(bytes((sender, value))) for _ in range(1 + self.twice)]
-        if not packets[0]:
+    def heartbeat(self, sender: int, value: int) -> bytes:
+        packet = self._make_packet(bytes((sender, value)))
+        if not packet:
             raise NoAnswer(f"variable {self.label} has had all {FULL} heartbeats of this epoch")
         self._remember()  # a program that runs again goes on counting
-        return [packet for packet in packets if packet]
+        return packet
 
     def hear(self, packet: bytes) -> bool:
         """Takes a beacon. Returns whether its epoch was not heard before. BadReport."""
         if len(packet) == REPORT_SIZE and packet[:4] == struct.pack(">L", zlib.adler32(packet[4:])):
             raise BadReport("version", "this agent has no key: it sends a report of version 1, "
                                        "which anybody can make: leave out --key to believe it")
-        if len(packet) != 8 or packet[4] >= IS_ANNOUNCE:
+        if len(packet) != 8 or packet[4] >= BEACON_END:
             raise BadReport("length", f"it is {len(packet)} bytes long, not {KEYED_REPORT_SIZE}, "
                                       "and no beacon")
-        epoch = int.from_bytes(packet[4:], "big") & ~(TWICE << 24)
+        epoch = int.from_bytes(packet[4:], "big")
         if not hmac.compare_digest(packet[:4], self._make_tag(epoch, packet[4:])[:4]):
             who = f"variable {self.label}" if self.label < READER_LABEL else "readers"
             raise BadReport("beacon", f"its beacon is not authentic for {who}: is "
@@ -483,7 +480,6 @@ class Keyed:
                                    "beacons, or an epoch is too short")
         is_new = epoch > self.epoch or self.heard_at == -math.inf
         self.heard_at, self._old_at = uptime(), math.inf
-        self.twice = packet[4] >= TWICE or (self.twice and epoch == self.epoch)
         if epoch > self.epoch:
             self.epoch, self.count, self._refused, self._repeat = epoch, 0, 0, False
             self._later += 1
@@ -747,7 +743,7 @@ class Device(Transport):
             return self.REQUEST_AT
         # Two nodes must not use the same identifier. So each variable has its own.
         return request if self.keyed and packet[4] == IS_REQUEST else \
-            packet[4 if self.keyed else 5] % VARIABLES
+            packet[4 if self.keyed and packet[4] != MAGIC else 5] % VARIABLES
 
     def _join_frames(self, at: int, part: bytes) -> Optional[bytes]:
         """The report that is complete with this frame, or a beacon."""
@@ -1113,11 +1109,10 @@ class Agent:
 
     @property
     def remarks(self) -> list[str]:
-        """What cannot be known of the last report of an agent with a key, and what it suffers."""
+        """What cannot be known of the last report of an agent with a key."""
         reader = self._known.get(READER_LABEL)
         remark = reader.remark if reader else ""
-        return [*filter(None, (remark, self._epochs.trouble if remark else "",
-                               "somebody sends the agent junk" if reader and reader.twice else ""))]
+        return [remark, *filter(None, [self._epochs.trouble])] if remark else []
 
     def _keyed(self, label: int) -> Keyed:
         """What is known under this label. BadUsage: its key is not in the file."""
@@ -1148,7 +1143,7 @@ class Agent:
         """Asks every `interval` seconds, with a pause of at least 0.1 s. The first change has all
         variables that are heard, or that the file of names has. BadUsage: that file is wrong."""
         import asyncio
-        settings = make_settings(argparse.Namespace(**({"names": names} if names else {})))
+        settings = make_settings(argparse.Namespace(names=names or None, key=self._keys))
         watched = Watched(settings, [], self.name)
         while True:
             end = end_of(interval)
@@ -1186,37 +1181,33 @@ class Agent:
             self.bad_sum = f"report NOT verified: {error}"
             return unchecked_entries(packet)
 
-    def heartbeats(self, variable: int, sender: int, value: int,
-                   timeout: float = TIMEOUT) -> list[bytes]:
-        """What beat() sends: two packets if an agent with a key gets junk, and else one. Such an
-        agent must tell its epoch before: NoAnswer, BadReport."""
+    def heartbeat(self, variable: int, sender: int, value: int, timeout: float = TIMEOUT) -> bytes:
+        """What beat() sends. It requests the epoch of an agent with a key: NoAnswer, BadReport."""
         plain = heartbeat(variable, sender, value)
         if not self._keys:
-            return [plain]
+            return plain
         with self._lock:
             node = self._keyed(variable)
             if uptime() - node.heard_at > HEAR_AGAIN:
                 node.begin()
                 self._talk(timeout, lambda: make_question(variable), node.hear)
-            return node.heartbeats(sender, value)
+            return node.heartbeat(sender, value)
 
     def beat(self, variable: int, sender: int, value: int, timeout: float = TIMEOUT) -> None:
         """Sends one heartbeat. NoAnswer: it cannot be sent. Nobody says whether it arrives."""
         with self._lock:
             end = end_of(timeout)
-            packets = self.heartbeats(variable, sender, value, timeout)
+            packet = self.heartbeat(variable, sender, value, timeout)
             with contextlib.closing(self._transport):
                 self._transport.open(timeout)
-                self.send(packets, min(0.1, timeout / 4, max(0.0, end - time.monotonic())))
+                self.send(packet, min(0.1, timeout / 4, max(0.0, end - time.monotonic())))
 
-    def send(self, packets: Sequence[bytes], seconds: float) -> None:
-        """Sends packets, one just after the other: the first of two equal ones can only wait. Then
-        it waits so long for a refusal, and tries the next address. NoAnswer: all refuse."""
+    def send(self, packet: bytes, seconds: float) -> None:
+        """Waits so long for a refusal, and then tries the next address. NoAnswer: all refuse."""
         end = time.monotonic() + seconds
         for tried in itertools.count(1):
             try:
-                for packet in packets:
-                    self._transport.send(packet)
+                self._transport.send(packet)
                 while True:
                     with contextlib.suppress(BadReport):  # whatever came, it is no refusal
                         self._transport.receive(end - time.monotonic())
@@ -1243,6 +1234,7 @@ class Variable:
     name: str = ""
     listed: bool = False  # in the file of names
     expected: bool = False  # to be alive
+    authenticated: Optional[bool] = None  # None: without a key, no variable is
     every_ms: int = 1_000  # only `simulate` uses it
     warn_ms: int = WARN_MS
     crit_ms: int = CRIT_MS
@@ -1339,12 +1331,13 @@ Range = tuple[int, int]
 OfFile = dict[str, tuple[Callable[[str], Any], str]]  # by key: what reads it, and what it must be
 TIME = (parse_duration, "a time like 500ms, 5s, 2min or 1h")
 RANGE = (parse_range, "two values of 0 to 255 like 0..80, the lower one first")
+YES_OR_NO = ({"yes": True, "no": False}.__getitem__, "yes or no")
 GENERAL: OfFile = {"tick": (parse_tick, "a time of 1 ms to 1 h, like 500ms"), "warn": TIME,
                    "crit": TIME, "now-from": (parse_variable, "a variable, 0 to 63")}
 OF_A_VARIABLE: OfFile = {
     "name": (parse_name, "1 to 24 letters, digits, spaces and ._-/+(), with a letter"),
     "warn": TIME, "crit": TIME, "value": RANGE, "value-warn": RANGE, "every": TIME,
-    "expect": ({"yes": True, "no": False}.__getitem__, "yes or no")}
+    "expect": YES_OR_NO, "authenticated": YES_OR_NO}
 
 
 def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
@@ -1410,6 +1403,10 @@ def make_settings(options: argparse.Namespace) -> Settings:
                  for number in range(VARIABLES)]
     expected = parse_variables(typed["expect"], variables) if "expect" in typed else \
         [number for number, own in sections.items() if own.get("expect", True)]
+    unkeyed = parse_variables(typed["also_unkeyed"], variables) if "also_unkeyed" in typed else \
+        [number for number, own in sections.items() if not own.get("authenticated", True)]
+    if "also_unkeyed" in typed and "key" not in typed:
+        raise BadUsage("--also-unkeyed is for agents with keys: give --key, too")
     values = parse_ranges("--value", typed.get("value_ranges", ()), variables)
     value_warns = parse_ranges("--value-warn", typed.get("value_warn_ranges", ()), variables)
     tick_ms: int = {**general, **typed}.get("tick", 1_000)
@@ -1417,6 +1414,7 @@ def make_settings(options: argparse.Namespace) -> Settings:
     for variable in variables:
         own = sections.get(variable.number, {})
         variable.expected = variable.number in {*expected, *values, *value_warns}
+        variable.authenticated = variable.number not in unkeyed if "key" in typed else None
         variable.every_ms = own.get("every", variable.every_ms)
         value: Range = values.get(variable.number) or own.get("value", (0, 255))
         warn: Range = value_warns.get(variable.number) or own.get("value-warn", value)
@@ -1437,9 +1435,8 @@ def make_settings(options: argparse.Namespace) -> Settings:
         if variable.crit_ms >= longest:
             raise BadUsage(f"{who}crit, {dead}, can never be seen: with this tick, ages end at "
                            f"{format_age(longest)}")
-    now_from: Optional[int] = general.get("now-from")
-    if "now_from" in typed:
-        now_from = parse_one(typed["now_from"], variables, "only one is the clock")
+    now_from = parse_one(typed["now_from"], variables, "only one is the clock") \
+        if "now_from" in typed else general.get("now-from")
     return Settings(variables, tick_ms, now_from, "tick" in {**general, **typed})
 
 
@@ -1766,6 +1763,7 @@ class Reading(NamedTuple):
                 "state": "unknown" if self.state == UNKNOWN else self.state,
                 "age": None if self.age_ms is None else self.age_ms / 1000,
                 "age_at_least": self.at_least,
+                **({} if (yes := self.variable.authenticated) is None else {"authenticated": yes}),
                 **(dict.fromkeys(heard) if self.state == NEVER else heard)}
 
 
@@ -1839,7 +1837,11 @@ def run_get(options: argparse.Namespace) -> int:
         print(f"{'variable':27} value  sender  last heard")
     for reading in shown:
         when = {NEVER: "never", UNKNOWN: "?"}.get(reading.state, f"{reading.age} ago")
-        print(f"{reading.variable.label:27} {reading.value:>5}  {reading.sender:>6}  {when}")
+        mark = " *"[reading.variable.authenticated is False]
+        label = f"{reading.variable.number}{mark}{reading.variable.name}"
+        print(f"{label:27} {reading.value:>5}  {reading.sender:>6}  {when}")
+    if any(reading.variable.authenticated is False for reading in shown):
+        print("* not authenticated: the agent accepts it without a key, so anybody can forge it")
     return 0
 
 
@@ -1914,7 +1916,9 @@ def run_check(options: argparse.Namespace) -> int:
         notes.append(str(agent_clock))
     if (agent_clock.wrong_tick or trouble) and status == 0:
         status = 3
-    notes += filter(None, (agent.bad_sum, trouble, *agent.remarks))
+    labels = [one.variable.label for one in expected if one.variable.authenticated is False]
+    unkeyed = f"not authenticated: {', '.join(labels)}" * bool(labels)
+    notes += filter(None, (agent.bad_sum, trouble, *agent.remarks, unkeyed))
     more = agent_clock.for_json(agent.bad_sum, expected) if options.json else None
     data = " | " + " ".join(map(format_performance, expected))
     return print_check(status, "; ".join(notes), more, data)
@@ -2141,6 +2145,7 @@ def draw_screen(watched: Watched, columns: int, rows: int) -> list[str]:
     table = [GAP.join(lines[at::height]) for at in range(height)]
     ends = "q or Ctrl-C ends" if not hidden else f"{hidden} hidden; q ends" if columns < 48 else \
         f"q or Ctrl-C ends; {hidden} hidden, the worst are shown"
+    ends += "; * not authenticated" * any(one.variable.authenticated is False for one in shown)
     return [*head, *[paint(GAP.join([heading] * stacks)[:columns], DIM)] * headings,
             *table, *[""] * (room - len(table)), ends[:columns]]
 
@@ -2180,7 +2185,8 @@ def draw_row(reading: Reading, watched: Watched, widths: dict[str, int]) -> str:
         "age": (f"{reading.age:>8}", BOLD if "timestamp" in changed else ""),
         "state": (f"{reading.state:5}", alarm.get(reading.state, ""),
                   REVERSE if "state" in changed else "")}
-    return " ".join(paint(text, stale, *codes) for text, *codes in map(cells.__getitem__, widths))
+    number, *more = (paint(text, stale, *codes) for text, *codes in map(cells.__getitem__, widths))
+    return number + " *"[reading.variable.authenticated is False] + " ".join(more)
 
 
 class Terminal:
@@ -2287,7 +2293,8 @@ class Lines:
             value, sender, state = (
                 "*" * (field in changed) for field in ("value", "sender", "state"))
             yield (f"{now} {reading.variable.label}: value {reading.value}{value}, sender "
-                   f"{reading.sender}{sender}, age {reading.age}, {reading.state}{state}")
+                   f"{reading.sender}{sender}, age {reading.age}, {reading.state}{state}"
+                   + ", not authenticated" * (reading.variable.authenticated is False))
 
     def wait(self, pause: float) -> bool:
         """BrokenPipeError as soon as nobody reads any more, and not only at the next change."""
@@ -2338,21 +2345,21 @@ class Node:
     period: float
     value: int
     corrupt: bool = False
-    make: Callable[..., list[bytes]] = lambda *beat: [heartbeat(*beat)]
+    make: Callable[..., bytes] = heartbeat
     dies_at: float = math.inf
     sent: int = 0
     damaged: int = 0
     unsent: int = 0
 
-    def next_heartbeats(self, chance: random.Random) -> list[bytes]:
+    def next_heartbeat(self, chance: random.Random) -> bytes:
         low, high = self.variable.warn_low, self.variable.warn_high
         self.value = min(high, max(low, self.value + chance.randint(-3, 3)))
-        packets = self.make(self.variable.number, FIRST_SENDER + self.variable.number, self.value)
+        packet = self.make(self.variable.number, FIRST_SENDER + self.variable.number, self.value)
         if not self.corrupt or chance.random() >= DAMAGED:
-            return packets
+            return packet
         self.damaged += 1
         bit = chance.randrange(64)  # the checksum shows every change of one bit
-        return [(int.from_bytes(each, "big") ^ 1 << bit).to_bytes(8, "big") for each in packets]
+        return (int.from_bytes(packet, "big") ^ 1 << bit).to_bytes(8, "big")
 
 
 def make_nodes(options: argparse.Namespace, settings: Settings) -> list[Node]:
@@ -2396,7 +2403,8 @@ def run_simulate(options: argparse.Namespace) -> int:
     nodes = make_nodes(options, make_settings(options))
     agent = Agent(options.address, keys=options.key)
     for node in nodes:
-        node.make = partial(agent.heartbeats, timeout=MIDDLE_WAIT)
+        if node.variable.authenticated is not False:
+            node.make = partial(agent.heartbeat, timeout=MIDDLE_WAIT)
     beat = "node beats" if len(nodes) == 1 else "nodes beat"
     print(f"simulate: {len(nodes)} {beat} at {agent.name}, --seed {seed}", flush=True)
     begun = time.monotonic()
@@ -2425,8 +2433,8 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
         turns[index] = max(due, time.monotonic()) + node.period * chance.uniform(0.9, 1.1)
         node.sent += 1  # before Ctrl-C can come, while send() waits
         try:
-            packets = node.next_heartbeats(chance)
-            agent.send(packets, max(0.0, min(*turns, begun + duration) - time.monotonic()))
+            packet = node.next_heartbeat(chance)
+            agent.send(packet, max(0.0, min(*turns, begun + duration) - time.monotonic()))
             failed = False
         except (NoAnswer, BadReport) as error:
             node.unsent += 1
@@ -2437,7 +2445,7 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
 
 # ---------------------------------------------------------------- key
 KEY_OPTIONS = {"new": "epoch", "show": "secret", "list": "", "renew": "variable",
-               "split": "out variable alone readers agent text"}
+               "split": "out variable readers agent text"}
 
 
 def compute_fingerprint(key: bytes) -> str:
@@ -2497,45 +2505,38 @@ def make_private_folder(path: str) -> None:
             write_new(os.path.join(path, ".gitignore"), "# Keys are in this folder.\n*\n", False)
 
 
-def format_header(about: str, macros: dict[str, str]) -> str:
+def format_header(about: str, macros: dict[str, Union[str, bytes]]) -> str:
     return f"/* SECRET. `dumpulse key split` made it, of the key {about}. */\n" + "".join(
-        f"#define DUMPULSE_{name} {value}\n" for name, value in macros.items())
-
-
-def format_bytes(key: bytes) -> str:
-    return f"\\\n    {{{', '.join(f'0x{byte:02x}' for byte in key)}}}"
+        f"#define DUMPULSE_{name} {value}\n" if isinstance(value, str) else
+        f"#define DUMPULSE_{name} \\\n    {{{', '.join(f'0x{byte:02x}' for byte in value)}}}\n"
+        for name, value in macros.items())
 
 
 def run_split(options: argparse.Namespace) -> None:
     """Writes what each role needs of a master key."""
     if not options.out:
         raise BadUsage("name a folder for the keys with --out")
-    hearing, alone = (parse_variables(text, ()) if text else []
-                      for text in (options.variable, options.alone))
-    for both in sorted({*hearing} & {*alone})[:1]:
-        raise BadUsage(f"variable {both} cannot hear beacons (--variable) and not hear (--alone)")
     made: dict[str, str] = {}
     for keys in map(read_master, options.files):
         start = os.path.join(options.out, os.path.splitext(os.path.basename(keys.path))[0])
         about, found = compute_fingerprint(keys.master), {}
-        for number in hearing + alone:
-            macros = {"KEY_VARIABLE": f"{number}", "KEY_OWN": format_bytes(keys.of(number))}
-            if number in hearing:
-                macros["EPOCH_SECONDS"] = f"{keys.epoch or EPOCH} /* as the agent has it */"
-            found[f"{start}-{number}.{'key' if options.text else 'h'}"] = format_header(
-                about, macros) if not options.text else f"{number} {keys.of(number).hex()}\n"
+        for number in parse_variables(options.variable, ()) if options.variable else ():
+            found[f"{start}-{number}.{'key' if options.text else 'h'}"] = \
+                f"{number} {keys.of(number).hex()}\n" if options.text else format_header(about, {
+                    "KEY_VARIABLE": f"{number}", "KEY_OWN": keys.of(number),
+                    "EPOCH_SECONDS": f"{keys.epoch or EPOCH} /* as the agent has it */"})
         if options.readers:
             found[f"{start}-readers.key"] = f"readers {keys.of(READER_LABEL).hex()}\n"
         if options.agent:
             turns = ",".join(f"{keys.generations.get(label, 0)}" for label in LABELS.values())
             found[f"{start}-agent.h"] = format_header(about, {
-                "KEY_MASTER": format_bytes(keys.master),
+                "KEY_MASTER": keys.master,
                 "KEY_GENERATIONS": f"{{{turns}}} /* of labels 0 to 64 */"})
         for name in sorted(made.keys() & found.keys())[:1]:
             raise BadUsage(f"{keys.path!r}: {name!r} would be made twice: give each an --out")
         made.update(found)
     if not made:
-        raise BadUsage("say for whom: --variable, --alone, --readers or --agent")
+        raise BadUsage("say for whom: --variable, --readers or --agent")
     make_private_folder(options.out)
     write_all(made, False)  # somebody with the master key can make them again
     print(f"{len(made)} file{'s' * (len(made) != 1)} in {options.out!r}")
@@ -2724,9 +2725,7 @@ OPTIONS = [
     Option(("key",), "files", "FILE", "a file of keys", more={"nargs": "+"}),
     Option(("key",), "--secret", "", "show: the key itself, and not its fingerprint"),
     Option(("key",), "--out", "FOLDER", "split: write there; git and other users see nothing"),
-    Option(("key",), "--variable", "VARIABLES", "split: FILE-3.h ... for nodes that hear "
-           "beacons: 3,7-12; renew: of these"),
-    Option(("key",), "--alone", "VARIABLES", "split: the same for nodes that only send"),
+    Option(("key",), "--variable", "VARIABLES", "split: FILE-3.h for node 3; renew: of these"),
     Option(("key",), "--readers", "", "split: FILE-readers.key for who asks, and for the fleet"),
     Option(("key",), "--agent", "", "split: FILE-agent.h: the master key, for its firmware"),
     Option(("key",), "--text", "", "split: FILE-3.key for --key of set, not FILE-3.h for C"),
@@ -2761,6 +2760,7 @@ OPTIONS = [
     Option((*ASKERS, "simulate"), "--key", "FILE", "the agent's keys, which `key` makes", KeyFile),
     Option(ASKERS, "-t --timeout", "TIME", "give up after this time (3s)", more={"default": 3_000}),
     Option(("check",), "--memory", "FILE", "remember ages from check to check"),
+    Option(READERS[1:], "--also-unkeyed", "VARIABLES", "the agent accepts these without a key"),
     Option(READERS, "--accept-bad-sum", "", "accept wrong checksums of old agents"),
     Option(READERS, "--json", "", "print JSON"),
 ]

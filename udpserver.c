@@ -228,7 +228,7 @@ static size_t take_keyed(const uint8_t *packet, int descriptor, struct msghdr *f
         !(udp_set_reply_address(first, from) && udp_set_reply_address(second, from)))
         return COUNT_UNSENT;
     const size_t outcome = keys_take(packet, source_of(address), now, from);
-    if (outcome == COUNT_HEARTBEATS || outcome == COUNT_WAITING) /* its tag was right */
+    if (outcome == COUNT_HEARTBEATS)
         listeners_note(packet[4] % DUMPULSE_VARIABLES, descriptor, from, now);
     return outcome;
 }
@@ -258,8 +258,6 @@ __attribute__((always_inline)) static inline unsigned take_batch(int descriptor,
         return 0;
     table_read_clock();
     const uint64_t now = checks_sources ? timing_ns() : 0;
-    if (keyed) /* the first report may be one with a key */
-        requested = now;
     const uint8_t *packet = packets[0];
     for (struct mmsghdr *message = incoming; message != incoming + count; message++) {
         size_t outcome;
@@ -280,11 +278,8 @@ __attribute__((always_inline)) static inline unsigned take_batch(int descriptor,
         reset_lengths(&message->msg_hdr);
         packet += PACKET_ROOM;
     }
-    const unsigned replies = outgoing_count;
-    if (replies != 0)
+    if (outgoing_count != 0)
         send_reports(descriptor);
-    for (unsigned i = 0; keyed && i < replies; i++) /* a report of version 1 may be next */
-        outgoing_bytes[i].iov_len = DUMPULSE_REPORT_SIZE;
     return (unsigned)count;
 }
 
@@ -331,14 +326,14 @@ static void say_what_is_served(void)
         log_say("and on %s; %u reports a second", can_describe(), (unsigned)can_rate);
     if (udpserver.senders.count != 0)
         log_say("heartbeats from%s", address_describe(&udpserver.senders));
-    if (options.key != NULL)
+    if (options.key != NULL) {
         log_say("reports to%s with the readers' key",
                 udpserver.allow ? address_describe(&udpserver.readers) : " everybody");
-    if (options.key != NULL && !options.also_unkeyed)
         return;
-    log_say("reports %sto%s; for each %u at once and %u a second, for all %u a second%s",
-            options.also_unkeyed ? "without a key " : "", address_describe(&udpserver.readers),
-            (unsigned)udpserver.burst, (unsigned)udpserver.rate, (unsigned)udpserver.rate_total,
+    }
+    log_say("reports to%s; for each %u at once and %u a second, for all %u a second%s",
+            address_describe(&udpserver.readers), (unsigned)udpserver.burst,
+            (unsigned)udpserver.rate, (unsigned)udpserver.rate_total,
             udpserver.allow ? "" : "; --allow CIDR names others");
 }
 

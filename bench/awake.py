@@ -19,7 +19,7 @@ from bench.interrupts import CORTEX_M
 from firmware.simulators.boards import (PATIENCE, REPORT_SIZE, REQUEST_AT, Board, Bus, Line,
                                         LiveBus, LiveLine, blocks, eeprom, eeprom_of_node,
                                         frame, serial_frame, written)
-from spec.keyed import OWN_FIRST, READER_LABEL, Keys
+from spec.keyed import READER_LABEL, Keys
 from spec.model import REQUEST, heartbeat
 
 FEW, MANY = 200, 1000  # packets in simavr; the start-up cancels out in the difference of two runs
@@ -85,7 +85,7 @@ def keyed_cycles(board: Board) -> Counts:
     deepest, kinds = [0], keyed_packets()
 
     def awake(packets: list[bytes]) -> int:
-        with LiveBus(board, eeprom(KEYS, BLOCK, [0] * board.alone)) as bus:
+        with LiveBus(board, eeprom(KEYS, BLOCK)) as bus:
             sent = bus.do("until 1100000", f"gap {SLOW}", *(frame(
                 board.can_id + (REQUEST_AT if packet in kinds["request"] else packet[4] % 64),
                 packet) for packet in packets), "until 2000000")
@@ -118,19 +118,17 @@ def cycles(run: Callable[[list[bytes]], Counts]) -> Counts:
 
 def with_keys_on_line(board: Board) -> Counts:
     """The deepest stack of a board with keys, in bytes."""
-    if board.keyed:
-        hears = not board.only_sends
-        memory = eeprom_of_node(KEYS, 7, hears)
-        packets = [serial_frame(97, KEYS.beacon(7, EPOCH))] * hears
+    if board.keyed_node:
+        memory = eeprom_of_node(KEYS, 7)
+        packets = [serial_frame(97, KEYS.beacon(7, EPOCH))]
     else:
-        memory = eeprom(KEYS, BLOCK, [OWN_FIRST] * board.alone)
-        packets = [serial_frame(7, packet) for packet in (
-            KEYS.announce(7, OWN_FIRST + 1), KEYS.counted(7, (OWN_FIRST + 1) * 256, 1, 76, 9))]
-        packets.append(serial_frame(REQUEST_AT, KEYS.counted(READER_LABEL, EPOCH, 1, 1, 1)))
+        memory = eeprom(KEYS, BLOCK)
+        packets = [serial_frame(7, KEYS.counted(7, EPOCH, 1, 76, 9)),
+                   serial_frame(REQUEST_AT, KEYS.counted(READER_LABEL, EPOCH, 1, 1, 1))]
     with LiveLine(board, memory) as line:
         line.do("wait 1500000")
         sent = line.do("wait 4000000", send=b"".join(packets))
-        assert board.keyed or len(sent) > 33 * 10, "the report is missing"
+        assert board.keyed_node or len(sent) > 33 * 10, "the report is missing"
         return {"stack": line.end()["stack"]}
 
 

@@ -50,7 +50,7 @@ def sizes(board: Board) -> dict[str, int]:
 
 def costs(board: Board) -> dict[str, int]:
     """What a packet takes of the running image, and the deepest stack meanwhile."""
-    if board.keyed or board.alone >= 0 and board.baud:
+    if board.keyed_node or board.keyed and board.baud:
         return awake.with_keys_on_line(board)
     if board.only_sends:
         with Line(board) as line:
@@ -60,7 +60,7 @@ def costs(board: Board) -> dict[str, int]:
         return {}  # rp2040js and the model of a CH32V003 count nothing
     if board.qemu:
         return awake.instructions(board)
-    if board.alone >= 0:
+    if board.keyed:
         return awake.keyed_cycles(board)
     return awake.cycles(awake.on_line(board) if board.baud else awake.on_bus(board))
 

@@ -21,37 +21,32 @@ from tests.support.programs import as_program, library_file, scratch
 
 FILE = Path(__file__).with_name("budgets_keyed.tsv")
 SOURCE = "dumpulse_keyed.c"  # the files of all roles
-ALONE = 32  # nodes that only send
 # Of each part, the functions that a firmware calls.
 PARTS = {
     "agent": ("dumpulse_keyed_process", "dumpulse_keyed_begin", "dumpulse_keyed_next",
               "dumpulse_label_key"),
-    "with_32": ("dumpulse_alone_process", "dumpulse_alone_begin", "dumpulse_keyed_next",
-                "dumpulse_label_key"),
-    "hears": ("dumpulse_hear", "dumpulse_keyed_heartbeat"),
-    "sends": ("dumpulse_sender_begin", "dumpulse_sender_announce", "dumpulse_keyed_heartbeat"),
-    "reads": ("dumpulse_hear", "dumpulse_keyed_request", "dumpulse_keyed_check"),
+    "mixed": ("dumpulse_mixed_process", "dumpulse_keyed_begin", "dumpulse_keyed_next",
+              "dumpulse_label_key"),
+    "node": ("dumpulse_hear", "dumpulse_keyed_heartbeat"),
+    "reader": ("dumpulse_hear", "dumpulse_keyed_request", "dumpulse_keyed_check"),
 }
-BYTES = (*PARTS, "ram", "ram_32", "stack")
+BYTES = (*PARTS, "ram", "stack")
 COSTS = ("heartbeat", "wrong", "old", "report", "beacon", "next", "label_key", "hear", "beat")
 AVR, M0, TINY = "ATmega328P, gcc 5.4", "Cortex-M0+, gcc 12.2", "ATtiny85, gcc 5.4"
 # What keys may cost: what, of which target, in which columns or sums of them, at most.
 MUSTS = (
-    ("flash more than version 1", AVR, ("agent",), 1600),
-    ("flash more than version 1", M0, ("agent",), 920),
-    ("flash of a node", TINY, ("hears", "sends"), 830),
-    ("flash of a node that only sends", TINY, ("sends",), 690),
-    ("RAM more than version 1", AVR, ("ram",), 120),
-    ("RAM more than version 1", M0, ("ram",), 120),
-    ("the same, with 32 nodes that only send", AVR, ("ram_32",), 250),
-    ("the same, with 32 nodes that only send", M0, ("ram_32",), 250),
+    ("flash more than version 1", AVR, ("agent",), 1300),
+    ("flash more than version 1", M0, ("agent",), 720),
+    ("flash of a node", TINY, ("node",), 710),
+    ("RAM more than version 1", AVR, ("ram",), 80),
+    ("RAM more than version 1", M0, ("ram",), 80),
     ("stack", AVR, ("stack",), 170),
     ("a heartbeat, with its key", AVR, ("heartbeat+label_key", "wrong+label_key"), 7000),
     ("a heartbeat, with its key", M0, ("heartbeat+label_key", "wrong+label_key"), 920),
 )
 RAM = """\
 #include "dumpulse_keyed.h"
-char room[sizeof(dumpulse_keyed) - sizeof(dumpulse) + %d * sizeof(dumpulse_alone)] = {0};
+char room[sizeof(dumpulse_keyed) - sizeof(dumpulse)] = {0};
 """
 
 
@@ -76,11 +71,11 @@ def measure(target: Target) -> dict[str, tuple[int, int]]:
     return found
 
 
-def ram(target: Target, alone: int) -> int:
+def ram(target: Target) -> int:
     """Returns how many bytes an agent needs more than one of version 1."""
     with scratch() as folder:
         source, object_file = Path(folder) / "ram.c", Path(folder) / "ram.o"
-        source.write_text(RAM % alone)
+        source.write_text(RAM)
         target.compile(source, object_file)
         return size.sections(object_file)["bss"]
 
@@ -89,7 +84,7 @@ def costs(machine: Machine) -> tuple[dict[str, list[int]], int]:
     """Returns what each kind of packet costs the agent, and how deep its stack was."""
     chance, numbers = random.Random(1), {BLOCK_LABEL: 0x122}
     keyed, machine.keys = Keyed(machine), Keys(chance.randbytes(16))
-    machine.numbers, agent = Numbers(numbers), Agent(machine.keys, Numbers(numbers), 0)
+    machine.numbers, agent = Numbers(numbers), Agent(machine.keys, Numbers(numbers))
     keyed.clear()
     found: dict[str, list[int]] = {kind: [] for kind in COSTS[:7]}
     deepest = keyed.begin().stack
@@ -159,13 +154,12 @@ def musts(measured: budgets.Budgets, version_1: Mapping[str, int]) -> tuple[list
 
 def main() -> None:
     measured: budgets.Budgets = {}
-    row = "{:<13}{:<10}" + "{:>6}" * 5 + "{:>5}" * 3
-    print(row.format("target", "compiler", *("agent", "+32", "hears", "sends", "reads"),
-                     *("ram", "+32", "deep")))
+    row = "{:<13}{:<10}" + "{:>7}" * 4 + "{:>5}" * 2
+    print(row.format("target", "compiler", *PARTS, "ram", "deep"))
     for target in EVERY.values():
         both = measure(target)
         it = {part: linked for part, (linked, _) in both.items()}
-        it |= {"ram": ram(target, 0), "ram_32": ram(target, ALONE), "stack": both["agent"][1]}
+        it |= {"ram": ram(target), "stack": both["agent"][1]}
         measured[target.key] = it
         print(row.format(target.name, target.by_here, *(it[name] for name in BYTES)))
     row = "{:<13}{:<10}{:>10}{:>7}{:>5}{:>8}{:>8}{:>6}{:>10}{:>6}{:>6}"
@@ -191,13 +185,13 @@ def main() -> None:
 
 
 EXPLAINED = """\
-Above, bytes of flash that replace the agent of the table `size`: of an agent; of one with 32 nodes
-that only send; of a node that hears, one that only sends, and a reader. Then bytes of RAM more than
-version 1 takes, of both agents; and a bound on the stack, without the hooks. Below, AVR: cycles;
-others: instructions; without the hooks. heartbeat: taken. wrong: refused for its tag. old: refused
-for its count. beacon: a question, or an old request. next: a label begins its epoch. label_key:
-what all but old take more if the key hook makes the key of the label. hear, beat: a node takes a
-beacon, makes a heartbeat."""
+Above, bytes of flash that replace the agent of the table `size`: of an agent; of one some of whose
+nodes send version 1; of a node, and of a reader. Then bytes of RAM that an agent takes more than
+one of version 1; and a bound on the stack, without the hooks. Below, AVR: cycles; others:
+instructions; without the hooks. heartbeat: taken. wrong: refused for its tag. old: refused for its
+count. beacon: a question, or an old request. next: a label begins its epoch. label_key: what all
+but old take more if the key hook makes the key of the label. hear, beat: a node takes a beacon,
+makes a heartbeat."""
 
 if __name__ == "__main__":
     as_program(main)

@@ -156,7 +156,8 @@ def run_show(options: argparse.Namespace) -> int:
             print(f"{what:9}{cut(text, columns() - 9)}")
     shown = [each for each in agent["variables"]
              if each["expected"] or each["heard_at"] is not None]
-    rows = [[str(each["state"]), f"{each['variable']} {each['name']}".strip(),
+    rows = [[str(each["state"]), f"{each['variable']} {each['name']}".strip()
+             + " (not authenticated)" * (each["authenticated"] is False),
              "-" if each["value"] is None else str(each["value"]),
              "-" if each["sender"] is None else str(each["sender"]),
              "never" if each["heard_at"] is None else

@@ -4,12 +4,6 @@
 enum { LABELS = DUMPULSE_READER_LABEL + 1 };
 enum { BLOCK = 256 }; /* so many epochs are reserved by one stored number */
 
-/* When so many tags of an epoch are wrong, there is junk in it. Fewer guesses in each epoch of 10
- * seconds find one tag in 13 years. From then on, two must be found. */
-enum { MOST_WRONG = 100 };
-/* So many epochs later it ends. It is long because each beginning costs slow nodes a heartbeat. */
-enum { JUNK_LASTS = 64 };
-
 #ifdef __GNUC__
 #define APART static __attribute__((noinline))
 #else
@@ -35,9 +29,6 @@ void dumpulse_keyed_beacon(const dumpulse_keyed *keyed, uint8_t label, void *con
         return;
     }
     dumpulse_write_(packet + 4, epoch);
-    if (keyed->junk != 0) {
-        packet[4] |= DUMPULSE_TWICE_;
-    }
     dumpulse_make_(packet, label, epoch);
     dumpulse_send_packet(context, packet, sizeof packet);
 }
@@ -45,8 +36,6 @@ void dumpulse_keyed_beacon(const dumpulse_keyed *keyed, uint8_t label, void *con
 /* Begins the next epoch. No label has reached it yet. */
 static bool next_epoch(dumpulse_keyed *keyed)
 {
-    uint_fast8_t i;
-
     if ((uint8_t)keyed->epoch == BLOCK - 1 &&
         (keyed->epoch >= DUMPULSE_EPOCH_LAST_ ||
          !dumpulse_store(DUMPULSE_BLOCK, keyed->epoch / BLOCK + 1))) {
@@ -55,16 +44,6 @@ static bool next_epoch(dumpulse_keyed *keyed)
     keyed->epoch++;
     keyed->reached = 0;
     keyed->wrong = 0;
-    if (keyed->junk != 0) {
-        keyed->junk--;
-    }
-    /*@ loop invariant 0 <= i <= 8;
-        loop invariant \forall integer k; 0 <= k < i ==> keyed->waiting[k][0] == 0;
-        loop assigns i, keyed->waiting[0 .. 7][0];
-        loop variant 8 - i; */
-    for (i = 0; i != DUMPULSE_PLACES; i++) {
-        keyed->waiting[i][0] = 0;
-    }
     return true;
 }
 
@@ -110,8 +89,8 @@ bool dumpulse_keyed_begin(dumpulse_keyed *keyed, void *context)
         loop invariant new: keyed->reached < 65 ==> keyed->epoch == 256 * call.number;
         loop invariant zeros: keyed->reached < 65 ==>
           \forall integer i; 0 <= i < keyed->reached ==> keyed->last[i] == 0;
-        loop assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->junk, keyed->last[0 .. 64],
-          (&keyed->waiting[0][0])[0 .. 31], call, beacons, beacon_of; */
+        loop assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->last[0 .. 64], call,
+          beacons, beacon_of; */
     do {
         if (!dumpulse_keyed_next(keyed, context)) {
             keyed->reached = 0;
@@ -121,75 +100,9 @@ bool dumpulse_keyed_begin(dumpulse_keyed *keyed, void *context)
     return true;
 }
 
-dumpulse_result dumpulse_wrong_(dumpulse_keyed *keyed)
-{
-    if (++keyed->wrong >= MOST_WRONG) {
-        keyed->junk = JUNK_LASTS;
-    }
-    return DUMPULSE_WRONG_TAG;
-}
-
-uint8_t dumpulse_waiting_(const dumpulse_keyed *keyed, uint8_t byte4)
-{
-    uint8_t at = 0;
-
-    /*@ loop invariant 0 <= at <= 8;
-        loop invariant \forall integer i; 0 <= i < at ==> keyed->waiting[i][0] != byte4;
-        loop assigns at;
-        loop variant 8 - at; */
-    while (at != DUMPULSE_PLACES && keyed->waiting[at][0] != byte4) {
-        at++;
-    }
-    return at;
-}
-
-void dumpulse_wait_(dumpulse_keyed *keyed, uint8_t at, const uint8_t *packet)
-{
-    uint_fast8_t i;
-
-    if (at == DUMPULSE_PLACES) {
-        at = keyed->place++ % DUMPULSE_PLACES;
-    }
-    /*@ loop invariant 0 <= i <= 4;
-        loop invariant \forall integer k; 0 <= k < i ==> keyed->waiting[at][k] == packet[4 + k];
-        loop assigns i, keyed->waiting[at][0 .. 3];
-        loop variant 4 - i; */
-    for (i = 0; i != 4; i++) {
-        keyed->waiting[at][i] = packet[4 + i];
-    }
-    /*@ assert first_at(keyed, at, packet[4]); */
-}
-
-dumpulse_result dumpulse_take_(dumpulse_keyed *keyed, const uint8_t *packet)
-{
-    if (keyed->junk != 0) {
-        const uint8_t at = dumpulse_waiting_(keyed, packet[4]);
-
-        if (at == DUMPULSE_PLACES || keyed->waiting[at][2] != packet[6] ||
-            keyed->waiting[at][3] != packet[7]) {
-            dumpulse_wait_(keyed, at, packet);
-            return DUMPULSE_FIRST;
-        }
-    }
-    return dumpulse_record(&keyed->agent, packet[4] % DUMPULSE_VARIABLES, packet[6], packet[7]);
-}
-
 void dumpulse_keyed_renew(dumpulse_keyed *keyed, uint8_t variable)
 {
-    uint_fast8_t i;
-
     keyed->last[variable] = 0;
-    /*@ loop invariant 0 <= i <= 8;
-        loop invariant \forall integer k; 0 <= k < i ==> forgotten{Pre, Here}(keyed, k, variable);
-        loop invariant \forall integer k; i <= k < 8 ==>
-          keyed->waiting[k][0] == \at(keyed->waiting[k][0], Pre);
-        loop assigns i, keyed->waiting[0 .. 7][0];
-        loop variant 8 - i; */
-    for (i = 0; i != DUMPULSE_PLACES; i++) {
-        if (keyed->waiting[i][0] % DUMPULSE_VARIABLES == variable) {
-            keyed->waiting[i][0] = 0;
-        }
-    }
 }
 
 /* 0 to 64 in a heartbeat, a request or a question; more in all other packets. */
@@ -221,7 +134,8 @@ dumpulse_result dumpulse_keyed_try(dumpulse_keyed *keyed, const uint8_t *packet,
         const uint8_t label = label_of(packet);
 
         if (!dumpulse_right_(packet, label, epoch_of(keyed, label))) {
-            return dumpulse_wrong_(keyed);
+            keyed->wrong++;
+            return DUMPULSE_WRONG_TAG;
         }
     }
     return result;
@@ -254,11 +168,10 @@ dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *pac
                 answer(keyed, packet, context);
                 return DUMPULSE_REPORT;
             }
-            /*@ assert waiting_kept{Pre, Here}(keyed); */
-            /*@ assert waits(keyed, packet) <==> waits{Pre}(keyed, packet); */
-            return dumpulse_take_(keyed, packet);
+            return dumpulse_record(&keyed->agent, label, packet[6], packet[7]);
         }
-        result = dumpulse_wrong_(keyed);
+        keyed->wrong++;
+        result = DUMPULSE_WRONG_TAG;
     }
     if (result == DUMPULSE_ASKS || label == DUMPULSE_READER_LABEL) {
         dumpulse_keyed_beacon(keyed, label, context);

@@ -15,11 +15,9 @@
  *   role                    files: dumpulse_tag.c, and     hooks
  *   agent                   dumpulse_agent.c               key, load, store, clock, send
  *                           dumpulse_report.c
- *   the same, which takes   dumpulse_alone.c, too          the same
- *   nodes that only send
- *   node that hears         dumpulse_node.c                key
- *   node that only sends    dumpulse_node.c                key, load, store
- *                           dumpulse_sender.c
+ *   the same, and nodes     dumpulse_mixed.c               the same
+ *   of version 1            and dumpulse.c, too
+ *   node                    dumpulse_node.c                key
  *   reader                  dumpulse_node.c                key
  *                           dumpulse_reader.c
  *                           dumpulse_report.c
@@ -37,26 +35,17 @@
  *   take a dumpulse take &keyed.agent: dumpulse_record() for the agent's own
  *   variables, dumpulse_read_entry(), dumpulse_watch(). Only dumpulse_process_packet()
  *   must not be called for it: it would take packets without a key.
- *   With nodes that only send, call dumpulse_alone_begin() and dumpulse_alone_process()
- *   instead of the two of the same names.
+ *   A node that cannot receive sends version 1. If some of yours do, call
+ *   dumpulse_mixed_process() instead of dumpulse_keyed_process(), with a list of their
+ *   variables. Anybody can forge the heartbeats of these variables.
  *
- * A NODE THAT HEARS, IN SHORT
+ * A NODE, IN SHORT
  *   static dumpulse_node node;                     starts as zeros
  *   dumpulse_hear(&node, 3, packet, 8);            each packet that arrives
  *   if (dumpulse_keyed_heartbeat(&node, packet, 3, MY_ADDRESS, battery_volts)) send it
  *   If that returns false, or if no beacon has come for longer than an epoch, make a
  *   question with dumpulse_ask(packet, 3), and send that. When its beacon has come, send a
  *   heartbeat at once: over UDP, the agent sends the next beacon to where that came from.
- *   If node.twice is true, make and send each heartbeat twice: somebody sends junk.
- *
- * A NODE THAT ONLY SENDS, IN SHORT
- *   static dumpulse_node node;                     starts as zeros
- *   dumpulse_sender_begin(&node, 5);               after each reset
- *   if (dumpulse_sender_announce(&node, packet, 5)) send it: just before the first
- *                                                  heartbeat, and before every 16th
- *   if (dumpulse_keyed_heartbeat(&node, packet, 5, MY_ADDRESS, battery_volts)) send it
- *   If that returns false, begin again with dumpulse_sender_begin(). The node cannot
- *   hear of junk. If a changed value must arrive nevertheless, send it twice, always.
  *
  * A READER, IN SHORT
  *   static dumpulse_reader reader;                 starts as zeros
@@ -79,12 +68,10 @@
  *   load    It must give the last number that was stored. If the power failed while
  *           one was stored, it must give that one or the one before. If it gives an
  *           older one, old heartbeats are taken again. If it gives a larger one, that
- *           is safe, but a node that only sends may stay deaf. If it cannot read a
- *           number, it must give DUMPULSE_UNREADABLE, and not a guess and not 0.
+ *           is safe. If it cannot read the number, it must give DUMPULSE_UNREADABLE,
+ *           and not a guess and not 0.
  *   dumpulse_slots_read() and its companion do all this with 12 bytes of an EEPROM.
- *   Before the first start, the numbers must be there: for a node that only sends
- *   0x800000; for an agent 0 under DUMPULSE_BLOCK, and 0 under each variable that may be
- *   of a node that only sends. Otherwise, such a node is not heard.
+ *   Before the first start, the number must be there: 0.
  *
  * TRUST, LIFETIME, INTERRUPTS, WORK
  *   As in dumpulse.h. Make only one call at a time for one object: process, next,
@@ -92,18 +79,12 @@
  *   bound. No branch and no address depends on a key, and a tag is compared in a time
  *   that does not depend on it.
  *   A packet that has to be checked costs one run of Chaskey-12, and one more if the key
- *   hook calls dumpulse_label_key(). A heartbeat of a node that only sends may cost two
- *   of these. Others cost none, but an answer with a beacon costs as much:
- *   dumpulse_keyed_look() says which packets get one.
+ *   hook calls dumpulse_label_key(). Others cost none, but an answer with a beacon costs
+ *   as much: dumpulse_keyed_look() says which packets get one.
  *
- * JUNK
- *   A tag has 32 bits, so who guesses often enough is right once. When 100 tags of an
- *   epoch were wrong, keyed.junk is not 0 any more, for 64 epochs after it ends. Then a
- *   heartbeat is recorded only if one before it in the same epoch had the same sender
- *   and value, so two have to be guessed. Beacons tell nodes to send each heartbeat
- *   twice. An announce always waits for a heartbeat of the same node. So no limit is
- *   needed against guesses. If the processor cannot look at all that comes, it loses
- *   packets, as with any flood.
+ * GUESSES
+ *   A tag has 32 bits. spec/keyed.md says how long guesses take to find one, for one forged
+ *   heartbeat of one epoch. keyed.wrong counts the wrong tags of an epoch.
  */
 #ifndef DUMPULSE_KEYED_H
 #define DUMPULSE_KEYED_H
@@ -116,23 +97,19 @@ extern "C" {
 
 /* The labels are 0 to 63, of the variables, and this one. */
 #define DUMPULSE_READER_LABEL 64U
-/* Under this, the load and store hooks have the agent's number: its block of epochs. */
+/* Under this label, the load and store hooks have the agent's number: its block of epochs. */
 #define DUMPULSE_BLOCK 65U
 #define DUMPULSE_KEYED_REPORT_SIZE 264U /* 8 bytes of tag, 64 entries of 4 */
-#define DUMPULSE_PLACES 8U              /* packets that wait for a second one */
 
 /* What became of a packet, more than DUMPULSE_REFUSED, DUMPULSE_HEARTBEAT and DUMPULSE_REPORT.
  * DUMPULSE_REFUSED means here: it is not for this agent, as it has another length or kind. If a
  * request is old or has a wrong tag, a beacon was sent. Only a wrong tag can be a guess. */
 enum {
-    DUMPULSE_ANNOUNCE = 3,   /* it is right; it waits for a heartbeat of the same own epoch */
-    DUMPULSE_OLD = 4,        /* its count, or its own epoch, is not larger than the last one */
-    DUMPULSE_WRONG_TAG = 5,  /* somebody else's, of another epoch, damaged, or a guess */
-    DUMPULSE_NOT_BEGUN = 6,  /* the agent has no epoch: see dumpulse_keyed_begin() */
-    DUMPULSE_NOT_STORED = 7, /* it is right, but the store hook has failed */
-    DUMPULSE_FIRST = 8,      /* it is right, but there is junk: it waits for one that is equal */
-    DUMPULSE_ASKS = 9,       /* it asks for a beacon, which was sent; nobody has signed it */
-    DUMPULSE_NEW = 10        /* only of look and try: nothing but its tag can be wrong */
+    DUMPULSE_OLD = 3,       /* its count is not larger than the last one */
+    DUMPULSE_WRONG_TAG = 4, /* somebody else's, of another epoch, damaged, or a guess */
+    DUMPULSE_NOT_BEGUN = 5, /* the agent has no epoch: see dumpulse_keyed_begin() */
+    DUMPULSE_ASKS = 6,      /* it asks for a beacon, which was sent; nobody has signed it */
+    DUMPULSE_NEW = 7        /* only of look and try: nothing but its tag can be wrong */
 };
 
 /* An agent. Starts as zeros. An epoch does not begin for all labels at once: each begins it when
@@ -141,24 +118,16 @@ typedef struct dumpulse_keyed {
     uint32_t epoch; /* the largest one: of labels that have reached it */
     uint8_t
         reached;   /* labels below this are in the epoch, others in the one before; 0: not begun */
-    uint8_t junk;  /* for so many epochs, heartbeats are taken in pairs */
     uint8_t wrong; /* tags in this epoch, modulo 256 */
-    uint8_t place; /* of the next packet that has to wait, modulo 8 */
-    uint8_t waiting[DUMPULSE_PLACES][4];  /* bytes 4 to 7 of packets whose tag was right; or 0 */
     uint8_t last[DUMPULSE_VARIABLES + 1]; /* the last counts: of the variables, of the readers */
     uint32_t tag;                         /* the first half of the report's tag, as it is sent, */
     dumpulse agent;                       /* and the rest of the report */
 } dumpulse_keyed;
 
-/* What an agent knows of a node that only sends: its own epoch times 256, and its last count. It
- * starts as 0, which it is for all variables whose nodes hear. */
-typedef uint32_t dumpulse_alone;
-
 /* A node. Starts as zeros. */
 typedef struct dumpulse_node {
-    uint32_t epoch; /* the agent's; or the node's own, times 256 */
+    uint32_t epoch; /* the agent's */
     uint8_t left;   /* how many heartbeats can be made in this epoch */
-    bool twice;     /* each heartbeat should be made and sent twice */
 } dumpulse_node;
 
 /* Room for a report. */
@@ -185,11 +154,11 @@ void dumpulse_get_key(uint8_t key[16], uint8_t label);
  * Work: one run of Chaskey-12. */
 void dumpulse_label_key(uint8_t key[16], uint8_t label, uint8_t generation);
 
-/* Hook, written by the user: returns a number that was stored, of 24 bits. Label DUMPULSE_BLOCK is
- * the agent's; 0 to 63 are the variables of nodes that only send. */
+/* Hook, written by the user: returns the number of 24 bits that was stored. The label is always
+ * DUMPULSE_BLOCK. */
 uint32_t dumpulse_load(uint8_t label);
 
-/* Hook, written by the user: stores such a number. Returns whether it is stored. */
+/* Hook, written by the user: stores this number. Returns whether it is stored. */
 bool dumpulse_store(uint8_t label, uint32_t number);
 
 /* ---- An agent. */
@@ -213,7 +182,7 @@ void dumpulse_keyed_beacon(const dumpulse_keyed *keyed, uint8_t label, void *con
 dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *packet, size_t length,
                                        void *context);
 
-/* Forgets the last count of a variable, which must have a new key now, and what waits for it. */
+/* Forgets the last count of a variable, which must have a new key now. */
 void dumpulse_keyed_renew(dumpulse_keyed *keyed, uint8_t variable);
 
 /* What would become of a packet of 8 bytes, as far as that can be said without a tag:
@@ -227,24 +196,18 @@ dumpulse_result dumpulse_keyed_look(const dumpulse_keyed *keyed, const uint8_t *
  * for an agent that limits the beacons which answer wrong requests, too. Work: one tag. */
 dumpulse_result dumpulse_keyed_try(dumpulse_keyed *keyed, const uint8_t *packet, size_t length);
 
-/* ---- An agent with nodes that only send: of variables 0 to count - 1, at most 64. */
+/* ---- An agent, some of whose nodes cannot receive. They send version 1. */
 
-/* As dumpulse_keyed_begin(), and loads the numbers of these nodes first. */
-bool dumpulse_alone_begin(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t count,
-                          void *context);
-
-/* As dumpulse_keyed_process(), which it calls for all other packets. */
-dumpulse_result dumpulse_alone_process(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t count,
+/* As dumpulse_keyed_process(), but the variables in `unkeyed` are accepted in version 1, and not in
+ * version 2. Variable v is bit v % 8 of unkeyed[v / 8]. Requests have a key all the same. Reports
+ * are authenticated, but these entries in them are not: anybody could have set them. */
+dumpulse_result dumpulse_mixed_process(dumpulse_keyed *keyed,
+                                       const uint8_t unkeyed[DUMPULSE_VARIABLES / 8],
                                        const uint8_t *packet, size_t length, void *context);
-
-/* As dumpulse_keyed_renew(), and forgets the own epochs of the variable, too: its numbers may begin
- * again, and its node may hear. Returns false, and has changed nothing, if that could not be
- * stored. */
-bool dumpulse_alone_renew(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t variable);
 
 /* ---- Nodes. */
 
-/* For a node that hears, and for a reader: takes a packet. Returns whether it is the beacon of a
+/* For a node, and for a reader: takes a packet. Returns whether it is the beacon of a
  * later epoch for this label. Then heartbeats of this epoch can be made. If for 30 epochs no
  * beacon of node->epoch has come, set the node to zeros: spec/keyed.md says why. */
 bool dumpulse_hear(dumpulse_node *node, uint8_t label, const uint8_t *packet, size_t length);
@@ -256,16 +219,6 @@ void dumpulse_ask(uint8_t packet[DUMPULSE_PACKET_SIZE], uint8_t label);
  * made in this one, or if the variable is not below 64. */
 bool dumpulse_keyed_heartbeat(dumpulse_node *node, uint8_t packet[DUMPULSE_PACKET_SIZE],
                               uint8_t variable, uint8_t sender, uint8_t value);
-
-/* For a node that only sends: takes its next own epoch, and stores it. Call it after each reset,
- * and when no heartbeat can be made any more. Returns false if that failed, or if the variable is
- * not below 64. */
-bool dumpulse_sender_begin(dumpulse_node *node, uint8_t variable);
-
-/* For a node that only sends: makes its announce. Returns false, and makes none, if it has no own
- * epoch, or if the variable is not below 64. */
-bool dumpulse_sender_announce(const dumpulse_node *node, uint8_t packet[DUMPULSE_PACKET_SIZE],
-                              uint8_t variable);
 
 /* ---- A reader. */
 
@@ -301,17 +254,15 @@ uint8_t dumpulse_slots_write(const uint8_t memory[2 * DUMPULSE_SLOT_SIZE],
  * The manual ends here.
  */
 
-/* Byte 4 of a packet tells its kind: a beacon has less than the first one there. Byte 0 of a number
- * tells whose epoch it is. */
+/* Byte 4 of a packet tells its kind. Beacons have less than the first value there, heartbeats at
+ * least the second one. What is between them is reserved. */
 enum {
-    DUMPULSE_TWICE_ = 0x20, /* in byte 4 of a beacon: send heartbeats twice */
-    DUMPULSE_IS_ANNOUNCE_ = 0x40,
+    DUMPULSE_BEACON_END_ = 0x20,
     DUMPULSE_IS_HEARTBEAT_ = 0x80 /* and a request, and a question */
 };
 /* The largest count: so many heartbeats can be made in an epoch. */
 enum { DUMPULSE_FULL_ = 255 };
-#define DUMPULSE_EPOCH_LAST_ 0x1FFFFFFFUL /* of an agent */
-#define DUMPULSE_OWN_FIRST_ 0x80000000UL  /* of a node: its own first epoch, times 256 */
+#define DUMPULSE_EPOCH_LAST_ 0x1FFFFFFFUL
 
 /* dumpulse_tag.c. The tag of a packet: by the key of this label, over the label, a number, and
  * bytes 4 to 7. Bytes 0 to 3 have it, the lowest byte of the result first. A chip with AES or a
@@ -368,14 +319,6 @@ void dumpulse_report_tag_(const uint8_t *request, uint32_t number, uint8_t *repo
 /* dumpulse_node.c. Makes a heartbeat or a request. At least one must be left. */
 void dumpulse_count_(dumpulse_node *node, uint8_t *packet, uint8_t label, uint8_t first,
                      uint8_t second);
-
-/* dumpulse_agent.c. Counts a wrong tag; finds the place where a right packet with this byte 4
- * waits, or DUMPULSE_PLACES; lets one wait there, or in the next place in turn; takes a heartbeat
- * whose tag is right. */
-dumpulse_result dumpulse_wrong_(dumpulse_keyed *keyed);
-uint8_t dumpulse_waiting_(const dumpulse_keyed *keyed, uint8_t byte4);
-void dumpulse_wait_(dumpulse_keyed *keyed, uint8_t at, const uint8_t *packet);
-dumpulse_result dumpulse_take_(dumpulse_keyed *keyed, const uint8_t *packet);
 
 #ifdef __cplusplus
 }

@@ -5,15 +5,14 @@ bool dumpulse_hear(dumpulse_node *node, uint8_t label, const uint8_t *packet, si
 {
     uint32_t epoch;
 
-    if (length != DUMPULSE_PACKET_SIZE || packet[4] >= DUMPULSE_IS_ANNOUNCE_) {
+    if (length != DUMPULSE_PACKET_SIZE || packet[4] >= DUMPULSE_BEACON_END_) {
         return false;
     }
-    epoch = dumpulse_read_(packet + 4) % (DUMPULSE_EPOCH_LAST_ + 1U);
+    epoch = dumpulse_read_(packet + 4);
     if (epoch <= node->epoch || !dumpulse_right_(packet, label, epoch)) {
         return false;
     }
     node->epoch = epoch;
-    node->twice = packet[4] >= DUMPULSE_TWICE_;
     node->left = DUMPULSE_FULL_;
     return true;
 }

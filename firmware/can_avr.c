@@ -321,11 +321,6 @@ bool keyed_may_send(void)
     return bus != LISTENS && next_frame == FRAMES;
 }
 
-bool keyed_is_idle(void)
-{
-    return queued == 0;
-}
-
 static dumpulse_result process(const uint8_t *packet)
 {
     dumpulse_record(&keyed.agent, 0, 1, bus_offs);

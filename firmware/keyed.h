@@ -33,9 +33,6 @@ void keyed_go_on(keyed_agent *keyed);
 /* The agent's: can a report or a beacon leave now? If not, requests have to wait, and the send hook
  * drops beacons: keyed_avr.c sends them later. */
 bool keyed_may_send(void);
-
-/* The agent's: is there time, as no packet waits? */
-bool keyed_is_idle(void);
 #else
 #include "dumpulse.h"
 

@@ -62,11 +62,6 @@ bool keyed_may_send(void)
     return (now >= ended ? now - ended : now + SECOND + 1U - ended) >= PAUSE;
 }
 
-bool keyed_is_idle(void)
-{
-    return serial_empty(&ring);
-}
-
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
     if (!keyed_may_send() || context != NULL)
@@ -76,17 +71,33 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     UCSR0B |= _BV(UDRIE0);
 }
 
+/* A packet of version 1 has no frame: are the last bytes one of a variable in UNKEYED? */
+static bool took_unkeyed(void)
+{
+#ifdef UNKEYED
+    const uint8_t *packet = window.bytes + KEYED_FRAME - DUMPULSE_PACKET_SIZE;
+
+    return window.length >= DUMPULSE_PACKET_SIZE && packet[4] == DUMPULSE_MAGIC &&
+           keyed_process(&keyed, packet) == DUMPULSE_HEARTBEAT;
+#else
+    return false;
+#endif
+}
+
 /* Takes a byte from the line, if there is one. */
 static void serve(void)
 {
-    if (serial_empty(&ring) || !keyed_frame_ends(&window, serial_get(&ring)))
+    if (serial_empty(&ring))
         return;
+    const bool ends = keyed_frame_ends(&window, serial_get(&ring));
     const uint8_t at = window.bytes[0];
-    if (at < KEYED_FIRST || (at >= REPORT_AT && at < REQUESTS_AT))
-        return;
-    window.length = 0;
-    (void)dumpulse_record(&keyed.agent, SERIAL_SELF, SERIAL_SELF_SENDER, ring.lost);
-    (void)keyed_process(&keyed, window.bytes + 1);
+    if (took_unkeyed())
+        window.length = 0;
+    else if (ends && at >= KEYED_FIRST && (at < REPORT_AT || at >= REQUESTS_AT)) {
+        window.length = 0;
+        (void)dumpulse_record(&keyed.agent, SERIAL_SELF, SERIAL_SELF_SENDER, ring.lost);
+        (void)keyed_process(&keyed, window.bytes + 1);
+    }
 }
 
 int main(void)

@@ -4,17 +4,11 @@
  * keyed_attiny85.md says how to wire, flash and try it, and how to bring keys in. spec/keyed.md has
  * the frames. The line has 9600 baud, 8 data bits, no parity, 1 stop bit.
  *
- * There are two builds. One only sends: it sleeps in power-down between heartbeats, and keeps its
- * own epoch in the EEPROM. It cannot hear of junk, so it sends each heartbeat twice. With -DHEARS,
- * it listens for its beacons instead, never sleeps, and writes nothing to the EEPROM.
- *
- * If the loop hangs, the watchdog resets the chip.
+ * It listens for its beacons, never sleeps, and writes nothing to the EEPROM. If the loop hangs,
+ * the watchdog resets the chip.
  */
-#include <avr/interrupt.h>
 #include <avr/io.h>
-#include <avr/sleep.h>
 #include <avr/wdt.h>
-#include <string.h>
 
 #include "eeprom.h"
 #include "keyed_frame.h"
@@ -27,30 +21,18 @@
 #endif
 enum { IN = PB2, OUT = PB1, BIT = (F_CPU / 8 + BAUD / 2) / BAUD }; /* counts of timer 0: 104 */
 enum { KEY = 16 };
-/* The number of the own epoch has the rest of the EEPROM: as many slots as there are room for. Each
- * new number goes to the next one in turn, so that all wear out at the same time. */
-enum { OWN_SLOTS = (E2END + 1 - 1 - KEY) / DUMPULSE_SLOT_SIZE };
 _Static_assert(BIT >= 40 && BIT <= 256, "timer 0 cannot do this baud rate at this clock");
 
 /* The EEPROM, from its first byte on. `make eeprom` writes a file with it. */
 static struct {
     uint8_t variable;
-    uint8_t key[KEY]; /* of the variable */
-#ifdef HEARS
+    uint8_t key[KEY];   /* of the variable */
     uint8_t seconds[2]; /* of an epoch of the agent, the low byte first */
-#else
-    uint8_t own[OWN_SLOTS][DUMPULSE_SLOT_SIZE]; /* the last own epochs */
-#endif
 } memory EEMEM
-#ifdef SINCE_2020
+#ifdef DUMPULSE_KEY_OWN
     = {DUMPULSE_KEY_VARIABLE,
        DUMPULSE_KEY_OWN,
-#ifdef HEARS
-       {DUMPULSE_EPOCH_SECONDS % 256, DUMPULSE_EPOCH_SECONDS / 256}
-#else
-       {NUMBER(FIRST_OWN)}
-#endif
-}
+       {DUMPULSE_EPOCH_SECONDS % 256, DUMPULSE_EPOCH_SECONDS / 256}}
 #endif
 ;
 
@@ -94,8 +76,7 @@ static void send_frame(const uint8_t *packet)
     send_byte(last);
 }
 
-#ifdef HEARS
-/* ---- A node that hears ------------------------------------------------------------------- */
+/* ---- Beacons --------------------------------------------------------------------------- */
 
 enum { BEACON = KEYED_FIRST + 97 };
 enum { BITS = 10 };   /* of a byte */
@@ -118,14 +99,9 @@ static uint8_t receive_byte(void)
     return byte;
 }
 
-/* Is it a beacon of what is the epoch now? Others' beacons of this epoch look the same, and their
- * tags cannot be checked; but nobody else takes them for the agent's. */
-static bool confirms(const uint8_t *packet)
-{
-    return ((dumpulse_read_(packet + 4) ^ node.epoch) & ~((uint32_t)DUMPULSE_TWICE_ << 24)) == 0;
-}
-
-/* Takes a byte from the line. Returns whether it ends a beacon of what is the epoch now. */
+/* Takes a byte from the line. Returns whether it ends a beacon of what is the epoch now. Others'
+ * beacons of this epoch look the same, and their tags cannot be checked; but nobody else takes them
+ * for the agent's. */
 static bool take(uint8_t byte)
 {
     static keyed_frame last;
@@ -134,7 +110,7 @@ static bool take(uint8_t byte)
         return false;
     last.length = 0;
     (void)dumpulse_hear(&node, variable, last.bytes + 1, DUMPULSE_PACKET_SIZE);
-    return confirms(last.bytes + 1);
+    return dumpulse_read_(last.bytes + 5) == node.epoch;
 }
 
 /* A beacon should come in each epoch of the agent, whose clock is another one. */
@@ -178,93 +154,6 @@ static void pass_a_second(void)
     }
 }
 
-static void start(void)
-{
-    wdt_enable(WDTO_2S);
-}
-
-static void prepare(void)
-{
-}
-#else
-/* ---- A node that only sends -------------------------------------------------------------- */
-
-/* Finds the slot with the largest number, and puts it into one half of the copy. In the other half
- * is none, or a smaller one. Returns the slot after it, where the next number goes: that has the
- * oldest number, or what a power cut has left. If no slot is whole, that is the first one. */
-static uint8_t find_own(uint8_t copy[SLOTS])
-{
-    uint8_t unused[DUMPULSE_SLOT_SIZE], other = 0, next = 0;
-
-    memset(copy, 0, SLOTS); /* no slot is whole if it has zeros */
-    for (uint8_t at = 0; at != OWN_SLOTS; at++) {
-        memory_read(copy + other, memory.own[at], DUMPULSE_SLOT_SIZE);
-        const uint8_t smaller = dumpulse_slots_write(copy, unused, 0);
-        if (smaller != other)
-            next = at == OWN_SLOTS - 1 ? 0 : (uint8_t)(at + 1);
-        other = smaller;
-    }
-    return next;
-}
-
-uint32_t dumpulse_load(uint8_t label)
-{
-    uint8_t copy[SLOTS];
-
-    (void)label;
-    (void)find_own(copy);
-    return dumpulse_slots_read(copy);
-}
-
-bool dumpulse_store(uint8_t label, uint32_t number)
-{
-    uint8_t copy[SLOTS], slot[DUMPULSE_SLOT_SIZE];
-    const uint8_t next = find_own(copy);
-
-    (void)dumpulse_slots_write(copy, slot, number);
-    for (uint8_t i = 0; i != sizeof slot; i++) {
-        loop_until_bit_is_clear(EECR, EEPE);
-        EEAR = (uint16_t)(memory.own[next] + i);
-        EEDR = slot[i];
-        cli();
-        EECR |= _BV(EEMPE);
-        EECR |= _BV(EEPE); /* within 4 cycles */
-        sei();
-    }
-    return dumpulse_load(label) == number;
-}
-
-EMPTY_INTERRUPT(WDT_vect) /* it only wakes the chip, which turns this interrupt off */
-
-/* For a second, sleeps. Only the watchdog goes on. */
-static void pass_a_second(void)
-{
-    WDTCR |= _BV(WDIE);
-    sleep_cpu();
-}
-
-static void start(void)
-{
-    wdt_enable(WDTO_1S);
-    MCUCR = _BV(SE) | _BV(SM1); /* enables sleep; its mode is power-down */
-    sei();
-}
-
-/* Begins the next own epoch when no two heartbeats are left. Tells it at first, and after every
- * 16th heartbeat. */
-static void prepare(void)
-{
-    uint8_t packet[DUMPULSE_PACKET_SIZE];
-
-    if (node.left < 2 && !dumpulse_sender_begin(&node, variable))
-        return;
-    if (node.left % 16 == 15) {
-        dumpulse_sender_announce(&node, packet, variable);
-        send_frame(packet);
-    }
-}
-#endif
-
 int main(void)
 {
     uint8_t packet[DUMPULSE_PACKET_SIZE];
@@ -279,14 +168,11 @@ int main(void)
     TCCR0B = _BV(CS01);  /* clock / 8 */
     OCR0A = BIT - 1;
     memory_read(&variable, &memory.variable, 1);
-    start();
+    wdt_enable(WDTO_2S);
     for (uint8_t beat = 0;; beat++) {
-        /* First of all, so that a chip that is reset again and again wears no EEPROM. */
         pass_a_second();
         wdt_reset(); /* only here */
-        prepare();
-        for (uint8_t times = node.twice ? 2 : 1; times != 0; times--)
-            if (dumpulse_keyed_heartbeat(&node, packet, variable, SENDER, beat))
-                send_frame(packet);
+        if (dumpulse_keyed_heartbeat(&node, packet, variable, SENDER, beat))
+            send_frame(packet);
     }
 }

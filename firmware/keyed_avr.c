@@ -1,15 +1,14 @@
-/* The keys of an agent on an AVR, and its numbers, which survive a reset.
+/* The keys of an agent on an AVR, and its number, which survives a reset.
  *                                                       SPDX-License-Identifier: MIT
  *
  * can_avr.md says how to bring keys in, and what to know. spec/keyed.md has version 2 of the
- * protocol. This file is only what keys add to an agent: can_avr.c and keyed_atmega328p.c hear the
- * nodes.
+ * protocol. This file is only what keys add to an agent: can_avr.c and keyed_atmega328p.c receive
+ * from the nodes. With -DUNKEYED=5,6 the nodes of these variables send version 1.
  *
  * The EEPROM takes 3.4 ms for each byte, and on a CAN bus 15 frames can come in this time. So an
- * interrupt writes the bytes, and the loop goes on:
- *   - If the number of the next block of epochs is not there yet, the epoch lasts a moment longer.
- *   - The first heartbeat after an announce waits until the number of the announce is there.
- * Only after a reset does the agent wait for its EEPROM.
+ * interrupt writes the bytes, and the loop goes on: if the number of the next block of epochs is
+ * not there yet, the epoch lasts a moment longer. Only after a reset does the agent wait for its
+ * EEPROM.
  *
  * A beacon has to wait while a report, or another beacon, leaves. So each label has a bit here.
  */
@@ -20,7 +19,6 @@
 #include "eeprom.h"
 #include "keyed.h"
 
-enum { ALONE = 32 }; /* variables from 0 on whose nodes may only send */
 enum { LABELS = DUMPULSE_READER_LABEL + 1, IS_REQUEST = 0x80 + DUMPULSE_READER_LABEL };
 /* Timer 0 has 65 turns in a second, and each tenth one begins the epoch of a label: so an epoch of
  * all labels has 10 seconds, less 0.16 %. */
@@ -29,27 +27,27 @@ enum { TURN = 240, TURNS = 10 };
  * This is less than 100 in any second. */
 enum { MOST_ANSWERS = 16 };
 
-#define NONE NUMBER(0L)
-#define EIGHT NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE
-_Static_assert(ALONE == 32, "the EEPROM has another number of variables at first");
-/* The EEPROM, from its first byte on. `make eeprom` writes a file with it. */
+enum { SLOTS = 2 * DUMPULSE_SLOT_SIZE };
+/* The EEPROM, from its first byte on. `make eeprom` writes a file with it, and defines SINCE_2020,
+ * in seconds. With a number from the date, an agent that replaces another one uses none of its
+ * epochs again, until 2049: spec/keyed.md, "Replacing". */
 static struct {
-    uint8_t key[16]; /* the master key */
-    uint8_t block[SLOTS];
-    uint8_t own[ALONE][SLOTS];   /* of the variables of nodes that only send */
+    uint8_t key[16];             /* the master key */
+    uint8_t block[SLOTS];        /* the block of epochs */
     uint8_t generations[LABELS]; /* of each label's key */
 } memory EEMEM
 #ifdef SINCE_2020
+#define BYTE(at) (uint8_t)((SINCE_2020 / 450) >> (at)&0xFF)
+#define INVERTED(at) (uint8_t)(~(SINCE_2020 / 450) >> (at)&0xFF)
     = {DUMPULSE_KEY_MASTER,
-       NUMBER(FIRST_BLOCK),
-       {EIGHT, EIGHT, EIGHT, EIGHT},
+       {BYTE(16), BYTE(8), BYTE(0), INVERTED(16), INVERTED(8), INVERTED(0)},
        DUMPULSE_KEY_GENERATIONS}
 #endif
 ;
 
 static bool has_begun;
 
-/* ---- Numbers that survive a reset -------------------------------------------------------- */
+/* ---- The number that survives a reset ---------------------------------------------------- */
 
 static uint8_t slot[DUMPULSE_SLOT_SIZE];
 static uint8_t *slot_at;      /* where its next byte goes */
@@ -73,52 +71,39 @@ ISR(EE_READY_vect)
     EECR |= _BV(EEPE); /* within 4 cycles */
 }
 
-static uint8_t *slots_of(uint8_t label)
-{
-    return label == DUMPULSE_BLOCK ? memory.block : memory.own[label];
-}
-
 uint32_t dumpulse_load(uint8_t label)
 {
     uint8_t copy[SLOTS];
 
-    memory_read(copy, slots_of(label), SLOTS);
+    (void)label; /* it is always DUMPULSE_BLOCK */
+    memory_read(copy, memory.block, SLOTS);
     return dumpulse_slots_read(copy);
 }
 
-/* A bit for each variable of which a number was written in this second. Whoever has opened a node
- * must not keep the EEPROM busy: then no other number could be stored. */
-static uint8_t wrote[ALONE / 8];
-
-/* Is this number stored? If not, this begins to write it, if nothing else is being written. */
-static bool is_stored(uint8_t label, uint32_t number)
+/* Is this number stored? If not, this begins to write it, if nothing is being written. */
+static bool is_stored(uint32_t number)
 {
     uint8_t copy[SLOTS];
-    const uint8_t bit = (uint8_t)(1U << label % 8);
 
     if (is_writing())
         return false;
-    memory_read(copy, slots_of(label), SLOTS);
+    memory_read(copy, memory.block, SLOTS);
     if (dumpulse_slots_read(copy) == number)
         return true;
-    if (label != DUMPULSE_BLOCK) {
-        if ((wrote[label / 8] & bit) != 0)
-            return false;
-        wrote[label / 8] |= bit;
-    }
-    slot_at = slots_of(label) + dumpulse_slots_write(copy, slot, number);
+    slot_at = memory.block + dumpulse_slots_write(copy, slot, number);
     left = DUMPULSE_SLOT_SIZE;
     EECR = _BV(EERIE);
     return false;
 }
 
-/* After a reset, this waits for another number, for this one, and once more if it cannot be read.
- * Later, whoever wants to store the number tries again. */
+/* After a reset, this waits for a byte that is being written, for this number, and once more if it
+ * cannot be read. Later, the agent tries again in its next turn. */
 bool dumpulse_store(uint8_t label, uint32_t number)
 {
     uint8_t times = has_begun ? 0 : 3;
 
-    while (!is_stored(label, number)) {
+    (void)label;
+    while (!is_stored(number)) {
         if (times-- == 0)
             return false;
         while (is_writing()) {
@@ -185,9 +170,11 @@ static void send_owed(const keyed_agent *keyed)
  * than it may be. */
 static void begin_next(keyed_agent *keyed)
 {
-    if (!keyed_may_send())
+    const bool sends = keyed_may_send();
+
+    if (!sends)
         owe(keyed->reached == LABELS ? 0 : keyed->reached);
-    (void)dumpulse_keyed_next(keyed, NULL);
+    (void)dumpulse_keyed_next(keyed, sends ? NULL : KEYED_NO_BEACON);
 }
 
 static void pass_turn(keyed_agent *keyed)
@@ -205,50 +192,48 @@ static void pass_turn(keyed_agent *keyed)
     }
 }
 
-/* When junk begins, all labels begin an epoch as soon as there is time. Otherwise nodes would not
- * know for up to 10 seconds that they have to send twice, and nothing of them would be recorded. */
-static void tell_of_junk(keyed_agent *keyed)
-{
-    static uint8_t untold;
-    static bool had_junk;
-    const bool has_junk = keyed->junk != 0;
-
-    if (has_junk && !had_junk)
-        untold = LABELS;
-    had_junk = has_junk;
-    if (untold != 0 && keyed_is_idle() && keyed_may_send()) {
-        untold--;
-        begin_next(keyed);
-    }
-}
-
 /* ---- The agent --------------------------------------------------------------------------- */
 
-static dumpulse_alone alone[ALONE];
-static uint8_t beat[DUMPULSE_PACKET_SIZE], request[DUMPULSE_PACKET_SIZE];
-static bool beat_waits, request_waits;
+static uint8_t request[DUMPULSE_PACKET_SIZE];
+static bool request_waits;
 
 /* The agent begins a second after a reset: so a chip that is reset all the time stores no number.
  * On a busy bus, the controller could not send 65 beacons as fast as they are made. */
 void keyed_each_second(keyed_agent *keyed)
 {
-    memset(wrote, 0, sizeof wrote);
     if (has_begun)
         return;
-    has_begun = dumpulse_alone_begin(keyed, alone, ALONE, KEYED_NO_BEACON);
+    has_begun = dumpulse_keyed_begin(keyed, KEYED_NO_BEACON);
     for (uint8_t label = 0; has_begun && label != LABELS; label++)
         owe(label);
 }
 
+/* Takes a packet that costs no answer, or whose answer can leave now. */
+static dumpulse_result take(keyed_agent *keyed, const uint8_t *packet)
+{
+#ifdef UNKEYED
+    static const uint8_t variables[] = {UNKEYED};
+    uint8_t unkeyed[DUMPULSE_VARIABLES / 8] = {0}; /* a bit for each */
+
+    for (uint8_t i = 0; i != sizeof variables; i++)
+        if (variables[i] < DUMPULSE_VARIABLES)
+            unkeyed[variables[i] / 8] |= (uint8_t)(1U << variables[i] % 8);
+    return dumpulse_mixed_process(keyed, unkeyed, packet, DUMPULSE_PACKET_SIZE, NULL);
+#else
+    return dumpulse_keyed_process(keyed, packet, DUMPULSE_PACKET_SIZE, NULL);
+#endif
+}
+
 /* Frames on a bus do not show who sends them, so all questions have one limit. Other packets have
- * none: dumpulse_keyed.h says why, under JUNK. */
+ * none. */
 dumpulse_result keyed_process(keyed_agent *keyed, const uint8_t *packet)
 {
     const bool requests = packet[4] == IS_REQUEST;
-    /* dumpulse_alone_process() would answer a wrong request at once: to make a beacon that must not
-     * leave would double what such a request costs. */
-    dumpulse_result result = requests ? dumpulse_keyed_try(keyed, packet, DUMPULSE_PACKET_SIZE)
-                                      : dumpulse_keyed_look(keyed, packet, DUMPULSE_PACKET_SIZE);
+    /* take() would answer a wrong request at once: to make a beacon that must not leave would
+     * double what such a request costs. */
+    const dumpulse_result result = requests
+                                       ? dumpulse_keyed_try(keyed, packet, DUMPULSE_PACKET_SIZE)
+                                       : dumpulse_keyed_look(keyed, packet, DUMPULSE_PACKET_SIZE);
 
     if (result == DUMPULSE_ASKS ||
         (requests && (result == DUMPULSE_OLD || result == DUMPULSE_WRONG_TAG))) {
@@ -263,22 +248,12 @@ dumpulse_result keyed_process(keyed_agent *keyed, const uint8_t *packet)
         memcpy(request, packet, sizeof request);
         return DUMPULSE_REFUSED;
     }
-    result = dumpulse_alone_process(keyed, alone, ALONE, packet, DUMPULSE_PACKET_SIZE, NULL);
-    if (result == DUMPULSE_NOT_STORED && !beat_waits) {
-        beat_waits = true;
-        memcpy(beat, packet, sizeof beat);
-    }
-    return result;
+    return take(keyed, packet);
 }
 
 void keyed_go_on(keyed_agent *keyed)
 {
     pass_turn(keyed);
-    tell_of_junk(keyed);
-    if (beat_waits && !is_writing()) { /* its tag was right */
-        beat_waits = false;
-        (void)dumpulse_alone_process(keyed, alone, ALONE, beat, sizeof beat, NULL);
-    }
     if (request_waits && keyed_may_send()) {
         request_waits = false;
         (void)keyed_process(keyed, request);

@@ -4,12 +4,12 @@ QUICK_firmware := unit-mcp2515
 BUILT_firmware = $(filter-out %uart_ch32v003.elf,$(FIRMWARE)) $(SIMULATORS) \
     build/unit-mcp2515
 BUILT_FULL_firmware = $(FIRMWARE)
-NIGHTLY += soak-firmware power-cuts
+NIGHTLY += soak-firmware
 AVR_CC := avr-gcc
 ARM_CC := arm-none-eabi-gcc -mthumb -ffreestanding -nostdlib -T firmware/cortex_m.ld
 # The files of some roles in version 2, for AVR.
 ROLES = extras/dumpulse_keyed.h $(patsubst %,extras/dumpulse_%,tag_avr.S $(patsubst %,%.c,tag $1))
-KEYED_AGENT := firmware/keyed_avr.c $(call ROLES,agent alone report master slots)
+KEYED_AGENT := firmware/keyed_avr.c $(call ROLES,agent mixed report master slots)
 AT := -Wl,--defsym=flash_begin
 # $(call image,NAME,COMPILER,SOURCES): these are the sources besides firmware/NAME.c and dumpulse.c.
 image = $(eval IMAGES += $1)$(eval CC_$1 := $2)$(eval ALSO_$1 := $3)
@@ -20,8 +20,7 @@ $(call image,can_avr,$(CC_uart_atmega328p))
 $(call image,watch_atmega328p,$(CC_can_avr) -DWATCH,firmware/uart_atmega328p.c $(WATCH))
 $(call image,can_avr-watch,$(CC_can_avr) -DWATCH -DWATCH_ON_C,firmware/watch_atmega328p.c $(WATCH))
 $(call image,can_avr-keyed,$(CC_can_avr) -DKEYED,$(KEYED_AGENT))
-$(call image,keyed_attiny85,$(CC_uart_attiny85),$(call ROLES,node sender slots))
-$(call image,keyed_attiny85-hears,$(CC_keyed_attiny85) -DHEARS,$(call ROLES,node))
+$(call image,keyed_attiny85,$(CC_uart_attiny85),$(call ROLES,node))
 $(call image,keyed_atmega328p,$(CC_uart_atmega328p) -DKEYED,$(KEYED_AGENT))
 $(call image,uart_stm32-f1,$(ARM_CC) $(AT)=0x08000000 -mcpu=cortex-m3 -DSTM32F1)
 $(call image,uart_stm32-f4,$(ARM_CC) $(AT)=0x08000000 -mcpu=cortex-m4)
@@ -92,8 +91,6 @@ firmware: $(FIRMWARE) ##! the images for boards: build/firmware
 
 NEEDS_soak-firmware = $(FIRMWARE)
 PART_soak-firmware = DUMPULSE_SOAK=100000 $(PYTEST) firmware/tests -k soak	## 100,000 packets a board
-NEEDS_power-cuts = $(FIRMWARE)
-PART_power-cuts = DUMPULSE_CUTS=500 $(PYTEST) firmware/tests/test_firmware_keyed.py -k power_cuts	## cut the power of a node with keys, 2,000 times
 
 NEEDS_firmware-size = $(FIRMWARE)
 TABLE_firmware-size = $(PYTHON) -m bench.firmware	## flash, RAM, stack, cycles of each image, against budgets

@@ -24,9 +24,6 @@
 
 #include "dumpulse_keyed.h"
 
-/* All places, as one array: that is easier for the provers than one of arrays. */
-#define WAITING (&keyed->waiting[0][0])[0 .. 31]
-
 /* ---- The hooks. Ghost variables keep what they were asked for. */
 
 /*@ ghost int beacons, reports; */
@@ -41,11 +38,14 @@ struct store_call {
 /*@ ghost struct store_call call; */
 /*@ ghost dumpulse_keyed *watched; */
 
-/*@ predicate last_kept{L1, L2}(dumpulse_keyed *keyed) =
-      \forall integer i; 0 <= i < 65 ==> \at(keyed->last[i], L1) == \at(keyed->last[i], L2);
-    predicate waiting_kept{L1, L2}(dumpulse_keyed *keyed) =
-      \forall integer i, k; 0 <= i < 8 && 0 <= k < 4 ==>
-        \at(keyed->waiting[i][k], L1) == \at(keyed->waiting[i][k], L2);
+/*@ // No count changes, but that of one label; no byte of a report, but those of one entry. Those
+    // of the tag are there as if the entry of variable -1 had them.
+    predicate counts_kept{L1, L2}(dumpulse_keyed *keyed, integer label) =
+      \forall integer i; 0 <= i < 65 && i != label ==>
+        \at(keyed->last[i], L1) == \at(keyed->last[i], L2);
+    predicate report_kept{L1, L2}(dumpulse *agent, integer variable) =
+      \forall integer k; 0 <= k < 260 && (k < 4 + 4 * variable || 8 + 4 * variable <= k) ==>
+        \at(agent->report[k], L1) == \at(agent->report[k], L2);
     // When the store hook was called, the epoch and the counts were still as before.
     predicate stored_first{L1, L2}(dumpulse_keyed *keyed) =
       \at(call.epoch, L2) == \at(keyed->epoch, L1) &&
@@ -68,48 +68,14 @@ struct store_call {
       packet[5] > keyed->last[packet[4] - 0x80];
     predicate right{L}(dumpulse_keyed *keyed, uint8_t *packet) =
       tagged(packet, packet[4] - 0x80, epoch_of(keyed, packet[4] - 0x80));
-    // The first place where one with this byte 4 waits.
-    predicate first_at{L}(dumpulse_keyed *keyed, integer i, integer byte4) =
-      0 <= i < 8 && keyed->waiting[i][0] == byte4 &&
-        \forall integer k; 0 <= k < i ==> keyed->waiting[k][0] != byte4;
-    predicate waits{L}(dumpulse_keyed *keyed, uint8_t *packet) =
-      \exists integer i; first_at(keyed, i, packet[4]) &&
-        keyed->waiting[i][2] == packet[6] && keyed->waiting[i][3] == packet[7];
-    predicate waits_whole{L}(dumpulse_keyed *keyed, uint8_t *packet) =
-      \exists integer i; first_at(keyed, i, packet[4]) && keyed->waiting[i][1] == packet[5] &&
-        keyed->waiting[i][2] == packet[6] && keyed->waiting[i][3] == packet[7];
-    // The entry of a heartbeat's variable has its sender and value.
-    predicate recorded{L}(dumpulse_keyed *keyed, uint8_t *packet) =
-      keyed->agent.report[6 + 4 * (packet[4] - 0x80)] == packet[6] &&
-      keyed->agent.report[7 + 4 * (packet[4] - 0x80)] == packet[7];
-    predicate others_kept{L1, L2}(dumpulse_keyed *keyed, uint8_t *packet) =
-      \forall integer k; 4 <= k < 260 &&
-        (k < 4 + 4 * (\at(packet[4], L1) - 0x80) || k > 7 + 4 * (\at(packet[4], L1) - 0x80)) ==>
-        \at(keyed->agent.report[k], L1) == \at(keyed->agent.report[k], L2);
-    predicate junk_kept{L1, L2}(dumpulse_keyed *keyed) =
-      \at(keyed->junk, L1) == \at(keyed->junk, L2) &&
-      \at(keyed->wrong, L1) == \at(keyed->wrong, L2);
-    // In a new epoch, nothing waits, no tag was wrong, and junk is nearer to its end.
-    predicate anew{L1, L2}(dumpulse_keyed *keyed) =
-      \at(keyed->wrong, L2) == 0 &&
-      \at(keyed->junk, L2) == (\at(keyed->junk, L1) == 0 ? 0 : \at(keyed->junk, L1) - 1) &&
-      \forall integer i; 0 <= i < 8 ==> \at(keyed->waiting[i][0], L2) == 0;
-    predicate table_kept{L1, L2}(dumpulse_keyed *keyed) =
-      \forall integer k; 4 <= k < 260 ==>
-        \at(keyed->agent.report[k], L1) == \at(keyed->agent.report[k], L2);
     predicate one_more_wrong{L1, L2}(dumpulse_keyed *keyed) =
-      \at(keyed->wrong, L2) == (\at(keyed->wrong, L1) == 255 ? 0 : \at(keyed->wrong, L1) + 1) &&
-      \at(keyed->junk, L2) == (\at(keyed->wrong, L2) >= 100 ? 64 : \at(keyed->junk, L1)); */
+      \at(keyed->wrong, L2) == (\at(keyed->wrong, L1) == 255 ? 0 : \at(keyed->wrong, L1) + 1);
+    // A heartbeat was recorded, and nothing else has changed in the table.
+    predicate recorded{L1, L2}(dumpulse *agent, integer variable, integer sender, integer value) =
+      \at(agent->report[6 + 4 * variable], L2) == sender &&
+      \at(agent->report[7 + 4 * variable], L2) == value && report_kept{L1, L2}(agent, variable); */
 
-/* What becomes of a heartbeat whose tag is right: it is taken, or is the first of two. */
-#define IS_FIRST (\old(keyed->junk) != 0 && !waits{Pre}(keyed, packet))
-#define TAKEN_OR_FIRST \
-    ensures others_kept{Pre, Post}(keyed, packet); \
-    ensures IS_FIRST ? \result == DUMPULSE_FIRST : \result == DUMPULSE_HEARTBEAT; \
-    ensures !IS_FIRST ==> recorded(keyed, packet); \
-    ensures !IS_FIRST ==> waiting_kept{Pre, Post}(keyed); \
-    ensures IS_FIRST ==> table_kept{Pre, Post}(keyed); \
-    ensures IS_FIRST ==> waits(keyed, packet);
+#define NONE 65 /* no label, and no variable */
 
 /*@ // What the memory has for a label, as long as nothing more is stored.
     axiomatic memory { logic integer kept{L}(integer label) reads call; } */
@@ -195,7 +161,7 @@ dumpulse_result dumpulse_keyed_look(const dumpulse_keyed *keyed, const uint8_t *
 
 /*@ requires \valid(keyed) && sound(keyed);
     requires length == 8 ==> \valid_read(packet + (0 .. 7));
-    assigns keyed->wrong, keyed->junk;
+    assigns keyed->wrong;
     exits \false;
     behavior without_tag:
       assumes !counted(packet, length) || keyed->reached == 0 || question(packet) ||
@@ -218,57 +184,65 @@ dumpulse_result dumpulse_keyed_look(const dumpulse_keyed *keyed, const uint8_t *
 */
 dumpulse_result dumpulse_keyed_try(dumpulse_keyed *keyed, const uint8_t *packet, size_t length);
 
+/* What becomes of a packet, if it is for the agent with keys. Behaviors promise what stays, as WP
+ * knows only what all of them together assign. */
+#define SAME(field) (field) == \old(field)
+#define KEPT(label) \
+    counts_kept{Pre, Post}(keyed, label) && SAME(keyed->wrong) && SAME(keyed->tag) && \
+        SAME(reports) && SAME(beacons)
+#define ALL_KEPT KEPT(NONE) && report_kept{Pre, Post}(&keyed->agent, NONE)
+#define BUT_A_BEACON \
+    counts_kept{Pre, Post}(keyed, NONE) && SAME(keyed->tag) && SAME(reports) && \
+        report_kept{Pre, Post}(&keyed->agent, NONE)
+#define BEACON_TO_READERS \
+    beacons == \old(beacons) + (packet[4] == 0xC0 ? 1 : 0) && \
+        (packet[4] == 0xC0 ==> beacon_of == 64)
+#define NEW \
+    counted(packet, length) && keyed->reached != 0 && !question(packet) && is_new(keyed, packet)
+#define PROCESSED(given) \
+    assigns keyed->last[0 .. 64], keyed->tag, keyed->agent.report[0 .. 259], keyed->wrong; \
+    assigns reports, beacons, beacon_of; \
+    behavior nothing_known: \
+      assumes (given) && (!counted(packet, length) || keyed->reached == 0); \
+      ensures counted(packet, length) ==> \result == DUMPULSE_NOT_BEGUN; \
+      ensures !counted(packet, length) ==> \result == DUMPULSE_REFUSED; \
+      ensures ALL_KEPT; \
+    behavior question: \
+      assumes (given) && counted(packet, length) && keyed->reached != 0 && question(packet); \
+      ensures \result == DUMPULSE_ASKS && beacons == \old(beacons) + 1; \
+      ensures beacon_of == packet[4] - 0x80 && SAME(keyed->wrong) && BUT_A_BEACON; \
+    behavior old: \
+      assumes (given) && counted(packet, length) && keyed->reached != 0 && !question(packet) && \
+        !is_new(keyed, packet); \
+      ensures \result == DUMPULSE_OLD && BEACON_TO_READERS; \
+      ensures SAME(keyed->wrong) && BUT_A_BEACON; \
+    behavior wrong: \
+      assumes (given) && NEW && !right(keyed, packet); \
+      ensures \result == DUMPULSE_WRONG_TAG && one_more_wrong{Pre, Post}(keyed); \
+      ensures BEACON_TO_READERS && BUT_A_BEACON; \
+    behavior request: \
+      assumes (given) && NEW && right(keyed, packet) && packet[4] == 0xC0; \
+      ensures \result == DUMPULSE_REPORT && reports == \old(reports) + 1; \
+      ensures keyed->last[64] == \old(packet[5]) && counts_kept{Pre, Post}(keyed, 64); \
+      ensures report_kept{Pre, Post}(&keyed->agent, -1) && SAME(keyed->wrong) && SAME(beacons); \
+    behavior heartbeat: \
+      assumes (given) && NEW && right(keyed, packet) && packet[4] != 0xC0; \
+      ensures \result == DUMPULSE_HEARTBEAT && KEPT(\old(packet[4]) - 0x80); \
+      ensures keyed->last[\old(packet[4]) - 0x80] == \old(packet[5]); \
+      ensures recorded{Pre, Post}(&keyed->agent, \old(packet[4]) - 0x80, \old(packet[6]), \
+                                  \old(packet[7]));
+
 /*@ requires \valid(keyed) && sound(keyed);
     requires length == 8 ==>
       \valid_read(packet + (0 .. 7)) && \separated(keyed, packet + (0 .. 7)); exits \false;
-    behavior nothing_known:
-      assumes !counted(packet, length) || keyed->reached == 0;
-      assigns \nothing;
-      ensures counted(packet, length) ==> \result == DUMPULSE_NOT_BEGUN;
-      ensures !counted(packet, length) ==> \result == DUMPULSE_REFUSED;
-    behavior question:
-      assumes counted(packet, length) && keyed->reached != 0 && question(packet);
-      assigns beacons, beacon_of;
-      ensures \result == DUMPULSE_ASKS && beacons == \old(beacons) + 1;
-      ensures beacon_of == packet[4] - 0x80;
-    behavior old:
-      assumes counted(packet, length) && keyed->reached != 0 && !question(packet) &&
-        !is_new(keyed, packet);
-      assigns beacons, beacon_of;
-      ensures \result == DUMPULSE_OLD;
-      ensures beacons == \old(beacons) + (packet[4] == 0xC0 ? 1 : 0);
-      ensures packet[4] == 0xC0 ==> beacon_of == 64;
-    behavior wrong:
-      assumes counted(packet, length) && keyed->reached != 0 && !question(packet) &&
-        is_new(keyed, packet) && !right(keyed, packet);
-      assigns keyed->wrong, keyed->junk, beacons, beacon_of;
-      ensures \result == DUMPULSE_WRONG_TAG && one_more_wrong{Pre, Post}(keyed);
-      ensures beacons == \old(beacons) + (packet[4] == 0xC0 ? 1 : 0);
-      ensures packet[4] == 0xC0 ==> beacon_of == 64;
-    behavior request:
-      assumes counted(packet, length) && keyed->reached != 0 && !question(packet) &&
-        is_new(keyed, packet) && right(keyed, packet) && packet[4] == 0xC0;
-      assigns keyed->last[64], keyed->tag, keyed->agent.report[0 .. 3], reports;
-      ensures \result == DUMPULSE_REPORT && reports == \old(reports) + 1;
-      ensures keyed->last[64] == \old(packet[5]);
-    behavior heartbeat:
-      assumes counted(packet, length) && keyed->reached != 0 && !question(packet) &&
-        is_new(keyed, packet) && right(keyed, packet) && packet[4] != 0xC0;
-      assigns keyed->last[0 .. 63], WAITING, keyed->place,
-        keyed->agent.report[4 .. 259];
-      ensures keyed->last[\old(packet[4]) - 0x80] == \old(packet[5]);
-      ensures \forall integer i; 0 <= i < 65 && i != \old(packet[4]) - 0x80 ==>
-        keyed->last[i] == \old(keyed->last[i]);
-      TAKEN_OR_FIRST
+    PROCESSED(\true)
     complete behaviors; disjoint behaviors; */
 dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *packet, size_t length,
                                        void *context);
 
 /*@ requires \valid(keyed) && sound(keyed) && keyed->reached != 0 && watched == keyed;
     requires \separated(keyed, &call);
-    assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->junk,
-      WAITING, call; exits \false;
-    ensures last_kept{Pre, Post}(keyed);
+    assigns keyed->epoch, keyed->reached, keyed->wrong, call; exits \false;
     behavior next:
       assumes keyed->epoch % 256 != 255;
       ensures \result && call.calls == \old(call.calls);
@@ -282,28 +256,26 @@ dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *pac
       ensures !\result && call.calls == \old(call.calls);
     behavior all:
       ensures \result ==> keyed->epoch == \old(keyed->epoch) + 1 && keyed->reached == 0;
-      ensures \result ==> keyed->epoch <= 0x1FFFFFFF && anew{Pre, Post}(keyed);
+      ensures \result ==> keyed->epoch <= 0x1FFFFFFF && keyed->wrong == 0;
       ensures !\result ==> keyed->epoch == \old(keyed->epoch);
       ensures !\result ==> keyed->reached == \old(keyed->reached);
-      ensures !\result ==> waiting_kept{Pre, Post}(keyed) && junk_kept{Pre, Post}(keyed);
+      ensures !\result ==> keyed->wrong == \old(keyed->wrong);
     complete behaviors next, block, used_up;
     disjoint behaviors next, block, used_up; */
 static bool next_epoch(dumpulse_keyed *keyed);
 
 /*@ requires \valid(keyed) && sound(keyed) && watched == keyed;
     requires \separated(keyed, &call);
-    assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->junk, keyed->last[0 .. 64],
-      WAITING, call, beacons, beacon_of; exits \false;
+    assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->last[0 .. 64], call,
+      beacons, beacon_of; exits \false;
     ensures sound(keyed);
-    ensures !\result ==> last_kept{Pre, Post}(keyed) && waiting_kept{Pre, Post}(keyed) &&
-      junk_kept{Pre, Post}(keyed);
+    ensures !\result ==> counts_kept{Pre, Post}(keyed, NONE) && keyed->wrong == \old(keyed->wrong);
     ensures !\result ==> keyed->epoch == \old(keyed->epoch) && beacons == \old(beacons);
     ensures !\result ==> keyed->reached == \old(keyed->reached);
     ensures \result ==> beacons == \old(beacons) + 1 && beacon_of == keyed->reached - 1;
-    ensures \result && keyed->reached == 1 ==> anew{Pre, Post}(keyed);
+    ensures \result && keyed->reached == 1 ==> keyed->wrong == 0;
     ensures \result ==> keyed->last[keyed->reached - 1] == 0;
-    ensures \result ==> \forall integer i; 0 <= i < 65 && i != keyed->reached - 1 ==>
-      keyed->last[i] == \old(keyed->last[i]);
+    ensures \result ==> counts_kept{Pre, Post}(keyed, keyed->reached - 1);
     behavior not_begun:
       assumes keyed->reached == 0;
       ensures !\result && call.calls == \old(call.calls);
@@ -312,7 +284,7 @@ static bool next_epoch(dumpulse_keyed *keyed);
       ensures \result && call.calls == \old(call.calls) && call.label == \old(call.label);
       ensures call.number == \old(call.number) && (call.stored <==> \old(call.stored));
       ensures keyed->epoch == \old(keyed->epoch) && keyed->reached == \old(keyed->reached) + 1;
-      ensures waiting_kept{Pre, Post}(keyed) && junk_kept{Pre, Post}(keyed);
+      ensures keyed->wrong == \old(keyed->wrong);
     behavior epoch:
       assumes keyed->reached == 65 && keyed->epoch % 256 != 255;
       ensures \result && call.calls == \old(call.calls);
@@ -331,8 +303,8 @@ bool dumpulse_keyed_next(dumpulse_keyed *keyed, void *context);
 
 /*@ requires \valid(keyed) && watched == keyed;
     requires \separated(keyed, &call);
-    assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->junk, keyed->last[0 .. 64],
-      WAITING, call, beacons, beacon_of; exits \false;
+    assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->last[0 .. 64], call,
+      beacons, beacon_of; exits \false;
     ensures \result ==> sound(keyed) && keyed->reached == 65 && beacons == \old(beacons) + 65;
     ensures \result ==> call.stored && call.label == DUMPULSE_BLOCK;
     ensures \result ==> call.number == kept{Pre}(DUMPULSE_BLOCK) + 1;
@@ -342,52 +314,9 @@ bool dumpulse_keyed_next(dumpulse_keyed *keyed, void *context);
     ensures call.calls <= \old(call.calls) + 1; */
 bool dumpulse_keyed_begin(dumpulse_keyed *keyed, void *context);
 
-/*@ requires \valid(keyed);
-    assigns keyed->wrong, keyed->junk; exits \false;
-    ensures \result == DUMPULSE_WRONG_TAG && one_more_wrong{Pre, Post}(keyed); */
-dumpulse_result dumpulse_wrong_(dumpulse_keyed *keyed);
-
-/*@ requires \valid_read(keyed);
-    assigns \nothing; exits \false;
-    ensures \result <= 8;
-    ensures \result < 8 ==> keyed->waiting[\result][0] == byte4;
-    ensures \forall integer i; 0 <= i < \result ==> keyed->waiting[i][0] != byte4; */
-uint8_t dumpulse_waiting_(const dumpulse_keyed *keyed, uint8_t byte4);
-
-/*@ requires \valid(keyed) && at <= 8 && \valid_read(packet + (4 .. 7));
-    requires \separated(keyed, packet + (4 .. 7));
-    requires at < 8 ? first_at(keyed, at, packet[4]) :
-      \forall integer i; 0 <= i < 8 ==> keyed->waiting[i][0] != packet[4];
-    assigns WAITING, keyed->place; exits \false;
-    ensures waits_whole(keyed, packet);
-    ensures \let i = at < 8 ? at : \old(keyed->place) % 8;
-      (\forall integer k; 0 <= k < 4 ==> keyed->waiting[i][k] == packet[4 + k]) &&
-      \forall integer j, k; 0 <= j < 8 && j != i && 0 <= k < 4 ==>
-        keyed->waiting[j][k] == \old(keyed->waiting[j][k]);
-    ensures at < 8 ==> keyed->place == \old(keyed->place);
-    ensures at == 8 ==> keyed->place % 8 == (\old(keyed->place) + 1) % 8; */
-void dumpulse_wait_(dumpulse_keyed *keyed, uint8_t at, const uint8_t *packet);
-
-/*@ requires \valid(keyed) && \valid_read(packet + (0 .. 7)) && 0x80 <= packet[4] < 0xC0;
-    requires \separated(keyed, packet + (0 .. 7)); exits \false;
-    assigns keyed->agent.report[4 + 4 * (packet[4] - 0x80) .. 7 + 4 * (packet[4] - 0x80)],
-      WAITING, keyed->place;
-    ensures last_kept{Pre, Post}(keyed) && keyed->junk == \old(keyed->junk);
-    ensures \forall integer k; 0 <= k < 8 ==> packet[k] == \old(packet[k]);
-    TAKEN_OR_FIRST
-*/
-dumpulse_result dumpulse_take_(dumpulse_keyed *keyed, const uint8_t *packet);
-
-/*@ predicate forgotten{L1, L2}(dumpulse_keyed *keyed, integer i, integer variable) =
-      \let was = \at(keyed->waiting[i][0], L1);
-      \at(keyed->waiting[i][0], L2) == (was % 64 == variable ? 0 : was) &&
-      \forall integer k; 1 <= k < 4 ==>
-        \at(keyed->waiting[i][k], L2) == \at(keyed->waiting[i][k], L1); */
-
 /*@ requires \valid(keyed) && variable < 64;
-    assigns keyed->last[variable], WAITING; exits \false;
-    ensures keyed->last[variable] == 0;
-    ensures \forall integer i; 0 <= i < 8 ==> forgotten{Pre, Post}(keyed, i, variable); */
+    assigns keyed->last[variable]; exits \false;
+    ensures keyed->last[variable] == 0; */
 void dumpulse_keyed_renew(dumpulse_keyed *keyed, uint8_t variable);
 
 /*@ requires \valid_read(packet + (4 .. 4));
@@ -401,198 +330,78 @@ static uint8_t label_of(const uint8_t *packet);
 static uint32_t epoch_of(const dumpulse_keyed *keyed, uint8_t label);
 
 /*@ requires \valid(agent) && variable < 64;
-    assigns agent->report[4 + 4 * variable .. 7 + 4 * variable]; exits \false;
+    assigns agent->report[4 .. 259]; exits \false;
     ensures \result == DUMPULSE_HEARTBEAT;
-    ensures agent->report[6 + 4 * variable] == sender && agent->report[7 + 4 * variable] == value;
-*/
+    ensures recorded{Pre, Post}(agent, variable, sender, value); */
 static inline dumpulse_result dumpulse_record(dumpulse *agent, uint8_t variable, uint8_t sender,
                                               uint8_t value);
 
-/* ---- Nodes that only send, at the agent. */
+/*@ requires \valid(agent) && length == 8 && \valid_read(packet + (0 .. 7));
+    requires packet[4] == 0xF1 && \separated(agent, packet + (0 .. 7));
+    assigns agent->report[0 .. 259]; exits \false;
+    behavior heartbeat:
+      assumes heartbeat(packet, length);
+      ensures \result == DUMPULSE_HEARTBEAT;
+      ensures recorded{Pre, Post}(agent, \old(packet[5]), \old(packet[6]), \old(packet[7]));
+    behavior refused:
+      assumes !heartbeat(packet, length);
+      ensures \result == DUMPULSE_REFUSED && report_kept{Pre, Post}(agent, NONE);
+    complete behaviors; disjoint behaviors; */
+dumpulse_result dumpulse_process_packet(dumpulse *agent, const uint8_t *packet, size_t length,
+                                        void *context);
 
-/*@ logic integer own{L}(uint8_t *four) = 256 * three(four + 1);
-    // The own epoch, times 256; the rest is the last count.
-    logic integer base(integer node) = node - node % 256;
-    // After a reset, no count of the last own epoch is new.
-    logic integer after_reset{L}(integer label) = kept(label) == 0 ? 0 : 256 * kept(label) + 255;
-    predicate is_last{L}(dumpulse_alone *node, uint8_t *packet, integer variable) =
-      *node != 0 && packet[5] > *node % 256 && tagged(packet, variable, base(*node));
-    predicate is_next{L}(dumpulse_keyed *keyed, integer at, uint8_t *packet, integer variable) =
-      at < 8 && packet[5] != 0 && tagged(packet, variable, own(&keyed->waiting[at][0]));
-    // The own epoch of an announce is later than the last one, and than that of one that waits.
-    predicate later{L}(dumpulse_keyed *keyed, integer node, uint8_t *packet) =
-      own(packet + 4) > node && \forall integer i; first_at(keyed, i, packet[4]) ==>
-        own(packet + 4) > own(&keyed->waiting[i][0]); */
+/* ---- An agent, some of whose nodes send version 1. */
 
-/*@ requires \valid_read(four + (0 .. 3));
+#define SHIFTED(n) (\forall integer x; 0 <= x ==> (bit(x, n) <==> (x >> n) % 2 == 1))
+/*@ // Bit n of a number, and the list of variables that has one bit for each.
+    predicate bit(integer x, integer n) = n <= 0 ? x % 2 == 1 : bit(x / 2, n - 1);
+    lemma bit_0: SHIFTED(0); lemma bit_1: SHIFTED(1); lemma bit_2: SHIFTED(2);
+    lemma bit_3: SHIFTED(3); lemma bit_4: SHIFTED(4); lemma bit_5: SHIFTED(5);
+    lemma bit_6: SHIFTED(6); lemma bit_7: SHIFTED(7);
+    lemma bits: \forall integer n; 0 <= n < 8 ==> SHIFTED(n);
+    lemma not_negative: \forall integer x, n; 0 <= x && 0 <= n < 8 ==> 0 <= (x >> n);
+    predicate listed{L}(uint8_t *unkeyed, integer v) =
+      0 <= v < 64 && bit(unkeyed[v / 8], v % 8);
+    // Is this packet of version 1, or of version 2 for a variable that is in the list?
+    predicate unkeyed{L}(uint8_t *unkeyed, uint8_t *packet, integer length) =
+      length == 8 && listed(unkeyed, packet[4] == 0xF1 ? packet[5] : packet[4] - 0x80); */
+
+/*@ requires \valid_read(unkeyed + (0 .. 7));
     assigns \nothing; exits \false;
-    ensures \result == own(four); */
-static uint32_t own_of(const uint8_t *four);
+    ensures \result <==> listed(unkeyed, variable); */
+static bool is_unkeyed(const uint8_t *unkeyed, uint8_t variable);
 
-/*@ requires \valid(keyed) && \valid_read(packet + (0 .. 7)) && packet[4] == 0x40 + variable;
-    requires variable < 64 && \separated(keyed, packet + (0 .. 7));
-    assigns WAITING, keyed->place, keyed->wrong, keyed->junk; exits \false;
-    behavior waits:
-      assumes later(keyed, node, packet) && tagged(packet, variable, 0);
-      assigns WAITING, keyed->place;
-      ensures \result == DUMPULSE_ANNOUNCE && waits_whole(keyed, packet);
-    behavior wrong:
-      assumes later(keyed, node, packet) && !tagged(packet, variable, 0);
-      assigns keyed->wrong, keyed->junk;
-      ensures \result == DUMPULSE_WRONG_TAG && one_more_wrong{Pre, Post}(keyed);
-    behavior old:
-      assumes !later(keyed, node, packet);
-      assigns \nothing;
-      ensures \result == DUMPULSE_OLD;
-    complete behaviors; disjoint behaviors; */
-static dumpulse_result announced(dumpulse_keyed *keyed, dumpulse_alone node, const uint8_t *packet,
-                                 uint8_t variable);
-
-/*@ requires \valid(keyed) && \valid(node) && \separated(keyed, node, packet + (0 .. 7), &call);
-    requires \valid_read(packet + (0 .. 7)) && packet[4] == 0x80 + variable && variable < 64;
-    requires at <= 8 && watched == \null;
-    assigns *node, WAITING, keyed->place, keyed->agent.report[4 .. 259], keyed->wrong, keyed->junk,
-      call; exits \false;
-    behavior last:
-      assumes is_last(node, packet, variable);
-      ensures *node == base(\old(*node)) + \old(packet[5]);
-      assigns *node, WAITING, keyed->place, keyed->agent.report[4 .. 259];
-      ensures call.calls == \old(call.calls);
-      TAKEN_OR_FIRST
-    behavior next:
-      assumes !is_last(node, packet, variable) && is_next(keyed, at, packet, variable);
-      ensures call.calls == \old(call.calls) + 1 && call.label == variable;
-      ensures 256 * call.number == \old(own(&keyed->waiting[at][0]));
-      ensures \result == (call.stored ? DUMPULSE_HEARTBEAT : DUMPULSE_NOT_STORED);
-      ensures call.stored ==> *node == 256 * call.number + \old(packet[5]);
-      ensures call.stored ==> keyed->waiting[at][0] == 0;
-      ensures call.stored ==> keyed->agent.report[6 + 4 * variable] == \old(packet[6]);
-      ensures call.stored ==> keyed->agent.report[7 + 4 * variable] == \old(packet[7]);
-      ensures others_kept{Pre, Post}(keyed, packet) && junk_kept{Pre, Post}(keyed);
-      ensures !call.stored ==> *node == \old(*node) && waiting_kept{Pre, Post}(keyed) &&
-        table_kept{Pre, Post}(keyed);
+/*@ requires \valid(keyed) && sound(keyed) && \valid_read(unkeyed + (0 .. 7));
+    requires length == 8 ==>
+      \valid_read(packet + (0 .. 7)) && \separated(keyed, packet + (0 .. 7)); exits \false;
+    PROCESSED(!unkeyed(unkeyed, packet, length))
+    behavior version_1:
+      assumes heartbeat(packet, length) && listed(unkeyed, packet[5]);
+      ensures \result == DUMPULSE_HEARTBEAT && KEPT(NONE);
+      ensures recorded{Pre, Post}(&keyed->agent, \old(packet[5]), \old(packet[6]),
+                                  \old(packet[7]));
     behavior refused:
-      assumes !is_last(node, packet, variable) && !is_next(keyed, at, packet, variable);
-      assigns keyed->wrong, keyed->junk;
-      ensures *node == \old(*node) && call.calls == \old(call.calls);
-      ensures (*node != 0 && packet[5] > *node % 256) || (at < 8 && packet[5] != 0) ?
-        \result == DUMPULSE_WRONG_TAG && one_more_wrong{Pre, Post}(keyed) :
-        \result == DUMPULSE_OLD && junk_kept{Pre, Post}(keyed);
+      assumes unkeyed(unkeyed, packet, length) && !heartbeat(packet, length);
+      ensures \result == DUMPULSE_REFUSED && ALL_KEPT;
     complete behaviors; disjoint behaviors; */
-static dumpulse_result beaten(dumpulse_keyed *keyed, dumpulse_alone *node, uint8_t at,
-                              const uint8_t *packet, uint8_t variable);
-
-/*@ predicate announces{L}(dumpulse_keyed *keyed, integer count, uint8_t *packet,
-                           integer length) =
-      length == 8 && keyed->reached != 0 && 0x40 <= packet[4] < 0x40 + count && packet[5] >= 0x80;
-    predicate beats_alone{L}(dumpulse_keyed *keyed, dumpulse_alone *alone, integer count,
-                             uint8_t *packet, integer length) =
-      length == 8 && keyed->reached != 0 && 0x80 <= packet[4] < 0x80 + count &&
-      (alone[packet[4] - 0x80] != 0 ||
-       \exists integer i; 0 <= i < 8 && keyed->waiting[i][0] == packet[4] - 0x40);
-    // Is it of the own epoch of the announce that waits for it? And is this number that epoch?
-    predicate last_of{L}(dumpulse_alone *alone, uint8_t *packet) =
-      is_last(alone + (packet[4] - 0x80), packet, packet[4] - 0x80);
-    predicate was_announced{L}(dumpulse_keyed *keyed, uint8_t *packet) =
-      \exists integer i; first_at(keyed, i, packet[4] - 0x40) &&
-        is_next(keyed, i, packet, packet[4] - 0x80);
-    predicate is_own_of{L}(dumpulse_keyed *keyed, uint8_t *packet, integer number) =
-      \exists integer i; first_at(keyed, i, packet[4] - 0x40) &&
-        number == own(&keyed->waiting[i][0]); */
-
-#define V (\old(packet[4]) - 0x80) /* the variable of a heartbeat */
-/*@ requires \valid(keyed) && sound(keyed) && count <= 64 && \valid(alone + (0 .. count - 1));
-    requires length == 8 ==> \valid_read(packet + (0 .. 7)) &&
-      \separated(keyed, alone + (0 .. count - 1), packet + (0 .. 7), &call);
-    requires watched == \null; exits \false;
-    behavior announce:
-      assumes announces(keyed, count, packet, length);
-      assigns WAITING, keyed->place, keyed->wrong, keyed->junk;
-      ensures !later{Pre}(keyed, \old(alone[packet[4] - 0x40]), packet) ?
-        \result == DUMPULSE_OLD : tagged{Pre}(packet, \old(packet[4]) - 0x40, 0) ?
-          \result == DUMPULSE_ANNOUNCE && waits_whole(keyed, packet) :
-          \result == DUMPULSE_WRONG_TAG && one_more_wrong{Pre, Post}(keyed);
-    behavior alone:
-      assumes beats_alone(keyed, alone, count, packet, length);
-      assigns alone[packet[4] - 0x80], WAITING, keyed->place, keyed->agent.report[4 .. 259],
-        keyed->wrong, keyed->junk, call;
-    behavior last:
-      assumes beats_alone(keyed, alone, count, packet, length) && last_of(alone, packet);
-      ensures alone[V] == base(\old(alone[packet[4] - 0x80])) + \old(packet[5]);
-      ensures call.calls == \old(call.calls);
-      TAKEN_OR_FIRST
-    behavior next:
-      assumes beats_alone(keyed, alone, count, packet, length) && !last_of(alone, packet) &&
-        was_announced(keyed, packet);
-      ensures call.calls == \old(call.calls) + 1 && call.label == V;
-      ensures is_own_of{Pre}(keyed, packet, 256 * call.number);
-      ensures \result == (call.stored ? DUMPULSE_HEARTBEAT : DUMPULSE_NOT_STORED);
-      ensures call.stored ==> alone[V] == 256 * call.number + \old(packet[5]);
-      ensures call.stored ==> keyed->agent.report[6 + 4 * V] == \old(packet[6]);
-      ensures call.stored ==> keyed->agent.report[7 + 4 * V] == \old(packet[7]);
-      ensures !call.stored ==> alone[V] == \old(alone[packet[4] - 0x80]);
-    behavior refused:
-      assumes beats_alone(keyed, alone, count, packet, length) && !last_of(alone, packet) &&
-        !was_announced(keyed, packet);
-      ensures \result == DUMPULSE_WRONG_TAG || \result == DUMPULSE_OLD;
-      ensures alone[V] == \old(alone[packet[4] - 0x80]);
-      ensures call.calls == \old(call.calls);
-    behavior hears:
-      assumes !announces(keyed, count, packet, length) &&
-        !beats_alone(keyed, alone, count, packet, length);
-      assigns keyed->last[0 .. 64], keyed->tag, keyed->agent.report[0 .. 259], WAITING,
-        keyed->place, keyed->wrong, keyed->junk, reports, beacons, beacon_of;
-      ensures !counted{Pre}(packet, length) ==> \result == DUMPULSE_REFUSED;
-      ensures counted{Pre}(packet, length) ==> (
-        \old(keyed->reached) == 0 ? \result == DUMPULSE_NOT_BEGUN :
-        question{Pre}(packet) ? \result == DUMPULSE_ASKS :
-        !is_new{Pre}(keyed, packet) ? \result == DUMPULSE_OLD :
-        !right{Pre}(keyed, packet) ? \result == DUMPULSE_WRONG_TAG :
-        \old(packet[4]) == 0xC0 ? \result == DUMPULSE_REPORT :
-        \result == DUMPULSE_HEARTBEAT || \result == DUMPULSE_FIRST);
-    complete behaviors announce, alone, hears;
-    disjoint behaviors announce, alone, hears; */
-dumpulse_result dumpulse_alone_process(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t count,
+dumpulse_result dumpulse_mixed_process(dumpulse_keyed *keyed,
+                                       const uint8_t unkeyed[DUMPULSE_VARIABLES / 8],
                                        const uint8_t *packet, size_t length, void *context);
-
-/*@ requires \valid(keyed) && watched == keyed && \valid(alone + (0 .. count - 1));
-    requires count <= 64 && \separated(keyed, alone + (0 .. count - 1), &call);
-    assigns alone[0 .. count - 1], keyed->epoch, keyed->reached, keyed->wrong, keyed->junk,
-      keyed->last[0 .. 64], WAITING, call, beacons, beacon_of; exits \false;
-    ensures \forall integer i; 0 <= i < count ==> alone[i] == after_reset{Pre}(i);
-    ensures \result ==> sound(keyed) && keyed->reached == 65 && call.stored &&
-      call.label == DUMPULSE_BLOCK && keyed->epoch == 256 * call.number;
-    ensures \result ==> call.number == kept{Pre}(DUMPULSE_BLOCK) + 1;
-    ensures !\result ==> keyed->reached == 0; */
-bool dumpulse_alone_begin(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t count,
-                          void *context);
-
-/*@ requires \valid(keyed) && \valid(alone + variable) && variable < 64 && watched == \null;
-    requires \separated(keyed, alone + variable, &call);
-    assigns alone[variable], keyed->last[variable], WAITING, call; exits \false;
-    ensures call.calls == \old(call.calls) + 1 && call.label == variable && call.number == 0;
-    ensures \result <==> call.stored;
-    ensures \result ==> alone[variable] == 0 && keyed->last[variable] == 0;
-    ensures \result ==> \forall integer i; 0 <= i < 8 ==> forgotten{Pre, Post}(keyed, i, variable);
-    ensures !\result ==> alone[variable] == \old(alone[variable]) &&
-      last_kept{Pre, Post}(keyed) && waiting_kept{Pre, Post}(keyed); */
-bool dumpulse_alone_renew(dumpulse_keyed *keyed, dumpulse_alone *alone, uint8_t variable);
 
 /* ---- Nodes. */
 
 /*@ predicate later_beacon{L}(dumpulse_node *node, integer label, uint8_t *packet,
                              integer length) =
-      length == 8 && packet[4] < 0x40 && big(packet + 4) % 0x20000000 > node->epoch &&
-      tagged(packet, label, big(packet + 4) % 0x20000000); */
+      length == 8 && packet[4] < 0x20 && big(packet + 4) > node->epoch &&
+      tagged(packet, label, big(packet + 4)); */
 
 /*@ requires \valid(node);
     requires length == 8 ==>
       \valid_read(packet + (0 .. 7)) && \separated(node, packet + (0 .. 7)); exits \false;
     behavior taken:
       assumes later_beacon(node, label, packet, length);
-      assigns node->epoch, node->left, node->twice;
-      ensures \result && node->left == 255 && (node->twice <==> packet[4] >= 0x20);
-      ensures node->epoch == big(packet + 4) % 0x20000000;
+      assigns node->epoch, node->left;
+      ensures \result && node->left == 255 && node->epoch == big(packet + 4);
     behavior refused:
       assumes !later_beacon(node, label, packet, length);
       assigns \nothing;
@@ -631,28 +440,6 @@ bool dumpulse_keyed_heartbeat(dumpulse_node *node, uint8_t packet[DUMPULSE_PACKE
     assigns packet[0 .. 7]; exits \false;
     ensures packet[4] == 0x80 + label && packet[5] == 0; */
 void dumpulse_ask(uint8_t packet[DUMPULSE_PACKET_SIZE], uint8_t label);
-
-/*@ requires \valid(node) && watched == \null;
-    requires \separated(node, &call);
-    assigns node->epoch, node->left, node->twice, call; exits \false;
-    ensures node->left == (\result ? 255 : 0);
-    behavior begins:
-      assumes variable < 64 && 0x7FFFFF <= kept(variable) < 0xFFFFFF;
-      ensures call.calls == \old(call.calls) + 1 && call.label == variable;
-      ensures call.number == kept{Pre}(variable) + 1 && (\result <==> call.stored);
-      ensures \result ==> node->epoch == 256 * call.number && node->twice;
-    behavior cannot:
-      assumes variable >= 64 || kept(variable) < 0x7FFFFF || kept(variable) == 0xFFFFFF;
-      ensures !\result && call.calls == \old(call.calls); disjoint behaviors; */
-bool dumpulse_sender_begin(dumpulse_node *node, uint8_t variable);
-
-/*@ requires \valid_read(node) && \valid(packet + (0 .. 7)) && \separated(node, packet + (0 .. 7));
-    assigns packet[0 .. 7]; exits \false;
-    ensures \result <==> variable < 64 && node->left != 0;
-    ensures \result ==> packet[4] == 0x40 + variable && tagged(packet, variable, 0) &&
-      three(packet + 5) == node->epoch / 256; */
-bool dumpulse_sender_announce(const dumpulse_node *node, uint8_t packet[DUMPULSE_PACKET_SIZE],
-                              uint8_t variable);
 
 /* ---- Readers. */
 

@@ -12,9 +12,8 @@
     logic integer adler_b{L}(uint8_t *s, integer n) =
       n <= 0 ? 0 : (adler_b(s, n - 1) + adler_a(s, n)) % 65521;
 
-    // Two bytes, big-endian; and three.
+    // Two bytes, big-endian.
     logic integer number{L}(uint8_t *s) = s[0] * 256 + s[1];
-    logic integer three{L}(uint8_t *s) = 65536 * s[0] + 256 * s[1] + s[2];
 
     // Do these bytes begin with the checksum of the next n bytes?
     predicate summed{L}(uint8_t *s, integer n) =

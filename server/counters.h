@@ -6,27 +6,23 @@
 
 /* Every packet is counted once, in one of the counters from COUNT_HEARTBEATS to COUNT_UNSENT.
  * COUNT_PACKETS is their sum, which is made when somebody wants to see it. The counters after these
- * do not count packets that were taken. Announces, beacons, waiting, old, tag and junk are shown
- * only with --key, COUNT_BEFORE only with --key-before, those from COUNT_CHANGES on only with
+ * do not count packets that were taken. Beacons, old and tag are shown only with --key, COUNT_BEFORE only with --key-before, those from COUNT_CHANGES on only with
  * --watch, and those from COUNT_ERROR_FRAMES on only if there is a CAN interface. */
 enum {
     COUNT_PACKETS,
     COUNT_HEARTBEATS,
     COUNT_REPORTS,
-    COUNT_ANNOUNCES,
     COUNT_BEACONS, /* questions and requests that were answered by a beacon */
-    COUNT_WAITING, /* right heartbeats that are not recorded before a second one comes */
     COUNT_LENGTH,
     COUNT_MAGIC,
     COUNT_CHECKSUM,
     COUNT_VARIABLE,
     COUNT_NOT_ALLOWED,
     COUNT_RATE,
-    COUNT_OLD, /* the count or the number is not larger than the last one */
+    COUNT_OLD, /* the count is not larger than the last one */
     COUNT_TAG,
     COUNT_UNSENT,
     COUNT_DROPS,
-    COUNT_JUNK,   /* how often it began */
     COUNT_BEFORE, /* variables that were heard under the key before, and not under the new one */
     COUNT_FAILED_SAVES,
     COUNT_CHANGES,         /* of variables that are watched */

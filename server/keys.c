@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "counters.h"
-#include "junk.h"
 #include "limits.h"
 #include "log.h"
 #include "loop.h"
@@ -28,8 +27,8 @@
  * these functions are about. There is one table, that of `keys`: the other one has entries only
  * while it is looked at. */
 struct keys keys, keys_before;
-static struct keys *used = &keys, *taken = &keys; /* of the packet that was taken last */
-static bool has_before;                           /* could --key-before be read? */
+static struct keys *used = &keys;
+static bool has_before; /* could --key-before be read? */
 struct limits keys_beacons;
 uint8_t keys_label;
 uint64_t keys_epoch;
@@ -37,14 +36,11 @@ bool keys_keeps_beacons;
 
 enum { EPOCH = 10 /* s, unless the file has another one */ };
 
-/* A block of code with such a variable is about the key before, until its end. There is junk under
- * both keys, or under none. It is counted under the new one: a tag that is wrong there is wrong
- * under both. */
+/* A block of code with such a variable is about the key before, until its end. */
 #define UNDER_KEY_BEFORE __attribute__((cleanup(go_back), unused)) = use_before()
 
 static struct keys *use_before(void)
 {
-    keys_before.keyed.junk = keys.keyed.junk;
     used = &keys_before;
     return used;
 }
@@ -252,22 +248,36 @@ bool keys_read_again(bool now)
 
 /* ---- Numbers ---------------------------------------------------------------------------- */
 
-static uint8_t *number_of(uint8_t label)
+static void set_block(uint32_t block)
 {
-    return used->numbers + KEYS_NUMBERS_AT + (size_t)label * KEYS_NUMBER_SIZE;
+    dumpulse_write_(used->numbers + KEYS_BLOCK_AT, block);
 }
 
-static void set_number(uint8_t label, uint32_t number)
+static uint32_t get_block(void)
 {
-    for (unsigned i = 0; i < KEYS_NUMBER_SIZE; i++)
-        number_of(label)[i] = (uint8_t)(number >> (16 - 8 * i));
+    return dumpulse_read_(used->numbers + KEYS_BLOCK_AT);
 }
 
 uint32_t dumpulse_load(uint8_t label)
 {
-    const uint8_t *const number = number_of(label);
+    (void)label; /* it is DUMPULSE_BLOCK */
+    return get_block();
+}
 
-    return (uint32_t)number[0] << 16 | (uint32_t)number[1] << 8 | number[2];
+/* A variable is retired under the key before as soon as it was received under its new one: nothing
+ * of it is accepted, over restarts, too. Nobody waits for its beacon. */
+static bool is_retired(uint8_t label)
+{
+    return label < DUMPULSE_VARIABLES &&
+           (used->numbers[KEYS_RETIRED_AT + label / 8] >> label % 8 & 1) != 0;
+}
+
+static void set_retired(uint8_t variable, bool retired)
+{
+    uint8_t *const map = &used->numbers[KEYS_RETIRED_AT + variable / 8];
+    const uint8_t bit = (uint8_t)(1U << variable % 8);
+
+    *map = (uint8_t)(retired ? *map | bit : *map & ~bit);
 }
 
 static uint32_t crc_in(const uint8_t *file)
@@ -314,14 +324,17 @@ bool keys_are_good(size_t size)
            crc_in(used->numbers) == snapshot_crc32(used->numbers, KEYS_SUM_AT);
 }
 
-/* Has `file` a number that is larger than in `known`? Both are of the same kind and key. */
+/* Has `file` a later block than `known`, or variables that are retired only there? Both are of the
+ * same kind and key. */
 static bool has_larger(const uint8_t *file, const uint8_t *known, size_t size)
 {
-    if (size != KEYS_NUMBERS_SIZE || memcmp(file, known, KEYS_NUMBERS_AT) != 0 ||
+    if (size != KEYS_NUMBERS_SIZE || memcmp(file, known, KEYS_BLOCK_AT) != 0 ||
         crc_in(file) != snapshot_crc32(file, KEYS_SUM_AT))
         return false;
-    for (unsigned at = KEYS_NUMBERS_AT; at < KEYS_GENERATIONS_AT; at += KEYS_NUMBER_SIZE)
-        if (memcmp(file + at, known + at, KEYS_NUMBER_SIZE) > 0)
+    if (memcmp(file + KEYS_BLOCK_AT, known + KEYS_BLOCK_AT, KEYS_RETIRED_AT - KEYS_BLOCK_AT) > 0)
+        return true;
+    for (unsigned at = KEYS_RETIRED_AT; at < KEYS_GENERATIONS_AT; at++)
+        if ((file[at] & ~known[at]) != 0)
             return true;
     return false;
 }
@@ -337,63 +350,42 @@ static bool save_numbers(void)
 
 bool dumpulse_store(uint8_t label, uint32_t number)
 {
-    const uint32_t before = dumpulse_load(label);
-    const uint64_t every = KEYS_STORES_EVERY * TIMING_SECOND;
-    const struct limit limit = {every, every * (KEYS_STORES - 1)};
-    const uint64_t now = timing_ns();
+    const uint32_t before = get_block();
 
-    if (label < DUMPULSE_VARIABLES) {
-        if (!limits_has_left(&used->stores[label], &limit, now))
-            return false;
-        limits_take(&used->stores[label], &limit, now);
-    }
-    set_number(label, number);
-    /* While it was saved, the process may have been stopped until the key before was over. */
+    (void)label; /* it is DUMPULSE_BLOCK */
+    set_block(number);
     if (save_numbers())
-        return used == &keys || label == DUMPULSE_BLOCK || overlap_left() != 0;
-    set_number(label, before);
+        return true;
+    set_block(before);
     keys_seal_numbers();
     return false;
 }
 
-/* A new key has taken nothing yet: neither a count, nor a number, nor a packet that waits. */
+/* A new key has no last count yet, and is not retired. */
 static void begin_generation(uint8_t variable, uint8_t generation)
 {
     used->numbers[KEYS_GENERATIONS_AT + variable] = generation;
-    set_number(variable, 0);
-    used->alone[variable] = 0;
+    set_retired(variable, false);
     dumpulse_keyed_renew(&used->keyed, variable);
     log_say("variable %u: its key has generation %u from now on, and no older one is taken",
             variable, generation);
 }
 
-/* A variable is deaf under the key before as soon as it was heard under its new one: its number
- * there is the one that says so in spec/keyed.md. It stays so over a restart. Nobody waits for its
- * beacon. */
-static bool is_deaf(uint8_t label)
-{
-    return label < DUMPULSE_VARIABLES && dumpulse_load(label) == DUMPULSE_UNREADABLE;
-}
-
-static void make_deaf(uint8_t variable)
+static void retire(uint8_t variable)
 {
     struct keys *const before UNDER_KEY_BEFORE;
 
-    if (is_deaf(variable))
+    if (is_retired(variable))
         return;
-    set_number(variable, DUMPULSE_UNREADABLE);
-    before->alone[variable] = UINT32_MAX;
-    dumpulse_keyed_renew(&before->keyed, variable); /* nothing of it waits any more */
-    (void)save_numbers(); /* if it fails, the next number that is stored has this one, too */
+    set_retired(variable, true);
+    (void)save_numbers(); /* if it fails, the next block that is stored has this, too */
 }
 
 /* The numbers file remembers each generation: else an old copy of the key's file would bring back
  * keys that somebody may have stolen, and the old packets that were made with them.
  *
- * This needs no disk. If the file cannot be written now, the next number that is stored has the
- * generations, too, and no number is taken under a new key before it is stored. After a restart
- * before that, the keys are new once more, and nothing was taken under them that needs a number.
- * So there is one write for all, and not one by dumpulse_alone_renew() for each. */
+ * This needs no disk. If the file cannot be written now, the next block that is stored has the
+ * generations, too. After a restart before that, the keys are new once more. */
 bool keys_renew(const uint8_t generations[DUMPULSE_VARIABLES], bool now)
 {
     const uint8_t *const known = used->numbers + KEYS_GENERATIONS_AT;
@@ -407,7 +399,7 @@ bool keys_renew(const uint8_t generations[DUMPULSE_VARIABLES], bool now)
                                  known[variable]);
         if (!now || generations[variable] == known[variable])
             continue;
-        if (used == &keys_before && is_deaf(variable))
+        if (used == &keys_before && is_retired(variable))
             used->numbers[KEYS_GENERATIONS_AT + variable] = generations[variable];
         else
             begin_generation(variable, generations[variable]);
@@ -456,7 +448,7 @@ bool keys_choose_block(uint64_t unix_s)
         log_say("the clock of this machine is wrong: set it first");
         return false;
     }
-    set_number(DUMPULSE_BLOCK, (uint32_t)block);
+    set_block((uint32_t)block);
     return true;
 }
 
@@ -517,7 +509,7 @@ static void say_that_it_stopped(void)
     const bool is_before = used == &keys_before;
 
     log_say("no new epoch%s can begin: %s", is_before ? " of --key-before" : "",
-            dumpulse_load(DUMPULSE_BLOCK) >= DUMPULSE_EPOCH_LAST_ / 256
+            get_block() >= DUMPULSE_EPOCH_LAST_ / 256
                 ? (is_before ? "all epochs of this key are used up: leave it out"
                              : "all epochs of this key are used up: make a new one")
             : used->keyed.reached != 0 ? "until a number can be stored, the last one goes on"
@@ -533,18 +525,15 @@ static uint64_t begin_next(void)
 
     if (used->to_repeat != 0) {
         const uint8_t label = LABELS - used->to_repeat--;
-        keys_keeps_beacons = is_deaf(label);
+        keys_keeps_beacons = is_retired(label);
         dumpulse_keyed_beacon(&used->keyed, label, NULL);
         return used->to_repeat != 0 ? PACE : step;
     }
     const bool starts = used->keyed.reached == 0;
-    if (used == &keys_before && used->keyed.reached == LABELS && used->keyed.junk != 0)
-        used->keyed.junk++; /* its epoch has been counted under the new key already */
     keys_label = used->keyed.reached % LABELS;
-    keys_keeps_beacons = !starts && is_deaf(keys_label);
-    const bool done =
-        starts ? dumpulse_alone_begin(&used->keyed, used->alone, DUMPULSE_VARIABLES, NULL)
-               : dumpulse_keyed_next(&used->keyed, &keys_label);
+    keys_keeps_beacons = !starts && is_retired(keys_label);
+    const bool done = starts ? dumpulse_keyed_begin(&used->keyed, NULL)
+                             : dumpulse_keyed_next(&used->keyed, &keys_label);
     if (done && starts)
         used->to_repeat = LABELS;
     if (done && used->stopped)
@@ -552,10 +541,8 @@ static uint64_t begin_next(void)
     if (!done && !used->stopped)
         say_that_it_stopped();
     used->stopped = !done;
-    if (done && keys_label == 0 && used == &keys) {
+    if (done && keys_label == 0 && used == &keys)
         round_begun = timing_boot_ns();
-        junk_begin_epoch(keys.keyed.junk != 0);
-    }
     return !done ? TIMING_SECOND : starts ? PACE : step;
 }
 
@@ -572,9 +559,6 @@ static void begin_at_once(void)
     table_read_clock(); /* so many beacons, too, give time to stop it */
 }
 
-static uint64_t woke; /* ns since the machine was started: when it stood still last; 0: never */
-static uint8_t old_counts[DUMPULSE_VARIABLES]; /* the largest ones of epochs before the start */
-
 /* If the process was stopped, or the machine slept, what was made before must not look new: all
  * labels begin an epoch, as at the start, before anything is taken. A second more than an epoch may
  * pass between two calls of this. It may have stood still often, and for less than that: so a round
@@ -589,7 +573,6 @@ static void catch_up(void)
     last = now;
     if (keys.keyed.reached == 0 || (at_once <= epoch + TIMING_SECOND && !often))
         return;
-    woke = now;
     log_say("stood still for %llu s: all epochs begin, and nothing from before is taken",
             (unsigned long long)((often ? in_all : at_once) / TIMING_SECOND));
     begin_at_once();
@@ -613,25 +596,6 @@ static void follow_date(void)
         return;
     used->keyed.epoch = date * 256;
     begin_at_once();
-}
-
-/* Is this wrong tag a guess? Else it must not look like junk. For a second after the server stood
- * still, what waited for it comes: heartbeats of the epoch before. And after the start, nodes over
- * UDP stay in their old epoch until they ask: so a variable that was heard before the start, and
- * not since, may have wrong tags as long as its counts grow. These are 255 at most. */
-static bool is_guess(const uint8_t *packet)
-{
-    uint8_t *const count = old_counts + packet[4] % DUMPULSE_VARIABLES;
-
-    if (woke != 0 && timing_boot_ns() - woke <= TIMING_SECOND) {
-        keys.keyed.wrong = 0;
-        return false;
-    }
-    if (packet[4] < DUMPULSE_IS_HEARTBEAT_ || keys_is_request(packet) || packet[5] <= *count)
-        return true;
-    *count = packet[5];
-    keys.keyed.wrong--;
-    return false;
 }
 
 static void go_on(void)
@@ -661,7 +625,7 @@ static void forget_before(void)
 {
     struct keys *const before UNDER_KEY_BEFORE;
 
-    set_number(DUMPULSE_BLOCK, DUMPULSE_UNREADABLE);
+    set_block(DUMPULSE_UNREADABLE);
     const bool done = save_numbers();
     wipe_before();
     loop_set_interval(LOOP_EPOCH_BEFORE, done ? 0 : TIMING_SECOND);
@@ -682,6 +646,23 @@ static void go_on_before(void)
     loop_set_interval(LOOP_EPOCH_BEFORE, next < left ? next : left);
 }
 
+/* Does --also-unkeyed list this variable? Then it is accepted in version 1 only. */
+static bool is_unkeyed(uint8_t label)
+{
+    return label < DUMPULSE_VARIABLES && (options.also_unkeyed >> label & 1) != 0;
+}
+
+static dumpulse_result process(const uint8_t *packet, void *context)
+{
+    const uint8_t label = (uint8_t)(packet[4] - DUMPULSE_IS_HEARTBEAT_);
+
+    if (is_unkeyed(label))
+        return DUMPULSE_REFUSED;
+    if (is_retired(label))
+        return (dumpulse_result)DUMPULSE_OLD;
+    return dumpulse_keyed_process(&used->keyed, packet, DUMPULSE_PACKET_SIZE, context);
+}
+
 /* Looks at a packet that needs a tag. Returns whether it was taken. Else nothing has changed, and
  * no beacon was sent. */
 static bool take_before(const uint8_t *packet, void *context, dumpulse_result *result)
@@ -692,8 +673,7 @@ static bool take_before(const uint8_t *packet, void *context, dumpulse_result *r
     if (keys_is_request(packet))
         before->keyed.agent = keys.keyed.agent;
     keys_keeps_beacons = true;
-    *result = dumpulse_alone_process(&before->keyed, before->alone, DUMPULSE_VARIABLES, packet,
-                                     DUMPULSE_PACKET_SIZE, context);
+    *result = process(packet, context);
     if (*result == DUMPULSE_REPORT) {
         overlap_note_report();
     } else if (*result == DUMPULSE_HEARTBEAT) {
@@ -701,9 +681,7 @@ static bool take_before(const uint8_t *packet, void *context, dumpulse_result *r
         memcpy(keys.keyed.agent.report + at, before->keyed.agent.report + at, 4);
         overlap_note(variable, false);
     }
-    taken = before;
-    return *result != DUMPULSE_REFUSED && *result != DUMPULSE_OLD &&
-           *result != DUMPULSE_WRONG_TAG && *result != DUMPULSE_NOT_BEGUN;
+    return *result == DUMPULSE_REPORT || *result == DUMPULSE_HEARTBEAT;
 }
 
 /* Sends the beacon of the key before, too: nobody knows which of them the asker has. */
@@ -711,7 +689,7 @@ static void answer_before(uint8_t label, void *context)
 {
     struct keys *const before UNDER_KEY_BEFORE;
 
-    if (label == DUMPULSE_READER_LABEL || before->alone[label] == 0)
+    if (!is_retired(label))
         dumpulse_keyed_beacon(&before->keyed, label, context);
 }
 
@@ -719,10 +697,8 @@ static void answer_before(uint8_t label, void *context)
 
 bool keys_leaves(const uint8_t *packet)
 {
-    static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
-
-    return options.also_unkeyed && (packet[DUMPULSE_MAGIC_AT_] == DUMPULSE_MAGIC ||
-                                    memcmp(packet, request, sizeof request) == 0);
+    return packet[DUMPULSE_MAGIC_AT_] == DUMPULSE_MAGIC &&
+           is_unkeyed(packet[DUMPULSE_MAGIC_AT_ + 1]);
 }
 
 bool keys_is_request(const uint8_t *packet)
@@ -736,22 +712,15 @@ bool keys_is_question(const uint8_t *packet)
            packet[4] <= DUMPULSE_IS_HEARTBEAT_ + DUMPULSE_READER_LABEL && packet[5] == 0;
 }
 
-/* It is asked when a heartbeat of the variable was taken. */
-bool keys_hears(uint8_t variable)
-{
-    return taken->alone[variable] == 0;
-}
-
-/* Only a beacon that answers has a limit: of packets that need a tag, each is looked at, so that no
- * junk stops a node or a reader. */
+/* Only a beacon that answers has a limit: of packets that need a tag, each is looked at, so that
+ * wrong ones do not stop a node or a reader. */
 size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, void *context)
 {
     static const size_t counted[] = {
         [DUMPULSE_REFUSED] = COUNT_MAGIC,  [DUMPULSE_HEARTBEAT] = COUNT_HEARTBEATS,
-        [DUMPULSE_REPORT] = COUNT_REPORTS, [DUMPULSE_ANNOUNCE] = COUNT_ANNOUNCES,
-        [DUMPULSE_OLD] = COUNT_OLD,        [DUMPULSE_WRONG_TAG] = COUNT_TAG,
-        [DUMPULSE_NOT_BEGUN] = COUNT_OLD,  [DUMPULSE_NOT_STORED] = COUNT_WAITING,
-        [DUMPULSE_FIRST] = COUNT_WAITING,  [DUMPULSE_ASKS] = COUNT_RATE};
+        [DUMPULSE_REPORT] = COUNT_REPORTS, [DUMPULSE_OLD] = COUNT_OLD,
+        [DUMPULSE_WRONG_TAG] = COUNT_TAG,  [DUMPULSE_NOT_BEGUN] = COUNT_OLD,
+        [DUMPULSE_ASKS] = COUNT_RATE};
     const bool requests = keys_is_request(packet), asks = keys_is_question(packet);
     const bool two = overlap_left() != 0;
     dumpulse_result result;
@@ -762,17 +731,11 @@ size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, voi
         table_prepare();
     if (two && !asks && take_before(packet, context, &result))
         return counted[result];
-    taken = &keys;
     keys_keeps_beacons = bucket == NULL;
-    result = dumpulse_alone_process(&keys.keyed, keys.alone, DUMPULSE_VARIABLES, packet,
-                                    DUMPULSE_PACKET_SIZE, context);
+    result = process(packet, context);
     keys_keeps_beacons = false;
-    if (result == DUMPULSE_WRONG_TAG && is_guess(packet))
-        junk_note(source, keys.keyed.junk != 0, now);
-    if (result == DUMPULSE_HEARTBEAT)
-        old_counts[packet[4] % DUMPULSE_VARIABLES] = DUMPULSE_FULL_;
     if (two && result == DUMPULSE_HEARTBEAT) {
-        make_deaf(packet[4] % DUMPULSE_VARIABLES);
+        retire(packet[4] % DUMPULSE_VARIABLES);
         overlap_note(packet[4] % DUMPULSE_VARIABLES, true);
     }
     const bool refused = result == DUMPULSE_OLD || result == DUMPULSE_WRONG_TAG;
@@ -792,8 +755,8 @@ static bool begin(void)
 
     if (!read_numbers())
         return false;
-    block = block_by_date(dumpulse_load(DUMPULSE_BLOCK) + 1, 0);
-    set_number(DUMPULSE_BLOCK, block - 1); /* the first one that begins is the one after it */
+    block = block_by_date(get_block() + 1, 0);
+    set_block(block - 1); /* the first one that begins is the one after it */
     if (keys_renew(used->master.generations, true))
         return true;
     log_say("%s", options.wrong);
@@ -801,16 +764,16 @@ static bool begin(void)
 }
 
 /* Somebody has gone back to an older key, or has exchanged the two. */
-static void say_who_is_deaf(void)
+static void say_who_is_retired(void)
 {
-    uint64_t deaf = 0;
+    uint64_t retired = 0;
 
     for (uint8_t variable = 0; variable < DUMPULSE_VARIABLES; variable++)
-        deaf |= (uint64_t)is_deaf(variable) << variable;
-    if (deaf != 0)
+        retired |= (uint64_t)is_retired(variable) << variable;
+    if (retired != 0)
         log_say("nothing that is made with --key is taken of variables: %s; they had a newer key "
-                "already, or their numbers are used up: dumpulse key renew gives them a new one",
-                overlap_list(deaf));
+                "already: dumpulse key renew gives them a new one",
+                overlap_list(retired));
 }
 
 /* The server did not run at the end. Its block says when the key was used last, as it follows the
@@ -821,7 +784,7 @@ static void end_late(void)
 
     struct keys *const before UNDER_KEY_BEFORE;
     const bool ends = has_before && read_file(&size) && size >= 0 && keys_are_good((size_t)size) &&
-                      block_of(overlap_ended()) > dumpulse_load(DUMPULSE_BLOCK);
+                      block_of(overlap_ended()) > get_block();
     wipe_before();
     if (!ends)
         return;
@@ -848,13 +811,14 @@ bool keys_begin(void)
     limits_set(&keys_beacons, KEYS_EACH, KEYS_BURST, KEYS_ALL);
     if (!begin())
         return false;
-    say_who_is_deaf();
-    for (uint8_t variable = 0; variable < DUMPULSE_VARIABLES; variable++)
-        old_counts[variable] = table_entries[variable] != 0 ? 0 : DUMPULSE_FULL_;
+    say_who_is_retired();
     table_share((table_entry *)(void *)(keys.keyed.agent.report + 4));
     if (options.log >= OPTIONS_LOG_NORMAL)
-        log_say("with a key, and a new epoch each %u s; packets without a key are %s",
-                (unsigned)keys_epoch, options.also_unkeyed ? "taken, too" : "refused");
+        log_say("with a key, and a new epoch each %u s; packets without a key are %s%s",
+                (unsigned)keys_epoch,
+                options.also_unkeyed == 0 ? "refused"
+                                          : "accepted, without authentication, of variables: ",
+                options.also_unkeyed == 0 ? "" : overlap_list(options.also_unkeyed));
     loop_define_task(LOOP_EPOCH, go_on, TIMING_SECOND);
     return options.key_before == NULL || begin_before();
 }

@@ -28,16 +28,13 @@ bool keys_read_again(bool now);
 bool keys_begin(void);
 extern uint8_t keys_label;
 
-/* Is a packet of 8 bytes one of version 1, and does --also-unkeyed take those? */
+/* Is a packet of 8 bytes a heartbeat of version 1, and does --also-unkeyed list its variable? */
 bool keys_leaves(const uint8_t *packet);
 
 /* Is it a request for a report, or a question for a beacon? Whoever takes one of these must be able
  * to answer it. */
 bool keys_is_request(const uint8_t *packet);
 bool keys_is_question(const uint8_t *packet);
-
-/* Does the node of this variable hear beacons? */
-bool keys_hears(uint8_t variable);
 
 /* Takes a packet of 8 bytes. The source has LIMITS_SOURCE bytes. A report or a beacon goes to the
  * send hook, with the context. Returns which counter counts the packet. */

@@ -11,32 +11,28 @@
 #include "limits.h"
 #include "state.h"
 
-/* FILE.KEY.numbers has 8 bytes "Dumpulse", 4 bytes "keys", 4 bytes that tell keys apart, 66 numbers
- * of 3 bytes by label, big-endian, the generation of each variable's key, and 4 bytes CRC-32 of all
- * bytes before it, big-endian. */
+/* FILE.KEY.numbers has 8 bytes "Dumpulse", 4 bytes "keys", 4 bytes that tell keys apart, 4 bytes
+ * with the last block of epochs that was used, big-endian, 8 bytes with the variables that are
+ * retired under this key (variable v is bit v % 8 of byte v / 8), the generation of each variable's
+ * key, and 4 bytes CRC-32 of all bytes before it, big-endian. */
 enum {
     KEYS_MARK_AT = 12,
-    KEYS_NUMBERS_AT = 16,
-    KEYS_MARK_SIZE = KEYS_NUMBERS_AT - KEYS_MARK_AT,
-    KEYS_NUMBER_SIZE = 3,
-    KEYS_GENERATIONS_AT = KEYS_NUMBERS_AT + (DUMPULSE_BLOCK + 1) * KEYS_NUMBER_SIZE,
+    KEYS_BLOCK_AT = 16,
+    KEYS_MARK_SIZE = KEYS_BLOCK_AT - KEYS_MARK_AT,
+    KEYS_RETIRED_AT = 20,
+    KEYS_GENERATIONS_AT = KEYS_RETIRED_AT + DUMPULSE_VARIABLES / 8,
     KEYS_SUM_AT = KEYS_GENERATIONS_AT + DUMPULSE_VARIABLES,
     KEYS_NUMBERS_SIZE = KEYS_SUM_AT + 4
 };
 
 /* Beacons answer questions and refused requests. 64 nodes at one address may all ask at once. All
- * sources together get more than junk of many sources uses up: otherwise it would silence nodes
- * that begin, and readers. A beacon is no longer than its question, and costs little. */
+ * sources together get more than wrong requests of many sources use up: otherwise these would
+ * silence nodes that begin, and readers. A beacon is no longer than its question, and costs little. */
 enum {
     KEYS_ALL = 10000, /* a second */
     KEYS_EACH = 20,   /* a second */
     KEYS_BURST = 64   /* at once, of one source */
 };
-
-/* Whoever has opened a node must not keep the disk busy with its numbers, as the server stands
- * still while one is stored: so many are stored at once, and then one in so many seconds. A node
- * needs one for each start, and for 255 heartbeats. */
-enum { KEYS_STORES = 16, KEYS_STORES_EVERY = 4 };
 
 /* What the file of --key has. */
 struct keys_master {
@@ -49,10 +45,8 @@ struct keys_master {
 extern struct keys {
     struct keys_master master;
     dumpulse_keyed keyed;
-    dumpulse_alone alone[DUMPULSE_VARIABLES]; /* each variable may be of a node that only sends */
-    uint8_t numbers[KEYS_NUMBERS_SIZE];       /* what the file has */
+    uint8_t numbers[KEYS_NUMBERS_SIZE]; /* what the file has */
     struct state_numbers file;
-    struct bucket stores[DUMPULSE_VARIABLES];
     bool stopped;      /* no epoch can begin */
     bool far_behind;   /* the numbers are far behind the date, and the log says so */
     uint8_t to_repeat; /* beacons of the first epoch */

@@ -24,8 +24,7 @@ void listeners_note(uint8_t variable, int descriptor, struct msghdr *from, uint6
     struct listener *one = &listeners[variable];
     struct msghdr reply;
 
-    if (!keys_hears(variable) || !udp_set_reply_address(&reply, from) ||
-        reply.msg_controllen > sizeof one->control)
+    if (!udp_set_reply_address(&reply, from) || reply.msg_controllen > sizeof one->control)
         return;
     memset(one, 0, sizeof *one);
     one->until = now + EPOCHS * keys_epoch * TIMING_SECOND;

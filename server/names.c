@@ -167,10 +167,23 @@ static bool read_value_warn(struct section *section, char *text)
     return read_range(text, section->value_warn);
 }
 
+static bool read_yes_or_no(const char *text, bool *is_no)
+{
+    *is_no = strcmp(text, "no") == 0;
+    return *is_no || strcmp(text, "yes") == 0 || refuse("this is neither yes nor no");
+}
+
 static bool read_expect(struct section *section, char *text)
 {
-    section->unexpected = strcmp(text, "no") == 0;
-    return section->unexpected || strcmp(text, "yes") == 0 || refuse("this is neither yes nor no");
+    return read_yes_or_no(text, &section->unexpected);
+}
+
+static bool read_authenticated(struct section *section, char *text)
+{
+    bool is_no; /* it matters only to readers */
+
+    (void)section;
+    return read_yes_or_no(text, &is_no);
 }
 
 /* client.py allows fewer characters beyond ASCII: only letters and digits that are one column
@@ -211,6 +224,7 @@ static const struct key {
     {"value-warn", OF_ONE, read_value_warn},
     {"every", OF_ONE, read_every},
     {"expect", OF_ONE, read_expect},
+    {"authenticated", OF_ONE, read_authenticated},
 };
 enum { KEYS = sizeof keys / sizeof keys[0] };
 
@@ -238,7 +252,7 @@ static struct section *begin_section(char *text)
 
 static bool refuse_key(unsigned where)
 {
-    char known[64] = ""; /* has room for all keys of a section */
+    char known[80] = ""; /* has room for all keys of a section */
 
     for (size_t i = 0; i < KEYS; i++)
         if ((keys[i].where & where) != 0)

@@ -164,6 +164,29 @@ static bool set_key_until(const char *text)
     return true;
 }
 
+/* A list like 3,7-12. */
+static bool set_also_unkeyed(const char *text)
+{
+    const char *part = text;
+
+    for (;;) {
+        const char *const end = part + strcspn(part, ",");
+        const char *const hyphen = memchr(part, '-', (size_t)(end - part));
+        uint64_t first, last;
+        if (!options_read_number(part, hyphen == NULL ? *end : '-', 0, DUMPULSE_VARIABLES - 1,
+                                 &first) ||
+            !options_read_number(hyphen == NULL ? part : hyphen + 1, *end, first,
+                                 DUMPULSE_VARIABLES - 1, &last))
+            return options_wrong("--also-unkeyed wants variables from 0 to 63, like 5,6 or 3,7-12, "
+                                 "not '%.40s'",
+                                 text);
+        options.also_unkeyed |= (UINT64_MAX >> (DUMPULSE_VARIABLES - 1 - (last - first))) << first;
+        if (*end == '\0')
+            return true;
+        part = end + 1;
+    }
+}
+
 static const struct option_spec common[] = {
     {"--self", "VARIABLE[:SENDER]", "record this variable before every report", .set = set_self},
     {"--tick", "MS", "unit of the timestamps in milliseconds (1000)", NULL, NULL, &options.tick, 1,
@@ -181,8 +204,8 @@ static const struct option_spec common[] = {
      .set = set_key_before},
     {"--key-until", "TIME", "how long --key-before is taken: 2026-12-31T23:59Z",
      .set = set_key_until},
-    {"--also-unkeyed", NULL, "with --key: take packets without one, too",
-     .flag = &options.also_unkeyed},
+    {"--also-unkeyed", "LIST", "with --key: variables that send without one: 3,7-12",
+     .set = set_also_unkeyed},
     {"--key-is-new", NULL, "once for each new --key: make its numbers, and end",
      .flag = &options.key_is_new},
     {"--stats", "PATH", "make a socket that tells the counters as JSON", .set = set_stats},
@@ -272,7 +295,7 @@ bool options_read(const struct options_own *own, int count, char *const *argumen
     if (options.exec != NULL && options.watch == NULL)
         return options_wrong("--exec is for changes of variables: give --watch FILE, too");
     if (options.key == NULL &&
-        (options.also_unkeyed || options.key_is_new || options.key_before != NULL))
+        (options.also_unkeyed != 0 || options.key_is_new || options.key_before != NULL))
         return options_wrong("--also-unkeyed, --key-is-new and --key-before are for --key: give "
                              "--key FILE, too");
     if ((options.key_before == NULL) != (options.key_until == NULL))

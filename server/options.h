@@ -42,7 +42,7 @@ extern struct options {
     const char *key;        /* the path of the master key, or NULL: version 1 of the protocol */
     const char *key_before; /* the same of the one before it, or NULL */
     const char *key_until;  /* how long that is taken, too */
-    bool also_unkeyed;      /* are packets of version 1 taken, too? */
+    uint64_t also_unkeyed;  /* a bit for each variable that is accepted in version 1 */
     bool key_is_new;        /* make FILE.KEY.numbers, and end */
     bool self, keep_old, help, version;
     char wrong[512]; /* what is wrong with the arguments */

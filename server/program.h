@@ -14,7 +14,6 @@
  *     table     keeps the library's table, and gives it heartbeats
  *     keys      takes packets of version 2, and keeps their numbers
  *     overlap   knows how long the key before a new one is taken, and who still uses it
- *     junk      tells that somebody sends packets with wrong tags
  *     snapshot  makes the bytes of a state file, and reads them
  *     state     saves the table in a file, and loads it after a restart
  *     names     reads the file of names: limits of variables

@@ -43,7 +43,7 @@ $(call unit_of,table,table watch hook limits tests/stand_ins,$(WATCH_C))
 $(call unit_of,hook,hook limits tests/stand_ins)
 $(call unit_of,udpserver,address limits sources sockets tests/stand_ins)
 $(call unit_of,log,log)
-$(call unit_of,keys,keys junk overlap address limits snapshot table tests/stand_ins,\
+$(call unit_of,keys,keys overlap address limits snapshot table tests/stand_ins,\
     dumpulse.c $(KEYED_C))
 UNITS_OF_SERVER := $(addprefix build/unit-,can table udpserver hook log keys)
 NEEDS_unit-server = $(UNITS_OF_SERVER)

@@ -23,16 +23,14 @@ static const uint64_t DAY = UINT64_C(86400000000000); /* ns */
 static const char *const kinds[KINDS] = {
     [COUNT_HEARTBEATS] = "first heartbeat",
     [COUNT_REPORTS] = "first report",
-    [COUNT_ANNOUNCES] = "first announce",
     [COUNT_BEACONS] = "first question that a beacon answers",
-    [COUNT_WAITING] = "first heartbeat that waits for a second one",
     [COUNT_LENGTH] = "refused: not 8 bytes",
     [COUNT_MAGIC] = "refused: neither a heartbeat nor a request",
     [COUNT_CHECKSUM] = "refused: a heartbeat with a wrong checksum",
     [COUNT_VARIABLE] = "refused: a heartbeat for a variable above 63",
     [COUNT_NOT_ALLOWED] = "refused: not allowed; --allow and --allow-heartbeats say who is",
     [COUNT_RATE] = "refused: too many requests for --burst and --rate, or --rate-total",
-    [COUNT_OLD] = "refused: a count or number that is not larger than the last one",
+    [COUNT_OLD] = "refused: a count that is not larger than the last one",
     [COUNT_TAG] = "refused: a wrong tag: another key, another epoch, or forged",
     [COUNT_UNSENT] = "not answered: its address was cut off by other options of the socket",
 };

@@ -1,35 +1,32 @@
 """The protocol of spec/keyed.md, version 2, written a second time, without any of the C code.
 
-Every role is here: Agent, Hearer (a node that hears beacons), Sender (a node that only sends) and
-Reader. What a role keeps over a reset is in its Numbers, and nothing else is. A reset is a new
-object with the same Numbers. The tests compare the C code with this.
+Every role is here: Agent, Hearer (a node) and Reader. What an agent keeps over a reset is in its
+Numbers, and nothing else is. A reset is a new object with the same Numbers. The tests compare the C
+code with this.
 SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from typing import Optional
 
-from spec.model import VARIABLES
+from spec.model import MAGIC, VARIABLES, checksummed
 
-(REFUSED, HEARTBEAT, REPORT, ANNOUNCE, OLD, WRONG_TAG, NOT_BEGUN, NOT_STORED, FIRST, ASKS,
- NEW) = range(11)
-NAMES = ("refused", "heartbeat", "report", "announce", "old", "wrong", "not_begun", "not_stored",
-         "first", "asks", "new")
-TAKEN = HEARTBEAT, REPORT, ANNOUNCE, FIRST
+REFUSED, HEARTBEAT, REPORT, OLD, WRONG_TAG, NOT_BEGUN, ASKS, NEW = range(8)
+NAMES = "refused", "heartbeat", "report", "old", "wrong", "not_begun", "asks", "new"
+TAKEN = HEARTBEAT, REPORT
 
 # The labels: 0 to 63 are the variables', 64 the readers'. The agent's block is stored under 65.
 READER_LABEL, LABELS, BLOCK_LABEL = 64, 65, 65
-# Byte 4 of a packet. A beacon has less than IS_ANNOUNCE there, and TWICE is a bit of it.
-TWICE, IS_ANNOUNCE, IS_HEARTBEAT, IS_REQUEST = 0x20, 0x40, 0x80, 0xC0
+# Byte 4 of a packet. A beacon has less than BEACON_END there.
+BEACON_END, IS_HEARTBEAT, IS_REQUEST = 0x20, 0x80, 0xC0
 
 FULL = 255  # the largest count
 EPOCH_LAST = 0x1FFFFFFF
 BLOCK = 256  # epochs that one stored number reserves
-OWN_FIRST, UNREADABLE = 0x800000, 0xFFFFFF  # the epochs of a node that only sends
-MOST_WRONG, JUNK_LASTS = 100, 64  # so many wrong tags in an epoch are junk; so many epochs it lasts
-PLACES, FREE = 8, bytes(4)  # where packets wait
+UNREADABLE = 0xFFFFFF
 
 Sent = Optional[bytes]
 
@@ -116,15 +113,12 @@ class Keys:
     def packet(self, label: int, number: int, four: bytes) -> bytes:
         return self.tag(label, number, four)[:4] + four
 
-    def beacon(self, label: int, epoch: int, twice: bool = False) -> bytes:
-        return self.packet(label, epoch, struct.pack(">I", epoch | twice * TWICE << 24))
+    def beacon(self, label: int, epoch: int) -> bytes:
+        return self.packet(label, epoch, struct.pack(">I", epoch))
 
     def counted(self, label: int, number: int, count: int, first: int, second: int) -> bytes:
         """A heartbeat, or a request if the label is the readers'."""
         return self.packet(label, number, bytes((IS_HEARTBEAT + label, count, first, second)))
-
-    def announce(self, variable: int, own: int) -> bytes:
-        return self.packet(variable, 0, bytes((IS_ANNOUNCE + variable,)) + own.to_bytes(3, "big"))
 
     def report(self, table: bytes, epoch: int, request: bytes) -> bytes:
         return self.tag(READER_LABEL, epoch, request[4:], table)[:8] + table
@@ -151,26 +145,21 @@ class Numbers:
 # ---- The roles.
 
 class Agent:
-    """Begin() is the reset, and nothing is taken before it. The nodes of the variables below
-    `alone` may be such that only send. They do if they have an own epoch."""
+    """Begin() is the reset, and nothing with a key is taken before it. The nodes of the variables
+    in `unkeyed` send version 1."""
 
-    def __init__(self, keys: Keys, numbers: Numbers, alone: int = VARIABLES) -> None:
-        self.keys, self.numbers, self.alone = keys, numbers, alone
+    def __init__(self, keys: Keys, numbers: Numbers, unkeyed: Collection[int] = ()) -> None:
+        self.keys, self.numbers, self.unkeyed = keys, numbers, unkeyed
         self.entries = [bytes(4)] * VARIABLES
         self.tag = bytes(8)  # of the last report
         self.epoch = self.reached = 0  # labels below `reached` are in this epoch; 0: not begun
-        self.junk = self.wrong = 0
-        self.waiting, self.place = [FREE] * PLACES, 0  # bytes 4 to 7 of packets, and the next place
+        self.wrong = 0
         self.last = [0] * LABELS
-        self.own = [0] * alone  # 0: the node of this variable hears beacons
-        self.own_last = [0] * alone
 
     # ---- Epochs.
 
     def begin(self) -> list[bytes]:
         """Returns the beacons of all labels. None of them: that failed."""
-        self.own = [self.numbers.load(variable) for variable in range(self.alone)]
-        self.own_last = [FULL if own else 0 for own in self.own]
         self.last = [FULL] * LABELS
         self.epoch = self.numbers.load(BLOCK_LABEL) * BLOCK + BLOCK - 1
         self.reached = LABELS
@@ -202,8 +191,6 @@ class Agent:
                 and not self.numbers.store(BLOCK_LABEL, following // BLOCK)):
             return False
         self.epoch, self.reached, self.wrong = following, 0, 0
-        self.junk = max(0, self.junk - 1)
-        self.waiting = [FREE] * PLACES
         return True
 
     def _reach(self) -> bytes:
@@ -219,27 +206,16 @@ class Agent:
         return self._beacon(label) if self.reached else None
 
     def _beacon(self, label: int) -> bytes:
-        return self.keys.beacon(label, self.epoch_of(label), self.junk != 0)
+        return self.keys.beacon(label, self.epoch_of(label))
 
     # ---- Packets.
 
     def report(self) -> bytes:
         return self.tag + b"".join(self.entries)
 
-    def sends_only(self, label: int) -> bool:
-        return label < self.alone and self.own[label] != 0
-
-    def number_of(self, label: int) -> int:
-        """What the tags of this label's packets are made with now."""
-        return self.own[label] * 256 if self.sends_only(label) else self.epoch_of(label)
-
-    def count_of(self, label: int) -> int:
-        """The last one that was taken."""
-        return self.own_last[label] if self.sends_only(label) else self.last[label]
-
     def look(self, packet: bytes) -> int:
-        """What would become of the packet, as far as an agent whose nodes all hear can say that
-        without a tag."""
+        """What would become of the packet, as far as that can be said without a tag, if all nodes
+        have keys."""
         if len(packet) != 8 or not IS_HEARTBEAT <= packet[4] <= IS_REQUEST:
             return REFUSED
         if not self.reached:
@@ -250,13 +226,12 @@ class Agent:
 
     def process(self, now: int, packet: bytes) -> tuple[int, Sent]:
         """Returns what became of the packet, and what is sent."""
-        if len(packet) == 8 and self.reached and IS_ANNOUNCE <= packet[4] < IS_REQUEST and \
-                packet[4] % 64 < self.alone:
-            variable, waits = packet[4] % 64, self._announced(packet[4] % 64)
-            if packet[4] < IS_HEARTBEAT:
-                return self._announce(variable, int.from_bytes(packet[5:], "big"), packet), None
-            if self.own[variable] or waits:
-                return self._own_heartbeat(now, variable, waits, packet), None
+        if len(packet) == 8 and packet[4] == MAGIC:
+            if packet[5] in self.unkeyed and packet == checksummed(packet[4:]):
+                return self._record(now, packet[5], packet), None
+            return REFUSED, None
+        if len(packet) == 8 and packet[4] - IS_HEARTBEAT in self.unkeyed:
+            return REFUSED, None
         result, sent = self.look(packet), None
         label = packet[4] - IS_HEARTBEAT if result != REFUSED else -1
         if result == NEW:
@@ -266,107 +241,41 @@ class Agent:
                     self.tag = self.keys.report(
                         b"".join(self.entries), self.epoch_of(label), packet)[:8]
                     return REPORT, self.report()
-                return self._take(now, label, packet), None
-            result = self._wrong()
+                return self._record(now, label, packet), None
+            self.wrong = (self.wrong + 1) % 256
+            result = WRONG_TAG
         if result == ASKS or (label == READER_LABEL and result in (OLD, WRONG_TAG)):
             sent = self.beacon(label)
         return result, sent
-
-    def _wrong(self) -> int:
-        self.wrong = (self.wrong + 1) % 256
-        if self.wrong >= MOST_WRONG:
-            self.junk = JUNK_LASTS
-        return WRONG_TAG
-
-    def _place_of(self, byte4: int) -> int:
-        """Where a packet with this byte 4 waits. -1: nowhere."""
-        return next((at for at, four in enumerate(self.waiting) if four[0] == byte4), -1)
-
-    def _wait(self, four: bytes) -> None:
-        at = self._place_of(four[0])
-        if at < 0:
-            at, self.place = self.place, (self.place + 1) % PLACES
-        self.waiting[at] = four
 
     def _record(self, now: int, variable: int, packet: bytes) -> int:
         self.entries[variable] = struct.pack(">H", now) + packet[6:]
         return HEARTBEAT
 
-    def _take(self, now: int, variable: int, packet: bytes) -> int:
-        """A heartbeat with a right tag. Its count is used up."""
-        is_second = any((four[0], four[2:]) == (packet[4], packet[6:]) for four in self.waiting)
-        if self.junk and not is_second:
-            self._wait(packet[4:])
-            return FIRST
-        return self._record(now, variable, packet)
-
-    # ---- Nodes that only send.
-
-    def _announced(self, variable: int) -> int:
-        """The own epoch that waits, or 0."""
-        at = self._place_of(IS_ANNOUNCE + variable)
-        return int.from_bytes(self.waiting[at][1:], "big") if at >= 0 else 0
-
-    def _announce(self, variable: int, own: int, packet: bytes) -> int:
-        if own < OWN_FIRST:
-            return REFUSED
-        if own <= max(self.own[variable], self._announced(variable)):
-            return OLD
-        if packet != self.keys.announce(variable, own):
-            return self._wrong()
-        self._wait(packet[4:])
-        return ANNOUNCE
-
-    def _own_heartbeat(self, now: int, variable: int, waits: int, packet: bytes) -> int:
-        count, tried = packet[5], False
-        if self.own[variable] and count > self.own_last[variable]:
-            tried = True
-            if packet == self.keys.packet(variable, self.own[variable] * 256, packet[4:]):
-                self.own_last[variable] = count
-                return self._take(now, variable, packet)
-        if waits and count:
-            tried = True
-            if packet == self.keys.packet(variable, waits * 256, packet[4:]):
-                return self._own_begins(now, variable, waits, packet)
-        return self._wrong() if tried else OLD
-
-    def _own_begins(self, now: int, variable: int, own: int, packet: bytes) -> int:
-        """Its announce and this heartbeat had right tags."""
-        if not self.numbers.store(variable, own):
-            return NOT_STORED
-        self.own[variable], self.own_last[variable] = own, packet[5]
-        self.waiting[self._place_of(IS_ANNOUNCE + variable)] = FREE
-        return self._record(now, variable, packet)
-
-    def renew(self, variable: int) -> bool:
-        """The variable has a new key: its own epochs begin again, or its node hears."""
-        if not self.numbers.store(variable, 0):
-            return False
-        self.own[variable] = self.own_last[variable] = self.last[variable] = 0
-        self.waiting = [FREE if four[0] % VARIABLES == variable else four for four in self.waiting]
-        return True
+    def renew(self, variable: int) -> None:
+        """The variable has a new key."""
+        self.last[variable] = 0
 
 
 class Listener:
-    """What a node that hears and a reader have in common: the epoch, and a count."""
+    """What a node and a reader have in common: the epoch, and a count."""
 
     def __init__(self, keys: Keys, label: int) -> None:
         self.keys, self.label = keys, label
-        self.epoch, self.count, self.twice = 0, 0, False
+        self.epoch = self.count = 0
 
     def hear(self, packet: bytes) -> bool:
         """Is it the beacon of a later epoch for this label?"""
-        if len(packet) != 8 or packet[4] >= IS_ANNOUNCE:
+        if len(packet) != 8 or packet[4] >= BEACON_END:
             return False
-        twice = packet[4] >= TWICE
-        epoch = int.from_bytes(packet[4:], "big") - (twice * TWICE << 24)
-        if epoch <= self.epoch or packet != self.keys.beacon(self.label, epoch, twice):
+        epoch = int.from_bytes(packet[4:], "big")
+        if epoch <= self.epoch or packet != self.keys.beacon(self.label, epoch):
             return False
-        self.epoch, self.count, self.twice = epoch, 0, twice
+        self.epoch, self.count = epoch, 0
         return True
 
     def forget(self) -> None:
-        self.epoch, self.count, self.twice = 0, 0, False
+        self.epoch = self.count = 0
 
     def counted(self, first: int, second: int) -> Sent:
         if not self.epoch or self.count == FULL:
@@ -378,36 +287,6 @@ class Listener:
 class Hearer(Listener):
     def heartbeat(self, sender: int, value: int) -> Sent:
         return self.counted(sender, value)
-
-
-class Sender:
-    """A node that hears nothing."""
-
-    def __init__(self, keys: Keys, variable: int, numbers: Numbers) -> None:
-        self.keys, self.variable, self.numbers = keys, variable, numbers
-        self.own = self.count = 0
-
-    def begin(self) -> bool:
-        """After a reset, and when the count is full."""
-        self.own = self.count = 0
-        following = self.numbers.load(self.variable) + 1
-        if not OWN_FIRST <= following <= UNREADABLE or \
-                not self.numbers.store(self.variable, following):
-            return False
-        self.own, self.count = following, 0
-        return True
-
-    def announce(self) -> Sent:
-        """None if there is no own epoch, or no heartbeat is left in it."""
-        if not self.own or self.count == FULL:
-            return None
-        return self.keys.announce(self.variable, self.own)
-
-    def heartbeat(self, sender: int, value: int) -> Sent:
-        if not self.own or self.count == FULL:
-            return None
-        self.count += 1
-        return self.keys.counted(self.variable, self.own * 256, self.count, sender, value)
 
 
 class Reader(Listener):

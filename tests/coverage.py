@@ -44,12 +44,15 @@ def measure(width: str, lines: Lines, branches: Branches) -> None:
     compile_one = ["gcc", "-std=c99", "-O0", "--coverage", "-fkeep-inline-functions",
                    f"-I{folder}", "-c"]
     objects: list[Path] = []
+    plain = folder / "plain.o"  # version 1 without counters, for the part with keys
+    run(["gcc", "-std=c99", f"-I{folder}", "-c", folder / "dumpulse.c", "-o", plain])
     for part, tests, reads in TESTED:
         before = len(objects)
         for source in (*(folder / file for file in part), ROOT / "tests" / tests):
             objects.append(folder / f"{source.stem}.o")
             run([*compile_one, source, "-o", objects[-1]])
-        run(["gcc", "--coverage", *objects[before:], "-lcmocka", "-o", folder / "unit"])
+        run(["gcc", "--coverage", *objects[before:], *[plain] * (part is KEYED), "-lcmocka",
+             "-o", folder / "unit"])
         run([folder / "unit", *([vectors(reads)] if reads else [])])
     for built in objects:
         run(["gcov", "--json-format", "--branch-probabilities", built.name], cwd=folder)

@@ -3,7 +3,7 @@
 #include "dumpulse_keyed.h"
 
 bool export_keyed_heartbeat(dumpulse_node *node, uint8_t *packet, uint8_t variable, uint16_t more);
-dumpulse_result export_alone_process(dumpulse_keyed *keyed, const uint8_t *packet, uint16_t more,
+dumpulse_result export_mixed_process(dumpulse_keyed *keyed, const uint8_t *packet, uint16_t length,
                                      void *context);
 void export_slots_read(const uint8_t *memory, uint8_t number[4]);
 uint8_t export_slots_write(const uint8_t *memory, uint8_t *slot, const uint8_t number[4]);
@@ -15,12 +15,11 @@ bool export_keyed_heartbeat(dumpulse_node *node, uint8_t *packet, uint8_t variab
                                     (uint8_t)(more % 256U));
 }
 
-/* The nodes that only send lie behind the agent. More is their count * 512 + the length. */
-dumpulse_result export_alone_process(dumpulse_keyed *keyed, const uint8_t *packet, uint16_t more,
+/* The list of variables lies behind the agent. */
+dumpulse_result export_mixed_process(dumpulse_keyed *keyed, const uint8_t *packet, uint16_t length,
                                      void *context)
 {
-    return dumpulse_alone_process(keyed, (dumpulse_alone *)(keyed + 1), (uint8_t)(more / 512U),
-                                  packet, more % 512U, context);
+    return dumpulse_mixed_process(keyed, (const uint8_t *)(keyed + 1), packet, length, context);
 }
 
 /* Numbers as bytes, the high byte first on every machine. */

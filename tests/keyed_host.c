@@ -12,9 +12,9 @@ bool host_fails; /* storing fails */
 unsigned host_sends;
 size_t host_sent_length; /* of all that was sent, one after the other */
 /* So that Python knows where things lie. */
-const size_t host_sizes[] = {sizeof(dumpulse_keyed),         offsetof(dumpulse_keyed, waiting),
-                             offsetof(dumpulse_keyed, last), offsetof(dumpulse_keyed, tag),
-                             sizeof(dumpulse_node),          sizeof(dumpulse_reader)};
+const size_t host_sizes[] = {sizeof(dumpulse_keyed), offsetof(dumpulse_keyed, last),
+                             offsetof(dumpulse_keyed, tag), sizeof(dumpulse_node),
+                             sizeof(dumpulse_reader)};
 
 void dumpulse_get_key(uint8_t key[16], uint8_t label)
 {

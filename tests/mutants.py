@@ -163,16 +163,17 @@ class Keyed:
         folder.mkdir(parents=True)
 
     def test(self, mutant: Mutant | None, folder: Path, patient: bool, only: Only) -> Verdict:
-        for name in ("dumpulse.h", "dumpulse_keyed.h", "dumpulse_tag_avr.S", *KEYED):
+        sources = (*KEYED, "dumpulse.c")
+        for name in ("dumpulse.h", "dumpulse_keyed.h", "dumpulse_tag_avr.S", *sources):
             shutil.copy(library_file(name), folder)
         if mutant is not None:
             (folder / mutant.file).write_text(mutant.text)
         return run_steps([
-            ("vectors_keyed", (*KEYED, "vectors_keyed.c"),
+            ("vectors_keyed", (*sources, "vectors_keyed.c"),
              [folder / "vectors_keyed", vectors("vectors_keyed.tsv")]),
-            ("unit_keyed", (*SANITIZERS, *KEYED, "unit_keyed.c", CMOCKA),
+            ("unit_keyed", (*SANITIZERS, *sources, "unit_keyed.c", CMOCKA),
              [folder / "unit_keyed"]),
-            ("forgery", (*KEYED, "forgery.c", "-lm"), [folder / "forgery"]),
+            ("forgery", (*sources, "forgery.c", "-lm"), [folder / "forgery"]),
             ("targets", (), [*PYTEST, "tests/test_keyed.py", "-k", "highest_byte_first or "
                              "every_target and ([ATmega328P] or [Cortex-M0+])"]),
         ], self._limits, folder, learn=mutant is None)

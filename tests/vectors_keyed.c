@@ -6,7 +6,7 @@
 #include "dumpulse_keyed.h"
 #include "vectors.h"
 
-enum { LABELS = 66, GUARD = 0x5A, MOST_ALONE = 64, COUNTS = 65, BEFORE_NODES = 8 + 32 + COUNTS };
+enum { LABELS = 66, GUARD = 0x5A, COUNTS = 65, STATE = 6 + COUNTS };
 
 static uint8_t master[16], generations[LABELS];
 static uint32_t numbers[LABELS];
@@ -18,11 +18,11 @@ static struct {
     uint8_t before[16];
     dumpulse_keyed agent;
     uint8_t after[16];
-    dumpulse_alone alone[MOST_ALONE];
 } memory;
-static uint8_t alone;                                /* how many nodes may only send */
-static uint8_t state[BEFORE_NODES + 4 * MOST_ALONE]; /* what the agent should be */
-static uint8_t report[DUMPULSE_KEYED_REPORT_SIZE];   /* its report */
+static bool is_mixed;                              /* the variables of this list send version 1 */
+static uint8_t unkeyed[8];                         /* the list */
+static uint8_t state[STATE];                       /* what the agent should be */
+static uint8_t report[DUMPULSE_KEYED_REPORT_SIZE]; /* its report */
 static dumpulse_node node;
 static dumpulse_reader reader;
 /* What the hooks were asked for in this step. */
@@ -108,40 +108,28 @@ static void describe(uint8_t *to)
 
     put(to, agent->epoch);
     to[4] = agent->reached;
-    to[5] = agent->junk;
-    to[6] = agent->wrong;
-    to[7] = agent->place % DUMPULSE_PLACES;
-    for (unsigned i = 0; i != DUMPULSE_PLACES; i++)
-        if (agent->waiting[i][0] != 0)
-            memcpy(to + 8 + 4 * i, agent->waiting[i], 4);
-    memcpy(to + 8 + 32, agent->last, COUNTS);
-    for (unsigned i = 0; i != alone; i++)
-        put(to + BEFORE_NODES + 4 * i, memory.alone[i]);
+    to[5] = agent->wrong;
+    memcpy(to + 6, agent->last, COUNTS);
 }
 
 /* Has the agent become what the step says, and is nothing else changed? */
 static void expect_state(const char *hex)
 {
     const bytes wanted = bytes_of(hex);
-    uint8_t guard[16], is[sizeof state] = {0};
+    uint8_t guard[16], is[STATE];
 
     if (wanted.length != 0) {
-        if (wanted.length != BEFORE_NODES + 4U * alone)
+        if (wanted.length != STATE)
             quit("not a state");
-        memcpy(state, wanted.data, wanted.length);
+        memcpy(state, wanted.data, STATE);
     }
     memset(guard, GUARD, sizeof guard);
     describe(is);
-    expect(memcmp(is, state, 8) == 0, "the epoch, and what is counted");
-    expect(memcmp(is + 8, state + 8, 32) == 0, "what waits");
-    expect(memcmp(is + 40, state + 40, COUNTS) == 0, "the counts");
-    expect(memcmp(is + BEFORE_NODES, state + BEFORE_NODES, sizeof is - BEFORE_NODES) == 0,
-           "the nodes that only send");
+    expect(memcmp(is, state, 6) == 0, "the epoch, and what is counted");
+    expect(memcmp(is + 6, state + 6, COUNTS) == 0, "the counts");
     expect(memcmp(report_of(&memory.agent), report, sizeof report) == 0, "the report");
     expect(memcmp(memory.before, guard, sizeof guard) == 0, "memory before the agent");
     expect(memcmp(memory.after, guard, sizeof guard) == 0, "memory after the agent");
-    for (unsigned i = alone; i != MOST_ALONE; i++)
-        expect(memory.alone[i] == 0, "memory after the nodes that only send");
     free(wanted.data);
 }
 
@@ -152,26 +140,26 @@ static bool is_yes(const char *word)
 
 static dumpulse_result give(const bytes packet)
 {
-    return alone != 0 ? dumpulse_alone_process(&memory.agent, memory.alone, alone, packet.data,
-                                               packet.length, &bus)
-                      : dumpulse_keyed_process(&memory.agent, packet.data, packet.length, &bus);
+    return is_mixed
+               ? dumpulse_mixed_process(&memory.agent, unkeyed, packet.data, packet.length, &bus)
+               : dumpulse_keyed_process(&memory.agent, packet.data, packet.length, &bus);
 }
 
 static bool process(const char **field)
 {
-    static const char *const RESULTS[] = {"refused", "heartbeat", "report",     "announce", "old",
-                                          "wrong",   "not_begun", "not_stored", "first",    "asks"};
+    static const char *const RESULTS[] = {"refused", "heartbeat", "report", "old",
+                                          "wrong",   "not_begun", "asks"};
     dumpulse_result result = 0;
 
-    while (result < 10 && strcmp(field[0], RESULTS[result]) != 0)
+    while (result < 7 && strcmp(field[0], RESULTS[result]) != 0)
         result++;
-    if (result == 10)
+    if (result == 7)
         return false;
     const bytes packet = bytes_of(field[2]), sent = bytes_of(field[3]);
     const bool needs_no_tag = result == DUMPULSE_REFUSED || result == DUMPULSE_OLD ||
                               result == DUMPULSE_NOT_BEGUN || result == DUMPULSE_ASKS;
     now = word_of(field[1]);
-    if (alone == 0) {
+    if (!is_mixed) {
         dumpulse_keyed tried = memory.agent;
         expect(dumpulse_keyed_look(&memory.agent, packet.data, packet.length) ==
                    (needs_no_tag ? result : DUMPULSE_NEW),
@@ -180,17 +168,18 @@ static bool process(const char **field)
                    (needs_no_tag || result == DUMPULSE_WRONG_TAG ? result : DUMPULSE_NEW),
                "what can be said with the tag");
         expect(tried.wrong == (uint8_t)(memory.agent.wrong + (result == DUMPULSE_WRONG_TAG)) &&
-                   tried.epoch == memory.agent.epoch && tried.place == memory.agent.place &&
+                   tried.epoch == memory.agent.epoch &&
                    memcmp(tried.last, memory.agent.last, sizeof tried.last) == 0,
                "what a try changes");
     }
     expect(give(packet) == result, "the result");
     expect(seen.times == (result == DUMPULSE_HEARTBEAT), "the clock");
-    expect(seen.loads == 0, "a number is loaded");
-    expect(seen.stores <= (result == DUMPULSE_HEARTBEAT || result == DUMPULSE_NOT_STORED),
-           "storing");
+    expect(seen.loads == 0 && seen.stores == 0, "loading and storing");
     if (result == DUMPULSE_HEARTBEAT) {
-        uint8_t *entry = report + 8 + 4 * (packet.data[4] - 0x80);
+        const bool is_plain = packet.data[4] == DUMPULSE_MAGIC;
+        const uint8_t variable =
+            (uint8_t)(is_plain ? packet.data[5] : packet.data[4] - 0x80) % DUMPULSE_VARIABLES;
+        uint8_t *entry = report + 8 + 4 * variable;
         entry[0] = (uint8_t)(now / 256U);
         entry[1] = (uint8_t)(now % 256U);
         memcpy(entry + 2, packet.data + 6, 2);
@@ -230,17 +219,14 @@ static void hear_beacon(const char **field, dumpulse_node *who, uint8_t label)
     const dumpulse_node before = *who;
     const bool later = dumpulse_hear(who, label, packet.data, packet.length);
 
-    expect(later == (strcmp(field[0], "no") != 0), "whether it is a later epoch");
+    expect(later == is_yes(field[0]), "whether it is a later epoch");
     if (later && packet.length == 8) {
         uint8_t epoch[4];
         put(epoch, who->epoch);
-        expect(epoch[0] == packet.data[4] % 0x20 && memcmp(epoch + 1, packet.data + 5, 3) == 0,
-               "its epoch");
+        expect(memcmp(epoch, packet.data + 4, 4) == 0, "its epoch");
         expect(who->left == 255, "how many are left");
-        expect(who->twice == (strcmp(field[0], "twice") == 0), "whether to send twice");
     } else {
-        expect(who->epoch == before.epoch && who->left == before.left && who->twice == before.twice,
-               "the node");
+        expect(who->epoch == before.epoch && who->left == before.left, "the node");
     }
     free(packet.data);
 }
@@ -319,24 +305,22 @@ static void reset_agent(const char **field)
 {
     memset(&memory, GUARD, sizeof memory);
     memset(&memory.agent, 0, sizeof memory.agent);
-    memset(memory.alone, 0, sizeof memory.alone);
     memset(state, 0, sizeof state);
     memset(report, 0, sizeof report);
-    alone = byte_of(field[1]);
-    if (alone > MOST_ALONE)
-        quit("too many nodes");
+    is_mixed = strcmp(field[1], "-") != 0;
+    if (is_mixed)
+        copied(field[1], unkeyed, sizeof unkeyed);
 }
 
 /* A step that begins an agent's epoch, and has the result, what is sent, and the state. */
 static void begin(const char **field)
 {
     const bool wanted = is_yes(field[1]), is_next = strcmp(field[0], "next") == 0;
-    const bool did = is_next      ? dumpulse_keyed_next(&memory.agent, &bus)
-                     : alone != 0 ? dumpulse_alone_begin(&memory.agent, memory.alone, alone, &bus)
-                                  : dumpulse_keyed_begin(&memory.agent, &bus);
+    const bool did = is_next ? dumpulse_keyed_next(&memory.agent, &bus)
+                             : dumpulse_keyed_begin(&memory.agent, &bus);
 
     expect(did == wanted, "the result");
-    expect(seen.loads == (is_next ? 0 : alone + 1U) && seen.stores <= 1, "loading and storing");
+    expect(seen.loads == (is_next ? 0 : 1) && seen.stores <= 1, "loading and storing");
     expect_sent(field[2], !wanted ? 0 : is_next ? 1 : 65);
     expect_state(field[3]);
 }
@@ -361,12 +345,10 @@ static bool step_of_agent(const char **field)
     } else if (strcmp(what, "nexts") == 0) {
         go_on(field);
     } else if (strcmp(what, "put") == 0) {
-        copied(field[1], state, 8);
+        copied(field[1], state, 6);
         memory.agent.epoch = dumpulse_read_(state);
         memory.agent.reached = state[4];
-        memory.agent.junk = state[5];
-        memory.agent.wrong = state[6];
-        memory.agent.place = state[7];
+        memory.agent.wrong = state[5];
     } else if (strcmp(what, "beacon") == 0) {
         dumpulse_keyed_beacon(&memory.agent, byte_of(field[1]), &bus);
         expect_sent(field[2], strcmp(field[2], "-") != 0);
@@ -377,10 +359,8 @@ static bool step_of_agent(const char **field)
     } else if (strcmp(what, "guesses") == 0) {
         guess(field);
     } else if (strcmp(what, "renew") == 0) {
-        expect(dumpulse_alone_renew(&memory.agent, memory.alone, byte_of(field[1])) ==
-                   is_yes(field[2]),
-               "whether it is stored");
-        expect_state(field[3]);
+        dumpulse_keyed_renew(&memory.agent, byte_of(field[1]));
+        expect_state(field[2]);
     } else {
         return process(field);
     }
@@ -396,12 +376,6 @@ static bool step_of_node(const char **field)
         memset(&node, 0, sizeof node);
     } else if (strcmp(what, "hear") == 0) {
         hear_beacon(field + 2, &node, byte_of(field[1]));
-    } else if (strcmp(what, "sender") == 0) {
-        expect(dumpulse_sender_begin(&node, byte_of(field[1])) == is_yes(field[2]),
-               "whether the node may send");
-        expect(seen.loads <= 1 && seen.stores <= 1, "loading and storing");
-    } else if (strcmp(what, "announced") == 0) {
-        check_made(field[2], packet, dumpulse_sender_announce(&node, packet, byte_of(field[1])));
     } else if (strcmp(what, "beat") == 0) {
         bool is_made = false;
         for (unsigned i = 0; i != word_of(field[4]); i++)

@@ -476,19 +476,18 @@ KEPT = {"dumpulse.c": ("dumpulse_process_packet", "export_record", "export_make_
                              "export_watch_count", "export_watch_check", "export_watched_make"),
         "dumpulse_keyed.c": ("dumpulse_keyed_process", "dumpulse_keyed_look",
                              "dumpulse_keyed_begin", "dumpulse_keyed_next", "dumpulse_keyed_beacon",
-                             "dumpulse_alone_begin", "dumpulse_alone_renew", "dumpulse_hear",
-                             "dumpulse_ask", "dumpulse_sender_begin", "dumpulse_sender_announce",
+                             "dumpulse_keyed_renew", "dumpulse_hear", "dumpulse_ask",
                              "dumpulse_keyed_request", "dumpulse_keyed_check",
                              "dumpulse_label_key", "export_keyed_heartbeat",
-                             "export_alone_process", "export_slots_read", "export_slots_write")}
+                             "export_mixed_process", "export_slots_read", "export_slots_write")}
 
 
 def sources(part: str, target: Target) -> list[str]:
     """The files of a part of the library. That with keys is named after its header, and has a file
-    for each role, and one in AVR's assembly."""
+    for each role, one in AVR's assembly, and version 1."""
     if part != "dumpulse_keyed.c":
         return [part]
-    return [*KEYED, *["dumpulse_tag_avr.S"] * (target.machine == "Avr")]
+    return [*KEYED, "dumpulse.c", *["dumpulse_tag_avr.S"] * (target.machine == "Avr")]
 
 
 def load(name: str, part: str = "dumpulse.c", *more: str) -> Machine:
@@ -599,17 +598,17 @@ class Watching:
 
 class Keyed:
     """An agent with keys in a simulator, with a guard on both sides, or a node or reader in its
-    place. What it knows of nodes that only send lies right behind it, and then the packet."""
+    place. The list of the variables that send version 1 lies right behind it, and then the
+    packet."""
 
-    # Where the places, the counts and the report lie in an agent.
-    WAITING, LAST, REPORT = 8, 8 + 32, 8 + 32 + 65
+    # Where the counts and the report lie in an agent.
+    LAST, REPORT = 6, 6 + 65
 
-    def __init__(self, machine: Machine, alone: int = 0) -> None:
-        self.machine, self.alone = machine, alone
+    def __init__(self, machine: Machine, unkeyed: bytes = b"") -> None:
+        self.machine, self.unkeyed = machine, unkeyed
         # The report begins with a word, and only AVR does not align words.
-        self.report = self.REPORT if isinstance(machine, Avr) else self.REPORT + 3
-        self.nodes = self.report + 264
-        self.size = self.nodes + 4 * alone
+        self.report = self.REPORT if isinstance(machine, Avr) else self.REPORT + 1
+        self.size = self.report + 264 + len(unkeyed)
         self.packet = machine.agent + self.size + machine.GUARD
         with machine.image.open("rb") as file:
             self.order: Literal["little", "big"] = \
@@ -617,41 +616,30 @@ class Keyed:
 
     def clear(self) -> None:
         """Lets the agent be zeros."""
-        self.machine.write(self.machine.agent, bytes(self.size))
+        self.machine.write(self.machine.agent,
+                           bytes(self.size - len(self.unkeyed)) + self.unkeyed)
 
     def put(self, state: bytes) -> None:
-        """Writes the first 8 bytes of a state."""
+        """Writes the first 6 bytes of a state."""
         epoch = int.from_bytes(state[:4], "big").to_bytes(4, self.order)
-        self.machine.write(self.machine.agent, epoch + state[4:8])
+        self.machine.write(self.machine.agent, epoch + state[4:6])
 
     def state(self) -> bytes:
-        """As spec/keyed_vectors.py has it. What lies in a free place does not matter."""
-        def big(words: bytes) -> bytes:
-            return words if self.order == "big" else b"".join(
-                words[at:at + 4][::-1] for at in range(0, len(words), 4))
-
-        agent = self.machine.read(self.machine.agent, self.size)
-        places = [agent[at:at + 4] for at in range(self.WAITING, self.LAST, 4)]
-        return b"".join((big(agent[:4]), agent[4:7], bytes((agent[7] % len(places),)),
-                         *(four if four[0] else bytes(4) for four in places),
-                         agent[self.LAST:self.REPORT], big(agent[self.nodes:])))
+        """As spec/keyed_vectors.py has it."""
+        agent = self.machine.read(self.machine.agent, self.REPORT)
+        epoch = int.from_bytes(agent[:4], self.order).to_bytes(4, "big")
+        return epoch + agent[4:]
 
     def sent(self) -> bytes:
         """The last report."""
         return self.machine.read(self.machine.agent + self.report, 264)
 
     def begin(self, context: int = 0) -> Call:
-        agent = self.machine.agent
-        if self.alone:
-            return self.machine.call("dumpulse_alone_begin", agent, agent + self.nodes, self.alone,
-                                     context)
-        return self.machine.call("dumpulse_keyed_begin", agent, context)
+        return self.machine.call("dumpulse_keyed_begin", self.machine.agent, context)
 
     def process(self, now: int, packet: bytes, context: int = 0) -> Call:
         self.machine.now = now
         self.machine.write(self.packet, packet[:64])
-        if self.alone:
-            return self.machine.call("export_alone_process", self.machine.agent, self.packet,
-                                     self.alone * 512 + len(packet), context)
-        return self.machine.call("dumpulse_keyed_process", self.machine.agent, self.packet,
-                                 len(packet), context)
+        return self.machine.call(
+            "export_mixed_process" if self.unkeyed else "dumpulse_keyed_process",
+            self.machine.agent, self.packet, len(packet), context)

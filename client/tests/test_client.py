@@ -656,17 +656,10 @@ def test_what_is_sent_and_how_long_a_refusal_is_waited_for(
     transport = Scripted(monkeypatch, *steps, addresses=addresses)
     said = None
     try:
-        agent_on(transport).send([b"packet"], 0.5)
+        agent_on(transport).send(b"packet", 0.5)
     except client.NoAnswer as error:
         said = str(error)
     assert (said, transport.calls) == (ending, calls)
-
-
-def test_two_packets_leave_one_just_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under junk, the first of two heartbeats only waits until 8 of other nodes wait."""
-    transport = Scripted(monkeypatch)
-    agent_on(transport).send([b"first", b"second"], 0.5)
-    assert transport.calls == [("send", 0), ("send", 0), ("receive", 0.5)]
 
 
 @pytest.mark.parametrize("timeout, took, listens",
@@ -683,7 +676,7 @@ def test_how_long_a_beat_listens(timeout: float, took: float, listens: float,
     def open_(seconds: float) -> None:
         transport.now += took
     transport.open = open_  # type: ignore[method-assign]
-    monkeypatch.setattr(agent, "send", lambda packets, seconds: waited.append(seconds))
+    monkeypatch.setattr(agent, "send", lambda packet, seconds: waited.append(seconds))
     agent.beat(3, 76, 9, timeout)
     assert waited == pytest.approx([listens]) and transport.calls == ["close"]
 
@@ -1318,7 +1311,7 @@ def test_unusual_values_elsewhere(tmp_path: Path, call: Call) -> None:
     nodes = client.build_parser("simulate").parse_args(["x", "--names", str(names)])
     (node, _) = client.make_nodes(nodes, client.make_settings(nodes))
     chance = random.Random(1)
-    assert {node.next_heartbeats(chance)[0][7] for _ in range(1000)} == set(range(91, 101))
+    assert {node.next_heartbeat(chance)[7] for _ in range(1000)} == set(range(91, 101))
 
 
 def test_check_by_this_machines_clock(call: Call) -> None:
@@ -1340,7 +1333,7 @@ def test_simulate_again(monkeypatch: pytest.MonkeyPatch) -> None:
         chance = random.Random(seed)
         nodes = client.make_nodes(options, client.make_settings(options))
         assert [node.variable.number for node in nodes] == list(range(1, 9))
-        made = [(node, node.next_heartbeats(chance)[0]) for _ in range(500) for node in nodes]
+        made = [(node, node.next_heartbeat(chance)) for _ in range(500) for node in nodes]
         agent = model.Agent()
         taken = [agent.process(0, packet) == model.HEARTBEAT for _, packet in made]
         assert taken.count(False) == sum(node.damaged for node in nodes) > 0
@@ -1404,8 +1397,8 @@ def test_what_a_node_sends(corrupt: bool, drawn: float, damaged: bool) -> None:
     node = client.Node(client.Variable(63, warn_low=10, warn_high=20), 1.0, 15, corrupt)
     for value in (18, 20, 20):
         right = model.heartbeat(63, 73, value)
-        assert node.next_heartbeats(chance) \
-            == [right[:7] + bytes((right[7] ^ 1,)) if damaged else right]
+        assert node.next_heartbeat(chance) \
+            == (right[:7] + bytes((right[7] ^ 1,)) if damaged else right)
     assert chance.limits == [(-3, 3), *[64] * damaged] * 3 and node.damaged == 3 * damaged
 
 
@@ -1426,8 +1419,8 @@ def test_when_nodes_beat(dies: Optional[float], lasts: float, sends: list[Any],
         now[0] += seconds
 
     class Link:
-        def send(self, packets: list[bytes], seconds: float) -> None:
-            sent.append((now[0] - 50, packets[0][5], seconds))
+        def send(self, packet: bytes, seconds: float) -> None:
+            sent.append((now[0] - 50, packet[5], seconds))
             now[0] += max(seconds, lasts)
             if len(sent) in (1, 2, 4):
                 raise client.NoAnswer("nobody")

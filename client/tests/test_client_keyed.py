@@ -2,6 +2,8 @@
 wrong things on purpose.   SPDX-License-Identifier: MIT
 """
 
+import argparse
+import asyncio
 import fcntl
 import json
 import os
@@ -85,14 +87,13 @@ def test_the_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def heard(who: client.Keyed, packet: bytes) -> str:
         who._later = 0
         try:
-            return ("twice" if who.twice else "once") if who.hear(packet) else "no"
+            return "yes" if who.hear(packet) else "no"
         except client.BadReport:
             return "no"
 
     def node(label: str) -> client.Keyed:
         return nodes.setdefault(int(label), client.Keyed(keys, int(label)))
 
-    hears = False
     for line in vectors("vectors_keyed.tsv").read_text().splitlines():
         if line.startswith("#"):
             continue
@@ -105,8 +106,8 @@ def test_the_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             if fields[0] != "64":
                 path.write_text(f"{keys.master.hex()}\n{fields[0]} {fields[1]}\n")
             assert client.KeyFile(str(path)).of(int(fields[0])).hex() == fields[2]
-        elif what in ("node", "sender"):  # one that only sends has no need of an agent's epoch
-            nodes, hears = {}, what == "node"
+        elif what == "node":
+            nodes = {}
         elif what == "reader":
             reader = client.Keyed(keys)
         elif what == "hear":
@@ -115,13 +116,11 @@ def test_the_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             assert heard(reader, bytes.fromhex(fields[1])) == fields[0], line
         elif what == "question":
             assert client.make_question(int(fields[0])).hex() == fields[1]
-        elif what == "beat" and hears and int(fields[0]) < 64:
+        elif what == "beat" and int(fields[0]) < 64:
             made = ""
             for _ in range(int(fields[3])):
-                node(fields[0]).twice = False  # the vectors make them one by one
                 try:
-                    (packet,) = node(fields[0]).heartbeats(*map(int, fields[1:3]))
-                    made = packet.hex()
+                    made = node(fields[0]).heartbeat(*map(int, fields[1:3])).hex()
                 except client.NoAnswer:
                     made = ""
             assert made == fields[4], line
@@ -140,8 +139,8 @@ def test_the_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             continue
         done[what] = done.get(what, 0) + 1
     assert done["key"] > 100 and done["check"] > 80 and done["request"] > 5 and \
-        done["question"] == 5 and done["listen"] > 100 and done["beat"] > 10 and \
-        done["hear"] > 100, done
+        done["question"] == 5 and done["listen"] > 90 and done["beat"] > 10 and \
+        done["hear"] > 90, done
 
 
 # ---------------------------------------------------------------- asking
@@ -455,8 +454,7 @@ def test_a_beacon_of_a_far_epoch_is_forgotten(key: str, monkeypatch: pytest.Monk
         later += 400
         node = asking(fake, key)
         for count in range(1, 4):  # an epoch that lasts long
-            (packet,) = node.heartbeats(3, 76, 9, PATIENCE)
-            assert packet[5] == count
+            assert node.heartbeat(3, 76, 9, PATIENCE)[5] == count
             later += 400
 
 
@@ -549,23 +547,75 @@ def test_where_nothing_can_be_written(tmp_path: Path, key: str, call: Call,
         assert client.Epochs.name(MASTER).startswith(f"{tmp_path}/.local/state/dumpulse/")
 
 
-def test_the_agent_gets_junk(key: str, call: Call) -> None:
-    """Its beacons say so. Then check tells it, and each heartbeat is sent twice."""
+# ---------------------------------------------------------------- variables without a key
+
+
+def test_variables_that_are_not_authenticated(key: str, tmp_path: Path, call: Call) -> None:
+    """Each output marks those of --also-unkeyed, or of the file of names if there is no such
+    option. Without them, or without a key, nothing changes."""
+    names = tmp_path / "names.ini"
+    names.write_text("[3]\nname = engine\nauthenticated = no\n[4]\nauthenticated = yes\n"
+                     "expect = no\n[5]\nauthenticated = no\nexpect = no\n")
+    explained = "* not authenticated: the agent accepts it without a key, so anybody can forge it"
     with KeyedFake() as fake:
-        for _ in range(100):
-            fake.agent.process(5, bytes(4) + b"\x85\1\2\3")
-        status, out, _ = call("check", fake.address, "--expect", "3", "--now-from", "3", "--key",
-                              key)
-        assert status == 0 and "; somebody sends the agent junk" in out
-        assert call("set", fake.address, "7", "230", "--key", key, "--confirm") == (0, "", "")
-        beats = [packet for packet in fake.heard if packet[4] == 0x87 and packet[5]]
-        assert beats == [KEYS.counted(7, 256, count, 1, 230) for count in (1, 2)]
-        # The last count of the epoch has no second one. In an epoch, the bit is not taken back.
-        node = client.Keyed(client.KeyFile(key), 7)
-        assert node.hear(KEYS.beacon(7, 300, True)) and not node.hear(KEYS.beacon(7, 300))
-        node.count = 252
-        assert [len(node.heartbeats(1, 2)) for _ in range(2)] == [2, 1]
-        assert node.hear(KEYS.beacon(7, 301)) and len(node.heartbeats(1, 2)) == 1
+        usual = ("--key", key, "--now-from", "3")
+        for more, marked in ((("--names", str(names)), {3, 5}), ((), set[int]()),
+                             (("--also-unkeyed", "4-5"), {4, 5}),
+                             (("--names", str(names), "--also-unkeyed", "engine,4"), {3, 4})):
+            words = (fake.address, *usual, *more)
+            status, out, _ = call("get", *words, "3,4,5")
+            found = re.findall(r"^([345])([ *])", out, re.M)
+            assert status == 0 and dict(found).keys() == {"3", "4", "5"}, out
+            assert {int(number) for number, mark in found if mark == "*"} == marked
+            assert out.endswith(f"{explained}\n") == bool(marked)
+            assert all(len(line) <= 80 for line in out.splitlines()[1:])
+            told = {one["variable"]: one["authenticated"] for one in json.loads(
+                call("get", *words, "3-5", "--json")[1])["variables"]}
+            assert told == {number: number not in marked for number in (3, 4, 5)}
+            status, out, _ = call("watch", *words, "3", "--count", "1")
+            assert status == 0 and out.endswith(", not authenticated\n") == (3 in marked)
+            status, out, _ = call("check", *words, "--expect", "3")
+            label = "3 engine" if "--names" in more else "3"
+            assert status == 0 and (f"; not authenticated: {label} |" in out) == (3 in marked)
+            assert ("not authenticated" in out) == (3 in marked)
+        status, _, err = call("get", fake.address, "--also-unkeyed", "3")
+        assert status == 2 and "--also-unkeyed is for agents with keys: give --key" in err
+        status, _, err = call("get", fake.address, *usual, "--also-unkeyed", "64")
+        assert status == 2 and "variable 64 is out of range" in err
+    with FakeAgent([GOOD]) as old:
+        for words in (("get", old.address), ("watch", old.address, "--count", "1"),
+                      ("check", old.address, "--expect", "3")):
+            for form in ("--names", str(names)), ("--names", str(names), "--json"):
+                assert "authenticated" not in call(*words, *form)[1]
+
+
+def test_a_screen_with_variables_that_are_not_authenticated() -> None:
+    """The mark has the place of the space after the number, so two columns fit 80 characters."""
+    options = argparse.Namespace(key=True, also_unkeyed="2,60", expect="0-63")
+    watched = client.Watched(client.make_settings(options), [], "localhost:9060")
+    watched.take((client.Entry(7, 200, 100),) * 64, 100.0)
+    for columns, last in ((80, "q or Ctrl-C ends; * not authenticated"),
+                          (40, "q or Ctrl-C ends; * not authenticated")):
+        lines = [re.sub("\x1b\\[[0-9;]*m", "", line)
+                 for line in client.draw_screen(watched, columns, 90)]
+        assert lines[-1] == last and all(len(line) <= columns for line in lines)
+        assert re.findall(r"(?:^|  )([ \d]\d)\*", "\n".join(lines), re.M) == [" 2", "60"]
+    assert client.draw_screen(watched, 80, 20)[-1] == \
+        "q or Ctrl-C ends; 32 hidden, the worst are shown; * not authenticated"
+
+
+def test_a_program_learns_which_variables_are_authenticated(key: str, tmp_path: Path) -> None:
+    names = tmp_path / "names.ini"
+    names.write_text("[3]\nauthenticated = no\n[4]\n")
+
+    async def first_change(agent: client.Agent) -> client.Change:
+        return await anext(agent.changes(names=str(names), timeout=PATIENCE))
+    with KeyedFake() as fake:
+        change = asyncio.run(first_change(asking(fake, key)))
+        assert [one.variable.authenticated for one in change.readings] == [False, True]
+    with FakeAgent([GOOD]) as old:
+        change = asyncio.run(first_change(client.Agent(old.address)))
+        assert {one.variable.authenticated for one in change.readings} == {None}
 
 
 # ---------------------------------------------------------------- heartbeats
@@ -600,16 +650,16 @@ def test_counts_of_heartbeats(key: str) -> None:
     """After 255 there is an error, until the next epoch."""
     node = client.Keyed(client.KeyFile(key), 3)
     with pytest.raises(client.NoAnswer):
-        node.heartbeats(76, 9)
+        node.heartbeat(76, 9)
     for epoch in (5, 6):
         assert node.hear(KEYS.beacon(3, epoch))
         for count in range(1, 256):
-            assert node.heartbeats(76, 9) == [KEYS.counted(3, epoch, count, 76, 9)]
+            assert node.heartbeat(76, 9) == KEYS.counted(3, epoch, count, 76, 9)
         with pytest.raises(client.NoAnswer, match="variable 3 has had all 255 heartbeats"):
-            node.heartbeats(76, 9)
+            node.heartbeat(76, 9)
         assert not node.hear(KEYS.beacon(3, epoch))
     with pytest.raises(ValueError, match="a variable is 0 to 63"):
-        client.Agent("localhost", keys=client.KeyFile(key)).heartbeats(64, 1, 1)
+        client.Agent("localhost", keys=client.KeyFile(key)).heartbeat(64, 1, 1)
 
 
 def test_a_beacon_is_for_one_label(key: str) -> None:
@@ -620,7 +670,7 @@ def test_a_beacon_is_for_one_label(key: str) -> None:
                 who.hear(KEYS.beacon(other_label, 7))
         with pytest.raises(client.BadReport, match="old, of epoch 0"):
             who.hear(KEYS.beacon(label, 0))
-        assert who.hear(KEYS.beacon(label, 0x1FFFFFFF, True)) and who.epoch == 0x1FFFFFFF
+        assert who.hear(KEYS.beacon(label, 0x1FFFFFFF)) and who.epoch == 0x1FFFFFFF
 
 
 def test_set(key: str, tmp_path: Path, call: Call) -> None:
@@ -643,7 +693,7 @@ def test_set_in_a_loop(key: str) -> None:
     """Each run goes on counting, in an epoch of an hour, too. Each heartbeat is taken."""
     with KeyedFake() as fake:
         for value in range(100):
-            (packet,) = asking(fake, key).heartbeats(7, 1, value, PATIENCE)
+            packet = asking(fake, key).heartbeat(7, 1, value, PATIENCE)
             with fake.lock:
                 assert fake.agent.process(5, packet)[0] == keyed.HEARTBEAT
     assert fake.agent.entries[7][3] == 99 and fake.agent.last[7] == 100
@@ -661,6 +711,19 @@ def test_watch_and_json_and_the_older_form(key: str, call: Call) -> None:
         assert status == 0
         status, _, err = call("get", fake.address, "--key", key, "--accept-bad-sum")
         assert status == 2 and "--accept-bad-sum is not for agents with keys" in err
+
+
+def test_simulate_of_nodes_without_a_key(key: str, tmp_path: Path, call: Call) -> None:
+    (tmp_path / "names.ini").write_text("[3]\n[5]\nauthenticated = no\n")
+    with KeyedFake() as fake:
+        assert call("simulate", fake.address, "--key", key, "--names", str(tmp_path / "names.ini"),
+                    "--seconds", "2s")[0] == 0
+        beats = {packet[4:6] for packet in fake.heard}
+        assert b"\xf1\5" in beats and b"\x83\1" in beats
+        assert not any(packet[4] == 0x85 for packet in fake.heard)
+    line = client.Serial("/dev/null", 9600)
+    for line.keyed in (False, True):
+        assert line._choose_identifier(client.heartbeat(5, 76, 9), 127) == 5
 
 
 def test_simulate(key: str, call: Call) -> None:
@@ -1060,8 +1123,8 @@ def test_split_for_readers_and_programs(tmp_path: Path, key: str, call: Call) ->
     out = tmp_path / "out"
     before = os.umask(0)
     try:
-        assert call("key", "split", key, "--out", str(out), "--readers", "--variable", "3,7-8",
-                    "--alone", "5", "--text") == (0, f"5 files in '{out}'\n", "")
+        assert call("key", "split", key, "--out", str(out), "--readers", "--variable",
+                    "3,7-8,5", "--text") == (0, f"5 files in '{out}'\n", "")
     finally:
         os.umask(before)
     assert stat.S_IMODE(out.stat().st_mode) == 0o700
@@ -1098,7 +1161,7 @@ void dumpulse_get_key(uint8_t key[16], uint8_t label)
 }
 int main(void)
 {
-    dumpulse_node node = {0, 0, false};
+    dumpulse_node node = {0, 0};
     uint8_t packet[8];
     for (int i = 0; i < 8; i++) {
         unsigned byte;
@@ -1117,11 +1180,11 @@ int main(void)
 
 def test_headers_for_firmware(tmp_path: Path, key: str, call: Call) -> None:
     """The C library makes the right heartbeat with the header of a node, and with that of an
-    agent, also with a key of a later generation. A node that only sends needs no times."""
+    agent, also with a key of a later generation."""
     Path(key).write_text(f"{MASTER.hex()}\nepoch 600\n")
     for generation in (0, 2):
         out, keys = tmp_path / f"{generation}", keyed.Keys(MASTER, generations={3: generation})
-        assert call("key", "split", key, "--out", str(out), "--variable", "3", "--alone", "5",
+        assert call("key", "split", key, "--out", str(out), "--variable", "3,5",
                     "--agent") == (0, f"3 files in '{out}'\n", "")
         for header in ("agent-3.h", "agent-agent.h"):
             (tmp_path / "node.c").write_text(NODE_C.replace("HEADER", header))
@@ -1136,15 +1199,15 @@ def test_headers_for_firmware(tmp_path: Path, key: str, call: Call) -> None:
             assert made == keys.counted(3, 0x12345, 1, 76, 9).hex()
         assert call("key", "renew", key, "--variable", "3")[0] == 0
         assert call("key", "renew", key, "--variable", "3")[0] == 0
-    alone = (out / "agent-5.h").read_text()
-    assert len(re.findall("0x", alone)) == 16 and "DUMPULSE_KEY_VARIABLE 5\n" in alone
-    assert "EPOCH" not in alone and MASTER.hex() not in "".join(
+    header = (out / "agent-5.h").read_text()
+    assert len(re.findall("0x", header)) == 16 and "DUMPULSE_KEY_VARIABLE 5\n" in header
+    assert MASTER.hex() not in "".join(
         path.read_text() for path in out.iterdir() if path.name != "agent-agent.h")
     hostile = tmp_path / "*" / "x\n#error"
     hostile.mkdir(parents=True)
     os.rename(key, hostile / "*\\")
-    assert call("key", "split", str(hostile / "*\\"), "--out", str(out), "--alone", "5")[0] == 0
-    assert (out / "*\\-5.h").read_text() == alone  # nothing of the file's name is in it
+    assert call("key", "split", str(hostile / "*\\"), "--out", str(out), "--variable", "5")[0] == 0
+    assert (out / "*\\-5.h").read_text() == header  # nothing of the file's name is in it
 
 
 def test_the_epoch_of_nodes_is_the_agents(tmp_path: Path, call: Call) -> None:
@@ -1281,17 +1344,15 @@ def test_list(key: str, readers: str, call: Call) -> None:
     (["show", "KEY", "--readers"], "--readers does not go with key show"),
     (["list", "KEY", "--variable", "3"], "--variable does not go with key list"),
     (["split", "KEY", "--secret", "--out", "x", "--agent"], "--secret does not go with key split"),
-    (["renew", "KEY", "--alone", "3"], "--alone does not go with key renew"),
+    (["renew", "KEY", "--readers"], "--readers does not go with key renew"),
     (["renew", "KEY"], "name variables with --variable"),
     (["renew", "KEY", "--variable", "64"], "variable 64 is out of range"),
     (["renew", "PART", "--variable", "4"], "has no master key: only that can be split or renewed"),
     (["renew", "LAST", "--variable", "4,3"], "variable 3 has had all 256 keys: make a new master"),
     (["split", "KEY", "--readers"], "name a folder for the keys with --out"),
-    (["split", "KEY", "--out", "x"], "say for whom: --variable, --alone, --readers or --agent"),
+    (["split", "KEY", "--out", "x"], "say for whom: --variable, --readers or --agent"),
     (["split", "KEY", "--out", "x", "--variable", "64"], "variable 64 is out of range"),
     (["split", "KEY", "--out", "x", "--variable", "engine"], "'engine' is no variable"),
-    (["split", "KEY", "--out", "x", "--variable", "1-9", "--alone", "9,3"],
-     "variable 3 cannot hear beacons (--variable) and not hear (--alone)"),
     (["split", "PART", "--out", "x", "--readers"], "has no master key: only that can be split or"),
     (["split", "KEY", "--out", "x", "--readers", "--epoch", "9"], "--epoch does not go with key s"),
     (["new", "x", "--epoch", "0"], "it must be 1 to 3600"),

@@ -235,7 +235,7 @@ class Readers:
             self.waits[of_round[some], of] = False
             self.repeat[of[timely[some]]] = False
             self.refused[of], self.old_at[of], self.known[of] = 0, np.inf, self.epoch[of]
-        some = np.flatnonzero((lengths == 8) & (packets[:, 4] < client.IS_ANNOUNCE))
+        some = np.flatnonzero((lengths == 8) & (packets[:, 4] < client.BEACON_END))
         if some.size:
             found[some] = self._hear(at[some], packets[some, :8], timely[some], now)
         wrong = timely & (found > Verdict.AGAIN) & (found != Verdict.REFUSED)
@@ -246,7 +246,6 @@ class Readers:
               ) -> NDArray[np.uint8]:
         """Beacons."""
         epoch = np.ascontiguousarray(packets[:, 4:]).view(">u4")[:, 0].astype(np.uint32)
-        epoch &= ~np.uint32(client.TWICE << 24)
         tags = self._tags(at, epoch, packets[:, 4:])[:, 0]
         right = tags == np.ascontiguousarray(packets[:, :4]).view("<u4")[:, 0]
         before = self.epoch[at]

@@ -36,8 +36,9 @@ def read_keys(path: str) -> ReaderKeys:
 
 
 def make_profile(path: str = "") -> Profile:
-    """BadUsage: the file of names is wrong. Without a file, nothing is expected."""
-    options = argparse.Namespace(names=path) if path else argparse.Namespace()
+    """BadUsage: the file of names is wrong. Without a file, nothing is expected. It is for agents
+    with keys, too, so `authenticated` of each variable says what the file says."""
+    options = argparse.Namespace(key="", **({"names": path} if path else {}))
     return Profile(client.make_settings(options), path)
 
 

@@ -94,6 +94,10 @@ class Agent:
     keys: ReaderKeys | None = None  # it speaks version 2, and nothing else is believed
     timeout: float = 3.0  # s for an answer; at most nine tenths of the period
 
+    def authenticated(self, variable: int) -> bool | None:
+        """Whether a key proves the heartbeats of this variable; None: the agent has no key."""
+        return self.profile.settings.variables[variable].authenticated if self.keys else None
+
 
 @dataclasses.dataclass(frozen=True)
 class Group:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,7 +18,8 @@ from aiohttp import web
 from numpy.typing import NDArray
 
 from dumpulse_fleet import client
-from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, Profile, State
+from dumpulse_fleet.config.agents import make_profile
+from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, Profile, ReaderKeys, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.web.access import Access
 from dumpulse_fleet.web.server import listen
@@ -58,6 +60,17 @@ def filled(agents: Sequence[Agent], variables: int = 16, seed: int = 1) -> Table
     table.entry[:, :variables] = (((100_000 - ages) % 65536) << 16) | (7 << 8) | values
     table.version = 1
     return table
+
+
+def with_and_without_key(folder: Path) -> Table:
+    """Two agents. They accept two variables in version 1, whether they have a key or not."""
+    (folder / "names.ini").write_text("[1]\nname = engine\n[2]\nname = tank\n"
+                                      "authenticated = no\n[5]\nauthenticated = no\n")
+    (folder / "key").touch(0o600)
+    (folder / "key").write_text("00112233445566778899aabbccddeeff\n")
+    cars, keys = make_profile(str(folder / "names.ini")), ReaderKeys(str(folder / "key"))
+    return filled([Agent("keyed", "127.0.0.1:1", cars, keys=keys),
+                   Agent("plain", "127.0.0.1:2", cars)])
 
 
 class Store:

@@ -106,6 +106,14 @@ def test_events(ask: Ask) -> None:
     assert ask("events", "--agent", "nobody.south") == "no events\n"
 
 
+def test_show_marks_what_no_key_proves(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = json.loads(ask("show", "a3", "--json"))
+    assert "authenticated" not in ask("show", "a3")
+    agent["variables"][1]["authenticated"] = False
+    monkeypatch.setattr(asking.Fleet, "ask", lambda *_, **__: agent)
+    assert ask("show", "a3").count("1 engine (not authenticated)") == 1
+
+
 def test_mute(ask: Ask) -> None:
     assert ask("mute") == "no mutes\n"
     done = ask("mute", "site=north", "name=nobody*", "--for", "2h", "--why", "we know")

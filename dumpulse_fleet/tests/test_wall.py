@@ -242,6 +242,30 @@ def test_keys_alone_do_everything(wall: Running) -> None:
 
 
 # ---------------------------------------------------------------- one agent
+def test_what_no_key_proves_is_marked(browser: Browser, tmp_path: Path) -> None:
+    """In a tile, and in the list of variables, but not of an agent without a key."""
+    service = standins.Service(standins.with_and_without_key(tmp_path))
+    service.fixed = []
+    service.table.heard_at[:] = time.time() + 3600
+    service.change(0, State.DEAD, 2)
+    service.change(1, State.DEAD, 2)
+    with running(browser, service) as wall:
+        wall.open("?agent=keyed")
+        browser.until(IN_FULL)
+        tiles = browser.run("""return [...document.querySelectorAll('.tile')].map((tile) =>
+            [tile.agent, tile.textContent])""")
+        assert {name: "tank (not authenticated) dead" in text for name, text in tiles} == {
+            "keyed": True, "plain": False}
+        rows = """return [...document.querySelectorAll('#variables tbody tr')].map((row) =>
+            [parseInt(row.textContent), row.textContent.includes('not authenticated')])"""
+        marked = [number for number, mark in browser.run(rows) if mark]
+        assert marked == [2, 5]
+        wall.open("?agent=plain")
+        browser.until(IN_FULL)
+        assert not any(mark for _, mark in browser.run(rows))
+        assert leave(browser) == []
+
+
 def test_an_agent_in_full(wall: Running) -> None:
     browser, service = wall.browser, wall.service
     table = service.table

@@ -272,6 +272,24 @@ def test_history(running: Running) -> None:
     assert values[-1] == running.service.past.of(20, 2)[1][-1] and states[-1] == "alive"
 
 
+def test_what_no_key_proves_is_marked(tmp_path: Path) -> None:
+    """Only of an agent with a key: of another one, nothing is proved."""
+    service = standins.Service(standins.with_and_without_key(tmp_path))
+    with standins.serving(lambda: server.make_app(service)) as port:
+        keyed, plain = (ask(port, f"/api/v1/agents/{name}") for name in ("keyed", "plain"))
+        listed = ask(port, "/api/v1/agents?sort=name")
+        for answer in keyed, plain:
+            check(port, "GET", "/api/v1/agents/{name}", answer)
+        check(port, "GET", "/api/v1/agents", listed)
+    said = [each["authenticated"] for each in keyed.json["variables"]]
+    assert [number for number, proved in enumerate(said) if proved is False] == [2, 5]
+    assert said.count(True) == 62
+    assert {each["authenticated"] for each in plain.json["variables"]} == {None}
+    for one, other in (keyed.json, plain.json), listed.json["agents"]:
+        assert one["not_authenticated"] == ["tank", "variable 5"]
+        assert other["not_authenticated"] == []
+
+
 @pytest.mark.parametrize("error, status", [
     (sqlite3.OperationalError("disk I/O error"), 503), (Trouble("this takes too long"), 503),
     (ValueError("too many mutes"), 400)])

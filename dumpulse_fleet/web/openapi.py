@@ -160,7 +160,10 @@ CHANGING: Json = {"name": STRING, "state": of("State"), "since": MOMENT, "heard_
                   "worst": {"type": ["string", "null"], "description": "its worst variable, if one "
                             "is bad"}}
 AGENT: Json = {**CHANGING, "address": STRING, "site": STRING,
-               "labels": {"type": "object", "additionalProperties": STRING}}
+               "labels": {"type": "object", "additionalProperties": STRING},
+               "not_authenticated": {
+                   **several(STRING), "description": "its variables that anybody can forge, "
+                   "although the agent has a key: it accepts them in version 1"}}
 SCHEMAS: Json = {
     "State": {"type": "string", "enum": STATES},
     "Counts": {"type": "object", "description": "how many are in which state",
@@ -170,7 +173,9 @@ SCHEMAS: Json = {
     "Agent": record(AGENT),
     "Agents": record({"version": STRING, "total": COUNT, "agents": several(of("Agent"))}),
     "Variable": record({
-        "variable": NODE, "name": STRING, "expected": YES, "state": of("State"),
+        "variable": NODE, "name": STRING, "expected": YES, "authenticated": {
+            "type": ["boolean", "null"], "description": "null: its agent has no key"},
+        "state": of("State"),
         "since": MOMENT, "value": BYTE, "sender": BYTE, "heard_at": MOMENT,
         "at_least": {**YES, "description": "it may have been heard even earlier"},
         "warn": SECONDS, "crit": SECONDS, "low": BYTE, "high": BYTE}),

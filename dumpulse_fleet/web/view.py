@@ -45,7 +45,9 @@ class View:
         self.period = min((agent.period for agent in table.agents), default=10.0)  # s
         self._static: list[Json] = [
             {"name": agent.name, "address": agent.address, "site": agent.site,
-             "labels": dict(agent.labels)} for agent in table.agents]
+             "labels": dict(agent.labels), "not_authenticated": [
+                 variable_name(agent, number) for number in range(VARIABLES)
+                 if agent.authenticated(number) is False]} for agent in table.agents]
         self._by_name = sorted(range(len(table.agents)), key=lambda row: table.agents[row].name)
         self._groups = [(group, self._members(group)) for group in groups]
         self.parts = [(part.name, self._members(part)) for part in parts]  # of the status page
@@ -127,6 +129,7 @@ class View:
             heard = heard_at > 0 and entry[number] != 0
             variables.append({
                 "variable": number, "name": variable.name, "expected": variable.expected,
+                "authenticated": agent.authenticated(number),
                 "state": State(state[number]).words, "since": when(since[number]),
                 "value": entry[number] & 255 if heard else None,
                 "sender": entry[number] >> 8 & 255 if heard else None,

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Self
 
 from firmware.uf2 import uf2
-from spec.keyed import LABELS, OWN_FIRST, SLOT, Hearer, Keys, Reader, slot
+from spec.keyed import LABELS, SLOT, Hearer, Keys, Reader, slot
 from spec.model import REQUEST, checksummed, heartbeat
 from tests.support.programs import ROOT, as_program, built
 
@@ -61,8 +61,8 @@ class Board:
     ticks: float = 1  # of its timestamps, in a second
     drift: float = 0.002  # the largest relative error of its clock
     pins: tuple[str, ...] = ()  # whose changes its simulator tells: "B5" is PB5
-    alone: int = -1  # how many variables of its agent may be of nodes that only send; -1: no keys
-    keyed: bool = False  # it is a node with keys
+    keyed: bool = False  # it is an agent with keys
+    keyed_node: bool = False
 
     def image(self, folder: str = "") -> Path:
         """Builds the image first if it is not up to date. The folder "hanging" has images whose
@@ -85,7 +85,7 @@ class Board:
             return [str(NODE), str(ROOT / "firmware/simulators/rp2040.cjs"), str(flash)]
         program = "serial_board" if self.baud else "i2c_board" if self.i2c else "can_board"
         baud = [str(self.baud)] if self.baud else []
-        has_keys = self.keyed or self.alone >= 0
+        has_keys = self.keyed or self.keyed_node
         pins = [f"--pins={''.join(self.pins)}"] if self.pins else \
             ["--script"] if self.baud and has_keys else []
         return [built(f"build/sim/{program}"), *pins, self.mcu, str(self.hertz), *baud, str(image)]
@@ -102,10 +102,9 @@ BOARDS = {board.name: board for board in (
           pins=("B0", "B1", "B4", "B5")),
     Board("can_avr-watch", can_id=0x680, mcu="atmega328p", hertz=16_000_000,
           pins=("C0", "C1", "C4", "C5")),
-    Board("can_avr-keyed", can_id=0x680, mcu="atmega328p", hertz=16_000_000, alone=32),
-    Board("keyed_attiny85", 9_600, mcu="attiny85", hertz=8_000_000, only_sends=True, keyed=True),
-    Board("keyed_attiny85-hears", 9_600, mcu="attiny85", hertz=8_000_000, keyed=True),
-    Board("keyed_atmega328p", 9_600, mcu="atmega328p", hertz=16_000_000, alone=32),
+    Board("can_avr-keyed", can_id=0x680, mcu="atmega328p", hertz=16_000_000, keyed=True),
+    Board("keyed_attiny85", 9_600, mcu="attiny85", hertz=8_000_000, keyed_node=True),
+    Board("keyed_atmega328p", 9_600, mcu="atmega328p", hertz=16_000_000, keyed=True),
     # QEMU's cores have another clock than these chips after a reset: 24 and 168 MHz.
     Board("uart_stm32-f1", 115_200, qemu=("qemu-system-arm", "-M", "stm32vldiscovery"),
           ticks=24 / 8, drops=0x4001380C),
@@ -328,16 +327,15 @@ class LiveLine(Live):
         return bytes.fromhex("".join(self.play(*(f"send {byte:x}" for byte in send), *script)))
 
 
-def eeprom(keys: Keys, block: int, own: Sequence[int]) -> bytes:
+def eeprom(keys: Keys, block: int) -> bytes:
     """The EEPROM of an agent with keys, as firmware/keyed_avr.c has it."""
-    numbers = b"".join(slot(number) + bytes([255]) * SLOT for number in (block, *own))
-    return keys.master + numbers + bytes(keys.generations.get(at, 0) for at in range(LABELS))
+    return keys.master + slot(block) + bytes([255]) * SLOT + bytes(
+        keys.generations.get(at, 0) for at in range(LABELS))
 
 
-def eeprom_of_node(keys: Keys, variable: int, hears: bool, epoch: int = 10) -> bytes:
-    """That of a node, as firmware/keyed_attiny85.c has it before its first start."""
-    return bytes([variable]) + keys.of(variable) + (
-        epoch.to_bytes(2, "little") if hears else slot(OWN_FIRST))
+def eeprom_of_node(keys: Keys, variable: int, epoch: int = 10) -> bytes:
+    """That of a node, as firmware/keyed_attiny85.c has it."""
+    return bytes([variable]) + keys.of(variable) + epoch.to_bytes(2, "little")
 
 
 def serial_frame(offset: int, packet: bytes) -> bytes:
@@ -450,7 +448,7 @@ def ask_with_keys(board: Board) -> None:
     """The same for an agent with keys: first come its beacons, and all answers are checked."""
     keys, gone = Keys(bytes(range(16))), "which is not authentic"
     node, reader = Hearer(keys, 3), Reader(keys)
-    with LiveBus(board, eeprom(keys, 0, [0] * board.alone)) as bus:
+    with LiveBus(board, eeprom(keys, 0)) as bus:
         print("The board stores its block of epochs, and sends a beacon for each label. That of "
               "variable 3:")
         beacons = sorted(bus.do("wait 1120000")[-LABELS:], key=lambda sent: node.hear(sent[1]))
@@ -469,30 +467,30 @@ def ask_with_keys(board: Board) -> None:
 
 
 def listen_with_keys(board: Board) -> None:
-    """Shows the frames of a node. One that hears is first given a beacon."""
-    keys, hears = Keys(bytes(range(16))), not board.only_sends
-    with LiveLine(board, eeprom_of_node(keys, 7, hears)) as line:
-        beacon = serial_frame(97, keys.beacon(7, 0x12345)) if hears else b""
-        if hears:
-            print("The board asks for its beacon:", line.do("wait 500000").hex(" "),
-                  "It hears:", beacon.hex(" "), sep="\n")
+    """Shows the frames of a node, which is first given a beacon."""
+    keys = Keys(bytes(range(16)))
+    with LiveLine(board, eeprom_of_node(keys, 7)) as line:
+        beacon = serial_frame(97, keys.beacon(7, 0x12345))
+        print("The board asks for its beacon:", line.do("wait 500000").hex(" "),
+              "It receives:", beacon.hex(" "), sep="\n")
         sent = line.do("wait 4500000", send=beacon)
     print("It sends:", *(sent[at:at + 10].hex(" ") for at in range(0, len(sent), 10)), sep="\n")
 
 
 def hear_a_node(board: Board) -> None:
-    """The simulated keyed_attiny85 sends to an agent on the same line, which is then asked."""
+    """The simulated keyed_attiny85 is on the same line as an agent, which is then asked."""
     keys = Keys(bytes(range(16)))
-    reader = Reader(keys)
-    with LiveLine(BOARDS["keyed_attiny85"], eeprom_of_node(keys, 7, hears=False)) as node:
-        sent = node.do("wait 2500000")
-    print("keyed_attiny85 sends an announce, and each heartbeat twice:",
-          *(sent[at:at + 10].hex(" ") for at in range(0, len(sent), 10)), sep="\n")
-    with LiveLine(board, eeprom(keys, 0, [OWN_FIRST] * board.alone)) as agent:
+    reader, hearer = Reader(keys), Hearer(keys, 7)
+    with LiveLine(board, eeprom(keys, 0)) as agent:
         beacons = serial_frames(agent.do("wait 2300000"))
-        print(f"The agent has sent {len(beacons)} beacons. It hears the node, and is asked.")
         if not any([reader.hear(data) for _, data in beacons]):
-            raise SystemExit("which are not authentic")
+            raise SystemExit("its beacons are not authentic")
+        beacon = [data for _, data in beacons if hearer.hear(data)][-1]
+        with LiveLine(BOARDS["keyed_attiny85"], eeprom_of_node(keys, 7)) as node:
+            node.do("wait 500000")
+            sent = node.do("wait 2500000", send=serial_frame(97, beacon))
+        print(f"The agent has sent {len(beacons)} beacons. keyed_attiny85 receives its own, and "
+              "sends:", *(sent[at:at + 10].hex(" ") for at in range(0, len(sent), 10)), sep="\n")
         agent.do("wait 100000", send=sent)
         request = reader.request(os.urandom(2)) or b""
         report = serial_frames(agent.do("wait 600000", send=serial_frame(REQUEST_AT, request)))
@@ -526,16 +524,16 @@ def main(name: str) -> None:
     simulator = str(NODE) if board.name == "uart_rp2040" else (*board.qemu, "make")[0]
     if not shutil.which(simulator):
         raise SystemExit(f"{simulator} is not here: make setup fetches it")
-    if board.keyed:
+    if board.keyed_node:
         show = listen_with_keys
-    elif board.alone >= 0:
+    elif board.keyed:
         show = hear_a_node if board.baud else ask_with_keys
     else:
         show = listen if board.only_sends else ask_on_line if board.baud else \
             ask_on_i2c if board.i2c else ask_on_bus
     began = time.monotonic()
     show(board)
-    what = "Its first frames were" if board.only_sends or board.keyed else "Its report was"
+    what = "Its first frames were" if board.only_sends or board.keyed_node else "Its report was"
     print(f"{what} here after {time.monotonic() - began:.1f} s.")
     if board.pins:
         show_pins(board)

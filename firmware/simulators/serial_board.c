@@ -37,12 +37,9 @@
  * input is a script. Each of its lines is one of these:
  *     send BYTE               this byte goes to the firmware (hexadecimal)
  *     wait MICROSECONDS       the line rests for this time
- *     writing BYTES           it rests until the firmware has begun to write this many bytes more
- *                             of its EEPROM, and for 20 seconds at most
  *     cut BYTE                the power is cut, and comes back. A byte of the EEPROM that is being
  *                             written becomes this one (hexadecimal), and so does all RAM.
  *     hold LEVEL              from now on, the input pin has this level
- *     eeprom                  prints the bytes of the EEPROM, as those from the firmware
  *     show                    prints "shown"
  * A byte from the firmware is a line with two hexadecimal digits.
  */
@@ -271,15 +268,10 @@ static void play_script(void)
                 step(avr);
         } else if (sscanf(line, "wait %u", &number) == 1) {
             run_for(avr, number);
-        } else if (sscanf(line, "writing %u", &number) == 1) {
-            run_until_writing(avr, number);
         } else if (sscanf(line, "cut %x", &number) == 1) {
             cut_power((uint8_t)number);
         } else if (sscanf(line, "hold %u", &number) == 1) {
             avr_raise_irq(input, number);
-        } else if (strcmp(line, "eeprom") == 0) {
-            for (unsigned at = 0; at < eeprom.io->size; at++)
-                dprintf(line_out, "%02X\n", eeprom.io->eeprom[at]);
         } else if (strcmp(line, "show") == 0) {
             dprintf(line_out, "shown\n");
         } else {

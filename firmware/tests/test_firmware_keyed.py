@@ -1,7 +1,6 @@
-"""The firmware with keys, in simavr: power cuts of a node, floods of junk. tests/storm/images.py
-cuts the power of agents.
+"""The firmware with keys, in simavr: an agent on a CAN bus and one on a serial line, a node, and
+floods of junk. tests/storm/images.py cuts the power of agents.
 
-DUMPULSE_CUTS says how often the power is cut: `make part ONLY=power-cuts` does it often.
 DUMPULSE_SEED repeats a run. SPDX-License-Identifier: MIT
 """
 
@@ -25,17 +24,14 @@ from firmware.simulators.boards import (BOARDS, REPORT_AT, REQUEST_AT, Board, Li
                                         eeprom, eeprom_of_node, frame, serial_frame,
                                         serial_frames)
 from firmware.tests.test_firmware_can import measured
-from spec.keyed import (ANNOUNCE, BLOCK_LABEL, FIRST, HEARTBEAT, IS_ANNOUNCE, IS_HEARTBEAT,
-                        IS_REQUEST, LABELS, OLD, OWN_FIRST, READER_LABEL, TWICE, UNREADABLE, Agent,
-                        Hearer, Keys, Numbers, Reader, Sender, question, slot, slots_read)
+from spec.keyed import (BLOCK_LABEL, HEARTBEAT, IS_HEARTBEAT, IS_REQUEST, LABELS, READER_LABEL,
+                        Agent, Hearer, Keys, Numbers, Reader, question, slots_read)
 from spec.model import REQUEST, heartbeat
-from tests.support.programs import ROOT
+from tests.support.programs import EXTRAS, INCLUDES, ROOT, run
 
 SEED = int(os.environ.get("DUMPULSE_SEED") or random.randrange(10**6))
-CUTS = int(os.environ.get("DUMPULSE_CUTS") or 25)
-CAN = BOARDS["can_avr-keyed"]
-SENDS_ALONE, HEARS_BEACONS = BOARDS["keyed_attiny85"], BOARDS["keyed_attiny85-hears"]
-ON_LINE = BOARDS["keyed_atmega328p"]
+CAN, ON_LINE = BOARDS["can_avr-keyed"], BOARDS["keyed_atmega328p"]
+NODE = BOARDS["keyed_attiny85"]
 BASE, BEACON_AT = CAN.can_id, 97
 EPOCH = 0x12300  # the first one after block 122
 # A second after its start, the agent begins. That takes 20 ms of its EEPROM and 65 beacons.
@@ -44,22 +40,21 @@ STARTED = "wait 1150000"
 
 @pytest.fixture
 def chance() -> random.Random:
-    print(f"DUMPULSE_SEED={SEED} DUMPULSE_CUTS={CUTS} replays it")  # shown when a test fails
+    print(f"DUMPULSE_SEED={SEED} replays it")  # shown when a test fails
     return random.Random(SEED)
 
 
 class Rig:
     """An agent in simavr, and all that its bus has heard."""
 
-    def __init__(self, keys: Keys, block: int, own: Sequence[int],
-                 image: Path | None = None) -> None:
+    def __init__(self, keys: Keys, block: int, image: Path | None = None) -> None:
         self.keys, self.reader = keys, Reader(keys)
         self.beacons: list[tuple[int, int]] = []  # epoch and label, in the order in which they came
         self.hearers: list[Hearer] = []  # nodes on this bus
         self.reports: list[bytes] = []
         self.partial = b""  # of the next one
-        self._labels: dict[bytes, dict[bytes, int]] = {}  # by a beacon's bytes 4 to 7, and by all
-        self.bus = LiveBus(CAN, eeprom(keys, block, own), image)
+        self._labels: dict[int, dict[bytes, int]] = {}  # by epoch and beacon
+        self.bus = LiveBus(CAN, eeprom(keys, block), image)
 
     def do(self, *script: str) -> None:
         for number, data in self.bus.do(*script):
@@ -75,12 +70,11 @@ class Rig:
 
     def _hear(self, beacon: bytes) -> None:
         """It has to be authentic."""
-        four, twice = beacon[4:], beacon[4] >= TWICE
-        epoch = int.from_bytes(four, "big") - (twice * TWICE << 24)
-        if four not in self._labels:
-            self._labels[four] = {self.keys.beacon(label, epoch, twice): label
-                                  for label in range(LABELS)}
-        label = self._labels[four][beacon]
+        epoch = int.from_bytes(beacon[4:], "big")
+        if epoch not in self._labels:
+            self._labels[epoch] = {self.keys.beacon(label, epoch): label
+                                   for label in range(LABELS)}
+        label = self._labels[epoch][beacon]
         self.beacons.append((epoch, label))
         for hearer in (self.reader, *self.hearers):
             if hearer.label == label:
@@ -136,20 +130,20 @@ class Rig:
 
 
 def test_a_conversation() -> None:
-    """Beacons of all labels; heartbeats of nodes that hear and that only send; what is refused."""
-    with Rig(KEYS, 0x122, [0] * 5 + [OWN_FIRST] + [0] * 26) as rig:
+    """Beacons of all labels; heartbeats of a node; what is refused."""
+    with Rig(KEYS, 0x122) as rig:
         rig.do("wait 900000")
         assert rig.beacons == []
         rig.do("wait 250000")
         begun = [beacon for beacon in rig.beacons if beacon != (EPOCH + 1, 0)]
         assert sorted(begun) == [(EPOCH, label) for label in range(LABELS)]
         rig.beacons.clear()
-        hears, sends = Hearer(KEYS, 3), Sender(KEYS, 5, Numbers({5: OWN_FIRST}))
-        rig.hearers.append(hears)
+        node = Hearer(KEYS, 3)
+        rig.hearers.append(node)
         rig.send(question(3), question(READER_LABEL))
         assert [label for _, label in rig.beacons] == [3, READER_LABEL]
-        beat, again = hears.heartbeat(76, 9), hears.heartbeat(76, 10)
-        assert beat and again and sends.begin()
+        beat, again = node.heartbeat(76, 9), node.heartbeat(76, 10)
+        assert beat and again
         rig.send(beat)
         assert rig.table()[3] == bytes((0, 1, 76, 9))
         rig.send(again, beat, heartbeat(3, 1, 1))
@@ -157,17 +151,6 @@ def test_a_conversation() -> None:
         assert len(rig.reports) == 1
         table = rig.table()
         assert table[3] == bytes((0, 1, 76, 10)) and table[0] == bytes((0, 1, 1, 0))
-        announce, early = sends.announce(), sends.heartbeat(1, 1)
-        first, second = sends.heartbeat(77, 200), sends.heartbeat(77, 1)
-        assert announce and early and first and second
-        rig.send(early, announce)
-        assert rig.table()[5] == bytes(4)
-        rig.send(first)  # it waits until the number is stored
-        assert rig.table()[5] == bytes(4)
-        rig.do("wait 20000")
-        assert rig.table()[5][2:] == bytes((77, 200))
-        rig.send(second, first, early)
-        assert rig.table()[5][2:] == bytes((77, 1))
         rig.do("until 5000000")
         for count in range(0, 200, 40):  # an old request is answered with a beacon
             before = len(rig.beacons)
@@ -178,7 +161,7 @@ def test_a_conversation() -> None:
 
 def test_it_is_silent_until_a_node_asks() -> None:
     """It only listens until the first good frame. Then the beacons leave that had to wait."""
-    with LiveBus(CAN, eeprom(KEYS, 0x122, [0] * 32), silent=True) as bus:
+    with LiveBus(CAN, eeprom(KEYS, 0x122), silent=True) as bus:
         assert bus.do("wait 5000000") == []
         sent = bus.do(frame(BASE + 3, question(3)), "wait 100000")
         label_of = {KEYS.beacon(label, epoch): label
@@ -191,7 +174,7 @@ def test_an_epoch_has_ten_seconds() -> None:
     """One label begins it after the other. Then each next beacon of a label comes 10 s after the
     one before, however full the bus is: here nobody lets the agent's frames through for 3 s, and
     when the first label begins the next one. Its beacon leaves later."""
-    with Rig(KEYS, 0x122, [0] * 32) as rig:
+    with Rig(KEYS, 0x122) as rig:
         rig.do("until 1150000")
         for step in range(1, 108):
             rig.do(*(["alone"] if step in (20, 97) else ["together"] if step in (50, 105) else []),
@@ -207,7 +190,7 @@ def test_an_epoch_has_ten_seconds() -> None:
 def test_a_generation_is_a_byte_of_the_eeprom() -> None:
     """The variable has another key then, and the old one is worth nothing."""
     keys = Keys(KEYS.master, generations={7: 2, 63: 255})
-    with Rig(keys, 0x122, [0] * 32) as rig:
+    with Rig(keys, 0x122) as rig:
         rig.do(STARTED)
         for variable in (6, 7, 63):
             rig.send(rig.counted(variable, 1, 2, variable),
@@ -217,66 +200,14 @@ def test_a_generation_is_a_byte_of_the_eeprom() -> None:
         rig.end(1)
 
 
-def test_an_announce_stalls_nobody() -> None:
-    """While its number is stored, which takes 20 ms, a full bus of heartbeats that cost no tag
-    comes, and then two that do."""
-    with Rig(KEYS, 0x122, [OWN_FIRST] * 32) as rig:
-        rig.do(STARTED)
-        sends = Sender(KEYS, 5, Numbers({5: OWN_FIRST}))
-        assert sends.begin()
-        announce, first = sends.announce(), sends.heartbeat(1, 2)
-        assert announce and first
-        old = KEYS.announce(6, OWN_FIRST)
-        rig.do(frame(BASE, announce), frame(BASE, first), *[frame(BASE, old)] * 70,
-               *(frame(BASE, rig.counted(at, 1, 7, at)) for at in (41, 42)), "wait 5000")
-        table = rig.table()
-        assert [table[at][2:] for at in (5, 41, 42)] == [b"\1\2", b"\7\x29", b"\7\x2a"]
-        rig.end(1)
-
-
-def test_two_nodes_that_only_send_begin_at_the_same_time() -> None:
-    """Only one number is written at a time. The other node is heard at its next heartbeat."""
-    with Rig(KEYS, 0x122, [OWN_FIRST] * 32) as rig:
-        rig.do(STARTED)
-        both = [Sender(KEYS, variable, Numbers({variable: OWN_FIRST})) for variable in (5, 6)]
-        assert all(sends.begin() for sends in both)
-        rig.send(*(sends.announce() or b"" for sends in both),
-                 *(sends.heartbeat(1, 1) or b"" for sends in both))
-        rig.do("wait 25000")
-        table = rig.table()
-        assert [table[at][2:] for at in (5, 6)] == [b"\1\1", b"\0\0"]
-        rig.send(both[1].heartbeat(1, 2) or b"")
-        rig.do("wait 25000")
-        assert rig.table()[6][2:] == b"\1\2"
-        rig.end(1)
-
-
-def test_an_opened_node_does_not_keep_the_eeprom_busy() -> None:
-    """Of each variable, it stores one number a second. So another node that only sends is heard at
-    once, though an opened one begins again and again."""
-    with Rig(KEYS, 0x122, [OWN_FIRST] * 32) as rig:
-        rig.do(STARTED)
-        opened, other = (Sender(KEYS, variable, Numbers({variable: OWN_FIRST}))
-                         for variable in (5, 6))
-        assert other.begin()
-        for number in range(100):
-            assert opened.begin()
-            rig.send(opened.announce() or b"", opened.heartbeat(1, 1) or b"")
-            if number == 50:
-                rig.send(other.announce() or b"", other.heartbeat(7, 7) or b"")
-        assert rig.table()[6][2:] == b"\7\7"
-        rig.end(1)
-
-
 def test_only_answers_have_a_limit() -> None:
     """In a second, 65 questions and refused requests, old or forged, are answered, and 16 more
     after a pause. Nothing else is limited, and what is repeated costs no tag."""
-    with Rig(KEYS, 0x122, [OWN_FIRST] * 32) as rig:
+    with Rig(KEYS, 0x122) as rig:
         rig.do("until 2010000")
         assert rig.table()[60] == bytes(4) and rig.reader.count >= 1  # a request of 1 is old
         first, more = (rig.counted(60, count, 7, count) for count in (1, 2))
-        known = KEYS.announce(5, OWN_FIRST)
-        rig.send(first, *[first, known, KEYS.beacon(0, EPOCH)] * 200)
+        rig.send(first, *[first, KEYS.beacon(0, EPOCH)] * 300)
         old, forged = (bytes(4) + bytes((IS_REQUEST, count, 1, 1)) for count in (1, 255))
         for kind in (None, old, forged):
             rig.do("wait 300000")
@@ -297,7 +228,7 @@ def test_only_answers_have_a_limit() -> None:
 
 
 def test_one_more_request_is_kept_while_a_report_leaves() -> None:
-    with Rig(KEYS, 0x122, [0] * 32) as rig:
+    with Rig(KEYS, 0x122) as rig:
         rig.do(STARTED)
         rig.send(*(KEYS.counted(64, EPOCH, count, 1, count) for count in (1, 2, 3)))
         rig.do("wait 40000")
@@ -308,29 +239,19 @@ def test_one_more_request_is_kept_while_a_report_leaves() -> None:
         rig.end(1)
 
 
-@pytest.mark.parametrize("broken", ["key", "block", "own"])
-def test_an_eeprom_that_was_not_written(broken: str) -> None:
-    """An agent without its block does not begin. A variable without its number stays deaf."""
-    memory = bytearray(eeprom(KEYS, 0x122, [0] * 32))
-    at, size = {"key": (0, len(memory)), "block": (16, 12), "own": (28 + 5 * 12, 12)}[broken]
+@pytest.mark.parametrize(("at", "size"), [(0, 93), (16, 12)], ids=["all", "block"])
+def test_an_eeprom_that_was_not_written(at: int, size: int) -> None:
+    """An agent without its block does not begin."""
+    memory = bytearray(eeprom(KEYS, 0x122))
     memory[at:at + size] = b"\xff" * size
-    rig = Rig(KEYS, 0x122, [0] * 32)
-    with rig:
-        rig.bus.__exit__()
-        rig.bus = LiveBus(CAN, bytes(memory))
-        rig.do("wait 5000000")
-        if broken == "own":
-            rig.send(*(rig.counted(at, 1, 1, 1) for at in (4, 5)))
-            table = rig.table()
-            assert table[4][2:] == b"\1\1" and table[5] == bytes(4)
-        else:
-            assert rig.beacons == []
-        rig.end(1)
+    with LiveBus(CAN, bytes(memory)) as bus:
+        assert bus.do("wait 5000000") == []
+        assert bus.end()["boots"] == 1
 
 
 def test_the_watchdog_resets_a_loop_that_hangs() -> None:
     """The next epoch is one that was never used, and the table is empty."""
-    with Rig(KEYS, 0x122, [0] * 32, CAN.image("hanging")) as rig:
+    with Rig(KEYS, 0x122, CAN.image("hanging")) as rig:
         rig.do(STARTED)
         beat = rig.counted(40, 1, 7, 7)
         rig.send(beat)
@@ -348,7 +269,7 @@ def test_a_block_ends() -> None:
     label begins its epoch when it is there. If the power is cut meanwhile, no epoch is used
     again, either."""
     for cut_in in (False, True):
-        with Rig(KEYS, 0x122, [0] * 32) as rig:
+        with Rig(KEYS, 0x122) as rig:
             rig.do("wait 2540000000", "writing 1", "wait 2000")
             assert rig.beacons[-1] == (EPOCH + 255, READER_LABEL)
             if cut_in:
@@ -359,22 +280,32 @@ def test_a_block_ends() -> None:
                 assert rig.table()[9][2:] == b"\x08\x08"
             assert rig.epoch(0) in (EPOCH + 256, EPOCH + 257)
             assert {epoch for epoch, _ in rig.beacons} == {*range(EPOCH, rig.epoch(0) + 1)}
+            assert len({*rig.beacons}) == len(rig.beacons), "an epoch was used before it was stored"
             rig.end(1 + cut_in)
+
+
+def unkeyed(board: Board, folder: Path) -> Path:
+    """Its image with -DUNKEYED=45,46."""
+    name = board.name.partition("-")[0]
+    parts = ("tag.c", "tag_avr.S", "agent.c", "mixed.c", "report.c", "master.c", "slots.c")
+    run(["avr-gcc", "-mmcu=atmega328p", "-DF_CPU=16000000UL", "-std=c11", "-Os", "-DKEYED",
+         "-DUNKEYED=45,46", *INCLUDES, f"-I{ROOT / 'firmware'}", ROOT / "firmware" / f"{name}.c",
+         ROOT / "firmware/keyed_avr.c", ROOT / "dumpulse.c",
+         *(EXTRAS / f"dumpulse_{part}" for part in parts), "-o", folder / "unkeyed.elf"])
+    return folder / "unkeyed.elf"
 
 
 FRAME = 256  # microseconds, as a frame has 128 bits
 JUNK = round(0.4 * 10**6 / FRAME)  # packets in a second, on 40 % of a bus
 STEP = 20_000  # microseconds; a node on this bus hears a beacon that much too late at most
-SLOW, AT_ONCE, LATER = 20, range(1, 6), range(6, 16)  # variables; the last two are of nodes that
-EACH_SECOND = range(21, 64)  # only send, and begin before the junk and within it
+SLOW, EACH_SECOND = 20, range(21, 64)  # variables
 
 
 def junk(chance: random.Random) -> bytes:
     """Only its tag gives it away, and questions have none."""
     label = chance.randrange(64)
-    four = chance.choice(7 * [(IS_HEARTBEAT + label, 255)] + [
-        (IS_ANNOUNCE + label % 32, 255), (IS_REQUEST, 255),
-        (IS_HEARTBEAT + chance.randrange(65), 0)])
+    four = chance.choice(8 * [(IS_HEARTBEAT + label, 255)] + [
+        (IS_REQUEST, 255), (IS_HEARTBEAT + chance.randrange(65), 0)])
     return chance.randbytes(4) + bytes(four) + chance.randbytes(2)
 
 
@@ -386,22 +317,9 @@ class Scene:
         self.rig, self.chance, self.rate = rig, chance, rate
         self.free = 0  # when the bus is, in microseconds
         rig.hearers += [Hearer(KEYS, variable) for variable in (SLOW, *EACH_SECOND)]
-        self.sends = [Sender(KEYS, variable, Numbers({variable: OWN_FIRST}))
-                      for variable in (*AT_ONCE, *LATER)]
         self.fates: dict[tuple[int, int], bool] = {}  # of a second's heartbeat of a variable
 
-    def packets(self, node: Hearer | Sender, second: int) -> list[bytes]:
-        """One that only sends tells its own epoch often here, and sends each heartbeat twice."""
-        made: list[bytes | None] = []
-        if isinstance(node, Sender):
-            if not node.own:
-                node.begin()
-            made.append(node.announce())
-        twice = isinstance(node, Sender) or node.twice
-        made += [node.heartbeat(1, second) for _ in range(1 + twice)]
-        return [packet for packet in made if packet]
-
-    def second(self, second: int, nodes: list[Hearer | Sender]) -> None:
+    def second(self, second: int, nodes: Sequence[Hearer]) -> None:
         """What happens in this second since the agent's start."""
         start = second * 10**6
         times = {node: start + self.chance.randrange(850_000) for node in nodes}
@@ -412,7 +330,8 @@ class Scene:
             events = [(at, junk(self.chance)) for at in noise if step <= at < step + STEP]
             for node in [node for node in times if times[node] < step + STEP]:
                 at = times.pop(node)
-                events += [(at, packet) for packet in self.packets(node, second)]
+                if packet := node.heartbeat(1, second):
+                    events.append((at, packet))
             if not asked and step >= start + 900_000:
                 events.append((step, self.rig.reader.request(self.chance.randbytes(2)) or b""))
                 asked = True
@@ -422,169 +341,69 @@ class Scene:
                     BASE + (REQUEST_AT if packet[4] == IS_REQUEST else packet[4] % 64), packet)]
             self.rig.do(*script, f"until {step + STEP}")
         if self.rig.reports[reports:] and (table := self.rig.answer()):
-            self.fates |= {(second, variable): table[variable][2:] == bytes((1, second))
-                           for variable in (node.label if isinstance(node, Hearer)
-                                            else node.variable for node in nodes)}
-
-
-def scene(chance: random.Random, rate: int, seconds: int) -> tuple[float, int, int]:
-    """Returns which part of the heartbeats was recorded; how many seconds ten nodes that only send
-    take until they are heard, together; and how many heartbeats of the slow node were lost."""
-    with Rig(KEYS, 0x122, [OWN_FIRST] * 16 + [0] * 16) as rig:
-        rig.do("gap 0", "until 2000000")
-        it = Scene(rig, chance, rate)
-        slow, *each_second = rig.hearers
-        begun, later = it.sends[:len(AT_ONCE)], it.sends[len(AT_ONCE):]
-        # Without a packet of junk, the nodes get their beacons, and some begin.
-        it.rate = 1
-        for second in range(2, 13):
-            it.second(second, [*begun, *each_second])
-        it.rate, it.fates = rate, {}
-        last = 13 + seconds
-        for second in range(13, last):
-            it.second(second, [*begun, *each_second, *[slow][second % 15:],
-                               *(later if second > 14 else [])])
-        rig.end(1)
-    heard = {variable: min((second for (second, of), is_taken in it.fates.items()
-                            if of == variable and is_taken), default=last) for variable in LATER}
-    fates = [is_taken for (_, of), is_taken in it.fates.items() if of not in LATER]
-    lost = sum(not is_taken for (_, of), is_taken in it.fates.items() if of == SLOW)
-    return sum(fates) / len(fates), sum(second - 14 for second in heard.values()), lost
+            self.fates |= {(second, node.label): table[node.label][2:] == bytes((1, second))
+                           for node in nodes}
 
 
 @pytest.mark.slow
 def test_junk_silences_nobody(chance: random.Random) -> None:
     """Junk has 40 % of the bus, for 40 seconds."""
-    quiet, junky = scene(chance, 1, 6), scene(chance, JUNK, 40)
-    print(f"{JUNK} packets of junk a second: {junky[0]:.2%} of the heartbeats are recorded; ten "
-          f"nodes that only send are heard after {junky[1] / 10} s, without junk after "
-          f"{quiet[1] / 10} s")
-    assert min(quiet[0], junky[0]) >= 0.99  # some are on their way when their epoch ends
-    assert junky[1] <= 1.5 * quiet[1] and junky[2] == 0
+    with Rig(KEYS, 0x122) as rig:
+        rig.do("gap 0", "until 2000000")
+        it = Scene(rig, chance, 1)
+        slow, *each_second = rig.hearers
+        for second in range(2, 13):  # without junk, the nodes get their beacons
+            it.second(second, each_second)
+        it.rate, it.fates = JUNK, {}
+        for second in range(13, 53):
+            it.second(second, [*each_second, *[slow][second % 15:]])
+        rig.end(1)
+    recorded = sum(it.fates.values()) / len(it.fates)
+    print(f"{JUNK} packets of junk a second: {recorded:.2%} of the heartbeats are recorded")
+    assert recorded >= 0.99  # some are on their way when their epoch ends
+    assert all(is_taken for (_, of), is_taken in it.fates.items() if of == SLOW)
 
 
-# ---------------------------------------------------------------- nodes on an ATtiny85
+def test_nodes_of_version_1(tmp_path: Path) -> None:
+    """A variable in UNKEYED is accepted in version 1, and not in version 2. All others are accepted
+    in version 2 only. Requests have a key."""
+    with Rig(KEYS, 0x122, unkeyed(CAN, tmp_path)) as rig:
+        rig.do(STARTED)
+        rig.send(*(heartbeat(at, 1, at) for at in (44, 45, 46, 63)))
+        rig.send(*(rig.counted(at, 1, 2, at) for at in (3, 45, 46, 62)))
+        rig.do(frame(BASE + REQUEST_AT, REQUEST), "wait 20000")
+        assert rig.reports == []
+        table = rig.table()
+        assert {at: entry[2:] for at, entry in enumerate(table) if any(entry[2:]) and at} == {
+            3: b"\2\3", 45: b"\1\x2d", 46: b"\1\x2e", 62: b"\2\x3e"}
+        rig.send(heartbeat(45, 1, 9)[:7] + b"\x08")
+        assert rig.table()[45][2:] == b"\1\x2d", "its checksum is wrong"
+        rig.end(1)
+
+
+# ---------------------------------------------------------------- a node on an ATtiny85
 
 def packets(sent: bytes) -> list[bytes]:
     """The packets in frames of spec/keyed.md, of variable 7. What the power cut off is left out."""
     return [packet for offset, packet in serial_frames(sent) if offset == 7]
 
 
-def test_a_node_that_only_sends() -> None:
-    """For 300 seconds: each second a heartbeat, twice; an announce before every 16th; and a new own
-    epoch after 254. An agent takes all of it."""
-    agent = Agent(KEYS, Numbers(), 8)
-    agent.begin()
-    with LiveLine(SENDS_ALONE, eeprom_of_node(KEYS, 7, hears=False)) as line:
-        found = packets(line.do("wait 900000"))
-        assert found == []
-        sent = line.do("wait 300500000")
-        found = packets(sent)
-        assert len(sent) == 10 * len(found)
-        line.end()
-    results = [agent.process(0, packet)[0] for packet in found]
-    beats = [packet for packet, result in zip(found, results, strict=True) if result == HEARTBEAT]
-    assert 540 <= len(beats) <= 660  # the watchdog is not that exact
-    assert all(one[6:] == other[6:] for one, other in zip(beats[::2], beats[1::2], strict=True))
-    assert [packet[7] for packet in beats[::2]] == [at % 256 for at in range(len(beats) // 2)]
-    assert results[0] == ANNOUNCE and results.count(ANNOUNCE) == (len(beats) + 253) // 254 == 3
-    assert results.count(OLD) == sum(at % 254 % 16 == 0 and at % 254 != 0
-                                     for at in range(len(beats)))  # repeated announces
-    assert agent.own[7] == OWN_FIRST + 3
-
-
-def worn(numbers: Sequence[int]) -> bytes:
-    """The EEPROM of a node that only sends, with these numbers in its slots."""
-    return eeprom_of_node(KEYS, 7, hears=False)[:-6] + b"".join(
-        bytes(6) if number < 0 else slot(number) for number in numbers)
-
-
-SLOTS = (512 - 17) // 6  # of its own epoch
-
-
-@pytest.mark.parametrize(("numbers", "following"), [
-    ([OWN_FIRST + at for at in range(SLOTS)], OWN_FIRST + SLOTS),
-    ([OWN_FIRST + SLOTS + at if at < 40 else OWN_FIRST + at for at in range(SLOTS)],
-     OWN_FIRST + SLOTS + 40),
-    ([OWN_FIRST + 0xFF + at for at in range(SLOTS - 1)] + [-1], OWN_FIRST + 0xFF + SLOTS - 1),
-    ([-1] * (SLOTS - 1) + [OWN_FIRST + 5], OWN_FIRST + 6)],
-    ids=["full", "wrapped", "torn", "last"])
-def test_all_slots_are_used_in_turn(numbers: list[int], following: int) -> None:
-    """The next number is larger than all, and goes to the slot after the largest one, and to no
-    other. A power cut there leaves the largest one."""
-    with LiveLine(SENDS_ALONE, worn(numbers)) as line:
-        for number in (following, following + 1):
-            assert packets(line.do("wait 1900000"))[0] == KEYS.announce(7, number)
-            line.do("cut 55", "wait 1")
-        for byte in (1, 3, 6):  # the third number is not stored whole
-            line.do(f"writing {byte}", "wait 100", "cut 55", "wait 1")
-        assert packets(line.do("wait 1900000"))[0] == KEYS.announce(7, following + 2)
-        memory = line.do("eeprom")[len(worn([])):]
-        line.end()
-    largest = max(range(len(numbers)), key=lambda at: numbers[at])
-    expected = dict(enumerate(numbers)) | {(largest + 1 + more) % SLOTS: following + more
-                                           for more in range(3)}
-    assert {at: slots_read(memory[6 * at:6 * at + 6] + bytes(6)) for at in range(SLOTS)} == {
-        at: UNREADABLE if number < 0 else number for at, number in expected.items()}
-
-
-def test_the_number_lasts_for_decades() -> None:
-    """It is stored after 127 seconds. A cell of the EEPROM lasts 100,000 writes."""
-    years = SLOTS * 127 * 100_000 / (86_400 * 365.25)
-    page = (ROOT / "firmware" / "keyed_attiny85.md").read_text()
-    assert f"after {int(years)} years" in " ".join(page.split())
-
-
-def test_power_cuts_of_a_node_that_only_sends(chance: random.Random) -> None:
-    """Cut within a byte of its EEPROM and at other moments, it never uses a number twice: an agent
-    takes each heartbeat that it sends. It comes back within two seconds of each start."""
-    keys = Keys(chance.randbytes(16))
-    agent, announced = Agent(keys, Numbers(), 8), 0
-    agent.begin()
-    with LiveLine(SENDS_ALONE, eeprom_of_node(keys, 7, hears=False)) as line:
-        for _ in range(4 * CUTS):
-            if chance.random() < 0.5:
-                sent = line.do(f"writing {chance.randrange(1, 7)}",
-                               f"wait {chance.randrange(3500)}")
-            else:
-                sent = line.do("wait 2100000", f"wait {chance.randrange(3_000_000)}")
-                assert packets(sent)[1:]
-            for packet in packets(sent):
-                result = agent.process(0, packet)[0]
-                assert result == (ANNOUNCE if packet[4] == 0x47 else HEARTBEAT)
-                announced += result == ANNOUNCE
-            line.do(f"cut {chance.choice((0, 0xFF, chance.randrange(256))):x}", "wait 1")
-        counts = line.end()
-    assert counts["boots"] == 4 * CUTS + 1
-    assert counts["stack"] <= firmware.sizes(SENDS_ALONE)["bound"]
-    assert announced > CUTS
-
-
-@pytest.mark.parametrize("memory", [
-    b"\xff" * 512, worn([]) + b"\xff" * 495, worn([-1] * SLOTS), worn([0xFFFFFF, 0xFFFFFF]),
-    worn([0]), b"\x40" + worn([OWN_FIRST])[1:]])
-def test_a_node_without_its_numbers_is_silent(memory: bytes) -> None:
-    with LiveLine(SENDS_ALONE, memory) as line:
-        assert line.do("wait 5000000") == b""
-        line.end()
-
-
 QUESTION = serial_frame(7, question(7))
 
 
 @pytest.mark.slow
-def test_a_node_that_hears(chance: random.Random) -> None:
+def test_a_node(chance: random.Random) -> None:
     """It speaks only after its authentic beacon, of a later epoch; begins to count again with each
     epoch; and knows nothing after a power cut. An agent takes what it sends."""
     keys = Keys(chance.randbytes(16))
-    agent = Agent(keys, Numbers({BLOCK_LABEL: 0x122}), 0)
+    agent = Agent(keys, Numbers({BLOCK_LABEL: 0x122}))
     beacons = agent.begin()
     damaged = bytearray(serial_frame(97, beacons[7]))
     damaged[chance.randrange(1, 9)] ^= 1 << chance.randrange(8)
     noise = [bytes(damaged), serial_frame(97, bytes([beacons[7][0] ^ 1]) + beacons[7][1:]),
              *(serial_frame(97, beacons[label]) for label in (6, 8, 64)),
              serial_frame(96, beacons[7]), chance.randbytes(50), beacons[7]]
-    with LiveLine(HEARS_BEACONS, eeprom_of_node(keys, 7, hears=True)) as line:
+    with LiveLine(NODE, eeprom_of_node(keys, 7)) as line:
         for _ in range(2):
             assert line.do("wait 500000") == QUESTION
             assert line.do("wait 2000000", send=b"".join(noise)) == b""
@@ -599,21 +418,7 @@ def test_a_node_that_hears(chance: random.Random) -> None:
                 line.do(send=serial_frame(97, before[7]))
             line.do(f"cut {chance.randrange(256):x}", "wait 1")
         counts = line.end()
-    assert counts["boots"] == 3 and counts["stack"] <= firmware.sizes(HEARS_BEACONS)["bound"]
-
-
-def test_a_node_that_hears_of_junk_sends_twice() -> None:
-    """What it sends is recorded by an agent that has heard much junk, until it hears that there is
-    no junk any more."""
-    agent = Agent(KEYS, Numbers({BLOCK_LABEL: 0x122}), 0)
-    agent.begin()
-    agent.junk = 2
-    with LiveLine(HEARS_BEACONS, eeprom_of_node(KEYS, 7, hears=True)) as line:
-        assert line.do("wait 500000") == QUESTION  # meanwhile it is deaf
-        for results in ([FIRST, HEARTBEAT] * 2, [HEARTBEAT] * 2):
-            sent = packets(line.do("wait 2500000", send=serial_frame(97, agent.round()[7])))
-            assert [agent.process(0, packet)[0] for packet in sent][-len(results):] == results
-        line.end()
+    assert counts["boots"] == 3 and counts["stack"] <= firmware.sizes(NODE)["bound"]
 
 
 @pytest.mark.slow
@@ -621,7 +426,7 @@ def test_a_node_asks_and_forgets() -> None:
     """While it hears a beacon of its epoch, it does neither: so it never counts from 1 again.
     Otherwise it asks after a bit more than an epoch, here 2 s, and forgets its epoch after 30
     questions. That is the way out after a beacon of a far epoch that somebody has guessed."""
-    with LiveLine(HEARS_BEACONS, eeprom_of_node(KEYS, 7, hears=True, epoch=1)) as line:
+    with LiveLine(NODE, eeprom_of_node(KEYS, 7, epoch=1)) as line:
         assert line.do("wait 500000") == QUESTION
         beats = [line.do("wait 1000000", send=serial_frame(97, KEYS.beacon(7, 0x1F000000)))
                  for _ in range(8)]
@@ -646,7 +451,7 @@ class Line:
         self.reader = Reader(KEYS)
         self.frames: list[tuple[int, bytes]] = []
         self.partial = b""  # of the next one
-        self.line = LiveLine(ON_LINE, eeprom(KEYS, 0x122, [OWN_FIRST] * 32), image)
+        self.line = LiveLine(ON_LINE, eeprom(KEYS, 0x122), image)
 
     def do(self, *script: str, send: bytes = b"") -> None:
         self.partial += self.line.do(*script, send=send)
@@ -675,23 +480,20 @@ class Line:
         self.line.__exit__()
 
 
-def test_an_agent_on_a_line_hears_nodes() -> None:
-    """An ATtiny85 that only sends, and one that hears the agent's beacons, speak to it."""
-    with Line() as agent, LiveLine(SENDS_ALONE, eeprom_of_node(KEYS, 7, hears=False)) as sends, \
-            LiveLine(HEARS_BEACONS, eeprom_of_node(KEYS, 60, hears=True)) as hears:
-        to_node, of_sender, of_hearer = b"", b"", b""
+def test_an_agent_on_a_line_and_a_node() -> None:
+    """An ATtiny85 receives the agent's beacons, and sends to it."""
+    with Line() as agent, LiveLine(NODE, eeprom_of_node(KEYS, 60)) as node:
+        to_node, of_node = b"", b""
         for _ in range(16):
-            of_sender += sends.do("wait 200000")
-            of_hearer += b"".join(hears.do("wait 2000", send=to_node[at:at + 10])
-                                  for at in range(0, len(to_node), 10)) + hears.do("wait 100000")
-            ends = len(of_sender) // 10 * 10, len(of_hearer) // 10 * 10  # of whole frames
+            of_node += b"".join(node.do("wait 2000", send=to_node[at:at + 10])
+                                for at in range(0, len(to_node), 10)) + node.do("wait 100000")
+            end = len(of_node) // 10 * 10  # of whole frames
             before = len(agent.frames)
-            agent.do("wait 200000", send=of_sender[:ends[0]] + of_hearer[:ends[1]])
+            agent.do("wait 200000", send=of_node[:end])
             to_node = b"".join(serial_frame(*sent) for sent in agent.frames[before:])
-            of_sender, of_hearer = of_sender[ends[0]:], of_hearer[ends[1]:]
+            of_node = of_node[end:]
         table = agent.table()
-        assert table[7][2] == table[60][2] == 7 and table[7][3] >= 1 and table[60][3] >= 1
-        assert table[0][2:] == b"\1\0"
+        assert table[60][2] == 7 and table[60][3] >= 1 and table[0][2:] == b"\1\0"
         counts = agent.line.end()
         assert counts["boots"] == 1 and counts["stack"] <= firmware.sizes(ON_LINE)["bound"]
 
@@ -726,6 +528,19 @@ def test_an_agent_on_a_line_loses_no_byte() -> None:
         assert len({*beacons}) == len(beacons), "nobody has asked for one"
 
 
+def test_nodes_of_version_1_on_a_line(tmp_path: Path) -> None:
+    """They have no frames. What is not accepted stays a part of what follows."""
+    with Line(unkeyed(ON_LINE, tmp_path)) as agent:
+        agent.do("wait 2300000")
+        keyed = [serial_frame(at, KEYS.counted(at, EPOCH, 1, 2, at)) for at in (46, 50)]
+        agent.do("wait 100000", send=b"".join((
+            heartbeat(45, 1, 5), heartbeat(44, 1, 4), keyed[0], heartbeat(46, 1, 6), b"\xff",
+            keyed[1], REQUEST)))
+        table = agent.table()
+        assert {at: entry[2:] for at, entry in enumerate(table) if any(entry[2:]) and at} == {
+            45: b"\1\5", 46: b"\1\6", 50: b"\2\x32"}
+
+
 @pytest.mark.parametrize("fault", [b"HangHere", b"StopTime"])
 def test_the_watchdog_of_an_agent_on_a_line(fault: bytes) -> None:
     """It resets a loop or a clock that hangs, although 2.5 s of bytes come. Then the agent begins
@@ -738,7 +553,7 @@ def test_the_watchdog_of_an_agent_on_a_line(fault: bytes) -> None:
 
 
 SINCE_2020 = datetime(2020, 1, 1, tzinfo=timezone.utc).timestamp()
-WANTS = {CAN: "agent", ON_LINE: "agent", SENDS_ALONE: "alone", HEARS_BEACONS: "variable"}
+WANTS = {CAN: "agent", ON_LINE: "agent", NODE: "variable"}
 
 
 def split(tmp_path: Path) -> dict[Board, Path]:
@@ -746,8 +561,7 @@ def split(tmp_path: Path) -> dict[Board, Path]:
     (tmp_path / "a key").touch(0o600)
     (tmp_path / "a key").write_text(f"{KEYS.master.hex()}\nepoch 600\n7 2\n")
     headers = {}
-    for of, *option in ((CAN, "--agent"), (ON_LINE, "--agent"), (SENDS_ALONE, "--alone", "7"),
-                        (HEARS_BEACONS, "--variable", "7")):
+    for of, *option in ((CAN, "--agent"), (ON_LINE, "--agent"), (NODE, "--variable", "7")):
         to = tmp_path / of.name
         subprocess.run([sys.executable, str(ROOT / "client.py"), "key", "split",
                         str(tmp_path / "a key"), "--out", str(to), *option], check=True,
@@ -805,13 +619,8 @@ def test_make_eeprom(board: Board, tmp_path: Path) -> None:
     with LiveLine(board, memory) as line:
         line.do("wait 500000")
         first = packets(line.do("wait 2000000", send=serial_frame(97, keys.beacon(7, 9))))[0]
-    if board is SENDS_ALONE:
-        own = slots_read(memory[17:29])
-        assert seconds // 112 - 1 <= own - OWN_FIRST <= seconds // 112
-        assert first == keys.announce(7, own + 1)
-    else:
-        assert first == keys.counted(7, 9, 1, 7, first[7])
-        assert int.from_bytes(memory[17:19], "little") == 600
+    assert first == keys.counted(7, 9, 1, 7, first[7])
+    assert int.from_bytes(memory[17:19], "little") == 600
 
 
 @pytest.mark.parametrize("board", WANTS, ids=lambda board: board.name)
@@ -826,7 +635,7 @@ def test_no_number_comes_again(board: Board, tmp_path: Path) -> None:
     for file in (header, other):
         assert make_eeprom(board, tmp_path, f"KEYS={file}").returncode == 0
     header.with_suffix(".eep").unlink()
-    for earlier, is_made in ((0, board is HEARS_BEACONS), (1, True)):
+    for earlier, is_made in ((0, board is NODE), (1, True)):
         now = 0
         while now != (now := int(time.time() - SINCE_2020) // 450):  # until it has not changed
             for made in tmp_path.glob("dumpulse/*.eeprom"):
@@ -836,9 +645,7 @@ def test_no_number_comes_again(board: Board, tmp_path: Path) -> None:
 
 
 def test_the_pages_have_their_sizes() -> None:
-    for board, page, row in ((SENDS_ALONE, "keyed_attiny85", ""),
-                             (HEARS_BEACONS, "keyed_attiny85", "; hears"),
-                             (ON_LINE, "keyed_atmega328p", "")):
+    for board, page in ((NODE, "keyed_attiny85"), (ON_LINE, "keyed_atmega328p")):
         flash, ram, bound = (measured(board)[column] for column in ("flash", "ram", "bound"))
-        assert f"| flash, RAM, stack{row} | {flash:,}, {ram}, {bound} bytes |" in (
+        assert f"| flash, RAM, stack | {flash:,}, {ram}, {bound} bytes |" in (
             ROOT / "firmware" / f"{page}.md").read_text()

@@ -37,7 +37,7 @@ SEED = int(os.environ.get("DUMPULSE_SEED") or random.randrange(10**6))
 SOAK = int(os.environ.get("DUMPULSE_SOAK") or 0)  # packets; 0: as many as take little time
 SELF = 0  # the agent's own variable; its value counts the bytes that the agent has lost
 ON_LINES = [board for board in BOARDS.values()
-            if board.baud and not board.keyed and board.alone < 0]
+            if board.baud and not board.keyed and not board.keyed_node]
 AGENTS = [board for board in ON_LINES if not board.only_sends]
 
 

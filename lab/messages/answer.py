@@ -119,7 +119,6 @@ class Way:
     refuses: str
     lacks: str = ""  # flash or RAM that the machine does not have
     portable: int | None = None  # the count of the same in portable C, if this is not it
-    more: float = 0.0  # other messages that come with it, for each heartbeat
 
 
 def frames_of(size: int) -> list[int]:
@@ -128,14 +127,14 @@ def frames_of(size: int) -> list[int]:
 
 
 def ours(name: str, known: dict[tuple[str, ...], Count]) -> list[Way]:
-    """Version 1, and a node of version 2 that only sends: with all of its rules. It announces
-    itself with every 16th heartbeat, which takes as much again."""
+    """Version 1, and a node of version 2 with all of its rules: it takes a beacon with every tenth
+    heartbeat."""
     one = known["Dumpulse", "ours", "make_heartbeat", "8", name]
     two = budgets.load(KEYED)[KEYED_TARGETS[name]]
     by = "ours asm" if name == "ATmega328P" else "ours"
     return [Way("Dumpulse version 1", "ours", "protocol", [8], one.mean, one.flash, ACCIDENT),
-            Way("Dumpulse version 2", by, "protocol", [8], two["beat"], two["sends"],
-                f"{REPLAY}, late", more=1 / 16)]
+            Way("Dumpulse version 2", by, "protocol", [8], two["beat"] + two["hear"] // 10,
+                two["node"], f"{REPLAY}, late")]
 
 
 def ways(name: str) -> list[Way]:
@@ -190,9 +189,9 @@ class Setting:
 
     def line(self, way: Way) -> Line:
         model = MODELS[self.name]
-        joules = way.count * model.nanojoules * 1e-9 * (1 + way.more)
+        joules = way.count * model.nanojoules * 1e-9
         took = way.count * model.per_count / model.hertz
-        sent = self.medium.send(way.frames, self.bitrate, model).times(1 + way.more)
+        sent = self.medium.send(way.frames, self.bitrate, model)
         lasts = years(BATTERIES[self.battery], joules + sent.usual, self.every, self.sleep)
         notes = (TOO_SLOW if took + sent.seconds > self.every else
                  "no room" if way.lacks else way.refuses)

@@ -66,10 +66,6 @@ class Sent:
     usual: float
     most: float
 
-    def times(self, factor: float) -> "Sent":
-        return Sent(self.seconds * factor, self.least * factor, self.usual * factor,
-                    self.most * factor)
-
 
 @dataclass(frozen=True)
 class Medium:

@@ -228,7 +228,7 @@ def test_a_node_with_keys_is_heard(work: Path, tmp_path: Path) -> None:
     text = sketch_of(work, "KeyedNode").read_text()
     sketch = tmp_path / "KeyedNode" / "KeyedNode.ino"
     sketch.parent.mkdir()
-    for old, new in (("{0}", "DUMPULSE_KEY_OWN"), ("PERIOD = 10000", "PERIOD = 40"),
+    for old, new in (("{0}", "DUMPULSE_KEY_OWN"), ("PERIOD = 1000;", "PERIOD = 40;"),
                      ("keyed.h>\n", 'keyed.h>\n#include "dumpulse-3.h"\n')):
         assert text.count(old) == 1
         text = text.replace(old, new)
@@ -247,7 +247,7 @@ def test_a_node_with_keys_is_heard(work: Path, tmp_path: Path) -> None:
         text = textwrap.dedent(program).replace("9060", str(server.port))
         with subprocess.Popen([sys.executable, "-c", text, line.path]) as frames:
             try:
-                # The board runs in real time. It is heard again after its own epoch of 255.
+                # The board runs in real time. An epoch has 255 heartbeats at most.
                 server.wait_for(lambda now: now["heartbeats"] > 260, "its heartbeats")
             finally:
                 frames.kill()
@@ -255,9 +255,8 @@ def test_a_node_with_keys_is_heard(work: Path, tmp_path: Path) -> None:
                       str(tmp_path / "keys" / "dumpulse-readers.key"))
         (entry,) = (entry for entry in json.loads(done.stdout)["variables"]
                     if entry["variable"] == 3)
-        assert entry["sender"] == 76 and entry["value"] >= 129
-        counters = server.stop()
-    assert (counters["announces"], counters["tag"], counters["length"]) == (2, 0, 0)
+        assert entry["sender"] == 76 and 4 <= entry["value"] < 200
+        assert server.stop()["length"] == 0
 
 
 @pytest.mark.long

@@ -11,9 +11,8 @@ local MAGIC, REQUEST = 0xf1, "AreyouOK"
 -- On CAN: offsets from the base.
 local IDENTIFIERS, FIRST_OF_REPORT, FRAMES, CAN_REQUEST = 128, 64, 33, 127
 local FRAME_SIZE, CAN_BEACON = 8, 97
--- Of version 2: the label of readers, how many epochs there are, the bit of a beacon that asks for
--- each heartbeat twice, and the first epoch of a node that only sends.
-local READERS, EPOCHS, TWICE, FIRST_OWN = 64, 0x20000000, 0x20, 0x800000
+-- Of version 2: the label of readers. Byte 4 of a beacon is less than BEACON_END.
+local READERS, BEACON_END = 64, 0x20
 
 local dumpulse = Proto("dumpulse", "Dumpulse")
 
@@ -32,12 +31,10 @@ local tag = ProtoField.bytes("dumpulse.tag", "Tag")
 local status = ProtoField.string("dumpulse.tag.status", "The tag is")
 local label = ProtoField.uint8("dumpulse.label", "Label of its key", base.DEC)
 local epoch = ProtoField.uint32("dumpulse.epoch", "Epoch", base.DEC)
-local twice = ProtoField.bool("dumpulse.twice", "Send each heartbeat twice")
-local own = ProtoField.uint24("dumpulse.own", "Epoch of a node that only sends", base.HEX)
 local count = ProtoField.uint8("dumpulse.count", "Count", base.DEC)
 local nonce = ProtoField.uint16("dumpulse.nonce", "Nonce", base.HEX)
 dumpulse.fields = {kind, checksum, computed, magic, heard, entry, variable, timestamp, sender,
-                   value, part, tag, status, label, epoch, twice, own, count, nonce}
+                   value, part, tag, status, label, epoch, count, nonce}
 
 local bad_checksum = ProtoExpert.new("dumpulse.checksum.bad", "The checksum is wrong",
                                      expert.group.CHECKSUM, expert.severity.ERROR)
@@ -127,9 +124,8 @@ end
 
 -- Keys, by label, as four words, and the generations of those that are not the first. And what a
 -- tag depends on, if its own tag was right: the epoch of each label's last beacon, the latest of
--- them, the own epoch of each variable's last announce, and the last request. `verdicts` keeps what
--- was found when Wireshark came to a frame first.
-local master, known, generations, heard, latest, heard_own, asked, verdicts
+-- them, and the last request. `verdicts` keeps what was found when Wireshark came to a frame first.
+local master, known, generations, heard, latest, asked, verdicts
 
 local function permute(w)
     local a, b, c, d = w[1], w[2], w[3], w[4]
@@ -206,7 +202,7 @@ end
 
 -- Of a beacon, which does not say its label: finds that by the tag.
 local function judge_beacon(buffer)
-    local each = buffer(4, 4):uint() % EPOCHS
+    local each = buffer(4, 4):uint()
     for number = 0, READERS do
         local key = key_of(number)
         if key and right_number(buffer, key, number, {each}) then
@@ -220,27 +216,22 @@ local function judge_beacon(buffer)
 end
 
 local function judge(buffer, number)
-    local key, first = key_of(number), buffer(4, 1):uint()
+    local key = key_of(number)
     if not key then
         return "not checked", number
     elseif buffer:len() == KEYED_SIZE then
         return not asked and "not checked: no request came before" or
             right_report(buffer, key) and "right" or "wrong", number
     end
-    local candidates = {0} -- of an announce
-    if first >= 0x80 then
-        candidates = {heard[number] or heard_own[number], heard_own[number]}
-        if latest and heard[number] ~= latest then -- it is in the latest one, or in the last
-            candidates = {latest, latest - 1, heard_own[number]}
-        end
+    local candidates = {heard[number]}
+    if latest and heard[number] ~= latest then -- it is in the latest one, or in the last
+        candidates = {latest, latest - 1}
     end
     if not next(candidates) then
-        return "not checked: no beacon or announce came before", number
+        return "not checked: no beacon came before", number
     end
     local found = right_number(buffer, key, number, candidates)
-    if found and first < 0x80 then
-        heard_own[number] = buffer(5, 3):uint() * 256
-    elseif found and number == READERS then
+    if found and number == READERS then
         asked = {epoch = found, four = buffer(4, 4):le_uint()}
     end
     return found and "right" or "wrong", number
@@ -267,9 +258,8 @@ local function keyed_report(buffer, tree, pinfo)
 end
 
 local function beacon(buffer, tree, pinfo)
-    local number = buffer(4, 4):uint() % EPOCHS
-    tree:add(epoch, buffer(4, 4), number)
-    tree:add(twice, buffer(4, 1), buffer(4, 1):uint() >= TWICE)
+    local number = buffer(4, 4):uint()
+    tree:add(epoch, buffer(4, 4))
     return "Beacon", string.format("epoch %d", number) ..
         add_tag(buffer, tree, pinfo, judge_beacon, nil, 4)
 end
@@ -278,14 +268,6 @@ end
 local function question(buffer, tree)
     tree:add(label, buffer(4, 1), buffer(4, 1):uint() - 0x80)
     return "Question", string.format("which epoch has label %d?", buffer(4, 1):uint() - 0x80)
-end
-
-local function announce(buffer, tree, pinfo)
-    local number = buffer(4, 1):uint() - 0x40
-    tree:add(variable, buffer(4, 1), number)
-    tree:add(own, buffer(5, 3))
-    return "Announce", string.format("variable %d, own epoch %x", number, buffer(5, 3):uint()) ..
-        add_tag(buffer, tree, pinfo, judge, number, 4)
 end
 
 local function keyed_heartbeat(buffer, tree, pinfo)
@@ -309,11 +291,9 @@ end
 -- Of 8 bytes that are no packet of version 1.
 local function keyed_kind_of(buffer)
     local first = buffer(4, 1):uint()
-    if first < 0x40 then
-        return buffer(4, 4):uint() % EPOCHS > 0 and beacon or nil
-    elseif first < 0x80 then
-        return buffer(5, 3):uint() >= FIRST_OWN and announce or nil
-    elseif first > 0x80 + READERS then
+    if first < BEACON_END then
+        return buffer(4, 4):uint() > 0 and beacon or nil
+    elseif first < 0x80 or first > 0x80 + READERS then
         return nil
     elseif buffer(5, 1):uint() == 0 then
         return question
@@ -380,7 +360,7 @@ local unfinished, seen, finished, gaps
 
 function dumpulse.init()
     unfinished, seen, finished, gaps = {}, {}, {}, {}
-    heard, latest, heard_own, asked, verdicts = {}, nil, {}, nil, {}
+    heard, latest, asked, verdicts = {}, nil, nil, {}
 end
 
 -- Follows the rules of SPEC.md for a reader: frame 0 begins a report, and each other frame must

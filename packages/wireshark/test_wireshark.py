@@ -20,7 +20,7 @@ IP, SOCKETCAN = 228, 227  # the link types
 EXTENDED, REMOTE = 1 << 31, 1 << 30  # flags of an identifier on CAN
 FIELDS = ("kind", "checksum", "checksum.right", "magic", "heard", "variable", "timestamp", "sender",
           "value", "part", "checksum.bad", "refused", "gap", "cut", "tag", "tag.status", "tag.bad",
-          "label", "epoch", "twice", "own", "count", "nonce")
+          "label", "epoch", "count", "nonce")
 Shown = dict[str, list[str]]
 
 
@@ -114,12 +114,8 @@ def expected_keyed(packet: bytes) -> Shown:
     shown: dict[str, object] = {"tag": packet[:size].hex(), "tag.status": "not checked"}
     if size == 8:
         shown |= {"kind": "Keyed report", "label": 64}
-    elif first < 0x40 and number & keyed.EPOCH_LAST:
-        shown |= {"kind": "Beacon", "epoch": number & keyed.EPOCH_LAST,
-                  "twice": "1" if first >= keyed.TWICE else "0"}
-    elif 0x40 <= first < 0x80 and rest[0] >= 0x80:
-        shown |= {"kind": "Announce", "label": first - 0x40, "variable": first - 0x40,
-                  "own": f"0x{rest.hex()}"}
+    elif 0 < number <= keyed.EPOCH_LAST:
+        shown |= {"kind": "Beacon", "epoch": number}
     elif 0x80 <= first <= 0xC0 and not rest[0]:
         return {"kind": ["Question"], "label": [str(first - 0x80)]}
     elif 0x80 <= first < 0xC0:
@@ -265,17 +261,14 @@ def conversation() -> list[tuple[bytes, str]]:
     keys, other = keyed.Keys(bytes(range(16)), generations={9: 2}), keyed.Keys(bytes(16))
     now = 0x12345
     request, table = keys.counted(64, now, 1, 0xBE, 0xEF), bytes(12) + b"\x124\x4c\t" + bytes(240)
-    return [(keys.counted(3, now, 1, 76, 9), "not checked: no beacon or announce came before"),
+    return [(keys.counted(3, now, 1, 76, 9), "not checked: no beacon came before"),
             (keys.report(table, now, request), "not checked: no request came before"),
             (other.beacon(3, now), "wrong"), (keys.beacon(3, now), "right"),
             (keys.counted(3, now, 1, 76, 9), "right"), (other.counted(3, now, 2, 76, 9), "wrong"),
-            (keys.counted(3, now - 1, 3, 76, 9), "wrong"), (keys.beacon(64, now, True), "right"),
+            (keys.counted(3, now - 1, 3, 76, 9), "wrong"), (keys.beacon(64, now), "right"),
             (request, "right"), (keys.report(table, now, request), "right"),
             (keys.report(table, now - 1, request), "wrong"),
             (keys.report(table, now, request)[:7] + b"\0" + table, "wrong"),
-            (other.announce(5, 0x800001), "wrong"), (keys.announce(5, 0x800001), "right"),
-            (keys.counted(5, 0x80000100, 1, 77, 200), "right"),
-            (keys.counted(5, 0x80000200, 2, 77, 200), "wrong"),
             (keyed.question(64), ""), (keys.beacon(9, now + 1), "right"),
             (keys.counted(9, now + 1, 1, 1, 1), "right"),  # the others are not there yet, or are
             (keys.counted(63, now, 9, 255, 255), "right"),
@@ -309,9 +302,9 @@ def test_tags_are_checked_with_a_key(tmp_path: Path, home: Path) -> None:
     few = f"readers {keys.of(64).hex()}\n3 {keys.of(3).hex()}\n"
     of_few = with_keys(tmp_path, home, few)
     for (packet, status), found in zip(conversation(), of_few, strict=True):
-        if len(packet) == 8 and packet[4] < 0x40:  # a beacon may be for a label that is not there
+        if len(packet) == 8 and packet[4] < 0x20:  # a beacon may be for a label that is not there
             assert found == (status if packet[4:] in (
-                now[4:] for now in (keys.beacon(3, 0x12345), keys.beacon(64, 0x12345, True)))
+                now[4:] for now in (keys.beacon(3, 0x12345), keys.beacon(64, 0x12345)))
                 and status == "right" else "not checked: it may be for another label")
         elif len(packet) == 8 and packet[4] not in (0x83, 0xC0):
             assert found == "not checked"

@@ -102,8 +102,8 @@ def check(module: Path, tmp_path: Path, config: str = "", hooks: str = AGENT) ->
 @pytest.mark.parametrize(("settings", "hooks"), [
     ("", AGENT), ("NODE", ""), ("WATCH", f"{AGENT} changed"),
     ("KEYED_AGENT", f"{AGENT} get_key load store"),
-    ("KEYED_AGENT ALONE WATCH", f"{AGENT} get_key load store changed"),
-    ("KEYED_NODE", "get_key"), ("KEYED_SENDER", "get_key load store"), ("KEYED_READER", "get_key")])
+    ("KEYED_AGENT MIXED WATCH", f"{AGENT} get_key load store changed"),
+    ("KEYED_NODE", "get_key"), ("KEYED_READER", "get_key")])
 def test_each_role(tmp_path: Path, settings: str, hooks: str) -> None:
     config = "".join(f"CONFIG_DUMPULSE_{each}=y\n" for each in settings.split())
     check(project.ROOT, tmp_path, config, hooks)

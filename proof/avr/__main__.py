@@ -24,14 +24,13 @@ Cycles of every call, and bytes of stack, without the key hook. tag: of a packet
 and the comparison; report: its tag; label's key: from the master key. Each is proved to be
 Chaskey-12 of what spec/keyed.md says. No time depends on a key, a label, a packet or a table."""
 
-ROLES = {"asked": keyed.PROCESS, "next": keyed.NEXT, "alone": keyed.ALONE, "hear": keyed.HEAR,
-         "beat": keyed.BEAT, "begin": keyed.BEGIN, "announce": keyed.ANNOUNCE}
+ROLES = {"asked": keyed.PROCESS, "next": keyed.NEXT, "mixed": keyed.MIXED, "hear": keyed.HEAR,
+         "beat": keyed.BEAT}
 ROLES_EXPLAINED = """\
 The most cycles, with all tags, without the hooks; stack: the most bytes. An agent makes the key of
 each label anew. heartbeat: a packet that it does not answer; asked: one that a beacon answers;
-alone: any packet, with nodes that only send; next: the next label's epoch. Nodes: hear takes a
-beacon, beat makes a heartbeat; begin and announce are of one that only sends. Each path is proved
-to do what spec/keyed.md says.\
+next: the next label's epoch; mixed: any packet of version 2, if some nodes send version 1. Nodes:
+hear takes a beacon, beat makes a heartbeat. Each path is proved to do what spec/keyed.md says.\
 """
 
 

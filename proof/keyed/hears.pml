@@ -1,4 +1,4 @@
-/* An agent, and a node that hears.   SPDX-License-Identifier: MIT
+/* An agent, and a node.   SPDX-License-Identifier: MIT
  *
  * The attacker has the keys of all other variables. An insider can make this node's beacons, too:
  * he has guessed a tag. */

@@ -23,11 +23,9 @@ from tests.support.programs import KEYED, ROOT, library_file
 WATCH, TAG, ASSEMBLER = "dumpulse_watch.c", "dumpulse_tag.c", "dumpulse_tag_avr.S"
 MIX = "ldd r25, Z+32\n    eor r0, r25\n    st Z+, r0\n    dec LEFT\n    brne .Lmix_"
 TELL = "dumpulse_changed(agent, variable, was, is);"
-AGENT, ALONE, NODE, SENDER = (f"dumpulse_{file}.c" for file in ("agent", "alone", "node", "sender"))
-STORE = "            if (!dumpulse_store(variable, own / 256U)) {\n"
+AGENT, MIXED, NODE = "dumpulse_agent.c", "dumpulse_mixed.c", "dumpulse_node.c"
 PARTS = {WATCH: watch, "dumpulse_watch.h": watch, "dumpulse.c": agent, "dumpulse.h": agent}
-ROLES = {AGENT: (keyed.PROCESS, keyed.TAKE, keyed.NEXT), ALONE: (keyed.ALONE,),
-         NODE: (keyed.HEAR, keyed.BEAT), SENDER: (keyed.BEGIN, keyed.ANNOUNCE)}
+ROLES = {AGENT: (keyed.PROCESS, keyed.NEXT), MIXED: (keyed.MIXED,), NODE: (keyed.HEAR, keyed.BEAT)}
 
 
 def break_source(folder: Path, monkeypatch: pytest.MonkeyPatch, file: str, before: str,
@@ -128,28 +126,27 @@ def break_source(folder: Path, monkeypatch: pytest.MonkeyPatch, file: str, befor
     (AGENT, "packet[5] <= keyed->last", "packet[5] < keyed->last", "calls"),
     (AGENT, "label >= keyed->reached", "label > keyed->reached", "something else"),
     (AGENT, "> DUMPULSE_READER_LABEL", ">= DUMPULSE_READER_LABEL", "something else"),
-    (AGENT, ">= MOST_WRONG", "> MOST_WRONG", "something else"),
+    (AGENT, "        keyed->wrong++;\n        result", "        result", "something else"),
     (AGENT, "            keyed->last[label] = packet[5];\n", "", "something else"),
     (AGENT, "keyed->last[label] = packet[5]",
      'keyed->last[label] = packet[5]; __asm__ volatile("clr r5" ::: "memory")', "is not kept"),
-    (AGENT, "|= DUMPULSE_TWICE_", "|= DUMPULSE_IS_ANNOUNCE_", "something else"),
     (AGENT, "dumpulse_send_packet(context, report", "dumpulse_send_packet(keyed, report",
      "something else"),
-    (AGENT, "[2] != packet[6]", "[2] != packet[7]", "calls"),
-    (AGENT, "place++ % DUMPULSE_PLACES", "place % DUMPULSE_PLACES", "something else"),
+    (AGENT, "packet[6], packet[7]", "packet[7], packet[6]", "something else"),
+    (AGENT, "dumpulse_write_(packet + 4, epoch)", "dumpulse_write_(packet + 4, epoch + 1)",
+     "something else"),
     (AGENT, "keyed->last[label] = 0", "keyed->last[label] = 1", "something else"),
     (AGENT, "keyed->epoch / BLOCK + 1", "keyed->epoch / BLOCK", "something else"),
     (AGENT, "    keyed->wrong = 0;\n", "", "something else"),
-    (ALONE, "own <= node", "own < node", "calls"),
-    (ALONE, "packet, variable, 0)", "packet, variable, own)", "something else"),
-    (ALONE, STORE, "            *node = own + count;\n" + STORE, "something else"),
-    (ALONE, "            keyed->waiting[at][0] = 0;\n", "", "something else"),
+    (MIXED, "variable < DUMPULSE_VARIABLES", "variable <= DUMPULSE_VARIABLES", "must not read"),
+    (MIXED, ">> variable % 8U", ">> variable % 4U", "calls|something else"),
+    (MIXED, "is_unkeyed(unkeyed, variable)", "is_version_1", "calls|something else"),
+    (MIXED, "&keyed->agent, packet", "(dumpulse *)keyed, packet", "something else"),
+    (MIXED, "return is_version_1", "keyed->wrong = 0;\n            return is_version_1",
+     "something else"),
     (NODE, "epoch <= node->epoch", "epoch < node->epoch", "calls"),
-    (NODE, "    node->twice = packet[4] >= DUMPULSE_TWICE_;\n", "", "something else"),
+    (NODE, ">= DUMPULSE_BEACON_END_", "> DUMPULSE_BEACON_END_", "calls"),
     (NODE, "variable >= DUMPULSE_VARIABLES", "variable > DUMPULSE_VARIABLES", "calls"),
-    (SENDER, "load(variable) + 1", "load(variable) + 2", "something else"),
-    (SENDER, "variable, own))", "variable, own - 1))", "something else"),
-    (SENDER, "packet, variable, 0)", "packet, variable, 1)", "something else"),
 ])
 def test_a_wrong_part_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str,
                                  before: str, after: str, complaint: str) -> None:
@@ -182,7 +179,7 @@ def test_each_rule_stands_in_a_line_of_c() -> None:
     page = (ROOT / "proof" / "README.md").read_text().split("### Which lines of C")[1]
     page = page.split("\n## ")[0]
     said = Counter(f"{model}: {rule}" for model, rules in re.findall(
-        r"\b(hears|sends|reads|slots):((?:\s[A-Z_0-9]+,?)+)", page)
+        r"\b(hears|reads|slots):((?:\s[A-Z_0-9]+,?)+)", page)
         for rule in re.findall(r"[A-Z_0-9]+", rules))
     models = sorted(spin.MODELS.glob("*.pml"))
     assert said == Counter(f"{model.stem}: {rule.name}" for model in models

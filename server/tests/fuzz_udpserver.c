@@ -121,7 +121,7 @@ static void try_arguments(char *text, size_t size)
           (options.self_variable < 64 && options.self_sender >= 1 && options.self_sender <= 255));
     CHECK(options.state == NULL || strlen(options.state) <= OPTIONS_LONGEST_PATH);
     CHECK(options.state != NULL || options.state_every == 10);
-    CHECK(options.key != NULL || !options.also_unkeyed);
+    CHECK(options.key != NULL || options.also_unkeyed == 0);
     CHECK(options.key == NULL || options.state != NULL);
     CHECK(options.stats == NULL || (options.stats[0] != '\0' && strlen(options.stats) < 108));
 }
@@ -375,7 +375,6 @@ static void try_numbers(const uint8_t *bytes, size_t size, bool mend)
     uint8_t before[KEYS_NUMBERS_SIZE];
 
     memset(keys.numbers, 0, sizeof keys.numbers);
-    memset(keys.stores, 0, sizeof keys.stores);
     memcpy(keys.numbers, bytes, size < sizeof keys.numbers ? size : sizeof keys.numbers);
     if (mend) {
         memcpy(keys.numbers, "Dumpulsekeys", KEYS_MARK_AT);
@@ -388,42 +387,19 @@ static void try_numbers(const uint8_t *bytes, size_t size, bool mend)
         return;
     CHECK(size == sizeof keys.numbers);
     has_room = true;
-    for (unsigned label = 0; label <= DUMPULSE_BLOCK; label++)
-        CHECK(dumpulse_store((uint8_t)label, dumpulse_load((uint8_t)label)));
+    CHECK(dumpulse_store(DUMPULSE_BLOCK, dumpulse_load(DUMPULSE_BLOCK)));
     CHECK(memcmp(before, keys.numbers, sizeof before) == 0);
     has_room = false;
-    CHECK(!dumpulse_store(3, dumpulse_load(3) ^ 1));
+    CHECK(!dumpulse_store(DUMPULSE_BLOCK, dumpulse_load(DUMPULSE_BLOCK) ^ 1));
     CHECK(memcmp(before, keys.numbers, sizeof before) == 0);
 }
 
 /* All but the report's tag, which each report changes. */
-static bool is_unchanged(const dumpulse_keyed *before, const dumpulse_alone *alone)
+static bool is_unchanged(const dumpulse_keyed *before)
 {
     return memcmp(before->last, keys.keyed.last, sizeof keys.keyed.last) == 0 &&
-           memcmp(alone, keys.alone, sizeof keys.alone) == 0 &&
            memcmp(before->agent.report + 4, keys.keyed.agent.report + 4,
                   sizeof before->agent.report - 4) == 0;
-}
-
-/* The number of the own epoch that waits for a heartbeat of this variable, or 0. */
-static uint32_t waits(uint8_t variable)
-{
-    const uint8_t at = dumpulse_waiting_(&keys.keyed, DUMPULSE_IS_ANNOUNCE_ + variable);
-
-    return at == DUMPULSE_PLACES ? 0 : (uint32_t)get_number(keys.keyed.waiting[at] + 1, 3);
-}
-
-/* The number that the tag of a packet of this kind must be made with now. A heartbeat may have
- * another one, too, if its node has announced that. */
-static uint32_t number_for(uint8_t label, bool announces, bool of_announce)
-{
-    if (announces)
-        return 0;
-    if (of_announce)
-        return waits(label) * 256U;
-    if (label < DUMPULSE_READER_LABEL && keys.alone[label] != 0)
-        return keys.alone[label] - keys.alone[label] % 256U;
-    return keys.keyed.epoch - (label >= keys.keyed.reached);
 }
 
 /* Each step has 8 bytes of a packet, a source, the time that passes before it, and what is done
@@ -431,7 +407,7 @@ static uint32_t number_for(uint8_t label, bool announces, bool of_announce)
  * refused must change nothing. Beacons are within their limit. */
 static void try_packets(const uint8_t *steps, size_t size)
 {
-    enum { STEP = DUMPULSE_PACKET_SIZE + 3 };
+    enum { STEP = DUMPULSE_PACKET_SIZE + 3, UNKEYED = 5 };
     uint64_t now = TIMING_SECOND, begun = now;
     unsigned sent = 0;
 
@@ -439,9 +415,11 @@ static void try_packets(const uint8_t *steps, size_t size)
     memset(&keys_beacons, 0, sizeof keys_beacons);
     limits_set(&keys_beacons, KEYS_EACH, KEYS_BURST, KEYS_ALL);
     memset(keys.numbers, 0, sizeof keys.numbers);
+    options.also_unkeyed = UINT64_C(1) << UNKEYED;
+    keys_epoch = 3600; /* so that a busy machine does not stand still for longer */
     has_room = true;
     table_tick = TIMING_SECOND;
-    CHECK(dumpulse_alone_begin(&keys.keyed, keys.alone, DUMPULSE_VARIABLES, NULL));
+    CHECK(dumpulse_keyed_begin(&keys.keyed, NULL));
     for (; size >= STEP; size -= STEP, steps += STEP) {
         const uint8_t source[LIMITS_SOURCE] = {steps[8]}, how = steps[10];
         uint8_t packet[DUMPULSE_PACKET_SIZE];
@@ -450,40 +428,26 @@ static void try_packets(const uint8_t *steps, size_t size)
         has_room = how % 8 != 0;
         for (unsigned left = how % 64 == 63 ? how : 0; left != 0; left--)
             (void)dumpulse_keyed_next(&keys.keyed, NULL);
-        const bool announces = packet[4] >= 0x40 && packet[4] < 0x80;
-        const uint8_t label = announces ? packet[4] - 0x40 : (uint8_t)(packet[4] - 0x80);
-        const uint32_t waited = label < DUMPULSE_READER_LABEL ? waits(label) : 0;
-        const bool of_announce = !announces && waited != 0 && how % 2 != 0;
+        const uint8_t label = (uint8_t)(packet[4] - 0x80);
         uint32_t tag = 0;
         if (label <= DUMPULSE_READER_LABEL)
-            tag = dumpulse_tag_(packet, label, number_for(label, announces, of_announce));
+            tag = dumpulse_tag_(packet, label, keys.keyed.epoch - (label >= keys.keyed.reached));
         if (how % 4 != 1) /* most tags are right, so that all kinds of packets are taken */
             put_tag(packet, tag);
         const bool right_tag = label <= DUMPULSE_READER_LABEL && get_tag(packet) == tag;
         const dumpulse_keyed before = keys.keyed;
-        dumpulse_alone alone[DUMPULSE_VARIABLES];
-        memcpy(alone, keys.alone, sizeof alone);
-        memset(keys.stores, 0, sizeof keys.stores); /* only a full disk stops a number here */
+        CHECK(keys_leaves(packet) == (packet[4] == DUMPULSE_MAGIC && packet[5] == UNKEYED));
         const size_t outcome = keys_take(packet, source, now, NULL);
-        CHECK(!keys_keeps_beacons);
-        if (outcome == COUNT_ANNOUNCES) {
-            CHECK(right_tag && announces && packet[5] >= 0x80 && waits(label) > waited);
-            CHECK(is_unchanged(&before, alone));
-        } else if (outcome == COUNT_HEARTBEATS || outcome == COUNT_REPORTS) {
-            CHECK(right_tag && !announces && packet[5] != 0);
-            CHECK(label < DUMPULSE_READER_LABEL && keys.alone[label] != 0
-                      ? keys.alone[label] > alone[label] && keys.alone[label] % 256U == packet[5]
-                      : before.last[label] < packet[5] && keys.keyed.last[label] == packet[5]);
-            if (label < DUMPULSE_READER_LABEL && keys.alone[label] / 256U != alone[label] / 256U)
-                CHECK(has_room && dumpulse_load(label) == keys.alone[label] / 256U);
-        } else if (outcome == COUNT_WAITING) {
-            CHECK(right_tag && (keys.keyed.junk != 0 || !has_room));
+        CHECK(!keys_keeps_beacons && (label != UNKEYED || outcome == COUNT_MAGIC));
+        if (outcome == COUNT_HEARTBEATS || outcome == COUNT_REPORTS) {
+            CHECK(right_tag && packet[5] != 0);
+            CHECK(before.last[label] < packet[5] && keys.keyed.last[label] == packet[5]);
         } else {
-            CHECK(is_unchanged(&before, alone));
+            CHECK(is_unchanged(&before));
             CHECK(outcome == COUNT_MAGIC || outcome == COUNT_OLD || outcome == COUNT_RATE ||
                   outcome == COUNT_TAG || outcome == COUNT_BEACONS);
             CHECK(outcome != COUNT_BEACONS || packet[4] == 0xC0 || packet[5] == 0);
-            CHECK(outcome != COUNT_RATE || (!announces && packet[5] == 0));
+            CHECK(outcome != COUNT_RATE || packet[5] == 0);
         }
         sent += outcome == COUNT_BEACONS;
         const double seconds = (double)(now - begun) / 1e9;

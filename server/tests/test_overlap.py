@@ -18,15 +18,15 @@ import pytest
 
 import client
 from server.tests.test_udpserver_keyed import (
-    Peer, has_new_key, junk, new_sender, noted, run, write_key)
+    Peer, has_new_key, noted, run, write_key, wrong_tag)
 from spec import keyed
-from spec.keyed import Hearer, Keys, Reader, Sender, chaskey12, question
+from spec.keyed import Hearer, Keys, Reader, chaskey12, question
 from tests.support.programs import wait_until
 from tests.support.servers import Server, lasting
 
 OLD, NEW = Keys(bytes(range(16))), Keys(bytes(range(100, 116)))
 READERS = keyed.READER_LABEL
-USED_UP = bytes((255,)) * 3
+USED_UP = bytes((0, 255, 255, 255))
 FAR, YESTERDAY, TOO_FAR = (time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(time.time() + 86400 * days))
                   for days in (30, -1, 367))
 
@@ -148,15 +148,14 @@ def test_both_keys_are_taken(server: Server, peer: Peer) -> None:
     """There is one table. Somebody without a key is taken under none."""
     known = Known(peer)
     old, new = known.node(OLD, 3), known.node(NEW, 4)
-    sends, stranger = new_sender(5, OLD), Hearer(Keys(bytes(16)), 6)
+    stranger = Hearer(Keys(bytes(16)), 6)
     stranger.epoch = old.epoch
-    peer.send(old.heartbeat(1, 2), new.heartbeat(3, 4), sends.announce(), sends.heartbeat(5, 6),
-              stranger.heartbeat(7, 8))
-    server.wait_for(lambda now: now["tag"] == 1, "all are taken")
+    peer.send(old.heartbeat(1, 2), new.heartbeat(3, 4), stranger.heartbeat(7, 8), wrong_tag(5))
+    server.wait_for(lambda now: now["tag"] == 2, "each wrong tag counts once")
     for keys in (OLD, NEW):
-        assert known.entries(keys)[3:7] == [b"\1\2", b"\3\4", b"\5\6", bytes(2)]
+        assert known.entries(keys)[3:7] == [b"\1\2", b"\3\4", bytes(2), bytes(2)]
     counters = server.stop()
-    assert counters["heartbeats"] == 3 and counters["key_before"] == 2
+    assert counters["heartbeats"] == 2 and counters["key_before"] == 1
 
 
 def test_the_client_reads_under_either_key(server: Server, tmp_path: Path) -> None:
@@ -252,22 +251,6 @@ def test_a_machine_that_slept(both: list[str], tmp_path: Path) -> None:
         peer.send(known.node(OLD, 63).heartbeat(1, 1), known.node(NEW, 62).heartbeat(1, 1))
         server.wait_for(lambda now: now["heartbeats"] == 2, "they go on")
         server.stop()
-
-
-def test_junk_counts_once(server: Server, peer: Peer) -> None:
-    """It is junk for both keys: a heartbeat under either of them needs another one."""
-    known = Known(peer)
-    old, new = known.node(OLD, 1), known.node(NEW, 2)
-    peer.send(*(junk(number) for number in range(99)))
-    assert server.wait_for(lambda now: now["tag"] == 99, "each counts once")["junk"] == 0
-    peer.send(junk(99), old.heartbeat(1, 1), new.heartbeat(1, 1))
-    counters = server.wait_for(lambda now: now["waiting"] == 2, "both wait")
-    assert counters["junk"] == 1 and counters["tag"] == 100 and counters["heartbeats"] == 0
-    assert {OLD.beacon(1, old.epoch, True), NEW.beacon(1, known.node(NEW, 1).epoch, True)} == {
-        *known.beacons(1)}
-    peer.send(old.heartbeat(1, 1), new.heartbeat(1, 1))
-    server.wait_for(lambda now: now["heartbeats"] == 2, "two are enough")
-    server.stop()
 
 
 def test_generations_of_both_keys(server: Server, peer: Peer, tmp_path: Path) -> None:
@@ -373,7 +356,7 @@ def test_the_end_when_the_disk_is_full(both: list[str], tmp_path: Path) -> None:
         server.says(said)
         assert numbers.read_bytes()[16 + 65 * 3:][:3] != USED_UP
         full.unlink()
-        wait_until(lambda: numbers.read_bytes()[16 + 65 * 3:][:3] == USED_UP, "it is written")
+        wait_until(lambda: numbers.read_bytes()[16:20] == USED_UP, "it is written")
         server.stop()
     assert sum(said in line for line in server.stderr.lines) == 1
 
@@ -404,7 +387,7 @@ def test_a_start_after_the_end(both: list[str], tmp_path: Path, until: str, ahea
             assert node.hear(peer.answer()) and peer.is_silent()
             assert server.stop()["tag"] == 1
     assert (numbers.read_bytes() == before) == (not ends)
-    assert (numbers.read_bytes()[16 + 65 * 3:][:3] == USED_UP) == ends
+    assert (numbers.read_bytes()[16:20] == USED_UP) == ends
     if there:
         used_up = "no new epoch of --key-before can begin: all epochs of this key are used up"
         with Server(*lasting(both)) as server:
@@ -452,23 +435,20 @@ def test_nothing_is_taken_twice(both: list[str], alone: dict[Keys, list[str]]) -
     with the new one alone. No epoch of either key comes again."""
     recorded: list[bytes | None] = []
     epochs: dict[Keys, list[int]] = {OLD: [], NEW: []}
-    sends: dict[Keys, Sender] = {OLD: new_sender(10, OLD), NEW: new_sender(11, NEW)}
     for options, in_use in ((alone[OLD], [OLD]), (both, [OLD, NEW]), (both, [OLD, NEW]),
                             (alone[NEW], [NEW])):
         with Server(*lasting(options)) as server, Peer(server) as peer:
             peer.send(*recorded)
             counters = server.wait_for(lambda now: now["packets"] >= len(recorded), "counted")
-            assert counters["heartbeats"] == counters["reports"] == counters["announces"] == 0
+            assert counters["heartbeats"] == counters["reports"] == 0
             while peer.has_answer():
                 peer.answer()
             for keys in in_use:
                 node = Known(peer, len(in_use)).node(keys, 1 if keys is OLD else 2)
                 epochs[keys].append(node.epoch)
-                sent = [node.heartbeat(1, 1), sends[keys].announce(), sends[keys].heartbeat(1, 1)]
-                assert sends[keys].begin()
-                peer.send(*sent)
-                recorded += sent
-            server.wait_for(lambda now: now["heartbeats"] == 2 * len(in_use), "all are taken")
+                recorded.append(node.heartbeat(1, 1))
+                peer.send(recorded[-1])
+            server.wait_for(lambda now: now["heartbeats"] == len(in_use), "all are taken")
             server.kill()
     for each in epochs.values():
         assert len(each) == 3 and each == sorted(set(each))

@@ -36,7 +36,7 @@ static unsigned sent;       /* beacons */
 static int sent_to;         /* the label whose node waits for the last one; -1: only the bus */
 static uint32_t sent_epoch; /* of the last one */
 static bool came[LABELS];   /* has a beacon come to this label's node? */
-static bool is_deaf;        /* is variable 0? */
+static bool is_retired;     /* is variable 0? */
 static unsigned kept;       /* beacons that did not leave */
 static bool (*has_larger)(const uint8_t *file, const uint8_t *known, size_t size);
 
@@ -61,8 +61,8 @@ bool state_read_numbers(struct state_numbers *file, uint8_t *bytes, size_t room,
     keys_mark(mark);
     memcpy(bytes, "Dumpulsekeys", KEYS_MARK_AT);
     memcpy(bytes + KEYS_MARK_AT, mark, sizeof mark);
-    memset(bytes + KEYS_NUMBERS_AT, is_deaf ? 0xFF : 0, KEYS_NUMBER_SIZE);
-    dumpulse_write_(bytes + KEYS_GENERATIONS_AT - 4, stored_block);
+    dumpulse_write_(bytes + KEYS_BLOCK_AT, stored_block);
+    bytes[KEYS_RETIRED_AT] = is_retired;
     keys_seal_numbers();
     *size = KEYS_NUMBERS_SIZE;
     return true;
@@ -137,13 +137,13 @@ static void test_beacons_have_their_time(void **state)
         assert_true(came[label]);
 }
 
-/* Not to one whose variable is deaf; and this keeps no other one. */
+/* Not to one whose variable is retired; and this keeps no other one. */
 static void test_who_gets_beacons(void **state)
 {
     (void)state;
-    is_deaf = true;
+    is_retired = true;
     start(7);
-    is_deaf = false;
+    is_retired = false;
     assert_true(sent == LABELS && kept == 0);
     for (unsigned round = 1; round <= 3; round++) {
         for (unsigned i = 0; i < LABELS; i++) {
@@ -205,10 +205,14 @@ static void test_larger_numbers_are_not_replaced(void **state)
     (void)state;
     start(0);
     memcpy(file, keys.numbers, sizeof file);
-    file[KEYS_NUMBERS_AT]++;
-    assert_false(has_larger(file, keys.numbers, sizeof file));
-    dumpulse_write_(file + KEYS_SUM_AT, snapshot_crc32(file, KEYS_SUM_AT));
-    assert_true(has_larger(file, keys.numbers, sizeof file));
+    for (unsigned at = KEYS_BLOCK_AT; at < KEYS_GENERATIONS_AT; at++) {
+        file[at] += 1;
+        assert_false(has_larger(file, keys.numbers, sizeof file));
+        dumpulse_write_(file + KEYS_SUM_AT, snapshot_crc32(file, KEYS_SUM_AT));
+        assert_true(has_larger(file, keys.numbers, sizeof file));
+        assert_false(has_larger(keys.numbers, file, sizeof file));
+        memcpy(file, keys.numbers, sizeof file);
+    }
 }
 
 static void test_epochs_can_be_used_up(void **state)
@@ -320,7 +324,7 @@ static void test_heartbeats_after_a_slow_store_have_the_time_of_then(void **stat
     clock_unix_ns = 5000 * TIMING_SECOND;
     table_read_clock();
     disk_takes = 8 * TIMING_SECOND;
-    assert_true(dumpulse_store(3, 0x800001));
+    assert_true(dumpulse_store(DUMPULSE_BLOCK, 2));
     disk_takes = 0;
     assert_int_equal(table_stamp, 5008);
 }
@@ -338,6 +342,40 @@ static void test_heartbeats_after_a_second_stop_have_the_time_of_then(void **sta
     beacon_takes = 0;
     assert_int_equal(sent, 2 * LABELS);
     assert_int_equal(table_stamp, (uint16_t)(clock_unix_ns / TIMING_SECOND));
+}
+
+/* --also-unkeyed: a variable is accepted either in version 1 or in version 2. */
+static void test_the_two_versions(void **state)
+{
+    static const uint8_t source[LIMITS_SOURCE];
+    uint8_t packet[DUMPULSE_PACKET_SIZE];
+
+    (void)state;
+    start(0);
+    options.also_unkeyed = UINT64_C(1) << 63 | 1U << 3;
+    sent = 0;
+    for (unsigned variable = 0; variable <= UINT8_MAX; variable++) {
+        const bool is_listed = variable == 3 || variable == 63;
+        dumpulse_make_heartbeat(packet, (uint8_t)variable, 1, 2);
+        assert_int_equal(keys_leaves(packet), is_listed);
+        assert_int_equal(keys_take(packet, source, clock_ns, NULL), COUNT_MAGIC);
+        if (variable >= DUMPULSE_VARIABLES)
+            continue;
+        packet[4] = (uint8_t)(0x80 + variable);
+        packet[5] = 0;
+        assert_int_equal(keys_take(packet, source, clock_ns, NULL),
+                         is_listed ? COUNT_MAGIC : COUNT_BEACONS);
+        packet[5] = 1;
+        assert_int_equal(keys_take(packet, source, clock_ns, NULL),
+                         is_listed ? COUNT_MAGIC : COUNT_TAG);
+        dumpulse_make_(packet, (uint8_t)variable, keys.keyed.epoch);
+        assert_int_equal(keys_take(packet, source, clock_ns, NULL),
+                         is_listed ? COUNT_MAGIC : COUNT_HEARTBEATS);
+    }
+    assert_int_equal(sent, DUMPULSE_VARIABLES - 2);
+    assert_int_equal(keys.keyed.wrong, DUMPULSE_VARIABLES - 2);
+    assert_false(keys_leaves((const uint8_t *)"AreyouOK"));
+    options.also_unkeyed = 0;
 }
 
 static void test_a_list_of_variables(void **state)
@@ -360,6 +398,7 @@ int main(void)
         cmocka_unit_test(test_a_clock_that_is_set_later),
         cmocka_unit_test(test_heartbeats_after_a_slow_store_have_the_time_of_then),
         cmocka_unit_test(test_heartbeats_after_a_second_stop_have_the_time_of_then),
+        cmocka_unit_test(test_the_two_versions),
         cmocka_unit_test(test_a_list_of_variables),
     };
 

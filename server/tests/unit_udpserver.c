@@ -271,10 +271,8 @@ TEST(test_each_kind_of_packet_is_said_once_for_each_source)
     assert_int_equal(logged_count, outcomes);
     assert_string_equal(logged[0], "10.0.0.1: first heartbeat, variable 7 from sender 3");
     assert_string_equal(logged[1], "10.0.0.1: first report");
-    assert_string_equal(logged[2], "10.0.0.1: first announce");
-    assert_string_equal(logged[3], "10.0.0.1: first question that a beacon answers");
-    assert_string_equal(logged[4], "10.0.0.1: first heartbeat that waits for a second one");
-    for (size_t i = 5; i < outcomes - 1; i++)
+    assert_string_equal(logged[2], "10.0.0.1: first question that a beacon answers");
+    for (size_t i = 3; i < outcomes - 1; i++)
         assert_ptr_equal(strstr(logged[i], "10.0.0.1: refused: "), logged[i]);
     assert_ptr_equal(strstr(logged[outcomes - 1], "10.0.0.1: not answered: "),
                      logged[outcomes - 1]);

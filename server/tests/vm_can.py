@@ -801,33 +801,11 @@ def test_each_node_hears_at_the_start(serve: Callable[..., Program],
             nodes = {label: node for label, node in nodes.items() if not node.hear(data)}
 
 
-def test_junk_on_the_bus(serve: Callable[..., Program], keyed_options: list[str]) -> None:
-    """The log says that it comes from there, and a beacon that nodes should send twice."""
-    keys = keyed.Keys(bytes(range(16)))
-    server = serve("vcan0", *lasting(keyed_options))
-    node = keyed.Hearer(keys, 3)
-    with opened("vcan0") as bus:
-        beacon_on(bus, node)
-        assert not node.twice
-        for number in range(120):
-            send(bus, BASE + 5, number.to_bytes(4, "big") + b"\x85\xff\1\1")
-        wait_until(lambda: server.stats()["tag"] == 120, "all are looked at")
-        send(bus, BASE + 3, keyed.question(3))
-        while not node.twice:
-            node.forget()
-            beacon_on(bus, node)
-        send(bus, BASE + 3, node.heartbeat(76, 9) or b"")
-        wait_until(lambda: server.stats()["waiting"] == 1, "the first one waits")
-        send(bus, BASE + 3, node.heartbeat(76, 9) or b"")
-        wait_until(lambda: server.stats()["heartbeats"] == 1, "the second one is taken")
-    assert "at least 100 from the bus;" in server.wait_for("junk comes: 100 wrong tags in ")
-
-
 def test_a_gateway_with_a_key(serve: Callable[..., Program], keyed_options: list[str]) -> None:
-    """One epoch, one table, one count of readers for both; and version 1, for a migration."""
+    """One epoch, one table, one count of readers for both; and a node that sends version 1."""
     keys = keyed.Keys(bytes(range(16)))
-    server = serve("--can", "vcan0", *lasting(keyed_options), "--also-unkeyed", "0",
-                   name="udpserver", ready="reports without a key to")
+    server = serve("--can", "vcan0", *lasting(keyed_options), "--also-unkeyed", "5", "0",
+                   name="udpserver", ready="with the readers' key")
     port = re.findall(r"127\.0\.0\.1:(\d+)", server.wait_for("listening on"))[0]
     node, reader = keyed.Hearer(keys, 3), keyed.Reader(keys)
     with opened("vcan0") as bus, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
@@ -845,8 +823,16 @@ def test_a_gateway_with_a_key(serve: Callable[..., Program], keyed_options: list
         send(bus, BASE + 120, reader.request(b"on") or b"")
         assert reader.check(report_on(bus, last=8))
         send(bus, BASE + REQUEST_AT, REQUEST)
-        assert entries(report_on(bus))[3][2:] == b"\x4c\x09"
-    assert server.stop()["reports"] == 3
+        send(bus, BASE + 5, heartbeat(5, 1, 2))
+        send(bus, BASE + 3, heartbeat(3, 1, 2))
+        send(bus, BASE + 5, keyed.question(5))
+        wait_until(lambda: server.stats()["magic"] == 3, "version 1 of 3, version 2 of 5")
+        send(bus, BASE + 121, reader.request(b"ja") or b"")
+        report = report_on(bus, last=8)
+        assert reader.check(report)
+        assert (report[8 + 14:8 + 16], report[8 + 22:8 + 24]) == (b"\x4c\x09", b"\1\2")
+    counters = server.stop()
+    assert (counters["reports"], counters["heartbeats"], counters["magic"]) == (3, 2, 3)
 
 
 def test_the_firmware_answers_the_real_client(programs: list[Program]) -> None:

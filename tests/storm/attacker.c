@@ -11,8 +11,7 @@ static unsigned random_node(void)
     return FIRST_NODE + world_chance(NODES);
 }
 
-/* Some from here and there; or in their order, as an announce means nothing without the heartbeats
- * that follow it. */
+/* Some from here and there, or in their order. */
 void attacker_replay(unsigned packets)
 {
     const unsigned kept = world->records < RECORDED ? world->records : RECORDED;
@@ -29,13 +28,13 @@ void attacker_replay(unsigned packets)
 /* All but its tag is as it should be. */
 static void make_junk(uint8_t packet[DUMPULSE_PACKET_SIZE])
 {
-    static const uint8_t kinds[] = {0x00, 0x20, 0x40, 0x80, 0x80, 0xC0};
+    static const uint8_t kinds[] = {0x00, 0x80, 0x80, 0xC0};
 
     for (unsigned i = 0; i < DUMPULSE_PACKET_SIZE; i++)
         packet[i] = (uint8_t)world_chance(256);
     packet[4] = kinds[world_chance(sizeof kinds)];
     if (packet[4] != 0xC0)
-        packet[4] = (uint8_t)(packet[4] + world_chance(packet[4] < 0x40 ? 32 : NODES));
+        packet[4] = (uint8_t)(packet[4] + world_chance(packet[4] == 0 ? 32 : NODES));
 }
 
 void attacker_send_junk(unsigned packets)
@@ -45,12 +44,13 @@ void attacker_send_junk(unsigned packets)
     for (; packets != 0; packets--) {
         make_junk(packet);
         const unsigned from = random_node(); /* compilers may exchange two draws of one call */
-        network_send(from, packet[4] < 0x40 ? random_node() : AGENT, packet, sizeof packet);
+        network_send(from, packet[4] < DUMPULSE_BEACON_END_ ? random_node() : AGENT, packet,
+                     sizeof packet);
     }
 }
 
-/* It signs beacons of epochs to come for all nodes, and heartbeats and announces of all. What is of
- * the opened node itself is not sent: nobody could tell it from what the node makes. */
+/* It signs beacons of epochs to come for all nodes, and heartbeats of all. What is of the opened node
+ * itself is not sent: nobody could tell it from what the node makes. */
 void attacker_forge(unsigned node, unsigned packets)
 {
     uint8_t packet[DUMPULSE_PACKET_SIZE];
@@ -58,23 +58,16 @@ void attacker_forge(unsigned node, unsigned packets)
     for (; packets != 0; packets--) {
         const unsigned other = (node + 1 + world_chance(NODES - 1)) % NODES;
         const uint32_t epoch = world->truth.epoch[world->nodes[node].before] + world_chance(3);
-        const uint32_t kind = world_chance(3);
-        const uint32_t own = (0x800000U + world_chance(1000)) << 8;
+        const bool is_beacon = world_chance(2) == 0;
         make_junk(packet);
-        world->key = world->nodes[node].key;
-        if (kind == 0) {
+        if (is_beacon)
             dumpulse_write_(packet + 4, epoch);
-            dumpulse_make_(packet, (uint8_t)node, epoch);
-        } else if (kind == 1) {
-            dumpulse_write_(packet + 4, own >> 8);
-            packet[4] = (uint8_t)(DUMPULSE_IS_ANNOUNCE_ + other);
-            dumpulse_make_(packet, (uint8_t)node, 0);
-        } else {
+        else
             packet[4] = (uint8_t)(DUMPULSE_IS_HEARTBEAT_ + other);
-            dumpulse_make_(packet, (uint8_t)node, world_chance(2) == 0 ? epoch : own);
-        }
+        world->key = world->nodes[node].key;
+        dumpulse_make_(packet, (uint8_t)node, epoch);
         world->key = NULL;
-        network_send(FIRST_NODE + node, kind == 0 ? FIRST_NODE + other : AGENT, packet,
+        network_send(FIRST_NODE + node, is_beacon ? FIRST_NODE + other : AGENT, packet,
                      sizeof packet);
     }
 }

@@ -116,7 +116,7 @@ ssize_t __wrap_send(int descriptor, const void *bytes, size_t size, int flags)
         return (ssize_t)size;
     }
     for (unsigned party = FIRST_NODE; party < PARTIES; party++)
-        if (party == READER || world->nodes[party - FIRST_NODE].kind == HEARS)
+        if (party == READER || world->keyed)
             network_send(AGENT, party, frame->data, DUMPULSE_PACKET_SIZE);
     return (ssize_t)size;
 }

@@ -145,8 +145,7 @@ static uint32_t number_in(const struct folder *folder, const char *suffix, size_
         if (folder->of[i].file < 0 || name == NULL || strcmp(name, suffix) != 0)
             continue;
         const struct file *const file = &world->disk.files[folder->of[i].file];
-        return file->dirty || file->synced_size < at + 4 ? 0
-                                                         : dumpulse_read_(file->synced + at) >> 8;
+        return file->dirty || file->synced_size < at + 4 ? 0 : dumpulse_read_(file->synced + at);
     }
     return 0;
 }

@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* 255 heartbeats of a node that only sends and sends each of them twice, two seconds apart, are
- * refused at most after a reset of the agent. */
+/* The calm lasts ten of the longest epochs. */
 static const uint64_t FAULTS_FOR = 300, LONGEST = 120, CALM_FOR = 300; /* s */
 
 /* ---- The process and the machine. */
@@ -202,12 +201,6 @@ static void end_node(const struct fault *fault)
     world->nodes[fault->node].runs = false;
 }
 
-static void tear(const struct fault *fault)
-{
-    world->nodes[fault->node].fails_at = 1 + fault->amount % DUMPULSE_SLOT_SIZE;
-    memset(&world->nodes[fault->node].keyed, 0, sizeof world->nodes[0].keyed);
-}
-
 static void put_key(const char *name, const char *digits, bool before)
 {
     char text[32 + 1 + sizeof "epoch 3600" + NODES * 8];
@@ -327,7 +320,6 @@ static const struct {
     {"a node is reset", reset_node, NULL, NODE},
     {"a node falls silent", end_node, reset_node, NODE | LASTS},
     {"a node falls silent for good", end_node, NULL, NODE},
-    {"the power of a node fails while it stores a number", tear, reset_node, NODE | LASTS | KEYS},
     {"a node gets a new key", renew, NULL, NODE | KEYS},
     {"recorded packets are sent again", replay, NULL, LASTS | KEYS},
     {"somebody sends junk", send_junk, NULL, KEYS},
@@ -380,7 +372,7 @@ static void hear(unsigned unused)
 static void recover(unsigned unused)
 {
     (void)unused;
-    oracle_recovered(CALM_FOR * SECOND);
+    oracle_recovered();
     for (unsigned node = 0; node < NODES; node++)
         if (!world->nodes[node].runs)
             nodes_start(node);

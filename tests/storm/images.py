@@ -12,8 +12,6 @@ import contextlib
 import dataclasses
 import hashlib
 import random
-import re
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -133,7 +131,7 @@ class OnLine(Plain):
     def __init__(self, name: str, image: Path | None) -> None:
         super().__init__()
         self.forget()
-        self.board = dataclasses.replace(BOARDS[name], alone=0)  # so its simulator plays a script
+        self.board = dataclasses.replace(BOARDS[name], keyed=True)  # so its simulator plays a script
         self.ticks, self.drift = self.board.ticks, self.board.drift
         self.line, self.window = LiveLine(self.board, b"\xff", image), b""
         self.byte, self.recovers = 10 * SECOND / self.board.baud, 20_000
@@ -305,27 +303,24 @@ class OnBus(Plain):
         return self.board.boots
 
 
-HEARS, SENDS, OPENED = range(40, 46), range(1, 5), (5, 46)  # variables; the attacker has two keys
+NODES, OPENED = range(40, 50), 50  # variables; the attacker has the key of the last one
 
 
 class Keyed(Story):
     """An agent with keys on a CAN bus, its nodes, and an attacker who records and repeats."""
-    faults = ("heartbeats", "bad_bus", "bad_bus", "held_back", "replay", "junk", "opened_nodes",
+    faults = ("heartbeats", "bad_bus", "bad_bus", "held_back", "replay", "junk", "opened_node",
               "questions", "check", "nobody_hears_it", "power_cut", "power_cut", "nodes_are_reset",
               "pause")
 
     def __init__(self, name: str, image: Path | None) -> None:
         super().__init__()
         keys = keyed.Keys(bytes(range(16)))
-        self.rig = Rig(keys, 0x122, [0] + [keyed.OWN_FIRST] * 5 + [0] * 26, image)
-        numbers = keyed.Numbers(dict.fromkeys((*SENDS, *OPENED), keyed.OWN_FIRST))
-        self.hear = [keyed.Hearer(keys, variable) for variable in (*HEARS, OPENED[1])]
-        self.send = [keyed.Sender(keys, variable, numbers) for variable in (*SENDS, OPENED[0])]
-        self.nodes: list[keyed.Hearer | keyed.Sender] = [*self.hear, *self.send]
-        self.rig.hearers += self.hear
+        self.rig = Rig(keys, 0x122, image)
+        self.nodes = [keyed.Hearer(keys, variable) for variable in (*NODES, OPENED)]
+        self.rig.hearers += self.nodes
         self.made: list[tuple[int, int]] = []  # variable and time of the heartbeat with a number
         self.record, self.held = list[bytes](), list[bytes]()
-        self.last = dict.fromkeys((*HEARS, *SENDS), 0)  # the last number that was in the table
+        self.last = dict.fromkeys(NODES, 0)  # the last number that was in the table
         self.floor = dict(self.last)  # what is not above is from before the last start
         self.now = 20_000
         self.wait(1_150_000)
@@ -344,15 +339,10 @@ class Keyed(Story):
         self.now += 310 * len(packets) + 2100
         self.wait(1000)
 
-    def beat(self, node: keyed.Hearer | keyed.Sender) -> list[bytes]:
-        """Its next heartbeat, twice, as some may not know of junk."""
-        packets: list[bytes | None] = []
-        if isinstance(node, keyed.Sender):
-            if not node.own or node.count > 250 or self.chance.random() < 0.2:
-                node.begin()
-            packets.append(node.announce())
-        self.made.append((getattr(node, "label", getattr(node, "variable", 0)), self.now))
-        packets += [node.heartbeat(*len(self.made).to_bytes(2)) for _ in range(2)]
+    def beat(self, node: keyed.Hearer) -> list[bytes]:
+        """Its next heartbeat, twice."""
+        self.made.append((node.label, self.now))
+        packets = [node.heartbeat(*len(self.made).to_bytes(2)) for _ in range(2)]
         return [packet for packet in packets if packet]
 
     def check(self) -> list[int]:
@@ -372,7 +362,7 @@ class Keyed(Story):
                             f"{self.last[variable]}, and at the start {self.floor[variable]}")
             self.last[variable] = number
             made = (self.made[number - 1][1] - self.booted) / SECOND
-            if variable in HEARS and not -2 < int.from_bytes(table[variable][:2]) - made < 12:
+            if not -2 < int.from_bytes(table[variable][:2]) - made < 12:
                 raise Wrong(f"variable {variable}: a heartbeat was taken an epoch late")
         return numbers
 
@@ -398,20 +388,19 @@ class Keyed(Story):
         self.comes(*self.chance.sample(self.record, min(60, len(self.record))), *self.record[-30:])
 
     def junk(self) -> None:
-        """Only the tag gives it away. With 100 in an epoch, the agent knows that there is junk."""
-        kinds, pick = (keyed.IS_HEARTBEAT, keyed.IS_ANNOUNCE), self.chance.randrange
+        """Only the tag gives it away."""
+        pick = self.chance.randrange
         self.comes(*(self.chance.randbytes(4) +
-                     bytes((kinds[pick(2)] + pick(64), 255, pick(256), 1))
+                     bytes((keyed.IS_HEARTBEAT + pick(64), 255, pick(256), 1))
                      for _ in range(pick(20, 150))))
 
-    def opened_nodes(self) -> None:
-        """Who has their keys says much, also in the name of others."""
+    def opened_node(self) -> None:
+        """Who has its key says much, also in the name of others."""
         for _ in range(10):
-            self.send[-1].begin()
-            self.comes(*self.beat(self.send[-1]), *self.beat(self.hear[-1]))
-        other = self.chance.choice((*HEARS, *SENDS)) - OPENED[1]
+            self.comes(*self.beat(self.nodes[-1]))
+        other = self.chance.choice(NODES) - OPENED
         self.comes(*(packet[:4] + bytes([packet[4] + other]) + packet[5:]
-                     for packet in self.beat(self.hear[-1])))
+                     for packet in self.beat(self.nodes[-1])))
 
     def questions(self) -> None:
         self.comes(*(keyed.question(self.chance.randrange(65)) for _ in range(60)))
@@ -425,25 +414,18 @@ class Keyed(Story):
         self.wait(100_000)
 
     def power_cut(self) -> None:
-        """Any time, or while a number of a node or a block of epochs is stored."""
-        kind = self.chance.choice(("any", "number", "block"))
-        if kind == "number":
-            sends = self.chance.choice(self.send)
-            sends.begin()
-            self.comes(*self.beat(sends)[:2])
-            if table := self.rig.ask(microseconds=self.chance.randrange(20_000)):
-                self.look(table)
-            self.now += 25_000
-        self.wait(self.some(12) if kind == "any" else self.chance.randrange(2000))
-        for at in range(1 + (kind == "block")):
+        """Any time, or while a block of epochs is stored."""
+        stores = self.chance.random() < 0.5
+        self.wait(self.chance.randrange(2000) if stores else self.some(12))
+        for at in range(1 + stores):
             if at:
-                self.do(f"writing {self.chance.randrange(1, 7)}")
-                self.now += SECOND + 7 * 3400
-                self.wait(self.chance.randrange(3400))
+                self.do(f"writing {self.chance.randrange(1, 7)}",
+                        f"wait {self.chance.randrange(3400)}")
+                self.now += SECOND + 8 * 3400  # or earlier
             used = max(epoch for epoch, _ in self.rig.beacons)
             self.rig.cut(self.chance.choice((0, 0xFF, self.chance.randrange(256))))
             self.boots, self.booted = self.boots + 1, self.now
-        self.floor = self.last | {variable: len(self.made) for variable in HEARS}
+        self.floor = dict.fromkeys(NODES, len(self.made))
         self.rig.beacons.clear()
         self.wait(1_150_000)
         if min(epoch for epoch, _ in self.rig.beacons) <= used:
@@ -452,30 +434,24 @@ class Keyed(Story):
         self.check()
 
     def nodes_are_reset(self) -> None:
-        for node in self.chance.sample(self.hear, 2):
+        for node in self.chance.sample(self.nodes, 2):
             node.forget()
             self.comes(keyed.question(node.label))
-        self.chance.choice(self.send).own = 0
 
     def pause(self) -> None:
         self.wait(self.some(100))
 
     def calm(self) -> None:
-        """An epoch and a half later, all are heard. A node that hears asks if it knows no epoch.
-        One that only sends begins its own: after a start of the agent, it is not heard before."""
+        """An epoch and a half later, all are heard. A node asks if it knows no epoch."""
         self.wait(15 * SECOND)
         fresh = {}
-        for node in self.nodes:
-            if node in (self.hear[-1], self.send[-1]):  # the attacker's
-                continue
-            if isinstance(node, keyed.Sender):
-                node.own = 0
-            elif not node.epoch:
+        for node in self.nodes[:-1]:  # the last one is the attacker's
+            if not node.epoch:
                 self.comes(keyed.question(node.label))
-            epoch = getattr(node, "epoch", 0)
+            epoch = node.epoch
             self.comes(*self.beat(node))
             self.wait(30_000)
-            if getattr(node, "epoch", 0) != epoch:  # it ended on the way
+            if node.epoch != epoch:  # it ended on the way
                 self.comes(*self.beat(node))
             fresh[self.made[-1][0]] = len(self.made)
         numbers = self.check()

@@ -385,7 +385,6 @@ void machine_queue(unsigned from, const uint8_t *bytes, size_t length)
     struct machine *const it = &world->machine;
     struct waiting *const place = &it->queue[(it->first + it->count++) % QUEUE];
 
-    it->delivered++;
     place->length = (uint16_t)length;
     place->from = (uint8_t)from;
     memcpy(place->bytes, bytes, length < sizeof place->bytes ? length : sizeof place->bytes);

@@ -6,18 +6,11 @@
 
 #include "server/keys_internal.h"
 
-enum { ANNOUNCED = 16, FIRST_SERIAL = 256, READS_EVERY = 5 /* s */, FORGETS_AFTER = 30 };
+enum { FIRST_SERIAL = 256, READS_EVERY = 5 /* s */, FORGETS_AFTER = 30 };
 /* The new key, and the one before. */
 static const uint8_t MASTERS[2][16] = {{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {1}};
 
-/* ---- The library's hooks: of whoever acts, or else of the agent. */
-
-static void act(const uint8_t *key, struct node *node)
-{
-    world->key = key;
-    world->node = node;
-}
-
+/* The library's hook: of whoever acts, or else of the agent. */
 void __real_dumpulse_get_key(uint8_t key[16], uint8_t label);
 void __wrap_dumpulse_get_key(uint8_t key[16], uint8_t label)
 {
@@ -25,34 +18,6 @@ void __wrap_dumpulse_get_key(uint8_t key[16], uint8_t label)
         __real_dumpulse_get_key(key, label);
     else
         memcpy(key, world->key, 16);
-}
-
-uint32_t __real_dumpulse_load(uint8_t label);
-uint32_t __wrap_dumpulse_load(uint8_t label)
-{
-    return world->node == NULL ? __real_dumpulse_load(label)
-                               : dumpulse_slots_read(world->node->eeprom);
-}
-
-/* If its power fails meanwhile, the byte that is being written becomes anything. */
-bool __real_dumpulse_store(uint8_t label, uint32_t number);
-bool __wrap_dumpulse_store(uint8_t label, uint32_t number)
-{
-    struct node *const node = world->node;
-    uint8_t slot[DUMPULSE_SLOT_SIZE];
-
-    if (node == NULL)
-        return __real_dumpulse_store(label, number);
-    uint8_t *const to = node->eeprom + dumpulse_slots_write(node->eeprom, slot, number);
-    for (unsigned i = 0; i < sizeof slot; i++) {
-        to[i] = slot[i];
-        if (node->fails_at != 0 && --node->fails_at == 0) {
-            to[i] = (uint8_t)world_chance(256);
-            node->runs = false;
-            return false;
-        }
-    }
-    return true;
 }
 
 static void make_key(uint8_t key[16], unsigned label, bool before, uint8_t generation)
@@ -63,11 +28,6 @@ static void make_key(uint8_t key[16], unsigned label, bool before, uint8_t gener
 
 /* ---- Nodes. */
 
-static void send(unsigned node, const uint8_t *packet)
-{
-    network_send(FIRST_NODE + node, AGENT, packet, DUMPULSE_PACKET_SIZE);
-}
-
 struct made *nodes_find(unsigned node, uint32_t serial)
 {
     struct made *const made = &world->nodes[node].made[serial % MADE];
@@ -75,24 +35,20 @@ struct made *nodes_find(unsigned node, uint32_t serial)
     return made->serial == serial && serial != 0 ? made : NULL;
 }
 
-/* Makes the next packet of this heartbeat, and sends it. */
+/* Makes the packet of this heartbeat, and sends it. */
 static void make(unsigned node, struct made *made)
 {
     struct node *const it = &world->nodes[node];
     const uint8_t sender = (uint8_t)(made->serial / 256), value = (uint8_t)made->serial;
-    uint8_t packet[DUMPULSE_PACKET_SIZE];
 
-    if (it->kind == PLAIN)
-        dumpulse_make_heartbeat(packet, (uint8_t)node, sender, value);
-    else if (!dumpulse_keyed_heartbeat(&it->keyed, packet, (uint8_t)node, sender, value))
+    if (!world->keyed)
+        dumpulse_make_heartbeat(made->packet, (uint8_t)node, sender, value);
+    else if (!dumpulse_keyed_heartbeat(&it->keyed, made->packet, (uint8_t)node, sender, value))
         return;
-    memcpy(made->packets[made->copies], packet, sizeof packet);
-    if (made->copies++ == 0) {
-        made->epoch = it->keyed.epoch;
-        made->count = packet[5];
-        oracle_made(node, made);
-    }
-    send(node, packet);
+    made->epoch = it->keyed.epoch;
+    made->count = made->packet[5];
+    made->is_sent = true;
+    network_send(FIRST_NODE + node, AGENT, made->packet, sizeof made->packet);
 }
 
 static void ask(unsigned party, uint8_t label, uint64_t *asked_at)
@@ -124,41 +80,21 @@ static void listen(unsigned node)
         ask(FIRST_NODE + node, (uint8_t)node, &it->asked_at);
 }
 
-static void announce(unsigned node)
-{
-    struct node *const it = &world->nodes[node];
-    uint8_t packet[DUMPULSE_PACKET_SIZE];
-
-    if (it->keyed.left == 0) {
-        it->sent = 0;
-        (void)dumpulse_sender_begin(&it->keyed, (uint8_t)node);
-    }
-    if (it->sent++ % ANNOUNCED == 0 && dumpulse_sender_announce(&it->keyed, packet, (uint8_t)node))
-        send(node, packet);
-}
-
 static void beat_now(unsigned node)
 {
     struct node *const it = &world->nodes[node];
+    struct made *const made = &it->made[++it->serial % MADE];
 
-    act(it->key, it);
-    if (it->kind == HEARS)
+    world->key = it->key;
+    if (world->keyed)
         listen(node);
-    if (it->kind == SENDS)
-        announce(node);
-    if (it->runs) {
-        struct made *const made = &it->made[++it->serial % MADE];
-        *made = (struct made){.serial = it->serial,
-                              .generation = it->generations[it->before],
-                              .before = it->before,
-                              .made_at = world->now};
-        const bool twice = it->keyed.twice;
-        make(node, made);
-        if (twice)
-            make(node, made);
-        world_note(made->serial);
-    }
-    act(NULL, NULL);
+    *made = (struct made){.serial = it->serial,
+                          .generation = it->generations[it->before],
+                          .before = it->before,
+                          .made_at = world->now};
+    make(node, made);
+    world_note(made->serial);
+    world->key = NULL;
 }
 
 static void beat(unsigned node)
@@ -173,24 +109,17 @@ void nodes_start(unsigned node)
     struct node *const it = &world->nodes[node];
 
     it->runs = true;
-    it->fails_at = 0;
     memset(&it->keyed, 0, sizeof it->keyed);
     it->heard_at = world->now;
 }
 
-/* Its numbers begin from the start. */
 static void give_key(unsigned node, bool before, uint8_t generation)
 {
     struct node *const it = &world->nodes[node];
-    uint8_t slot[DUMPULSE_SLOT_SIZE];
 
     it->before = before;
     it->generations[before] = generation;
     make_key(it->key, node, before, generation);
-    memset(it->eeprom, 0xFF, sizeof it->eeprom);
-    memcpy(it->eeprom + dumpulse_slots_write(it->eeprom, slot, DUMPULSE_OWN_FIRST_ >> 8), slot,
-           sizeof slot);
-    it->last_made = 0;
     nodes_start(node);
 }
 
@@ -218,14 +147,14 @@ void nodes_move(unsigned party)
 static void take_beacon(unsigned node, const struct packet *packet)
 {
     struct node *const it = &world->nodes[node];
-    const uint32_t epoch = dumpulse_read_(packet->bytes + 4) & DUMPULSE_EPOCH_LAST_;
+    const uint32_t epoch = dumpulse_read_(packet->bytes + 4);
 
-    act(it->key, it);
+    world->key = it->key;
     const bool later = dumpulse_hear(&it->keyed, (uint8_t)node, packet->bytes, packet->length);
     if (later || (packet->length == DUMPULSE_PACKET_SIZE && epoch == it->keyed.epoch &&
                   dumpulse_right_(packet->bytes, (uint8_t)node, epoch)))
         it->heard_at = world->now;
-    act(NULL, NULL);
+    world->key = NULL;
     if (later && it->asked_at != 0) {
         it->asked_at = 0;
         beat_now(node);
@@ -246,12 +175,12 @@ static void request(void)
     }
     it->nonce = world_chance(65536);
     const uint8_t nonce[2] = {(uint8_t)(it->nonce >> 8), (uint8_t)it->nonce};
-    act(it->key, NULL);
+    world->key = it->key;
     if (dumpulse_keyed_request(&it->keyed, packet, nonce)) {
         it->requested_at = world->now;
         network_send(READER, AGENT, packet, sizeof packet);
     }
-    act(NULL, NULL);
+    world->key = NULL;
 }
 
 static void read_again(unsigned unused)
@@ -292,12 +221,12 @@ static void read_packet(const struct packet *packet)
 {
     struct reader *const it = &world->reader;
 
-    act(it->key, NULL);
+    world->key = it->key;
     const bool later =
         dumpulse_hear(&it->keyed.heard, DUMPULSE_READER_LABEL, packet->bytes, packet->length);
     if (!later)
         take_report(packet);
-    act(NULL, NULL);
+    world->key = NULL;
     if (!later)
         return;
     it->heard_at = world->now;
@@ -309,8 +238,7 @@ void nodes_take(unsigned party, const struct packet *packet)
 {
     if (party == READER)
         read_packet(packet);
-    else if (world->nodes[party - FIRST_NODE].runs &&
-             world->nodes[party - FIRST_NODE].kind == HEARS)
+    else if (world->nodes[party - FIRST_NODE].runs && world->keyed)
         take_beacon(party - FIRST_NODE, packet);
 }
 
@@ -318,7 +246,6 @@ void nodes_begin(void)
 {
     for (unsigned node = 0; node < NODES; node++) {
         struct node *const it = &world->nodes[node];
-        it->kind = !world->keyed ? PLAIN : world_chance(2) == 0 ? HEARS : SENDS;
         it->serial = FIRST_SERIAL - 1;
         give_key(node, world->two && world_chance(4) != 0, 0);
         it->every = world_between(SECOND / 2, 2 * SECOND);

@@ -20,7 +20,6 @@ enum claim {
     TAKEN_TWICE,
     MOVED,
     IGNORED,
-    MADE_TWICE,
     EPOCH_TWICE,
     STORED,
     TOO_EARLY,
@@ -34,8 +33,6 @@ enum claim {
     SERVES,
     HEARD,
     READ,
-    JUNK_ENDS,
-    JUNK_TOLD,
     FRESH,
     BOUNDED
 };
@@ -48,7 +45,6 @@ static const struct {
     [TAKEN_TWICE] = {"each heartbeat is taken once", true},
     [MOVED] = {"the key before is taken in its time only, and until the new one was taken", true},
     [IGNORED] = {"a heartbeat that comes in its epoch, with a new count, is taken", false},
-    [MADE_TWICE] = {"a node uses no count twice under one key", false},
     [EPOCH_TWICE] = {"no epoch comes again", true},
     [STORED] = {"no number is used before it is stored so that a power cut leaves it", true},
     [TOO_EARLY] = {"a node whose heartbeat came in time is not called late, dead or missing",
@@ -63,21 +59,18 @@ static const struct {
     [SERVES] = {"after the last fault, the agent serves", true},
     [HEARD] = {"after the last fault, each node that runs is heard, and its state is right", true},
     [READ] = {"after the last fault, the reader gets its reports", true},
-    [JUNK_ENDS] = {"64 epochs after the last junk, there is none any more", false},
-    [JUNK_TOLD] = {"while there is junk, each beacon under each key says so", false},
     [FRESH] = {"a report that is believed was made after its request, and once", false},
     [BOUNDED] = {"nothing grows: open files, and files on the disk", false},
 };
 
-enum bound { LOOKS, FIRST_SAVE, LATER_SAVES, SETTLES, HEARS_AGAIN, JUNK_LASTS, READER_WAITS };
+enum bound { LOOKS, FIRST_SAVE, LATER_SAVES, SETTLES, HEARS_AGAIN, READER_WAITS };
 /* ms, and two ticks more. udpserver.8 has the same table, under BOUNDS. */
 static const unsigned bounds[] = {
     [LOOKS] = 1100,        /* from the time when a state changes until it is told */
     [FIRST_SAVE] = 1500,   /* from the first change after a start until it is saved */
     [LATER_SAVES] = 11500, /* from any other change until it is saved */
     [SETTLES] = 25000,     /* after the process was stopped or the disk was bad, until these hold */
-    [HEARS_AGAIN] = 5000, /* after the last fault until nodes that hear are heard: 1.5 epochs and */
-    [JUNK_LASTS] = 10000, /* after the last junk, until there is none any more: 66 epochs and */
+    [HEARS_AGAIN] = 5000,  /* after the last fault until nodes are heard: 1.5 epochs and */
     [READER_WAITS] = 30000, /* from one report that the reader believes to the next */
 };
 
@@ -135,7 +128,7 @@ static uint32_t serial_in(const uint8_t *report, unsigned node)
 
 static uint64_t number_of(const struct made *made)
 {
-    return (made->epoch << 8) + made->count;
+    return ((uint64_t)made->epoch << 8) + made->count;
 }
 
 static const struct keys *keys_of(const struct made *made)
@@ -158,14 +151,10 @@ static bool takes_before(void)
  * new. */
 static unsigned last_count(unsigned node, const struct made *made)
 {
-    if (!world->keyed)
-        return 0;
-    if (keys_of(made)->alone[node] != 0)
-        return keys_of(made)->alone[node] & UINT8_MAX;
-    return is_last_key(node, made) ? keys_of(made)->keyed.last[node] : 0;
+    return world->keyed && is_last_key(node, made) ? keys_of(made)->keyed.last[node] : 0;
 }
 
-/* Epochs and counts of a node grow. A node that hears may count from 1 again after a reset. */
+/* Epochs and counts of a node grow. */
 static void check_order(unsigned node, const struct made *made)
 {
     const struct keys *const of = keys_of(made);
@@ -186,10 +175,10 @@ static void check_order(unsigned node, const struct made *made)
     if (made->generation != of->master.generations[node])
         world_broken(FORGED, "variable %u: a heartbeat of generation %u is taken, not %u", node,
                      made->generation, of->master.generations[node]);
-    if (world->nodes[node].kind == HEARS && made->epoch != now)
-        world_broken(OLD, "variable %u: a heartbeat of epoch %llu is taken in epoch %u", node,
-                     (unsigned long long)made->epoch, now);
-    if (world->nodes[node].kind == HEARS && is_disk_good() && !of->stopped &&
+    if (made->epoch != now)
+        world_broken(OLD, "variable %u: a heartbeat of epoch %u is taken in epoch %u", node,
+                     made->epoch, now);
+    if (is_disk_good() && !of->stopped &&
         world->now - made->made_at > (2 * world->epoch + 1) * SECOND + within(LOOKS))
         world_broken(OLD, "variable %u: a heartbeat made %llu s ago is taken: no epoch is as long",
                      node, (unsigned long long)((world->now - made->made_at) / SECOND));
@@ -234,7 +223,7 @@ static void entry_changed(unsigned node)
     }
     if (!world->truth.serves)
         return; /* it is from the disk */
-    if (++made->taken > made->copies && world->keyed)
+    if (++made->taken > 1 && world->keyed)
         world_broken(TAKEN_TWICE, "variable %u: a heartbeat made %llu s ago is taken again", node,
                      (unsigned long long)((world->now - made->made_at) / SECOND));
     if (world->keyed)
@@ -260,15 +249,6 @@ void oracle_check_epoch(void)
                          keyed->epoch, it->least[i]);
         it->epoch[i] = keyed->epoch;
     }
-}
-
-void __real_dumpulse_send_packet(void *context, const uint8_t *packet, size_t length);
-void __wrap_dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
-{
-    if (world->keyed && length == DUMPULSE_PACKET_SIZE && (packet[4] & DUMPULSE_TWICE_) == 0 &&
-        keys.keyed.junk != 0)
-        world_broken(JUNK_TOLD, "there is junk, and a beacon does not say so");
-    __real_dumpulse_send_packet(context, packet, length);
 }
 
 static const char *name_of(unsigned state)
@@ -403,16 +383,17 @@ void oracle_saved(void)
     world->truth.changed = 0;
 }
 
-/* Is it made with the key and in the epoch that the agent has now for its node? */
+/* Is it made with a key and in the epoch that the agent has now for its node? */
 static bool is_current(unsigned node, const struct made *made)
 {
     const struct keys *const of = keys_of(made);
-    const uint32_t own = of->alone[node] & ~(uint32_t)UINT8_MAX;
 
+    if (made->before &&
+        (!takes_before() || world->truth.of[node].moved || world->truth.of[node].unsure))
+        return false;
     return !world->keyed ||
-           ((!made->before || takes_before()) && of->keyed.reached != 0 &&
-            made->generation == of->master.generations[node] &&
-            made->epoch == (own != 0 ? own : of->keyed.epoch - (node >= of->keyed.reached)));
+           (of->keyed.reached != 0 && made->generation == of->master.generations[node] &&
+            made->epoch == of->keyed.epoch - (node >= of->keyed.reached));
 }
 
 void oracle_logged(const char *line)
@@ -426,74 +407,37 @@ void oracle_logged(const char *line)
 void oracle_arrived(unsigned node, const struct packet *packet)
 {
     struct made *const made = nodes_find(node, (uint32_t)packet->bytes[6] * 256 + packet->bytes[7]);
-    unsigned copy = 0;
 
-    if (made == NULL || made->taken != 0 || packet->length != DUMPULSE_PACKET_SIZE)
-        return;
-    while (copy < made->copies &&
-           memcmp(made->packets[copy], packet->bytes, DUMPULSE_PACKET_SIZE) != 0)
-        copy++;
-    if (copy == made->copies)
+    if (made == NULL || !made->is_sent || made->taken != 0 ||
+        packet->length != DUMPULSE_PACKET_SIZE ||
+        memcmp(made->packet, packet->bytes, DUMPULSE_PACKET_SIZE) != 0)
         return; /* it is damaged, or forged */
-    const bool new = is_current(node, made) && packet->bytes[5] > last_count(node, made);
-    made->in_pair = copy == 1 && made->came + 1 == world->machine.delivered;
-    made->came = new ? world->machine.delivered : 0;
     made->arrived = machine_steady();
-    if (new)
+    if (is_current(node, made) && packet->bytes[5] > last_count(node, made))
         world->truth.of[node].due = made->serial;
 }
 
-/* The agent has taken all packets. With junk, a heartbeat is taken when both of its packets have
- * come, and no other one between them, which might have taken the place where the first waits; nor
- * may the agent have stood still between them, as then nothing from before waits any more. */
+/* The agent has taken all packets. */
 static void check_due(unsigned node)
 {
     const struct made *const made = nodes_find(node, world->truth.of[node].due);
 
     world->truth.of[node].due = 0;
-    if (made == NULL || made->taken != 0 ||
-        (keys.keyed.junk != 0 &&
-         (!made->in_pair || world->weather.delay != 0 || world->truth.disturbed >= made->arrived)))
+    if (made == NULL || made->taken != 0)
         return;
     if (is_current(node, made) &&
         (!world->keyed || !is_last_key(node, made) || world->truth.of[node].last < number_of(made)))
         world_broken(IGNORED, "variable %u: a heartbeat has come, and is not taken", node);
 }
 
-void oracle_made(unsigned node, const struct made *made)
-{
-    uint64_t *const last = &world->nodes[node].last_made;
-    const uint64_t number = number_of(made);
-
-    if (world->nodes[node].kind == SENDS && number <= *last)
-        world_broken(MADE_TWICE, "variable %u: its node uses a count again", node);
-    *last = number;
-}
-
 /* ---- When the agent has nothing to do. */
 
-static void check_number(const struct keys *of, unsigned label, uint32_t used)
-{
-    const uint32_t stored =
-        disk_least_number(of->file.suffix, KEYS_NUMBERS_AT + KEYS_NUMBER_SIZE * (size_t)label);
-
-    if (stored < used)
-        world_broken(STORED, "label %u: number %u is used, and a power cut would leave %u", label,
-                     used, stored);
-}
-
-/* Only if the disk or the numbers have changed since the last look. */
+/* Only if the disk or a block has changed since the last look. */
 static void check_numbers(void)
 {
     struct truth *const it = &world->truth;
-    uint32_t used[2][NODES + 1];
+    const uint32_t used[2] = {keys.keyed.epoch / 256, keys_before.keyed.epoch / 256};
 
-    for (unsigned i = 0; i < 2; i++) {
-        const struct keys *const of = i == 0 ? &keys : &keys_before;
-        used[i][0] = of->keyed.epoch / 256;
-        for (unsigned node = 0; node < NODES; node++)
-            used[i][1 + node] = of->alone[node] / 256;
-    }
     if (it->disk_steps == world->disk.steps && memcmp(it->used, used, sizeof used) == 0)
         return;
     it->disk_steps = world->disk.steps;
@@ -502,10 +446,10 @@ static void check_numbers(void)
         const struct keys *const of = i == 0 ? &keys : &keys_before;
         if (of->keyed.reached == 0)
             continue;
-        check_number(of, DUMPULSE_BLOCK, used[i][0]);
-        for (unsigned node = 0; node < NODES; node++)
-            if (of->alone[node] != UINT32_MAX) /* it is deaf */
-                check_number(of, node, used[i][1 + node]);
+        const uint32_t stored = disk_least_number(of->file.suffix, KEYS_BLOCK_AT);
+        if (stored < used[i])
+            world_broken(STORED, "block %u is used, and a power cut would leave %u", used[i],
+                         stored);
     }
 }
 
@@ -664,11 +608,10 @@ uint64_t oracle_hears_after(void)
 void oracle_hears(void)
 {
     for (unsigned node = 0; node < NODES; node++)
-        if (world->nodes[node].kind != SENDS)
-            check_heard(node);
+        check_heard(node);
 }
 
-void oracle_recovered(uint64_t calm)
+void oracle_recovered(void)
 {
     const struct truth *const it = &world->truth;
     unsigned open = 0;
@@ -687,9 +630,6 @@ void oracle_recovered(uint64_t calm)
             world_broken(IN_ORDER, "variable %u: the program knows %s, and it is %s", node,
                          name_of(it->of[node].told), name_of(it->of[node].state));
     }
-    if (world->keyed && keys.keyed.junk != 0 &&
-        calm > 66 * world->epoch * SECOND + within(JUNK_LASTS))
-        world_broken(JUNK_ENDS, "there is still junk for %u epochs", keys.keyed.junk);
     if (world->now - world->reader.believed_at > within(READER_WAITS) && !it->was_over)
         world_broken(READ, "the reader has believed no report for %llu s",
                      (unsigned long long)((world->now - world->reader.believed_at) / SECOND));

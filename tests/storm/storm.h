@@ -70,7 +70,6 @@ void network_release(unsigned party); /* what was held back comes now, in any or
 
 /* ---- nodes.c: the nodes and the reader. */
 
-enum kind { PLAIN, HEARS, SENDS };
 enum { MADE = 4096 };
 /* What the file of names says. */
 struct names {
@@ -80,30 +79,24 @@ struct names {
 /* A heartbeat that a node has made. Each has another sender and value. */
 struct made {
     uint32_t serial; /* sender * 256 + value */
-    uint64_t epoch;  /* of the agent, or the node's own; 0 without keys */
-    uint8_t count;   /* of its first packet */
-    uint8_t copies;  /* packets; each may be taken once */
-    uint8_t taken;   /* how often it was */
+    uint32_t epoch;  /* of the agent; 0 without keys */
+    uint8_t count;
+    bool is_sent;  /* the node had an epoch, and a count left in it */
+    uint8_t taken; /* how often it was */
     uint8_t generation;
-    bool before;   /* with the key before */
-    bool in_pair;  /* its second packet came just after the first one */
-    uint64_t came; /* the number of this packet among all of the agent's; 0: it was not new */
-    uint8_t packets[2][DUMPULSE_PACKET_SIZE];
+    bool before; /* with the key before */
+    uint8_t packet[DUMPULSE_PACKET_SIZE];
     uint64_t made_at; /* the time of the world */
     uint64_t arrived; /* steady: when it came last, until it was taken; 0: never */
 };
 struct node {
-    enum kind kind;
     bool runs;              /* it is not dead, and its power is on */
     bool before;            /* it has the key of --key-before */
     uint8_t generations[2]; /* of its key, and of the one before */
     uint8_t key[16];
     dumpulse_node keyed;
-    uint8_t eeprom[2 * DUMPULSE_SLOT_SIZE];
-    unsigned fails_at; /* the byte of the EEPROM at whose writing its power fails; 0: none */
-    uint32_t serial, sent;
+    uint32_t serial;
     uint64_t every, heard_at, asked_at;
-    uint64_t last_made; /* epoch and count of its last heartbeat, under this key */
     struct made made[MADE];
 };
 struct reader {
@@ -156,8 +149,8 @@ void disk_cut(void);                               /* the power fails */
 void disk_close_all(void);                         /* the process has ended */
 const struct file *disk_find(const char *name);
 const struct file *disk_numbers(void);
-/* The smallest number at this byte of a file with numbers that may be left if the power fails now.
- * Its name ends so. */
+/* The smallest number of 4 bytes at this byte of a file with numbers that may be left if the power
+ * fails now. Its name ends so. */
 uint32_t disk_least_number(const char *suffix, size_t at);
 unsigned disk_count(void); /* files that have a name */
 
@@ -183,7 +176,6 @@ struct machine {
     unsigned timers; /* that were set; the last one counts */
     struct waiting queue[QUEUE];
     unsigned first, count; /* packets in the queue */
-    uint64_t delivered;    /* packets that have come into it */
     enum trap trap;
     unsigned calls_left;
     uint64_t trap_until;
@@ -261,8 +253,7 @@ struct truth {
         uint64_t watched;   /* since when, after nobody had watched it */
         bool anew;          /* and the program does not know that yet */
     } of[NODES];
-    /* Numbers that were stored at the last look, of both keys: the block comes first. */
-    uint32_t used[2][NODES + 1];
+    uint32_t used[2];            /* the blocks of both keys at the last look */
     uint64_t disk_steps;         /* of the disk at that look */
     uint32_t epoch[2], least[2]; /* of the agent; this run must begin above the least */
     bool was_over;               /* for some start, the time of the key before was over */
@@ -281,16 +272,15 @@ void oracle_serves(void); /* this run takes packets from now on */
 void oracle_look(void);   /* at each step of the agent */
 void oracle_idle(void);   /* when it has nothing to do */
 void oracle_check_epoch(void);
-uint64_t oracle_hears_after(void); /* the last fault, nodes that hear are heard again */
+uint64_t oracle_hears_after(void); /* the last fault, nodes are heard again */
 void oracle_hears(void);
-void oracle_recovered(uint64_t calm); /* when a round has been calm for so long */
-void oracle_disturbed(void);          /* for some time, the agent may be slow */
+void oracle_recovered(void); /* a round has been calm for long enough */
+void oracle_disturbed(void); /* for some time, the agent may be slow */
 void oracle_saved(void);
 void oracle_named(void); /* the agent reads the file of names */
 void oracle_logged(const char *line);
 void oracle_arrived(unsigned node, const struct packet *packet);
 void oracle_told(const char *variables, const char *was, const char *is);
-void oracle_made(unsigned node, const struct made *made);
 void oracle_reported(const uint8_t *report, size_t length);
 void oracle_believed(const uint8_t *report, size_t length, uint64_t asked_at);
 void oracle_excuse_disk(void); /* it does not do what the agent must be able to rely on */
@@ -329,7 +319,6 @@ struct world {
     unsigned tick, epoch; /* ms, s */
     struct names names;
     const uint8_t *key; /* of whoever calls the library now; NULL: of the agent */
-    struct node *node;  /* whose EEPROM is used now; NULL: the agent's file */
     struct weather weather;
     struct packet packets[PACKETS], recorded[RECORDED];
     unsigned next_packet, records;

@@ -23,7 +23,7 @@ EXTRAS = ROOT / "extras"  # what a firmware may add to the library
 INCLUDES = (f"-I{ROOT}", f"-I{EXTRAS}")
 # The part with keys has a file for each role.
 KEYED = tuple(f"dumpulse_{role}.c" for role in (
-    "tag", "agent", "alone", "report", "node", "sender", "reader", "master", "slots"))
+    "tag", "agent", "mixed", "report", "node", "reader", "master", "slots"))
 
 # Seconds until something that we wait for has failed. Machines may be busy.
 PATIENCE = float(os.environ.get("DUMPULSE_PATIENCE", "30"))

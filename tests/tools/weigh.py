@@ -34,7 +34,8 @@ def main() -> None:
     print(f"{'room':15}" + "".join(f"{head:>9}" for head in ("files", *KINDS, "lines")))
     for room in sorted(files):
         counts = [table[room, kind] for kind in KINDS]
-        print(f"{room:15}" + "".join(f"{count:9,}" for count in (files[room], *counts, sum(counts))))
+        row = (files[room], *counts, sum(counts))
+        print(f"{room:15}" + "".join(f"{count:9,}" for count in row))
     totals = [sum(table[room, kind] for room in files) for kind in KINDS]
     print(f"{'all':15}" + "".join(f"{n:9,}" for n in (len(lines), *totals, sum(totals))))
     make = sum(count for path, count in lines.items()

@@ -208,7 +208,8 @@ function lineOf(agent) {
   const bad = ["dead", "never", "out of range", "late"].filter((state) => agent.counts[state]);
   const more = bad.reduce((sum, state) => sum + agent.counts[state], -1);
   const counts = MUTE.includes(agent.state) || !agent.worst ? agent.state
-    : `${agent.worst} ${bad[0] === "never" ? "never heard" : bad[0]}${more ? ` + ${more}` : ""}`;
+    : `${agent.worst}${agent.not_authenticated.includes(agent.worst) ? " (not authenticated)"
+      : ""} ${bad[0] === "never" ? "never heard" : bad[0]}${more ? ` + ${more}` : ""}`;
   const since = agent.since ? ` · ${duration(serverNow() - agent.since)}` : "";
   const known = knownOf(agent) ? `✓ ${agent.acknowledged.by} · ` : "";
   return `${agent.muted ? "muted · " : ""}${known}${counts}${since}`;
@@ -761,14 +762,15 @@ function showUptime({ day: share, week, month, hours, minutes }) {
     "last day", beats(hours, "last day, by hours"));
 }
 
-function makeRow({ variable, name }) {
+function makeRow({ variable, name, authenticated }) {
   const row = {
     value: make("td", { className: "number" }), age: make("td", { className: "number" }),
     day: make("td"), line: make("small"),
     element: make("tr", {}),
   };
-  row.element.append(make("th", { scope: "row" }, shape(), `${variable} ${name}`.trim(), row.line),
-    row.value, row.age, row.day);
+  const mark = authenticated === false ? [make("small", { textContent: "not authenticated" })] : [];
+  row.element.append(make("th", { scope: "row" }, shape(), `${variable} ${name}`.trim(), ...mark,
+    row.line), row.value, row.age, row.day);
   rows.set(variable, row);
   return row.element;
 }

@@ -1,8 +1,9 @@
-/* A node with keys that only sends.                       SPDX-License-Identifier: MIT
+/* A node with keys.                                        SPDX-License-Identifier: MIT
  *
- *     keyed VARIABLE SENDER VALUE   writes an announce and a heartbeat to the output
+ *     keyed VARIABLE SENDER VALUE   takes a beacon from the input, and writes a heartbeat to the
+ *                                   output; without a beacon, it writes a question for one
  *
- * It is only an example: its key is known to everybody, and it keeps no number over a reset.
+ * It is only an example: its key is known to everybody.
  */
 #include <dumpulse_keyed.h>
 #include <stdio.h>
@@ -16,18 +17,6 @@ void dumpulse_get_key(uint8_t key[16], uint8_t label)
     dumpulse_label_key(key, label, 0);
 }
 
-uint32_t dumpulse_load(uint8_t label)
-{
-    (void)label;
-    return 0x800000; /* as before the first start */
-}
-
-bool dumpulse_store(uint8_t label, uint32_t number)
-{
-    (void)label, (void)number;
-    return true;
-}
-
 static uint8_t byte(const char *text)
 {
     return (uint8_t)strtoul(text, NULL, 10);
@@ -36,14 +25,15 @@ static uint8_t byte(const char *text)
 int main(int count, char **words)
 {
     static dumpulse_node node;
-    uint8_t packets[2][DUMPULSE_PACKET_SIZE];
+    uint8_t packet[DUMPULSE_PACKET_SIZE];
 
-    if (count != 4 || !dumpulse_sender_begin(&node, byte(words[1])) ||
-        !dumpulse_sender_announce(&node, packets[0], byte(words[1])) ||
-        !dumpulse_keyed_heartbeat(&node, packets[1], byte(words[1]), byte(words[2]),
-                                  byte(words[3]))) {
-        fputs("keyed: it cannot make these packets\n", stderr);
+    if (count != 4) {
+        fputs("keyed: give VARIABLE SENDER VALUE\n", stderr);
         return 1;
     }
-    return fwrite(packets, sizeof packets, 1, stdout) == 1 ? 0 : 1;
+    if (!dumpulse_hear(&node, byte(words[1]), packet, fread(packet, 1, sizeof packet, stdin)) ||
+        !dumpulse_keyed_heartbeat(&node, packet, byte(words[1]), byte(words[2]), byte(words[3]))) {
+        dumpulse_ask(packet, byte(words[1]));
+    }
+    return fwrite(packet, sizeof packet, 1, stdout) == 1 ? 0 : 1;
 }

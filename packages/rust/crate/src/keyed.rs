@@ -8,15 +8,10 @@ use crate::{Entry, Variable, PACKET_SIZE, VARIABLES};
 
 /// The bytes of a report of version 2: 8 of tag, and 64 entries of 4.
 pub const REPORT_SIZE: usize = 264;
-/// A node that only sends stores this number before its first start.
-pub const FIRST_NUMBER: u32 = 0x80_0000;
 
 const READERS: u8 = 64; // their label; those of nodes are the variables
-const LAST_NUMBER: u32 = 0xff_ffff;
-const LAST_EPOCH: u32 = 0x1fff_ffff;
-const IS_ANNOUNCE: u8 = 0x40; // a beacon has less in byte 4
+const BEACON_END: u8 = 0x20; // a beacon has less in byte 4
 const IS_COUNTED: u8 = 0x80;
-const TWICE: u8 = 0x20;
 const MOST: u8 = 255; // packets in an epoch
 
 type Block = [u32; 4];
@@ -53,14 +48,13 @@ fn words(bytes: &[u8]) -> Block {
 struct Role {
     label: u8,
     key: Block,
-    epoch: u32, // 0: none yet; or the number of a node that only sends, times 256
+    epoch: u32, // 0: none yet
     left: u8,   // packets that can be made in it
-    twice: bool,
 }
 
 impl Role {
     fn new(label: u8, key: [u8; 16]) -> Self {
-        Self { label, key: words(&key), epoch: 0, left: 0, twice: false }
+        Self { label, key: words(&key), epoch: 0, left: 0 }
     }
 
     /// The tag of bytes 4 to 7 with this number, after these blocks.
@@ -91,14 +85,14 @@ impl Role {
 
     fn hear(&mut self, packet: &[u8]) -> bool {
         let rest = match *packet {
-            [_, _, _, _, a, b, c, d] if a < IS_ANNOUNCE => [a, b, c, d],
+            [_, _, _, _, a, b, c, d] if a < BEACON_END => [a, b, c, d],
             _ => return false,
         };
-        let epoch = u32::from_be_bytes(rest) & LAST_EPOCH;
+        let epoch = u32::from_be_bytes(rest);
         if epoch <= self.epoch || !same(&self.packet(epoch, rest), packet) {
             return false;
         }
-        *self = Self { epoch, left: MOST, twice: rest[0] >= TWICE, ..*self };
+        *self = Self { epoch, left: MOST, ..*self };
         true
     }
 
@@ -113,7 +107,7 @@ fn same(a: &[u8], b: &[u8]) -> bool {
     a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
 
-/// A node that hears the beacons of its agent. It keeps nothing over a reset.
+/// A node, which hears the beacons of its agent. It keeps nothing over a reset.
 ///
 /// ```
 /// use dumpulse::{keyed, Variable};
@@ -122,7 +116,7 @@ fn same(a: &[u8], b: &[u8]) -> bool {
 /// let mut node = keyed::Node::new(Variable::new(3).unwrap(), key);
 /// assert_eq!(node.heartbeat(76, 9), None); // first send node.question()
 /// assert!(node.hear(&[0x00, 0x19, 0x29, 0x42, 0x00, 0x01, 0x23, 0x45])); // the answer
-/// let packet = node.heartbeat(76, 9).unwrap(); // now send it; twice, if node.twice()
+/// let packet = node.heartbeat(76, 9).unwrap(); // now send it
 /// assert_eq!(packet, [0x44, 0xb3, 0xbd, 0xd5, 0x83, 0x01, 0x4c, 0x09]);
 /// ```
 #[derive(Clone)]
@@ -146,52 +140,6 @@ impl Node {
     }
 
     /// Makes the next heartbeat. `None`: there is no epoch yet, or 255 were made in it.
-    pub fn heartbeat(&mut self, sender: u8, value: u8) -> Option<[u8; PACKET_SIZE]> {
-        self.0.counted(sender, value)
-    }
-
-    /// Should each heartbeat be made and sent twice? This is so while there is junk on the network.
-    pub fn twice(&self) -> bool {
-        self.0.twice
-    }
-}
-
-/// A node that only sends. It keeps one number over a reset.
-///
-/// ```
-/// use dumpulse::{keyed, Variable};
-///
-/// let (variable, key) = (Variable::new(5).unwrap(), [7; 16]);
-/// let mut stored = keyed::FIRST_NUMBER; // in an EEPROM or a file
-/// let next = keyed::Sender::next_number(stored).expect("the key is used up");
-/// stored = next; // first of all: only a stored number may be used
-/// let mut node = keyed::Sender::new(variable, key, stored);
-/// let announce = node.announce(); // send it now, and before each 16th heartbeat
-/// assert_eq!(announce[4..], [0x45, 0x80, 0x00, 0x01]);
-/// let packet = node.heartbeat(77, 200).unwrap();
-/// ```
-#[derive(Clone)]
-pub struct Sender(Role);
-
-impl Sender {
-    /// The number that follows the stored one, or `None` if there is no other. Take one after each
-    /// reset, and when no heartbeat can be made any more. Store it before it is used.
-    pub fn next_number(stored: u32) -> Option<u32> {
-        stored.checked_add(1).filter(|next| (FIRST_NUMBER..=LAST_NUMBER).contains(next))
-    }
-
-    /// A node with a number that was never used, and is stored.
-    pub fn new(variable: Variable, key: [u8; 16], number: u32) -> Self {
-        Self(Role { epoch: number << 8, left: MOST, ..Role::new(variable.get(), key) })
-    }
-
-    /// Tells the agent the number.
-    pub fn announce(&self) -> [u8; PACKET_SIZE] {
-        let [a, b, c, _] = self.0.epoch.to_be_bytes();
-        self.0.packet(0, [IS_ANNOUNCE + self.0.label, a, b, c])
-    }
-
-    /// Makes the next heartbeat. `None`: 255 were made with this number.
     pub fn heartbeat(&mut self, sender: u8, value: u8) -> Option<[u8; PACKET_SIZE]> {
         self.0.counted(sender, value)
     }
