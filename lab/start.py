@@ -10,7 +10,7 @@ LEAST = (3, 11)
 MODULES = {"compare": "lab.joules.compare", "formats": "lab.joules.formats",
            "measure": "lab.joules.measure", "profile": "lab.joules.profile",
            "sandwich": "lab.joules.sandwich",
-           "tables": "lab.joules.tables", "time": "lab.groups.timing"}
+           "tables": "lab.joules.tables"}
 
 
 def main() -> None:

@@ -3,6 +3,7 @@ SPDX-License-Identifier: MIT"""
 
 import ast
 import json
+import random
 import re
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from hypothesis import strategies as st
 from lab.groups import operations, programs
 from lab.groups.opcount import (ALGORITHMS, WINDOWS, Bilinear, Counts, CountingError, Element,
                                 Group, Ledger)
+from lab.groups.papers import bls, ecdh, ecdsa, ps18, schnorr
+from lab.groups.papers.groups import hashed, leftmost
 from tests.support.programs import ROOT
 
 ORACLE = list(programs.rows(programs.FILE))
@@ -486,6 +489,53 @@ def test_what_the_papers_say_of_their_cost() -> None:
     assert [said[name, "verify"].pairings for name in (
         "PS18, 1 message", "PS18, 10 messages", "BLS", "BLS, 10 signatures")] == [2, 2, 2, 11]
     assert said["BLS, 10 signatures", "aggregate"].groups[0].outside.operations == 9
+
+
+def test_a_number_of_a_signature_that_is_out_of_range_is_refused() -> None:
+    group, rng = Group(operations.ORDERS["P-256"]), random.Random(3)
+    secret, public = schnorr.key(group, rng)
+    c, s = schnorr.sign(group, secret, public.serialize(), b"m", rng)
+    assert schnorr.verify(group, public, b"m", (c, s))
+    for wrong in ((c, s + group.order), (c, s - group.order), (c + group.order, s)):
+        assert not schnorr.verify(group, public, b"m", wrong)
+    r, s = ecdsa.sign(group, secret, b"m", rng)
+    assert ecdsa.verify(group, public, b"m", (r, s))
+    for wrong in ((0, s), (r, 0), (r, s + group.order), (r + group.order, s), (s, r), (r, -s),
+                  (r - group.order, s)):
+        assert not ecdsa.verify(group, public, b"m", wrong), wrong
+
+
+def test_a_key_that_gives_no_secret_is_refused() -> None:
+    group = Group(operations.ORDERS["P-256"])
+    secret, theirs = ecdh.key(group, random.Random(1))
+    assert len(ecdh.agree(group, secret, theirs)) > 1
+    with pytest.raises(ValueError, match="gives no secret"):
+        ecdh.agree(group, secret, group.neutral().serialize())
+
+
+def test_hashing_to_numbers() -> None:
+    """The leftmost bits, as many as the order has; the parts do not run into one another."""
+    assert leftmost(0x1FF, b"\xAB\xCD\xEF") == 0xABCDEF >> 15
+    assert leftmost(1 << 40, b"\xAB\xCD") == 0xABCD
+    assert hashed(1 << 200, b"a", b"bc") != hashed(1 << 200, b"ab", b"c")
+
+
+def test_forgeries_that_only_a_check_refuses() -> None:
+    pairs, rng = Bilinear(operations.ORDERS["BLS12-381"]), random.Random(1)
+    secret, public = ps18.key(pairs, 2, rng)
+    one = pairs.g1.neutral()
+    assert not ps18.verify(pairs, public, [3, 4], ps18.Signature(5, one, one))
+    signature = ps18.sign(pairs, secret, [3, 4], pairs.g1.hash(b"h"), rng)
+    assert ps18.verify(pairs, public, [3, 4], signature)
+    for messages in ([3], [3, 4, 0], []):
+        assert not ps18.verify(pairs, public, messages, signature)
+        with pytest.raises(ValueError, match="signs 2 messages at once"):
+            ps18.sign(pairs, secret, messages, pairs.g1.hash(b"h"), rng)
+    keys = [bls.key(pairs, rng) for _ in range(2)]
+    both = bls.aggregate([bls.sign(pairs, x, b"same") for x, _ in keys])
+    assert not bls.verify_all(pairs, [v for _, v in keys], [b"same", b"same"], both)
+    assert not bls.verify_all(pairs, [], [], one)
+    assert not bls.verify_all(pairs, [keys[0][1]], [b"same", b"more"], both)
 
 
 def test_outside_of_powers_the_algorithm_changes_nothing() -> None:

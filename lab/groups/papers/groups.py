@@ -1,4 +1,4 @@
-"""What a paper needs of a group: the counting group has it, and so have real groups.
+"""What a paper needs of a group, as the counting group has it.
 SPDX-License-Identifier: MIT"""
 
 import hashlib
