@@ -14,13 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from lab.arguments import number
 from lab.joules import jvm, meters, results, uncertainty
-from lab.joules.charts import COLOURS, INK, WIDTH, Axis, Series, document, panel
 from lab.joules.loopback import Pair
 from lab.joules.measure import INTERRUPTED
 from lab.joules.measuring import PAIRS, Failed, duration, net_of, say
@@ -30,10 +28,9 @@ from lab.joules.uncertainty import Value
 from lab.messages.codecs import CODECS
 from tests.support.programs import as_program
 
-FETCHES, POINTS = 100_000, 100
-MOST_BLOCKS = 10_000  # of a format in a round: more points than anybody can see
+FETCHES, BLOCKS = 100_000, 100
+MOST_BLOCKS = 10_000  # of a format in a round
 NULL, REST = 60.0, 30.0  # seconds of idleness: what is measured, and what is not
-HIGH = 340  # pixels of a chart
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class Platform:
     pair: Callable[[int], Pair]  # starts both, with a port for the server
     versions: Callable[[], dict[str, str]]
     warm: int  # fetches that nobody measures: the first ones fill caches
-    block: int | None = None  # fetches of one point; None: as many as make a hundred points
+    block: int | None = None  # fetches of a block; None: as many as make a hundred blocks
     # Both processes start anew for each format: it is of interest how they become faster.
     anew: bool = False
 
@@ -68,7 +65,7 @@ class Plan(Run):
 
     order: tuple[str, ...] = ()  # all rounds, one after the other
     fetches: int = 0  # of each format in each round
-    block: int = 0  # fetches of one point
+    block: int = 0  # fetches that are timed together
     idle: float = 0.0  # seconds before each format; 0 without a meter
     rest: float = 0.0  # seconds
     name: str = ""  # of the meter; "" if there is none
@@ -355,47 +352,13 @@ def warming(plan: Plan, done: Sequence[Result]) -> list[str]:
     return [*lines, ""]
 
 
-def chart(plan: Plan, done: Sequence[Result]) -> str:
-    """Every block is a point, and so is every reading of the meter. So a fan shows that starts
-    late. The formats stand one after the other, without the rests."""
-    times, watts, at, named = list[Series](), list[Series](), 0.0, set[str]()
-    colours = dict(zip(sorted(plan.platform.titles), COLOURS, strict=False))
-
-    def readings(energy: Turn | None, title: str, colour: str) -> float:
-        if energy and energy.readings:
-            watts.append(Series(title, [((at + seconds) / 60, drawn)
-                                        for seconds, drawn in energy.readings], colour))
-        return energy.seconds if energy else 0.0
-
-    for result in done:
-        colour = colours[result.format]
-        title = "" if result.format in named else plan.platform.titles[result.format]
-        at += readings(result.idle, "" if named else "idle", INK)
-        named.add(result.format)
-        ends = accumulate(result.seconds, initial=at)
-        times.append(Series(title, [(end / 60, each * 1e6) for end, each in
-                                    zip(ends, result.each(plan), strict=False)], colour))
-        at += readings(result.work, title, colour) or sum(result.seconds)
-    minutes = Axis("minutes, without the rests", holds=(0, at / 60))
-    # One fetch that had to wait can take a thousand times as long as the others.
-    panels = [(f"Microseconds of a fetch, by blocks of {plan.block:,}", times,
-               Axis(logarithmic=True))]
-    if watts:
-        panels.append((f"Watts, {plan.label} with {plan.meter}", watts, Axis()))
-    lines = [line for number, (title, series, axis) in enumerate(panels)
-             for line in panel(0, number * HIGH, WIDTH, HIGH, title, series, minutes, axis)]
-    return document(HIGH * len(panels), lines)
-
-
 def show(plan: Plan, done: Sequence[Result], file: Path, absent: str) -> None:
     found = rows(plan, done)
     print(f"{plan.fetches:,} fetches in each of {len(found)} formats, seed {plan.seed}, "
           f"rounds: {plan.rounds}.\n")
     print("\n".join([*table(plan, found), "", *warming(plan, done),
                      *notes(plan, done, found, absent)]))
-    picture = file.with_suffix(".svg")
-    picture.write_text(chart(plan, done))
-    print(f"Every point: {picture}\nResults: {file}")
+    print(f"Results: {file}")
 
 
 # The command.
@@ -416,8 +379,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--rounds", type=number(1, 1000), metavar="N",
                       help="times of all formats, each in another order; else 1")
     made.add_argument("--block", type=number(1, 10 ** 9), metavar="N",
-                      help="fetches of one point in the chart; else a hundredth of a "
-                      "format's, and on a JVM 100")
+                      help="fetches that are timed together; else a hundredth of a format's, and on "
+                      "a JVM 100")
     made.add_argument("--idle", type=number(0.01, 86400, float), metavar="SECONDS",
                       help=f"measured before each format, if there is a meter; else {NULL:g}")
     made.add_argument("--rest", type=number(0, 86400, float), metavar="SECONDS",
@@ -428,8 +391,8 @@ def parser() -> argparse.ArgumentParser:
                       help="of the server, on 127.0.0.1; else one that is free")
     meters.add_options(made)
     made.add_argument("--results", type=Path, metavar="FILE",
-                      help="where the results are kept, and the chart beside them; a run that is "
-                      "there is gone on with, and needs no other option")
+                      help="where the results are kept; a run that is there is gone on with, and "
+                      "needs no other option")
     return made
 
 
@@ -455,7 +418,7 @@ def planned(options: argparse.Namespace, meter: Meter | None) -> Plan:
         seed=seed, began=results.now(), on=on,
         order=shuffled(chosen("formats", platform.titles), seed, rounds), fetches=fetches,
         block=min(fetches, chosen("block", platform.block or
-                                  math.ceil(fetches * rounds / POINTS))),
+                                  math.ceil(fetches * rounds / BLOCKS))),
         idle=chosen("idle", NULL) if meter else 0.0, rest=chosen("rest", REST),
         name=meter.name if meter else "", at=without_login(options.at))
 
@@ -516,8 +479,6 @@ def main() -> None:
                    f"{','.join(known)}")
     if (options.fetches or FETCHES) > MOST_BLOCKS * (options.block or math.inf):
         made.error(f"--block must be larger: at most {MOST_BLOCKS:,} blocks are possible")
-    if options.results and options.results.suffix == ".svg":
-        made.error("--results must have another ending than .svg, which the chart beside it has")
     file = options.results or results.new_file("formats")
     meter, absent, done, going = None, "", list[Result](), False
     try:

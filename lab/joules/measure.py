@@ -12,16 +12,14 @@ from pathlib import Path
 
 from lab.arguments import number
 from lab.joules import measuring, meters, results, uncertainty
-from lab.joules.charts import COLOURS, WIDTH, Axis, Series, document, panel
 from lab.joules.measuring import Failed, Measurement, Work
 from lab.joules.meters import Absent, Clock, Lost
-from lab.joules.results import IDLE, WORK, Run, Turn, Unreadable
+from lab.joules.results import Run, Unreadable
 
 SECONDS = 10.0  # of an operation, in a turn
 DAY = 86400  # seconds: no turn takes longer
 MOST_TURNS = 100_000  # all are held in memory
 ENDS = 5.0  # seconds that a command has to end after Ctrl-C
-HEIGHT, MOST_POINTS = 360, 4000  # pixels; points of each colour: more cannot be told apart
 INTERRUPTED, TERMINATED = 130, 143  # the status after Ctrl-C and SIGTERM, as shells have it
 
 
@@ -96,7 +94,6 @@ def arguments(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.N
     parser.add_argument("--name", help="of what the command does, for lab/run compare")
     parser.add_argument("--results", type=Path, metavar="FILE",
                         help="where turns are kept; a run that is there is gone on with")
-    parser.add_argument("--chart", type=Path, metavar="FILE", help="draw every reading, as SVG")
     parser.add_argument("--seed", type=seed, help="of the bootstrap; else a random one")
     split = list(words).index("--") if "--" in words else len(words)
     options = parser.parse_args(words[:split])
@@ -109,8 +106,6 @@ def arguments(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.N
         parser.error("--seconds and --calls are for --operation")
     if options.seconds and options.calls:
         parser.error("either --seconds or --calls")
-    if options.chart and options.chart.suffix != ".svg":
-        parser.error("--chart makes a file that ends in .svg")
     if options.command and shutil.which(options.command[0]) is None:
         parser.error(f"there is no command {options.command[0]!r}")
     return parser, options
@@ -126,26 +121,6 @@ def work_of(options: argparse.Namespace) -> tuple[str, Work]:
     how, much = ("calls", float(options.calls)) if options.calls else \
         ("seconds", options.seconds or SECONDS)
     return operation.name, lambda _: steps.repeated(program, how, much)
-
-
-def points(turns: Sequence[Turn], name: str) -> list[tuple[float, float]]:
-    """Minutes of all turns so far, and watts: of each reading, or of the turn if it has none."""
-    found, begun = [], 0.0
-    for turn in turns:
-        if turn.turn == name:
-            each = turn.readings or ((turn.seconds / 2, turn.joules / turn.seconds),)
-            found += [((begun + at) / 60, watts) for at, watts in each]
-        begun += turn.seconds
-    return found[::-(-len(found) // MOST_POINTS) or 1]
-
-
-def drawn(run: Run, turns: Sequence[Turn]) -> str:
-    """As SVG: a fan that starts late shows, where a mean would hide it."""
-    series = [Series(name, each, COLOURS[number]) for number, name in enumerate((WORK, IDLE))
-              if (each := points(turns, name))]
-    return document(HEIGHT, panel(
-        0, 0, WIDTH, HEIGHT, f"Watts, {run.label} with {run.meter}", series,
-        Axis("minutes, without what was between the turns", holds=(0.0,)), Axis()))
 
 
 def main() -> None:
@@ -188,12 +163,6 @@ def main() -> None:
     finally:
         meter.close()
     print("\n".join(measuring.report(run, measured.turns, options.net)))
-    if options.chart and measured.turns:
-        try:
-            options.chart.write_text(drawn(run, measured.turns), encoding="utf-8")
-        except OSError as fault:
-            measuring.say(f"lab/run measure: {fault}")
-            status = status or 1
     measuring.say(f"lab: kept in {file}" +
                   (f"; the same command with --results {file} goes on" if status else ""))
     raise SystemExit(status)

@@ -1,4 +1,4 @@
-"""Idle and work in turns, results, intervals, charts; lab/run measure and lab/run compare.
+"""Idle and work in turns, results, intervals; lab/run measure and lab/run compare.
 SPDX-License-Identifier: MIT"""
 
 import contextlib
@@ -16,16 +16,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from math import inf, nan
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings, strategies as st
 
 from lab.joules import compare, measure, measuring, meters, results, uncertainty
-from lab.joules.charts import STYLE, Axis, Series, document, panel
 from lab.joules.measuring import Measurement
 from lab.joules.meters import Absent, Lost
 from lab.joules.rapl import Rapl
@@ -312,23 +308,6 @@ def test_the_governor_is_that_of_all_processors(tmp_path: Path) -> None:
     assert results.governor(tmp_path) == "performance and powersave"
 
 
-# The chart.
-
-
-def test_the_chart_has_every_reading_at_its_time() -> None:
-    """The second turn begins after the first one's 60 s; a turn without readings is one point."""
-    turns = [replace(pair(0, 5.0)[0], readings=((0.0, 10.0), (30.0, 14.0))),
-             replace(pair(0, 5.0)[1], readings=((30.0, 9.0),)), pair(1, 60.0)[1], pair(1, 60.0)[0]]
-    assert measure.points(turns, WORK) == [(0.0, 10.0), (0.5, 14.0), (3.5, 11.0)]
-    assert measure.points(turns, IDLE) == [(1.5, 9.0), (2.5, 10.0)]
-    drawn = ElementTree.fromstring(measure.drawn(RUN, turns))
-    circles = [one for one in drawn if one.tag.endswith("circle")]
-    assert len(circles) == 3 + 2 + 2  # two in the legend
-    assert "Watts, measured with rapl: package-0" in "".join(drawn.itertext())
-    many = replace(turns[0], readings=tuple((at / 200, 9.0) for at in range(9001)))
-    assert 2000 < len(measure.points([many], WORK)) <= measure.MOST_POINTS
-
-
 # The commands.
 
 
@@ -388,7 +367,6 @@ def test_a_meter_that_is_named_and_absent_is_not_replaced(live: Path) -> None:
     (["--seed", "-1", "--", "true"], "from 0 to"),
     (["--", "no-such-command"], "there is no command"),
     (["--meter", "lemon", "--", "true"], "invalid choice"),
-    (["--chart", "results.jsonl", "--", "true"], "ends in .svg"),
     (["--operation", "zzz"], "no operation is like"), (["--operation", "verify"], "are like"),
     (["--operation", "sha-256", "--seconds", "1", "--calls", "1"], "either --seconds or --calls")])
 def test_bad_arguments_are_refused(words: list[str], says: str) -> None:
@@ -401,12 +379,11 @@ def test_a_command_is_measured_from_anywhere(live: Path, tmp_path: Path) -> None
     for name in ("json", "profile", "statistics", "lab", "argparse"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('not this one')\n")
     file = tmp_path / "kept.jsonl"
-    said = command("measure", "--at", live, "--results", file, "--chart", "drawn.svg", "--", "sh",
-                   "-c", "sleep 1; pwd", cwd=tmp_path)
+    said = command("measure", "--at", live, "--results", file, "--", "sh", "-c",
+                   "sleep 1; pwd", cwd=tmp_path)
     assert said.returncode == 0, said
     run, (turn,), _ = results.read(file)
     assert str(tmp_path) in said.stdout.splitlines()
-    assert (tmp_path / "drawn.svg").read_text().startswith("<svg")
     assert "measured with rapl: package-0" in said.stdout
     assert run.operation == "sh -c 'sleep 1; pwd'" and run.unit == "J a run"
     assert turn.joules == pytest.approx(20 * turn.seconds, abs=8)
@@ -706,74 +683,3 @@ def test_values_that_reach_far_up_may_have_a_mean_far_up() -> None:
 def test_the_variance_of_a_mean_is_that_of_the_values_by_their_number() -> None:
     values = [3.0, 4.5, 4.0, 7.5, 2.0]
     assert variance_of_mean(values) == pytest.approx(statistics.variance(values) / 5)
-
-
-# ---------------------------------------------------------------- pictures
-
-PICTURES = sorted((ROOT / "lab").rglob("*.svg"))
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def marks(picture: str) -> list[tuple[float, float]]:
-    """The places of all points, ends of boxes, and texts."""
-    found: list[tuple[float, float]] = []
-    for each in ElementTree.fromstring(picture).iter():
-        at = each.attrib
-        if each.tag == f"{SVG}circle":
-            found.append((float(at["cx"]), float(at["cy"])))
-        elif each.tag == f"{SVG}text":
-            found.append((float(at["x"]), float(at["y"])))
-        elif each.tag == f"{SVG}rect" and "x" in at:
-            found.append((float(at["x"]) + float(at["width"]), float(at["y"])))
-    return found
-
-
-def between_axes(picture: str) -> bool:
-    """The first and the last line across are the ends of the vertical axis."""
-    lines = [tuple(map(float, found)) for found in
-             re.findall(r'<path d="M([\d.]+) ([\d.]+)h([\d.]+)"', picture)]
-    left, right = lines[0][0], lines[0][0] + lines[0][2]
-    low, high = (max(y for _, y, _ in lines), min(y for _, y, _ in lines))
-    # 0.11: each place is rounded to a tenth of a pixel
-    return all(left - 0.11 <= x <= right + 0.11 and high - 0.11 <= y <= low + 0.11
-               for x, y in re.findall(r'cx="([\d.-]+)" cy="([\d.-]+)" r="3"', picture)
-               for x, y in [(float(x), float(y))])
-
-
-def chart(points: list[tuple[float, float]], x: Axis, y: Axis) -> str:
-    return document(300, panel(0, 0, 500, 300, "a title", [Series("a name", points)], x, y), 500)
-
-
-@pytest.mark.parametrize("picture", PICTURES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_all_of_a_picture_can_be_seen(picture: Path) -> None:
-    text = picture.read_text()
-    assert STYLE in text
-    head = ElementTree.fromstring(text).attrib
-    assert len(marks(text)) > 10
-    for x, y in marks(text):
-        assert 0 <= x <= float(head["width"]) and 0 <= y <= float(head["height"]), (x, y)
-
-
-LENGTHS = st.floats(-1e12, 1e12).map(lambda value: round(value, 6))
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(LENGTHS, LENGTHS), min_size=1, max_size=20))
-def test_points_lie_between_their_axes(points: list[tuple[float, float]]) -> None:
-    picture = chart(points, Axis("x"), Axis("y"))
-    assert picture.count('r="3"') == len(points) and between_axes(picture)
-
-
-def test_a_value_lies_where_its_tick_is() -> None:
-    for axis, values in ((Axis(), [0.0, 50.0, 100.0]),
-                         (Axis(logarithmic=True), [1.0, 10.0, 100.0])):
-        ends, ticks = axis.ends_and_ticks(values, 3)
-        assert (ends, ticks) == ([values[0], values[-1]], values)
-        assert [axis.place(value, ends, 10, 200) for value in values] == [10, 110, 210]
-
-
-@pytest.mark.parametrize("values, logarithmic", [
-    ([], False), ([nan], False), ([1, inf], False), ([0], True), ([1, -1], True)])
-def test_what_has_no_place_is_refused(values: list[float], logarithmic: bool) -> None:
-    with pytest.raises(ValueError, match="the axis 'joules' cannot show"):
-        chart([(1, value) for value in values], Axis("x"), Axis("joules", logarithmic=logarithmic))
