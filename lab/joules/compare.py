@@ -61,19 +61,8 @@ def of_formats(file: Path) -> Measured:
                            "fetches": f"{plan.fetches:,}"}, values, "round")
 
 
-def of_sandwich(file: Path) -> Measured:
-    """Of each operation of each scheme the joules, in each run."""
-    from lab.joules import tables  # it needs what knows the lab's schemes
-    run, found = tables.kept(file)
-    values: dict[str, tuple[str, list[Value]]] = {}
-    for one in found:
-        values.setdefault(f"{one.scheme} {one.operation}", ("J", []))[1].append(Value(one.joules))
-    return Measured(run, {**alike(run), "operations": ", ".join(sorted(values))}, values, "run")
-
-
 # By the kind of the first line: whose results these are, and what reads them.
-KINDS = {"run": ("lab/run measure", of_measure), "formats": ("lab/run formats", of_formats),
-         "sandwich": ("lab/run tables", of_sandwich)}
+KINDS = {"run": ("lab/run measure", of_measure), "formats": ("lab/run formats", of_formats)}
 
 
 def kind_of(file: Path) -> str:
@@ -120,10 +109,9 @@ def head(a: Run, b: Run, chosen: int) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="lab/run compare",
-        description="Says whether two results of lab/run measure, formats or "
-        "lab/run tables --results differ, and by how much. They must be alike in "
-        + ", ".join(results.ALIKE) + "; those of lab/run formats also in formats and fetches, and "
-        "those of lab/run tables in operations.")
+        description="Says whether two results of lab/run measure or formats differ, and by how "
+        "much. They must be alike in " + ", ".join(results.ALIKE) + "; those of lab/run formats "
+        "also in formats and fetches.")
     parser.add_argument("a", type=Path, metavar="A", help="a file of results")
     parser.add_argument("b", type=Path, metavar="B", help="another one")
     parser.add_argument("--seed", type=seed, help="of the bootstrap; else a random one")

@@ -1,6 +1,6 @@
 """Makes tables of the logs of the power sandwich.
 
-    lab/run tables LOGS… [--tsv FILE] [--draw FILE] [--results FILE]
+    lab/run tables LOGS… [--tsv FILE]
 
 The joules of an operation are watts × cycles / clock: the watts are those of its measurement, the
 cycles are what the board counted. Signatures are sorted by the joules of a verification, key
@@ -14,17 +14,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
-from lab.joules import board, log, powershield, results, target
+from lab.joules import log, powershield, target
 from lab.joules.console import Trouble
 from lab.joules.log import Entry
-from lab.messages import counts, published
 from tests.support.programs import as_program
 
-BOARD = "NUCLEO-F411RE"
-KIND = "sandwich"  # of the first line of the results
 MEASURED = "measured, PowerShield"
 SIMULATED = "not measured: the board was simulated"
-FEWEST = 3  # operations for a fit
 
 
 @dataclass(frozen=True)
@@ -38,7 +34,6 @@ class One:
     watts: Fraction
     where: str  # file and line
     whole: bool  # the run was completed
-    notes: dict[str, str]  # what the driver wrote at its begin
 
     @property
     def seconds(self) -> Fraction:
@@ -142,7 +137,7 @@ def parse(path: Path) -> tuple[list[One], list[str]]:
                 continue
             names = {"a": ("Total",), target.IDLE: ("Idle",)}.get(letter, tuple(said.counts))
             found += [One(about, run.notes.get("run", "?"), name, said.counts.get(name, 0),
-                          seen.watts, f"{path}:{line}", run.whole, run.notes) for name in names]
+                          seen.watts, f"{path}:{line}", run.whole) for name in names]
     if not runs and not complaints:
         complaints.append(f"{path}: it is no log of a run")
     return found, complaints
@@ -256,51 +251,6 @@ def tables(schemes: dict[str, dict[str, Row]]) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True)
-class Point:
-    name: str
-    operation: str
-    instructions: int
-    row: Row
-
-
-def instructions(schemes: dict[str, dict[str, Row]]) -> list[Point]:
-    """The operations that the lab has counted, under its own names or those of study 2."""
-    known = {board.name_of(scheme): (scheme.name, scheme.by) for scheme in board.all_schemes()}
-    known |= {theirs: (ours, by) for theirs, ours, by, differs in published.PAIRS if not differs}
-    least: dict[tuple[str, str, str], counts.Count] = {}
-    for count in counts.read().values():
-        key = count.scheme, count.by, count.step
-        if count.target == board.CORE and (key not in least or count.length < least[key].length):
-            least[key] = count
-    points = []
-    for name, has in schemes.items():
-        for operation, row in has.items():
-            wanted = *known.get(name, ("", "")), published.STEPS.get(operation, "")
-            if wanted in least:
-                points.append(Point(name, operation, least[wanted].mean, row))
-    return points
-
-
-def against_instructions(points: Sequence[Point]) -> list[str]:
-    if len(points) < FEWEST:
-        return ["Too few operations for a fit of joules against instructions: "
-                f"{len(points)} of those whose instructions are counted."]
-    lines = [f"{'':<40}{'':<8}{'instructions':>13}{'cycles':>13}{'joules':>14}{'nJ each':>9}"]
-    for point in sorted(points, key=lambda point: (point.name, point.row.joules)):
-        lines.append(f"{point.name:<40}{point.operation:<8}{point.instructions:>13,}"
-                     f"{round(point.row.cycles):>13,}{in_unit(point.row.joules):>14}"
-                     f"{float(point.row.joules) * 1e9 / point.instructions:>9.3f}")
-    for what, pairs in (
-            ("an instruction", [(float(point.instructions), float(point.row.joules))
-                                for point in points]),
-            ("a cycle", [(float(point.row.cycles), float(point.row.joules)) for point in points])):
-        fit = published.fit(pairs)
-        lines.append(f"{fit.nanojoules:.3f} nJ {what}, the median of {len(points)}; they vary by "
-                     f"{fit.spread:.1%}.")
-    return lines
-
-
 def write(path: Path, text: str) -> bool:
     try:
         path.write_text(text)
@@ -332,62 +282,6 @@ def tsv(schemes: dict[str, dict[str, Row]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-@dataclass(frozen=True)
-class Kept:
-    """An operation in one run, as --results keeps it."""
-
-    scheme: str
-    operation: str
-    run: str
-    cycles: int
-    watts: float
-    joules: float
-    began: str
-    kind: str = "operation"
-
-
-def noted(found: Iterable[One], name: str) -> str:
-    """What the logs say of a name; they may be of several computers and versions."""
-    return " and ".join(sorted({one.notes.get(name, "unknown") for one in found}))
-
-
-def how(found: Sequence[One]) -> results.Run:
-    """All that the logs say of how they were made. The board works; the computer only listens."""
-    simulated = any(one.board.counted != "cycles" for one in found)
-    clocks = " and ".join(f"{hertz / 1e6:g} MHz"
-                          for hertz in sorted({one.board.hertz for one in found}))
-    seed = noted(found, "seed")
-    return results.Run(
-        "the power sandwich", "J", "PowerShield", f"{BOARD} at {clocks}", noted(found, "governor"),
-        {name: noted(found, name) for name in ("lab", "python", "system", "computer", "flasher")},
-        int(seed) if seed.isdecimal() else 0, min(one.notes.get("began", "") for one in found),
-        KIND, SIMULATED if simulated else results.MEASURED)
-
-
-def keep(path: Path, found: Sequence[One]) -> bool:
-    """Writes the results as lines of JSON, which lab/run compare reads."""
-    lines: list[results.Run | Kept] = [how(found), *(
-        Kept(one.board.name, one.operation, one.run, one.cycles, float(one.watts),
-             float(one.joules), one.notes.get("began", ""))
-        for one in found if one.operation != "Idle")]
-    return write(path, "".join(map(results.encoded, lines)))
-
-
-def kept(path: Path) -> tuple[results.Run, list[Kept]]:
-    """What keep() wrote. Raises Unreadable."""
-    (number, first), *rest = [*results.lines_of(path)] or [(1, {})]
-    try:
-        run = results.checked(results.Run, first)
-        if run.label != results.MEASURED or run.format != results.FORMAT:
-            raise results.Unreadable(f"{path} has no joules that were measured, or another format")
-        found = []
-        for number, line in rest:
-            found.append(results.checked(Kept, line))
-    except ValueError as fault:
-        raise results.Unreadable(f"{path}: line {number} is no result: {fault}") from None
-    return run, found
-
-
 def command(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="lab/run tables", description="Makes tables of the logs of the power sandwich.",
@@ -395,8 +289,6 @@ def command(words: Sequence[str] | None = None) -> int:
     parser.add_argument("logs", nargs="+", type=Path, metavar="LOGS", help="the logs of all runs")
     parser.add_argument("--tsv", type=Path, metavar="FILE",
                         help="a line for each operation, with tabs, into this file")
-    parser.add_argument("--results", type=Path, metavar="FILE",
-                        help="each run of each operation, as lines of JSON, for lab/run compare")
     options = parser.parse_args(words)
     found: list[One] = []
     complaints: list[str] = []
@@ -411,10 +303,8 @@ def command(words: Sequence[str] | None = None) -> int:
         print("tables: the logs hold no measurement", file=sys.stderr)
         return 1 if any(path.exists() for path in options.logs) else 2
     schemes = rows(found)
-    print("\n".join([*tables(schemes), "", *against_instructions(instructions(schemes))]))
+    print("\n".join(tables(schemes)))
     right = not complaints + more
-    if options.results:
-        right &= keep(options.results, found)
     if options.tsv:
         right &= write(options.tsv, tsv(schemes))
     return 0 if right else 1

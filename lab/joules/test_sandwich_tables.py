@@ -2,7 +2,6 @@
 SPDX-License-Identifier: MIT"""
 
 import re
-import subprocess
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lab.joules import board, console, log, powershield, tables, target
-from tests.support.programs import ROOT
 
 CYCLES = {"KeyGen": 96_000, "Sign": 480_000, "Verify": 288_000}
 LETTERS = {"a": CYCLES | {"Total": 960_000}, "k": {"KeyGen": 96_000}, "s": {"Sign": 480_000},
@@ -61,7 +59,7 @@ def parse(folder: Path, lines: list[str] | bytes) -> tuple[dict[str, Fraction], 
 @pytest.mark.parametrize("sample", ["0000-06", "0001-99", "9999+99", "9999-03"])
 def test_watts_that_no_board_takes_are_left_out(
         tmp_path: Path, sample: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A board that the meter does not feed takes none. No fit fails by that."""
+    """A board that the meter does not feed takes none."""
     logs: list[Path] = []
     for scheme in board.all_schemes()[:3]:
         logs.append(tmp_path / f"{len(logs)}.log")
@@ -256,64 +254,6 @@ def test_a_name_that_is_no_file_is_a_wrong_call(tmp_path: Path) -> None:
     assert tables.command([str(tmp_path / "none")]) == 2
 
 
-def kept(folder: Path, samples: list[str], **facts: str) -> Path:
-    """The results of a run for each sample."""
-    logs = []
-    facts = {"computer": "here", "governor": "none", "lab": "abc", "began": "2020-01-01"} | facts
-    for run, sample in enumerate(samples, start=1):
-        lines = lines_of(run=run, sample=sample)
-        lines[5:5] = [f"    0.001 note: {name} {text}" for name, text in facts.items()]
-        logs.append(folder / f"{run}.log")
-        logs[-1].write_text("".join(f"{line}\n" for line in lines))
-    assert tables.command([*map(str, logs), "--results", str(folder / "kept")]) == 0
-    return folder / "kept"
-
-
-def compared(a: Path, b: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([ROOT / "lab" / "run", "compare", a, b, "--seed", "5"], check=False,
-                          capture_output=True, text=True)
-
-
-RUNS = ["7700-06", "7710-06", "7690-06", "7702-06"]
-
-
-def test_results_are_kept_and_compared(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    a = kept(tmp_path / "a", RUNS)
-    run, found = tables.kept(a)
-    assert (run.operation, run.meter, run.machine, run.governor, run.seed, run.began) == (
-        "the power sandwich", "PowerShield", "NUCLEO-F411RE at 96 MHz", "none", 7, "2020-01-01")
-    assert run.versions["lab"] == "abc" and run.versions["computer"] == "here"
-    assert [one.joules for one in found if one.operation == "Verify"] == pytest.approx(
-        [float(f"{sample[:4]}e-5") * 3e-3 for sample in RUNS])
-    same = compared(a, a)
-    assert same.returncode == 0 and same.stdout.count("do not differ") == 4, same
-    b = kept(tmp_path / "b", ["9240-06", "9252-06", "9228-06", "9244-06"], lab="def")
-    said = compared(a, b)
-    assert said.returncode == 0 and said.stdout.count("B takes more than A: by") == 4, said
-    assert said.stdout.count("+20.0% of A") == 4, said
-    assert "Another version: lab, def instead of abc." in said.stdout
-
-
-def test_results_that_are_not_alike_are_not_compared(tmp_path: Path) -> None:
-    (tmp_path / "b").mkdir()
-    a, b = kept(tmp_path, RUNS), kept(tmp_path / "b", RUNS, governor="performance")
-    refused = compared(a, b)
-    assert refused.returncode == 2 and "governor: 'none' is not" in refused.stderr, refused
-    b.write_text(a.read_text().replace('"Verify"', '"Check"'))
-    refused = compared(a, b)
-    assert refused.returncode == 2 and "operations: " in refused.stderr, refused
-    whole = a.read_text()
-    for text, says in (
-            (whole.replace('"label": "measured"', '"label": "simulated"'), "were measured"),
-            (whole.replace('"cycles": ', '"cycles": 0.'), "cycles is no number"),
-            ("", "has no results of"), ("{}", "has no results of")):
-        b.write_text(text)
-        refused = compared(a, b)
-        assert refused.returncode == 2 and says in refused.stderr, refused
-
-
 NO_TIME = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -365,7 +305,6 @@ def test_no_damage_makes_it_crash(tmp_path: Path, data: st.DataObject) -> None:
     if schemes:
         tables.tables(schemes)
         tables.tsv(schemes)
-        tables.against_instructions(tables.instructions(schemes))
     for complaint in complaints + more:
         assert complaint.startswith(str(path)) and complaint.isprintable()
 
@@ -461,14 +400,6 @@ def test_tables_are_sorted_and_what_is_missing_comes_last() -> None:
     lost, = (line for line in said if line.startswith("lost"))
     assert lost.split() == ["lost", "-", "100.000", "µJ", "-", "-", "1", "-"]
     assert any(tables.MEASURED in line for line in said)
-
-
-def test_names_of_the_study_have_the_instructions_of_the_lab() -> None:
-    schemes = {"Kyber768": {"KeyGen": row("Kyber768", "KeyGen", "0.001", kem=True)},
-               "Falcon-512": {"Sign": row("Falcon-512", "Sign", "0.001")},  # another program
-               "Ed25519-Monocypher": {"Verify": row("Ed25519-Monocypher", "Verify", "0.001")}}
-    points = {point.name: point.instructions for point in tables.instructions(schemes)}
-    assert points == {"Kyber768": 710_277, "Ed25519-Monocypher": 1_623_045}
 
 
 @settings(max_examples=200, deadline=None)
