@@ -24,5 +24,4 @@ TABLE_lab-studies = $(PRINTER) -m lab.messages.studies	## what an older study as
 TABLE_lab-operations = $(PRINTER) -m lab.groups.operations	## group operations of signatures and commitments
 TABLE_lab-programs = $(PRINTER) -m lab.groups.programs $(ARGS)	## count programs of group operations; ARGS=FILE
 TABLE_lab-mislead = $(PYTHON) -m lab.groups.mislead	## benchmarks that mislead, beside those that do not
-TABLE_lab-jvm = $(PYTHON) -m lab.joules.jvm	## instructions of each format on a JVM; minutes
 TABLE_lab-board = $(PYTHON) -m lab.joules.board $(ARGS)	## the images of the power sandwich; ARGS="--only WORDS"

@@ -1,8 +1,5 @@
 """The server and the client of lab/run formats on a JVM: Spring Boot, by Maven.
 
-    lab/run formats --on boot3            times, as on Python
-    make figures ONLY=lab-jvm             instructions of a message, by valgrind
-
 lab/jvm has the Java. SPDX-License-Identifier: MIT"""
 
 import fcntl
@@ -12,13 +9,12 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.joules.loopback import Child, Pair
 from lab.joules.measuring import Failed
-from tests.support.programs import ROOT, as_program
+from tests.support.programs import ROOT
 
 SOURCE, BUILD = ROOT / "lab" / "jvm", ROOT / "build" / "jvm"
 LIBRARIES = SOURCE / "libraries.txt"
@@ -110,53 +106,3 @@ def versions(name: str) -> dict[str, str]:
     return {"java": found[1] if found else "unknown"} | {
         each[1]: each[2] for library in wanted(KINDS[name].boot)
         if (each := re.match(r"(.+)-(\d.*)\.jar$", library))}
-
-
-# Instructions, of a message that is made and read in one process, without HTTP.
-
-
-@dataclass(frozen=True)
-class Counted:
-    title: str
-    options: tuple[str, ...]
-    before: int  # messages before those that are counted
-    count: int
-
-
-# One thread collects garbage, and none compiles at the same time, or counts would differ more.
-STEADY = ("-XX:+UseSerialGC", "-Xbatch")
-COUNTED = (Counted("interpreted", ("-Xint",), 100, 200), Counted("the first 100", (), 0, 100),
-           Counted("optimised", (), 10_000, 2_000))
-
-
-def total(boot: str, name: str, options: tuple[str, ...], messages: int) -> int:
-    command = java(Kind(boot, (*STEADY, *options)))
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out",
-             # Java changes its own code, and reads through null pointers on purpose.
-             "--smc-check=all-non-file", "--vex-iropt-register-updates=allregs-at-mem-access",
-             *command, "dumpulse.lab.Client"], check=True, text=True,
-            input=f"{name} {messages}\n", capture_output=True, cwd=folder)
-    found = re.search(r"Collected : (\d+)", done.stderr)
-    assert found, done.stderr
-    return int(found[1])
-
-
-def instructions(boot: str, name: str, how: Counted) -> float:
-    """Of one message, by the difference of two runs."""
-    few, many = (total(boot, name, how.options, messages)
-                 for messages in (how.before, how.before + how.count))
-    return (many - few) / how.count
-
-
-def main() -> None:
-    print(f"Instructions of a message, made and read in one JVM ({versions('boot3')['java']}):\n")
-    print(f"{'':21}" + "".join(f"{how.title:>15}" for how in COUNTED))
-    for name, title in TITLES.items():
-        print(f"{title:21}" + "".join(f"{instructions('boot3', name, how):>15,.0f}"
-                                      for how in COUNTED), flush=True)
-
-
-if __name__ == "__main__":
-    as_program(main)

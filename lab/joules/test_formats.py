@@ -645,12 +645,6 @@ def test_both_end_with_their_parent() -> None:
     alone.end()
 
 
-@pytest.mark.slow
-def test_an_interpreted_message_has_its_instructions() -> None:
-    """More than a thousand, as each byte of it is looked at by an interpreter."""
-    assert jvm.instructions("boot3", "protobuf", jvm.Counted("", ("-Xint",), 1, 2)) > 10_000
-
-
 @pytest.mark.parametrize("change, says", [
     (lambda folder: (folder / "gson-2.13.1.jar").write_bytes(b"another"), "gson-2.13.1.jar: "),
     (lambda folder: (folder / "more.jar").touch(), "more.jar: .* only in build/jvm"),

@@ -10,8 +10,8 @@ import org.springframework.http.client.SimpleClientHttpRequestFactory;
 import org.springframework.web.client.RestTemplate;
 
 /**
- * Does what the lines of its standard input say: FORMAT COUNT. Its argument is the server's port;
- * without one, it encodes and decodes by itself. Prints a line of JSON for each line.
+ * Does what the lines of its standard input say: FORMAT COUNT. Its argument is the server's port.
+ * Prints a line of JSON for each line.
  * SPDX-License-Identifier: MIT
  */
 public class Client {
@@ -48,10 +48,7 @@ public class Client {
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] asked = line.split(" ");
             Format format = Format.ALL.get(asked[0]);
-            Format.Encoder source =
-                    words.length == 0
-                            ? format.encoder()
-                            : fetched("http://127.0.0.1:" + words[0] + "/" + asked[0]);
+            Format.Encoder source = fetched("http://127.0.0.1:" + words[0] + "/" + asked[0]);
             try {
                 System.out.println(turn(source, format.decoder(), Integer.parseInt(asked[1])));
             } catch (Exception reason) { // every library has its own
