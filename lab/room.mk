@@ -4,7 +4,7 @@ SETUP_lab := setup # its tests need what only `make full` has
 FULL += lab-short lab-test
 PRINTER = $(or $(wildcard $(PYTHON)),python3)# of tables that show what is kept: without packages
 lab: ##! what a verified message costs: all counts and tables
-	@set -e; for table in counts wire published families studies answer choices fits \
+	@set -e; for table in counts published families studies answer choices fits \
 	    operations mislead; do $(MAKE) -s figures ONLY=lab-$$table; done
 lab-scheme: | $(READY) ##! count anybody's scheme: DIR=folder with api.h
 	@$(PYTHON) -m lab.joules.scheme $(DIR) $(if $(TARGETS),--targets $(TARGETS))
@@ -18,8 +18,6 @@ TABLE_lab-choices = $(PRINTER) -m lab.messages.choices	## what to take for which
 TABLE_lab-keyed = $(PRINTER) -m lab.messages.keyed	## what version 2 costs beside version 1 and other tags
 TABLE_lab-fits = $(PRINTER) -m lab.messages.answer --fits	## what an ATmega328P has room for beside the agent
 TABLE_lab-published = $(PRINTER) -m lab.messages.published	## published joules beside the lab's model
-TABLE_lab-wire = $(PYTHON) -m lab.messages.wire $(ARGS)	## what sending costs, in bytes and packets; as root
-TABLE_lab-sent = $(PRINTER) -m lab.messages.wire --kept	## the counts of lab-wire, as they are kept
 TABLE_lab-studies = $(PRINTER) -m lab.messages.studies	## what an older study asked of a laptop, by counts
 TABLE_lab-operations = $(PRINTER) -m lab.groups.operations	## group operations of signatures and commitments
 TABLE_lab-programs = $(PRINTER) -m lab.groups.programs $(ARGS)	## count programs of group operations; ARGS=FILE

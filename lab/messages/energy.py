@@ -129,10 +129,6 @@ MEDIA = {
                       lambda frames, bitrate, model: Sent(0, 0, 0, 0)),
 }
 
-# Of core and fixed access networks: Aslan, Mayers, Koomey and France, "Electricity Intensity of
-# Internet Data Transmission", Journal of Industrial Ecology 22 (2018): 0.06 kWh for a gigabyte in
-# 2015, which had halved every two years since 2000. The range: as in 2015, and halved until 2025.
-NETWORK_MILLIJOULES_A_BYTE = 0.06 / 2**5 * 3.6e9 / 1e9, 0.06 * 3.6e9 / 1e9
 SECONDS_A_YEAR = 365.25 * 86400
 
 

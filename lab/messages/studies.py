@@ -2,9 +2,9 @@
 
     make figures ONLY=lab-studies
 
-What one hash, signature, verification and message over TCP takes. SPDX-License-Identifier: MIT"""
+What one hash, signature and verification takes. SPDX-License-Identifier: MIT"""
 
-from lab.messages import counts, wire
+from lab.messages import counts
 from lab.messages.counts import Count
 from lab.messages.energy import MODELS
 from tests.support.programs import as_program
@@ -64,14 +64,8 @@ def rows() -> list[str]:
             if name in MODELS:
                 cells.append(millijoules(count) if count else "-")
         lines.append(line(question, cells))
-    sent = wire.parse(wire.FILE.read_text())
-    for way in ("1 kB, TCP, with its connection", "1 kB, TCP, one more"):
-        instructions, trips, calls = (int(sent["lab-wire", way, what]) for what in (
-            "instructions", "round trips", "system calls"))
-        took = f"{MICROSECONDS['TCP']} µs"
-        lines.append(f"{way:<32}{took:>9}{instructions:>12,}  and {calls} system calls, "
-                     f"{trips * 2 * wire.DELAY * 1000:.0f} ms of round trips")
-    return lines
+    return [*lines, f"{'a message of 1 kB, TCP':<24}{MICROSECONDS['TCP']:>14} µs"
+            "  (here: lab/run profile --operations tcp-send)"]
 
 
 def mistakes() -> list[str]:
