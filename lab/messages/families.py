@@ -18,7 +18,6 @@ TITLES = {  # formats have tables of their own
     "signature": "Signatures",
     "key agreement": "Key agreement",
 }
-MCELIECE = 261_120  # bytes of the smallest public key, by api.h of the pinned PQClean
 MARKS = {"ATmega328P": " ", "ATmega1284P": "+"}  # the chip that ran it; another one: "*"
 
 
@@ -55,23 +54,6 @@ def reasons() -> list[str]:
             found.setdefault(scheme.without, []).append(scheme.title)
     return [line for reason, titles in found.items() for line in textwrap.wrap(
         f"{'; '.join(titles)}: {reason}.", 96, subsequent_indent="    ")]
-
-
-def limits(known: dict[tuple[str, ...], Count]) -> list[str]:
-    """What a Cortex-M4 has no room for, by what it takes on amd64."""
-    flash, ram = MACHINES["Cortex-M4"].flash or 0, MACHINES["Cortex-M4"].ram or 0
-    lines = [f"An STM32F411 has {flash:,} bytes of flash and {ram:,} of RAM. As counted on amd64:"]
-    for scheme in SCHEMES:
-        own = [count for count in known.values()
-               if (count.scheme, count.by) == (scheme.name, scheme.by)]
-        if scheme.by == "PQClean" and {count.target for count in own} == {"amd64"}:
-            code, need = (max(of) for of in zip(*(
-                (count.flash, count.ram + count.stack) for count in own), strict=True))
-            lines.append(f"{scheme.title}: flash {code:,}, RAM and stack {need:,}: no room, "
-                         f"RAM +{need - ram:,}")
-    lines.append(f"Classic McEliece 348864: its public key has {MCELIECE:,} bytes: no room, "
-                 f"RAM +{MCELIECE - ram:,}")
-    return lines
 
 
 def formats(known: dict[tuple[str, ...], Count], message: str,
@@ -118,7 +100,7 @@ def main() -> None:
           "into an ATmega328P. Whether it does alone, `make figures ONLY=lab-fits` says. *: it\n"
           "ran on a simulated AVR with 63 KB of RAM, which nobody makes. -: it was not brought\n"
           "there, for one of these reasons:\n")
-    print("\n".join([*reasons(), "", *limits(known)]))
+    print("\n".join(reasons()))
 
 
 if __name__ == "__main__":

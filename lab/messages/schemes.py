@@ -330,14 +330,6 @@ def foreign(name: str, by: str, prefix: str, kem: bool, adds: int, result: int, 
                   most=dict.fromkeys(BARE_CHIPS, 1))
 
 
-def pqclean(source: str, folder: str, name: str, prefix: str, adds: int, result: int,
-            *limits: Any) -> Scheme:
-    tree, place = "pqclean/", f"pqclean/{folder}/clean"
-    files = (f"{place}/*.c", *(f"{tree}common/{file}" for file in COMMON))
-    return foreign(name, "PQClean", f"PQCLEAN_{prefix}_CLEAN_", "kem" in folder, adds, result,
-                   Code(source, files, (place, f"{tree}common")), *limits)
-
-
 def micro_ecc(make: Callable[..., Scheme], name: str, file: str, adds: int, curve: str,
               *code: Code) -> tuple[Scheme, Scheme]:
     """In C and in assembly, both with this curve alone."""
@@ -371,27 +363,6 @@ AGREEMENTS = (
     *ml_kem(512, 768),
     *ml_kem(768, 1088),
     *ml_kem(1024, 1568),
-)
-
-# Of study 2 and of the last round of NIST. An AVR has no room for their keys. On a Cortex-M0+
-# `make lab-scheme` counts them.
-FALCON, SABER = "pqcrypto-falcon", "pqcrypto-saber"
-SIGNS, AGREES = "crypto_sign/", "crypto_kem/"
-ON_M4: tuple[Any, ...] = (("amd64", "Cortex-M4"), "its keys are too large for small chips")
-ON_AMD64: tuple[Any, ...] = (("amd64",), "it takes more RAM than any of the chips has")
-FOREIGN = (
-    pqclean(FALCON, SIGNS + "falcon-1024", "Falcon-1024", "FALCON1024", 1462, 2562428640, *ON_M4),
-    pqclean(FALCON, SIGNS + "sphincs-sha2-128f-simple", "SPHINCS+-SHA2-128f",
-            "SPHINCSSHA2128FSIMPLE", 17_088, 1181720754, *ON_M4),
-    pqclean(FALCON, AGREES + "hqc-128", "HQC-128", "HQC128", 4433, 4146295688, *ON_M4),
-    pqclean(SABER, AGREES + "frodokem640shake", "FrodoKEM-640-SHAKE", "FRODOKEM640SHAKE", 9720,
-            1021252401, *ON_AMD64),
-    pqclean(SABER, AGREES + "lightsaber", "LightSaber", "LIGHTSABER", 736, 1788265863, *ON_M4),
-    pqclean(SABER, AGREES + "saber", "Saber", "SABER", 1088, 3148414737, *ON_M4),
-    pqclean(SABER, AGREES + "ntruhps2048509", "NTRU-HPS2048509", "NTRUHPS2048509", 699, 1367676817,
-            *ON_M4),
-    pqclean(SABER, AGREES + "ntruhrss701", "NTRU-HRSS701", "NTRUHRSS701", 1138, 2471919530, *ON_M4),
-    pqclean(SABER, AGREES + "sntrup761", "sntrup761", "SNTRUP761", 1039, 3435971752, *ON_M4),
 )
 
 SCHEMES: tuple[Scheme, ...] = (
@@ -433,6 +404,5 @@ SCHEMES: tuple[Scheme, ...] = (
     Scheme("SHA-256", "BearSSL", "hash", "sha256.c", HASH, 0, code=(BEARSSL_SHA256,)),
     *SIGNATURES,
     *AGREEMENTS,
-    *FOREIGN,
     *PROTOCOLS,
 )
