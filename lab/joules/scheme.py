@@ -2,20 +2,135 @@
 
     make lab-scheme DIR=FOLDER [TARGETS=amd64,Cortex-M4,Cortex-M0+]
 
-The folder has api.h with crypto_kem_… or crypto_sign_…, as in PQClean and SUPERCOP. It may be one
-in the code of lab/sources.tsv. SPDX-License-Identifier: MIT"""
+The folder has api.h with crypto_kem_… or crypto_sign_…, as in SUPERCOP, PQClean and pqm4. It may be
+one in the code of lab/sources.tsv.
+
+Its known answers, if it is in PQClean's tree: META.yml has the SHA-256 of what PQClean's own test
+prints. The lab builds that test, and compares. Then it remembers what the scheme makes of the lab's
+own random numbers, so that every other machine has to make the same.
+SPDX-License-Identifier: MIT"""
 
 import argparse
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
 
+from lab import sources
 from lab.joules import board
-from lab.messages import answer, counts, foreign
+from lab.messages import answer, counts, machines
 from lab.messages.counts import Count
 from lab.messages.families import short
 from lab.messages.machines import MACHINES
-from lab.messages.schemes import NOT_AVR, SCHEMES, Scheme
-from tests.support.programs import ROOT, as_program
+from lab.messages.schemes import (A_KEY, AGREE, BARE_CHIPS, FEW, HERE, NOT_AVR, SCHEMES, SIGNED,
+                                  Code, Scheme, Step)
+from tests.support.programs import ROOT, as_program, run, scratch
 
 ROW = "{:<34}{:<10}{:>10}{:>12}{:>12}{:>8}{:>7}{:>8}"
+# What PQClean's schemes share. The linker leaves out what a scheme does not use.
+COMMON = ("fips202.c", "sha2.c", "aes.c", "sp800-185.c", "nistseedexpander.c")
+# What gcc 12.2 for Arm makes of PQClean's Falcon at -O1 or -O2 throws each key away, for ever. With
+# this, at -Os, or for another processor, it makes the same key everywhere.
+FALCON_ON_ARM = "-fno-ivopts"
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """What api.h says, and where the rest is."""
+
+    folder: Path
+    name: str
+    prefix: str
+    kem: bool
+    adds: int  # bytes of a signature, or that are sent for a key
+
+    @property
+    def tree(self) -> Path | None:
+        """PQClean's: its code is in crypto_kem/NAME/clean, or crypto_sign/NAME/clean."""
+        above = self.folder.parents[2] if len(self.folder.parents) > 2 else self.folder
+        return above if (above / "common").is_dir() else None
+
+
+def looked_at(place: str) -> Foreign:
+    """A folder, or one in the code of sources.tsv: pqcrypto-falcon/pqclean/crypto_sign/…"""
+    name, _, inside = place.partition("/")
+    folder = Path(place) if Path(place).is_dir() or name not in sources.table() else \
+        sources.fetched(name) / inside
+    api = folder / "api.h"
+    if not api.is_file():
+        raise SystemExit(f"lab: {place} has no api.h")
+    text = api.read_text(errors="replace")
+
+    def value(what: str) -> str | None:
+        found = re.search(rf'^#define\s+\w*CRYPTO_{what}\s+"?([\w .+-]+)"?', text, re.M)
+        return found[1].strip() if found else None
+
+    prefix = re.search(r"(\w*)crypto_(kem|sign)_keypair", text)
+    if prefix is None:
+        raise SystemExit(f"lab: {api} declares neither crypto_kem_keypair nor crypto_sign_keypair")
+    kem, size = prefix[2] == "kem", "CIPHERTEXTBYTES" if prefix[2] == "kem" else "BYTES"
+    adds = value(size) or "0"
+    return Foreign(folder.resolve(), value("ALGNAME") or folder.name, prefix[1], kem,
+                   int(adds) if adds.isdecimal() else 0)
+
+
+def code_of(it: Foreign) -> Code:
+    files = sorted(str(file) for kind in ("*.c", "*.s", "*.S") for file in it.folder.glob(kind))
+    include = [str(it.folder)]
+    if it.tree is not None:
+        files += [str(it.tree / "common" / name) for name in COMMON
+                  if (it.tree / "common" / name).exists()]
+        include.append(str(it.tree / "common"))
+    return Code("", tuple(files), tuple(include))
+
+
+def known_answers(it: Foreign) -> str:
+    """What is said of them. Those that are not met end the program."""
+    meta = it.folder.parent / "META.yml"
+    if it.tree is None or not meta.exists():
+        return "it has no known answers here: the machines must agree with each other"
+    text = meta.read_text()
+    expected = re.search(r"^nistkat-sha256: (\w+)", text, re.M)
+    hqc = re.search(r"^nistkat-rng: hqc", text, re.M)
+    tests = it.tree / "test"
+    program = tests / ("crypto_kem" if it.kem else "crypto_sign") / (
+        "hqckat.c" if hqc else "nistkat.c")
+    if expected is None or not program.exists():
+        return "it has no known answers here: the machines must agree with each other"
+    code = code_of(it)
+    with scratch() as folder:
+        image = Path(folder) / "answers"
+        run(["gcc", "-O2", "-w", f"-DPQCLEAN_NAMESPACE={it.prefix.rstrip('_')}", *code.options(),
+             f"-I{tests / 'common'}", program, *code.paths(),
+             tests / "common" / ("hqckatrng.c" if hqc else "nistkatrng.c"), "-o", image])
+        found = hashlib.sha256(run([image]).encode()).hexdigest()
+    if found != expected[1]:
+        raise SystemExit(f"lab: {it.name} does not meet its known answers: their SHA-256 is "
+                         f"{found}, and must be {expected[1]}")
+    return f"it meets its known answers: {found[:16]}…"
+
+
+def scheme_of(it: Foreign) -> Scheme:
+    """For the counts. Its results on this computer are those that it must have everywhere."""
+    code = code_of(it)
+    with scratch() as folder:
+        image = Path(folder) / "results"
+        run(["gcc", "-O2", "-w", "-std=gnu11", f"-DLAB_PREFIX={it.prefix}",
+             *["-DLAB_KEM"] * it.kem, *code.options(), f"-I{machines.C}", machines.C / "foreign.c",
+             *code.paths(), "-o", image])
+        result = int(run([image]))
+    if result == 0:
+        raise SystemExit(f"lab: {it.name} does not accept on this computer what it has made")
+    steps = AGREE if it.kem else (Step("key", FEW, (0,)), Step("sign", FEW), Step("verify", FEW))
+    flags = (f"-DLAB_PREFIX={it.prefix}", *["-DLAB_KEM"] * it.kem, f"-DLAB_CRC={result}UL")
+    bare = (f"-I{ROOT}/{HERE}newlib", *[FALCON_ON_ARM] * ("FALCON" in it.prefix))
+    scheme = Scheme(it.name, it.folder.name, "key agreement" if it.kem else "signature",
+                    "foreign.c", steps, it.adds, A_KEY if it.kem else SIGNED, (code,), flags,
+                    targets=NOT_AVR, by_target=dict.fromkeys(BARE_CHIPS, bare),
+                    link={chip: ("--specs=nosys.specs",) for chip in BARE_CHIPS},
+                    most=dict.fromkeys(BARE_CHIPS, 1))
+    counts.KNOWN[scheme.key] = scheme
+    return scheme
 
 
 def row(title: str, target: str, steps: tuple[str, ...], found: list[Count]) -> str:
@@ -67,9 +182,9 @@ def main() -> None:
     targets = options.targets.split(",")
     if unknown := set(targets) - set(NOT_AVR):
         parser.error(f"no such machine: {', '.join(sorted(unknown))}")
-    it = foreign.looked_at(options.folder)
-    print(f"{it.name}: {foreign.known_answers(it)}")
-    scheme, measured = foreign.scheme_of(it), list[Count]()
+    it = looked_at(options.folder)
+    print(f"{it.name}: {known_answers(it)}")
+    scheme, measured = scheme_of(it), list[Count]()
     for target in targets:
         try:
             measured += counts.measure_scheme(scheme, target)

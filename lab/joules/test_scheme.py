@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from lab.joules import scheme
-from lab.messages import foreign
 
 API = """#include <stdint.h>
 #define {0}CRYPTO_ALGNAME "A toy"
@@ -70,10 +69,10 @@ def test_known_answers_of_pqclean_are_met_or_end_it(tmp_path: Path) -> None:
         "{ (void)x; (void)n; return 0; }\n")
     meta = folder.parent / "META.yml"
     meta.write_text(f"nistkat-sha256: {hashlib.sha256(b'3' + bytes([10])).hexdigest()}\n")
-    assert "it meets its known answers" in foreign.known_answers(foreign.looked_at(str(folder)))
+    assert "it meets its known answers" in scheme.known_answers(scheme.looked_at(str(folder)))
     meta.write_text(f"nistkat-sha256: {'0' * 64}\n")
     with pytest.raises(SystemExit, match="A toy does not meet its known answers"):
-        foreign.known_answers(foreign.looked_at(str(folder)))
+        scheme.known_answers(scheme.looked_at(str(folder)))
 
 
 def test_what_does_not_agree_with_itself_is_refused(tmp_path: Path) -> None:
@@ -82,7 +81,7 @@ def test_what_does_not_agree_with_itself_is_refused(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace("return crypto_kem_dec(ss, ct, pk);",
                                              "crypto_kem_dec(ss, ct, pk); ss[3] ^= 1; return 0;"))
     with pytest.raises(SystemExit, match="does not accept on this computer"):
-        foreign.scheme_of(foreign.looked_at(str(folder)))
+        scheme.scheme_of(scheme.looked_at(str(folder)))
 
 
 @pytest.mark.parametrize("text, says", [
@@ -92,4 +91,4 @@ def test_a_folder_without_the_interface_is_refused(tmp_path: Path, text: str | N
     if text:
         (tmp_path / "api.h").write_text(text)
     with pytest.raises(SystemExit, match=says):
-        foreign.looked_at(str(tmp_path))
+        scheme.looked_at(str(tmp_path))

@@ -128,7 +128,7 @@ class Builder:
         self.options = scheme.options(target)
         self.library = [compiled(machine, path, *self.options)
                         for code in scheme.code for path in code.paths()]
-        self.library.append(shared(machine, machines.C / machine.marks))
+        self.library.append(shared(machine, machines.C / "marks.c"))
         self.steps: dict[int, Path] = {}  # the scheme's own file has all steps, for a length
 
     def image(self, step: Step, length: int, *, size: bool = False,
@@ -154,7 +154,7 @@ def chips(target: str) -> tuple[Machine, ...]:
     return MACHINES[target], *LARGER.get(target, ())
 
 
-KNOWN = {scheme.key: scheme for scheme in (NOTHING, *SCHEMES)}  # foreign.py adds others
+KNOWN = {scheme.key: scheme for scheme in (NOTHING, *SCHEMES)}  # make lab-scheme adds one
 
 
 @functools.cache

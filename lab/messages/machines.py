@@ -66,7 +66,6 @@ class Machine:
     flash: int | None = None
     ram: int | None = None
     link: tuple[str, ...] = ()
-    marks: str = "marks_bare.c"
 
     def compile(self, source: Path, output: Path, *more: str) -> None:
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -247,8 +246,7 @@ def avr(name: str, mcu: str, flash: int, ram: int, ramend: int = 0) -> Avr:
 
 # The chip that each is compared with: study 2's STM32F411, a SAMD21 of the common size.
 MACHINES: dict[str, Machine] = {machine.name: machine for machine in (
-    Amd64("amd64", "instructions", TARGETS["amd64"].compiler, ("-O2", *BARE), link=("-no-pie",),
-          marks="marks_amd64.c"),
+    Amd64("amd64", "instructions", TARGETS["amd64"].compiler, ("-O2", *BARE), link=("-no-pie",)),
     thumb("Cortex-M4", "m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", flash=512 << 10,
           ram=128 << 10),
     thumb("Cortex-M0+", "m0", flash=256 << 10, ram=32 << 10),

@@ -257,7 +257,7 @@ IN_ASSEMBLY_160 = IN_ASSEMBLY | {"ATmega328P": ("-DuECC_PLATFORM=uECC_avr", "-Du
 NO_ASSEMBLY = "its assembly is for AVR and Arm"
 P256_M4 = Code("p256-cortex-m4-sys",
                ("P256-Cortex-M4/p256-cortex-m4.c", "P256-Cortex-M4/p256-cortex-m4-asm-gcc.S"),
-               ("P256-Cortex-M4",), ("-DLAB_SECP256R1", '-DLAB_CURVE_BY="curve_p256_m4.h"'))
+               ("P256-Cortex-M4",), ("-DLAB_SECP256R1", "-DLAB_P256_M4"))
 M4_ALONE: dict[str, Any] = {"targets": ("Cortex-M4",),
                             "without": "it is assembly for the Cortex-M4"}
 MONOCYPHER = Code("monocypher-sys", ("Monocypher/src/monocypher.c",), ("Monocypher/src",))
@@ -307,33 +307,10 @@ def ml_dsa(size: int, adds: int) -> tuple[Scheme, ...]:
                 **M4_ALONE))
 
 
-# What PQClean's schemes share. The linker leaves out what a scheme does not use.
-COMMON = ("fips202.c", "sha2.c", "aes.c", "sp800-185.c", "nistseedexpander.c")
-
-
-# What gcc 12.2 for Arm makes of PQClean's Falcon at -O1 or -O2 throws each key away, for ever. With
-# this, at -Os, or for another processor, it makes the same key everywhere.
-FALCON_ON_ARM = "-fno-ivopts"
-
-
-def foreign(name: str, by: str, prefix: str, kem: bool, adds: int, result: int, code: Code,
-            targets: tuple[str, ...] = NOT_AVR, without: str = "its keys are too large") -> Scheme:
-    """With the interface of SUPERCOP and PQClean. `result` is the CRC-32 of what it makes of the
-    lab's random numbers: foreign.py has it from a computer where the known answers were met."""
-    steps = AGREE if kem else (Step("key", FEW, (0,)), Step("sign", FEW), Step("verify", FEW))
-    flags = (f"-DLAB_PREFIX={prefix}", *["-DLAB_KEM"] * kem, f"-DLAB_CRC={result}UL")
-    bare = (f"-I{ROOT}/{HERE}newlib", *[FALCON_ON_ARM] * ("FALCON" in prefix))
-    return Scheme(name, by, "key agreement" if kem else "signature", "foreign.c", steps, adds,
-                  A_KEY if kem else SIGNED, (code,), flags, targets=targets, without=without,
-                  by_target=dict.fromkeys(BARE_CHIPS, bare),
-                  link={chip: ("--specs=nosys.specs",) for chip in BARE_CHIPS},
-                  most=dict.fromkeys(BARE_CHIPS, 1))
-
-
 def micro_ecc(make: Callable[..., Scheme], name: str, file: str, adds: int, curve: str,
               *code: Code) -> tuple[Scheme, Scheme]:
     """In C and in assembly, both with this curve alone."""
-    flags = (f"-DLAB_{curve.upper()}", '-DLAB_CURVE_BY="curve_micro_ecc.h"',
+    flags = (f"-DLAB_{curve.upper()}",
              *(f"-DuECC_SUPPORTS_{known}={int(known == curve)}" for known in UECC_CURVES))
     short = curve == "secp160r1"
     return (make(name, "micro-ecc", file, adds, UECC, *code, flags=flags, by_target=IN_C),

@@ -7,8 +7,6 @@
 #define LAB_SENT LAB_PUBLIC
 #include "agree.h"
 
-#include LAB_CURVE_BY
-
 static bool make_keys(uint8_t *public_key, uint8_t *secret_key)
 {
     return curve_keys(public_key, secret_key);

@@ -1,15 +1,13 @@
 /* ECDSA over the SHA-256 of the message, with a random nonce.   SPDX-License-Identifier: MIT */
+#define LAB_GIVEN LAB_SCALAR
 #include "curve.h"
 
 #define LAB_PUBLIC (2 * LAB_FIELD)
 #define LAB_SECRET LAB_SCALAR
 #define LAB_SIGNATURE (2 * LAB_FIELD)
-#define LAB_GIVEN LAB_SCALAR
 #include "sign.h"
 
 #include "bearssl_hash.h"
-
-#include LAB_CURVE_BY
 
 /* Known answers. Each was worked out again by other code before it was put here. The nonce is
  * little-endian, as random numbers are taken. */
