@@ -32,13 +32,13 @@ from dumpulse_fleet.publish.mqtt import Publisher
 from dumpulse_fleet.record.past import Past
 from dumpulse_fleet.record.store import Store, Trouble
 from dumpulse_fleet.web.access import Access
-from dumpulse_fleet.web.server import PROBES, READS, Listening, Service as Shown, listen, make_app
+from dumpulse_fleet.web.server import READS, Listening, Service as Shown, listen, make_app
 
 STOP_S = 5.0  # s from SIGTERM to the end, at most
 QUIET_S = 60.0  # s between two lines of the log that say the same
 FILES, FEWEST = 65_536, 64  # descriptors that we ask for, and without which nothing works
 LOOK_S = 1.0  # s between two looks whether a source is due
-THREADS = PROBES + READS + 16  # what takes long must not keep others waiting
+THREADS = READS + 16  # what takes long must not keep others waiting
 SAMPLE_S = 60.0  # s between two looks that the past remembers
 SAVE_S = 600.0  # s between two times that it is written
 MUTES_S = 60.0  # s between two looks at the mutes that come back each week

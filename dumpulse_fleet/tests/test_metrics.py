@@ -4,7 +4,6 @@ import dataclasses
 import gzip
 import resource
 import shutil
-import socket
 import subprocess
 import time
 
@@ -18,7 +17,6 @@ from dumpulse_fleet.model.agents import Agent, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.tests import standins
 from dumpulse_fleet.web import metrics
-from tests.support.agents import FakeAgent, report
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 PROFILE = standins.profile()
@@ -201,35 +199,6 @@ def test_numbers_that_are_not_finite() -> None:
     family = metrics.Family("a", "b.")
     assert metrics.text(family, [({}, float("inf")), ({"x": "y"}, float("nan")), ({}, -2.5)]) \
         .splitlines()[2:] == [b"a +Inf", b'a{x="y"} NaN', b"a -2.5"]
-
-
-# ---------------------------------------------------------------- probes
-@pytest.mark.slow
-def test_a_probe() -> None:
-    """Of an agent with a clock, an engine, dead brakes and an empty battery."""
-    with FakeAgent([report(v0=(1000, 1, 2), v1=(999, 1, 100), v2=(800, 1, 5), v3=(1000, 1, 1))]
-                   ) as agent:
-        page = metrics.probe(agent.address, PROFILE.settings, 3)
-    got = parsed(page)
-    assert got[key("dumpulse_probe_success")] == 1
-    states = {dict(labels)["variable"]: State(int(state)) for (name, labels), state in got.items()
-              if name == "dumpulse_variable_state"}
-    assert states == {"0": State.UNWATCHED, "1": State.ALIVE, "2": State.DEAD,
-                      "3": State.OUT_OF_RANGE, **{str(n): State.NEVER for n in range(4, 9)}}
-    assert got[key("dumpulse_variable_value", variable="1", name="engine")] == 100
-    beat = got[key("dumpulse_variable_last_heartbeat_timestamp_seconds", variable="2",
-                   name="brakes")]
-    assert abs(time.time() - 200 - beat) < 2
-    assert promtool(page) == "0 "
-
-
-def test_a_probe_without_an_answer() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
-        silent.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{silent.getsockname()[1]}"
-        got = parsed(metrics.probe(address, PROFILE.settings, 0.2))
-    assert got[key("dumpulse_probe_success")] == 0
-    assert len(got) == 2
 
 
 # ---------------------------------------------------------------- the cost

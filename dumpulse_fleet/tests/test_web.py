@@ -33,14 +33,13 @@ from hypothesis import strategies as st
 from hypothesis import HealthCheck, given, settings
 
 from dumpulse_fleet import client
-from dumpulse_fleet.model.agents import Agent, Group, Mute, State
+from dumpulse_fleet.model.agents import Group, Mute, State
 from dumpulse_fleet.record.store import Trouble
 from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.core import PATIENCE, until
 from dumpulse_fleet.web.access import CHECKS, WAITING, Access, is_loopback, read_file
 from dumpulse_fleet.web import stream as live
 from dumpulse_fleet.web import openapi, server
-from tests.support.agents import GOOD, FakeAgent
 
 TOKEN = "a long token"
 REQUEST = b"GET /api/v1/summary HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -154,7 +153,7 @@ EXAMPLES = {
     "/api/v1/agents/{name}": "/api/v1/agents/agent-00007",
     "/api/v1/agents/{name}/history": "/api/v1/agents/agent-00007/history",
     "/api/v1/agents/{name}/uptime": "/api/v1/agents/agent-00007/uptime",
-    "/api/v1/events": "?limit=3", "/probe": "?target=agent-00001"}
+    "/api/v1/events": "?limit=3"}
 
 
 @pytest.mark.parametrize("route", [route for route in server.ROUTES
@@ -164,8 +163,7 @@ def test_every_answer_is_as_described(running: Running, route: openapi.Route) ->
     path = example if example.startswith("/") else route.path + example
     running.service.change(7, State.DEAD, 3)
     running.service.change(7, State.ALIVE, 3)
-    headers = {"X-Prometheus-Scrape-Timeout-Seconds": "0.6"}  # nobody answers the probe
-    answer = ask(running.port, path, headers=headers)
+    answer = ask(running.port, path)
     assert answer.status == 200
     check(running.port, route.method, route.path, answer)
     strict = ask(running.port, f"{path}{'&' if '?' in path else '?'}unknown=1")
@@ -445,7 +443,7 @@ def test_no_request_is_answered_otherwise_than_described(running: Running,
                                                          data: st.DataObject) -> None:
     """Hypothesis prints the request that fails. `@reproduce_failure` replays it."""
     route = data.draw(st.sampled_from([each for each in server.ROUTES
-                                       if each.handler not in ("stream", "probe", "reload")]))
+                                       if each.handler not in ("stream", "reload")]))
     texts = st.one_of(st.text(max_size=20), st.integers().map(str),
                       st.sampled_from(["1", "dead", "a=b", "name", "agent-00001", "1e999", "nan"]))
     path = route.path
@@ -480,55 +478,6 @@ def test_metrics_and_shards(running: Running) -> None:
     targets = ask(running.port, "/sd").json
     assert [target["targets"] for target in targets] == [[f"127.0.0.1:{running.port}"]] * 2
     assert targets[1]["labels"]["__param_of"] == "1"
-
-
-def test_probes_ask_only_agents_that_are_configured(running: Running) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as victim:
-        victim.bind(("127.0.0.1", 0))
-        victim.settimeout(0.3)
-        address = f"127.0.0.1:{victim.getsockname()[1]}"
-        for target in (address, "localhost:9", "serial:/dev/null", ""):
-            answer = ask(running.port, f"/probe?target={urllib.parse.quote(target)}")
-            assert answer.status in (400, 404)
-            check(running.port, "GET", "/probe", answer)
-        with pytest.raises(TimeoutError):
-            victim.recv(100)
-
-
-def one_agent(address: str) -> standins.Service:
-    return standins.Service(standins.filled([Agent("a", address, standins.profile())]))
-
-
-def test_a_probe_by_its_configured_address() -> None:
-    with FakeAgent([GOOD]) as agent, standins.serving(
-            lambda: server.make_app(one_agent(agent.address))) as port:
-        assert b"dumpulse_probe_success 1\n" in ask(port, f"/probe?target={agent.address}").body
-
-
-def test_probes_that_nobody_waits_for_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks and hangs up has no more of them at the same time than whoever waits."""
-    monkeypatch.setattr(server, "PROBES", 2)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.settimeout(20)
-        address = f"127.0.0.1:{silent.getsockname()[1]}"
-        with standins.serving(lambda: server.make_app(one_agent(address))) as port:
-            connections = []
-            for _ in range(2):
-                connections.append(http.client.HTTPConnection("127.0.0.1", port, timeout=20))
-                connections[-1].request("GET", "/probe?target=a", headers={
-                    "X-Prometheus-Scrape-Timeout-Seconds": "5"})
-            asking: set[object] = set()
-            while len(asking) < 2:
-                asking.add(silent.recvfrom(100)[1])
-            for connection in connections:
-                connection.close()
-            time.sleep(0.5)  # then the server has seen it
-            third = ask(port, "/probe?target=a")
-            assert third.status == 503 and "2 probes run already" in third.json["error"]
-            while ask(port, "/probe?target=a",
-                      headers={"X-Prometheus-Scrape-Timeout-Seconds": "0.6"}).status == 503:
-                time.sleep(0.1)
 
 
 # ---------------------------------------------------------------- who may

@@ -83,8 +83,7 @@ PARAMETERS: Mapping[str, Any] = {
     "number": one(number(1, 10 ** 18 - 1), "the mute's number", ...),
     "seen": one(TEXT, "the version that was seen last: as the header Last-Event-ID", ""),
     "shard": one(number(0, 4095), "the shard, from 0", 0),
-    "of": one(number(1, 4096), "of so many shards", 1),
-    "target": one(WORD, "the agent's name, or its address as it is configured", ...)}
+    "of": one(number(1, 4096), "of so many shards", 1)}
 
 
 class NewMute(BaseModel):

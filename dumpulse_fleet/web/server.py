@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import math
 import os
 import resource
 import sqlite3
@@ -44,8 +43,6 @@ NEXT_REQUEST = 75.0  # s for taking an answer and asking again; Prometheus asks 
 SCRAPE_TIME = 60.0  # s for taking the metrics
 SWEEP = 0.1  # s between two looks at connections that wait for too long
 READS = 8  # of the disk at the same time: it may hang
-PROBES = 16  # at the same time
-PROBE_TIME = 10.0  # s, at most
 Result = TypeVar("Result")
 WHO = web.RequestKey("who", str)
 GIVEN: web.RequestKey[dict[str, Any]] = web.RequestKey("given", dict)
@@ -113,8 +110,6 @@ ROUTES = (
     Route("GET", "/metrics/agents", "agent_metrics", "All agents of a shard, for Prometheus",
           ("shard", "of"), kind="text/plain"),
     Route("GET", "/sd", "targets", "What to scrape, for Prometheus' http_sd", answer="Targets"),
-    Route("GET", "/probe", "probe", "One agent, asked now, for Prometheus", ("target",),
-          kind="text/plain", errors=(404,)),
     Route("GET", "/status", "status", "How the parts of [[status]] are, for everybody",
           kind="text/html", errors=(404,)),
     Route("GET", "/-/healthy", "healthy", "Whether the server answers", kind="text/plain"),
@@ -131,7 +126,7 @@ class Site:
         self.service, self.access = service, access
         self._view = View(service.table, service.groups, service.parts)
         self.hub = Hub(self.view, self.marks, lambda: service.trouble)
-        self._probes, self._reads = asyncio.Semaphore(PROBES), asyncio.Semaphore(READS)
+        self._reads = asyncio.Semaphore(READS)
         self._document = openapi.document(ROUTES)
         self._page = openapi.page(ROUTES)
 
@@ -263,27 +258,6 @@ class Site:
             "__metrics_path__": f"{us.path}/metrics/agents", "__scheme__": us.scheme,
             "__param_shard": str(shard), "__param_of": str(count),
             "shard": f"{shard}/{count}"}} for shard in range(count))])
-
-    async def probe(self, request: web.Request) -> web.StreamResponse:
-        """Only of an agent that is configured. Otherwise anybody could send packets from here to
-        wherever they like."""
-        target = request[GIVEN]["target"]
-        table = self.view().table
-        row = table.row.get(target, -1)
-        agent = table.agents[row] if row >= 0 else next(
-            (each for each in table.agents if each.address == target), None)
-        if agent is None:
-            raise web.HTTPNotFound(text="target: no agent with this name or address is configured")
-        timeout = PROBE_TIME
-        with contextlib.suppress(ValueError):
-            given = float(request.headers.get("X-Prometheus-Scrape-Timeout-Seconds", "nan"))
-            timeout = min(PROBE_TIME, max(0.1, given - 0.5)) if math.isfinite(given) else timeout
-        if self._probes.locked():
-            raise web.HTTPServiceUnavailable(text=f"{PROBES} probes run already",
-                                             headers={"Retry-After": "5"})
-        return await send_metrics(request, iter([await in_thread(
-            self._probes, metrics.probe, agent.address, agent.profile.settings, timeout,
-            agent.keys)]))
 
     # ---- for everybody
     async def status(self, request: web.Request) -> web.Response:
