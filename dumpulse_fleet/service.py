@@ -276,7 +276,7 @@ class Service:
         return lambda: self._connect(mqtt)
 
     def _publisher(self, config: Config) -> Publisher | None:
-        return Publisher(config.mqtt, self.table, self.store, say) if config.mqtt else None
+        return Publisher(config.mqtt, self.table, say) if config.mqtt else None
 
     async def _connect(self, mqtt: Publisher | None) -> None:
         """Uses this from now on. The one that goes says goodbye first."""

@@ -119,7 +119,6 @@ class Mqtt:
     prefix: Annotated[str, TOPIC] = "dumpulse"  # the topics begin with it
     discovery: Annotated[bool, checked(yes)] = True  # for Home Assistant
     discovery_prefix: Annotated[str, TOPIC] = "homeassistant"
-    events: Annotated[bool, checked(yes)] = False  # publish each event, too
 
 
 def read_mqtt(reader: Reader) -> Mqtt | None:

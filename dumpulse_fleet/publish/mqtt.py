@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 import socket
-import sqlite3
 import ssl
 import sys
 import threading
@@ -22,9 +21,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from dumpulse_fleet import client
 from dumpulse_fleet.config.others import Mqtt
-from dumpulse_fleet.model.agents import Event, State
+from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.model.table import VARIABLES, Table
-from dumpulse_fleet.record.store import Consumer, Store, Trouble
+from dumpulse_fleet.record.store import Trouble
 
 WINDOW = 200  # messages that the broker has not acknowledged yet
 TICK_S = 0.2
@@ -35,7 +34,6 @@ KEEPALIVE_S = 30
 STOP_S = 2.0
 NEW = "not connected yet"
 REFUSED = "the broker refuses"
-EVENTS = 100  # in flight at once
 SPEAKS = [state.words for state in (State.ALIVE, State.LATE, State.OUT_OF_RANGE)]
 NOT_KNOWN = [state.words for state in (State.PENDING, State.UNKNOWN)]
 PROBLEMS = [state.words for state in (State.LATE, State.OUT_OF_RANGE, State.NEVER, State.DEAD)]
@@ -56,12 +54,11 @@ def identifier(prefix: str, name: str) -> str:
 class Publisher:
     """A thread of its own; paho has another one for the network."""
 
-    def __init__(self, settings: Mqtt, table: Table, store: Store, say: Callable[[str], None]
-                 ) -> None:
+    def __init__(self, settings: Mqtt, table: Table, say: Callable[[str], None]) -> None:
         self.published = 0
         self.connected = False
         self.trouble = NEW
-        self._settings, self._table, self._store, self._say = settings, table, store, say
+        self._settings, self._table, self._say = settings, table, say
         self._id = settings.client_id or f"dumpulse-fleet-{socket.gethostname()}"
         self._status = f"{settings.prefix}/collector/{escaped(self._id)}/status"
         self._lock = threading.Condition()  # guards what follows
@@ -77,8 +74,6 @@ class Publisher:
         self._values = np.zeros((0, VARIABLES), np.uint32)  # published last
         self._values_at = 0.0
         self._look_until = 0.0
-        self._consumer: Optional[Consumer] = None
-        self._sent: dict[int, int] = {}  # events in flight: number by message
         self._thread = threading.Thread(target=self._run, name="mqtt", daemon=True)
         self._client = self._make_client()
 
@@ -104,18 +99,9 @@ class Publisher:
 
     # ---------------------------------------------------------------- for the service
     def start(self) -> None:
-        if self._settings.events:
-            try:
-                self._consume()
-            except (Trouble, sqlite3.Error, OSError) as error:
-                self._is_wrong(str(error))  # the thread tries again
         self._client.connect_async(self._settings.host, self._settings.port, KEEPALIVE_S)
         self._client.loop_start()
         self._thread.start()
-
-    def _consume(self) -> Consumer:
-        self._consumer = self._consumer or Consumer(self._store, "mqtt")
-        return self._consumer
 
     def replace(self, table: Table) -> None:
         with self._lock:
@@ -230,8 +216,6 @@ class Publisher:
         while self._dirty and self._has_room():
             row = next(iter(self._dirty))
             self._publish_agent(row, self._dirty.pop(row))
-        if self._settings.events and not self._dirty:
-            self._publish_events(self._consume())
 
     def _look_for_changes(self) -> None:
         table = self._table
@@ -252,13 +236,12 @@ class Publisher:
             return (len(self._unacknowledged) < WINDOW and self.connected and not self._ending
                     and not self._fresh and not self._next_table)
 
-    def _publish(self, topic: str, payload: str | bytes, retain: bool = True) -> int:
+    def _publish(self, topic: str, payload: str | bytes) -> None:
         # Without our lock: paho holds one of its own when it tells of an acknowledgement.
-        message = self._client.publish(topic, payload, qos=1, retain=retain).mid
+        message = self._client.publish(topic, payload, qos=1, retain=True).mid
         with self._lock:
             (self._early.discard if message in self._early
              else self._unacknowledged.add)(message)
-        return message
 
     def _bury(self, name: str) -> None:
         """Makes the broker forget an agent that has left the configuration."""
@@ -273,18 +256,6 @@ class Publisher:
                           json.dumps(self._discovery(row)))
         self._publish(self._topic(self._table.agents[row].name),
                       json.dumps(self._state(row)))
-
-    def _publish_events(self, consumer: Consumer) -> None:
-        """Sends a batch after the other: the broker has one when it has acknowledged all of it."""
-        with self._lock:
-            if self._unacknowledged & self._sent.keys():
-                return
-        if self._sent:
-            consumer.done(max(self._sent.values()))
-            self._sent = {}
-        for event in consumer.batch(EVENTS):
-            self._sent[self._publish(f"{self._settings.prefix}/events",
-                                     event_json(event, self._id), retain=False)] = event.number
 
     # ---------------------------------------------------------------- what is published
     def _topic(self, name: str) -> str:
@@ -345,7 +316,3 @@ class Publisher:
         return {"avty_mode": "all", "avty": [{"t": self._status}, {
             "t": self._topic(name),
             "val_tpl": f"{{{{ 'online' if {condition} else 'offline' }}}}"}]}
-
-
-def event_json(event: Event, collector: str) -> str:
-    return json.dumps({**event._asdict(), "collector": collector})

@@ -5,7 +5,7 @@ subscribers: an event that one has seen survives kill -9 and a loss of power. Wh
 be written, subscribers are called all the same, because alerts matter more than history.
 
 Numbers only grow, also when the file was lost: a number is at least the Unix time in microseconds
-at which the event was stored. A consumer remembers the last one that it has dealt with.
+at which the event was stored.
 """
 
 import collections
@@ -156,13 +156,11 @@ class Store:
 
     def select(self, *, since: Optional[float] = None, until: Optional[float] = None,
                agent: str = "", site: str = "", variable: Optional[int] = None, what: str = "",
-               before: Optional[int] = None, after: Optional[int] = None,
-               limit: int = 100) -> list[Event]:
-        """The newest events first; with `after`, the oldest after this number first. `agent` and
-        `site` are globs. The next page begins `before` the last number of this one.
-        Trouble: it took too long, or the file cannot be read."""
+               before: Optional[int] = None, limit: int = 100) -> list[Event]:
+        """The newest events first. `agent` and `site` are globs. The next page begins `before` the
+        last number of this one. Trouble: it took too long, or the file cannot be read."""
         wanted: dict[str, Any] = {"at >= ?": since, "at < ?": until, "variable = ?": variable,
-                  "what = ?": _text(what) or None, "number < ?": before, "number > ?": after}
+                  "what = ?": _text(what) or None, "number < ?": before}
         few = ""
         with self._reader() as database:
             if agent or site:
@@ -176,7 +174,7 @@ class Store:
             wanted = {test: value for test, value in wanted.items() if value is not None}
             return _events(database.execute(
                 EVENTS.format(few) + "WHERE " + " AND ".join(("true", *wanted))
-                + f" ORDER BY number {'DESC' if after is None else 'ASC'} LIMIT ?",
+                + " ORDER BY number DESC LIMIT ?",
                 (*wanted.values(), max(0, min(limit, 100_000)))))
 
     def ask(self, question: str, *values: Any) -> list[Any]:
@@ -542,35 +540,6 @@ class Store:
                 self._end_mutes(lambda mute: mute.ends <= now, "over")
         except (sqlite3.Error, Trouble, OSError) as error:
             self._failed(error)
-
-
-class Consumer:
-    """Hands on all events in their order, and goes on after a restart where it was. One that is
-    new begins with the next event. What was handed on, and not `done` before a crash, comes again;
-    its number tells."""
-
-    def __init__(self, store: Store, name: str) -> None:
-        """It waits for the store, for some milliseconds. Trouble, sqlite3.Error: it does not
-        work."""
-        self._store, self._name = store, name
-        self.last: int = store.write(self._begin).result(60)
-
-    def _begin(self, database: sqlite3.Connection) -> int:
-        for value, in database.execute("SELECT value FROM kept WHERE name = ?", (self._name,)):
-            with contextlib.suppress(ValueError):
-                return int(value)
-        (last,) = database.execute("SELECT coalesce(max(number), 0) FROM event").fetchone()
-        return int(last)
-
-    def batch(self, most: int) -> list[Event]:
-        """The next events. Trouble: they cannot be read."""
-        return self._store.select(after=self.last, limit=most)
-
-    def done(self, number: int) -> None:
-        """Notes that all events up to this one are handed on."""
-        self.last = number
-        self._store.write(lambda database: database.execute(
-            "INSERT OR REPLACE INTO kept VALUES (?, ?)", (self._name, str(number))).rowcount)
 
 
 class _Damaged(sqlite3.DatabaseError):

@@ -257,7 +257,7 @@ def test_the_example_has_every_key(tmp_path: Path) -> None:
                 shared |= match[1] == "defaults" and ("agents", key) in in_example
                 assert shared or (match[1], key) in in_example, (match[1], key)
                 count += 1
-    assert count == 69
+    assert count == 68
 
 
 def test_keys_that_are_commented_out(tmp_path: Path) -> None:

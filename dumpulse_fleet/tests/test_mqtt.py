@@ -7,7 +7,6 @@ import dataclasses
 import json
 import re
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -20,17 +19,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from paho.mqtt import client as paho
-from paho.mqtt.enums import CallbackAPIVersion
 
 from dumpulse_fleet import client
 from dumpulse_fleet.config.others import Mqtt
 from dumpulse_fleet.config.values import Secret
-from dumpulse_fleet.model.agents import Agent, Event, Profile, State
+from dumpulse_fleet.model.agents import Agent, Profile, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.publish import mqtt
 from dumpulse_fleet.publish.mqtt import Publisher, escaped, identifier
-from dumpulse_fleet.record.store import Consumer, Store, Trouble
+from dumpulse_fleet.record.store import Trouble
 from dumpulse_fleet.tests.brokers import Broker, reading
 from dumpulse_fleet.tests.core import profile, until
 from tests.support.programs import free_port
@@ -58,13 +55,6 @@ def _broker(tmp_path: Path) -> Iterator[Broker]:
     broker.stop()
 
 
-@pytest.fixture(name="store")
-def _store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(tmp_path / "fleet.sqlite")
-    yield store
-    store.close()
-
-
 def fleet(names: Sequence[str] = NAMES) -> Table:
     table = Table([Agent(name, "127.0.0.1", PROFILE, "berlin", {"rack": "7"}) for name in names])
     table.agent_state[:] = State.ALIVE
@@ -83,9 +73,9 @@ SAID: list[str] = []
 
 
 @contextlib.contextmanager
-def publishing(port: int, table: Table, store: Store, **settings: Any) -> Iterator[Publisher]:
+def publishing(port: int, table: Table, **settings: Any) -> Iterator[Publisher]:
     SAID.clear()
-    publisher = Publisher(Mqtt("127.0.0.1", port, **settings), table, store, SAID.append)
+    publisher = Publisher(Mqtt("127.0.0.1", port, **settings), table, SAID.append)
     publisher.start()
     try:
         yield publisher
@@ -101,10 +91,10 @@ def states(topics: dict[str, bytes]) -> dict[str, str]:
     return {name: body["state"] for name, body in found.items()}
 
 
-def test_each_agent_has_a_retained_state(broker: Broker, store: Store) -> None:
+def test_each_agent_has_a_retained_state(broker: Broker) -> None:
     table = fleet()
     table.entry[1, 2], table.state[1, 2], table.since[1, 2] = 0x1234_0907, State.LATE, 7.0
-    with publishing(broker.port, table, store) as publisher:
+    with publishing(broker.port, table) as publisher:
         with reading(broker.port) as early:
             until(lambda: len(states(early.topics)) == len(NAMES))
         with reading(broker.port) as late:  # so it was retained
@@ -131,11 +121,11 @@ def test_each_agent_has_a_retained_state(broker: Broker, store: Store) -> None:
             until(lambda: late.topics[status] == b"offline")
 
 
-def test_nothing_that_others_publish_changes_anything(broker: Broker, store: Store) -> None:
+def test_nothing_that_others_publish_changes_anything(broker: Broker) -> None:
     table = fleet()
-    with publishing(broker.port, table, store), reading(broker.port) as reader:
+    with publishing(broker.port, table), reading(broker.port) as reader:
         until(lambda: len(states(reader.topics)) == len(NAMES))
-        for topic in ("dumpulse/pump/state", "dumpulse/pump/set", "dumpulse/events", "dumpulse/x"):
+        for topic in ("dumpulse/pump/state", "dumpulse/pump/set", "dumpulse/x"):
             for payload in ("{", "[]", '{"collector": 5}', "[" * 5000, "\xff", '{"state": "dead"}'):
                 reader._client.publish(topic, payload, qos=1).wait_for_publish(5)
         put(table, 1, State.DEAD)
@@ -154,9 +144,9 @@ def test_any_name_is_one_level_of_a_topic(name: str, other: str) -> None:
     assert name == other or identifier("dumpulse", name) != identifier("dumpulse", other)
 
 
-def test_the_broker_restarts_and_has_all_again(broker: Broker, store: Store) -> None:
+def test_the_broker_restarts_and_has_all_again(broker: Broker) -> None:
     table = fleet()
-    with publishing(broker.port, table, store) as publisher:
+    with publishing(broker.port, table) as publisher:
         for restart in range(3):
             with reading(broker.port) as reader:
                 until(lambda: len(states(reader.topics)) == len(NAMES))
@@ -171,12 +161,12 @@ def test_the_broker_restarts_and_has_all_again(broker: Broker, store: Store) -> 
         assert sum("connected again" in each for each in SAID) >= 2
 
 
-def test_a_slow_broker_lets_nothing_grow(broker: Broker, store: Store,
+def test_a_slow_broker_lets_nothing_grow(broker: Broker,
                                          monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mqtt, "WINDOW", 20)
     names = [f"agent {number}" for number in range(300)]
     table = fleet(names)
-    with reading(broker.port) as reader, publishing(broker.port, table, store) as publisher:
+    with reading(broker.port) as reader, publishing(broker.port, table) as publisher:
         until(lambda: len(states(reader.topics)) == 300)
         broker.process.send_signal(signal.SIGSTOP)
         for each in range(50):
@@ -191,13 +181,13 @@ def test_a_slow_broker_lets_nothing_grow(broker: Broker, store: Store,
         until(lambda: set(states(reader.topics).values()) == {"dead"})
 
 
-def test_the_last_will_says_that_the_collector_is_gone(broker: Broker, tmp_path: Path) -> None:
+def test_the_last_will_says_that_the_collector_is_gone(broker: Broker) -> None:
     with reading(broker.port) as reader:
         with subprocess.Popen([sys.executable, "-c", f"""
 import time
 from dumpulse_fleet.tests.core import profile, until
 from dumpulse_fleet.tests.test_mqtt import *
-with publishing({broker.port}, fleet(), Store({str(tmp_path / "f")!r}), client_id="one/two"):
+with publishing({broker.port}, fleet(), client_id="one/two"):
     time.sleep(60)
 """], cwd=ROOT) as child:
             try:
@@ -208,25 +198,25 @@ with publishing({broker.port}, fleet(), Store({str(tmp_path / "f")!r}), client_i
         until(lambda: reader.topics.get(status) == b"offline")
 
 
-def test_agents_that_are_gone_leave_nothing_behind(broker: Broker, store: Store) -> None:
+def test_agents_that_are_gone_leave_nothing_behind(broker: Broker) -> None:
     def topics(readers: dict[str, bytes]) -> set[str]:
         return {topic for topic in readers if "/collector/" not in topic}
 
     with reading(broker.port) as reader:
         foreign = '{"collector": "another", "agent": "theirs"}'
         reader._client.publish("dumpulse/theirs/state", foreign, 1, True).wait_for_publish(5)
-        with publishing(broker.port, fleet(["a", "b/c", "d"]), store) as publisher:
+        with publishing(broker.port, fleet(["a", "b/c", "d"])) as publisher:
             until(lambda: len(topics(reader.topics)) == 7)
             publisher.replace(fleet(["a", "d"]))
             until(lambda: len(topics(reader.topics)) == 5)
-        with publishing(broker.port, fleet(["a"]), store):  # "d" went while nothing ran
+        with publishing(broker.port, fleet(["a"])):  # "d" went while nothing ran
             until(lambda: len(topics(reader.topics)) == 3)
             assert "dumpulse/theirs/state" in reader.topics
 
 
-def test_the_discovery_is_as_home_assistant_wants_it(broker: Broker, store: Store) -> None:
+def test_the_discovery_is_as_home_assistant_wants_it(broker: Broker) -> None:
     """The abbreviations are those of Home Assistant's page on MQTT."""
-    with publishing(broker.port, fleet(), store), reading(broker.port) as reader:
+    with publishing(broker.port, fleet()), reading(broker.port) as reader:
         until(lambda: len([each for each in reader.topics if "/device/" in each]) == len(NAMES))
         until(lambda: len(states(reader.topics)) == len(NAMES))
         identifiers: list[str] = []
@@ -264,7 +254,7 @@ class Json(dict[str, Any]):
         return self[name]
 
 
-def test_home_assistant_shows_no_value_of_whom_nobody_hears(broker: Broker, store: Store) -> None:
+def test_home_assistant_shows_no_value_of_whom_nobody_hears(broker: Broker) -> None:
     """Its templates, with what the topics have: they have only what Python has, too."""
     table = Table([Agent("a", "a:1", profile(expect="1-3"))])
     table.agents[0].profile.settings.variables[1] = dataclasses.replace(
@@ -272,7 +262,7 @@ def test_home_assistant_shows_no_value_of_whom_nobody_hears(broker: Broker, stor
     wanted = {State.ALIVE: "online OFF online", State.LATE: "online ON online",
               State.DEAD: "offline ON online", State.NEVER: "offline ON online",
               State.UNKNOWN: "offline OFF offline", State.PENDING: "offline OFF offline"}
-    with publishing(broker.port, table, store), reading(broker.port) as reader:
+    with publishing(broker.port, table), reading(broker.port) as reader:
         for state, words in wanted.items():
             with table.lock:
                 table.state[0, 1:4], table.entry[0, 1:4] = state, 0x0BCD4C58
@@ -301,73 +291,11 @@ def test_home_assistant_shows_no_value_of_whom_nobody_hears(broker: Broker, stor
             assert "avty" not in parts["state"]  # which says that the agent is unreachable
 
 
-def test_discovery_can_be_off(broker: Broker, store: Store) -> None:
-    with publishing(broker.port, fleet(), store, discovery=False, prefix="a/b"):
+def test_discovery_can_be_off(broker: Broker) -> None:
+    with publishing(broker.port, fleet(), discovery=False, prefix="a/b"):
         with reading(broker.port) as reader:
             until(lambda: len(reader.topics) == len(NAMES) + 1)
             assert all(topic.startswith("a/b/") for topic in reader.topics)
-
-
-def test_every_event_arrives_over_restarts_of_both(tmp_path: Path) -> None:
-    """A reader with a session of its own gets each number. The broker keeps what it has
-    acknowledged, as those do to whom events matter."""
-    broker = Broker(tmp_path, f"allow_anonymous true\npersistence true\n"
-                    f"persistence_location {tmp_path}/\nmax_inflight_messages 0")
-    got: dict[int, dict[str, Any]] = {}
-    order: list[int] = []
-
-    def take(_: Any, __: Any, message: Any) -> None:
-        body = json.loads(message.payload)
-        if body["number"] not in got:
-            order.append(body["number"])
-        got[body["number"]] = body
-
-    def subscribe(*_: Any) -> None:
-        reader.subscribe("dumpulse/events", qos=1)
-
-    reader = paho.Client(CallbackAPIVersion.VERSION2, client_id="bridge", clean_session=False)
-    reader.on_connect = subscribe
-    reader.on_message = take
-    reader.reconnect_delay_set(1, 1)
-    reader.connect("127.0.0.1", broker.port)
-    reader.loop_start()
-    path = tmp_path / "fleet.sqlite"
-    store = Store(path)
-    store.publish([event(-1)])  # it was there before anyone listened
-    assert store.flush()
-    wanted: list[Event] = []
-    for part in range(3):
-        with publishing(broker.port, fleet(["a"]), store, events=True) as publisher:
-            until(lambda: publisher.connected)
-            until(reader.is_connected)
-            for number in range(part * 1000, part * 1000 + 1000):
-                store.publish([event(number)])
-                if number % 500 == 250:
-                    store.flush()
-            assert store.flush()
-            if part == 1:
-                until(lambda: len(got) > 1000)
-                broker.stop()
-                until(lambda: not publisher.connected and not reader.is_connected())
-                broker.start()
-            until(lambda: len(got) >= part * 1000 + 500)
-        store.close()
-        store = Store(path)
-    with publishing(broker.port, fleet(["a"]), store, events=True):
-        until(lambda: len(got) == 3000)
-        time.sleep(0.5)
-    wanted = [each for each in store.select(limit=9_999)[::-1] if each.variable >= 0]
-    store.close()
-    reader.disconnect()
-    reader.loop_stop()
-    broker.stop()
-    assert len(wanted) == 3000
-    assert order == [each.number for each in wanted]
-    assert [got[each.number]["now"] for each in wanted] == [each.now for each in wanted]
-
-
-def event(number: int) -> Event:
-    return Event(time.time(), "a", min(number, 3), "state", "alive", str(number), 1.0)
 
 
 @pytest.fixture(name="authority")
@@ -380,7 +308,7 @@ def _authority(tmp_path: Path) -> Callable[[str], None]:
     return make
 
 
-def test_tls_and_passwords(tmp_path: Path, store: Store, authority: Callable[[str], None]) -> None:
+def test_tls_and_passwords(tmp_path: Path, authority: Callable[[str], None]) -> None:
     authority("good")
     authority("other")
     subprocess.run(["mosquitto_passwd", "-b", "-c", str(tmp_path / "passwords"), "fleet",
@@ -390,54 +318,24 @@ def test_tls_and_passwords(tmp_path: Path, store: Store, authority: Callable[[st
     try:
         good = {"tls": True, "ca_file": f"{tmp_path}/good.pem", "user": "fleet",
                 "password": Secret("hunter2")}
-        with publishing(broker.port, fleet(), store, **good) as publisher:
+        with publishing(broker.port, fleet(), **good) as publisher:
             until(lambda: publisher.published > len(NAMES))
             assert not publisher.trouble
         for change, words in (({"password": Secret("hunter3")}, "the broker refuses: Not auth"),
                               ({"ca_file": f"{tmp_path}/other.pem"}, "self-signed|verify failed"),
                               ({"tls": False, "ca_file": ""}, "the connection is lost|refuses")):
-            with publishing(broker.port, fleet(), store, **{**good, **change}) as publisher:
+            with publishing(broker.port, fleet(), **{**good, **change}) as publisher:
                 until(lambda: re.search(words, publisher.trouble))
                 assert not publisher.connected and "hunter" not in "".join(SAID)
         with pytest.raises(Trouble, match="cannot use ca_file"):
-            Publisher(Mqtt("127.0.0.1", 1, tls=True, ca_file=f"{tmp_path}/none"), fleet(), store,
+            Publisher(Mqtt("127.0.0.1", 1, tls=True, ca_file=f"{tmp_path}/none"), fleet(),
                       SAID.append)
     finally:
         broker.stop()
 
 
-def test_a_disk_that_fails_ends_nothing(broker: Broker, store: Store,
-                                        monkeypatch: pytest.MonkeyPatch) -> None:
-    """When it begins, and in between. It says what is wrong, until that ends."""
-    failing = {"begin": 3, "batch": 0}
-
-    class Failing(Consumer):
-        def __init__(self, *given: Any) -> None:
-            self._fail("begin")
-            super().__init__(*given)
-
-        def batch(self, most: int) -> list[Event]:
-            self._fail("batch")
-            return super().batch(most)
-
-        def _fail(self, what: str) -> None:
-            if failing[what]:
-                failing[what] -= 1
-                raise sqlite3.OperationalError("the disk fails")
-
-    monkeypatch.setattr("dumpulse_fleet.publish.mqtt.Consumer", Failing)
-    with reading(broker.port, "dumpulse/events") as reader, \
-            publishing(broker.port, fleet(["a"]), store, events=True) as publisher:
-        until(lambda: publisher._consumer)
-        for number, fails in enumerate((0, 3)):
-            failing["batch"] = fails
-            store.publish([event(number)])
-            until(lambda: len(reader.all) > number and not publisher.trouble)
-    assert any("the disk fails" in each for each in SAID)
-
-
-def test_no_broker_is_no_trouble_for_others(store: Store) -> None:
+def test_no_broker_is_no_trouble_for_others() -> None:
     begun = time.monotonic()
-    with publishing(free_port(), fleet(), store) as publisher:
+    with publishing(free_port(), fleet()) as publisher:
         until(lambda: "Connection refused" in publisher.trouble)
     assert time.monotonic() - begun < 15 and len(SAID) == 1
