@@ -16,8 +16,7 @@ from pydantic import Field
 
 from dumpulse_fleet import client
 from dumpulse_fleet.config.reading import (
-    PATH, SECRET, Mistake, Reader, checked, shown_path, told)
-from dumpulse_fleet.config.toml_lines import Where
+    PATH, SECRET, Mistake, Reader, Where, checked, shown_path, told)
 from dumpulse_fleet.config.values import (
     DAY, HTTP, Secret, check_name_of, duration, kind, number, shown_url, similar, text, url_of)
 from dumpulse_fleet.model.agents import SOON, Agent, Profile, ReaderKeys
@@ -196,14 +195,12 @@ class Agents:
     def _listed(self, agents: dict[str, Agent], where: Where, shared: Shared,
                 patterns: str | list[str], name: str, key_of_one: ReaderKeys | None) -> None:
         """Adds the agents of address = or addresses = to those so far."""
-        several = isinstance(patterns, list)
-        key = "addresses" if several else "address"
-        found: list[tuple[Where, str]] = []
+        at = (*where, "addresses" if isinstance(patterns, list) else "address")
+        found: list[str] = []
         names: list[str] = []
-        for position, pattern in enumerate(patterns if isinstance(patterns, list) else [patterns]):
-            at = (*where, key, position) if several else (*where, key)
+        for pattern in patterns if isinstance(patterns, list) else [patterns]:
             try:
-                found += [(at, address) for address in islice(expand(pattern), MOST_AGENTS)]
+                found += list(islice(expand(pattern), MOST_AGENTS))
             except Wrong as error:
                 self._reader.wrong(at, f"agents: {error}")
         try:
@@ -221,7 +218,7 @@ class Agents:
             self._reader.wrong((*where, "key"), f"agents: {len(found)} agents cannot have one key: "
                                "use keys = and a folder with NAME-readers.key of each")
         else:
-            for (at, address), own_name in zip(found, names):
+            for address, own_name in zip(found, names):
                 try:
                     self._add(agents, at, shared.agent(address, own_name, key_of_one))
                 except Wrong as error:

@@ -12,8 +12,7 @@ from dumpulse_fleet.config.labels import Window, read_groups, read_mutes, read_s
 from dumpulse_fleet.config.others import (
     Alerts, Mqtt, Web, read_alerts, read_mqtt, read_web)
 from dumpulse_fleet.config.reading import (
-    LARGEST, PATH, Mistake, Mistakes, Reader, checked, shown_path)
-from dumpulse_fleet.config.toml_lines import Lines, TooDeep
+    LARGEST, PATH, Lines, Mistake, Mistakes, Reader, checked, shown_path)
 from dumpulse_fleet.config.values import (
     DAY, duration, number, read_file, similar)
 from dumpulse_fleet.model.agents import Agent, Group, Mute
@@ -83,7 +82,6 @@ def load(path: str) -> Config:
     """Reads and checks a configuration. Mistakes: it cannot be used."""
     try:
         content = read_file(path, LARGEST).decode("utf-8-sig").replace("\r\n", "\n")
-        lines = Lines(content)
         data = tomllib.loads(content)
     except Wrong as error:
         hint = "name your own with --config.file"
@@ -91,8 +89,6 @@ def load(path: str) -> Config:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise Mistakes([Mistake(shown_path(path), line, "this is not UTF-8")]) from None
-    except TooDeep as error:
-        raise Mistakes([Mistake(shown_path(path), error.line, "is nested too deeply")]) from None
     except tomllib.TOMLDecodeError as error:
         found = re.fullmatch(r"(.*) \((?:at line ([0-9]+), column [0-9]+|at end of document)\)",
                              str(error), re.DOTALL)
@@ -101,9 +97,9 @@ def load(path: str) -> Config:
         raise Mistakes([Mistake(shown_path(path), line or content.count("\n") + 1,
                                 f"this is not TOML: {hide(message)}")]) from None
     except (ValueError, RecursionError):
-        raise Mistakes([Mistake(shown_path(path), 0, "this is not TOML: a number is too long")
-                        ]) from None
-    reader = Reader(path, lines, data)
+        raise Mistakes([Mistake(shown_path(path), 0, "this is not TOML: a number is too long, or "
+                                "lists are nested too deeply")]) from None
+    reader = Reader(path, Lines(content), data)
     config = read_sections(reader)
     if reader.mistakes:
         raise Mistakes(reader.mistakes)

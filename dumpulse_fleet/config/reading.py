@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
@@ -14,14 +15,43 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from dumpulse_fleet.client import BadUsage
-from dumpulse_fleet.config.toml_lines import Lines, Where
 from dumpulse_fleet.config.values import Secret, kind, read_file, secret_in, similar, text
 from dumpulse_fleet.model.agents import Profile
 from dumpulse_fleet.model.naming import Wrong, hide, shown
 
 LARGEST = 4 << 20  # bytes of a configuration; file_sd and http_sd take more agents than this
 MOST_MISTAKES = 1_000  # that are told
+HEADING = re.compile(r"\s*(\[\[?)\s*([\w-]+)\s*\]")
+KEY = re.compile(r"\s*([\w-]+)\s*[.=]")
 Section = TypeVar("Section")
+Where = tuple[str | int, ...]  # keys, and positions in lists: ("agents", 3, "name")
+
+
+class Lines:
+    """The line of each heading and key, which tomllib does not report, if it begins a line. All else
+    has the line of what it is in. Only messages use these lines: they are wrong in a file that has
+    a heading within a text of several lines."""
+
+    def __init__(self, text: str) -> None:
+        self._lines: dict[Where, int] = {(): 1}
+        counts: dict[str, int] = {}
+        table: Where = ()
+        for number, line in enumerate(text.split("\n"), 1):
+            if heading := HEADING.match(line):
+                name = heading[2]
+                self._lines.setdefault((name,), number)
+                table = (name,)
+                if heading[1] == "[[":
+                    counts[name] = counts.get(name, -1) + 1
+                    table = (name, counts[name])
+                    self._lines[table] = number
+            elif key := KEY.match(line):
+                self._lines.setdefault((*table, key[1]), number)
+
+    def __getitem__(self, where: Where) -> int:
+        while where not in self._lines:
+            where = where[:-1]
+        return self._lines[where]
 
 
 class Mistake(NamedTuple):
