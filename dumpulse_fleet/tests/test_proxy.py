@@ -93,7 +93,7 @@ def test_pages_and_targets_have_the_public_address(proxied: Proxied, tmp_path: P
         answer = connection.getresponse()
         assert answer.status in (301, 302)
         assert (answer.getheader("Location") or "").endswith("/fleet/")
-    for path in ("/fleet/", "/fleet/wall.js", "/fleet/api", "/fleet/log"):
+    for path in ("/fleet/", "/fleet/wall.js", "/fleet/log"):
         assert proxied.ask(path)[0] == 401
         assert proxied.ask(path, headers=AUTHORISED)[0] == 200
     first, second = json.loads(proxied.ask("/fleet/sd", headers=AUTHORISED)[1])

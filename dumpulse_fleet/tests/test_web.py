@@ -6,7 +6,6 @@ SPDX-License-Identifier: MIT
 import base64
 import contextlib
 import gzip
-import html
 import http.client
 import itertools
 import json
@@ -169,15 +168,6 @@ def test_every_answer_is_as_described(running: Running, route: openapi.Route) ->
     strict = ask(running.port, f"{path}{'&' if '?' in path else '?'}unknown=1")
     assert strict.status == 400 and "unknown" in strict.json["error"]
     check(running.port, route.method, route.path, strict)
-
-
-def test_the_page_names_every_route(running: Running) -> None:
-    page = ask(running.port, "/api").body.decode()
-    for route in server.ROUTES:
-        assert route.path in page and html.escape(route.about) in page
-    for name in openapi.SCHEMAS:
-        assert f'id="{name}"' in page
-    assert not re.search(r"<script|style=|https?:", page)
 
 
 # ---------------------------------------------------------------- what it says
@@ -549,7 +539,7 @@ def test_another_name_of_this_machine_is_refused(running: Running) -> None:
 
 
 def test_every_answer_has_its_headers(running: Running) -> None:
-    for path in ("/", "/wall.js", "/api", "/api/v1/summary", "/nothing", "/metrics"):
+    for path in ("/", "/wall.js", "/api/v1/summary", "/nothing", "/metrics"):
         headers = ask(running.port, path).headers
         policy = headers["Content-Security-Policy"]
         assert "default-src 'none'" in policy and "unsafe" not in policy

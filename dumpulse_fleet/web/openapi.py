@@ -1,15 +1,11 @@
-"""The description of the JSON interface, made from the table of its routes: as OpenAPI 3.1, and as
-a page to read.   SPDX-License-Identifier: MIT
-"""
+"""The description of the JSON interface, made from the table of its routes, as OpenAPI 3.1.
+SPDX-License-Identifier: MIT"""
 
-import html
-import json
 import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
-import yaml
 from pydantic import (
     AfterValidator, BaseModel, Field, PlainValidator, WithJsonSchema, create_model)
 
@@ -266,40 +262,3 @@ def document(routes: Sequence[Route]) -> Json:
         "components": {"schemas": SCHEMAS, "securitySchemes": {
             "password": {"type": "http", "scheme": "basic"},
             "token": {"type": "http", "scheme": "bearer"}}}}
-
-
-def page(routes: Sequence[Route]) -> str:
-    """The same for people, without a script."""
-    parts = []
-    for route in routes:
-        rows = "".join(f"<tr><td><code>{html.escape(name)}</code></td>"
-                       f"<td>{html.escape(PARAMETERS[name][1].description)}</td></tr>"
-                       for name in route.parameters)
-        answer = (f'<a href="#{route.answer}">{route.answer}</a>' if route.answer
-                  else html.escape(route.kind))
-        body = f' Body: <a href="#{route.body}">{route.body}</a>.' if route.body else ""
-        parts.append(f"<section><h2><span>{route.method}</span> {html.escape(route.path)}</h2>"
-                     f"<p>{html.escape(route.about)}.{body} Answer: {answer}.</p>"
-                     f"{f'<table>{rows}</table>' if rows else ''}</section>")
-    schemas = "".join(
-        f'<section id="{name}"><h2>{name}</h2><pre>{html.escape(plain(schema))}</pre></section>'
-        for name, schema in SCHEMAS.items())
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Dumpulse fleet: the interface</title>
-<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="wall.css"></head>
-<body class="manual"><main><h1>The JSON interface</h1>
-<p>All times are Unix times in seconds. All errors are <a href="#Error">Error</a>.
-The same as <a href="api/openapi.json">OpenAPI 3.1</a>, for programs. <a href="./">The wall</a>.</p>
-<p>What changes something needs <code>Authorization: Bearer TOKEN</code>, or the password of a user
-and the header <code>X-Dumpulse-Change: yes</code>.</p>
-{"".join(parts)}
-<h1>What the answers have in them</h1>
-{schemas}</main></body></html>
-"""
-
-
-def plain(schema: Json) -> str:
-    """A schema without the signs that only programs need."""
-    own = json.loads(json.dumps(schema))  # YAML would name parts that appear twice
-    text = yaml.safe_dump(own, sort_keys=False, default_flow_style=None, width=90)
-    return re.sub(r"'?#/components/schemas/(\w+)'?", r"\1", text)

@@ -1,5 +1,5 @@
 """The web server: the wall, the JSON interface, live changes, and what Prometheus reads. ROUTES is
-the list of all that can be asked, also for /api and /api/openapi.json.
+the list of all that can be asked, also for /api/openapi.json.
 SPDX-License-Identifier: MIT"""
 
 import asyncio
@@ -102,9 +102,7 @@ ROUTES = (
     Route("GET", "/api/v1/stream", "stream",
           "Server-sent events: 'agents' has the agents that have changed, 'reset' says that all "
           "must be read again", ("seen",), kind="text/event-stream"),
-    Route("GET", "/api/openapi.json", "document", "This description, for programs",
-          answer="Document"),
-    Route("GET", "/api", "manual", "This description, for people", kind="text/html"),
+    Route("GET", "/api/openapi.json", "document", "This description", answer="Document"),
     Route("GET", "/metrics", "own_metrics", "The fleet as a whole, for Prometheus",
           kind="text/plain"),
     Route("GET", "/metrics/agents", "agent_metrics", "All agents of a shard, for Prometheus",
@@ -128,7 +126,6 @@ class Site:
         self.hub = Hub(self.view, self.marks, lambda: service.trouble)
         self._reads = asyncio.Semaphore(READS)
         self._document = openapi.document(ROUTES)
-        self._page = openapi.page(ROUTES)
 
     def view(self) -> View:
         if self._view.table is not self.service.table:
@@ -223,9 +220,6 @@ class Site:
     # ---- the description
     async def document(self, request: web.Request) -> Json:
         return self._document
-
-    async def manual(self, request: web.Request) -> web.Response:
-        return web.Response(text=self._page, content_type="text/html")
 
     # ---- Prometheus
     async def own_metrics(self, request: web.Request) -> web.StreamResponse:
