@@ -806,8 +806,6 @@ def test_a_stream_is_not_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     ("basic_auth_users: {a: '$2b$31$" + "a" * 53 + "'}", "cost 31"),
     ("tls_server_config: {cert_file: a}", "key_file"),
     ("tls_server_config: {cert_file: a, key_file: b, cipher: c}", "cipher"),
-    ("tls_server_config: {cert_file: a, key_file: b, client_auth_type: x}", "client_auth_type"),
-    ("tls_server_config: {cert_file: a, key_file: b, client_ca_file: x}", "need each other"),
     ("a: &a [1]\nb: *a", "alias"), ("[" * 5000, "brackets"), ("\0", "not YAML"),
     ("!!python/object/apply:os.system [id]", "not YAML"), ("#" * 70_000, "longer than")],
     ids=lambda text: text[:20] if HASHED not in text else "name")  # the same in each process
@@ -839,13 +837,11 @@ def certificate(folder: Path, name: str) -> None:
 SECURED = "tls_server_config: {cert_file: cert.pem, key_file: key.pem}"
 
 
-def over_tls(port: int, folder: Path, trusted: str = "cert.pem", own: str = "",
-             name: str | None = None, asks: str = "GET /-/healthy") -> tuple[bytes, str]:
-    """The answer, and whose certificate the server has. `own` are the files of ours."""
+def over_tls(port: int, folder: Path, trusted: str = "cert.pem", name: str | None = None,
+             asks: str = "GET /-/healthy") -> tuple[bytes, str]:
+    """The answer, and whose certificate the server has."""
     context = ssl.create_default_context(cafile=str(folder / trusted))
     context.check_hostname = False
-    if own:
-        context.load_cert_chain(folder / f"{own}-cert.pem", folder / f"{own}-key.pem")
     with socket.create_connection(("127.0.0.1", port), 10) as raw, \
             context.wrap_socket(raw, server_hostname=name) as secure:
         secure.sendall(f"{asks} HTTP/1.0\r\nHost: localhost\r\n"
@@ -903,41 +899,16 @@ def test_half_handshakes_of_one_address(tmp_path: Path, monkeypatch: pytest.Monk
         until(lambda: len(app[server.WAITING]) == 2)  # nothing is kept of those that are gone
 
 
-def test_what_needs_a_restart(tmp_path: Path) -> None:
-    """TLS that comes or goes, and whose certificates clients must have. Nothing is half done."""
+def test_tls_comes_and_goes_only_with_a_restart(tmp_path: Path) -> None:
+    """Nothing is half done."""
     certificate(tmp_path, "first.example")
-    (tmp_path / "ca.pem").write_bytes((tmp_path / "cert.pem").read_bytes())
-    of_clients = SECURED[:-1] + (", client_ca_file: ca.pem, "
-                                 "client_auth_type: RequireAndVerifyClientCert}")
-    for before, after in itertools.permutations(("", SECURED, of_clients), 2):
+    for before, after in itertools.permutations(("", SECURED)):
         access = Access(path=web_file(tmp_path, before))
         context = access.ssl
         web_file(tmp_path, after + f"\nbasic_auth_users: {{a: '{HASHED}'}}")
         with pytest.raises(client.BadUsage, match="only with a restart"):
             access.look()
         assert access.ssl is context and not access.users
-    access = Access(path=web_file(tmp_path, of_clients))
-    access.take(access.look(), "")
-    with (tmp_path / "ca.pem").open("a") as authorities:
-        authorities.write((tmp_path / "cert.pem").read_text())
-    with pytest.raises(client.BadUsage, match="only with a restart"):
-        access.look()
-
-
-def test_clients_need_certificates_also_after_a_reload(tmp_path: Path) -> None:
-    certificate(tmp_path, "client.example")
-    for name in ("cert", "key"):
-        (tmp_path / f"{name}.pem").rename(tmp_path / f"client-{name}.pem")
-    certificate(tmp_path, "server.example")
-    access = Access(path=web_file(tmp_path, SECURED[:-1] + (
-        ", client_ca_file: client-cert.pem, client_auth_type: RequireAndVerifyClientCert}")))
-    with served(access=access) as (port, _):
-        for name in ("server.example", "renewed.example"):
-            certificate(tmp_path, name)
-            access.take(access.look(), TOKEN)
-            assert over_tls(port, tmp_path, own="client")[0].endswith(b"healthy\n")
-            with contextlib.suppress(ssl.SSLError, ConnectionError):
-                assert over_tls(port, tmp_path)[0] == b""
 
 
 # ---------------------------------------------------------------- live

@@ -18,7 +18,7 @@ import secrets
 import ssl
 import urllib.parse
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import bcrypt
 from aiohttp import web
@@ -72,13 +72,6 @@ class Tls(BaseModel):
     model_config = {"extra": "forbid"}
     cert_file: Annotated[str, Field(min_length=1)]
     key_file: Annotated[str, Field(min_length=1)]
-    client_ca_file: str = ""
-    client_auth_type: Literal["", "NoClientCert", "RequireAndVerifyClientCert"] = ""
-
-    def model_post_init(self, _: object) -> None:
-        if (self.client_auth_type == "RequireAndVerifyClientCert") != bool(self.client_ca_file):
-            raise ValueError("client_ca_file and client_auth_type: RequireAndVerifyClientCert need "
-                             "each other")
 
 
 class WebFile(BaseModel):
@@ -120,8 +113,8 @@ def read_file(path: str) -> WebFile:
     except ValidationError as error:
         raise client.BadUsage(f"{path!r}: {first_wrong(error)}") from None
     folder, tls = os.path.dirname(os.path.abspath(path)), said.tls_server_config
-    for key in ("cert_file", "key_file", "client_ca_file") if tls else ():
-        setattr(tls, key, (name := getattr(tls, key)) and os.path.join(folder, name))
+    for key in ("cert_file", "key_file") if tls else ():
+        setattr(tls, key, os.path.join(folder, getattr(tls, key)))
     return said
 
 
@@ -138,7 +131,6 @@ class Found(NamedTuple):
 
     users: Mapping[str, str]
     context: ssl.SSLContext | None
-    authorities: bytes  # what is in client_ca_file
 
 
 class Access:
@@ -176,9 +168,8 @@ class Access:
         """Reads the file and the certificates again, and changes nothing. BadUsage: they are wrong,
         or what they say needs a restart."""
         found, now = self._look(), self._now
-        if (found.context is None, found.authorities) != (now.context is None, now.authorities):
-            raise client.BadUsage(f"{self.path!r}: TLS as a whole and client_ca_file change only "
-                                  "with a restart")
+        if (found.context is None) != (now.context is None):
+            raise client.BadUsage(f"{self.path!r}: TLS comes or goes only with a restart")
         return found
 
     def take(self, found: Found, token: str) -> None:
@@ -189,28 +180,22 @@ class Access:
     def _look(self) -> Found:
         said = read_file(self.path) if self.path else WebFile()
         users, tls = said.basic_auth_users or {}, said.tls_server_config
-        if not (self.local or users or tls and tls.client_ca_file):
+        if not (self.local or users):
             raise client.BadUsage(
                 f"{self._host or 'every address'} can be reached from other machines, and nobody "
                 "would need a password: listen at 127.0.0.1, or name basic_auth_users in "
                 "--web.config.file")
-        return Found(users, *(self._context(tls) if tls else (None, b"")))
+        return Found(users, self._context(tls) if tls else None)
 
-    def _context(self, tls: Tls) -> tuple[ssl.SSLContext, bytes]:
-        """And what is in the file of authorities."""
-        context, authorities = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), b""
+    def _context(self, tls: Tls) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
             context.load_cert_chain(tls.cert_file, tls.key_file, lambda: b"")
-            if tls.client_ca_file:
-                with open(tls.client_ca_file, "rb") as file:
-                    authorities = file.read()
-                context.load_verify_locations(tls.client_ca_file)
-                context.verify_mode = ssl.CERT_REQUIRED
         except (OSError, ssl.SSLError) as error:
             raise client.BadUsage(f"{self.path!r}: cannot use {tls.cert_file!r} and "
                                   f"{tls.key_file!r}: {error}") from error
-        return context, authorities
+        return context
 
     def _choose(self, connection: ssl.SSLSocket | ssl.SSLObject, *_: object) -> None:
         """Called at the begin of each connection, whatever name it asks for."""
