@@ -56,66 +56,6 @@ def test_the_manual_can_be_read(tmp_path: Path) -> None:
     assert len(load(str(tmp_path / "fleet.toml")).agents) == 50
 
 
-def completions(folder: Path) -> Path:
-    """The command and its completions, as the package installs them."""
-    command_file = folder / "bin" / "dumpulse-fleet"
-    for source, to in (("completion.bash", "bash-completion/completions/dumpulse-fleet"),
-                       ("_dumpulse-fleet", "zsh/site-functions/_dumpulse-fleet")):
-        path = folder / "share" / to
-        assert f'"dumpulse_fleet/{source}": "share/{to}"' in (
-            ROOT / "packages" / "fleet" / "make.py").read_text()
-        path.parent.mkdir(parents=True)
-        path.write_text((ROOT / "dumpulse_fleet" / source).read_text())
-    command_file.parent.mkdir()
-    command_file.write_text(f"#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m dumpulse_fleet "
-                            '"$@"\n')
-    command_file.chmod(0o755)
-    (folder / "fleet.toml").touch()
-    return folder
-
-
-@pytest.mark.parametrize("typed, offered", [
-    ("e", ["events"]), ("''", sorted(command.COMMANDS)), ("ls --st", ["--state"]),
-    ("mute --f", ["--fleet", "--for"]), ("serve --config.file fleet", ["fleet.toml"]),
-    ("show pump", [])])
-def test_bash_completes(tmp_path: Path, typed: str, offered: list[str]) -> None:
-    completions(tmp_path)
-    script = ("source share/bash-completion/completions/dumpulse-fleet; complete -p dumpulse-fleet "
-              f">/dev/null || exit 1; COMP_WORDS=(dumpulse-fleet {typed})\n"
-              "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _dumpulse_fleet; echo ${COMPREPLY[@]}")
-    done = subprocess.run(["bash", "--norc", "-c", script], cwd=tmp_path, text=True, check=True,
-                          capture_output=True, timeout=PATIENCE, env={
-                              **os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"})
-    assert done.stderr == "" and sorted(done.stdout.split()) == offered
-
-
-@pytest.mark.slow
-def test_zsh_completes(tmp_path: Path) -> None:
-    """Presses the Tab key in a terminal."""
-    functions = completions(tmp_path) / "share" / "zsh" / "site-functions"
-    (tmp_path / ".zshrc").write_text(
-        f"PS1='> '; PATH={tmp_path / 'bin'}:$PATH; fpath=({functions} $fpath); cd {tmp_path}\n"
-        f"autoload -Uz compinit; compinit -u -d {tmp_path}/dump\n")
-
-    def tmux(*words: str) -> str:
-        return subprocess.run(["tmux", "-f", "/dev/null", "-S", tmp_path / "tmux", *words],
-                              check=True, capture_output=True, text=True).stdout
-
-    # The server keeps what it is given as its output.
-    subprocess.run(["tmux", "-f", "/dev/null", "-S", tmp_path / "tmux", "new-session", "-d", "-x",
-                    "90", "-y", "24", "env", f"ZDOTDIR={tmp_path}", "zsh", "-i"], check=True,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        until(lambda: ">" in tmux("capture-pane", "-p"))
-        for typed, line in (("ev", "events"), ("events --sin", "events --since"),
-                            ("serve --config.file fl", "serve --config.file fleet.toml")):
-            tmux("send-keys", "--", "C-u", f"dumpulse-fleet {typed}", "Tab")
-            until(lambda: f"> dumpulse-fleet {line}" in tmux("capture-pane", "-p"),
-                  lambda: tmux("capture-pane", "-p"), 40)
-    finally:
-        tmux("kill-server")
-
-
 def settings(text: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, value in re.findall(r"^(\w+)=(.*)$", text, re.M):

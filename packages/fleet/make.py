@@ -27,8 +27,6 @@ COPIED = {
     "LICENSE": "LICENSE",
     "build/toolchains/uplot/package/LICENSE": "LICENSE.uPlot",  # of what web/wall links to
     "dumpulse_fleet/dumpulse-fleet.1": "share/man/man1/dumpulse-fleet.1",
-    "dumpulse_fleet/completion.bash": "share/bash-completion/completions/dumpulse-fleet",
-    "dumpulse_fleet/_dumpulse-fleet": "share/zsh/site-functions/_dumpulse-fleet",
     "dumpulse_fleet/dumpulse-fleet.service": "lib/systemd/system/dumpulse-fleet.service",
     "client/examples/vehicle.ini": "share/doc/dumpulse-fleet/examples/vehicle.ini",
     "packages/fleet/README.md": "README.md",
