@@ -1,7 +1,5 @@
-"""The examples for nginx and Caddy, with Debian's real ones: TLS, a folder, who asks, changes.
-
-SPDX-License-Identifier: MIT
-"""
+"""The example for nginx, with Debian's real one: TLS, a folder, who asks, changes.
+SPDX-License-Identifier: MIT"""
 
 import contextlib
 import http.client
@@ -28,7 +26,7 @@ from dumpulse_fleet.web.access import Access
 from tests.support.programs import free_port
 
 pytestmark = pytest.mark.slow
-EXAMPLES = ROOT / "dumpulse_fleet" / "examples"
+EXAMPLE = ROOT / "dumpulse_fleet" / "examples" / "nginx.conf"
 NGINX = """pid {0}/pid; error_log {0}/error; daemon off; master_process off;
 events {{}} http {{ access_log off; client_body_temp_path {0}/a; proxy_temp_path {0}/b;
 fastcgi_temp_path {0}/c; uwsgi_temp_path {0}/d; scgi_temp_path {0}/e; {1} }}"""
@@ -55,24 +53,20 @@ class Proxied(NamedTuple):
             return answer.status, answer.read()
 
 
-def command(name: str, folder: Path, port: int, own: int) -> list[str]:
-    text = (EXAMPLES / {"nginx": "nginx.conf", "caddy": "Caddyfile"}[name]).read_text()
+def command(folder: Path, port: int, own: int) -> list[str]:
+    text = EXAMPLE.read_text()
     for old, new in (("443 ssl", f"127.0.0.1:{port} ssl"), ("9061", str(own)),
-                     ("fleet.example {", f"localhost:{port} {{"), ("fleet.example;", "localhost;"),
+                     ("fleet.example;", "localhost;"),
                      ("/etc/ssl/fleet.crt", str(folder / "cert.pem")),
                      ("/etc/ssl/fleet.key", str(folder / "key.pem"))):
         text = text.replace(old, new)
-    file = folder / name
-    if name == "nginx":
-        file.write_text(NGINX.format(folder, text))
-        return [shutil.which("nginx") or "/usr/sbin/nginx", "-c", str(file), "-p", str(folder)]
-    file.write_text(f"{{\n\tadmin off\n\tauto_https off\n}}\n{text}")
-    return ["caddy", "run", "--config", str(file), "--adapter", "caddyfile"]
+    file = folder / "nginx"
+    file.write_text(NGINX.format(folder, text))
+    return [shutil.which("nginx") or "/usr/sbin/nginx", "-c", str(file), "-p", str(folder)]
 
 
-@pytest.fixture(name="proxied", scope="module", params=["nginx", "caddy"])
-def make_proxied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-                 ) -> Iterator[Proxied]:
+@pytest.fixture(name="proxied", scope="module")
+def make_proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
     folder, port = tmp_path_factory.mktemp("proxy"), free_port()
     certificate(folder, "localhost")
     (folder / "web.yml").write_text(f"basic_auth_users:\n  alice: {HASHED}\n")
@@ -82,7 +76,7 @@ def make_proxied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
                     proxies=[ipaddress.ip_network("127.0.0.1")])
     with standins.serving(lambda: server.make_app(service, access)) as own:
         trusting = ssl.create_default_context(cafile=str(folder / "cert.pem"))
-        with started(*command(request.param, folder, port, own), port=port,
+        with started(*command(folder, port, own), port=port,
                      env={"HOME": str(folder), "PATH": "/usr/sbin:/usr/bin"}):
             yield Proxied(port, own, trusting, folder / "cert.pem", service, access)
 
