@@ -13,7 +13,6 @@ import pytest
 
 from dumpulse_fleet import client, command
 from dumpulse_fleet.config.file import load
-from dumpulse_fleet.tests.core import PATIENCE, until
 from dumpulse_fleet.tests.serving import ROOT
 from tests.tools import completion
 

@@ -1,14 +1,10 @@
-"""The examples for Prometheus, Alertmanager and Grafana, with Debian's real Prometheus,
-Alertmanager and VictoriaMetrics; several fleets, one of which is killed.
-
-SPDX-License-Identifier: MIT
-"""
+"""The examples for Prometheus, Alertmanager and Grafana, with Debian's real Prometheus and
+Alertmanager; two fleets on one dashboard.   SPDX-License-Identifier: MIT"""
 
 import contextlib
 import json
 import re
 import shutil
-import signal
 import subprocess
 import time
 import urllib.parse
@@ -33,9 +29,6 @@ EXAMPLES = HERE.parent / "examples"
 CONFIG = EXAMPLES / "prometheus.yml"
 DASHBOARD = EXAMPLES / "grafana-dashboard.json"
 STORM = 1_000
-AGENTS, FLEETS = 600, 3
-QUERIES = ("count(dumpulse_agent_state == 1)",
-           'count(dumpulse_variable_last_heartbeat_timestamp_seconds{variable="2"} > 0)')
 
 
 def run(*command: str) -> str:
@@ -50,30 +43,18 @@ def program(name: str) -> str:
     return found
 
 
-# With the file, the folder and the address of each. The times are for what shall be seen at once.
-PROGRAMS = {
-    "prometheus": ("--config.file={}", "--storage.tsdb.path={}", "--web.listen-address={}"),
-    "victoria-metrics": ("-promscrape.config={}", "-storageDataPath={}", "-httpListenAddr={}",
-                         "-promscrape.httpSDCheckInterval=2s", "-search.latencyOffset=0s")}
-
-
 @contextlib.contextmanager
-def databases(folder: Path, ports: list[int], *names: str) -> Iterator[list[str]]:
-    """They scrape all these fleets, by the example with shorter times. Their addresses."""
-    here = "      - url: http://127.0.0.1:9061/sd\n"
-    with contextlib.ExitStack() as stack:
-        found = []
-        for name in names:
-            more = "        refresh_interval: 2s\n" if name == "prometheus" else ""
-            path, port = folder / f"{name}.yml", free_port()
-            text = CONFIG.read_text("utf-8").replace("interval: 30s", "interval: 1s")
-            path.write_text(text.replace(here, "".join(
-                here.replace("9061", str(each)) + more for each in ports)), "utf-8")
-            given = zip(PROGRAMS[name], (path, folder / name, f"127.0.0.1:{port}"))
-            stack.enter_context(started(program(name), *(
-                word.format(value) for word, value in given), *PROGRAMS[name][3:], port=port))
-            found.append(f"http://127.0.0.1:{port}")
-        yield found
+def scraping(folder: Path, ports: list[int]) -> Iterator[str]:
+    """Prometheus, which scrapes these fleets by the example with shorter times: its address."""
+    here, path, port = "      - url: http://127.0.0.1:9061/sd\n", folder / "scraping.yml", free_port()
+    text = CONFIG.read_text("utf-8").replace("interval: 30s", "interval: 1s")
+    more = "        refresh_interval: 2s\n"
+    path.write_text(text.replace(here, "".join(
+        here.replace("9061", str(each)) + more for each in ports)), "utf-8")
+    with started(program("prometheus"), f"--config.file={path}",
+                 f"--storage.tsdb.path={folder / 'prometheus'}",
+                 f"--web.listen-address=127.0.0.1:{port}", port=port):
+        yield f"http://127.0.0.1:{port}"
 
 
 def query(address: str, text: str, **more: Any) -> list[dict[str, Any]]:
@@ -111,7 +92,7 @@ def test_prometheus_reads_the_whole_fleet_and_every_panel_has_data(tmp_path: Pat
     service.change(6, State.LATE, 1)
     table = service.table
     with standins.serving(lambda: server.make_app(service)) as port, \
-            databases(tmp_path, [port], "prometheus") as (address,):
+            scraping(tmp_path, [port]) as address:
         # 300 agents are 4 shards; the fifth target is the fleet itself.
         until(lambda: first(address, "count(up == 1)") == 5, "5 targets", 40)
         until(lambda: first(address, "count(dumpulse_agent_state)") == 300, "300 agents", 40)
@@ -132,18 +113,17 @@ def test_prometheus_reads_the_whole_fleet_and_every_panel_has_data(tmp_path: Pat
             assert query(address, given), given
 
 
-def small_fleet(folder: Path, fake: Fake, begin: int, end: int, first: int = 0, port: int = 0
-                ) -> Serving:
-    """A process that polls these agents. Their names are numbers, from `first` on."""
+def small_fleet(folder: Path, fake: Fake, begin: int, end: int) -> Serving:
+    """A process that polls these agents. Their names are numbers, from 0 on."""
     folder.mkdir(exist_ok=True)
     (folder / "names.ini").write_text(
         "[dumpulse]\nnow-from = 0\nwarn = 3s\ncrit = 5s\n[0]\n[1]\n[2]\n")
     (folder / "fleet.toml").write_text(
         "[collector]\nstate = 'state'\ngrace = '0'\n[defaults]\nnames = 'names.ini'\n"
         "period = '1s'\n" + "".join(
-            f"[[agents]]\naddress = '{fake.address(number)}'\nname = 'a{first + number - begin}'\n"
+            f"[[agents]]\naddress = '{fake.address(number)}'\nname = 'a{number - begin}'\n"
             for number in range(begin, end)))
-    return Serving(folder, "--web.listen-address", f"127.0.0.1:{port}")
+    return Serving(folder)
 
 
 @pytest.mark.slow
@@ -159,7 +139,7 @@ def test_the_dashboard_keeps_two_fleets_apart(tmp_path: Path) -> None:
         ports = [int(stack.enter_context(small_fleet(
             tmp_path / str(begin), fake, begin, end)).address.rpartition(":")[2])
             for begin, end in ends]
-        address, = stack.enter_context(databases(tmp_path, ports, "prometheus"))
+        address = stack.enter_context(scraping(tmp_path, ports))
         for text, count in (("dumpulse_agent_state", 62), ("dumpulse_agent_state == 9", 6),
                             ("dumpulse_variable_state == 6", 44),
                             ("rate(dumpulse_collector_lost_rounds_total[5m])", 2)):
@@ -310,32 +290,3 @@ def test_a_storm_of_1000_agents_makes_one_notification(tmp_path: Path) -> None:
     assert page.got[0]["groupLabels"] == {"site": "berlin"}
     assert {each["labels"]["alertname"] for each in page.got[0]["alerts"]} == {
         "DumpulseAgentUnreachable"}
-
-
-# ---------------------------------------------------------------- several fleets
-@pytest.mark.long
-def test_three_fleets_and_one_is_killed(tmp_path: Path) -> None:
-    ports, share = [free_port() for _ in range(FLEETS)], AGENTS // FLEETS
-    with Fake(AGENTS) as fake, contextlib.ExitStack() as stack:
-        def start(number: int) -> Serving:
-            begin = number * share
-            return stack.enter_context(small_fleet(
-                tmp_path / str(number), fake, begin, begin + share, begin, ports[number]))
-
-        running = [start(number) for number in range(FLEETS)]
-        addresses = stack.enter_context(databases(tmp_path, ports, *PROGRAMS))
-
-        def answers() -> list[float]:
-            return [first(address, text) for address in addresses for text in QUERIES]
-
-        until(lambda: answers() == [AGENTS] * 4, answers)
-        running[1].end(signal.SIGKILL)
-        begun = time.monotonic()
-        until(lambda: answers() == [AGENTS - share] * 4, answers, 400)
-        print(f"killed: both miss {share} agents after {time.monotonic() - begun:.0f} s")
-        begun = time.monotonic()
-        start(1)
-        until(lambda: answers() == [AGENTS] * 4, answers)
-        print(f"started again: whole after {time.monotonic() - begun:.0f} s")
-        for address in addresses:  # no agent twice
-            assert first(address, "max(count by (agent) (dumpulse_agent_state))") == 1
