@@ -47,9 +47,7 @@ class Picture(NamedTuple):
 
 PICTURES = {
     "wall": Picture(1920, 1080, 0.5),
-    "tv": Picture(3840, 2160, 0.2),
     "phone": Picture(390, 844, 0.7, False),
-    "zoom": Picture(960, 540, 0.7, False),  # 1920 × 1080 at 200 %
     "agent": Picture(1920, 1080, 0.5, False, "?agent=harbour-03&whole=yes", IN_FULL),
     "lost": Picture(1280, 720, 0.6, until=STALE),
 }
