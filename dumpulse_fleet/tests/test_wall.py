@@ -326,25 +326,6 @@ def test_the_page_of_an_agent_has_curves_with_values_under_the_pointer(wall: Run
     assert not browser.run("return document.querySelector('main').inert")
 
 
-def test_it_can_be_printed(wall: Running) -> None:
-    """Black on white, all agents on paper, and nothing that only a screen can do."""
-    browser = wall.browser
-    trouble(wall.service)
-    wall.open()
-    browser.cdp("Emulation.setEmulatedMedia", media="print", features=[
-        {"name": "prefers-color-scheme", "value": "dark"}])
-    try:
-        colours = browser.run("const style = getComputedStyle(document.body);"
-                              "return [style.backgroundColor, style.color]")
-        assert colours == ["rgb(255, 255, 255)", "rgb(0, 0, 0)"]
-        assert not browser.run("return document.getElementById('search').checkVisibility()")
-        assert browser.run("return [...document.querySelectorAll('.tile')].filter("
-                           "(each) => each.checkVisibility()).length") == COUNT
-    finally:
-        browser.cdp("Emulation.setEmulatedMedia", media="", features=[])
-        browser.screen(1280, 800)
-
-
 def test_a_mute_from_the_panel(wall: Running) -> None:
     browser, service = wall.browser, wall.service
     service.change(9, State.DEAD, 2)
