@@ -158,18 +158,19 @@ def test_without_stutter(browser: Browser, screen: str) -> None:
                 performance.getEntriesByName('first-contentful-paint')[0].startTime,
                 performance.getEntriesByName('load')[0].duration]""")
             small, begun = heap(browser), time.monotonic()
-            with browser.tasks() as tasks:
-                for tenth in range(1, 10 * SECONDS + 1):
-                    for row in chance.choice(COUNT, CHANGES // 10, replace=False).tolist():
-                        state = State(int(chance.choice((1, 1, 1, 1, 1, 1, 1, 1, 4, 7))))
-                        service.change(row, state, 1)
-                    time.sleep(max(0.0, begun + tenth / 10 - time.monotonic()))
+            quiet = page(browser)["TaskDuration"]
+            for tenth in range(1, 10 * SECONDS + 1):
+                for row in chance.choice(COUNT, CHANGES // 10, replace=False).tolist():
+                    state = State(int(chance.choice((1, 1, 1, 1, 1, 1, 1, 1, 4, 7))))
+                    service.change(row, state, 1)
+                time.sleep(max(0.0, begun + tenth / 10 - time.monotonic()))
+            busy = (page(browser)["TaskDuration"] - quiet) / SECONDS
             large, before = heap(browser), page(browser)
             for row in range(3, COUNT, 4):  # a site, all at once
                 service.change(row, State.UNREACHABLE)
             browser.until(f"document.querySelectorAll('.tile.unreachable').length >= {COUNT // 4}")
             time.sleep(3)
-            after, memory = page(browser), browser.memory()
+            after = page(browser)
     finally:
         leave(browser)
         browser.cdp("Performance.disable")
@@ -177,12 +178,11 @@ def test_without_stutter(browser: Browser, screen: str) -> None:
     stormy = after["TaskDuration"] - before["TaskDuration"]
     print(f"\n{COUNT:,} agents, {screen}: first paint {paint:.0f} ms; all drawn after {drawn:.0f} "
           f"ms and {1000 * loaded:.0f} ms of CPU; {CHANGES:,} changes a second: "
-          f"{sum(tasks) / SECONDS / 10:.0f} % of a core, longest task {max(tasks):.0f} ms of CPU; "
-          f"a site of {COUNT // 4:,} gone: {1000 * stormy:.0f} ms; heap {small:.1f} MB, later "
-          f"{large:.1f} MB; page {memory:.0f} MB")
+          f"{100 * busy:.0f} % of a core; a site of {COUNT // 4:,} gone: {1000 * stormy:.0f} ms; "
+          f"heap {small:.1f} MB, later {large:.1f} MB")
     assert 0.005 < loaded < 2 and stormy < 1
-    assert 20 < max(tasks) < 100, "ms"
-    assert large < 12 and large - small < 2 and 50 < memory < 300
+    assert busy < 0.5, "of a core"
+    assert large < 12 and large - small < 2
     assert after["Nodes"] < 6 * COUNT + 5000
 
 

@@ -4,15 +4,12 @@ of everything; and axe.   SPDX-License-Identifier: MIT"""
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dumpulse_fleet.model.agents import Agent, Group, State
@@ -40,7 +37,6 @@ KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "ArrowLeft": "\ue012", "ArrowUp":
 ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
              "--hide-scrollbars", "--force-device-scale-factor=1", "--no-first-run",
              "--disable-background-networking", "--disable-component-update",
-             "--enable-precise-memory-info",
              # One process for all pages: a spare one for each navigation takes its time.
              "--disable-features=SpareRendererForSitePerProcess,IsolateOrigins,"
              "site-per-process,BackForwardCache,WebUIOmniboxPopup,WebUIOmniboxAimPopup",
@@ -81,40 +77,6 @@ class Browser:
                  deviceScaleFactor=1, mobile=phone)
         self.cdp("Emulation.setEmulatedMedia", features=[
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
-
-    def memory(self) -> float:
-        """MB of the page's process: of all that the driver has started, the largest."""
-        largest, folder = 0.0, self.chrome.capabilities["chrome"]["userDataDir"]
-        for command in Path("/proc").glob("[0-9]*/cmdline"):
-            with contextlib.suppress(OSError):
-                words = command.read_text("utf-8")
-                if folder in words and "--type=renderer" in words:
-                    pages = command.with_name("smaps_rollup").read_text().partition("Pss:")[2]
-                    largest = max(largest, int(pages.split()[0]) / 1000)
-        return largest
-
-    @contextlib.contextmanager
-    def tasks(self) -> Iterator[list[float]]:
-        """When it ends: the CPU times of the tasks of the page's main thread, in ms."""
-        import websocket
-        tasks: list[float] = []
-        address = self.chrome.capabilities["goog:chromeOptions"]["debuggerAddress"]
-        with urllib.request.urlopen(f"http://{address}/json/version") as answer:
-            channel = websocket.create_connection(json.load(answer)["webSocketDebuggerUrl"],
-                                                  suppress_origin=True)
-        channel.send(json.dumps({"id": 1, "method": "Tracing.start", "params": {"traceConfig": {
-            "includedCategories": ["disabled-by-default-devtools.timeline", "__metadata"]}}}))
-        yield tasks
-        channel.send(json.dumps({"id": 2, "method": "Tracing.end"}))
-        events: list[dict[str, Any]] = []
-        while (message := json.loads(channel.recv())).get("method") != "Tracing.tracingComplete":
-            if message.get("method") == "Tracing.dataCollected":
-                events += message["params"]["value"]
-        channel.close()
-        pages = {(each["pid"], each["tid"]) for each in events if each["name"] == "thread_name"
-                 and each["args"]["name"] == "CrRendererMain"}
-        tasks += [each["tdur"] / 1000 for each in events if each["name"] == "RunTask"
-                  and "tdur" in each and (each["pid"], each["tid"]) in pages]
 
     def complaints(self) -> list[str]:
         """What the browser has written into its log."""
