@@ -46,7 +46,8 @@ def program(name: str) -> str:
 @contextlib.contextmanager
 def scraping(folder: Path, ports: list[int]) -> Iterator[str]:
     """Prometheus, which scrapes these fleets by the example with shorter times: its address."""
-    here, path, port = "      - url: http://127.0.0.1:9061/sd\n", folder / "targets.yml", free_port()
+    path, port = folder / "prometheus.yml", free_port()
+    here = "      - url: http://127.0.0.1:9061/sd\n"
     text = CONFIG.read_text("utf-8").replace("interval: 30s", "interval: 1s")
     more = "        refresh_interval: 2s\n"
     path.write_text(text.replace(here, "".join(
