@@ -21,7 +21,6 @@ PAGES = {  # each page and the targets whose output it shows
                        "report-damage", "channels"],
     "lab/messages/README.md": ["lab-answer", "lab-fits", "lab-studies"],
     "lab/designing.md": ["lab-choices"],
-    "client/examples/keys/README.md": ["lab-keyed"],
     "lab/groups/README.md": ["lab-operations", "lab-mislead"],
 }
 # Figures of compilers. With other compilers they are printed and not compared.

@@ -14,8 +14,7 @@ TABLE_lab-sources = $(PYTHON) -m lab.sources	## fetch the code of the lab's sche
 TABLE_lab-counts = $(PYTHON) -m lab.messages.counts $(ARGS)	## count all, and compare; ARGS="--only WORDS --write"
 TABLE_lab-families = $(PRINTER) -m lab.messages.families	## the counts, by family; formats by their order
 TABLE_lab-answer = $(PRINTER) -m lab.messages.answer $(ARGS)	## what a message costs a node; ARGS="--every 10s"
-TABLE_lab-choices = $(PRINTER) -m lab.messages.choices	## what to take for which node, over which medium
-TABLE_lab-keyed = $(PRINTER) -m lab.messages.keyed	## what version 2 costs beside version 1 and other tags
+TABLE_lab-choices = $(PRINTER) -m lab.messages.answer --choices	## what to take for which node, over which medium
 TABLE_lab-fits = $(PRINTER) -m lab.messages.answer --fits	## what an ATmega328P has room for beside the agent
 TABLE_lab-published = $(PRINTER) -m lab.messages.published	## published joules beside the lab's model
 TABLE_lab-studies = $(PRINTER) -m lab.messages.studies	## what an older study asked of a laptop, by counts

@@ -1,4 +1,5 @@
-"""Does the counting group count what the original counted, and are its results right?
+"""Does the counting group count what the original counted, and are its results right? Do benchmarks
+mislead as the page says?
 SPDX-License-Identifier: MIT"""
 
 import ast
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.groups import operations, programs
+from lab.groups import mislead, operations, programs
 from lab.groups.opcount import (ALGORITHMS, WINDOWS, Bilinear, Counts, CountingError, Element,
                                 Group, Ledger)
 from lab.groups.papers import bls, ecdh, ecdsa, ps18, schnorr
@@ -558,3 +559,51 @@ def test_the_programs_of_the_page_print_what_the_page_says(program: str, said: s
     ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, text=True, check=True,
                          capture_output=True)
     assert ran.stdout == said
+
+
+# -- benchmarks that mislead ---------------------------------------------------------------------
+TIMES = {  # what misleads, by what is right: from, to
+    "lazy work that leaks from signing": (1.8, 2.2),
+    "an object that remembers, PS18": (0.9, 0.98),
+    "precomputation": (0.75, 0.9),
+    "an object that remembers, RSA-2048": (0.7, 0.9),
+    "restoring in the timed part, P-256": (1.1, 4),  # OpenSSL 3.5 reads a key faster than 3.0
+    "the first call of a library, SHA-256": (5, 5000),
+    "the same message again, ECDSA": (0, 0),
+    "a result that nobody reads, Adler-32": (0, 0),
+}
+
+
+@pytest.fixture(scope="module")
+def pairs() -> dict[str, mislead.Pair]:
+    return {pair.what: pair for pair in mislead.pairs()}
+
+
+def test_there_is_a_pair_for_each(pairs: dict[str, mislead.Pair]) -> None:
+    assert set(pairs) == set(TIMES)
+
+
+@pytest.mark.parametrize("what", TIMES)
+def test_it_misleads(what: str, pairs: dict[str, mislead.Pair]) -> None:
+    pair, (least, most) = pairs[what], TIMES[what]
+    assert pair.figure > 100 and least <= pair.misleads / pair.figure <= most, pair
+
+
+@pytest.mark.slow
+def test_parsing_explains_what_parsing_adds() -> None:
+    cost = mislead.measured()
+    both = cost["parsing"] + cost["verification"]
+    assert both == pytest.approx(cost["parsing and verification"], rel=0.02)
+
+
+def test_what_leaks_is_a_signature(pairs: dict[str, mislead.Pair]) -> None:
+    """One power of G1: about 50 operations and 255 squarings."""
+    pair = pairs["lazy work that leaks from signing"]
+    assert 300 < pair.misleads - pair.figure < 350
+
+
+def test_the_page_tells_each_pair() -> None:
+    told = re.findall(r"^\*\*(.*?)\.\*\* ", PAGE.partition("\n## Benchmarks that mis")[2], re.M)
+    assert all(any(pair.casefold().startswith(each.casefold()[:18]) for pair in TIMES)
+               for each in told)
+    assert len(told) == len(TIMES) - 1  # two of objects that remember

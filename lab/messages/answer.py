@@ -4,7 +4,7 @@
 
     python -m lab.messages.answer [--target NAME] [--every TIME] [--battery NAME] [--sleep µA]
                          [--over MEDIUM] [--bitrate N] [--all] [--json]
-    python -m lab.messages.answer --fits
+    python -m lab.messages.answer --fits | --choices
 
 The counts are those of counts.tsv and of bench/budgets_keyed.tsv. The energy is a model.
 SPDX-License-Identifier: MIT"""
@@ -178,6 +178,13 @@ class Line:
     notes: str
 
 
+def lasting(line: Line, battery: str) -> str:
+    """The years of the battery, as tables have them."""
+    shelf = BATTERIES[battery].shelf
+    return ("-" if line.notes == TOO_SLOW else
+            f">{shelf:g}" if line.years > shelf else f"{line.years:.2f}")
+
+
 @dataclass(frozen=True)
 class Setting:
     name: str
@@ -198,12 +205,11 @@ class Setting:
         return Line(way, took, joules, sent, lasts, notes)
 
     def shown(self, line: Line) -> str:
-        way, shelf = line.way, BATTERIES[self.battery].shelf
-        lasts = ("-" if line.notes == TOO_SLOW else
-                 f">{shelf:g}" if line.years > shelf else f"{line.years:.2f}")
+        way = line.way
         portable = "" if way.portable is None else short(way.portable)
         return ROW.format(way.name, way.by, sum(way.frames), short(way.count), portable,
-                          f"{way.flash:,}", micro(line.joules), micro(line.sent.usual), lasts,
+                          f"{way.flash:,}", micro(line.joules), micro(line.sent.usual),
+                          lasting(line, self.battery),
                           line.notes)
 
     def table(self, everything: bool) -> list[str]:
@@ -255,6 +261,40 @@ def fits() -> list[str]:
             f"avr-gcc 14.2 makes {newer} bytes of the agent: {newer / flash - 1:.0%} more."]
 
 
+COIN_CELL, SIGNED = "cr2032", "a signature"
+WAYS = ("Dumpulse version 1", "Dumpulse version 2", "SecOC", "AES-128-CMAC", "MAVLink 2, signed",
+        SIGNED)  # the columns of --choices
+HEADS = ("version 1", "version 2", "SecOC", "AES tag", "MAVLink 2", SIGNED)
+CHOICE = "{:<12}{:<8}" + "{:>12}" * len(WAYS)
+
+
+def cheapest(name: str, over: str, every: float = 10.0) -> dict[str, Line]:
+    """Each way on a chip; of the signatures the one that takes the least."""
+    found: dict[str, Line] = {}
+    for _, lot in setting_of(name, every, COIN_CELL, over=over).lots(False):
+        for line in lot:  # the cheapest first
+            way = SIGNED if line.way.family == "signature" else line.way.name
+            if way in WAYS:
+                found.setdefault(way, line)
+    return found
+
+
+def choices() -> list[str]:
+    made = [f"Years of {BATTERIES[COIN_CELL].name}, with a heartbeat every 10 s. A model:",
+            CHOICE.format("", "over", *HEADS)]
+    for name in MODELS:
+        for over in ("can", "uart", "nrf", "lora"):
+            found = cheapest(name, over)
+            made.append(CHOICE.format(name if over == "can" else "", over,
+                                      *(lasting(found[way], COIN_CELL) for way in WAYS)))
+    made += ["", "Milliseconds of the processor for one heartbeat. A model:",
+             CHOICE.format("", "", *HEADS)]
+    for name in MODELS:
+        found = cheapest(name, "nothing")
+        made.append(CHOICE.format(name, "", *(f"{found[way].seconds * 1e3:,.3f}" for way in WAYS)))
+    return made
+
+
 def explained(setting: Setting) -> str:
     sent = setting.medium.send([8], setting.bitrate, MODELS[setting.name])
     shelf = BATTERIES[setting.battery].shelf
@@ -285,11 +325,13 @@ def main() -> None:
     parser.add_argument("--fits", action="store_true",
                         help="what an ATmega328P has room for beside the agent; without other "
                              "options")
+    parser.add_argument("--choices", action="store_true",
+                        help="a few ways on three chips, over four media; without other options")
     options = parser.parse_args()
-    if options.fits and len(sys.argv) > 2:
-        parser.error("--fits takes no other option")
-    if options.fits:
-        print("\n".join(fits()))
+    if (options.fits or options.choices) and len(sys.argv) > 2:
+        parser.error("--fits and --choices take no other option")
+    if options.fits or options.choices:
+        print("\n".join(fits() if options.fits else choices()))
         return
     setting = setting_of(options.target, options.every, options.battery, options.sleep,
                          options.over, options.bitrate)

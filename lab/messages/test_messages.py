@@ -20,8 +20,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.cmac import CMAC
 
 from bench import budgets
-from lab.messages import (answer, choices, counts, energy, families, machines, published, schemes,
-                          studies)
+from lab.messages import answer, counts, energy, families, machines, published, schemes, studies
 from lab.messages.codecs import LIST, messages
 from lab.messages.counts import Count
 from lab.messages.schemes import SCHEMES, Scheme, Step
@@ -363,7 +362,7 @@ def test_what_the_page_says_of_keccak() -> None:
 
 def test_what_the_page_for_designers_says() -> None:
     """Of three nodes on a CR2032, with a heartbeat every 10 s."""
-    avr, m0, m4 = (partial(choices.lines, name) for name in (
+    avr, m0, m4 = (partial(answer.cheapest, name) for name in (
         "ATmega328P", "Cortex-M0+", "Cortex-M4"))
     mine, *others = ("Dumpulse version 2", "SecOC", "AES-128-CMAC", "MAVLink 2, signed")
     can, lora = avr("can"), avr("lora")
@@ -401,8 +400,9 @@ def test_a_table_has_lines_of_at_most_100_columns(module: str) -> None:
     assert said.returncode == 0 and max(map(len, said.stdout.splitlines())) <= 100, said
 
 
-@pytest.mark.parametrize("words", [["--fits", "--every", "2s"],
-                                   ["--every", f"0.{'0' * 322}1ms"], ["--every", f"{'9' * 400}s"]])
+@pytest.mark.parametrize("words", [
+    ["--fits", "--every", "2s"], ["--choices", "--json"], ["--every", f"0.{'0' * 322}1ms"],
+    ["--every", f"{'9' * 400}s"]])
 def test_options_that_cannot_be_obeyed_are_refused(words: list[str]) -> None:
     said = lab("lab.messages.answer", *words)
     assert said.returncode == 2 and "Traceback" not in said.stderr, said
