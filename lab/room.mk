@@ -12,7 +12,7 @@ PART_lab-short = $(PYTHON) -m lab.messages.counts --quick	## count what is quick
 PART_lab-test = $(PYTEST) -n 2 --dist loadfile lab ## all tests of the lab
 TABLE_lab-sources = $(PYTHON) -m lab.sources	## fetch the code of the lab's schemes
 TABLE_lab-counts = $(PYTHON) -m lab.messages.counts $(ARGS)	## count all, and compare; ARGS="--only WORDS --write"
-TABLE_lab-families = $(PRINTER) -m lab.messages.families	## the counts, by family; formats by their order
+TABLE_lab-families = $(PRINTER) -m lab.messages.families	## the counts, by family
 TABLE_lab-answer = $(PRINTER) -m lab.messages.answer $(ARGS)	## what a message costs a node; ARGS="--every 10s"
 TABLE_lab-choices = $(PRINTER) -m lab.messages.answer --choices	## what to take for which node, over which medium
 TABLE_lab-fits = $(PRINTER) -m lab.messages.answer --fits	## what an ATmega328P has room for beside the agent

@@ -115,8 +115,7 @@ def one(source: Source, archives: list[Path]) -> Path:
 
 CLIENTS: dict[str, tuple[str, Callable[[Source, Path], Path]]] = {
     "crate": ("cargo", of_cargo), "sdist": ("pip", of_pip),
-    **{suite: ("apt-get", functools.partial(of_debian, suite=suite))
-       for suite in ("bookworm", "trixie")}}
+    "bookworm": ("apt-get", functools.partial(of_debian, suite="bookworm"))}
 
 
 def contents(folder: Path) -> str:

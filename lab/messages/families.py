@@ -10,7 +10,7 @@ from lab.messages.schemes import SCHEMES, Scheme
 from tests.support.programs import as_program
 
 HEADS = ("amd64", "M4", "M0+", "AVR")  # of MACHINES
-TITLES = {  # formats have tables of their own
+TITLES = {
     "check": "Checks, of the 4 bytes of a heartbeat",
     "MAC": "MACs, of the 4 bytes of a heartbeat, with a tag of 8 bytes",
     "protocol": "A heartbeat of 4 bytes in other protocols, with their counters",
@@ -56,34 +56,6 @@ def reasons() -> list[str]:
         f"{'; '.join(titles)}: {reason}.", 96, subsequent_indent="    ")]
 
 
-def formats(known: dict[tuple[str, ...], Count], message: str,
-            target: str) -> list[tuple[str, Count, Count]]:
-    """What making and reading a message costs in each; the one that costs the least comes first."""
-    each: dict[str, dict[str, Count]] = {}
-    for count in known.values():
-        step, _, what = count.step.partition("_")
-        if (what, count.target) == (message, target):
-            each.setdefault(f"{count.scheme}, {count.by}", {})[step] = count
-    found = [(name, steps["make"], steps["read"]) for name, steps in each.items()]
-    return sorted(found, key=lambda one: one[1].mean + one[2].mean)
-
-
-def ranking(known: dict[tuple[str, ...], Count]) -> list[str]:
-    """Study 3's question: which format is best, and is it best everywhere?"""
-    lines = []
-    for message in ("heartbeat", "report", "list"):
-        for target in MACHINES:
-            order, here = formats(known, message, target), formats(known, message, "amd64")
-            names = [name for name, _, _ in order]
-            other = names != [name for name, _, _ in here if name in names]
-            lines.append(f"{f'One {message} on {target}':<31}bytes       make       read       both"
-                         + "  not the order of amd64" * other)
-            lines += [f"  {name:<24}{make.length:>10,}{make.mean:>11,}{read.mean:>11,}"
-                      f"{make.mean + read.mean:>11,}" + f" on {read.chip}" * (read.chip != target)
-                      for name, make, read in order]
-    return lines
-
-
 def main() -> None:
     known = counts.read()
     for family, title in TITLES.items():
@@ -93,7 +65,6 @@ def main() -> None:
             if scheme.family == family:
                 print("\n".join(rows(scheme, known)))
         print()
-    print("\n".join(ranking(known)), end="\n\n")
     print("amd64, M4 and M0+: instructions. AVR: cycles, and the flash and the RAM (static and\n"
           "stack) that the step needs there. If a step uses random numbers, its figure is a mean.\n"
           "+: it ran on an ATmega1284P: with what the lab adds to measure it, it does not fit\n"

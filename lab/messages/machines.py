@@ -78,9 +78,6 @@ class Machine:
     def runs(self, image: Path) -> list[Run]:
         raise NotImplementedError
 
-    def chip(self) -> str:
-        return self.name
-
 
 # What prints counts that are kept needs no package of Python's: so these import where they count.
 def symbols(image: Path) -> dict[str, int]:

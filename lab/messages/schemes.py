@@ -3,15 +3,13 @@
 The steps themselves are in lab/messages/c; README.md says how to add a scheme.
 SPDX-License-Identifier: MIT"""
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lab.messages.machines import once
 from lab.sources import fetched
-from tests.support.programs import BUILD, ROOT, run, scratch
+from tests.support.programs import ROOT
 
 HEARTBEAT, KILOBYTE = 4, 1024  # bytes; a heartbeat is without its checksum
 RANDOM = 25  # runs of a step whose work depends much on random numbers
@@ -25,9 +23,6 @@ SIGNED = "forged by all"
 BARE_CHIPS = ("Cortex-M4", "Cortex-M0+", "ATmega328P")
 EVERYWHERE = ("amd64", *BARE_CHIPS)
 NOT_AVR = ("amd64", "Cortex-M4", "Cortex-M0+")
-# What nanopb makes of message.proto. Debian 12 has its 0.4.7, whose library sources.tsv fetches.
-GENERATED = "generated"
-PROTO = ROOT / "lab" / "messages" / "c" / "protobuf" / "message.proto"
 
 
 @dataclass(frozen=True)
@@ -43,33 +38,17 @@ class Step:
         return self.runs > 2
 
 
-@once
-def generated() -> Path:
-    """Makes the files anew in each run of a program, so that none is older than message.proto."""
-    made = BUILD / "lab" / "protobuf"
-    made.mkdir(parents=True, exist_ok=True)
-    if shutil.which("protoc") is None:
-        raise SystemExit("lab: protoc is missing: `make setup` installs nanopb")
-    with scratch() as folder:
-        run(["protoc", f"--nanopb_out={folder}", PROTO.name], cwd=PROTO.parent)
-        for file in Path(folder).iterdir():
-            file.replace(made / file.name)  # at once, as another program may read the old one
-    return made
-
-
 @dataclass(frozen=True)
 class Code:
     """Code that a scheme stands on: where it comes from, and how it is compiled."""
 
-    source: str  # a name of sources.tsv; "": the project's own; GENERATED
+    source: str  # a name of sources.tsv; "": the project's own
     files: tuple[str, ...]
     include: tuple[str, ...] = (".",)
     flags: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
-        if self.source == GENERATED:
-            return generated()
         return fetched(self.source) if self.source else ROOT
 
     def paths(self) -> list[Path]:
@@ -188,31 +167,6 @@ PROTOCOLS = (
     *protocol("CANopen Safety", "CANOPEN_SAFETY", 4, ACCIDENT, "", ("ours", (), {})),
 )
 HASH = (Step("hash", lengths=(8, KILOBYTE)),)
-
-
-# Bytes of each message and their CRC-32, as other encoders make them: test_codecs.py.
-WIRE: dict[str, tuple[tuple[str, int, int], ...]] = {  # what it holds, bytes, CRC-32
-    "Dumpulse": (("heartbeat", 8, 0x318B1CAB), ("report", 260, 0x4B0CB107)),
-    "CBOR": (
-        ("heartbeat", 7, 0x152C373F), ("report", 504, 0xD1E80A14),
-        ("list", 311, 0x69DBD476)),
-    "Protobuf": (
-        ("heartbeat", 6, 0x461E93F9), ("report", 684, 0x66B3F222),
-        ("list", 181, 0x289C27B2)),
-    "JSON": (
-        ("heartbeat", 31, 0x43C71D11), ("report", 2_386, 0x22A080F5),
-        ("list", 451, 0xAD5F782A)),
-}
-
-
-def form(name: str, by: str, file: str, *code: Code) -> Scheme:
-    """A format. The length of a step is that of its message on the wire."""
-    steps = tuple(Step(f"{step}_{what}", lengths=(length,), kept=step != "refuse")
-                  for what, length, _ in WIRE[name] for step in ("make", "read", "refuse"))
-    flags = ("-DNDEBUG", *(f"-D{what.upper()}_{word}" for what, length, crc in WIRE[name]
-                           for word in (f"BYTES={length}", f"CRC={crc}U")))
-    return Scheme(name, by, "format", file, steps, 0, ACCIDENT if name == "Dumpulse" else "", code,
-                  flags)
 
 
 # Signatures and key agreements. How long they take depends on random numbers, mostly a little; a
@@ -369,13 +323,9 @@ SCHEMES: tuple[Scheme, ...] = (
     mac("AES-128-CMAC", "ours, assembly, RAM", "cmac.c", AES_ASSEMBLY, steps=AES,
         flags=(*TABLES, "-DAES_TABLE_IN_RAM"), **AVR_ALONE),
     mac("AES-128-CMAC", "BearSSL", "cmac.c", BEARSSL_AES, steps=AES),
-    form("Dumpulse", "ours", "own.c", Code("", ("dumpulse.c",))),
-    form("CBOR", "TinyCBOR", "tinycbor.c",
-         Code("tinycbor", ("src/cborencoder.c", "src/cborparser.c"), ("src",))),
-    form("Protobuf", "nanopb", "nanopb.c",
-         Code("nanopb", ("pb_common.c", "pb_encode.c", "pb_decode.c")),
-         Code(GENERATED, ("message.pb.c",))),
-    form("JSON", "ours and jsmn", "jsmn.c", Code("jsmn", ())),
+    Scheme("Dumpulse", "ours", "check", "own.c", tuple(
+        Step(f"{step}_heartbeat", lengths=(8,), kept=step != "refuse")
+        for step in ("make", "read", "refuse")), 0, ACCIDENT, (Code("", ("dumpulse.c",)),)),
     Scheme("SHA-256", "ours, assembly", "hash", "sha256.c", HASH, 0, code=(SHA256_ASSEMBLY,),
            flags=ASSEMBLY, **WITH_ASSEMBLY),
     Scheme("SHA-256", "BearSSL", "hash", "sha256.c", HASH, 0, code=(BEARSSL_SHA256,)),

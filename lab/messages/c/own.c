@@ -1,23 +1,27 @@
-/* The library's own formats, by dumpulse.h: the agent reads heartbeats and makes reports. There is
- * none for lists.   SPDX-License-Identifier: MIT */
+/* Version 1, by dumpulse.h: a node makes a heartbeat, the agent reads it, and refuses one with a
+ * wrong bit. Each step has been taken once before it is counted.   SPDX-License-Identifier: MIT */
 #include "dumpulse.h"
 
-/* A bit of the last byte is wrong: the checksum must notice. */
-#define DAMAGE(wire, length) (void)(((wire) + (length))[-1] ^= 1)
-/* The agent's state is the report. */
-#define READY_report(wire, in) record_all((dumpulse *)(wire), in)
+#include "vectors.h"
 
-struct entry;
-static void record_all(dumpulse *agent, const struct entry *in);
+#include <string.h>
 
-#include "format.h"
+struct heartbeat {
+    uint8_t variable, sender, value;
+};
 
 static dumpulse agent;
-static uint16_t lab_now;
+static struct heartbeat lab_values, lab_read;
+static uint8_t lab_wire[DUMPULSE_PACKET_SIZE];
+static bool lab_answer;
+
+STEP(make_heartbeat)
+STEP(read_heartbeat)
+STEP(refuse_heartbeat)
 
 uint16_t dumpulse_get_timestamp(void)
 {
-    return lab_now;
+    return 0;
 }
 
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
@@ -26,46 +30,69 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     (void)packet;
 }
 
-static void record_all(dumpulse *to, const struct entry *in)
+void make_heartbeat_prepare(unsigned n)
 {
-    for (uint8_t i = 0; i < ENTRIES; i++) {
-        lab_now = in[i].time;
-        dumpulse_record(to, i, in[i].sender, in[i].value);
-    }
+    (void)n;
+    lab_values = (struct heartbeat){42, 99, 77};
+    make_heartbeat_run();
+    memset(lab_wire, 0, sizeof lab_wire);
 }
 
-static size_t encode_heartbeat(uint8_t *wire, size_t size, const struct heartbeat *in)
+void make_heartbeat_run(void)
 {
-    (void)size;
-    dumpulse_make_heartbeat(wire, in->variable, in->sender, in->value);
-    return DUMPULSE_PACKET_SIZE;
+    dumpulse_make_heartbeat(lab_wire, lab_values.variable, lab_values.sender, lab_values.value);
 }
 
-static bool decode_heartbeat(const uint8_t *wire, size_t length, struct heartbeat *out)
+/* Adler-32 of the last four bytes comes first. */
+bool make_heartbeat_right(void)
 {
-    if (dumpulse_process_packet(&agent, wire, length, NULL) != DUMPULSE_HEARTBEAT)
+    static const uint8_t lab_expected[] = {0x05, 0x59, 0x01, 0xCC, 0xF1, 0x2A, 0x63, 0x4D};
+    return lab_same(lab_wire, lab_expected, sizeof lab_expected);
+}
+
+void read_heartbeat_prepare(unsigned n)
+{
+    make_heartbeat_prepare(n);
+    make_heartbeat_run();
+    read_heartbeat_run();
+    memset(&lab_read, 0, sizeof lab_read);
+}
+
+void read_heartbeat_run(void)
+{
+    lab_answer =
+        dumpulse_process_packet(&agent, lab_wire, sizeof lab_wire, NULL) == DUMPULSE_HEARTBEAT;
+    if (lab_answer)
+        lab_read = (struct heartbeat){lab_wire[5], lab_wire[6], lab_wire[7]}; /* as in SPEC.md */
+}
+
+bool read_heartbeat_right(void)
+{
+    return lab_answer && memcmp(&lab_values, &lab_read, sizeof lab_values) == 0;
+}
+
+void refuse_heartbeat_prepare(unsigned n)
+{
+    read_heartbeat_prepare(n);
+    lab_wire[sizeof lab_wire - 1] ^= 1;
+    lab_answer = true;
+}
+
+void refuse_heartbeat_run(void)
+{
+    read_heartbeat_run();
+}
+
+bool refuse_heartbeat_right(void)
+{
+    return !lab_answer;
+}
+
+static bool vectors_agree(void)
+{
+    read_heartbeat_prepare(0);
+    if (!make_heartbeat_right())
         return false;
-    *out = (struct heartbeat){wire[5], wire[6], wire[7]}; /* as SPEC.md has them */
-    return true;
-}
-
-static size_t encode_report(uint8_t *wire, size_t size, const struct entry *in)
-{
-    static const uint8_t lab_request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
-    size_t sent = 0;
-    (void)size;
-    (void)in;
-    dumpulse_process_packet((dumpulse *)wire, lab_request, sizeof lab_request, &sent);
-    return sent;
-}
-
-static bool decode_report(const uint8_t *wire, size_t length, struct entry *out)
-{
-    if (!dumpulse_check_report(wire, length))
-        return false;
-    for (uint8_t i = 0; i < ENTRIES; i++) {
-        const dumpulse_entry found = dumpulse_read_entry(wire, i);
-        out[i] = (struct entry){found.timestamp, found.sender, found.value};
-    }
-    return true;
+    read_heartbeat_run();
+    return read_heartbeat_right();
 }
