@@ -9,7 +9,6 @@ extern crate std;
 
 mod agent;
 pub mod can;
-pub mod keyed;
 mod packet;
 mod report;
 pub mod serial;
