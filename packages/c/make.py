@@ -1,10 +1,9 @@
-"""Makes the archive of the C library alone, and the files with which Conan and Meson fetch it.
+"""Makes the archive of the C library alone, and the file with which Meson fetches it.
 
 Its files are where the project's tree has them, so that CMake and Meson build it as they do there.
 SPDX-License-Identifier: MIT"""
 
 import hashlib
-import json
 from pathlib import Path
 
 from packages import archive, project
@@ -12,47 +11,6 @@ from packages.archive import top
 
 HERE = Path(__file__).resolve().parent
 FILES = ("CMakeLists.txt", "LICENSE", "meson.build", "packages/pkgconfig/dumpulse.pc.in")
-CONAN = """\
-# Run `conan create .` beside this file. Then require {name}/{version}.
-from conan import ConanFile
-from conan.tools.cmake import CMake, cmake_layout
-from conan.tools.files import get
-
-
-class Dumpulse(ConanFile):
-    name = "{name}"
-    version = "{version}"
-    description = "{summary}"
-    license = "{license}"
-    url = homepage = "{url}"
-    topics = {topics}
-    settings = "os", "arch", "compiler", "build_type"
-    languages = "C"
-    package_type = "static-library"
-    generators = "CMakeToolchain"
-
-    def layout(self):
-        cmake_layout(self)
-
-    def source(self):
-        get(self, "{address}",
-            sha256="{sum}", strip_root=True)
-
-    def build(self):
-        cmake = CMake(self)
-        cmake.configure()
-        cmake.build()
-
-    def package(self):
-        CMake(self).install()
-
-    def package_info(self):
-        # The library has a file for CMake of its own.
-        self.cpp_info.set_property("cmake_find_mode", "none")
-        self.cpp_info.builddirs = ["lib/cmake/dumpulse"]
-        self.cpp_info.libs = ["dumpulse"]
-"""
-
 WRAP = """\
 # Put this file into subprojects/. Then dependency('dumpulse') is the library.
 [wrap-file]
@@ -87,8 +45,5 @@ def write_wrap(archive: Path, to: Path) -> Path:
 
 
 def build(to: Path) -> list[Path]:
-    made, recipe = write_archive(to), to / "conanfile.py"
-    recipe.write_text(CONAN.format(
-        name=project.NAME, version=project.version(), summary=project.SUMMARY, url=project.URL,
-        license=project.LICENSE, topics=json.dumps(project.KEYWORDS), **where(made)))
-    return [made, recipe, write_wrap(made, to)]
+    made = write_archive(to)
+    return [made, write_wrap(made, to)]

@@ -156,20 +156,6 @@ def test_for_avr(tmp_path: Path) -> None:
         line.end()
 
 
-@pytest.mark.long
-def test_conan_builds_it(tmp_path: Path) -> None:
-    made, recipe, _ = make.build(tmp_path)
-    damage(recipe, make.where(made)["address"], made.as_uri())
-    home = {"CONAN_HOME": str(tmp_path / "conan")}
-    run([TOOLS / "conan", "profile", "detect"], tmp_path, more=home)
-    run([TOOLS / "conan", "create", recipe], tmp_path, more=home)
-    run([TOOLS / "conan", "install", f"--requires=dumpulse/{project.version()}", "-g",
-         "CMakeToolchain", "-of", tmp_path], tmp_path, more=home)
-    consumers.check(build(
-        tmp_path / "consumer", tmp_path / "built", "-DCMAKE_BUILD_TYPE=Release",
-        f"-DCMAKE_TOOLCHAIN_FILE={tmp_path / 'conan_toolchain.cmake'}"))
-
-
 # ---------------------------------------------------------------- Meson
 
 PAGE = (make.HERE / "README.md").read_text()
