@@ -244,18 +244,6 @@ def test_a_program_says_what_it_wants(program: str) -> None:
     assert status == 2 and ": error: " in said.splitlines()[-1] and "Traceback" not in said
 
 
-# ---------------------------------------------------------------- the forge's workflow
-
-WORKFLOW = project.ROOT / "packages" / "forge.yml"
-
-
-@pytest.mark.long
-def test_the_forge_would_take_the_workflow() -> None:
-    """As the schema of such files says."""
-    subprocess.run([release.TOOLS / "check-jsonschema", "--builtin-schema",
-                    "vendor.github-workflows", WORKFLOW], check=True)
-
-
 # ---------------------------------------------------------------- the bill of materials
 
 
