@@ -22,15 +22,13 @@ from packages import project
 from packages.arduino import make
 from spec.model import REQUEST, Agent, checksummed, heartbeat
 from tests.support.agents import run as client
-from tests.support.programs import run
 from tests.support.servers import Server, command as server_command
 
 HERE = Path(__file__).resolve().parent
 HARDWARE = "/usr/share/arduino/hardware"
 # The boards for which all examples are compiled, with the processor where the builder must be told.
 BOARDS_OF_AVR = {"uno": "", "nano": ":cpu=atmega328", "mega": ":cpu=atmega2560", "leonardo": ""}
-ON_AVR = ("CanNode", "KeyedNode", "SerialAgent", "SerialNode", "SilentNodeLed", "UdpAgent")
-EXAMPLES = (*ON_AVR, "EspNowAgent")
+EXAMPLES = ("CanNode", "KeyedNode", "SerialAgent", "SerialNode", "SilentNodeLed", "UdpAgent")
 UNO = replace(BOARDS["uart_atmega328p"], name="uno")
 MEGA = replace(UNO, name="mega", mcu="atmega2560")
 HERTZ = UNO.hertz
@@ -212,7 +210,7 @@ def test_an_example_on_an_uno(work: Path, example: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("board", BOARDS_OF_AVR)
 def test_every_example_compiles_without_a_warning(work: Path, board: str) -> None:
-    for example in ON_AVR:
+    for example in EXAMPLES:
         assert compiled(work, sketch_of(work, example), board)[1] == [], example
     if board == "mega":
         check_agent(image_of(work, "SerialAgent", board), MEGA)
@@ -281,55 +279,3 @@ static struct Late { Late() { timer0_millis = 0xFFFFFFFFUL - 1500; } } begin_lat
         return
     with Line(UNO, image, script=bytes(9), arguments=[str(10 * HERTZ)]) as line:
         assert line.end()["switched"] == 1  # after 1 second, for ever
-
-
-# ---------------------------------------------------------------- ESP-NOW
-
-# What EspNowAgent uses of the cores of Espressif, so that a compiler can parse it.
-ESPRESSIF = """
-#include <stddef.h>
-#include <stdint.h>
-#define memcpy __builtin_memcpy
-#define memmove __builtin_memmove
-static struct {
-    void begin(uint32_t) {}
-    size_t write(const uint8_t *, size_t size) { return size; }
-    int available() { return 0; }
-    int read() { return 0; }
-} Serial;
-static struct { bool mode(int) { return true; } } WiFi;
-enum { WIFI_STA, WIFI_SECOND_CHAN_NONE };
-struct esp_now_recv_info_t {};
-uint32_t millis();
-template <typename... T> int nothing(T...) { return 0; }
-#define delay nothing
-#define esp_now_init nothing
-#define esp_now_send nothing
-#define esp_now_register_recv_cb nothing
-#define esp_wifi_set_channel nothing
-#ifdef ESP8266
-#define wifi_set_channel nothing
-#endif
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("core", "compiler"), [
-    ("ESP8266", ("xtensa-lx106-elf-g++", "-ffreestanding")), ("ESP32", ("g++",))])
-def test_an_agent_on_esp_now(core: str, compiler: tuple[str, ...], tmp_path: Path) -> None:
-    """Never built with the cores, which cannot be had here. A compiler parses the sketch and the
-    page's node against what they use of them: for an ESP8266 it is the compiler of that chip."""
-    for name in ("ESP8266WiFi.h", "espnow.h", "WiFi.h", "esp_now.h", "esp_wifi.h"):
-        (tmp_path / name).write_text("")
-    (tmp_path / "core.h").write_text(ESPRESSIF)
-    page = (HERE / "README.md").read_text()
-    (node,) = re.findall(r"^```cpp\n(#include <ESP8266WiFi.h>.*?)^```", page, re.M | re.S)
-    (tmp_path / "node.cpp").write_text(node)
-    for source in (HERE / "examples/EspNowAgent/EspNowAgent.ino", tmp_path / "node.cpp"):
-        if core == "ESP8266" or source.suffix == ".ino":
-            run([*compiler, "-std=gnu++17", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-O1",
-                 f"-D{core}", f"-I{project.ROOT}", f"-I{tmp_path}", "-include", "core.h", "-x",
-                 "c++", source, "-c", "-o", tmp_path / f"{source.stem}.o"])
-    if core == "ESP8266":
-        needs = run(["xtensa-lx106-elf-nm", "-u", tmp_path / "EspNowAgent.o"])
-        assert "atomic" not in needs and "dumpulse_process_packet" in needs
