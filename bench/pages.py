@@ -17,7 +17,7 @@ from tests.support.programs import ROOT, as_program, run
 PAGES = {  # each page and the targets whose output it shows
     "README.md": ["tour"],
     "performance.md": ["summary", "size", "cost", "keyed", "paths", "worst", "firmware-size",
-                       "instructions", "accepted", "bits", "bursts", "moved",
+                       "instructions", "accepted", "bits", "bursts",
                        "report-damage", "channels"],
     "lab/messages/README.md": ["lab-answer", "lab-fits", "lab-studies"],
     "lab/designing.md": ["lab-choices"],

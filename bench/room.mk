@@ -8,19 +8,17 @@ FULL += check-pages
 $(call add,reliability/accepted,gcc,-O2,bench/reliability/accepted.c dumpulse.c)
 $(call add,reliability/report,gcc,-O2,bench/reliability/report.c dumpulse.c)
 $(call add,loopbench,gcc,-O2,loopbench.c dumpulse.c)
-$(foreach name,fewbits distances moved,\
+$(foreach name,fewbits distances,\
     $(call add,reliability/$(name),gcc,-O3,bench/reliability/$(name).c))
 COUNTS := $(addprefix build/reliability/,fewbits.tsv adler.tsv crc.tsv)
 build/reliability/fewbits.tsv: build/reliability/fewbits
 	@echo "trying all flips of up to 4 bits: 20 seconds" >&2
 	@$< >$@
-build/reliability/moved.txt: build/reliability/moved
 build/reliability/adler.tsv: build/reliability/distances
-build/reliability/moved.txt build/reliability/adler.tsv:
 	@$< >$@
 build/reliability/crc.tsv: build/reliability/distances
 	@$< crc >$@
-BUILT_FULL_bench = $(COUNTS) build/reliability/moved.txt
+BUILT_FULL_bench = $(COUNTS)
 
 PART_budgets = $(PYTHON) -m bench.size --quick && $(PYTHON) -m bench.cost --quick	## sizes and costs by the compilers that make test has
 TABLE_size = $(PYTHON) -m bench.size ## bytes on every target, against budgets
@@ -31,8 +29,6 @@ NEEDS_accepted = build/reliability/accepted
 TABLE_accepted = build/reliability/accepted ## how many of the 2^64 packets are taken?
 TABLE_bits = $(PYTHON) -m bench.reliability.bits ## flipped bits that turn a heartbeat into another
 TABLE_bursts = $(PYTHON) -m bench.reliability.bursts ## bursts that turn a heartbeat into another
-NEEDS_moved = build/reliability/moved.txt
-TABLE_moved = cat build/reliability/moved.txt ## swapped, doubled and dropped bytes that do the same
 NEEDS_report-damage = build/reliability/report
 TABLE_report-damage = $(PYTHON) -m bench.reliability.report_damage $(ARGS)	## damaged reports that pass; ARGS="SEED TRIALS"
 TABLE_channels = $(PYTHON) -m bench.reliability.channels	## how often that happens over CAN, UART, I2C and UDP
