@@ -8,7 +8,6 @@ among what calls cost. SPDX-License-Identifier: MIT
 """
 
 import random
-from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -32,18 +31,6 @@ PARTS = {
 }
 BYTES = (*PARTS, "ram", "stack")
 COSTS = ("heartbeat", "wrong", "old", "report", "beacon", "next", "label_key", "hear", "beat")
-AVR, M0, TINY = "ATmega328P, gcc 5.4", "Cortex-M0+, gcc 12.2", "ATtiny85, gcc 5.4"
-# What keys may cost: what, of which target, in which columns or sums of them, at most.
-MUSTS = (
-    ("flash more than version 1", AVR, ("agent",), 1300),
-    ("flash more than version 1", M0, ("agent",), 720),
-    ("flash of a node", TINY, ("node",), 710),
-    ("RAM more than version 1", AVR, ("ram",), 80),
-    ("RAM more than version 1", M0, ("ram",), 80),
-    ("stack", AVR, ("stack",), 170),
-    ("a heartbeat, with its key", AVR, ("heartbeat+label_key", "wrong+label_key"), 7000),
-    ("a heartbeat, with its key", M0, ("heartbeat+label_key", "wrong+label_key"), 920),
-)
 RAM = """\
 #include "dumpulse_keyed.h"
 char room[sizeof(dumpulse_keyed) - sizeof(dumpulse)] = {0};
@@ -137,21 +124,6 @@ def costs_of_node(machine: Machine) -> dict[str, list[int]]:
     return found
 
 
-def musts(measured: budgets.Budgets, version_1: Mapping[str, int]) -> tuple[list[str], list[str]]:
-    """Returns a line for each must that this compiler can be asked about, and one for each that is
-    not kept. Version 1 has these bytes of flash, by target."""
-    lines, faults = [], []
-    for what, target, columns, most in MUSTS:
-        if target in measured:
-            found = max(sum(measured[target][each] for each in column.split("+"))
-                        for column in columns)
-            found -= version_1[target] if columns == ("agent",) else 0
-            name = f"{what}, {target.partition(',')[0]}"
-            lines.append(f"{name:<54}{found:>6}, at most {most:>5}")
-            faults += [f"{what}, {target}: {found} must be at most {most}"] * (found > most)
-    return ["", "What keys must cost at most:", *lines], faults
-
-
 def main() -> None:
     measured: budgets.Budgets = {}
     row = "{:<13}{:<10}" + "{:>7}" * 4 + "{:>5}" * 2
@@ -176,11 +148,6 @@ def main() -> None:
         measured[target.key] |= most
         print(row.format(target.name, target.by_here, *(most[kind] for kind in COSTS)))
     print(EXPLAINED)
-    lines, faults = musts(measured, {target.key: size.measure(target)[1]
-                                     for target in EVERY.values() if target.key in (AVR, M0)})
-    print(*lines, sep="\n")
-    if faults:
-        raise SystemExit("\n".join(faults))
     budgets.enforce(measured, (*BYTES, *COSTS), FILE)
 
 

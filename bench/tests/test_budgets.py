@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import budgets, keyed, pages
+from bench import budgets, pages
 from bench.processors import targets
 from bench.processors.targets import EVERY, TARGETS, Target, strangers
 from tests.support.programs import ROOT
@@ -107,19 +107,3 @@ def test_each_target_has_budgets_of_the_compiler_that_is_here() -> None:
             if not target.version().startswith(f"{target.by}.")}
     assert set(strangers()) == here  # in Debian 12 there are none, or this has failed
     assert set(TARGETS) == {name for name, target in EVERY.items() if name == target.name}
-
-
-def test_what_keys_must_cost_at_most() -> None:
-    """The table `keyed` keeps each must, and a figure that does not is found by its name."""
-    measured = budgets.load(keyed.FILE)
-    version_1 = {target: most["bytes"] for target, most in budgets.load().items()}
-    lines, faults = keyed.musts(measured, version_1)
-    assert faults == [] and len(lines) == 2 + len(keyed.MUSTS)
-    for what, target, columns, most in keyed.MUSTS:
-        for column in columns:
-            column, *others = column.split("+")
-            above = most + 1 + (version_1[target] if columns == ("agent",) else 0) - \
-                sum(measured[target][other] for other in others)
-            worse = {**measured, target: {**measured[target], column: above}}
-            assert f"{what}, {target}: {most + 1} must be at most {most}" in \
-                keyed.musts(worse, version_1)[1]
