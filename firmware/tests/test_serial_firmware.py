@@ -391,65 +391,6 @@ def test_a_chip_can_have_its_own_calibration(image: str, tmp_path: Path) -> None
     assert re.search(r"ldi\t(r\d+), 0x5A.*\n(?:.*\n){0,3}.*out\t0x31, \1", code)
 
 
-NO_COPY = [("uint8_t outgoing[DUMPULSE_REPORT_SIZE]", "const uint8_t *outgoing"),
-           ("sizeof outgoing", "DUMPULSE_REPORT_SIZE"),
-           ("outgoing[i] = packet[i]", "outgoing = packet")]
-TWO_CALLERS = [("static dumpulse agent;", "static dumpulse old;"), ("rest();", "sei();"), (
-    '#include "atmega328p.h"', """#include "serial.h"
-static dumpulse agent;
-static uint8_t arrived[8], count;
-static volatile bool asked;
-static void take(uint8_t byte)
-{
-    arrived[count++ % 8] = byte;
-    if (count % 8 == 0 && !(asked = arrived[0] == 'A'))
-        dumpulse_process_packet(&agent, arrived, 8, NULL);
-}
-#define serial_put(ring, byte) take(byte)
-#include "atmega328p.h\""""), (
-    "watch_nodes(&agent, serial_serve(&agent, &window, &ring) == DUMPULSE_HEARTBEAT);", """
-        static const uint8_t request[8] = DUMPULSE_REQUEST;
-        if (asked)
-            dumpulse_process_packet(&agent, request, 8, NULL), asked = false;""")]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("patch", "baud", "lasts", "row"), [
-    (NO_COPY, 115_200, 0.024, "sends without a copy"),
-    (TWO_CALLERS, 500_000, 0.009, "an interrupt takes heartbeats, the loop requests")])
-def test_a_forbidden_use_that_looks_fine_when_little_comes(
-        patch: list[tuple[str, str]], baud: int, lasts: float, row: str, tmp_path: Path) -> None:
-    """The page says of 300 reports how many are bad, by how often a heartbeat comes."""
-    board = dataclasses.replace(BOARDS["uart_atmega328p"], baud=baud)
-    text, chance = (ROOT / "firmware" / f"{board.name}.c").read_text(), random.Random(31)
-    for before, after in patch:
-        assert text.count(before) == 1, before
-        text = text.replace(before, after)
-    (tmp_path / "bad.c").write_text(text)
-    run(["avr-gcc", "-mmcu=atmega328p", "-DF_CPU=16000000UL", f"-DBAUD={baud}UL", "-std=c11", "-Os",
-         "-w", *INCLUDES, f"-I{ROOT / 'firmware'}", tmp_path / "bad.c", ROOT / "dumpulse.c",
-         "-o", tmp_path / "bad.elf"])
-
-    def bad(times: int, period: float) -> int:
-        """After each request come heartbeats for as long as the report leaves, or one if the
-        period is longer."""
-        beats = max(1, int(lasts / period))
-        script = b"".join(REQUEST + b"".join(packets(chance, beats)) for _ in range(times))
-        rests = [str(round((period - 80 / baud) * board.hertz))] * (len(script) // 8)
-        with Line(board, tmp_path / "bad.elf", script=script, arguments=rests) as line:
-            reports = [line.receive(260) for _ in range(times)]
-        return sum(report[:4] != zlib.adler32(report[4:]).to_bytes(4) for report in reports)
-
-    page = (ROOT / "firmware" / "README.md").read_text()
-    (cells,) = re.findall(rf"^\| {row}, [\d,]+ baud \| (.*) \|$", page, re.M)
-    told = re.findall(r"(\d+) at (\d+) µs", cells)
-    assert len(told) >= 2 and told[-1][0] == "0"
-    counted = [(str(sum(bad(30, int(period) / 1e6) for _ in range(10))), period)
-               for _, period in told]
-    print(row, counted)
-    assert counted == told
-
-
 def test_the_sizes_in_the_table_of_chips() -> None:
     """Those of images are their budgets; the others are compiled here."""
     page = (ROOT / "firmware" / "README.md").read_text().partition("## What runs")[2]

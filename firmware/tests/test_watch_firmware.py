@@ -14,8 +14,6 @@ from pathlib import Path
 import pytest
 
 from bench import budgets, firmware
-from bench.processors.targets import COMMON
-from bench.size import sections
 from firmware.simulators.boards import BOARDS, REQUEST_AT, Board, Bus, Line, PinChange, frame
 from spec.model import HEARTBEAT, REQUEST, Agent, heartbeat
 from spec.watch import ALIVE, DEAD, MISSING, WAITING, Watch, line
@@ -258,47 +256,6 @@ def test_the_page_has_the_table_and_the_size() -> None:
     kept = budgets.load(firmware.BUDGETS)[SERIAL.name]
     assert [int(number.replace(",", "")) for number in size] == [
         kept[column] for column in ("flash", "ram", "bound")]
-
-
-# What the watch would need for a lowest gap in each line, and to notice a new sender.
-GAP = (("dead;", "dead, gap;"), ("DUMPULSE_DEAD = 5", "DUMPULSE_DEAD = 5, DUMPULSE_OFTEN = 6"),
-       ("        if (age > DUMPULSE_READ16_(line->late))", """\
-        if (was >= DUMPULSE_ALIVE && minus(high * 256U + low - 1U, dumpulse_read16_(seen->since)) <
-                                         DUMPULSE_READ16_(line->gap)) {
-            is = DUMPULSE_OFTEN;
-        }
-        if (age > DUMPULSE_READ16_(line->late))"""))
-SENDER = (("state;\n} dumpulse_seen", "state;\n    uint8_t sender;\n} dumpulse_seen"),
-          ("/ 3U", "/ 4U"), ("    seen->since[0] = high;", """\
-    if (was >= DUMPULSE_ALIVE && entry[DUMPULSE_SENDER_AT_] != seen->sender) {
-        is = 6;
-    }
-    seen->sender = entry[DUMPULSE_SENDER_AT_];
-    seen->since[0] = high;"""))
-
-
-@pytest.mark.slow
-def test_what_more_states_would_cost(tmp_path: Path) -> None:
-    """The page says so, and that it is more than the 24 bytes that it may be."""
-    def sizes(*changes: tuple[str, str]) -> list[int]:
-        parts = []
-        for name in ("dumpulse_watch.h", "dumpulse_watch.c"):
-            text = (ROOT / "extras" / name).read_text()
-            for before, after in changes:
-                text = text.replace(before, after)
-            (tmp_path / name).write_text(text)
-        for compiler in ("avr-gcc -mmcu=atmega328p",
-                         "arm-none-eabi-gcc -mthumb -mcpu=cortex-m0plus"):
-            run([*compiler.split(), *COMMON, f"-I{ROOT}", "-c", tmp_path / "dumpulse_watch.c", "-o",
-                 tmp_path / "it.o"])
-            parts.append(sections(tmp_path / "it.o"))
-        return [part["code"] + part["rodata"] for part in parts]
-
-    page = " ".join((ROOT / "firmware" / "README.md").read_text().split())
-    told = re.findall(r"would take (\d+)(?: bytes more on an ATmega328P)? and (\d+)", page)
-    for said, changes in zip(told, (GAP, SENDER), strict=True):
-        more = [after - before for before, after in zip(sizes(), sizes(*changes), strict=True)]
-        assert more == [int(number) for number in said] and max(more) > 24
 
 
 STOP = b"StopTime"  # the interrupt of the clock gets lost: firmware/tests/hang.c
