@@ -294,7 +294,7 @@ UNITS = {
     "unit-hook": (["server/hook.c", "server/limits.c"], ["server/tests/unit_hook.c", *COMMON]),
     "unit-log": (["server/log.c"], ["server/tests/unit_log.c"]),
     "unit-keys": (["server/keys.c"], ["server/tests/unit_keys.c", *COMMON, "dumpulse.c", *ROLES, *(
-        f"server/{part}.c" for part in ("junk", "overlap", "address", "limits", "snapshot",
+        f"server/{part}.c" for part in ("overlap", "address", "limits", "snapshot",
                                    "table"))]),
 }
 FUZZER = "server/tests/fuzz_udpserver.c"
