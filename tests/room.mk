@@ -10,7 +10,7 @@ BUILT_tests = $(NEEDS_unit) $(filter %-amd64 %-gcc-sanitized,$(VECTOR_PROGRAMS))
     build/exhaustive build/forgery build/names.so build/libdumpulse.a
 FULL += python-slow vectors-i386 vectors-powerpc vectors-sanitized lint builds mutants \
     mutants-sample differential watching coverage storm
-NIGHTLY += mutants-keyed mutants-server mutants-client explore storm-long storm-processes
+NIGHTLY += mutants-keyed mutants-server mutants-client explore storm-long
 
 build/check/vectors: SOURCES = tests/vectors.c dumpulse.c
 build/check/vectors-watch: SOURCES = tests/vectors_watch.c $(WATCH_C)
@@ -69,8 +69,6 @@ tell_one = $(if $(filter images,$(STORM)),$(PYTHON) -m tests.storm.images,build/
 # Without SEED, udpserver, canserver and the fleet have 40 s each, and the images 15.
 PART_storm = $(if $(SEED),$(tell_one),$(call tell_storm,40,,15))	## stories of the whole system; one: SEED=n
 PART_storm-long = $(PYTHON) -m tests.storm.planted && $(call tell_storm,800,--from $$(date +%s),800)	## planted mistakes, and new stories: an hour
-PART_storm-processes = $(PYTHON) -m tests.storm.processes $(ARGS)	## the same with real processes; ARGS="--seconds N"
-NEEDS_storm-processes = build/udpserver
 storm: $$(NEEDS_storm) ## stories of the whole system; SEED=n tells one again
 
 $(call add,names.so,gcc,-O2 -shared -fPIC,\
