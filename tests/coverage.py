@@ -1,5 +1,4 @@
-"""Measures what the vectors alone reach in the library and its watch, and what the unit tests reach
-in its part with keys.
+"""Measures what the vectors alone reach in the library, its watch, and its part with keys.
 
     make part ONLY=coverage
 
@@ -23,7 +22,7 @@ WITH_KEYS = (*KEYED, "dumpulse_keyed.h")
 # Each part with its tests, and what these read.
 TESTED = ((("dumpulse.c",), "vectors.c", "vectors.tsv"),
           (("dumpulse_watch.c",), "vectors_watch.c", "vectors_watch.tsv"),
-          (KEYED, "unit_keyed.c", ""))
+          (KEYED, "vectors_keyed.c", "vectors_keyed.tsv"))
 WIDTH = "#define DUMPULSE_NARROW_ (UINT_MAX == 0xFFFFU)"
 WIDTHS = {"wide": WIDTH, "narrow": "#define DUMPULSE_NARROW_ (UINT_MAX != 0xFFFFU)"}
 
@@ -51,9 +50,9 @@ def measure(width: str, lines: Lines, branches: Branches) -> None:
         for source in (*(folder / file for file in part), ROOT / "tests" / tests):
             objects.append(folder / f"{source.stem}.o")
             run([*compile_one, source, "-o", objects[-1]])
-        run(["gcc", "--coverage", *objects[before:], *[plain] * (part is KEYED), "-lcmocka",
+        run(["gcc", "--coverage", *objects[before:], *[plain] * (part is KEYED),
              "-o", folder / "unit"])
-        run([folder / "unit", *([vectors(reads)] if reads else [])])
+        run([folder / "unit", vectors(reads)])
     for built in objects:
         run(["gcov", "--json-format", "--branch-probabilities", built.name], cwd=folder)
         report = json.loads(gzip.decompress((folder / f"{built.stem}.gcov.json.gz").read_bytes()))

@@ -169,7 +169,7 @@ class Keyed:
         if mutant is not None:
             (folder / mutant.file).write_text(mutant.text)
         return run_steps([
-            ("vectors_keyed", (*sources, "vectors_keyed.c"),
+            ("vectors_keyed", (*SANITIZERS, *sources, "vectors_keyed.c"),
              [folder / "vectors_keyed", vectors("vectors_keyed.tsv")]),
             ("unit_keyed", (*SANITIZERS, *sources, "unit_keyed.c", CMOCKA),
              [folder / "unit_keyed"]),
