@@ -1,258 +1,18 @@
-"""Takes the programs from the page about keys, compiles them, and hands their packets over.
-SPDX-License-Identifier: MIT"""
+"""Types the commands of the page about keys.     SPDX-License-Identifier: MIT"""
 
 import os
 import re
 import shlex
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
 
 import pytest
 
-import client
-from spec.keyed import question
-from tests.support.programs import ROOT, built, library_file, run, wait_until
+from tests.support.programs import ROOT, built, wait_until
 from tests.support.servers import Server
 
 PAGE = (ROOT / "client" / "examples" / "keys" / "README.md").read_text()
-SECTION = PAGE[PAGE.index("## In your own firmware\n"):PAGE.index("## Ten thousand nodes\n")]
-NAMES = ["board.h", "node.c", "numbers.c", "agent.c"]  # in the order of the page
-PARTS = "agent", "master", "mixed", "node", "reader", "report", "slots", "tag"
-WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
-
-# A board whose EEPROM is a file, and whose bus is this test. It does what each line says.
-BOARD = r"""
-#include <stdbool.h>
-#include <stdio.h>
-#include "board.h"
-static FILE *memory;
-static uint16_t seconds;
-void each_second(void);
-__attribute__((weak)) void received(const uint8_t *packet, size_t length) { (void)packet[length]; }
-__attribute__((weak)) bool in_the_factory(void) { return false; }
-void board_send(const uint8_t *packet, size_t length)
-{
-    while (length-- != 0)
-        printf("%02x", *packet++);
-    puts("");
-}
-uint16_t board_seconds(void) { return seconds; }
-uint8_t board_volts(void) { return (uint8_t)(100 + seconds); }
-void board_read(unsigned at, uint8_t *bytes, unsigned count)
-{
-    fseek(memory, (long)at, SEEK_SET);
-    if (fread(bytes, 1, count, memory) != count)
-        puts("outside of the EEPROM");
-}
-void board_write(unsigned at, const uint8_t *bytes, unsigned count)
-{
-    fseek(memory, (long)at, SEEK_SET);
-    fwrite(bytes, 1, count, memory);
-    fflush(memory);
-}
-int main(int count, char **arguments)
-{
-    char line[99];
-    if (count == 2)
-        memory = fopen(arguments[1], "r+");
-    while (memory != NULL && fgets(line, sizeof line, stdin) != NULL) {
-        uint8_t packet[9] = {0};
-        for (unsigned i = 0, byte; i < 8 && sscanf(line + 2 * i, "%2x", &byte) == 1; i++)
-            packet[i] = (uint8_t)byte;
-        if (line[0] == 'S') {
-            seconds++;
-            each_second();
-        } else if (line[0] == 'F') {
-            puts(in_the_factory() ? "stored" : "failed");
-        } else {
-            received(packet, 8);
-        }
-        puts(".");
-        fflush(stdout);
-    }
-    return 0;
-}
-"""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page's files, made and compiled by the page's commands."""
-    to = tmp_path_factory.mktemp("page")
-    blocks = re.findall(r"^```c\n(.*?)^```$", SECTION, re.S | re.M)
-    for name, text in zip(NAMES, map(str, blocks), strict=True):
-        (to / name).write_text(text)
-    (to / "board.c").write_text(BOARD)
-    for name in ("dumpulse.h", "dumpulse_keyed.h", *(f"dumpulse_{part}.c" for part in PARTS)):
-        (to / name).symlink_to(library_file(name))
-    (to / "dumpulse").symlink_to(ROOT / "client.py")
-    (commands,) = re.findall(r"^    dumpulse key new.*\n(?:    .+\n)+", SECTION, re.M)
-    script = re.sub(r"^    (dumpulse )", r"./\1", str(commands), flags=re.M)
-    subprocess.run(["sh", "-euc", script.replace("cc $FLAGS", f"gcc {shlex.join(WARNINGS)} $FLAGS")
-                    ], cwd=to, check=True, stdout=subprocess.PIPE)
-    return to
-
-
-class Device:
-    """One of the programs. Killing it is a reset; its EEPROM remains."""
-
-    def __init__(self, folder: Path, name: str, eeprom: Path) -> None:
-        if not eeprom.exists():
-            eeprom.write_bytes(b"\xff" * 1024)
-        self._process = subprocess.Popen([folder / name, eeprom], stdin=subprocess.PIPE,
-                                         stdout=subprocess.PIPE, text=True, bufsize=1)
-
-    def _tell(self, line: str) -> list[str]:
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(f"{line}\n")
-        said = iter(self._process.stdout.readline().rstrip("\n") for _ in range(100))
-        lines = list(iter(lambda: next(said, "."), "."))
-        assert self._process.poll() is None and "" not in lines
-        return lines
-
-    def second(self) -> list[bytes]:
-        return [bytes.fromhex(line) for line in self._tell("S")]
-
-    def take(self, packet: bytes) -> list[bytes]:
-        return [bytes.fromhex(line) for line in self._tell(packet.hex())]
-
-    def in_the_factory(self) -> bool:
-        return self._tell("F") == ["stored"]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-
-class Bus:
-    """The two devices on a bus that hands over every packet, and a reader."""
-
-    def __init__(self, folder: Path, eeproms: Path) -> None:
-        self._folder, self._eeproms = folder, eeproms
-        self._on = ExitStack()
-        self._reader = client.Keyed(client.KeyFile(str(folder / "for-7" / "agent-7-readers.key")))
-        self.start()
-
-    def start(self) -> None:
-        self.agent, self.node = (
-            self._on.enter_context(Device(self._folder, name, self._eeproms / name))
-            for name in ("agent", "node"))
-
-    def stop(self) -> None:
-        self._on.close()
-
-    def second(self) -> list[bytes]:
-        """Returns what the node sent."""
-        for packet in self.agent.second():
-            assert self.node.take(packet) == []
-        sent = self.node.second()
-        for packet in sent:
-            assert self.agent.take(packet) == []
-        return sent
-
-    def entries(self) -> client.Entries:
-        """The report, which the client believes."""
-        self._reader.begin()
-        for _ in range(3):
-            (answer,) = self.agent.take(self._reader.request())
-            entries = self._reader.take(answer)
-            if entries is not None:
-                return entries
-        raise AssertionError("no report")
-
-    def value(self) -> int:
-        return self.entries()[3].value
-
-
-@pytest.fixture
-def bus(folder: Path, tmp_path: Path) -> Iterator[Bus]:
-    made = Bus(folder, tmp_path)
-    assert made.agent.in_the_factory()
-    yield made
-    made.stop()
-
-
-def test_the_programs_of_the_page_work_together(bus: Bus) -> None:
-    sent = bus.second()
-    assert bus.value() == 101  # already the first one is taken
-    sent += [packet for _ in range(24) for packet in bus.second()]
-    assert bus.value() == 125
-    assert {entry.sender for entry in bus.entries()} == {0, 76}
-    assert [packet[4] for packet in sent] == [0x83] * 25
-    counts = [packet[5] for packet in sent]  # no question: beacons come by themselves
-    assert counts == [1, *range(1, 10), *range(1, 11), *range(1, 6)]  # an epoch has 10 seconds
-
-
-def test_what_is_forged_or_repeated_is_refused(bus: Bus) -> None:
-    bus.second()
-    before = bus.value()
-    packet, *_ = bus.node.second()
-    for bit in range(64):
-        forged = bytearray(packet)
-        forged[bit // 8] ^= 1 << bit % 8
-        answers = bus.agent.take(bytes(forged))
-        assert len(answers) == (forged[5] == 0)  # that is a question
-    assert bus.value() == before
-    assert bus.agent.take(packet) == []
-    assert bus.value() == packet[7] != before
-    later, *_ = bus.node.second()
-    bus.agent.take(later)
-    bus.agent.take(packet)
-    assert bus.value() == later[7] == packet[7] + 1
-
-
-def test_after_each_reset_nothing_old_is_taken(bus: Bus) -> None:
-    sent = [packet for _ in range(12) for packet in bus.second()]
-    for _ in range(3):
-        bus.stop()
-        bus.start()
-        assert bus.agent.second() != []
-        for packet in sent:
-            assert bus.agent.take(packet) == []
-        assert bus.value() == 0
-        for _ in range(10):
-            sent += bus.second()
-        assert bus.value() == 110
-
-
-def test_a_node_that_hears_no_beacon(bus: Bus) -> None:
-    """It asks when the epoch should be over, and forgets the epoch after 30 of them. Then any
-    beacon will do."""
-    bus.second()
-    asked: list[tuple[int, bytes]] = []
-    beats: list[tuple[int, bytes]] = []
-    for second in range(2, 301):
-        for packet in bus.node.second():
-            (beats if packet[5] else asked).append((second, packet))
-    assert asked == [(second, question(3)) for second in range(11, 301)]
-    assert len(beats) == 254  # and then it has to wait
-    (beacon,) = bus.agent.take(question(3))
-    bus.node.take(beacon)
-    assert [packet[5] for packet in bus.node.second()] == [1]
-
-
-def test_without_its_first_number_an_agent_sends_nothing(folder: Path, tmp_path: Path) -> None:
-    with Device(folder, "agent", tmp_path / "agent") as agent:
-        assert [agent.second() for _ in range(12)] == [[]] * 12
-
-
-def test_the_programs_of_the_page_fit_a_microcontroller(folder: Path, tmp_path: Path) -> None:
-    for name in ("node", "numbers", "agent"):
-        run(["avr-gcc", "-mmcu=atmega328p", "-Os", *WARNINGS, "-c", folder / f"{name}.c",
-             "-o", tmp_path / f"{name}.o"])
-
-
-@pytest.mark.slow
-def test_the_programs_of_the_page_have_the_form_of_all_others(folder: Path) -> None:
-    (folder / ".clang-format").write_text((ROOT / "tests/tools/clang-format").read_text())
-    run(["clang-format", "--dry-run", "-Werror", *[folder / name for name in NAMES]])
 
 
 def test_the_tests_of_attacks_are_there() -> None:
@@ -309,6 +69,13 @@ def test_one_agent_on_linux(home: Path) -> None:
         assert "report authentic, 1 of 64" in said[2]
         assert said[-1].split()[:2] == ["3", "126"]
         assert server.stop()["beacons"] > 0
+
+
+def test_headers_for_firmware(home: Path) -> None:
+    (commands,) = commands_of("In your own firmware")
+    shell(commands, home)
+    named = set(re.findall(r"`for-7/(.*?)`", PAGE))
+    assert named == {path.name for path in (home / "for-7").iterdir()} - {".gitignore"}
 
 
 def test_nodes_that_cannot_receive(home: Path) -> None:
@@ -408,8 +175,7 @@ def test_lost_files(home: Path) -> None:
 def test_ten_thousand_nodes(home: Path) -> None:
     """Only two agents, and two nodes of each."""
     blocks = commands_of("Ten thousand nodes")
-    assert [block.split()[0] for block in blocks] == ["dumpulse"] * 3 + [
-        "for", "avrdude", "tar", "gpg"]
+    assert [block.split()[0] for block in blocks] == ["dumpulse"] * 3 + ["for", "avrdude"]
     script = "".join(blocks[:4]).replace("160", "002")
     script = script.replace("{0..63}", "{7,8}")
     (shred, *_) = re.findall("`(shred .*?)`", PAGE)
@@ -423,24 +189,3 @@ def test_ten_thousand_nodes(home: Path) -> None:
     shell(shred, home)
     assert {path.name for path in (home / "keys").iterdir()} == {
         ".gitignore", "agent-001-readers.key", "agent-002-readers.key"}
-
-
-@pytest.mark.slow
-def test_an_inventory_in_one_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two agents. Nothing secret is in it for those who do not have the key of GnuPG."""
-    new, show, *_, keep, take = commands_of("Ten thousand nodes")
-    shell(new.replace("160", "002") + show, home)
-    monkeypatch.setenv("GNUPGHOME", str(home / ".gnupg"))
-    (home / ".gnupg").mkdir(mode=0o700)
-    shell("gpg --batch --quiet --passphrase '' --quick-generate-key keys@example.org", home)
-    try:
-        fingerprints = (home / "fingerprints.txt").read_text()
-        assert shell(keep, home) == fingerprints
-        key = (home / "agent-002.key").read_bytes()
-        shred_keys = re.findall("`(shred .*?)`", PAGE)[1]
-        shell(f"{shred_keys}\n{take}", home)
-        assert (home / "agent-002.key").read_bytes() == key
-        assert (home / "agent-002.key").stat().st_mode & 0o777 == 0o600
-        assert key.strip() not in (home / "keys.tar.gpg").read_bytes()
-    finally:
-        shell("gpgconf --kill gpg-agent", home)
