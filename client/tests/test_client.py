@@ -58,9 +58,6 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 
 # ---------------------------------------------------------------- packets and ages
 
-def test_the_worked_heartbeat() -> None:
-    assert client.heartbeat(3, 76, 9) == bytes.fromhex("0472014af1034c09")
-
 
 @examples
 @given(st.integers(-2, 66), st.integers(-2, 258), st.integers(-2, 258))
@@ -316,30 +313,6 @@ def test_wrong_addresses(text: str) -> None:
         client.parse_udp(text)
 
 
-def test_one_table_of_prefixes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new transport needs a row in that table, and nothing else."""
-    class Morse:
-        SILENCE, NEEDS_CHECKSUM, addresses, name = "", False, 1, "morse:key"
-        opened = ""
-
-        def __init__(self, key: str, speed: int) -> None:
-            self.opened = f"{key} {speed}"
-        open = send = next_address = forget_addresses = close = lambda self, *_: None
-
-        def receive(self, seconds: float) -> Optional[bytes]:
-            return GOOD
-
-    monkeypatch.setattr(client, "TRANSPORTS", {
-        "morse:": (lambda text: (text.partition(":")[2], 25), Morse), **client.TRANSPORTS})
-    agent = client.Agent("morse:key")
-    assert agent.name == "morse:key" and agent.ask(1)[3].value == 9
-    assert client.Agent("host").name == "host:9060"  # and the others are still there
-    with pytest.raises(client.BadUsage, match="'morse:key' has no port"):
-        client.run_older(client.build_parser("").parse_args(["morse:key", "9060"]))
-    for transport in (client.Udp, client.Serial, client.Can):
-        assert transport.FORM in " ".join(client.build_parser("get").format_help().split())
-
-
 # ---------------------------------------------------------------- small parts
 
 @pytest.mark.parametrize("length", [0, 600, 601, 10_000])
@@ -509,17 +482,6 @@ def test_why_a_host_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(client.NoAnswer,
                        match="^cannot find the host 'here': Name or service not known$"):
         client.Udp("here", 9060).open(1)
-
-
-def test_opening_again_keeps_no_socket() -> None:
-    before = os.listdir("/proc/self/fd")
-    transport = client.Udp("127.0.0.1", 9060)
-    for _ in range(3):
-        transport.open(1)
-        assert len(os.listdir("/proc/self/fd")) == len(before) + 1
-    transport.close()
-    transport.close()
-    assert os.listdir("/proc/self/fd") == before
 
 
 def test_sockets_do_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1006,15 +968,6 @@ def test_the_names_for_programs() -> None:
         for each in [thing, *vars(thing).values()] if isinstance(thing, type) else [thing]:
             if inspect.isfunction(each) and not each.__name__.startswith("_"):
                 assert "return" in each.__annotations__, (name, each)
-
-
-def test_the_example_feeds_a_plot() -> None:
-    example = [sys.executable, ROOT / "client" / "examples" / "plot.py"]
-    with Server() as server, started(*example, f"127.0.0.1:{server.port}", "3",
-                                     stdout=subprocess.PIPE) as plot:
-        for value in (5, 8):
-            client.Agent(f"127.0.0.1:{server.port}").beat(3, 1, value)
-            assert plot.stdout and re.fullmatch(rf"\d+\.\d {value}\n", plot.stdout.readline())
 
 
 @pytest.mark.parametrize("content", [f"{SECRET}\n", f"readers {SECRET}\n", f"[{SECRET}]",
