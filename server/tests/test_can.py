@@ -1,20 +1,14 @@
 """Tests everything over CAN: in a virtual machine whose kernel has CAN, and here, if the test needs
 no CAN.     SPDX-License-Identifier: MIT"""
 
-import os
 import re
-import socket
-import struct
 import subprocess
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import client
 from server.tests import vm
-from spec.model import REQUEST, checksummed
 from tests.support.programs import PATIENCE, ROOT, built, run
 
 # Python is slow in an emulated machine, so pytest runs without plugins and rewritten assertions.
@@ -128,108 +122,3 @@ def test_a_kernel_that_cannot_be_fetched_is_a_failure(monkeypatch: pytest.Monkey
                         lambda work, package: run(["apt-get", "download", "no-such-kernel"]))
     with pytest.raises(SystemExit, match="no-such-kernel"):
         vm.kernel.__wrapped__()
-
-
-# ---- The client, with frames as from a kernel -----------------------------------------------
-
-FRAME = struct.Struct("=LB3x8s")
-BASE = 0x680
-GOOD = checksummed(bytes(range(256)))
-
-
-def frames_of(report: bytes) -> list[bytes]:
-    parts = [report[at:at + 8] for at in range(0, len(report), 8)]
-    return [FRAME.pack(BASE + 64 + at, len(part), part) for at, part in enumerate(parts)]
-
-
-@pytest.fixture
-def bus() -> Iterator[tuple[client.Can, socket.socket]]:
-    """A reader with a socket that replaces one for CAN, and the other end of this socket."""
-    reader = client.Can("can0", BASE)
-    ours, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    ours.setblocking(False)
-    other.settimeout(PATIENCE)
-    reader._descriptor = ours.detach()
-    yield reader, other
-    reader.close()
-    other.close()
-
-
-def test_the_client_sends_what_the_specification_shows(bus: tuple[client.Can,
-                                                                  socket.socket]) -> None:
-    reader, other = bus
-    reader.send(REQUEST)
-    reader.send(client.heartbeat(3, 76, 9))
-    assert other.recv(99) == FRAME.pack(0x6FF, 8, bytes.fromhex("417265796F754F4B"))
-    assert other.recv(99) == FRAME.pack(0x683, 8, bytes.fromhex("0472014AF1034C09"))
-
-
-def heard(bus: tuple[client.Can, socket.socket], frames: list[bytes]) -> list[bytes | str]:
-    """What a reader returns for these frames: reports, and messages about broken ones."""
-    reader, other = bus
-    made: list[bytes | str] = []
-    for frame in frames:
-        other.send(frame)
-        try:
-            report = reader.receive(0)
-        except client.BadReport as error:
-            made.append(str(error))
-        else:
-            made += [] if report is None else [report]
-    return made
-
-
-def lost(at: int) -> str:
-    return f"its frame {at + 1} of 33 did not come"
-
-
-@pytest.mark.parametrize("at", range(33))
-def test_one_frame_is_wrong(bus: tuple[client.Can, socket.socket], at: int) -> None:
-    """One frame of a report is wrong. The report is dropped, and the next one is taken."""
-    frames = frames_of(GOOD)
-    before, one, after = frames[:at], frames[at], frames[at + 1:]
-    number, length, part = FRAME.unpack(one)
-    # Without the first frame, no report begins. Without the last one, the next report begins.
-    assert heard(bus, [*before, *after, *frames]) == [*([lost(at)] if 0 < at < 32 else []), GOOD]
-    # If the first frame comes again, the report begins again. If the last one does, it is ignored.
-    assert heard(bus, [*before, one, one, *after, *frames]) == [lost(at + 1) if 0 < at < 32
-                                                                else GOOD, GOOD]
-    for size in {0, 4, 7, 8} - {length}:
-        assert heard(bus, [*before, FRAME.pack(number, size, part), *after,
-                           *frames]) == [lost(at), GOOD]
-
-
-def test_two_reports_at_once(bus: tuple[client.Can, socket.socket]) -> None:
-    """They come from two agents with the same identifiers, or from one that was interrupted."""
-    frames, other = frames_of(GOOD), frames_of(checksummed(bytes(256)))
-    mixed = [frame for pair in zip(frames, other) for frame in pair]
-    assert heard(bus, mixed) == [lost(2)]
-    asked = FRAME.pack(BASE + 127, 8, REQUEST)  # another reader's request is no part of a report
-    assert heard(bus, [one for frame in frames for one in (asked, frame)]) == [GOOD]
-    assert heard(bus, [*other[:20], *frames]) == [GOOD]
-    assert heard(bus, [*other[20:], *frames]) == [GOOD]
-    halves = heard(bus, [*other[:16], *frames[16:]])
-    with pytest.raises(client.BadReport, match="checksum"):
-        client.parse_report(b"".join(half for half in halves if isinstance(half, bytes)))
-
-
-def test_a_bus_that_is_never_silent_does_not_stop_the_clock(
-        bus: tuple[client.Can, socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other readers send requests without end. The reader must give up as if nothing came."""
-    reader, other = bus
-    end = time.monotonic() + PATIENCE
-
-    def endless(*_: int) -> bytes:
-        assert time.monotonic() < end, "it goes on for ever"
-        return FRAME.pack(BASE + 127, 8, REQUEST)
-
-    other.send(b"it stays, so that there is always something")
-    monkeypatch.setattr(os, "read", endless)
-    assert reader.receive(0.01) is None
-
-
-def test_a_bus_that_is_off_is_no_silence(bus: tuple[client.Can, socket.socket]) -> None:
-    reader, other = bus
-    other.send(FRAME.pack(0x20000000 | 0x40, 8, bytes(8)))
-    with pytest.raises(client.NoAnswer, match="can0 is off the bus: check wiring and bit rate"):
-        reader.receive(PATIENCE)
