@@ -344,47 +344,6 @@ static void test_heartbeats_after_a_second_stop_have_the_time_of_then(void **sta
     assert_int_equal(table_stamp, (uint16_t)(clock_unix_ns / TIMING_SECOND));
 }
 
-/* --also-unkeyed: a variable is accepted either in version 1 or in version 2. */
-static void test_the_two_versions(void **state)
-{
-    static const uint8_t source[LIMITS_SOURCE];
-    uint8_t packet[DUMPULSE_PACKET_SIZE];
-
-    (void)state;
-    start(0);
-    options.also_unkeyed = UINT64_C(1) << 63 | 1U << 3;
-    sent = 0;
-    for (unsigned variable = 0; variable <= UINT8_MAX; variable++) {
-        const bool is_listed = variable == 3 || variable == 63;
-        dumpulse_make_heartbeat(packet, (uint8_t)variable, 1, 2);
-        assert_int_equal(keys_leaves(packet), is_listed);
-        assert_int_equal(keys_take(packet, source, clock_ns, NULL), COUNT_MAGIC);
-        if (variable >= DUMPULSE_VARIABLES)
-            continue;
-        packet[4] = (uint8_t)(0x80 + variable);
-        packet[5] = 0;
-        assert_int_equal(keys_take(packet, source, clock_ns, NULL),
-                         is_listed ? COUNT_MAGIC : COUNT_BEACONS);
-        packet[5] = 1;
-        assert_int_equal(keys_take(packet, source, clock_ns, NULL),
-                         is_listed ? COUNT_MAGIC : COUNT_TAG);
-        dumpulse_make_(packet, (uint8_t)variable, keys.keyed.epoch);
-        assert_int_equal(keys_take(packet, source, clock_ns, NULL),
-                         is_listed ? COUNT_MAGIC : COUNT_HEARTBEATS);
-    }
-    assert_int_equal(sent, DUMPULSE_VARIABLES - 2);
-    assert_int_equal(keys.keyed.wrong, DUMPULSE_VARIABLES - 2);
-    assert_false(keys_leaves((const uint8_t *)"AreyouOK"));
-    options.also_unkeyed = 0;
-}
-
-static void test_a_list_of_variables(void **state)
-{
-    (void)state;
-    assert_string_equal(overlap_list(0), "none");
-    assert_string_equal(overlap_list(UINT64_C(3) << 62 | 0x17), "0-2,4,62-63");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -398,8 +357,6 @@ int main(void)
         cmocka_unit_test(test_a_clock_that_is_set_later),
         cmocka_unit_test(test_heartbeats_after_a_slow_store_have_the_time_of_then),
         cmocka_unit_test(test_heartbeats_after_a_second_stop_have_the_time_of_then),
-        cmocka_unit_test(test_the_two_versions),
-        cmocka_unit_test(test_a_list_of_variables),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
