@@ -8,34 +8,6 @@ import pytest
 
 from tests import mutants, mutation
 from tests.mutation import KILLED, LATE, STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdict
-from tests.support.programs import wait_until
-
-C = """\
-static int sum(int count)
-{
-    if (count == 300 && total)
-        total = FLAG | "a + b"[0];
-}
-"""
-PYTHON = """\
-def most(*values: int | None) -> int:
-    found = max(values, key=abs)  # a + b
-    return found if not values else found + 300
-"""
-
-
-def test_the_changes() -> None:
-    """Neither comments nor types are changed."""
-    assert {mutant.after for mutant in mutation.c_mutants("toy.c", C)} == {
-        "if (count != 300 && total)", "if (count == 600 && total)", "if (count == 300 || total)",
-        "if (!(count == 300 && total))", 'total = FLAG & "a + b"[0];', 'total = "a + b"[0];',
-        'total = FLAG | "a + b"[1];', ";"}
-    assert {mutant.after for mutant in mutation.python_mutants("toy.py", PYTHON)} == {
-        "found = max(values)  # a + b", "return found if values else found + 300",
-        "return found if not (not values) else found + 300",
-        "return found if not values else found - 300",
-        "return found if not values else found + 600"}
-
 
 TOY = """\
 #include <unistd.h>
@@ -93,25 +65,6 @@ def test_a_campaign(limits: Limits, tmp_path: Path, capsys: pytest.CaptureFixtur
         "a listed survivor does not survive any more: toy.c | a | b",
         "toy: 66.7% noticed, where 90% should be"]
     assert toy_verdict(limits, TOY.replace("steps += 1", "step += 1"), tmp_path)[0] == STILLBORN
-
-
-def test_one_that_waits_for_ever_is_late_and_leaves_nobody_behind(
-        limits: Limits, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(mutation, "WALL_FLOOR", 1)
-    script = f"sleep 1000 & echo $! >{tmp_path}/child; wait"
-    assert mutation.run_step("toy", ["bash", "-c", script], limits, tmp_path) == LATE
-    child = Path(f"/proc/{(tmp_path / 'child').read_text().strip()}/stat")
-    wait_until(lambda: not child.exists() or child.read_text().split()[2] == "Z",
-               "the child is killed")
-
-
-def test_what_cannot_be_run_is_no_verdict(limits: Limits, tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="status 3"):
-        mutation.run_step("toy", ["bash", "-c", "exit 3"], limits, tmp_path, no_verdict=[3])
-    with pytest.raises(SystemExit, match="not compiled in 0 s"):
-        mutation.compiled(["sleep", "1000"], 0.2, tmp_path)
-    with pytest.raises(SystemExit, match="the compiler failed"):
-        mutation.compiled(["bash", "-c", "echo 'no space left' >&2; exit 1"], 60, tmp_path)
 
 
 @pytest.mark.slow
