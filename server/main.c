@@ -16,7 +16,6 @@
 #include "sockets.h"
 #include "state.h"
 #include "stats.h"
-#include "summary.h"
 #include "table.h"
 #include "timing.h"
 #include "watch.h"
@@ -83,15 +82,14 @@ int main(int argc, char **argv)
     }
     if (options.key_is_new)
         return keys_make_numbers() ? EXIT_SUCCESS : EXIT_FAILURE;
-    static const struct loop_handlers handlers = {summary_print, read_again, stats_answer,
-                                                  hook_reap};
+    static const struct loop_handlers handlers = {stats_print, read_again, stats_answer, hook_reap};
     const sigset_t waiting = loop_catch_signals();
     loop_define_task(LOOP_DROPS, sockets_count_drops, 60 * TIMING_SECOND);
     table_begin();
     if (!program.open() || (options.state != NULL && !state_load()) ||
         (options.key != NULL && !keys_begin()) || (options.stats != NULL && !stats_open()))
         return EXIT_FAILURE;
-    summary_begin(program.name);
+    stats_begin(program.name);
     if (options.state != NULL)
         state_begin();
     if (options.watch != NULL)
@@ -103,6 +101,6 @@ int main(int argc, char **argv)
     program.finish();
     stats_close();
     watch_finish();
-    summary_print();
+    stats_print();
     return options.state == NULL || state_save() ? EXIT_SUCCESS : EXIT_FAILURE;
 }

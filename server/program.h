@@ -8,8 +8,7 @@
  *     limits    decides how many reports leave
  *     sources   logs who has sent something
  *     counters  counts packets and what became of them
- *     summary   writes the counters as text
- *     stats     shows the counters to programs that connect
+ *     stats     writes the counters as text, and shows them to programs that connect
  *     timing    reads the clocks
  *     table     keeps the library's table, and gives it heartbeats
  *     keys      takes packets of version 2, and keeps their numbers

@@ -1,24 +1,103 @@
-/* The counters, for programs; see stats.h.   SPDX-License-Identifier: MIT */
+/* The counters as text, for people and for programs; see stats.h.   SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* NOLINT: for accept4 and O_ASYNC */
 #include "stats.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "can.h"
+#include "counters.h"
+#include "dumpulse.h"
 #include "log.h"
 #include "options.h"
-#include "summary.h"
+#include "sockets.h"
+#include "table.h"
+#include "timing.h"
 
 enum {
     WAITING = 128, /* connections that the kernel keeps */
     AT_ONCE = 16   /* connections that are answered before packets get their turn */
 };
+/* A name has at most 25 characters, a number at most 20. */
+enum { LINE = (COUNTERS + 5) * 48 };
+
+/* ---- A line --------------------------------------------------------------------------------- */
+
+static const char *program;
+static uint64_t begun; /* ns: timing_ns() at the start */
+
+/* Brings the counters up to date that are not counted packet by packet. */
+static void complete_counters(void)
+{
+    sockets_count_drops();
+    counters[COUNT_PACKETS] = 0;
+    for (size_t i = COUNT_HEARTBEATS; i <= COUNT_UNSENT; i++)
+        counters[COUNT_PACKETS] += counters[i];
+}
+
+static bool is_shown(size_t counter)
+{
+    if (counter == COUNT_BEACONS || counter == COUNT_OLD || counter == COUNT_TAG)
+        return options.key != NULL;
+    if (counter == COUNT_BEFORE)
+        return options.key_before != NULL;
+    return counter < COUNT_CHANGES ||
+           (counter < COUNT_ERROR_FRAMES ? options.watch : can_interface) != NULL;
+}
+
+/* Appends the counters to a line that has `length` characters. Returns its new length. */
+static size_t write_counters(char line[LINE], size_t length, bool json)
+{
+    for (size_t i = 0; i < COUNTERS; i++) {
+        if (!is_shown(i))
+            continue;
+        const char *format = json ? "%s\"%s\":%llu" : "%s%s %llu";
+        const char *before = json && i != 0 ? "," : "";
+        const char *name = json ? counters_names[i].key : counters_names[i].readable;
+        length += (size_t)snprintf(line + length, LINE - length, format, before, name,
+                                   (unsigned long long)counters[i]);
+    }
+    return length + (size_t)snprintf(line + length, LINE - length, json ? "}\n" : "\n");
+}
+
+void stats_print(void)
+{
+    char line[LINE];
+
+    complete_counters();
+    log_write(STDOUT_FILENO, line, write_counters(line, 0, false));
+}
+
+void stats_begin(const char *of_program)
+{
+    program = of_program;
+    begun = timing_ns();
+}
+
+/* Writes a line of JSON: the program, its version, start and uptime, the number of variables that
+ * are set, and the counters. Returns its length. */
+static size_t write_json(char line[LINE])
+{
+    const uint64_t up = (timing_ns() - begun) / TIMING_SECOND;
+
+    complete_counters();
+    const int length = snprintf(
+        line, LINE,
+        "{\"program\":\"%s\",\"version\":\"%s\",\"started\":%llu,\"uptime\":%llu,\"variables\":%u,",
+        program, DUMPULSE_VERSION, (unsigned long long)(timing_unix_ms() / 1000 - up),
+        (unsigned long long)up, (unsigned)table_count());
+    return write_counters(line, (size_t)length, true);
+}
+
+/* ---- The socket ----------------------------------------------------------------------------- */
 
 static int listening = -1;
 static struct stat mine; /* the file of our socket, to recognise it at the end */
@@ -81,13 +160,13 @@ bool stats_open(void)
  * connections there may be more: a new SIGIO lets the loop answer them after the next packets. */
 void stats_answer(void)
 {
-    char line[SUMMARY_LINE];
+    char line[LINE];
 
     for (unsigned i = 0; i < AT_ONCE; i++) {
         const int reader = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
         if (reader < 0)
             return;
-        (void)send(reader, line, summary_write(line), MSG_DONTWAIT | MSG_NOSIGNAL);
+        (void)send(reader, line, write_json(line), MSG_DONTWAIT | MSG_NOSIGNAL);
         (void)close(reader);
     }
     (void)raise(SIGIO);

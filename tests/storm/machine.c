@@ -564,5 +564,5 @@ long __wrap_log_open_again(void) SUCCEEDS;
 long __wrap_prctl(void) SUCCEEDS;
 long __wrap_setenv(void) SUCCEEDS;
 long __wrap_setsockopt(void) SUCCEEDS;
-long __wrap_summary_print(void) SUCCEEDS;
+long __wrap_stats_print(void) SUCCEEDS;
 long __wrap_syscall(void) SUCCEEDS;
