@@ -1,9 +1,8 @@
 """Tests of version 2: the model against spec/keyed.md, the vectors against wrong models, and the
-library against the model, here and in simulators. SPDX-License-Identifier: MIT
+library against the model, in simulators. SPDX-License-Identifier: MIT
 """
 
 import copy
-import ctypes
 import dataclasses
 import random
 import re
@@ -16,20 +15,14 @@ from typing import Any
 
 import pytest
 import unicorn
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from bench.keyed import SOURCE
 from spec import keyed, keyed_vectors
 from spec.keyed import (BLOCK_LABEL, FULL, HEARTBEAT, LABELS, NAMES, READER_LABEL, REFUSED,
                         WRONG_TAG, Agent, Hearer, Keys, Numbers, Reader, Sent)
 from spec.model import MAGIC, checksummed
-from spec.model import heartbeat as heartbeat_of_version_1
 from bench.processors.machine import Keyed, Machine, Thumb, image_of, load
-from bench.processors.targets import AVR_GCC, EVERY
-from spec.keyed_vectors import state_of
-from test_dumpulse import load_library
+from bench.processors.targets import EVERY
 from tests.support.programs import EXTRAS, KEYED, ROOT, run, vectors
 from tests.support.tiers import tiered
 
@@ -243,192 +236,6 @@ def test_the_vectors_notice_each_role_that_is_wrong(mutant: type,
     assert noticed
 
 
-# ---- The C code on this computer.
-
-def library() -> ctypes.CDLL:
-    made = load_library("dumpulse.c", *(f"extras/{file}" for file in KEYED), "tests/keyed_host.c")
-    for name in ("keyed_begin", "keyed_next", "hear", "keyed_heartbeat", "keyed_request",
-                 "keyed_check"):
-        getattr(made, f"dumpulse_{name}").restype = ctypes.c_bool
-    made.dumpulse_mixed_process.restype = ctypes.c_uint8
-    return made
-
-
-class Host:
-    """An agent, a node and a reader, all in C."""
-
-    def __init__(self) -> None:
-        self.c = library()
-        self.master = self.array("host_master", 16)
-        self.numbers = (ctypes.c_uint32 * 66).in_dll(self.c, "host_numbers")
-        self.bytes_sent = self.array("host_sent", 264 + 8 * LABELS)
-        self.fails = ctypes.c_bool.in_dll(self.c, "host_fails")
-        self.now = ctypes.c_uint16.in_dll(self.c, "host_now")
-        self.sends = ctypes.c_uint.in_dll(self.c, "host_sends")
-        self.length = ctypes.c_size_t.in_dll(self.c, "host_sent_length")
-        self.size, self.last, self.report, self.node_size, self.reader_size = (
-            ctypes.c_size_t * 5).in_dll(self.c, "host_sizes")
-        self.zeros()
-
-    def array(self, name: str, size: int) -> ctypes.Array[ctypes.c_uint8]:
-        return (ctypes.c_uint8 * size).in_dll(self.c, name)
-
-    def zeros(self) -> None:
-        guarded = len(GUARD) + self.size + len(GUARD)
-        self.memory = (ctypes.c_uint8 * guarded)(*GUARD, *bytes(self.size), *GUARD)
-        self.agent = ctypes.byref(self.memory, len(GUARD))
-        self.node = (ctypes.c_uint8 * self.node_size)()
-        self.reader = (ctypes.c_uint8 * self.reader_size)()
-
-    def taken(self) -> list[bytes]:
-        """What was sent since this was called the last time."""
-        sent = bytes(self.bytes_sent[:self.length.value])
-        size = len(sent) // (self.sends.value or 1)
-        self.sends.value = self.length.value = 0
-        return [sent[at:at + size] for at in range(0, len(sent), size or 1)]
-
-    def state(self) -> tuple[bytes, bytes]:
-        """As STATE of the vectors, and the report."""
-        assert bytes(self.memory[:len(GUARD)]) == bytes(self.memory[-len(GUARD):]) == GUARD
-        agent = bytes(self.memory[len(GUARD):-len(GUARD)])
-        return (agent[:4][::-1] + agent[4:6] + agent[self.last:self.last + LABELS],
-                agent[self.report:self.report + 264])
-
-
-HOST = Host()
-
-
-small = st.integers(0, 5)
-byte = st.integers(0, 255)
-UNKEYED = 3, 63  # variables whose nodes send version 1
-LIST = sum(1 << variable for variable in UNKEYED).to_bytes(8, "little")
-
-
-class Roles5(RuleBasedStateMachine):
-    """All roles, in C and as models, with an attacker between them. Only the C code's packets are
-    delivered. The models get them, too."""
-
-    @initialize(master=st.binary(min_size=16, max_size=16), block=st.integers(0, 0x1FFFFE))
-    def begin(self, master: bytes, block: int) -> None:
-        HOST.zeros()
-        HOST.master[:] = list(master)
-        keys = Keys(master)
-        self.numbers = Numbers({BLOCK_LABEL: block})
-        HOST.numbers[:] = [self.numbers.load(label) for label in range(66)]
-        HOST.fails.value = False
-        self.keys, self.agent = keys, Agent(keys, self.numbers, UNKEYED)
-        self.hearer, self.reader = Hearer(keys, 20), Reader(keys)
-        self.packets: list[bytes] = []
-        self.reports: list[bytes] = [bytes(264)]
-        self.reset_agent()
-
-    def sent(self, result: int, expected: tuple[int, list[bytes]]) -> None:
-        sent = HOST.taken()
-        assert (result, sent) == expected
-        for packet in sent:
-            if len(packet) == 264:
-                self.reports.append(packet)
-            elif len(sent) == 1 or packet in (sent[20], sent[READER_LABEL]):
-                self.packets.append(packet)
-
-    @rule()
-    def reset_agent(self) -> None:
-        HOST.memory[len(GUARD):-len(GUARD)] = [0] * HOST.size
-        self.agent = Agent(self.keys, self.numbers, UNKEYED)
-        beacons = self.agent.begin()
-        self.sent(HOST.c.dumpulse_keyed_begin(HOST.agent, None), (beacons != [], beacons))
-
-    @rule(labels=st.sampled_from((1, 21, 44, LABELS)))
-    def go_on(self, labels: int) -> None:
-        for _ in range(labels):
-            beacon = self.agent.next()
-            self.sent(HOST.c.dumpulse_keyed_next(HOST.agent, None),
-                      (beacon is not None, [beacon] if beacon else []))
-
-    @rule(epochs=st.sampled_from((100, 255)))
-    def skip(self, epochs: int) -> None:
-        """As if many epochs of this block had gone by."""
-        self.agent.epoch = min(self.agent.epoch + epochs, self.agent.epoch | 255)
-        HOST.memory[len(GUARD):len(GUARD) + 4] = list(self.agent.epoch.to_bytes(4, "little"))
-
-    @rule(label=st.sampled_from((20, READER_LABEL, 3)))
-    def question(self, label: int) -> None:
-        self.packets.append(keyed.question(label))
-
-    @rule()
-    def new_key(self) -> None:
-        """For the agent. As both have the old one, counts may come again."""
-        HOST.c.dumpulse_keyed_renew(HOST.agent, 20)
-        self.agent.renew(20)
-
-    @rule(fails=st.booleans())
-    def storing(self, fails: bool) -> None:
-        HOST.fails.value = self.numbers.fails = fails
-
-    @rule(first=byte, second=byte, times=st.sampled_from((1, 2, 255)))
-    def beat(self, first: int, second: int, times: int) -> None:
-        room = (ctypes.c_uint8 * 8)()
-        for _ in range(times):
-            made = HOST.c.dumpulse_keyed_heartbeat(HOST.node, room, 20, first, second)
-            assert (bytes(room) if made else None) == self.hearer.heartbeat(first, second)
-            if made:
-                self.packets.append(bytes(room))
-
-    @rule(variable=st.sampled_from((*UNKEYED, 20, 64, 255)), first=byte, second=byte)
-    def beat_without_a_key(self, variable: int, first: int, second: int) -> None:
-        self.packets.append(heartbeat_of_version_1(variable, first, second))
-
-    @rule()
-    def reset_hearer(self) -> None:
-        HOST.node[:] = [0] * HOST.node_size
-        self.hearer.forget()
-
-    @rule(nonce=st.binary(min_size=2, max_size=2))
-    def ask(self, nonce: bytes) -> None:
-        room = (ctypes.c_uint8 * 8)()
-        made = HOST.c.dumpulse_keyed_request(HOST.reader, room, nonce)
-        assert (bytes(room) if made else None) == self.reader.request(nonce)
-        if made:
-            self.packets.append(bytes(room))
-
-    @rule(back=small, times=st.sampled_from((1, 1, 2, 100)), flip=st.integers(0, 200),
-          now=st.integers(0, 65535), length=st.sampled_from((8, 8, 8, 8, 8, 8, 0, 7, 9)))
-    def deliver(self, back: int, times: int, flip: int, now: int, length: int) -> None:
-        if not self.packets:
-            return
-        packet = self.packets[-1 - back % len(self.packets)]
-        if flip < 64:
-            packet = bytearray(packet)  # type: ignore[assignment]
-            packet[flip // 8] ^= 1 << flip % 8  # type: ignore[index]
-        packet = (bytes(packet) + b"\0")[:length]
-        for _ in range(times):
-            HOST.now.value = now
-            result = HOST.c.dumpulse_mixed_process(HOST.agent, LIST, packet, len(packet), None)
-            expected, sent = self.agent.process(now, packet)
-            self.sent(result, (expected, [sent] if sent else []))
-        assert HOST.c.dumpulse_hear(HOST.node, 20, packet, len(packet)) == self.hearer.hear(packet)
-        assert HOST.c.dumpulse_hear(HOST.reader, READER_LABEL, packet, len(packet)) == \
-            self.reader.hear(packet)
-
-    @rule(back=small, flip=st.integers(0, 4 * 264 * 8))
-    def believe(self, back: int, flip: int) -> None:
-        report = bytearray(self.reports[-1 - back % len(self.reports)])
-        if flip < 264 * 8:
-            report[flip // 8] ^= 1 << flip % 8
-        room = (ctypes.c_uint8 * 264)(*report)
-        believed = HOST.c.dumpulse_keyed_check(HOST.reader, room, 264)
-        assert believed == self.reader.check(bytes(report)) and bytes(room) == report
-
-    @invariant()
-    def same(self) -> None:
-        assert HOST.state() == (state_of(self.agent), self.agent.report())
-        assert [*HOST.numbers] == [self.numbers.load(label) for label in range(66)]
-
-
-TestRoles = Roles5.TestCase
-TestRoles.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
-
-
 # ---- The C code on all targets.
 
 def data(cell: str) -> bytes:
@@ -627,7 +434,16 @@ inline __attribute__((always_inline)) void dumpulse_send_packet(
     known = __builtin_object_size(packet, 1);
 }
 %s
-#include "keyed_host.c"
+void dumpulse_get_key(uint8_t key[16], uint8_t label)
+{
+    static const uint8_t master[16] = {1};
+    for (int i = 0; i < 16; i++)
+        key[i] = master[i];
+    dumpulse_label_key(key, label, 0);
+}
+uint32_t dumpulse_load(uint8_t label) { return label; }
+bool dumpulse_store(uint8_t label, uint32_t number) { return label != number; }
+uint16_t dumpulse_get_timestamp(void) { return 0; }
 int main(void)
 {
     static dumpulse_keyed keyed;
@@ -645,9 +461,6 @@ int main(void)
 def test_a_report_is_sent_from_where_it_lies_and_not_from_its_first_part(tmp_path: Path) -> None:
     """A pointer to a part of the agent must not reach the next one: a compiler may say that it does
     not, and a hook with _FORTIFY_SOURCE ends the program."""
-    host = (ROOT / "tests/keyed_host.c").read_text()
-    sends = host.index("void dumpulse_send_packet")
-    (tmp_path / "keyed_host.c").write_text(host[:sends])
     roles = "tag", "master", "report", "node", "agent"
     (tmp_path / "agent.c").write_text(AGENT % in_one_piece(*roles))
     run(["gcc", "-O2", "-std=gnu11", f"-I{ROOT}", f"-I{EXTRAS}", tmp_path / "agent.c",
