@@ -173,7 +173,6 @@ class Keyed:
              [folder / "vectors_keyed", vectors("vectors_keyed.tsv")]),
             ("unit_keyed", (*SANITIZERS, *sources, "unit_keyed.c", CMOCKA),
              [folder / "unit_keyed"]),
-            ("forgery", (*sources, "forgery.c", "-lm"), [folder / "forgery"]),
             ("targets", (), [*PYTEST, "tests/test_keyed.py", "-k", "highest_byte_first or "
                              "every_target and ([ATmega328P] or [Cortex-M0+])"]),
         ], self._limits, folder, learn=mutant is None)

@@ -7,7 +7,7 @@ CHECK_tests := build/check/vectors spec/vectors.tsv; \
     build/check/vectors-keyed build/short/vectors_keyed.tsv; build/check/exhaustive
 QUICK_tests := unit vectors-amd64 vectors-gcc-sanitized vectors-valgrind exhaustive
 BUILT_tests = $(NEEDS_unit) $(filter %-amd64 %-gcc-sanitized,$(VECTOR_PROGRAMS)) $(LONG) \
-    build/exhaustive build/forgery build/names.so build/libdumpulse.a
+    build/exhaustive build/names.so build/libdumpulse.a
 FULL += python-slow vectors-i386 vectors-powerpc vectors-sanitized lint builds mutants \
     mutants-sample differential watching coverage storm
 NIGHTLY += mutants-keyed mutants-server mutants-client explore storm-long
@@ -54,9 +54,8 @@ PART_vectors-gcc-sanitized = $(call run_vectors,gcc-sanitized) ## the same, and 
 PART_vectors-valgrind = $(call run_vectors,amd64,$(VALGRIND)) ## in valgrind
 
 $(call add,exhaustive,gcc,-O2,tests/exhaustive.c dumpulse.c)
-$(call add,forgery,gcc,-O2,tests/forgery.c $(KEYED_C) dumpulse.c,-lm)
-NEEDS_exhaustive = build/exhaustive build/forgery
-PART_exhaustive = $(NEEDS_exhaustive:%=% &&) : ## all 2^24 packets with the magic number
+NEEDS_exhaustive = build/exhaustive
+PART_exhaustive = build/exhaustive ## all 2^24 packets with the magic number
 STORM_IMAGES := uart_atmega328p can_stm32-f4 can_avr-keyed uart_attiny85
 NEEDS_storm = build/storm build/storm-can $(STORM_IMAGES:%=build/firmware/%.elf) \
     build/sim/serial_board build/sim/can_board
