@@ -404,7 +404,7 @@ class Server:
             verdict = run_step(step, [folder / "build/venv/bin/python", "-m", "server.tests.vm",
                                       "env", "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1",
                                       "build/venv/bin/python", "-m", "pytest", "-q", "-x", "-p",
-                                      "no:cacheprovider", "--assert=plain", "-k", "not firmware",
+                                      "no:cacheprovider", "--assert=plain",
                                       "server/tests/vm_can.py"], self._limits, folder,
                                learn=mutant is None)
         return verdict, step
