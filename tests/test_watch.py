@@ -885,29 +885,6 @@ def test_demo_in_a_pipe() -> None:
     assert re.search(r"^packets \d+: heartbeats \d+, reports \d+; refused", result.stdout, re.M)
 
 
-def test_demo_that_nobody_reads(server_is_built: None) -> None:
-    demo = subprocess.Popen(DEMO, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE)
-    assert demo.stdout and demo.stderr and demo.stdout.readline()
-    started = children(demo.pid)
-    demo.stdout.close()
-    assert demo.wait(PATIENCE) == 141 and demo.stderr.read() == b""
-    demo.stderr.close()
-    assert len(started) == 3 and not any((ROOT / f"/proc/{pid}").exists() for pid in started)
-
-
-def test_demo_in_a_terminal(server_is_built: None) -> None:
-    with Terminal(*DEMO) as terminal:
-        text = terminal.wait_for(lambda text: any(" doors " in line and line.endswith("ok") for line
-                                                  in text))
-        assert len(line_of(text, " 5")) <= 80
-        assert len(children(terminal.process.pid)) == 3
-        terminal.type(b"\x03")
-        assert terminal.end() == 0
-        wait_until(lambda: b"dropped by the kernel" in terminal.raw, "the report is read")
-        assert b"Traceback" not in terminal.raw and b"simulate: 5 doors:" in terminal.raw
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_demo_leaves_nobody_behind(number: int, server_is_built: None) -> None:
     with Terminal(*DEMO) as terminal:
