@@ -1,8 +1,8 @@
 -- Shows Dumpulse's packets in Wireshark and tshark: those of version 1, and those of version 2,
 -- with keys, over UDP and CAN. Copy this file into the folder of personal Lua plugins, which
 -- Help > About > Folders names, or give it to one command: tshark -X lua_script:dumpulse.lua.
--- Filters begin with "dumpulse.". The port, the first CAN identifier and a file of keys are in
--- Preferences > Protocols.                                        SPDX-License-Identifier: MIT
+-- Filters begin with "dumpulse.". The port and the first CAN identifier are in Preferences >
+-- Protocols.                                                      SPDX-License-Identifier: MIT
 
 set_plugin_info({version = "@version@", description = "Dumpulse"})
 
@@ -28,13 +28,12 @@ local sender = ProtoField.uint8("dumpulse.sender", "Sender", base.DEC)
 local value = ProtoField.uint8("dumpulse.value", "Value", base.DEC)
 local part = ProtoField.uint8("dumpulse.part", "Frame of the report", base.DEC)
 local tag = ProtoField.bytes("dumpulse.tag", "Tag")
-local status = ProtoField.string("dumpulse.tag.status", "The tag is")
-local label = ProtoField.uint8("dumpulse.label", "Label of its key", base.DEC)
+local label = ProtoField.uint8("dumpulse.label", "Label", base.DEC)
 local epoch = ProtoField.uint32("dumpulse.epoch", "Epoch", base.DEC)
 local count = ProtoField.uint8("dumpulse.count", "Count", base.DEC)
 local nonce = ProtoField.uint16("dumpulse.nonce", "Nonce", base.HEX)
 dumpulse.fields = {kind, checksum, computed, magic, heard, entry, variable, timestamp, sender,
-                   value, part, tag, status, label, epoch, count, nonce}
+                   value, part, tag, label, epoch, count, nonce}
 
 local bad_checksum = ProtoExpert.new("dumpulse.checksum.bad", "The checksum is wrong",
                                      expert.group.CHECKSUM, expert.severity.ERROR)
@@ -44,14 +43,11 @@ local gap = ProtoExpert.new("dumpulse.gap", "This frame does not follow: the rep
                             expert.group.SEQUENCE, expert.severity.WARN)
 local cut = ProtoExpert.new("dumpulse.cut", "The capture has only the beginning of this packet",
                             expert.group.UNDECODED, expert.severity.NOTE)
-local bad_tag = ProtoExpert.new("dumpulse.tag.bad", "The tag is wrong, or of another key or epoch",
-                                expert.group.SECURITY, expert.severity.ERROR)
-dumpulse.experts = {bad_checksum, refused, gap, cut, bad_tag}
+dumpulse.experts = {bad_checksum, refused, gap, cut}
 
 dumpulse.prefs.port = Pref.uint("UDP port", 9060, "The agent's port; 0 is none")
 dumpulse.prefs.base = Pref.string("First CAN identifier", "680",
                                   "A multiple of 80, in 3 hexadecimal digits, or in 8")
-dumpulse.prefs.keys = Pref.string("Key file", "", "A file of `dumpulse key`: checks tags")
 
 -- Adler-32 of bytes from `from` to the end: at most 256 bytes, so neither sum exceeds 2^24.
 local function adler32(buffer, from)
@@ -120,148 +116,17 @@ local function report(buffer, tree)
     return "Report", add_entries(buffer, 4, tree) .. wrong
 end
 
--- ---- version 2: spec/keyed.md has it ----
+-- ---- version 2: spec/keyed.md has it. Tags are shown, and not checked ----
 
--- Keys, by label, as four words, and the generations of those that are not the first. And what a
--- tag depends on, if its own tag was right: the epoch of each label's last beacon, the latest of
--- them, and the last request. `verdicts` keeps what was found when Wireshark came to a frame first.
-local master, known, generations, heard, latest, asked, verdicts
-
-local function permute(w)
-    local a, b, c, d = w[1], w[2], w[3], w[4]
-    for _ = 1, 12 do
-        a = bit.tobit(a + b)
-        b = bit.bxor(bit.rol(b, 5), a)
-        a = bit.rol(a, 16)
-        c = bit.tobit(c + d)
-        d = bit.bxor(bit.rol(d, 8), c)
-        a = bit.tobit(a + d)
-        d = bit.bxor(bit.rol(d, 13), a)
-        c = bit.tobit(c + b)
-        b = bit.bxor(bit.rol(b, 7), c)
-        c = bit.rol(c, 16)
-    end
-    return {a, b, c, d}
+local function keyed_report(buffer, tree)
+    tree:add(tag, buffer(0, 8))
+    return "Keyed report", add_entries(buffer, 8, tree)
 end
 
--- Chaskey-12 over little-endian words, of which there are 4, 8, 12 …
-local function chaskey(key, words)
-    local mask, state, carry = {}, {key[1], key[2], key[3], key[4]}, 0
-    for i = 1, 4 do
-        mask[i] = bit.bor(bit.lshift(key[i], 1), carry)
-        carry = bit.rshift(key[i], 31)
-    end
-    mask[1] = bit.bxor(mask[1], carry * 0x87)
-    for at = 0, #words - 1, 4 do
-        for i = 1, 4 do
-            local last = at + 4 == #words and mask[i] or 0
-            state[i] = bit.bxor(state[i], bit.tobit(words[at + i]), last)
-        end
-        state = permute(state)
-    end
-    for i = 1, 4 do
-        state[i] = bit.bxor(state[i], mask[i])
-    end
-    return state
-end
-
-local function key_of(number)
-    local word = number * 0x01010101
-    local last = bit.bor(bit.band(word, 0xffffff), bit.lshift(generations[number] or 0, 24))
-    known[number] = known[number] or master and chaskey(master, {word, word, word, last})
-    return known[number]
-end
-
--- What a tag is made of besides bytes 4 to 7.
-local function block(number, of_what, four)
-    return {number * 0x01010101, number * 0x01010101, of_what, four}
-end
-
--- Is the tag right, with one of these numbers? Returns that one.
-local function right_number(buffer, key, number, candidates)
-    for _, each in pairs(candidates) do
-        local made = chaskey(key, block(number, each, buffer(4, 4):le_uint()))
-        if made[1] == bit.tobit(buffer(0, 4):le_uint()) then
-            return each
-        end
-    end
-end
-
-local function right_report(buffer, key)
-    local words = {}
-    for at = 8, KEYED_SIZE - 4, 4 do
-        words[#words + 1] = buffer(at, 4):le_uint()
-    end
-    for _, word in ipairs(block(READERS, asked.epoch, asked.four)) do
-        words[#words + 1] = word
-    end
-    local made = chaskey(key, words)
-    return made[1] == bit.tobit(buffer(0, 4):le_uint()) and
-        made[2] == bit.tobit(buffer(4, 4):le_uint())
-end
-
--- Of a beacon, which does not say its label: finds that by the tag.
-local function judge_beacon(buffer)
-    local each = buffer(4, 4):uint()
-    for number = 0, READERS do
-        local key = key_of(number)
-        if key and right_number(buffer, key, number, {each}) then
-            heard[number] = each
-            latest = math.max(latest or 0, each)
-            return "right", number
-        end
-    end
-    return master and "wrong" or
-        next(known) and "not checked: it may be for another label" or "not checked"
-end
-
-local function judge(buffer, number)
-    local key = key_of(number)
-    if not key then
-        return "not checked", number
-    elseif buffer:len() == KEYED_SIZE then
-        return not asked and "not checked: no request came before" or
-            right_report(buffer, key) and "right" or "wrong", number
-    end
-    local candidates = {heard[number]}
-    if latest and heard[number] ~= latest then -- it is in the latest one, or in the last
-        candidates = {latest, latest - 1}
-    end
-    if not next(candidates) then
-        return "not checked: no beacon came before", number
-    end
-    local found = right_number(buffer, key, number, candidates)
-    if found and number == READERS then
-        asked = {epoch = found, four = buffer(4, 4):le_uint()}
-    end
-    return found and "right" or "wrong", number
-end
-
--- Adds the tag, of `size` bytes, and what is known of it.
-local function add_tag(buffer, tree, pinfo, judged, number, size)
-    local found = verdicts[pinfo.number] or {judged(buffer, number)}
-    verdicts[pinfo.number] = found
-    local item = tree:add(tag, buffer(0, size))
-    tree:add(status, found[1]):set_generated()
-    if found[2] then
-        tree:add(label, found[2]):set_generated()
-    end
-    if found[1] == "wrong" then
-        item:add_proto_expert_info(bad_tag)
-    end
-    return ", tag " .. found[1]
-end
-
-local function keyed_report(buffer, tree, pinfo)
-    local told = add_tag(buffer, tree, pinfo, judge, READERS, 8)
-    return "Keyed report", add_entries(buffer, 8, tree) .. told
-end
-
-local function beacon(buffer, tree, pinfo)
-    local number = buffer(4, 4):uint()
+local function beacon(buffer, tree)
+    tree:add(tag, buffer(0, 4))
     tree:add(epoch, buffer(4, 4))
-    return "Beacon", string.format("epoch %d", number) ..
-        add_tag(buffer, tree, pinfo, judge_beacon, nil, 4)
+    return "Beacon", string.format("epoch %d", buffer(4, 4):uint())
 end
 
 -- Anybody may ask for the beacon of a label.
@@ -270,22 +135,23 @@ local function question(buffer, tree)
     return "Question", string.format("which epoch has label %d?", buffer(4, 1):uint() - 0x80)
 end
 
-local function keyed_heartbeat(buffer, tree, pinfo)
+local function keyed_heartbeat(buffer, tree)
     local number = buffer(4, 1):uint() - 0x80
+    tree:add(tag, buffer(0, 4))
     tree:add(variable, buffer(4, 1), number)
     tree:add(count, buffer(5, 1))
     tree:add(sender, buffer(6, 1))
     tree:add(value, buffer(7, 1))
     return "Keyed heartbeat", string.format(
         "variable %d, sender %d, value %d, count %d", number, buffer(6, 1):uint(),
-        buffer(7, 1):uint(), buffer(5, 1):uint()) .. add_tag(buffer, tree, pinfo, judge, number, 4)
+        buffer(7, 1):uint(), buffer(5, 1):uint())
 end
 
-local function keyed_request(buffer, tree, pinfo)
+local function keyed_request(buffer, tree)
+    tree:add(tag, buffer(0, 4))
     tree:add(count, buffer(5, 1))
     tree:add(nonce, buffer(6, 2))
-    return "Keyed request", string.format("count %d", buffer(5, 1):uint()) ..
-        add_tag(buffer, tree, pinfo, judge, READERS, 4)
+    return "Keyed request", string.format("count %d", buffer(5, 1):uint())
 end
 
 -- Of 8 bytes that are no packet of version 1.
@@ -329,7 +195,7 @@ local function packet(buffer, pinfo, tree)
         tree:add_proto_expert_info(cut)
         show("Cut", "the capture has " .. buffer:len() .. " bytes of it", pinfo, tree)
     elseif dissect then
-        local name, text = dissect(buffer, tree, pinfo)
+        local name, text = dissect(buffer, tree)
         show(name, text, pinfo, tree)
     else
         tree:add_proto_expert_info(refused)
@@ -360,7 +226,6 @@ local unfinished, seen, finished, gaps
 
 function dumpulse.init()
     unfinished, seen, finished, gaps = {}, {}, {}, {}
-    heard, latest, asked, verdicts = {}, nil, nil, {}
 end
 
 -- Follows the rules of SPEC.md for a reader: frame 0 begins a report, and each other frame must
@@ -465,43 +330,5 @@ local function listen()
     end
 end
 
-local function hex_words(digits)
-    local words = {}
-    for at = 1, 32, 8 do
-        local a, b, c, d = digits:match("(%x%x)(%x%x)(%x%x)(%x%x)", at)
-        words[#words + 1] = bit.tobit(tonumber(d .. c .. b .. a, 16))
-    end
-    return words
-end
-
--- A master key is 32 digits, and lines after it are like "7 2": variable 7 has its third key. Else
--- a line is a label and its key: a variable, or "readers".
-local function read_keys()
-    master, known, generations = nil, {}, {}
-    if dumpulse.prefs.keys == "" then
-        return
-    end
-    local file, why = io.open(dumpulse.prefs.keys)
-    for line in file and file:lines() or function() end do
-        local name, digits = line:match("^(%w+) (%x+)%s*$")
-        local number = name == "readers" and READERS or tonumber(name)
-        if #line:match("^%x*") == 32 and not name then
-            master = hex_words(line)
-        elseif number and #digits == 32 then
-            known[number] = hex_words(digits)
-        elseif number then
-            generations[number] = tonumber(digits)
-        end
-    end
-    if not master and not next(known) then
-        report_failure("Dumpulse: " .. (why or dumpulse.prefs.keys .. " has no key"))
-    end
-end
-
-local function settle()
-    listen()
-    read_keys()
-end
-
-dumpulse.prefs_changed = settle
-settle()
+dumpulse.prefs_changed = listen
+listen()

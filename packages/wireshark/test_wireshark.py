@@ -19,8 +19,8 @@ SCRIPT = Path(__file__).with_name("dumpulse.lua")
 IP, SOCKETCAN = 228, 227  # the link types
 EXTENDED, REMOTE = 1 << 31, 1 << 30  # flags of an identifier on CAN
 FIELDS = ("kind", "checksum", "checksum.right", "magic", "heard", "variable", "timestamp", "sender",
-          "value", "part", "checksum.bad", "refused", "gap", "cut", "tag", "tag.status", "tag.bad",
-          "label", "epoch", "count", "nonce")
+          "value", "part", "checksum.bad", "refused", "gap", "cut", "tag", "label", "epoch",
+          "count", "nonce")
 Shown = dict[str, list[str]]
 
 
@@ -106,24 +106,23 @@ def expected_entries(report: bytes) -> Shown:
 
 
 def expected_keyed(packet: bytes) -> Shown:
-    """The same of version 2, from spec/keyed.md, without a key; nothing if it is no such packet."""
+    """The same of version 2, from spec/keyed.md; nothing if it is no such packet."""
     size = {8: 4, 264: 8}.get(len(packet))
     if size is None:
         return {}
     first, number, rest = packet[4], int.from_bytes(packet[4:8], "big"), packet[5:8]
-    shown: dict[str, object] = {"tag": packet[:size].hex(), "tag.status": "not checked"}
+    shown: dict[str, object] = {"tag": packet[:size].hex()}
     if size == 8:
-        shown |= {"kind": "Keyed report", "label": 64}
+        shown |= {"kind": "Keyed report"}
     elif 0 < number <= keyed.EPOCH_LAST:
         shown |= {"kind": "Beacon", "epoch": number}
     elif 0x80 <= first <= 0xC0 and not rest[0]:
         return {"kind": ["Question"], "label": [str(first - 0x80)]}
     elif 0x80 <= first < 0xC0:
-        shown |= {"kind": "Keyed heartbeat", "label": first - 0x80, "variable": first - 0x80,
-                  "count": rest[0], "sender": rest[1], "value": rest[2]}
+        shown |= {"kind": "Keyed heartbeat", "variable": first - 0x80, "count": rest[0],
+                  "sender": rest[1], "value": rest[2]}
     elif first == 0xC0:
-        shown |= {"kind": "Keyed request", "label": 64, "count": rest[0],
-                  "nonce": f"0x{rest[1:].hex()}"}
+        shown |= {"kind": "Keyed request", "count": rest[0], "nonce": f"0x{rest[1:].hex()}"}
     else:
         return {}
     return {name: [str(each)] for name, each in shown.items()} | (
@@ -255,62 +254,21 @@ def test_nothing_makes_it_fail(tmp_path: Path, home: Path) -> None:
             assert "Dumpulse" in text or longest < 31
 
 
-def conversation() -> list[tuple[bytes, str]]:
-    """Of version 2: packets, and what a tag must be with the master key, of whose variable 9 it is
-    the third key."""
-    keys, other = keyed.Keys(bytes(range(16)), generations={9: 2}), keyed.Keys(bytes(16))
-    now = 0x12345
-    request, table = keys.counted(64, now, 1, 0xBE, 0xEF), bytes(12) + b"\x124\x4c\t" + bytes(240)
-    return [(keys.counted(3, now, 1, 76, 9), "not checked: no beacon came before"),
-            (keys.report(table, now, request), "not checked: no request came before"),
-            (other.beacon(3, now), "wrong"), (keys.beacon(3, now), "right"),
-            (keys.counted(3, now, 1, 76, 9), "right"), (other.counted(3, now, 2, 76, 9), "wrong"),
-            (keys.counted(3, now - 1, 3, 76, 9), "wrong"), (keys.beacon(64, now), "right"),
-            (request, "right"), (keys.report(table, now, request), "right"),
-            (keys.report(table, now - 1, request), "wrong"),
-            (keys.report(table, now, request)[:7] + b"\0" + table, "wrong"),
-            (keyed.question(64), ""), (keys.beacon(9, now + 1), "right"),
-            (keys.counted(9, now + 1, 1, 1, 1), "right"),  # the others are not there yet, or are
-            (keys.counted(63, now, 9, 255, 255), "right"),
-            (keys.counted(63, now + 1, 9, 255, 255), "right"),
-            (keys.counted(63, now + 2, 9, 255, 255), "wrong"),
-            (keys.counted(64, now + 1, 1, 7, 8), "right"),
-            (keys.report(table, now + 1, keys.counted(64, now + 1, 1, 7, 8)), "right")]
-
-
-def with_keys(folder: Path, home: Path, text: str, on_can: bool = False,
-              complains: str = "") -> list[str]:
-    """What is said of the tags of the conversation, with a file of keys."""
-    (folder / "keys").write_text(text)
-    packets = [packet for packet, _ in conversation()]
-    frames = [*map(udp, packets)]
-    if on_can:  # 97: a beacon, 98: a request
-        frames = [frame for packet in packets for frame in (
-            report_frames(packet) if len(packet) > 8 else [can(0x680 + {0: 97, 3: 98}.get(
-                packet[4] // 64, packet[4] % 64), packet)])]
-    capture = pcap(folder / "keyed.pcap", SOCKETCAN if on_can else IP, frames)
-    return read(home, capture, "-T", "fields", "-Y", 'dumpulse.kind != "Part"', "-e",
-                "dumpulse.tag.status", "-2", "-o", f"dumpulse.keys:{folder / 'keys'}",
-                complains=complains).splitlines()
-
-
-def test_tags_are_checked_with_a_key(tmp_path: Path, home: Path) -> None:
-    keys, wanted = keyed.Keys(bytes(range(16))), [status for _, status in conversation()]
-    master = bytes(range(16)).hex() + "\n9 2\n"
-    for on_can in (False, True):
-        assert with_keys(tmp_path, home, master, on_can=on_can) == wanted
-    few = f"readers {keys.of(64).hex()}\n3 {keys.of(3).hex()}\n"
-    of_few = with_keys(tmp_path, home, few)
-    for (packet, status), found in zip(conversation(), of_few, strict=True):
-        if len(packet) == 8 and packet[4] < 0x20:  # a beacon may be for a label that is not there
-            assert found == (status if packet[4:] in (
-                now[4:] for now in (keys.beacon(3, 0x12345), keys.beacon(64, 0x12345)))
-                and status == "right" else "not checked: it may be for another label")
-        elif len(packet) == 8 and packet[4] not in (0x83, 0xC0):
-            assert found == "not checked"
-    assert {*with_keys(tmp_path, home, bytes(16).hex())} > {"wrong"}
-    without = with_keys(tmp_path, home, "no key\n", complains="has no key")
-    assert {each.partition(":")[0] for each in without} == {"not checked", ""}
+def test_version_2_on_a_bus(tmp_path: Path, home: Path) -> None:
+    """Beacons have an identifier of their own, and so has what readers send. Elsewhere they are
+    ignored."""
+    keys = keyed.Keys(bytes(range(16)))
+    request = keys.counted(64, 5, 1, 0xBE, 0xEF)
+    beat, report = keys.counted(3, 5, 1, 76, 9), keys.report(bytes(252) + b"\0\5L\t", 5, request)
+    steps = [(at, packet, expected(packet)) for at, packet in (
+        (97, keys.beacon(3, 5)), (3, beat), (3, keyed.question(3)), (98, keyed.question(64)),
+        (98, request), (127, request))]
+    steps += [(98, keys.beacon(3, 5), {}), (97, beat, {}), (98, beat, {}), (97, request, {})]
+    steps += [(64 + at // 8, report[at:at + 8], part(at // 8)) for at in range(0, 264, 8)]
+    steps[-1][2].update(expected(report))
+    capture = pcap(tmp_path / "keyed.pcap", SOCKETCAN,
+                   [can(0x680 + at, packet) for at, packet, _ in steps])
+    assert shown(capture, home) == [what for *_, what in steps]
 
 
 def test_it_works_where_users_put_it(tmp_path: Path, home: Path) -> None:
