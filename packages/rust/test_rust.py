@@ -14,8 +14,7 @@ from spec import model
 
 # What cargo has compiled of other crates is kept for the next run.
 TARGET = project.ROOT / "build" / "cargo"
-# Debian's: the oldest that will do, and its source of the library `core`.
-OLD_RUST, CORE = Path("/usr/bin/rustc"), "/usr/src/rustc-*/library/core/src/lib.rs"
+OLD_RUST = Path("/usr/bin/rustc")  # Debian's: the oldest that will do
 
 
 def cargo(folder: Path, *arguments: str, **more: str) -> str:
@@ -84,40 +83,6 @@ def test_checkers_find_nothing(tmp_path: Path) -> None:
     shown = cargo(crate, "publish", "--dry-run", "--locked", "--all-features")
     assert "aborting upload due to dry run" in shown
     assert not [line for line in shown.splitlines() if "warning" in line and "aborting" not in line]
-
-
-# A machine, how to link a program for it, and how to run it.
-ARM = ("-mthumb", "--specs=rdimon.specs", "-Wl,--section-start=.vectors=0",
-       "-Wl,--undefined=vectors", consumers.SOURCES / "board.c")
-QEMU_ARM = ("qemu-system-arm", "-M", "mps2-an385", "-nographic", "-monitor", "none", "-serial",
-            "none", "-semihosting-config", "enable=on,target=native", "-kernel")
-MACHINES: dict[str, tuple[consumers.Words, consumers.Words]] = {
-    "thumbv6m-none-eabi": (("arm-none-eabi-gcc", "-mcpu=cortex-m0", *ARM), QEMU_ARM),
-    "thumbv7m-none-eabi": (("arm-none-eabi-gcc", "-mcpu=cortex-m3", *ARM), QEMU_ARM),
-    "powerpc-unknown-linux-gnu": (("powerpc-linux-gnu-gcc", "-static"), ("qemu-ppc",)),
-}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("machine", MACHINES)
-def test_an_agent_on_other_machines(tmp_path: Path, machine: str,
-                                    monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two small ones, and one that is big-endian. The library `core` is compiled for each."""
-    monkeypatch.setenv("RUSTC_BOOTSTRAP", "1")  # `core` uses what is not stable
-    crate = make.tree(tmp_path)
-    (core,) = Path("/").glob(CORE[1:])
-    (crate / "none.rs").write_text(
-        "#![feature(compiler_builtins)]\n#![compiler_builtins]\n#![no_std]\n")  # gcc has them
-    common = ("--target", machine, "-L.", "-Cpanic=abort")
-    library = (*common, "--crate-type=rlib", "--cap-lints=allow")
-    for name, file in (("core", core), ("compiler_builtins", Path("none.rs"))):
-        compiled(OLD_RUST, crate, *library, "-Zforce-unstable-if-unmarked", "--crate-name", name,
-                 file)
-    compiled(OLD_RUST, crate, *library, "--crate-name=dumpulse", "src/lib.rs")
-    compiled(OLD_RUST, crate, *common, "-Clto", "--crate-type=staticlib", make.HERE / "agent.rs")
-    link, run = MACHINES[machine]
-    consumers.run([*link, "libagent.a", "-o", "agent"], crate)
-    consumers.check_agent([*run, crate / "agent"], crate)
 
 
 @pytest.mark.long
