@@ -15,7 +15,6 @@ from typing import Any
 import aiohttp
 
 from dumpulse_fleet import client
-from dumpulse_fleet.config import plain_yaml
 from dumpulse_fleet.config.agents import Shared, Source, wrong_parents
 from dumpulse_fleet.config.file import Config
 from dumpulse_fleet.config.values import read_file
@@ -23,7 +22,6 @@ from dumpulse_fleet.model.agents import Agent
 from dumpulse_fleet.model.naming import MOST_AGENTS, Wrong, check_labels, check_name, shown
 
 LARGEST = 16 << 20  # bytes of a file or a page
-LARGEST_YAML = 2 << 20  # YAML takes a hundred times as long as JSON
 MOST_FILES = 1_000  # that one pattern finds
 MOST_PROBLEMS = 20  # that are told of one source
 TIMEOUT = 10.0  # s for a page
@@ -31,19 +29,15 @@ IGNORED = ("instance", "job")  # labels that Prometheus makes itself
 
 
 # ---------------------------------------------------------------- what a source says
-def parse_targets(content: bytes, shared: Shared, in_yaml: bool = False
-                  ) -> tuple[list[Agent], list[str]]:
+def parse_targets(content: bytes, shared: Shared) -> tuple[list[Agent], list[str]]:
     """The agents of [{"targets": ["HOST:PORT"], "labels": {}}], and what is wrong with others.
 
     The labels name, site and parent are the agent's. Wrong: it is something else.
     """
-    if in_yaml:
-        groups = plain_yaml.read(content, as_texts=True)
-    else:
-        try:
-            groups = json.loads(content)
-        except (ValueError, RecursionError) as error:
-            raise Wrong("it is not JSON") from error
+    try:
+        groups = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise Wrong("it is not JSON") from error
     if not isinstance(groups, list):
         raise Wrong("it is not a list of targets")
     agents: list[Agent] = []
@@ -167,9 +161,7 @@ class Watched:
                 found = os.stat(path)
                 now = (found.st_mtime_ns, found.st_size, found.st_ino)
                 if now != seen:
-                    in_yaml = not path.endswith(".json")
-                    content = read_file(path, LARGEST_YAML if in_yaml else LARGEST)
-                    agents, wrong = parse_targets(content, self.source.shared, in_yaml)
+                    agents, wrong = parse_targets(read_file(path, LARGEST), self.source.shared)
                     seen, told = now, self._told(wrong, path)
             except (Wrong, OSError) as error:
                 bad, seen, told = True, None, [f"{path}: {_reason(error)}"]

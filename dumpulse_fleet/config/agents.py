@@ -56,9 +56,8 @@ def _profile(value: Any, reader: Reader) -> Profile:
 
 
 def _targets(value: Any, reader: Reader) -> str:
-    if not text(value, 1000).endswith((".json", ".yml", ".yaml")) \
-            or re.search(r"[*?\[].*/", value):
-        raise Wrong("must end in .json, .yml or .yaml, and * may only be in the file's name")
+    if not text(value, 1000).endswith(".json") or re.search(r"[*?\[].*/", value):
+        raise Wrong("must end in .json, and * may only be in the file's name")
     return reader.path_of(value)
 
 

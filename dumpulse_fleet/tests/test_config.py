@@ -251,8 +251,7 @@ def test_a_key_in_the_place_of_another_file_is_not_printed(tmp_path: Path, conte
     path.write_text(content)
     said = []
     for read in (load, read_web, make_profile, ReaderKeys,
-                 lambda path: parse_targets(Path(path).read_bytes(), Shared(make_profile())),
-                 lambda path: parse_targets(Path(path).read_bytes(), Shared(make_profile()), True)):
+                 lambda path: parse_targets(Path(path).read_bytes(), Shared(make_profile()))):
         try:
             found: Any = read(str(path))
         except (Mistakes, Wrong, client.BadUsage) as error:
@@ -268,7 +267,7 @@ def test_a_key_in_the_place_of_another_file_is_not_printed(tmp_path: Path, conte
             load(str(whole))
             continue
         said += [text for _, text in mistakes(tmp_path, whole.read_text())]
-    assert len(said) > 6
+    assert len(said) > 5
     assert not any(SECRET[at:at + 8] in line for line in said for at in range(24)), said
 
 
@@ -308,7 +307,7 @@ WRONG = [
     (AGENT + "parent = 'b'\n", 2, "there is no agent 'b' to be its parent"),
     (AGENT + "parent = 'a'\n", 2, "a: it is its own parent: a -> a"),
     (AGENT + "names = 'nowhere.ini'\n", 3, "nowhere.ini': No such file"),
-    ("[[agents]]\nfiles = 'x.toml'\n", 2, "must end in .json, .yml or .yaml"),
+    ("[[agents]]\nfiles = 'x.toml'\n", 2, "must end in .json, and *"),
     ("[[agents]]\nfiles = '*/x.json'\n", 2, "* may only be in the file's name"),
     ("[[agents]]\nurl = 'ftp://x'\n", 2, "begins with https:// or http://, then a host"),
     ("[[agents]]\nurl = 'http://x'\nname = 'y'\n", 3, "'name' goes only with other agents"),

@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import json
 import os
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -65,10 +64,10 @@ JSON = st.recursive(
 
 @quick
 @given(st.binary(max_size=50)
-       | st.lists(JSON, max_size=3).map(lambda data: json.dumps(data).encode()), st.booleans())
-def test_any_targets(content: bytes, in_yaml: bool) -> None:
+       | st.lists(JSON, max_size=3).map(lambda data: json.dumps(data).encode()))
+def test_any_targets(content: bytes) -> None:
     try:
-        agents, problems = parse_targets(content, SHARED, in_yaml)
+        agents, problems = parse_targets(content, SHARED)
     except Wrong as error:
         assert str(error)
     else:
@@ -80,47 +79,6 @@ def test_any_targets(content: bytes, in_yaml: bool) -> None:
 def test_wrong_targets(content: bytes) -> None:
     with pytest.raises(Wrong):
         parse_targets(content, SHARED)
-
-
-IN_YAML = b"""
-# Values are texts, as for Prometheus, whatever they look like.
-- targets: ['a:1', b]
-  labels: {site: on, rack: 007, parent: 1e3}
-- targets:
-  - c
-  labels:
-"""
-
-
-def test_targets_in_yaml() -> None:
-    agents, problems = parse_targets(IN_YAML, SHARED, True)
-    assert not problems
-    assert [(each.name, each.address, each.site, each.parent, dict(each.labels))
-            for each in agents] == [
-        ("a", "a:1", "on", "1e3", {"role": "node", "rack": "007"}),
-        ("b", "b:9060", "on", "1e3", {"role": "node", "rack": "007"}),
-        ("c", "c:9060", "north", "gw", {"role": "node"})]
-    # Nothing is made but texts, whatever a tag says.
-    agents, problems = parse_targets(b"!!python/object/apply:os.abort []", SHARED, True)
-    assert not agents and not problems
-    # JSON is YAML, too.
-    assert parse_targets(b'[{"targets": ["a"]}]', SHARED, True)[0][0].name == "a"
-
-
-BOMB = b"".join(b"%c: &%c [%s]\n" % (name, name, b",".join(
-    [b"*%c" % (name - 1) if name > 97 else b"x"] * 9)) for name in b"abcdefghi")
-
-
-@pytest.mark.parametrize("content, about", [
-    (BOMB, "alias"), (b"- &a [*a]", "alias"), (b"[" * 1_000_000, "brackets"),
-    (b"- " * 100_000, "brackets"), (b"- targets: [\t", "not YAML"), (b"", "not a list"),
-    (b"!!python/name:os.system x", "not a list"), (b"\0", "not YAML"), (b"\xff", "not YAML"),
-    (b"{}", "not a list"), (b"? [a]\n: b", "not YAML"), (b"a: b\n---\nc: d", "not YAML")])
-def test_wrong_yaml(content: bytes, about: str) -> None:
-    begun = time.process_time()
-    with pytest.raises(Wrong, match=about) as error:
-        parse_targets(content, SHARED, True)
-    assert time.process_time() - begun < 2 and "\n" not in str(error.value)
 
 
 # ---------------------------------------------------------------- files
@@ -157,17 +115,6 @@ def test_files_with_odd_names(tmp_path: Path) -> None:
     (folder / "t.json").write_text('[{"targets": ["a"]}]')
     found = Discovery(config(folder, "[[agents]]\nfiles = '?.json'"))
     assert names(asyncio.run(found.look(0))) == ["a"]
-
-
-def test_files_in_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discovery, "LARGEST_YAML", 1000)
-    (tmp_path / "a.yml").write_bytes(IN_YAML)
-    (tmp_path / "b.yml").write_bytes(IN_YAML + b" " * 1000)
-    (tmp_path / "c.yaml").write_text("[{targets: [d]}]")
-    found = Discovery(config(
-        tmp_path, "[[agents]]\nfiles = '*.yml'\n[[agents]]\nfiles = 'c.yaml'"))
-    assert names(asyncio.run(found.look(0))) == ["a", "b", "c", "d"]
-    assert "b.yml' is longer than 1,000 bytes" in found.problems[0]
 
 
 def test_a_pipe_and_a_large_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

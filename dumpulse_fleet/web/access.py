@@ -21,11 +21,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import bcrypt
+import yaml
 from aiohttp import web
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from dumpulse_fleet import client
-from dumpulse_fleet.config import plain_yaml, values
+from dumpulse_fleet.config import values
 from dumpulse_fleet.config.others import Network
 from dumpulse_fleet.model.naming import Wrong, hide
 
@@ -106,12 +107,14 @@ def read_file(path: str) -> WebFile:
     except Wrong as error:
         raise client.BadUsage(str(error)) from error
     try:
-        found = plain_yaml.read(content)
+        found = yaml.safe_load(content.decode())
         said = WebFile.model_validate({} if found is None else found)
-    except Wrong as error:
-        raise client.BadUsage(f"{path!r} {error}") from error
     except ValidationError as error:
         raise client.BadUsage(f"{path!r}: {first_wrong(error)}") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)  # its text may repeat a secret of the file
+        raise client.BadUsage(f"{path!r} is not YAML"
+                              + (f": see line {mark.line + 1}" if mark else "")) from None
     folder, tls = os.path.dirname(os.path.abspath(path)), said.tls_server_config
     for key in ("cert_file", "key_file") if tls else ():
         setattr(tls, key, os.path.join(folder, getattr(tls, key)))
