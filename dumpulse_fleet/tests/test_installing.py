@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import struct
 import subprocess
 import sys
 import tempfile
@@ -70,7 +69,7 @@ def test_the_unit(tmp_path: Path) -> None:
     unit.write_text(text.replace("/opt/dumpulse-fleet/bin/dumpulse-fleet", "/bin/true"))
     page = re.sub("^    ", "", PAGE.read_text(), flags=re.M)
     drop_ins = re.findall(r"^\[Service\]\n(?:\w+=.*\n)+", manual + page, re.M)
-    assert len(drop_ins) == 3  # for devices, and for keys in two ways
+    assert len(drop_ins) == 2  # for devices, and for keys
     for more in ("", *drop_ins):
         (tmp_path / f"{UNIT.name}.d").mkdir(exist_ok=True)
         (tmp_path / f"{UNIT.name}.d" / "manual.conf").write_text(more)
@@ -135,11 +134,6 @@ print(told())
 """
 
 
-# Version 2 of the kernel's form of an access control list: tag, rights and user of each entry.
-LENT = struct.pack("<L" + "HHL" * 5, 2, 0x01, 4, 0xFFFFFFFF, 0x02, 4, 61234, 0x04, 0, 0xFFFFFFFF,
-                   0x10, 4, 0xFFFFFFFF, 0x20, 0, 0xFFFFFFFF)
-
-
 def as_the_service(path: Path, group: int) -> str:
     done = subprocess.run([sys.executable, "-c", AS_THE_SERVICE, path, str(group)], check=False,
                           cwd=ROOT, capture_output=True, text=True)
@@ -171,15 +165,6 @@ def test_the_service_reads_keys() -> None:
         subprocess.run(["sh", "-euc", script], cwd=folder, check=True)
         assert as_the_service(folder / "fleet.toml", 61235) == "2\n"
         assert "Permission denied" in as_the_service(folder / "fleet.toml", 0)
-        # LoadCredential= lends a file of root by an access control list, which looks like a group.
-        before.chmod(0o755)
-        for path in before.glob("*.key"):
-            os.chown(path, 0, 0)
-            os.setxattr(path, "system.posix_acl_access", LENT)
-            assert path.stat().st_mode & 0o777 == 0o440
-        assert as_the_service(folder / "fleet.toml", 0) == "2\n"
-        os.chown(before / "pump-1-readers.key", 61236, 61235)
-        assert "it must belong to you or to root" in as_the_service(folder / "fleet.toml", 61235)
 
 
 def test_what_the_unit_hides_is_not_read() -> None:
