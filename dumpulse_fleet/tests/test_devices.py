@@ -1,12 +1,8 @@
-"""Agents on serial lines and on CAN beside others. A serial line is a pty, and CAN a pair of
-sockets, as in the tests of client.py.   SPDX-License-Identifier: MIT"""
+"""Agents on serial lines beside others. A line is a pty.   SPDX-License-Identifier: MIT"""
 
 import contextlib
-import errno
 import os
 import pty
-import socket
-import struct
 import threading
 import time
 import tty
@@ -21,11 +17,8 @@ from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.tests.core import collecting, profile, until
 from dumpulse_fleet.trials.fake import Fake
 from tests.support.agents import report
-from tests.support.lines import FakeBus
 
 QUICK = profile(now_from="0", expect="1-3", warn="2s", crit="3s")
-FRAME = struct.Struct("=LB3x8s")  # the kernel's struct can_frame
-BASE = 0x680
 
 
 class Node:
@@ -73,70 +66,6 @@ def on_a_line(node: Node) -> Iterator[str]:
         assert not thread.is_alive()
 
 
-class Bus(FakeBus):
-    """An interface with an agent on it."""
-
-    def __init__(self, node: Node) -> None:
-        self.asked: list[Any] = []
-        self.fails: dict[str, int] = {}
-        self.ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.node, self.requests = node, 0
-        self._thread = threading.Thread(target=self._answer)
-        self._thread.start()
-
-    def _answer(self) -> None:
-        while frame := self.ours.recv(100):
-            number, _, part = FRAME.unpack(frame)
-            if (number, part) == (BASE + 127, client.REQUEST):
-                self.requests += 1
-                if self.node.answers:
-                    self.send(0x123, b"of others")
-                    self.report(self.node.report(), BASE)
-
-    def send(self, number: int, part: bytes) -> None:
-        super().send(number, part[:8])
-
-    def end(self) -> None:
-        self.ours.shutdown(socket.SHUT_RDWR)
-        self._thread.join(20)
-        assert not self._thread.is_alive()
-        self.ours.close()
-        self._theirs.close()
-
-
-class Unbound(contextlib.nullcontext[Any]):
-    """A socket of AF_CAN: which bus it is, is known when it is bound. Until then, its options do
-    nothing."""
-
-    def __init__(self, buses: dict[str, Bus]) -> None:
-        super().__init__(self)
-        self._buses = buses
-        self._bus: Bus | None = None
-
-    def bind(self, address: tuple[str]) -> None:
-        if address[0] not in self._buses:
-            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
-        self._bus = self._buses[address[0]]
-        self._bus.bind(address)
-        self._bus.setblocking(False)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._bus, name) if self._bus else lambda *_: None
-
-
-@contextlib.contextmanager
-def buses(monkeypatch: pytest.MonkeyPatch, **nodes: Node) -> Iterator[dict[str, Bus]]:
-    made, real = {name: Bus(node) for name, node in nodes.items()}, socket.socket
-    with monkeypatch.context() as patch:
-        patch.setattr(socket, "socket", lambda *kind, **more: Unbound(made)
-                      if kind[:1] == (socket.AF_CAN,) else real(*kind, **more))
-        try:
-            yield made
-        finally:
-            for bus in made.values():
-                bus.end()
-
-
 def ages(table: Table, row: int) -> Any:
     found, known = table.clock[:, None] - table.stamped, table.entry != 0
     assert known[row, :4].all()
@@ -157,43 +86,38 @@ def test_whatever_a_device_raises_the_next_round_asks_again(monkeypatch: pytest.
         until(lambda: table.agent_state[0] == State.UNREACHABLE and len(asked) > 4)
 
 
-def test_each_kind_of_agent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Alive, a node dies, the agent falls silent, and all is well again: on a line and on a bus as
-    over UDP, and none disturbs the others."""
-    line, can, other = Node(), Node(), Node()
-    with Fake(1) as fake, on_a_line(line) as address, \
-            buses(monkeypatch, can0=can, can1=other) as made:
+def test_a_line_beside_others() -> None:
+    """Alive, a node dies, the agent falls silent, and all is well again: on a line as over UDP, and
+    nobody disturbs the others. The client has the tests of CAN: here it only has to fail alone."""
+    line, other = Node(), Node()
+    with Fake(1) as fake, on_a_line(line) as address, on_a_line(other) as second:
         table = Table([Agent("net", fake.address(0), QUICK, period=0.5),
                        Agent("line", address, QUICK, period=0.5, misses=2),
-                       Agent("bus", "can:can0", QUICK, period=0.5, misses=2),
-                       Agent("other bus", "can:can1", QUICK, period=0.5),
+                       Agent("other line", second, QUICK, period=0.5),
                        Agent("no line", "serial:/dev/no-such-line", QUICK, period=0.5),
-                       Agent("no bus", "can:can7", QUICK, period=0.5)])
+                       Agent("no bus", "can:no-such-bus", QUICK, period=0.5)])
         with collecting(table) as (_, heard, _):
-            until(lambda: (table.agent_state[:4] == State.ALIVE).all()
-                     and (table.agent_state[4:] == State.UNREACHABLE).all())
-            assert table.entry[2, 3] & 0xFFFF == 13 << 8 | 103
+            until(lambda: (table.agent_state[:3] == State.ALIVE).all()
+                     and (table.agent_state[3:] == State.UNREACHABLE).all())
+            assert table.entry[1, 3] & 0xFFFF == 13 << 8 | 103
             line.kill(2)
-            can.kill(3)
-            until(lambda: table.state[1, 2] == State.DEAD and table.state[2, 3] == State.DEAD)
-            for row in (1, 2):
-                assert abs(ages(table, row)[row + 1] - (time.time() - (line, can)[row - 1].dead_at)
-                           ) < 3 and ages(table, row)[1] <= 2
-            line.answers = can.answers = False
-            until(lambda: (table.agent_state[1:3] == State.UNREACHABLE).all())
-            assert (table.state[1:3, 1:4] == State.UNKNOWN).all()
+            until(lambda: table.state[1, 2] == State.DEAD)
+            assert abs(ages(table, 1)[2] - (time.time() - line.dead_at)) < 3
+            assert ages(table, 1)[1] <= 2
+            line.answers = False
+            until(lambda: table.agent_state[1] == State.UNREACHABLE)
+            assert (table.state[1, 1:4] == State.UNKNOWN).all()
             before = table.reports.copy()
-            until(lambda: (table.reports[[0, 3]] > before[[0, 3]] + 4).all())  # nobody waits
-            assert (table.agent_state[[0, 3]] == State.ALIVE).all()
-            assert (table.lost[[0, 3]] <= 3).all()
-            line.dead, can.dead = set(), set()
-            line.answers = can.answers = True
-            until(lambda: (table.agent_state[:4] == State.ALIVE).all())
+            until(lambda: (table.reports[[0, 2]] > before[[0, 2]] + 4).all())  # nobody waits
+            assert (table.agent_state[[0, 2]] == State.ALIVE).all()
+            assert (table.lost[[0, 2]] <= 3).all()
+            line.dead = set()
+            line.answers = True
+            until(lambda: (table.agent_state[:3] == State.ALIVE).all())
             assert not heard.of("rebooted") and not heard.of("clock")
-            told = [event.now for event in heard.of("state", agent="bus", variable=-1)]
+            told = [event.now for event in heard.of("state", agent="line", variable=-1)]
             assert (told[0], told[-1]) == ("alive", "alive")
             assert {"dead", "unreachable"} <= {*told[1:-1]} <= {"late", "dead", "unreachable"}
-            assert made["can0"].requests > int(table.reports[2])
 
 
 def test_a_line_with_noise_that_is_pulled_out() -> None:
