@@ -69,24 +69,6 @@ def test_loss_overtaking_copies_and_late_answers_make_no_event(seconds: int) -> 
     assert len(heard.events) == 200 and (table.kind == 1).all()
 
 
-@pytest.mark.parametrize("count", [1000, pytest.param(10_000, marks=pytest.mark.long)])
-def test_all_gone_at_once_and_back(count: int) -> None:
-    with Fake(count) as fake:
-        table, heard = Table(agents(fake, count, PATIENT, period=1.0)), Heard()
-        collector = Collector(table, heard)
-        collector.start()
-        until(lambda: (table.agent_state == State.ALIVE).all())
-        fake.tell("die", 0, count - 1)
-        until(lambda: (table.agent_state == State.UNREACHABLE).all())
-        fake.tell("live", 0, count - 1)
-        until(lambda: (table.agent_state == State.ALIVE).all())
-        collector.stop()
-    assert not collector.failure
-    heard.check_chains()
-    assert len(heard.of("state", now="unreachable")) >= count
-    assert [event for event in heard.events if event.variable >= 0 or event.what != "state"] == []
-
-
 @pytest.mark.slow
 def test_a_flood_at_a_port_does_not_stop_the_rounds() -> None:
     stop = threading.Event()

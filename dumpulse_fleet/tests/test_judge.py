@@ -133,14 +133,6 @@ def test_unreachable_after_so_many_rounds_and_its_variables_raise_nothing() -> N
     assert one.table.misses[0] == 0
 
 
-def test_an_answer_in_between_begins_the_count_anew() -> None:
-    one = One()
-    for round in range(20):
-        one.at(round * 10, ALL)
-        assert one.miss(round * 10 + 3) == one.miss(round * 10 + 6) == []
-    assert one.state == State.ALIVE
-
-
 def test_the_limits_themselves_are_well() -> None:
     one = One()
     one.at(0, ALL)

@@ -434,52 +434,6 @@ def test_why_an_agent_is_not_believed(tmp_path: Path) -> None:
         assert len(heard.of("key")) == 1  # it is another key: nothing was told of it
 
 
-def test_an_agent_that_has_no_key(tmp_path: Path) -> None:
-    path = key_file(tmp_path, "a", bytes(range(16)))
-    with FakeAgent([GOOD]) as fake, collecting(Table([agent(fake, path)])) as (collector, heard, _):
-        until(lambda: heard.of("key", now="not believed: this agent has no key"))
-        assert state_of(collector) != State.ALIVE and collector.table.reports[0] == 0
-
-
-def test_replays(tmp_path: Path) -> None:
-    """Somebody answers with what he has recorded. Then the agent speaks again."""
-    path = key_file(tmp_path, "a", bytes(range(16)))
-    with KeyedFake() as fake, collecting(Table([agent(fake, path)])) as (collector, heard, _):
-        until(lambda: collector.table.reports[0] >= 2)
-        recorded = [each for each in fake.answered if each]
-        fake.tick()
-        until(lambda: collector.table.reports[0] >= 4)
-        fake.hooks = [lambda packet, answer: recorded]
-        until(lambda: state_of(collector) == State.UNREACHABLE)
-        reports = collector.table.reports[0]
-        until(lambda: heard.of("key"))
-        assert heard.of("key")[0].now in ("not believed: a wrong tag",
-                                          "not believed: an old beacon")
-        fake.hooks = []
-        until(lambda: state_of(collector) == State.ALIVE)
-        assert heard.of("key")[-1].now == "believed" and collector.table.reports[0] > reports
-        heard.check_chains()
-
-
-def test_lost_packets_and_other_readers(tmp_path: Path) -> None:
-    """Each third answer is lost, and somebody else uses counts, too."""
-    path = key_file(tmp_path, "a", bytes(range(16)))
-    turns = iter(range(10**9))
-
-    def lossy(packet: bytes, answer: bytes) -> list[bytes]:
-        return [answer] if answer and next(turns) % 3 else []
-    with KeyedFake(lossy) as fake, collecting(Table([agent(fake, path)])) as (collector, heard, _):
-        end = time.monotonic() + 2
-        while time.monotonic() < end:
-            with fake.lock:
-                fake.agent.last[64] = min(255, fake.agent.last[64] + 3)
-            time.sleep(0.1)
-            if fake.agent.last[64] > 200:
-                fake.tick()
-        until(lambda: collector.table.reports[0] >= 5)
-        assert not [event for event in heard.events if event.now == State.UNREACHABLE.words]
-
-
 def test_a_device_with_a_key(tmp_path: Path) -> None:
     """On a serial line: here nobody answers in version 2."""
     end, other = os.openpty()
