@@ -16,9 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpulse_fleet import asking, client, command
-from dumpulse_fleet.tests.brokers import Answering, answering
 from dumpulse_fleet.tests.core import PATIENCE, until
-from dumpulse_fleet.tests.serving import COMMAND, ROOT, Serving, run, write
+from dumpulse_fleet.tests.serving import COMMAND, ROOT, Answering, Serving, answering, run, write
 from dumpulse_fleet.trials.fake import Fake
 
 quick = settings(max_examples=100)

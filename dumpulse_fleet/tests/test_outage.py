@@ -17,9 +17,8 @@ from typing import Any
 
 import pytest
 
-from dumpulse_fleet.tests.brokers import Taking, answering
 from dumpulse_fleet.tests.core import until
-from dumpulse_fleet.tests.serving import Serving, write
+from dumpulse_fleet.tests.serving import Serving, Taking, answering, write
 from dumpulse_fleet.trials.fake import Fake
 
 # A command that begins with this has a small disk of its own in the folder that comes next.

@@ -17,9 +17,8 @@ import pytest
 
 from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.tests import standins
-from dumpulse_fleet.tests.brokers import Taking, answering, started
 from dumpulse_fleet.tests.core import until
-from dumpulse_fleet.tests.serving import Serving
+from dumpulse_fleet.tests.serving import Serving, Taking, answering, started
 from dumpulse_fleet.trials.fake import Fake
 from dumpulse_fleet.web import metrics, server
 from tests.support.programs import free_port

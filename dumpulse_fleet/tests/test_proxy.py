@@ -16,8 +16,7 @@ import pytest
 from dumpulse_fleet.asking import Fleet
 from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.tests import standins
-from dumpulse_fleet.tests.brokers import started
-from dumpulse_fleet.tests.serving import ROOT
+from dumpulse_fleet.tests.serving import ROOT, started
 from dumpulse_fleet.tests.test_web import (
     AUTHORISED, HASHED, PASSWORD, TOKEN, ask, basic, certificate)
 from dumpulse_fleet.tests.wall import LIVE, driver

@@ -26,9 +26,9 @@ from dumpulse_fleet.record.past import KNOWN, Past
 from dumpulse_fleet.record.store import Store
 from dumpulse_fleet.service import WELL_S, Service, well_again
 from dumpulse_fleet.tests import standins
-from dumpulse_fleet.tests.brokers import Broker, Taking, answering, reading
 from dumpulse_fleet.tests.core import PATIENCE, until
-from dumpulse_fleet.tests.serving import Serving, notified, run, write
+from dumpulse_fleet.tests.serving import (
+    Broker, Serving, Taking, answering, notified, reading, run, write)
 from dumpulse_fleet.tests.test_web import ask
 from dumpulse_fleet.trials.fake import Fake
 
