@@ -6,8 +6,9 @@
 
 /* Every packet is counted once, in one of the counters from COUNT_HEARTBEATS to COUNT_UNSENT.
  * COUNT_PACKETS is their sum, which is made when somebody wants to see it. The counters after these
- * do not count packets that were taken. Beacons, old and tag are shown only with --key, COUNT_BEFORE only with --key-before, those from COUNT_CHANGES on only with
- * --watch, and those from COUNT_ERROR_FRAMES on only if there is a CAN interface. */
+ * do not count packets that were taken. Beacons, old and tag are shown only with --key,
+ * COUNT_BEFORE only with --key-before, those from COUNT_CHANGES on only with --watch, and those
+ * from COUNT_ERROR_FRAMES on only if there is a CAN interface. */
 enum {
     COUNT_PACKETS,
     COUNT_HEARTBEATS,

@@ -27,7 +27,7 @@ enum {
 
 /* Beacons answer questions and refused requests. 64 nodes at one address may all ask at once. All
  * sources together get more than wrong requests of many sources use up: otherwise these would
- * silence nodes that begin, and readers. A beacon is no longer than its question, and costs little. */
+ * silence nodes that begin, and readers. A beacon is not longer than its question. */
 enum {
     KEYS_ALL = 10000, /* a second */
     KEYS_EACH = 20,   /* a second */

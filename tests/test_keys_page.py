@@ -79,7 +79,7 @@ def test_headers_for_firmware(home: Path) -> None:
 
 
 def test_nodes_that_cannot_receive(home: Path) -> None:
-    """The agent accepts the listed variables in version 1 and no others, and the client marks them."""
+    """The agent accepts the listed variables alone in version 1, and the client marks them."""
     first, second = commands_of("One agent on Linux")
     (lists,) = commands_of("Nodes that cannot receive")
     shell("".join(first.splitlines(True)[:2]) + second.splitlines(True)[0], home)

@@ -162,8 +162,8 @@ def check(folder: Path) -> None:
 
 
 def check_keyed(node: Path) -> None:
-    """Does `udpserver --key` answer the question of variable 7, and take its heartbeat? Each byte of
-    its master key says where it is."""
+    """Does `udpserver --key` answer the question of variable 7, and take its heartbeat? Each byte
+    of its master key says where it is."""
     words: Words = [node, "7", "76", "9"]
     with tempfile.TemporaryDirectory() as folder:
         key = Path(folder, "key")

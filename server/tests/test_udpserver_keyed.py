@@ -559,8 +559,8 @@ def test_variables_without_a_key(options: list[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "", ",", "5,", ",5", "5,,6", "64", "5-64", "-5", "5-", "7-3", "3-5-7", "5 6", " 5", "5, 6", "+5",
-    "0x5", "5.", "none", "all", "3,-7", "18446744073709551621", "5\n", "--key"])
+    "", ",", "5,", ",5", "5,,6", "64", "5-64", "-5", "5-", "7-3", "3-5-7", "5 6", " 5", "5, 6",
+    "+5", "0x5", "5.", "none", "all", "3,-7", "18446744073709551621", "5\n", "--key"])
 def test_what_is_no_list_of_variables(text: str) -> None:
     for arguments in ([f"--also-unkeyed={text}"], ["--also-unkeyed", text]):
         assert run("--key=k", "--state=s", *arguments) == (2, [
@@ -905,8 +905,8 @@ def test_5000_wrong_tags_a_second(options: list[str]) -> None:
                                    "all wrong tags are counted")
         recorded, made = counters["heartbeats"] - before, beats.made * len(beats.nodes)
         assert attacker.stdout is not None
-        print(f"{recorded} of {made} heartbeats recorded; wrong tags for {attacker.stdout.read()} s: "
-              f"{server.stop()}")
+        print(f"{recorded} of {made} heartbeats recorded; "
+              f"wrong tags for {attacker.stdout.read()} s: {server.stop()}")
         attacker.stdout.close()
         assert made >= recorded >= 0.99 * made > 500
         for _, peer in beats.nodes:

@@ -49,8 +49,8 @@ void attacker_send_junk(unsigned packets)
     }
 }
 
-/* It signs beacons of epochs to come for all nodes, and heartbeats of all. What is of the opened node
- * itself is not sent: nobody could tell it from what the node makes. */
+/* It signs beacons of epochs to come for all nodes, and heartbeats of all. What is of the opened
+ * node itself is not sent: nobody could tell it from what the node makes. */
 void attacker_forge(unsigned node, unsigned packets)
 {
     uint8_t packet[DUMPULSE_PACKET_SIZE];

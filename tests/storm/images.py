@@ -131,7 +131,7 @@ class OnLine(Plain):
     def __init__(self, name: str, image: Path | None) -> None:
         super().__init__()
         self.forget()
-        self.board = dataclasses.replace(BOARDS[name], keyed=True)  # so its simulator plays a script
+        self.board = dataclasses.replace(BOARDS[name], keyed=True)  # its simulator plays a script
         self.ticks, self.drift = self.board.ticks, self.board.drift
         self.line, self.window = LiveLine(self.board, b"\xff", image), b""
         self.byte, self.recovers = 10 * SECOND / self.board.baud, 20_000
