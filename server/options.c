@@ -172,9 +172,9 @@ static bool set_also_unkeyed(const char *text)
     for (;;) {
         const char *const end = part + strcspn(part, ",");
         const char *const hyphen = memchr(part, '-', (size_t)(end - part));
+        const char *const first_end = hyphen == NULL ? end : hyphen;
         uint64_t first, last;
-        if (!options_read_number(part, hyphen == NULL ? *end : '-', 0, DUMPULSE_VARIABLES - 1,
-                                 &first) ||
+        if (!options_read_number(part, *first_end, 0, DUMPULSE_VARIABLES - 1, &first) ||
             !options_read_number(hyphen == NULL ? part : hyphen + 1, *end, first,
                                  DUMPULSE_VARIABLES - 1, &last))
             return options_wrong("--also-unkeyed wants variables from 0 to 63, like 5,6 or 3,7-12, "
