@@ -1403,8 +1403,9 @@ def make_settings(options: argparse.Namespace) -> Settings:
                  for number in range(VARIABLES)]
     expected = parse_variables(typed["expect"], variables) if "expect" in typed else \
         [number for number, own in sections.items() if own.get("expect", True)]
-    unkeyed = parse_variables(typed["also_unkeyed"], variables) if "also_unkeyed" in typed else \
-        [number for number, own in sections.items() if not own.get("authenticated", True)]
+    unkeyed = [number for number, own in sections.items() if not own.get("authenticated", True)]
+    if "also_unkeyed" in typed:
+        unkeyed += parse_variables(typed["also_unkeyed"], variables)
     if "also_unkeyed" in typed and "key" not in typed:
         raise BadUsage("--also-unkeyed is for agents with keys: give --key, too")
     values = parse_ranges("--value", typed.get("value_ranges", ()), variables)

@@ -208,11 +208,25 @@ void keyed_each_second(keyed_agent *keyed)
         owe(label);
 }
 
+#ifdef UNKEYED
+static const uint8_t variables[] = {UNKEYED}; /* their nodes send version 1 */
+#endif
+
+static bool is_unkeyed(uint8_t label)
+{
+#ifdef UNKEYED
+    for (uint8_t i = 0; i != sizeof variables; i++)
+        if (variables[i] == label)
+            return true;
+#endif
+    (void)label;
+    return false;
+}
+
 /* Takes a packet that costs no answer, or whose answer can leave now. */
 static dumpulse_result take(keyed_agent *keyed, const uint8_t *packet)
 {
 #ifdef UNKEYED
-    static const uint8_t variables[] = {UNKEYED};
     uint8_t unkeyed[DUMPULSE_VARIABLES / 8] = {0}; /* a bit for each */
 
     for (uint8_t i = 0; i != sizeof variables; i++)
@@ -235,6 +249,8 @@ dumpulse_result keyed_process(keyed_agent *keyed, const uint8_t *packet)
                                        ? dumpulse_keyed_try(keyed, packet, DUMPULSE_PACKET_SIZE)
                                        : dumpulse_keyed_look(keyed, packet, DUMPULSE_PACKET_SIZE);
 
+    if (result == DUMPULSE_ASKS && is_unkeyed(packet[4] % 128))
+        return DUMPULSE_REFUSED;
     if (result == DUMPULSE_ASKS ||
         (requests && (result == DUMPULSE_OLD || result == DUMPULSE_WRONG_TAG))) {
         if (answers != 0) {

@@ -168,6 +168,7 @@ static bool set_key_until(const char *text)
 static bool set_also_unkeyed(const char *text)
 {
     const char *part = text;
+    uint64_t listed = 0;
 
     for (;;) {
         const char *const end = part + strcspn(part, ",");
@@ -180,11 +181,13 @@ static bool set_also_unkeyed(const char *text)
             return options_wrong("--also-unkeyed wants variables from 0 to 63, like 5,6 or 3,7-12, "
                                  "not '%.40s'",
                                  text);
-        options.also_unkeyed |= (UINT64_MAX >> (DUMPULSE_VARIABLES - 1 - (last - first))) << first;
+        listed |= (UINT64_MAX >> (DUMPULSE_VARIABLES - 1 - (last - first))) << first;
         if (*end == '\0')
-            return true;
+            break;
         part = end + 1;
     }
+    options.also_unkeyed = listed;
+    return true;
 }
 
 static const struct option_spec common[] = {

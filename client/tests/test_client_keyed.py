@@ -551,8 +551,8 @@ def test_where_nothing_can_be_written(tmp_path: Path, key: str, call: Call,
 
 
 def test_variables_that_are_not_authenticated(key: str, tmp_path: Path, call: Call) -> None:
-    """Each output marks those of --also-unkeyed, or of the file of names if there is no such
-    option. Without them, or without a key, nothing changes."""
+    """Each output marks those of --also-unkeyed and of the file of names. Without them, or without
+    a key, nothing changes."""
     names = tmp_path / "names.ini"
     names.write_text("[3]\nname = engine\nauthenticated = no\n[4]\nauthenticated = yes\n"
                      "expect = no\n[5]\nauthenticated = no\nexpect = no\n")
@@ -561,7 +561,7 @@ def test_variables_that_are_not_authenticated(key: str, tmp_path: Path, call: Ca
         usual = ("--key", key, "--now-from", "3")
         for more, marked in ((("--names", str(names)), {3, 5}), ((), set[int]()),
                              (("--also-unkeyed", "4-5"), {4, 5}),
-                             (("--names", str(names), "--also-unkeyed", "engine,4"), {3, 4})):
+                             (("--names", str(names), "--also-unkeyed", "engine,4"), {3, 4, 5})):
             words = (fake.address, *usual, *more)
             status, out, _ = call("get", *words, "3,4,5")
             found = re.findall(r"^([345])([ *])", out, re.M)

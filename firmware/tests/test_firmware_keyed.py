@@ -371,8 +371,10 @@ def test_nodes_of_version_1(tmp_path: Path) -> None:
         rig.do(STARTED)
         rig.send(*(heartbeat(at, 1, at) for at in (44, 45, 46, 63)))
         rig.send(*(rig.counted(at, 1, 2, at) for at in (3, 45, 46, 62)))
+        begun = len(rig.beacons)
+        rig.send(question(45))
         rig.do(frame(BASE + REQUEST_AT, REQUEST), "wait 20000")
-        assert rig.reports == []
+        assert rig.reports == [] and 45 not in [label for _, label in rig.beacons[begun:]]
         table = rig.table()
         assert {at: entry[2:] for at, entry in enumerate(table) if any(entry[2:]) and at} == {
             3: b"\2\3", 45: b"\1\x2d", 46: b"\1\x2e", 62: b"\2\x3e"}
