@@ -41,6 +41,7 @@ LOOK_S = 1.0  # s between two looks whether a source is due
 THREADS = READS + 16  # what takes long must not keep others waiting
 SAMPLE_S = 60.0  # s between two looks that the past remembers
 SAVE_S = 600.0  # s between two times that it is written
+MUTES_S = 60.0  # s between two looks at the mutes that come back each week
 CLOCKS_S = 5.0  # s by which the times of a file and of an event may differ
 NEWER = 100_000  # events after the state was kept that are looked at
 HANGS_S = 10.0  # s that the disk may take
@@ -147,12 +148,18 @@ class Service:
         self._told: list[str] = []  # what is wrong with the sources
         self._failed, self._failed_at = 0, -QUIET_S  # logins that were told, and when
         self._odd_until: dict[str, float] = {}  # errors of the loop that are not told again
+        self._fixed_mutes: tuple[Mute, ...] = ()
+        self._mutes_at = -MUTES_S
         self._logged = ""  # the collector's trouble
         self._saves = 0  # of the past
 
     # ---------------------------------------------------------------- for the web server
     def mutes(self) -> Sequence[Mute]:
-        return self.store.mutes()
+        """Of the configuration and of the store."""
+        if time.monotonic() - self._mutes_at >= MUTES_S:
+            self._mutes_at = time.monotonic()
+            self._fixed_mutes = self.config.mutes(time.time())
+        return (*self._fixed_mutes, *self.store.mutes())
 
     def troubles(self) -> dict[str, str]:
         """What is wrong with each part; empty: nothing."""
@@ -265,6 +272,7 @@ class Service:
     def _prepare(self, config: Config) -> Callable[[], Awaitable[object]]:
         self.alerts.check(config.alerts)
         mqtt = self.mqtt if config.mqtt == self.config.mqtt else self._publisher(config)
+        self._mutes_at = -MUTES_S
         return lambda: self._connect(mqtt)
 
     def _publisher(self, config: Config) -> Publisher | None:

@@ -124,7 +124,7 @@ def test_mute(ask: Ask) -> None:
     assert len(lines) == 2 and "  site=north name=nobody*  muted  we know (ada)" in lines[1]
     assert ask("mute", "--end", number[1]) == f"mute {number[1]} has ended\n"
     assert ask("mute") == "no mutes\n"
-    assert "there is no mute with this number" in ask("mute", "--end", number[1], status=2)
+    assert "no mute with this number" in ask("mute", "--end", number[1], status=2)
 
 
 def test_ack(ask: Ask) -> None:

@@ -63,7 +63,7 @@ class Service(Protocol):
     trouble: str  # what is wrong with the fleet itself; empty: nothing
 
     def mutes(self) -> Sequence[Mute]:
-        """Those in force, and those to come."""
+        """Of the configuration and of the store: those in force, and those to come."""
 
     def troubles(self) -> Mapping[str, str]:
         """What is wrong with each part."""
@@ -97,7 +97,7 @@ ROUTES = (
     Route("POST", "/api/v1/mutes", "add_mute", "Hold back alerts, or acknowledge them",
           answer="Mute",
           body="NewMute"),
-    Route("DELETE", "/api/v1/mutes/{number}", "end_mute", "End a mute",
+    Route("DELETE", "/api/v1/mutes/{number}", "end_mute", "End a mute that was made here",
           ("number",), "Done", errors=(404,)),
     Route("GET", "/api/v1/stream", "stream",
           "Server-sent events: 'agents' has the agents that have changed, 'reset' says that all "
@@ -214,7 +214,7 @@ class Site:
     async def end_mute(self, request: web.Request) -> Json:
         number = request[GIVEN]["number"]
         if not await stored(asyncio.wrap_future(self.service.store.end_mute(number))):
-            raise web.HTTPNotFound(text="there is no mute with this number")
+            raise web.HTTPNotFound(text="no mute with this number was made here")
         return {"done": f"mute {number} has ended"}
 
     # ---- the description
