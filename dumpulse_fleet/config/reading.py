@@ -29,8 +29,8 @@ Where = tuple[str | int, ...]  # keys, and positions in lists: ("agents", 3, "na
 
 class Lines:
     """The line of each heading and key, which tomllib does not report, if it begins a line. All
-    else has the line of what it is in. Only messages use these lines: they are wrong in a file that has
-    a heading within a text of several lines."""
+    else has the line of what it is in. Only messages use these lines: they are wrong in a file that
+    has a heading within a text of several lines."""
 
     def __init__(self, text: str) -> None:
         self._lines: dict[Where, int] = {(): 1}

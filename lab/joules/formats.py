@@ -379,8 +379,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--rounds", type=number(1, 1000), metavar="N",
                       help="times of all formats, each in another order; else 1")
     made.add_argument("--block", type=number(1, 10 ** 9), metavar="N",
-                      help="fetches that are timed together; else a hundredth of a format's, and on "
-                      "a JVM 100")
+                      help="fetches that are timed together; else a hundredth of a format's, and "
+                      "on a JVM 100")
     made.add_argument("--idle", type=number(0.01, 86400, float), metavar="SECONDS",
                       help=f"measured before each format, if there is a meter; else {NULL:g}")
     made.add_argument("--rest", type=number(0, 86400, float), metavar="SECONDS",

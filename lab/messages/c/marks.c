@@ -1,6 +1,7 @@
 /* Where the counting begins and ends. On amd64 valgrind counts: each run becomes a file of
- * callgrind's, and the results and the depths of the stack go to the standard output. On a simulated
- * chip the marks are addresses that the simulator knows.   SPDX-License-Identifier: MIT */
+ * callgrind's, and the results and the depths of the stack go to the standard output. On a
+ * simulated chip the marks are addresses that the simulator knows.
+ * SPDX-License-Identifier: MIT */
 #include "marks.h"
 
 #ifdef __x86_64__
