@@ -446,10 +446,10 @@ static void check_numbers(void)
         const struct keys *const of = i == 0 ? &keys : &keys_before;
         if (of->keyed.reached == 0)
             continue;
+        const uint32_t block = of->keyed.epoch / 256;
         const uint32_t stored = disk_least_number(of->file.suffix, KEYS_BLOCK_AT);
-        if (stored < used[i])
-            world_broken(STORED, "block %u is used, and a power cut would leave %u", used[i],
-                         stored);
+        if (stored < block)
+            world_broken(STORED, "block %u is used, and a power cut would leave %u", block, stored);
     }
 }
 
