@@ -79,8 +79,7 @@ def test_a_late_answer_with_a_right_tag_proves_life(tmp_path: Path) -> None:
         with collecting(table) as (collector, heard, _):
             until(lambda: table.reports[0] > 0)
             before = len(heard.events)
-            until(lambda: table.late[0] > 8)
-            assert table.reports[0] >= table.late[0]
+            until(lambda: table.reports[0] >= table.late[0] > 8)  # it counts the late ones first
     assert "unreachable" not in [event.now for event in heard.events[before + 1:]]
     assert heard.of("key") == []
 
