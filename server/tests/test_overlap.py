@@ -363,7 +363,8 @@ def test_the_end_when_the_disk_is_full(both: list[str], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("until, ahead, there, ends", [
     (FAR, 31, True, True), (FAR, 30 + 367, True, False), (FAR, 31, False, False),
-    ("2020-01-01T00:00Z", 0, True, False), (YESTERDAY, 0, True, False)])
+    ("2020-01-01T00:00Z", 0, True, False), (YESTERDAY, 0, True, False)],
+    ids=["ended", "a year late", "key gone", "typing error", "before its use"])
 def test_a_start_after_the_end(both: list[str], tmp_path: Path, until: str, ahead: int,
                                there: bool, ends: bool) -> None:
     """Whoever forgets to take the options away has a server nevertheless, also if the old key is
