@@ -27,7 +27,7 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wcast-align
 SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all
 HOST := -std=c99 -O1 -g $(WARNINGS) $(INCLUDES)
 
-# tests/tools/setup makes these files last. If one is up to date, all that `make test` (the quick
+# tools/setup makes these files last. If one is up to date, all that `make test` (the quick
 # one) or `make full` needs is installed.
 QUICK := build/venv/ready-quick
 READY := build/venv/ready
@@ -35,7 +35,7 @@ PYTHON := build/venv/bin/python
 # A test with an empty list of cases is an error. Only tests that fail leave their files. One that
 # hangs fails, and shows where it was. A make that a test starts does not get this one's ONLY.
 PYTEST := env -u MAKEFLAGS -u ONLY -u ROOM $(PYTHON) -m pytest -q -p no:cacheprovider \
-          -p tests.support.tiers --timeout 600 --import-mode=append \
+          -p tools.tiers --timeout 600 --import-mode=append \
           -o empty_parameter_set_mark=fail_at_collect -o tmp_path_retention_policy=failed
 # Not among the sources, which the tests of packages pack at the same time.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/build/hypothesis
@@ -52,12 +52,12 @@ SERVERS := $(if $(filter Linux,$(MACHINE)),udpserver canserver)
 all: $(SERVERS:%=build/%) build/libdumpulse.a ##! the agents for Linux and libdumpulse.a, in build
 
 demo: ##! an agent, eight nodes, and a live table of them
-	@tests/tools/setup gcc libc6-dev python3
+	@tools/setup gcc libc6-dev python3
 	@$(MAKE) --no-print-directory build/udpserver
 	@python3 client/examples/demo.py build/udpserver
 
 tour: ##! the library at work, packet by packet
-	@tests/tools/setup gcc libc6-dev
+	@tools/setup gcc libc6-dev
 	@$(MAKE) --no-print-directory build/tour
 	@build/tour
 
@@ -82,7 +82,7 @@ build/libdumpulse.a: $(LIBRARY) $(WATCH) $(KEYED) build/flags
 # ---- the programs of the tests ---------------------------------------------------------------
 
 # Each room adds its programs: $(call program,NAME,COMPILER,FLAGS,SOURCES,LIBRARIES) is build/NAME.
-HEADERS := $(wildcard *.h extras/*.h server/*.h server/*/*.h tests/*.h tests/s*/*.h \
+HEADERS := $(wildcard *.h extras/*.h server/*.h server/*/*.h tests/*.h tests/s*/*.h tools/*.h \
                       bench/reliability/*.h firmware/simulators/*.h)
 define program
 PROGRAMS += build/$(strip $1)
@@ -181,10 +181,10 @@ contents = echo "make $2 ONLY=NAME, where NAME is one of:" && \
 
 setup: ##! install what all tests need (as root), or say what it is
 setup-quick: ## install only what `make test` needs
-$(QUICK) $(READY): tests/tools/packages.txt tests/tools/requirements.txt
-$(READY): tests/tools/toolchains.txt
-setup $(READY): ; @tests/tools/setup
-setup-quick $(QUICK): ; @tests/tools/setup --quick
+$(QUICK) $(READY): tools/packages.txt tools/requirements.txt
+$(READY): tools/toolchains.txt
+setup $(READY): ; @tools/setup
+setup-quick $(QUICK): ; @tools/setup --quick
 
 # All programs of the rooms' tables.
 $(PROGRAMS): | $(QUICK)

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from spec.model import HEARTBEAT, REFUSED, REPORT, REQUEST, VARIABLES, Agent, heartbeat
-from tests.support.programs import INCLUDES, ROOT
+from tools.programs import INCLUDES, ROOT
 
 GUARD = b"\xe7" * 64
 CALLS_MAX, TIME, SEND = 16, 1, 2

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.programs import ROOT, scratch
+from tools.programs import ROOT, scratch
 
 PATIENCE = 60.0  # seconds
 ATTEMPTS = 3

@@ -12,12 +12,13 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 
-from bench import budgets, size
-from bench.processors.machine import Call, Machine, Watching, load
-from bench.processors.targets import EVERY, Target, chosen
+from bench import size
 from spec.model import REQUEST, heartbeat
 from spec.watch import ALIVE, DEAD, LATE, MISSING, OUT_OF_RANGE, WAITING, line
-from tests.support.programs import as_program
+from tools.processors import budgets
+from tools.processors.machine import Call, Machine, Watching, load
+from tools.processors.targets import EVERY, Target, chosen
+from tools.programs import as_program
 
 EDGES = (0, 1, 127, 128, 255)  # senders and values to try with each variable
 # In a table of 0xFF, the second sum grows fastest, so it is reduced most often.

@@ -10,11 +10,12 @@ import functools
 import math
 from concurrent.futures import ThreadPoolExecutor
 
-from bench import budgets, callgrind
+from bench import callgrind
 from bench.callgrind import ROOM, agreed, serve
-from bench.processors.targets import TARGETS
 from spec.model import REQUEST, heartbeat
-from tests.support.programs import as_program, built
+from tools.processors import budgets
+from tools.processors.targets import TARGETS
+from tools.programs import as_program, built
 
 PROGRAMS = {"amd64": "build/udpserver", "i386": "build/udpserver-i386"}
 # By (reports, heartbeats): the figures published for the first implementation, on amd64.

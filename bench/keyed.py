@@ -11,12 +11,14 @@ import random
 from contextlib import closing
 from pathlib import Path
 
-from bench import budgets, size
+from bench import size
 from spec.keyed import (ASKS, BLOCK_LABEL, HEARTBEAT, OLD, READER_LABEL, REPORT, WRONG_TAG, Agent,
                         Keys, Numbers, question)
-from bench.processors.machine import Keyed, Machine, load, sources
-from bench.processors.targets import EVERY, Target
-from tests.support.programs import as_program, library_file, scratch
+from tools.processors import budgets
+from tools.processors.machine import Keyed, Machine, load, sources
+from tools.processors.memory import sections
+from tools.processors.targets import EVERY, Target
+from tools.programs import as_program, library_file, scratch
 
 FILE = Path(__file__).with_name("budgets_keyed.tsv")
 SOURCE = "dumpulse_keyed.c"  # the files of all roles
@@ -45,7 +47,7 @@ def measure(target: Target) -> dict[str, tuple[int, int]]:
         for source in sources(SOURCE, target):
             objects.append((Path(folder) / source).with_suffix(".o"))
             target.compile(library_file(source), objects[-1], "-fstack-usage")
-            sections = size.sections(objects[-1])
+            sections = sections(objects[-1])
             if sections["data"] or sections["bss"]:
                 raise SystemExit(f"{target.key}: {source} must have no data and no bss")
         for part, begins in PARTS.items():
@@ -53,7 +55,7 @@ def measure(target: Target) -> dict[str, tuple[int, int]]:
                         *(f"-Wl,-u,{name}" for name in begins),
                         *(f"-Wl,--defsym={hook}={at:#x}"
                           for at, hook in size.hooks_of(target, SOURCE).items()))
-            found[part] = sum(size.sections(image).values()), max(
+            found[part] = sum(sections(image).values()), max(
                 size.bound(target, objects, image, (SOURCE, begin), False) for begin in begins)
     return found
 
@@ -64,7 +66,7 @@ def ram(target: Target) -> int:
         source, object_file = Path(folder) / "ram.c", Path(folder) / "ram.o"
         source.write_text(RAM)
         target.compile(source, object_file)
-        return size.sections(object_file)["bss"]
+        return sections(object_file)["bss"]
 
 
 def costs(machine: Machine) -> tuple[dict[str, list[int]], int]:

@@ -11,8 +11,8 @@ import functools
 import re
 import sys
 
-from bench.processors.targets import say_strangers, strangers
-from tests.support.programs import ROOT, as_program, run
+from tools.processors.targets import say_strangers, strangers
+from tools.programs import ROOT, as_program, run
 
 PAGES = {  # each page and the targets whose output it shows
     "README.md": ["tour"],

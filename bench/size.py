@@ -11,9 +11,9 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-from bench import budgets, stack
-from bench.processors.targets import EVERY, Target, chosen, strangers
-from tests.support.programs import ROOT, as_program, library_file, scratch
+from tools.processors import budgets, memory
+from tools.processors.targets import EVERY, Target, chosen, strangers
+from tools.programs import ROOT, as_program, library_file, scratch
 
 # Each part: its source, and the function with which it begins.
 AGENT = "dumpulse.c", "dumpulse_process_packet"
@@ -24,31 +24,6 @@ HOOKS = {"dumpulse.c": {0xF00: "dumpulse_get_timestamp", 0xF10: "dumpulse_send_p
                               0xF20: "dumpulse_get_key", 0xF30: "dumpulse_load",
                               0xF40: "dumpulse_store"}}
 FAR = 0x8000  # where RISC-V has them: its shortest calls cannot reach that, as in a firmware
-SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
-
-
-# Unwind tables, and the EEPROM of an AVR.
-NO_MEMORY = (".eh_frame", ".note", ".ARM", ".eeprom")
-
-
-def sections(file: Path) -> dict[str, int]:
-    """Returns the bytes of each kind of section that takes memory."""
-    sizes = dict.fromkeys(("code", "rodata", "data", "bss"), 0)
-    with file.open("rb") as stream:
-        for section in ELFFile(stream).iter_sections():
-            flags = section["sh_flags"]
-            if not flags & SHF_ALLOC or section.name.startswith(NO_MEMORY):
-                continue
-            if section["sh_type"] == "SHT_NOBITS":
-                kind = "bss"
-            elif flags & SHF_WRITE:
-                kind = "data"
-            elif flags & SHF_EXECINSTR:
-                kind = "code"
-            else:
-                kind = "rodata"
-            sizes[kind] += section["sh_size"]
-    return sizes
 
 
 def hooks_of(target: Target, source: str) -> dict[int, str]:
@@ -57,7 +32,7 @@ def hooks_of(target: Target, source: str) -> dict[int, str]:
     return {far + at: hook for at, hook in HOOKS[source].items()}
 
 
-def pushes(code: stack.Code, target: Target) -> dict[str, int]:
+def pushes(code: memory.Code, target: Target) -> dict[str, int]:
     """The stack of each function in assembly: AVR's pushes, and the return address."""
     return {name: target.return_address + sum(what == "push" for _, what, _ in body)
             for name, body in code.items()}
@@ -68,20 +43,20 @@ def bound(target: Target, objects: list[Path], image: Path, part: tuple[str, str
     """Returns the bound on the stack of a part in bytes, without the hooks. If it calls all hooks
     of its source, this is checked."""
     source, begin = part
-    code, hooks = stack.code(target.objdump, image), hooks_of(target, source)
-    graph = stack.calls(code, hooks)
-    stack.refuse_pointers(image, code, stack.reached([begin], graph) & code.keys())
+    code, hooks = memory.code(target.objdump, image), hooks_of(target, source)
+    graph = memory.calls(code, hooks)
+    memory.refuse_pointers(image, code, memory.reached([begin], graph) & code.keys())
     if calls_all and not set(hooks.values()) <= set().union(*graph.values()):
         raise SystemExit(f"{image}: the calls of the hooks were not found")
     # libgcc's functions on PowerPC: they use their caller's frame.
     restores = {name for name in graph if name.startswith(("_restgpr_", "_savegpr_"))}
     frames = dict(item for file in objects if file.with_suffix(".su").exists()
-                  for item in stack.frames(file.with_suffix(".su")).items())
+                  for item in memory.frames(file.with_suffix(".su")).items())
     if target.clang:  # gcc's reports include the return address that a call pushes, clang's do not
         frames = {name: frame + target.return_address for name, frame in frames.items()}
     if target.machine == "Avr":
         frames = {name: 0 for name in restores} | pushes(code, target) | frames
-    return stack.depth(begin, graph, frames, restores | set(hooks.values()))
+    return memory.depth(begin, graph, frames, restores | set(hooks.values()))
 
 
 def record(target: Target) -> int:
@@ -101,7 +76,7 @@ def measure(target: Target, part: tuple[str, str] = AGENT) -> tuple[dict[str, in
         target.compile(library_file(source), object_file, "-fstack-usage")
         hooks = [f"-Wl,--defsym={hook}={at:#x}" for at, hook in hooks_of(target, source).items()]
         target.link([object_file], image, f"-Wl,-e,{begin}", "-Wl,-Ttext=0x0", *hooks)
-        parts, linked = sections(object_file), sum(sections(image).values())
+        parts, linked = memory.sections(object_file), sum(memory.sections(image).values())
         if parts["data"] or parts["bss"]:
             raise SystemExit(f"{target.key}: {source} must have no data and no bss")
         return parts, linked, bound(target, [object_file], image, part)

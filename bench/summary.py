@@ -4,8 +4,8 @@
 
 The figures of this library are its budgets, which are exact. SPDX-License-Identifier: MIT"""
 
-from bench import budgets
-from tests.support.programs import as_program
+from tools.processors import budgets
+from tools.programs import as_program
 
 AVR, M0, M3, RV = ("ATmega328P, gcc 5.4", "Cortex-M0+, gcc 12.2", "Cortex-M3, gcc 12.2",
                    "rv32imc, gcc 12.2")

@@ -26,14 +26,15 @@ from dataclasses import dataclass, field, replace
 
 import z3
 
-from bench import budgets, cost, stack
-from bench.processors.machine import SEND, TIME, Call, Machine, load
-from bench.processors.targets import TARGETS, strangers
+from bench import cost
 from proof.avr import agent
 from proof.avr.machine import RAM_BYTES, Code, State, explore
 from proof.avr.symbols import feasible, unknown, vector
 from spec import model
-from tests.support.programs import as_program
+from tools.processors import budgets, memory
+from tools.processors.machine import SEND, TIME, Call, Machine, load
+from tools.processors.targets import TARGETS, strangers
+from tools.programs import as_program
 
 AGENT = "dumpulse_process_packet"
 KINDS = ("length", "magic", "sum", "variable", "heartbeat", "report")
@@ -114,7 +115,7 @@ def read(machine: Machine) -> Flow:
             continue
         words = machine.code[at]
         flow.names[at], _, flow.operands[at] = words.partition(" ")
-        goal = stack.goal(words)
+        goal = memory.goal(words)
         if re.match(jumps.call, words) and goal in hooks:
             flow.hooks[hooks[goal]].add(at)
             successors = [following[at]]

@@ -4,10 +4,10 @@ WORKERS_dumpulse_fleet := 6 --no-loadscope-reorder # most of its tests wait: see
 NIGHTLY += fleet-soak fleet-long
 
 fleet-demo: ##! 50 simulated agents, and a wall that shows who is alive
-	@tests/tools/setup gcc libc6-dev python3 python3-venv
+	@tools/setup gcc libc6-dev python3 python3-venv
 	@python3 -m venv build/venv-fleet
 	@build/venv-fleet/bin/pip -q install -r dumpulse_fleet/requirements.txt
-	@tests/tools/setup --curves || echo "there is no npm, so agents have no curves"
+	@tools/setup --curves || echo "there is no npm, so agents have no curves"
 	@build/venv-fleet/bin/python -m dumpulse_fleet.trials.demo
 
 PART_fleet-long = $(PYTEST) dumpulse_fleet -m long ## the fleet's tests that take over half a minute

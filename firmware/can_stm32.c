@@ -293,8 +293,8 @@ static void set_pins(void)
 #endif
 }
 
-/* This is a function of its own so that bench/interrupts.py sees that the image sets no priority of
- * an interrupt: the registers of priorities are at the offsets of the controller's. */
+/* This is a function of its own so that firmware/costs/interrupts.py sees that the image sets no
+ * priority of an interrupt: the registers of priorities are at the offsets of the controller's. */
 __attribute__((noinline)) static void start_interrupts(void)
 {
     IRQ_ENABLE = 1U << IRQ_SENT | 1U << IRQ_RECEIVED | 1U << IRQ_ERROR;

@@ -46,8 +46,8 @@ endef
 $(FIRMWARE): build/firmware/%.elf: $(IMAGE_SOURCES)
 	$(LINK)
 
-# The stack of each function, as the compiler reports it, for bench/firmware.py. The compiler warns
-# that it cannot tell the stack of a naked function. Only -w turns that warning off.
+# The stack of each function, as the compiler reports it, for firmware/costs/images.py. The compiler
+# warns that it cannot tell the stack of a naked function. Only -w turns that warning off.
 STACKS := $(IMAGES:%=build/firmware/%.su)
 $(STACKS): build/firmware/%.su: $(IMAGE_SOURCES)
 	@mkdir -p build/firmware/$*
@@ -70,12 +70,12 @@ eeprom: ##! an EEPROM with keys: BOARD=keyed_attiny85 KEYS=FILE.h
 # Programs that run AVR code in simavr. Each gets its name at the end, when it is complete: another
 # process may be running the old one, or building the same.
 SIMULATORS := $(addprefix build/sim/,avr avr_uart serial_board can_board i2c_board)
-build/sim/avr build/sim/avr_uart: build/sim/%: bench/processors/%.c
+build/sim/avr build/sim/avr_uart: build/sim/%: tools/processors/%.c
 build/sim/can_board: firmware/simulators/can_board.c firmware/simulators/mcp2515.c
 build/sim/serial_board build/sim/i2c_board: build/sim/%: firmware/simulators/%.c
-$(SIMULATORS): bench/processors/avr_host.h $(wildcard firmware/simulators/*.h)
+$(SIMULATORS): tools/processors/avr_host.h $(wildcard firmware/simulators/*.h)
 	@mkdir -p $(@D)
-	@gcc -std=gnu11 -O2 -Wall -Wextra -Werror -Ibench/processors $(filter %.c,$^) -lsimavr -lelf \
+	@gcc -std=gnu11 -O2 -Wall -Wextra -Werror -Itools/processors $(filter %.c,$^) -lsimavr -lelf \
 	    -o $@.$$$$ && mv $@.$$$$ $@
 
 $(call add,unit-mcp2515,gcc,$(SANITIZERS),\
@@ -93,7 +93,7 @@ NEEDS_soak-firmware = $(FIRMWARE)
 PART_soak-firmware = DUMPULSE_SOAK=100000 $(PYTEST) firmware/tests -k soak	## 100,000 packets a board
 
 NEEDS_firmware-size = $(FIRMWARE)
-TABLE_firmware-size = $(PYTHON) -m bench.firmware	## flash, RAM, stack, cycles of each image, against budgets
+TABLE_firmware-size = $(PYTHON) -m firmware.costs.images	## flash, RAM, stack, cycles of each image, against budgets
 
 try: $(SIMULATORS) | $(QUICK) ##! simulate a board, and ask it: BOARD=uart_atmega328p
 	@$(PYTHON) -m firmware.simulators.boards "$(BOARD)"

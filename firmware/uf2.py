@@ -11,7 +11,7 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 PART = 256
 FIRST, SECOND, LAST = 0x0A324655, 0x9E5D5157, 0x0AB16F30  # the words that mark a block

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.programs import BUILD, as_program, run, scratch
+from tools.programs import BUILD, as_program, run, scratch
 
 TABLE = Path(__file__).with_name("sources.tsv")
 FOLDER = BUILD / "lab" / "sources"

@@ -29,7 +29,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # what a command is called may be no text at all
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    from tests.support.programs import as_program
+    from tools.programs import as_program
     try:
         as_program(importlib.import_module(MODULES[name]).main, ".*")
     except KeyboardInterrupt:

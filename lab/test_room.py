@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lab import sources
-from tests.support.programs import ROOT, as_program
+from tools.programs import ROOT, as_program
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from packages.project import ROOT, version
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 # Packages that are one file, in which @version@ is the version. The others have a make.py.
 ONE_FILE = {"micropython": "dumpulse.py", "wireshark": "dumpulse.lua"}

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 ROOT = Path(__file__).resolve().parent.parent
 

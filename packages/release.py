@@ -22,7 +22,7 @@ from pathlib import Path
 
 from packages import archive, making, project
 from packages.making import Failed
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 ROOT, BUILD = project.ROOT, project.ROOT / "build"
 TOOLS = BUILD / "venv-packages" / "bin"

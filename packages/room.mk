@@ -65,7 +65,7 @@ no-space:
 install: no-space all build/dumpulse.pc ##! servers, library and client, to DESTDIR and PREFIX
 	@[ -n "$(PYTHONDIR)" ] || \
 	    { echo "no Python 3 was found: PYTHONDIR=FOLDER says where modules go" >&2; exit 2; }
-	@$(PYTHON3) -B -m tests.tools.completion build/client
+	@$(PYTHON3) -B -m tools.completion build/client
 	@umask 022; for entry in $(INSTALLED); do \
 	    mode=$${entry%%:*}; rest=$${entry#*:}; file=$${rest%%:*}; to="$(DESTDIR)$${rest#*:}"; \
 	    mkdir -p "$${to%/*}" && rm -f "$$to" && case $$mode in \

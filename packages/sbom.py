@@ -27,7 +27,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
 from packages import archive, making, project
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 # Whose code a linker has put into the programs of an archive: by a part of its name, the packages
 # of Debian that it comes from.

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.programs import ROOT, as_program, run
+from tools.programs import ROOT, as_program, run
 
 MODELS = Path(__file__).with_name("keyed")
 OUT = ROOT / "build" / "models"

@@ -15,7 +15,7 @@ import shutil
 from collections import defaultdict
 from pathlib import Path
 
-from tests.support.programs import BUILD, KEYED, ROOT, as_program, library_file, run, vectors
+from tools.programs import BUILD, KEYED, ROOT, as_program, library_file, run, vectors
 
 FILES = ("dumpulse.c", "dumpulse.h", "dumpulse_watch.c", "dumpulse_watch.h")
 WITH_KEYS = (*KEYED, "dumpulse_keyed.h")

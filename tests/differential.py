@@ -14,10 +14,10 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 
-from bench.processors.machine import Machine, load
-from bench.processors.targets import TARGETS
 from spec.model import HEARTBEAT, NAMES, REPORT, REQUEST, Agent, heartbeat
-from tests.support.programs import as_program
+from tools.processors.machine import Machine, load
+from tools.processors.targets import TARGETS
+from tools.programs import as_program
 
 RANDOM_LENGTHS = (0, 1, 4, 7, 9, 16, 255, 256 + 8, 260)
 ROOM = 64  # bytes of a longer packet that are put into memory; the agent reads none of them

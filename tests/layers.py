@@ -1,10 +1,11 @@
-"""Lists the layers of the project, from the imports of Python files and the includes of C files.
+"""Lists the rooms of the project and what each uses, from the imports of Python files and the
+includes of C files.   SPDX-License-Identifier: MIT
 
     python3 -m tests.layers    prints the list
 
-A file belongs to the layer with the longest name that its path begins with. It uses only its own
-layer and those below it, in the order of LAYERS. tests/test_layers.py checks every
-import. SPDX-License-Identifier: MIT"""
+A room uses only rooms below it, in the order of ROOMS; its tests may also use `tools` and `spec`.
+No other file imports a test. Within a room, neither files nor folders import each other in a
+circle. tests/test_layers.py checks every import."""
 
 import ast
 import functools
@@ -14,43 +15,21 @@ import textwrap
 from collections import defaultdict
 from pathlib import Path
 
-from tests.support.programs import KEYED, ROOT, as_program
+from tools.programs import KEYED, ROOT, as_program
 
-# From top to bottom: each may use those that come after it. `client.py` is a layer of its own.
-LAYERS = {
-    "lab/joules": "measures joules",
-    "lab/groups": "counts group operations",
-    "lab/messages": "counts what a verified message costs",
-    "lab": "fetches code, and starts programs; no other room uses the lab",
-    "tests/storm": "the whole system against the truth, from one seed",
-    "packages": "makes packages for other tools; no other layer uses it",
-    "dumpulse_fleet/tests": "check the fleet",
+# From top to bottom: each room may use those that come after it.
+ROOMS = {
+    "lab": "measures what a verified message costs",
     "tests": "check the library, and what crosses rooms",
-    "client/tests": "check the client",
-    "server/tests": "check the servers, also in a virtual machine",
-    "firmware/tests": "check the images for boards",
-    "bench/tests": "check what measures",
-    "proof/tests": "check what proves",
+    "packages": "makes packages for other tools",
     "bench": "measures, and writes the figures into the pages",
-    "bench/reliability": "counts the damage that the checksum does not see",
     "proof": "proves what the library does, and computes bounds",
-    "firmware/simulators": "run the images on simulated boards",
-    "firmware": "makes what an image is flashed from",
-    "bench/processors": "the targets, and simulators that run their code",
-    "dumpulse_fleet/trials": "simulated agents: the demo, benches, and what tests need",
-    "tests/support": "what tests share: programs, servers, agents, lines",
+    "firmware": "images for boards, and the simulators that run them",
+    "dumpulse_fleet": "polls thousands of agents",
+    "server": "the agents for Linux",
+    "tools": "what rooms share: set-up, programs, terminals, simulators of processors",
     "spec": "the protocol as models, which write the vectors",
-    "tests/tools": "set up a machine, and write the files that are made from the client",
-    "dumpulse_fleet": "asks thousands of agents; it uses only the client",
-    "dumpulse_fleet/web": "the wall, the JSON interface, and what Prometheus reads",
-    "dumpulse_fleet/publish": "hands states and events on over MQTT",
-    "dumpulse_fleet/alert": "tells people, once",
-    "dumpulse_fleet/record": "keeps events on the disk, and the last hours in memory",
-    "dumpulse_fleet/collect": "asks the agents, and judges what they say",
-    "dumpulse_fleet/config": "reads and checks the configuration",
-    "dumpulse_fleet/model": "what a fleet consists of, and what is known of it",
-    "client/examples": "show how to begin",
-    "client.py": "asks agents: one file, which uses no other",
+    "client": "client.py, which is one file and uses no other",
 }
 # The same for C. A name without a .c file is only a header.
 C_LAYERS = {
@@ -68,14 +47,18 @@ INCLUDING = ("proof/eva.c", "lab/messages/c/", "lab/groups/c/")
 WIDTH = 92  # columns
 
 
-# These are roots: any layer of tests may use the helper that stands in one of them.
-OF_ROOT = {"test_dumpulse.py": "tests"}
+# The files in the root that belong to a room.
+OF_ROOT = {"client.py": "client", "test_dumpulse.py": "tests"}
 
 
-def layer_of(path: str) -> str:
-    """Returns the layer of a file, or nothing."""
-    found = [layer for layer in LAYERS if path == layer or path.startswith(f"{layer}/")]
-    return OF_ROOT.get(path, max(found, key=len, default=""))
+def room_of(path: str) -> str:
+    """Returns the room of a file, or nothing."""
+    first = path.partition("/")[0]
+    return OF_ROOT.get(path, first if first in ROOMS else "")
+
+
+def is_test(path: str) -> bool:
+    return "tests" in path.split("/")[:-1] or Path(path).name.startswith(("test_", "conftest"))
 
 
 def file_of(module: str) -> str:
@@ -101,18 +84,29 @@ def imported(path: Path) -> set[str]:
     return {file_of(name) for name in names} - {""}
 
 
-def python_imports() -> dict[tuple[str, str], set[str]]:
-    """Returns which layer uses which, and in which files."""
-    found: dict[tuple[str, str], set[str]] = defaultdict(set)
-    folders = sorted({layer.partition("/")[0] for layer in LAYERS})
-    for path in [*ROOT.glob("*.py"), *(path for folder in folders
-                                       for path in sorted((ROOT / folder).rglob("*.py")))]:
-        name = str(path.relative_to(ROOT))
-        own = layer_of(name)
-        if own and not path.is_symlink():
-            for used in imported(path):
-                if layer_of(used) not in ("", own):
-                    found[own, layer_of(used)].add(name)
+def python_imports() -> list[tuple[str, str]]:
+    """Returns each Python file of a room with each file of a room that it imports."""
+    paths = [*ROOT.glob("*.py"), *(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))]
+    return sorted((str(path.relative_to(ROOT)), used) for path in paths if not path.is_symlink()
+                  for used in imported(path) if room_of(used))
+
+
+def python_uses() -> set[tuple[str, str]]:
+    """Returns which room uses which."""
+    pairs = {(room_of(name), room_of(used)) for name, used in python_imports()}
+    return {(own, other) for own, other in pairs if own and own != other}
+
+
+def python_faults() -> list[str]:
+    """Returns a line for each import that goes up, and for each file that imports a test."""
+    order, found = list(ROOMS), []
+    for name, used in python_imports():
+        own, other = room_of(name), room_of(used)
+        if is_test(used) and not is_test(name):
+            found.append(f"{name}: it must not import a test, {used}")
+        elif own and order.index(own) > order.index(other) and not (
+                is_test(name) and other in ("tools", "spec")):
+            found.append(f"{name}: {own} must not use {other}")
     return found
 
 
@@ -147,53 +141,61 @@ def c_includes() -> dict[tuple[str, str], set[str]]:
     return found
 
 
-def circle() -> list[str]:
-    """Returns a line if C files use each other in a circle: x.c and x.h are one file."""
-    used: dict[str, set[str]] = defaultdict(set)
-    for pair in includes():
-        own, other = (name.rpartition(".")[0].removesuffix("_internal") for name in pair)
-        if own != other:
-            used[own].add(other)
-    try:
-        graphlib.TopologicalSorter(used).prepare()
-    except graphlib.CycleError as error:
-        return [f"a circle: {' is used by '.join(error.args[1])}"]
-    return []
+def circles() -> list[str]:
+    """Returns a line for each kind of file that has a circle. x.c and x.h are one file."""
+    stem = re.compile(r"(_internal)?\.[^./]*$")
+    code = [pair for pair in python_imports() if not is_test(pair[0])]
+    pairs = {
+        "C files": [(stem.sub("", own), stem.sub("", used)) for own, used in includes()],
+        "Python files": code,
+        "folders": [(str(Path(own).parent), str(Path(used).parent)) for own, used in code
+                    if "/" in own and "/" in used]}
+    found = []
+    for kind, uses in pairs.items():
+        graph: dict[str, set[str]] = defaultdict(set)
+        for own, used in uses:
+            if own != used:
+                graph[own].add(used)
+        try:
+            graphlib.TopologicalSorter(graph).prepare()
+        except graphlib.CycleError as error:
+            found.append(f"a circle of {kind}: {' is used by '.join(error.args[1])}")
+    return found
 
 
 def included_sources() -> list[str]:
     """Returns a line for each C file that includes another one's code."""
-    folders = sorted({layer.partition("/")[0] for layer in LAYERS})
     return [f"{name}: it must be linked with {source}, and not include it"
-            for path in sorted([*ROOT.glob("*.[ch]"), *(path for folder in folders for path in
-                                                        (ROOT / folder).rglob("*.[ch]"))])
+            for path in sorted([*ROOT.glob("*.[ch]"), *(path for room in ROOMS for path in
+                                                        (ROOT / room).rglob("*.[ch]"))])
             if not (name := str(path.relative_to(ROOT))).startswith(INCLUDING)
             for source in re.findall(r'^#include ["<](\S+\.c)[">]', path.read_text(), re.M)]
 
 
 def listed() -> str:
-    """Returns two lists of layers. Each may use only those below it."""
+    """Returns the rooms, and the layers of C. Each may use only those below it."""
     lines: list[str] = []
-    for rows, used in ((LAYERS, python_imports()), (C_LAYERS, c_includes())):
-        lines.append(("Python" if rows is LAYERS else "C") + ": a layer uses only layers below it:")
+    for title, rows, used in (("Python: a room uses only rooms below it", ROOMS, python_uses()),
+                              ("C: a layer uses only layers below it", C_LAYERS, c_includes())):
+        lines.append(f"{title}:")
         for row, meaning in rows.items():
             uses = ", ".join(other for other in rows if (row, other) in used)
             lines += [f"  {row}: {meaning}", *textwrap.wrap(
-                f"uses {uses or 'no other layer'}", WIDTH, initial_indent=6 * " ",
+                f"uses {uses or 'no other'}", WIDTH, initial_indent=6 * " ",
                 subsequent_indent=8 * " ")]
     return "\n".join(lines)
 
 
 def faults() -> list[str]:
-    """Returns a line for each file without a layer, for each import or include that goes
-    up; for a circle of C files; and for code that is included."""
-    unknown = {str(path.relative_to(ROOT)) for path in ROOT.glob("*/*.py")
-               if path.parent.name != "build" and not layer_of(str(path.relative_to(ROOT)))}
-    return [f"{file}: it has no layer" for file in sorted(unknown)] + [
+    """Returns a line for each file without a room, for each import or include that goes up, for
+    circles, and for code that is included."""
+    unknown = {name for path in ROOT.glob("*/*.py") if path.parent.name != "build"
+               and not room_of(name := str(path.relative_to(ROOT)))}
+    order = list(C_LAYERS)
+    return [f"{file}: it has no room" for file in sorted(unknown)] + python_faults() + [
         f"{', '.join(sorted(files))}: {own} must not use {other}"
-            for rows, used in ((LAYERS, python_imports()), (C_LAYERS, c_includes()))
-            for (own, other), files in used.items()
-            if list(rows).index(own) > list(rows).index(other)] + circle() + included_sources()
+        for (own, other), files in c_includes().items()
+        if order.index(own) > order.index(other)] + circles() + included_sources()
 
 
 if __name__ == "__main__":

@@ -40,11 +40,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from server.tests import vm
 from tests import coverage, mutation
-from tests.support.programs import BUILD, EXTRAS, KEYED, ROOT, as_program, library_file, vectors
 from tests.mutation import (STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdict, compiled,
                             run_step)
+from tools import vm
+from tools.programs import BUILD, EXTRAS, KEYED, ROOT, as_program, library_file, vectors
 
 WORK = BUILD / "mutants"
 SURVIVORS = Path(__file__).with_name("survivors.tsv")
@@ -401,7 +401,7 @@ class Server:
             if mutant is None:
                 vm.kernel()  # fetches it, if it is not here yet
             step = "VM"
-            verdict = run_step(step, [folder / "build/venv/bin/python", "-m", "server.tests.vm",
+            verdict = run_step(step, [folder / "build/venv/bin/python", "-m", "tools.vm",
                                       "env", "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1",
                                       "build/venv/bin/python", "-m", "pytest", "-q", "-x", "-p",
                                       "no:cacheprovider", "--assert=plain",

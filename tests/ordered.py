@@ -19,7 +19,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from tests.mutation import LATE_STATUS, SLACK
-from tests.support.tiers import pytest_runtest_setup as pytest_runtest_setup
+from tools.tiers import pytest_runtest_setup as pytest_runtest_setup
 
 _order = Path(os.environ["DUMPULSE_ORDER"])
 _learning = not _order.exists()

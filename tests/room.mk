@@ -77,13 +77,13 @@ PART_watching = $(PYTHON) -m tests.watching $(ARGS)	## the same for the watch
 PART_explore = HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py	## Hypothesis: many new examples
 
 weigh: ## files and lines of each room, by kind
-	@python3 -m tests.tools.weigh
+	@python3 -m tools.weigh
 
 PART_lint = tests/lint ## compiler warnings, clang-tidy, cppcheck, formatting
 PART_builds = tests/builds ## make check by gcc, clang, with hardening; make install
 
 check-debian: ## make test in a fresh Debian 12 and 13; root
-	@tests/tools/debian bookworm && tests/tools/debian trixie
+	@tools/debian bookworm && tools/debian trixie
 TABLE_layers = python3 -m tests.layers ## the layers of the project, and what each uses
 
 # ---- the fuzzer: each run has a new seed; a run that fails prints the input that repeats it ----

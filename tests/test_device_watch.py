@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from spec.model import Agent
 from spec.watch import DEAD, LATE, LONGEST, MISSING, WAITING, Line, Watch, allowed, line
 from test_dumpulse import CALLS_MAX, GUARD, Recorder, bytes_, load_library, times
-from tests.support.programs import INCLUDES, library_file
+from tools.programs import INCLUDES, library_file
 
 CHANGED = 3
 ORDER = "<" if sys.byteorder == "little" else ">"

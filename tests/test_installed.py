@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import client
-from tests.support.agents import GOOD, FakeAgent
-from tests.support.programs import PATIENCE, ROOT
 from tests.test_watch import in_tmux
-from tests.tools import completion
+from tools import completion
+from tools.agents import GOOD, FakeAgent
+from tools.programs import PATIENCE, ROOT
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 

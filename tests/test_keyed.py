@@ -21,10 +21,10 @@ from spec import keyed, keyed_vectors
 from spec.keyed import (BLOCK_LABEL, FULL, HEARTBEAT, LABELS, NAMES, READER_LABEL, REFUSED,
                         WRONG_TAG, Agent, Hearer, Keys, Numbers, Reader, Sent)
 from spec.model import MAGIC, checksummed
-from bench.processors.machine import Keyed, Machine, Thumb, image_of, load
-from bench.processors.targets import EVERY
-from tests.support.programs import EXTRAS, KEYED, ROOT, run, vectors
-from tests.support.tiers import tiered
+from tools.processors.machine import Keyed, Machine, Thumb, image_of, load
+from tools.processors.targets import EVERY
+from tools.programs import EXTRAS, KEYED, ROOT, run, vectors
+from tools.tiers import tiered
 
 FOLDER = ROOT / "spec"
 PAGE = ROOT / "spec/keyed.md"

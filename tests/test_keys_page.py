@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.programs import ROOT, built, wait_until
-from tests.support.servers import Server
+from tools.programs import ROOT, built, wait_until
+from tools.servers import Server
 
 PAGE = (ROOT / "client" / "examples" / "keys" / "README.md").read_text()
 

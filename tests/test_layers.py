@@ -12,7 +12,7 @@ import pytest
 
 from spec.model import MAGIC, heartbeat
 from tests import layers
-from tests.support.programs import ROOT, as_program, run
+from tools.programs import ROOT, as_program, run
 
 
 def test_the_list_of_targets_fits_80_columns() -> None:
@@ -61,7 +61,7 @@ def test_every_program_refuses_words_that_it_does_not_know() -> None:
 
 @pytest.mark.slow
 def test_no_python_function_has_more_than_70_lines() -> None:
-    """tests/tools/clang-tidy has the same limit for C."""
+    """tools/clang-tidy has the same limit for C."""
     listed = run(["git", "-C", ROOT, "ls-files", "*.py"]).splitlines()
     files = [ROOT / name for name in listed if not (ROOT / name).is_symlink()]
     long = [f"{path}: {node.name}"
@@ -80,17 +80,19 @@ def test_no_two_files_of_tests_have_one_name() -> None:
 @pytest.mark.slow
 def test_every_import_goes_downwards() -> None:
     assert layers.faults() == []
-    used = layers.python_imports()
+    used = layers.python_uses()
     assert ("tests", "bench") in used and ("bench", "proof") in used and ("proof", "spec") in used
     assert ("udpserver.c server/canserver.c", "server") in layers.c_includes()
 
 
 @pytest.mark.parametrize(("file", "text", "complaint"), [
     ("spec/low.py", "from bench import cost\n", "spec/low.py: spec must not use bench"),
-    ("client.py", "from spec.model import heartbeat\n", "client.py: client.py must not use spec"),
-    ("lost/low.py", "x = 1\n", "lost/low.py: it has no layer"),
-    ("dumpulse_fleet/model/low.py", "from dumpulse_fleet.web import view\n",
-     "dumpulse_fleet/model/low.py: dumpulse_fleet/model must not use dumpulse_fleet/web"),
+    ("client.py", "from spec.model import heartbeat\n", "client.py: client must not use spec"),
+    ("lost/low.py", "x = 1\n", "lost/low.py: it has no room"),
+    ("client/tests/test_low.py", "from dumpulse_fleet.web import view\nfrom spec import model\n",
+     "client/tests/test_low.py: client must not use dumpulse_fleet"),
+    ("bench/low.py", "from spec.tests import test_model\n",
+     "bench/low.py: it must not import a test, spec/tests/test_model.py"),
     ("dumpulse.c", '#include "server/log.h"\n',
      "dumpulse.c: dumpulse.c dumpulse.h must not use server"),
     ("extras/dumpulse_watch.c", '#include "dumpulse_keyed.h"\n', "extras/dumpulse_watch.c: "
@@ -103,7 +105,7 @@ def test_an_import_that_goes_upwards_is_noticed(tmp_path: Path, monkeypatch: pyt
                                                 file: str, text: str, complaint: str) -> None:
     for name in ("server/log.h", "udpserver.c", "extras/dumpulse_keyed.h", "bench/cost.py",
                  "tests/differential.py", "spec/model.py",
-                 "dumpulse_fleet/web/view.py", file):
+                 "spec/tests/test_model.py", "dumpulse_fleet/web/view.py", file):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / file).write_text(text)
@@ -111,13 +113,20 @@ def test_an_import_that_goes_upwards_is_noticed(tmp_path: Path, monkeypatch: pyt
     assert layers.faults() == complaint.splitlines()
 
 
-def test_a_circle_of_c_files_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "server").mkdir()
-    for name, used in (("loop.c", "hook.h"), ("hook.h", ""), ("hook.c", "loop.h"), ("loop.h", "")):
-        (tmp_path / "server" / name).write_text(f'#include "{used}"\n' if used else "")
+@pytest.mark.parametrize(("kind", "files"), [
+    ("C files", {"server/loop.c": '#include "hook.h"\n', "server/hook.h": "",
+                 "server/hook.c": '#include "loop.h"\n', "server/loop.h": ""}),
+    ("Python files", {"spec/loop.py": "import spec.hook\n", "spec/hook.py": "import spec.loop\n"}),
+    ("folders", {"spec/a/loop.py": "import spec.b.hook\n", "spec/b/hook.py": "import spec.a.low\n",
+                 "spec/a/low.py": ""})])
+def test_a_circle_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str,
+                           files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
     monkeypatch.setattr(layers, "ROOT", tmp_path.resolve())
     [fault] = layers.faults()
-    assert fault.startswith("a circle: server/") and "hook is used by server/loop" in fault
+    assert fault.startswith(f"a circle of {kind}: ") and " is used by " in fault
 
 
 # The magic number; and the worked heartbeat of SPEC.md, written in one piece, in bytes or in C.

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import client
-from tests.support.programs import built
+from tools.programs import built
 
 # Why the server refuses a file that client.py accepts.
 STRICTER = ("is indented", "that is expected", "printable UTF-8", "but --tick is",

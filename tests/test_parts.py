@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.processors.targets import OF_FIGURES, OS_RELEASE
-from tests.support.programs import ROOT, run
+from tools.processors.targets import OF_FIGURES, OS_RELEASE
+from tools.programs import ROOT, run
 
 PROOFS = ["proof", "proof-eva", "proof-mutants", "proof-smoke"]
 
@@ -49,7 +49,7 @@ def test_debian_12_lacks_nothing(tmp_path: Path) -> None:
 def test_two_processes_do_not_build_at_the_same_time() -> None:
     with (ROOT / "Makefile").open() as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
-        other = subprocess.Popen([sys.executable, "-c", "from tests.support.programs import built\n"
+        other = subprocess.Popen([sys.executable, "-c", "from tools.programs import built\n"
                                   "print(built('build/exhaustive'))"], cwd=ROOT, text=True,
                                  stdout=subprocess.PIPE)
         with pytest.raises(subprocess.TimeoutExpired):

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 import client
-from bench import budgets
-from bench.processors.targets import TARGETS
 from firmware.simulators.boards import Board, Line
 from spec.model import REQUEST, heartbeat
-from tests.support.programs import BUILD, INCLUDES, ROOT, built, library_file, run, wait_until
-from tests.support.servers import Server
+from tools.processors import budgets
+from tools.processors.targets import TARGETS
+from tools.programs import BUILD, INCLUDES, ROOT, built, library_file, run, wait_until
+from tools.servers import Server
 
 
 def block_of_the_page(text: str) -> str:

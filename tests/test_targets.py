@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from bench.processors.machine import Call, Machine, Watching, load
-from bench.processors.targets import EVERY, strangers
 from spec.model import HEARTBEAT, REFUSED, REPORT, REQUEST, heartbeat
 from spec.watch import Line
-from tests.support.programs import ROOT, vectors
-from tests.support.tiers import tiered
+from tools.processors.machine import Call, Machine, Watching, load
+from tools.processors.targets import EVERY, strangers
+from tools.programs import ROOT, vectors
+from tools.tiers import tiered
 
 CONTEXT = 0x1234
 # The smallest AVR has 512 bytes of RAM. A packet of another length is never read, so not more than

@@ -21,11 +21,11 @@ import pytest
 
 import client
 from spec import model
-from tests.support.agents import (COMMAND, GOOD, VEHICLE, WRONG_SUM, FakeAgent, report, run,
+from tools.agents import (COMMAND, GOOD, VEHICLE, WRONG_SUM, FakeAgent, report, run,
                                   unused_port)
-from tests.support.programs import PATIENCE, ROOT, wait_until
-from tests.support.servers import Server
-from tests.support.terminal import UNSIZED, Terminal
+from tools.programs import PATIENCE, ROOT, wait_until
+from tools.servers import Server
+from tools.terminal import UNSIZED, Terminal
 
 NOW = 40_000
 

@@ -12,12 +12,12 @@ import argparse
 import random
 from collections import Counter
 
-from bench.processors.machine import Machine, Watching, load
-from bench.processors.targets import TARGETS
 from spec.model import Agent
 from spec.watch import STATES, Line, Watch, line
 from tests.differential import natural
-from tests.support.programs import as_program
+from tools.processors.machine import Machine, Watching, load
+from tools.processors.targets import TARGETS
+from tools.programs import as_program
 
 GUARD = bytes(range(1, 1 + Machine.GUARD))
 LINES_MAX = 20  # the smallest AVR has RAM for these

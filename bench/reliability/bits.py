@@ -9,7 +9,7 @@ from math import comb
 
 from bench.reliability.programs import BITS, HEARTBEATS, by_flips, searched, stored_rows
 from spec.model import heartbeat
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 SHOWN = 12  # flips: CRC-32 lets some of these through, too
 ROW = "{:>5}{:>16,}{:>10.1e}{:>14,}{:>10.1e}"

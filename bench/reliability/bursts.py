@@ -6,7 +6,7 @@ A burst of n bits flips the first and the last of them, and any of those between
 SPDX-License-Identifier: MIT"""
 
 from bench.reliability.programs import BITS, HEARTBEATS, by_burst, stored_rows
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 ORDERS = ("high", "low")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from math import comb
 
 from bench.reliability.programs import BITS, HEARTBEATS, by_flips, searched, stored_rows
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 A_SECOND = 100
 YEAR = 365.25 * 86400  # seconds

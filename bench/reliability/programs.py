@@ -4,7 +4,7 @@ SPDX-License-Identifier: MIT"""
 import subprocess
 from functools import cache
 
-from tests.support.programs import BUILD
+from tools.programs import BUILD
 
 HEARTBEATS = 2**22  # all valid ones
 BITS = 64  # of a heartbeat

@@ -7,7 +7,7 @@ import sys
 from math import exp, lgamma, log, log1p
 
 from bench.reliability.programs import program_rows
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 SEED, TRIALS = "1", "400000"
 DOUBT = 0.05  # the probability that an interval does not contain the true share

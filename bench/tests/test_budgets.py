@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import budgets, pages
-from bench.processors import targets
-from bench.processors.targets import EVERY, TARGETS, Target, strangers
-from tests.support.programs import ROOT
+from bench import pages
+from tools.processors import budgets, targets
+from tools.processors.targets import EVERY, TARGETS, Target, strangers
+from tools.programs import ROOT
 
 HEAD = "# target\tcompiler\tbytes\tstack\n"
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from bench import budgets, callgrind, cost, pages, size, worst
-from bench.processors.machine import load
-from bench.processors.targets import BARE, TARGETS, strangers
-from tests.support.programs import ROOT, library_file, run
-from tests.support.tiers import tiered
+from bench import callgrind, cost, pages, size, worst
+from tools.processors import budgets
+from tools.processors.machine import load
+from tools.processors.targets import BARE, TARGETS, strangers
+from tools.programs import ROOT, library_file, run
+from tools.tiers import tiered
 
 
 def library_with(folder: Path, before: str, after: str) -> Path:

@@ -14,7 +14,7 @@ from bench.reliability import channels, report_damage
 from bench.reliability.programs import (BITS, HEARTBEATS, by_burst, by_flips, program_rows,
                                         searched, stored_rows)
 from spec.model import MAGIC, heartbeat
-from tests.support.programs import BUILD, ROOT, run
+from tools.programs import BUILD, ROOT, run
 
 pytestmark = pytest.mark.slow  # the searches take half a minute
 FOLDER = BUILD / "reliability"

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from bench import firmware, stack
-from bench.processors.targets import TARGETS
 from bench.size import AGENT, bound, hooks_of
-from bench.stack import frames
-from tests.support.programs import ROOT, run
-from tests.support.tiers import tiered
+from firmware.costs import images
+from tools.processors import memory
+from tools.processors.memory import frames
+from tools.processors.targets import TARGETS
+from tools.programs import ROOT, run
+from tools.tiers import tiered
 
 SOURCE, BEGIN = AGENT
 CHAIN = """
@@ -70,7 +71,7 @@ def test_frames_add_up_along_calls(tmp_path: Path, name: str) -> None:
     ("bdnz 10 <f>", False), ("jmp 10 <f>", False), ("call 10 <f>", False), ("pop {r4, pc}", False)])
 def test_what_goes_by_a_pointer(instruction: str, does: bool) -> None:
     what, _, operands = instruction.partition(" ")
-    assert stack.by_pointer(what, operands) is does
+    assert memory.by_pointer(what, operands) is does
 
 
 def test_two_functions_of_one_name_have_no_bound(tmp_path: Path) -> None:
@@ -85,7 +86,7 @@ def test_two_functions_of_one_name_have_no_bound(tmp_path: Path) -> None:
              tmp_path / f"{name}.o"])
     run(["avr-ld", tmp_path / "a.o", tmp_path / "b.o", "-e", "a", "-o", tmp_path / "both.elf"])
     with pytest.raises(SystemExit, match="two functions have the name same"):
-        stack.code("avr-objdump", tmp_path / "both.elf")
+        memory.code("avr-objdump", tmp_path / "both.elf")
 
 
 IMAGE = """
@@ -122,7 +123,7 @@ def image_bound(folder: Path, **instead: str) -> int:
     compiler = ["avr-gcc", "-mmcu=atmega328p", "-std=gnu11", "-Os", "-w", "-fstack-usage"]
     run([*compiler, "-c", source, "-o", folder / "image.o"])
     run([*compiler, folder / "image.o", "-o", folder / "image.elf"])
-    return firmware.bound(folder / "image.elf", folder / "image.su")
+    return images.bound(folder / "image.elf", folder / "image.su")
 
 
 def test_the_stack_of_an_image(tmp_path: Path) -> None:
@@ -138,7 +139,7 @@ def test_the_stack_of_assembly(tmp_path: Path) -> None:
         tmp_path, LOOP='asm("call hidden")',
         MORE='asm("hidden: push r28\\n push r29\\n call deep\\n pop r29\\n pop r28\\n ret");')
     frame = frames(tmp_path / "image.su")
-    assert deepest == frame["main"] + 2 + firmware.RETURN + frame["deep"] + frame["__vector_1"]
+    assert deepest == frame["main"] + 2 + images.RETURN + frame["deep"] + frame["__vector_1"]
 
 
 NAKED = 'ISR(PCINT0_vect, ISR_NAKED) { asm("%s"); }'
@@ -193,7 +194,7 @@ def changed_bound(folder: Path, chip: str, before: str, after: str) -> int:
          folder / "dumpulse.o", "-lgcc", "-o", folder / "image.elf"])
     (folder / "both.su").write_text("".join((folder / f"{stem}.su").read_text()
                                             for stem in ("image", "dumpulse")))
-    return firmware.bound(folder / "image.elf", folder / "both.su")
+    return images.bound(folder / "image.elf", folder / "both.su")
 
 
 TICK, RING = "    count_tick();\n", "static serial_ring ring;"
@@ -234,8 +235,8 @@ def test_a_firmware_without_a_bound(tmp_path: Path, chip: str, before: str, afte
 
 
 def test_a_stack_deeper_than_the_bound_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(firmware, "sizes", lambda _: {"flash": 1, "ram": 1, "bound": 7})
-    monkeypatch.setattr(firmware, "costs", lambda _: {"stack": 8})
-    monkeypatch.setattr("sys.argv", ["firmware"])
+    monkeypatch.setattr(images, "sizes", lambda _: {"flash": 1, "ram": 1, "bound": 7})
+    monkeypatch.setattr(images, "costs", lambda _: {"stack": 8})
+    monkeypatch.setattr("sys.argv", ["figures"])
     with pytest.raises(SystemExit, match="uart_atmega328p: its stack was deeper than the bound"):
-        firmware.main()
+        images.main()

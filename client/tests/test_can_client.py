@@ -14,8 +14,8 @@ import pytest
 
 import client
 from spec import model
-from tests.support.agents import GOOD
-from tests.support.lines import FRAME, FakeBus, bus
+from tools.agents import GOOD
+from tools.lines import FRAME, FakeBus, bus
 
 OTHER = model.checksummed(bytes(range(256)))
 

@@ -29,10 +29,10 @@ from hypothesis import strategies as st
 
 import client
 from spec import model
-from tests.support.programs import PATIENCE, ROOT, started, wait_until
-from tests.support.agents import (COMMAND, GOOD, STRANGER, VEHICLE, WRONG_SUM, FakeAgent,
+from tools.agents import (COMMAND, GOOD, STRANGER, VEHICLE, WRONG_SUM, FakeAgent,
                                   ask_again_after, report, run, unused_port)
-from tests.support.servers import Server
+from tools.programs import PATIENCE, ROOT, started, wait_until
+from tools.servers import Server
 
 LOOPBACKS = ["127.0.0.1", "::1"]
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

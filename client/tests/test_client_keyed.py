@@ -23,11 +23,11 @@ from hypothesis import strategies as st
 
 import client
 from spec import keyed, model
-from tests.support.programs import EXTRAS, INCLUDES, PATIENCE, ROOT, vectors
-from tests.support.agents import (GOOD, LADDER, MASTER, OTHER_MASTER, STRANGER, FakeAgent,
+from tools.agents import (GOOD, LADDER, MASTER, OTHER_MASTER, STRANGER, FakeAgent,
                                   KeyedFake, ask_again_after, run, unused_port)
-from tests.support.lines import FRAME, FakeBus, bus
-from tests.support.servers import Server
+from tools.lines import FRAME, FakeBus, bus
+from tools.programs import EXTRAS, INCLUDES, PATIENCE, ROOT, vectors
+from tools.servers import Server
 
 KEYS = keyed.Keys(MASTER)
 HELLO = bytes.fromhex("00000000c0000000")  # as in spec/keyed.md

@@ -19,9 +19,9 @@ import pytest
 
 import client
 from spec import model
-from tests.support.agents import COMMAND, WRONG_SUM, FakeAgent, report, run, unused_port
-from tests.support.lines import FakeLine
-from tests.support.programs import PATIENCE, ROOT
+from tools.agents import COMMAND, WRONG_SUM, FakeAgent, report, run, unused_port
+from tools.lines import FakeLine
+from tools.programs import PATIENCE, ROOT
 
 Patch = pytest.MonkeyPatch
 

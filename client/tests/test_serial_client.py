@@ -15,9 +15,9 @@ import pytest
 
 import client
 from spec import model
-from tests.support.agents import GOOD, WRONG_SUM, run
-from tests.support.lines import FakeLine, line
-from tests.support.programs import PATIENCE, wait_until
+from tools.agents import GOOD, WRONG_SUM, run
+from tools.lines import FakeLine, line
+from tools.programs import PATIENCE, wait_until
 
 
 NOISE = b"\xff\x00 booting...\r\n" + GOOD[:100]

@@ -21,7 +21,7 @@ import numpy as np
 from dumpulse_fleet.model.agents import Agent, State
 from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.wall import IN_FULL, LIVE, STALE, Browser, driver, leave, running
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 if TYPE_CHECKING:  # `make test` has no pillow
     from PIL import Image

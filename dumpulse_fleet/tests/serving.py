@@ -23,7 +23,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from dumpulse_fleet.asking import Fleet
 from dumpulse_fleet.tests.core import PATIENCE, until
 from dumpulse_fleet.trials.fake import Fake
-from tests.support.programs import free_port
+from tools.programs import free_port
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "dumpulse_fleet"]

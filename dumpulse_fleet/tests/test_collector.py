@@ -17,8 +17,8 @@ from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.tests.core import (
     ANY, QUICK, WELL, Heard, agents, collecting, profile, until)
 from dumpulse_fleet.trials.fake import Fake
-from tests.support.agents import unused_port
-from tests.support.servers import Server
+from tools.agents import unused_port
+from tools.servers import Server
 
 
 def test_a_fake_fleet_of_a_thousand() -> None:

@@ -16,7 +16,7 @@ from dumpulse_fleet.model.agents import Agent, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.tests.core import collecting, profile, until
 from dumpulse_fleet.trials.fake import Fake
-from tests.support.agents import report
+from tools.agents import report
 
 QUICK = profile(now_from="0", expect="1-3", warn="2s", crit="3s")
 

@@ -13,7 +13,7 @@ import pytest
 from dumpulse_fleet import client, command
 from dumpulse_fleet.config.file import load
 from dumpulse_fleet.tests.serving import ROOT
-from tests.tools import completion
+from tools import completion
 
 PAGE = ROOT / "dumpulse_fleet" / "README.md"
 MANUAL = ROOT / "dumpulse_fleet" / "dumpulse-fleet.1"

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from dumpulse_fleet import client
-from dumpulse_fleet.collect import keys as fleet_keys
-from dumpulse_fleet.collect import wire
+from dumpulse_fleet.collect import keys as fleet_keys, wire
 from dumpulse_fleet.collect.collector import Collector
 from dumpulse_fleet.collect.discovery import parse_targets
 from dumpulse_fleet.collect.keys import Readers, Verdict, chaskey, words_of
@@ -29,7 +28,7 @@ from dumpulse_fleet.tests.core import collecting, profile, until
 from dumpulse_fleet.trials.fake import Fake
 from spec import keyed
 from spec.model import REQUEST
-from tests.support.agents import GOOD, LADDER, OTHER_MASTER, FakeAgent, KeyedFake
+from tools.agents import GOOD, LADDER, OTHER_MASTER, FakeAgent, KeyedFake
 
 ANY = profile()  # nothing is expected: an agent that answers is alive
 REPORT, BEACON = 264, 8

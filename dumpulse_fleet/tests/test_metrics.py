@@ -157,7 +157,7 @@ def test_a_lone_surrogate_is_written_as_something() -> None:
 
 def promtool(data: bytes) -> str:
     tool = shutil.which("promtool")
-    assert tool, "promtool is in Debian's package prometheus: see tests/tools/packages.txt"
+    assert tool, "promtool is in Debian's package prometheus: see tools/packages.txt"
     done = subprocess.run([tool, "check", "metrics"], input=data, capture_output=True, timeout=60,
                           check=False)
     return f"{done.returncode} {(done.stdout + done.stderr).decode()}"

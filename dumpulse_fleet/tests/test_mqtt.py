@@ -30,7 +30,7 @@ from dumpulse_fleet.publish.mqtt import Publisher, escaped, identifier
 from dumpulse_fleet.record.store import Trouble
 from dumpulse_fleet.tests.core import profile, until
 from dumpulse_fleet.tests.serving import Broker, reading
-from tests.support.programs import free_port
+from tools.programs import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from dumpulse_fleet.tests.core import until
 from dumpulse_fleet.tests.serving import Serving, Taking, answering, started
 from dumpulse_fleet.trials.fake import Fake
 from dumpulse_fleet.web import metrics, server
-from tests.support.programs import free_port
+from tools.programs import free_port
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parent / "examples"
@@ -38,7 +38,7 @@ def run(*command: str) -> str:
 
 def program(name: str) -> str:
     found = shutil.which(name)
-    assert found, f"{name} is in a package of Debian: see tests/tools/packages.txt"
+    assert found, f"{name} is in a package of Debian: see tools/packages.txt"
     return found
 
 

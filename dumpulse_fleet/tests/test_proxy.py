@@ -22,7 +22,7 @@ from dumpulse_fleet.tests.test_web import (
 from dumpulse_fleet.tests.wall import LIVE, driver
 from dumpulse_fleet.web import server
 from dumpulse_fleet.web.access import Access
-from tests.support.programs import free_port
+from tools.programs import free_port
 
 pytestmark = pytest.mark.slow
 EXAMPLE = ROOT / "dumpulse_fleet" / "examples" / "nginx.conf"

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 from dumpulse_fleet.collect import wire
-from dumpulse_fleet.collect.keys import Epochs
 from dumpulse_fleet.collect.collector import Roster
+from dumpulse_fleet.collect.keys import Epochs
 from dumpulse_fleet.model.agents import Agent, ReaderKeys, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.tests.core import ANY, QUICK, WELL, agents, collecting, until
 from dumpulse_fleet.trials.fake import Fake
 from spec import keyed
-from tests.support.agents import GOOD, WRONG_SUM, FakeAgent, unused_port
+from tools.agents import GOOD, WRONG_SUM, FakeAgent, unused_port
 
 
 @contextlib.contextmanager

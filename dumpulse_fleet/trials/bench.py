@@ -35,7 +35,7 @@ from dumpulse_fleet.model.agents import Agent, Profile, ReaderKeys
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.trials.fake import Fake
 from dumpulse_fleet.web.metrics import of_process
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 SIZES = [(10_000, 1.0), (100_000, 10.0)]  # agents, s
 MOST_CPU, MOST_MIB = 25.0, 200.0  # of the first line: µs a report, MiB

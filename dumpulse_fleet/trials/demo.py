@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from dumpulse_fleet.trials.fake import Fake
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES = range(1, 9)  # variables of client/examples/vehicle.ini; 0 is the agent's own clock

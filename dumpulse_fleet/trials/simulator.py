@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from dumpulse_fleet.client import SKEW, WRAP
 from dumpulse_fleet.collect.ages import (
     FORGETS, RATE, Flags, Kind, Memory, Real, Reports, advance, choose)
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 Rows = NDArray[np.intp]
 

@@ -37,7 +37,7 @@ from typing import Self
 from firmware.uf2 import uf2
 from spec.keyed import LABELS, SLOT, Hearer, Keys, Reader, slot
 from spec.model import REQUEST, checksummed, heartbeat
-from tests.support.programs import ROOT, as_program, built
+from tools.programs import ROOT, as_program, built
 
 PATIENCE = 120.0  # seconds until something has failed; long, as a machine may be busy
 REPORT_SIZE = 260  # bytes

@@ -26,7 +26,7 @@ from elftools.elf.elffile import ELFFile
 from unicorn import riscv_const as riscv
 
 from firmware.simulators.dog import Dog, Misuse
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 HERTZ, CYCLES, SLICE = 24_000_000, 3, 200  # instructions until something else may happen
 DOG_HERTZ, BAUD, AHEAD = 128_000, 115_200, 0.005  # seconds, that time may run ahead

@@ -31,7 +31,7 @@ from unicorn import arm_const as arm
 
 from firmware.simulators.bxcan import Bus, BxCan, Frame
 from firmware.simulators.dog import Dog, Misuse
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 SLICE = 40  # instructions until something else may happen
 EXCEPTION = 12  # instructions that entering or leaving one takes as long as

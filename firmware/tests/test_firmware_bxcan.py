@@ -15,13 +15,12 @@ from pathlib import Path
 import pytest
 
 from firmware.simulators.boards import BOARDS, REQUEST_AT, Board, Bus, frame
-from firmware.simulators.bxcan import Bus as Wire
-from firmware.simulators.bxcan import BxCan, Frame, crc_15
+from firmware.simulators.bxcan import Bus as Wire, BxCan, Frame, crc_15
 from firmware.simulators.dog import Misuse
 from firmware.simulators.stm32_can import Board as Simulator
 from firmware.tests.test_firmware_can import (ASK, BASE, ENOUGH, beat, compiled, measured, play,
                                               reports, tables_of)
-from tests.support.programs import ROOT
+from tools.programs import ROOT
 
 F1, F4 = BOARDS["can_stm32-f1"], BOARDS["can_stm32-f4"]
 BIT = 16  # periods of the model's clock

@@ -18,10 +18,11 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from bench import budgets, firmware
+from firmware.costs import images
 from firmware.simulators.boards import BOARDS, REPORT_AT, REQUEST_AT, Board, Bus, frame
 from spec.model import REQUEST, Agent, checksummed, heartbeat
-from tests.support.programs import INCLUDES, ROOT, built, run
+from tools.processors import budgets
+from tools.programs import INCLUDES, ROOT, built, run
 
 CAN, CAN_WATCH, CAN_KEYED = BOARDS["can_avr"], BOARDS["can_avr-watch"], BOARDS["can_avr-keyed"]
 CAN_29 = dataclasses.replace(CAN, can_id=0x18FF5000)  # identifiers of 29 bits
@@ -42,13 +43,13 @@ ENOUGH = "wait 20000"  # microseconds: a report takes less
 
 def measured(board: Board) -> dict[str, int]:
     """The figures of `make figures ONLY=firmware-size` for this board."""
-    return budgets.load(firmware.BUDGETS)[board.name]
+    return budgets.load(images.BUDGETS)[board.name]
 
 
 @functools.cache
 def most_stack(board: Board) -> int:
     """The bound of `make figures ONLY=firmware-size`, by the compiler that is here."""
-    return firmware.sizes(board)["bound"]
+    return images.sizes(board)["bound"]
 
 
 def beat(variable: int, sender: int, value: int) -> str:

@@ -11,7 +11,7 @@ from firmware.simulators.boards import BOARDS
 from firmware.simulators.ch32v003 import HERTZ, ORE, RE, RXNE, TE, TXE, UE, Chip, Usart
 from firmware.simulators.dog import Misuse
 from spec.model import REQUEST
-from tests.support.programs import INCLUDES, ROOT, run
+from tools.programs import INCLUDES, ROOT, run
 
 BYTE = 10 * HERTZ // 115_200
 

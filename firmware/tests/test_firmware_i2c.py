@@ -13,7 +13,7 @@ import pytest
 
 from firmware.simulators.boards import (BOARDS, REPORT_SIZE, Bus, blocks, read_bytes, written)
 from spec.model import REQUEST, Agent, checksummed, heartbeat
-from tests.support.programs import INCLUDES, ROOT, run
+from tools.programs import INCLUDES, ROOT, run
 
 BOARD = BOARDS["i2c_atmega328p"]
 WRITE, READ = f"S {2 * BOARD.i2c:02x}", f"S {2 * BOARD.i2c + 1:02x}"

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import firmware
-from bench.awake import KEYS
+from firmware.costs import images
+from firmware.costs.awake import KEYS
 from firmware.simulators.boards import (BOARDS, REPORT_AT, REQUEST_AT, Board, LiveBus, LiveLine,
                                         eeprom, eeprom_of_node, frame, serial_frame,
                                         serial_frames)
@@ -27,7 +27,7 @@ from firmware.tests.test_firmware_can import measured
 from spec.keyed import (BLOCK_LABEL, HEARTBEAT, IS_HEARTBEAT, IS_REQUEST, LABELS, READER_LABEL,
                         Agent, Hearer, Keys, Numbers, Reader, question, slots_read)
 from spec.model import REQUEST, heartbeat
-from tests.support.programs import EXTRAS, INCLUDES, ROOT, run
+from tools.programs import EXTRAS, INCLUDES, ROOT, run
 
 SEED = int(os.environ.get("DUMPULSE_SEED") or random.randrange(10**6))
 CAN, ON_LINE = BOARDS["can_avr-keyed"], BOARDS["keyed_atmega328p"]
@@ -120,7 +120,7 @@ class Rig:
     def end(self, boots: int) -> None:
         """It has begun as often as its power was switched on: its watchdog has never reset it."""
         counts = self.bus.end()
-        assert counts["boots"] == boots and counts["stack"] <= firmware.sizes(CAN)["bound"]
+        assert counts["boots"] == boots and counts["stack"] <= images.sizes(CAN)["bound"]
 
     def __enter__(self) -> Rig:
         return self
@@ -420,7 +420,7 @@ def test_a_node(chance: random.Random) -> None:
                 line.do(send=serial_frame(97, before[7]))
             line.do(f"cut {chance.randrange(256):x}", "wait 1")
         counts = line.end()
-    assert counts["boots"] == 3 and counts["stack"] <= firmware.sizes(NODE)["bound"]
+    assert counts["boots"] == 3 and counts["stack"] <= images.sizes(NODE)["bound"]
 
 
 @pytest.mark.slow
@@ -497,7 +497,7 @@ def test_an_agent_on_a_line_and_a_node() -> None:
         table = agent.table()
         assert table[60][2] == 7 and table[60][3] >= 1 and table[0][2:] == b"\1\0"
         counts = agent.line.end()
-        assert counts["boots"] == 1 and counts["stack"] <= firmware.sizes(ON_LINE)["bound"]
+        assert counts["boots"] == 1 and counts["stack"] <= images.sizes(ON_LINE)["bound"]
 
 
 def test_beacons_on_a_line_have_a_pause() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from firmware.simulators.boards import BOARDS, Board
 from spec.model import heartbeat
-from tests.support.programs import ROOT
-from tests.support.tiers import tiered
+from tools.programs import ROOT
+from tools.tiers import tiered
 
 FRAME = r"  can0  [0-9A-F]{3,8}   \[[48]\]  [0-9A-F]{2}(?: [0-9A-F]{2}){3,7}\n"
 ENTRY = r"  variable {}: sender {}, value {}, timestamp {}\n"

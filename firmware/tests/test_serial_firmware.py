@@ -23,15 +23,15 @@ import unicorn
 import unicorn.arm_const
 from elftools.elf.elffile import ELFFile
 
-from bench.processors.targets import COMMON
-from bench.size import sections
 from firmware.simulators.boards import BOARDS, SILENCE, Board, Line
 from firmware.uf2 import uf2
 from spec import model
 from spec.model import MAGIC, REQUEST, heartbeat
-from tests.support.agents import run as client
-from tests.support.programs import BUILD, INCLUDES, ROOT, run
-from tests.support.tiers import tiered
+from tools.agents import run as client
+from tools.processors.memory import sections
+from tools.processors.targets import COMMON
+from tools.programs import BUILD, INCLUDES, ROOT, run
+from tools.tiers import tiered
 
 SEED = int(os.environ.get("DUMPULSE_SEED") or random.randrange(10**6))
 SOAK = int(os.environ.get("DUMPULSE_SOAK") or 0)  # packets; 0: as many as take little time
@@ -396,7 +396,7 @@ def test_the_sizes_in_the_table_of_chips() -> None:
     page = (ROOT / "firmware" / "README.md").read_text().partition("## What runs")[2]
     rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \| (\d+) \| (\d+) \|$", page, re.M)
     budgets = [row.split("\t")[:3] for row in
-               (ROOT / "bench" / "firmware.tsv").read_text().splitlines()]
+               (ROOT / "firmware" / "costs" / "budgets.tsv").read_text().splitlines()]
     simulated = [[what.strip("`"), flash, ram] for _, what, where, flash, ram in rows
                  if where != "only compiles"]
     assert all(row in budgets for row in simulated) and len(simulated) == 8

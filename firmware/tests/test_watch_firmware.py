@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from bench import budgets, firmware
+from firmware.costs import images
 from firmware.simulators.boards import BOARDS, REQUEST_AT, Board, Bus, Line, PinChange, frame
 from spec.model import HEARTBEAT, REQUEST, Agent, heartbeat
 from spec.watch import ALIVE, DEAD, MISSING, WAITING, Watch, line
-from tests.support.programs import INCLUDES, ROOT, run
+from tools.processors import budgets
+from tools.programs import INCLUDES, ROOT, run
 
 SEED = int(os.environ.get("DUMPULSE_SEED") or random.randrange(10**6))
 SERIAL, CAN = BOARDS["watch_atmega328p"], BOARDS["can_avr-watch"]
@@ -253,7 +254,7 @@ def test_the_page_has_the_table_and_the_size() -> None:
                  int(highest))
             for variable, silence, misses, grace, lowest, highest, _, _ in told] == LINES
     (size,) = re.findall(r"\| flash, RAM, stack \| ([\d,]+), (\d+), (\d+) bytes \|", page)
-    kept = budgets.load(firmware.BUDGETS)[SERIAL.name]
+    kept = budgets.load(images.BUDGETS)[SERIAL.name]
     assert [int(number.replace(",", "")) for number in size] == [
         kept[column] for column in ("flash", "ram", "bound")]
 

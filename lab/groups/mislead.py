@@ -12,7 +12,7 @@ from lab.groups.operations import ORDERS
 from lab.groups.papers import ps18
 from lab.messages import counts, machines, schemes
 from lab.messages.schemes import Code, Scheme, Step
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 CASES = ("nothing", "first hash", "later hash", "first RSA verification",
          "second RSA verification", "parsing and verification", "verification", "parsing",

@@ -18,7 +18,7 @@ from lab.groups import programs
 from lab.groups.opcount import ALGORITHMS, Bilinear, Counts, Group
 from lab.groups.papers import bls, ecdh, ecdsa, groups, pedersen, ps18, schnorr
 from lab.groups.papers.groups import E, E1, E2, ET
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 ORDERS = {
     "P-256": 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551,

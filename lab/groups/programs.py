@@ -34,7 +34,7 @@ from typing import Any
 from lab import arguments
 from lab.groups.opcount import Bilinear, Counts, CountingError, Element, Group
 from lab.groups.papers import ps18
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 FILE = Path(__file__).with_name("oracle.tsv")
 Known = tuple[Any, ...]  # counts

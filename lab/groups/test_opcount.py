@@ -22,7 +22,7 @@ from lab.groups.opcount import (ALGORITHMS, WINDOWS, Bilinear, Counts, CountingE
                                 Group, Ledger)
 from lab.groups.papers import bls, ecdh, ecdsa, ps18, schnorr
 from lab.groups.papers.groups import hashed, leftmost
-from tests.support.programs import ROOT
+from tools.programs import ROOT
 
 ORACLE = list(programs.rows(programs.FILE))
 PROGRAMS = [row for row in ORACLE if isinstance(row, programs.Row)]

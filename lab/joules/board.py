@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lab.messages import counts, machines
 from lab.messages.schemes import SCHEMES, Scheme
-from tests.support.programs import BUILD, ROOT, as_program, run
+from tools.programs import BUILD, ROOT, as_program, run
 
 CORE = "Cortex-M4"  # whose instructions counts.tsv has
 SOURCES = Path(__file__).parent

@@ -26,7 +26,7 @@ from lab.joules.meters import Absent, Clock, Lost, Meter, without_login
 from lab.joules.results import IDLE, WORK, Run, Turn, Unreadable, turn_of
 from lab.joules.uncertainty import Value
 from lab.messages.codecs import CODECS
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 FETCHES, BLOCKS = 100_000, 100
 MOST_BLOCKS = 10_000  # of a format in a round

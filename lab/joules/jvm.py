@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lab.joules.loopback import Child, Pair
 from lab.joules.measuring import Failed
-from tests.support.programs import ROOT
+from tools.programs import ROOT
 
 SOURCE, BUILD = ROOT / "lab" / "jvm", ROOT / "build" / "jvm"
 LIBRARIES = SOURCE / "libraries.txt"

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from lab.joules.measure import ended
 from lab.joules.measuring import Failed
 from lab.messages.codecs import CODECS, LIST
-from tests.support.programs import ROOT
+from tools.programs import ROOT
 
 HOST = "127.0.0.1"
 PATIENCE = 60  # seconds that a single answer may take

@@ -21,7 +21,7 @@ from lab.joules.measure import INTERRUPTED, count
 from lab.joules.measuring import Failed, Measurement, duration, say, scaled
 from lab.joules.meters import Absent, Clock, Lost, Meter
 from lab.joules.results import Run, Times, Unreadable
-from tests.support.programs import BUILD
+from tools.programs import BUILD
 
 SOURCE = Path(__file__).with_suffix(".c")
 OPERATIONS = ("sha256", "ecdsa-sign", "ecdsa-verify", "tcp-send")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lab.joules.meters import Energy
-from tests.support.programs import BUILD, ROOT
+from tools.programs import BUILD, ROOT
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -26,7 +26,7 @@ from lab.joules.console import Gone, Line, Trouble, printable
 from lab.joules.log import Log
 from lab.joules.powershield import DEVICES, PowerShield
 from lab.joules.target import Target
-from tests.support.programs import ROOT, as_program
+from tools.programs import ROOT, as_program
 
 SECONDS = 10  # of an acquisition: 100 samples
 ATTEMPTS = 3  # for each measurement

@@ -24,7 +24,7 @@ from lab.messages.families import short
 from lab.messages.machines import MACHINES
 from lab.messages.schemes import (A_KEY, AGREE, BARE_CHIPS, FEW, HERE, NOT_AVR, SCHEMES, SIGNED,
                                   Code, Scheme, Step)
-from tests.support.programs import ROOT, as_program, run, scratch
+from tools.programs import ROOT, as_program, run, scratch
 
 ROW = "{:<34}{:<10}{:>10}{:>12}{:>12}{:>8}{:>7}{:>8}"
 # What PQClean's schemes share. The linker leaves out what a scheme does not use.

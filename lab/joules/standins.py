@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from lab.joules.meters import Clock
-from tests.support.programs import free_port, wait_until
+from tools.programs import free_port, wait_until
 
 PATIENCE = 30.0  # seconds that a test waits for something real, such as a broker
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from lab.joules import log, powershield, target
 from lab.joules.console import Trouble
 from lab.joules.log import Entry
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 MEASURED = "measured, PowerShield"
 SIMULATED = "not measured: the board was simulated"

@@ -31,7 +31,7 @@ from lab.joules.meters import Clock, Energy, Lost, Meter
 from lab.joules.results import Turn, Unreadable
 from lab.joules.standins import hear_ctrl_c
 from lab.messages.codecs import CODECS, LIST
-from tests.support.programs import PATIENCE, ROOT, wait_until
+from tools.programs import PATIENCE, ROOT, wait_until
 
 IDLE_WATTS, EACH = 8.0, 0.002  # of the machine that the simulated meter measures; J of a fetch
 

@@ -16,7 +16,7 @@ from lab.joules.meters import Absent, Energy, Lost
 from lab.joules.rapl import Rapl
 from lab.joules.standins import Cell, Counter, SimulatedClock, write
 from lab.messages import studies
-from tests.support.programs import ROOT
+from tools.programs import ROOT
 
 
 def opened(sys: Path, *cells: Cell) -> tuple[SimulatedClock, Battery]:

@@ -29,7 +29,7 @@ from lab.joules.results import IDLE, WORK, Run, Turn, Unreadable
 from lab.joules.standins import Counter, SimulatedClock, hear_ctrl_c, moving, write
 from lab.joules.uncertainty import (Value, by_meter, interval, mad, variance_of_mean,
                                     without_outliers)
-from tests.support.programs import ROOT, wait_until
+from tools.programs import ROOT, wait_until
 
 RUN = Run("work", "J a run, net", "rapl: package-0", "here", "none", {}, 7, "2020-01-01")
 

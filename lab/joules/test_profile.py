@@ -18,7 +18,7 @@ from lab.joules.measuring import Failed
 from lab.joules.profile import OPERATIONS, Operation, program, report
 from lab.joules.results import IDLE, WORK, Run, Times, Turn
 from lab.joules.standins import hear_ctrl_c, moving
-from tests.support.programs import ROOT, wait_until
+from tools.programs import ROOT, wait_until
 
 RUN = Run("all", "J of all, net", "rapl: package-0", "here", "none", {}, 7, "2020-01-01")
 

@@ -25,7 +25,7 @@ from lab.joules import board, console, log, meters, powershield, sandwich, stand
 from lab.joules.board import Image
 from lab.joules.standins import hear_ctrl_c
 from lab.messages import counts, published
-from tests.support.programs import ROOT
+from tools.programs import ROOT
 
 STRICT = ("-std=gnu11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion",
           "-Wcast-align", "-Wcast-qual", "-Wshadow", "-Werror")

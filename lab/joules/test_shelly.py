@@ -14,7 +14,7 @@ from lab.joules import meters, shelly
 from lab.joules.meters import Absent, Energy, Lost
 from lab.joules.shelly import Shelly
 from lab.joules.standins import Broker, Plug, SimulatedClock, WebPlug
-from tests.support.programs import free_port, wait_until
+from tools.programs import free_port, wait_until
 
 PREFIXES = {0: "tasmota_A1B2C3", 1: "shellies/shellyplug-s-1A2B3C", 2: "shellyplusplugs-1a2b3c"}
 

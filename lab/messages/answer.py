@@ -16,8 +16,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
-from bench import budgets
-from bench.processors.targets import TARGETS
 from lab import arguments
 from lab.messages import counts
 from lab.messages.counts import Count
@@ -25,7 +23,9 @@ from lab.messages.energy import BATTERIES, MEDIA, MODELS, SECONDS_A_YEAR, Medium
 from lab.messages.families import short
 from lab.messages.machines import MACHINES, Machine
 from lab.messages.schemes import (ACCIDENT, EVERYWHERE, HEARTBEAT, NOT_AVR, REPLAY, SCHEMES, Scheme)
-from tests.support.programs import ROOT, as_program
+from tools.processors import budgets
+from tools.processors.targets import TARGETS
+from tools.programs import ROOT, as_program
 
 MAKES = ("make", "sign", "send")  # what a node does for each message
 VERIFIES = ("accept", "verify")  # what the agent does for each message

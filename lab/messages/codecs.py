@@ -17,7 +17,7 @@ import msgpack
 import orjson
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from tests.support.programs import ROOT
+from tools.programs import ROOT
 
 Record = dict[str, Any]
 # The list of Item.java, too.

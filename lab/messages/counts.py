@@ -19,12 +19,12 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
-from bench.processors.targets import say_strangers, strangers
 from lab import arguments
 from lab.messages import machines, schemes
 from lab.messages.machines import LARGER, MACHINES, DoesNotFit, Machine, Run, Size, once
 from lab.messages.schemes import NOTHING, SCHEMES, Scheme, Step
-from tests.support.programs import as_program, scratch
+from tools.processors.targets import say_strangers, strangers
+from tools.programs import as_program, scratch
 
 FILE = Path(__file__).with_name("counts.tsv")
 

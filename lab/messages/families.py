@@ -7,7 +7,7 @@ from lab.messages import counts
 from lab.messages.counts import Count
 from lab.messages.machines import MACHINES
 from lab.messages.schemes import SCHEMES, Scheme
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 HEADS = ("amd64", "M4", "M0+", "AVR")  # of MACHINES
 TITLES = {

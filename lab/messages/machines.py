@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from bench import callgrind
-from bench.processors.targets import BARE, TARGETS
-from tests.support.programs import BUILD, run
+from tools.processors.targets import BARE, TARGETS
+from tools.programs import BUILD, run
 
 HERE = Path(__file__).resolve().parent
 C = HERE / "c"

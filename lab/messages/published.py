@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lab.messages import counts
 from lab.messages.energy import MODELS
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 FILE = Path(__file__).with_name("published-m4-energy.tsv")
 TARGET = "Cortex-M4"

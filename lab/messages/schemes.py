@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.sources import fetched
-from tests.support.programs import ROOT
+from tools.programs import ROOT
 
 HEARTBEAT, KILOBYTE = 4, 1024  # bytes; a heartbeat is without its checksum
 RANDOM = 25  # runs of a step whose work depends much on random numbers

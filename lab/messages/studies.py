@@ -7,7 +7,7 @@ What one hash, signature and verification takes. SPDX-License-Identifier: MIT"""
 from lab.messages import counts
 from lab.messages.counts import Count
 from lab.messages.energy import MODELS
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 # What the study printed. Of its last run: microseconds of one operation, of which there were a
 # million each; the sends over TCP are of another run. Its clock, in seconds. Then watt-hours: what

@@ -14,11 +14,11 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.cmac import CMAC
 
-from bench import budgets
 from lab.messages import answer, counts, energy, machines, published, schemes, studies
 from lab.messages.counts import Count
 from lab.messages.schemes import SCHEMES, Scheme, Step
-from tests.support.programs import ROOT
+from tools.processors import budgets
+from tools.programs import ROOT
 
 
 def lab(*words: str) -> subprocess.CompletedProcess[str]:

@@ -21,8 +21,8 @@ from firmware.tests.test_serial_firmware import straddled
 from packages import project
 from packages.arduino import make
 from spec.model import REQUEST, Agent, checksummed, heartbeat
-from tests.support.agents import run as client
-from tests.support.servers import Server, command as server_command
+from tools.agents import run as client
+from tools.servers import Server, command as server_command
 
 HERE = Path(__file__).resolve().parent
 HARDWARE = "/usr/share/arduino/hardware"

@@ -16,8 +16,8 @@ from typing import Union
 from packages import project
 from spec.model import REQUEST, Agent, heartbeat
 from spec.watch import ALIVE, DEAD, LATE, MISSING, OUT_OF_RANGE, Watch, line
-from tests.support.programs import EXTRAS, PATIENCE
-from tests.support.servers import Server, command
+from tools.programs import EXTRAS, PATIENCE
+from tools.servers import Server, command
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 WORLDS = project.ROOT / "packages"

@@ -1,11 +1,11 @@
 """Boots a Debian with its own systemd in QEMU, and runs a script there as root.
 
-The kernel is that of server/tests/vm.py. The machine reads the Debian from a folder. What it writes
+The kernel is that of tools/vm.py. The machine reads the Debian from a folder. What it writes
 is in its memory, and is gone when it ends. SPDX-License-Identifier: MIT"""
 
 from pathlib import Path
 
-from server.tests import vm
+from tools import vm
 
 SECONDS = 900.0  # after which the machine is ended; a quarter is enough if nothing else runs
 

@@ -12,7 +12,7 @@ from packages import project
 from packages.cmake import consumers
 from packages.debian import boot, make
 from packages.static import make as static
-from tests.support.servers import Server
+from tools.servers import Server
 
 # What lintian says beyond errors and warnings, and why it may.
 ACCEPTED = {

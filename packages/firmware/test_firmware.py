@@ -11,7 +11,7 @@ import pytest
 from firmware.simulators.boards import BOARDS, Line
 from packages import project
 from packages.firmware import make
-from tests.support.agents import run as client
+from tools.agents import run as client
 
 pytestmark = pytest.mark.slow
 

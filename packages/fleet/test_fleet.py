@@ -15,8 +15,8 @@ from packages.debian.make import base
 from packages.fleet import make
 from packages.python import make as client
 from packages.python.test_python import environment, pythons, run
-from tests.support.programs import PATIENCE, wait_until
-from tests.support.servers import Server
+from tools.programs import PATIENCE, wait_until
+from tools.servers import Server
 
 # Imports the libraries that are only loaded when somebody wants them, too.
 EVERY_MODULE = """

@@ -8,8 +8,8 @@ import pytest
 
 from packages import making, project
 from spec import model
-from tests.support.programs import PATIENCE, vectors
-from tests.support.servers import Server
+from tools.programs import PATIENCE, vectors
+from tools.servers import Server
 
 pytestmark = pytest.mark.long
 MICROPYTHON = project.ROOT / "build" / "venv-packages" / "bin" / "micropython"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from packages import archive, project
-from tests.tools import completion
+from tools import completion
 
 HERE = Path(__file__).resolve().parent
 VERSION = project.FORMS["python"](project.version())

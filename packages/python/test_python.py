@@ -16,7 +16,7 @@ from packages import project
 from packages.fleet import make as fleet
 from packages.python import make
 from spec import model
-from tests.support.servers import Server
+from tools.servers import Server
 
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from packages import project
 from packages.static import make
-from tests.support.programs import run
+from tools.programs import run
 
 pytestmark = pytest.mark.long
 RUN = {"amd64": (), "arm64": ("qemu-aarch64",), "armhf": ("qemu-arm",)}
@@ -51,7 +51,7 @@ def test_udpserver_passes_the_tests_of_the_server(unpacked: dict[str, Path], mac
     tests = [f"server/tests/test_{name}.py" for name in ("udpserver", "udpserver_keyed")]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p",
-         "tests.support.tiers", "-n", "2", "--dist", "loadfile", "--timeout", "600", "-m",
+         "tools.tiers", "-n", "2", "--dist", "loadfile", "--timeout", "600", "-m",
          "not slow", "-k", NOT_IN_QEMU if RUN[machine] else "", *tests],
         cwd=project.ROOT, env={**os.environ, "DUMPULSE_SERVER": command}, text=True,
         stdout=subprocess.PIPE, check=False)

@@ -12,7 +12,7 @@ import pytest
 
 from packages import making, project
 from spec import keyed, model
-from tests.support.programs import vectors
+from tools.programs import vectors
 
 pytestmark = pytest.mark.long
 SCRIPT = Path(__file__).with_name("dumpulse.lua")

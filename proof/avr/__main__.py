@@ -6,9 +6,9 @@ SPDX-License-Identifier: MIT"""
 import argparse
 from concurrent.futures import ProcessPoolExecutor
 
-from bench.processors.targets import TARGETS
 from proof.avr import agent, keyed, tags, watch
-from tests.support.programs import as_program
+from tools.processors.targets import TARGETS
+from tools.programs import as_program
 
 CHIPS = [target.name for target in TARGETS.values() if target.machine == "Avr"]
 TAGS = {"tag": tags.TAG, "compared": tags.RIGHT, "report": tags.REPORT_TAG,

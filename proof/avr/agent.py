@@ -24,11 +24,11 @@ from dataclasses import dataclass, replace
 
 import z3
 
-from bench.processors.machine import Machine, load
 from proof.avr.machine import (RAM_BYTES, Code, State, check_reached, check_return, check_written,
                                cover_all, evaluate, explore, find_taken, follow_turn, proved)
 from proof.avr.symbols import Byte, Bytes, halve, join, must, split, unknown, vector, widen
 from spec import model
+from tools.processors.machine import Machine, load
 
 AGENT = "dumpulse_process_packet"
 KINDS = ("refused", "heartbeat", "report", "record")  # the index of the first three is the result

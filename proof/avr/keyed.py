@@ -15,7 +15,6 @@ from functools import partial
 
 import z3
 
-from bench.processors.machine import SEND, STORE, Keyed, Machine, load
 from proof.avr import tags
 from proof.avr.machine import (RAM_BYTES, Code, State, check_reached, check_return, check_written,
                                cover_all, explore)
@@ -23,6 +22,7 @@ from proof.avr.symbols import (Byte, Bytes, Flag, equal, feasible, join, must, s
                                unknown, vector)
 from spec import keyed
 from spec.model import MAGIC
+from tools.processors.machine import SEND, STORE, Keyed, Machine, load
 
 PROCESS, NEXT = "dumpulse_keyed_process", "dumpulse_keyed_next"
 MIXED, VERSION_1 = "dumpulse_mixed_process", "dumpulse_process_packet"

@@ -16,10 +16,10 @@ from typing import Any
 import z3
 from elftools.elf.elffile import ELFFile
 
-from bench.processors.machine import CHANGED, SEND, TIME, Machine
 from proof.avr.symbols import (Byte, Bytes, Flag, add, bit, both, choose, feasible, halve, is_zero,
                                join, must, negate, split, subtract, unknown, vector)
-from tests.support.programs import run
+from tools.processors.machine import CHANGED, SEND, TIME, Machine
+from tools.programs import run
 
 RAM_BYTES = 512  # of the smallest chip
 HOME = 0x1FFE  # the address that the function returns to; it has no code and is no hook

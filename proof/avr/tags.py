@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import z3
 
-from bench.processors.machine import KEY, Machine, load
 from proof.avr.machine import (HOME, RAM_BYTES, Code, State, check_reached, check_return,
                                check_written, explore, proved)
 from proof.avr.symbols import (Byte, Bytes, Flag, differ, equal, feasible, must, split, unknown,
                                vector)
 from spec import keyed
+from tools.processors.machine import KEY, Machine, load
 
 TAG, RIGHT, REPORT_TAG = "dumpulse_tag_", "dumpulse_right_", "dumpulse_report_tag_"
 MAKE, LABEL_KEY, PERMUTATION = "dumpulse_make_", "dumpulse_label_key", "dumpulse_permute_"

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 
 import z3
 
-from bench.processors.machine import Machine, Watching, load
 from proof.avr.machine import (CLOBBERED, ENTRY, HOME, KEPT, LINE, RAM_BYTES, SEEN, WATCHER, Code,
                                Place, State, check_reached, check_return, cover_all, evaluate,
                                find_taken, find_written, follow_turn, proved)
 from proof.avr.symbols import Bytes, equal, halve, join, must, split, unknown, vector
-from spec import model
-from spec import watch as rules
+from spec import model, watch as rules
+from tools.processors.machine import Machine, Watching, load
 
 WATCH = "dumpulse_watch_lines_"
 

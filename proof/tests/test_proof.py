@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from bench import budgets
-from bench.processors.targets import TARGETS
 from proof import spin
 from proof.avr import agent, keyed, tags, watch
-from tests.support.programs import KEYED, ROOT, library_file
+from tools.processors import budgets
+from tools.processors.targets import TARGETS
+from tools.programs import KEYED, ROOT, library_file
 
 
 WATCH, TAG, ASSEMBLER = "dumpulse_watch.c", "dumpulse_tag.c", "dumpulse_tag_avr.S"

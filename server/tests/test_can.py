@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import client
-from server.tests import vm
-from tests.support.programs import PATIENCE, ROOT, built, run
+from tools import vm
+from tools.programs import PATIENCE, ROOT, built, run
 
 # Python is slow in an emulated machine, so pytest runs without plugins and rewritten assertions.
 GUEST = ("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 build/venv/bin/python -m pytest -q -p no:cacheprovider "

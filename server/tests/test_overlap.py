@@ -21,8 +21,8 @@ from server.tests.test_udpserver_keyed import (
     Peer, has_new_key, noted, run, write_key, wrong_tag)
 from spec import keyed
 from spec.keyed import Hearer, Keys, Reader, chaskey12, question
-from tests.support.programs import wait_until
-from tests.support.servers import Server, lasting
+from tools.programs import wait_until
+from tools.servers import Server, lasting
 
 OLD, NEW = Keys(bytes(range(16))), Keys(bytes(range(100, 116)))
 READERS = keyed.READER_LABEL

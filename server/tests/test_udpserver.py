@@ -29,9 +29,9 @@ from typing import Any
 import pytest
 
 from spec.model import REQUEST, Agent, checksummed, heartbeat
-from tests.support.programs import (PATIENCE, ROOT, built, free_port, open_files, started,
+from tools.programs import (PATIENCE, ROOT, built, free_port, open_files, started,
                                     wait_until)
-from tests.support.servers import Counters, Namespace, Server, Talker, command, takes_hang_up
+from tools.servers import Counters, Namespace, Server, Talker, command, takes_hang_up
 
 UNSET = bytes(4)
 GOOD = heartbeat(3, 76, 9)

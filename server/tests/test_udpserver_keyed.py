@@ -23,8 +23,8 @@ import pytest
 from spec import keyed
 from spec.keyed import Agent, Hearer, Keys, Numbers, Reader, chaskey12, question
 from spec.model import REQUEST, heartbeat
-from tests.support.programs import PATIENCE, built, wait_until
-from tests.support.servers import Namespace, Server, Talker, command, lasting
+from tools.programs import PATIENCE, built, wait_until
+from tools.servers import Namespace, Server, Talker, command, lasting
 
 MASTER = bytes(range(16))
 KEYS = Keys(MASTER)

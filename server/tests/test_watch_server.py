@@ -26,9 +26,9 @@ import pytest
 
 import client
 from spec.model import heartbeat
-from tests.support.agents import VEHICLE
-from tests.support.programs import PATIENCE, ROOT, built, free_port, started, wait_until
-from tests.support.servers import Server, command
+from tools.agents import VEHICLE
+from tools.programs import PATIENCE, ROOT, built, free_port, started, wait_until
+from tools.servers import Server, command
 
 TICK = 50  # ms
 ATTEMPTS = 5

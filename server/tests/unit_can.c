@@ -25,7 +25,7 @@
 #include "server/table.h"
 #include "server/timing.h"
 #include "stand_ins.h"
-#include "tests/support/units.h"
+#include "tools/units.h"
 
 /* ---- The kernel: one interface, its socket, and the time --------------------------------- */
 

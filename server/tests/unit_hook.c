@@ -23,7 +23,7 @@
 #include "server/options.h"
 #include "server/timing.h"
 #include "stand_ins.h"
-#include "tests/support/units.h"
+#include "tools/units.h"
 
 enum { VARIABLES = 64, STATES = 6, PROGRAMS = 8, FIRST_PID = 1000 };
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "server/log.h"
-#include "tests/support/units.h"
+#include "tools/units.h"
 
 static int filled = -1; /* after the next poll(), somebody fills it from this descriptor */
 

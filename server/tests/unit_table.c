@@ -12,7 +12,7 @@
 #include "server/table.h"
 #include "server/watch.h"
 #include "stand_ins.h"
-#include "tests/support/units.h"
+#include "tools/units.h"
 
 enum { INTERVAL = 240, TOO_OLD = 64992 /* the help and the manual say that */ }; /* ticks */
 

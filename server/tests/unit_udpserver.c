@@ -14,7 +14,7 @@
 #include "server/timing.h"
 #include "server/udp.h"
 #include "stand_ins.h"
-#include "tests/support/units.h"
+#include "tools/units.h"
 
 /* ---- Secrets, sources and times ---------------------------------------------------------- */
 

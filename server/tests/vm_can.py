@@ -27,8 +27,8 @@ import pytest
 import client
 from spec import keyed
 from spec.model import REQUEST, Agent, checksummed, heartbeat
-from tests.support.programs import PATIENCE, ROOT, open_files, wait_until
-from tests.support.servers import Lines, Server, lasting
+from tools.programs import PATIENCE, ROOT, open_files, wait_until
+from tools.servers import Lines, Server, lasting
 
 FRAME = struct.Struct("=LB3x8s")
 BASE, REPORT_AT, REQUEST_AT = 0x680, 64, 127

@@ -34,7 +34,7 @@ from dumpulse_fleet.collect.collector import Collector, Roster
 from dumpulse_fleet.model.agents import MUTE_STATES, Agent, Event, Profile, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Store
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 AGENTS, FLEETS = 6, 2
 NODES = 12

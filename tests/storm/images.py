@@ -21,7 +21,7 @@ from firmware.simulators.boards import BOARDS, REPORT_AT, REQUEST_AT, LiveLine, 
 from firmware.simulators.bxcan import Frame
 from firmware.tests.test_firmware_keyed import Rig
 from spec import keyed, model
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 ROUNDS, FAULTS, SECOND = 2, 12, 1_000_000  # a second has as many microseconds
 Event = tuple[str, int]  # a fault, and the seed of its chance; or "calm"

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.programs import as_program
+from tools.programs import as_program
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.storm import fleet, planted
-from tests.support.programs import ROOT, built
+from tools.programs import ROOT, built
 
 STORIES = ("--from", "1", "--count", "12")
 

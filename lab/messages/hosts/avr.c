@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 /* First: simavr's other headers need what it includes. */
-#include "../../../bench/processors/avr_host.h"
+#include "../../../tools/processors/avr_host.h"
 
 #include <simavr/sim_core.h>
 

@@ -13,8 +13,8 @@ from typing import Any, Self
 import pytest
 
 from spec import model
-from tests.support.agents import GOOD, Answer
-from tests.support.programs import PATIENCE
+from tools.agents import GOOD, Answer
+from tools.programs import PATIENCE
 
 FRAME = struct.Struct("=LB3x8s")  # the kernel's struct can_frame
 FD_FRAME = struct.Struct("=LB3x64s")  # its struct canfd_frame

@@ -1,11 +1,13 @@
-"""A bound on the stack: the sum of the functions' stacks along the deepest chain of calls. The
-compiler reports the stack of each function. SPDX-License-Identifier: MIT"""
+"""The memory that a program takes: bytes of each kind of section, and a bound on the stack, which
+is the sum of the functions' stacks along the deepest chain of calls. SPDX-License-Identifier: MIT"""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from tests.support.programs import run
+from elftools.elf.elffile import ELFFile
+
+from tools.programs import run
 
 Graph = dict[str, set[str]]
 Code = dict[str, list[tuple[int, str, str]]]  # of each function: address, instruction, operands
@@ -14,6 +16,29 @@ Code = dict[str, list[tuple[int, str, str]]]  # of each function: address, instr
 JUMPS = {"rjmp", "jmp", "b", "b.n", "b.w", "j"}
 # These instructions of RISC-V name an address, but do not jump.
 ADDRESSES = {"add", "addi"}
+SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
+# Unwind tables, and the EEPROM of an AVR.
+NO_MEMORY = (".eh_frame", ".note", ".ARM", ".eeprom")
+
+
+def sections(file: Path) -> dict[str, int]:
+    """Returns the bytes of each kind of section that takes memory."""
+    sizes = dict.fromkeys(("code", "rodata", "data", "bss"), 0)
+    with file.open("rb") as stream:
+        for section in ELFFile(stream).iter_sections():
+            flags = section["sh_flags"]
+            if not flags & SHF_ALLOC or section.name.startswith(NO_MEMORY):
+                continue
+            if section["sh_type"] == "SHT_NOBITS":
+                kind = "bss"
+            elif flags & SHF_WRITE:
+                kind = "data"
+            elif flags & SHF_EXECINSTR:
+                kind = "code"
+            else:
+                kind = "rodata"
+            sizes[kind] += section["sh_size"]
+    return sizes
 
 
 def unnumbered(name: str) -> str:

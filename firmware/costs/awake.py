@@ -14,13 +14,13 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from bench import stack
-from bench.interrupts import CORTEX_M
+from firmware.costs.interrupts import CORTEX_M
 from firmware.simulators.boards import (PATIENCE, REPORT_SIZE, REQUEST_AT, Board, Bus, Line,
                                         LiveBus, LiveLine, blocks, eeprom, eeprom_of_node,
                                         frame, serial_frame, written)
 from spec.keyed import READER_LABEL, Keys
 from spec.model import REQUEST, heartbeat
+from tools.processors import memory
 
 FEW, MANY = 200, 1000  # packets in simavr; the start-up cancels out in the difference of two runs
 PAINT = 0xA5  # the bytes of the stack before they are used
@@ -239,7 +239,7 @@ class Counted(Line):
 
 def after_wfi(image: Path) -> int:
     """The address of the core while it sleeps: after the only instruction "wfi"."""
-    lines = [line for body in stack.code(CORTEX_M.objdump, image).values()
+    lines = [line for body in memory.code(CORTEX_M.objdump, image).values()
              for line in body]
     (at,) = (at for at, (_, instruction, _) in enumerate(lines) if instruction == "wfi")
     return lines[at + 1][0]

@@ -1,7 +1,7 @@
 """Makes from the parser of client.py what `make install` installs beside it: its completion for
 bash and zsh, and its manual, with all options.   SPDX-License-Identifier: MIT
 
-    python3 -m tests.tools.completion FOLDER
+    python3 -m tools.completion FOLDER
 """
 
 import argparse
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import client
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 MANUAL = ROOT / "client" / "dumpulse.1"
 NAMES = ("dumpulse", "client.py")  # the names by which users call the client
 MADE = "Made by `make install` from the parser of client.py.   SPDX-License-Identifier: MIT"

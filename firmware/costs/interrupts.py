@@ -15,8 +15,8 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from bench import stack
-from bench.stack import Code, Graph
+from tools.processors import memory
+from tools.processors.memory import Code, Graph
 
 Words = list[tuple[str, str]]  # instructions and their operands
 
@@ -60,9 +60,9 @@ def writes(what: str, operands: str, registers: tuple[str, ...]) -> bool:
 def leaves_stack_alone(body: list[tuple[int, str, str]], others: set[int]) -> bool:
     """Does a function of an AVR use the stack only to return? It may end with a jump to one of the
     others. These are known to use it only to return."""
-    goals = {stack.goal(operands) for _, _, operands in body} - {None}
+    goals = {memory.goal(operands) for _, _, operands in body} - {None}
     _, last, operands = body[-1]
-    ends = last in ("ret", "reti") or last in stack.JUMPS and stack.goal(operands) in others
+    ends = last in ("ret", "reti") or last in memory.JUMPS and memory.goal(operands) in others
     return (ends and goals <= {at for at, _, _ in body} | others
             and not any(what in ("push", "pop", "call", "rcall")
                         or writes(what, operands, STACK_POINTER)
@@ -81,7 +81,7 @@ def leave_stack_alone(code: Code) -> set[str]:
 def only_calls(body: list[tuple[int, str, str]]) -> bool:
     """Does a function of an AVR leave only by its last instruction, and never pop?"""
     own = {at for at, _, _ in body}
-    goals = {stack.goal(operands) for _, what, operands in body if what not in ("call", "rcall")}
+    goals = {memory.goal(operands) for _, what, operands in body if what not in ("call", "rcall")}
     return body[-1][1] == "ret" and goals - {None} <= own and \
         not any(what in ("pop", "ret", "reti") for _, what, _ in body[:-1])
 
@@ -141,14 +141,14 @@ def found(image: Path, code: Code) -> set[str]:
     else:
         entries: dict[int | None, str] = {body[0][0]: name for name, body in code.items()}
         if chip is AVR:  # the first vector is the reset's
-            names = {entries.get(stack.goal(operands))
+            names = {entries.get(memory.goal(operands))
                      for _, what, operands in code["__vectors"][1:]
                      if what in ("jmp", "rjmp")} - {"__bad_interrupt"}
         else:
             table = in_table(image)
             for name in {entries[at] for at in table[2:FIRST_INTERRUPT] if at}:
                 begin = code[name][0][0]
-                if not all(what in stack.JUMPS and stack.goal(operands) == begin
+                if not all(what in memory.JUMPS and memory.goal(operands) == begin
                            for _, what, operands in code[name]):
                     raise no_bound(
                         image, f"{name} comes within interrupts, and is not an endless loop")
@@ -191,7 +191,7 @@ def refuse_nesting(image: Path, code: Code, graph: Graph, interrupts: set[str],
     """An interrupt must not call another one, and no function that it calls may turn interrupts on.
     loop: all functions that the loop calls."""
     chip = chip_of(image)
-    served = stack.reached(interrupts, graph)
+    served = memory.reached(interrupts, graph)
     for name in sorted(served | loop):
         if called := graph.get(name, set()) & interrupts:
             raise no_bound(image, f"{name} calls {min(called)}, an interrupt")

@@ -15,7 +15,7 @@ import pytest
 
 import client
 from spec import keyed, model
-from tests.support.programs import PATIENCE, ROOT, free_port
+from tools.programs import PATIENCE, ROOT, free_port
 
 COMMAND = [sys.executable, str(ROOT / "client.py")]
 VEHICLE = str(ROOT / "client" / "examples" / "vehicle.ini")

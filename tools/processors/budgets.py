@@ -4,9 +4,10 @@ SPDX-License-Identifier: MIT"""
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from bench.processors.targets import Target, say_strangers, strangers
+from tools.processors.targets import Target, say_strangers, strangers
+from tools.programs import ROOT
 
-FILE = Path(__file__).with_name("budgets.tsv")
+FILE = ROOT / "bench" / "budgets.tsv"
 HEAD = "# target\t"  # this line continues with the names of the columns
 Budgets = dict[str, dict[str, int]]
 

@@ -1,6 +1,6 @@
 """Lets programs that were linked with glibc 2.38 run on Debian 12, which has glibc 2.36.
 
-    python3 tests/tools/older_glibc.py FOLDER
+    python3 tools/older_glibc.py FOLDER
 
 avr-gcc 14.2 needs only strtol, strtoul, strtoull and sscanf of glibc 2.38. There they have new
 names, __isoc23_…, and also read binary numbers. This changes each x86-64 program in FOLDER that

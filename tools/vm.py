@@ -1,6 +1,6 @@
 """Runs commands in an emulated machine with Debian's own kernel and its CAN modules.
 
-    python3 -m server.tests.vm COMMAND...   runs it as root, here; 99: it took too long
+    python3 -m tools.vm COMMAND...   runs it as root, here; 99: it took too long
 
 The kernel of the machine that runs the tests may have no CAN. So the tests bring the kernel of
 Debian's linux-image-amd64, which QEMU starts. It can read this machine's files, but not write them.
@@ -17,7 +17,7 @@ import tempfile
 import zlib
 from pathlib import Path
 
-from tests.support.programs import BUILD, ROOT, as_program, run
+from tools.programs import BUILD, ROOT, as_program, run
 
 SECONDS = 400.0  # after which the machine is ended; half a minute is enough if nothing else runs
 MODULES = ("virtio_pci", "9p", "9pnet_virtio", "vcan", "vxcan", "kvaser_pci", "can-raw",

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
 EXTRAS = ROOT / "extras"  # what a firmware may add to the library
 INCLUDES = (f"-I{ROOT}", f"-I{EXTRAS}")

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from tests.support.programs import PATIENCE, built, wait_until
+from tools.programs import PATIENCE, built, wait_until
 
 Counters = dict[str, int]  # with the keys of --stats
 KEYS = {"refused for length": "length", "reports unsent": "unsent", "bus-offs": "bus_offs",

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import pyte
 
-from tests.support.programs import PATIENCE, wait_until
+from tools.programs import PATIENCE, wait_until
 
 UNSIZED = {name: value for name, value in os.environ.items()
            if name not in ("COLUMNS", "LINES", "NO_COLOR")}

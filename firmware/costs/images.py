@@ -5,14 +5,15 @@ SPDX-License-Identifier: MIT"""
 
 from pathlib import Path
 
-from bench import awake, budgets, interrupts, stack
-from bench.interrupts import AVR, CORTEX_M, chip_of
-from bench.processors.targets import TARGETS
-from bench.size import sections
+from firmware.costs import awake, interrupts
+from firmware.costs.interrupts import AVR, CORTEX_M, chip_of
 from firmware.simulators.boards import BOARDS, Board, Line
-from tests.support.programs import ROOT, as_program, built
+from tools.processors import budgets, memory
+from tools.processors.memory import sections
+from tools.processors.targets import TARGETS
+from tools.programs import ROOT, as_program, built
 
-BUDGETS = ROOT / "bench" / "firmware.tsv"
+BUDGETS = Path(__file__).with_name("budgets.tsv")
 COLUMNS = ("flash", "ram", "bound", "stack", "heartbeat", "junk", "report")
 ROW = "{:<18}{:>6}{:>6}{:>7}{:>7}{:>11}{:>8}{:>10}"
 RETURN = 2  # bytes that these AVRs push at a call and at an interrupt
@@ -24,20 +25,20 @@ EXCEPTION = 32
 def bound(image: Path, report: Path) -> int:
     """The most bytes of stack: the loop's at its deepest, and those of the interrupt that takes
     most, as no interrupt lets in another. This leaves out what ends in a reset;
-    bench/interrupts.py lists it."""
+    firmware/costs/interrupts.py lists it."""
     chip = chip_of(image)
-    code, frame = stack.code(chip.objdump, image), stack.frames(report)
-    stack.refuse_pointers(image, code, code)
-    graph = stack.calls(code)
+    code, frame = memory.code(chip.objdump, image), memory.frames(report)
+    memory.refuse_pointers(image, code, code)
+    graph = memory.calls(code)
     served = interrupts.found(image, code)
-    interrupts.refuse_nesting(image, code, graph, served, stack.reached([chip.begin], graph))
+    interrupts.refuse_nesting(image, code, graph, served, memory.reached([chip.begin], graph))
     if chip is AVR:  # the compiler does not report assembly, avr-libc's functions and naked ones
         frame = dict.fromkeys(interrupts.leave_stack_alone(code), RETURN) | {
             name: RETURN + pushed for name, pushed in interrupts.pushes(code).items()} | frame
-    loop = stack.depth(chip.begin, graph, frame)
+    loop = memory.depth(chip.begin, graph, frame)
     if chip is CORTEX_M:
         loop += EXCEPTION + -loop % 8
-    return loop + max((stack.depth(name, graph, frame) for name in served), default=0)
+    return loop + max((memory.depth(name, graph, frame) for name in served), default=0)
 
 
 def sizes(board: Board) -> dict[str, int]:

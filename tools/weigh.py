@@ -1,6 +1,6 @@
 """Prints how heavy the project is: the files and lines of each room, by kind.
 
-    python3 -m tests.tools.weigh
+    python3 -m tools.weigh
 
 It counts what git tracks, except symbolic links. SPDX-License-Identifier: MIT"""
 
