@@ -3,9 +3,7 @@
     python3 -m pytest test_dumpulse.py
 
 If a test fails, Hypothesis prints the steps that lead there, and a line that runs them again. The
-examples are the same in every run. HYPOTHESIS_PROFILE=explore tries new ones, and many more.
-SPDX-License-Identifier: MIT
-"""
+examples are the same in every run. HYPOTHESIS_PROFILE=explore tries new ones, and many more."""
 
 from __future__ import annotations
 

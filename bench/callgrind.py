@@ -1,9 +1,8 @@
-"""Counts the instructions of a program in valgrind's callgrind.     SPDX-License-Identifier: MIT
+"""Counts the instructions of a program in valgrind's callgrind.
 
 The counts must be the same on every machine. So the environment has only the variables that are set
 here, the server gets its sockets as from a service manager, and libc does not choose its routines
-by the processor. The kernel's instructions are not counted.
-"""
+by the processor. The kernel's instructions are not counted."""
 
 import fcntl
 import os

@@ -4,8 +4,7 @@
     python3 -m bench.cost --quick    by the compilers that make test has
 
 On AVR it counts cycles (simavr's are exact), on other targets instructions (in Unicorn or QEMU).
-It counts from the first instruction of dumpulse_process_packet to its return, without the hooks.
-SPDX-License-Identifier: MIT"""
+It counts from the first instruction of dumpulse_process_packet to its return, without the hooks."""
 
 import random
 import sys

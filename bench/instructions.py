@@ -4,7 +4,7 @@
 
 Packets come one by one, each when the server sleeps. Or all of them wait when the server starts, in
 as many sockets as are needed to hold them. Reports are asked for first, while the table is empty:
-later the checksum depends on the time. SPDX-License-Identifier: MIT"""
+later the checksum depends on the time."""
 
 import functools
 import math

@@ -4,8 +4,7 @@
 
 It measures as size.py and cost.py do, without the hooks. Who has the master key calls
 dumpulse_label_key in the key hook: so this is a part of an agent's bytes, and a column of its own
-among what calls cost. SPDX-License-Identifier: MIT
-"""
+among what calls cost."""
 
 import random
 from contextlib import closing
@@ -47,8 +46,8 @@ def measure(target: Target) -> dict[str, tuple[int, int]]:
         for source in sources(SOURCE, target):
             objects.append((Path(folder) / source).with_suffix(".o"))
             target.compile(library_file(source), objects[-1], "-fstack-usage")
-            sections = sections(objects[-1])
-            if sections["data"] or sections["bss"]:
+            parts = sections(objects[-1])
+            if parts["data"] or parts["bss"]:
                 raise SystemExit(f"{target.key}: {source} must have no data and no bss")
         for part, begins in PARTS.items():
             target.link(objects, image, f"-Wl,-e,{begins[0]}", "-Wl,-Ttext=0x0",

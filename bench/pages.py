@@ -4,7 +4,7 @@
     python3 -m bench.pages --check   fails if a page differs, and shows where
 
 If the first line of a fenced block in a page is `$ make figures ONLY=NAME` or `$ make tour`, the
-block has its output. SPDX-License-Identifier: MIT"""
+block has its output."""
 
 import difflib
 import functools

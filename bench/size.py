@@ -4,7 +4,7 @@
     python3 -m bench.size --quick    by the compilers that make test has
 
 For each row it compiles dumpulse.c with -Os (clang: -Oz) and links it as for a firmware. So the
-total includes everything that the agent needs of libgcc. SPDX-License-Identifier: MIT"""
+total includes everything that the agent needs of libgcc."""
 
 import sys
 from pathlib import Path

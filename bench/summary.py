@@ -2,7 +2,7 @@
 
     make figures ONLY=summary
 
-The figures of this library are its budgets, which are exact. SPDX-License-Identifier: MIT"""
+The figures of this library are its budgets, which are exact."""
 
 from tools.processors import budgets
 from tools.programs import as_program

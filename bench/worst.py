@@ -14,7 +14,7 @@ times to sum a table. dumpulse.c limits how often any packet makes them turn:
 The least and the most are taken over all ways through the code that turn its loops that often.
 There may be ways among them that no packet takes, so these costs are bounds. Packets are run, too:
 this checks that their ways are in the control flow, and that they reach the bounds and do not
-exceed them. SPDX-License-Identifier: MIT"""
+exceed them."""
 
 import functools
 import re

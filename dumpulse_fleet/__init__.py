@@ -1,1 +1,1 @@
-"""Asks thousands of agents, and says what changed.   SPDX-License-Identifier: MIT"""
+"""Asks thousands of agents, and says what changed."""

@@ -1,4 +1,4 @@
-"""python3 -m dumpulse_fleet is the command dumpulse-fleet.   SPDX-License-Identifier: MIT"""
+"""python3 -m dumpulse_fleet is the command dumpulse-fleet."""
 
 import signal
 

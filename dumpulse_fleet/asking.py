@@ -1,5 +1,5 @@
 """Asks a running fleet over its JSON interface, for the commands. Nothing that comes is believed:
-it may be another server, or a broken one.   SPDX-License-Identifier: MIT"""
+it may be another server, or a broken one."""
 
 import base64
 import http.client

@@ -1,4 +1,4 @@
-"""The command dumpulse-fleet.   SPDX-License-Identifier: MIT"""
+"""The command dumpulse-fleet."""
 
 import argparse
 import difflib

@@ -1,6 +1,6 @@
 """The whole fleet in one process: puts its parts together, reads the configuration again, looks at
 the sources of agents, and ends. The loop's thread has the web, the alerts and MQTT. The collector
-and the store have threads of their own.   SPDX-License-Identifier: MIT"""
+and the store have threads of their own."""
 
 import asyncio
 import concurrent.futures

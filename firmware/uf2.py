@@ -2,8 +2,7 @@
 
     python -m firmware.uf2 IMAGE.elf    writes IMAGE.uf2
 
-Microsoft's specification of UF2: blocks of 512 bytes, each with 256 bytes for the flash.
-SPDX-License-Identifier: MIT"""
+Microsoft's specification of UF2: blocks of 512 bytes, each with 256 bytes for the flash."""
 
 import struct
 import sys

@@ -1,4 +1,4 @@
-"""How the lab's commands take their options.   SPDX-License-Identifier: MIT"""
+"""How the lab's commands take their options."""
 
 import argparse
 import math

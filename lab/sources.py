@@ -3,8 +3,7 @@
     python -m lab.sources
 
 Each comes from its registry by the registry's own client: cargo, apt-get, pip. What is there
-already is not fetched again; if somebody has changed it, the program ends.
-SPDX-License-Identifier: MIT"""
+already is not fetched again; if somebody has changed it, the program ends."""
 
 import fcntl
 import functools

@@ -1,4 +1,4 @@
-"""Runs a command of the lab for lab/run.   SPDX-License-Identifier: MIT"""
+"""Runs a command of the lab for lab/run."""
 
 import sys
 

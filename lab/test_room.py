@@ -1,5 +1,5 @@
 """What the three folders share: sources, of which only those with the right hash are used; tables.
-SPDX-License-Identifier: MIT"""
+"""
 
 import hashlib
 import importlib.util

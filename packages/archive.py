@@ -2,7 +2,7 @@
 
 The order of the files, their owners, their modes and their times do not depend on the machine. The
 archive of the sources has all files that git has, and no others. It is also written where there is
-no git, in the unpacked archive, and is the same there. SPDX-License-Identifier: MIT"""
+no git, in the unpacked archive, and is the same there."""
 
 import gzip
 import io

@@ -1,9 +1,7 @@
 """Makes a package: its files go into build/packages.
 
     python3 -m packages.making rust            # one of WORLDS
-    python3 -m packages.making dbc 18ff0000    # what it shall know more
-
-SPDX-License-Identifier: MIT"""
+    python3 -m packages.making dbc 18ff0000    # what it shall know more"""
 
 import argparse
 import importlib

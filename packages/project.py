@@ -3,8 +3,7 @@
     python3 -m packages.project            # prints the version
     python3 -m packages.project --write    # or make version: into the files that have it as it is
 
-dumpulse.h has the version. All else that has it is generated from it.
-SPDX-License-Identifier: MIT"""
+dumpulse.h has the version. All else that has it is generated from it."""
 
 import argparse
 import re

@@ -6,7 +6,7 @@
 Everything is built twice, in two folders, from the unpacked archive of the sources, and must be the
 same to the byte. The tests run there, too. The version may be one before a release, as 1.2.3-dev:
 then CHANGELOG.md must have the heading "## 1.2.3, not released yet". For a release 1.2.3, it is
-"## 1.2.3, DATE". SPDX-License-Identifier: MIT"""
+"## 1.2.3, DATE"."""
 
 import argparse
 import hashlib

@@ -3,7 +3,7 @@
     build/venv-packages/bin/python -m packages.sbom FOLDER
 
 FOLDER has the files of a release, and gets dumpulse-VERSION.cdx.json: CycloneDX 1.6, as its own
-library writes and checks it. The same files give the same bytes. SPDX-License-Identifier: MIT"""
+library writes and checks it. The same files give the same bytes."""
 
 import argparse
 import hashlib

@@ -1,5 +1,5 @@
 """Is there one version? Does `make release` refuse what must not be released, and make the same
-each time?   SPDX-License-Identifier: MIT"""
+each time?"""
 
 import json
 import os

@@ -4,10 +4,9 @@
 
 Spin tries all that an attacker can do in the models of proof/keyed, with short counts and few
 resets. Each model lists properties that must hold, and rules to break: then a property must not
-hold any more. README.md in this folder says what the models say. SPDX-License-Identifier: MIT
+hold any more. README.md in this folder says what the models say.
 
-    python3 -m proof.spin [MODEL...]      for example: python3 -m proof.spin hears
-"""
+    python3 -m proof.spin [MODEL...]      for example: python3 -m proof.spin hears"""
 
 import os
 import re

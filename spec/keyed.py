@@ -2,9 +2,7 @@
 
 Every role is here: Agent, Hearer (a node) and Reader. What an agent keeps over a reset is in its
 Numbers, and nothing else is. A reset is a new object with the same Numbers. The tests compare the C
-code with this.
-SPDX-License-Identifier: MIT
-"""
+code with this."""
 
 from __future__ import annotations
 

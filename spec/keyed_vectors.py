@@ -2,8 +2,7 @@
 
 A step that must be refused differs from a right one in one respect. The methods of World see to
 that: they let a copy of the role take the right one first, and fail if it does not, as then another
-check would refuse the step, and it would test nothing.   SPDX-License-Identifier: MIT
-"""
+check would refuse the step, and it would test nothing."""
 
 from __future__ import annotations
 

@@ -8,9 +8,7 @@ those of dumpulse_watch.h, and vectors_keyed.tsv, those of dumpulse_keyed.h.
 
 The long form has the same kinds of steps: all values of a byte where the files have flipped bits,
 all lengths and labels, and scenes by chance. The tests of this project run both. They come from
-model.py, watch.py, keyed.py and zlib, and not from the C code.
-SPDX-License-Identifier: MIT
-"""
+model.py, watch.py, keyed.py and zlib, and not from the C code."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """The protocol of SPEC.md, written a second time, without any of the C code.
 
-The tests compare the C code with this. The checksum is zlib's.
-SPDX-License-Identifier: MIT
-"""
+The tests compare the C code with this. The checksum is zlib's."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Packets that are nearly right, in a short form, which is in the files of vectors, and in a long
-one.   SPDX-License-Identifier: MIT
-"""
+one."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
     watch = Watch([line(3, late=20, dead=60, grace=200, lowest=10, highest=120)])
     changes = watch.look(agent.entries, now)  # [(variable, was, is), …]
 
-The tests compare the C code with this. SPDX-License-Identifier: MIT
-"""
+The tests compare the C code with this."""
 
 from __future__ import annotations
 

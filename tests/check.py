@@ -1,8 +1,7 @@
-"""`make check`: do the server and the client work on this machine?   SPDX-License-Identifier: MIT
+"""`make check`: do the server and the client work on this machine?
 
 It needs only Python 3.9, while `make test` needs Debian and its packages. Everything happens on
-loopback, at a free port. SERVER in the environment names the server's program.
-"""
+loopback, at a free port. SERVER in the environment names the server's program."""
 
 from __future__ import annotations
 

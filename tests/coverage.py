@@ -6,8 +6,7 @@ They must reach every line that this machine can run, and both outcomes of every
 decision of the library is one condition, or a chain of only `&&` or only `||`. In such a chain,
 both outcomes of each condition give MC/DC, because a condition is evaluated only if the earlier
 ones decide nothing. Some code is only for an int of 16 bits. It is measured in a copy of the header
-that claims to have such an int: its arithmetic is right for a wider int, too.
-SPDX-License-Identifier: MIT"""
+that claims to have such an int: its arithmetic is right for a wider int, too."""
 
 import gzip
 import json

@@ -7,7 +7,7 @@
 Each target gets heartbeats for all 256 values of the variable, valid packets with every change of
 one byte, and COUNT random packets, every tenth on a new table. The random packets follow from the
 seed, which a failure prints. After each packet it compares the result, the calls of the hooks, the
-packet, the agent, and the memory on both sides of the agent. SPDX-License-Identifier: MIT"""
+packet, the agent, and the memory on both sides of the agent."""
 
 import argparse
 import random

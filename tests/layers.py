@@ -1,5 +1,5 @@
 """Lists the rooms of the project and what each uses, from the imports of Python files and the
-includes of C files.   SPDX-License-Identifier: MIT
+includes of C files.
 
     python3 -m tests.layers    prints the list
 

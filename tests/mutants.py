@@ -24,7 +24,7 @@ that file is noticed, or does not exist. The same --seed and --count choose the 
 --sample: takes only the mutants of mutants_sample.tsv. Each has the step or the test that notices
 it, and only that one runs, so this takes a minute. It is a failure if a mutant does not exist, or
 if its test does not notice it. To choose others: --record FILE writes what has noticed each mutant.
-SPDX-License-Identifier: MIT"""
+"""
 
 import argparse
 import json

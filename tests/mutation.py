@@ -7,7 +7,7 @@ tests/mutants.py says what is changed, and by which steps it is tested.
 A step may take several times as long as without any change, on the processor and on the clock. If
 it takes longer, that is not a failed test: it has a verdict of its own. If a compiler takes so
 long, or fails without naming an error in the source, something is wrong with the machine, and
-everything ends. SPDX-License-Identifier: MIT"""
+everything ends."""
 
 import ast
 import hashlib

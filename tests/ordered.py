@@ -6,7 +6,7 @@ exist, it is written, with the seconds.
 
 A test that fails runs once more. If a test takes ten times as long as for the unchanged program,
 and `floor` seconds more, everything ends with status 99. The name of the first test that fails goes
-into the file that DUMPULSE_FAILED names. SPDX-License-Identifier: MIT"""
+into the file that DUMPULSE_FAILED names."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 """Property tests of dumpulse_watch.h: compares the C code with the model in spec/watch.py. Clocks
-go on, wrap, jump and stand still. SPDX-License-Identifier: MIT"""
+go on, wrap, jump and stand still."""
 
 import ctypes
 import re

@@ -1,5 +1,5 @@
 """Tests what `make install` installs for client.py: name, module, manual, examples and completion.
-SPDX-License-Identifier: MIT"""
+"""
 
 import contextlib
 import os

@@ -1,6 +1,5 @@
 """Tests of version 2: the model against spec/keyed.md, the vectors against wrong models, and the
-library against the model, in simulators. SPDX-License-Identifier: MIT
-"""
+library against the model, in simulators."""
 
 import copy
 import dataclasses

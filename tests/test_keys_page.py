@@ -1,4 +1,4 @@
-"""Types the commands of the page about keys.     SPDX-License-Identifier: MIT"""
+"""Types the commands of the page about keys."""
 
 import os
 import re

@@ -1,6 +1,5 @@
 """Does every import go down to a lower layer? Is every function short? Are the numbers of the wire
-only where they must be? Does every link of a page lead to a file and its heading?
-SPDX-License-Identifier: MIT"""
+only where they must be? Does every link of a page lead to a file and its heading?"""
 
 import ast
 import re

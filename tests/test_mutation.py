@@ -1,5 +1,4 @@
-"""Are the verdicts of tests/mutants.py true, and are its lists up to date?
-SPDX-License-Identifier: MIT"""
+"""Are the verdicts of tests/mutants.py true, and are its lists up to date?"""
 
 import sys
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""Files of names: what the server accepts, client.py must accept with the same meaning.
-SPDX-License-Identifier: MIT"""
+"""Files of names: what the server accepts, client.py must accept with the same meaning."""
 
 import argparse
 import ctypes

@@ -1,5 +1,5 @@
 """Does `make full` run all that this system has tools for, and say what it leaves out? Do its parts
-wait for each other?     SPDX-License-Identifier: MIT"""
+wait for each other?"""
 
 import fcntl
 import os

@@ -1,5 +1,5 @@
 """Takes the programs from the pages, compiles them, and talks to them. Checks the README's figures.
-SPDX-License-Identifier: MIT"""
+"""
 
 import functools
 import re

@@ -1,5 +1,5 @@
 """Tests the compiled library in simulators, on every target: every vector, and all that a firmware
-relies on. SPDX-License-Identifier: MIT"""
+relies on."""
 
 import dataclasses
 import struct

@@ -1,5 +1,4 @@
-"""`client.py watch` and `make demo`, in a terminal of their own and in a pipe.
-SPDX-License-Identifier: MIT"""
+"""`client.py watch` and `make demo`, in a terminal of their own and in a pipe."""
 
 import contextlib
 import json

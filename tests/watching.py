@@ -6,7 +6,7 @@
 
 Each target gets COUNT looks at random tables, of random agents, with clocks that go on, wrap, jump
 and stand still. Lines are sensible or hostile. After each look it compares the calls of the hook,
-the agent, what the watch knows of each line, and the memory around. SPDX-License-Identifier: MIT"""
+the agent, what the watch knows of each line, and the memory around."""
 
 import argparse
 import random

@@ -1,5 +1,4 @@
-"""For tests: agents that do wrong things on purpose, and client.py as a process.
-SPDX-License-Identifier: MIT"""
+"""For tests: agents that do wrong things on purpose, and client.py as a process."""
 
 import itertools
 import signal

@@ -1,8 +1,7 @@
 """Makes from the parser of client.py what `make install` installs beside it: its completion for
-bash and zsh, and its manual, with all options.   SPDX-License-Identifier: MIT
+bash and zsh, and its manual, with all options.
 
-    python3 -m tools.completion FOLDER
-"""
+    python3 -m tools.completion FOLDER"""
 
 import argparse
 import os
@@ -17,7 +16,7 @@ import client
 ROOT = Path(__file__).resolve().parents[1]
 MANUAL = ROOT / "client" / "dumpulse.1"
 NAMES = ("dumpulse", "client.py")  # the names by which users call the client
-MADE = "Made by `make install` from the parser of client.py.   SPDX-License-Identifier: MIT"
+MADE = "Made by `make install` from the parser of client.py."
 HOSTS = ("host", "address", "plugin_host")  # the parser's names for an agent's address
 COMMANDS = ("", *client.COMMANDS)  # "" is the older command line
 

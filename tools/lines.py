@@ -1,5 +1,5 @@
 """Lines for client.py: a CAN interface, which is a pair of sockets here, and a serial
-line, which is a pseudo-terminal with an agent's answers.   SPDX-License-Identifier: MIT"""
+line, which is a pseudo-terminal with an agent's answers."""
 
 import errno
 import os

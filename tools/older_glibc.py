@@ -4,7 +4,7 @@
 
 avr-gcc 14.2 needs only strtol, strtoul, strtoull and sscanf of glibc 2.38. There they have new
 names, __isoc23_…, and also read binary numbers. This changes each x86-64 program in FOLDER that
-needs these, so that it needs the old names and their old version. SPDX-License-Identifier: MIT"""
+needs these, so that it needs the old names and their old version."""
 
 import struct
 import sys

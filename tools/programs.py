@@ -1,5 +1,4 @@
-"""What all scripts and tests share: where the project is, and how to run and build programs.
-SPDX-License-Identifier: MIT"""
+"""What all scripts and tests share: where the project is, and how to run and build programs."""
 
 import contextlib
 import fcntl

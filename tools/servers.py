@@ -1,4 +1,4 @@
-"""Runs the real udpserver on loopback, for tests.     SPDX-License-Identifier: MIT
+"""Runs the real udpserver on loopback, for tests.
 
     with Server("--tick", "100") as server:
         ... server.port ...
@@ -9,8 +9,7 @@ DUMPULSE_SERVER names another command to run in its place: a sanitized build, or
     with Namespace() as network:
         network.run("ip address add 10.77.0.1 dev lo")
         with network.entered():
-            ... start a server in this network namespace, which needs root ...
-"""
+            ... start a server in this network namespace, which needs root ..."""
 
 import contextlib
 import ctypes

@@ -1,4 +1,4 @@
-"""A program on a terminal of its own, which pyte emulates.   SPDX-License-Identifier: MIT"""
+"""A program on a terminal of its own, which pyte emulates."""
 
 import contextlib
 import fcntl

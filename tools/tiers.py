@@ -3,7 +3,7 @@
 `make test` runs tests without a mark. A test with the mark `slow` runs in `make full`, and one
 with the mark `long` in `make nightly`. A test without a mark fails if it takes more than LIMIT
 seconds of processor time, with all programs that it has started and waited for. TIMES=FILE in the
-environment appends the time of each test to that file.   SPDX-License-Identifier: MIT"""
+environment appends the time of each test to that file."""
 
 import itertools
 import os

@@ -5,7 +5,7 @@
 The kernel of the machine that runs the tests may have no CAN. So the tests bring the kernel of
 Debian's linux-image-amd64, which QEMU starts. It can read this machine's files, but not write them.
 It has vcan0, and two SJA1000 controllers can0 and can1 on one bus. All that is fetched and unpacked
-stays in build/vm.     SPDX-License-Identifier: MIT"""
+stays in build/vm."""
 
 import functools
 import lzma

@@ -2,7 +2,7 @@
 
     python3 -m tools.weigh
 
-It counts what git tracks, except symbolic links. SPDX-License-Identifier: MIT"""
+It counts what git tracks, except symbolic links."""
 
 import re
 import subprocess

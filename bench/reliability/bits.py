@@ -3,7 +3,7 @@
     make figures ONLY=bits
 
 distances.c computes the counts. For up to 4 flips, fewbits.c tries each way, and must find the
-same. SPDX-License-Identifier: MIT"""
+same."""
 
 from math import comb
 

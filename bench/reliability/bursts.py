@@ -2,8 +2,7 @@
 
     make figures ONLY=bursts
 
-A burst of n bits flips the first and the last of them, and any of those between.
-SPDX-License-Identifier: MIT"""
+A burst of n bits flips the first and the last of them, and any of those between."""
 
 from bench.reliability.programs import BITS, HEARTBEATS, by_burst, stored_rows
 from tools.programs import as_program

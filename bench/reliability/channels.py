@@ -3,8 +3,7 @@ another.  make figures ONLY=channels
 
 It assumes that bits flip independently of each other, and all equally often. These are the 64 bits
 of a heartbeat, and the bits of the line's own check. Start bits, stop bits and all else in headers
-never flip. All heartbeats are equally likely. What the line's own check refuses is lost.
-SPDX-License-Identifier: MIT"""
+never flip. All heartbeats are equally likely. What the line's own check refuses is lost."""
 
 from collections.abc import Iterable
 from math import comb

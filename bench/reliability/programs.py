@@ -1,5 +1,5 @@
 """Reads what the C programs of this folder print. `make` has built them, and has run the slow ones.
-SPDX-License-Identifier: MIT"""
+"""
 
 import subprocess
 from functools import cache

@@ -1,7 +1,7 @@
 """Shows how many damaged reports a reader takes.
 
     make figures ONLY=report-damage ARGS="SEED TRIALS"
-SPDX-License-Identifier: MIT"""
+"""
 
 import sys
 from math import exp, lgamma, log, log1p

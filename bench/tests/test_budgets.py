@@ -1,4 +1,4 @@
-"""Are the budgets kept?   SPDX-License-Identifier: MIT"""
+"""Are the budgets kept?"""
 
 import dataclasses
 from pathlib import Path

@@ -1,5 +1,5 @@
 """Does performance.md stay true? A changed figure must be named, bounds must hold, and loopbench
-must notice a wrong library.   SPDX-License-Identifier: MIT"""
+must notice a wrong library."""
 
 import re
 import shutil

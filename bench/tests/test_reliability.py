@@ -1,5 +1,5 @@
 """Compares the counts of reliability/ with plain counting, where that is possible, and with zlib.
-SPDX-License-Identifier: MIT"""
+"""
 
 import random
 import subprocess

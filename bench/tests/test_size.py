@@ -1,4 +1,4 @@
-"""Are the bounds on the stack true?   SPDX-License-Identifier: MIT"""
+"""Are the bounds on the stack true?"""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 """client.py on a CAN interface, which is a pair of sockets here. server/tests/vm_can.py has a real
-one. SPDX-License-Identifier: MIT"""
+one."""
 
 import errno
 import os

@@ -1,5 +1,4 @@
-"""client.py: against the model, an agent that misbehaves on purpose, and the real udpserver.
-SPDX-License-Identifier: MIT"""
+"""client.py: against the model, an agent that misbehaves on purpose, and the real udpserver."""
 
 import asyncio
 import contextlib

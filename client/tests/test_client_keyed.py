@@ -1,6 +1,5 @@
 """client.py and agents with keys: against the model, its vectors, and agents and bystanders that do
-wrong things on purpose.   SPDX-License-Identifier: MIT
-"""
+wrong things on purpose."""
 
 import argparse
 import asyncio

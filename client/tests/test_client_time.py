@@ -1,5 +1,4 @@
-"""client.py and time: whose clock it is, and what gets older though a timestamp does not tell.
-SPDX-License-Identifier: MIT"""
+"""client.py and time: whose clock it is, and what gets older though a timestamp does not tell."""
 
 import errno
 import fcntl

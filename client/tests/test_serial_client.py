@@ -1,5 +1,4 @@
-"""client.py on a serial line, a pty here, whose other end misbehaves on purpose.
-SPDX-License-Identifier: MIT"""
+"""client.py on a serial line, a pty here, whose other end misbehaves on purpose."""
 
 import errno
 import fcntl

@@ -1,6 +1,6 @@
 """Decides who hears of what, and when: the rules of alerts in README.md, without a clock and I/O.
 The core looks at states, not at events, so it cannot miss one: a lost event, a restart or a
-full disk change nothing.   SPDX-License-Identifier: MIT"""
+full disk change nothing."""
 
 import collections
 import dataclasses

@@ -1,7 +1,7 @@
 """Delivers alerts to webhooks and by Apprise, and loses none over a restart. decide.py decides;
 this asks it once a second, and keeps in the store what was told and the messages that wait, in one
 transaction. A message may come twice; then it has the same `id`. No address of a receiver is ever
-written to a log, because addresses often have secrets in them.   SPDX-License-Identifier: MIT"""
+written to a log, because addresses often have secrets in them."""
 
 import asyncio
 import collections

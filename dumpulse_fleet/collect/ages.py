@@ -6,9 +6,7 @@ measure the time since the report before, to within RATE and the time that reque
 take: so n tells how many ticks have passed, also when its 16 bits have wrapped. X, the agent's
 time, never wraps. An entry that changes gets E, the time at which it was stamped; its age is X - E.
 Without such a variable, X counts the ticks of our own time, and E is by the timestamp if all that
-changes fits Unix time, or else when the entry was seen first. CASES is the table of all rules.
-SPDX-License-Identifier: MIT
-"""
+changes fits Unix time, or else when the entry was seen first. CASES is the table of all rules."""
 
 import enum
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Asks all agents, each one once in its period, and takes what they say into the table: README.md
 says how, in the section Collecting. One thread does it; others look up names of hosts, and wait for
 serial lines and CAN, so no agent can delay the others. A report has nothing that would tell which
-request it answers: so each round uses the next of RING ports.   SPDX-License-Identifier: MIT"""
+request it answers: so each round uses the next of RING ports."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Finds agents in files and pages, in the form of Prometheus' file_sd and http_sd.
-SPDX-License-Identifier: MIT"""
+"""Finds agents in files and pages, in the form of Prometheus' file_sd and http_sd."""
 
 import asyncio
 import contextlib

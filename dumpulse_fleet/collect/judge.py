@@ -1,5 +1,5 @@
 """In which state each variable and each agent is, and the events when that changes: README.md has
-the rules, in the section States and events.   SPDX-License-Identifier: MIT"""
+the rules, in the section States and events."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,6 +1,5 @@
 """What is known of all agents, over a restart of the collector: one file, which is replaced as a
-whole. It has a checksum, and each number in it is checked before it is used.
-SPDX-License-Identifier: MIT"""
+whole. It has a checksum, and each number in it is checked before it is used."""
 
 import hashlib
 import json

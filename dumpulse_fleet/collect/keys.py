@@ -1,5 +1,5 @@
 """Requests and reports with keys, of many agents at once: it is the reader of spec/keyed.md,
-as client.Keyed is, with a row for each agent.   SPDX-License-Identifier: MIT"""
+as client.Keyed is, with a row for each agent."""
 
 from __future__ import annotations
 

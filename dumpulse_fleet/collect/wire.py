@@ -1,6 +1,5 @@
 """Many datagrams with one system call, and the checksums of many reports at once. Linux only. A
-datagram makes no Python object here: the kernel reads and writes arrays that are made once.
-SPDX-License-Identifier: MIT"""
+datagram makes no Python object here: the kernel reads and writes arrays that are made once."""
 
 from __future__ import annotations
 

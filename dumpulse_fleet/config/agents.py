@@ -1,7 +1,4 @@
-"""[defaults] and [[agents]]: which agents there are, and where more of them come from.
-
-SPDX-License-Identifier: MIT
-"""
+"""[defaults] and [[agents]]: which agents there are, and where more of them come from."""
 
 import argparse
 import dataclasses

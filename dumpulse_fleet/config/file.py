@@ -1,6 +1,5 @@
 """The configuration of a fleet: a file in TOML, checked to its last key. What the file says is
-data, and nothing in it starts anything. The sections are in files beside this one.
-SPDX-License-Identifier: MIT"""
+data, and nothing in it starts anything. The sections are in files beside this one."""
 
 import dataclasses
 import re

@@ -1,8 +1,5 @@
 """What is about all agents with some labels: [[groups]], of which some must live; [[status]], the
-parts of the public page; [[mutes]], when alerts are held back, once or each week.
-
-SPDX-License-Identifier: MIT
-"""
+parts of the public page; [[mutes]], when alerts are held back, once or each week."""
 
 import dataclasses
 import datetime

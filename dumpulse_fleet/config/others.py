@@ -1,7 +1,4 @@
-"""What others hear, and what they may ask: [alerts] and [[notify]], [mqtt], [web].
-
-SPDX-License-Identifier: MIT
-"""
+"""What others hear, and what they may ask: [alerts] and [[notify]], [mqtt], [web]."""
 
 import dataclasses
 import ipaddress

@@ -1,5 +1,5 @@
 """Reads tables of TOML, and gathers all that is wrong in them, each mistake with its line. A
-section is a dataclass, whose fields say what its keys may be.   SPDX-License-Identifier: MIT"""
+section is a dataclass, whose fields say what its keys may be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What values of several sections may be.   SPDX-License-Identifier: MIT"""
+"""What values of several sections may be."""
 
 import difflib
 import re

@@ -1,5 +1,5 @@
 """What the fleet consists of: agents, what is expected of them, and what happens to them. Nothing
-here changes after it was made.   SPDX-License-Identifier: MIT"""
+here changes after it was made."""
 
 import dataclasses
 import enum

@@ -1,7 +1,4 @@
-"""Which addresses, names and labels agents may have, and patterns that stand for many of them.
-
-SPDX-License-Identifier: MIT
-"""
+"""Which addresses, names and labels agents may have, and patterns that stand for many of them."""
 
 import fnmatch
 import ipaddress

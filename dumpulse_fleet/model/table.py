@@ -1,6 +1,5 @@
 """What all agents said last, as arrays: a row for each agent, a column for each variable. Only the
-collector writes here, with the lock held. Readers hold it while they copy what they need.
-SPDX-License-Identifier: MIT"""
+collector writes here, with the lock held. Readers hold it while they copy what they need."""
 
 import threading
 import time

@@ -1,6 +1,6 @@
 """Publishes the state of each agent over MQTT, for Home Assistant and others: README.md has the
 topics. What waits is a set of agents, not a queue of messages: while the broker is away, nothing
-grows.   SPDX-License-Identifier: MIT"""
+grows."""
 
 import contextlib
 import hashlib

@@ -1,12 +1,11 @@
 """How each agent and each watched variable has been: its values and states in points of the last
-hours, and for 30 days how well each hour was.   SPDX-License-Identifier: MIT
+hours, and for 30 days how well each hour was.
 
 A point has two bytes: the value, and the worst state since the point before. 10,000 agents with 16
 watched variables take 61 MB for 6 hours: 180 points of 2 minutes. A larger fleet gets fewer points.
 An hour has three bytes: how many minutes were known, how many of these were well, and the worst
 state. On the disk, an agent has a row for each day, which is compressed: 10,000 agents with 8
-watched variables take 20 MB for 30 days if one of a hundred hours is bad, and 6 MB of memory.
-"""
+watched variables take 20 MB for 30 days if one of a hundred hours is bad, and 6 MB of memory."""
 
 from __future__ import annotations
 

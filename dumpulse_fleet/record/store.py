@@ -1,12 +1,11 @@
-"""Keeps every event in SQLite, and hands each on with a number.   SPDX-License-Identifier: MIT
+"""Keeps every event in SQLite, and hands each on with a number.
 
 One thread writes. It commits what came in BATCH_S seconds at once, and only then calls the
 subscribers: an event that one has seen survives kill -9 and a loss of power. While the disk cannot
 be written, subscribers are called all the same, because alerts matter more than history.
 
 Numbers only grow, also when the file was lost: a number is at least the Unix time in microseconds
-at which the event was stored.
-"""
+at which the event was stored."""
 
 import collections
 import concurrent.futures

@@ -1,4 +1,4 @@
-"""What all tests of the fleet share.   SPDX-License-Identifier: MIT"""
+"""What all tests of the fleet share."""
 
 import os
 from collections.abc import Iterator

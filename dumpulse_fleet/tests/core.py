@@ -1,4 +1,4 @@
-"""For tests of the collector: fake fleets, tables and events.   SPDX-License-Identifier: MIT"""
+"""For tests of the collector: fake fleets, tables and events."""
 
 import argparse
 import asyncio

@@ -3,9 +3,7 @@
     python -m dumpulse_fleet.tests.pictures     # or: make figures ONLY=fleet-pictures
 
 takes them anew. A test compares what they show with the wall as it is, by patches of colour: other
-fonts and another time of day do not matter, but what is elsewhere, or has another colour, does.
-SPDX-License-Identifier: MIT
-"""
+fonts and another time of day do not matter, but what is elsewhere, or has another colour, does."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Starts the real command with real agents, Mosquitto, and servers of HTTP.
-SPDX-License-Identifier: MIT"""
+"""Starts the real command with real agents, Mosquitto, and servers of HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table that a test fills, and a service without a collector.   SPDX-License-Identifier: MIT"""
+"""A table that a test fills, and a service without a collector."""
 
 import argparse
 import asyncio

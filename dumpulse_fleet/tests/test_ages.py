@@ -1,5 +1,5 @@
 """The rule for ages and reboots against a simulator that knows the truth; and the rule broken on
-purpose.   SPDX-License-Identifier: MIT"""
+purpose."""
 
 import pathlib
 import random

@@ -1,5 +1,5 @@
 """Who hears of what. Hypothesis tries sequences of trouble, and compares what is told with the
-plain truth: what is bad, since when, and what would explain it.   SPDX-License-Identifier: MIT"""
+plain truth: what is bad, since when, and what would explain it."""
 
 import argparse
 import dataclasses

@@ -1,4 +1,4 @@
-"""The collector against fake fleets and real agents.   SPDX-License-Identifier: MIT"""
+"""The collector against fake fleets and real agents."""
 
 import pathlib
 import random

@@ -1,4 +1,4 @@
-"""The command line.   SPDX-License-Identifier: MIT"""
+"""The command line."""
 
 import contextlib
 import json

@@ -1,7 +1,4 @@
-"""The configuration: what it says, and what is wrong in it, with the right line.
-
-SPDX-License-Identifier: MIT
-"""
+"""The configuration: what it says, and what is wrong in it, with the right line."""
 
 import contextlib
 import dataclasses

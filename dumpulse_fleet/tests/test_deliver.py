@@ -1,5 +1,4 @@
-"""Delivery to real servers on this machine: nothing is lost, nothing is told of secrets.
-SPDX-License-Identifier: MIT"""
+"""Delivery to real servers on this machine: nothing is lost, nothing is told of secrets."""
 
 import argparse
 import asyncio

@@ -1,4 +1,4 @@
-"""The demo, and its simulated agents.   SPDX-License-Identifier: MIT"""
+"""The demo, and its simulated agents."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Agents on serial lines beside others. A line is a pty.   SPDX-License-Identifier: MIT"""
+"""Agents on serial lines beside others. A line is a pty."""
 
 import contextlib
 import os

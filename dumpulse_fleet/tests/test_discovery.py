@@ -1,4 +1,4 @@
-"""Agents from files and pages.   SPDX-License-Identifier: MIT"""
+"""Agents from files and pages."""
 
 import asyncio
 import gzip

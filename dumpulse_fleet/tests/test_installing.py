@@ -1,4 +1,4 @@
-"""The manual and the unit of systemd.   SPDX-License-Identifier: MIT"""
+"""The manual and the unit of systemd."""
 
 import os
 import re

@@ -1,7 +1,4 @@
-"""States and events, from reports; compared with client.py where both can tell.
-
-SPDX-License-Identifier: MIT
-"""
+"""States and events, from reports; compared with client.py where both can tell."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,4 @@
-"""What is kept over a restart; and files that are not what they should be.
-
-SPDX-License-Identifier: MIT
-"""
+"""What is kept over a restart; and files that are not what they should be."""
 
 import hashlib
 import pathlib

@@ -1,7 +1,4 @@
-"""Agents with keys: fleet.keys and a collector, against the model and the C library.
-
-SPDX-License-Identifier: MIT
-"""
+"""Agents with keys: fleet.keys and a collector, against the model and the C library."""
 
 import contextlib
 import functools

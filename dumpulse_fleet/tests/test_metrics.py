@@ -1,4 +1,4 @@
-"""The text for Prometheus: every series, without numpy.   SPDX-License-Identifier: MIT"""
+"""The text for Prometheus: every series, without numpy."""
 
 import dataclasses
 import gzip

@@ -1,5 +1,4 @@
-"""What is published over MQTT, with a real broker that ends and begins again.
-SPDX-License-Identifier: MIT"""
+"""What is published over MQTT, with a real broker that ends and begins again."""
 
 import argparse
 import contextlib

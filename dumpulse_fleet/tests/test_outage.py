@@ -1,7 +1,4 @@
-"""The whole service while much goes wrong at once: a site that is gone, kill -9, a full disk.
-
-SPDX-License-Identifier: MIT
-"""
+"""The whole service while much goes wrong at once: a site that is gone, kill -9, a full disk."""
 
 import collections
 import contextlib

@@ -1,7 +1,4 @@
-"""How agents have been: compared with plain lists; over changes, restarts, reloads and days.
-
-SPDX-License-Identifier: MIT
-"""
+"""How agents have been: compared with plain lists; over changes, restarts, reloads and days."""
 
 import random
 import time

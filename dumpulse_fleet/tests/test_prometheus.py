@@ -1,5 +1,5 @@
 """The examples for Prometheus, Alertmanager and Grafana, with Debian's real Prometheus and
-Alertmanager; two fleets on one dashboard.   SPDX-License-Identifier: MIT"""
+Alertmanager; two fleets on one dashboard."""
 
 import contextlib
 import json

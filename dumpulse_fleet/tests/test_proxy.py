@@ -1,5 +1,4 @@
-"""The example for nginx, with Debian's real one: TLS, a folder, who asks, changes.
-SPDX-License-Identifier: MIT"""
+"""The example for nginx, with Debian's real one: TLS, a folder, who asks, changes."""
 
 import contextlib
 import http.client

@@ -1,4 +1,4 @@
-"""The collector's packets: which are used, and when it asks.   SPDX-License-Identifier: MIT"""
+"""The collector's packets: which are used, and when it asks."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""The whole fleet as a process: start, changes, end.   SPDX-License-Identifier: MIT"""
+"""The whole fleet as a process: start, changes, end."""
 
 import asyncio
 import concurrent.futures

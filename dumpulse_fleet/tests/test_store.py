@@ -1,5 +1,4 @@
-"""The store of events: nothing acknowledged is lost, whatever happens.
-SPDX-License-Identifier: MIT"""
+"""The store of events: nothing acknowledged is lost, whatever happens."""
 
 import contextlib
 import fnmatch

@@ -1,7 +1,4 @@
-"""The wall, in Debian's Chromium: what people see, do with keys, and are told when it is old.
-
-SPDX-License-Identifier: MIT
-"""
+"""The wall, in Debian's Chromium: what people see, do with keys, and are told when it is old."""
 
 import re
 import time

@@ -3,9 +3,7 @@ it grows.
 
     build/venv/bin/python -m pytest -s dumpulse_fleet/tests/test_wall_looks.py
 
-prints the figures, and leaves the pictures in build/fleet-wall.
-SPDX-License-Identifier: MIT
-"""
+prints the figures, and leaves the pictures in build/fleet-wall."""
 
 import contextlib
 import dataclasses

@@ -1,7 +1,4 @@
-"""The JSON interface: what it says, that it is as it describes itself, and who may ask.
-
-SPDX-License-Identifier: MIT
-"""
+"""The JSON interface: what it says, that it is as it describes itself, and who may ask."""
 
 import base64
 import contextlib

@@ -1,7 +1,4 @@
-"""Checksums and addresses in arrays, compared with zlib and the kernel.
-
-SPDX-License-Identifier: MIT
-"""
+"""Checksums and addresses in arrays, compared with zlib and the kernel."""
 
 import socket
 import time

@@ -1,5 +1,5 @@
 """What the tests of the wall share: Debian's Chromium, driven by Selenium; a small fleet with some
-of everything; and axe.   SPDX-License-Identifier: MIT"""
+of everything; and axe."""
 
 from __future__ import annotations
 

@@ -8,9 +8,7 @@ The first lines are the collector alone: the CPU of its thread, with the system 
 second one, all agents have keys, and a new epoch every 10 s. The next ones are `dumpulse-fleet
 serve` with web, store, alerts and a webhook: the CPU of the whole process. MiB is the memory of the
 process, Python and numpy included. The fake fleet runs in a process of its own. All its agents are
-well, so each other state is a false one. The last column is how many programs want to run.
-SPDX-License-Identifier: MIT
-"""
+well, so each other state is a false one. The last column is how many programs want to run."""
 
 import argparse
 import contextlib

@@ -3,7 +3,6 @@
     python3 -m dumpulse_fleet.trials.demo [--agents N] [--port N] [--seed N]
 
 The agents are those of fake.c. Some die, reboot, lie and come back. Nothing is left when it ends.
-SPDX-License-Identifier: MIT
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Starts a fake fleet: see fake.c.   SPDX-License-Identifier: MIT"""
+"""Starts a fake fleet: see fake.c."""
 
 from __future__ import annotations
 

@@ -18,9 +18,7 @@ What cannot be known is not called wrong, but counted:
              by whole wraps. Ages differ by this much; who forgets all then seems to have rebooted.
     before   A clock was set before we ever asked this agent, or while its state was lost. Nothing
              says that it counts Unix time: when it is set again, by chance to a time since the last
-             report, it seems to have rebooted.
-SPDX-License-Identifier: MIT
-"""
+             report, it seems to have rebooted."""
 
 import collections
 import concurrent.futures

@@ -1,9 +1,7 @@
 """Who may read and who may change: the web server's file, passwords, tokens, other sites.
 
 The server never sets a cookie, but a browser sends a password by itself. So a change by password
-must come from our own page, and with a header that no other site can send.
-SPDX-License-Identifier: MIT
-"""
+must come from our own page, and with a header that no other site can send."""
 
 import asyncio
 import base64

@@ -1,6 +1,6 @@
 """What Prometheus reads, written as text from the arrays: the parts of a line that never change are
 made once, and numpy picks them. A scrape is made in blocks, so its memory does not grow with the
-fleet.   SPDX-License-Identifier: MIT"""
+fleet."""
 
 import math
 import os

@@ -1,5 +1,4 @@
-"""The description of the JSON interface, made from the table of its routes, as OpenAPI 3.1.
-SPDX-License-Identifier: MIT"""
+"""The description of the JSON interface, made from the table of its routes, as OpenAPI 3.1."""
 
 import re
 import time

@@ -1,6 +1,5 @@
 """The web server: the wall, the JSON interface, live changes, and what Prometheus reads. ROUTES is
-the list of all that can be asked, also for /api/openapi.json.
-SPDX-License-Identifier: MIT"""
+the list of all that can be asked, also for /api/openapi.json."""
 
 import asyncio
 import contextlib

@@ -1,5 +1,5 @@
 """The public status page: the parts that the configuration names, and how each is. It has no names
-of agents, no addresses and no values, and everybody may read it.   SPDX-License-Identifier: MIT"""
+of agents, no addresses and no values, and everybody may read it."""
 
 import enum
 import html

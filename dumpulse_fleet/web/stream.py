@@ -1,6 +1,6 @@
 """Server-sent events: which agents have changed, a few times a second, to all who listen. A reader
 that comes back says which version it has seen, and gets what has changed since: nothing is kept for
-it. A reader that is too slow is dropped.   SPDX-License-Identifier: MIT"""
+it. A reader that is too slow is dropped."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What web pages and the JSON interface say about the fleet.   SPDX-License-Identifier: MIT"""
+"""What web pages and the JSON interface say about the fleet."""
 
 import time
 from collections.abc import Mapping, Sequence

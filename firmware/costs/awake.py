@@ -1,7 +1,7 @@
 """What a packet costs while an image runs, interrupts and waking up included.
 
 simavr counts cycles, QEMU counts instructions. The time in which the image sleeps does not count.
-SPDX-License-Identifier: MIT"""
+"""
 
 import json
 import re

@@ -1,7 +1,6 @@
 """How much flash, RAM, stack and time each firmware image takes.
 
-    make figures ONLY=firmware-size
-SPDX-License-Identifier: MIT"""
+    make figures ONLY=firmware-size"""
 
 from pathlib import Path
 

@@ -4,8 +4,7 @@ while another is served.
 What ends in a reset does not count as an interrupt here, because a reset clears the memory:
 - an interrupt of an AVR that has no function
 - the faults and the NMI of a Cortex-M, which must be endless loops, and of a CH32V003
-If one of these comes within an interrupt, it may write below the bound on the stack.
-SPDX-License-Identifier: MIT"""
+If one of these comes within an interrupt, it may write below the bound on the stack."""
 
 import re
 import struct

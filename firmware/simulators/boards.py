@@ -12,10 +12,7 @@ A board on a CAN bus:
 
     with Bus(BOARDS["can_avr"], [frame(0x683, heartbeat(3, 76, 9)), "wait 20000"]) as bus:
         counts = bus.end()
-        answer = bus.frames()
-
-SPDX-License-Identifier: MIT
-"""
+        answer = bus.frames()"""
 
 from __future__ import annotations
 

@@ -8,9 +8,7 @@ the manual forbids is a Misuse, which ends the simulation. It has the waits of t
   shows it (32.9.2, RFOM).
 - A frame takes its bits, with stuff bits. After bus-off, 128 times 11 recessive bits (32.7.6).
 It has only what can_stm32.c uses: filters of 32 bits with a mask, FIFO 0, mailboxes by identifier,
-RFLM and ABOM. What else a firmware asks for is a Misuse, too.
-SPDX-License-Identifier: MIT
-"""
+RFLM and ABOM. What else a firmware asks for is a Misuse, too."""
 
 from __future__ import annotations
 

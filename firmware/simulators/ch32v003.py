@@ -9,9 +9,7 @@ uart_ch32v003.md says what it was compared with. USART 1 holds a byte while the 
 that is complete first, it is lost, and ORE is set. What the manual forbids, what would not be
 115,200 baud, and an address that the agent has no use for end the program.
 Unicorn has no rv32e, so a use of the registers from 16 on would not be noticed: the compiler's
-readelf -A tells it. An instruction takes CYCLES here, which is more than on the chip on average.
-SPDX-License-Identifier: MIT
-"""
+readelf -A tells it. An instruction takes CYCLES here, which is more than on the chip on average."""
 
 from __future__ import annotations
 

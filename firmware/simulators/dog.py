@@ -1,5 +1,4 @@
-"""The independent watchdog of an STM32 and of a CH32V003: RM0090, section 21.3.
-SPDX-License-Identifier: MIT"""
+"""The independent watchdog of an STM32 and of a CH32V003: RM0090, section 21.3."""
 
 from __future__ import annotations
 

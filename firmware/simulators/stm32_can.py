@@ -14,9 +14,7 @@ script, and the output is frames and counts, as of can_board.c, with these diffe
 Frames take their time on the bus, and those of the script and of the board compete for it. What the
 manual forbids ends the program, and so does an address where the chip has nothing. `errors` has the
 lowest three bits of ESR, and `destroyed` counts frames of other nodes. `stuck` and `mute` in the
-first line are there before the board starts.
-SPDX-License-Identifier: MIT
-"""
+first line are there before the board starts."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 """The agent on an STM32's own CAN controller, on a simulated bus, and the model of that controller
 against the reference manual. Registers and bits are numbers here: they were read from the manual a
-second time, so a wrong constant in the model cannot agree with itself.
-
-SPDX-License-Identifier: MIT
-"""
+second time, so a wrong constant in the model cannot agree with itself."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """The firmware for a CAN bus, in simavr with a model of its controller, the MCP2515; and what an
-STM32 has to do, too.
-
-SPDX-License-Identifier: MIT
-"""
+STM32 has to do, too."""
 
 from __future__ import annotations
 

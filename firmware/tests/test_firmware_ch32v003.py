@@ -1,5 +1,4 @@
-"""The model of a CH32V003, and the agent's mistakes that it notices.
-SPDX-License-Identifier: MIT"""
+"""The model of a CH32V003, and the agent's mistakes that it notices."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The agent on an I²C bus, in simavr with a model of the chip's interface.
-
-SPDX-License-Identifier: MIT
-"""
+"""The agent on an I²C bus, in simavr with a model of the chip's interface."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The firmware with keys, in simavr: an agent on a CAN bus and one on a serial line, a node, and
 floods of junk. tests/storm/images.py cuts the power of agents.
 
-DUMPULSE_SEED repeats a run. SPDX-License-Identifier: MIT
-"""
+DUMPULSE_SEED repeats a run."""
 
 from __future__ import annotations
 

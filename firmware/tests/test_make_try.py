@@ -1,4 +1,4 @@
-"""What `make try` shows of each board.   SPDX-License-Identifier: MIT"""
+"""What `make try` shows of each board."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The firmware for serial lines, in simulators: packets, noise, floods, the real client.
-
-SPDX-License-Identifier: MIT
-"""
+"""The firmware for serial lines, in simulators: packets, noise, floods, the real client."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The firmware that watches nodes, in simulators: its lamps and relays against the Python model.
-
-SPDX-License-Identifier: MIT
-"""
+"""The firmware that watches nodes, in simulators: its lamps and relays against the Python model."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Benchmarks that mislead: each beside one that does not.     make figures ONLY=lab-mislead
 
-lab/groups/README.md says what happens in each, and what the lab does against it.
-SPDX-License-Identifier: MIT"""
+lab/groups/README.md says what happens in each, and what the lab does against it."""
 
 import random
 from dataclasses import dataclass

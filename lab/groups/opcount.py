@@ -12,7 +12,7 @@ has all operations, `outside` those that are not inside of a power or of a produ
 Evaluation is lazy: nothing is worked out before compute(), serialize(), == or precompute() asks
 for it. Before that, the counters would miss work: counts() then fails.
 
-README.md is its page. SPDX-License-Identifier: MIT"""
+README.md is its page."""
 
 from __future__ import annotations
 

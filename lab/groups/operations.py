@@ -4,7 +4,7 @@
 
 Each scheme is run on the counting group, RUNS times with other keys and messages. Before each step
 its elements are restored from bytes, as they come over a network: an element that was used before
-has tables, and would cost less. SPDX-License-Identifier: MIT"""
+has tables, and would cost less."""
 
 import functools
 import random

@@ -21,7 +21,7 @@ and those before them are not.
 A line may also be a signature of PS18: the order of the groups; the exponent of the signature, the
 messages and m'; then, if known, the counts of signing in G1, of verifying in G2 (both without
 serialisations), the pairings, and whether it is accepted. The first line of a file may name its
-columns. Lines that begin with # are remarks. SPDX-License-Identifier: MIT"""
+columns. Lines that begin with # are remarks."""
 
 import ast
 import random

@@ -1,6 +1,5 @@
 """Does the counting group count what the original counted, and are its results right? Do benchmarks
-mislead as the page says?
-SPDX-License-Identifier: MIT"""
+mislead as the page says?"""
 
 import ast
 import json

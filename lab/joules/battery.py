@@ -1,7 +1,7 @@
 """The batteries of a laptop, as Linux shows them under /sys/class/power_supply: all of them.
 
 A gauge shows either energy_now in µWh, or charge_now in µAh beside voltage_now in µV. Ampere-hours
-times volts are watt-hours, and a watt-hour is 3,600 joules. SPDX-License-Identifier: MIT"""
+times volts are watt-hours, and a watt-hour is 3,600 joules."""
 
 import math
 from dataclasses import dataclass, field

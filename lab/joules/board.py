@@ -3,7 +3,7 @@
     python -m lab.joules.board [--only WORDS]
 
 Each goes to build/lab/board, as an ELF file and as the bytes that are written into the flash. A
-table says what they need of the STM32F411's flash and RAM. SPDX-License-Identifier: MIT"""
+table says what they need of the STM32F411's flash and RAM."""
 
 import argparse
 import dataclasses

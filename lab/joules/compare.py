@@ -1,5 +1,5 @@
 """Says whether two results of the lab differ, and by how much.                  lab/run compare A B
-SPDX-License-Identifier: MIT"""
+"""
 
 import argparse
 import sys

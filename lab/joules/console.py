@@ -2,7 +2,7 @@
 
 Every wait ends: after its time, or after so many lines that nobody who keeps to the protocol would
 send them. What comes is cut into lines of printable ASCII; bytes of NUL are dropped, as a
-PowerShield strews them in. SPDX-License-Identifier: MIT"""
+PowerShield strews them in."""
 
 import errno
 import fcntl

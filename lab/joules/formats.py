@@ -1,8 +1,7 @@
 """The experiment of study 3: a list, fetched over HTTP in each format.           lab/run formats
 
 A server and a client on this machine, with one connection. For each format, in random order: a time
-of idleness, which is measured; the fetches, which are measured; a rest.
-SPDX-License-Identifier: MIT"""
+of idleness, which is measured; the fetches, which are measured; a rest."""
 
 import argparse
 import math

@@ -1,6 +1,6 @@
 """The server and the client of lab/run formats on a JVM: Spring Boot, by Maven.
 
-lab/jvm has the Java. SPDX-License-Identifier: MIT"""
+lab/jvm has the Java."""
 
 import fcntl
 import functools

@@ -8,7 +8,7 @@ A line has the seconds since the run began, who spoke, and what. `note` is the d
     9.500 to target: k
    19.700 meter: 5017-06
    20.300 note: measured k          … which went well, or: failed, and why
-   80.002 note: complete            nothing is missing SPDX-License-Identifier: MIT"""
+   80.002 note: complete            nothing is missing"""
 
 import os
 import re

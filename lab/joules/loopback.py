@@ -4,7 +4,7 @@
     python -m lab.joules.loopback fetch PORT          http.client, over one connection
 
 Pair starts both, and asks the client for fetches. Each ends when its standard input ends, so that
-none is left however their parent ends. SPDX-License-Identifier: MIT"""
+none is left however their parent ends."""
 
 import asyncio
 import contextlib

@@ -1,5 +1,5 @@
 """Measures the joules of a command, or of an operation of the lab.           lab/run measure --help
-SPDX-License-Identifier: MIT"""
+"""
 
 import argparse
 import shlex

@@ -2,7 +2,7 @@
 
 A pair is a time of work and as long a time of idleness. Every second pair begins with the idle
 time (ABBA), so what drifts slowly, such as the charge of a battery or the warmth of a room, falls
-on both alike. SPDX-License-Identifier: MIT"""
+on both alike."""
 
 import math
 import sys

@@ -7,7 +7,7 @@
     meter.close()
 
 A meter can be started again after each stop. A class has open(), begin(), end(), and if it needs
-them read(), release() and what(). SPDX-License-Identifier: MIT"""
+them read(), release() and what()."""
 
 import argparse
 import importlib

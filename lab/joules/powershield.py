@@ -7,7 +7,7 @@
     joules = shield.collect().joules
 
 It speaks text over USB. A command is a line; the answer has `ack` and the command in it. Samples
-come one a line, as `5017-06` for 5017·10⁻⁶ joules. SPDX-License-Identifier: MIT"""
+come one a line, as `5017-06` for 5017·10⁻⁶ joules."""
 
 import re
 import time

@@ -2,8 +2,7 @@
 
 Each operation has its calls apart from the others, with inputs that are made and held in memory
 before the first call: so many messages, whatever the number of calls. If there is a meter, it is
-read before and after, and as long an idle time is measured beside.
-SPDX-License-Identifier: MIT"""
+read before and after, and as long an idle time is measured beside."""
 
 import argparse
 import functools

@@ -2,7 +2,7 @@
 
 A package is a processor. Its domains core and uncore are parts of it; dram is beside it; psys is
 the whole machine, with the packages in it. So the sum is that of packages and dram: every domain is
-shown, and none counts twice. SPDX-License-Identifier: MIT"""
+shown, and none counts twice."""
 
 import re
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
 """What was measured, as lines of JSON: first how, then each turn as soon as it is over.
 
 So a break, a Ctrl-C or an empty battery costs one turn, and a run can be gone on with. The first
-line has the kind `run`, the others `turn`, or `times` by lab/profile.
-SPDX-License-Identifier: MIT"""
+line has the kind `run`, the others `turn`, or `times` by lab/profile."""
 
 import datetime
 import json

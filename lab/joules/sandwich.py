@@ -4,8 +4,7 @@
 
 For each scheme and each run, in random order: it writes the image into the flash, measures each
 operation for 10 s, and keeps a log. lab/joules/sandwich.md says how to wire it. lab/run tables
-makes tables of the logs. After a break, the same command goes on where it was.
-SPDX-License-Identifier: MIT"""
+makes tables of the logs. After a break, the same command goes on where it was."""
 
 import argparse
 import hashlib

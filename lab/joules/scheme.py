@@ -7,8 +7,7 @@ one in the code of lab/sources.tsv.
 
 Its known answers, if it is in PQClean's tree: META.yml has the SHA-256 of what PQClean's own test
 prints. The lab builds that test, and compares. Then it remembers what the scheme makes of the lab's
-own random numbers, so that every other machine has to make the same.
-SPDX-License-Identifier: MIT"""
+own random numbers, so that every other machine has to make the same."""
 
 import argparse
 import hashlib

@@ -2,7 +2,7 @@
 its watts, each second.
 
 Its own counter of energy is a second opinion: if the two disagree, the result says so. The plug is
-only asked; nothing here switches it. SPDX-License-Identifier: MIT"""
+only asked; nothing here switches it."""
 
 import base64
 import http.client

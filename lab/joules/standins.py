@@ -1,6 +1,6 @@
 """Stand-ins for meters, into which a test puts a known number of joules, and a clock that it sets.
 
-They prove parsing and arithmetic; they measure nothing. SPDX-License-Identifier: MIT"""
+They prove parsing and arithmetic; they measure nothing."""
 
 import contextlib
 import http.server

@@ -1,8 +1,7 @@
 """Every operation of the lab's table, as a program that repeats it on this computer.
 
 Here the processor runs all that it can, with its own instructions for SHA or AES. The counts of
-lab/messages/counts.tsv are made without them, so the two do not belong into one column.
-SPDX-License-Identifier: MIT"""
+lab/messages/counts.tsv are made without them, so the two do not belong into one column."""
 
 import platform
 import re

@@ -1,5 +1,4 @@
-"""Reads the small files in which Linux shows its counters. They may be missing, or vanish.
-SPDX-License-Identifier: MIT"""
+"""Reads the small files in which Linux shows its counters. They may be missing, or vanish."""
 
 import os
 from pathlib import Path

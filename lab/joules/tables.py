@@ -4,8 +4,7 @@
 
 The joules of an operation are watts × cycles / clock: the watts are those of its measurement, the
 cycles are what the board counted. Signatures are sorted by the joules of a verification, key
-agreements by the total. What cannot be used is said, with its file and line, and left out.
-SPDX-License-Identifier: MIT"""
+agreements by the total. What cannot be used is said, with its file and line, and left out."""
 
 import argparse
 import sys

@@ -1,5 +1,4 @@
-"""The console of lab/joules/board.c: what the board says of itself, and of each measurement.
-SPDX-License-Identifier: MIT"""
+"""The console of lab/joules/board.c: what the board says of itself, and of each measurement."""
 
 import re
 from collections.abc import Iterable

@@ -1,5 +1,4 @@
-"""lab/run formats: real fetches between real processes, and a meter that knows what it measures.
-SPDX-License-Identifier: MIT"""
+"""lab/run formats: real fetches between real processes, and a meter that knows what it measures."""
 
 import hashlib
 import json

@@ -1,5 +1,5 @@
 """Batteries and processors' counters: trees of files like /sys, whose joules are known; and the
-batteries of study 1. SPDX-License-Identifier: MIT"""
+batteries of study 1."""
 
 import os
 import shutil

@@ -1,5 +1,4 @@
-"""Idle and work in turns, results, intervals; lab/run measure and lab/run compare.
-SPDX-License-Identifier: MIT"""
+"""Idle and work in turns, results, intervals; lab/run measure and lab/run compare."""
 
 import contextlib
 import errno

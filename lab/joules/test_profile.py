@@ -1,5 +1,4 @@
-"""lab/run profile: the times of single calls against a plain sum over them, and its limits.
-SPDX-License-Identifier: MIT"""
+"""lab/run profile: the times of single calls against a plain sum over them, and its limits."""
 
 import array
 import os

@@ -1,5 +1,4 @@
-"""The power sandwich without hardware: the real driver, the real firmware, a simulated meter.
-SPDX-License-Identifier: MIT"""
+"""The power sandwich without hardware: the real driver, the real firmware, a simulated meter."""
 
 import csv
 import os

@@ -1,5 +1,4 @@
-"""Logs that are damaged in every way: all is said, nothing crashes, no figure is wrong.
-SPDX-License-Identifier: MIT"""
+"""Logs that are damaged in every way: all is said, nothing crashes, no figure is wrong."""
 
 import re
 from collections.abc import Callable

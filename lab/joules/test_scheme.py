@@ -1,5 +1,5 @@
 """make lab-scheme: a scheme that the lab does not know, with the interface of SUPERCOP and PQClean.
-SPDX-License-Identifier: MIT"""
+"""
 
 import hashlib
 import sys

@@ -1,5 +1,4 @@
-"""Smart plugs: simulated ones, at a real MQTT broker and over HTTP, whose joules are known.
-SPDX-License-Identifier: MIT"""
+"""Smart plugs: simulated ones, at a real MQTT broker and over HTTP, whose joules are known."""
 
 import contextlib
 import json

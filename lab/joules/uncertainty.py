@@ -1,5 +1,5 @@
 """How far a mean can be trusted: outliers by MAD, intervals by bootstrap with a seed that is known.
-SPDX-License-Identifier: MIT"""
+"""
 
 import math
 import random

@@ -6,8 +6,7 @@
                          [--over MEDIUM] [--bitrate N] [--all] [--json]
     python -m lab.messages.answer --fits | --choices
 
-The counts are those of counts.tsv and of bench/budgets_keyed.tsv. The energy is a model.
-SPDX-License-Identifier: MIT"""
+The counts are those of counts.tsv and of bench/budgets_keyed.tsv. The energy is a model."""
 
 import argparse
 import json

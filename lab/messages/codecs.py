@@ -2,7 +2,7 @@
 
 All libraries have their default settings. Each encoder is given the same Python list, and each
 decoder makes an equal list again, because that is what programs work with: what a library needs
-beyond its own objects counts, too. SPDX-License-Identifier: MIT"""
+beyond its own objects counts, too."""
 
 import json
 import pickle

@@ -5,8 +5,7 @@
     python -m lab.messages.counts [--only WORDS] [--target NAME] [--quick] [--write]
 
 Without options it measures all and compares with counts.tsv: what differs is said, and is a
-failure. --only compares what has these words in its name, --target what is of that machine.
-SPDX-License-Identifier: MIT"""
+failure. --only compares what has these words in its name, --target what is of that machine."""
 
 import functools
 import itertools

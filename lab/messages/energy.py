@@ -1,5 +1,4 @@
-"""What a cycle or an instruction costs: models, from data sheets and published measurements.
-SPDX-License-Identifier: MIT"""
+"""What a cycle or an instruction costs: models, from data sheets and published measurements."""
 
 import math
 from collections.abc import Callable

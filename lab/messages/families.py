@@ -1,5 +1,4 @@
-"""The counts of counts.tsv as a table for each family.     make figures ONLY=lab-families
-SPDX-License-Identifier: MIT"""
+"""The counts of counts.tsv as a table for each family.     make figures ONLY=lab-families"""
 
 import textwrap
 

@@ -1,5 +1,4 @@
-"""The machines of the lab: how an image is made for each, and how its runs are counted.
-SPDX-License-Identifier: MIT"""
+"""The machines of the lab: how an image is made for each, and how its runs are counted."""
 
 import functools
 import os

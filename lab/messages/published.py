@@ -4,8 +4,7 @@
 
 It prints the fit, the outliers and the comparison.
 Two lines through the origin are fitted to the published joules: one over all published cycles,
-and one over the instructions of those operations that the lab has counted.
-SPDX-License-Identifier: MIT"""
+and one over the instructions of those operations that the lab has counted."""
 
 import csv
 import statistics

@@ -1,7 +1,6 @@
 """The schemes of the lab, one entry each: whose code it is, its steps, and what it protects from.
 
-The steps themselves are in lab/messages/c; README.md says how to add a scheme.
-SPDX-License-Identifier: MIT"""
+The steps themselves are in lab/messages/c; README.md says how to add a scheme."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

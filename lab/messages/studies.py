@@ -2,7 +2,7 @@
 
     make figures ONLY=lab-studies
 
-What one hash, signature and verification takes. SPDX-License-Identifier: MIT"""
+What one hash, signature and verification takes."""
 
 from lab.messages import counts
 from lab.messages.counts import Count

@@ -1,5 +1,4 @@
-"""The lab's own arithmetic, and that what it says of a program is true.
-SPDX-License-Identifier: MIT"""
+"""The lab's own arithmetic, and that what it says of a program is true."""
 
 import hashlib
 import json

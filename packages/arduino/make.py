@@ -1,7 +1,6 @@
 """Makes the library for the Arduino IDE: a zip file for "Add .ZIP Library".
 
-The same folder, unpacked, is what the mirror repository of the Library Manager has.
-SPDX-License-Identifier: MIT"""
+The same folder, unpacked, is what the mirror repository of the Library Manager has."""
 
 import re
 from pathlib import Path

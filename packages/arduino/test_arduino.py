@@ -1,7 +1,7 @@
 """The library for the Arduino IDE: its zip file, unpacked elsewhere, and every example in it.
 
 arduino-builder compiles the examples. simavr runs those that need no other library on an Uno, and
-one on a Mega, with client.py at the other end of the line. SPDX-License-Identifier: MIT"""
+one on a Mega, with client.py at the other end of the line."""
 
 import json
 import os

@@ -1,7 +1,7 @@
 """Makes the archive of the C library alone, and the file with which Meson fetches it.
 
 Its files are where the project's tree has them, so that CMake and Meson build it as they do there.
-SPDX-License-Identifier: MIT"""
+"""
 
 import hashlib
 from pathlib import Path

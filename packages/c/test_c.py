@@ -1,4 +1,4 @@
-"""The C library, as users of build systems get it.   SPDX-License-Identifier: MIT"""
+"""The C library, as users of build systems get it."""
 
 import re
 import tarfile

@@ -1,7 +1,6 @@
 """Projects outside of the tree that use Dumpulse: what they are built from, and whether they work.
 
-Every build system builds the same programs, those of packages/cmake/consumer.
-SPDX-License-Identifier: MIT"""
+Every build system builds the same programs, those of packages/cmake/consumer."""
 
 import re
 import shutil

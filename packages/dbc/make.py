@@ -1,5 +1,4 @@
-"""Makes the DBC file, which tells CAN tools what each frame of Dumpulse has.
-SPDX-License-Identifier: MIT"""
+"""Makes the DBC file, which tells CAN tools what each frame of Dumpulse has."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""cantools reads frames of the model by the DBC file.   SPDX-License-Identifier: MIT"""
+"""cantools reads frames of the model by the DBC file."""
 
 import json
 import re

@@ -1,7 +1,7 @@
 """Boots a Debian with its own systemd in QEMU, and runs a script there as root.
 
 The kernel is that of tools/vm.py. The machine reads the Debian from a folder. What it writes
-is in its memory, and is gone when it ends. SPDX-License-Identifier: MIT"""
+is in its memory, and is gone when it ends."""
 
 from pathlib import Path
 

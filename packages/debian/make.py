@@ -2,7 +2,7 @@
 
 The Debian is made by mmdebstrap from the mirrors of this machine, and stays in build/debian. Each
 build begins with it as it was made. Packages for arm64 are built there by Debian's cross
-compiler. SPDX-License-Identifier: MIT"""
+compiler."""
 
 import os
 import re

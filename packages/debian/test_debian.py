@@ -1,5 +1,5 @@
 """Are the packages for Debian right, and do they work where they are installed? `make release`
-builds them twice, in other surroundings, and compares them.   SPDX-License-Identifier: MIT"""
+builds them twice, in other surroundings, and compares them."""
 
 import re
 import shutil

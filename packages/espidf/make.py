@@ -1,4 +1,4 @@
-"""Makes a component of ESP-IDF: dumpulse-espidf-VERSION.tar.gz. SPDX-License-Identifier: MIT"""
+"""Makes a component of ESP-IDF: dumpulse-espidf-VERSION.tar.gz."""
 
 from pathlib import Path
 

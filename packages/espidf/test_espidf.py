@@ -1,8 +1,7 @@
-"""Is the component of ESP-IDF right, and does its example compile?   SPDX-License-Identifier: MIT
+"""Is the component of ESP-IDF right, and does its example compile?
 
 There is no ESP-IDF here. Its component manager reads the component. A compiler checks the hooks of
-the example, and how it calls the library.
-"""
+the example, and how it calls the library."""
 
 import json
 import re

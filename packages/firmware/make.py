@@ -1,5 +1,4 @@
-"""Makes the firmware images that users can flash: a zip file of them, with a page.
-SPDX-License-Identifier: MIT"""
+"""Makes the firmware images that users can flash: a zip file of them, with a page."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The images of a release, in their simulators.   SPDX-License-Identifier: MIT"""
+"""The images of a release, in their simulators."""
 
 import json
 import re

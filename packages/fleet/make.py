@@ -1,8 +1,7 @@
-"""Makes the wheel and the source distribution of dumpulse-fleet.   SPDX-License-Identifier: MIT
+"""Makes the wheel and the source distribution of dumpulse-fleet.
 
 In the repository, dumpulse_fleet/client.py is a link to the client. In the package, it stands for
-the module of the package dumpulse: whoever has both has one client.
-"""
+the module of the package dumpulse: whoever has both has one client."""
 
 import json
 from pathlib import Path
@@ -31,7 +30,7 @@ COPIED = {
     "client/examples/vehicle.ini": "share/doc/dumpulse-fleet/examples/vehicle.ini",
     "packages/fleet/README.md": "README.md",
 }
-CLIENT = '''"""The module dumpulse, as the fleet calls it.   SPDX-License-Identifier: MIT"""
+CLIENT = '''"""The module dumpulse, as the fleet calls it."""
 
 import sys
 

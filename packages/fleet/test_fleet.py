@@ -1,4 +1,4 @@
-"""The package of the fleet, as users have it.   SPDX-License-Identifier: MIT"""
+"""The package of the fleet, as users have it."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""MicroPython itself, for Linux, runs the module.   SPDX-License-Identifier: MIT"""
+"""MicroPython itself, for Linux, runs the module."""
 
 import json
 import subprocess

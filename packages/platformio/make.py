@@ -2,7 +2,7 @@
 
 library.json in the root folder says how the library is compiled, for those who take it from git.
 Here the library is in one folder, and gets the version and what else the registry of PlatformIO
-wants to know. SPDX-License-Identifier: MIT"""
+wants to know."""
 
 import json
 from pathlib import Path

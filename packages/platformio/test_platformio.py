@@ -1,8 +1,7 @@
 """The library for PlatformIO: checked by `pio pkg pack`, and used by projects elsewhere.
 
 PlatformIO compiles for this machine. Its own platforms and its package of SCons are on its registry
-alone: in their place are a platform without packages and PyPI's SCons of the same version.
-SPDX-License-Identifier: MIT"""
+alone: in their place are a platform without packages and PyPI's SCons of the same version."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Makes the wheel and the source distribution for PyPI. SPDX-License-Identifier: MIT"""
+"""Makes the wheel and the source distribution for PyPI."""
 
 import json
 import os
@@ -24,7 +24,7 @@ COPIED = {
 }
 # What is only in the package. The empty file tells type checkers that there are types.
 ADDED = {"dumpulse/__main__.py": '''\
-"""python -m dumpulse is the command.   SPDX-License-Identifier: MIT"""
+"""python -m dumpulse is the command."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The package for Python, as users have it.   SPDX-License-Identifier: MIT"""
+"""The package for Python, as users have it."""
 
 import email
 import functools

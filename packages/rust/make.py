@@ -1,4 +1,4 @@
-"""Makes the crate. SPDX-License-Identifier: MIT"""
+"""Makes the crate."""
 
 import os
 import re

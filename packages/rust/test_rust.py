@@ -1,4 +1,4 @@
-"""The crate, as its users have it: outside of the tree, by cargo.   SPDX-License-Identifier: MIT"""
+"""The crate, as its users have it: outside of the tree, by cargo."""
 
 import os
 import re

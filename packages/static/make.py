@@ -1,5 +1,4 @@
-"""Makes the servers for any Linux: an archive of static programs for each kind of processor.
-SPDX-License-Identifier: MIT"""
+"""Makes the servers for any Linux: an archive of static programs for each kind of processor."""
 
 import subprocess
 import tempfile

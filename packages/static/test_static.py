@@ -1,5 +1,4 @@
-"""The servers for any Linux, as users unpack them. QEMU runs those for other processors.
-SPDX-License-Identifier: MIT"""
+"""The servers for any Linux, as users unpack them. QEMU runs those for other processors."""
 
 import os
 import re

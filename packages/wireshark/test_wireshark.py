@@ -1,4 +1,4 @@
-"""tshark shows what the model says of every packet.   SPDX-License-Identifier: MIT"""
+"""tshark shows what the model says of every packet."""
 
 import json
 import os

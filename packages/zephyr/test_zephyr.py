@@ -1,8 +1,7 @@
-"""Is the module of Zephyr right, and does its sample compile?   SPDX-License-Identifier: MIT
+"""Is the module of Zephyr right, and does its sample compile?
 
 There is no Zephyr here. Its programs for modules read ours. A compiler checks the hooks of the
-sample, and how it calls the library.
-"""
+sample, and how it calls the library."""
 
 import re
 from pathlib import Path

@@ -1,7 +1,6 @@
 """Prints what is proved of the machine code on AVR.    make figures ONLY=paths
 
-Each path is followed on every chip, and proved: see agent.py, watch.py, tags.py and keyed.py.
-SPDX-License-Identifier: MIT"""
+Each path is followed on every chip, and proved: see agent.py, watch.py, tags.py and keyed.py."""
 
 import argparse
 from concurrent.futures import ProcessPoolExecutor

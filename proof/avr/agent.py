@@ -16,8 +16,7 @@ ways, both are followed. For each path to the function's return, this program pr
 
 It also proves that all paths together cover every packet and every length. So the cycles and the
 stack of the longest path are bounds for any input. That the report's checksum is Adler-32 for every
-table is proved by induction over the turns of its loop: see check_sums.
-SPDX-License-Identifier: MIT"""
+table is proved by induction over the turns of its loop: see check_sums."""
 
 import random
 from dataclasses import dataclass, replace

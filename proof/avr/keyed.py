@@ -5,7 +5,7 @@ as spec/keyed.md says, which is written here a second time, as code that asks z3
 decide: the result, the role's RAM, and each hook's arguments, and what the RAM was when a hook was
 called. Nothing else is written. All paths together cover every packet, length and state of a role.
 dumpulse_keyed_process() is followed alone: dumpulse_mixed_process() gets any of its results, and of
-those of dumpulse_process_packet(), which agent.py follows. SPDX-License-Identifier: MIT"""
+those of dumpulse_process_packet(), which agent.py follows."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """The AVR: its instructions, and what it holds, with unknown bytes.
 
-Code of an image runs here step by step. If a branch can go both ways, both are followed.
-SPDX-License-Identifier: MIT
-"""
+Code of an image runs here step by step. If a branch can go both ways, both are followed."""
 
 from __future__ import annotations
 

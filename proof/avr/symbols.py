@@ -1,5 +1,4 @@
-"""Bytes and flags of which z3 knows more than we do, and what can be true of them.
-SPDX-License-Identifier: MIT"""
+"""Bytes and flags of which z3 knows more than we do, and what can be true of them."""
 
 from typing import TypeAlias
 

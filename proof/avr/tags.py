@@ -6,7 +6,7 @@ defines it, of the block that spec/keyed.md says. Where a round begins, the stat
 unknown bytes. One turn of the loop is proved to be half a round. So each question for z3 is small.
 The definition used is compared with spec/keyed.py on numbers, which passes the vectors of
 spec/chaskey12.tsv. No address may depend on an unknown byte, and no branch, but the last one of the
-comparison. So cycles depend on nothing but the function. SPDX-License-Identifier: MIT"""
+comparison. So cycles depend on nothing but the function."""
 
 import random
 from collections.abc import Callable, Sequence

@@ -1,8 +1,7 @@
 """Follows every path of the compiled watch on AVR: one look at a line.
 
 The line, the entry, the RAM, the time and all pointers are unknown. This program proves that the
-look does what dumpulse_watch.h says, and that the next one begins as this one did. See follow.
-SPDX-License-Identifier: MIT"""
+look does what dumpulse_watch.h says, and that the next one begins as this one did. See follow."""
 
 import random
 from dataclasses import dataclass, field, replace

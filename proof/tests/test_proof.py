@@ -1,8 +1,5 @@
 """Does `make figures ONLY=paths` notice a wrong agent, a wrong watch and a wrong tag? Is each rule
-of the models said of a line of C?
-
-SPDX-License-Identifier: MIT
-"""
+of the models said of a line of C?"""
 
 from __future__ import annotations
 

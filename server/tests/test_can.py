@@ -1,5 +1,5 @@
 """Tests everything over CAN: in a virtual machine whose kernel has CAN, and here, if the test needs
-no CAN.     SPDX-License-Identifier: MIT"""
+no CAN."""
 
 import re
 import subprocess

@@ -1,8 +1,7 @@
-"""Tests udpserver --key-before: two master keys for a stated time.    SPDX-License-Identifier: MIT
+"""Tests udpserver --key-before: two master keys for a stated time.
 
 An attacker keeps all packets, and has keys of nodes that were replaced. What else two keys could
-change, test_udpserver_keyed.py tests with one.
-"""
+change, test_udpserver_keyed.py tests with one."""
 
 from __future__ import annotations
 

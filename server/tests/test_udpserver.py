@@ -1,7 +1,6 @@
-"""Tests the real udpserver over real sockets on loopback.     SPDX-License-Identifier: MIT
+"""Tests the real udpserver over real sockets on loopback.
 
-DUMPULSE_SERVER names another command to test: a sanitized build, or valgrind.
-"""
+DUMPULSE_SERVER names another command to test: a sanitized build, or valgrind."""
 
 import contextlib
 import errno

@@ -1,8 +1,6 @@
 """Tests udpserver --key over real sockets, against the roles of spec/keyed.py.
 
-DUMPULSE_SERVER names another command to test, as in test_udpserver.py.
-SPDX-License-Identifier: MIT
-"""
+DUMPULSE_SERVER names another command to test, as in test_udpserver.py."""
 
 import copy
 import errno

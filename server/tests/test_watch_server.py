@@ -1,8 +1,7 @@
-"""Tests `udpserver --watch FILE --exec PROGRAM`.     SPDX-License-Identifier: MIT
+"""Tests `udpserver --watch FILE --exec PROGRAM`.
 
 tests/storm compares the states with the truth. Here the real server
-runs, and the programs that it starts.
-"""
+runs, and the programs that it starts."""
 
 import contextlib
 import functools

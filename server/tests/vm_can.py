@@ -1,8 +1,7 @@
 """Tests Dumpulse on Linux's own CAN stack. server/tests/test_can.py runs this in a virtual machine.
 
 vcan0 is a bus in software; can0 and can1 are two SJA1000 controllers on one bus. cansend and
-candump from can-utils are other programs on the bus, without any of our code.
-SPDX-License-Identifier: MIT"""
+candump from can-utils are other programs on the bus, without any of our code."""
 
 import contextlib
 import errno

@@ -1,11 +1,10 @@
 """Fleets in the storm: collectors, judges, stores and alerts of two, in a time of their
-own. Their agents tell stories of build/storm. SPDX-License-Identifier: MIT
+own. Their agents tell stories of build/storm.
 
     python -m tests.storm.fleet [--from SEED] [--count N] [--storm PROGRAM]
 
 Each world has AGENTS agents, which do what the agents of as many stories do. The driver takes the
-turns of the collectors, and knows what each agent has taken and when.
-"""
+turns of the collectors, and knows what each agent has taken and when."""
 
 import argparse
 import contextlib

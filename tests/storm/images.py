@@ -1,11 +1,9 @@
 """Images of firmware/ in the storm: each in its simulator, in a time of its own, from a seed.
-SPDX-License-Identifier: MIT
 
     python -m tests.storm.images [--from SEED] [--count N] [--seconds N] [--seed N]
                                  [--image NAME=ELF]        only stories of NAME, in this build
 
-Each fault is a method, whose name tells what it is.
-"""
+Each fault is a method, whose name tells what it is."""
 
 import argparse
 import contextlib

@@ -1,5 +1,5 @@
 """Plants mistakes in the agent and the library, and counts how many stories of the storm it takes
-until each is noticed. planted.tsv has the mistakes. SPDX-License-Identifier: MIT
+until each is noticed. planted.tsv has the mistakes.
 
     python -m tests.storm.planted [--count N] [--write] [TEXT]
 

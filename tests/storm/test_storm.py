@@ -1,5 +1,4 @@
-"""The storm finds what is wrong, and tells it the same way each time.
-SPDX-License-Identifier: MIT"""
+"""The storm finds what is wrong, and tells it the same way each time."""
 
 import re
 import subprocess

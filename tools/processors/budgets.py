@@ -1,5 +1,4 @@
-"""Reads budgets.tsv and files like it, and compares them with the figures that were measured.
-SPDX-License-Identifier: MIT"""
+"""Reads budgets.tsv and files like it, and compares them with the figures that were measured."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Runs a program in QEMU's user emulation, and controls it by gdb's remote protocol.
 
 It has the parts of that protocol that are needed to call a function: registers, breakpoints,
-steps, and memory, at most 1 KB at a time. SPDX-License-Identifier: MIT"""
+steps, and memory, at most 1 KB at a time."""
 
 import socket
 import subprocess

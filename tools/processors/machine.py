@@ -6,7 +6,7 @@
     call.result, call.cost, call.stack, call.hooks
 
 The hooks are addresses outside of the library's code. A call to a hook is recorded and answered at
-once, so the costs do not include the hooks. SPDX-License-Identifier: MIT"""
+once, so the costs do not include the hooks."""
 
 import functools
 import os

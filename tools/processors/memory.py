@@ -1,5 +1,5 @@
 """The memory that a program takes: bytes of each kind of section, and a bound on the stack, which
-is the sum of the functions' stacks along the deepest chain of calls. SPDX-License-Identifier: MIT"""
+is the sum of the functions' stacks along the deepest chain of calls."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping

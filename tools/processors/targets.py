@@ -1,7 +1,6 @@
 """The targets: how to compile for each, with which compilers, and what can run its code.
 
-Every script that compiles for a target uses this table. The flags of a compiler are only here.
-SPDX-License-Identifier: MIT"""
+Every script that compiles for a target uses this table. The flags of a compiler are only here."""
 
 import dataclasses
 import re

@@ -7,7 +7,7 @@ Signatures are in G1, keys in G2.
     verify     accept if e(σ, g~) = e(H(M), v)
     aggregate  σ = σ_1 … σ_n
     verify     accept if the messages are distinct, and e(σ, g~) = e(H(M_1), v_1) … e(H(M_n), v_n)
-SPDX-License-Identifier: MIT"""
+"""
 
 import functools
 import operator

@@ -1,8 +1,7 @@
 """Diffie and Hellman's key agreement, on a curve.  NIST SP 800-56A, section 5.7.1.2.
 
     key     a random, A = G^a
-    agree   Z = B^a; refuse if Z is neutral
-SPDX-License-Identifier: MIT"""
+    agree   Z = B^a; refuse if Z is neutral"""
 
 import random
 

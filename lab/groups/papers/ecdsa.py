@@ -2,8 +2,7 @@
 
     key     d random, Q = G^d
     sign    e = H(M); k random; r = f(G^k); s = k^-1 (e + r d)
-    verify  u = e s^-1, v = r s^-1; accept if f(G^u Q^v) = r
-SPDX-License-Identifier: MIT"""
+    verify  u = e s^-1, v = r s^-1; accept if f(G^u Q^v) = r"""
 
 import hashlib
 import random

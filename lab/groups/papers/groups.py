@@ -1,5 +1,4 @@
-"""What a paper needs of a group, as the counting group has it.
-SPDX-License-Identifier: MIT"""
+"""What a paper needs of a group, as the counting group has it."""
 
 import hashlib
 import random

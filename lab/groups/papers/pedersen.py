@@ -3,8 +3,7 @@ sharing, CRYPTO '91, section 3.
 
     setup   g, h: nobody knows log_g h
     commit  r random; c = g^m h^r
-    open    accept if c = g^m h^r
-SPDX-License-Identifier: MIT"""
+    open    accept if c = g^m h^r"""
 
 import random
 

@@ -5,8 +5,7 @@ randomizable signatures, CT-RSA 2018, section 4.2. (The scheme of 2016 has no m'
     sign    m' random, h of G1 random and not neutral;
             σ = (m', h, h^(x + y_1 m_1 + … + y_r m_r + y_(r+1) m'))
     verify  accept if σ_1 is not neutral, and
-            e(σ_1, X~ Y~_1^(m_1) … Y~_r^(m_r) Y~_(r+1)^(m')) = e(σ_2, g~)
-SPDX-License-Identifier: MIT"""
+            e(σ_1, X~ Y~_1^(m_1) … Y~_r^(m_r) Y~_(r+1)^(m')) = e(σ_2, g~)"""
 
 import random
 from collections.abc import Sequence

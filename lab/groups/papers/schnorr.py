@@ -5,7 +5,7 @@ Journal of Cryptology 4 (1991).
     sign    k random; c = H(g^k, M); s = k + c x
     verify  accept if c = H(g^s y^-c, M)
 
-The key y is hashed, too, as is usual today. SPDX-License-Identifier: MIT"""
+The key y is hashed, too, as is usual today."""
 
 import random
 
