@@ -3,8 +3,8 @@
     python3 -m bench.pages           puts today's output into the pages
     python3 -m bench.pages --check   fails if a page differs, and shows where
 
-If the first line of a fenced block in a page is `$ make figures ONLY=NAME` or `$ make tour`, the
-block has its output."""
+If the first line of a fenced block in a page is `$ make figures ONLY=NAME`, the block has its
+output."""
 
 import difflib
 import functools
@@ -15,7 +15,6 @@ from tools.processors.targets import say_strangers, strangers
 from tools.programs import ROOT, as_program, run
 
 PAGES = {  # each page and the targets whose output it shows
-    "README.md": ["tour"],
     "performance.md": ["summary", "size", "cost", "keyed", "paths", "worst", "firmware-size",
                        "instructions", "accepted", "bits", "bursts",
                        "report-damage", "channels"],
@@ -25,19 +24,15 @@ PAGES = {  # each page and the targets whose output it shows
 }
 # Figures of compilers. With other compilers they are printed and not compared.
 COMPILED = ("size", "cost", "keyed", "paths", "worst", "firmware-size", "instructions")
-BLOCK = re.compile(r"^```text\n\$ make (figures ONLY=)?(?P<target>[a-z-]+)\n.*?^```$", re.S | re.M)
-
-
-def words(target: str) -> list[str]:
-    """What make is given to print this."""
-    return [target] if target == "tour" else ["figures", f"ONLY={target}"]
+BLOCK = re.compile(r"^```text\n\$ make figures ONLY=(?P<target>[a-z-]+)\n.*?^```$", re.S | re.M)
 
 
 @functools.cache
 def output(target: str) -> str:
     """Returns what the target prints."""
     print(f"pages: {target}", file=sys.stderr)
-    return run(["make", "--no-print-directory", "-s", "-C", ROOT, *words(target)])
+    return run(["make", "--no-print-directory", "-s", "-C", ROOT, "figures",
+                f"ONLY={target}"])
 
 
 def refreshed(name: str, targets: list[str], *, check: bool,
@@ -52,9 +47,9 @@ def refreshed(name: str, targets: list[str], *, check: bool,
     def block(match: re.Match[str]) -> str:
         target = match["target"]
         if not_compared and target in COMPILED:
-            print(f"$ make {' '.join(words(target))}\n{output(target)}")
+            print(f"$ make figures ONLY={target}\n{output(target)}")
             return match[0]
-        return f"```text\n$ make {' '.join(words(target))}\n{output(target)}```"
+        return f"```text\n$ make figures ONLY={target}\n{output(target)}```"
 
     after = BLOCK.sub(block, before)
     if not check:

@@ -13,6 +13,8 @@ import pytest
 import client
 from firmware.simulators.boards import Board, Line
 from spec.model import REQUEST, heartbeat
+from tools.agents import FakeAgent
+from tools.agents import run as ask
 from tools.processors import budgets
 from tools.processors.targets import TARGETS
 from tools.programs import BUILD, INCLUDES, ROOT, built, library_file, run, wait_until
@@ -54,9 +56,9 @@ def firmware_image() -> Path:
     return compiled(firmware_of_the_page(), "agent")
 
 
-def run_firmware(*pauses_and_packets: float | bytes) -> bytes:
+def run_firmware(*pauses_and_packets: float | bytes, image: Path | None = None) -> bytes:
     """Returns the firmware's answers to packets, with pauses (numbers of seconds) between them."""
-    image = firmware_image()
+    image = image or firmware_image()
     script = image.with_name("line.txt")
     script.write_text("".join(
         f"send {step.hex()}\n" if isinstance(step, bytes) else f"wait {int(step * 1e6)}\n"
@@ -66,39 +68,55 @@ def run_firmware(*pauses_and_packets: float | bytes) -> bytes:
                               stdin=line, capture_output=True, timeout=60, check=True).stdout
 
 
-def test_the_node_and_the_agent_of_the_readme(tmp_path: Path) -> None:
-    """With the functions of the user, they compile and the agent takes what the node makes."""
-    node, agent = re.findall(r"^```c\n(.*?)^```$", (ROOT / "README.md").read_text(), re.S | re.M)
-    source = tmp_path / "both.c"
-    source.write_text(agent.replace("#include", """
-#include <stdint.h>
+# What README.md leaves to its reader, on an ATmega328P: a clock, and a serial line that is polled.
+PLATFORM = """#include <avr/interrupt.h>
+#include <avr/io.h>
 #include <stddef.h>
 enum { MY_ADDRESS = 5 };
-static uint16_t seconds(void) { return 0x1234; }
-static void send_to_reader(void *, const uint8_t *, size_t);
-static void send_it(const uint8_t *, size_t);
-#include""") + """
-#include <stdio.h>
-static void send_to_reader(void *to, const uint8_t *packet, size_t length)
+static volatile uint8_t count;
+ISR(TIMER1_COMPA_vect) { count++; }
+static uint16_t seconds(void) { return count; }
+static void send_to_reader(void *line, const uint8_t *packet, size_t length)
 {
-    (void)fwrite(packet, 1, length, to);
+    for (; length != 0; length--) {
+        loop_until_bit_is_set(UCSR0A, UDRE0);
+        *(volatile uint8_t *)line = *packet++;
+    }
 }
-static void send_it(const uint8_t *packet, size_t length)
-{
-    when_a_packet_came(stdout, packet, length);
-}
+%s
+static void send_it(const uint8_t *packet, size_t length) { on_packet(NULL, packet, length); }
 int main(void)
 {
-    uint8_t battery_volts = 126;
-""" + node + """
-    send_it((const uint8_t *)"AreyouOK", 8);
-    return 0;
+    uint8_t battery_volts = 126, request[8], length = 0;
+    TCCR1B = _BV(WGM12) | _BV(CS12) | _BV(CS10); /* 16 MHz divided by 1024 */
+    OCR1A = 15624;
+    TIMSK1 = _BV(OCIE1A);
+    sei();
+%s
+    UCSR0B = _BV(RXEN0) | _BV(TXEN0);
+    for (;;) {
+        loop_until_bit_is_set(UCSR0A, RXC0);
+        request[length++] = UDR0;
+        if (length == sizeof request)
+            on_packet((void *)&UDR0, request, length);
+    }
 }
-""")
-    run(["gcc", "-std=c2x", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}", source, ROOT / "dumpulse.c",
-         "-o", tmp_path / "both"])
-    report = subprocess.run([tmp_path / "both"], capture_output=True, check=True).stdout
-    assert entries_of(report)[7] == bytes((0x12, 0x34, 5, 126))
+"""
+
+
+def test_the_node_and_the_agent_of_the_readme() -> None:
+    """Both run in one ATmega328P, and client.py polls the agent 2 s after the heartbeat. The second
+    agent does not stamp variable 0: the client then shows no age."""
+    page = (ROOT / "README.md").read_text()
+    node, agent = re.findall(r"^```c\n(.*?)^```$", page, re.S | re.M)
+    (options,) = re.findall(r"`\./client\.py serial:/dev/ttyACM0 (.*)`", page)
+    silent = re.sub(r"^ *dumpulse_record.*\n", "", agent, flags=re.M)
+    for name, program, age in (("ages", agent, "2 s ago"), ("no-ages", silent, "?")):
+        image = compiled(PLATFORM % (program, node), name)
+        with FakeAgent([run_firmware(2.0, REQUEST, image=image)]) as simulated:
+            shown = ask("get", simulated.address, *options.split())
+        assert re.findall(r"^7 +126 +5  (.*)$", shown.stdout, re.M) == [age], shown
+    assert (len(node.splitlines()), len(agent.splitlines())) == (3, 12)
 
 
 def entries_of(report: bytes) -> list[bytes]:
@@ -238,3 +256,9 @@ def test_a_node_that_only_sends_fits_the_smallest(tmp_path: Path) -> None:
          "-o", tmp_path / "node.elf"])
     text, data, bss = map(int, run(["avr-size", tmp_path / "node.elf"]).splitlines()[1].split()[:3])
     assert text + data <= 1024 and data + bss == 0
+
+
+def test_make_tour_shows_the_library() -> None:
+    shown = run(["make", "--no-print-directory", "-s", "-C", ROOT, "tour"])
+    assert re.search(r"^ +5s  03 f1 01 05 f1 04 0e 21  refused    doors, damaged", shown, re.M)
+    assert shown.endswith(" 4 doors           -       -  never\n")
