@@ -262,3 +262,29 @@ def test_make_tour_shows_the_library() -> None:
     shown = run(["make", "--no-print-directory", "-s", "-C", ROOT, "tour"])
     assert re.search(r"^ +5s  03 f1 01 05 f1 04 0e 21  refused    doors, damaged", shown, re.M)
     assert shown.endswith(" 4 doors           -       -  never\n")
+
+
+# A name of ours that an installer looks for in a registry: not a path or a file.
+UNREGISTERED = re.compile(
+    r"""\b(?:install|add)\s+(?:-\S+\s+)*dumpulse(?![\w-]*(?:[*/_]|\.\w))"""
+    r"""|lib_deps *= *dumpulse|\bdumpulse(?:: *| = )["'{^\d]""")
+
+
+def test_no_page_installs_what_nobody_has_registered() -> None:
+    """Anyone could register these names, and then run their code on a reader's machine."""
+    for command in ("pip install dumpulse", "pip install -U dumpulse-fleet[apprise]",
+                    "cargo add\ndumpulse.", "apt-get -y install dumpulse", "lib_deps = dumpulse",
+                    'dumpulse/dumpulse: "^1.0.0"', 'dumpulse = "1"'):
+        assert UNREGISTERED.search(command), command
+    for command in ("pip install ./dumpulse-*.whl", "cargo add --path ../dumpulse"):
+        assert not UNREGISTERED.search(command), command
+    shown = [ROOT / name for name in run(["git", "-C", ROOT, "ls-files", "*.md", "*.ino", "*.rs",
+                                          "*.[1-8]", "*.[ch]"]).splitlines()]
+    assert [page for page in shown if UNREGISTERED.search(page.read_text())] == []
+
+
+def test_the_workflow_runs_the_commands_of_the_readme() -> None:
+    shown = re.findall(r"(?:^    |`)(make (?:demo|test|check))\b", (ROOT / "README.md").read_text(),
+                       re.M)
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text()
+    assert shown == re.findall(r"- run: (make .*)", workflow)

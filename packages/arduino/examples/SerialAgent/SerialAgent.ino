@@ -1,7 +1,7 @@
 /* An agent on a serial line.   SPDX-License-Identifier: MIT
  *
  * It keeps the last heartbeat of each of 64 variables. A reader that asks gets all of them. From a
- * Linux machine with the client of `pip install dumpulse`:
+ * Linux machine with the client, dumpulse:
  *
  *     dumpulse serial:/dev/ttyACM0 --now-from 0
  *

@@ -1,7 +1,7 @@
 /* An agent on a network, over UDP.   SPDX-License-Identifier: MIT
  *
  * It needs the library Ethernet from the Library Manager, and its shield or board. From a machine
- * of the same network, with the client of `pip install dumpulse`:
+ * of the same network, with the client, dumpulse:
  *
  *     dumpulse 192.168.1.77:9060 --now-from 0
  *
