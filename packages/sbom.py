@@ -45,7 +45,7 @@ def linked(path: Path) -> Iterator[Component]:
     """What a file contains of others."""
     if path.name.startswith("dumpulse_fleet-"):
         version, = re.findall(r"\buplot@([\d.]+)", (
-            project.ROOT / "tests" / "tools" / "toolchains.txt").read_text())
+            project.ROOT / "tools" / "toolchains.txt").read_text())
         yield Component(name="uplot", version=version, bom_ref=f"{path.name}/uplot",
                         purl=PackageURL("npm", None, "uplot", version),
                         licenses=[LicenseExpression("MIT")])

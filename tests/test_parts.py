@@ -39,7 +39,7 @@ def test_debian_12_lacks_nothing(tmp_path: Path) -> None:
     for command, does in {"id": "echo 0", "dpkg-query": "", "apt-cache": "", "apt-get": ""}.items():
         (tmp_path / command).write_text(f"#!/bin/sh\n{does}\n")
         (tmp_path / command).chmod(0o755)
-    done = subprocess.run([ROOT / "tests" / "tools" / "setup", "nowhere"], capture_output=True,
+    done = subprocess.run([ROOT / "tools" / "setup", "nowhere"], capture_output=True,
                           text=True, check=False,
                           env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
     assert done.stderr.splitlines()[-1] == "setup: this release of Debian does not have: nowhere"

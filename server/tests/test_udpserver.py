@@ -186,7 +186,7 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     assert f"at most {most} reports within any second, {most * 288:,} bytes" in text
     assert f"at most {2 * total} within any second, {2 * total * 288:,} bytes" in text
     tests = "".join(path.read_text() for path in (
-        *Path(__file__).parent.glob("test_*.py"), ROOT / "tests" / "support" / "servers.py"))
+        *Path(__file__).parent.glob("test_*.py"), ROOT / "tools" / "servers.py"))
     assert all(f'"{option}"' in tests for option in options)
     (version,) = re.findall(r'^#define DUMPULSE_VERSION "(.*?)"',
                             (ROOT / "dumpulse.h").read_text(), re.M)

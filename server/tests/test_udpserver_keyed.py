@@ -254,7 +254,7 @@ def test_the_epoch_that_nodes_were_told(options: list[str], tmp_path: Path) -> N
 def test_whose_file_it_may_be(tmp_path: Path) -> None:
     """Root's and the server's own. A test that is not root's can only try the second."""
     key = write_key(tmp_path / "key")
-    arguments = [f"--key={key}", f"--state={tmp_path}/none/table"]
+    arguments = [f"--key={key}", f"--state={tmp_path}/none/table", "0"]
     assert "No such file" in run(*arguments)[1][0]  # the key is right, and the folder is not there
     if os.geteuid() == 0:
         os.chown(key, 65534, 65534)
@@ -267,7 +267,7 @@ def test_a_credential_of_systemd(options: list[str], tmp_path: Path) -> None:
     (tmp_path / "credentials").mkdir()
     key = write_key(tmp_path / "credentials" / "key", mode=0o440)
     folder = str(tmp_path / "credentials")
-    arguments = [f"--key={key}", *options[2:], "--key-is-new"]
+    arguments = [f"--key={key}", *options[2:], "--key-is-new", "0"]
     assert "is there: leave out" in run(*arguments, CREDENTIALS_DIRECTORY=folder)[1][0]
     for other in (folder[:-1], folder + "/key", str(tmp_path / "x"), ""):
         assert run(*arguments, CREDENTIALS_DIRECTORY=other)[0] == 2
