@@ -54,7 +54,7 @@ all: $(SERVERS:%=build/%) build/libdumpulse.a ##! the agents for Linux and libdu
 demo: ##! an agent, eight nodes, and a live table of them
 	@tools/setup gcc libc6-dev python3
 	@$(MAKE) --no-print-directory build/udpserver
-	@python3 client/examples/demo.py build/udpserver
+	@python3 examples/demo.py build/udpserver
 
 tour: ##! the library at work, packet by packet
 	@tools/setup gcc libc6-dev
@@ -70,7 +70,7 @@ build/flags: FORCE
 	@printf '%s\n' "$$FLAGS" | cmp -s - $@ || printf '%s\n' "$$FLAGS" >$@
 FORCE:
 
-build/tour: client/examples/tour.c $(LIBRARY) build/flags
+build/tour: examples/tour.c $(LIBRARY) build/flags
 	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) -o $@
 
 # It is compiled without -flto, because only the same compiler could use the objects.

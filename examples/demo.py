@@ -1,6 +1,6 @@
 """An agent, a vehicle of eight nodes, and a live table.   SPDX-License-Identifier: MIT
 
-    python3 client/examples/demo.py build/udpserver
+    python3 examples/demo.py build/udpserver
 
 Everything runs on loopback, on a free port. In a terminal it runs until Ctrl-C or q. In a pipe
 it ends after a few seconds and prints a report. The doors soon stop, the radio is late, and half
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 EXAMPLES = Path(__file__).resolve().parent
-CLIENT = [sys.executable, str(EXAMPLES.parents[1] / "client.py")]
+CLIENT = [sys.executable, str(EXAMPLES.parent / "client.py")]
 NAMES = ["--names", str(EXAMPLES / "vehicle.ini")]
 READING = [*NAMES, "--tick", "100ms"]  # the agent's, so that ages show tenths of a second
 UPDATES = 7        # of the table in a pipe, one per second
@@ -87,7 +87,7 @@ def main() -> int:
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        sys.exit("usage: python3 client/examples/demo.py UDPSERVER")
+        sys.exit("usage: python3 examples/demo.py UDPSERVER")
     try:
         sys.exit(main())
     except OSError as error:

@@ -54,8 +54,8 @@ INSTALLED = \
     644:/dev/null:$(PYTHONDIR)/dumpulse/py.typed \
     644:build/client/dumpulse.bash:$(PREFIX)/share/bash-completion/completions/dumpulse \
     644:build/client/_dumpulse:$(PREFIX)/share/zsh/site-functions/_dumpulse \
-    $(foreach name,vehicle.ini nagios.cfg icinga2.conf, \
-        text:client/examples/$(name):$(EXAMPLES_DIR)/$(name))
+    $(foreach file,examples/vehicle.ini client/examples/nagios.cfg client/examples/icinga2.conf, \
+        text:$(file):$(EXAMPLES_DIR)/$(notdir $(file)))
 
 # A list of make ends its entries at spaces: `/a b` would be the file /a, and b in this folder.
 no-space:

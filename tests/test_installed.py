@@ -198,7 +198,7 @@ def test_the_command_for_icinga(prefix: Path) -> None:
     flags = re.findall(r'^        "(-\S+)" = \{\n            value = "\$(\w+)\$"$', text, re.M)
     assert len(flags) == text.count(" = {\n            value")
     for flag, variable in flags:
-        value = sample.get(variable, {"dumpulse_names": str(ROOT / "client/examples/vehicle.ini"),
+        value = sample.get(variable, {"dumpulse_names": str(ROOT / "examples/vehicle.ini"),
                                       "dumpulse_now_from": "0",
                                       "dumpulse_tick": "100ms"}.get(variable))
         assert value, variable

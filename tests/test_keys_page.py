@@ -12,7 +12,7 @@ import pytest
 from tools.programs import ROOT, built, wait_until
 from tools.servers import Server
 
-PAGE = (ROOT / "client" / "examples" / "keys" / "README.md").read_text()
+PAGE = (ROOT / "extras" / "keys.md").read_text()
 
 
 def test_the_tests_of_attacks_are_there() -> None:

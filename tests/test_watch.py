@@ -851,7 +851,7 @@ def test_an_interrupt_is_not_a_traceback() -> None:
 
 # ---------------------------------------------------------------- make demo
 
-DEMO = [sys.executable, str(ROOT / "client/examples/demo.py"), str(ROOT / "build/udpserver")]
+DEMO = [sys.executable, str(ROOT / "examples/demo.py"), str(ROOT / "build/udpserver")]
 
 
 @pytest.fixture

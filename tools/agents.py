@@ -17,7 +17,7 @@ from spec import keyed, model
 from tools.programs import PATIENCE, ROOT, free_port
 
 COMMAND = [sys.executable, str(ROOT / "client.py")]
-VEHICLE = str(ROOT / "client" / "examples" / "vehicle.ini")
+VEHICLE = str(ROOT / "examples" / "vehicle.ini")
 
 # A background job of a script ignores these signals. So would all programs that it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)

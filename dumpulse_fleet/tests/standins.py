@@ -24,7 +24,7 @@ from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.web.access import Access
 from dumpulse_fleet.web.server import listen
 
-NAMES = "client/examples/vehicle.ini"
+NAMES = "examples/vehicle.ini"
 Result = TypeVar("Result")
 
 

@@ -158,7 +158,7 @@ def test_the_example_has_every_key(tmp_path: Path) -> None:
 
 def test_keys_that_are_commented_out(tmp_path: Path) -> None:
     """Each of them alone, in place of what excludes it."""
-    vehicle = (ROOT / "client" / "examples" / "vehicle.ini").read_bytes()
+    vehicle = (ROOT / "examples" / "vehicle.ini").read_bytes()
     (tmp_path / "vehicle.ini").write_bytes(vehicle)
     (tmp_path / "web.yml").write_text("")
     (tmp_path / "ca.pem").write_text("")

@@ -24,7 +24,7 @@ from dumpulse_fleet.trials.fake import Fake
 from tools.programs import as_program
 
 ROOT = Path(__file__).resolve().parents[2]
-NODES = range(1, 9)  # variables of client/examples/vehicle.ini; 0 is the agent's own clock
+NODES = range(1, 9)  # variables of examples/vehicle.ini; 0 is the agent's own clock
 SITES = ("harbour", "hill", "mill", "north field", "south field")
 # What may happen to an agent, by the words of fake.c: what ends it, how often of a hundred times it
 # happens, and for how many seconds. {} is a node.
@@ -74,7 +74,7 @@ def tell_story(fake: Fake, seed: int, ending: threading.Event) -> None:
 def names() -> str:
     """With a tick of a second and a beat each second, 1.5 s of silence are usual. The values are
     those of the fake fleet."""
-    text = (ROOT / "client" / "examples" / "vehicle.ini").read_text()
+    text = (ROOT / "examples" / "vehicle.ini").read_text()
     text = re.sub("(?m)^value = .*\n", "", text).replace("value-warn = 110..135",
                                                          "value-warn = 0..100")
     return text.replace("warn = 1500ms\ncrit = 3s", "warn = 3s\ncrit = 8s")

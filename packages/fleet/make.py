@@ -27,7 +27,7 @@ COPIED = {
     "build/toolchains/uplot/package/LICENSE": "LICENSE.uPlot",  # of what web/wall links to
     "dumpulse_fleet/dumpulse-fleet.1": "share/man/man1/dumpulse-fleet.1",
     "dumpulse_fleet/dumpulse-fleet.service": "lib/systemd/system/dumpulse-fleet.service",
-    "client/examples/vehicle.ini": "share/doc/dumpulse-fleet/examples/vehicle.ini",
+    "examples/vehicle.ini": "share/doc/dumpulse-fleet/examples/vehicle.ini",
     "packages/fleet/README.md": "README.md",
 }
 CLIENT = '''"""The module dumpulse, as the fleet calls it."""
