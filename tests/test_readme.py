@@ -109,7 +109,7 @@ def test_the_node_and_the_agent_of_the_readme() -> None:
     agent does not stamp variable 0: the client then shows no age."""
     page = (ROOT / "README.md").read_text()
     node, agent = re.findall(r"^```c\n(.*?)^```$", page, re.S | re.M)
-    (options,) = re.findall(r"`\./client\.py serial:/dev/ttyACM0 (.*)`", page)
+    (options,) = re.findall(r"`\./client\.py serial:/dev/ttyACM0 ([^`]*)`", page)
     silent = re.sub(r"^ *dumpulse_record.*\n", "", agent, flags=re.M)
     for name, program, age in (("ages", agent, "2 s ago"), ("no-ages", silent, "?")):
         image = compiled(PLATFORM % (program, node), name)
