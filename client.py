@@ -65,6 +65,7 @@ __all__ = ["Agent", "BadReport", "BadUsage", "Change", "Clock", "Entries", "Entr
            "History", "KeyFile", "NoAnswer", "Reading", "Refused", "Settings", "Variable", "age",
            "clock", "heartbeat", "interpret", "make_settings", "parse_report"]
 VERSION = __version__ = "1.0.0-dev"
+KEYS_VERSION = "0.2.0"  # of what has to do with keys, which is experimental
 PROGRAM = "client.py"  # main() changes it to the name that the user typed
 PORT = 9060
 MAGIC = 0xF1
@@ -2785,8 +2786,8 @@ def build_parser(name: str) -> Parser:
     parser = Parser(prog=prog, usage=f"{prog} {command.arguments} [OPTION]...".replace("%", "%%"),
                     description=command.about, epilog=command.epilog, allow_abbrev=False,
                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-V", "--version", action="version", version=f"{PROGRAM} {VERSION}",
-                        help="show the version and exit")
+    parser.add_argument("-V", "--version", action="version", help="show the version and exit",
+                        version=f"{PROGRAM} {VERSION}, keys {KEYS_VERSION} (experimental)")
     for option in OPTIONS:
         if name in option.commands:
             parse = option.parse or PARSERS.get(option.metavar, str)

@@ -19,6 +19,7 @@ from dumpulse_fleet.asking import ADDRESS, ADDRESS_WORD, NOT_OURS, TOKEN_WORD, F
 from dumpulse_fleet.config.values import listening, similar
 from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.model.naming import Wrong
+from dumpulse_fleet.model.version import VERSION
 
 CONFIG_FILE = "/etc/dumpulse/fleet.toml"
 KNOWN_FOR = 86_400_000  # ms; what is acknowledged for ever is forgotten
@@ -384,7 +385,7 @@ def build_parser(name: str) -> client.Parser:
                            epilog=epilog, allow_abbrev=False,
                            formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-V", "--version", action="version", help="show the version and exit",
-                        version=f"{client.PROGRAM} {client.VERSION}")
+                        version=f"{client.PROGRAM} {VERSION} (experimental)")
     if not name:
         parser.add_argument("command", nargs="?", default="", help=argparse.SUPPRESS)
     for option in OPTIONS:

@@ -95,6 +95,9 @@
 extern "C" {
 #endif
 
+/* Of this interface, which is experimental; the protocol with keys is version 2. */
+#define DUMPULSE_KEYED_VERSION "0.2.0"
+
 /* The labels are 0 to 63, of the variables, and this one. */
 #define DUMPULSE_READER_LABEL 64U
 /* Under this label, the load and store hooks have the agent's number: its block of epochs. */

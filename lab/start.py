@@ -5,6 +5,7 @@ import sys
 # Nothing comes from where the user is, nor from this folder: Python has a `profile`, too.
 sys.path[0] = __file__.rpartition("/lab/")[0]
 
+VERSION = "0.1.0"
 LEAST = (3, 11)
 # The module of each command, whose main() it is.
 MODULES = {"compare": "lab.joules.compare", "formats": "lab.joules.formats",
@@ -19,6 +20,9 @@ def main() -> None:
     if sys.version_info < LEAST:
         sys.exit(f"lab/run: this is Python {sys.version.split()[0]}; it needs "
                  "{}.{} or a later one".format(*LEAST))
+    if sys.argv[1:] == ["--version"]:
+        print(f"lab {VERSION} (experimental)")
+        return
     if len(sys.argv) < 2 or sys.argv[1] not in MODULES:
         sys.stderr.write(f"lab/run needs a command of the lab: {', '.join(MODULES)}\n")
         sys.exit(2)

@@ -15,6 +15,11 @@ from lab import sources
 from tools.programs import ROOT, as_program
 
 
+def test_its_version_is_shown() -> None:
+    shown = subprocess.run([ROOT / "lab" / "run", "--version"], capture_output=True, text=True)
+    assert re.fullmatch(r"lab 0\.\d+\.\d+ \(experimental\)\n", shown.stdout) and not shown.stderr
+
+
 @pytest.fixture
 def archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Of the only source, "any", which has one file."""

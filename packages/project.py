@@ -3,7 +3,8 @@
     python3 -m packages.project            # prints the version
     python3 -m packages.project --write    # or make version: into the files that have it as it is
 
-dumpulse.h has the version. All else that has it is generated from it."""
+dumpulse.h has the version, and each experimental part has one of its own. All else that has a
+version is generated from these."""
 
 import argparse
 import re
@@ -38,13 +39,27 @@ LIBRARY_FILES = {
 KEYWORDS = ("heartbeat", "watchdog", "monitor", "health", "can", "serial", "udp", "embedded")
 
 
-def version(root: Path = ROOT) -> str:
-    """Returns the version in dumpulse.h, such as 1.2.3 or 1.2.3-dev."""
-    text = (root / "dumpulse.h").read_text()
-    found = re.findall(r'^#define DUMPULSE_VERSION "(\d+\.\d+\.\d+(?:-dev)?)"', text, re.M)
+# Where each version is, and what stands before it.
+VERSIONS = {
+    "library": ("dumpulse.h", "#define DUMPULSE_VERSION"),
+    "keys": ("extras/dumpulse_keyed.h", "#define DUMPULSE_KEYED_VERSION"),
+    "fleet": ("dumpulse_fleet/model/version.py", "VERSION ="),
+    "lab": ("lab/start.py", "VERSION ="),
+}
+
+
+def version(part: str = "library", root: Path = ROOT) -> str:
+    """Returns the version of a part, such as 1.2.3 or 1.2.3-dev."""
+    name, before = VERSIONS[part]
+    found = re.findall(rf'^{before} "(\d+\.\d+\.\d+(?:-dev)?)"', (root / name).read_text(), re.M)
     if len(found) != 1:
-        raise SystemExit("dumpulse.h must define DUMPULSE_VERSION once, as 1.2.3 or 1.2.3-dev")
+        raise SystemExit(f"{name} must have {before} once, as 1.2.3 or 1.2.3-dev")
     return str(found[0])
+
+
+def shown(program: str) -> str:
+    """Returns what `--version` prints of a program whose keys are experimental."""
+    return f"{program} {version()}, keys {version('keys')} (experimental)\n"
 
 
 def git(*words: str, root: Path = ROOT) -> str:
@@ -64,29 +79,33 @@ FORMS: dict[str, Callable[[str], str]] = {
         *map(int, text.replace("-dev", "").split("."))).lstrip("0"),  # 0… would be octal in C
 }
 
-# The file, the form of its version, and what stands before and after the version.
+# The part, the file, the form of the version, and what stands before and after it.
 PLACES = (
-    ("dumpulse.h", "number", "^#define DUMPULSE_VERSION_NUMBER ", "L "),
-    ("meson.build", "semantic", "^        version: '", "'\\)$"),
-    ("client.py", "semantic", r'^VERSION = __version__ = "', r'"$'),
-    ("server/canserver.8", "semantic", r'^\.TH CANSERVER 8 \S+ "Dumpulse ', r'" "Dumpulse"$'),
-    ("dumpulse_fleet/dumpulse-fleet.1", "semantic", r'^\.TH DUMPULSE-FLEET 1 \S+ "Dumpulse ',
-     r'" "Dumpulse"$'),
-    ("client/dumpulse.1", "semantic", r'^\.TH DUMPULSE 1 \S+ "Dumpulse ', r'" "Dumpulse"$'),
-    ("server/udpserver.8", "semantic", r'^\.TH UDPSERVER 8 \S+ "Dumpulse ', r'" "Dumpulse"$'),
+    ("library", "dumpulse.h", "number", "^#define DUMPULSE_VERSION_NUMBER ", "L "),
+    ("library", "meson.build", "semantic", "^        version: '", "'\\)$"),
+    ("library", "client.py", "semantic", r'^VERSION = __version__ = "', r'"$'),
+    *(("library", name, "semantic", r'^\.TH [A-Z]+ \d \S+ "Dumpulse ', r'" "Dumpulse"$')
+      for name in ("client/dumpulse.1", "server/canserver.8", "server/udpserver.8")),
+    ("keys", "client.py", "semantic", r'^KEYS_VERSION = "', r'"  #'),
+    ("fleet", "dumpulse_fleet/dumpulse-fleet.1", "semantic",
+     r'^\.TH DUMPULSE-FLEET 1 \S+ "Dumpulse fleet ', r'" "Dumpulse"$'),
+    ("lab", "lab/sources.md", "semantic", "^> Dumpulse lab, version ", r"\. "),
+    *((part, name, "semantic", r"^\*\*Experimental, version ", r"\.\*\*") for part, name in (
+        ("keys", "extras/keys.md"), ("keys", "spec/keyed.md"), ("lab", "lab/README.md"),
+        ("fleet", "dumpulse_fleet/README.md"), ("fleet", "packages/fleet/README.md"))),
 )
 
 
 def behind(root: Path = ROOT) -> dict[Path, str]:
-    """Returns the files that do not have the version of dumpulse.h, with the text they need."""
+    """Returns the files that do not have the version of their part, with the text they need."""
     found: dict[Path, str] = {}
-    now = version(root)
-    for name, form, before, after in PLACES:
+    for part, name, form, before, after in PLACES:
         path = root / name
         text = found.get(path, path.read_text())
         # The group 1 keeps what stands before the version.
         new, count = re.subn(f"({before})[^\"' ]*(?={after})",
-                             lambda match: match[1] + FORMS[form](now), text, flags=re.M)
+                             lambda match: match[1] + FORMS[form](version(part, root)), text,
+                             flags=re.M)
         if count != 1:
             raise SystemExit(f"{name} must have the version once, after {before}: it is there "
                              f"{count} times")
@@ -98,14 +117,14 @@ def behind(root: Path = ROOT) -> dict[Path, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python3 -m packages.project",
                                      description="Prints the version of dumpulse.h.")
-    parser.add_argument("--write", action="store_true",
-                        help="write it to all files that have it, and print their names")
+    parser.add_argument("--write", action="store_true", help="write it, and those of experimental "
+                        "parts, to all files that have them, and print their names")
     if not parser.parse_args().write:
         print(version())
         return
     for file, text in behind().items():
         file.write_text(text)
-        print(f"{file.relative_to(ROOT)} has version {version()} now")
+        print(f"{file.relative_to(ROOT)} has its version now")
 
 
 if __name__ == "__main__":

@@ -53,8 +53,12 @@ def check() -> None:
                       "what is new or changed")
     behind = project.behind()
     if behind:
-        raise Refused(f"{min(behind).relative_to(ROOT)} does not have version {version}: "
+        raise Refused(f"{min(behind).relative_to(ROOT)} does not have its version: "
                       "run make version")
+    fleet = project.version("fleet")
+    if fleet.endswith("-dev") != version.endswith("-dev"):
+        raise Refused(f"the version is {version}, and the fleet's is {fleet}: both or none end in "
+                      "-dev")
     number = project.FORMS["numbers"](version)
     wanted, shown = (r"\d{4}-\d\d-\d\d", "DATE") if version == number else \
         ("not released yet", "not released yet")

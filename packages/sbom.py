@@ -96,7 +96,8 @@ def bill(folder: Path) -> Bom:
         content = path.read_bytes()
         sums.update(content)
         value = hashlib.sha256(content).hexdigest()
-        file = Component(name=path.name, version=project.version(), type=ComponentType.FILE,
+        part = "fleet" if "fleet" in path.name else "library"
+        file = Component(name=path.name, version=project.version(part), type=ComponentType.FILE,
                          bom_ref=path.name, licenses=[licence], components=linked(path),
                          hashes=[HashType(alg=HashAlgorithm.SHA_256, content=value)])
         others = [*needs(path)]

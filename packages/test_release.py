@@ -25,8 +25,22 @@ def test_each_world_has_its_form() -> None:
 
 def test_the_version_is_the_same_everywhere() -> None:
     assert project.behind() == {}, "run make version"
-    assert re.search(rf"^## {re.escape(project.FORMS['numbers'](project.version()))}, ",
-                     (project.ROOT / "CHANGELOG.md").read_text(), re.M)
+    newest = (project.ROOT / "CHANGELOG.md").read_text().split("\n## ")[1]
+    numbers = {part: project.FORMS["numbers"](project.version(part)) for part in project.VERSIONS}
+    assert newest.startswith(f"{numbers.pop('library')}, ")
+    assert [part for part, number in numbers.items()
+            if f"\n- **{part.title()}** {number}" not in newest] == []
+
+
+@pytest.mark.parametrize("part", ["keys", "fleet", "lab"])
+def test_a_part_with_another_version_is_noticed(part: str, tmp_path: Path) -> None:
+    for name in {*dict(project.VERSIONS.values()), *(place[1] for place in project.PLACES)}:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(project.ROOT / name, tmp_path / name)
+    source = tmp_path / project.VERSIONS[part][0]
+    source.write_text(source.read_text().replace(f'"{project.version(part)}"', '"7.8.9"'))
+    assert {str(path.relative_to(tmp_path)) for path in project.behind(tmp_path)} == {
+        place[1] for place in project.PLACES if place[0] == part}
 
 
 def test_the_pages_name_only_what_a_reader_has() -> None:
@@ -88,6 +102,7 @@ def asked(root: Path, *options: str) -> tuple[int, str]:
 def write_heading(root: Path, version: str, heading: str) -> None:
     for name, pattern, text in (
             ("dumpulse.h", r'(?<=DUMPULSE_VERSION ")[^"]*', version),
+            ("dumpulse_fleet/model/version.py", '(?<=VERSION = ")[^"]*', version),
             ("CHANGELOG.md", r"(?<=^## )\d.*", heading)):
         path = root / name
         path.write_text(re.sub(pattern, text, path.read_text(), count=1, flags=re.M))
@@ -111,9 +126,16 @@ def test_what_cannot_be_released_is_refused_with_one_line(clone: Path) -> None:
     page = clone / "client" / "dumpulse.1"
     page.write_text(page.read_text().replace("7.8.9", "7.8.8"))
     commit(clone)
-    assert asked(clone) == (2, "release: client/dumpulse.1 does not have version 7.8.9: "
+    assert asked(clone) == (2, "release: client/dumpulse.1 does not have its version: "
                                "run make version\n")
     write_heading(clone, "7.8.9", "7.8.9, 2026-12-25")
+    fleet = clone / "dumpulse_fleet" / "model" / "version.py"
+    fleet.write_text(fleet.read_text().replace("7.8.9", "0.7.8-dev"))
+    subprocess.run(["make", "-s", "version"], cwd=clone, check=True, stdout=subprocess.DEVNULL)
+    commit(clone)
+    assert asked(clone) == (2, "release: the version is 7.8.9, and the fleet's is 0.7.8-dev: both "
+                               "or none end in -dev\n")
+    git(clone, "reset", "--quiet", "--hard", "HEAD~")
 
     for name in ("meson.build", "packages/project.py"):
         path = clone / name

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "dumpulse.h"
+#include "dumpulse_keyed.h"
 #include "hook.h"
 #include "keys.h"
 #include "log.h"
@@ -59,7 +60,8 @@ static bool print_about(void)
     if (options.help)
         options_print_help();
     else
-        (void)printf("%s %s\n", program.name, DUMPULSE_VERSION);
+        (void)printf("%s " DUMPULSE_VERSION ", keys " DUMPULSE_KEYED_VERSION " (experimental)\n",
+                     program.name);
     if (fflush(stdout) == 0 && ferror(stdout) == 0)
         return true;
     log_say("cannot write to the standard output");

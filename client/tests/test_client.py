@@ -1240,7 +1240,8 @@ def test_the_options_of_plugins(call: Call) -> None:
     for short, long in (("-h", "--help"), ("-V", "--version")):
         shown = call("check", short)
         assert (shown.status, shown.err) == (3, "") and shown.out == call("check", long).out
-    assert shown.out == f"client.py {client.VERSION}\n"
+    assert shown.out == \
+        f"client.py {client.VERSION}, keys {client.KEYS_VERSION} (experimental)\n"
     help_text = call("check", "-h").out
     assert all(f"{status} {name}" in help_text for status, name in enumerate(client.STATES))
     assert call("get", "-V").status == 0
@@ -1431,7 +1432,8 @@ def test_the_name_that_was_typed(called: str, shown: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(sys, "argv", [called, "--version"])
     with pytest.raises(SystemExit) as ended:
         client.main()
-    assert ended.value.code == 0 and capsys.readouterr().out == f"{shown} {client.VERSION}\n"
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"{shown} {client.VERSION}, keys ")
 
 
 def test_long_waits(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from dumpulse_fleet.config.others import Alerts as Settings, Notify
 from dumpulse_fleet.model.agents import Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.model.version import VERSION
 from dumpulse_fleet.record.store import Store, Trouble
 
 BEAT_S = 1.0
@@ -242,7 +243,7 @@ class Alerts:
         await self._load()
         async with aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
-                headers={"User-Agent": f"dumpulse-fleet/{client.VERSION}"}) as self._session:
+                headers={"User-Agent": f"dumpulse-fleet/{VERSION}"}) as self._session:
             try:
                 self._start()
                 async with asyncio.TaskGroup() as tasks:

@@ -23,6 +23,7 @@ from dumpulse_fleet import client
 from dumpulse_fleet.config.others import Mqtt
 from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.model.table import VARIABLES, Table
+from dumpulse_fleet.model.version import VERSION
 from dumpulse_fleet.record.store import Trouble
 
 WINDOW = 200  # messages that the broker has not acknowledged yet
@@ -307,7 +308,7 @@ class Publisher:
                 **self._available(agent.name, f"{entry}.state not in {NOT_KNOWN}")}
         device = {"ids": [own], "name": agent.name, "mf": "Dumpulse", "mdl": "agent"}
         return {"dev": {**device, "sa": agent.site} if agent.site else device,
-                "o": {"name": "dumpulse-fleet", "sw": client.VERSION},
+                "o": {"name": "dumpulse-fleet", "sw": VERSION},
                 "cmps": parts, "stat_t": self._topic(agent.name), "qos": 1,
                 "avty": [{"t": self._status}]}
 

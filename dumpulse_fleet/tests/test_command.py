@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpulse_fleet import asking, client, command
+from dumpulse_fleet.model.version import VERSION
 from dumpulse_fleet.tests.core import PATIENCE, until
 from dumpulse_fleet.tests.serving import COMMAND, ROOT, Answering, Serving, answering, run, write
 from dumpulse_fleet.trials.fake import Fake
@@ -173,7 +174,7 @@ def test_help(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
             command.run_command([*name.split(), "--help"])
         lines = capsys.readouterr().out.splitlines()
         assert len(lines) > 5 and max(map(len, lines)) <= 80, name
-    assert run("--version").stdout == f"dumpulse-fleet {client.VERSION}\n"
+    assert run("--version").stdout == f"dumpulse-fleet {VERSION} (experimental)\n"
 
 
 def test_no_answer_and_no_right(ask: Ask) -> None:

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import (
     AfterValidator, BaseModel, Field, PlainValidator, WithJsonSchema, create_model)
 
-from dumpulse_fleet import client
 from dumpulse_fleet.model.agents import State
+from dumpulse_fleet.model.version import VERSION
 
 Json = dict[str, Any]
 LONGEST = 500  # characters of a parameter
@@ -252,7 +252,7 @@ def document(routes: Sequence[Route]) -> Json:
         paths.setdefault(route.path, {})[route.method.lower()] = operation
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Dumpulse fleet", "version": client.VERSION,
+        "info": {"title": "Dumpulse fleet", "version": VERSION,
                  "license": {"name": "MIT", "identifier": "MIT"},
                  "description": "Asks thousands of agents, and says what changed."},
         "servers": [{"url": "/"}],

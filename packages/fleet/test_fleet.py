@@ -29,7 +29,8 @@ for each in pkgutil.walk_packages(dumpulse_fleet.__path__, "dumpulse_fleet."):
 
 def use(folder: Path, command: Path) -> None:
     """Checks a configuration, and lets the command ask a real agent until it is alive."""
-    assert run(command, "--version") == f"dumpulse-fleet {project.version()}\n"
+    assert run(command, "--version") == \
+        f"dumpulse-fleet {project.version('fleet')} (experimental)\n"
     wrong = run(command, "nonsense", fails=True)
     assert wrong.startswith("dumpulse-fleet: 'nonsense' is no command")
     with Server("--bind", "127.0.0.1") as server:

@@ -36,8 +36,8 @@ main()
 
 
 # What the manifest says of this package alone.
-OWN = {"name": project.NAME, "summary": project.SUMMARY, "python": "3.9", "package": "dumpulse",
-       "module": "dumpulse", "dependencies": "", "extras": "",
+OWN = {"name": project.NAME, "version": VERSION, "summary": project.SUMMARY, "python": "3.9",
+       "package": "dumpulse", "module": "dumpulse", "dependencies": "", "extras": "",
        "classifiers": '"Environment :: Console", "Operating System :: OS Independent", '
        '"Typing :: Typed"'}
 
@@ -46,9 +46,9 @@ def write_tree(to: Path, texts: Mapping[str, str], own: Mapping[str, str]) -> Pa
     """Writes a package as a folder that any tool for Python packages can build. Fills the fields
     of its manifest."""
     fields = {
-        **own, "version": VERSION, "license": project.LICENSE, "team": project.TEAM,
-        "email": project.EMAIL, "url": project.URL, "repository": project.REPOSITORY,
-        "changes": project.CHANGES, "keywords": json.dumps(project.KEYWORDS)[1:-1]}
+        **own, "license": project.LICENSE, "team": project.TEAM, "email": project.EMAIL,
+        "url": project.URL, "repository": project.REPOSITORY, "changes": project.CHANGES,
+        "keywords": json.dumps(project.KEYWORDS)[1:-1]}
     manifest = (HERE / "manifest.toml").read_text()
     manifest = re.sub(r"@(\w+)@", lambda field: fields[field[1]], manifest)
     for name, text in {**texts, "pyproject.toml": manifest}.items():

@@ -44,7 +44,7 @@ def use(python: Path) -> None:
         agent = f"127.0.0.1:{server.port}"
         for at, called in enumerate(ways):
             run(*called, "set", agent, str(7 + at), "230", "--sender", "76")
-            assert run(*called, "--version") == f"dumpulse {project.version()}\n"
+            assert run(*called, "--version") == project.shown("dumpulse")
             assert run(*called, "nonsense", "--x", fails=True).startswith("dumpulse: ")
         shown = json.loads(run(*ways[1], agent, "--json", "--timeout", "30s"))
         beat, values = run(python, "-c", MODULE, agent).split(maxsplit=1)
@@ -125,7 +125,7 @@ def test_checkers_find_nothing(tmp_path: Path, which: str) -> None:
     sdist, wheel = sorted(maker.build(tmp_path / "made"), key=lambda path: path.suffix != ".gz")
     fields = checks(maker.tree(tmp_path / "tree"), wheel, sdist)
     assert [fields[name] for name in ("Name", "Version", "Requires-Python", "Summary")] == [
-        maker.OWN["name"], make.VERSION, f">={maker.OWN['python']}", maker.OWN["summary"]]
+        maker.OWN["name"], maker.OWN["version"], f">={maker.OWN['python']}", maker.OWN["summary"]]
     assert (fields["Requires-Dist"] is None) == (which == "client")
     assert fields["License-Expression"] == project.LICENSE
     with tarfile.open(sdist) as archive:

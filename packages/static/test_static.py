@@ -38,7 +38,7 @@ def test_each_is_one_file_for_its_processor(unpacked: dict[str, Path], machine: 
     for name in make.PROGRAMS:
         told = run(["readelf", "--file-header", "--program-headers", folder / name])
         assert f"{kind}\n" in told and "INTERP" not in told  # the loader of libraries
-        assert run([*RUN[machine], folder / name, "--version"]) == f"{name} {project.version()}\n"
+        assert run([*RUN[machine], folder / name, "--version"]) == project.shown(name)
     wrong = subprocess.run([*RUN[machine], folder / "canserver", "nocan0"], text=True,
                            stderr=subprocess.PIPE, check=False)
     assert wrong.returncode == 1 and "nocan0" in wrong.stderr, wrong.stderr
