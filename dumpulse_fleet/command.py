@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 from urllib.parse import quote
 
 from dumpulse_fleet import client
-from dumpulse_fleet.asking import ADDRESS, ADDRESS_WORD, NOT_OURS, TOKEN_WORD, Fleet, NotThere, line
+from dumpulse_fleet.http_client import (
+    ADDRESS, ADDRESS_WORD, NOT_OURS, TOKEN_WORD, Fleet, NotThere, line)
 from dumpulse_fleet.config.values import listening, similar
 from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.model.naming import Wrong

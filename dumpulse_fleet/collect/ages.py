@@ -8,7 +8,6 @@ time, never wraps. An entry that changes gets E, the time at which it was stampe
 Without such a variable, X counts the ticks of our own time, and E is by the timestamp if all that
 changes fits Unix time, or else when the entry was seen first. CASES is the table of all rules."""
 
-import enum
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dumpulse_fleet.client import SKEW, WRAP
-from dumpulse_fleet.model.agents import SOON
+from dumpulse_fleet.model.agents import SOON, Kind
 
 Whole = NDArray[np.int64]
 Real = NDArray[np.float64]
@@ -27,17 +26,6 @@ LAST = WRAP - 1  # the mask that makes a remainder
 RATE = 0.10  # an agent's clock may be this much faster or slower than its tick says
 FORGETS = WRAP - SKEW - 2 * 240 - 60  # ticks: agents on Linux forget what is older, or nearly so
 CONFIRMED = 2  # reports that contradict the last one used, until one is believed
-
-
-class Kind(enum.IntEnum):
-    """How the time of an agent is known."""
-
-    NONE = 0  # no report yet
-    OWN = 1  # by its own variable
-    UNIX = 2  # it counts Unix time
-    ARRIVAL = 3  # not at all: only when its entries are seen first
-    NEW = 4  # the same, and no entry has changed yet, which could tell more
-    MAYBE = 5  # the same, but the last entries that changed fit Unix time; late ones may do so
 
 
 class Memory(NamedTuple):

@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dumpulse_fleet import client
-from dumpulse_fleet.collect import keep, wire
+from dumpulse_fleet.collect import wire
 from dumpulse_fleet.collect.judge import Expectations, Judge
 from dumpulse_fleet.collect.keys import CAUSES, Epochs, Readers, Verdict
 from dumpulse_fleet.collect.wire import Batch, Book, Rows
 from dumpulse_fleet.model.agents import Agent, Event, State
 from dumpulse_fleet.model.table import Table, copy_rows
+from dumpulse_fleet.record import snapshot
 
 Publish = Callable[[Sequence[Event]], object]
 Found = tuple["Roster", int, Any]  # what a helper found of the agent in this row
@@ -235,10 +236,10 @@ class Collector:
     def start(self, newer: Iterable[Event] = ()) -> None:
         """`newer` are the events that may have come after the file was written: see catch_up."""
         if self._kept:
-            trouble = keep.load(self._kept, self.table)
+            trouble = snapshot.load(self._kept, self.table)
             if trouble:
                 self._complain(trouble)
-            keep.catch_up(self.table, newer)
+            snapshot.catch_up(self.table, newer)
             trouble = self._epochs.read()
             if trouble and any(agent.keys for agent in self.table.agents):
                 self._complain(f"{trouble}: so nobody knows whether the first reports of agents "
@@ -694,7 +695,7 @@ class Collector:
 
     # ---- over a restart
     def _keep(self) -> None:
-        while not self._ending.wait(keep.EVERY):
+        while not self._ending.wait(snapshot.EVERY):
             self._save()
         if self._thread is not None:
             self._thread.join()
@@ -702,7 +703,7 @@ class Collector:
 
     def _save(self) -> None:
         try:
-            keep.save(self._kept, self.table)
+            snapshot.save(self._kept, self.table)
             if self._asking:
                 self._roster.readers.remember()
             self._epochs.write()
@@ -720,7 +721,7 @@ def carry_over(old: Table, new: Table, publish: Publish) -> None:
     wanted, had = Expectations(new.agents), Expectations(old.agents)
     with old.lock, new.lock:
         new.zero, new.version = old.zero, old.version + 1
-        for name in keep.ARRAYS:
+        for name in snapshot.ARRAYS:
             copy_rows(getattr(new, name), to, getattr(old, name), whence)
         moved = np.array([new.agents[row].address != old.agents[before].address
                           for row, before in same], np.bool_)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dumpulse_fleet.collect.ages import Flags, Kind, Memory, Outcome, Reports, Whole, advance
-from dumpulse_fleet.model.agents import Agent, Event, Profile, State
+from dumpulse_fleet.collect.ages import Flags, Memory, Outcome, Reports, Whole, advance
+from dumpulse_fleet.model.agents import Agent, Event, Kind, Profile, State
 from dumpulse_fleet.model.table import VARIABLES, Table
 
 Rows = NDArray[np.intp]

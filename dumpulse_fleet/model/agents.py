@@ -35,6 +35,17 @@ class State(enum.IntEnum):
         return self.name.lower().replace("_", " ")
 
 
+class Kind(enum.IntEnum):
+    """How the time of an agent is known."""
+
+    NONE = 0  # no report yet
+    OWN = 1  # by its own variable
+    UNIX = 2  # it counts Unix time
+    ARRIVAL = 3  # not at all: only when its entries are seen first
+    NEW = 4  # the same, and no entry has changed yet, which could tell more
+    MAYBE = 5  # the same, but the last entries that changed fit Unix time; late ones may do so
+
+
 # Ticks from report to report in which a clock can be told from others without `now-from`: a
 # timestamp fits it by chance once in 16 times.
 SOON = client.WRAP // 16 - 2 * client.SKEW

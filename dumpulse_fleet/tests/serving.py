@@ -19,7 +19,7 @@ from typing import Any
 from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
-from dumpulse_fleet.asking import Fleet
+from dumpulse_fleet.http_client import Fleet
 from dumpulse_fleet.tests.core import PATIENCE, until
 from dumpulse_fleet.trials.fake import Fake
 from tools.programs import free_port

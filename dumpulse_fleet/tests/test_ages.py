@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from dumpulse_fleet.collect import ages
-from dumpulse_fleet.collect.ages import Kind, Memory, Reports, advance
+from dumpulse_fleet.collect.ages import Memory, Reports, advance
+from dumpulse_fleet.model.agents import Kind
 from dumpulse_fleet.trials import simulator
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpulse_fleet import asking, client, command
+from dumpulse_fleet import client, command, http_client
 from dumpulse_fleet.model.version import VERSION
 from dumpulse_fleet.tests.core import PATIENCE, until
 from dumpulse_fleet.tests.serving import COMMAND, ROOT, Answering, Serving, answering, run, write
@@ -110,7 +110,7 @@ def test_show_marks_what_no_key_proves(ask: Ask, monkeypatch: pytest.MonkeyPatch
     agent = json.loads(ask("show", "a3", "--json"))
     assert "authenticated" not in ask("show", "a3")
     agent["variables"][1]["authenticated"] = False
-    monkeypatch.setattr(asking.Fleet, "ask", lambda *_, **__: agent)
+    monkeypatch.setattr(http_client.Fleet, "ask", lambda *_, **__: agent)
     assert ask("show", "a3").count("1 engine (not authenticated)") == 1
 
 
@@ -250,12 +250,12 @@ def test_any_answer(answer: Any, words: list[str]) -> None:
     control characters to the terminal."""
     def say(*_: Any, **__: Any) -> Any:
         if not isinstance(answer, dict):
-            raise client.BadReport("answer", asking.NOT_OURS)
+            raise client.BadReport("answer", http_client.NOT_OURS)
         return answer
 
     with pytest.MonkeyPatch.context() as patch:
         printed: list[str] = []
-        patch.setattr(asking.Fleet, "ask", say)
+        patch.setattr(http_client.Fleet, "ask", say)
         patch.setattr("builtins.print", lambda *texts, sep=" ", **_: printed.append(
             sep.join(map(str, texts))))
         assert command.run_command(words) in (0, 4)

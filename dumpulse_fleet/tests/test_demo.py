@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpulse_fleet.asking import Fleet
+from dumpulse_fleet.http_client import Fleet
 from dumpulse_fleet.config.file import load
 from dumpulse_fleet.tests.core import PATIENCE, until
 from dumpulse_fleet.tests.serving import ROOT

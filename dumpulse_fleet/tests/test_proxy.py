@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from dumpulse_fleet.asking import Fleet
+from dumpulse_fleet.http_client import Fleet
 from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.serving import ROOT, started

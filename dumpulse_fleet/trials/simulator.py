@@ -32,7 +32,8 @@ from numpy.typing import NDArray
 
 from dumpulse_fleet.client import SKEW, WRAP
 from dumpulse_fleet.collect.ages import (
-    FORGETS, RATE, Flags, Kind, Memory, Real, Reports, advance, choose)
+    FORGETS, RATE, Flags, Memory, Real, Reports, advance, choose)
+from dumpulse_fleet.model.agents import Kind
 from tools.programs import as_program
 
 Rows = NDArray[np.intp]

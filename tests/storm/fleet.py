@@ -27,8 +27,9 @@ import numpy as np
 
 from dumpulse_fleet import client
 from dumpulse_fleet.alert.decide import SEVERITY, Core, Rules, Subject
-from dumpulse_fleet.collect import collector, keep, wire
-from dumpulse_fleet.collect.ages import Kind
+from dumpulse_fleet.collect import collector, wire
+from dumpulse_fleet.record import snapshot
+from dumpulse_fleet.model.agents import Kind
 from dumpulse_fleet.collect.collector import Collector, Roster
 from dumpulse_fleet.model.agents import MUTE_STATES, Agent, Event, Profile, State
 from dumpulse_fleet.model.table import Table
@@ -178,7 +179,7 @@ class Fleet:
         self.store = Store(self.path, say=lambda text: None)
         self.table = Table(agents)
         if self.kept.exists():
-            keep.load(str(self.kept), self.table)
+            snapshot.load(str(self.kept), self.table)
         self.collector = Collector(self.table, self.publish, complain=lambda text: None)
         self.collector._open_ring()
         self.collector._roster, self.collector._asking = \
@@ -189,7 +190,7 @@ class Fleet:
         self.disturbed = self.begun = self.world.now
 
     def end(self) -> None:
-        keep.save(str(self.kept), self.table)
+        snapshot.save(str(self.kept), self.table)
         self.dumped = self.core.dump(client.uptime(), time.time())
         self.store.close()
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
 from dumpulse_fleet import client
-from dumpulse_fleet.collect import keep
-from dumpulse_fleet.collect.ages import Kind
+from dumpulse_fleet.record import snapshot
+from dumpulse_fleet.model.agents import Kind
 from dumpulse_fleet.model.agents import Agent, Event, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.tests.core import profile
@@ -25,7 +25,7 @@ def table(names: str = "abc", port: int = 9060) -> Table:
 
 def filled(names: str = "abc") -> Table:
     one, draw = table(names), np.random.default_rng(1)
-    for name, most in keep.ARRAYS.items():
+    for name, most in snapshot.ARRAYS.items():
         array = getattr(one, name)
         array[:] = draw.integers(0, min(int(most), 1000) + 1, array.shape)
     return one
@@ -33,14 +33,14 @@ def filled(names: str = "abc") -> Table:
 
 def same(one: Table, other: Table, row: int, at: int) -> bool:
     return all((getattr(one, name)[row] == getattr(other, name)[at]).all()
-               for name in keep.ARRAYS if name != "misses")
+               for name in snapshot.ARRAYS if name != "misses")
 
 
 def test_all_is_there_again(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "kept")
     old, new = filled("abc"), table("xcb")
-    keep.save(path, old)
-    assert keep.load(path, new) == ""
+    snapshot.save(path, old)
+    assert snapshot.load(path, new) == ""
     assert same(old, new, 1, 2) and same(old, new, 2, 1)
     assert new.reports[0] == 0 and new.agent_state[0] == State.PENDING
     assert (new.misses == 0).all()
@@ -50,9 +50,9 @@ def test_all_is_there_again(tmp_path: pathlib.Path) -> None:
 
 def test_a_file_of_another_version_is_rejected(tmp_path: pathlib.Path) -> None:
     path, new = tmp_path / "kept", table()
-    keep.save(str(path), filled())
+    snapshot.save(str(path), filled())
     path.write_bytes(path.read_bytes().replace(b"dumpulse fleet 3\n", b"dumpulse fleet 2\n", 1))
-    assert keep.load(str(path), new) == (
+    assert snapshot.load(str(path), new) == (
         f"cannot use what was kept in {str(path)!r}, so all agents are new: it is not a file of "
         "this version")
     assert same(new, table(), 0, 0)
@@ -63,10 +63,10 @@ def test_variables_that_nobody_uses_take_no_room(tmp_path: pathlib.Path, field: 
     path, old, new = tmp_path / "kept", table(), table()
     getattr(old, field)[1, 6] = State.LATE
     assert old.width() == 7
-    keep.save(str(path), old)
-    assert keep.load(str(path), new) == "" and same(old, new, 1, 1)
+    snapshot.save(str(path), old)
+    assert snapshot.load(str(path), new) == "" and same(old, new, 1, 1)
     few = path.stat().st_size
-    keep.save(str(path), filled())
+    snapshot.save(str(path), filled())
     assert few < path.stat().st_size / 3
 
 
@@ -78,32 +78,32 @@ def test_our_clock_goes_on_after_the_machine_was_started_again(
     monkeypatch.setattr(client, "uptime", lambda: 500_000.0)
     monkeypatch.setattr("time.time", lambda: 1e9)
     old.zero = 1e9 - 500_000.0
-    keep.save(path, old)
+    snapshot.save(path, old)
     for boot, unix, passed in (("two", 1e9 + 300, 300), ("two", 1e9 - 300, 0)):
         monkeypatch.setattr(client, "boot", lambda boot=boot: boot)
         monkeypatch.setattr(client, "uptime", lambda: 40.0)
         monkeypatch.setattr("time.time", lambda unix=unix: unix)
         new = table()
-        assert keep.load(path, new) == ""
+        assert snapshot.load(path, new) == ""
         assert new.now() == pytest.approx(1e9 + passed)
 
 
 def test_an_agent_at_another_place_begins_anew_with_its_clock(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "kept")
-    keep.save(path, filled())
+    snapshot.save(path, filled())
     new = table(port=9061)
-    assert keep.load(path, new) == ""
+    assert snapshot.load(path, new) == ""
     assert (new.kind == Kind.NONE).all() and (new.reports == filled().reports).all()
 
 
 def test_no_file_is_no_trouble(tmp_path: pathlib.Path) -> None:
-    assert keep.load(str(tmp_path / "none"), table()) == ""
+    assert snapshot.load(str(tmp_path / "none"), table()) == ""
 
 
 def reseal(content: bytes) -> bytes:
     """With the right checksum, as whoever wants to harm would have it."""
-    rest = content[keep.HEADER:]
-    return keep.MAGIC + hashlib.sha256(rest).digest() + rest
+    rest = content[snapshot.HEADER:]
+    return snapshot.MAGIC + hashlib.sha256(rest).digest() + rest
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
@@ -111,7 +111,7 @@ def reseal(content: bytes) -> bytes:
 def test_any_file_is_refused_with_one_line_or_makes_sense(
         tmp_path: pathlib.Path, seed: int, sealed: bool, damage: int) -> None:
     path, chance = tmp_path / "kept", random.Random(seed)
-    keep.save(str(path), filled())
+    snapshot.save(str(path), filled())
     content = bytearray(path.read_bytes())
     for _ in range(damage):
         at = chance.randrange(len(content)) if chance.random() < 0.5 else chance.randrange(400)
@@ -127,12 +127,12 @@ def test_any_file_is_refused_with_one_line_or_makes_sense(
     is_damaged = bytes(content) != path.read_bytes()
     path.write_bytes(reseal(bytes(content)) if sealed else bytes(content))
     new = table()
-    trouble = keep.load(str(path), new)
+    trouble = snapshot.load(str(path), new)
     assert "\n" not in trouble and len(trouble) < 500
     assert sealed or trouble or not is_damaged
     if trouble:
         assert same(new, table(), 0, 0)
-    for name, most in keep.ARRAYS.items():
+    for name, most in snapshot.ARRAYS.items():
         array = getattr(new, name)
         assert ((array >= -most) & (array <= most)).all()
 
@@ -144,12 +144,12 @@ def test_a_file_that_is_no_file_does_not_hold_up_the_start(tmp_path: pathlib.Pat
     with open(tmp_path / "long", "wb") as file:
         file.truncate(1 << 40)
     for name in ("pipe", "link", "long", "."):
-        assert "so all agents are new" in keep.load(str(tmp_path / name), table())
+        assert "so all agents are new" in snapshot.load(str(tmp_path / name), table())
 
 
 def test_events_that_are_newer_than_the_file() -> None:
     one = table()
-    keep.catch_up(one, [
+    snapshot.catch_up(one, [
         Event(5.0, "a", 2, "state", "alive", "dead", 3.0),
         Event(6.0, "a", -1, "state", "", "dead", 1), Event(7.0, "b", 2, "sender", "3", "4", -1),
         Event(8.0, "gone", 2, "state", "", "dead", 1), Event(9.0, "b", 1, "state", "", "what", 1),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dumpulse_fleet import client
-from dumpulse_fleet.collect.ages import Kind
+from dumpulse_fleet.model.agents import Kind
 from dumpulse_fleet.model.agents import Event, State
 from dumpulse_fleet.model.table import VARIABLES, Table, copy_rows
 
