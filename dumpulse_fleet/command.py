@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 from urllib.parse import quote
 
 from dumpulse_fleet import client
-from dumpulse_fleet.http_client import (
-    ADDRESS, ADDRESS_WORD, NOT_OURS, TOKEN_WORD, Fleet, NotThere, line)
 from dumpulse_fleet.config.values import listening, similar
+from dumpulse_fleet.http_client import (
+    ADDRESS, ADDRESS_ENV, NOT_OURS, TOKEN_ENV, FleetClient, NotFound, printable)
 from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.model.naming import Wrong
 from dumpulse_fleet.model.version import VERSION
@@ -42,7 +42,7 @@ def painted(text: str, state: str) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    text = line(text)
+    text = printable(text)
     return text if len(text) <= width else f"{text[:max(0, width - 3)]}..."
 
 
@@ -69,14 +69,14 @@ def counted(counts: Mapping[str, int], leave: Sequence[str] = ()) -> str:
 
 
 def care(known: Mapping[str, Any] | None) -> str:
-    return f" ({line(known['by'])} takes care)" if known else ""
+    return f" ({printable(known['by'])} takes care)" if known else ""
 
 
 def table(rows: Sequence[Sequence[str]], head: Sequence[str], states: Sequence[str] = ()
           ) -> Iterator[str]:
     """In columns that are as wide as they must be. If the terminal is narrow, the widest ones give
     way, but not the first one. That has the colours of these states."""
-    rows = [[line(text) for text in row] for row in (head, *rows)]
+    rows = [[printable(text) for text in row] for row in (head, *rows)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(head))]
     while sum(widths) + 2 * (len(widths) - 1) > columns() and max(widths[1:]) > 4:
         widths[widths.index(max(widths[1:]), 1)] -= 1
@@ -86,19 +86,19 @@ def table(rows: Sequence[Sequence[str]], head: Sequence[str], states: Sequence[s
 
 
 # ---------------------------------------------------------------- commands that ask
-def fleet_of(options: argparse.Namespace) -> Fleet:
-    return Fleet(options.fleet or "", options.token_file or "", options.user or "",
-                 options.password_file or "", options.ca_file or "", options.timeout / 1000)
+def fleet_of(options: argparse.Namespace) -> FleetClient:
+    return FleetClient(options.fleet or "", options.token_file or "", options.user or "",
+                       options.password_file or "", options.ca_file or "", options.timeout / 1000)
 
 
-def all_pages(fleet: Fleet, path: str, key: str, query: Mapping[str, Any], limit: int,
+def all_pages(fleet: FleetClient, path: str, key: str, query: Mapping[str, Any], limit: int,
               ) -> tuple[list[dict[str, Any]], int]:
     """Returns up to so many (0: all) agents, and how many there are."""
     found: list[dict[str, Any]] = []
     total = 1
     while len(found) < total and (not limit or len(found) < limit):
         count = min(PAGE, limit - len(found)) if limit else PAGE
-        answer = fleet.ask(path, {**query, "offset": len(found), "limit": count})
+        answer = fleet.request(path, {**query, "offset": len(found), "limit": count})
         total = int(answer["total"])
         if not answer[key]:
             break
@@ -113,7 +113,7 @@ def run_ls(options: argparse.Namespace) -> int:
         "label": options.label}, options.limit)
     if options.json:
         return print_json({"total": total, "agents": agents})
-    summary = fleet.ask("/api/v1/summary")
+    summary = fleet.request("/api/v1/summary")
     if agents:
         rows = [[str(each["state"]) + " (muted)" * bool(each["muted"])
                  + care(each["acknowledged"]), since(each["since"]),
@@ -125,26 +125,26 @@ def run_ls(options: argparse.Namespace) -> int:
         print(f"and {total - len(agents):,} more: --limit 0 shows all")
     trouble = f"; {summary['trouble']}" if summary["trouble"] else ""
     whole = sum(summary["agents"].values())
-    print(line(f"{whole:,} agent{'s' * (whole != 1)}: "
-               f"{counted(summary['agents']) or 'none'}{trouble}"))
+    print(printable(f"{whole:,} agent{'s' * (whole != 1)}: "
+                    f"{counted(summary['agents']) or 'none'}{trouble}"))
     return 0
 
 
 def run_show(options: argparse.Namespace) -> int:
     fleet = fleet_of(options)
     try:
-        agent = fleet.ask(f"/api/v1/agents/{quote(options.name, safe='')}")
-    except NotThere as error:
+        agent = fleet.request(f"/api/v1/agents/{quote(options.name, safe='')}")
+    except NotFound as error:
         names = [str(each["name"]) for each in all_pages(
             fleet, "/api/v1/agents", "agents", {"sort": "name"}, 5 * PAGE)[0]]
         near = difflib.get_close_matches(options.name, names, 1)
-        raise NotThere(f"{error}: {options.name}" + (f" (do you mean {line(near[0])!r}?)"
+        raise NotFound(f"{error}: {options.name}" + (f" (do you mean {printable(near[0])!r}?)"
                                                      if near else "")) from error
     if options.json:
         return print_json(agent)
     state = str(agent["state"])
     lasts = "" if agent["since"] is None else f" for {since(agent['since'])}"
-    print(painted(f"{cut(agent['name'], 60)}: {line(state)}{lasts}", state)
+    print(painted(f"{cut(agent['name'], 60)}: {printable(state)}{lasts}", state)
           + ", muted" * bool(agent["muted"]) + care(agent["acknowledged"]))
     labels = [f"{key}={text}" for key, text in agent["labels"].items()]
     for what, text in (
@@ -178,7 +178,7 @@ def run_events(options: argparse.Namespace) -> int:
     fleet = fleet_of(options)
     found: list[dict[str, Any]] = []
     while len(found) < options.limit:
-        more = fleet.ask("/api/v1/events", {
+        more = fleet.request("/api/v1/events", {
             **query, "limit": min(PAGE, options.limit - len(found)),
             "before": found[-1]["number"] if found else None})["events"]
         found += more
@@ -207,7 +207,7 @@ def run_mute(options: argparse.Namespace, acknowledges: bool = False) -> int:
     if options.end is not None:
         if options.match:
             raise client.BadUsage("--end ends one mute, so name nothing else")
-        return finish(options, fleet.ask(f"/api/v1/mutes/{options.end}", method="DELETE"))
+        return finish(options, fleet.request(f"/api/v1/mutes/{options.end}", method="DELETE"))
     if options.match:
         if options.duration is None and not acknowledges:
             raise client.BadUsage("for how long? write --for 2h")
@@ -216,13 +216,13 @@ def run_mute(options: argparse.Namespace, acknowledges: bool = False) -> int:
         if len(match) < len(options.match):
             raise client.BadUsage("each label can be named once; values may have * in them")
         who = os.environ.get("LOGNAME", "") or os.environ.get("USER", "") or "somebody"
-        made = fleet.ask("/api/v1/mutes", method="POST", body={
+        made = fleet.request("/api/v1/mutes", method="POST", body={
             "match": match, "seconds": (options.duration or KNOWN_FOR) / 1000,
             "why": options.why or "", "by": who, "acknowledges": acknowledges})
         words = "acknowledged until all is well, at most" if acknowledges else "is in force"
         return finish(options, made, f"mute {made.get('number')} {words} until "
                                      f"{clock(made['ends'])}; end it with --end")
-    mutes = fleet.ask("/api/v1/mutes")
+    mutes = fleet.request("/api/v1/mutes")
     if options.json:
         return print_json(mutes)
     rows = [[str(each["number"] or "-"), clock(each["begins"]), clock(each["ends"]),
@@ -235,11 +235,11 @@ def run_mute(options: argparse.Namespace, acknowledges: bool = False) -> int:
 
 
 def run_reload(options: argparse.Namespace) -> int:
-    return finish(options, fleet_of(options).ask("/-/reload", method="POST"))
+    return finish(options, fleet_of(options).request("/-/reload", method="POST"))
 
 
 def finish(options: argparse.Namespace, answer: dict[str, Any], words: str = "") -> int:
-    return print_json(answer) if options.json else print(line(words or answer["done"])) or 0
+    return print_json(answer) if options.json else print(printable(words or answer["done"])) or 0
 
 
 def print_json(data: Any) -> int:
@@ -291,7 +291,7 @@ def parse_config(parse: Callable[[Any], Any], text: str) -> Any:
 
 STATUSES = f"""\
 Each command has its own --help. All but serve ask the fleet at --fleet, or at
-${ADDRESS_WORD}, or at {ADDRESS}.
+${ADDRESS_ENV}, or at {ADDRESS}.
 
 exit status: 0 fine; 1 it cannot start now, the collector failed, or the output
 could not be written; 2 bad usage, a mistake in the configuration, or the fleet
@@ -360,7 +360,7 @@ OPTIONS = [
     client.Option(MUTERS, "--end", "N", "end the mute with this number",
                   partial(client.parse_number, low=1, high=10**9 - 1)),
     client.Option(ASKERS, "--fleet", "ADDRESS", f"the fleet ({ADDRESS})"),
-    client.Option(ASKERS, "--token-file", "FILE", f"its first line is the token (${TOKEN_WORD})"),
+    client.Option(ASKERS, "--token-file", "FILE", f"its first line is the token (${TOKEN_ENV})"),
     client.Option(ASKERS, "--user", "NAME", "a user of the fleet's web.config.file"),
     client.Option(ASKERS, "--password-file", "FILE", "its first line is the user's password"),
     client.Option(ASKERS, "--ca-file", "FILE", "certificates that the fleet's may be signed by"),
@@ -404,7 +404,7 @@ def run_command(arguments: Sequence[str]) -> int:
         if not name:
             typed = build_parser("").parse_known_args(arguments)[0].command
             wrong = "name a command first" if not typed or arguments[0].startswith("-") else \
-                f"{line(typed)!r} is no command"
+                f"{printable(typed)!r} is no command"
             raise client.BadUsage(wrong + (similar(typed, COMMANDS)
                                            or f": {', '.join(COMMANDS)}")
                                   + f" (see {client.PROGRAM} --help)")
@@ -415,8 +415,9 @@ def run_command(arguments: Sequence[str]) -> int:
                      for flag in option.flags.split() if flag.startswith("-")]
             word = unknown[0].partition("=")[0]
             if name == "serve" and not word.startswith("-"):
-                raise client.BadUsage(f"name the configuration with --config.file {line(word)}")
-            raise client.BadUsage(f"{line(word)!r} is not known here{similar(word, known)} "
+                raise client.BadUsage("name the configuration with --config.file "
+                                      f"{printable(word)}")
+            raise client.BadUsage(f"{printable(word)!r} is not known here{similar(word, known)} "
                                   f"(see {parser.prog} --help)")
         try:
             return COMMANDS[name].run(options)

@@ -1,5 +1,5 @@
-"""Asks a running fleet over its JSON interface, for the commands. Nothing that comes is believed:
-it may be another server, or a broken one."""
+"""The HTTP client of the commands: sends requests to a running fleet, and checks all that comes
+back, because another server may answer, or a broken one."""
 
 import base64
 import http.client
@@ -19,13 +19,13 @@ from dumpulse_fleet.model.naming import Wrong
 
 ADDRESS = f"http://127.0.0.1:{WEB_PORT}"
 LARGEST = 64 << 20  # bytes of an answer
-ADDRESS_WORD = "DUMPULSE_FLEET"  # in the environment
-TOKEN_WORD = "DUMPULSE_FLEET_TOKEN_FILE"
+ADDRESS_ENV = "DUMPULSE_FLEET"  # in the environment
+TOKEN_ENV = "DUMPULSE_FLEET_TOKEN_FILE"
 NOT_OURS = "what answers is no fleet: is the address right?"
 
 
-class NotThere(client.BadUsage):
-    """The fleet has nothing of this name."""
+class NotFound(client.BadUsage):
+    """The fleet has nothing with this name."""
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):
@@ -36,22 +36,22 @@ class _Stay(urllib.request.HTTPRedirectHandler):
 
 
 def secret_in(path: str) -> str:
-    """The first line of a file."""
+    """Returns the first line of a file."""
     try:
-        found = values.secret_in(path)
+        secret = values.secret_in(path)
     except Wrong as error:
         raise client.BadUsage(str(error)) from error
-    if not found.isascii():
+    if not secret.isascii():
         raise client.BadUsage(f"{path!r} must have the token or password in its first line")
-    return found
+    return secret
 
 
-class Fleet:
-    """A running service, and how we may ask it."""
+class FleetClient:
+    """The address of a running fleet, and what authorises us there."""
 
     def __init__(self, address: str = "", token_file: str = "", user: str = "",
                  password_file: str = "", ca_file: str = "", timeout: float = 10.0) -> None:
-        address = (address or os.environ.get(ADDRESS_WORD, "") or ADDRESS).rstrip("/")
+        address = (address or os.environ.get(ADDRESS_ENV, "") or ADDRESS).rstrip("/")
         if "://" not in address:
             address = f"http://{address}"
         try:
@@ -62,7 +62,7 @@ class Fleet:
                                   "without a password") from error
         self.address, self._timeout = address, timeout
         self._headers = {"Accept": "application/json", "User-Agent": "dumpulse-fleet"}
-        token_file = token_file or os.environ.get(TOKEN_WORD, "")
+        token_file = token_file or os.environ.get(TOKEN_ENV, "")
         if user and not password_file:
             raise client.BadUsage("--user needs --password-file")
         if user:
@@ -81,9 +81,10 @@ class Fleet:
                                       f"{error.strerror or error}") from error
         self._opener = urllib.request.build_opener(*handlers)
 
-    def ask(self, path: str, query: Mapping[str, Any] | None = None, method: str = "GET",
-            body: Any = None) -> dict[str, Any]:
-        """NoAnswer, BadReport: it is no fleet; BadUsage: the fleet says that this is wrong."""
+    def request(self, path: str, query: Mapping[str, Any] | None = None, method: str = "GET",
+                body: Any = None) -> dict[str, Any]:
+        """Returns the JSON object of the answer. NoAnswer; BadReport: it is no fleet; BadUsage: the
+        fleet rejects the request."""
         text = urllib.parse.urlencode(
             {key: value for key, value in (query or {}).items() if value not in (None, "", [])},
             doseq=True)
@@ -97,37 +98,37 @@ class Fleet:
                 return self._object(response.read(LARGEST + 1))
         except urllib.error.HTTPError as error:
             with error:
-                raise self._refused(error) from error
+                raise self._rejected(error) from error
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             why = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-            raise client.NoAnswer(f"no answer from {shown_url(self.address)}: {line(why)}: "
+            raise client.NoAnswer(f"no answer from {shown_url(self.address)}: {printable(why)}: "
                                   "does dumpulse-fleet serve run there?") from error
 
     def _object(self, content: bytes) -> dict[str, Any]:
         try:
-            found = json.loads(content) if len(content) <= LARGEST else None
+            answer = json.loads(content) if len(content) <= LARGEST else None
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
+            answer = None
+        if not isinstance(answer, dict):
             raise client.BadReport("answer", NOT_OURS)
-        return found
+        return answer
 
-    def _refused(self, error: urllib.error.HTTPError) -> client.Error:
+    def _rejected(self, error: urllib.error.HTTPError) -> client.Error:
         try:
-            said = self._object(error.read(65536)).get("error")
+            reason = self._object(error.read(65536)).get("error")
         except (client.BadReport, OSError, http.client.HTTPException):
-            said = None
-        if not isinstance(said, str):
+            reason = None
+        if not isinstance(reason, str):
             return client.BadReport("answer", f"{NOT_OURS} (status {error.code})")
-        said = line(said.replace("\n", "; "))
+        reason = printable(reason.replace("\n", "; "))
         if error.code == 404:
-            return NotThere(said)
+            return NotFound(reason)
         if error.code == 401:
-            said += ": name a token with --token-file, or a user with --user and --password-file"
-        return client.BadUsage(said) if error.code < 500 else client.NoAnswer(said)
+            reason += ": name a token with --token-file, or a user with --user and --password-file"
+        return client.BadUsage(reason) if error.code < 500 else client.NoAnswer(reason)
 
 
-def line(text: Any) -> str:
-    """Makes a text that anybody may have sent fit for a terminal."""
+def printable(text: Any) -> str:
+    """Returns a text from the network without control characters, for a terminal."""
     return "".join(character if character.isprintable() else "?" for character in str(text))

@@ -32,7 +32,7 @@ from dumpulse_fleet.publish.mqtt import Publisher
 from dumpulse_fleet.record.past import Past
 from dumpulse_fleet.record.store import Store, Trouble
 from dumpulse_fleet.web.access import Access
-from dumpulse_fleet.web.server import READS, Listening, Service as Shown, listen, make_app
+from dumpulse_fleet.web.server import READS, Backend, Listening, listen, make_app
 
 STOP_S = 5.0  # s from SIGTERM to the end, at most
 QUIET_S = 60.0  # s between two lines of the log that say the same
@@ -49,7 +49,7 @@ WELL_S = 60.0  # s for which all must be well until what was acknowledged ends
 Result = TypeVar("Result")
 
 
-class Unusable(Exception):
+class CannotStart(Exception):
     """The fleet cannot start now, but may start later. One line says what to do."""
 
 
@@ -64,7 +64,7 @@ def raise_limit() -> None:
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, FILES)), hard))
     if hard < FEWEST:
-        raise Unusable(f"{hard} descriptors are too few: {FEWEST} are needed (ulimit -n, or "
+        raise CannotStart(f"{hard} descriptors are too few: {FEWEST} are needed (ulimit -n, or "
                        "LimitNOFILE= of systemd)")
 
 
@@ -309,7 +309,7 @@ class Service:
 
     # ---------------------------------------------------------------- from start to end
     async def run(self) -> int:
-        """Runs until SIGTERM or SIGINT. Returns the exit status. Unusable, client.BadUsage: it
+        """Runs until SIGTERM or SIGINT. Returns the exit status. CannotStart, client.BadUsage: it
         cannot start."""
         raise_limit()
         loop = asyncio.get_running_loop()
@@ -324,9 +324,9 @@ class Service:
                     self.access = access_of(self.config.web)
                     await self._start(parts)
             except Trouble as error:
-                raise Unusable(str(error)) from error
+                raise CannotStart(str(error)) from error
             except OSError as error:
-                raise Unusable(f"cannot start: {error.strerror or error}") from error
+                raise CannotStart(f"cannot start: {error.strerror or error}") from error
             await self._ending.wait()
             self._running = False
             notify("STOPPING=1")
@@ -413,11 +413,11 @@ class Service:
     async def _listen(self) -> Listening:
         host, port = self.config.web.listen
         try:
-            return await listen(make_app(cast(Shown, self), self.access), host, port)
+            return await listen(make_app(cast(Backend, self), self.access), host, port)
         except OSError as error:
             number = error.errno or 0  # < 0: of the name service; asyncio's own texts are long
             reason = os.strerror(number) if number > 0 else error.strerror or str(error)
-            raise Unusable(
+            raise CannotStart(
                 f"cannot listen at {host or '*'}:{port}: {reason}: choose another address "
                 "with --web.listen-address, or as listen in [web]") from error
 
@@ -520,7 +520,7 @@ def run(config: Config, given: Given = Given(), only_check: bool = False) -> int
     service = Service(config, given)
     try:
         return asyncio.run(service.run())
-    except Unusable as error:
+    except CannotStart as error:
         say(str(error))
         return 1
     finally:

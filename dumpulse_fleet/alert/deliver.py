@@ -21,7 +21,7 @@ import numpy as np
 
 from dumpulse_fleet import client
 from dumpulse_fleet.alert.decide import SEVERITY, Core, Item, Message, Rules
-from dumpulse_fleet.config.others import Alerts as Settings, Notify
+from dumpulse_fleet.config.others import AlertSettings, Notify
 from dumpulse_fleet.model.agents import Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
@@ -188,18 +188,18 @@ class Alerts:
         self.pings_failed = 0
         self._store, self._say = store, say
         self._core: Optional[Core] = None
-        self._settings = Settings()
+        self._settings = AlertSettings()
         self._table: Optional[Table] = None
         self._version = -1  # of the table, seen last
         self._receivers: list[Receiver] = []
         self._tasks: dict[Receiver, asyncio.Task[None]] = {}
         self._session: Optional[aiohttp.ClientSession] = None
 
-    def check(self, settings: Settings) -> list[Receiver]:
+    def check(self, settings: AlertSettings) -> list[Receiver]:
         """Trouble: a receiver cannot be used."""
         return [Receiver(each, number) for number, each in enumerate(settings.notify, 1)]
 
-    def configure(self, settings: Settings, grace: float, table: Table, groups: Sequence[Group]
+    def configure(self, settings: AlertSettings, grace: float, table: Table, groups: Sequence[Group]
                   ) -> None:
         """Uses these from now on. Trouble: a receiver cannot be used, and nothing has changed."""
         known = {each.key: each for each in self._receivers}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dumpulse_fleet.client import SKEW, WRAP
-from dumpulse_fleet.model.agents import SOON, Kind
+from dumpulse_fleet.model.agents import SOON, ClockKind
 
 Whole = NDArray[np.int64]
 Real = NDArray[np.float64]
@@ -101,7 +101,7 @@ class Fit(NamedTuple):
     misfit: Flags  # an entry changed that was stamped before the report before
 
 
-class Verdict(NamedTuple):
+class RebootVerdict(NamedTuple):
     fresh: Flags  # it has no past to compare with
     jumped: Flags  # its clock is not where it must be
     strikes: NDArray[np.uint8]
@@ -138,7 +138,7 @@ def tell_time(was: Memory, new: Reports, own_entry: NDArray[np.uint32]) -> Clock
     # One tick more, as the report before may have been late by a tick.
     high = np.floor((new.received - was.asked) / new.tick * (1 + RATE) + 2)
     low, high = low.astype(np.int64), high.astype(np.int64)
-    own = (was.kind == Kind.OWN) & (new.now_from >= 0)
+    own = (was.kind == ClockKind.OWN) & (new.now_from >= 0)
     # By its own variable. Four zero bytes are also what is sent at the tick 0 by sender 0.
     ours = np.floor(new.received / new.tick).astype(np.int64)
     passed = np.where(own, low + ((n - was.clock - low) & LAST), ours - was.clock)
@@ -172,7 +172,7 @@ def lost_too_early(was: Memory, new: Reports, clocks: Clocks, lost: Flags) -> Fl
     here = Memory._make(each[gone] for each in was)
     known = here.clock[:, None] - here.stamped
     before = np.where(own, was.clock, clocks.unix - clocks.passed)[gone, None]
-    view = np.where((here.kind >= Kind.ARRIVAL)[:, None], known,
+    view = np.where((here.kind >= ClockKind.ARRIVAL)[:, None], known,
                     np.maximum(before - (here.entry >> 16) & LAST, known))
     view[~own[gone]] += WRAP // 16  # without its own clock, that is not so sure
     there = here.stamped <= np.floor(here.began / new.tick[gone])[:, None]
@@ -195,20 +195,21 @@ def judge_fit(was: Memory, new: Reports, clocks: Clocks, entries: Entries) -> Fi
     misfits = heard & np.where(own[:, None], old > clocks.longest[:, None],
                                follows[:, None] & (old > (span + SKEW)[:, None]))
     misfit = np.asarray(misfits.any(axis=1))
-    fits = np.where(was.kind == Kind.ARRIVAL, Kind.MAYBE, Kind.UNIX)
-    kind = np.where(follows, np.where(misfit, Kind.ARRIVAL, fits), was.kind).astype(np.uint8)
+    fits = np.where(was.kind == ClockKind.ARRIVAL, ClockKind.MAYBE, ClockKind.UNIX)
+    kind = np.where(follows, np.where(misfit, ClockKind.ARRIVAL, fits), was.kind).astype(np.uint8)
     return Fit(kind, span, soon, follows, misfit)
 
 
 def decide(was: Memory, new: Reports, own_entry: NDArray[np.uint32], clocks: Clocks,
-           evidence: Flags, fit: Fit) -> Verdict:
+           evidence: Flags, fit: Fit) -> RebootVerdict:
     """What contradicts the report before may be an answer that is late: ask again. But the time of
     an agent that goes on is proof enough."""
     own = clocks.own
-    first = was.kind == Kind.NONE
-    appears = (was.kind != Kind.OWN) & (new.now_from >= 0) & (own_entry != 0)
-    leaves = (was.kind == Kind.OWN) & (new.now_from < 0)
-    jumped = np.where(own, clocks.impossible | fit.misfit, (was.kind == Kind.UNIX) & fit.misfit)
+    first = was.kind == ClockKind.NONE
+    appears = (was.kind != ClockKind.OWN) & (new.now_from >= 0) & (own_entry != 0)
+    leaves = (was.kind == ClockKind.OWN) & (new.now_from < 0)
+    jumped = np.where(own, clocks.impossible | fit.misfit,
+                      (was.kind == ClockKind.UNIX) & fit.misfit)
     fresh = first | appears | leaves
     suspect = (jumped | (evidence & ~(own & (clocks.passed > 0)))) & ~fresh
     strikes = was.strikes + np.uint8(1) - (was.strikes > 99) * np.uint8(2)
@@ -222,11 +223,12 @@ def decide(was: Memory, new: Reports, own_entry: NDArray[np.uint32], clocks: Clo
     # A clock that can be set may come to show such a time by chance.
     begun = (clocks.silent | (clocks.n <= clocks.high + 1)) & ~was.settable
     goes_on = np.where(own, ~jumped | begun,
-                       (was.kind == Kind.UNIX) & fit.follows & ~fit.misfit)
+                       (was.kind == ClockKind.UNIX) & fit.follows & ~fit.misfit)
     rebooted = used & (empty | waits) & goes_on & ~fresh
-    waits = (empty | waits) & ~own & (was.kind == Kind.UNIX) & ~fit.follows
+    waits = (empty | waits) & ~own & (was.kind == ClockKind.UNIX) & ~fit.follows
     reset = confirmed & ~rebooted & ~waits & (strikes == CONFIRMED)
-    return Verdict(fresh, jumped, strikes, suspect, confirmed, used, empty, waits, rebooted, reset)
+    return RebootVerdict(fresh, jumped, strikes, suspect, confirmed, used, empty, waits, rebooted,
+                         reset)
 
 
 class Seen(NamedTuple):
@@ -328,7 +330,7 @@ def old_on_a_new_clock(seen: Seen) -> Whole:
 
 
 def remember(was: Memory, new: Reports, clocks: Clocks, entries: Entries, fit: Fit,
-             verdict: Verdict) -> Memory:
+             verdict: RebootVerdict) -> Memory:
     own, kind, clock = clocks.own, fit.kind, was.clock + clocks.passed
     age, old, ahead = clock[:, None] - was.stamped, entries.old, entries.ahead
     anew = verdict.fresh | (verdict.confirmed & own & verdict.jumped)
@@ -337,14 +339,14 @@ def remember(was: Memory, new: Reports, clocks: Clocks, entries: Entries, fit: F
         kind, clock, old = begin_anew(anew, was, new, clocks, kind, clock, old)
         trip = np.ceil((new.received - new.asked) / new.tick).astype(np.int64)
         fits = ((clocks.unix - clocks.n + SKEW) & LAST) <= 2 * SKEW + trip
-        settable = anew & (kind == Kind.OWN) & fits | settable & (was.kind != Kind.NONE)
-    unix = fit.soon & (fit.kind == Kind.UNIX)
+        settable = anew & (kind == ClockKind.OWN) & fits | settable & (was.kind != ClockKind.NONE)
+    unix = fit.soon & (fit.kind == ClockKind.UNIX)
     age, at_least = Seen(
-        was.kind == Kind.NONE, anew, own, unix, unix & (was.kind == Kind.NEW), clock, fit.span,
-        clocks.low, clocks.high, clocks.longest, clocks.passed, entries.heard, ~entries.changed,
-        ahead, old, age, was.at_least).ages()
+        was.kind == ClockKind.NONE, anew, own, unix, unix & (was.kind == ClockKind.NEW), clock,
+        fit.span, clocks.low, clocks.high, clocks.longest, clocks.passed, entries.heard,
+        ~entries.changed, ahead, old, age, was.at_least).ages()
     blind = ~own & ~fit.soon  # what changed meanwhile is of any age, as at the first report
-    began = np.where(verdict.empty | blind | (was.kind == Kind.NONE), new.received, was.began)
+    began = np.where(verdict.empty | blind | (was.kind == ClockKind.NONE), new.received, was.began)
     strikes = np.where(verdict.suspect, verdict.strikes, np.uint8(0))
     return Memory(kind, np.where(verdict.waits, np.uint8(0), strikes), verdict.waits, began,
                   new.asked, new.received, clock, new.entry, clock[:, None] - age, at_least,
@@ -356,10 +358,10 @@ def begin_anew(anew: Flags, was: Memory, new: Reports, clocks: Clocks, kind: NDA
     """A new clock for these agents: how it is known, what it says, what timestamps say by it."""
     rows = np.flatnonzero(anew)
     kind, clock, old = kind.copy(), clock.copy(), old.copy()
-    n, first = clocks.n[rows], was.kind[rows] == Kind.NONE
+    n, first = clocks.n[rows], was.kind[rows] == ClockKind.NONE
     own = (new.now_from[rows] >= 0) & (new.entry[rows, np.maximum(new.now_from[rows], 0)] != 0) \
         & ~clocks.silent[rows]
-    kind[rows] = np.where(own, Kind.OWN, np.where(first, Kind.NEW, Kind.ARRIVAL))
+    kind[rows] = np.where(own, ClockKind.OWN, np.where(first, ClockKind.NEW, ClockKind.ARRIVAL))
     clock[rows] = np.where(own, n, clocks.ours[rows])
     by_it = (n[:, None] - (new.entry[rows] >> 16)) & LAST
     old[rows] = np.where((by_it >= WRAP - SKEW) | ~own[:, None], 0, by_it)

@@ -695,7 +695,7 @@ class Collector:
 
     # ---- over a restart
     def _keep(self) -> None:
-        while not self._ending.wait(snapshot.EVERY):
+        while not self._ending.wait(snapshot.PERIOD_S):
             self._save()
         if self._thread is not None:
             self._thread.join()

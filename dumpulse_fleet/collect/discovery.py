@@ -76,7 +76,7 @@ def _shared(group: Any, shared: Shared) -> tuple[Shared, dict[str, str]]:
         **shared.labels, **check_labels(others)}), labels
 
 
-class Watched:
+class SourceReader:
     """A source, and the last good list of its agents."""
 
     def __init__(self, source: Source, folder: str = "") -> None:
@@ -213,7 +213,7 @@ class Discovery:
     def __init__(self, config: Config, folder: str = "") -> None:
         """`folder` is where good pages are kept over a restart; empty: nowhere."""
         self.config = config
-        self.watched = [Watched(source, folder) for source in config.sources]
+        self.watched = [SourceReader(source, folder) for source in config.sources]
         self.problems: list[str] = []  # of the sources, and of their lists together
         self._wrong: list[str] = []  # of their lists together
         self._looked = False

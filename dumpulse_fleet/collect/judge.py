@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dumpulse_fleet.collect.ages import Flags, Memory, Outcome, Reports, Whole, advance
-from dumpulse_fleet.model.agents import Agent, Event, Kind, Profile, State
+from dumpulse_fleet.model.agents import Agent, ClockKind, Event, Profile, State
 from dumpulse_fleet.model.table import VARIABLES, Table
 
 Rows = NDArray[np.intp]
@@ -108,7 +108,7 @@ class Judge:
         state: NDArray[Any] = np.where((value < low) | (value > high),
                          np.uint8(State.OUT_OF_RANGE), np.uint8(State.ALIVE))
         age = memory.clock[:, None] - memory.stamped
-        vague = np.flatnonzero(memory.kind >= Kind.ARRIVAL)
+        vague = np.flatnonzero(memory.kind >= ClockKind.ARRIVAL)
         if vague.size:  # nobody knows how old those are that were there at the first report
             first = np.floor(memory.began[vague] / new.tick[vague]).astype(np.int64)
             state[vague] = np.where(memory.stamped[vague] <= first[:, None],

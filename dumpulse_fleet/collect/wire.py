@@ -43,7 +43,7 @@ class Header(ctypes.Structure):
                 ("flags", ctypes.c_int)]
 
 
-class Message(ctypes.Structure):
+class BatchMessage(ctypes.Structure):
     """struct mmsghdr"""
 
     _fields_ = [("header", Header), ("length", ctypes.c_uint32)]
@@ -67,7 +67,7 @@ class Batch:
         stride = np.uint64(0 if packet and not apart else self.packets.shape[1])
         self._iov["base"] = np.uint64(self.packets.ctypes.data) + at * stride
         self._iov["length"] = len(packet) or ROOM
-        self.messages = np.zeros(count, np.dtype(Message))
+        self.messages = np.zeros(count, np.dtype(BatchMessage))
         self._header = self.messages["header"]
         self._header["name"] = np.uint64(self.names.ctypes.data) + at * np.uint64(NAME)
         self._header["iov"] = np.uint64(self._iov.ctypes.data) \

@@ -95,7 +95,7 @@ class Shared:
 
 
 @dataclasses.dataclass(frozen=True)
-class Table(Shared):
+class AgentsSection(Shared):
     """[[agents]]"""
 
     address: Annotated[str, checked(text)] = ""
@@ -143,7 +143,7 @@ class Agents:
         defaults = reader.section("defaults", Shared)
         agents: dict[str, Agent] = {}
         sources = []
-        for where, table, own in reader.sections("agents", Table):
+        for where, table, own in reader.sections("agents", AgentsSection):
             given = reader.one_of(where, own, ("address", "addresses", "files", "url"))
             if not given:
                 continue

@@ -9,7 +9,7 @@ from typing import Annotated
 from dumpulse_fleet.config.agents import Agents, Source
 from dumpulse_fleet.config.labels import Window, read_groups, read_mutes, read_status
 from dumpulse_fleet.config.others import (
-    Alerts, Mqtt, Web, read_alerts, read_mqtt, read_web)
+    AlertSettings, Mqtt, Web, read_alerts, read_mqtt, read_web)
 from dumpulse_fleet.config.reading import (
     LARGEST, PATH, Lines, Mistake, Mistakes, Reader, checked, shown_path)
 from dumpulse_fleet.config.values import (
@@ -45,7 +45,7 @@ class Config(Collecting, Keeping):
     groups: tuple[Group, ...]
     fixed_mutes: tuple[Mute, ...]
     windows: tuple[Window, ...]
-    alerts: Alerts
+    alerts: AlertSettings
     mqtt: Mqtt | None
     web: Web
     status: tuple[Group, ...]  # the parts of the public page

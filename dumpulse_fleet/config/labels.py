@@ -137,7 +137,7 @@ def times_of(value: Any) -> tuple[frozenset[int], int, int]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Keys:
+class MutesSection:
     match: Annotated[Mapping[str, str], checked(match_of)]
     why: Annotated[str, checked(text)] = ""
     begins: Annotated[float, checked(moment), Field(alias="from")] = 0.0
@@ -149,7 +149,7 @@ class Keys:
 def read_mutes(reader: Reader, agents: Sequence[Agent], more: bool
                ) -> tuple[tuple[Mute, ...], tuple[Window, ...]]:
     fixed, windows = [], []
-    for where, keys, own in reader.sections("mutes", Keys):
+    for where, keys, own in reader.sections("mutes", MutesSection):
         check_match(reader, where, keys.match, agents, more, ("variable",))
         if ("when" in own) == ("from" in own or "until" in own) \
                 or ("from" in own) != ("until" in own):

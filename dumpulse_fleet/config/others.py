@@ -47,7 +47,7 @@ def apprise_url(value: Any) -> Secret:
 
 
 @dataclasses.dataclass(frozen=True)
-class Keys:
+class NotifySection:
     """[[notify]]"""
 
     webhook: Annotated[Secret, checked(url_of, HTTP)] = Secret()
@@ -62,7 +62,7 @@ class Keys:
 
 def read_notify(reader: Reader) -> tuple[Notify, ...]:
     found = []
-    for where, keys, own in reader.sections("notify", Keys):
+    for where, keys, own in reader.sections("notify", NotifySection):
         given = reader.one_of(where, own, ("webhook", "apprise", "webhook_file", "apprise_file"))
         if given.startswith("apprise") and "token_file" in own:
             reader.wrong((*where, "token_file"), "notify: 'token_file' goes only with webhook")
@@ -73,7 +73,7 @@ def read_notify(reader: Reader) -> tuple[Notify, ...]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rules:
+class AlertsSection:
     """Times in seconds."""
 
     # What fails together in this time is gathered for one notification.
@@ -91,16 +91,16 @@ class Rules:
 
 
 @dataclasses.dataclass(frozen=True)
-class Alerts(Rules):
+class AlertSettings(AlertsSection):
     notify: tuple[Notify, ...] = ()
 
 
-def read_alerts(reader: Reader) -> Alerts:
-    found = reader.section("alerts", Rules)
+def read_alerts(reader: Reader) -> AlertSettings:
+    found = reader.section("alerts", AlertsSection)
     if found.ping and found.ping_file:
         reader.wrong(("alerts", "ping_file"), "alerts: use one of ping and ping_file")
-    return Alerts(**{**vars(found), "ping": found.ping or found.ping_file, "ping_file": Secret()},
-                  notify=read_notify(reader))
+    ping = {"ping": found.ping or found.ping_file, "ping_file": Secret()}
+    return AlertSettings(**{**vars(found), **ping}, notify=read_notify(reader))
 
 
 # ---------------------------------------------------------------- the broker

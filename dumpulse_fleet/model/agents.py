@@ -35,7 +35,7 @@ class State(enum.IntEnum):
         return self.name.lower().replace("_", " ")
 
 
-class Kind(enum.IntEnum):
+class ClockKind(enum.IntEnum):
     """How the time of an agent is known."""
 
     NONE = 0  # no report yet

@@ -45,7 +45,7 @@ class Table:
         self.agent_told = np.full(count, State.PENDING, np.uint8)
         self.agent_since = np.zeros(count, np.float64)
         self.misses = np.zeros(count, np.int32)  # rounds in a row without an answer
-        self.kind = np.zeros(count, np.uint8)  # ages.Kind: how its time is known
+        self.kind = np.zeros(count, np.uint8)  # ClockKind
         self.strikes = np.zeros(count, np.uint8)  # reports in a row that contradict the last one
         self.emptied = np.zeros(count, np.bool_)  # ages.Memory: entries were lost
         self.settable = np.zeros(count, np.bool_)  # its own clock has shown Unix time

@@ -51,12 +51,12 @@ PICTURES = {
 }
 
 
-def fleet() -> standins.Service:
+def fleet() -> standins.FakeBackend:
     cars = standins.profile()
     agents = [Agent(f"{site.replace(' ', '-')}-{number:02}", f"10.0.{row}.{number + 1}:9060", cars,
                     site) for row, (site, count) in enumerate(SITES.items())
               for number in range(count)]
-    service = standins.Service(standins.filled(agents))
+    service = standins.FakeBackend(standins.filled(agents))
     service.fixed, now = [], time.time()
     for row, (state, variable, ago) in TROUBLE.items():
         service.change(row, state, variable)
@@ -74,7 +74,7 @@ def differences(name: str, picture: Image.Image) -> int:
     return int((np.abs(kept - new).max(axis=2) > SAME).sum())
 
 
-def taken(browser: Browser, name: str, service: standins.Service) -> Image.Image:
+def taken(browser: Browser, name: str, service: standins.FakeBackend) -> Image.Image:
     """The wall as it is."""
     from PIL import Image
     each = PICTURES[name]

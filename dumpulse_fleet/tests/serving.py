@@ -19,7 +19,7 @@ from typing import Any
 from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
-from dumpulse_fleet.http_client import Fleet
+from dumpulse_fleet.http_client import FleetClient
 from dumpulse_fleet.tests.core import PATIENCE, until
 from dumpulse_fleet.trials.fake import Fake
 from tools.programs import free_port
@@ -70,7 +70,8 @@ class Serving:
 
     def ask(self, path: str, method: str = "GET") -> dict[str, Any]:
         token = self.folder / "token"
-        return Fleet(self.address, str(token) if token.exists() else "").ask(path, method=method)
+        fleet = FleetClient(self.address, str(token) if token.exists() else "")
+        return fleet.request(path, method=method)
 
     def agents(self) -> dict[str, str]:
         """Names and states."""

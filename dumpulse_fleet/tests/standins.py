@@ -73,7 +73,7 @@ def with_and_without_key(folder: Path) -> Table:
                    Agent("plain", "127.0.0.1:2", cars)])
 
 
-class Store:
+class FakeStore:
     """Events and mutes in memory."""
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class Store:
         return done
 
 
-class Past:
+class FakePast:
     """A made-up one: each minute of 3 hours, but none of variables 16 and above; and a month, all
     of which is known, and of which the last hour but one was bad."""
 
@@ -138,8 +138,8 @@ class Past:
         return dict.fromkeys(numbers, hours), dict.fromkeys(numbers, minutes)
 
 
-class Service:
-    """What the web server needs, without a collector: dumpulse_fleet.web.server.Service."""
+class FakeBackend:
+    """What the web server needs, without a collector: dumpulse_fleet.web.server.Backend."""
 
     def __init__(self, table: Table, groups: Sequence[Group] = ()) -> None:
         self.table = table
@@ -151,8 +151,8 @@ class Service:
         self.reloads = 0
         self.asked = 0  # how often the numbers were
         self.access: Access | None = None  # read again by a reload
-        self.store: Any = Store()
-        self.past: Any = Past()
+        self.store: Any = FakeStore()
+        self.past: Any = FakePast()
         self.fixed = [Mute({"name": "*-00009"}, 0, 4e9, "it is old", "configuration")]
 
     def mutes(self) -> Sequence[Mute]:

@@ -11,7 +11,7 @@ import pytest
 
 from dumpulse_fleet.collect import ages
 from dumpulse_fleet.collect.ages import Memory, Reports, advance
-from dumpulse_fleet.model.agents import Kind
+from dumpulse_fleet.model.agents import ClockKind
 from dumpulse_fleet.trials import simulator
 
 
@@ -49,7 +49,7 @@ MUTANTS = [
     ("strikes % CONFIRMED == 0", "strikes > 0"),
     ("proof = lost[gone] & (view + since < FORGETS)", "proof = lost[gone] & (view < 1 << 40)"),
     ("(clocks.silent | (clocks.n <= clocks.high + 1)) & ~was.settable", "clocks.n >= 0"),
-    ("(was.kind == Kind.UNIX) & fit.follows & ~fit.misfit)", "True)"),
+    ("(was.kind == ClockKind.UNIX) & fit.follows & ~fit.misfit)", "True)"),
     ("lambda seen: seen.own & ~seen.anew, lambda seen: seen.heard, lambda",
      "lambda seen: seen.own & ~seen.anew, lambda seen: seen.old >= 0, lambda"),
     ("wraps = (seen.old + WRAP <= seen.longest[:, None]) | seen.ahead",
@@ -72,7 +72,7 @@ def test_the_simulator_notices_a_broken_rule(line: str, broken: str,
     mutant = types.ModuleType("mutant")
     exec(compile(source.replace(line, broken), "mutant", "exec"), mutant.__dict__)
     monkeypatch.setattr(simulator, "advance", mutant.__dict__["advance"])
-    with pytest.raises(simulator.Wrong):
+    with pytest.raises(simulator.Mismatch):
         for seed in (7, 0, 1, 2):  # the first one finds what the others do not
             run(50_000, seed)
 
@@ -153,7 +153,7 @@ def test_the_time_zero_is_a_time(sender: int) -> None:
     one.hear(1000, v0=65_530, v3=65_530)
     out = one.hear(1006, v0=0 if sender else None, v3=65_530)
     assert out.used[0] and not out.reset[0] and not out.rebooted[0]
-    assert one.age(3) == (6, True) and one.memory.kind[0] == Kind.OWN
+    assert one.age(3) == (6, True) and one.memory.kind[0] == ClockKind.OWN
 
 
 def test_a_reboot() -> None:
@@ -207,9 +207,9 @@ def test_unix_time_is_recognised() -> None:
     one = One(now_from=-1, unix=1e9)
     base = 10**9
     one.hear(1000, v3=base + 950, v4=base + 990)
-    assert one.memory.kind[0] == Kind.NEW and one.age(4)[1]
+    assert one.memory.kind[0] == ClockKind.NEW and one.age(4)[1]
     one.hear(1010, v3=base + 950, v4=base + 1005)
-    assert one.memory.kind[0] == Kind.UNIX and one.age(4) == (5, False)
+    assert one.memory.kind[0] == ClockKind.UNIX and one.age(4) == (5, False)
     one.hear(1020, v3=base + 950, v4=base + 1020)
     assert one.age(3)[1] and one.age(4) == (0, False)
 
@@ -218,7 +218,7 @@ def test_an_unknown_clock() -> None:
     one = One(now_from=-1, unix=1e9)
     one.hear(1000, v3=40_000)
     one.hear(1010, v3=40_010)
-    assert one.memory.kind[0] == Kind.ARRIVAL and one.age(3) == (0, True)
+    assert one.memory.kind[0] == ClockKind.ARRIVAL and one.age(3) == (0, True)
     one.hear(1020, v3=40_010)
     assert one.age(3) == (10, True)
 
@@ -226,9 +226,9 @@ def test_an_unknown_clock() -> None:
 def test_a_variable_that_appears_and_an_own_variable_that_comes_later() -> None:
     one = One()
     one.hear(1000, v3=70)
-    assert one.memory.kind[0] == Kind.NEW
+    assert one.memory.kind[0] == ClockKind.NEW
     out = one.hear(1010, v0=90, v3=80, v5=85)
-    assert out.used[0] and one.memory.kind[0] == Kind.OWN and not out.reset[0]
+    assert out.used[0] and one.memory.kind[0] == ClockKind.OWN and not out.reset[0]
     one.hear(1020, v0=100, v3=80, v5=95, v6=99)
     assert one.age(5) == (5, False) and one.age(6) == (1, False)
 
@@ -255,11 +255,11 @@ def test_a_clock_that_fits_once_by_chance_is_not_trusted_yet() -> None:
     base = 10**9
     one.hear(1000, v3=40_000)
     one.hear(1010, v3=40_010)
-    assert one.memory.kind[0] == Kind.ARRIVAL
+    assert one.memory.kind[0] == ClockKind.ARRIVAL
     one.hear(1020, v3=base + 1018)
-    assert one.memory.kind[0] == Kind.MAYBE and one.age(3) == (0, True)
+    assert one.memory.kind[0] == ClockKind.MAYBE and one.age(3) == (0, True)
     one.hear(1030, v3=base + 1028)
-    assert one.memory.kind[0] == Kind.UNIX and one.age(3) == (2, False)
+    assert one.memory.kind[0] == ClockKind.UNIX and one.age(3) == (2, False)
 
 
 def test_a_slow_unix_clock_makes_no_heartbeat_older_than_the_report_before() -> None:
@@ -267,7 +267,7 @@ def test_a_slow_unix_clock_makes_no_heartbeat_older_than_the_report_before() -> 
     base = 10**9 - 50
     for at in (1000, 1010, 1020):
         one.hear(at, v3=base + at - 1)
-    assert one.memory.kind[0] == Kind.UNIX and one.age(3) == (10, False)
+    assert one.memory.kind[0] == ClockKind.UNIX and one.age(3) == (10, False)
 
 
 def test_a_fast_unix_clock_forgets_earlier_than_ours_would() -> None:
@@ -295,4 +295,4 @@ def test_an_own_variable_that_is_not_configured_any_more() -> None:
     one.hear(1000, v0=5000, v3=4990)
     one.now_from = -1
     assert one.hear(1010, v0=5000, v3=4990).used[0]
-    assert one.memory.kind[0] != Kind.OWN and one.memory.at_least[0, 3]
+    assert one.memory.kind[0] != ClockKind.OWN and one.memory.at_least[0, 3]

@@ -110,7 +110,7 @@ def test_show_marks_what_no_key_proves(ask: Ask, monkeypatch: pytest.MonkeyPatch
     agent = json.loads(ask("show", "a3", "--json"))
     assert "authenticated" not in ask("show", "a3")
     agent["variables"][1]["authenticated"] = False
-    monkeypatch.setattr(http_client.Fleet, "ask", lambda *_, **__: agent)
+    monkeypatch.setattr(http_client.FleetClient, "request", lambda *_, **__: agent)
     assert ask("show", "a3").count("1 engine (not authenticated)") == 1
 
 
@@ -255,7 +255,7 @@ def test_any_answer(answer: Any, words: list[str]) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         printed: list[str] = []
-        patch.setattr(http_client.Fleet, "ask", say)
+        patch.setattr(http_client.FleetClient, "request", say)
         patch.setattr("builtins.print", lambda *texts, sep=" ", **_: printed.append(
             sep.join(map(str, texts))))
         assert command.run_command(words) in (0, 4)

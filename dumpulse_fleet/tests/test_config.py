@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from dumpulse_fleet import client
 from dumpulse_fleet.collect.discovery import parse_targets
 from dumpulse_fleet.config.agents import Shared, make_profile
-from dumpulse_fleet.config.others import Alerts, Mqtt
+from dumpulse_fleet.config.others import AlertSettings, Mqtt
 from dumpulse_fleet.config.file import Config, load
 from dumpulse_fleet.config.labels import times_of
 from dumpulse_fleet.config.reading import Mistakes
@@ -191,7 +191,7 @@ def test_defaults_are_those_of_the_example(tmp_path: Path) -> None:
     for name in ("state", "grace", "keep_days", "keep_rows"):
         assert getattr(found, name) == getattr(empty, name), name
     assert dataclasses.replace(found.web, public="", proxies=()) == empty.web
-    assert empty.alerts == Alerts()
+    assert empty.alerts == AlertSettings()
     for key in ("wait", "remind", "blind", "ping_every"):
         assert getattr(found.alerts, key) == getattr(empty.alerts, key)
     assert empty.agents[0].period == 10 and empty.agents[0].misses == 3

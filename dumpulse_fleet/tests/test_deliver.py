@@ -21,7 +21,7 @@ from dumpulse_fleet import client
 from dumpulse_fleet.alert import deliver
 from dumpulse_fleet.alert.decide import Core, Rules
 from dumpulse_fleet.alert.deliver import Alerts
-from dumpulse_fleet.config.others import Alerts as Settings, Notify
+from dumpulse_fleet.config.others import AlertSettings, Notify
 from dumpulse_fleet.config.values import Secret
 from dumpulse_fleet.model.agents import Agent, Mute, Profile, State
 from dumpulse_fleet.model.table import Table
@@ -101,7 +101,7 @@ class Fleet:
 
     @contextlib.asynccontextmanager
     async def running(self, *notify: Notify, **settings: Any) -> AsyncIterator[Alerts]:
-        self.settings = Settings(notify=notify, **{"wait": 0.05, **settings})
+        self.settings = AlertSettings(notify=notify, **{"wait": 0.05, **settings})
         store = await asyncio.to_thread(Store, self.path, say=self.said.append)
         alerts = Alerts(store, self.said.append)
         self.alerts = alerts
@@ -278,11 +278,12 @@ async def test_a_reload_keeps_what_is_told_and_what_waits(path: Path) -> None:
             await until(lambda: receiver.got)
             table = Table(fleet.table.agents[:2])
             table.agent_state[:] = fleet.table.agent_state[:2]
-            alerts.configure(Settings(notify=(receiver.notify(token=Secret("new")), other.notify()),
-                                      wait=0.05), 0.0, table, [])
+            alerts.configure(AlertSettings(
+                notify=(receiver.notify(token=Secret("new")), other.notify()), wait=0.05),
+                0.0, table, [])
             with pytest.raises(Trouble, match="Apprise does not know"):
-                alerts.configure(Settings(notify=(Notify("apprise", Secret(f"no-{SECRET}"), {}),)),
-                                 0.0, table, [])
+                alerts.configure(AlertSettings(
+                    notify=(Notify("apprise", Secret(f"no-{SECRET}"), {}),)), 0.0, table, [])
             receiver.status = 200
             await until(lambda: not rows(path))
             assert receiver.headers[-1]["Authorization"] == "Bearer new"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpulse_fleet.http_client import Fleet
+from dumpulse_fleet.http_client import FleetClient
 from dumpulse_fleet.config.file import load
 from dumpulse_fleet.tests.core import PATIENCE, until
 from dumpulse_fleet.tests.serving import ROOT
@@ -34,16 +34,17 @@ def test_the_demo(tmp_path: Path) -> None:
             with urllib.request.urlopen(page[1], timeout=10) as answer:
                 assert b"<html" in answer.read()
             (folder,) = tmp_path.iterdir()
-            fleet = Fleet(page[1], str(folder / "token"))
+            fleet = FleetClient(page[1], str(folder / "token"))
 
             def states() -> dict[str, int]:
-                found: dict[str, int] = fleet.ask("/api/v1/summary")["agents"]
+                found: dict[str, int] = fleet.request("/api/v1/summary")["agents"]
                 return found
 
             until(lambda: states().get("alive", 0) >= 30, lambda: states())
             until(lambda: set(states()) - {"alive", "late"}, lambda: "nothing happens")
-            assert fleet.ask("/api/v1/groups")["groups"]
-            fleet.ask("/api/v1/mutes", method="POST", body={"match": {"name": "*"}, "seconds": 9})
+            assert fleet.request("/api/v1/groups")["groups"]
+            fleet.request("/api/v1/mutes", method="POST",
+                          body={"match": {"name": "*"}, "seconds": 9})
         finally:
             begun = time.monotonic()
             os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does

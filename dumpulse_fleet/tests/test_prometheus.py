@@ -87,7 +87,7 @@ def test_both_take_the_example() -> None:
 
 @pytest.mark.slow
 def test_prometheus_reads_the_whole_fleet_and_every_panel_has_data(tmp_path: Path) -> None:
-    service = standins.Service(standins.fleet(300))
+    service = standins.FakeBackend(standins.fleet(300))
     service.change(5, State.DEAD, 2)
     service.change(6, State.LATE, 1)
     table = service.table

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from dumpulse_fleet.http_client import Fleet
+from dumpulse_fleet.http_client import FleetClient
 from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.tests import standins
 from dumpulse_fleet.tests.serving import ROOT, started
@@ -35,7 +35,7 @@ class Proxied(NamedTuple):
     own: int  # of the fleet
     context: ssl.SSLContext
     certificate: Path
-    service: standins.Service
+    service: standins.FakeBackend
     access: Access
 
     def connect(self, **more: Any) -> http.client.HTTPSConnection:
@@ -68,7 +68,7 @@ def make_proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
     folder, port = tmp_path_factory.mktemp("proxy"), free_port()
     certificate(folder, "localhost")
     (folder / "web.yml").write_text(f"basic_auth_users:\n  alice: {HASHED}\n")
-    service = standins.Service(standins.fleet(20))
+    service = standins.FakeBackend(standins.fleet(20))
     access = Access(path=str(folder / "web.yml"), token=TOKEN,
                     public=f"https://localhost:{port}/fleet",
                     proxies=[ipaddress.ip_network("127.0.0.1")])
@@ -98,9 +98,9 @@ def test_pages_and_targets_have_the_public_address(proxied: Proxied, tmp_path: P
     assert direct == {"targets": [f"127.0.0.1:{proxied.own}"], "labels": {
         "__metrics_path__": "/metrics", "__scheme__": "http"}}
     (tmp_path / "token").write_text(TOKEN)
-    fleet = Fleet(f"https://{host}/fleet/", str(tmp_path / "token"),
-                  ca_file=str(proxied.certificate))
-    assert fleet.ask("/api/v1/agents")["total"] == 20
+    fleet = FleetClient(f"https://{host}/fleet/", str(tmp_path / "token"),
+                        ca_file=str(proxied.certificate))
+    assert fleet.request("/api/v1/agents")["total"] == 20
 
 
 def test_the_proxy_says_who_asks(proxied: Proxied) -> None:

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
 from dumpulse_fleet import client
-from dumpulse_fleet.record import snapshot
-from dumpulse_fleet.model.agents import Kind
-from dumpulse_fleet.model.agents import Agent, Event, State
+from dumpulse_fleet.model.agents import Agent, ClockKind, Event, State
 from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.record import snapshot
 from dumpulse_fleet.tests.core import profile
 
 WELL = profile(now_from="0", expect="1-3")
@@ -93,7 +92,7 @@ def test_an_agent_at_another_place_begins_anew_with_its_clock(tmp_path: pathlib.
     snapshot.save(path, filled())
     new = table(port=9061)
     assert snapshot.load(path, new) == ""
-    assert (new.kind == Kind.NONE).all() and (new.reports == filled().reports).all()
+    assert (new.kind == ClockKind.NONE).all() and (new.reports == filled().reports).all()
 
 
 def test_no_file_is_no_trouble(tmp_path: pathlib.Path) -> None:

@@ -241,7 +241,7 @@ def test_keys_alone_do_everything(wall: Running) -> None:
 # ---------------------------------------------------------------- one agent
 def test_what_no_key_proves_is_marked(browser: Browser, tmp_path: Path) -> None:
     """In a tile, and in the list of variables, but not of an agent without a key."""
-    service = standins.Service(standins.with_and_without_key(tmp_path))
+    service = standins.FakeBackend(standins.with_and_without_key(tmp_path))
     service.fixed = []
     service.table.heard_at[:] = time.time() + 3600
     service.change(0, State.DEAD, 2)

@@ -29,29 +29,29 @@ SCREENS = {"phone": (390, 844), "zoom": (960, 540), "desk": (1280, 800), "tv": (
 
 
 # ---------------------------------------------------------------- each state
-def nothing(_: standins.Service) -> None:
+def nothing(_: standins.FakeBackend) -> None:
     """All are alive."""
 
 
-def a_site_is_gone(service: standins.Service) -> None:
+def a_site_is_gone(service: standins.FakeBackend) -> None:
     for row, agent in enumerate(service.table.agents):
         if agent.site == "Berlin":
             service.change(row, State.UNREACHABLE)
 
 
-def muted(service: standins.Service) -> None:
+def muted(service: standins.FakeBackend) -> None:
     trouble(service)
     service.fixed = [Mute({"name": "pump-000[0-3]"}, 0, 4e9, "repair", "configuration"),
                      Mute({"rack": "r2"}, 0, 4e9, "move", "configuration")]
 
 
-def blind(service: standins.Service) -> None:
+def blind(service: standins.FakeBackend) -> None:
     a_site_is_gone(service)
     service.trouble = "60 of 80 agents fell silent in one round: the collector is blind"
     service.table.heard_at[:] = time.time() - 754
 
 
-def long_names(service: standins.Service) -> None:
+def long_names(service: standins.FakeBackend) -> None:
     """As long as the configuration allows, and from right to left."""
     trouble(service)
     table = service.table
@@ -65,7 +65,7 @@ def long_names(service: standins.Service) -> None:
 
 class Look(NamedTuple):
     agents: int = 80
-    change: Callable[[standins.Service], None] = trouble
+    change: Callable[[standins.FakeBackend], None] = trouble
     query: str = ""
     until: str = LIVE
 

@@ -70,13 +70,13 @@ def ask(port: int, path: str, method: str = "GET", body: Any = None,
 
 class Running(NamedTuple):
     port: int
-    service: standins.Service
+    service: standins.FakeBackend
 
 
 @contextlib.contextmanager
 def served(agents: int = 1, access: Access | None = None, groups: Sequence[Group] = (),
            parts: Sequence[Group] = ()) -> Iterator[Running]:
-    service = standins.Service(standins.fleet(agents), groups)
+    service = standins.FakeBackend(standins.fleet(agents), groups)
     service.access, service.parts = access, parts
     with standins.serving(lambda: server.make_app(service, access)) as port:
         yield Running(port, service)
@@ -134,7 +134,7 @@ def test_the_description_is_openapi(running: Running) -> None:
 
 
 def test_every_route_is_described() -> None:
-    app = server.make_app(standins.Service(standins.fleet(1)))
+    app = server.make_app(standins.FakeBackend(standins.fleet(1)))
     routed = {(route.method.lower(), route.resource.canonical)
               for route in app.router.routes() if route.resource and route.method != "HEAD"}
     described = {(method, path) for path, methods in DOCUMENT["paths"].items()
@@ -259,7 +259,7 @@ def test_history(running: Running) -> None:
 
 def test_what_no_key_proves_is_marked(tmp_path: Path) -> None:
     """Only of an agent with a key: of another one, nothing is proved."""
-    service = standins.Service(standins.with_and_without_key(tmp_path))
+    service = standins.FakeBackend(standins.with_and_without_key(tmp_path))
     with standins.serving(lambda: server.make_app(service)) as port:
         keyed, plain = (ask(port, f"/api/v1/agents/{name}") for name in ("keyed", "plain"))
         listed = ask(port, "/api/v1/agents?sort=name")
@@ -745,7 +745,7 @@ def test_a_connection_that_asks_slowly_later_is_closed(
         next_request: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """It asks well, then sends a byte now and then, so that it never looks idle."""
     monkeypatch.setattr(server, "NEXT_REQUEST", 3.0)
-    service = standins.Service(standins.fleet(1))
+    service = standins.FakeBackend(standins.fleet(1))
     app = server.make_app(service)
     with standins.serving(lambda: app) as port, \
             socket.create_connection(("127.0.0.1", port)) as slow:
@@ -880,7 +880,7 @@ def test_half_handshakes_of_one_address(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(server, "FIRST_REQUEST", 1e6)
     certificate(tmp_path, "first.example")
     access = Access(path=web_file(tmp_path, SECURED), token=TOKEN)
-    app = server.make_app(standins.Service(standins.fleet(1)), access)
+    app = server.make_app(standins.FakeBackend(standins.fleet(1)), access)
     with standins.serving(lambda: app) as port, contextlib.ExitStack() as stack:
         half = []
         for _ in range(7):
@@ -1022,7 +1022,7 @@ def test_slow_readers_are_dropped_and_there_is_a_limit(
     monkeypatch.setattr(live, "PATIENCE", patience)
     monkeypatch.setattr(live, "BACKLOG", backlog)
     monkeypatch.setattr(live, "PAUSE", 0.05)
-    service = standins.Service(standins.fleet(3000))
+    service = standins.FakeBackend(standins.fleet(3000))
     app = server.make_app(service)
     hub = app[server.SITE].hub
     with standins.serving(lambda: app) as port, \

@@ -101,7 +101,7 @@ def driver(*more: str) -> Iterator[Browser]:
 
 
 # ---------------------------------------------------------------- the fleet
-def make_service(count: int = COUNT) -> standins.Service:
+def make_service(count: int = COUNT) -> standins.FakeBackend:
     """The last agent's name and labels try to be more than text."""
     cars = standins.profile()
     agents = [Agent(f"pump-{number:04}", f"10.0.{number // 250}.{number % 250 + 1}:9060", cars,
@@ -109,14 +109,14 @@ def make_service(count: int = COUNT) -> standins.Service:
     if count:
         agents.append(Agent(HOSTILE, "10.1.1.1:9060", cars, f"{HOSTILE}site",
                             {"rack": HOSTILE, "constructor": "x", "toString": "y"}))
-    service = standins.Service(standins.filled(agents),
+    service = standins.FakeBackend(standins.filled(agents),
                                [Group(f"half{HOSTILE}", {"rack": "r1"}, 50)])
     service.fixed = []
     service.table.heard_at[:] = time.time() + 3600  # so that it does not get old meanwhile
     return service
 
 
-def trouble(service: standins.Service) -> None:
+def trouble(service: standins.FakeBackend) -> None:
     """Some of everything."""
     for row, state in enumerate((State.DEAD, State.LATE, State.UNREACHABLE, State.OUT_OF_RANGE,
                                  State.NEVER, State.PENDING, State.UNKNOWN, State.LATE)):
@@ -127,7 +127,7 @@ class Running(NamedTuple):
     """A browser, and a server with a page for it."""
 
     browser: Browser
-    service: standins.Service
+    service: standins.FakeBackend
     port: int
     hub: Hub
 
@@ -158,7 +158,7 @@ class Running(NamedTuple):
 
 
 @contextlib.contextmanager
-def running(browser: Browser, service: standins.Service, at: int = 0) -> Iterator[Running]:
+def running(browser: Browser, service: standins.FakeBackend, at: int = 0) -> Iterator[Running]:
     app = server.make_app(service, Access(token=TOKEN))
     with standins.serving(lambda: app, at) as port:
         yield Running(browser, service, port, app[server.SITE].hub)

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from dumpulse_fleet.client import SKEW, WRAP
 from dumpulse_fleet.collect.ages import (
     FORGETS, RATE, Flags, Memory, Real, Reports, advance, choose)
-from dumpulse_fleet.model.agents import Kind
+from dumpulse_fleet.model.agents import ClockKind
 from tools.programs import as_program
 
 Rows = NDArray[np.intp]
@@ -45,7 +45,7 @@ OWN, UNIX, OTHER = 0, 1, 2  # what clock an agent has; only the first stamps a v
 OWN_UNIX = 3  # both: it stamps a variable of its own, by Unix time
 
 
-class Wrong(Exception):
+class Mismatch(Exception):
     """What the rule said is not the truth."""
 
 
@@ -191,8 +191,8 @@ class World:
         late = self.some(0.002) & (self.past[0].made < self.used.made) \
             & (now.made - self.past[0].made < 5 * self.period)
         forgotten = self.some(0.0003)  # then the ports are new, too, and nothing comes late
-        self.known.kind[forgotten] = Kind.NONE
-        late &= self.known.kind != Kind.NONE
+        self.known.kind[forgotten] = ClockKind.NONE
+        late &= self.known.kind != ClockKind.NONE
         report = Truth._make(map(partial(choose, late), self.past[0], now))
         rows = np.flatnonzero(~self.some(0.03))
         was = Memory._make(each[rows] for each in self.known)
@@ -218,8 +218,8 @@ class World:
               memory: Memory, report: Truth) -> None:
         """Compares what the rule says of these reports, which it has used, with the truth."""
         used = Truth._make(each[rows] for each in self.used)  # of the reports before
-        first, own = was.kind == Kind.NONE, memory.kind == Kind.OWN
-        anew = first | (own & (memory.strikes > 1)) | (own != (was.kind == Kind.OWN))
+        first, own = was.kind == ClockKind.NONE, memory.kind == ClockKind.OWN
+        anew = first | (own & (memory.strikes > 1)) | (own != (was.kind == ClockKind.OWN))
         was_set = report.now_epoch != used.now_epoch
         booted = (report.boots != used.boots) | self.waits[rows]
         self.waits[rows] = booted & memory.emptied
@@ -243,7 +243,8 @@ class World:
         self.demand(~again | (report.ticks - used.ticks >= WRAP) | (report.epoch != used.epoch),
                     rows, "two heartbeats within a wrap cannot look the same")
         twin = again | (same & self.twin[rows])
-        lame = np.where((first | ((was.kind == Kind.NEW) & (memory.kind == Kind.UNIX)))[:, None],
+        fits = (was.kind == ClockKind.NEW) & (memory.kind == ClockKind.UNIX)
+        lame = np.where((first | fits)[:, None],
                         report.epoch != report.now_epoch[:, None], same & self.lame[rows])
         lame |= same & anew[:, None] & (report.epoch != used.epoch) \
             & (report.now_epoch > used.now_epoch + 1)[:, None]
@@ -258,7 +259,7 @@ class World:
                     rows, "a heartbeat far from the truth", age, truth, fresh)
         error = np.where(same, self.error[rows] + np.where(anew, 0, wrong)[:, None], fresh)
         off = np.where(own[:, None], 0, np.where(
-            same & ~first[:, None] & (was.kind != Kind.OWN)[:, None], self.off[rows],
+            same & ~first[:, None] & (was.kind != ClockKind.OWN)[:, None], self.off[rows],
             span[:, None] + 2 * SKEW + 2))
         sure = heard & ~twin & ~lame
         exact, least = sure & ~memory.at_least, sure & memory.at_least
@@ -286,10 +287,10 @@ class World:
             & (report.shown % WRAP <= span * (1 + RATE) + 3)
         self.demand(~rebooted | booted | wraps | unseen, rows, "a reboot that was none")
         skew = np.abs(report.shown - np.floor((report.made + OFFSET) / self.tick[rows]))
-        earlier = (was.kind >= Kind.ARRIVAL) & (report.now_epoch > 0)
+        earlier = (was.kind >= ClockKind.ARRIVAL) & (report.now_epoch > 0)
         self.demand(~reset | was_set | booted | (~own & (skew >= SKEW - 1)) | earlier, rows,
                     "a clock that nobody set")
-        known = was.kind != Kind.NONE
+        known = was.kind != ClockKind.NONE
         seen = (rebooted | reset) & known
         self.tally({"before, and set again": unseen, "reboots to see": booted & known,
                     "clocks to see": was_set & known, "reboots seen": booted & seen,
@@ -304,10 +305,11 @@ class World:
             return
         at = np.argwhere(~right)[0]
         row, of = int(rows[at[0]]), f", variable {at[1]}" if len(at) > 1 else ""
-        raise Wrong(f"{what}: agent {row}{of}, clock {self.sort[row]}, tick {self.tick[row]:g} s, "
-                    f"period {self.period[row]:g} s, rate {self.rate[row]:.4f}: "
-                    f"{', '.join(str(each[tuple(at[:each.ndim])]) for each in show)}; "
-                    f"{self.count} agents, seed {self.seed}")
+        raise Mismatch(
+            f"{what}: agent {row}{of}, clock {self.sort[row]}, tick {self.tick[row]:g} s, "
+            f"period {self.period[row]:g} s, rate {self.rate[row]:.4f}: "
+            f"{', '.join(str(each[tuple(at[:each.ndim])]) for each in show)}; "
+            f"{self.count} agents, seed {self.seed}")
 
 
 def pack(shown: Real) -> NDArray[np.uint32]:
@@ -316,7 +318,7 @@ def pack(shown: Real) -> NDArray[np.uint32]:
 
 
 def run(reports: int, seed: int, count: int = 1000) -> collections.Counter[str]:
-    """Wrong: it was not right."""
+    """Mismatch: it was not right."""
     world = World(count, seed)
     while world.seen["reports"] < reports:
         world.seen["reports"] += world.step()
@@ -327,7 +329,7 @@ def attempt(reports: int, seed: int) -> collections.Counter[str] | str:
     """What was seen, or what was wrong."""
     try:
         return run(reports, seed)
-    except Wrong as wrong:
+    except Mismatch as wrong:
         return f"{wrong}\nAgain: python -m dumpulse_fleet.trials.simulator {reports} {seed}"
 
 

@@ -50,7 +50,7 @@ PAGES = {"index.html": "/", "log.html": "/log"}  # the others have the names of 
 FILES = {PAGES.get(name, f"/{name}"): name for name in os.listdir(WALL)}
 
 
-class Service(Protocol):
+class Backend(Protocol):
     """What this module needs to know and to do. Only the loop's thread asks it."""
 
     table: Table  # another one after a reload; then what follows is made anew, too
@@ -119,7 +119,7 @@ ROUTES = (
 class Site:
     """Answers. Each method that ROUTES names is about one of them."""
 
-    def __init__(self, service: Service, access: Access) -> None:
+    def __init__(self, service: Backend, access: Access) -> None:
         self.service, self.access = service, access
         self._view = View(service.table, service.groups, service.parts)
         self.hub = Hub(self.view, self.marks, lambda: service.trouble)
@@ -427,7 +427,7 @@ async def close_slow(waiting: Waiting, access: Access) -> None:
                 connection.transport.abort()
 
 
-def make_app(service: Service, access: Access | None = None) -> web.Application:
+def make_app(service: Backend, access: Access | None = None) -> web.Application:
     site = Site(service, access or Access())
     waiting: Waiting = {}
     used: Counter[str] = Counter()  # connections, by address
@@ -491,7 +491,7 @@ def not_by_a_reader(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
-class Refused(asyncio.Protocol):
+class RejectedConnection(asyncio.Protocol):
     """One connection too many."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -552,7 +552,7 @@ async def listen(app: web.Application, host: str, port: int) -> Listening:
 
     def connection() -> asyncio.Protocol:
         if len({*make.connections, *waiting}) >= most:  # some have no transport yet
-            return Refused()
+            return RejectedConnection()
         new = make() if context is None else Handshake(make(), context, waiting)
         waiting[new] = loop.time() + FIRST_REQUEST, True
         return new

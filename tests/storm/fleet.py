@@ -28,11 +28,10 @@ import numpy as np
 from dumpulse_fleet import client
 from dumpulse_fleet.alert.decide import SEVERITY, Core, Rules, Subject
 from dumpulse_fleet.collect import collector, wire
-from dumpulse_fleet.record import snapshot
-from dumpulse_fleet.model.agents import Kind
 from dumpulse_fleet.collect.collector import Collector, Roster
-from dumpulse_fleet.model.agents import MUTE_STATES, Agent, Event, Profile, State
+from dumpulse_fleet.model.agents import MUTE_STATES, Agent, ClockKind, Event, Profile, State
 from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.record import snapshot
 from dumpulse_fleet.record.store import Store
 from tools.programs import as_program
 
@@ -300,7 +299,7 @@ class World:
         life = fleet.lives[name]
         if self.now - fleet.unsure < SETTLES or self.now - life.clock < SETTLES \
                 or self.now - life.changed < SETTLES or fleet.table.strikes[row] \
-                or fleet.table.kind[row] != Kind.UNIX:  # nobody knows its clock yet
+                or fleet.table.kind[row] != ClockKind.UNIX:  # nobody knows its clock yet
             return
         made = float(fleet.table.asked[row]) - fleet.table.zero - UPTIME
         waited = float(fleet.table.received[row] - fleet.table.asked[row])
