@@ -16,10 +16,11 @@ import pytest
 import unicorn
 
 from bench.keyed import SOURCE
-from spec import keyed, keyed_vectors
+from spec import keyed
 from spec.keyed import (BLOCK_LABEL, FULL, HEARTBEAT, LABELS, NAMES, READER_LABEL, REFUSED,
                         WRONG_TAG, Agent, Hearer, Keys, Numbers, Reader, Sent)
 from spec.model import MAGIC, checksummed
+from spec.tools import keyed_vectors
 from tools.processors.machine import Keyed, Machine, Thumb, image_of, load
 from tools.processors.targets import EVERY
 from tools.programs import EXTRAS, KEYED, ROOT, run, vectors

@@ -625,7 +625,7 @@ class Keyed:
         self.machine.write(self.machine.agent, epoch + state[4:6])
 
     def state(self) -> bytes:
-        """As spec/keyed_vectors.py has it."""
+        """As spec/tools/keyed_vectors.py has it."""
         agent = self.machine.read(self.machine.agent, self.REPORT)
         epoch = int.from_bytes(agent[:4], self.order).to_bytes(4, "big")
         return epoch + agent[4:]

@@ -15,12 +15,12 @@ from spec.keyed import (BLOCK_LABEL, LABELS, NAMES, OLD, READER_LABEL, SLOT, TAK
                         Agent, Hearer, Keys, Listener, Numbers, Reader, question)
 from spec.model import REQUEST, VARIABLES
 from spec.model import heartbeat as heartbeat_of_version_1
-from spec.near import changed, lengths
+from spec.tools.malformed import changed, lengths
 
 Step = tuple[object, ...]
 
 HEADER = """\
-# Test vectors of spec/keyed.md and dumpulse_keyed.h, made by spec/make_vectors.py.
+# Test vectors of spec/keyed.md and dumpulse_keyed.h, made by spec/tools/make_vectors.py.
 # Each line has one step. There are tabs between the fields. Numbers are decimal,
 # bytes are hexadecimal, "-" means no bytes. Each step works on what the step before
 # it has left. What a step does not name must not change.

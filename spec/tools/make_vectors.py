@@ -1,10 +1,10 @@
 """Writes vectors.tsv, the test vectors that every language's tests read, and vectors_watch.tsv,
 those of dumpulse_watch.h, and vectors_keyed.tsv, those of dumpulse_keyed.h.
 
-    python3 -m spec.make_vectors             writes spec/vectors.tsv, and the hashes of all three
-    python3 -m spec.make_vectors --check     fails if they are not what this writes
-    python3 -m spec.make_vectors --short DIR writes the three into a folder
-    python3 -m spec.make_vectors --long DIR  the same in their long form
+    python3 -m spec.tools.make_vectors              writes spec/vectors.tsv, and the three hashes
+    python3 -m spec.tools.make_vectors --check      fails if they are not what this writes
+    python3 -m spec.tools.make_vectors --short DIR  writes the three into a folder
+    python3 -m spec.tools.make_vectors --long DIR   the same in their long form
 
 The long form has the same kinds of steps: all values of a byte where the files have flipped bits,
 all lengths and labels, and scenes by chance. The tests of this project run both. They come from
@@ -23,13 +23,13 @@ from spec.model import (HEARTBEAT, MAGIC, REPORT, REQUEST, VARIABLES, Agent, che
                         heartbeat)
 from spec.watch import (ALIVE, BEST_FIRST, DEAD, LATE, LONGEST, MISSING, OUT_OF_RANGE, WAITING,
                         WRAP, Line, Watch, allowed, line)
-from spec import keyed_vectors
-from spec.near import changed, lengths
+from spec.tools import keyed_vectors
+from spec.tools.malformed import changed, lengths
 
 Step = tuple[object, ...]
 
 HEADER = """\
-# Dumpulse test vectors, made by spec/make_vectors.py. Each line has one step.
+# Dumpulse test vectors, made by spec/tools/make_vectors.py. Each line has one step.
 # There are tabs between the fields. Numbers are decimal, bytes are hexadecimal,
 # "-" means no bytes. Each step works on the table that the step before it has
 # left. What a step does not name must not change.
@@ -45,7 +45,7 @@ HEADER = """\
 """
 
 HEADER_OF_WATCH = """\
-# Test vectors of dumpulse_watch.h, made by spec/make_vectors.py. Each line has
+# Test vectors of dumpulse_watch.h, made by spec/tools/make_vectors.py. Each line has
 # one step. There are tabs between the fields. Numbers are decimal, bytes are
 # hexadecimal, "-" means no bytes. Each step works on what the step before it has
 # left. What a step does not name must not change.
@@ -350,7 +350,7 @@ def checks(*tables: list[Line]) -> Iterator[Step]:
 
 # ---- The files. Only that of version 1 is kept. The hashes show who changes the others.
 
-HERE = Path(__file__).parent
+SPEC = Path(__file__).parent.parent
 FILES = {"vectors.tsv": (HEADER, steps), "vectors_watch.tsv": (HEADER_OF_WATCH, steps_of_watch),
          "vectors_keyed.tsv": (keyed_vectors.HEADER, keyed_vectors.steps)}
 
@@ -367,13 +367,14 @@ def main() -> None:
     words = sys.argv[1:]
     if words not in ([], ["--check"]) and (len(words), *words[:1]) not in (
             (2, "--short"), (2, "--long")):
-        raise SystemExit("usage: python3 -m spec.make_vectors [--check | --short DIR | --long DIR]")
+        raise SystemExit("usage: python3 -m spec.tools.make_vectors "
+                         "[--check | --short DIR | --long DIR]")
     files = {name: text(name, words[:1] == ["--long"]) for name in FILES}
     if len(words) != 2:
         hashes = "".join(f"{hashlib.sha256(content.encode()).hexdigest()}  {name}\n"
                          for name, content in files.items())
         files = {"vectors.tsv": files["vectors.tsv"], "vectors.sha256": hashes}
-    folder = Path(words[1]) if len(words) == 2 else HERE
+    folder = Path(words[1]) if len(words) == 2 else SPEC
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         if words != ["--check"]:
