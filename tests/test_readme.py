@@ -288,3 +288,8 @@ def test_the_workflow_runs_the_commands_of_the_readme() -> None:
                        re.M)
     workflow = (ROOT / ".github/workflows/ci.yml").read_text()
     assert shown == re.findall(r"- run: (make .*)", workflow)
+
+
+def test_the_front_pages_stay_short() -> None:
+    for name, most in (("README.md", 130), ("CONTRIBUTING.md", 90)):
+        assert len((ROOT / name).read_text().splitlines()) <= most, name
