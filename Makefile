@@ -2,15 +2,11 @@
 # targets in its room.mk.   SPDX-License-Identifier: MIT
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-ifneq ($(filter-out 0,$(V)),) # `make V=1` shows every command
-.SHELLFLAGS := -xc
-endif
+.SECONDEXPANSION:
+.SHELLFLAGS := -$(if $(filter-out 0,$(V)),x)c # `make V=1` prints every command
 
-# You can set these on the command line or in the environment: CC, AR, CPPFLAGS, CFLAGS, LDFLAGS,
-# PREFIX, LIBDIR, DESTDIR. CFLAGS replaces the optimisation that is chosen here. With
-# -funroll-loops, the sum over a report takes a third fewer instructions. Without -flto, each packet
-# costs calls to functions of other files that the servers share.
-MACHINE := $(shell uname -s)
+# You can set CC, AR, CPPFLAGS, CFLAGS, LDFLAGS, PREFIX, LIBDIR and DESTDIR. With -funroll-loops,
+# the sum over a report takes a third fewer instructions. With -flto, packets need fewer calls.
 CLANG := $(findstring clang,$(shell { $(CC) --version; } 2>/dev/null))
 CFLAGS ?= -O2 -g $(if $(CLANG),,-funroll-loops -flto)
 INCLUDES := -I. -Iextras
@@ -25,10 +21,8 @@ KEYED := $(KEYED_C) extras/dumpulse_keyed.h
 WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wcast-align \
             -Wcast-qual -Wshadow -Werror
 SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all
-HOST := -std=c99 -O1 -g $(WARNINGS) $(INCLUDES)
 
-# tools/setup makes these files last. If one is up to date, all that `make test` (the quick
-# one) or `make full` needs is installed.
+# tools/setup touches these files last: what `make test` needs, and what `make full` needs.
 QUICK := build/venv/ready-quick
 READY := build/venv/ready
 PYTHON := build/venv/bin/python
@@ -37,25 +31,23 @@ PYTHON := build/venv/bin/python
 PYTEST := env -u MAKEFLAGS -u ONLY -u ROOM $(PYTHON) -m pytest -q -p no:cacheprovider \
           -p tools.tiers --timeout 600 --import-mode=append \
           -o empty_parameter_set_mark=fail_at_collect -o tmp_path_retention_policy=failed
-# Not among the sources, which the tests of packages pack at the same time.
+# Tests of packages pack the sources at the same time.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/build/hypothesis
 
-# The text after ##! or ## says what a target does. `make help` shows only those with ##!.
+# The text after ##! or ## describes a target. `make help` prints only those with ##!.
+help: MARK := !
 help: ##! this list
-	@awk -F ':.*##! ' '/^[a-z-]+:.*##! /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-
-help-all: ##! print all targets: every test, every table, the fuzzers
-	@awk -F ':.*##!? ' '/^[a-z-]+:.*##!? /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+help-all: ##! print all targets
+help help-all:
+	@awk -F ':.*##!? ' '/^[a-z-]+:.*##$(MARK)/{printf "  make %-14s %s\n",$$1,$$2}' $(MAKEFILE_LIST)
 
 # The servers are only for Linux, and the library is for every system.
-SERVERS := $(if $(filter Linux,$(MACHINE)),udpserver canserver)
+SERVERS := $(if $(filter Linux,$(shell uname -s)),udpserver canserver)
 all: $(SERVERS:%=build/%) build/libdumpulse.a ##! the agents for Linux and libdumpulse.a, in build
-
 demo: ##! an agent, eight nodes, and a live table of them
 	@tools/setup gcc libc6-dev python3
 	@$(MAKE) --no-print-directory build/udpserver
 	@python3 examples/demo.py build/udpserver
-
 tour: ##! the library at work, packet by packet
 	@tools/setup gcc libc6-dev
 	@$(MAKE) --no-print-directory build/tour
@@ -70,8 +62,13 @@ build/flags: FORCE
 	@printf '%s\n' "$$FLAGS" | cmp -s - $@ || printf '%s\n' "$$FLAGS" >$@
 FORCE:
 
+# A program by the user's compiler. It gets its name when it is complete.
+define LINK
+	@mkdir -p $(@D)
+	@$(CC) $(ALL_CFLAGS) $(ALSO) $(filter %.c,$^) $(LDFLAGS) -o $@.new && mv $@.new $@
+endef
 build/tour: examples/tour.c $(LIBRARY) build/flags
-	@$(CC) $(ALL_CFLAGS) $(filter %.c,$^) $(LDFLAGS) -o $@
+	$(LINK)
 
 # It is compiled without -flto, because only the same compiler could use the objects.
 build/libdumpulse.a: $(LIBRARY) $(WATCH) $(KEYED) build/flags
@@ -79,136 +76,120 @@ build/libdumpulse.a: $(LIBRARY) $(WATCH) $(KEYED) build/flags
 	    -o build/$$(basename $$source .c).o || exit 1; done
 	@rm -f $@ && $(AR) rcs $@ $(patsubst %.c,build/%.o,$(notdir $(filter %.c,$^)))
 
-# ---- the programs of the tests ---------------------------------------------------------------
+# A room's program for tests, build/NAME: $(call add,NAME,COMPILER,FLAGS,SOURCES,LIBRARIES).
+HEADERS := $(filter-out build/%,$(wildcard *.h */*.h */*/*.h))
+HOST := -std=c99 -O1 -g $(WARNINGS) $(INCLUDES)
+add = $(eval PROGRAMS += build/$1)$(eval build/$1: $(filter %.c,$3 $4) $(HEADERS)) \
+    $(eval build/$1: BUILD = $2 $(HOST) $3 $4 $5)
+# In a program that is linked with $(call wrap,NAMES), calls of NAME go to __wrap_NAME.
+wrap = $(addprefix -Wl$(,)--wrap=,$1)
 
-# Each room adds its programs: $(call program,NAME,COMPILER,FLAGS,SOURCES,LIBRARIES) is build/NAME.
-HEADERS := $(wildcard *.h extras/*.h server/*.h server/*/*.h tests/*.h tests/s*/*.h tools/*.h \
-                      bench/reliability/*.h firmware/simulators/*.h)
-define program
-PROGRAMS += build/$(strip $1)
-build/$(strip $1): $(filter %.c,$3 $4) $(HEADERS)
-build/$(strip $1): BUILD = $(strip $2) $(HOST) $3 $4 $5 $$(WRAPS)
-endef
-# If a source has a function __wrap_NAME, the linker gives all calls of NAME to it.
-WRAPS = $(shell sed -nE 's/^[a-z].*__wrap_([a-z0-9_]*).*/-Wl,--wrap=\1/p' $(filter %.c,$^))
-add = $(eval $(call program,$1,$2,$3,$4,$5))
-
-# ---- three tiers of tests --------------------------------------------------------------------
-
-# Each room says what it has: TESTED, where pytest looks; QUICK_name, parts of `make test`; FULL and
-# NIGHTLY, parts of the others. A test with the mark `slow` is of `make full`. Tests of one tier are
-# not run again by the next.
+# Each room sets TESTED_room, where pytest looks, UNITS_room, programs that are tests, QUICK_room,
+# other parts of `make test`, and BUILT_room, what is built before. FULL and NIGHTLY are the parts
+# of the other tiers. The tests of one tier are not run again by the next.
+FULL := python-slow vectors-others lint builds mutants mutants-sample differential watching \
+    coverage storm server-sanitized server-valgrind fuzz-server check-pages proof proof-smoke \
+    proof-eva proof-mutants models lab-short lab-test
+NIGHTLY := mutants-keyed mutants-server mutants-client explore storm-long soak-firmware \
+    proof-keyed fleet-soak fleet-long packages-debian packages-tools
 ROOMS := spec tests server client firmware bench proof dumpulse_fleet packages lab
-ROOM ?=
-ifneq ($(ROOM),)
-ifeq ($(filter $(ROOMS),$(ROOM)),)
-$(error there is no room '$(ROOM)': ROOM is one of $(ROOMS))
-endif
-endif
+$(if $(filter-out $(ROOMS),$(ROOM)),$(error there is no room '$(ROOM)'; there are: $(ROOMS)))
 IN := $(or $(ROOM),$(ROOMS))
-QUICK_ROOMS := $(filter-out lab spec,$(ROOMS)) # the lab has a part of its own in `make full`
-.SECONDEXPANSION:
 include $(wildcard $(ROOMS:%=%/room.mk)) # a part of the sources may have fewer
+$(PROGRAMS): | $(QUICK)
+	@mkdir -p $(@D)
+	@$(BUILD) -o $@.new && mv $@.new $@
 
 check: ##! quick: needs a C compiler and Python 3.9 alone
 check: $(foreach room,$(IN),$(CHECKED_$(room)))
-	@set -e; $(foreach room,$(IN),$(if $(CHECK_$(room)),$(CHECK_$(room));)) :
-	@$(if $(strip $(foreach room,$(IN),$(CHECK_$(room)))),, \
-	    echo "$(ROOM) has no quick checks: make test ROOM=$(ROOM)")
+	@failed=0; $(or $(strip $(foreach room,$(IN),$(CHECK_$(room)))), \
+	    echo "$(ROOM) has no quick checks: make test ROOM=$(ROOM)";) exit $$failed
 
-# The same scenes and power cuts each time, so that a test fails only because of a change. Parts
-# that run by themselves draw new ones.
-QUICK_PARTS = $(if $(strip $(PYTESTED)),python) $(foreach room,$(IN),$(QUICK_$(room)))
-PYTESTED = $(foreach room,$(or $(ROOM),$(QUICK_ROOMS)),$(TESTED_$(room)))
-test full nightly: export DUMPULSE_SEED ?= 1
-test: $(or $(SETUP_$(ROOM)),setup-quick) ##! the quick tests; 3 minutes; ROOM=server: one room's
-	@$(MAKE) --no-print-directory -j2 build/flags $(foreach room,$(IN),$(BUILT_$(room)))
-	@$(MAKE) --no-print-directory -k -j2 $(QUICK_PARTS:%=part-%)
-	@echo "== all of: $(strip $(QUICK_PARTS))"
-
-# As many at a time as two processors can bear, because many tests wait: some rooms say how many.
+# The tests of the lab are a part of their own, of `make full`.
+PYTESTED = $(strip $(foreach room,$(or $(ROOM),$(filter-out lab,$(ROOMS))),$(TESTED_$(room))))
+UNITS = $(foreach room,$(IN),$(UNITS_$(room)))
+QUICK_PARTS = $(if $(PYTESTED),python) $(if $(UNITS),unit) $(foreach room,$(IN),$(QUICK_$(room)))
+NEEDS_unit = $(UNITS)
+PART_unit = $(UNITS:%=% || failed=1;) exit $$failed	## cmocka tests, and all packets with the magic number
+# As many at a time as two processors can bear, because many tests wait: some rooms set a number.
 WORKERS = $(or $(WORKERS_$(ROOM)),4)
 PART_python = $(PYTEST) -n $(WORKERS) --dist loadfile -m "not slow and not long" $(PYTESTED)	## quick tests
 PART_python-slow = $(PYTEST) -n 3 --dist loadfile -m "slow and not long" $(PYTESTED) ## slow tests
 
-# Some releases of Debian have no Frama-C; Debian 12 has. The parts that need it are left out where
-# it is missing after `setup`.
-FRAMA_C = $(shell command -v frama-c || grep -x 'VERSION_ID="12"' /etc/os-release)
-LEFT_OUT = $(if $(FRAMA_C),,$(filter proof%,$(FULL) $(NIGHTLY)))
+# The tiers: which PARTS each runs, and what is built FIRST.
+test: PARTS = $(QUICK_PARTS)
+test: FIRST = $(UNITS) $(foreach room,$(IN),$(BUILT_$(room)))
+test: ##! the quick tests; ROOM=server: those of one room
+full: PARTS = $(FULL)
+full: FIRST = $(PROGRAMS) $(BUILT_FULL) $(foreach room,$(ROOMS),$(BUILT_$(room)))
+full: ##! all that must pass before a change lands
+nightly: PARTS = $(NIGHTLY)
+nightly: ##! mutants, soaks, fuzzers, power cuts
+# The same scenes and power cuts each time, so that a test fails only because of a change.
+test full nightly packages: export DUMPULSE_SEED ?= 1
+# Three parts run at a time in `make full`, because some mostly wait. One that fails does not end
+# the others. At the end comes a table of their seconds. LEFT_OUT: this system lacks their tools.
+test full nightly packages:
+	@tools/setup $(if $(filter test,$@),$(if $(filter lab,$(ROOM)),,--quick))
+	@$(MAKE) --no-print-directory -j2 build/flags $(FIRST)
+	@rm -rf $(LOG)
+	@$(MAKE) --no-print-directory -k -j$(if $(filter full,$@),3,2) \
+	    $(patsubst %,part-%,$(filter-out $(LEFT_OUT),$(PARTS))) || :
+	@echo "==          wall s processor s  part"; for part in $(filter-out $(LEFT_OUT),$(PARTS)); do \
+	cat $(LOG)/$$part.time 2>/dev/null || echo "missing 0 0 0 $$part"; done | \
+	awk -v wall=$$(($$(date +%s) - $(BEGAN))) -v form='== %-8s%8.1f%12.1f  %s\n' '{gsub(",", "."); \
+	    printf form, $$1, $$2, $$3 + $$4, $$5; sum += $$3 + $$4; failed += $$1 != "passed"} \
+	    END {printf form, failed ? "FAILED" : "passed", wall, sum, "all"; exit failed != 0}'
+	@$(foreach part,$(filter $(LEFT_OUT),$(PARTS)),echo "== left out: $(part): $(WHY_LEFT_OUT)";)
+BEGAN := $(shell date +%s)
+LOG := build/log
 
-# Three parts run at a time, because some mostly wait. Each part prints its output in one piece, and
-# keeps it in build/log. A part that fails does not end the others: one run shows all that is wrong.
-full: setup ##! all that must pass before a change lands; 25 minutes
-	@$(MAKE) --no-print-directory -j2 $(PROGRAMS) \
-	    $(foreach room,$(ROOMS),$(BUILT_$(room)) $(BUILT_FULL_$(room)))
-	@$(MAKE) --no-print-directory -k -j3 $(patsubst %,part-%,$(filter-out $(LEFT_OUT),$(FULL)))
-	@echo "== all of: $(filter-out $(LEFT_OUT),$(FULL))"
-	@$(if $(LEFT_OUT),echo "== left out: $(filter $(LEFT_OUT),$(FULL)): this system has no frama-c")
-
-nightly: setup ##! mutants, soaks, fuzzers, power cuts; hours
-	@$(MAKE) --no-print-directory -k -j2 $(patsubst %,part-%,$(filter-out $(LEFT_OUT),$(NIGHTLY)))
-
-# A part is a room's PART_name, a command, for which NEEDS_name is built before. A part without an
-# end fails after an hour: the longest takes ten minutes alone on a machine.
+# A part is a room's PART_name, a command, for which NEEDS_name is built before. If it has several,
+# all of them run: `|| failed=1;` ends each, and `exit $$failed` ends the part. A part prints its
+# output in one piece, keeps it in build/log, and may take an hour.
+run_part = $(or $(PART_$1),echo "there is no part '$1': make part lists them" >&2; exit 2)
 part-%: SHELL := /bin/bash
-part-%: export COMMAND = $(PART_$*)
+part-%: export COMMAND = $(call run_part,$*)
 part-%: $$(NEEDS_$$*)
-	@[ -n "$$COMMAND" ] || { echo "make: there is no part '$*'" >&2; exit 2; }; \
-	echo "== $* begins"; status=0; mkdir -p build/log; \
-	TIMEFORMAT='%0R s; of processors %0U + %0S s'; \
-	{ time MAKEFLAGS= timeout --foreground --kill-after=60 $(PART_TIME) \
-	    sh -ec "$$COMMAND" >build/log/$* 2>&1; } 2>build/log/$*.time || status=$$?; \
-	cat build/log/$*; \
-	[ $$status != 124 ] || echo "$*: no end after $(PART_TIME)" >&2; \
-	if [ $$status = 0 ]; then echo "== $* passed in $$(cat build/log/$*.time)"; \
-	else echo "== $* FAILED" >&2; exit 1; fi
-PART_TIME := 60m
+	@echo "== $* begins"; mkdir -p $(LOG); status=0; TIMEFORMAT='%R %U %S $*'; \
+	{ time MAKEFLAGS= timeout --foreground --kill-after=60 60m \
+	    sh -ec "$$COMMAND" >$(LOG)/$* 2>&1; } 2>$(LOG)/$*.time || status=$$?; \
+	case $$status in 0) result=passed ;; 124) result=TIMEOUT ;; *) result=FAILED; esac; \
+	row=$$(cat $(LOG)/$*.time); echo "$$result $$row" >$(LOG)/$*.time; \
+	cat $(LOG)/$*; echo "== $* $$result"; exit $$status
+
 lint: ## compiler warnings, clang-tidy, cppcheck, formatting
-proof: ##! prove library, watch and version 2; 8 minutes
-lint proof storm: | $(READY)
-	@$(PART_$@)
+proof: ##! prove library, watch and version 2
+lint proof: | $(READY)
+	@$(call run_part,$@)
 
 part: $$(NEEDS_$$(ONLY)) | $$(TOOLS) ##! a part of the tests alone: ONLY=lint; else a list of them
-	@$(or $(PART_$(or $(ONLY),of-contents)),echo "there is no part '$(ONLY)': make part lists" \
-	    "them" >&2; exit 2)
-PART_of-contents = $(call contents,PART,part)
-TOOLS = $(if $(ONLY),$(if $(filter $(ONLY),python $(foreach room,$(ROOMS),$(QUICK_$(room)))),\
-        $(QUICK),$(READY)))
+	@$(if $(ONLY),$(call run_part,$(ONLY)),$(call contents,PART,part))
+TOOLS = $(if $(ONLY),$(if $(filter $(ONLY),$(QUICK_PARTS)),$(QUICK),$(READY)))
+
+# A room's TABLE_name prints a table, for which NEEDS_name is built before. PLAIN_TABLES need no
+# packages. 141: `head` has enough.
+figures: $$(NEEDS_$$(ONLY)) | $$(PACKAGES) ##! a table: ONLY=size; else a list of them
+	@{ $(if $(ONLY),$(or $(TABLE_$(ONLY)),echo "there is no table '$(ONLY)': make figures" \
+	    "lists them" >&2; exit 2),$(call contents,TABLE,figures)); } || \
+	    { status=$$?; [ $$status = 141 ] || exit $$status; }
+PACKAGES = $(if $(filter-out $(PLAIN_TABLES),$(ONLY)),$(READY))
+
 # What the rooms' lists PART_ and TABLE_ have, with their texts.
 contents = echo "make $2 ONLY=NAME, where NAME is one of:" && \
     sed -n 's/^$1_\([a-z0-9-]*\) = .*\#\# \(.*\)/\1:\2/p' $(MAKEFILE_LIST) | \
     awk -F: '{printf "  %-21s %s\n", $$1, substr($$0, length($$1) + 2)}'
 
-setup: ##! install what all tests need (as root), or say what it is
-setup-quick: ## install only what `make test` needs
+setup: ##! install what all tests need (as root), or print what it is
 $(QUICK) $(READY): tools/packages.txt tools/requirements.txt
 $(READY): tools/toolchains.txt
 setup $(READY): ; @tools/setup
-setup-quick $(QUICK): ; @tools/setup --quick
+$(QUICK): ; @tools/setup --quick
 
-# All programs of the rooms' tables.
-$(PROGRAMS): | $(QUICK)
-	@mkdir -p $(@D)
-	@$(BUILD) -o $@
-NEED_ALL += lab pages
-$(NEED_ALL): | $(READY)
-
-# ---- tables ----------------------------------------------------------------------------------
-
-# A room's TABLE_name prints a table, for which NEEDS_name is built before. 141: `head` has enough.
-figures: $$(NEEDS_$$(ONLY)) | $$(PACKAGES) ##! a table: ONLY=size; else a list of them
-	@{ $(or $(TABLE_$(or $(ONLY),of-contents)),echo "there is no table '$(ONLY)': make figures" \
-	    "lists them" >&2; exit 2); } || { status=$$?; [ $$status = 141 ] || exit $$status; }
-PACKAGES = $(if $(ONLY),$(if $(findstring PRINTER,$(value TABLE_$(ONLY))),,$(READY)))
-TABLE_of-contents = $(call contents,TABLE,figures)
-
-# ---- clean -----------------------------------------------------------------------------------
-
-# What takes minutes to fetch or to make, and does not depend on the sources.
+# What is fetched, or does not depend on the sources.
 FETCHED := venv venv-packages toolchains vm debian cargo
 clean: ##! remove what was built; packages and compilers stay
 	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 $(FETCHED:%=! -name %) -exec rm -rf {} +
-
 distclean: ##! remove all that was built or fetched
 	@rm -rf build
 

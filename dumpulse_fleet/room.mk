@@ -1,7 +1,6 @@
 # The fleet's targets; dumpulse_fleet/README.md is its page.   SPDX-License-Identifier: MIT
 TESTED_dumpulse_fleet := dumpulse_fleet/tests
 WORKERS_dumpulse_fleet := 6 --no-loadscope-reorder # most of its tests wait: see conftest.py
-NIGHTLY += fleet-soak fleet-long
 
 fleet-demo: ##! 50 simulated agents, and a wall that shows who is alive
 	@tools/setup gcc libc6-dev python3 python3-venv
@@ -10,8 +9,7 @@ fleet-demo: ##! 50 simulated agents, and a wall that shows who is alive
 	@tools/setup --curves || echo "there is no npm, so agents have no curves"
 	@build/venv-fleet/bin/python -m dumpulse_fleet.trials.demo
 
-PART_fleet-long = $(PYTEST) dumpulse_fleet -m long ## the fleet's tests that take over half a minute
+PART_fleet-long = $(PYTEST) dumpulse_fleet -m long ## the fleet's tests with the mark long
 PART_fleet-soak = $(PYTHON) -m dumpulse_fleet.trials.simulator $(ARGS)	## ages against the truth; ARGS="REPORTS SEED"
-
 TABLE_fleet-pictures = $(PYTHON) -m dumpulse_fleet.tests.pictures	## take the manual's pictures of the wall anew
 TABLE_fleet-bench = $(PYTHON) -m dumpulse_fleet.trials.bench $(ARGS)	## what a report costs the fleet; ARGS="SECONDS"

@@ -1,10 +1,9 @@
 # The images for boards. simulators/boards.py simulates each.   SPDX-License-Identifier: MIT
 TESTED_firmware := firmware/tests
-QUICK_firmware := unit-mcp2515
-BUILT_firmware = $(filter-out %uart_ch32v003.elf,$(FIRMWARE)) $(SIMULATORS) \
-    build/unit-mcp2515
-BUILT_FULL_firmware = $(FIRMWARE)
-NIGHTLY += soak-firmware
+UNITS_firmware := build/unit-mcp2515
+# The compiler for a CH32V003 comes with `make full`.
+BUILT_firmware = $(filter-out build/firmware/uart_ch32v003.elf,$(FIRMWARE)) $(SIMULATORS)
+BUILT_FULL += $(FIRMWARE)
 AVR_CC := avr-gcc
 ARM_CC := arm-none-eabi-gcc -mthumb -ffreestanding -nostdlib -T firmware/cortex_m.ld
 # The files of some roles in version 2, for AVR.
@@ -35,65 +34,49 @@ $(call image,uart_ch32v003,riscv64-unknown-elf-gcc -march=rv32ec_zicsr -mabi=ilp
 FIRMWARE := $(IMAGES:%=build/firmware/%.elf)
 FIRMWARE_FLAGS = -std=c11 -Os -g -ffunction-sections -fdata-sections -Wl,--gc-sections \
                  -Wl,--build-id=none $(WARNINGS) $(INCLUDES) -Ifirmware $(OPTIONS)
-FIRMWARE_SHARED := $(wildcard firmware/*.h firmware/*.ld) firmware/room.mk build/flags $(LIBRARY)
-
 # uart_stm32-f4 is made from uart_stm32.c: a name up to its "-". ALSO_ has an image's other sources.
-IMAGE_SOURCES = firmware/$$(firstword $$(subst -, ,$$*)).c $$(ALSO_$$*) $(FIRMWARE_SHARED)
-define LINK
+IMAGE_SOURCES = firmware/$$(firstword $$(subst -, ,$$*)).c $$(ALSO_$$*) $(LIBRARY) build/flags \
+                $(wildcard firmware/*.h firmware/*.ld) firmware/room.mk
+define LINK_IMAGE
 	@mkdir -p $(@D)
 	@$(CC_$*) $(FIRMWARE_FLAGS) $(filter %.c %.S,$^) -lgcc -o $@
 endef
 $(FIRMWARE): build/firmware/%.elf: $(IMAGE_SOURCES)
-	$(LINK)
-
-# The stack of each function, as the compiler reports it, for firmware/costs/images.py. The compiler
-# warns that it cannot tell the stack of a naked function. Only -w turns that warning off.
+	$(LINK_IMAGE)
+# The stack of each function, for firmware/costs/images.py. Only -w turns off the compiler's warning
+# that it cannot tell the stack of a naked function.
 STACKS := $(IMAGES:%=build/firmware/%.su)
 $(STACKS): build/firmware/%.su: $(IMAGE_SOURCES)
 	@mkdir -p build/firmware/$*
-	@for source in $(filter %.c,$^); do \
-	    object=build/firmware/$*/$$(basename $$source .c).o; \
-	    $(CC_$*) $(FIRMWARE_FLAGS) -w -fstack-usage -c $$source -o $$object || exit 1; \
-	done
+	@for source in $(filter %.c,$^); do $(CC_$*) $(FIRMWARE_FLAGS) -w -fstack-usage -c $$source \
+	    -o build/firmware/$*/$$(basename $$source .c).o || exit 1; done
 	@cat $(patsubst %.c,build/firmware/$*/%.su,$(notdir $(filter %.c,$^))) >$@
-
-# The same images with one difference: a certain packet makes the loop hang. They test the watchdog.
+# The same images, but a certain packet makes the loop hang: they test the watchdog.
 HANGING := $(IMAGES:%=build/firmware/hanging/%.elf)
-$(HANGING): FIRMWARE_FLAGS += $(addprefix -Wl$(,)--wrap=dumpulse_,process_packet keyed_process)
+$(HANGING): FIRMWARE_FLAGS += $(call wrap,dumpulse_process_packet dumpulse_keyed_process)
 $(HANGING): build/firmware/hanging/%.elf: firmware/tests/hang.c $(IMAGE_SOURCES)
-	$(LINK)
+	$(LINK_IMAGE)
+$(FIRMWARE) $(STACKS) $(HANGING): | $(QUICK)
 
 eeprom: export KEYS := $(KEYS)
 eeprom: ##! an EEPROM with keys: BOARD=keyed_attiny85 KEYS=FILE.h
 	@firmware/eeprom "$(BOARD)" $(CC_$(BOARD)) $(FIRMWARE_FLAGS)
 
-# Programs that run AVR code in simavr. Each gets its name at the end, when it is complete: another
-# process may be running the old one, or building the same.
+# Programs that run AVR code in simavr, whose headers have warnings.
 SIMULATORS := $(addprefix build/sim/,avr avr_uart serial_board can_board i2c_board)
-build/sim/avr build/sim/avr_uart: build/sim/%: tools/processors/%.c
-build/sim/can_board: firmware/simulators/can_board.c firmware/simulators/mcp2515.c
-build/sim/serial_board build/sim/i2c_board: build/sim/%: firmware/simulators/%.c
-$(SIMULATORS): tools/processors/avr_host.h $(wildcard firmware/simulators/*.h)
-	@mkdir -p $(@D)
-	@gcc -std=gnu11 -O2 -Wall -Wextra -Werror -Itools/processors $(filter %.c,$^) -lsimavr -lelf \
-	    -o $@.$$$$ && mv $@.$$$$ $@
-
+simulator = $(call add,sim/$1,gcc,-O2 -std=gnu11 -Wno-cast-qual -Wno-sign-conversion \
+    -Itools/processors,$2/$1.c $3,-lsimavr -lelf)
+$(foreach name,avr avr_uart,$(call simulator,$(name),tools/processors))
+$(foreach name,serial_board i2c_board,$(call simulator,$(name),firmware/simulators))
+$(call simulator,can_board,firmware/simulators,firmware/simulators/mcp2515.c)
 $(call add,unit-mcp2515,gcc,$(SANITIZERS),\
     firmware/tests/unit_mcp2515.c firmware/simulators/mcp2515.c,-lcmocka)
-NEEDS_unit-mcp2515 = build/unit-mcp2515
-PART_unit-mcp2515 = build/unit-mcp2515 ## the model of the CAN controller, against its data sheet
-
-$(FIRMWARE) $(STACKS) $(HANGING) $(SIMULATORS): | $(QUICK)
 
 firmware: $(FIRMWARE) ##! the images for boards: build/firmware
 	@$(PYTHON) -m firmware.uf2 build/firmware/uart_rp2040.elf
 	@printf '%s\n' $(FIRMWARE)
 
-NEEDS_soak-firmware = $(FIRMWARE)
-PART_soak-firmware = DUMPULSE_SOAK=100000 $(PYTEST) firmware/tests -k soak	## 100,000 packets a board
-
-NEEDS_firmware-size = $(FIRMWARE)
+PART_soak-firmware = DUMPULSE_SOAK=100000 $(PYTEST) firmware/tests -m soak	## 100,000 packets a board
 TABLE_firmware-size = $(PYTHON) -m firmware.costs.images	## flash, RAM, stack, cycles of each image, against budgets
-
-try: $(SIMULATORS) | $(QUICK) ##! simulate a board, and ask it: BOARD=uart_atmega328p
+try: | $(QUICK) ##! simulate a board, and ask it: BOARD=uart_atmega328p
 	@$(PYTHON) -m firmware.simulators.boards "$(BOARD)"

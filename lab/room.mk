@@ -1,17 +1,19 @@
 # The lab's targets; lab/README.md is its page.   SPDX-License-Identifier: MIT
 TESTED_lab := lab
-SETUP_lab := setup # its tests need what only `make full` has
-FULL += lab-short lab-test
-PRINTER = $(or $(wildcard $(PYTHON)),python3)# of tables that show what is kept: without packages
-lab: ##! what a verified message costs: all counts and tables
-	@set -e; for table in counts published families studies answer choices fits \
-	    operations mislead; do $(MAKE) -s figures ONLY=lab-$$table; done
+lab: | $(READY) ##! what a verified message costs: all counts and tables
+	@$(foreach table,counts published families studies answer choices fits operations mislead,\
+	    $(TABLE_lab-$(table)) || failed=1;) exit $$failed
 lab-scheme: | $(READY) ##! count anybody's scheme: DIR=folder with api.h
 	@$(PYTHON) -m lab.joules.scheme $(DIR) $(if $(TARGETS),--targets $(TARGETS))
 PART_lab-short = $(PYTHON) -m lab.messages.counts --quick	## count what is quick, and compare with what is kept
 PART_lab-test = $(PYTEST) -n 2 --dist loadfile lab ## all tests of the lab
 TABLE_lab-sources = $(PYTHON) -m lab.sources	## fetch the code of the lab's schemes
 TABLE_lab-counts = $(PYTHON) -m lab.messages.counts $(ARGS)	## count all, and compare; ARGS="--only WORDS --write"
+TABLE_lab-mislead = $(PYTHON) -m lab.groups.mislead	## benchmarks that mislead, beside those that do not
+TABLE_lab-board = $(PYTHON) -m lab.joules.board $(ARGS)	## the images of the power sandwich; ARGS="--only WORDS"
+# These print what is kept, and need no packages.
+PLAIN_TABLES := $(addprefix lab-,families answer choices fits published studies operations programs)
+PRINTER = $(or $(wildcard $(PYTHON)),python3)
 TABLE_lab-families = $(PRINTER) -m lab.messages.families	## the counts, by family
 TABLE_lab-answer = $(PRINTER) -m lab.messages.answer $(ARGS)	## what a message costs a node; ARGS="--every 10s"
 TABLE_lab-choices = $(PRINTER) -m lab.messages.answer --choices	## what to take for which node, over which medium
@@ -20,5 +22,3 @@ TABLE_lab-published = $(PRINTER) -m lab.messages.published	## published joules b
 TABLE_lab-studies = $(PRINTER) -m lab.messages.studies	## what an older study asked of a laptop, by counts
 TABLE_lab-operations = $(PRINTER) -m lab.groups.operations	## group operations of signatures and commitments
 TABLE_lab-programs = $(PRINTER) -m lab.groups.programs $(ARGS)	## count programs of group operations; ARGS=FILE
-TABLE_lab-mislead = $(PYTHON) -m lab.groups.mislead	## benchmarks that mislead, beside those that do not
-TABLE_lab-board = $(PYTHON) -m lab.joules.board $(ARGS)	## the images of the power sandwich; ARGS="--only WORDS"

@@ -1,15 +1,12 @@
 # The protocol, said a second time.   SPDX-License-Identifier: MIT
-CHECK_spec := python3 -m spec.tools.make_vectors --check
+CHECK_spec := python3 -m spec.tools.make_vectors --check || failed=1;
 QUICK_spec := check-vectors
+PART_check-vectors = python3 -m spec.tools.make_vectors --check ## are spec/vectors.* up to date?
 
-# The vectors, and their long form: the tests run both.
-SHORT := $(addprefix build/short/,vectors.tsv vectors_watch.tsv vectors_keyed.tsv)
-LONG := $(SHORT:build/short/%=build/long/%)
-$(SHORT): build/short/made ;
-$(LONG): build/long/made ;
-build/short/made build/long/made: build/%/made: $(wildcard spec/*.py spec/tools/*.py)
-	@python3 -m spec.tools.make_vectors --$* build/$* && touch $@
-
-vectors-file: ## write spec/vectors.tsv and the hashes, from the models
-	@python3 -m spec.tools.make_vectors
-PART_check-vectors = $(CHECK_spec) ## are spec/vectors.* what their script writes?
+# The test vectors, in build/short, and in build/long. A pattern with several targets makes all of
+# them at once; without .SECONDARY, they would be deleted.
+VECTORS := vectors vectors_watch vectors_keyed
+.SECONDARY: $(foreach name,$(VECTORS),build/short/$(name).tsv build/long/$(name).tsv)
+build/%/vectors.tsv build/%/vectors_watch.tsv build/%/vectors_keyed.tsv: $(wildcard spec/*.py \
+    spec/tools/*.py)
+	@python3 -m spec.tools.make_vectors --$* build/$*

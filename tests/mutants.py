@@ -29,7 +29,6 @@ if its test does not notice it. To choose others: --record FILE writes what has 
 import argparse
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -44,7 +43,8 @@ from tests import coverage, mutation
 from tests.mutation import (STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdict, compiled,
                             run_step)
 from tools import vm
-from tools.programs import BUILD, EXTRAS, KEYED, ROOT, as_program, library_file, vectors
+from tools.programs import (BUILD, EXTRAS, KEYED, ROOT, as_program, library_file, vectors,
+                            wraps)
 
 WORK = BUILD / "mutants"
 SURVIVORS = Path(__file__).with_name("survivors.tsv")
@@ -309,12 +309,6 @@ HEADERS_WITH_CODE = tuple(f"server/{part}.h" for part in (
     "address", "hook_internal", "keys_internal", "limits", "snapshot", "table", "udp"))
 
 
-def wraps(folder: Path, source: str) -> list[str]:
-    """Returns what the linker is told for a test that replaces functions, as the Makefile does."""
-    return [f"-Wl,--wrap={name}" for name in
-            re.findall(r"^[a-z].*__wrap_([a-z_]*)", (folder / source).read_text(), re.M)]
-
-
 class Server:
     least = 0.9
 
@@ -373,8 +367,7 @@ class Server:
 
         def link(program: str, parts: Sequence[str]) -> None:
             compiled(["gcc", *SANITIZERS, *(objects[source] for source in parts), "-lcmocka",
-                      *(wrap for source in parts for wrap in wraps(folder, source)),
-                      "-o", f"build/{program}"], COMPILING, folder)
+                      *wraps(f"build/{program}"), "-o", f"build/{program}"], COMPILING, folder)
 
         for program, parts in SERVER_PROGRAMS.items():
             link(program, parts)
@@ -391,7 +384,7 @@ class Server:
             rest = [objects[source] for source in AGENT
                     if source not in (*IN_FUZZ, "server/main.c")]
             compiled(["clang", "-fsanitize=fuzzer", "-Wno-everything", *SERVER_FLAGS, FUZZER,
-                      *IN_FUZZ, *rest, *wraps(folder, FUZZER), "-o", "build/fuzz"], COMPILING,
+                      *IN_FUZZ, *rest, *wraps("build/fuzz/server"), "-o", "build/fuzz"], COMPILING,
                      folder)
             verdict = run_step("fuzz", RUN_FUZZER, self._limits, folder, learn=mutant is None)
             if verdict != SURVIVED:

@@ -11,27 +11,63 @@ from pathlib import Path
 import pytest
 
 from tools.processors.targets import OF_FIGURES, OS_RELEASE
-from tools.programs import ROOT, run
+from tools.programs import ROOT, run, wraps
 
 PROOFS = ["proof", "proof-eva", "proof-mutants", "proof-smoke"]
 
 
-def would_say(*settings: str) -> tuple[list[str], list[tuple[str, str]]]:
-    """The parts that begin, and the lines at the end."""
-    said = run(["make", "-n", "--no-print-directory", "-C", ROOT, "full", *settings])
-    return (re.findall(r'echo "== (\S+) begins"', said),
-            re.findall(r'^echo "== (all of|left out): (.*)"$', said, re.M))
+def parts(tier: str, *settings: str) -> tuple[list[str], list[str], list[str]]:
+    """The parts that begin, those of the table, and those that are left out."""
+    said = run(["make", "-n", "--no-print-directory", "-C", ROOT, tier, *settings])
+    (table,) = re.findall(r"for part in (.*); do", said)
+    return (sorted(re.findall(r'echo "== (\S+) begins"', said)), sorted(table.split()),
+            sorted(re.findall(r'echo "== left out: (\S+): this system has no frama-c"', said)))
 
 
 def test_what_frama_c_is_needed_for_is_left_out_without_it() -> None:
-    every, ((what, names),) = would_say("FRAMA_C=yes")
-    assert what == "all of" and sorted(every) == sorted(names.split()) and set(PROOFS) < set(every)
-    parts, ends = would_say("FRAMA_C=")
-    assert sorted(parts) == sorted(set(every) - set(PROOFS))
-    (_, kept), (what, left) = ends
-    assert kept.split() == [name for name in names.split() if name not in PROOFS]
-    left, why = left.split(": ")
-    assert (what, sorted(left.split()), why) == ("left out", PROOFS, "this system has no frama-c")
+    every, table, left = parts("full", "FRAMA_C=yes")
+    assert every == table and set(PROOFS) < set(every) and left == []
+    rest = sorted(set(every) - set(PROOFS))
+    assert parts("full", "FRAMA_C=") == (rest, rest, PROOFS)
+
+
+@pytest.mark.parametrize("room", ["", "server", "lab", "dumpulse_fleet"])
+def test_a_room_has_fewer_parts(room: str) -> None:
+    every, table, left = parts("test", f"ROOM={room}")
+    assert every == table and left == [] and "python" in every
+    assert ("vectors" in every) == (room == "") and ("unit" in every) == (room in {"", "server"})
+
+
+BROKEN = """
+include Makefile
+PART_one = false || failed=1; echo two runs; exit $$failed
+PART_three = echo three runs
+test: PARTS = one three four
+test: FIRST =
+"""
+
+
+def test_a_failure_ends_no_other_part_and_no_other_program(tmp_path: Path) -> None:
+    """The part four has no command. The table has them all, with their seconds."""
+    (tmp_path / "broken.mk").write_text(BROKEN)
+    done = subprocess.run(["make", "-s", "--no-print-directory", "-C", ROOT, "-f",
+                           tmp_path / "broken.mk", "test", f"MAKE=make -f {tmp_path}/broken.mk",
+                           f"LOG={tmp_path}/log"],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "two runs\n" in done.stdout and "three runs\n" in done.stdout
+    rows = re.findall(r"^== (\w+) +\d+\.\d +\d+\.\d  (\w+)$", done.stdout, re.M)
+    assert rows == [("FAILED", "one"), ("passed", "three"), ("FAILED", "four"), ("FAILED", "all")]
+
+
+def test_each_function_that_replaces_another_is_known_to_the_linker() -> None:
+    """Otherwise a test calls the system itself, and nobody notices."""
+    for program in ("storm", "storm-can", "udpserver-calls", "fuzz/server", "unit-can", "unit-hook",
+                    "unit-keys", "unit-log", "unit-table", "unit-udpserver"):
+        command = run(["make", "-nB", "-C", ROOT, f"build/{program}"])
+        sources = set(re.findall(r"[\w/-]+\.c\b", command))
+        replaced = {name for source in sources for name in
+                    re.findall(r"^[a-z].*__wrap_(\w+)\(", (ROOT / source).read_text(), re.M)}
+        assert {f"-Wl,--wrap={name}" for name in replaced} == set(wraps(f"build/{program}"))
 
 
 def test_debian_12_lacks_nothing(tmp_path: Path) -> None:

@@ -88,6 +88,13 @@ def built(program: str) -> str:
     return str(ROOT / program)
 
 
+@functools.cache
+def wraps(program: str) -> list[str]:
+    """Returns what the linker is told of a program of the Makefile: calls of NAME go to
+    __wrap_NAME."""
+    return re.findall(r"-Wl,--wrap=\S+", run(["make", "-nB", "-C", ROOT, program]))
+
+
 def vectors(name: str, *, long: bool = False) -> Path:
     """A file of vectors, or its long form."""
     return Path(built(f"build/{'long' if long else 'short'}/{name}"))

@@ -1,10 +1,10 @@
-"""Reads what the C programs of this folder print. `make` has built them, and has run the slow ones.
-"""
+"""Reads what the C programs of this folder print. `make` builds and runs the slow ones."""
 
 import subprocess
 from functools import cache
+from pathlib import Path
 
-from tools.programs import BUILD
+from tools.programs import built
 
 HEARTBEATS = 2**22  # all valid ones
 BITS = 64  # of a heartbeat
@@ -17,15 +17,15 @@ def cells(text: str) -> Rows:
 
 def program_rows(program: str, *arguments: str) -> Rows:
     """Runs a program. Its stderr goes to the user, who waits for it."""
-    done = subprocess.run([BUILD / "reliability" / program, *arguments], stdout=subprocess.PIPE,
-                          text=True, check=True)
+    done = subprocess.run([built(f"build/reliability/{program}"), *arguments],
+                          stdout=subprocess.PIPE, text=True, check=True)
     return cells(done.stdout)
 
 
 @cache
 def stored_rows(name: str) -> Rows:
-    """Reads what `make build/reliability/NAME.tsv` has stored."""
-    return cells((BUILD / "reliability" / f"{name}.tsv").read_text())
+    """Reads what `make build/reliability/NAME.tsv` stores."""
+    return cells(Path(built(f"build/reliability/{name}.tsv")).read_text())
 
 
 def searched() -> dict[int, list[int]]:

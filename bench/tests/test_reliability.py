@@ -14,16 +14,9 @@ from bench.reliability import channels, report_damage
 from bench.reliability.programs import (BITS, HEARTBEATS, by_burst, by_flips, program_rows,
                                         searched, stored_rows)
 from spec.model import MAGIC, heartbeat
-from tools.programs import BUILD, ROOT, run
+from tools.programs import built, run
 
 pytestmark = pytest.mark.slow  # the searches take half a minute
-FOLDER = BUILD / "reliability"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def programs() -> None:
-    run(["make", "-s", "-C", ROOT, *(f"build/reliability/{name}" for name in (
-        "distances", "report", "fewbits.tsv", "adler.tsv", "crc.tsv"))])
 
 
 def number(packet: bytes) -> int:
@@ -124,8 +117,9 @@ def test_intervals(trials: int) -> None:
 
 
 def test_the_same_seed_gives_the_same_reports() -> None:
-    first = run([FOLDER / "report", "5", "2000"])
-    assert first == run([FOLDER / "report", "5", "2000"])
+    command = [built("build/reliability/report"), "5", "2000"]
+    first = run([*command])
+    assert first == run([*command])
     assert len(first.splitlines()) == 36
     assert all(line.split("\t")[3:] == ["0", "2000"] for line in first.splitlines()
                if line.split("\t")[1:3] in (["flips", "1"], ["flips", "2"]))
@@ -136,7 +130,7 @@ def test_the_same_seed_gives_the_same_reports() -> None:
     ("report", ["18446744073709551616", "1"]), ("report", ["1", "1", "1"]),
     ("distances", ["7", "8", "8"]), ("distances", ["1", "2"]), ("distances", ["a", "1", "1"])])
 def test_other_arguments_are_refused(name: str, arguments: list[str]) -> None:
-    done = subprocess.run([FOLDER / name, *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([built(f"build/reliability/{name}"), *arguments], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
 
 

@@ -378,6 +378,7 @@ def test_the_watchdog_resets_a_loop_that_hangs() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize(("board", "count"), [(CAN, 100_000), (STM32[1], 2000)])
 def test_soak(board: Board, count: int) -> None:
     """100,000 frames in 25 s, without a pause. A tenth are requests, a fifth are damaged. Nothing

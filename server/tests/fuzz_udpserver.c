@@ -5,7 +5,7 @@
  * Before that, it checks with fixed data who may ask, from which address a report leaves, which
  * block of epochs a date has, and that nobody else can read the memory with the key. The
  * first byte of an input says what it is. A failure prints a command that runs it again:
- *     make part ONLY=replay INPUT=build/fuzz/server-crash-…
+ *     build/fuzz/server build/fuzz/crash-…
  */
 #define _GNU_SOURCE /* NOLINT: for struct in6_pktinfo */
 #include <arpa/inet.h>

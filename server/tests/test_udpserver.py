@@ -118,11 +118,12 @@ def unix_stamp(tick_ms: int) -> int:
     (["--bind", "::", "--bind", "::1"], "--bind ::1"),
     (["--bind", "127.0.0.1", "--bind", "0.0.0.0"], "--bind 0.0.0.0"),
     (["--bind=::1", "--bind=::1"], "give it alone"),
-    (["--allow", "1.2.3.4/33"], "number from 0 to 32 after the slash of an IPv4 network"),
-    (["--allow", "::ffff:0:0/96"], "of an IPv4 network"),
-    (["--allow", "::/129"], "number from 0 to 128 after the slash of an IPv6 network"),
-    (["--allow", "1.2.3.4/8"], "beyond"), (["--allow", "/8"], "--allow"),
-    (["--allow", "x"], "--allow"),
+    *(pytest.param(["--allow", network], mention, marks=pytest.mark.valgrind)
+      for network, mention in (
+          ("1.2.3.4/33", "number from 0 to 32 after the slash of an IPv4 network"),
+          ("::ffff:0:0/96", "of an IPv4 network"),
+          ("::/129", "number from 0 to 128 after the slash of an IPv6 network"),
+          ("1.2.3.4/8", "beyond"), ("/8", "--allow"), ("x", "--allow"))),
     (["--allow-heartbeats", "1.2.3.4/8"],
      "--allow-heartbeats 1.2.3.4/8: it has bits set beyond"),
     (["--allow-heartbeats=::"] * 65, "--allow-heartbeats may be given 64 times"),
@@ -365,6 +366,7 @@ def test_one_port_is_found_for_all_addresses() -> None:
 # ---- Packets ------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+@pytest.mark.valgrind
 def test_every_refusal_changes_nothing_and_is_counted(server: Server, host: str) -> None:
     with Peer(server, host) as peer:
         peer.send(heartbeat(3, 1, 2))
@@ -381,6 +383,7 @@ def test_every_refusal_changes_nothing_and_is_counted(server: Server, host: str)
     assert counters["packets"] == len(EVERY_CAUSE) + 3
 
 
+@pytest.mark.valgrind
 def test_a_stream_of_everything_leaves_what_the_model_has(server: Server, peer: Peer) -> None:
     """Good, damaged, cut, padded, repeated and reordered packets, from two peers."""
     seed = random.randrange(2**32)
@@ -441,6 +444,7 @@ def test_a_report_leaves_from_the_address_that_was_asked(wildcard: str, hosts: l
         assert server.stop()["reports"] == len(hosts)
 
 
+@pytest.mark.valgrind
 def test_the_address_that_was_asked_on_the_second_socket() -> None:
     """The address that a packet was sent to is known, even after a batch from another socket."""
     with Server("--bind", "::1", "--bind", "0.0.0.0") as server, Peer(server, "127.0.0.2") as peer:
@@ -503,6 +507,7 @@ def test_an_answer_that_the_kernel_does_not_take(why: int, unsent: int) -> None:
         server.stop()
 
 
+@pytest.mark.valgrind
 def test_several_addresses() -> None:
     with Server("--bind", "127.0.0.3", "--bind=127.0.0.4", "--bind", "::1") as server:
         for host in ("127.0.0.3", "127.0.0.4", "::1"):
@@ -557,6 +562,7 @@ def test_a_link_local_address_after_its_interface_came_back() -> None:
 # ---- Who gets a report --------------------------------------------------------------------
 
 @pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])  # at ::, IPv4 comes in mapped addresses
+@pytest.mark.valgrind
 def test_who_may_ask(wildcard: str) -> None:
     with Server("--bind", wildcard, "--allow", "127.1.2.0/23", "--allow", "127.9.9.9",
                 "--allow=127.128.0.0/9") as server:
@@ -587,6 +593,7 @@ def test_ipv4_and_ipv6_have_rules_of_their_own(rule: str, answered: str, refused
             server.wait_for(lambda now: now["not_allowed"] == 1, "it is refused")
 
 
+@pytest.mark.valgrind
 def test_each_source_has_its_rate() -> None:
     with Server("--burst", "5", "--rate", "5") as server, Peer(server) as greedy:
         started = time.monotonic()
@@ -669,6 +676,7 @@ def test_a_monitoring_host_may_check_every_variable_at_once() -> None:
     ("127.1.2.0/24", "127.1.2.3", "127.1.3.3"), ("::/0", "::1", "127.0.0.1"),
     ("0.0.0.0/0", "127.0.0.1", "::1")])
 @pytest.mark.parametrize("log", ["normal", "changes"])
+@pytest.mark.valgrind
 def test_who_may_send_heartbeats(rule: str, taken: str, refused: str, log: str) -> None:
     with Server("--bind", "::", "--allow-heartbeats", "192.0.2.7", "--allow-heartbeats", rule,
                 "--allow", "0.0.0.0/0", "--allow", "::/0", "--log", log) as server:
@@ -690,6 +698,7 @@ def test_who_may_send_heartbeats(rule: str, taken: str, refused: str, log: str) 
 
 # ---- The log ------------------------------------------------------------------------------
 
+@pytest.mark.valgrind
 def test_changes_names_each_source_once() -> None:
     with Server("--log", "changes", "--burst", "1", "--rate", "1", "--bind", "127.0.0.1", "--bind",
                 "::1") as server:
@@ -729,6 +738,7 @@ def test_errors_alone_are_said_on_request(manager: socket.socket) -> None:
 # ---- Time ---------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("tick", [1, 7, 250, 1000, 60000])
+@pytest.mark.valgrind
 def test_the_tick_and_the_agents_own_variable(tick: int) -> None:
     with Server("--tick", str(tick), "--self", "63:200") as server, Peer(server) as peer:
         before = unix_stamp(tick)
@@ -753,6 +763,7 @@ def test_the_sender_of_its_own_variable_is_1_unless_told() -> None:
 
 # ---- Counters -----------------------------------------------------------------------------
 
+@pytest.mark.valgrind
 def test_counters_can_be_read_by_people() -> None:
     with started(*command(), "0", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None and process.stdout is not None
@@ -783,6 +794,7 @@ def read_stats(path: Path) -> dict[str, Any]:
     return stats
 
 
+@pytest.mark.valgrind
 def test_the_counters_on_a_socket(tmp_path: Path) -> None:
     path = tmp_path / "stats"
     before = int(time.time())
@@ -834,6 +846,7 @@ def test_nobody_who_connects_stops_the_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.valgrind
 def test_the_counters_on_a_socket_under_load(server_load: tuple[Server, Path]) -> None:
     """It naps under load, and then waits for no socket."""
     server, path = server_load
@@ -851,6 +864,7 @@ def server_load(tmp_path: Path) -> Iterator[tuple[Server, Path]]:
         yield server, tmp_path / "stats"
 
 
+@pytest.mark.valgrind
 def test_a_socket_that_a_killed_server_has_left_is_taken_over(tmp_path: Path) -> None:
     path = tmp_path / "stats"
     with Server("--stats", str(path)) as server:
@@ -1078,6 +1092,7 @@ def stamped(ages: dict[int, int], now: int) -> bytes:
     return bytes(entries)
 
 
+@pytest.mark.valgrind
 def test_the_table_survives_a_restart_only_with_state(tmp_path: Path) -> None:
     file = tmp_path / "table"
     packets = [heartbeat(variable, 255 - variable, variable * 3) for variable in range(64)]
@@ -1097,8 +1112,9 @@ def test_the_table_survives_a_restart_only_with_state(tmp_path: Path) -> None:
     b"", b"D", b"Dumpuls", bytes(7), bytes(284), bytes(1024), b"Dumpulse" + b"\n" * 1016,
     state_bytes(bytes(256))[:-1], state_bytes(bytes(256)) + b"\0",
     state_bytes(bytes(256), version=2), *[
-        bytes(byte ^ (0x40 if changed == at else 0)
-              for changed, byte in enumerate(state_bytes(FIVES)))
+        pytest.param(bytes(byte ^ (0x40 if changed == at else 0)
+                           for changed, byte in enumerate(state_bytes(FIVES))),
+                     marks=pytest.mark.valgrind)
         for at in (8, 12, 20, 24, 100, 279, 280, 283)]])
 def test_a_damaged_file_is_set_aside_and_never_served(tmp_path: Path, damage: bytes) -> None:
     file = tmp_path / "table"
@@ -1123,6 +1139,7 @@ def test_another_tick_is_no_damage(tmp_path: Path) -> None:
         assert peer.ask()[0][2:] == b"\5\5"
 
 
+@pytest.mark.valgrind
 def test_entries_that_grew_too_old_meanwhile_are_forgotten(tmp_path: Path) -> None:
     """An age of more than 16 bits would wrap, and a dead node would look alive."""
     file = tmp_path / "table"
@@ -1143,6 +1160,7 @@ def test_entries_that_grew_too_old_meanwhile_are_forgotten(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("options", [[], ["--keep-old"]])
+@pytest.mark.valgrind
 def test_an_entry_that_grows_too_old_is_forgotten_while_it_runs(tmp_path: Path,
                                                                 options: list[str]) -> None:
     """Its age would wrap in a second and a half, and a dead node would look alive again."""
@@ -1253,6 +1271,7 @@ def test_the_pauses_between_saves_grow(tmp_path: Path) -> None:
     assert min(gaps[2:]) > 1.9e9, gaps
 
 
+@pytest.mark.valgrind
 def test_two_servers_cannot_share_a_file(tmp_path: Path) -> None:
     options = ("--state", str(tmp_path / "table"))
     with Server(*options) as first, Peer(first) as peer:
@@ -1456,6 +1475,7 @@ def changed_to(file: Path) -> bytes:
 
 
 @pytest.mark.parametrize("program", ["cp", "mv"])
+@pytest.mark.valgrind
 def test_a_state_that_is_restored_while_it_runs(tmp_path: Path, program: str) -> None:
     """It is not read, and not lost. No message speaks of another server."""
     file, backup, changed = tmp_path / "table", tmp_path / "backup", tmp_path / "table.changed"
@@ -1504,6 +1524,7 @@ def test_a_disk_that_is_full_at_the_start_stops_nothing(tmp_path: Path) -> None:
         server.stop(status=1)  # the status says that the table was not saved at the end
 
 
+@pytest.mark.valgrind
 def test_a_disk_that_fails_later_stops_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "place"
     folder.mkdir()
@@ -1539,6 +1560,7 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("manager", [False, True], indirect=True)
+@pytest.mark.valgrind
 def test_readiness_and_watchdog(manager: socket.socket) -> None:
     with Server(env={**os.environ, "WATCHDOG_USEC": "600000"}) as server:
         messages, times = zip(*[(manager.recv(100), time.monotonic()) for _ in range(5)])
@@ -1551,6 +1573,7 @@ def test_readiness_and_watchdog(manager: socket.socket) -> None:
         assert last in (b"WATCHDOG=1", b"STOPPING=1")
 
 
+@pytest.mark.valgrind
 def test_a_manager_that_is_busy_is_told_later(manager: socket.socket) -> None:
     """Its queue is full when the server is ready, and again when it ends. No message is lost."""
     def fill() -> None:
@@ -1627,6 +1650,7 @@ class Activated(Server):
                 os.close(held.fileno() + 100)
 
 
+@pytest.mark.valgrind
 def test_socket_activation() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one, \
             socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as other:
@@ -1652,6 +1676,7 @@ def test_socket_activation() -> None:
      (socket.SOL_SOCKET, 41), (socket.IPPROTO_IP, socket.IP_RECVTOS), (socket.IPPROTO_IP, 12),
      (socket.IPPROTO_UDP, 104)],
 ], ids=["SO_TIMESTAMP", "SO_TIMESTAMPNS", "SO_TIMESTAMP_NEW", "SO_RXQ_OVFL", "all"])
+@pytest.mark.valgrind
 def test_a_passed_socket_with_options_answers_from_the_address_that_was_asked(
         wildcard: str, options: list[tuple[int, int]]) -> None:
     """These options let the kernel write more before the address that the packet was sent to."""

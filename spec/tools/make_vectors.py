@@ -380,7 +380,7 @@ def main() -> None:
         if words != ["--check"]:
             (folder / name).write_text(content)
         elif (folder / name).read_text() != content:
-            raise SystemExit(f"{name} is not what make_vectors.py writes: run `make vectors-file`")
+            raise SystemExit(f"{name} is not what make_vectors.py writes: run it")
         else:
             print(f"{name}: as make_vectors.py writes it")
 

@@ -12,11 +12,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.programs import as_program
+from tools.programs import as_program, wraps
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -101,13 +100,6 @@ def object_of(source: str) -> Path:
     return target
 
 
-def wraps() -> Iterator[str]:
-    """As the Makefile does: calls of NAME go to __wrap_NAME."""
-    for path in sorted(HERE.glob("*.c")):
-        for name in re.findall(r"^[a-z].*__wrap_(\w+)", path.read_text(), re.M):
-            yield f"-Wl,--wrap={name}"
-
-
 def build(mistake: Planted, folder: Path) -> list[str | Path]:
     """Returns the storm with this mistake: a command, for the folder."""
     if is_of_fleet(mistake):
@@ -122,7 +114,7 @@ def build(mistake: Planted, folder: Path) -> list[str | Path]:
     compile_file(str(changed), folder / "changed.o", "-iquote", str(Path(mistake.file).parent))
     linked = [folder / "changed.o" if source == mistake.file else object_of(source)
               for source in sources(main_of(mistake))]
-    subprocess.run(["gcc", "-pthread", *linked, *wraps(), "-o", program], check=True)
+    subprocess.run(["gcc", "-pthread", *linked, *wraps("build/storm"), "-o", program], check=True)
     return [program]
 
 

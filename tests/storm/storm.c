@@ -117,7 +117,7 @@ static void print_failure(uint64_t seed, uint64_t left_out, const struct told *t
         faults_describe(&told->story[i], text);
         (void)printf("  %3u:%02u  %s\n", seconds / 60, seconds % 60, text);
     }
-    (void)printf("Its end (all of it: make storm SEED=%llu LEFT_OUT=%llx):\n",
+    (void)printf("Its end (all of it: --seed %llu --left-out %llx):\n",
                  (unsigned long long)seed, (unsigned long long)left_out);
     for (unsigned long i = first; i < told->said; i++)
         (void)printf("  %s\n", told->last[i % LINES]);

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.storm import fleet, planted
-from tools.programs import ROOT, built
+from tools.programs import ROOT, built, wraps
 
 STORIES = ("--from", "1", "--count", "12")
 
@@ -40,7 +40,7 @@ def test_all_machines_tell_the_same_stories(name: str, agent: str, tmp_path: Pat
     compiler, emulator = (words.split() for words in MACHINES[name])
     other = tmp_path / "storm"
     subprocess.run([compiler[0], *planted.FLAGS, *compiler[1:], *planted.sources(agent),
-                    *planted.wraps(), "-o", other], cwd=ROOT, check=True)
+                    *wraps("build/storm"), "-o", other], cwd=ROOT, check=True)
     ours = built("build/storm" if agent == "udpserver.c" else "build/storm-can")
     assert trace(tell(ours, *STORIES)) == trace(tell(*emulator, other, *STORIES))
 
@@ -77,7 +77,7 @@ def test_a_mistake_is_told_as_the_smallest_story(tmp_path: Path) -> None:
     output = tell(program, "--from", "1", "--count", "100")
     story = re.search(r"smallest story in which it is not:\n((?: +\d+:\d\d  .*\n)+)", output)
     assert story is not None and len(story[1].splitlines()) < 8
-    again = re.search(r"make storm SEED=(\d+) LEFT_OUT=([0-9a-f]+)\)", output)
+    again = re.search(r"--seed (\d+) --left-out ([0-9a-f]+)\)", output)
     assert again is not None
     told = tell(program, "--seed", again[1], "--left-out", again[2])
     (wrong,) = re.findall(r"WRONG: (.*)", told)
