@@ -251,7 +251,7 @@ def print_json(data: Any) -> int:
 def run_serve(options: argparse.Namespace) -> int:
     # Those who ask need not wait for what only the service needs.
     from dumpulse_fleet.config.file import load
-    from dumpulse_fleet.config.reading import Mistakes
+    from dumpulse_fleet.config.toml_reader import Mistakes
     try:
         found = load(options.config_file)
     except Mistakes as error:

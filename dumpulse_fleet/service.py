@@ -22,8 +22,8 @@ from dumpulse_fleet.alert.deliver import Alerts, Receiver
 from dumpulse_fleet.collect.collector import STARTING, Collector
 from dumpulse_fleet.collect.discovery import Discovery
 from dumpulse_fleet.config.file import Config, load
-from dumpulse_fleet.config.others import Web
-from dumpulse_fleet.config.reading import Mistakes
+from dumpulse_fleet.config.outputs import Web
+from dumpulse_fleet.config.toml_reader import Mistakes
 from dumpulse_fleet.config.values import Secret
 from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches

@@ -21,7 +21,7 @@ import numpy as np
 
 from dumpulse_fleet import client
 from dumpulse_fleet.alert.decide import SEVERITY, Core, Item, Message, Rules
-from dumpulse_fleet.config.others import AlertSettings, Notify
+from dumpulse_fleet.config.outputs import AlertSettings, Notify
 from dumpulse_fleet.model.agents import Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table

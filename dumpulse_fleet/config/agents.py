@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from dumpulse_fleet import client
-from dumpulse_fleet.config.reading import (
+from dumpulse_fleet.config.toml_reader import (
     PATH, SECRET, Mistake, Reader, Where, checked, shown_path, told)
 from dumpulse_fleet.config.values import (
     DAY, HTTP, Secret, check_name_of, duration, kind, number, shown_url, similar, text, url_of)

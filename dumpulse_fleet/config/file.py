@@ -8,9 +8,9 @@ from typing import Annotated
 
 from dumpulse_fleet.config.agents import Agents, Source
 from dumpulse_fleet.config.labels import Window, read_groups, read_mutes, read_status
-from dumpulse_fleet.config.others import (
+from dumpulse_fleet.config.outputs import (
     AlertSettings, Mqtt, Web, read_alerts, read_mqtt, read_web)
-from dumpulse_fleet.config.reading import (
+from dumpulse_fleet.config.toml_reader import (
     LARGEST, PATH, Lines, Mistake, Mistakes, Reader, checked, shown_path)
 from dumpulse_fleet.config.values import (
     DAY, duration, number, read_file, similar)

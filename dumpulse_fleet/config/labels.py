@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from dumpulse_fleet.config.reading import Reader, Where, checked
+from dumpulse_fleet.config.toml_reader import Reader, Where, checked
 from dumpulse_fleet.config.values import check_name_of, match_of, number, similar, text
 from dumpulse_fleet.model.agents import Agent, Group, Mute
 from dumpulse_fleet.model.naming import MOST_AGENTS, Wrong, matches, shown

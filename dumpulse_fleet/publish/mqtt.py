@@ -20,7 +20,7 @@ from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from dumpulse_fleet import client
-from dumpulse_fleet.config.others import Mqtt
+from dumpulse_fleet.config.outputs import Mqtt
 from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.model.table import VARIABLES, Table
 from dumpulse_fleet.model.version import VERSION

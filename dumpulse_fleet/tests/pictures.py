@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dumpulse_fleet.model.agents import Agent, State
-from dumpulse_fleet.tests import standins
+from dumpulse_fleet.tests import fakes
 from dumpulse_fleet.tests.wall import IN_FULL, LIVE, STALE, Browser, driver, leave, running
 from tools.programs import as_program
 
@@ -51,12 +51,12 @@ PICTURES = {
 }
 
 
-def fleet() -> standins.FakeBackend:
-    cars = standins.profile()
+def fleet() -> fakes.FakeBackend:
+    cars = fakes.profile()
     agents = [Agent(f"{site.replace(' ', '-')}-{number:02}", f"10.0.{row}.{number + 1}:9060", cars,
                     site) for row, (site, count) in enumerate(SITES.items())
               for number in range(count)]
-    service = standins.FakeBackend(standins.filled(agents))
+    service = fakes.FakeBackend(fakes.filled(agents))
     service.fixed, now = [], time.time()
     for row, (state, variable, ago) in TROUBLE.items():
         service.change(row, state, variable)
@@ -74,7 +74,7 @@ def differences(name: str, picture: Image.Image) -> int:
     return int((np.abs(kept - new).max(axis=2) > SAME).sum())
 
 
-def taken(browser: Browser, name: str, service: standins.FakeBackend) -> Image.Image:
+def taken(browser: Browser, name: str, service: fakes.FakeBackend) -> Image.Image:
     """The wall as it is."""
     from PIL import Image
     each = PICTURES[name]

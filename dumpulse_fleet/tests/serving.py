@@ -20,8 +20,8 @@ from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from dumpulse_fleet.http_client import FleetClient
-from dumpulse_fleet.tests.core import PATIENCE, until
-from dumpulse_fleet.trials.fake import Fake
+from dumpulse_fleet.simulation.fake_fleet import FakeFleet
+from dumpulse_fleet.tests.collecting import PATIENCE, until
 from tools.programs import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -102,7 +102,7 @@ class Serving:
         assert "Traceback" not in "".join(self.said), "".join(self.said)
 
 
-def write(folder: Path, fake: Fake, count: int, more: str = "") -> None:
+def write(folder: Path, fake: FakeFleet, count: int, more: str = "") -> None:
     """A configuration with the first agents of a fake fleet."""
     (folder / "names.ini").write_text(NAMES)
     (folder / "token").write_text("sesame\n")

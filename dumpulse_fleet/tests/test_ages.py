@@ -12,12 +12,12 @@ import pytest
 from dumpulse_fleet.collect import ages
 from dumpulse_fleet.collect.ages import Memory, Reports, advance
 from dumpulse_fleet.model.agents import ClockKind
-from dumpulse_fleet.trials import simulator
+from dumpulse_fleet.simulation import age_oracle
 
 
 def run(reports: int, seed: int) -> dict[str, int]:
-    print(f"Again: python -m dumpulse_fleet.trials.simulator {reports} {seed}")
-    return simulator.run(reports, seed)
+    print(f"Again: python -m dumpulse_fleet.simulation.age_oracle {reports} {seed}")
+    return age_oracle.run(reports, seed)
 
 
 @pytest.mark.slow
@@ -71,14 +71,14 @@ def test_the_simulator_notices_a_broken_rule(line: str, broken: str,
     assert source.count(line) == 1, f"{line!r} is not once in {path}"
     mutant = types.ModuleType("mutant")
     exec(compile(source.replace(line, broken), "mutant", "exec"), mutant.__dict__)
-    monkeypatch.setattr(simulator, "advance", mutant.__dict__["advance"])
-    with pytest.raises(simulator.Mismatch):
+    monkeypatch.setattr(age_oracle, "advance", mutant.__dict__["advance"])
+    with pytest.raises(age_oracle.Mismatch):
         for seed in (7, 0, 1, 2):  # the first one finds what the others do not
             run(50_000, seed)
 
 
 def test_the_table_of_the_page_is_that_of_the_code() -> None:
-    page = (pathlib.Path(simulator.__file__).parents[1] / "README.md").read_text()
+    page = (pathlib.Path(age_oracle.__file__).parents[1] / "README.md").read_text()
     table = page.partition("| what happens | what the ages are |\n|---|---|\n")[2]
     rows = table.partition("\n\n")[0].splitlines()
     assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == \

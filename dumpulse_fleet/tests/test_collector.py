@@ -14,15 +14,15 @@ from dumpulse_fleet.collect.collector import Collector, most_tries
 from dumpulse_fleet.collect.judge import Judge
 from dumpulse_fleet.model.agents import Agent, State
 from dumpulse_fleet.model.table import Table
-from dumpulse_fleet.tests.core import (
+from dumpulse_fleet.simulation.fake_fleet import FakeFleet
+from dumpulse_fleet.tests.collecting import (
     ANY, QUICK, WELL, Heard, agents, collecting, profile, until)
-from dumpulse_fleet.trials.fake import Fake
 from tools.agents import unused_port
 from tools.servers import Server
 
 
 def test_a_fake_fleet_of_a_thousand() -> None:
-    with Fake(1000) as fake:
+    with FakeFleet(1000) as fake:
         table = Table(agents(fake, 1000, WELL, period=1.0))
         with collecting(table) as (collector, heard, _):
             until(lambda: (table.reports >= 5).all())
@@ -38,7 +38,7 @@ def test_a_fake_fleet_of_a_thousand() -> None:
 
 
 def test_agents_die_lie_reboot_fall_silent_and_come_back() -> None:
-    with Fake(50) as fake:
+    with FakeFleet(50) as fake:
         table = Table(agents(fake, 50, QUICK, period=0.5, misses=4))
         with collecting(table) as (_, heard, _):
             until(lambda: (table.agent_state == State.ALIVE).all())
@@ -75,7 +75,7 @@ def test_agents_die_lie_reboot_fall_silent_and_come_back() -> None:
 
 
 def test_an_agent_whose_clock_is_set() -> None:
-    with Fake(2) as fake:
+    with FakeFleet(2) as fake:
         table = Table(agents(fake, 2, WELL, period=0.5))
         with collecting(table) as (_, heard, _):
             until(lambda: (table.reports > 2).all())
@@ -115,7 +115,7 @@ def test_real_agents_of_all_kinds_and_some_that_do_not_answer() -> None:
 
 
 def test_a_new_table_keeps_what_is_known_and_what_goes_is_over() -> None:
-    with Fake(30) as fake:
+    with FakeFleet(30) as fake:
         table = Table(agents(fake, 20, QUICK, period=0.5))
         with collecting(table) as (collector, heard, _):
             until(lambda: (table.agent_state == State.ALIVE).all())
@@ -136,7 +136,7 @@ def test_a_new_table_keeps_what_is_known_and_what_goes_is_over() -> None:
 
 def test_a_restart_keeps_the_dead_dead_and_tells_nothing_twice(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "kept")
-    with Fake(20) as fake:
+    with FakeFleet(20) as fake:
         whole = agents(fake, 20, QUICK, period=0.5)
         with collecting(Table(whole), kept=path) as (collector, heard, _):
             table = collector.table
@@ -201,7 +201,7 @@ def test_no_false_alarm_of_ten_thousand_in_a_week() -> None:
 
 @pytest.mark.parametrize("seconds", [8, pytest.param(300, marks=pytest.mark.long)])
 def test_loss_overtaking_copies_and_late_answers_make_no_event(seconds: int) -> None:
-    with Fake(200, loss=5, twice=10, late=3, jitter=150, seed=random.randrange(1000)) as fake:
+    with FakeFleet(200, loss=5, twice=10, late=3, jitter=150, seed=random.randrange(1000)) as fake:
         table, heard = Table(agents(fake, 200, PATIENT, period=1.0)), Heard()
         collector = Collector(table, heard)
         collector.start()
@@ -217,7 +217,7 @@ def test_loss_overtaking_copies_and_late_answers_make_no_event(seconds: int) -> 
 @pytest.mark.slow
 def test_a_flood_at_a_port_does_not_stop_the_rounds() -> None:
     stop = threading.Event()
-    with Fake(50) as fake:
+    with FakeFleet(50) as fake:
         table = Table(agents(fake, 50, PATIENT, period=1.0))
         collector = Collector(table, Heard())
         collector.start()
@@ -247,7 +247,7 @@ def test_the_collectors_own_clock_does_not_matter(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("time.time", lambda: real() + by)
     # If an answer seemed to come when it was asked for, clocks would seem to jump.
     fine = profile(now_from="0", tick="1ms")
-    with Fake(20, tick=1, delay=50, jitter=300) as fake:
+    with FakeFleet(20, tick=1, delay=50, jitter=300) as fake:
         table, heard = Table(agents(fake, 20, fine, period=0.5)), Heard()
         collector = Collector(table, heard)
         collector.start()

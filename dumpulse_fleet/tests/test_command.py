@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from dumpulse_fleet import client, command, http_client
 from dumpulse_fleet.model.version import VERSION
-from dumpulse_fleet.tests.core import PATIENCE, until
+from dumpulse_fleet.simulation.fake_fleet import FakeFleet
+from dumpulse_fleet.tests.collecting import PATIENCE, until
 from dumpulse_fleet.tests.serving import COMMAND, ROOT, Answering, Serving, answering, run, write
-from dumpulse_fleet.trials.fake import Fake
 
 quick = settings(max_examples=100)
 OWN = "[[agents]]\naddress = '127.0.0.1:1'\nname = 'nobody.north'\nsite = 'north'\n" \
@@ -29,7 +29,7 @@ OWN = "[[agents]]\naddress = '127.0.0.1:1'\nname = 'nobody.north'\nsite = 'north
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     folder = tmp_path_factory.mktemp("fleet")
-    with Fake(12) as fake:
+    with FakeFleet(12) as fake:
         write(folder, fake, 12, OWN)
         with Serving(folder) as running:
             running.wait_for_agents({

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from dumpulse_fleet import client
 from dumpulse_fleet.collect.discovery import parse_targets
 from dumpulse_fleet.config.agents import Shared, make_profile
-from dumpulse_fleet.config.others import AlertSettings, Mqtt
 from dumpulse_fleet.config.file import Config, load
 from dumpulse_fleet.config.labels import times_of
-from dumpulse_fleet.config.reading import Mistakes
+from dumpulse_fleet.config.outputs import AlertSettings, Mqtt
+from dumpulse_fleet.config.toml_reader import Mistakes
 from dumpulse_fleet.model.agents import ReaderKeys
 from dumpulse_fleet.model.naming import Wrong, check_name, expand, matches, name_of
 from dumpulse_fleet.web.access import read_file as read_web

@@ -21,13 +21,13 @@ from dumpulse_fleet import client
 from dumpulse_fleet.alert import deliver
 from dumpulse_fleet.alert.decide import Core, Rules
 from dumpulse_fleet.alert.deliver import Alerts
-from dumpulse_fleet.config.others import AlertSettings, Notify
+from dumpulse_fleet.config.outputs import AlertSettings, Notify
 from dumpulse_fleet.config.values import Secret
 from dumpulse_fleet.model.agents import Agent, Mute, Profile, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Store, Trouble
-from dumpulse_fleet.tests import standins
-from dumpulse_fleet.tests.core import until_then as until
+from dumpulse_fleet.tests import fakes
+from dumpulse_fleet.tests.collecting import until_then as until
 
 PROFILE = Profile(client.make_settings(argparse.Namespace()))
 PROFILE.expected = np.arange(64) < 5
@@ -390,7 +390,7 @@ def test_no_error_tells_the_address(tmp_path: Path, url: str) -> None:
 
 def test_variables_that_were_always_well_are_not_looked_at() -> None:
     """After a start, 100,000 agents would have more than a million."""
-    table = standins.filled([Agent(name, "127.0.0.1", standins.profile()) for name in "abc"])
+    table = fakes.filled([Agent(name, "127.0.0.1", fakes.profile()) for name in "abc"])
     table.changed[:] = 5
     table.state[1, 3] = State.DEAD
     version, found = deliver.changes(table, 4, {"c"})

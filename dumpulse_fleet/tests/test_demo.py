@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from dumpulse_fleet.http_client import FleetClient
 from dumpulse_fleet.config.file import load
-from dumpulse_fleet.tests.core import PATIENCE, until
+from dumpulse_fleet.http_client import FleetClient
+from dumpulse_fleet.simulation import demo
+from dumpulse_fleet.simulation.fake_fleet import FakeFleet
+from dumpulse_fleet.tests.collecting import PATIENCE, until
 from dumpulse_fleet.tests.serving import ROOT
-from dumpulse_fleet.trials import demo
-from dumpulse_fleet.trials.fake import Fake
 
 
 def test_the_demo(tmp_path: Path) -> None:
     """From the command to the page and its troubles, and back to nothing."""
-    with subprocess.Popen([sys.executable, "-m", "dumpulse_fleet.trials.demo", "--agents", "40",
+    with subprocess.Popen([sys.executable, "-m", "dumpulse_fleet.simulation.demo", "--agents", "40",
                            "--port", "29061"],
                           stdout=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True,
                           env={**os.environ, "TMPDIR": str(tmp_path)}) as process:
@@ -57,7 +57,7 @@ def test_the_demo(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [1, 50])
 def test_the_configuration_is_right(tmp_path: Path, count: int) -> None:
-    with Fake(count) as fake:
+    with FakeFleet(count) as fake:
         (tmp_path / "vehicle.ini").write_text(demo.names())
         (tmp_path / "token").write_text("demo\n")
         (tmp_path / "fleet.toml").write_text(demo.configuration(fake, 9061))

@@ -14,8 +14,8 @@ import pytest
 from dumpulse_fleet import client
 from dumpulse_fleet.model.agents import Agent, State
 from dumpulse_fleet.model.table import Table
-from dumpulse_fleet.tests.core import collecting, profile, until
-from dumpulse_fleet.trials.fake import Fake
+from dumpulse_fleet.simulation.fake_fleet import FakeFleet
+from dumpulse_fleet.tests.collecting import collecting, profile, until
 from tools.agents import report
 
 QUICK = profile(now_from="0", expect="1-3", warn="2s", crit="3s")
@@ -90,7 +90,7 @@ def test_a_line_beside_others() -> None:
     """Alive, a node dies, the agent falls silent, and all is well again: on a line as over UDP, and
     nobody disturbs the others. The client has the tests of CAN: here it only has to fail alone."""
     line, other = Node(), Node()
-    with Fake(1) as fake, on_a_line(line) as address, on_a_line(other) as second:
+    with FakeFleet(1) as fake, on_a_line(line) as address, on_a_line(other) as second:
         table = Table([Agent("net", fake.address(0), QUICK, period=0.5),
                        Agent("line", address, QUICK, period=0.5, misses=2),
                        Agent("other line", second, QUICK, period=0.5),

@@ -114,7 +114,7 @@ assert ctypes.CDLL(None).unshare(CLONE_NEWUSER) == 0
 os.write(go, b"x")
 assert os.read(mapped, 1)
 from dumpulse_fleet.config.file import load
-from dumpulse_fleet.config.reading import Mistakes
+from dumpulse_fleet.config.toml_reader import Mistakes
 
 def told():
     try:
@@ -167,5 +167,5 @@ def test_what_the_unit_hides_is_not_read() -> None:
     """ProcSubset=pid leaves of /proc only the processes."""
     assert settings(UNIT.read_text())["ProcSubset"] == ["pid"]
     for path in (ROOT / "dumpulse_fleet").rglob("*.py"):
-        if path.parent.name not in ("tests", "trials") and path.stem != "client":
+        if path.parent.name not in ("tests", "simulation") and path.stem != "client":
             assert not re.search(r'"/proc/(?!self/)|"/sys/', path.read_text()), path

@@ -11,7 +11,7 @@ from dumpulse_fleet import client
 from dumpulse_fleet.collect.judge import Judge
 from dumpulse_fleet.model.agents import Agent, Event, State
 from dumpulse_fleet.model.table import Table
-from dumpulse_fleet.tests.core import profile
+from dumpulse_fleet.tests.collecting import profile
 
 BASE = 1_700_000_000.0
 WARN, CRIT = 5, 30

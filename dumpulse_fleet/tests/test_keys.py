@@ -18,11 +18,11 @@ from dumpulse_fleet.collect.discovery import parse_targets
 from dumpulse_fleet.collect.keys import Readers, Verdict, chaskey, words_of
 from dumpulse_fleet.config.agents import Shared, make_profile
 from dumpulse_fleet.config.file import Config, load
-from dumpulse_fleet.config.reading import Mistakes
+from dumpulse_fleet.config.toml_reader import Mistakes
 from dumpulse_fleet.model.agents import Agent, ReaderKeys, State
 from dumpulse_fleet.model.table import Table
-from dumpulse_fleet.tests.core import collecting, profile, until
-from dumpulse_fleet.trials.fake import Fake
+from dumpulse_fleet.simulation.fake_fleet import FakeFleet
+from dumpulse_fleet.tests.collecting import collecting, profile, until
 from spec import keyed
 from spec.model import REQUEST
 from tools.agents import GOOD, LADDER, OTHER_MASTER, FakeAgent, KeyedFake
@@ -397,7 +397,7 @@ def test_hundreds_of_agents(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.touch(0o600)
     listed = []
-    with Fake(200, keyed=1, loss=5, twice=5) as fake:
+    with FakeFleet(200, keyed=1, loss=5, twice=5) as fake:
         for row in range(200):
             path.write_text(f"{row:032x}\n")
             listed.append(Agent(str(row), fake.address(row), ANY, period=0.3, misses=5,

@@ -15,11 +15,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dumpulse_fleet.model.agents import Agent, State
 from dumpulse_fleet.model.table import Table
-from dumpulse_fleet.tests import standins
+from dumpulse_fleet.tests import fakes
 from dumpulse_fleet.web import metrics
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
-PROFILE = standins.profile()
+PROFILE = fakes.profile()
 
 
 def parsed(data: bytes) -> Series:
@@ -50,14 +50,14 @@ def key(metric: str, /, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]
 
 
 def fleet(count: int) -> Table:
-    return standins.filled([Agent(f"agent-{number:05}", f"127.0.0.1:{number % 60000 + 1}", PROFILE,
+    return fakes.filled([Agent(f"agent-{number:05}", f"127.0.0.1:{number % 60000 + 1}", PROFILE,
                                   f"site-{number % 20}", {"rack": f"r{number % 7}"})
                             for number in range(count)])
 
 
 def test_every_cell_is_as_a_plain_loop_says() -> None:
-    quick = standins.profile(tick_ms=250)
-    table = standins.filled([  # two blocks, and two kinds of agents
+    quick = fakes.profile(tick_ms=250)
+    table = fakes.filled([  # two blocks, and two kinds of agents
         dataclasses.replace(agent, profile=quick if row % 3 else PROFILE)
         for row, agent in enumerate(fleet(280).agents)])
     chance = np.random.default_rng(5)
@@ -140,7 +140,7 @@ def test_small_fleets(count: int) -> None:
 def test_hostile_names_stay_inside_their_quotes(
         name: str, site: str, address: str, labels: dict[str, str]) -> None:
     """Hypothesis prints the failing names; put them into another @example to replay it."""
-    table = standins.filled([Agent(name, address, PROFILE, site, labels),
+    table = fakes.filled([Agent(name, address, PROFILE, site, labels),
                              Agent(f"{name}2", address, PROFILE)])
     found = series(table)
     values = [dict(pairs) for metric, pairs in found if metric == "dumpulse_agent_state"]
@@ -151,7 +151,7 @@ def test_hostile_names_stay_inside_their_quotes(
 
 
 def test_a_lone_surrogate_is_written_as_something() -> None:
-    table = standins.filled([Agent("a\ud800b", "h", PROFILE, "\udfff", {"x\ud800": "\ud800"})])
+    table = fakes.filled([Agent("a\ud800b", "h", PROFILE, "\udfff", {"x\ud800": "\ud800"})])
     assert key("dumpulse_agent_state", agent="a?b", site="?", x_="?") in series(table)
 
 

@@ -20,14 +20,14 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from dumpulse_fleet import client
-from dumpulse_fleet.config.others import Mqtt
+from dumpulse_fleet.config.outputs import Mqtt
 from dumpulse_fleet.config.values import Secret
 from dumpulse_fleet.model.agents import Agent, Profile, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.publish import mqtt
 from dumpulse_fleet.publish.mqtt import Publisher, escaped, identifier
 from dumpulse_fleet.record.store import Trouble
-from dumpulse_fleet.tests.core import profile, until
+from dumpulse_fleet.tests.collecting import profile, until
 from dumpulse_fleet.tests.serving import Broker, reading
 from tools.programs import free_port
 
@@ -184,7 +184,7 @@ def test_the_last_will_says_that_the_collector_is_gone(broker: Broker) -> None:
     with reading(broker.port) as reader:
         with subprocess.Popen([sys.executable, "-c", f"""
 import time
-from dumpulse_fleet.tests.core import profile, until
+from dumpulse_fleet.tests.collecting import profile, until
 from dumpulse_fleet.tests.test_mqtt import *
 with publishing({broker.port}, fleet(), client_id="one/two"):
     time.sleep(60)

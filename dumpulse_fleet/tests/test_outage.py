@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from dumpulse_fleet.tests.core import until
+from dumpulse_fleet.simulation.fake_fleet import FakeFleet
+from dumpulse_fleet.tests.collecting import until
 from dumpulse_fleet.tests.serving import Serving, Taking, answering, write
-from dumpulse_fleet.trials.fake import Fake
 
 # A command that begins with this has a small disk of its own in the folder that comes next.
 MOUNTED = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=3m none "$0" && exec "$@"']
@@ -31,7 +31,7 @@ def webhook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         yield f"http://127.0.0.1:{port}/", came
 
 
-def addresses(fake: Fake, first: int, last: int) -> str:
+def addresses(fake: FakeFleet, first: int, last: int) -> str:
     return f"{fake.address(first).partition(':')[0]}-{fake.address(last)}"
 
 
@@ -47,7 +47,7 @@ def test_a_site_that_is_gone_at_once_is_one_notification_and_so_is_its_end(
         tmp_path: Path, count: int) -> None:
     """Also if the fleet is killed between both. Each event is there once."""
     others = 20
-    with Fake(count + others) as fake, webhook() as (url, came):
+    with FakeFleet(count + others) as fake, webhook() as (url, came):
         (tmp_path / "fleet.toml").write_text(f"""
 [collector]
 state = 'state'
@@ -99,7 +99,7 @@ def test_a_full_disk_stops_nothing_and_loses_nothing(tmp_path: Path) -> None:
     """The folder for the state is a small file system of its own, which somebody fills."""
     state = tmp_path / "state"
     state.mkdir()
-    with Fake(20) as fake, webhook() as (url, came):
+    with FakeFleet(20) as fake, webhook() as (url, came):
         write(tmp_path, fake, 20, f"[alerts]\nwait = '3s'\nblind = 100\n[[notify]]\n"
               f"webhook = '{url}'\n")
         with Serving(tmp_path, prefix=[*MOUNTED, str(state)]) as serving:
@@ -149,7 +149,7 @@ def test_a_disk_that_hangs_is_told_and_loses_nothing(tmp_path: Path) -> None:
     hangs, library = tmp_path / "hangs", tmp_path / "hanging.so"
     subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-xc", "-", "-o", library],
                    input=HANGING, text=True, check=True)
-    with Fake(9) as fake, webhook() as (url, came):
+    with FakeFleet(9) as fake, webhook() as (url, came):
         write(tmp_path, fake, 9, f"[alerts]\nwait = '3s'\nblind = 100\n[[notify]]\n"
               f"webhook = '{url}'\n")
         with Serving(tmp_path, LD_PRELOAD=str(library), HANGS=str(hangs)) as serving:

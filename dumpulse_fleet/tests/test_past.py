@@ -14,8 +14,8 @@ from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.past import (
     AGENT, DAY, DAYS, HOUR, KNOWN, MOST_BYTES, NOTHING, WELL, WORST, Past)
 from dumpulse_fleet.record.store import Store
-from dumpulse_fleet.tests import standins
-from dumpulse_fleet.tests.core import profile
+from dumpulse_fleet.tests import fakes
+from dumpulse_fleet.tests.collecting import profile
 from dumpulse_fleet.web import view
 
 NOON = 20_000 * DAY + 12 * HOUR
@@ -115,7 +115,7 @@ def minutes(past: Past, fleet: Table, begin: float, count: int, agent: State = S
 
 
 def test_hours_count_what_was_known(store: Store) -> None:
-    fleet = standins.fleet(3)
+    fleet = fakes.fleet(3)
     past = Past(store, fleet, NOON)
     now = minutes(past, fleet, NOON, 60)
     now = minutes(past, fleet, now, 15, State.DEAD, State.DEAD)
@@ -139,7 +139,7 @@ def test_hours_count_what_was_known(store: Store) -> None:
 
 
 def test_it_goes_on_over_a_restart_a_reload_and_a_day(store: Store) -> None:
-    fleet = standins.fleet(3)
+    fleet = fakes.fleet(3)
     past = Past(store, fleet, NOON)
     now = minutes(past, fleet, NOON, 60, State.DEAD, State.DEAD)
     past.save(points=True)
@@ -174,7 +174,7 @@ def test_it_goes_on_over_a_restart_a_reload_and_a_day(store: Store) -> None:
 
 def test_who_comes_back_on_the_same_day_keeps_its_hours(store: Store) -> None:
     """After two reloads. Another day begins empty."""
-    fleet, fewer = standins.fleet(3), standins.fleet(1)
+    fleet, fewer = fakes.fleet(3), fakes.fleet(1)
     past = Past(store, fleet, NOON)
     now = minutes(past, fleet, NOON, 60, State.DEAD, State.DEAD)
     away = moved(past, fewer, now)
@@ -207,7 +207,7 @@ def test_a_variable_that_comes_back_on_the_same_day_keeps_its_hours(store: Store
 
 
 def test_a_clock_set_back_over_midnight_keeps_the_hours_of_the_day(store: Store) -> None:
-    fleet = standins.fleet(3)
+    fleet = fakes.fleet(3)
     past = Past(store, fleet, NOON)
     minutes(past, fleet, NOON, 60, State.DEAD, State.DEAD)
     midnight = (NOON // DAY + 1) * DAY
@@ -221,7 +221,7 @@ def test_a_clock_set_back_over_midnight_keeps_the_hours_of_the_day(store: Store)
 
 def test_damage_does_no_harm(store: Store) -> None:
     """What cannot be used is as if it was not there."""
-    fleet, chance = standins.fleet(3), random.Random(1)
+    fleet, chance = fakes.fleet(3), random.Random(1)
     past = Past(store, fleet, NOON)
     past.add(fleet, NOON)
     past.save(points=True)
@@ -253,7 +253,7 @@ def test_memory(store: Store) -> None:
 def test_room_and_time(tmp_path: Path) -> None:
     """30 days of 10,000 agents take what past.py says, and a question takes less than 0.1 s."""
     chance, count = np.random.default_rng(1), 1000
-    store, fleet = Store(tmp_path / "events.sqlite"), standins.fleet(count)
+    store, fleet = Store(tmp_path / "events.sqlite"), fakes.fleet(count)
     for day in range(DAYS):
         past = Past(store, fleet, NOON - day * DAY)
         past._today[:] = 60, 60, ALIVE

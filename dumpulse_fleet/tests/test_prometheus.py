@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from dumpulse_fleet.model.agents import State
-from dumpulse_fleet.tests import standins
-from dumpulse_fleet.tests.core import until
+from dumpulse_fleet.simulation.fake_fleet import FakeFleet
+from dumpulse_fleet.tests import fakes
+from dumpulse_fleet.tests.collecting import until
 from dumpulse_fleet.tests.serving import Serving, Taking, answering, started
-from dumpulse_fleet.trials.fake import Fake
 from dumpulse_fleet.web import metrics, server
 from tools.programs import free_port
 
@@ -87,11 +87,11 @@ def test_both_take_the_example() -> None:
 
 @pytest.mark.slow
 def test_prometheus_reads_the_whole_fleet_and_every_panel_has_data(tmp_path: Path) -> None:
-    service = standins.FakeBackend(standins.fleet(300))
+    service = fakes.FakeBackend(fakes.fleet(300))
     service.change(5, State.DEAD, 2)
     service.change(6, State.LATE, 1)
     table = service.table
-    with standins.serving(lambda: server.make_app(service)) as port, \
+    with fakes.serving(lambda: server.make_app(service)) as port, \
             scraping(tmp_path, [port]) as address:
         # 300 agents are 4 shards; the fifth target is the fleet itself.
         until(lambda: first(address, "count(up == 1)") == 5, "5 targets", 40)
@@ -113,7 +113,7 @@ def test_prometheus_reads_the_whole_fleet_and_every_panel_has_data(tmp_path: Pat
             assert query(address, given), given
 
 
-def small_fleet(folder: Path, fake: Fake, begin: int, end: int) -> Serving:
+def small_fleet(folder: Path, fake: FakeFleet, begin: int, end: int) -> Serving:
     """A process that polls these agents. Their names are numbers, from 0 on."""
     folder.mkdir(exist_ok=True)
     (folder / "names.ini").write_text(
@@ -132,7 +132,7 @@ def test_the_dashboard_keeps_two_fleets_apart(tmp_path: Path) -> None:
     fleets have more agents than the longest table has rows, and all names of the first fleet are in
     the second one, too."""
     ends = ((0, 30), (30, 62))
-    with Fake(ends[1][1]) as fake, contextlib.ExitStack() as stack:
+    with FakeFleet(ends[1][1]) as fake, contextlib.ExitStack() as stack:
         for begin, end in ends:
             fake.tell("stop 1", begin, end - 10)
             fake.tell("die", end - 3, end - 1)

@@ -14,7 +14,7 @@ import pytest
 
 from dumpulse_fleet.http_client import FleetClient
 from dumpulse_fleet.model.agents import State
-from dumpulse_fleet.tests import standins
+from dumpulse_fleet.tests import fakes
 from dumpulse_fleet.tests.serving import ROOT, started
 from dumpulse_fleet.tests.test_web import (
     AUTHORISED, HASHED, PASSWORD, TOKEN, ask, basic, certificate)
@@ -35,7 +35,7 @@ class Proxied(NamedTuple):
     own: int  # of the fleet
     context: ssl.SSLContext
     certificate: Path
-    service: standins.FakeBackend
+    service: fakes.FakeBackend
     access: Access
 
     def connect(self, **more: Any) -> http.client.HTTPSConnection:
@@ -68,11 +68,11 @@ def make_proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
     folder, port = tmp_path_factory.mktemp("proxy"), free_port()
     certificate(folder, "localhost")
     (folder / "web.yml").write_text(f"basic_auth_users:\n  alice: {HASHED}\n")
-    service = standins.FakeBackend(standins.fleet(20))
+    service = fakes.FakeBackend(fakes.fleet(20))
     access = Access(path=str(folder / "web.yml"), token=TOKEN,
                     public=f"https://localhost:{port}/fleet",
                     proxies=[ipaddress.ip_network("127.0.0.1")])
-    with standins.serving(lambda: server.make_app(service, access)) as own:
+    with fakes.serving(lambda: server.make_app(service, access)) as own:
         trusting = ssl.create_default_context(cafile=str(folder / "cert.pem"))
         with started(*command(folder, port, own), port=port,
                      env={"HOME": str(folder), "PATH": "/usr/sbin:/usr/bin"}):

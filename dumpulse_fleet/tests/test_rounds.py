@@ -18,8 +18,8 @@ from dumpulse_fleet.collect.collector import Roster
 from dumpulse_fleet.collect.keys import Epochs
 from dumpulse_fleet.model.agents import Agent, ReaderKeys, State
 from dumpulse_fleet.model.table import Table
-from dumpulse_fleet.tests.core import ANY, QUICK, WELL, agents, collecting, until
-from dumpulse_fleet.trials.fake import Fake
+from dumpulse_fleet.simulation.fake_fleet import FakeFleet
+from dumpulse_fleet.tests.collecting import ANY, QUICK, WELL, agents, collecting, until
 from spec import keyed
 from tools.agents import GOOD, WRONG_SUM, FakeAgent, unused_port
 
@@ -125,7 +125,7 @@ def test_sockets_that_cannot_be_opened_are_tried_again(monkeypatch: pytest.Monke
         return real(family, room)
 
     monkeypatch.setattr(wire, "open_socket", opened)
-    with Fake(3) as fake:
+    with FakeFleet(3) as fake:
         table = Table(agents(fake, 3, WELL, period=0.3, misses=1))
         with collecting(table) as (collector, heard, _):
             until(lambda: "3 agents are not watched" in collector.trouble(), collector.trouble)
@@ -142,7 +142,7 @@ def test_sockets_that_cannot_be_opened_are_tried_again(monkeypatch: pytest.Monke
 def test_a_machine_that_is_too_slow_makes_nobody_unreachable(
         name: str, broken: object, said: str, counted: str, monkeypatch: pytest.MonkeyPatch
         ) -> None:
-    with Fake(9) as fake:
+    with FakeFleet(9) as fake:
         table = Table(agents(fake, 9, WELL, period=0.3, misses=1))
         with collecting(table) as (collector, heard, _):
             until(lambda: (table.reports > 2).all())
@@ -166,7 +166,7 @@ def test_answers_without_room_are_not_missing(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(wire, "open_socket", small)
     monkeypatch.setattr(Roster, "_phases", lambda roster: np.zeros(len(roster.period)))
-    with Fake(300) as fake:
+    with FakeFleet(300) as fake:
         table = Table(agents(fake, 300, WELL, period=0.5, misses=1))
         with collecting(table) as (collector, heard, _):
             until(lambda: collector.figures.void > 300 and "no room" in collector.trouble())
@@ -176,7 +176,7 @@ def test_answers_without_room_are_not_missing(monkeypatch: pytest.MonkeyPatch) -
 
 def test_repeats_are_a_share_of_the_rounds() -> None:
     """300 agents die at once: the requests that look for them must not be the load."""
-    with Fake(300) as fake:
+    with FakeFleet(300) as fake:
         table = Table(agents(fake, 300, QUICK, period=0.5, misses=6))
         with collecting(table) as (collector, _, _):
             until(lambda: (table.reports > 1).all())
@@ -206,7 +206,7 @@ def test_strangers_and_bad_reports_are_counted_and_change_nothing() -> None:
 
 
 def test_two_names_for_one_agent() -> None:
-    with Fake(1) as fake:
+    with FakeFleet(1) as fake:
         table = Table([Agent(name, fake.address(0), WELL, period=0.5) for name in "ab"])
         with collecting(table):
             until(lambda: (table.reports > 3).all())
@@ -222,7 +222,7 @@ def test_small_buffers_are_told_and_nothing_is_lost(monkeypatch: pytest.MonkeyPa
         return new, new.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // wire.REPORT_ROOM
 
     monkeypatch.setattr(wire, "open_socket", small)
-    with Fake(1000) as fake:
+    with FakeFleet(1000) as fake:
         table = Table(agents(fake, 1000, WELL, period=1.0))
         with collecting(table) as (collector, _, complaints):
             until(lambda: (table.reports >= 3).all())
@@ -233,7 +233,7 @@ def test_small_buffers_are_told_and_nothing_is_lost(monkeypatch: pytest.MonkeyPa
 def test_many_refused_at_once_do_not_hold_up_the_others() -> None:
     """The kernel reports the refusal of one as the error of another."""
     port = unused_port()
-    with Fake(20) as fake:
+    with FakeFleet(20) as fake:
         table = Table([*agents(fake, 20, WELL, period=0.5), *(
             Agent(f"closed{row}", f"127.0.9.{row}:{port}", ANY, period=0.5)
             for row in range(1, 201))])
@@ -264,7 +264,7 @@ def test_no_answer_of_an_earlier_round_is_used() -> None:
 
 
 def test_rounds_are_spread_over_the_period() -> None:
-    with Fake(400) as fake:
+    with FakeFleet(400) as fake:
         table = Table(agents(fake, 400, WELL, period=2.0))
         with collecting(table):
             until(lambda: (table.reports >= 2).all())

@@ -25,19 +25,19 @@ from dumpulse_fleet.model.agents import Mute, State
 from dumpulse_fleet.record.past import KNOWN, Past
 from dumpulse_fleet.record.store import Store
 from dumpulse_fleet.service import WELL_S, Service, well_again
-from dumpulse_fleet.tests import standins
-from dumpulse_fleet.tests.core import PATIENCE, until
+from dumpulse_fleet.simulation.fake_fleet import FakeFleet
+from dumpulse_fleet.tests import fakes
+from dumpulse_fleet.tests.collecting import PATIENCE, until
 from dumpulse_fleet.tests.serving import (
     Broker, Serving, Taking, answering, notified, reading, run, write)
 from dumpulse_fleet.tests.test_web import ask
-from dumpulse_fleet.trials.fake import Fake
 
 BUSY_S = 15.0  # s in which it ends, and in which 5 s pass on a machine that does much else
 
 
 @pytest.fixture(scope="module")
-def fake() -> Iterator[Fake]:
-    with Fake(40) as running:
+def fake() -> Iterator[FakeFleet]:
+    with FakeFleet(40) as running:
         yield running
 
 
@@ -49,7 +49,8 @@ def call(status: int, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[
 
 
 @pytest.mark.slow
-def test_from_start_to_end(tmp_path: Path, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_start_to_end(tmp_path: Path, fake: FakeFleet,
+                           capsys: pytest.CaptureFixture[str]) -> None:
     """It tells systemd, keeps what it knows, ends at once, and is the only one in its folder. After
     a crash, nothing is told twice."""
     write(tmp_path, fake, 3, "[[agents]]\naddress = '127.0.0.1:1'\nname = 'nobody'\n")
@@ -99,7 +100,7 @@ def test_from_start_to_end(tmp_path: Path, fake: Fake, capsys: pytest.CaptureFix
 
 
 def test_an_acknowledgement_ends_when_all_is_well() -> None:
-    table, now = standins.fleet(3), time.time()
+    table, now = fakes.fleet(3), time.time()
     one, every = (Mute({"name": name}, 0, 9e9, number=len(name), acknowledges=True)
                   for name in ("agent-00001", "agent-*"))
     mutes = (one, every, Mute({"name": "*"}, 0, 9e9))
@@ -131,7 +132,7 @@ def test_a_change_reads_the_hours_of_who_comes_back(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: str) -> None:
     """And does not wait for a disk that does not answer."""
     monkeypatch.setattr("dumpulse_fleet.service.HANGS_S", 0.1)
-    fleet, store = standins.fleet(3), Store(tmp_path / "events.sqlite")
+    fleet, store = fakes.fleet(3), Store(tmp_path / "events.sqlite")
     service: Any = Service.__new__(Service)
     config = SimpleNamespace(groups=(), status=None, alerts=None, grace=0)
     nothing = SimpleNamespace(replace=lambda *_: 0, configure=lambda *_: 0)
@@ -154,7 +155,7 @@ def test_a_change_reads_the_hours_of_who_comes_back(
 
 
 @pytest.mark.slow
-def test_reload_is_all_or_nothing(tmp_path: Path, fake: Fake) -> None:
+def test_reload_is_all_or_nothing(tmp_path: Path, fake: FakeFleet) -> None:
     write(tmp_path, fake, 2)
     (tmp_path / "web.yml").write_text("")
     with Serving(tmp_path, "--web.config.file", str(tmp_path / "web.yml")) as serving:
@@ -215,7 +216,7 @@ def answer(page: socket.socket, *addresses: str) -> None:
                      f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
 
 
-def test_a_reload_goes_on_when_nobody_waits_for_it(tmp_path: Path, fake: Fake) -> None:
+def test_a_reload_goes_on_when_nobody_waits_for_it(tmp_path: Path, fake: FakeFleet) -> None:
     write(tmp_path, fake, 1)
     with socket.create_server(("127.0.0.1", 0)) as pages, Serving(tmp_path) as serving:
         pages.settimeout(PATIENCE)
@@ -232,7 +233,7 @@ def test_a_reload_goes_on_when_nobody_waits_for_it(tmp_path: Path, fake: Fake) -
         assert serving.end() == 0
 
 
-def test_a_reload_waits_for_the_start(tmp_path: Path, fake: Fake) -> None:
+def test_a_reload_waits_for_the_start(tmp_path: Path, fake: FakeFleet) -> None:
     with socket.create_server(("127.0.0.1", 0)) as pages:
         pages.settimeout(PATIENCE)
         write(tmp_path, fake, 1,
@@ -249,7 +250,7 @@ def test_a_reload_waits_for_the_start(tmp_path: Path, fake: Fake) -> None:
         assert "should not happen" not in "".join(serving.said)
 
 
-def test_targets_that_come_and_go(tmp_path: Path, fake: Fake) -> None:
+def test_targets_that_come_and_go(tmp_path: Path, fake: FakeFleet) -> None:
     targets = tmp_path / "targets.json"
     targets.write_text(json.dumps([{"targets": [fake.address(5)], "labels": {"name": "new"}}]))
     write(tmp_path, fake, 1, "[[agents]]\nfiles = 'targets.json'\nevery = '1s'\n")
@@ -266,7 +267,7 @@ def test_targets_that_come_and_go(tmp_path: Path, fake: Fake) -> None:
         assert serving.end() == 0
 
 
-def test_what_hangs_does_not_hold_up_the_end(tmp_path: Path, fake: Fake) -> None:
+def test_what_hangs_does_not_hold_up_the_end(tmp_path: Path, fake: FakeFleet) -> None:
     """A serial line that says nothing, a page that never answers, readers that read nothing, and a
     connection that never asks."""
     ours, theirs = pty.openpty()
@@ -334,7 +335,7 @@ def test_what_prevents_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert part.format(taken=taken.getsockname()[1]) in said and out == ""
 
 
-def test_too_few_descriptors(tmp_path: Path, fake: Fake) -> None:
+def test_too_few_descriptors(tmp_path: Path, fake: FakeFleet) -> None:
     write(tmp_path, fake, 1)
     with Serving(tmp_path, prefix=["prlimit", "--nofile=40"]) as serving:
         assert serving.wait() == 1
@@ -342,7 +343,7 @@ def test_too_few_descriptors(tmp_path: Path, fake: Fake) -> None:
         assert said.startswith("dumpulse-fleet: 40 descriptors are too few: 64 are needed")
 
 
-def test_check(tmp_path: Path, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check(tmp_path: Path, fake: FakeFleet, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "fleet.toml")
     check = "serve", "--config.check", "--config.file"
     write(tmp_path, fake, 3, "[[agents]]\nurl = 'http://127.0.0.1:1/'\n")
@@ -375,7 +376,7 @@ threading.Thread(target=later, daemon=True).start()
     return str(path.parent)
 
 
-def test_a_collector_that_fails_ends_all(tmp_path: Path, fake: Fake) -> None:
+def test_a_collector_that_fails_ends_all(tmp_path: Path, fake: FakeFleet) -> None:
     """A fleet that asks nobody looks well. So it ends, and the service manager starts it again."""
     write(tmp_path, fake, 1)
     broken = breaking(tmp_path, "judge", "Judge", """
@@ -394,7 +395,7 @@ def get(serving: Serving, path: str) -> tuple[int, str]:
     return answer.status, answer.body.decode()
 
 
-def test_no_agents_are_told_and_are_no_end(tmp_path: Path, fake: Fake,
+def test_no_agents_are_told_and_are_no_end(tmp_path: Path, fake: FakeFleet,
                                            capsys: pytest.CaptureFixture[str]) -> None:
     """A list that becomes empty, also after a start with none."""
     targets = tmp_path / "targets.json"
@@ -421,7 +422,7 @@ def test_no_agents_are_told_and_are_no_end(tmp_path: Path, fake: Fake,
 
 
 @pytest.mark.slow
-def test_a_flood_of_connections_costs_no_agent_a_round(tmp_path: Path, fake: Fake) -> None:
+def test_a_flood_of_connections_costs_no_agent_a_round(tmp_path: Path, fake: FakeFleet) -> None:
     """More than there are descriptors, for longer than it takes to use each port once."""
     write(tmp_path, fake, 5)
     with Serving(tmp_path, prefix=("prlimit", "--nofile=1024:1024")) as serving, \
@@ -442,7 +443,7 @@ def test_a_flood_of_connections_costs_no_agent_a_round(tmp_path: Path, fake: Fak
         assert len(serving.said) < 10 and serving.end() == 0
 
 
-def test_a_fleet_that_asks_nobody_says_so(tmp_path: Path, fake: Fake) -> None:
+def test_a_fleet_that_asks_nobody_says_so(tmp_path: Path, fake: FakeFleet) -> None:
     """Within two periods: in its log, by /-/ready, and by the dead man's ping that does not come.
     It is ready again when agents answer."""
     stop = tmp_path / "stop"
@@ -470,7 +471,7 @@ def test_a_fleet_that_asks_nobody_says_so(tmp_path: Path, fake: Fake) -> None:
 
 
 @pytest.mark.slow
-def test_who_is_told(tmp_path: Path, fake: Fake) -> None:
+def test_who_is_told(tmp_path: Path, fake: FakeFleet) -> None:
     """A webhook, a dead man's switch and a broker, from a death to the life after it."""
     heard: list[Any] = []
 

@@ -13,7 +13,7 @@ from dumpulse_fleet import client
 from dumpulse_fleet.model.agents import Agent, ClockKind, Event, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record import snapshot
-from dumpulse_fleet.tests.core import profile
+from dumpulse_fleet.tests.collecting import profile
 
 WELL = profile(now_from="0", expect="1-3")
 

@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings, strategies
 from dumpulse_fleet.model.agents import Event, Mute
 from dumpulse_fleet.record import store as module
 from dumpulse_fleet.record.store import Store, Trouble
-from dumpulse_fleet.tests.core import until
+from dumpulse_fleet.tests.collecting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 NONE = strategies.none()
@@ -421,7 +421,7 @@ def test_what_may_not_be_written_is_refused(tmp_path: Path) -> None:
     shell = f"""
 import os, sys
 from dumpulse_fleet.record.store import Store, Trouble
-from dumpulse_fleet.tests.core import until
+from dumpulse_fleet.tests.collecting import until
 if os.geteuid() == 0:
     os.setegid(65534); os.seteuid(65534)
 else:

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from dumpulse_fleet.model.agents import Agent, Mute, State
-from dumpulse_fleet.tests import pictures, standins
-from dumpulse_fleet.tests.core import until
+from dumpulse_fleet.tests import fakes, pictures
+from dumpulse_fleet.tests.collecting import until
 from dumpulse_fleet.tests.wall import (
     COUNT, HOSTILE, IN_FULL, LIVE, STALE, TOKEN, Browser, Running, cut_off, leave,
     make_service, running, trouble, violations)
-from dumpulse_fleet.web.access import Access
 from dumpulse_fleet.web import server
+from dumpulse_fleet.web.access import Access
 
 pytestmark = pytest.mark.slow
 
@@ -102,8 +102,8 @@ def test_names_are_text(wall: Running) -> None:
 
 
 def test_a_tile_names_what_is_wrong_and_numbers_have_their_order(wall: Running) -> None:
-    cars = standins.profile()
-    wall.service.table = standins.filled([Agent(f"10.0.0.{number}", "10.0.0.1:9060", cars)
+    cars = fakes.profile()
+    wall.service.table = fakes.filled([Agent(f"10.0.0.{number}", "10.0.0.1:9060", cars)
                                           for number in (10, 22, 1, 30, 2)])
     wall.service.table.heard_at[:] = time.time() + 3600
     for variable, state in ((3, State.LATE), (1, State.DEAD)):
@@ -241,7 +241,7 @@ def test_keys_alone_do_everything(wall: Running) -> None:
 # ---------------------------------------------------------------- one agent
 def test_what_no_key_proves_is_marked(browser: Browser, tmp_path: Path) -> None:
     """In a tile, and in the list of variables, but not of an agent without a key."""
-    service = standins.FakeBackend(standins.with_and_without_key(tmp_path))
+    service = fakes.FakeBackend(fakes.with_and_without_key(tmp_path))
     service.fixed = []
     service.table.heard_at[:] = time.time() + 3600
     service.change(0, State.DEAD, 2)
@@ -395,7 +395,7 @@ def test_a_user_mutes_by_password(browser: Browser, tmp_path: Path) -> None:
     hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
     path.write_text(f"basic_auth_users: {{alice: '{hashed}'}}", "utf-8")
     service = make_service(10)
-    with standins.serving(lambda: server.make_app(service, Access(path=str(path)))) as port:
+    with fakes.serving(lambda: server.make_app(service, Access(path=str(path)))) as port:
         browser.open(f"http://alice:secret@127.0.0.1:{port}/?agent=pump-0003")
         browser.until("document.body.classList.contains('live')")
         browser.until("document.getElementById('events').children.length > 0")

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from dumpulse_fleet.model.agents import Mute, State
-from dumpulse_fleet.tests import standins
-from dumpulse_fleet.tests.core import until
+from dumpulse_fleet.tests import fakes
+from dumpulse_fleet.tests.collecting import until
 from dumpulse_fleet.tests.wall import (
     IN_FULL, LIVE, STALE, Browser, cut_off, leave, make_service, running, trouble,
     violations)
@@ -29,29 +29,29 @@ SCREENS = {"phone": (390, 844), "zoom": (960, 540), "desk": (1280, 800), "tv": (
 
 
 # ---------------------------------------------------------------- each state
-def nothing(_: standins.FakeBackend) -> None:
+def nothing(_: fakes.FakeBackend) -> None:
     """All are alive."""
 
 
-def a_site_is_gone(service: standins.FakeBackend) -> None:
+def a_site_is_gone(service: fakes.FakeBackend) -> None:
     for row, agent in enumerate(service.table.agents):
         if agent.site == "Berlin":
             service.change(row, State.UNREACHABLE)
 
 
-def muted(service: standins.FakeBackend) -> None:
+def muted(service: fakes.FakeBackend) -> None:
     trouble(service)
     service.fixed = [Mute({"name": "pump-000[0-3]"}, 0, 4e9, "repair", "configuration"),
                      Mute({"rack": "r2"}, 0, 4e9, "move", "configuration")]
 
 
-def blind(service: standins.FakeBackend) -> None:
+def blind(service: fakes.FakeBackend) -> None:
     a_site_is_gone(service)
     service.trouble = "60 of 80 agents fell silent in one round: the collector is blind"
     service.table.heard_at[:] = time.time() - 754
 
 
-def long_names(service: standins.FakeBackend) -> None:
+def long_names(service: fakes.FakeBackend) -> None:
     """As long as the configuration allows, and from right to left."""
     trouble(service)
     table = service.table
@@ -65,7 +65,7 @@ def long_names(service: standins.FakeBackend) -> None:
 
 class Look(NamedTuple):
     agents: int = 80
-    change: Callable[[standins.FakeBackend], None] = trouble
+    change: Callable[[fakes.FakeBackend], None] = trouble
     query: str = ""
     until: str = LIVE
 

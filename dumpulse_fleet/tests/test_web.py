@@ -31,11 +31,11 @@ from hypothesis import HealthCheck, given, settings
 from dumpulse_fleet import client
 from dumpulse_fleet.model.agents import Group, Mute, State
 from dumpulse_fleet.record.store import Trouble
-from dumpulse_fleet.tests import standins
-from dumpulse_fleet.tests.core import PATIENCE, until
-from dumpulse_fleet.web.access import CHECKS, WAITING, Access, is_loopback, read_file
+from dumpulse_fleet.tests import fakes
+from dumpulse_fleet.tests.collecting import PATIENCE, until
 from dumpulse_fleet.web import stream as live
 from dumpulse_fleet.web import openapi, server
+from dumpulse_fleet.web.access import CHECKS, WAITING, Access, is_loopback, read_file
 
 TOKEN = "a long token"
 REQUEST = b"GET /api/v1/summary HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -70,15 +70,15 @@ def ask(port: int, path: str, method: str = "GET", body: Any = None,
 
 class Running(NamedTuple):
     port: int
-    service: standins.FakeBackend
+    service: fakes.FakeBackend
 
 
 @contextlib.contextmanager
 def served(agents: int = 1, access: Access | None = None, groups: Sequence[Group] = (),
            parts: Sequence[Group] = ()) -> Iterator[Running]:
-    service = standins.FakeBackend(standins.fleet(agents), groups)
+    service = fakes.FakeBackend(fakes.fleet(agents), groups)
     service.access, service.parts = access, parts
-    with standins.serving(lambda: server.make_app(service, access)) as port:
+    with fakes.serving(lambda: server.make_app(service, access)) as port:
         yield Running(port, service)
 
 
@@ -134,7 +134,7 @@ def test_the_description_is_openapi(running: Running) -> None:
 
 
 def test_every_route_is_described() -> None:
-    app = server.make_app(standins.FakeBackend(standins.fleet(1)))
+    app = server.make_app(fakes.FakeBackend(fakes.fleet(1)))
     routed = {(route.method.lower(), route.resource.canonical)
               for route in app.router.routes() if route.resource and route.method != "HEAD"}
     described = {(method, path) for path, methods in DOCUMENT["paths"].items()
@@ -179,7 +179,7 @@ def test_an_agent(running: Running) -> None:
         table.lost[8] = 5
     agent = ask(running.port, "/api/v1/agents/agent-00008").json
     assert agent["address"] == "127.0.0.1:9" and agent["site"] == "site-8"
-    assert agent["lost"] == 5 and agent["profile"] == standins.NAMES
+    assert agent["lost"] == 5 and agent["profile"] == fakes.NAMES
     never, old = agent["variables"][5], agent["variables"][2]
     assert never["state"] == "never" and never["value"] is None and never["heard_at"] is None
     assert old["value"] == 77 and old["sender"] == 9 and old["name"] == "brakes"
@@ -259,8 +259,8 @@ def test_history(running: Running) -> None:
 
 def test_what_no_key_proves_is_marked(tmp_path: Path) -> None:
     """Only of an agent with a key: of another one, nothing is proved."""
-    service = standins.FakeBackend(standins.with_and_without_key(tmp_path))
-    with standins.serving(lambda: server.make_app(service)) as port:
+    service = fakes.FakeBackend(fakes.with_and_without_key(tmp_path))
+    with fakes.serving(lambda: server.make_app(service)) as port:
         keyed, plain = (ask(port, f"/api/v1/agents/{name}") for name in ("keyed", "plain"))
         listed = ask(port, "/api/v1/agents?sort=name")
         for answer in keyed, plain:
@@ -372,7 +372,7 @@ def test_the_public_page(guarded: Running) -> None:
     assert ask(guarded.port, "/status").status == 401
     service.parts = [Group("A <pump>", {"name": "agent-00000"}, 0),
                      Group("The others", {"name": "agent-0000[12]"}, 0)]
-    service.table = standins.fleet(3)
+    service.table = fakes.fleet(3)
 
     def said() -> list[str]:
         answer = ask(guarded.port, "/status")
@@ -402,7 +402,7 @@ def test_the_public_page(guarded: Running) -> None:
         assert ask(guarded.port, "/status", "POST", {}).status in (401, 405)
     finally:
         service.parts, service.ready, service.fixed = (), True, []
-        service.table = standins.fleet(3)
+        service.table = fakes.fleet(3)
 
 
 def test_limits(running: Running) -> None:
@@ -745,9 +745,9 @@ def test_a_connection_that_asks_slowly_later_is_closed(
         next_request: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """It asks well, then sends a byte now and then, so that it never looks idle."""
     monkeypatch.setattr(server, "NEXT_REQUEST", 3.0)
-    service = standins.FakeBackend(standins.fleet(1))
+    service = fakes.FakeBackend(fakes.fleet(1))
     app = server.make_app(service)
-    with standins.serving(lambda: app) as port, \
+    with fakes.serving(lambda: app) as port, \
             socket.create_connection(("127.0.0.1", port)) as slow:
         for _ in range(7):  # for longer than the limit: each request begins it anew
             time.sleep(0.5)
@@ -880,8 +880,8 @@ def test_half_handshakes_of_one_address(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(server, "FIRST_REQUEST", 1e6)
     certificate(tmp_path, "first.example")
     access = Access(path=web_file(tmp_path, SECURED), token=TOKEN)
-    app = server.make_app(standins.FakeBackend(standins.fleet(1)), access)
-    with standins.serving(lambda: app) as port, contextlib.ExitStack() as stack:
+    app = server.make_app(fakes.FakeBackend(fakes.fleet(1)), access)
+    with fakes.serving(lambda: app) as port, contextlib.ExitStack() as stack:
         half = []
         for _ in range(7):
             half.append(stack.enter_context(socket.create_connection(
@@ -990,7 +990,7 @@ def test_mutes_are_changes(running: Running) -> None:
 def test_a_reload_tells_all_readers() -> None:
     with served(5) as (port, service), streamed(port) as messages:
         next(messages)
-        service.table = standins.fleet(6)
+        service.table = fakes.fleet(6)
         message = next(message for message in messages if message["event"] == "reset")
         assert len(ask(port, "/api/v1/agents").json["agents"]) == 6
         version = ask(port, "/api/v1/summary").json["version"]
@@ -1022,10 +1022,10 @@ def test_slow_readers_are_dropped_and_there_is_a_limit(
     monkeypatch.setattr(live, "PATIENCE", patience)
     monkeypatch.setattr(live, "BACKLOG", backlog)
     monkeypatch.setattr(live, "PAUSE", 0.05)
-    service = standins.FakeBackend(standins.fleet(3000))
+    service = fakes.FakeBackend(fakes.fleet(3000))
     app = server.make_app(service)
     hub = app[server.SITE].hub
-    with standins.serving(lambda: app) as port, \
+    with fakes.serving(lambda: app) as port, \
             socket.create_connection(("127.0.0.1", port)) as slow:
         slow.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
         with streamed(port) as messages:

@@ -13,8 +13,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dumpulse_fleet.model.agents import Agent, Group, State
-from dumpulse_fleet.tests import standins
-from dumpulse_fleet.tests.core import until
+from dumpulse_fleet.tests import fakes
+from dumpulse_fleet.tests.collecting import until
 from dumpulse_fleet.web import server
 from dumpulse_fleet.web.access import Access
 from dumpulse_fleet.web.stream import Hub
@@ -101,22 +101,22 @@ def driver(*more: str) -> Iterator[Browser]:
 
 
 # ---------------------------------------------------------------- the fleet
-def make_service(count: int = COUNT) -> standins.FakeBackend:
+def make_service(count: int = COUNT) -> fakes.FakeBackend:
     """The last agent's name and labels try to be more than text."""
-    cars = standins.profile()
+    cars = fakes.profile()
     agents = [Agent(f"pump-{number:04}", f"10.0.{number // 250}.{number % 250 + 1}:9060", cars,
                     SITES[number % 4], {"rack": f"r{number % 3}"}) for number in range(count - 1)]
     if count:
         agents.append(Agent(HOSTILE, "10.1.1.1:9060", cars, f"{HOSTILE}site",
                             {"rack": HOSTILE, "constructor": "x", "toString": "y"}))
-    service = standins.FakeBackend(standins.filled(agents),
+    service = fakes.FakeBackend(fakes.filled(agents),
                                [Group(f"half{HOSTILE}", {"rack": "r1"}, 50)])
     service.fixed = []
     service.table.heard_at[:] = time.time() + 3600  # so that it does not get old meanwhile
     return service
 
 
-def trouble(service: standins.FakeBackend) -> None:
+def trouble(service: fakes.FakeBackend) -> None:
     """Some of everything."""
     for row, state in enumerate((State.DEAD, State.LATE, State.UNREACHABLE, State.OUT_OF_RANGE,
                                  State.NEVER, State.PENDING, State.UNKNOWN, State.LATE)):
@@ -127,7 +127,7 @@ class Running(NamedTuple):
     """A browser, and a server with a page for it."""
 
     browser: Browser
-    service: standins.FakeBackend
+    service: fakes.FakeBackend
     port: int
     hub: Hub
 
@@ -158,9 +158,9 @@ class Running(NamedTuple):
 
 
 @contextlib.contextmanager
-def running(browser: Browser, service: standins.FakeBackend, at: int = 0) -> Iterator[Running]:
+def running(browser: Browser, service: fakes.FakeBackend, at: int = 0) -> Iterator[Running]:
     app = server.make_app(service, Access(token=TOKEN))
-    with standins.serving(lambda: app, at) as port:
+    with fakes.serving(lambda: app, at) as port:
         yield Running(browser, service, port, app[server.SITE].hub)
 
 

@@ -25,7 +25,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from dumpulse_fleet import client
 from dumpulse_fleet.config import values
-from dumpulse_fleet.config.others import Network
+from dumpulse_fleet.config.outputs import Network
 from dumpulse_fleet.model.naming import Wrong, hide
 
 FILE_MAX = 65536  # bytes of the file

@@ -23,7 +23,7 @@ OWN = {"name": "dumpulse-fleet", "version": project.FORMS["python"](project.vers
        '"Topic :: System :: Networking :: Monitoring"'}
 FLEET = project.ROOT / "dumpulse_fleet"
 # What is for those who have the repository: it needs a C compiler, or other files.
-NOT_INSTALLED = ("tests", "trials")
+NOT_INSTALLED = ("tests", "simulation")
 COPIED = {
     "LICENSE": "LICENSE",
     "build/toolchains/uplot/package/LICENSE": "LICENSE.uPlot",  # of what web/wall links to

@@ -1,9 +1,9 @@
 """Runs a fleet of 50 simulated agents and dumpulse-fleet, until Ctrl-C: `make fleet-demo`.
 
-    python3 -m dumpulse_fleet.trials.demo [--agents N] [--port N] [--seed N]
+    python3 -m dumpulse_fleet.simulation.demo [--agents N] [--port N] [--seed N]
 
-The agents are those of fake.c. Some die, reboot, lie and come back. Nothing is left when it ends.
-"""
+The agents are those of fake_fleet.c. Some die, reboot, lie and come back. Nothing is left when it
+ends."""
 
 import argparse
 import contextlib
@@ -20,14 +20,14 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-from dumpulse_fleet.trials.fake import Fake
+from dumpulse_fleet.simulation.fake_fleet import FakeFleet
 from tools.programs import as_program
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES = range(1, 9)  # variables of examples/vehicle.ini; 0 is the agent's own clock
 SITES = ("harbour", "hill", "mill", "north field", "south field")
-# What may happen to an agent, by the words of fake.c: what ends it, how often of a hundred times it
-# happens, and for how many seconds. {} is a node.
+# What may happen to an agent, by the words of fake_fleet.c: what ends it, how often of a hundred
+# times it happens, and for how many seconds. {} is a node.
 TROUBLES = {"die": ("live", 20, (25, 60)), "stop {}": ("stop 0", 30, (15, 60)),
             "reboot": ("live", 20, (1, 1)), "odd 3": ("odd 0", 15, (10, 40)),
             "lie": ("honest", 15, (20, 40))}
@@ -42,7 +42,7 @@ def site_of(number: int, count: int) -> int:
     return number * len(SITES) // count
 
 
-def tell_story(fake: Fake, seed: int, ending: threading.Event) -> None:
+def tell_story(fake: FakeFleet, seed: int, ending: threading.Event) -> None:
     """Lets things happen to the agents, for a thread."""
     chance, begun, count = random.Random(seed), time.monotonic(), fake.count
     sites = [each for site in range(len(SITES)) if (each := [
@@ -80,7 +80,7 @@ def names() -> str:
     return text.replace("warn = 1500ms\ncrit = 3s", "warn = 3s\ncrit = 8s")
 
 
-def configuration(fake: Fake, port: int) -> str:
+def configuration(fake: FakeFleet, port: int) -> str:
     text = ["[collector]", 'state = "state"', 'grace = "10s"', "[defaults]", 'period = "1s"',
             "misses = 5", 'names = "vehicle.ini"', "[web]", f'listen = "127.0.0.1:{port}"',
             'token_file = "token"']
@@ -119,7 +119,7 @@ def end(*_: object) -> NoReturn:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="dumpulse_fleet.trials.demo", description=(
+    parser = argparse.ArgumentParser(prog="dumpulse_fleet.simulation.demo", description=(
         "Starts simulated agents and dumpulse-fleet. Ctrl-C ends both."))
     parser.add_argument("--agents", type=int, default=50, metavar="N", help="how many (50)")
     parser.add_argument("--port", type=int, default=9061, metavar="N", help="of the page (9061)")
@@ -142,8 +142,8 @@ def run(options: argparse.Namespace) -> int:
     with contextlib.ExitStack() as parts:
         folder = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="dumpulse-fleet-")))
         # In groups of their own, so that Ctrl-C does not reach them before we end them.
-        fake = parts.enter_context(Fake(options.agents, "setsid", variables=len(NODES), vary=20,
-                                        seed=options.seed))
+        fake = parts.enter_context(FakeFleet(
+            options.agents, "setsid", variables=len(NODES), vary=20, seed=options.seed))
         ending = threading.Event()
         story = threading.Thread(target=tell_story, args=(fake, options.seed, ending))
         story.start()

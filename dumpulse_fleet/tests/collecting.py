@@ -11,7 +11,7 @@ from dumpulse_fleet import client
 from dumpulse_fleet.collect.collector import Collector
 from dumpulse_fleet.model.agents import Agent, Event, Profile
 from dumpulse_fleet.model.table import Table
-from dumpulse_fleet.trials.fake import Fake
+from dumpulse_fleet.simulation.fake_fleet import FakeFleet
 
 PATIENCE = 120.0  # s: a machine may do much else
 
@@ -29,7 +29,7 @@ QUICK = profile(now_from="0", expect="1-15", warn="2s", crit="3s")
 ANY = profile(expect="3", warn="2s", crit="4s")
 
 
-def agents(fake: Fake, count: int, of: Profile, first: int = 0, **more: Any) -> list[Agent]:
+def agents(fake: FakeFleet, count: int, of: Profile, first: int = 0, **more: Any) -> list[Agent]:
     return [Agent(f"agent{row}", fake.address(row), of, **more)
             for row in range(first, first + count)]
 

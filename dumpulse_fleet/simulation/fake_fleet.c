@@ -6,8 +6,8 @@
  * from 1 on beat every `beat` ms, each with a phase of its own. Nothing is done until a request
  * comes: then the last heartbeat of each variable is recorded, with the time when it was due.
  *
- *   fake COUNT [name=value]...     variables=15 beat=1000 tick=1000 (ms) seed=1 loss=0 twice=0
- *                                  late=0 (percent) delay=0 jitter=0 (ms) keyed=0 (s) vary=0
+ *   fake_fleet COUNT [name=value]...  variables=15 beat=1000 tick=1000 (ms) seed=1 loss=0 twice=0
+ *                                     late=0 (percent) delay=0 jitter=0 (ms) keyed=0 (s) vary=0
  *
  * jitter: up to so much is added to the delay, so that answers overtake each other. twice: so many
  * come twice. late: so many come 3 s later. keyed: they speak version 2, and an epoch begins after
@@ -399,7 +399,7 @@ int main(int argc, char **argv)
     count = argc > 1 ? strtol(argv[1], NULL, 10) : 0;
     if (count < 1 || count > MOST || option[VARIABLES] < 0 || option[VARIABLES] > 63 ||
         option[BEAT] < 1 || option[TICK] < 1) {
-        (void)fputs("usage: fake COUNT [name=value]...; see fake.c\n", stderr);
+        (void)fputs("usage: fake_fleet COUNT [name=value]...; see fake_fleet.c\n", stderr);
         return 2;
     }
     if (!make_agents())

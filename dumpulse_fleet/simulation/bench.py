@@ -1,8 +1,8 @@
 """Measures the collector and whole services against a fake fleet on this machine, paired with the
 loop of client.py.
 
-    python -m dumpulse_fleet.trials.bench [SECONDS]         30 seconds for each line unless given
-    python -m dumpulse_fleet.trials.bench keyed [SECONDS]   only the first two lines
+    python -m dumpulse_fleet.simulation.bench [SECONDS]        30 seconds a line unless given
+    python -m dumpulse_fleet.simulation.bench keyed [SECONDS]  only the first two lines
 
 The first lines are the collector alone: the CPU of its thread, with the system calls in it. In the
 second one, all agents have keys, and a new epoch every 10 s. The next ones are `dumpulse-fleet
@@ -31,7 +31,7 @@ from dumpulse_fleet import client
 from dumpulse_fleet.collect.collector import Collector
 from dumpulse_fleet.model.agents import Agent, Profile, ReaderKeys
 from dumpulse_fleet.model.table import Table
-from dumpulse_fleet.trials.fake import Fake
+from dumpulse_fleet.simulation.fake_fleet import FakeFleet
 from dumpulse_fleet.web.metrics import of_process
 from tools.programs import as_program
 
@@ -100,7 +100,7 @@ def collect(what: str, count: int, period: float, seconds: float) -> Measured:
     profile = Profile(settings())
     keyed = what == "keyed"
     keys = keys_of_fakes(count) if keyed else [None] * count
-    with Fake(count, keyed=EPOCH * keyed) as fake:
+    with FakeFleet(count, keyed=EPOCH * keyed) as fake:
         collector = Collector(Table([Agent(f"agent{row}", fake.address(row), profile,
                                            period=period, keys=keys[row])
                                      for row in range(count)]), lambda _: None)
@@ -119,7 +119,7 @@ def collect(what: str, count: int, period: float, seconds: float) -> Measured:
 
 
 @contextlib.contextmanager
-def service(folder: pathlib.Path, fake: Fake, period: float) -> Iterator[str]:
+def service(folder: pathlib.Path, fake: FakeFleet, period: float) -> Iterator[str]:
     """The address of dumpulse-fleet with all its parts."""
     first, last = fake.address(0).partition(":")[0], fake.address(fake.count - 1)
     (folder / "names.ini").write_text(NAMES)
@@ -174,7 +174,7 @@ def false_states(address: str) -> int:
 
 def serve(count: int, period: float, seconds: float) -> Measured:
     """A whole service."""
-    with tempfile.TemporaryDirectory() as folder, Fake(count) as fake, \
+    with tempfile.TemporaryDirectory() as folder, FakeFleet(count) as fake, \
             service(pathlib.Path(folder), fake, period) as address:
         time.sleep(2 * period + 2)
         before = page(f"{address}/metrics")
@@ -194,7 +194,7 @@ def serve(count: int, period: float, seconds: float) -> Measured:
 def ask_one_by_one(seconds: float) -> float:
     """µs of CPU a report, with the module client.py, an agent after the other."""
     wanted = settings()
-    with Fake(1000) as fake:
+    with FakeFleet(1000) as fake:
         clocks = [(client.Agent(fake.address(row)), client.Clock(wanted), client.History())
                   for row in range(1000)]
         reports, begun, cpu = 0, time.monotonic(), time.thread_time()

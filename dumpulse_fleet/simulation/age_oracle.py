@@ -5,7 +5,7 @@ their tables and without, their clocks are set, and they forget what is old, as 
 Their answers get lost or come a round late, and they are not reached for longer than a timestamp
 can tell. Now and then the collector forgets all about an agent.
 
-    python -m dumpulse_fleet.trials.simulator [REPORTS [SEED]]      100000000 reports unless given
+    python -m dumpulse_fleet.simulation.age_oracle [REPORTS [SEED]]  100000000 reports unless given
 
 Each process takes PART reports, with the next seed.
 
@@ -330,7 +330,7 @@ def attempt(reports: int, seed: int) -> collections.Counter[str] | str:
     try:
         return run(reports, seed)
     except Mismatch as wrong:
-        return f"{wrong}\nAgain: python -m dumpulse_fleet.trials.simulator {reports} {seed}"
+        return f"{wrong}\nAgain: python -m dumpulse_fleet.simulation.age_oracle {reports} {seed}"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Starts a fake fleet: see fake.c."""
+"""Starts a fake fleet: see fake_fleet.c."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXTRAS = ROOT / "extras"
-SOURCES = [pathlib.Path(__file__).with_name("fake.c"), ROOT / "dumpulse.c",
+SOURCES = [pathlib.Path(__file__).with_name("fake_fleet.c"), ROOT / "dumpulse.c",
            *(EXTRAS / f"dumpulse_{part}.c" for part in ("agent", "master", "report", "tag"))]
-PROGRAM = ROOT / "build" / "fleet" / "fake"
+PROGRAM = ROOT / "build" / "fleet" / "fake_fleet"
 FIRST = 0x7F010000  # the address of the first agent
 
 
@@ -22,14 +22,14 @@ def build() -> pathlib.Path:
     if not PROGRAM.exists() or PROGRAM.stat().st_mtime < newest:
         PROGRAM.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=PROGRAM.parent) as folder:
-            new = pathlib.Path(folder) / "fake"
+            new = pathlib.Path(folder) / "fake_fleet"
             subprocess.run([os.environ.get("CC", "cc"), "-O2", f"-I{ROOT}", f"-I{EXTRAS}",
                             "-o", new, *SOURCES, "-lm"], check=True)
             new.replace(PROGRAM)
     return PROGRAM
 
 
-class Fake:
+class FakeFleet:
     """A fake fleet of so many agents, in a process of its own."""
 
     def __init__(self, count: int, *prefix: str, **options: int) -> None:
@@ -52,7 +52,7 @@ class Fake:
         self._process.stdin.flush()
         assert self._process.stdout.readline()
 
-    def __enter__(self) -> Fake:
+    def __enter__(self) -> FakeFleet:
         return self
 
     def __exit__(self, *_: object) -> None:

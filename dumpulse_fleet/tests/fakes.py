@@ -1,4 +1,4 @@
-"""A table that a test fills, and a service without a collector."""
+"""Tables that a test fills, and a backend of the web server without a collector."""
 
 import argparse
 import asyncio

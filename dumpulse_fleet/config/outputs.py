@@ -1,4 +1,4 @@
-"""What others hear, and what they may ask: [alerts] and [[notify]], [mqtt], [web]."""
+"""Where the fleet reports to: [alerts] and [[notify]], [mqtt], [web]."""
 
 import dataclasses
 import ipaddress
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator
 
-from dumpulse_fleet.config.reading import READABLE, SECRET, Reader, checked, in_file
+from dumpulse_fleet.config.toml_reader import READABLE, SECRET, Reader, checked, in_file
 from dumpulse_fleet.config.values import (
     DAY, HTTP, WEB_PORT, Secret, address, duration, listening, match_of, number, text, url_of, yes)
 from dumpulse_fleet.model.naming import Wrong, shown
