@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from firmware.simulators.dog import Misuse
+from firmware.simulators.watchdog import Misuse
 
 MCR, MSR, TSR, RF0R, _, IER, ESR, BTR = range(0, 0x20, 4)
 FMR, FS1R, FA1R = 0x200, 0x20C, 0x21C

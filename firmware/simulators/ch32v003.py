@@ -23,7 +23,7 @@ import unicorn
 from elftools.elf.elffile import ELFFile
 from unicorn import riscv_const as riscv
 
-from firmware.simulators.dog import Dog, Misuse
+from firmware.simulators.watchdog import Misuse, Watchdog
 from tools.programs import as_program
 
 HERTZ, CYCLES, SLICE = 24_000_000, 3, 200  # instructions until something else may happen
@@ -134,7 +134,7 @@ class Chip:
         self.usart.offer(bytes(arriving))
         self.registers = {RCC + 4: 0x20, RCC + 0x18: 0, PORT_D: 0x44444444}
         self.pulled, self.enabled = 0, 0
-        self.dog = Dog(HERTZ / DOG_HERTZ)
+        self.dog = Watchdog(HERTZ / DOG_HERTZ)
         self.tick_control = self.tick_last = 0
         self.tick_at, self.ticked = -1, False
         self.engine.reg_write(riscv.UC_RISCV_REG_MSTATUS, MPP)

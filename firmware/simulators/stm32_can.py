@@ -28,7 +28,7 @@ from elftools.elf.sections import SymbolTableSection
 from unicorn import arm_const as arm
 
 from firmware.simulators.bxcan import Bus, BxCan, Frame
-from firmware.simulators.dog import Dog, Misuse
+from firmware.simulators.watchdog import Misuse, Watchdog
 from tools.programs import as_program
 
 SLICE = 40  # instructions until something else may happen
@@ -94,7 +94,7 @@ class Board:
         self.boots += 1
         self.can.reset()
         self.registers = dict(self.chip.begin) | {self.chip.control: 0x83, self.chip.choice: 0}
-        self.crystal_on, self.dog = -1, Dog(self.hertz / self.chip.dog_hertz)
+        self.crystal_on, self.dog = -1, Watchdog(self.hertz / self.chip.dog_hertz)
         self.enabled = set[int]()
         self.tick_load = self.tick_control = 0
         self.tick_at = -1

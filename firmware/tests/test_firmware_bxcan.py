@@ -13,7 +13,7 @@ import pytest
 
 from firmware.simulators.boards import BOARDS, REQUEST_AT, Board, Bus, frame
 from firmware.simulators.bxcan import Bus as Wire, BxCan, Frame, crc_15
-from firmware.simulators.dog import Misuse
+from firmware.simulators.watchdog import Misuse
 from firmware.simulators.stm32_can import Board as Simulator
 from firmware.tests.test_firmware_can import (ASK, BASE, ENOUGH, beat, compiled, measured, play,
                                               reports, tables_of)

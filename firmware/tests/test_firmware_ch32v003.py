@@ -8,7 +8,7 @@ import pytest
 
 from firmware.simulators.boards import BOARDS
 from firmware.simulators.ch32v003 import HERTZ, ORE, RE, RXNE, TE, TXE, UE, Chip, Usart
-from firmware.simulators.dog import Misuse
+from firmware.simulators.watchdog import Misuse
 from spec.model import REQUEST
 from tools.programs import INCLUDES, ROOT, run
 

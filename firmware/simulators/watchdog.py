@@ -7,7 +7,7 @@ class Misuse(Exception):
     """The firmware has done what the manual forbids."""
 
 
-class Dog:
+class Watchdog:
     """Its oscillator has so many periods of the chip's clock. The key 5555 lets the other registers
     be written, until another one."""
 
