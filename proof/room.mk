@@ -5,6 +5,9 @@ LEFT_OUT = $(if $(FRAMA_C),,proof proof-smoke proof-eva proof-mutants proof-keye
 FRAMA_C = $(shell command -v frama-c || grep -x 'VERSION_ID="12"' /etc/os-release)
 WHY_LEFT_OUT := this system has no frama-c
 
+PROVED := dumpulse.c dumpulse.h extras proof deb:frama-c-base deb:why3 deb:cvc4 deb:z3
+$(foreach part,proof proof-smoke proof-eva proof-mutants,$(eval READS_$(part) := $(PROVED)))
+READS_models := proof spec tools deb:spin
 PART_proof = proof/prove ## prove library, watch and version 2
 PART_proof-keyed = proof/prove --keyed ## version 2 on all data models
 PART_proof-smoke = proof/prove --smoke ## do no assumptions of the proof contradict each other?

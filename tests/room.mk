@@ -44,6 +44,11 @@ tell_storm = build/storm --seconds $1 $3 || failed=1; build/storm-can --seconds 
 PART_storm = $(call tell_storm,40,15) ## stories of the whole system
 PART_storm-long = $(PYTHON) -m tests.storm.planted || failed=1; $(call tell_storm,800,800,--from $$(date +%s))	## planted mistakes, and new stories
 
+READS_differential := dumpulse.c dumpulse.h extras spec tools tests/differential.py \
+    $(addprefix tests/,exports.c exports_keyed.c exports_watch.c) deb:gcc deb:gcc-avr deb:qemu-user
+READS_watching := $(READS_differential) tests/watching.py
+READS_mutants := $(READS_watching) $(addprefix tests/,vectors.c vectors.h vectors_watch.c \
+    mutants.py mutation.py coverage.py ordered.py survivors.tsv test_targets.py)
 PART_differential = $(PYTHON) -m tests.differential $(ARGS)	## code for all targets against the model; ARGS="--count N"
 PART_watching = $(PYTHON) -m tests.watching $(ARGS)	## the same for the watch
 PART_explore = HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py	## Hypothesis: many new examples

@@ -1,5 +1,6 @@
 """Is a recorded part run again when what it reads has changed, and in one of five commits?"""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -7,66 +8,76 @@ import pytest
 
 from tools import recorded
 
-PARTS = "proof|dumpulse.c proof deb:frama-c|prove {}\npages|README.md|print\n"
+INPUTS = ["dumpulse.c", "proof", "deb:frama-c"]
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small project whose two parts are recorded."""
     monkeypatch.setattr(recorded, "ROOT", tmp_path)
     monkeypatch.setattr(recorded, "FILE", tmp_path / "recorded.tsv")
-    monkeypatch.setenv("RECORDED", PARTS)
-    (tmp_path / "proof").mkdir()
-    (tmp_path / "build").mkdir()
-    for name in "dumpulse.c", "proof/contract", "README.md", "server.c":
+    monkeypatch.setenv("COMMAND", "prove")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for name in "proof/contract", "dumpulse.c", "server.c", "build/flags", "version":
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
-    (tmp_path / "dpkg-query").write_text("#!/bin/sh\necho $2 $(cat version 2>/dev/null)\n")
+    (tmp_path / "dpkg-query").write_text('#!/bin/sh\necho "$2 $(cat version)"\n')
     (tmp_path / "dpkg-query").chmod(0o755)
-    (tmp_path / ".gitignore").write_text("*.o\n")
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    (tmp_path / ".gitignore").write_text("*.o\n/build/\n")
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    for part in "proof", "pages":
-        recorded.write(part)
     return tmp_path
 
 
-def due() -> list[str]:
-    return recorded.due(recorded.parts(), recorded.records(), commits=2)
-
-
-@pytest.mark.parametrize("file", ["dumpulse.c", "proof/contract", "proof/added", "version"])
+@pytest.mark.parametrize("file", ["dumpulse.c", "proof/contract", "proof/added", "version",
+                                  "build/flags"])
 def test_an_input_has_changed(project: Path, file: str) -> None:
-    assert due() == []
+    before = recorded.inputs_hash(INPUTS)
     (project / file).write_text("changed")
-    assert due() == ["proof"]
-    recorded.write("proof")
-    assert due() == []
+    assert recorded.inputs_hash(INPUTS) != before
 
 
 def test_a_command_has_changed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECORDED", PARTS.replace("{}", "--all"))
-    assert due() == ["proof"]
+    before = recorded.inputs_hash(INPUTS)
+    monkeypatch.setenv("COMMAND", "prove --all")
+    assert recorded.inputs_hash(INPUTS) != before
 
 
-def test_a_file_is_removed_or_becomes_a_program(project: Path) -> None:
+def test_a_file_becomes_a_program_and_is_removed(project: Path) -> None:
+    hashes = [recorded.inputs_hash(INPUTS)]
     (project / "proof/contract").chmod(0o755)
-    assert due() == ["proof"]
+    hashes.append(recorded.inputs_hash(INPUTS))
     (project / "proof/contract").unlink()
-    recorded.write("pages")
-    assert due() == ["proof"]
+    assert len({*hashes, recorded.inputs_hash(INPUTS)}) == 3
 
 
-def test_what_no_part_reads(project: Path) -> None:
+def test_what_the_part_does_not_read(project: Path) -> None:
+    before = recorded.inputs_hash(INPUTS)
     (project / "server.c").write_text("changed")
     (project / "proof/ignored.o").write_text("changed")
-    assert due() == []
+    assert recorded.inputs_hash(INPUTS) == before
 
 
-def test_nothing_is_recorded(project: Path) -> None:
-    (project / "recorded.tsv").unlink()
-    assert due() == ["pages", "proof"]
+def test_what_must_run(project: Path, monkeypatch: pytest.MonkeyPatch,
+                       capsys: pytest.CaptureFixture[str]) -> None:
+    """All that is not recorded with these inputs, and what has its turn."""
+    (project / "recorded.tsv").write_text("# part\tinputs\nother\t12\n")
+    monkeypatch.setattr("sys.argv", ["recorded", "due", "proof", *INPUTS])
+    monkeypatch.setattr(recorded, "is_its_turn", lambda part, commits: commits == 5)
+    counted = recorded.output_of
+    monkeypatch.setattr(recorded, "output_of", lambda *command: "4" if "rev-list" in command
+                        else counted(*command))
+    recorded.main()
+    now = capsys.readouterr().out.strip()
+    assert now == recorded.inputs_hash(INPUTS)
+    recorded.write("proof", now)
+    assert recorded.records() == {"other": "12", "proof": now}
+    recorded.main()
+    assert capsys.readouterr().out == ""
+    monkeypatch.setattr(recorded, "output_of", lambda *command: "5" if "rev-list" in command
+                        else counted(*command))
+    recorded.main()
+    assert capsys.readouterr().out.strip() == now
 
 
-def test_each_part_has_its_turn(project: Path) -> None:
-    turns = [recorded.due(recorded.parts(), recorded.records(), commits) for commits in range(5)]
-    assert sorted(part for turn in turns for part in turn) == ["pages", "proof"]
+def test_each_part_has_its_turn() -> None:
+    for part in "proof", "models", "check-pages":
+        assert sum(recorded.is_its_turn(part, commits) for commits in range(5)) == 1
