@@ -45,13 +45,11 @@ help help-all:
 SERVERS := $(if $(filter Linux,$(shell uname -s)),udpserver canserver)
 all: $(SERVERS:%=build/%) build/libdumpulse.a ##! the agents for Linux and libdumpulse.a, in build
 demo: ##! an agent, eight nodes, and a live table of them
-	@tools/setup gcc libc6-dev python3
-	@$(MAKE) --no-print-directory build/udpserver
-	@python3 examples/demo.py build/udpserver
 tour: ##! the library at work, packet by packet
-	@tools/setup gcc libc6-dev
-	@$(MAKE) --no-print-directory build/tour
-	@build/tour
+demo tour:
+	@tools/setup gcc libc6-dev python3
+	@$(MAKE) --no-print-directory build/$(if $(filter tour,$@),tour,udpserver)
+	@$(if $(filter tour,$@),build/tour,python3 examples/demo.py build/udpserver)
 
 # If the flags change, everything is built again.
 build/flags: export FLAGS = $(CC) $(ALL_CFLAGS) $(WIDE) $(LDFLAGS) $(OPTIONS)
@@ -61,7 +59,6 @@ build/flags: FORCE
 	@mkdir -p build
 	@printf '%s\n' "$$FLAGS" | cmp -s - $@ || printf '%s\n' "$$FLAGS" >$@
 FORCE:
-
 # A program by the user's compiler. It gets its name when it is complete.
 define LINK
 	@mkdir -p $(@D)
@@ -69,13 +66,11 @@ define LINK
 endef
 build/tour: examples/tour.c $(LIBRARY) build/flags
 	$(LINK)
-
 # It is compiled without -flto, because only the same compiler could use the objects.
 build/libdumpulse.a: $(LIBRARY) $(WATCH) $(KEYED) build/flags
 	@for source in $(filter %.c,$^); do $(CC) $(filter-out -flto%,$(ALL_CFLAGS)) -c $$source \
 	    -o build/$$(basename $$source .c).o || exit 1; done
 	@rm -f $@ && $(AR) rcs $@ $(patsubst %.c,build/%.o,$(notdir $(filter %.c,$^)))
-
 # A room's program for tests, build/NAME: $(call add,NAME,COMPILER,FLAGS,SOURCES,LIBRARIES).
 HEADERS := $(filter-out build/%,$(wildcard *.h */*.h */*/*.h))
 HOST := -std=c99 -O1 -g $(WARNINGS) $(INCLUDES)
@@ -84,14 +79,8 @@ add = $(eval PROGRAMS += build/$1)$(eval build/$1: $(filter %.c,$3 $4) $(HEADERS
 # In a program that is linked with $(call wrap,NAMES), calls of NAME go to __wrap_NAME.
 wrap = $(addprefix -Wl$(,)--wrap=,$1)
 
-# Each room sets TESTED_room, where pytest looks, UNITS_room, programs that are tests, QUICK_room,
-# other parts of `make test`, and BUILT_room, what is built before. FULL and NIGHTLY are the parts
-# of the other tiers. The tests of one tier are not run again by the next.
-FULL := python-slow vectors-others lint builds mutants mutants-sample differential watching \
-    coverage storm server-sanitized server-valgrind fuzz-server check-pages proof proof-smoke \
-    proof-eva proof-mutants models lab-short lab-test
-NIGHTLY := mutants-keyed mutants-server mutants-client explore storm-long soak-firmware \
-    proof-keyed fleet-soak fleet-long packages-debian packages-tools
+# Each room sets UNITS_room, programs that are tests, QUICK_room, other parts of `make test`, and
+# BUILT_room, what the tests need.
 ROOMS := spec tests server client firmware bench proof dumpulse_fleet packages lab
 $(if $(filter-out $(ROOMS),$(ROOM)),$(error there is no room '$(ROOM)'; there are: $(ROOMS)))
 IN := $(or $(ROOM),$(ROOMS))
@@ -105,42 +94,46 @@ check: $(foreach room,$(IN),$(CHECKED_$(room)))
 	@failed=0; $(or $(strip $(foreach room,$(IN),$(CHECK_$(room)))), \
 	    echo "$(ROOM) has no quick checks: make test ROOM=$(ROOM)";) exit $$failed
 
-# The tests of the lab are a part of their own, of `make full`.
-PYTESTED = $(strip $(foreach room,$(or $(ROOM),$(filter-out lab,$(ROOMS))),$(TESTED_$(room))))
-UNITS = $(foreach room,$(IN),$(UNITS_$(room)))
-QUICK_PARTS = $(if $(PYTESTED),python) $(if $(UNITS),unit) $(foreach room,$(IN),$(QUICK_$(room)))
-NEEDS_unit = $(UNITS)
-PART_unit = $(UNITS:%=% || failed=1;) exit $$failed	## cmocka tests, and all packets with the magic number
+# Where pytest looks. The tests of the lab are a part of their own, of `make full`.
+PYTESTED = $(filter-out spec,$(or $(ROOM),test_dumpulse.py $(filter-out lab,$(ROOMS))))
 # As many at a time as two processors can bear, because many tests wait: some rooms set a number.
 WORKERS = $(or $(WORKERS_$(ROOM)),4)
 PART_python = $(PYTEST) -n $(WORKERS) --dist loadfile -m "not slow and not long" $(PYTESTED)	## quick tests
 PART_python-slow = $(PYTEST) -n 3 --dist loadfile -m "slow and not long" $(PYTESTED) ## slow tests
+UNITS = $(foreach room,$(IN),$(UNITS_$(room)))
+PART_unit = $(UNITS:%=% || failed=1;) exit $$failed	## cmocka tests, and all packets with the magic number
 
-# The tiers: which PARTS each runs, and what is built FIRST.
-test: PARTS = $(QUICK_PARTS)
-test: FIRST = $(UNITS) $(foreach room,$(IN),$(BUILT_$(room)))
+# The parts of each tier, and what is built before. No tier runs again what another one has.
+PARTS_test = $(if $(PYTESTED),python) $(if $(UNITS),unit) $(foreach room,$(IN),$(QUICK_$(room)))
+NEEDS_unit = $(UNITS)
+FIRST_test = $(UNITS) $(foreach room,$(IN),$(BUILT_$(room)))
+PARTS_full := python-slow vectors-others lint builds mutants mutants-sample differential watching \
+    coverage storm server-sanitized server-valgrind fuzz-server check-pages proof proof-smoke \
+    proof-eva proof-mutants models lab-short lab-test
+FIRST_full = $(PROGRAMS) $(BUILT_FULL) $(foreach room,$(ROOMS),$(BUILT_$(room)))
+PARTS_nightly := mutants-keyed mutants-server mutants-client explore storm-long soak-firmware \
+    proof-keyed fleet-soak fleet-long packages-debian packages-tools
+PARTS_packages := packages-debian packages-tools
 test: ##! the quick tests; ROOM=server: those of one room
-full: PARTS = $(FULL)
-full: FIRST = $(PROGRAMS) $(BUILT_FULL) $(foreach room,$(ROOMS),$(BUILT_$(room)))
 full: ##! all that must pass before a change lands
-nightly: PARTS = $(NIGHTLY)
 nightly: ##! mutants, soaks, fuzzers, power cuts
-# The same scenes and power cuts each time, so that a test fails only because of a change.
-test full nightly packages: export DUMPULSE_SEED ?= 1
+packages: ##! build and test every package, with the tools' own programs
 # Three parts run at a time in `make full`, because some mostly wait. One that fails does not end
 # the others. At the end comes a table of their seconds. LEFT_OUT: this system lacks their tools.
+# The seed is the same each time, so that a test fails only because of a change.
+test full nightly packages: export DUMPULSE_SEED ?= 1
+test full nightly packages: PARTS = $(filter-out $(LEFT_OUT),$(PARTS_$@))
 test full nightly packages:
 	@tools/setup $(if $(filter test,$@),$(if $(filter lab,$(ROOM)),,--quick))
-	@$(MAKE) --no-print-directory -j2 build/flags $(FIRST)
+	@$(MAKE) --no-print-directory -j2 build/flags $(FIRST_$@)
 	@rm -rf $(LOG)
-	@$(MAKE) --no-print-directory -k -j$(if $(filter full,$@),3,2) \
-	    $(patsubst %,part-%,$(filter-out $(LEFT_OUT),$(PARTS))) || :
-	@echo "==          wall s processor s  part"; for part in $(filter-out $(LEFT_OUT),$(PARTS)); do \
+	@$(MAKE) --no-print-directory -k -j$(if $(filter full,$@),3,2) $(PARTS:%=part-%) || :
+	@$(foreach part,$(filter $(LEFT_OUT),$(PARTS_$@)),echo "== $(part): $(WHY_LEFT_OUT)";)
+	@echo "==          wall s processor s  part"; for part in $(PARTS); do \
 	cat $(LOG)/$$part.time 2>/dev/null || echo "missing 0 0 0 $$part"; done | \
 	awk -v wall=$$(($$(date +%s) - $(BEGAN))) -v form='== %-8s%8.1f%12.1f  %s\n' '{gsub(",", "."); \
 	    printf form, $$1, $$2, $$3 + $$4, $$5; sum += $$3 + $$4; failed += $$1 !~ "passed|recorded"} \
 	    END {printf form, failed ? "FAILED" : "passed", wall, sum, "all"; exit failed != 0}'
-	@$(foreach part,$(filter $(LEFT_OUT),$(PARTS)),echo "== left out: $(part): $(WHY_LEFT_OUT)";)
 BEGAN := $(shell date +%s)
 LOG := build/log
 
@@ -165,22 +158,18 @@ part-%: $$(NEEDS_$$*)
 
 lint: ## compiler warnings, clang-tidy, cppcheck, formatting
 proof: ##! prove library, watch and version 2
-lint proof: | $(READY)
-	@$(call run_part,$@)
+lint proof: ; @$(MAKE) --no-print-directory part ONLY=$@
 
+# A room's TABLE_name prints a table; PLAIN_TABLES need no packages. 141: `head` has enough.
 part: $$(NEEDS_$$(ONLY)) | $$(TOOLS) ##! a part of the tests alone: ONLY=lint; else a list of them
 	@$(if $(ONLY),$(call run_part,$(ONLY)),$(call contents,PART,part))
-TOOLS = $(if $(ONLY),$(if $(filter $(ONLY),$(QUICK_PARTS)),$(QUICK),$(READY)))
-
-# A room's TABLE_name prints a table, for which NEEDS_name is built before. PLAIN_TABLES need no
-# packages. 141: `head` has enough.
-figures: $$(NEEDS_$$(ONLY)) | $$(PACKAGES) ##! a table: ONLY=size; else a list of them
+figures: $$(NEEDS_$$(ONLY)) | $$(TOOLS) ##! a table: ONLY=size; else a list of them
 	@{ $(if $(ONLY),$(or $(TABLE_$(ONLY)),echo "there is no table '$(ONLY)': make figures" \
 	    "lists them" >&2; exit 2),$(call contents,TABLE,figures)); } || \
 	    { status=$$?; [ $$status = 141 ] || exit $$status; }
-PACKAGES = $(if $(filter-out $(PLAIN_TABLES),$(ONLY)),$(READY))
-
-# What the rooms' lists PART_ and TABLE_ have, with their texts.
+TOOLS = $(if $(filter-out $(PLAIN_TABLES),$(ONLY)),\
+    $(if $(filter $(PARTS_test),$(ONLY)),$(QUICK),$(READY)))
+# The rooms' lines PART_ and TABLE_, with their texts.
 contents = echo "make $2 ONLY=NAME, where NAME is one of:" && \
     sed -n 's/^$1_\([a-z0-9-]*\) = .*\#\# \(.*\)/\1:\2/p' $(MAKEFILE_LIST) | \
     awk -F: '{printf "  %-21s %s\n", $$1, substr($$0, length($$1) + 2)}'

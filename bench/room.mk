@@ -1,9 +1,7 @@
 # What the library and the servers cost.   SPDX-License-Identifier: MIT
-TESTED_bench := bench/tests
 QUICK_bench := budgets
 BUILT_bench = $(SIMULATORS) build/reliability/accepted build/reliability/report
 BUILT_FULL += $(COUNTS)
-
 # Searches for mistaken heartbeats, and their results.
 $(foreach name,accepted report,\
     $(call add,reliability/$(name),gcc,-O2,bench/reliability/$(name).c dumpulse.c))

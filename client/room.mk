@@ -1,5 +1,4 @@
 # client.py, which polls agents.   SPDX-License-Identifier: MIT
-TESTED_client := client/tests
 BUILT_client = build/udpserver build/canserver
 CHECKED_client := $(SERVERS:%=build/%)
 # The check of the server is the client's, too. Where there is no server, a version can be printed.

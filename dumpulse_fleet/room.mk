@@ -1,5 +1,4 @@
 # The fleet's targets; dumpulse_fleet/README.md is its page.   SPDX-License-Identifier: MIT
-TESTED_dumpulse_fleet := dumpulse_fleet/tests
 WORKERS_dumpulse_fleet := 6 --no-loadscope-reorder # most of its tests wait: see conftest.py
 
 fleet-demo: ##! 50 simulated agents, and a wall that shows who is alive
@@ -8,7 +7,6 @@ fleet-demo: ##! 50 simulated agents, and a wall that shows who is alive
 	@build/venv-fleet/bin/pip -q install -r dumpulse_fleet/requirements.txt
 	@tools/setup --curves || echo "there is no npm, so agents have no curves"
 	@build/venv-fleet/bin/python -m dumpulse_fleet.simulation.demo
-
 PART_fleet-long = $(PYTEST) dumpulse_fleet -m long ## the fleet's tests with the mark long
 PART_fleet-soak = $(PYTHON) -m dumpulse_fleet.simulation.age_oracle $(ARGS)	## ages against the truth; ARGS="REPORTS SEED"
 TABLE_fleet-pictures = $(PYTHON) -m dumpulse_fleet.tests.pictures	## take the manual's pictures of the wall anew

@@ -1,10 +1,8 @@
 # The images for boards. simulators/boards.py simulates each.   SPDX-License-Identifier: MIT
-TESTED_firmware := firmware/tests
 UNITS_firmware := build/unit-mcp2515
 # The compiler for a CH32V003 comes with `make full`.
 BUILT_firmware = $(filter-out build/firmware/uart_ch32v003.elf,$(FIRMWARE)) $(SIMULATORS)
 BUILT_FULL += $(FIRMWARE)
-AVR_CC := avr-gcc
 ARM_CC := arm-none-eabi-gcc -mthumb -ffreestanding -nostdlib -T firmware/cortex_m.ld
 # The files of some roles in version 2, for AVR.
 ROLES = extras/dumpulse_keyed.h $(patsubst %,extras/dumpulse_%,tag_avr.S $(patsubst %,%.c,tag $1))
@@ -12,9 +10,9 @@ KEYED_AGENT := firmware/keyed_avr.c $(call ROLES,agent mixed report master slots
 AT := -Wl,--defsym=flash_begin
 # $(call image,NAME,COMPILER,SOURCES): these are the sources besides firmware/NAME.c and dumpulse.c.
 image = $(eval IMAGES += $1)$(eval CC_$1 := $2)$(eval ALSO_$1 := $3)
-$(call image,uart_atmega328p,$(AVR_CC) -mmcu=atmega328p -DF_CPU=16000000UL)
-$(call image,uart_attiny85,$(AVR_CC) -mmcu=attiny85 -DF_CPU=8000000UL)
-$(call image,sender_attiny13,$(AVR_CC) -mmcu=attiny13a -DF_CPU=1200000UL)
+$(call image,uart_atmega328p,avr-gcc -mmcu=atmega328p -DF_CPU=16000000UL)
+$(call image,uart_attiny85,avr-gcc -mmcu=attiny85 -DF_CPU=8000000UL)
+$(call image,sender_attiny13,avr-gcc -mmcu=attiny13a -DF_CPU=1200000UL)
 $(call image,can_avr,$(CC_uart_atmega328p))
 $(call image,watch_atmega328p,$(CC_can_avr) -DWATCH,firmware/uart_atmega328p.c $(WATCH))
 $(call image,can_avr-watch,$(CC_can_avr) -DWATCH -DWATCH_ON_C,firmware/watch_atmega328p.c $(WATCH))
@@ -71,7 +69,6 @@ $(foreach name,serial_board i2c_board,$(call simulator,$(name),firmware/simulato
 $(call simulator,can_board,firmware/simulators,firmware/simulators/mcp2515.c)
 $(call add,unit-mcp2515,gcc,$(SANITIZERS),\
     firmware/tests/unit_mcp2515.c firmware/simulators/mcp2515.c,-lcmocka)
-
 firmware: $(FIRMWARE) ##! the images for boards: build/firmware
 	@$(PYTHON) -m firmware.uf2 build/firmware/uart_rp2040.elf
 	@printf '%s\n' $(FIRMWARE)

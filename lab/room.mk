@@ -1,5 +1,4 @@
 # The lab's targets; lab/README.md is its page.   SPDX-License-Identifier: MIT
-TESTED_lab := lab
 lab: | $(READY) ##! what a verified message costs: all counts and tables
 	@$(foreach table,counts published families studies answer choices fits operations mislead,\
 	    $(TABLE_lab-$(table)) || failed=1;) exit $$failed

@@ -1,8 +1,5 @@
 # The targets of the packages; packages/README.md is their page.   SPDX-License-Identifier: MIT
-TESTED_packages := packages
-packages: PARTS = packages-debian packages-tools
-packages: ##! build and test every package, with the tools' own programs
-# The first one makes whole releases, builds in clean Debians and boots one.
+# The first part makes whole releases, builds in clean Debians and boots one.
 IN_DEBIAN := packages/debian packages/fleet packages/test_release.py
 PART_packages-debian = $(PYTEST) $(IN_DEBIAN) ## packages for Debian, and whole releases
 PART_packages-tools = $(PYTEST) packages $(IN_DEBIAN:%=--ignore=%) ## packages for all other tools
@@ -24,20 +21,18 @@ SEARCH := import site, sys, sysconfig; sys.version_info < (3, 9) and sys.exit();
     prefix = sys.argv[1].rstrip("/"); \
     print(*[path for path in site.getsitepackages() if path.startswith(prefix + "/lib")], \
         sysconfig.get_path("purelib", "posix_prefix", {"base": prefix}))
-ifneq ($(filter %install,$(MAKECMDGOALS)),)
-FOUND := $(shell $(PYTHON3) -c '$(SEARCH)' '$(PREFIX)' 2>/dev/null)
-endif
+FOUND = $(eval FOUND := $(shell $(PYTHON3) -c '$(SEARCH)' '$(PREFIX)' 2>/dev/null))$(FOUND)
 PYTHONDIR ?= $(firstword $(FOUND))
 
 # The files to install, as MODE:FILE:DESTINATION: $(call put,MODE,FILES,FOLDER). In a file with the
-# mode "text", /usr/local becomes PREFIX.
+# mode "text", /usr/local becomes PREFIX, and names between @ what they mean.
 put = $(foreach file,$2,$1:$(file):$3/$(notdir $(file)))
 INSTALLED = $(call put,755,$(SERVERS:%=build/%),$(PREFIX)/sbin) \
     $(call put,644,$(SERVERS:%=server/%.8),$(PREFIX)/share/man/man8) \
     $(call put,text,$(if $(SERVERS),$(wildcard server/units/*)),$(PREFIX)/lib/systemd/system) \
     $(call put,644,dumpulse.h $(filter %.h,$(WATCH) $(KEYED)),$(PREFIX)/include) \
     $(call put,644,build/libdumpulse.a,$(LIBDIR)) \
-    $(call put,text,build/dumpulse.pc,$(LIBDIR)/pkgconfig)
+    text:packages/pkgconfig/dumpulse.pc.in:$(LIBDIR)/pkgconfig/dumpulse.pc
 CLIENT = 755:client.py:$(PREFIX)/bin/dumpulse \
     $(if $(PYTHONDIR),644:client.py:$(PYTHONDIR)/dumpulse/__init__.py \
         644:/dev/null:$(PYTHONDIR)/dumpulse/py.typed) \
@@ -47,32 +42,25 @@ CLIENT = 755:client.py:$(PREFIX)/bin/dumpulse \
     $(call put,text,$(EXAMPLE_FILES),$(EXAMPLES))
 EXAMPLES = $(PREFIX)/share/doc/dumpulse/examples
 EXAMPLE_FILES := examples/vehicle.ini client/examples/nagios.cfg client/examples/icinga2.conf
+FILLED = -e 's|/usr/local|$(PREFIX)|; s|@prefix@|$(PREFIX)|; s|@includedir@|$${prefix}/include|' \
+    -e 's|@libdir@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' \
+    -e "s|@version@|$$(sed -n 's/^\#define DUMPULSE_VERSION "\([^"]*\)".*/\1/p' dumpulse.h)|"
 
 # A list of make ends its entries at spaces: `/a b` would be the file /a, and b in this folder.
 no-space:
 	$(if $(word 2,$(PREFIX))$(word 2,$(LIBDIR))$(word 2,$(PYTHONDIR)), \
 	    $(error PREFIX, LIBDIR and PYTHONDIR must have no spaces; DESTDIR may))
-
-install: no-space all build/dumpulse.pc ##! servers, library and client, to DESTDIR and PREFIX
+install: no-space all ##! servers, library and client, to DESTDIR and PREFIX
 	@$(if $(FOUND),$(PYTHON3) -B -m tools.completion build/client,echo \
 	    "the client is left out: '$(PYTHON3)' is no Python 3.9 or later" >&2)
 	@umask 022; for entry in $(INSTALLED) $(if $(FOUND),$(CLIENT)); do \
 	    mode=$${entry%%:*}; rest=$${entry#*:}; file=$${rest%%:*}; to="$(DESTDIR)$${rest#*:}"; \
 	    mkdir -p "$${to%/*}" && rm -f "$$to" && case $$mode in \
-	    text) sed 's|/usr/local|$(PREFIX)|' $$file >"$$to" && chmod 644 "$$to" ;; \
-	    *) cp $$file "$$to" && chmod $$mode "$$to" ;; esac || exit 1; \
-	done
+	    text) sed $(FILLED) $$file >"$$to" && chmod 644 "$$to" ;; \
+	    *) cp $$file "$$to" && chmod $$mode "$$to" ;; esac || exit 1; done
 # Other files may be in the folders.
 uninstall: no-space ##! remove what make install put there
 	@for entry in $(INSTALLED) $(CLIENT); do rm -f "$(DESTDIR)$${entry##*:}"; done
 	@for folder in $(PYTHONDIR:%=%/dumpulse/__pycache__) $(PYTHONDIR:%=%/dumpulse) \
 	    $(EXAMPLES) $(dir $(EXAMPLES)); do rm -f "$(DESTDIR)$$folder"/__init__.cpython-*.pyc; \
 	    rmdir "$(DESTDIR)$$folder" 2>/dev/null || :; done
-
-# What pkg-config reads. `make install` replaces /usr/local by PREFIX.
-build/dumpulse.pc: packages/pkgconfig/dumpulse.pc.in dumpulse.h FORCE
-	@mkdir -p $(@D)
-	@sed -e "s|@version@|$$(sed -n 's/^#define DUMPULSE_VERSION "\([^"]*\)".*/\1/p' dumpulse.h)|" \
-	    -e 's|@prefix@|/usr/local|' -e 's|@includedir@|$${prefix}/include|' \
-	    -e 's|@libdir@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' $< >$@.$$$$ && \
-	    mv $@.$$$$ $@

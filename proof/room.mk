@@ -1,9 +1,8 @@
 # What is proved: by Frama-C, by Spin, and of the machine code.   SPDX-License-Identifier: MIT
-TESTED_proof := proof/tests
 # Debian 12 has Frama-C: there it is an error if it is missing. Some releases have none.
 LEFT_OUT = $(if $(FRAMA_C),,proof proof-smoke proof-eva proof-mutants proof-keyed)
 FRAMA_C = $(shell command -v frama-c || grep -x 'VERSION_ID="12"' /etc/os-release)
-WHY_LEFT_OUT := this system has no frama-c
+WHY_LEFT_OUT := left out, because this system has no frama-c
 
 PROVED := dumpulse.c dumpulse.h extras proof deb:frama-c-base deb:why3 deb:cvc4 deb:z3
 $(foreach part,proof proof-smoke proof-eva proof-mutants,$(eval READS_$(part) := $(PROVED)))

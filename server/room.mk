@@ -1,11 +1,9 @@
 # The agents for Linux: udpserver and canserver.   SPDX-License-Identifier: MIT
-TESTED_server := server/tests
 CHECKED_server := $(SERVERS:%=build/%)
 CHECK_server := $(if $(SERVERS),python3 -m unittest -q tests.check || failed=1;)
 UNITS_server := $(addprefix build/unit-,can table udpserver hook log keys)
 BUILT_server = build/udpserver build/canserver build/udpserver-calls
 
-# What both agents are linked from.
 AGENT_C := $(filter-out server/canserver.c,$(wildcard server/*.c)) dumpulse.c $(WATCH_C) $(KEYED_C)
 # With 32 bits, times would end in 2038. Valgrind lacks such a recvmmsg(): not for udpserver-i386.
 WIDE := -D_TIME_BITS=64 -D_FILE_OFFSET_BITS=64
@@ -17,7 +15,6 @@ build/udpserver build/canserver: $(AGENT_C) $(wildcard dumpulse.h extras/*.h ser
 udpserver: build/udpserver ##! the agent for Linux: build/udpserver
 canserver: build/canserver ##! the same for a CAN interface: build/canserver
 udpserver canserver: ; @echo $<
-
 $(call add,udpserver-i386,i686-linux-gnu-gcc -static,-O2 -funroll-loops -flto -pthread,\
     udpserver.c $(AGENT_C))
 $(call add,flood,gcc,-O2,bench/flood.c)
@@ -32,7 +29,6 @@ STORM := -O2 -pthread $(call wrap,main clock_gettime getenv geteuid getrandom ki
     endpoints_open log_open_again log_say stats_print)
 $(call add,storm,gcc,$(STORM),$(wildcard tests/storm/*.c) udpserver.c $(AGENT_C))
 $(call add,storm-can,gcc,$(STORM),$(wildcard tests/storm/*.c) server/canserver.c $(AGENT_C))
-
 # Each unit test, the parts that it tests, and the functions that it replaces.
 unit_of = $(call add,unit-$1,gcc,$(SANITIZERS),server/tests/unit_$1.c \
     $(patsubst %,server/%.c,$2 counters options) $3,$(call wrap,$4) -lcmocka)
@@ -45,8 +41,7 @@ $(call unit_of,log,log,,poll)
 $(call unit_of,keys,keys overlap address limits snapshot table tests/stand_ins,\
     dumpulse.c $(KEYED_C))
 
-# The server's tests with other builds of it. If ASan or valgrind finds an error, the exit status of
-# the server makes the test fail.
+# If ASan or valgrind finds an error, the exit status of the server makes the test fail.
 NEEDS_server-sanitized = build/udpserver-sanitized
 PART_server-sanitized = DUMPULSE_SERVER=$(CURDIR)/build/udpserver-sanitized $(PYTEST) -n 2 --dist loadfile $(patsubst %,server/tests/test_%.py,udpserver udpserver_keyed overlap)	## the server's tests, sanitized
 VALGRIND := valgrind --quiet --leak-check=full --error-exitcode=99
@@ -58,9 +53,8 @@ $(call add,fuzz/server,clang $(SANITIZERS) -fsanitize=fuzzer -pthread,,\
     $(call wrap,state_write_numbers))
 # What the fuzzer begins with: each word of hexadecimal digits is an input.
 build/fuzz/server-seeds: server/tests/fuzz_seeds.hex
-	@rm -rf $@ && mkdir -p $@ && python3 -c 'import sys; from pathlib import Path; \
-	    [Path(sys.argv[1], str(n)).write_bytes(bytes.fromhex(word)) \
-	     for n, word in enumerate(sys.stdin.read().split())]' $@ <$<
+	@rm -rf $@ && mkdir -p $@ && python3 -c 'import sys; [open(f"$@/{n}", "wb").write( \
+	    bytes.fromhex(word)) for n, word in enumerate(sys.stdin.read().split())]' <$<
 NEEDS_fuzz-server = build/fuzz/server build/fuzz/server-seeds
 PART_fuzz-server = $(FUZZ) ## libFuzzer for 10 s with a new seed: arguments and state
 FUZZ = mkdir -p build/fuzz/corpus; build/fuzz/server -max_len=1600 -max_total_time=10 \

@@ -1,5 +1,4 @@
 # The tests of the library, and what looks at the whole project.   SPDX-License-Identifier: MIT
-TESTED_tests := test_dumpulse.py tests
 UNITS_tests := build/unit-keyed build/exhaustive
 QUICK_tests := vectors
 BUILT_tests = $(NEEDS_vectors) build/names.so build/libdumpulse.a
@@ -13,7 +12,6 @@ CHECK_tests = build/check/exhaustive || failed=1; \
     $(foreach name,$(VECTORS),build/check/$(name) build/short/$(name).tsv || failed=1;)
 build/check/%: tests/%.c $$(SOURCES_$$*) $(HEADERS) build/flags
 	$(LINK)
-
 $(call add,unit-keyed,gcc,$(SANITIZERS),tests/unit_keyed.c $(KEYED_C) dumpulse.c,-lcmocka)
 $(call add,exhaustive,gcc,-O2,tests/exhaustive.c dumpulse.c)
 $(call add,names.so,gcc,-O2 -shared -fPIC,\
@@ -55,8 +53,7 @@ PART_explore = HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py	## Hypothes
 PART_lint = tests/lint ## compiler warnings, clang-tidy, cppcheck, formatting
 PART_builds = tests/builds ## make check by gcc, clang, with hardening; make install
 PART_coverage = $(PYTHON) -m tests.coverage ## what the tests in C alone reach
-# ARGS can have --seed N, --count N, --file NAME, --jobs N and --list. The sample is that of
-# tests/mutants_sample.tsv, each with the one test that notices it.
+# ARGS can have --seed N, --count N, --file NAME, --jobs N and --list.
 BREAK := $(PYTHON) -m tests.mutants
 PART_mutants = $(BREAK) library $(ARGS)	## break the library: does a test notice?
 PART_mutants-keyed = $(BREAK) keyed $(ARGS)	## break dumpulse_keyed; ARGS="--count 100"
