@@ -11,7 +11,7 @@ from dumpulse_fleet.config.labels import Window, read_groups, read_mutes, read_s
 from dumpulse_fleet.config.outputs import (
     AlertSettings, Mqtt, Web, read_alerts, read_mqtt, read_web)
 from dumpulse_fleet.config.toml_reader import (
-    LARGEST, PATH, Lines, Mistake, Mistakes, Reader, checked, shown_path)
+    LARGEST, PATH, LineNumbers, Mistake, Mistakes, Reader, checked, shown_path)
 from dumpulse_fleet.config.values import (
     DAY, duration, number, read_file, similar)
 from dumpulse_fleet.model.agents import Agent, Group, Mute
@@ -98,7 +98,7 @@ def load(path: str) -> Config:
     except (ValueError, RecursionError):
         raise Mistakes([Mistake(shown_path(path), 0, "this is not TOML: a number is too long, or "
                                 "lists are nested too deeply")]) from None
-    reader = Reader(path, Lines(content), data)
+    reader = Reader(path, LineNumbers(content), data)
     config = read_sections(reader)
     if reader.mistakes:
         raise Mistakes(reader.mistakes)

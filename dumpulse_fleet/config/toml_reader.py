@@ -27,7 +27,7 @@ Section = TypeVar("Section")
 Where = tuple[str | int, ...]  # keys, and positions in lists: ("agents", 3, "name")
 
 
-class Lines:
+class LineNumbers:
     """The line of each heading and key, which tomllib does not report, if it begins a line. All
     else has the line of what it is in. Only messages use these lines: they are wrong in a file that
     has a heading within a text of several lines."""
@@ -120,7 +120,7 @@ def shown_path(path: str) -> str:
 class Reader:
     """Reads the tables of one file, and gathers what is wrong in them."""
 
-    def __init__(self, path: str, lines: Lines, data: dict[str, Any]) -> None:
+    def __init__(self, path: str, lines: LineNumbers, data: dict[str, Any]) -> None:
         self.path, self.lines, self.data = path, lines, data
         self.mistakes: list[Mistake] = []
         self.profiles: dict[str, Profile] = {}  # by the paths of files of names

@@ -80,13 +80,15 @@ def load(path: str, table: Table) -> str:
             state = os.fstat(file.fileno())
             if not stat.S_ISREG(state.st_mode) or state.st_size > MOST_BYTES:
                 raise BadSnapshot("it is not a file of this program")
-            content = file.read()
-        _use(content, table)
+            kept = decode(file.read(), table)
     except FileNotFoundError:
         return ""
     except (OSError, BadSnapshot) as error:
         return f"cannot use what was kept in {path!r}, so all agents are new: " \
             f"{getattr(error, 'strerror', None) or error}"
+    with table.lock:
+        table.zero = kept.clock_goes_on() - client.uptime()
+        kept.put(table, *kept.same(table))
     return ""
 
 
@@ -124,14 +126,6 @@ class Snapshot(NamedTuple):
             if self.agents[before][1:] != (agent.address, round(agent.profile.tick * 1000),
                                            agent.profile.settings.now_from):
                 table.kind[row] = ClockKind.NONE
-
-
-def _use(content: bytes, table: Table) -> None:
-    """Loads a file. Its clock goes on."""
-    kept = decode(content, table)
-    with table.lock:
-        table.zero = kept.clock_goes_on() - client.uptime()
-        kept.put(table, *kept.same(table))
 
 
 def decode(content: bytes, table: Table) -> Snapshot:
