@@ -99,6 +99,7 @@ PYTESTED = $(filter-out spec,$(or $(ROOM),test_dumpulse.py $(filter-out lab,$(RO
 # As many at a time as two processors can bear, because many tests wait: some rooms set a number.
 WORKERS = $(or $(WORKERS_$(ROOM)),4)
 PART_python = $(PYTEST) -n $(WORKERS) --dist loadfile -m "not slow and not long" $(PYTESTED)	## quick tests
+PART_python-long = $(PYTEST) -n 3 --dist loadfile -m long $(filter-out packages dumpulse_fleet,$(PYTESTED)) ## long tests of the other rooms
 PART_python-slow = $(PYTEST) -n 3 --dist loadfile -m "slow and not long" $(PYTESTED) ## slow tests
 UNITS = $(foreach room,$(IN),$(UNITS_$(room)))
 PART_unit = $(UNITS:%=% || failed=1;) exit $$failed	## cmocka tests, and all packets with the magic number
@@ -112,7 +113,7 @@ PARTS_full := python-slow vectors-others lint builds mutants mutants-sample diff
     proof-eva proof-mutants models lab-short lab-test
 FIRST_full = $(PROGRAMS) $(BUILT_FULL) $(foreach room,$(ROOMS),$(BUILT_$(room)))
 PARTS_nightly := mutants-keyed mutants-server mutants-client explore storm-long soak-firmware \
-    proof-keyed fleet-soak fleet-long packages-debian packages-tools
+    proof-keyed fleet-soak fleet-long python-long packages-debian packages-tools
 PARTS_packages := packages-debian packages-tools
 test: ##! the quick tests; ROOM=server: those of one room
 full: ##! all that must pass before a change lands

@@ -403,7 +403,8 @@ def take_vectors(name: str) -> None:
     assert number > 1400
 
 
-@pytest.mark.parametrize("name", tiered(EVERY, lambda name: EVERY[name].quick))
+@pytest.mark.parametrize("name", tiered(EVERY, lambda name: EVERY[name].quick,
+                                        lambda name: EVERY[name].is_of_its_kind))
 def test_vectors_on_every_target(name: str) -> None:
     take_vectors(name)
 
@@ -517,17 +518,20 @@ def test_a_label_that_the_compiler_knows(how: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "how"), [
+@pytest.mark.parametrize(("name", "how"), tiered([
     (name, how) for name in EVERY if name.startswith(("ATmega328P", "Cortex-M0+"))
     for how in TOGETHER
-    if not (how.startswith("-f") and EVERY[name].clang)])
+    if not (how.startswith("-f") and EVERY[name].clang)],
+    lambda case: case in {("ATmega328P", "in one piece"), ("Cortex-M0+", "-flto")},
+    lambda _: False))
 def test_each_label_that_the_compiler_knows(name: str, how: str, tmp_path: Path) -> None:
     """clang does not know -fwhole-program, and what its -flto makes needs LLVM's linker, and not
     GNU's, which is used here."""
     labels_are_right(name, how, range(LABELS), tmp_path)
 
 
-@pytest.mark.parametrize("name", tiered(EVERY, lambda name: EVERY[name].quick))
+@pytest.mark.parametrize("name", tiered(EVERY, lambda name: EVERY[name].quick,
+                                        lambda name: EVERY[name].machine != "Xtensa"))
 def test_time_does_not_depend_on_keys(name: str) -> None:
     """A heartbeat takes the same number of cycles or instructions for every key, packet and wrong
     tag: no compiler has made several comparisons of one."""

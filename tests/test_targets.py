@@ -31,7 +31,11 @@ def is_quick(name: str) -> bool:
     return EVERY[name].quick
 
 
-@pytest.fixture(scope="module", params=tiered(EVERY, is_quick))
+def is_of_its_kind(name: str) -> bool:
+    return EVERY[name].is_of_its_kind
+
+
+@pytest.fixture(scope="module", params=tiered(EVERY, is_quick, is_of_its_kind))
 def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
     machine = load(request.param)
     machine.counted = False
@@ -55,6 +59,7 @@ def test_vectors(machine: Machine) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("machine", tiered(EVERY, is_of_its_kind, lambda _: False), indirect=True)
 def test_long_vectors(machine: Machine) -> None:
     assert take(machine, vectors("vectors.tsv", long=True)) > 5000
 
@@ -117,13 +122,13 @@ def take(machine: Machine, steps: Path) -> int:
     return count
 
 
-@pytest.mark.parametrize("name", tiered(EVERY, is_quick))
+@pytest.mark.parametrize("name", tiered(EVERY, is_quick, is_of_its_kind))
 def test_vectors_of_the_watch(name: str) -> None:
     assert watch(name, vectors("vectors_watch.tsv")) > 400
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", tiered(EVERY, is_of_its_kind, lambda _: False))
 def test_long_vectors_of_the_watch(name: str) -> None:
     assert watch(name, vectors("vectors_watch.tsv", long=True)) > 1500
 

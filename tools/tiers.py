@@ -23,10 +23,12 @@ LOOP = 0.06  # seconds that slowness() counts for on the machine for which LIMIT
 HOMES, NUMBERS = tempfile.TemporaryDirectory(), itertools.count()
 
 
-def tiered(cases: Iterable[T], quick: Callable[[T], bool]) -> list[ParameterSet]:
-    """The cases of a test, each a value or a tuple. Those that are not quick are `slow`."""
+def tiered(cases: Iterable[T], quick: Callable[[T], bool],
+           slow: Callable[[T], bool] = lambda _: True) -> list[ParameterSet]:
+    """The cases of a test, each a value or a tuple. Those that are neither are `long`."""
     return [pytest.param(*(case if isinstance(case, tuple) else (case,)),
-                         marks=[] if quick(case) else pytest.mark.slow) for case in cases]
+                         marks=[] if quick(case) else pytest.mark.slow if slow(case)
+                         else pytest.mark.long) for case in cases]
 
 
 def processor_time() -> float:

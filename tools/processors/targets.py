@@ -50,6 +50,11 @@ class Target:
         """Does `make test` have its compiler? The others come with `make full`."""
         return not self.clang and self.compiler in QUICK_COMPILERS
 
+    @property
+    def is_of_its_kind(self) -> bool:
+        """Does it stand for all with its size of words and order of bytes, in `make full`?"""
+        return self.key in KINDS
+
     def version(self) -> str:
         """The compiler's own word for what `by` says: kind and version."""
         if self.clang:
@@ -95,6 +100,8 @@ AVR_GCC = {"gcc 5.4": "avr-gcc"} | {
                           / "bin" / "avr-gcc")
     for version in ("7.3", "14.2")}
 BY_CLANG = "clang 14.0"
+KINDS = {"ATmega328P, gcc 5.4", *(f"{name}, gcc 12.2" for name in (
+    "Cortex-M0+", "rv32imc", "PowerPC", "amd64"))}
 QUICK_COMPILERS = ("avr-gcc", "arm-none-eabi-gcc", "x86_64-linux-gnu-gcc")
 
 
