@@ -1,9 +1,7 @@
-"""The rule for ages and reboots against a simulator that knows the truth; and the rule broken on
-purpose."""
+"""The rule for ages and reboots against a simulator that knows the truth."""
 
 import pathlib
 import random
-import types
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,10 @@ from dumpulse_fleet.simulation import age_oracle
 def run(reports: int, seed: int) -> dict[str, int]:
     print(f"Again: python -m dumpulse_fleet.simulation.age_oracle {reports} {seed}")
     return age_oracle.run(reports, seed)
+
+
+def test_a_first_part_has_no_wrong_age() -> None:
+    run(50_000, 7)
 
 
 @pytest.mark.slow
@@ -37,44 +39,6 @@ def test_no_wrong_age_and_no_invented_reboot(seed: int) -> None:
 def test_millions_of_reports(seed: int) -> None:
     """The first two end with a reboot that was none, if only the time tells a reboot."""
     run(2_500_000, seed)
-
-
-# Lines of ages.py, and what breaks them.
-MUTANTS = [
-    ("low + ((n - was.clock - low) & LAST)", "((n - was.clock) & LAST)"),
-    ("impossible = own & (passed > high)", "impossible = own & (passed < 0)"),
-    ("* (1 - RATE) - 1), 0)", "- 1), 0)"),
-    ("/ new.tick * (1 + RATE) + 2)", "/ new.tick + 2)"),
-    ("(new.asked - was.received)", "(new.received - was.received)"),
-    ("strikes % CONFIRMED == 0", "strikes > 0"),
-    ("proof = lost[gone] & (view + since < FORGETS)", "proof = lost[gone] & (view < 1 << 40)"),
-    ("(clocks.silent | (clocks.n <= clocks.high + 1)) & ~was.settable", "clocks.n >= 0"),
-    ("(was.kind == ClockKind.UNIX) & fit.follows & ~fit.misfit)", "True)"),
-    ("lambda seen: seen.own & ~seen.anew, lambda seen: seen.heard, lambda",
-     "lambda seen: seen.own & ~seen.anew, lambda seen: seen.old >= 0, lambda"),
-    ("wraps = (seen.old + WRAP <= seen.longest[:, None]) | seen.ahead",
-     "wraps = seen.ahead & (seen.old < 0)"),
-    ("| (seen.longest > seen.passed)[:, None]", ""),
-    ("(beyond * (1 - RATE)).astype(np.int64)", "seen.old"),
-    ("np.minimum(seen.old, least))", "least)"),
-    ("np.where(seen.same, old_on_a_new_clock(seen), 0), lambda _: True",
-     "np.where(seen.same, old_on_a_new_clock(seen), 0), lambda _: False"),
-    ("np.where(seen.same, old_on_a_new_clock(seen), 0)", "old_on_a_new_clock(seen)"),
-]
-
-
-@pytest.mark.parametrize("line,broken", MUTANTS)
-def test_the_simulator_notices_a_broken_rule(line: str, broken: str,
-                                             monkeypatch: pytest.MonkeyPatch) -> None:
-    path = pathlib.Path(ages.__file__)
-    source = path.read_text()
-    assert source.count(line) == 1, f"{line!r} is not once in {path}"
-    mutant = types.ModuleType("mutant")
-    exec(compile(source.replace(line, broken), "mutant", "exec"), mutant.__dict__)
-    monkeypatch.setattr(age_oracle, "advance", mutant.__dict__["advance"])
-    with pytest.raises(age_oracle.Mismatch):
-        for seed in (7, 0, 1, 2):  # the first one finds what the others do not
-            run(50_000, seed)
 
 
 def test_the_table_of_the_page_is_that_of_the_code() -> None:
