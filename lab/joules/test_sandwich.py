@@ -1,6 +1,5 @@
 """The power sandwich without hardware: the real driver, the real firmware, a simulated meter."""
 
-import csv
 import os
 import re
 import select
@@ -270,114 +269,6 @@ def test_the_clock_is_set_as_the_manual_wants_it(three: Path, hse: bool, pll: bo
     assert "COUNTED                 cycles\n" in said
     assert chip.hertz() == hertz
     assert chip.baud() == pytest.approx(115_200, rel=0.01)
-
-
-# ---------------------------------------------------------------- published figures
-
-def samples_for(nanojoules: int) -> list[str]:
-    """100 samples of 4 digits with this sum. The last one has what is left of a microjoule."""
-    each, rest = divmod(nanojoules // 1000, 99)
-    return [*(f"{each + (number < rest):04d}-06" for number in range(99)),
-            f"{nanojoules % 1000:04d}-09"]
-
-
-def figures_of(row: dict[str, str]) -> tuple[int, int]:
-    """Cycles, and the nJ of 10 s, that round to what was published of an operation: its cycles may
-    be rounded to thousands or millions, watts and joules to three decimals of their unit."""
-    watts, joules = Fraction(row["watts"]), Fraction(row["joules"])
-    half = Fraction(1, 2000) if joules >= 1 else \
-        Fraction(1, 2_000_000) if joules >= Fraction(1, 1000) else Fraction(1, 2_000_000_000)
-    loose = 499_999 if row["cycles"].endswith("000000") else \
-        499 if row["cycles"].endswith("000") else 0
-    said = int(row["cycles"])
-    for cycles in (round(joules * 96_000_000 / watts), said - loose, said + loose):
-        if abs(cycles - said) > loose:
-            continue
-        least = max(watts - Fraction(1, 2_000_000), (joules - half) * 96_000_000 / cycles)
-        most = min(watts + Fraction(1, 2_000_000), (joules + half) * 96_000_000 / cycles)
-        nanojoules = round((least + most) / 2 * 10**10)
-        if least < Fraction(nanojoules, 10**10) < most:
-            return cycles, nanojoules
-    raise AssertionError(f"no cycles and watts give {row}")
-
-
-Rows = dict[str, dict[str, dict[str, str]]]
-LETTER = {"KeyGen": "k", "Sign": "s", "Verify": "v", "Encaps": "e", "Decaps": "d", "Total": "a"}
-
-
-def published_rows() -> Rows:
-    """By scheme and operation."""
-    found: Rows = {}
-    for row in published.rows():
-        found.setdefault(row["scheme"], {})[row["operation"].replace("TOTAL", "Total")] = row
-    return found
-
-
-@pytest.mark.slow
-def test_study_2_comes_out_to_the_digit(tmp_path: Path, flash: Path,
-                                        capsys: pytest.CaptureFixture[str]) -> None:
-    """All that it published goes in: its cycles by a board that is played, its watts by the meter.
-    In the second run each operation takes a little less, in the first as much more."""
-    rows = published_rows()
-    figures = {(name, LETTER[operation]): figures_of(row) for name, has in rows.items()
-               for operation, row in has.items()}
-
-    def play(name: str) -> tuple[list[str], dict[str, dict[str, int]]]:
-        has = rows[name]
-        sizes = dict(part.split("=") for part in next(iter(has.values()))["sizes"].split(", "))
-        banner = ["SystemCoreClock         96000000", f"CRYPTO_ALGNAME          {name}",
-                  f"CRYPTO_SECRETKEYBYTES   {sizes['sk']}",
-                  f"CRYPTO_PUBLICKEYBYTES   {sizes['pk']}",
-                  *([f"CRYPTO_CIPHERTEXTBYTES  {sizes['ct']}"] if "ct" in sizes else []),
-                  f"CRYPTO_BYTES            {sizes.get('ss') or sizes['sl']}"]
-        letters = {LETTER[operation]: {operation: figures[name, LETTER[operation]][0]}
-                   for operation in has}
-        letters["a"] |= {operation: 1 for operation in has if operation != "Total"}
-        return banner, letters
-
-    with standins.Played(flash, play) as desk:
-        turn: dict[tuple[str, str], int] = {}
-
-        def samples() -> list[str]:
-            key = desk.name, desk.letter
-            turn[key] = turn.get(key, 0) + 1
-            nanojoules = figures.get(key, (0, 100_000_000))[1]
-            return samples_for(nanojoules + 12_345 * (1 if turn[key] == 1 else -1))
-
-        with standins.Shield(desk, samples) as shield:
-            (tmp_path / "images").mkdir()
-            for name in rows:
-                (tmp_path / "images" / f"{name}.bin").write_text(name)
-            assert sandwich.command([
-                "--meter", shield.path, "--target", desk.path, "--runs", "2", "--logs",
-                str(tmp_path / "logs"), "--images", str(tmp_path / "images")]) == 0
-    capsys.readouterr()
-    into = tmp_path / "all.tsv"
-    assert tables.command([*map(str, (tmp_path / "logs").iterdir()), "--tsv", str(into)]) == 0
-    got = {(row["scheme"], row["operation"]): row
-           for row in csv.DictReader(into.read_text().splitlines(), delimiter="\t")}
-    for name, has in rows.items():
-        for row in has.values():
-            mine = got[name, row["operation"]]
-            assert mine["sizes"] == row["sizes"] and mine["runs"] == "2"
-            for what in ("watts", "joules"):
-                assert float(mine[what]) == float(row[what]), (name, row, mine)
-            assert float(mine["seconds"]) == pytest.approx(float(row["seconds"]), rel=1e-3)
-            assert float(mine["spread"]) > 0 and mine["label"] == tables.MEASURED
-    blocks = capsys.readouterr().out.split("\n\n")
-    for block, by, kem in ((blocks[0], "Verify", False), (blocks[1], "Total", True)):
-        printed = [line.split()[0] for line in block.splitlines()[2:]]
-        wanted = [name for name, has in rows.items() if ("Encaps" in has) == kem]
-        assert printed == sorted(wanted, key=lambda name: float(rows[name][by]["joules"]))
-        for line in block.splitlines()[2:]:
-            name, *cells = line.split()
-            for at, operation in enumerate((target.KEM if kem else target.SIGNATURE)["a"]):
-                value, unit = cells[2 * at:2 * at + 2]
-                assert float(value.replace(",", "")) * UNIT[unit] == pytest.approx(
-                    float(rows[name][operation]["joules"]), rel=1e-9), line
-
-
-UNIT = {"µJ": 1e-6, "mJ": 1e-3, "J": 1.0}
 
 
 # ---------------------------------------------------------------- the driver

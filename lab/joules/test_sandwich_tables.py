@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -192,7 +193,9 @@ def test_two_runs_in_one_file(tmp_path: Path) -> None:
     assert complaints == [f"{path}:{len(WHOLE) + 1}: a second run begins"]
     row = tables.rows(found)["toy"]["Verify"]
     assert row.runs == 2 and row.joules == Fraction(775, 10_000) * Fraction(3, 1000)
-    assert row.spread == Fraction(10, 775)
+    assert row.spread == Fraction(10, 775) and row.watts == Fraction(775, 10_000)
+    slower = [replace(one, cycles=one.cycles + 2 * (one.run == "2")) for one in found]
+    assert tables.rows(slower)["toy"]["Verify"].cycles == 288_001
     half = WHOLE[:LAST] + lines_of(run=2)
     path.write_text("".join(f"{line}\n" for line in half))
     found, complaints = tables.parse(path)
@@ -315,6 +318,7 @@ def test_the_tables_of_one_log(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert (tmp_path / "a.tsv").read_text().splitlines()[4] == "\t".join((
         "toy", "sk=3, pk=2, sl=9", "Verify", "288000", "0.003", "0.077", "0.000231", "1",
         "0.000000", tables.MEASURED))
+    assert "\tTOTAL\t" in (tmp_path / "a.tsv").read_text()
     said = capsys.readouterr()
     assert said.err == "" and "231.000 µJ" in said.out and "77.0 to 77.0 mW" in said.out
     assert tables.command([str(path), "--tsv", str(tmp_path)]) == 1
@@ -388,9 +392,9 @@ def test_tables_are_sorted_and_what_is_missing_comes_last() -> None:
         "lost": {"Sign": row("lost", "Sign", "0.0001", 1)},
         "fast": {"Verify": row("fast", "Verify", "0.003", 2, "0.2"),
                  "Sign": row("fast", "Sign", "2")},
-        "b": {"Total": row("b", "Total", "2", kem=True)},
-        "a": {"Total": row("a", "Total", "1", kem=True), "KeyGen": row("a", "KeyGen", "3", 4,
-                                                                       kem=True)}}
+        "b": {name: row("b", name, "2", kem=True) for name in ("Total", "KeyGen")},
+        "a": {name: row("a", name, joules, kem=True)
+              for name, joules in (("Decaps", "4"), ("Total", "1"), ("KeyGen", "3"))}}
     said = tables.tables(schemes)
     order = [line.split()[0] for line in said if line.split()[:1] and line.split()[0] in schemes]
     assert order == ["fast", "slow", "lost", "a", "b"]
@@ -398,6 +402,9 @@ def test_tables_are_sorted_and_what_is_missing_comes_last() -> None:
     assert fast.split() == ["fast", "-", "2.000", "J", "3.000", "mJ", "-", "2-4", "20.0%"]
     lost, = (line for line in said if line.startswith("lost"))
     assert lost.split() == ["lost", "-", "100.000", "µJ", "-", "-", "1", "-"]
+    a, = (line for line in said if line.startswith("a "))
+    assert a.split() == ["a", "3.000", "J", "-", "4.000", "J", "1.000", "J", "4", "1.0%"]
+    assert schemes["a"]["Total"].board.sizes == "sk=1, pk=1, ct=1, ss=1"
     assert any(tables.MEASURED in line for line in said)
 
 
