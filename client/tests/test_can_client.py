@@ -15,7 +15,7 @@ import pytest
 import client
 from spec import model
 from tools.agents import GOOD
-from tools.lines import FRAME, FakeBus, bus
+from tools.lines import FakeBus, bus
 
 OTHER = model.checksummed(bytes(range(256)))
 

@@ -20,7 +20,6 @@ from typing import Any
 import pytest
 
 from dumpulse_fleet import command
-from dumpulse_fleet.config.file import load
 from dumpulse_fleet.model.agents import Mute, State
 from dumpulse_fleet.record.past import KNOWN, Past
 from dumpulse_fleet.record.store import Store
