@@ -22,8 +22,8 @@ Each mutant that survives must be in survivors.tsv with the reason. It is a fail
 that file is noticed, or does not exist. The same --seed and --count choose the same mutants.
 
 --sample: takes only the mutants of mutants_sample.tsv. Each has the step or the test that notices
-it, and only that one runs, so this takes a minute. It is a failure if a mutant does not exist, or
-if its test does not notice it. To choose others: --record FILE writes what has noticed each mutant.
+it, and only that one runs. It is a failure if a mutant does not exist, or if its test does not
+notice it. To choose others: --record FILE writes what has noticed each mutant.
 """
 
 import argparse

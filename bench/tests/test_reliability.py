@@ -16,7 +16,7 @@ from bench.reliability.programs import (BITS, HEARTBEATS, by_burst, by_flips, pr
 from spec.model import MAGIC, heartbeat
 from tools.programs import built, run
 
-pytestmark = pytest.mark.slow  # the searches take half a minute
+pytestmark = pytest.mark.slow
 
 
 def number(packet: bytes) -> int:

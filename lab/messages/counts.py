@@ -52,7 +52,7 @@ class Count:
 
 Figures = dict[tuple[str, str, str], str]  # by command, row and column
 Work = tuple[Scheme, str]  # and the target
-# What `make full` counts: each family and each target, in less than a minute.
+# What `make full` counts: each family and each target.
 QUICK = ("Adler-32, ours", "CRC-16, ours", "CRC-32, bitwise, ours", "SipHash-2-4, ours",
          "HalfSipHash-2-4, ours", "BLAKE2s, ours", "ChaCha20-Poly1305, BearSSL",
          "AES-128-CMAC, ours, tables", "AES-128-CMAC, ours, assembly",
@@ -277,7 +277,7 @@ def main() -> None:
                         help="schemes with these words in their name")
     parser.add_argument("--target", default="", choices=MACHINES, help="this machine alone")
     parser.add_argument("--quick", action="store_true",
-                        help="what takes less than a minute: some of each family")
+                        help="only some of each family")
     parser.add_argument("--write", action="store_true", help="put the counts into counts.tsv")
     options = parser.parse_args()
     work = [(scheme, target) for scheme, target in chosen(options.only, options.target)

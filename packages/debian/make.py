@@ -188,7 +188,7 @@ def base(name: str) -> Path:
         return folder
     if os.geteuid() != 0:
         raise SystemExit("packages.debian: this needs root, to make a Debian in a folder")
-    say(f"making a Debian in {folder.relative_to(project.ROOT)}, once: a minute or two")
+    say(f"making a Debian in {folder.relative_to(project.ROOT)}, once")
     DEBIAN.mkdir(parents=True, exist_ok=True)
     release = dict(line.split("=", 1) for line in
                    Path("/etc/os-release").read_text().splitlines() if "=" in line)
@@ -288,6 +288,6 @@ def build(to: Path) -> list[Path]:
     made = make_sources(to)
     (dsc,) = [path for path in made if path.suffix == ".dsc"]
     for machine in ("", CROSS):
-        say(f"building the packages for {machine or native()} in a clean Debian: half a minute")
+        say(f"building the packages for {machine or native()} in a clean Debian")
         made += make_debs(dsc, to, machine)
     return made
