@@ -40,7 +40,6 @@ help: ##! this list
 help-all: ##! print all targets
 help help-all:
 	@awk -F ':.*##!? ' '/^[a-z-]+:.*##$(MARK)/{printf "  make %-14s %s\n",$$1,$$2}' $(MAKEFILE_LIST)
-
 # The servers are only for Linux, and the library is for every system.
 SERVERS := $(if $(filter Linux,$(shell uname -s)),udpserver canserver)
 all: $(SERVERS:%=build/%) build/libdumpulse.a ##! the agents for Linux and libdumpulse.a, in build
@@ -50,7 +49,6 @@ demo tour:
 	@tools/setup gcc libc6-dev python3
 	@$(MAKE) --no-print-directory build/$(if $(filter tour,$@),tour,udpserver)
 	@$(if $(filter tour,$@),build/tour,python3 examples/demo.py build/udpserver)
-
 # If the flags change, everything is built again.
 build/flags: export FLAGS = $(CC) $(ALL_CFLAGS) $(WIDE) $(LDFLAGS) $(OPTIONS)
 build/flags: FORCE
@@ -94,12 +92,12 @@ check: $(foreach room,$(IN),$(CHECKED_$(room)))
 	@failed=0; $(or $(strip $(foreach room,$(IN),$(CHECK_$(room)))), \
 	    echo "$(ROOM) has no quick checks: make test ROOM=$(ROOM)";) exit $$failed
 
-# Where pytest looks. The tests of the lab are a part of their own, of `make full`.
+# Where pytest looks. The tests of the lab are a part of `make full`.
 PYTESTED = $(filter-out spec,$(or $(ROOM),test_dumpulse.py $(filter-out lab,$(ROOMS))))
 # As many at a time as two processors can bear, because many tests wait: some rooms set a number.
 WORKERS = $(or $(WORKERS_$(ROOM)),4)
 PART_python = $(PYTEST) -n $(WORKERS) --dist loadfile -m "not slow and not long" $(PYTESTED)	## quick tests
-PART_python-long = $(PYTEST) -n 3 --dist loadfile -m long $(filter-out packages dumpulse_fleet,$(PYTESTED)) ## long tests of the other rooms
+PART_python-long = $(PYTEST) -n 3 --dist loadfile -m long $(filter-out packages dumpulse_fleet,$(PYTESTED))	## long tests of the other rooms
 PART_python-slow = $(PYTEST) -n 3 --dist loadfile -m "slow and not long" $(PYTESTED) ## slow tests
 UNITS = $(foreach room,$(IN),$(UNITS_$(room)))
 PART_unit = $(UNITS:%=% || failed=1;) exit $$failed	## cmocka tests, and all packets with the magic number
@@ -156,7 +154,6 @@ part-%: $$(NEEDS_$$*)
 	row=$$(cat $(LOG)/$*.time); echo "$$result $$row" >$(LOG)/$*.time; \
 	[ $$status != 0 ] || [ -z "$$reads" ] || $(PYTHON) -m tools.recorded write $* $$inputs; \
 	cat $(LOG)/$*; echo "== $* $$result"; exit $$status
-
 lint: ## compiler warnings, clang-tidy, cppcheck, formatting
 proof: ##! prove library, watch and version 2
 lint proof: ; @$(MAKE) --no-print-directory part ONLY=$@
@@ -174,7 +171,6 @@ TOOLS = $(if $(filter-out $(PLAIN_TABLES),$(ONLY)),\
 contents = echo "make $2 ONLY=NAME, where NAME is one of:" && \
     sed -n 's/^$1_\([a-z0-9-]*\) = .*\#\# \(.*\)/\1:\2/p' $(MAKEFILE_LIST) | \
     awk -F: '{printf "  %-21s %s\n", $$1, substr($$0, length($$1) + 2)}'
-
 setup: ##! install what all tests need (as root), or print what it is
 $(QUICK) $(READY): tools/packages.txt tools/requirements.txt
 $(READY): tools/toolchains.txt

@@ -2,24 +2,21 @@
 QUICK_bench := budgets
 BUILT_bench = $(SIMULATORS) build/reliability/accepted build/reliability/report
 BUILT_FULL += $(COUNTS)
-# Searches for mistaken heartbeats, and their results.
-$(foreach name,accepted report,\
-    $(call add,reliability/$(name),gcc,-O2,bench/reliability/$(name).c dumpulse.c))
-$(foreach name,fewbits distances,\
-    $(call add,reliability/$(name),gcc,-O3,bench/reliability/$(name).c))
+$(call add,reliability/accepted,gcc,-O2,bench/reliability/accepted.c dumpulse.c)
+$(call add,reliability/report,gcc,-O2,bench/reliability/report.c dumpulse.c)
+$(call add,reliability/fewbits,gcc,-O3,bench/reliability/fewbits.c)
+$(call add,reliability/distances,gcc,-O3,bench/reliability/distances.c)
 COUNTS := $(patsubst %,build/reliability/%.tsv,fewbits adler crc)
 build/reliability/fewbits.tsv: build/reliability/fewbits ; @$< >$@
 build/reliability/adler.tsv: build/reliability/distances ; @$< >$@
 build/reliability/crc.tsv: build/reliability/distances ; @$< crc >$@
 $(call add,loopbench,gcc,-O2,loopbench.c dumpulse.c)
-
 PART_budgets = $(PYTHON) -m bench.size --quick || failed=1; $(PYTHON) -m bench.cost --quick || failed=1; exit $$failed	## sizes and costs by the compilers that make test has
-READS_check-pages := performance.md dumpulse.c dumpulse.h udpserver.c loopbench.c bench extras \
-    firmware lab proof server spec tools Makefile deb:gcc deb:gcc-avr deb:gcc-arm-none-eabi deb:valgrind
+READS_check-pages := performance.md $(LIBRARY) udpserver.c loopbench.c bench extras firmware \
+    lab proof server spec tools Makefile deb:gcc deb:gcc-avr deb:gcc-arm-none-eabi deb:valgrind
 PART_check-pages = $(PYTHON) -m bench.pages --check ## do the pages show what the commands print?
 pages: | $(READY) ##! put what the commands print today into the pages
 	@$(PYTHON) -m bench.pages
-
 NEEDS_accepted = build/reliability/accepted
 NEEDS_loopbench = build/loopbench
 TABLE_size = $(PYTHON) -m bench.size ## bytes on every target, against budgets

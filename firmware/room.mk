@@ -55,7 +55,6 @@ $(HANGING): FIRMWARE_FLAGS += $(call wrap,dumpulse_process_packet dumpulse_keyed
 $(HANGING): build/firmware/hanging/%.elf: firmware/tests/hang.c $(IMAGE_SOURCES)
 	$(LINK_IMAGE)
 $(FIRMWARE) $(STACKS) $(HANGING): | $(QUICK)
-
 eeprom: export KEYS := $(KEYS)
 eeprom: ##! an EEPROM with keys: BOARD=keyed_attiny85 KEYS=FILE.h
 	@firmware/eeprom "$(BOARD)" $(CC_$(BOARD)) $(FIRMWARE_FLAGS)

@@ -12,7 +12,6 @@ TABLE_lab-sources = $(PYTHON) -m lab.sources	## fetch the code of the lab's sche
 TABLE_lab-counts = $(PYTHON) -m lab.messages.counts $(ARGS)	## count all, and compare; ARGS="--only WORDS --write"
 TABLE_lab-mislead = $(PYTHON) -m lab.groups.mislead	## benchmarks that mislead, beside those that do not
 TABLE_lab-board = $(PYTHON) -m lab.joules.board $(ARGS)	## the images of the power sandwich; ARGS="--only WORDS"
-# These print what is kept, and need no packages.
 PLAIN_TABLES := $(addprefix lab-,families answer choices fits published studies operations programs)
 PRINTER = $(or $(wildcard $(PYTHON)),python3)
 TABLE_lab-families = $(PRINTER) -m lab.messages.families	## the counts, by family

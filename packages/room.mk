@@ -23,7 +23,6 @@ SEARCH := import site, sys, sysconfig; sys.version_info < (3, 9) and sys.exit();
         sysconfig.get_path("purelib", "posix_prefix", {"base": prefix}))
 FOUND = $(eval FOUND := $(shell $(PYTHON3) -c '$(SEARCH)' '$(PREFIX)' 2>/dev/null))$(FOUND)
 PYTHONDIR ?= $(firstword $(FOUND))
-
 # The files to install, as MODE:FILE:DESTINATION: $(call put,MODE,FILES,FOLDER). In a file with the
 # mode "text", /usr/local becomes PREFIX, and names between @ what they mean.
 put = $(foreach file,$2,$1:$(file):$3/$(notdir $(file)))
@@ -45,7 +44,6 @@ EXAMPLE_FILES := examples/vehicle.ini client/examples/nagios.cfg client/examples
 FILLED = -e 's|/usr/local|$(PREFIX)|; s|@prefix@|$(PREFIX)|; s|@includedir@|$${prefix}/include|' \
     -e 's|@libdir@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' \
     -e "s|@version@|$$(sed -n 's/^\#define DUMPULSE_VERSION "\([^"]*\)".*/\1/p' dumpulse.h)|"
-
 # A list of make ends its entries at spaces: `/a b` would be the file /a, and b in this folder.
 no-space:
 	$(if $(word 2,$(PREFIX))$(word 2,$(LIBDIR))$(word 2,$(PYTHONDIR)), \

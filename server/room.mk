@@ -3,7 +3,6 @@ CHECKED_server := $(SERVERS:%=build/%)
 CHECK_server := $(if $(SERVERS),python3 -m unittest -q tests.check || failed=1;)
 UNITS_server := $(addprefix build/unit-,can table udpserver hook log keys)
 BUILT_server = build/udpserver build/canserver build/udpserver-calls
-
 AGENT_C := $(filter-out server/canserver.c,$(wildcard server/*.c)) dumpulse.c $(WATCH_C) $(KEYED_C)
 # With 32 bits, times would end in 2038. Valgrind lacks such a recvmmsg(): not for udpserver-i386.
 WIDE := -D_TIME_BITS=64 -D_FILE_OFFSET_BITS=64

@@ -2,11 +2,10 @@
 CHECK_spec := python3 -m spec.tools.make_vectors --check || failed=1;
 QUICK_spec := check-vectors
 PART_check-vectors = python3 -m spec.tools.make_vectors --check ## are spec/vectors.* up to date?
-
 # The test vectors, in build/short, and in build/long. A pattern with several targets makes all of
 # them at once; without .SECONDARY, they would be deleted.
 VECTORS := vectors vectors_watch vectors_keyed
-.SECONDARY: $(foreach name,$(VECTORS),build/short/$(name).tsv build/long/$(name).tsv)
-build/%/vectors.tsv build/%/vectors_watch.tsv build/%/vectors_keyed.tsv: $(wildcard spec/*.py \
-    spec/tools/*.py)
+LONG := $(VECTORS:%=build/long/%.tsv)
+.SECONDARY: $(VECTORS:%=build/short/%.tsv) $(LONG)
+$(foreach name,$(VECTORS),build/%/$(name).tsv): $(wildcard spec/*.py spec/tools/*.py)
 	@python3 -m spec.tools.make_vectors --$* build/$*

@@ -26,13 +26,10 @@ $(call build_vectors,clang,clang $(SANITIZERS))
 $(call build_vectors,i386,i686-linux-gnu-gcc -static)
 $(call build_vectors,powerpc,powerpc-linux-gnu-gcc -static)
 run_vectors = $(foreach name,$(VECTORS),$2 build/$(name)-$1 build/long/$(name).tsv || failed=1;)
-NEEDS_vectors = $(foreach name,$(VECTORS),build/$(name)-amd64 build/$(name)-gcc \
-    build/long/$(name).tsv)
-NEEDS_vectors-others = $(foreach name,$(VECTORS),build/$(name)-i386 build/$(name)-powerpc \
-    build/$(name)-clang build/long/$(name).tsv)
+NEEDS_vectors = $(foreach v,$(VECTORS),build/$v-amd64 build/$v-gcc) $(LONG)
+NEEDS_vectors-others = $(foreach v,$(VECTORS),$(patsubst %,build/$v-%,i386 powerpc clang)) $(LONG)
 PART_vectors = $(call run_vectors,amd64) $(call run_vectors,amd64,$(VALGRIND)) $(call run_vectors,gcc) exit $$failed	## long test vectors: plain, in valgrind, sanitized
 PART_vectors-others = $(call run_vectors,i386) $(call run_vectors,powerpc,qemu-ppc) $(call run_vectors,clang) exit $$failed	## the same on i386, on PowerPC and by clang
-
 NEEDS_storm = build/storm build/storm-can
 NEEDS_storm-long = build/storm build/storm-can
 # For so many seconds, for images so many, and from which story on.
@@ -53,14 +50,12 @@ PART_explore = HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py	## Hypothes
 PART_lint = tests/lint ## compiler warnings, clang-tidy, cppcheck, formatting
 PART_builds = tests/builds ## make check by gcc, clang, with hardening; make install
 PART_coverage = $(PYTHON) -m tests.coverage ## what the tests in C alone reach
-# ARGS can have --seed N, --count N, --file NAME, --jobs N and --list.
 BREAK := $(PYTHON) -m tests.mutants
 PART_mutants = $(BREAK) library $(ARGS)	## break the library: does a test notice?
 PART_mutants-keyed = $(BREAK) keyed $(ARGS)	## break dumpulse_keyed; ARGS="--count 100"
 PART_mutants-server = $(BREAK) server $(ARGS)	## break udpserver
 PART_mutants-client = $(BREAK) client $(ARGS)	## break client.py
 PART_mutants-sample = $(BREAK) keyed --count 30 || failed=1; $(BREAK) server --sample || failed=1; $(BREAK) client --sample || failed=1; exit $$failed	## a few of each, the same every time
-
 TABLE_layers = python3 -m tests.layers ## the layers of the project, and what each uses
 weigh: ## files and lines of each room, by kind
 	@python3 -m tools.weigh
