@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from dumpulse_fleet import client
-from dumpulse_fleet.collect.collector import Collector, most_tries
+from dumpulse_fleet.collect.collector import most_tries
 from dumpulse_fleet.collect.judge import Judge
 from dumpulse_fleet.model.agents import Agent, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.simulation.fake_fleet import FakeFleet
 from dumpulse_fleet.tests.collecting import (
-    ANY, QUICK, WELL, Heard, agents, collecting, profile, until)
+    ANY, QUICK, WELL, agents, collecting, profile, until)
 from tools.agents import unused_port
 from tools.servers import Server
 
@@ -202,14 +202,11 @@ def test_no_false_alarm_of_ten_thousand_in_a_week() -> None:
 @pytest.mark.parametrize("seconds", [8, pytest.param(300, marks=pytest.mark.long)])
 def test_loss_overtaking_copies_and_late_answers_make_no_event(seconds: int) -> None:
     with FakeFleet(200, loss=5, twice=10, late=3, jitter=150, seed=random.randrange(1000)) as fake:
-        table, heard = Table(agents(fake, 200, PATIENT, period=1.0)), Heard()
-        collector = Collector(table, heard)
-        collector.start()
-        until(lambda: (table.reports > 0).all())
-        time.sleep(seconds)
-        collector.stop()
-    figures = collector.figures
-    assert not collector.failure and figures.repeated > 0 and figures.late > 0
+        table = Table(agents(fake, 200, PATIENT, period=1.0))
+        with collecting(table) as (collector, heard, _):
+            until(lambda: (table.reports > 0).all())
+            time.sleep(seconds)
+    assert collector.figures.repeated > 0 and collector.figures.late > 0
     assert [event for event in heard.events if event.now != "alive"] == []
     assert len(heard.events) == 200 and (table.kind == 1).all()
 
@@ -219,25 +216,23 @@ def test_a_flood_at_a_port_does_not_stop_the_rounds() -> None:
     stop = threading.Event()
     with FakeFleet(50) as fake:
         table = Table(agents(fake, 50, PATIENT, period=1.0))
-        collector = Collector(table, Heard())
-        collector.start()
-        until(lambda: len(collector._sockets) >= 4)
-        ports = [each.getsockname()[1] for each in collector._sockets.values()]
+        with collecting(table) as (collector, _, _):
+            until(lambda: len(collector._sockets) >= 4)
+            ports = [each.getsockname()[1] for each in collector._sockets.values()]
 
-        def flood() -> None:
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
-                while not stop.is_set():
-                    for port in ports:
-                        stranger.sendto(bytes(client.REPORT_SIZE), ("127.0.0.1", port))
+            def flood() -> None:
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+                    while not stop.is_set():
+                        for port in ports:
+                            stranger.sendto(bytes(client.REPORT_SIZE), ("127.0.0.1", port))
 
-        thread = threading.Thread(target=flood)
-        thread.start()
-        before = table.reports.copy()
-        until(lambda: (table.reports > before + 2).all())
-        stop.set()
-        thread.join()
-        collector.stop()
-    assert collector.figures.strange > 1000 and not collector.failure
+            thread = threading.Thread(target=flood)
+            thread.start()
+            before = table.reports.copy()
+            until(lambda: (table.reports > before + 2).all())
+            stop.set()
+            thread.join()
+    assert collector.figures.strange > 1000
 
 
 def test_the_collectors_own_clock_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,13 +243,10 @@ def test_the_collectors_own_clock_does_not_matter(monkeypatch: pytest.MonkeyPatc
     # If an answer seemed to come when it was asked for, clocks would seem to jump.
     fine = profile(now_from="0", tick="1ms")
     with FakeFleet(20, tick=1, delay=50, jitter=300) as fake:
-        table, heard = Table(agents(fake, 20, fine, period=0.5)), Heard()
-        collector = Collector(table, heard)
-        collector.start()
-        until(lambda: (table.reports > 2).all())
-        for by in (7200.0, -7200.0, 0.0):
-            before = table.reports.copy()
-            until(lambda: (table.reports > before + 3).all())
-        collector.stop()
-    assert not collector.failure
+        table = Table(agents(fake, 20, fine, period=0.5))
+        with collecting(table) as (_, heard, _):
+            until(lambda: (table.reports > 2).all())
+            for by in (7200.0, -7200.0, 0.0):
+                before = table.reports.copy()
+                until(lambda: (table.reports > before + 3).all())
     assert not [event for event in heard.events if event.what != "state"], heard.events

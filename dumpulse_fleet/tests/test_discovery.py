@@ -261,10 +261,6 @@ def test_merging(tmp_path: Path) -> None:
     assert len(found.problems) == 3 and not list(wrong_parents(agents))
 
 
-def agents_of(parents: dict[str, str]) -> list[Agent]:
-    return [Agent(name, name, SHARED.names, parent=parent) for name, parent in parents.items()]
-
-
 @quick
 @given(st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from(["", *"abcdefghi"]),
                        min_size=1))
@@ -278,7 +274,8 @@ def test_parents(parents: dict[str, str]) -> None:
             name = parents[name]
         if name == start:
             circles.add(frozenset(way))
-    found = list(wrong_parents(agents_of(parents)))
+    found = list(wrong_parents([Agent(name, name, SHARED.names, parent=parent)
+                                for name, parent in parents.items()]))
     missing = {agent.name for agent, text in found if "there is no agent" in text}
     assert missing == {name for name, parent in parents.items() if parent and parent not in parents}
     told = [agent.name for agent, text in found if "its own parent" in text]

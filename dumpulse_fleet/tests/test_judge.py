@@ -142,16 +142,6 @@ def test_the_limits_themselves_are_well() -> None:
         assert one.states() == " ".join([word] * 4)
 
 
-def test_who_is_late_is_not_better_because_a_clock_was_set() -> None:
-    one = One()
-    one.at(0, ALL)
-    one.at(100, {**ALL, 2: WARN + 5})
-    stamp = 1000 + 100 - WARN - 5
-    for again in (0, 0.1):
-        one.hear(110 + again, {number: (stamp + (number != 2), 9, 50) for number in range(5)})
-    assert one.states() == "alive late alive alive"
-
-
 def test_of_whom_nothing_is_expected_is_alive_when_it_answers() -> None:
     one = One(expect=None, value_ranges=[])
     assert short(one.hear(0, {})) == [(-1, "state", "pending", "alive")]
@@ -231,16 +221,17 @@ def test_who_was_late_when_its_agent_forgot_it_is_dead_in_time() -> None:
     assert one.states() == "alive dead alive alive"
 
 
-def test_the_dead_are_not_better_because_a_clock_was_set() -> None:
+@pytest.mark.parametrize("age, words", [(WARN + 5, "late"), (99, "dead")])
+def test_who_is_not_well_is_not_better_because_a_clock_was_set(age: int, words: str) -> None:
     one = One()
     one.at(0, ALL)
-    one.at(100, {**ALL, 2: 99})
+    one.at(100, {**ALL, 2: age})
     one.events.clear()
-    stamp = 1000 + 100 - 99
+    stamp = 1000 + 100 - age
     for again in (0, 0.1):
-        one.hear(110 + again, {0: (stamp + 1, 99, 0), 1: (stamp + 1, 9, 50), 2: (stamp, 9, 50),
-                               3: (stamp + 1, 9, 50), 4: (stamp + 1, 9, 50)})
-    assert one.states() == "alive dead alive alive"
+        one.hear(110 + again, {0: (stamp + 1, 99, 0), **{
+            number: (stamp + (number != 2), 9, 50) for number in ALL}})
+    assert one.states() == f"alive {words} alive alive"
     assert short(one.events) == [(-1, "clock", "", "rebooted, or its clock was set")]
 
 

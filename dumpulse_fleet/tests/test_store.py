@@ -499,7 +499,8 @@ for line in sys.stdin:
 """
 
 
-def crash(path: Path, times: int) -> None:
+@pytest.mark.parametrize("times", [10, pytest.param(100, marks=pytest.mark.long)])
+def test_kill_9_loses_nothing_acknowledged(path: Path, times: int) -> None:
     seed = random.randrange(1_000_000)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -539,15 +540,6 @@ def crash(path: Path, times: int) -> None:
     database.close()
     print(f"{first:,} events, {times} times killed")
     assert first > 100 * times, "there was no load"
-
-
-def test_kill_9_ten_times(path: Path) -> None:
-    crash(path, 10)
-
-
-@pytest.mark.long
-def test_kill_9_a_hundred_times(path: Path) -> None:
-    crash(path, 100)
 
 
 # ---------------------------------------------------------------- mutes
