@@ -162,17 +162,13 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
 # What goes wrong.
 
 
-def tamper(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
-    """Both processes run this first. It must change only what the server does."""
+@contextmanager
+def tampered(monkeypatch: pytest.MonkeyPatch, change: str) -> Iterator[Pair]:
+    """Both processes run the change first. It must change only what the server does."""
     monkeypatch.setattr(loopback, "COMMAND", (
         sys.executable, "-c", "import sys\nfrom lab.joules import loopback\n"
         "from lab.messages import codecs\n"
         f"if sys.argv[1] == 'serve':\n    {change}\nloopback.main()"))
-
-
-@contextmanager
-def tampered(monkeypatch: pytest.MonkeyPatch, change: str) -> Iterator[Pair]:
-    tamper(monkeypatch, change)
     pair = Pair(0)
     try:
         yield pair
@@ -633,15 +629,12 @@ def test_a_fault_of_the_server_ends_the_run(pair: JvmPair) -> None:
 
 
 @pytest.mark.slow
-def test_both_end_with_their_parent() -> None:
-    alone = JvmPair("boot3-interpreted", 0)
-    assert alone.fetch("cbor", 1).bytes
-    for child in (alone.server, alone.client):
-        assert b"-Xint" in Path(f"/proc/{child.process.pid}/cmdline").read_bytes().split(b"\0")
+def test_both_end_with_their_parent(pair: JvmPair) -> None:
+    for child in (pair.server, pair.client):
         assert child.process.stdin
         child.process.stdin.close()
         assert child.process.wait(60) == 0
-    alone.end()
+    assert "-Xint" in jvm.java(jvm.KINDS["boot3-interpreted"])
 
 
 @pytest.mark.parametrize("change, says", [

@@ -44,15 +44,11 @@ def test_the_table_is_what_a_plain_sum_over_all_calls_gives(tmp_path: Path, name
     assert times.least > 100  # ns: nothing of this is done in less
 
 
-def run_limited(name: str, calls: int, limit: int, most: int) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([program(), name, str(calls), "prime256v1", "64"], input="\n\n",
-                          capture_output=True, text=True, check=False,
-                          preexec_fn=lambda: resource.setrlimit(limit, (most, most)))
-
-
 def test_each_connection_is_closed() -> None:
     """With 16 descriptors at most there can be 1,000 messages; before and after it has the same."""
-    said = run_limited("tcp-send", 1000, resource.RLIMIT_NOFILE, 16)
+    said = subprocess.run([program(), "tcp-send", "1000", "prime256v1", "64"], input="\n\n",
+                          capture_output=True, text=True, check=False,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16)))
     assert said.returncode == 0 and "calls 1000\n" in said.stdout, said
     before, after = re.findall(r"descriptors (\d+) (\d+)", said.stdout)[0]
     assert before == after

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from lab.joules import meters, shelly
-from lab.joules.meters import Absent, Energy, Lost
+from lab.joules.meters import Absent, Lost
 from lab.joules.shelly import Shelly
 from lab.joules.standins import Broker, Plug, SimulatedClock, WebPlug
 from tools.programs import free_port, wait_until
@@ -285,20 +285,16 @@ def web() -> Iterator[WebPlug]:
     plug.close()
 
 
-def over_http(web: WebPlug, generation: int, seconds: int) -> Energy:
+@pytest.mark.parametrize("generation", [1, 2])
+def test_joules_are_read_back_exactly_over_http(web: WebPlug, generation: int) -> None:
     clock = SimulatedClock()
     clock.worlds.append(lambda now: web.say(generation, watts(now - 1000), joules(now - 1000)))
     clock.sleep(0)
     meter = Shelly(web.at, clock)
     meter.open()
     meter.start()
-    clock.sleep(seconds)
-    return meter.stop()
-
-
-@pytest.mark.parametrize("generation", [1, 2])
-def test_joules_are_read_back_exactly_over_http(web: WebPlug, generation: int) -> None:
-    energy = over_http(web, generation, 60)
+    clock.sleep(60)
+    energy = meter.stop()
     assert energy.joules == pytest.approx(joules(60), abs=1e-6) and energy.notes == ()
     assert set(web.wanted[1:]) <= {"/meter/0", "/rpc/Switch.GetStatus?id=0"}
 
