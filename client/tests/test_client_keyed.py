@@ -25,7 +25,7 @@ from spec import keyed, model
 from tools.agents import (GOOD, LADDER, MASTER, OTHER_MASTER, STRANGER, FakeAgent,
                                   KeyedFake, ask_again_after, run, unused_port)
 from tools.lines import FRAME, FakeBus, bus
-from tools.programs import EXTRAS, INCLUDES, PATIENCE, ROOT, vectors
+from tools.programs import EXTRAS, INCLUDES, PATIENCE, ROOT, vectors, wait_until
 from tools.servers import Server
 
 KEYS = keyed.Keys(MASTER)
@@ -628,10 +628,7 @@ def test_a_heartbeat(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with KeyedFake() as fake:
         for value, path in ((230, key), (231, node), (232, key)):
             client.Agent(fake.address, keys=client.KeyFile(path)).beat(7, 76, value)
-            deadline = time.monotonic() + PATIENCE
-            while fake.agent.entries[7][2:] != bytes((76, value)):
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            wait_until(lambda: fake.agent.entries[7][2:] == bytes((76, value)), "it is taken")
         assert [packet[4:6] for packet in fake.heard] == [
             bytes((0x87, count)) for count in (0, 1, 0, 2, 0, 3)]
         assert state_of(7).read_text() == "256 3\n"

@@ -515,7 +515,7 @@ class Played(Pty, Board):
             str, dict[str, int]]]]) -> None:
         super().__init__()
         self.flash, self.figures = flash, figures
-        self.name, self.letter = "", ""
+        self.name = ""
         self.letters: dict[str, dict[str, int]] = {}
 
     def power_cycle(self) -> None:
@@ -528,7 +528,6 @@ class Played(Pty, Board):
 
     def take(self, data: bytes) -> None:
         for letter in data.decode("ascii", "replace"):
-            self.letter = letter
             self.say(b"[START] measure(10200)\n")
             if letter != "t":
                 self.raises_d7()

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from lab.joules import formats, jvm, loopback, meters, results
+from lab.joules import compare, formats, jvm, loopback, meters, results
 from lab.joules.formats import Plan, Result
 from lab.joules.jvm import JvmPair
 from lab.joules.loopback import HOST, Pair
@@ -29,6 +29,7 @@ from lab.joules.measuring import Failed
 from lab.joules.meters import Clock, Energy, Lost, Meter
 from lab.joules.results import Turn, Unreadable
 from lab.joules.standins import hear_ctrl_c
+from lab.joules.test_measuring import inside
 from lab.messages.codecs import CODECS, LIST
 from tools.programs import PATIENCE, ROOT, wait_until
 
@@ -537,11 +538,6 @@ def kept(file: Path, plan: Plan, each: dict[str, list[tuple[float, float]]]) -> 
     return file
 
 
-def comparison(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([ROOT / "lab" / "run", "compare", *map(str, words), "--seed", "5"],
-                          capture_output=True, text=True, check=False, timeout=PATIENCE)
-
-
 def rounds(micro: float, joules: float) -> list[tuple[float, float]]:
     return [(micro * (1 + off), joules + off) for off in (-0.02, 0.01, 0.0, 0.02, -0.01)]
 
@@ -552,7 +548,7 @@ def test_two_runs_are_compared_format_by_format(tmp_path: Path) -> None:
     a = kept(tmp_path / "a", plan, {"json": rounds(100, 6.0), "cbor": rounds(80, 3.0)})
     newer = replace(plan, versions=plan.versions | {"cbor2": "99"})
     b = kept(tmp_path / "b", newer, {"json": rounds(50, 3.0), "cbor": rounds(80, 3.0)})
-    said = comparison(a, b)
+    said = inside(compare, a, b, "--seed", "5")
     assert said.returncode == 0 and said.stderr == "", said
     head, *parts = re.split(r"\n(?=(?:JSON|CBOR), )", said.stdout)
     assert "joules measured with rapl" in head and "seed 5" in head
@@ -575,7 +571,7 @@ def test_experiments_that_are_not_alike_are_not_compared(tmp_path: Path, changed
     each = {"json": rounds(100, 6.0), "cbor": rounds(80, 3.0)}
     a, other = kept(tmp_path / "a", plan, each), replace(plan, **changed)
     b = kept(tmp_path / "b", other, {name: each[name] for name in set(other.order)})
-    said = comparison(a, b)
+    said = inside(compare, a, b, "--seed", "5")
     assert said.returncode == 2 and said.stdout == "" and says in said.stderr, said
 
 
@@ -584,10 +580,10 @@ def test_a_run_of_another_command_is_not_compared_with_an_experiment(tmp_path: P
     results.append(tmp_path / "b",
                    results.Run("work", "J a run", "rapl", "here", "none", {}, 7, ""))
     for words in ((a, tmp_path / "b"), (tmp_path / "b", a)):
-        said = comparison(*words)
+        said = inside(compare, *words, "--seed", "5")
         assert said.returncode == 2 and "not alike: they are of lab/" in said.stderr, said
     results.append(tmp_path / "c", PLAN)
-    said = comparison(a, tmp_path / "c")
+    said = inside(compare, a, tmp_path / "c", "--seed", "5")
     assert said.returncode == 2 and "c has no result of JSON, json" in said.stderr, said
 
 

@@ -242,12 +242,18 @@ def machine(sys: Path) -> list[Counter]:
             Counter(sys, "intel-rapl-mmio:0", "package-0", 20.0)]
 
 
-def counted(sys: Path, counters: list[Counter], seconds: float) -> tuple[Rapl, Energy]:
+def counting(sys: Path, *counters: Counter) -> tuple[SimulatedClock, Rapl]:
+    """It has begun."""
     clock = SimulatedClock()
     clock.worlds.extend(counters)
     meter = Rapl(str(sys), clock)
     meter.open()
     meter.start()
+    return clock, meter
+
+
+def counted(sys: Path, counters: list[Counter], seconds: float) -> tuple[Rapl, Energy]:
+    clock, meter = counting(sys, *counters)
     clock.sleep(seconds)
     return meter, meter.stop()
 
@@ -280,10 +286,7 @@ def test_a_short_range_is_read_often(tmp_path: Path) -> None:
 
 
 def test_it_can_be_started_again(tmp_path: Path) -> None:
-    clock, counter = SimulatedClock(), Counter(tmp_path, "intel-rapl:0", "package-0", 7.0)
-    clock.worlds.append(counter)
-    meter = Rapl(str(tmp_path), clock)
-    meter.open()
+    clock, meter = counting(tmp_path, Counter(tmp_path, "intel-rapl:0", "package-0", 7.0))
     for seconds in (10.0, 25.5):
         meter.start()
         clock.sleep(seconds)
@@ -293,11 +296,8 @@ def test_it_can_be_started_again(tmp_path: Path) -> None:
 
 def test_a_counter_that_is_set_back_is_no_wrap(tmp_path: Path) -> None:
     """After a suspend: taken for a wrap, it would be 262 kJ."""
-    clock, counter = SimulatedClock(), Counter(tmp_path, "intel-rapl:0", "package-0", 7.0, at=10**9)
-    clock.worlds.append(counter)
-    meter = Rapl(str(tmp_path), clock)
-    meter.open()
-    meter.start()
+    counter = Counter(tmp_path, "intel-rapl:0", "package-0", 7.0, at=10**9)
+    clock, meter = counting(tmp_path, counter)
     clock.sleep(10)
     counter.at = 0
     clock.sleep(10)
@@ -314,10 +314,8 @@ def test_a_counter_that_stands_still_is_none(tmp_path: Path) -> None:
 def test_a_counter_that_vanishes_or_leaves_its_range_is_said(tmp_path: Path,
                                                              vanishes: bool) -> None:
     """Taken modulo its range, the number would look like a small step."""
-    clock, counter = SimulatedClock(), Counter(tmp_path, "intel-rapl:0", "package-0", 7.0)
-    meter = Rapl(str(tmp_path), clock)
-    meter.open()
-    meter.start()
+    counter = Counter(tmp_path, "intel-rapl:0", "package-0", 7.0)
+    clock, meter = counting(tmp_path)
     clock.sleep(1.5)
     if vanishes:
         (counter.folder / "energy_uj").unlink()
