@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.parse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -297,19 +297,12 @@ def test_discovery_can_be_off(broker: Broker) -> None:
             assert all(topic.startswith("a/b/") for topic in reader.topics)
 
 
-@pytest.fixture(name="authority")
-def _authority(tmp_path: Path) -> Callable[[str], None]:
-    def make(name: str) -> None:
+def test_tls_and_passwords(tmp_path: Path) -> None:
+    for name in ("good", "other"):
         subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
                         "-keyout", str(tmp_path / f"{name}.key"),
                         "-out", str(tmp_path / f"{name}.pem"), "-subj", f"/CN={name}",
                         "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
-    return make
-
-
-def test_tls_and_passwords(tmp_path: Path, authority: Callable[[str], None]) -> None:
-    authority("good")
-    authority("other")
     subprocess.run(["mosquitto_passwd", "-b", "-c", str(tmp_path / "passwords"), "fleet",
                     "hunter2"], check=True)
     broker = Broker(tmp_path, f"allow_anonymous false\npassword_file {tmp_path}/passwords\n"

@@ -26,8 +26,7 @@ from lab.joules.meters import Absent, Lost
 from lab.joules.rapl import Rapl
 from lab.joules.results import IDLE, WORK, Run, Turn, Unreadable
 from lab.joules.standins import Counter, SimulatedClock, hear_ctrl_c, moving, write
-from lab.joules.uncertainty import (Value, by_meter, interval, mad, variance_of_mean,
-                                    without_outliers)
+from lab.joules.uncertainty import Value, by_meter, interval, variance_of_mean, without_outliers
 from tools.programs import ROOT, wait_until
 
 RUN = Run("work", "J a run, net", "rapl: package-0", "here", "none", {}, 7, "2020-01-01")
@@ -591,11 +590,6 @@ def test_the_launcher_takes_the_projects_python_or_else_python3(tmp_path: Path) 
 
 def plain(values: list[float]) -> list[Value]:
     return [Value(value) for value in values]
-
-
-def test_mad_is_the_median_distance() -> None:
-    assert mad([1, 1, 2, 2, 4, 6, 9]) == 1
-    assert mad([5.0]) == 0
 
 
 def test_outliers_are_told_by_the_mad() -> None:

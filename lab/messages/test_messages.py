@@ -258,11 +258,6 @@ def test_extreme_options_keep_the_columns_apart(words: list[str]) -> None:
                         r"\S", line), line
 
 
-def test_a_fit_is_the_median() -> None:
-    fitted = published.fit([(1e6, 1e-3), (2e6, 2e-3), (1e6, 3e-3)])
-    assert fitted.nanojoules == pytest.approx(1.0)
-
-
 def test_modelled_joules_are_like_the_published_ones_or_say_why_not() -> None:
     said = lab("lab.messages.published")
     assert said.returncode == 0, said.stderr
