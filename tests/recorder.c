@@ -2,9 +2,9 @@
  * hook, a failure could get lost.   SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "dumpulse_watch.h"
+#include "dumpulse.h"
 
-enum { CALLS_MAX = 16, TIME = 1, SEND = 2, CHANGED = 3 };
+enum { CALLS_MAX = 16, TIME = 1, SEND = 2 };
 
 typedef struct recorder {
     uint32_t count; /* of all calls; only the first CALLS_MAX are kept */
@@ -36,18 +36,6 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
         recorded.call[recorded.count].length = length;
         if (length == DUMPULSE_REPORT_SIZE)
             memcpy(recorded.call[recorded.count].bytes, packet, length);
-    }
-    recorded.count++;
-}
-
-void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is)
-{
-    if (recorded.count < CALLS_MAX) {
-        recorded.call[recorded.count].kind = CHANGED;
-        recorded.call[recorded.count].context = context;
-        recorded.call[recorded.count].bytes[0] = variable;
-        recorded.call[recorded.count].bytes[1] = was;
-        recorded.call[recorded.count].bytes[2] = is;
     }
     recorded.count++;
 }

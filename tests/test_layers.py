@@ -22,10 +22,8 @@ def test_the_list_of_targets_fits_80_columns() -> None:
 
 
 @pytest.mark.parametrize("wrong", [
-    "dumpulse_fleet.simulation.bench 3x", "dumpulse_fleet.simulation.age_oracle -1", "firmware.uf2",
-    "firmware.simulators.ch32v003 --help-me", "firmware.simulators.stm32_can f9 1 2 image",
-    "proof.spin nonsense", "spec.tools.make_vectors nonsense", "tests.storm.fleet --storm missing",
-    "bench.reliability.bits 1", "lab.messages.studies all", "bench.cost --fast"])
+    "dumpulse_fleet.simulation.age_oracle -1", "firmware.uf2", "bench.reliability.bits 1",
+    "firmware.simulators.stm32_can f9 1 2 image", "proof.spin nonsense"])
 def test_a_program_says_how_to_start_it(wrong: str) -> None:
     done = subprocess.run([sys.executable, "-m", *wrong.split()], cwd=ROOT, capture_output=True,
                           text=True, stdin=subprocess.DEVNULL)

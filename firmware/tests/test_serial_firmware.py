@@ -488,7 +488,7 @@ def test_a_watchdog_that_no_simulator_has(name: str) -> None:
 @pytest.mark.soak
 def test_soak(board: Board, chance: random.Random) -> None:
     """Packets at full speed, some junk, and ten reports. The watchdog never resets the chip."""
-    count = SOAK or (100_000 if board.mcu else 10_000)
+    count = SOAK or (20_000 if board.mcu else 4_000)
     with Line(board) as line:
         latest: list[bytes] = []
         for _ in range(10):

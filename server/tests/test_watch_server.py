@@ -292,39 +292,6 @@ def test_a_table_from_before_a_restart_is_watched(tmp_path: Path) -> None:
         check_chain(watched.told())
 
 
-@pytest.mark.slow
-def test_programs_do_not_pile_up(tmp_path: Path) -> None:
-    """16 variables change again and again, and the program is slow. At most 8 of it run, one for
-    each variable at most, or one for many. What is told is in order, and what is not is counted."""
-    names = "[dumpulse]\ntick = 50ms\nwarn = 100s\n" + "".join(
-        f"[{number}]\nvalue = 0..9\n" for number in range(16))
-    with Watched(tmp_path, program="import time\ntime.sleep(0.3)\n" + TELLS,
-                 names=names) as watched:
-        most = 0
-        for turn in range(20):
-            # A look comes each 100 ms, and sees either the old or the new value.
-            for variable in range(16):
-                watched.beat(variable, 50 * (turn % 2))
-            time.sleep(0.15)
-            children = watched.children()
-            most = max(most, len(children))
-        assert 1 <= most <= 8
-
-        newest = {str(number): "out-of-range" for number in range(16)}
-        wait_until(lambda: {line.split()[0]: line.split()[-1] for line in watched.told()} == newest
-                   and watched.children() == [], "the newest state of each was told")
-        lines = watched.server.stop() and watched.server.stderr.all()
-        assert [line for line in lines if "not told" in line], lines
-    told = watched.told()
-    last = Server.counters(watched.server.stdout.lines[-1])
-    assert last["not_told"] > 0 and last["changes"] == len(told) + last["not_told"]
-    assert last["failed_programs"] == 0
-    for variable in range(16):
-        changes = [line for line in told if line.startswith(f"{variable} ")]
-        assert len(changes) >= 1
-        check_chain(changes)
-
-
 def test_the_server_answers_while_programs_hang(tmp_path: Path) -> None:
     with Watched(tmp_path, program="import time\ntime.sleep(1000)\n",
                  names="[3]\n[4]\n") as watched:
