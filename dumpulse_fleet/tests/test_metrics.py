@@ -1,7 +1,6 @@
 """The text for Prometheus: every series, without numpy."""
 
 import dataclasses
-import gzip
 import resource
 import shutil
 import subprocess
@@ -188,11 +187,6 @@ def test_the_process() -> None:
     assert abs(got[key("process_cpu_seconds_total")] - time.process_time()) < 1
     assert 1e6 < got[key("process_resident_memory_bytes")] < 1e10
     assert time.time() - 86_400 < got[key("process_start_time_seconds")] <= time.time()
-
-
-def test_gzip() -> None:
-    blocks = list(metrics.Metrics(fleet(300)).write(np.arange(300)))
-    assert gzip.decompress(b"".join(metrics.gzipped(blocks))) == b"".join(blocks)
 
 
 def test_numbers_that_are_not_finite() -> None:

@@ -251,27 +251,20 @@ def in_the_midst(file: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("who, says", [
-    ("serve", "the server was ended by SIGKILL"), ("fetch", "the client was ended by SIGKILL")])
-def test_a_process_that_is_killed_ends_the_run(tmp_path: Path, who: str, says: str) -> None:
+@pytest.mark.parametrize("who, status, says", [
+    ("serve", 1, "the server was ended by SIGKILL"),
+    ("fetch", 1, "the client was ended by SIGKILL"), ("Ctrl-C", INTERRUPTED, "stopped")])
+def test_a_process_that_is_killed_or_ctrl_c_ends_the_run(tmp_path: Path, who: str, status: int,
+                                                         says: str) -> None:
     file = tmp_path / "run.jsonl"
     with in_the_midst(file) as (process, both):
-        os.kill(both[who], signal.SIGKILL)
+        if who in both:
+            os.kill(both[who], signal.SIGKILL)
+        else:
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it
         _, said = process.communicate(timeout=PATIENCE)
-        assert process.returncode == 1
+        assert process.returncode == status
         assert said.splitlines()[1:] == [f"lab/run formats: {says}. What is done is kept: "
-                                         f"lab/run formats --results {file} goes on."]
-        assert all(map(gone, both.values()))
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_the_run(tmp_path: Path) -> None:
-    file = tmp_path / "run.jsonl"
-    with in_the_midst(file) as (process, both):
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it
-        _, said = process.communicate(timeout=PATIENCE)
-        assert process.returncode == INTERRUPTED
-        assert said.splitlines()[1:] == [f"lab/run formats: stopped. What is done is kept: "
                                          f"lab/run formats --results {file} goes on."]
         assert all(map(gone, both.values()))
     assert formats.read(file)[1] == []

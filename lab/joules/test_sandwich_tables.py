@@ -325,12 +325,6 @@ def test_the_tables_of_one_log(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err == f"tables: {tmp_path}: Is a directory\n"
 
 
-@NO_TIME
-@given(raw=st.binary(max_size=400))
-def test_any_bytes_are_no_log_and_no_crash(tmp_path: Path, raw: bytes) -> None:
-    assert parse(tmp_path, raw)[0] == {}
-
-
 @settings(max_examples=300, deadline=None)
 @given(text=st.text(alphabet="0123456789-+. eE", max_size=20))
 def test_a_sample_is_exact_or_refused(text: str) -> None:
@@ -356,10 +350,6 @@ def test_a_time_may_be_written_in_several_ways(seconds: str) -> None:
                                     f"Acquisition time: {seconds}", "Number of samples: 2",
                                     "PowerShield > Acquisition completed"])
     assert seen.seconds == 10 and seen.watts == Fraction(10036, 10**7)
-
-
-def test_watts_are_joules_over_the_time_that_the_meter_says() -> None:
-    assert powershield.Acquisition((Fraction(1), Fraction(2)), Fraction(5)).watts == Fraction(3, 5)
 
 
 # ---------------------------------------------------------------- what is printed
