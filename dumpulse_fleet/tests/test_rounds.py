@@ -50,6 +50,19 @@ def delayed(seconds: float, answer: Callable[[bytes], bytes | None] = lambda _: 
             server.join()
 
 
+def limit_buffers(monkeypatch: pytest.MonkeyPatch, octets: int, room: int = 0) -> None:
+    """The collector believes that they have this room, or else what the kernel says."""
+    real = wire.open_socket
+
+    def limited(family: int, wanted: int) -> tuple[socket.socket, int]:
+        new, _ = real(family, wanted)
+        new.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, octets)
+        has = new.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        return new, room or has // wire.REPORT_ROOM
+
+    monkeypatch.setattr(wire, "open_socket", limited)
+
+
 def test_a_late_answer_proves_life() -> None:
     """They come a round late, unless the machine stands still for a moment. None is used twice."""
     answers: list[bytes] = []
@@ -157,14 +170,7 @@ def test_a_machine_that_is_too_slow_makes_nobody_unreachable(
 
 def test_answers_without_room_are_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """300 agents that are all due at once, after a stand-still, and buffers for a few reports."""
-    real = wire.open_socket
-
-    def small(family: int, room: int) -> tuple[socket.socket, int]:
-        new, _ = real(family, room)
-        new.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        return new, 100_000
-
-    monkeypatch.setattr(wire, "open_socket", small)
+    limit_buffers(monkeypatch, 4096, 100_000)
     monkeypatch.setattr(Roster, "_phases", lambda roster: np.zeros(len(roster.period)))
     with FakeFleet(300) as fake:
         table = Table(agents(fake, 300, WELL, period=0.5, misses=1))
@@ -214,14 +220,7 @@ def test_two_names_for_one_agent() -> None:
 
 
 def test_small_buffers_are_told_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = wire.open_socket
-
-    def small(family: int, room: int) -> tuple[socket.socket, int]:
-        new, _ = real(family, room)
-        new.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 106_496)
-        return new, new.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // wire.REPORT_ROOM
-
-    monkeypatch.setattr(wire, "open_socket", small)
+    limit_buffers(monkeypatch, 106_496)
     with FakeFleet(1000) as fake:
         table = Table(agents(fake, 1000, WELL, period=1.0))
         with collecting(table) as (collector, _, complaints):

@@ -410,15 +410,6 @@ def test_a_user_mutes_by_password(browser: Browser, tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- old data
-# Counts what a screen reader would say: changes in the parts of the page that are read out.
-LISTEN = """
-    window.said = [];
-    for (const each of document.querySelectorAll('[aria-live], [role=alert], [role=status]')) {
-        new MutationObserver(() => each.textContent && said.push(each.textContent)).observe(
-            each, {childList: true, characterData: true, subtree: true});
-    }"""
-
-
 def test_what_is_old_never_looks_new(browser: Browser) -> None:
     """First the collector hears nothing, and then the server goes and comes back."""
     service = make_service()
@@ -431,7 +422,12 @@ def test_what_is_old_never_looks_new(browser: Browser) -> None:
     with running(browser, service) as wall:
         wall.open()
         green = browser.run(colour)
-        browser.run(LISTEN)
+        # What a screen reader would say: changes in the parts of the page that are read out.
+        browser.run("""window.said = [];
+            for (const each of document.querySelectorAll(
+                    '[aria-live], [role=alert], [role=status]'))
+                new MutationObserver(() => each.textContent && said.push(each.textContent)).observe(
+                    each, {childList: true, characterData: true, subtree: true});""")
         service.trouble = "9 of 10 agents fell silent in one round"
         browser.until("document.getElementById('alarm').textContent.includes('9 of 10')")
         service.table.heard_at[:] = time.time() - 45

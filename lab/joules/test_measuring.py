@@ -393,7 +393,7 @@ def test_a_command_is_measured_from_anywhere(live: Path, tmp_path: Path) -> None
     (["sh", "-c", "kill -9 $$"], "sh was ended by SIGKILL")])
 def test_a_command_that_fails_is_no_measurement(live: Path, words: list[str], says: str,
                                                 tmp_path: Path) -> None:
-    said = command("measure", "--at", live, "--results", tmp_path / "a", "--", *words)
+    said = inside(measure, "--at", live, "--results", tmp_path / "a", "--", *words)
     assert said.returncode == 1 and f"{says}. This turn is no measurement." in said.stderr
     assert results.read(tmp_path / "a")[1] == []
 
