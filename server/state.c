@@ -42,9 +42,10 @@ static bool gives_away;   /* are files made for the owner of the folder? */
  * else uses what is above here. */
 static struct {
     pthread_t thread;
-    bool runs;  /* it was started, and not joined yet */
-    bool ended; /* set by the thread, read by the loop */
-    int reason; /* what the thread found: an error number, or 0 */
+    bool is_looked_at; /* save_if_changed() has started it, and not seen its end yet */
+    bool runs;         /* it was started, and not joined yet */
+    bool ended;        /* set by the thread, read by the loop */
+    int reason;        /* what the thread found: an error number, or 0 */
     uint8_t state[SNAPSHOT_SIZE];
 } saver;
 static uint64_t interval; /* ns from one save to the next: see save_if_changed() */
@@ -358,10 +359,11 @@ static void save_if_changed(void)
     enum { OFTEN = 20000000 /* ns from one look at the thread to the next */ };
     const uint64_t longest = options.state_every * TIMING_SECOND;
 
-    if (saver.runs) {
-        if (!__atomic_load_n(&saver.ended, __ATOMIC_ACQUIRE))
+    if (saver.is_looked_at) {
+        if (saver.runs && !__atomic_load_n(&saver.ended, __ATOMIC_ACQUIRE))
             return;
         join_saver();
+        saver.is_looked_at = false;
         loop_set_interval(LOOP_SAVING, interval);
         interval = 2 * interval < longest ? 2 * interval : longest;
         return;
@@ -373,7 +375,7 @@ static void save_if_changed(void)
     take_state();
     saver.ended = false;
     const int reason = pthread_create(&saver.thread, NULL, run_saver, NULL);
-    saver.runs = reason == 0;
+    saver.runs = saver.is_looked_at = reason == 0;
     if (saver.runs)
         loop_set_interval(LOOP_SAVING, OFTEN);
     else
