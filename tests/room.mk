@@ -32,12 +32,13 @@ PART_vectors = $(call run_vectors,amd64) $(call run_vectors,amd64,$(VALGRIND)) $
 PART_vectors-others = $(call run_vectors,i386) $(call run_vectors,powerpc,qemu-ppc) $(call run_vectors,clang) exit $$failed	## the same on i386, on PowerPC and by clang
 NEEDS_storm = build/storm build/storm-can
 NEEDS_storm-long = build/storm build/storm-can
-# For so many seconds, for images so many, and from which story on.
-tell_storm = build/storm --seconds $1 $3 || failed=1; build/storm-can --seconds $1 $3 || failed=1; \
-    $(PYTHON) -m tests.storm.fleet --seconds $1 --count 100000 $3 || failed=1; \
-    $(PYTHON) -m tests.storm.images --seconds $2 $3 || failed=1; exit $$failed
-PART_storm = $(call tell_storm,40,15) ## stories of the whole system
-PART_storm-long = $(PYTHON) -m tests.storm.planted || failed=1; $(call tell_storm,800,800,--from $$(date +%s))	## planted mistakes, and new stories
+# So many stories of udpserver, canserver, the fleet and images; and options.
+tell_storm = build/storm --count $1 --counts $5 || failed=1; \
+    build/storm-can --count $2 --counts $5 || failed=1; \
+    $(PYTHON) -m tests.storm.fleet --count $3 $5 || failed=1; \
+    $(PYTHON) -m tests.storm.images --count $4 $5 || failed=1; exit $$failed
+PART_storm = $(call tell_storm,600,120,5,24) ## stories of the whole system
+PART_storm-long = $(PYTHON) -m tests.storm.planted || failed=1; $(call tell_storm,15000,6000,240,1900,--from $$(date +%s))	## planted mistakes, and new stories
 
 READS_differential := dumpulse.c dumpulse.h extras spec tools tests/differential.py \
     $(addprefix tests/,exports.c exports_keyed.c exports_watch.c) deb:gcc deb:gcc-avr deb:qemu-user

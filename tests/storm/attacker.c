@@ -1,6 +1,8 @@
 /* Who records all packets, and sends more; see storm.h.   SPDX-License-Identifier: MIT */
 #include "storm.h"
 
+#include <string.h>
+
 void attacker_record(const struct packet *packet)
 {
     world->recorded[world->records++ % RECORDED] = *packet;
@@ -44,9 +46,23 @@ void attacker_send_junk(unsigned packets)
     for (; packets != 0; packets--) {
         make_junk(packet);
         const unsigned from = random_node(); /* compilers may exchange two draws of one call */
-        network_send(from, packet[4] < DUMPULSE_BEACON_END_ ? random_node() : AGENT, packet,
-                     sizeof packet);
+        const unsigned to = packet[4] < DUMPULSE_BEACON_END_ ? random_node() : AGENT;
+        network_send(from, to, packet, world_chance(8) == 0 ? 1 + world_chance(7) : sizeof packet);
     }
+}
+
+/* Requests, or questions, faster than any limit. */
+void attacker_flood(unsigned party, unsigned packets)
+{
+    static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
+    uint8_t packet[DUMPULSE_PACKET_SIZE];
+
+    memcpy(packet, request, sizeof packet);
+    if (world->keyed)
+        dumpulse_ask(packet,
+                     party == READER ? DUMPULSE_READER_LABEL : (uint8_t)(party - FIRST_NODE));
+    for (; packets != 0; packets--)
+        network_send(party, AGENT, packet, sizeof packet);
 }
 
 /* It signs beacons of epochs to come for all nodes, and heartbeats of all. What is of the opened

@@ -87,6 +87,7 @@ static void take_report(const struct canfd_frame *frame, size_t most)
     memcpy(it->report + at, frame->data, most);
     if (left > most || frame->len != left)
         return;
+    reference_sends_on_bus(it->report, size);
     oracle_reported(it->report, size);
     network_send(AGENT, READER, it->report, size);
 }

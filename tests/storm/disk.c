@@ -282,8 +282,8 @@ ssize_t __wrap_read(int descriptor, void *bytes, size_t room)
     if (file == NULL)
         return fail(EBADF);
     size_t *const at = &world->disk.open[descriptor - FIRST_FILE].at;
-    if (*at == 0 && file == disk_find("names"))
-        oracle_named();
+    if (*at == 0)
+        oracle_reads(file);
     const size_t left = *at < file->size ? file->size - *at : 0, size = left < room ? left : room;
     memcpy(bytes, file->now + *at, size);
     *at += size;
@@ -321,6 +321,11 @@ int __wrap_ftruncate(int descriptor, off_t size)
     return 0;
 }
 
+static bool fails(enum failing what)
+{
+    return is_now(world->disk.fails_until) && (world->disk.failing & what) != 0;
+}
+
 int __wrap_fsync(int descriptor)
 {
     struct file *const file = file_of(descriptor);
@@ -331,7 +336,7 @@ int __wrap_fsync(int descriptor)
         world_pass(world_between(SECOND / 10, 5 * SECOND));
         oracle_disturbed();
     }
-    if (is_now(disk->fails_until))
+    if (fails(file == NULL ? FOLDERS_FAIL : FILES_FAIL))
         return fail(EIO);
     if (is_now(disk->lies_until))
         return 0;
@@ -349,11 +354,15 @@ int __wrap_rename(const char *from, const char *to)
     machine_call();
     if (at < 0)
         return fail(ENOENT);
+    if (fails(RENAMES_FAIL))
+        return fail(EIO);
     const int file = world->disk.now.of[at].file;
     set_name(name_of(to), file);
     world->disk.now.of[at].file = -1; /* one change, with the other name */
-    if (strcmp(name_of(to), "table") == 0)
+    if (strcmp(name_of(to), "table") == 0) {
+        reference_saves(&world->disk.files[file]);
         oracle_saved();
+    }
     return 0;
 }
 

@@ -100,6 +100,7 @@ static void open_files(const struct fault *fault)
 static void break_disk(const struct fault *fault)
 {
     world->disk.fails_until = world->now + fault->lasts;
+    world->disk.failing = 1 + fault->amount % (FILES_FAIL | FOLDERS_FAIL | RENAMES_FAIL);
 }
 
 static void slow_disk(const struct fault *fault)
@@ -203,8 +204,9 @@ static void end_node(const struct fault *fault)
 
 static void put_key(const char *name, const char *digits, bool before)
 {
-    char text[32 + 1 + sizeof "epoch 3600" + NODES * 8];
-    int length = snprintf(text, sizeof text, "%s\nepoch %u\n", digits, world->epoch);
+    char text[64 + NODES * 8];
+    int length = snprintf(text, sizeof text, "%s\nepoch %u\n%s", digits, world->epoch,
+                          world->wrong_file == KEY_IS_WRONG ? "epoch\n" : "");
 
     for (unsigned node = 0; node < NODES; node++)
         length += snprintf(text + length, sizeof text - (size_t)length, "%u %u\n", node,
@@ -212,53 +214,109 @@ static void put_key(const char *name, const char *digits, bool before)
     disk_put(name, text);
 }
 
-void faults_put_keys(void)
+static void put_names(void)
+{
+    const struct names *const it = &world->names;
+    char text[128 + NODES * 48];
+    int length =
+        snprintf(text, sizeof text, "[dumpulse]\nwarn = %ums\ncrit = %ums\n", it->warn, it->crit);
+
+    for (unsigned node = 0; node < NODES; node++)
+        if ((it->left_out >> node & 1) == 0)
+            length += snprintf(text + length, sizeof text - (size_t)length,
+                               "[%u]\nname = n%u.%u\nvalue = %u..%u\n", node, node, it->edition,
+                               it->low, it->high);
+    (void)snprintf(text + length, sizeof text - (size_t)length, "%s",
+                   world->wrong_file == NAMES_ARE_WRONG ? "name\n" : "");
+    disk_put("names", text);
+}
+
+static void put_readers(void)
+{
+    char text[32 + PARTIES * 16] = "";
+    int length = 0;
+
+    for (unsigned party = FIRST_NODE; party < PARTIES; party++)
+        if ((world->names.readers >> party & 1) != 0)
+            length += snprintf(text + length, sizeof text - (size_t)length, "10.0.0.%u\n", party);
+    (void)snprintf(text + length, sizeof text - (size_t)length, "%s",
+                   world->wrong_file == READERS_ARE_WRONG ? "nobody\n" : "");
+    disk_put("readers", text);
+}
+
+void faults_put_files(void)
 {
     put_key("key", "000102030405060708090a0b0c0d0e0f", false);
     put_key("before", "01000000000000000000000000000000", true);
+    put_names();
+    put_readers();
+    machine_signal(SIGHUP);
 }
 
 static void renew(const struct fault *fault)
 {
     nodes_renew(fault->node);
-    faults_put_keys();
-    machine_signal(SIGHUP);
+    faults_put_files();
 }
 
-void faults_put_names(void)
+static void change_all(const struct fault *fault)
 {
-    char text[64 + NODES * 8];
-    int length = snprintf(text, sizeof text, "[dumpulse]\nwarn = %ums\ncrit = %ums\n",
-                          world->names.warn, world->names.crit);
+    struct names *const it = &world->names;
 
-    for (unsigned node = 0; node < NODES; node++)
-        if ((world->names.left_out >> node & 1) == 0)
-            length += snprintf(text + length, sizeof text - (size_t)length, "[%u]\n", node);
-    disk_put("names", text);
-    machine_signal(SIGHUP);
+    it->warn = 5000 + fault->amount % 6000;
+    it->crit = it->warn * (2 + fault->amount / 6000 % 3);
+    it->low = fault->amount % 100;
+    it->high = 255 - fault->amount / 7 % 100;
+    it->readers = 1U << READER | fault->amount % (1U << READER);
+    it->edition++;
+    faults_put_files();
 }
 
 static void change_names(const struct fault *fault)
 {
-    world->names.warn = 5000 + fault->amount % 6000;
-    world->names.crit = world->names.warn * (2 + fault->amount / 6000 % 3);
     world->names.left_out |= 1U << fault->node;
-    faults_put_names();
+    change_all(fault);
 }
 
 static void watch_again(const struct fault *fault)
 {
     world->names.left_out &= ~(1U << fault->node);
-    faults_put_names();
+    faults_put_files();
 }
 
-/* Somebody gives all parties the new key, before the time of the key before is over. */
+/* All files have changed, and one is wrong: so all of the change must wait. */
+static void make_one_wrong(const struct fault *fault)
+{
+    world->wrong_file = 1 + fault->amount / 11 % 3;
+    change_all(fault);
+}
+
+static void mend_file(const struct fault *fault)
+{
+    (void)fault;
+    world->wrong_file = NONE_IS_WRONG;
+    faults_put_files();
+}
+
+static void read_counters(const struct fault *fault)
+{
+    (void)fault;
+    machine_signal(SIGUSR1);
+}
+
+static void keep_busy(const struct fault *fault)
+{
+    (void)fault;
+    world->machine.busy_until = world->now + 3 * SECOND;
+}
+
+/* All parties get the new key. Some are late: the time of the key before is over then. */
 static void plan_moves(void)
 {
     for (unsigned party = FIRST_NODE; party < PARTIES; party++)
         if (party == READER || world->nodes[party - FIRST_NODE].before)
             world_plan(world_chance(2) == 0 ? world_between(MINUTE, 5 * MINUTE)
-                                            : world_between(12 * MINUTE, 15 * MINUTE),
+                                            : world_between(12 * MINUTE, 17 * MINUTE),
                        nodes_move, party);
 }
 
@@ -283,6 +341,21 @@ static void send_junk(const struct fault *fault)
     attacker_send_junk(fault->amount % 5000);
 }
 
+static void flood_on(unsigned number)
+{
+    const struct fault *const fault = &world->story[number];
+
+    attacker_flood(fault->amount % 2 == 0 ? (unsigned)READER : FIRST_NODE + fault->node,
+                   1 + fault->amount % 60);
+    if (world->now < fault->at + fault->lasts && world->now < fault->at + 20 * SECOND)
+        world_plan(world->now + SECOND / 2, flood_on, number);
+}
+
+static void flood(const struct fault *fault)
+{
+    flood_on((unsigned)(fault - world->story));
+}
+
 static void forge(const struct fault *fault)
 {
     attacker_forge(fault->node, fault->amount % 200);
@@ -302,13 +375,16 @@ static const struct {
     {"its process is stopped", stop, NULL, CALLS | LASTS},
     {"its machine sleeps", sleep_well, NULL, CALLS | LASTS},
     {"it is told to end", end_well, NULL, 0},
-    {"its file of names gets other limits, and lacks", change_names, watch_again, NODE | LASTS},
+    {"its files change, and that of names lacks", change_names, watch_again, NODE | LASTS},
+    {"its files change, and one is wrong", make_one_wrong, mend_file, LASTS},
+    {"somebody asks for its counters", read_counters, NULL, 0},
+    {"packets keep it busy", keep_busy, NULL, 0},
     {"somebody sets its clock", set_clock, NULL, 0},
     {"its clock stands still", stop_clock, start_clock, LASTS},
     {"its clocks run at another speed", drift, NULL, 0},
     {"its disk is full", fill_disk, end_trouble, LASTS},
     {"it can open no file", shut_files, open_files, LASTS},
-    {"its disk fails to sync", break_disk, end_trouble, LASTS},
+    {"its disk fails to sync or to rename", break_disk, end_trouble, LASTS},
     {"its disk is slow", slow_disk, end_trouble, LASTS},
     {"its disk lies about what is synced", make_disk_lie, end_trouble, LASTS | RARE},
     {"at the next power failure, its disk gives back old numbers", bring_back, NULL, RARE | KEYS},
@@ -322,7 +398,8 @@ static const struct {
     {"a node falls silent for good", end_node, NULL, NODE},
     {"a node gets a new key", renew, NULL, NODE | KEYS},
     {"recorded packets are sent again", replay, NULL, LASTS | KEYS},
-    {"somebody sends junk", send_junk, NULL, KEYS},
+    {"somebody sends junk", send_junk, NULL, 0},
+    {"somebody sends more requests or questions than any limit", flood, NULL, NODE | LASTS},
     {"somebody has a node's key, and forges", forge, NULL, NODE | KEYS},
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
@@ -330,6 +407,16 @@ enum { KINDS = sizeof kinds / sizeof kinds[0] };
 static void end(unsigned number)
 {
     kinds[world->story[number].kind].end(&world->story[number]);
+}
+
+const char *faults_kind(unsigned kind)
+{
+    return kind < KINDS ? kinds[kind].what : NULL;
+}
+
+bool faults_can_happen(unsigned kind)
+{
+    return (kinds[kind].needs & HAS_BUS) == 0 || machine_has_bus();
 }
 
 void faults_describe(const struct fault *fault, char text[LINE])
@@ -357,6 +444,7 @@ static void begin(unsigned number)
     faults_describe(fault, text);
     world_say("%s", text);
     world->happened++;
+    world->happened_of[fault->kind]++;
     kinds[fault->kind].begin(fault);
     if (kinds[fault->kind].end != NULL)
         world_plan(world->now + fault->lasts, end, number);

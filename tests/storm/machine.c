@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <linux/can.h>
+#include <linux/sock_diag.h>
 #include <poll.h>
 #include <pthread.h>
 #include <netinet/in.h>
@@ -100,6 +101,8 @@ void machine_drift(int32_t ppm)
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 {
     oracle_look();
+    if (clock == CLOCK_REALTIME)
+        oracle_reads_clock();
     const uint64_t ns = clock == CLOCK_REALTIME   ? machine_unix()
                         : clock == CLOCK_BOOTTIME ? machine_boot()
                                                   : machine_steady();
@@ -161,15 +164,21 @@ int __real_main(int argc, char **argv);
 /* Returns the exit status, or -1 if it was killed. NULL: it serves, and makes no numbers. */
 static int run_process(char *makes_numbers_of)
 {
-    char tick[12];
+    char tick[12], rate[20], burst[20];
     char *arguments[24] = {"agent",      "--tick",
                            tick,         "--state",
                            "/d/table",   "--watch",
                            "/d/names",   "--exec",
-                           "/d/program", machine_has_bus() ? "can0" : "--allow=10.0.0.0/8"};
+                           "/d/program", machine_has_bus() ? "can0" : "--allow=@/d/readers"};
     int count = 10;
 
     (void)snprintf(tick, sizeof tick, "%u", world->tick);
+    (void)snprintf(rate, sizeof rate, "--rate=%u", world->rate);
+    (void)snprintf(burst, sizeof burst, "--burst=%u", world->burst);
+    if (!machine_has_bus()) {
+        arguments[count++] = rate;
+        arguments[count++] = burst;
+    }
     if (world->keyed) {
         arguments[count++] = "--key";
         arguments[count++] = makes_numbers_of != NULL ? makes_numbers_of : "/d/key";
@@ -196,6 +205,7 @@ static void clean_up(void)
     it->thread = NULL;
     it->alarm = 0;
     it->first = it->count = 0;
+    it->signalled = 0;
     memset(it->pending, 0, sizeof it->pending);
     memset(it->programs, 0, sizeof it->programs);
 }
@@ -212,6 +222,7 @@ void machine_live(void)
         world->machine.starts++;
         oracle_begin_run();
         const int status = run_process(NULL);
+        reference_ends(status);
         clean_up();
         if (status >= 0)
             world_say("the agent has ended with status %d", status);
@@ -223,8 +234,13 @@ void machine_live(void)
 
 void machine_signal(int number)
 {
-    if (world->machine.up)
-        world->machine.pending[number] = true;
+    struct machine *const it = &world->machine;
+
+    if (!it->up)
+        return;
+    it->pending[number] = true;
+    if (it->signalled == 0)
+        it->signalled = machine_steady();
 }
 
 /* The clock of the agent may be slower than that of the world. */
@@ -246,11 +262,13 @@ static bool take_signals(void)
 {
     bool any = false;
 
+    world->machine.signalled = 0;
     for (int i = 1; i < 65; i++) {
         if (!world->machine.pending[i])
             continue;
         world->machine.pending[i] = false;
         any = true;
+        reference_signals(i);
         if (world->machine.handlers[i] != NULL)
             world->machine.handlers[i](i);
     }
@@ -311,6 +329,8 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
     const bool slow = world->now < world->disk.slow_until;
 
     (void)attributes;
+    oracle_look();
+    reference_takes_state();
     machine_call();
     *thread = 0;
     world->machine.thread = run;
@@ -328,6 +348,7 @@ int __wrap_pthread_join(pthread_t thread, void **result)
     return 0;
 }
 
+/* A program of --exec fails by chance, unless it is killed. */
 static void end_program(unsigned number)
 {
     for (unsigned i = 0; i < PROGRAMS; i++)
@@ -348,12 +369,26 @@ int __wrap_posix_spawn(pid_t *child, const char *path, const posix_spawn_file_ac
             continue;
         world->machine.programs[i].number = *child = (pid_t)++world->machine.children;
         world->machine.programs[i].ended = false;
+        world->machine.programs[i].status = world_chance(8) == 0 ? 1 << 8 : 0;
         world_plan(world->now + (world_chance(16) == 0 ? 10 * MINUTE : world_between(0, SECOND)),
                    end_program, (unsigned)*child);
-        oracle_told(arguments[1], arguments[3], arguments[4]);
+        world->machine.programs[i].variables =
+            oracle_told(arguments[1], arguments[3], arguments[4]);
+        reference_starts(arguments, world->machine.programs[i].variables);
         return 0;
     }
     return EAGAIN;
+}
+
+/* Then what has changed since waits. */
+bool machine_runs_program(unsigned node)
+{
+    bool runs = false;
+
+    for (unsigned i = 0; i < PROGRAMS; i++)
+        runs |= world->machine.programs[i].number != 0 &&
+                (world->machine.programs[i].variables >> node & 1) != 0;
+    return runs;
 }
 
 pid_t __wrap_waitpid(pid_t child, int *status, int flags)
@@ -364,7 +399,8 @@ pid_t __wrap_waitpid(pid_t child, int *status, int flags)
         if (number == 0 || !world->machine.programs[i].ended)
             continue;
         world->machine.programs[i].number = 0;
-        *status = 0;
+        *status = world->machine.programs[i].status;
+        reference_reaps(*status);
         return number;
     }
     return -1;
@@ -372,9 +408,11 @@ pid_t __wrap_waitpid(pid_t child, int *status, int flags)
 
 int __wrap_kill(pid_t process, int number)
 {
-    (void)number;
-    if (process > 0)
-        world_plan(world->now, end_program, (unsigned)process);
+    for (unsigned i = 0; process > 0 && i < PROGRAMS; i++)
+        if (world->machine.programs[i].number == process) {
+            world->machine.programs[i].status = number;
+            world_plan(world->now, end_program, (unsigned)process);
+        }
     return 0;
 }
 
@@ -392,10 +430,14 @@ void machine_queue(unsigned from, const uint8_t *bytes, size_t length)
 
 void machine_deliver(const struct packet *packet)
 {
-    const struct machine *const it = &world->machine;
+    struct machine *const it = &world->machine;
 
-    if (!it->serves || it->asleep || it->count == QUEUE || (machine_has_bus() && !bus_hears()))
+    if (!it->serves || it->asleep || (machine_has_bus() && !bus_hears()))
         return;
+    if (it->count >= world->room) {
+        it->drops++;
+        return;
+    }
     machine_queue(packet->from, packet->bytes, packet->length);
     if (packet->from >= FIRST_NODE && packet->from < FIRST_NODE + NODES)
         oracle_arrived(packet->from - FIRST_NODE, packet);
@@ -424,10 +466,13 @@ int __wrap_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned room, int
     if (descriptor < 0)
         return -1;
     oracle_serves();
+    reference_begins_batch();
     for (; done < room && it->count != 0; done++, it->count--) {
         const struct waiting *const packet = &it->queue[it->first++ % QUEUE];
         struct msghdr *const message = &messages[done].msg_hdr;
         world_note(dumpulse_read_(packet->bytes + 4));
+        if (packet->from != AGENT)
+            reference_takes(packet);
         if (machine_has_bus()) {
             messages[done].msg_len = (unsigned)bus_frame(message->msg_iov->iov_base, packet);
             continue;
@@ -449,15 +494,19 @@ int __wrap_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned room, int
     return done == 0 ? -1 : (int)done;
 }
 
-static void send_one(const struct msghdr *message)
+static void send_one(const struct msghdr *message, bool answers)
 {
     const struct sockaddr_in *const to = message->msg_name;
     const struct iovec *const bytes = message->msg_iov;
 
+    const unsigned party = ntohl(to->sin_addr.s_addr) - NETWORK;
+
     oracle_check_epoch();
     if (bytes->iov_len > DUMPULSE_PACKET_SIZE)
         oracle_reported(bytes->iov_base, bytes->iov_len);
-    network_send(AGENT, ntohl(to->sin_addr.s_addr) - NETWORK, bytes->iov_base, bytes->iov_len);
+    if (answers)
+        reference_sends(party, bytes->iov_base, bytes->iov_len);
+    network_send(AGENT, party, bytes->iov_base, bytes->iov_len);
 }
 
 int __wrap_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags)
@@ -465,7 +514,7 @@ int __wrap_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, in
     (void)descriptor, (void)flags;
     machine_call();
     for (unsigned i = 0; i < count; i++)
-        send_one(&messages[i].msg_hdr);
+        send_one(&messages[i].msg_hdr, true);
     return (int)count;
 }
 
@@ -473,8 +522,26 @@ ssize_t __wrap_sendmsg(int descriptor, const struct msghdr *message, int flags)
 {
     (void)descriptor, (void)flags;
     machine_call();
-    send_one(message);
+    send_one(message, false); /* the beacon of a new epoch */
     return (ssize_t)message->msg_iov->iov_len;
+}
+
+/* A packet that means nothing comes each time. Signals must be let in, too. */
+static void keep_busy(void)
+{
+    static const uint8_t nothing[DUMPULSE_PACKET_SIZE];
+    struct machine *const it = &world->machine;
+    const uint64_t stood = world->truth.disturbed, now = machine_steady();
+    const uint64_t since = it->signalled > stood ? it->signalled : stood;
+    const uint64_t waits = now > since ? now - since : 0;
+
+    CLAIM(PROMPT, it->signalled != 0, waits <= SECOND, "a signal waits for %llu ms",
+          (unsigned long long)(waits / MS));
+    if (world->now >= it->busy_until || !it->serves || (machine_has_bus() && !bus_hears()))
+        return;
+    world_pass(MS / 20);
+    if (it->count == 0)
+        machine_queue(FIRST_NODE, nothing, sizeof nothing);
 }
 
 int __wrap_epoll_pwait(int descriptor, struct epoll_event *events, int room, int timeout,
@@ -485,6 +552,7 @@ int __wrap_epoll_pwait(int descriptor, struct epoll_event *events, int room, int
         machine_call();
         if (world->machine.thread_due)
             run_thread();
+        keep_busy();
         /* A ready socket comes before signals. */
         if (world->machine.count != 0 || world->bus.error != 0) {
             events[0].data.ptr = &sockets[0];
@@ -513,13 +581,13 @@ int __wrap_ppoll(struct pollfd *descriptors, nfds_t count, const struct timespec
 
 void __wrap_log_say(const char *format, ...)
 {
-    char text[LINE];
+    char text[4 * LINE];
     va_list arguments;
 
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    world_say("  agent: %s", text);
+    world_say("  agent: %.140s", text);
     oracle_logged(text);
 }
 
@@ -539,9 +607,11 @@ int __wrap_epoll_create1(int flags)
 
 int __wrap_getsockopt(int descriptor, int level, int name, void *value, socklen_t *size)
 {
-    const int buffer = QUEUE * 768; /* bytes: then the agent expects a queue of this size */
+    const int buffer = (int)world->room * 768; /* bytes: the agent expects a queue of this size */
 
     (void)descriptor, (void)level;
+    if (name == SO_MEMINFO)
+        ((uint32_t *)value)[SK_MEMINFO_DROPS] = (uint32_t)world->machine.drops;
     if (name != SO_RCVBUF)
         return 0;
     memcpy(value, &buffer, sizeof buffer);
@@ -564,5 +634,4 @@ long __wrap_log_open_again(void) SUCCEEDS;
 long __wrap_prctl(void) SUCCEEDS;
 long __wrap_setenv(void) SUCCEEDS;
 long __wrap_setsockopt(void) SUCCEEDS;
-long __wrap_stats_print(void) SUCCEEDS;
 long __wrap_syscall(void) SUCCEEDS;

@@ -141,6 +141,7 @@ void nodes_move(unsigned party)
     make_key(reader->key, DUMPULSE_READER_LABEL, false, 0);
     memset(&reader->keyed, 0, sizeof reader->keyed);
     reader->last_epoch = 0;
+    reader->before = false;
 }
 
 /* After an answer it sends a heartbeat at once: "Transport: UDP" in spec/keyed.md says why. */
@@ -163,14 +164,19 @@ static void take_beacon(unsigned node, const struct packet *packet)
 
 /* ---- The reader. */
 
+/* Sometimes from another address: whoever is not allowed there gets nothing. */
 static void request(void)
 {
     static const uint8_t plain[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
     struct reader *const it = &world->reader;
     uint8_t packet[DUMPULSE_PACKET_SIZE];
 
+    /* On a bus, all that requests is one. */
+    const unsigned from = machine_has_bus() || world_chance(16) != 0
+                              ? (unsigned)READER
+                              : FIRST_NODE + world_chance(NODES);
     if (!world->keyed) {
-        network_send(READER, AGENT, plain, sizeof plain);
+        network_send(from, AGENT, plain, sizeof plain);
         return;
     }
     it->nonce = world_chance(65536);
@@ -178,7 +184,7 @@ static void request(void)
     world->key = it->key;
     if (dumpulse_keyed_request(&it->keyed, packet, nonce)) {
         it->requested_at = world->now;
-        network_send(READER, AGENT, packet, sizeof packet);
+        network_send(from, AGENT, packet, sizeof packet);
     }
     world->key = NULL;
 }
@@ -251,6 +257,7 @@ void nodes_begin(void)
         it->every = world_between(SECOND / 2, 2 * SECOND);
         world_plan(world_between(0, 2 * SECOND), beat, node);
     }
+    world->reader.before = world->two;
     make_key(world->reader.key, DUMPULSE_READER_LABEL, world->two, 0);
     world_plan(SECOND, read_again, 0);
 }

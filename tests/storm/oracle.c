@@ -14,53 +14,47 @@
 
 /* ---- The claims, and their bounds. */
 
-enum claim {
-    FORGED,
-    OLD,
-    TAKEN_TWICE,
-    MOVED,
-    IGNORED,
-    EPOCH_TWICE,
-    STORED,
-    TOO_EARLY,
-    TOO_LATE,
-    NOT_BACK,
-    IN_ORDER,
-    STAMPED,
-    FORGOTTEN,
-    SAVED,
-    WHOLE,
-    SERVES,
-    HEARD,
-    READ,
-    FRESH,
-    BOUNDED
-};
+/* Some need not hold if the disk does not keep its promises. Some are about udpserver only. */
+enum { NEEDS_DISK = 1, NEEDS_UDP = 2 };
 static const struct {
     const char *what;
-    bool needs_disk; /* it need not hold if the disk does not keep its promises */
+    unsigned needs;
 } claims[] = {
-    [FORGED] = {"all entries of the table are what nodes have sent, with the key of now", true},
-    [OLD] = {"no heartbeat is taken in a later epoch than its own, nor before a later one", true},
-    [TAKEN_TWICE] = {"each heartbeat is taken once", true},
-    [MOVED] = {"the key before is taken in its time only, and until the new one was taken", true},
-    [IGNORED] = {"a heartbeat that comes in its epoch, with a new count, is taken", false},
-    [EPOCH_TWICE] = {"no epoch comes again", true},
-    [STORED] = {"no number is used before it is stored so that a power cut leaves it", true},
-    [TOO_EARLY] = {"a node whose heartbeat came in time is not called late, dead or missing",
-                   false},
-    [TOO_LATE] = {"a silent node is called dead or missing in time", false},
-    [NOT_BACK] = {"a node is called alive in time when it is heard again, and not before", false},
-    [IN_ORDER] = {"each change is told once, and in order", false},
-    [STAMPED] = {"an entry has the time at which its heartbeat was taken", false},
-    [FORGOTTEN] = {"an entry is forgotten before its timestamp looks new again", false},
-    [SAVED] = {"a table that has changed is saved in time", false},
-    [WHOLE] = {"a file is whole after each kill and each power cut: none is set aside", true},
-    [SERVES] = {"after the last fault, the agent serves", true},
-    [HEARD] = {"after the last fault, each node that runs is heard, and its state is right", true},
-    [READ] = {"after the last fault, the reader gets its reports", true},
-    [FRESH] = {"a report that is believed was made after its request, and once", false},
-    [BOUNDED] = {"nothing grows: open files, and files on the disk", false},
+    [FORGED] = {"all entries of the table are what nodes have sent, with the key of now",
+                NEEDS_DISK},
+    [OLD] = {"no heartbeat is taken in a later epoch than its own, nor before a later one",
+             NEEDS_DISK},
+    [TAKEN_TWICE] = {"each heartbeat is taken once", NEEDS_DISK},
+    [MOVED] = {"the key before is taken in its time only, and until the new one was taken",
+               NEEDS_DISK},
+    [IGNORED] = {"a heartbeat that comes in its epoch, with a new count, is taken", 0},
+    [EPOCH_TWICE] = {"no epoch comes again", NEEDS_DISK},
+    [STORED] = {"no number is used before it is stored so that a power cut leaves it", NEEDS_DISK},
+    [TOO_EARLY] = {"a node whose heartbeat came in time is not called late, dead or missing", 0},
+    [TOO_LATE] = {"a silent node is called dead or missing in time", 0},
+    [NOT_BACK] = {"a node is called alive in time when it is heard again, and not before", 0},
+    [RANGED] = {"a node is called out of range while its value is, and only then", 0},
+    [IN_ORDER] = {"each change is told once, and in order", 0},
+    [STAMPED] = {"an entry has the time at which its heartbeat was taken", 0},
+    [FORGOTTEN] = {"an entry is forgotten when it is too old for its timestamp, and not before", 0},
+    [SAVED] = {"a table that has changed is saved in time, as it is", 0},
+    [UNCHANGED] = {"an unchanged table is not saved, and a changed one not more often than it must",
+                   0},
+    [RESTORED] = {"an agent begins with the table of the file, but for what is too old", 0},
+    [WHOLE] = {"a file is whole after each kill and each power cut: none is set aside", NEEDS_DISK},
+    [SERVES] = {"after the last fault, the agent serves", NEEDS_DISK},
+    [HEARD] = {"after the last fault, each node that runs is heard, and its state is right",
+               NEEDS_DISK},
+    [READ] = {"after the last fault, the reader gets its reports", NEEDS_DISK},
+    [FRESH] = {"a report that is believed was made after its request, and once", 0},
+    [REPORTED] = {"a request that is allowed gets a report, with the table of that moment", 0},
+    [ALLOWED] = {"only addresses that --allow names get reports", NEEDS_UDP},
+    [LIMITED] = {"a source gets beacons up to its limit, and no more", NEEDS_UDP},
+    [COUNTED] = {"each counter has the number of what it counts", 0},
+    [LOGGED] = {"each change is logged, or counted for a later line", 0},
+    [PROMPT] = {"what a signal asks for is done before the agent waits again", 0},
+    [ENDS] = {"an agent that is told to end saves its table before", 0},
+    [BOUNDED] = {"nothing grows: open files, and files on the disk", 0},
 };
 
 enum bound { LOOKS, FIRST_SAVE, LATER_SAVES, SETTLES, HEARS_AGAIN, READER_WAITS };
@@ -79,10 +73,15 @@ const char *oracle_claim(unsigned claim)
     return claims[claim].what;
 }
 
+bool oracle_can_arm(unsigned claim)
+{
+    return (claims[claim].needs & NEEDS_UDP) == 0 || !machine_has_bus();
+}
+
 void oracle_excuse_disk(void)
 {
     for (unsigned i = 0; i < sizeof claims / sizeof claims[0]; i++)
-        world->excused |= (claims[i].needs_disk ? 1U : 0U) << i;
+        world->excused |= ((claims[i].needs & NEEDS_DISK) != 0 ? 1U : 0U) << i;
 }
 
 /* Time passes in whole ticks for the agent, on either side. */
@@ -96,7 +95,7 @@ static uint64_t within(enum bound bound)
     return bounds[bound] * MS + ticks(2);
 }
 
-static bool is_disk_good(void)
+bool oracle_is_disk_good(void)
 {
     const struct disk *const disk = &world->disk;
 
@@ -105,9 +104,9 @@ static bool is_disk_good(void)
            world->now >= disk->shut_until;
 }
 
-static bool is_calm(void)
+bool oracle_is_calm(void)
 {
-    if (!is_disk_good())
+    if (!oracle_is_disk_good())
         oracle_disturbed();
     return machine_steady() - world->truth.disturbed > within(SETTLES);
 }
@@ -142,7 +141,7 @@ static bool is_last_key(unsigned node, const struct made *made)
            world->truth.of[node].before == made->before;
 }
 
-static bool takes_before(void)
+bool oracle_takes_before(void)
 {
     return world->truth.before_until > machine_boot();
 }
@@ -162,39 +161,40 @@ static void check_order(unsigned node, const struct made *made)
     const uint32_t now = of->keyed.epoch - (node >= of->keyed.reached);
     uint64_t *const last = &world->truth.of[node].last;
 
-    if (made->before && (!takes_before() || world->truth.of[node].moved))
-        world_broken(MOVED, "variable %u: a heartbeat with the key before is taken", node);
+    CLAIM(MOVED, made->before, oracle_takes_before() && !world->truth.of[node].moved,
+          "variable %u: a heartbeat with the key before is taken", node);
     if (!is_last_key(node, made))
         *last = 0;
     world->truth.of[node].generation = made->generation;
     world->truth.of[node].before = made->before;
     if (world->two && !made->before && !world->truth.of[node].moved) {
         world->truth.of[node].moved = true;
-        world->truth.of[node].unsure = !is_disk_good();
+        world->truth.of[node].unsure = !oracle_is_disk_good();
     }
-    if (made->generation != of->master.generations[node])
-        world_broken(FORGED, "variable %u: a heartbeat of generation %u is taken, not %u", node,
-                     made->generation, of->master.generations[node]);
-    if (made->epoch != now)
-        world_broken(OLD, "variable %u: a heartbeat of epoch %u is taken in epoch %u", node,
-                     made->epoch, now);
-    if (is_disk_good() && !of->stopped &&
-        world->now - made->made_at > (2 * world->epoch + 1) * SECOND + within(LOOKS))
-        world_broken(OLD, "variable %u: a heartbeat made %llu s ago is taken: no epoch is as long",
-                     node, (unsigned long long)((world->now - made->made_at) / SECOND));
-    if (number < *last)
-        world_broken(OLD, "variable %u: a heartbeat made %llu s ago is taken after a later one",
-                     node, (unsigned long long)((world->now - made->made_at) / SECOND));
+    CLAIM(FORGED, true, made->generation == of->master.generations[node],
+          "variable %u: a heartbeat of generation %u is taken, not %u", node, made->generation,
+          of->master.generations[node]);
+    CLAIM(OLD, true, made->epoch == now,
+          "variable %u: a heartbeat of epoch %u is taken in epoch %u", node, made->epoch, now);
+    CLAIM(OLD, oracle_is_disk_good() && !of->stopped,
+          world->now - made->made_at <= (2 * world->epoch + 1) * SECOND + within(LOOKS),
+          "variable %u: a heartbeat made %llu s ago is taken: no epoch is as long", node,
+          (unsigned long long)((world->now - made->made_at) / SECOND));
+    CLAIM(OLD, true, number >= *last,
+          "variable %u: a heartbeat made %llu s ago is taken after a later one", node,
+          (unsigned long long)((world->now - made->made_at) / SECOND));
     *last = number;
 }
 
+/* No time passes between reading the clock and taking a packet. */
 static void check_stamp(unsigned node, unsigned timestamp)
 {
-    const unsigned age = (uint16_t)(machine_unix() / ticks(1) - timestamp);
+    const uint64_t now = machine_unix() / ticks(1);
 
-    if (is_calm() && world->machine.still == 0 && age > 1)
-        world_broken(STAMPED, "variable %u: its timestamp is %u ticks old when it is taken", node,
-                     age);
+    world->truth.of[node].stamped = now;
+    CLAIM(STAMPED, true, timestamp == (uint16_t)now,
+          "variable %u: its timestamp is %u, and it is taken at %u", node, timestamp,
+          (unsigned)(uint16_t)now);
 }
 
 /* A heartbeat that waited in the socket when its node was called late or dead came too late to it
@@ -203,10 +203,21 @@ static void check_waiting(unsigned node, const struct made *made)
 {
     const uint64_t told = world->truth.of[node].told_bad;
 
-    if (made->arrived != 0 && told > made->arrived && told > world->truth.named &&
-        told - made->arrived < world->truth.names.warn * MS)
-        world_broken(TOO_EARLY, "variable %u was called late or dead while its heartbeat waited",
-                     node);
+    CLAIM(TOO_EARLY, made->arrived != 0 && told > made->arrived && told > world->truth.named,
+          told - made->arrived >= world->truth.names.warn * MS,
+          "variable %u was called late or dead while its heartbeat waited", node);
+}
+
+static void set_range(unsigned node, unsigned value)
+{
+    const struct names *const names = &world->truth.names;
+    const bool is_in = value >= names->low && value <= names->high;
+
+    world->truth.of[node].value = (uint8_t)value;
+    if (world->truth.of[node].in_range == is_in)
+        return;
+    world->truth.of[node].in_range = is_in;
+    world->truth.of[node].ranged = machine_steady();
 }
 
 static void entry_changed(unsigned node)
@@ -216,18 +227,19 @@ static void entry_changed(unsigned node)
 
     if (entry.sender == 0 && entry.value == 0 && entry.timestamp == 0)
         return;
-    if (made == NULL) {
-        world_broken(FORGED, "variable %u: nobody has sent sender %u and value %u", node,
-                     entry.sender, entry.value);
-        return;
-    }
-    if (!world->truth.serves)
-        return; /* it is from the disk */
-    if (++made->taken > 1 && world->keyed)
-        world_broken(TAKEN_TWICE, "variable %u: a heartbeat made %llu s ago is taken again", node,
-                     (unsigned long long)((world->now - made->made_at) / SECOND));
-    if (world->keyed)
+    CLAIM(FORGED, true, made != NULL, "variable %u: nobody has sent sender %u and value %u", node,
+          entry.sender, entry.value);
+    set_range(node, entry.value);
+    if (made == NULL || !world->truth.serves)
+        return; /* it is excused, or from the disk */
+    made->taken++;
+    CLAIM(TAKEN_TWICE, world->keyed, made->taken == 1,
+          "variable %u: a heartbeat made %llu s ago is taken again", node,
+          (unsigned long long)((world->now - made->made_at) / SECOND));
+    if (world->keyed) {
         check_order(node, made);
+        reference_heard(node, made->before);
+    }
     check_stamp(node, entry.timestamp);
     check_waiting(node, made);
     world->truth.of[node].taken = machine_steady();
@@ -244,9 +256,9 @@ void oracle_check_epoch(void)
         const dumpulse_keyed *const keyed = i == 0 ? &keys.keyed : &keys_before.keyed;
         if (keyed->reached == 0)
             continue;
-        if (keyed->epoch <= it->least[i])
-            world_broken(EPOCH_TWICE, "the agent begins with epoch %u, and had epoch %u before",
-                         keyed->epoch, it->least[i]);
+        CLAIM(EPOCH_TWICE, true, keyed->epoch > it->least[i],
+              "the agent begins with epoch %u, and had epoch %u before", keyed->epoch,
+              it->least[i]);
         it->epoch[i] = keyed->epoch;
     }
 }
@@ -269,19 +281,23 @@ static void check_change(unsigned node, unsigned is)
 
     world->truth.of[node].state = (uint8_t)is;
     world_say("variable %u: %s, was %s", node, name_of(is), name_of(was));
-    if (!is_watched(node))
-        world_broken(IN_ORDER, "variable %u: its state is told, and nobody watches it", node);
-    if (is == DUMPULSE_ALIVE && taken < world->truth.of[node].told_bad)
-        world_broken(NOT_BACK, "variable %u is called alive, and was not heard again", node);
+    CLAIM(IN_ORDER, true, is_watched(node), "variable %u: its state is told, and nobody watches it",
+          node);
+    CLAIM(NOT_BACK, is == DUMPULSE_ALIVE, taken >= world->truth.of[node].told_bad,
+          "variable %u is called alive, and was not heard again", node);
+    CLAIM(RANGED, is == DUMPULSE_ALIVE || is == DUMPULSE_OUT_OF_RANGE,
+          (is == DUMPULSE_ALIVE) == world->truth.of[node].in_range,
+          "variable %u is called %s, and its value is not", node, name_of(is));
     if (is != DUMPULSE_LATE && is != DUMPULSE_DEAD && is != DUMPULSE_MISSING)
         return;
     world->truth.of[node].told_bad = now;
-    if (is == DUMPULSE_MISSING && now - world->truth.of[node].watched + within(LOOKS) < limit * MS)
-        world_broken(TOO_EARLY, "variable %u is called missing, and is watched for %llu ms", node,
-                     (unsigned long long)((now - world->truth.of[node].watched) / MS));
-    if (taken != 0 && now - taken + ticks(2) < limit * MS)
-        world_broken(TOO_EARLY, "variable %u is called %s %llu ms after its heartbeat", node,
-                     name_of(is), (unsigned long long)((now - taken) / MS));
+    CLAIM(TOO_EARLY, is == DUMPULSE_MISSING,
+          now - world->truth.of[node].watched + within(LOOKS) >= limit * MS,
+          "variable %u is called missing, and is watched for %llu ms", node,
+          (unsigned long long)((now - world->truth.of[node].watched) / MS));
+    CLAIM(TOO_EARLY, taken != 0, now - taken + ticks(2) >= limit * MS,
+          "variable %u is called %s %llu ms after its heartbeat", node, name_of(is),
+          (unsigned long long)((now - taken) / MS));
 }
 
 void __real_dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was,
@@ -290,16 +306,20 @@ void __wrap_dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state
                              dumpulse_state is)
 {
     oracle_look();
-    if (was != world->truth.of[variable].state || was == is)
-        world_broken(IN_ORDER, "variable %u: it is told that it was %s, and it was %s", variable,
-                     name_of(was), name_of(world->truth.of[variable].state));
+    CLAIM(IN_ORDER, true, was == world->truth.of[variable].state && was != is,
+          "variable %u: it is told that it was %s, and it was %s", variable, name_of(was),
+          name_of(world->truth.of[variable].state));
     check_change(variable, is);
+    reference_changes(variable, name_of(was), name_of(is));
     __real_dumpulse_changed(context, variable, was, is);
 }
 
-/* --key-until counts from the start on, by a clock that nobody sets. */
-static void begin_overlap(void)
+/* --key-until counts from when the agent reads Unix time first, by a clock that nobody sets. */
+void oracle_reads_clock(void)
 {
+    if (world->truth.has_read_clock)
+        return;
+    world->truth.has_read_clock = true;
     const uint64_t unix_now = machine_unix() / SECOND * SECOND;
 
     world->truth.before_until =
@@ -315,9 +335,10 @@ void oracle_begin_run(void)
     it->serves = false;
     it->served_from = it->changed = it->saves = 0;
     memcpy(it->least, it->epoch, sizeof it->least);
-    begin_overlap();
+    it->has_read_clock = false;
     world_trace("start");
     memset(it->table, 0, sizeof it->table);
+    reference_begins();
     for (unsigned node = 0; node < NODES; node++) {
         it->of[node].taken = it->of[node].told_bad = it->of[node].due = 0;
         it->of[node].moved = it->of[node].known;
@@ -342,14 +363,26 @@ static void use_names(void)
         }
     it->names = it->read;
     it->named = machine_steady();
+    for (unsigned node = 0; node < NODES; node++)
+        set_range(node, it->of[node].value);
 }
 
 /* At the start, they hold at once; later, when all files are read. */
-void oracle_named(void)
+void oracle_reads(const struct file *file)
 {
-    world->truth.read = world->names;
-    if (!world->truth.serves)
-        world->truth.names = world->names;
+    struct truth *const it = &world->truth;
+    const unsigned readers = it->read.readers;
+
+    if (file == disk_find("names")) {
+        it->read = world->names;
+        it->read.readers = readers;
+    } else if (file == disk_find("readers")) {
+        it->read.readers = world->names.readers;
+    } else if (file == disk_find("table") && !it->serves) {
+        reference_loads(file);
+    }
+    if (!it->serves)
+        it->names = it->read;
 }
 
 /* The table may be shared with another part of the agent: so this looks at its entries. */
@@ -366,13 +399,15 @@ void oracle_look(void)
         const size_t at = 4 + 4 * (size_t)node;
         if (memcmp(it->table + at, entries + at - 4, 4) == 0)
             continue;
+        if (dumpulse_read_(entries + at - 4) == 0)
+            reference_forgets(node, it->table + at);
         memcpy(it->table + at, entries + at - 4, 4);
         world_trace("entry %u %08x %d", node, dumpulse_read_(it->table + at), it->serves);
         entry_changed(node);
         world_note(dumpulse_read_(it->table + at));
     }
-    if (memcmp(it->table + 4, entries, DUMPULSE_REPORT_SIZE - 4) != 0)
-        world_broken(FORGED, "a variable is set that no node has");
+    CLAIM(FORGED, true, memcmp(it->table + 4, entries, DUMPULSE_REPORT_SIZE - 4) == 0,
+          "a variable is set that no node has");
     if (it->changed == 0 && it->serves)
         it->changed = machine_steady();
 }
@@ -380,7 +415,10 @@ void oracle_look(void)
 void oracle_saved(void)
 {
     world->truth.saves += world->truth.serves; /* also one that only ends a failure */
-    world->truth.changed = 0;
+    if (memcmp(world->truth.table, world->truth.outputs.saved, DUMPULSE_REPORT_SIZE) == 0)
+        world->truth.changed = 0;
+    else
+        world->truth.changed = machine_steady();
 }
 
 /* Is it made with a key and in the epoch that the agent has now for its node? */
@@ -389,7 +427,7 @@ static bool is_current(unsigned node, const struct made *made)
     const struct keys *const of = keys_of(made);
 
     if (made->before &&
-        (!takes_before() || world->truth.of[node].moved || world->truth.of[node].unsure))
+        (!oracle_takes_before() || world->truth.of[node].moved || world->truth.of[node].unsure))
         return false;
     return !world->keyed ||
            (of->keyed.reached != 0 && made->generation == of->master.generations[node] &&
@@ -398,8 +436,9 @@ static bool is_current(unsigned node, const struct made *made)
 
 void oracle_logged(const char *line)
 {
-    if (strstr(line, "set aside") != NULL || strstr(line, "damaged") != NULL)
-        world_broken(WHOLE, "the agent finds a file that is not whole");
+    CLAIM(WHOLE, true, strstr(line, "set aside") == NULL && strstr(line, "damaged") == NULL,
+          "the agent finds a file that is not whole");
+    reference_logged(line);
     if (strstr(line, "has read its files again") != NULL)
         use_names();
 }
@@ -423,11 +462,13 @@ static void check_due(unsigned node)
     const struct made *const made = nodes_find(node, world->truth.of[node].due);
 
     world->truth.of[node].due = 0;
-    if (made == NULL || made->taken != 0)
+    if (made == NULL)
         return;
-    if (is_current(node, made) &&
-        (!world->keyed || !is_last_key(node, made) || world->truth.of[node].last < number_of(made)))
-        world_broken(IGNORED, "variable %u: a heartbeat has come, and is not taken", node);
+    CLAIM(IGNORED, true,
+          made->taken != 0 || !is_current(node, made) ||
+              (world->keyed && is_last_key(node, made) &&
+               world->truth.of[node].last >= number_of(made)),
+          "variable %u: a heartbeat has come, and is not taken", node);
 }
 
 /* ---- When the agent has nothing to do. */
@@ -448,9 +489,14 @@ static void check_numbers(void)
             continue;
         const uint32_t block = of->keyed.epoch / 256;
         const uint32_t stored = disk_least_number(of->file.suffix, KEYS_BLOCK_AT);
-        if (stored < block)
-            world_broken(STORED, "block %u is used, and a power cut would leave %u", block, stored);
+        CLAIM(STORED, true, stored >= block, "block %u is used, and a power cut would leave %u",
+              block, stored);
     }
+}
+
+static bool is_heard(unsigned state)
+{
+    return state == DUMPULSE_ALIVE || state == DUMPULSE_OUT_OF_RANGE;
 }
 
 static void check_state(unsigned node)
@@ -468,23 +514,29 @@ static void check_state(unsigned node)
     const uint64_t since = noticed > began ? noticed : began;
     const uint8_t state = it->of[node].state;
 
-    if (now - since > it->names.crit * MS + within(LOOKS) && state != DUMPULSE_DEAD &&
-        state != DUMPULSE_MISSING)
-        world_broken(TOO_LATE, "variable %u is %s, and was silent for %llu ms", node,
-                     name_of(state), (unsigned long long)((now - since) / MS));
-    if (taken > it->named && now - taken > within(LOOKS) &&
-        now - taken + ticks(2) < it->names.warn * MS && state != DUMPULSE_ALIVE)
-        world_broken(NOT_BACK, "variable %u is %s, and was heard %llu ms ago", node, name_of(state),
-                     (unsigned long long)((now - taken) / MS));
+    CLAIM(TOO_LATE, now - since > it->names.crit * MS + within(LOOKS),
+          state == DUMPULSE_DEAD || state == DUMPULSE_MISSING,
+          "variable %u is %s, and was silent for %llu ms", node, name_of(state),
+          (unsigned long long)((now - since) / MS));
+    CLAIM(NOT_BACK,
+          taken > it->named && now - taken > within(LOOKS) &&
+              now - taken + ticks(2) < it->names.warn * MS,
+          is_heard(state), "variable %u is %s, and was heard %llu ms ago", node, name_of(state),
+          (unsigned long long)((now - taken) / MS));
+    CLAIM(RANGED, is_heard(state) && now - it->of[node].ranged > within(LOOKS),
+          (state == DUMPULSE_ALIVE) == it->of[node].in_range,
+          "variable %u is %s, and its value is not", node, name_of(state));
 }
 
 static void check_age(unsigned node)
 {
     const uint64_t now = machine_steady(), taken = world->truth.of[node].taken;
 
-    if (world->machine.still == 0 && taken != 0 && taken > world->truth.clock_set &&
-        now - taken > ticks(65536) && serial_in(world->truth.table, node) != 0)
-        world_broken(FORGOTTEN, "variable %u: its entry is older than 65536 ticks", node);
+    CLAIM(FORGOTTEN,
+          world->machine.still == 0 && taken != 0 && taken > world->truth.clock_set &&
+              now - taken > ticks(65536),
+          serial_in(world->truth.table, node) == 0,
+          "variable %u: its entry is older than 65536 ticks", node);
 }
 
 /* What is in the table until then is from the disk. */
@@ -494,6 +546,7 @@ void oracle_serves(void)
         return;
     world->truth.serves = true;
     world->truth.served_from = machine_steady();
+    reference_serves();
 }
 
 void oracle_idle(void)
@@ -501,6 +554,7 @@ void oracle_idle(void)
     struct truth *const it = &world->truth;
 
     oracle_serves();
+    reference_idle();
     oracle_check_epoch();
     check_numbers();
     for (unsigned node = 0; node < NODES; node++) {
@@ -509,12 +563,12 @@ void oracle_idle(void)
         if (it->of[node].noticed == 0)
             it->of[node].noticed = machine_steady();
     }
-    if (!is_calm())
+    if (!oracle_is_calm())
         return;
     const enum bound saves = it->saves == 0 ? FIRST_SAVE : LATER_SAVES;
-    if (it->changed != 0 && machine_steady() - it->changed > within(saves))
-        world_broken(SAVED, "a change of the table is not saved for %llu ms",
-                     (unsigned long long)((machine_steady() - it->changed) / MS));
+    CLAIM(SAVED, it->changed != 0, machine_steady() - it->changed <= within(saves),
+          "a change of the table is not saved for %llu ms",
+          (unsigned long long)((machine_steady() - it->changed) / MS));
     for (unsigned node = 0; node < NODES; node++) {
         if (is_watched(node) && machine_steady() - it->named > within(LOOKS))
             check_state(node);
@@ -533,9 +587,10 @@ static unsigned state_of(const char *name)
     return state;
 }
 
-/* The variables are a list like 1-3,7. */
-void oracle_told(const char *variables, const char *was, const char *is)
+/* The variables are a list like 1-3,7. Returns one bit for each. */
+unsigned oracle_told(const char *variables, const char *was, const char *is)
 {
+    unsigned told = 0;
     const bool several = strcmp(was, "several") == 0;
 
     for (const char *at = variables; *at != '\0';) {
@@ -546,14 +601,17 @@ void oracle_told(const char *variables, const char *was, const char *is)
         at = *after == ',' ? after + 1 : after;
         for (; first <= last; first++) {
             const unsigned knows = world->truth.of[first].told;
-            if (world->truth.of[first].anew && (several || state_of(was) == DUMPULSE_WAITING))
-                world->truth.of[first].anew = false;
-            else if (knows == state_of(is) || (!several && knows != state_of(was)))
-                world_broken(IN_ORDER, "variable %u: the program gets %s, %s, and knows %s", first,
-                             was, is, name_of(knows));
+            const bool is_anew =
+                world->truth.of[first].anew && (several || state_of(was) == DUMPULSE_WAITING);
+            CLAIM(IN_ORDER, !is_anew, knows != state_of(is) && (several || knows == state_of(was)),
+                  "variable %u: the program gets %s, %s, and knows %s", first, was, is,
+                  name_of(knows));
+            told |= 1U << first;
+            world->truth.of[first].anew &= !is_anew;
             world->truth.of[first].told = (uint8_t)state_of(is);
         }
     }
+    return told;
 }
 
 static uint64_t hash_of(const uint8_t *bytes, size_t length)
@@ -571,6 +629,7 @@ void oracle_reported(const uint8_t *report, size_t length)
 
     world->truth.reports[at].hash = hash_of(report, length);
     world->truth.reports[at].at = world->now;
+    world->truth.reports[at].before_ends = oracle_takes_before();
 }
 
 /* A report without keys may be of any time: it may be late, or come twice. */
@@ -578,15 +637,18 @@ void oracle_believed(const uint8_t *report, size_t length, uint64_t asked_at)
 {
     const uint64_t hash = hash_of(report, length);
 
-    if (world->keyed && world->reader.keyed.heard.epoch != world->reader.last_epoch)
-        world_broken(FRESH, "the reader believes a report, and has heard a later epoch meanwhile");
-    for (unsigned i = 0; i < 256; i++)
-        if (world->truth.reports[i].hash == hash && world->truth.reports[i].at >= asked_at) {
-            if (world->keyed)
-                world->truth.reports[i].hash = 0;
-            return;
-        }
-    world_broken(FRESH, "the reader believes a report that was not made for it");
+    unsigned i = 0;
+
+    CLAIM(FRESH, world->keyed, world->reader.keyed.heard.epoch == world->reader.last_epoch,
+          "the reader believes a report, and has heard a later epoch meanwhile");
+    while (i < 256 &&
+           (world->truth.reports[i].hash != hash || world->truth.reports[i].at < asked_at))
+        i++;
+    CLAIM(FRESH, true, i < 256, "the reader believes a report that was not made for it");
+    CLAIM(MOVED, i < 256 && world->reader.before, world->truth.reports[i].before_ends,
+          "a report is made with the key before after its time");
+    if (world->keyed && i < 256)
+        world->truth.reports[i].hash = 0;
 }
 
 /* ---- After a round. */
@@ -595,9 +657,9 @@ static void check_heard(unsigned node)
 {
     const uint64_t taken = world->truth.of[node].taken;
 
-    if (world->nodes[node].runs && !(world->nodes[node].before && world->truth.was_over) &&
-        (taken == 0 || machine_steady() - taken > 3 * world->nodes[node].every))
-        world_broken(HEARD, "variable %u: its node sends, and is not heard", node);
+    CLAIM(HEARD, world->nodes[node].runs && !(world->nodes[node].before && world->truth.was_over),
+          taken != 0 && machine_steady() - taken <= 3 * world->nodes[node].every,
+          "variable %u: its node sends, and is not heard", node);
 }
 
 uint64_t oracle_hears_after(void)
@@ -617,24 +679,23 @@ void oracle_recovered(void)
     unsigned open = 0;
 
     world_say("the round has been calm for long enough");
-    if (!it->serves || (world->keyed && keys.keyed.reached == 0))
-        world_broken(SERVES, "the agent does not serve");
+    CLAIM(SERVES, true, it->serves && (!world->keyed || keys.keyed.reached != 0),
+          "the agent does not serve");
     for (unsigned node = 0; node < NODES; node++) {
         const bool runs = world->nodes[node].runs;
         check_heard(node);
-        if (runs != (it->of[node].state == DUMPULSE_ALIVE) &&
-            !(world->nodes[node].before && it->was_over))
-            world_broken(HEARD, "variable %u: its node %s, and is called %s", node,
-                         runs ? "sends" : "is silent", name_of(it->of[node].state));
-        if (it->of[node].told != it->of[node].state)
-            world_broken(IN_ORDER, "variable %u: the program knows %s, and it is %s", node,
-                         name_of(it->of[node].told), name_of(it->of[node].state));
+        CLAIM(HEARD, !(world->nodes[node].before && it->was_over),
+              runs == is_heard(it->of[node].state), "variable %u: its node %s, and is called %s",
+              node, runs ? "sends" : "is silent", name_of(it->of[node].state));
+        CLAIM(IN_ORDER, !machine_runs_program(node), it->of[node].told == it->of[node].state,
+              "variable %u: the program knows %s, and it is %s", node, name_of(it->of[node].told),
+              name_of(it->of[node].state));
     }
-    if (world->now - world->reader.believed_at > within(READER_WAITS) && !it->was_over)
-        world_broken(READ, "the reader has believed no report for %llu s",
-                     (unsigned long long)((world->now - world->reader.believed_at) / SECOND));
+    CLAIM(READ, !it->was_over, world->now - world->reader.believed_at <= within(READER_WAITS),
+          "the reader has believed no report for %llu s",
+          (unsigned long long)((world->now - world->reader.believed_at) / SECOND));
     for (unsigned i = 0; i < OPEN; i++)
         open += world->disk.open[i].file >= 0;
-    if (open > 2 || disk_count() > NAMES - 2)
-        world_broken(BOUNDED, "%u files are open, and %u are on the disk", open, disk_count());
+    CLAIM(BOUNDED, true, open <= 2 && disk_count() <= NAMES - 2,
+          "%u files are open, and %u are on the disk", open, disk_count());
 }

@@ -3,7 +3,8 @@ until each is noticed. planted.tsv has the mistakes.
 
     python -m tests.storm.planted [--count N] [--write] [TEXT]
 
-TEXT: only mistakes that have it. --write: the last column of the table gets the counts."""
+TEXT: only mistakes that have it. --write: the last column of the table gets the counts. A mistake
+that no story shows is an open debt: that column says what would show it."""
 
 import argparse
 import functools
@@ -30,17 +31,23 @@ class Planted:
     file: str
     before: str
     after: str
+    shown: str
+
+    @property
+    def is_open(self) -> bool:
+        """Is it a debt?"""
+        return self.shown.startswith("open: ")
 
 
 def read_table() -> list[Planted]:
     """Returns the lines of the table. \\n stands for the end of a line."""
     lines = (HERE / "planted.tsv").read_text().splitlines()
-    return [Planted(*line.replace("\\n", "\n").split("\t")[:4]) for line in lines
+    return [Planted(*line.replace("\\n", "\n").split("\t")) for line in lines
             if not line.startswith("#")]
 
 
 NONE = Planted("nothing", "udpserver.c", "\nstruct udpserver udpserver;\n",
-               "\nstruct udpserver udpserver;\n")
+               "\nstruct udpserver udpserver;\n", "")
 
 
 def plant(mistake: Planted) -> str:
@@ -148,14 +155,17 @@ def main() -> int:
         if arguments.text not in mistake.what:
             continue
         stories = count_stories(mistake, arguments.count)
-        missed += stories.startswith("not")
+        missed += stories.startswith("not") and not mistake.is_open
         print(f"{stories:>12}  {mistake.what}", flush=True)
+        if mistake.is_open and stories.startswith("not"):
+            continue
         if arguments.write:
             lines = (HERE / "planted.tsv").read_text().splitlines()
             lines = ["\t".join([*line.split("\t")[:4], stories])
                      if line.startswith(f"{mistake.what}\t") else line for line in lines]
             (HERE / "planted.tsv").write_text("\n".join(lines) + "\n")
-    print(f"planted: {missed} not noticed")
+    debts = sum(mistake.is_open for mistake in read_table())
+    print(f"planted: {missed} not noticed, and {debts} open debts")
     return missed != 0
 
 

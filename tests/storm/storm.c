@@ -1,7 +1,7 @@
 /* Tells stories, and looks for the smallest one that fails; see storm.h.
  * SPDX-License-Identifier: MIT
  *
- *     storm [--from SEED] [--count N] [--seconds S]
+ *     storm [--from SEED] [--count N] [--counts]
  *     storm --seed SEED          tells one story, line by line
  *     storm --trace --seed SEED  says what fleet.py must know of it
  */
@@ -19,6 +19,7 @@ struct told {
     unsigned claim, faults, happened;
     uint64_t hash, lasted;
     struct fault story[FAULTS];
+    unsigned armed[CLAIMS_MAX], happened_of[KINDS_MAX];
 };
 
 static void choose_world(void)
@@ -33,12 +34,17 @@ static void choose_world(void)
     world->epoch = epochs[world_chance(4)];
     world->names.warn = 5000 + 1000 * world_chance(6);
     world->names.crit = world->names.warn * (2 + world_chance(3));
+    world->names.low = world_chance(100);
+    world->names.high = 255 - world_chance(100);
+    world->names.readers = 1U << READER | world_chance(1U << READER);
+    world->rate = 1 + world_chance(20);
+    world->burst = 1 + world_chance(40);
+    world->room = world_chance(4) == 0 ? 700 : QUEUE;
 }
 
 static void put_files(void)
 {
-    faults_put_names();
-    faults_put_keys();
+    faults_put_files();
     disk_put("program", "");
 }
 
@@ -74,6 +80,8 @@ static void tell(uint64_t seed, uint64_t left_out, bool aloud, struct told *told
     told->claim = world->broken;
     told->faults = world->faults;
     told->happened = world->happened;
+    memcpy(told->armed, world->armed, sizeof told->armed);
+    memcpy(told->happened_of, world->happened_of, sizeof told->happened_of);
     told->hash = world->hash;
     told->lasted = world->now;
 }
@@ -117,8 +125,8 @@ static void print_failure(uint64_t seed, uint64_t left_out, const struct told *t
         faults_describe(&told->story[i], text);
         (void)printf("  %3u:%02u  %s\n", seconds / 60, seconds % 60, text);
     }
-    (void)printf("Its end (all of it: --seed %llu --left-out %llx):\n",
-                 (unsigned long long)seed, (unsigned long long)left_out);
+    (void)printf("Its end (all of it: --seed %llu --left-out %llx):\n", (unsigned long long)seed,
+                 (unsigned long long)left_out);
     for (unsigned long i = first; i < told->said; i++)
         (void)printf("  %s\n", told->last[i % LINES]);
 }
@@ -135,20 +143,42 @@ static uint64_t number(const char *text, int base)
     return value;
 }
 
-/* Tells stories of many seeds. Returns how many fail: after the first one it ends. */
-static int tell_many(uint64_t from, uint64_t count, uint64_t seconds)
+/* Prints how often each claim was armed and each fault happened. Returns whether any never was. */
+static bool print_counts(const uint64_t armed[CLAIMS_MAX], const uint64_t happened[KINDS_MAX])
 {
+    bool is_missing = false;
+
+    for (unsigned i = 0; i < CLAIMS; i++) {
+        is_missing |= armed[i] == 0 && oracle_can_arm(i);
+        (void)printf("%12llu  %s\n", (unsigned long long)armed[i], oracle_claim(i));
+    }
+    for (unsigned i = 0; faults_kind(i) != NULL; i++) {
+        is_missing |= happened[i] == 0 && faults_can_happen(i);
+        (void)printf("%12llu  %s\n", (unsigned long long)happened[i], faults_kind(i));
+    }
+    if (is_missing)
+        (void)printf("storm: a claim was never armed, or a fault never happened\n");
+    return is_missing;
+}
+
+/* Tells stories of many seeds. Returns how many fail: after the first one it ends. */
+static int tell_many(uint64_t from, uint64_t count, bool counts)
+{
+    uint64_t armed[CLAIMS_MAX] = {0}, happened[KINDS_MAX] = {0};
+
     const time_t began = time(NULL);
     uint64_t stories = 0, faults = 0, minutes = 0, hash = 0, left_out = 0;
     struct told told = {.wrong = ""};
 
     for (; stories < count && told.wrong[0] == '\0'; stories++) {
-        if (seconds != 0 && (uint64_t)(time(NULL) - began) >= seconds)
-            break;
         tell(from + stories, 0, false, &told);
         faults += told.happened;
         minutes += told.lasted / MINUTE;
         hash = hash * 31 + told.hash;
+        for (unsigned i = 0; i < CLAIMS_MAX; i++)
+            armed[i] += told.armed[i];
+        for (unsigned i = 0; i < KINDS_MAX; i++)
+            happened[i] += told.happened_of[i];
     }
     if (told.wrong[0] != '\0') {
         left_out = shrink(from + stories - 1, &told);
@@ -162,22 +192,23 @@ static int tell_many(uint64_t from, uint64_t count, uint64_t seconds)
         (unsigned long long)stories - (told.wrong[0] != '\0'), told.wrong[0] != '\0',
         (unsigned long long)hash, (unsigned long long)minutes / 60, (unsigned long long)faults,
         (unsigned long long)minutes / took, (unsigned long long)faults * 60 / took);
-    return told.wrong[0] != '\0';
+    return (counts && print_counts(armed, happened)) || told.wrong[0] != '\0';
 }
 
 /* The linker gives the start of the program to this, and calls the agent's main() __real_main(). */
 int __wrap_main(int argc, char **argv)
 {
-    uint64_t from = 1, count = UINT64_MAX, seconds = 0, left_out = 0;
-    bool one = false;
+    uint64_t from = 1, count = UINT64_MAX, left_out = 0;
+    bool one = false, counts = false;
 
     world = calloc(1, sizeof *world);
     if (world == NULL)
         return 2;
     for (int i = 1; i < argc; i += 2) {
         const char *const value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (strcmp(argv[i], "--trace") == 0) {
-            for_fleet = true;
+        if (strcmp(argv[i], "--trace") == 0 || strcmp(argv[i], "--counts") == 0) {
+            for_fleet |= strcmp(argv[i], "--trace") == 0;
+            counts |= strcmp(argv[i], "--counts") == 0;
             i--;
             continue;
         }
@@ -185,8 +216,6 @@ int __wrap_main(int argc, char **argv)
             from = number(value, 10);
         else if (strcmp(argv[i], "--count") == 0)
             count = number(value, 10);
-        else if (strcmp(argv[i], "--seconds") == 0)
-            seconds = number(value, 10);
         else if (strcmp(argv[i], "--left-out") == 0)
             left_out = number(value, 16);
         else
@@ -194,7 +223,7 @@ int __wrap_main(int argc, char **argv)
         one |= strcmp(argv[i], "--seed") == 0;
     }
     if (!one)
-        return tell_many(from, count, seconds);
+        return tell_many(from, count, counts);
     struct told told;
     tell(from, left_out, true, &told);
     if (!for_fleet)

@@ -17,7 +17,7 @@
 #include "dumpulse_keyed.h"
 #include "dumpulse_watch.h"
 
-enum { NODES = 12, ROUNDS = 2, FAULTS = 24 /* of a story */ };
+enum { NODES = 12, ROUNDS = 2, FAULTS = 24 /* of a story */, CLAIMS_MAX = 40, KINDS_MAX = 40 };
 /* The key before is taken so long: some minutes after the second round has begun. */
 #define UNTIL "2023-11-14T22:29Z"
 static const uint64_t UNTIL_UNIX = UINT64_C(1700000940000000000); /* ns */
@@ -48,6 +48,15 @@ __attribute__((format(printf, 1, 2))) void world_say(const char *format, ...);
 __attribute__((format(printf, 1, 2))) void world_trace(const char *format, ...);
 /* A claim does not hold. This ends the story, unless a fault excuses the claim. */
 __attribute__((format(printf, 2, 3))) void world_broken(unsigned claim, const char *format, ...);
+/* If the claim is armed, it must hold. The other arguments say what is wrong if it does not. */
+#define CLAIM(claim, is_armed, holds, ...)                                                         \
+    do {                                                                                           \
+        if (!(is_armed))                                                                           \
+            break;                                                                                 \
+        world->armed[claim]++;                                                                     \
+        if (!(holds))                                                                              \
+            world_broken(claim, __VA_ARGS__);                                                      \
+    } while (0)
 
 /* ---- network.c: links that lose, double, reorder, delay, hold back and damage. */
 
@@ -71,11 +80,15 @@ void network_release(unsigned party); /* what was held back comes now, in any or
 /* ---- nodes.c: the nodes and the reader. */
 
 enum { MADE = 4096 };
-/* What the file of names says. */
+/* What the files say that SIGHUP reads again. */
 struct names {
     unsigned warn, crit; /* ms */
     unsigned left_out;   /* variables that nobody watches, one bit each */
+    unsigned low, high;  /* values */
+    unsigned edition;    /* a part of each name */
+    unsigned readers;    /* parties that may request reports, one bit each */
 };
+enum wrong_file { NONE_IS_WRONG, NAMES_ARE_WRONG, READERS_ARE_WRONG, KEY_IS_WRONG };
 /* A heartbeat that a node has made. Each has another sender and value. */
 struct made {
     uint32_t serial; /* sender * 256 + value */
@@ -104,6 +117,7 @@ struct reader {
     dumpulse_reader keyed;
     uint64_t heard_at, asked_at, requested_at, believed_at;
     unsigned asks_again;
+    bool before;         /* it has the key of --key-before */
     uint32_t last_epoch; /* of the report that it believed last */
     unsigned nonce;
 };
@@ -139,10 +153,12 @@ struct disk {
         size_t at;
     } open[OPEN];
     uint64_t numbers, full_until, fails_until, slow_until, lies_until;
+    unsigned failing;    /* what fails until then: see enum failing */
     uint64_t shut_until; /* no file can be opened */
     struct file backup;  /* of the numbers, as they once were */
     bool brings_back;    /* the backup comes back at the next power cut */
 };
+enum failing { FILES_FAIL = 1, FOLDERS_FAIL = 2, RENAMES_FAIL = 4 };
 void disk_begin(void);
 void disk_put(const char *name, const char *text); /* at once, and synced */
 void disk_cut(void);                               /* the power fails */
@@ -172,8 +188,11 @@ struct machine {
     uint64_t still;               /* Unix time stands still here; 0: it goes */
     void (*handlers[65])(int number);
     bool pending[65];
-    uint64_t alarm;  /* steady; 0: none */
-    unsigned timers; /* that were set; the last one counts */
+    uint64_t signalled;  /* the steady clock when a signal began to wait; 0: none waits */
+    uint64_t busy_until; /* a packet comes whenever the agent waits for one */
+    uint64_t drops;      /* packets that found no room */
+    uint64_t alarm;      /* steady; 0: none */
+    unsigned timers;     /* that were set; the last one counts */
     struct waiting queue[QUEUE];
     unsigned first, count; /* packets in the queue */
     enum trap trap;
@@ -186,6 +205,8 @@ struct machine {
     uint64_t starts, children;
     struct {
         int number; /* 0: none runs */
+        int status;
+        unsigned variables; /* one bit each */
         bool ended;
     } programs[PROGRAMS];
 };
@@ -199,6 +220,7 @@ uint64_t machine_steady(void); /* its clocks, in ns */
 uint64_t machine_boot(void);   /* the steady clock, and the time for which it slept */
 uint64_t machine_unix(void);
 bool machine_has_bus(void); /* it runs canserver */
+bool machine_runs_program(unsigned node);
 void machine_drift(int32_t ppm);
 void machine_trap(enum trap trap, unsigned calls, uint64_t until);
 
@@ -227,9 +249,70 @@ int bus_error(void); /* errno of a call that finds no frame */
 void attacker_record(const struct packet *packet);
 void attacker_replay(unsigned packets);
 void attacker_send_junk(unsigned packets);
+void attacker_flood(unsigned party, unsigned packets);
 void attacker_forge(unsigned node, unsigned packets); /* all that the key of this node signs */
 
 /* ---- oracle.c: what must be true. */
+
+enum claim {
+    FORGED,
+    OLD,
+    TAKEN_TWICE,
+    MOVED,
+    IGNORED,
+    EPOCH_TWICE,
+    STORED,
+    TOO_EARLY,
+    TOO_LATE,
+    NOT_BACK,
+    RANGED,
+    IN_ORDER,
+    STAMPED,
+    FORGOTTEN,
+    SAVED,
+    UNCHANGED,
+    RESTORED,
+    WHOLE,
+    SERVES,
+    HEARD,
+    READ,
+    FRESH,
+    REPORTED,
+    ALLOWED,
+    LIMITED,
+    COUNTED,
+    LOGGED,
+    PROMPT,
+    ENDS,
+    BOUNDED,
+    CLAIMS
+};
+
+/* What reference.c expects of this run of the agent. */
+struct outputs {
+    uint8_t table[DUMPULSE_REPORT_SIZE]; /* version 1: what the packets so far have made of it */
+    struct {
+        uint8_t to, table[DUMPULSE_REPORT_SIZE];
+    } due[64];             /* reports that must be sent next, */
+    unsigned first, count; /* in this order */
+    struct {
+        uint64_t full_at;         /* when the whole burst is allowed again */
+        unsigned asked, answered; /* questions and beacons since the agent had nothing to do */
+    } of[PARTIES];
+    uint64_t batch_at;    /* the steady clock when packets were handed out last */
+    uint64_t counts[32];  /* as in server/counters.h */
+    uint64_t told;        /* changes that programs of --exec got */
+    uint64_t logged;      /* when the burst of lines about changes is whole again */
+    unsigned unsaid;      /* changes without a line, since the last line */
+    char line[LINE];      /* what the agent must log next; "": anything */
+    unsigned hups, usr1s; /* signals that it must act on */
+    bool is_ending;
+    unsigned before, moved; /* heard with the key before, and with the new one, one bit each */
+    uint8_t loaded[512], taken[DUMPULSE_REPORT_SIZE], saved[DUMPULSE_REPORT_SIZE];
+    size_t loaded_size;
+    uint64_t loaded_at, saving_at; /* Unix time in ms; the steady clock, of the last save */
+    unsigned saves;
+};
 
 /* All times are of the agent's steady clock. 0: not in this run of the agent. */
 struct truth {
@@ -252,10 +335,15 @@ struct truth {
         uint8_t told;       /* that the program of --exec knows */
         uint64_t watched;   /* since when, after nobody had watched it */
         bool anew;          /* and the program does not know that yet */
+        uint8_t value;      /* its last one, also if its entry was forgotten */
+        bool in_range;      /* that is */
+        uint64_t ranged;    /* since when */
+        uint64_t stamped;   /* Unix time of its entry, in ticks of 64 bits */
     } of[NODES];
     uint32_t used[2];            /* the blocks of both keys at the last look */
     uint64_t disk_steps;         /* of the disk at that look */
     uint32_t epoch[2], least[2]; /* of the agent; this run must begin above the least */
+    bool has_read_clock;         /* this run has read Unix time */
     bool was_over;               /* for some start, the time of the key before was over */
     uint64_t before_until;       /* machine_boot(): the key before is taken so long; 0: it is not */
     uint64_t changed;            /* the first change of the table that is not saved */
@@ -264,27 +352,55 @@ struct truth {
     uint64_t clock_set;
     struct {
         uint64_t hash, at; /* the time of the world */
+        bool before_ends;  /* the key before was taken then */
     } reports[256];
     unsigned reported;
+    struct outputs outputs;
 };
 void oracle_begin_run(void);
-void oracle_serves(void); /* this run takes packets from now on */
-void oracle_look(void);   /* at each step of the agent */
-void oracle_idle(void);   /* when it has nothing to do */
+void oracle_reads_clock(void); /* the agent reads Unix time */
+void oracle_serves(void);      /* this run takes packets from now on */
+void oracle_look(void);        /* at each step of the agent */
+void oracle_idle(void);        /* when it has nothing to do */
 void oracle_check_epoch(void);
 uint64_t oracle_hears_after(void); /* the last fault, nodes are heard again */
 void oracle_hears(void);
 void oracle_recovered(void); /* a round has been calm for long enough */
 void oracle_disturbed(void); /* for some time, the agent may be slow */
 void oracle_saved(void);
-void oracle_named(void); /* the agent reads the file of names */
+void oracle_reads(const struct file *file); /* from its beginning */
+bool oracle_is_disk_good(void);
+bool oracle_is_calm(void);
+bool oracle_takes_before(void);
 void oracle_logged(const char *line);
 void oracle_arrived(unsigned node, const struct packet *packet);
-void oracle_told(const char *variables, const char *was, const char *is);
+unsigned oracle_told(const char *variables, const char *was, const char *is);
 void oracle_reported(const uint8_t *report, size_t length);
 void oracle_believed(const uint8_t *report, size_t length, uint64_t asked_at);
 void oracle_excuse_disk(void); /* it does not do what the agent must be able to rely on */
 const char *oracle_claim(unsigned claim);
+bool oracle_can_arm(unsigned claim); /* this kind of agent */
+
+/* ---- reference.c: what the agent must put out. */
+
+void reference_begins(void); /* a run of the agent */
+void reference_serves(void);
+void reference_begins_batch(void);
+void reference_takes(const struct waiting *packet); /* the agent is handed it now */
+void reference_heard(unsigned node, bool before);
+void reference_reaps(int status); /* of a program */
+void reference_sends(unsigned to, const uint8_t *packet, size_t length);
+void reference_sends_on_bus(const uint8_t *report, size_t length);
+void reference_idle(void);
+void reference_changes(unsigned node, const char *was, const char *is);
+void reference_starts(char *const arguments[], unsigned variables); /* the program of --exec */
+void reference_logged(const char *line);
+void reference_signals(int number);
+void reference_loads(const struct file *file);
+void reference_forgets(unsigned node, const uint8_t *entry);
+void reference_takes_state(void); /* what the thread writes is the table of now */
+void reference_saves(const struct file *file);
+void reference_ends(int status);
 
 /* ---- faults.c: all that can go wrong. */
 
@@ -293,9 +409,10 @@ struct fault {
     unsigned kind, node;
     uint32_t amount; /* of packets, calls, seconds: each kind says what it means */
 };
-void faults_plan(void); /* of the whole story, when nodes have their keys */
-void faults_put_keys(void);
-void faults_put_names(void);
+void faults_plan(void);                 /* of the whole story, when nodes have their keys */
+void faults_put_files(void);            /* that SIGHUP reads again */
+const char *faults_kind(unsigned kind); /* NULL: there are no more */
+bool faults_can_happen(unsigned kind);  /* to this agent */
 void faults_describe(const struct fault *fault, char text[LINE]);
 
 /* ---- storm.c: stories. */
@@ -312,12 +429,15 @@ struct world {
     unsigned excused;  /* claims that a fault of this story excuses, one bit each */
     uint64_t left_out; /* faults that do not happen, one bit each */
     unsigned faults, happened;
+    unsigned armed[CLAIMS_MAX], happened_of[KINDS_MAX]; /* how often, in this story */
     struct fault story[FAULTS];
-    bool keyed, two;      /* version 2; with the key before, too */
-    bool tells, traces;   /* all lines are printed at once; those for the fleet are */
-    bool fd;              /* the reader of a bus asks in frames of CAN FD */
-    unsigned tick, epoch; /* ms, s */
+    bool keyed, two;            /* version 2; with the key before, too */
+    bool tells, traces;         /* all lines are printed at once; those for the fleet are */
+    bool fd;                    /* the reader of a bus asks in frames of CAN FD */
+    unsigned tick, epoch;       /* ms, s */
+    unsigned rate, burst, room; /* of reports to a source; packets that wait at most */
     struct names names;
+    enum wrong_file wrong_file;
     const uint8_t *key; /* of whoever calls the library now; NULL: of the agent */
     struct weather weather;
     struct packet packets[PACKETS], recorded[RECORDED];

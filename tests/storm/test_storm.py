@@ -27,6 +27,20 @@ def test_all_mistakes_can_be_planted() -> None:
     assert len({planted.plant(mistake) for mistake in table}) == len(table) >= 30
 
 
+def test_the_page_has_the_number_of_debts() -> None:
+    debts = sum(mistake.is_open for mistake in planted.read_table())
+    page = (Path(planted.__file__).parent / "README.md").read_text()
+    assert re.findall(r"There are (\d+) open debts", page) == [str(debts)]
+
+
+@pytest.mark.slow
+def test_a_claim_that_was_never_armed_fails_a_run() -> None:
+    run = subprocess.run([built("build/storm"), "--count", "1", "--counts"], capture_output=True,
+                         text=True, check=False)
+    assert run.returncode == 1 and "1 passed, 0 failed" in run.stdout
+    assert re.search(r"^ +0  ", run.stdout, re.M) and "was never armed" in run.stdout
+
+
 # Static data must not be that of the C library, so none of them is static.
 MACHINES = {"clang": ("clang -O0", ""),
             "i386": ("i686-linux-gnu-gcc -O2", "qemu-i386 -L /usr/i686-linux-gnu"),
