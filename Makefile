@@ -138,13 +138,13 @@ LOG := build/log
 
 # A part is a room's PART_name, a command, for which NEEDS_name is built before. If it has several,
 # all of them run: `|| failed=1;` ends each, and `exit $$failed` ends the part. A part prints its
-# output in one piece, keeps it in build/log, and may take an hour. READS_name are all inputs of a
+# output in one piece, keeps it in build/log, and may take an hour. READS_name are all files of a
 # part that tests/recorded.tsv records: it runs if one has changed, and in one of five commits.
 run_part = $(or $(PART_$1),echo "there is no part '$1': make part lists them" >&2; exit 2)
 part-%: SHELL := /bin/bash
 part-%: export COMMAND = $(call run_part,$*)
 part-%: $$(NEEDS_$$*)
-	@mkdir -p $(LOG); status=0; TIMEFORMAT='%R %U %S $*'; reads="$(READS_$*)"; \
+	@mkdir -p $(LOG); status=0; TIMEFORMAT='%R %U %S $*'; inputs=; reads="$(READS_$*)"; \
 	if [ "$$reads" ] && inputs=$$($(PYTHON) -m tools.recorded due $* $$reads) && \
 	    [ -z "$$inputs" ]; then echo "== $* is recorded: it has passed with the same inputs"; \
 	    echo "recorded 0 0 0 $*" >$(LOG)/$*.time; exit; fi; echo "== $* begins"; \
@@ -152,7 +152,7 @@ part-%: $$(NEEDS_$$*)
 	    sh -ec "$$COMMAND" >$(LOG)/$* 2>&1; } 2>$(LOG)/$*.time || status=$$?; \
 	case $$status in 0) result=passed ;; 124) result=TIMEOUT ;; *) result=FAILED; esac; \
 	row=$$(cat $(LOG)/$*.time); echo "$$result $$row" >$(LOG)/$*.time; \
-	[ $$status != 0 ] || [ -z "$$reads" ] || $(PYTHON) -m tools.recorded write $* $$inputs; \
+	[ -z "$$inputs" ] || $(PYTHON) -m tools.recorded $$result $* $$inputs $$reads; \
 	cat $(LOG)/$*; echo "== $* $$result"; exit $$status
 lint: ## compiler warnings, clang-tidy, cppcheck, formatting
 proof: ##! prove library, watch and version 2

@@ -13,7 +13,7 @@ build/reliability/crc.tsv: build/reliability/distances ; @$< crc >$@
 $(call add,loopbench,gcc,-O2,loopbench.c dumpulse.c)
 PART_budgets = $(PYTHON) -m bench.size --quick || failed=1; $(PYTHON) -m bench.cost --quick || failed=1; exit $$failed	## sizes and costs by the compilers that make test has
 READS_check-pages := performance.md $(LIBRARY) udpserver.c loopbench.c bench extras firmware \
-    lab proof server spec tools Makefile deb:gcc deb:gcc-avr deb:gcc-arm-none-eabi deb:valgrind
+    lab proof server spec tools tests/exports*.c Makefile */room.mk
 PART_check-pages = $(PYTHON) -m bench.pages --check ## do the pages show what the commands print?
 pages: | $(READY) ##! put what the commands print today into the pages
 	@$(PYTHON) -m bench.pages

@@ -4,8 +4,8 @@ lab: | $(READY) ##! what a verified message costs: all counts and tables
 	    $(TABLE_lab-$(table)) || failed=1;) exit $$failed
 lab-scheme: | $(READY) ##! count anybody's scheme: DIR=folder with api.h
 	@$(PYTHON) -m lab.joules.scheme $(DIR) $(if $(TARGETS),--targets $(TARGETS))
-READS_lab-short := lab bench proof spec tools dumpulse.c dumpulse.h extras deb:gcc deb:gcc-avr
-READS_lab-test := $(READS_lab-short) Makefile */room.mk
+READS_lab-short := lab bench proof spec tools dumpulse.c dumpulse.h extras Makefile */room.mk
+READS_lab-test := $(READS_lab-short) packages
 PART_lab-short = $(PYTHON) -m lab.messages.counts --quick	## count what is quick, and compare with what is kept
 PART_lab-test = $(PYTEST) -n 2 --dist loadfile lab ## all tests of the lab
 TABLE_lab-sources = $(PYTHON) -m lab.sources	## fetch the code of the lab's schemes

@@ -78,10 +78,12 @@ def imported(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            inside = {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = path.relative_to(ROOT).parts[:-node.level] if node.level else ()
+            module = ".".join(filter(None, [*above, node.module]))
+            inside = {f"{module}.{alias.name}" for alias in node.names}
             modules = {name for name in inside if file_of(name)}
-            names |= modules | ({node.module} if modules != inside else set())
+            names |= modules | ({module} if modules != inside else set())
     return {file_of(name) for name in names} - {""}
 
 

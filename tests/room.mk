@@ -40,8 +40,8 @@ tell_storm = build/storm --count $1 --counts $5 || failed=1; \
 PART_storm = $(call tell_storm,600,120,5,24) ## stories of the whole system
 PART_storm-long = $(PYTHON) -m tests.storm.planted || failed=1; $(call tell_storm,15000,6000,240,1900,--from $$(date +%s))	## planted mistakes, and new stories
 
-READS_differential := dumpulse.c dumpulse.h extras spec tools tests/differential.py \
-    $(addprefix tests/,exports.c exports_keyed.c exports_watch.c) deb:gcc deb:gcc-avr deb:qemu-user
+READS_differential := dumpulse.c dumpulse.h extras spec tools Makefile */room.mk \
+    tests/exports*.c tests/differential.py
 READS_watching := $(READS_differential) tests/watching.py
 READS_mutants := $(READS_watching) $(addprefix tests/,vectors.c vectors.h vectors_watch.c \
     mutants.py mutation.py coverage.py ordered.py survivors.tsv test_targets.py)

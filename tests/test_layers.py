@@ -84,6 +84,10 @@ def test_every_import_goes_downwards() -> None:
 
 @pytest.mark.parametrize(("file", "text", "complaint"), [
     ("spec/low.py", "from bench import cost\n", "spec/low.py: spec must not use bench"),
+    ("spec/low.py", "def late():\n    import bench.cost as dear\n",
+     "spec/low.py: spec must not use bench"),
+    ("spec/low.py", "from .tests import test_model\n",
+     "spec/low.py: it must not import a test, spec/tests/test_model.py"),
     ("client.py", "from spec.model import heartbeat\n", "client.py: client must not use spec"),
     ("lost/low.py", "x = 1\n", "lost/low.py: it has no room"),
     ("client/tests/test_low.py", "from dumpulse_fleet.web import view\nfrom spec import model\n",

@@ -42,21 +42,41 @@ BROKEN = """
 include Makefile
 PART_one = false || failed=1; echo two runs; exit $$failed
 PART_three = echo three runs
-PARTS_test = one three four
+PART_five = exit 124
+PART_six = echo six runs
+PART_seven = echo seven runs
+PART_eight = echo eight runs
+NEEDS_six = no-such-program
+READS_one = dumpulse.c
+READS_three = dumpulse.c
+READS_seven = dumpulse.c
+READS_eight = dumpulse.c
+PARTS_test = one three four five six seven eight
 FIRST_test =
 """
 
 
 def test_a_failure_ends_no_other_part_and_no_other_program(tmp_path: Path) -> None:
-    """The part four has no command. The table has them all, with their seconds."""
+    """The part four has no command, and six lacks a program. Seven is recorded, and the inputs of
+    eight cannot be read. The table has them all, with their seconds."""
+    python = tmp_path / "python"
+    python.write_text(f"""#!/bin/sh
+echo "$3 $4 $5 $6" >>{tmp_path}/asked
+case "$3 $4" in 'due seven') ;; 'due eight') exit 1 ;; *) echo hash ;; esac
+""")
+    python.chmod(0o755)
     (tmp_path / "broken.mk").write_text(BROKEN)
     done = subprocess.run(["make", "-s", "--no-print-directory", "-C", ROOT, "-f",
                            tmp_path / "broken.mk", "test", f"MAKE=make -f {tmp_path}/broken.mk",
-                           f"LOG={tmp_path}/log"],
+                           f"LOG={tmp_path}/log", f"PYTHON={python}"],
                           capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "two runs\n" in done.stdout and "three runs\n" in done.stdout
     rows = re.findall(r"^== (\w+) +\d+\.\d +\d+\.\d  (\w+)$", done.stdout, re.M)
-    assert rows == [("FAILED", "one"), ("passed", "three"), ("FAILED", "four"), ("FAILED", "all")]
+    assert rows == [("FAILED", "one"), ("passed", "three"), ("FAILED", "four"), ("TIMEOUT", "five"),
+                    ("missing", "six"), ("recorded", "seven"), ("passed", "eight"),
+                    ("FAILED", "all")]
+    asked = [line for line in (tmp_path / "asked").read_text().splitlines() if "due" not in line]
+    assert sorted(asked) == ["FAILED one hash dumpulse.c", "passed three hash dumpulse.c"]
 
 
 def test_each_function_that_replaces_another_is_known_to_the_linker() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tools import recorded
 
-INPUTS = ["dumpulse.c", "proof", "deb:frama-c"]
+INPUTS = ["dumpulse.c", "proof"]
 
 
 @pytest.fixture
@@ -17,10 +17,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(recorded, "FILE", tmp_path / "recorded.tsv")
     monkeypatch.setenv("COMMAND", "prove")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    for name in "proof/contract", "dumpulse.c", "server.c", "build/flags", "version":
+    for name in ("proof/contract", "proof/model", "dumpulse.c", "server.c", "version",
+                 "build/flags", "tools/packages.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
-    (tmp_path / "dpkg-query").write_text('#!/bin/sh\necho "$2 $(cat version)"\n')
+    (tmp_path / "dpkg-query").write_text(
+        '#!/bin/sh\n[ "$*" = "-W tools/packages.txt" ] && cat version; exit 1\n')
     (tmp_path / "dpkg-query").chmod(0o755)
     (tmp_path / ".gitignore").write_text("*.o\n/build/\n")
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
@@ -56,6 +58,11 @@ def test_what_the_part_does_not_read(project: Path) -> None:
     assert recorded.inputs_hash(INPUTS) == before
 
 
+def test_a_path_without_files_is_an_error(project: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        recorded.inputs_hash([*INPUTS, "proof/contracts"])
+
+
 def test_what_must_run(project: Path, monkeypatch: pytest.MonkeyPatch,
                        capsys: pytest.CaptureFixture[str]) -> None:
     """All that is not recorded with these inputs, and what has its turn."""
@@ -63,17 +70,21 @@ def test_what_must_run(project: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr("sys.argv", ["recorded", "due", "proof", *INPUTS])
     monkeypatch.setattr(recorded, "is_its_turn", lambda part, commits: commits == 5)
     counted = recorded.output_of
-    monkeypatch.setattr(recorded, "output_of", lambda *command: "4" if "rev-list" in command
-                        else counted(*command))
+    monkeypatch.setattr(recorded, "output_of", lambda *command, **kept: "4" if "rev-list" in command
+                        else counted(*command, **kept))
     recorded.main()
     now = capsys.readouterr().out.strip()
     assert now == recorded.inputs_hash(INPUTS)
-    recorded.write("proof", now)
-    assert recorded.records() == {"other": "12", "proof": now}
+    for result, began, row in (("passed", now, {"proof": now}), ("FAILED", now, {}),
+                               ("passed", 64 * "0", {}), ("passed", now, {"proof": now})):
+        monkeypatch.setattr("sys.argv", ["recorded", result, "proof", began, *INPUTS])
+        recorded.main()
+        assert recorded.records() == {"other": "12"} | row
+    monkeypatch.setattr("sys.argv", ["recorded", "due", "proof", *INPUTS])
     recorded.main()
     assert capsys.readouterr().out == ""
-    monkeypatch.setattr(recorded, "output_of", lambda *command: "5" if "rev-list" in command
-                        else counted(*command))
+    monkeypatch.setattr(recorded, "output_of", lambda *command, **kept: "5" if "rev-list" in command
+                        else counted(*command, **kept))
     recorded.main()
     assert capsys.readouterr().out.strip() == now
 

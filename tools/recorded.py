@@ -1,17 +1,18 @@
 """Records the inputs with which parts of the tests have passed. `make full` leaves out a part that
 would read the same again.
 
-    python3 -m tools.recorded due PART INPUT...     prints the hash of the inputs if it must run
-    python3 -m tools.recorded write PART HASH       records that it has passed with these
+    python3 -m tools.recorded due PART PATH...          prints the hash of the inputs if it must run
+    python3 -m tools.recorded RESULT PART HASH PATH...  records it if the result is "passed"
 
 The inputs of a part are its command, which is COMMAND in the environment; the compiler's flags; the
-files below its paths that git does not ignore; and the versions of Debian packages, which are given
-as deb:NAME. One in five of the parts must run in each commit, whatever its inputs are: so a wrong
-record is found."""
+files below its paths that git does not ignore; and the versions of the Debian packages that the
+tests need. A part that fails, or whose inputs have changed during the run, loses its record. One in
+five of the parts must run in each commit, whatever its inputs are: so a wrong record is found."""
 
 import fcntl
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,24 +24,24 @@ HEAD = "# part\tSHA-256 of what it reads; tools/recorded.py writes this\n"
 TURNS = 5  # commits, in one of which a part must run
 
 
-def output_of(*command: str) -> str:
-    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+def output_of(*command: str, check: bool = True) -> str:
+    return subprocess.run(command, cwd=ROOT, check=check, text=True, stdout=subprocess.PIPE,
+                          stderr=None if check else subprocess.DEVNULL).stdout
 
 
-def inputs_hash(inputs: list[str]) -> str:
-    """Returns the SHA-256 of the command, the flags, the files and the packages' versions."""
-    packages = [name.removeprefix("deb:") for name in inputs if name.startswith("deb:")]
-    paths = [name for name in inputs if not name.startswith("deb:")]
+def inputs_hash(paths: list[str]) -> str:
+    """Returns the SHA-256 of the command, the flags, the files and the packages' versions. A path
+    without files is an error."""
     digest = hashlib.sha256(os.environ["COMMAND"].encode())
-    listed = output_of("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--",
-                       *paths).split("\0")
+    listed = output_of("git", "ls-files", "-z", "--error-unmatch", "--cached", "--others",
+                       "--exclude-standard", "--", *paths).split("\0")
     for name in ["build/flags", *sorted({*listed} - {""})]:
         file = ROOT / name
         if file != FILE and file.is_file():
             content = hashlib.sha256(file.read_bytes()).hexdigest()
             digest.update(f"\0{name}\0{file.stat().st_mode & 0o100}\0{content}".encode())
-    if packages:
-        digest.update(output_of("dpkg-query", "-W", *packages).encode())
+    packages = re.findall("^[^#].*", (ROOT / "tools" / "packages.txt").read_text(), re.M)
+    digest.update(output_of("dpkg-query", "-W", *packages, check=False).encode())
     return digest.hexdigest()
 
 
@@ -54,21 +55,23 @@ def records() -> dict[str, str]:
 
 
 def write(part: str, inputs: str) -> None:
-    """Records a part. Others may be recorded at the same time."""
+    """Records a part, or removes its record. Others may be recorded at the same time."""
     with Path(f"{FILE}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         rows = records() | {part: inputs}
-        FILE.write_text(HEAD + "".join(f"{name}\t{rows[name]}\n" for name in sorted(rows)))
+        FILE.write_text(HEAD + "".join(f"{name}\t{rows[name]}\n" for name in sorted(rows)
+                                if rows[name]))
 
 
 def main() -> None:
-    action, part, *inputs = sys.argv[1:]
-    if action == "write":
-        write(part, *inputs)
-    elif records().get(part) != (now := inputs_hash(inputs)) or is_its_turn(
+    action, part, *words = sys.argv[1:]
+    if action != "due":
+        has_passed = action == "passed" and inputs_hash(words[1:]) == words[0]
+        write(part, words[0] if has_passed else "")
+    elif records().get(part) != (now := inputs_hash(words)) or is_its_turn(
             part, int(output_of("git", "rev-list", "--count", "HEAD"))):
         print(now)
 
 
 if __name__ == "__main__":
-    as_program(main, "due [a-z-]+( .+)?|write [a-z-]+ [0-9a-f]{64}")
+    as_program(main, "due [a-z-]+ .+|(passed|FAILED|TIMEOUT) [a-z-]+ [0-9a-f]{64} .+")
