@@ -37,7 +37,7 @@ export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/build/hypothesis
 # The text after ##! or ## describes a target. `make help` prints only those with ##!.
 help: MARK := !
 help: ##! this list
-help-all: ##! print all targets
+help-all: ##! the list of all targets
 help help-all:
 	@awk -F ':.*##!? ' '/^[a-z-]+:.*##$(MARK)/{printf "  make %-14s %s\n",$$1,$$2}' $(MAKEFILE_LIST)
 # The servers are only for Linux, and the library is for every system.
@@ -87,7 +87,7 @@ $(PROGRAMS): | $(QUICK)
 	@mkdir -p $(@D)
 	@$(BUILD) -o $@.new && mv $@.new $@
 
-check: ##! quick: needs a C compiler and Python 3.9 alone
+check: ##! a quick check: needs only a C compiler and Python 3.9
 check: $(foreach room,$(IN),$(CHECKED_$(room)))
 	@failed=0; $(or $(strip $(foreach room,$(IN),$(CHECK_$(room)))), \
 	    echo "$(ROOM) has no quick checks: make test ROOM=$(ROOM)";) exit $$failed
@@ -97,7 +97,7 @@ PYTESTED = $(filter-out spec,$(or $(ROOM),test_dumpulse.py $(filter-out lab,$(RO
 # As many at a time as two processors can bear, because many tests wait: some rooms set a number.
 WORKERS = $(or $(WORKERS_$(ROOM)),4)
 PART_python = $(PYTEST) -n $(WORKERS) --dist loadfile -m "not slow and not long" $(PYTESTED)	## quick tests
-PART_python-long = $(PYTEST) -n 3 --dist loadfile -m long $(filter-out packages dumpulse_fleet,$(PYTESTED))	## long tests of the other rooms
+PART_python-long = $(PYTEST) -n 3 --dist loadfile -m long $(filter-out packages dumpulse_fleet,$(PYTESTED))	## long tests of all rooms but packages and the fleet
 PART_python-slow = $(PYTEST) -n 3 --dist loadfile -m "slow and not long" $(PYTESTED) ## slow tests
 UNITS = $(foreach room,$(IN),$(UNITS_$(room)))
 PART_unit = $(UNITS:%=% || failed=1;) exit $$failed	## cmocka tests, and all packets with the magic number
@@ -114,7 +114,7 @@ PARTS_nightly := mutants-keyed mutants-server mutants-client explore storm-long 
     proof-keyed fleet-soak fleet-long python-long packages-debian packages-tools
 PARTS_packages := packages-debian packages-tools
 test: ##! the quick tests; ROOM=server: those of one room
-full: ##! all that must pass before a change lands
+full: ##! the rest of what must pass before a change lands
 nightly: ##! mutants, soaks, fuzzers, power cuts
 packages: ##! build and test every package, with the tools' own programs
 # Three parts run at a time in `make full`, because some mostly wait. One that fails does not end
@@ -159,13 +159,13 @@ proof: ##! prove library, watch and version 2
 lint proof: ; @$(MAKE) --no-print-directory part ONLY=$@
 
 # A room's TABLE_name prints a table; PLAIN_TABLES need no packages. 141: `head` has enough.
-part: $$(NEEDS_$$(ONLY)) | $$(TOOLS) ##! a part of the tests alone: ONLY=lint; else a list of them
+part: $$(NEEDS_$$(ONLY)) | $$(TOOLS) ##! one part of the tests: ONLY=lint; or a list of them
 	@$(if $(ONLY),$(call run_part,$(ONLY)),$(call contents,PART,part))
-figures: $$(NEEDS_$$(ONLY)) | $$(TOOLS) ##! a table: ONLY=size; else a list of them
+figures: $$(NEEDS_$$(ONLY)) | $$(TOOLS) ##! one table: ONLY=size; or a list of them
 	@{ $(if $(ONLY),$(or $(TABLE_$(ONLY)),echo "there is no table '$(ONLY)': make figures" \
 	    "lists them" >&2; exit 2),$(call contents,TABLE,figures)); } || \
 	    { status=$$?; [ $$status = 141 ] || exit $$status; }
-TOOLS = $(if $(filter-out $(PLAIN_TABLES),$(ONLY)),\
+TOOLS = $(if $(filter-out layers $(PLAIN_TABLES),$(ONLY)),\
     $(if $(filter $(PARTS_test),$(ONLY)),$(QUICK),$(READY)))
 # The rooms' lines PART_ and TABLE_, with their texts.
 contents = echo "make $2 ONLY=NAME, where NAME is one of:" && \
