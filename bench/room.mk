@@ -15,14 +15,14 @@ PART_budgets = $(PYTHON) -m bench.size --quick || failed=1; $(PYTHON) -m bench.c
 READS_check-pages := performance.md $(LIBRARY) udpserver.c loopbench.c bench extras firmware \
     lab proof server spec tools tests/exports*.c Makefile */room.mk
 PART_check-pages = $(PYTHON) -m bench.pages --check ## do the pages show what the commands print?
-pages: | $(READY) ##! put what the commands print today into the pages
+pages: | $(READY) ##! write new figures into the pages
 	@$(PYTHON) -m bench.pages
 NEEDS_accepted = build/reliability/accepted
 NEEDS_loopbench = build/loopbench
 TABLE_size = $(PYTHON) -m bench.size ## bytes on every target, against budgets
 TABLE_cost = $(PYTHON) -m bench.cost ## cycles and instructions of every packet, against budgets
 TABLE_keyed = $(PYTHON) -m bench.keyed ## sizes and costs of agents, nodes and readers with keys
-TABLE_accepted = build/reliability/accepted ## how many of the 2^64 packets are taken?
+TABLE_accepted = build/reliability/accepted ## how many of the 2^64 packets are accepted?
 TABLE_bits = $(PYTHON) -m bench.reliability.bits ## flipped bits that turn a heartbeat into another
 TABLE_bursts = $(PYTHON) -m bench.reliability.bursts ## bursts that turn a heartbeat into another
 TABLE_report-damage = $(PYTHON) -m bench.reliability.report_damage $(ARGS)	## damaged reports that pass; ARGS="SEED TRIALS"

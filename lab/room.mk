@@ -2,7 +2,7 @@
 lab: | $(READY) ##! what a verified message costs: all counts and tables
 	@$(foreach table,counts published families studies answer choices fits operations mislead,\
 	    $(TABLE_lab-$(table)) || failed=1;) exit $$failed
-lab-scheme: | $(READY) ##! count anybody's scheme: DIR=folder with api.h
+lab-scheme: | $(READY) ##! count a scheme of yours: DIR=folder with api.h
 	@$(PYTHON) -m lab.joules.scheme $(DIR) $(if $(TARGETS),--targets $(TARGETS))
 READS_lab-short := lab bench proof spec tools dumpulse.c dumpulse.h extras Makefile */room.mk
 READS_lab-test := $(READS_lab-short) packages
@@ -16,9 +16,9 @@ PLAIN_TABLES := $(addprefix lab-,families answer choices fits published studies 
 PRINTER = $(or $(wildcard $(PYTHON)),python3)
 TABLE_lab-families = $(PRINTER) -m lab.messages.families	## the counts, by family
 TABLE_lab-answer = $(PRINTER) -m lab.messages.answer $(ARGS)	## what a message costs a node; ARGS="--every 10s"
-TABLE_lab-choices = $(PRINTER) -m lab.messages.answer --choices	## what to take for which node, over which medium
+TABLE_lab-choices = $(PRINTER) -m lab.messages.answer --choices	## which check for which node, over which medium
 TABLE_lab-fits = $(PRINTER) -m lab.messages.answer --fits	## what an ATmega328P has room for beside the agent
 TABLE_lab-published = $(PRINTER) -m lab.messages.published	## published joules beside the lab's model
-TABLE_lab-studies = $(PRINTER) -m lab.messages.studies	## what an older study asked of a laptop, by counts
+TABLE_lab-studies = $(PRINTER) -m lab.messages.studies	## what an older study measured on a laptop, by counts
 TABLE_lab-operations = $(PRINTER) -m lab.groups.operations	## group operations of signatures and commitments
 TABLE_lab-programs = $(PRINTER) -m lab.groups.programs $(ARGS)	## count programs of group operations; ARGS=FILE

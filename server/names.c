@@ -2,7 +2,7 @@
  *
  * What is wrong is said without what the file has there: it may be a file of keys.
  * client.py reads the same file with Python's configparser. What is accepted here means the same
- * there. `make part ONLY=agree` compares both. */
+ * there. tests/test_names.py compares both. */
 #include "names.h"
 
 #include <stdarg.h>
