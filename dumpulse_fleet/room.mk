@@ -1,6 +1,5 @@
 # The fleet's targets; dumpulse_fleet/README.md is its page.   SPDX-License-Identifier: MIT
 WORKERS_dumpulse_fleet := 6 --no-loadscope-reorder # most of its tests wait: see conftest.py
-
 fleet-demo: ##! 50 simulated agents, and a page of which are alive
 	@tools/setup gcc libc6-dev python3 python3-venv
 	@python3 -m venv build/venv-fleet
