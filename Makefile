@@ -117,9 +117,8 @@ test: ##! the quick tests; ROOM=server: those of one room
 full: ##! the rest of what must pass before a change lands
 nightly: ##! mutants, soaks, fuzzers, power cuts
 packages: ##! build and test every package, with the tools' own programs
-# Three parts run at a time in `make full`, because some mostly wait. One that fails does not end
-# the others. At the end comes a table of their seconds. LEFT_OUT: this system lacks their tools.
-# The seed is the same each time, so that a test fails only because of a change.
+# Three parts run at a time in `make full`, because some mostly wait. All run, even after a failure,
+# and a table of their seconds follows. LEFT_OUT: tools are missing. The seed is always the same.
 test full nightly packages: export DUMPULSE_SEED ?= 1
 test full nightly packages: PARTS = $(filter-out $(LEFT_OUT),$(PARTS_$@))
 test full nightly packages:
