@@ -1,12 +1,15 @@
 """Is a recorded part run again when what it reads has changed, and in one of five commits?"""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests import layers
 from tools import recorded
+from tools.programs import ROOT, run
 
 INPUTS = ["dumpulse.c", "proof"]
 
@@ -92,3 +95,23 @@ def test_what_must_run(project: Path, monkeypatch: pytest.MonkeyPatch,
 def test_each_part_has_its_turn() -> None:
     for part in "proof", "models", "check-pages":
         assert sum(recorded.is_its_turn(part, commits) for commits in range(5)) == 1
+
+
+@pytest.mark.slow
+def test_what_a_part_imports_is_among_its_inputs() -> None:
+    """Of files that it opens otherwise, only its author knows."""
+    parts = set(re.findall(r"^READS_([a-z-]+) ", "".join(
+        path.read_text() for path in ROOT.glob("*/room.mk")), re.M))
+    assert len(parts) > 6
+    for part in parts:
+        recipe = run(["make", "-n", "-C", ROOT, f"part-{part}", f"NEEDS_{part}="])
+        command = run(["make", "-n", "-C", ROOT, "part", f"ONLY={part}", f"NEEDS_{part}="])
+        (paths,) = re.findall(r'reads="(.+?)"', recipe)
+        read = set(run(["git", "ls-files", "--", *paths.split()], cwd=ROOT).splitlines())
+        (module,) = re.findall(r"python -m (\S+)", command)
+        files = [name for name in read if name.startswith("lab/") and name.endswith(".py")] \
+            if module == "pytest" else [layers.file_of(module)]
+        for name in files:  # which grows
+            files += {used for used in layers.imported(ROOT / name) if used.endswith(".py")
+                      } - {*files}
+        assert len(files) > 1 and {*files} - read == set(), part
