@@ -311,7 +311,7 @@ def test_a_restart_that_forgets_nothing(tmp_path: Any) -> None:
 
 def test_bad_reports_are_shown() -> None:
     with FakeAgent([CHECKED], [WRONG_SUM]) as agent, watch(agent.address, "--timeout",
-                                                           "200ms") as terminal:
+                                                           "2s") as terminal:
         text = terminal.wait_for(lambda text: "its checksum is" in text[1])
         assert text[5].split()[:3] == ["1", "90", "11"]
 

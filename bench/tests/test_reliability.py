@@ -107,7 +107,8 @@ def test_the_same_seed_gives_the_same_reports() -> None:
     ("report", ["18446744073709551616", "1"]), ("report", ["1", "1", "1"]),
     ("distances", ["7", "8", "8"]), ("distances", ["1", "2"]), ("distances", ["a", "1", "1"])])
 def test_other_arguments_are_refused(name: str, arguments: list[str]) -> None:
-    done = subprocess.run([built(f"build/reliability/{name}"), *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([built(f"build/reliability/{name}"), *arguments],
+                          capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
 
 

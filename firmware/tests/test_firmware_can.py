@@ -382,8 +382,8 @@ def test_the_watchdog_resets_a_loop_that_hangs() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize(("board", "count"), [(CAN, 20_000), (STM32[1], 2000)])
 def test_soak(board: Board, count: int) -> None:
-    """20,000 frames in 5 s, or DUMPULSE_SOAK, without a pause. A tenth are requests, a fifth are damaged. Nothing
-    is lost, and the watchdog never resets the chip."""
+    """20,000 frames in 5 s, or DUMPULSE_SOAK, without a pause. A tenth are requests, a fifth are
+    damaged. Nothing is lost, and the watchdog never resets the chip."""
     seed = time.time_ns()
     print(f"replay: random.Random({seed})")
     chance = random.Random(seed)
