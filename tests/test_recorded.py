@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import pages
 from tests import layers
 from tools import recorded
 from tools.programs import ROOT, run
@@ -105,12 +106,16 @@ def test_what_a_part_imports_is_among_its_inputs() -> None:
     assert len(parts) > 6
     for part in parts:
         recipe = run(["make", "-n", "-C", ROOT, f"part-{part}", f"NEEDS_{part}="])
-        command = run(["make", "-n", "-C", ROOT, "part", f"ONLY={part}", f"NEEDS_{part}="])
+        commands = [run(["make", "-n", "-C", ROOT, "part", f"ONLY={part}", f"NEEDS_{part}="])]
+        if part == "check-pages":
+            commands += [run(["make", "-n", "-C", ROOT, "figures", f"ONLY={table}"])
+                         for tables in pages.PAGES.values() for table in tables]
         (paths,) = re.findall(r'reads="(.+?)"', recipe)
         read = set(run(["git", "ls-files", "--", *paths.split()], cwd=ROOT).splitlines())
-        (module,) = re.findall(r"python -m (\S+)", command)
+        modules = re.findall(r"python -m (\S+)", "".join(commands))
         files = [name for name in read if name.startswith("lab/") and name.endswith(".py")] \
-            if module == "pytest" else [layers.file_of(module)]
+            if modules == ["pytest"] else [layers.file_of(module) for module in modules]
+        files = [f"{name}/__main__.py" if (ROOT / name).is_dir() else name for name in files]
         for name in files:  # which grows
             files += {used for used in layers.imported(ROOT / name) if used.endswith(".py")
                       } - {*files}
