@@ -3,10 +3,12 @@
 `make test` runs tests without a mark. A test with the mark `slow` runs in `make full`, and one
 with the mark `long` in `make nightly`. A test without a mark fails if it takes more than LIMIT
 seconds of processor time, with all programs that it has started and waited for. TIMES=FILE in the
-environment appends the time of each test to that file."""
+environment appends the time of each test to that file. The fixture `chance` is random numbers that
+DUMPULSE_SEED repeats."""
 
 import itertools
 import os
+import random
 import resource
 import tempfile
 import time
@@ -20,6 +22,7 @@ T = TypeVar("T")
 
 LIMIT = 3.0  # seconds of processor time: of one that takes 2 when nothing else runs, on a busy day
 LOOP = 0.06  # seconds that slowness() counts for on the machine for which LIMIT is
+SEED = int(os.environ.get("DUMPULSE_SEED") or random.randrange(10**6))
 HOMES, NUMBERS = tempfile.TemporaryDirectory(), itertools.count()
 
 
@@ -29,6 +32,12 @@ def tiered(cases: Iterable[T], quick: Callable[[T], bool],
     return [pytest.param(*(case if isinstance(case, tuple) else (case,)),
                          marks=[] if quick(case) else pytest.mark.slow if slow(case)
                          else pytest.mark.long) for case in cases]
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    print(f"DUMPULSE_SEED={SEED} replays it")  # pytest shows it when a test fails
+    return random.Random(SEED)
 
 
 def processor_time() -> float:

@@ -5,7 +5,6 @@ second time, so a wrong constant in the model cannot agree with itself."""
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,9 +14,8 @@ from firmware.simulators.boards import BOARDS, REQUEST_AT, Board, Bus, frame
 from firmware.simulators.bxcan import Bus as Wire, BxCan, Frame, crc_15
 from firmware.simulators.watchdog import Misuse
 from firmware.simulators.stm32_can import Board as Simulator
-from firmware.tests.test_firmware_can import (ASK, BASE, ENOUGH, beat, compiled, measured, play,
-                                              reports, tables_of)
-from tools.programs import ROOT
+from firmware.tests.test_firmware_can import (ASK, BASE, ENOUGH, beat, compiled, play, reports,
+                                              tables_of)
 
 F1, F4 = BOARDS["can_stm32-f1"], BOARDS["can_stm32-f4"]
 BIT = 16  # periods of the model's clock
@@ -187,15 +185,6 @@ def test_a_crystal_or_another_clock(clocked: int, tmp_path: Path) -> None:
 def test_options_that_cannot_be(options: Sequence[str], why: str, tmp_path: Path) -> None:
     with pytest.raises(BaseException, match=why):
         compiled(F4, tmp_path, *options)
-
-
-def test_the_page_has_its_size() -> None:
-    page = (ROOT / "firmware" / "can_stm32.md").read_text()
-    rows = re.findall(r"\| flash, RAM, stack; STM32F. \| ([\d,]+), ([\d,]+), (\d+) bytes \|", page)
-    said = [[int(number.replace(",", "")) for number in row] for row in rows]
-    assert said == [[measured(board)[column] for column in ("flash", "ram", "bound")]
-                    for board in (F1, F4)]
-    assert f"A heartbeat takes {measured(F4)['heartbeat']} instructions" in page
 
 
 # ---------------------------------------------------------------- the model

@@ -22,25 +22,17 @@ from firmware.costs.awake import KEYS
 from firmware.simulators.boards import (BOARDS, REPORT_AT, REQUEST_AT, Board, LiveBus, LiveLine,
                                         eeprom, eeprom_of_node, frame, serial_frame,
                                         serial_frames)
-from firmware.tests.test_firmware_can import measured
 from spec.keyed import (BLOCK_LABEL, HEARTBEAT, IS_HEARTBEAT, IS_REQUEST, LABELS, READER_LABEL,
                         Agent, Hearer, Keys, Numbers, Reader, question, slots_read)
 from spec.model import REQUEST, heartbeat
 from tools.programs import EXTRAS, INCLUDES, ROOT, run
 
-SEED = int(os.environ.get("DUMPULSE_SEED") or random.randrange(10**6))
 CAN, ON_LINE = BOARDS["can_avr-keyed"], BOARDS["keyed_atmega328p"]
 NODE = BOARDS["keyed_attiny85"]
 BASE, BEACON_AT = CAN.can_id, 97
 EPOCH = 0x12300  # the first one after block 122
 # A second after its start, the agent begins. That takes 20 ms of its EEPROM and 65 beacons.
 STARTED = "wait 1150000"
-
-
-@pytest.fixture
-def chance() -> random.Random:
-    print(f"DUMPULSE_SEED={SEED} replays it")  # shown when a test fails
-    return random.Random(SEED)
 
 
 class Rig:
@@ -643,10 +635,3 @@ def test_no_number_comes_again(board: Board, tmp_path: Path) -> None:
                 os.utime(made, (SINCE_2020 + 450 * (now - earlier) + 449,) * 2)
             done = make_eeprom(board, tmp_path, f"KEYS={copy}")
         assert is_made == (done.returncode == 0) and is_made != ("has just made" in done.stderr)
-
-
-def test_the_pages_have_their_sizes() -> None:
-    for board, page in ((NODE, "keyed_attiny85"), (ON_LINE, "keyed_atmega328p")):
-        flash, ram, bound = (measured(board)[column] for column in ("flash", "ram", "bound"))
-        assert f"| flash, RAM, stack | {flash:,}, {ram}, {bound} bytes |" in (
-            ROOT / "firmware" / f"{page}.md").read_text()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 from collections.abc import Sequence
@@ -10,14 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from firmware.costs import images
 from firmware.simulators.boards import BOARDS, REQUEST_AT, Board, Bus, Line, PinChange, frame
 from spec.model import HEARTBEAT, REQUEST, Agent, heartbeat
 from spec.watch import ALIVE, DEAD, MISSING, WAITING, Watch, line
-from tools.processors import budgets
 from tools.programs import INCLUDES, ROOT, run
 
-SEED = int(os.environ.get("DUMPULSE_SEED") or random.randrange(10**6))
 SERIAL, CAN = BOARDS["watch_atmega328p"], BOARDS["can_avr-watch"]
 PACKET = 8
 WITHIN = 0.003  # seconds from a tick, or from when a packet begins, until a pin changes
@@ -158,11 +154,9 @@ def test_a_scene(scene: str, port: str) -> None:
 
 
 @pytest.mark.parametrize("port", RUNS)
-def test_any_scene(port: str) -> None:
+def test_any_scene(port: str, chance: random.Random) -> None:
     """Nodes come and go at random for 5 minutes. Their values are good and bad, and some packets
     are damaged."""
-    print(f"DUMPULSE_SEED={SEED} replays it")  # pytest shows it when a test fails
-    chance = random.Random(SEED)
     beats: list[Event] = []
     for variable in (MOTOR, BATTERY, DOOR, DOOR + 1):
         moment = chance.uniform(0.1, 20)
@@ -199,13 +193,13 @@ def compiled(folder: Path, board: Board, before: str = TABLE, after: str = TABLE
 NODES = TABLE[TABLE.index("#define NODES"):TABLE.index("#define LINE")]
 
 
-def busy(folder: Path, board: Board, lines: int) -> tuple[Path, list[bytes], list[bytes]]:
+def busy(folder: Path, board: Board, lines: int,
+         chance: random.Random) -> tuple[Path, list[bytes], list[bytes]]:
     """An image with a table of so many lines, many heartbeats, and what a report then has of them:
     sender and value of each variable but 0."""
     nodes = "".join(f" node({variable}, 2, 3, {variable}, 10, 120, 5, 0)"
                     for variable in range(1, 1 + lines))
-    chance, agent = random.Random(SEED), Agent()
-    print(f"DUMPULSE_SEED={SEED} replays it")
+    agent = Agent()
     beats = [heartbeat(chance.randrange(1, 64), chance.randrange(256), chance.randrange(256))
              for _ in range(5000)]
     for packet in beats:
@@ -220,9 +214,10 @@ def lines_of(page: str, before: str) -> int:
     return int(lines)
 
 
-def test_a_full_bus(tmp_path: Path) -> None:
+def test_a_full_bus(tmp_path: Path, chance: random.Random) -> None:
     """The shortest frames with 8 bytes have 111 bits, at 500 kbit/s."""
-    image, beats, wanted = busy(tmp_path, CAN, lines_of("can_avr.md", "a bus without a pause, "))
+    lines = lines_of("can_avr.md", "a bus without a pause, ")
+    image, beats, wanted = busy(tmp_path, CAN, lines, chance)
     script = ["gap 222", *(frame(CAN.can_id, packet) for packet in beats), "wait 20000",
               frame(CAN.can_id + REQUEST_AT, REQUEST)]
     with Bus(CAN, script, image) as bus:
@@ -231,16 +226,16 @@ def test_a_full_bus(tmp_path: Path) -> None:
     assert [report[at + 2:at + 4] for at in range(8, 260, 4)] == wanted
 
 
-def test_a_full_line(tmp_path: Path) -> None:
-    image, beats, wanted = busy(tmp_path, SERIAL,
-                                lines_of("watch_atmega328p.md", "the full speed of the line, "))
+def test_a_full_line(tmp_path: Path, chance: random.Random) -> None:
+    lines = lines_of("watch_atmega328p.md", "the full speed of the line, ")
+    image, beats, wanted = busy(tmp_path, SERIAL, lines, chance)
     with Line(SERIAL, image, script=b"".join(beats) + REQUEST) as board:
         report = board.receive(260)
     assert report[7] == 0  # no byte was lost
     assert [report[at + 2:at + 4] for at in range(8, 260, 4)] == wanted
 
 
-def test_the_page_has_the_table_and_the_size() -> None:
+def test_the_page_has_the_table() -> None:
     page = (ROOT / "firmware" / "watch_atmega328p.md").read_text()
     told = re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) to (\d+) \| PB(\d) \| "
                       r"(?:PB(\d)|none) \|$", page, re.M)
@@ -250,10 +245,6 @@ def test_the_page_has_the_table_and_the_size() -> None:
     assert [line(int(variable), int(silence), int(silence) * int(misses), int(grace), int(lowest),
                  int(highest))
             for variable, silence, misses, grace, lowest, highest, _, _ in told] == LINES
-    (size,) = re.findall(r"\| flash, RAM, stack \| ([\d,]+), (\d+), (\d+) bytes \|", page)
-    kept = budgets.load(images.BUDGETS)[SERIAL.name]
-    assert [int(number.replace(",", "")) for number in size] == [
-        kept[column] for column in ("flash", "ram", "bound")]
 
 
 STOP = b"StopTime"  # the interrupt of the clock gets lost: firmware/tests/hang.c
