@@ -4,8 +4,6 @@
 
 #include "dumpulse.h"
 
-#define CASE __attribute__((noinline)) static void
-
 static dumpulse agent;
 static uint8_t heartbeat[DUMPULSE_PACKET_SIZE], other[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
 static volatile unsigned got; /* keeps every result needed */
@@ -22,45 +20,18 @@ __attribute__((noinline)) void dumpulse_send_packet(void *context, const uint8_t
     got = packet[length - 1];
 }
 
-__attribute__((always_inline)) static inline void process(const uint8_t *bytes, size_t length)
-{
-    got = dumpulse_process_packet(&agent, bytes, length, NULL);
-}
-
-CASE case_heartbeat(void)
-{
-    process(heartbeat, sizeof heartbeat);
-}
-
-CASE case_report_of_zeros(void)
-{
-    process(other, sizeof other);
-}
-
-CASE case_report_of_ff(void)
-{
-    process(other, sizeof other);
-}
-
-CASE case_refused_length(void)
-{
-    process(heartbeat, sizeof heartbeat - 1);
-}
-
-CASE case_refused_magic(void)
-{
-    process(other, sizeof other);
-}
-
-CASE case_refused_sum(void)
-{
-    process(other, sizeof other);
-}
-
-CASE case_refused_variable(void)
-{
-    process(other, sizeof other);
-}
+#define CASE(kind, bytes, length)                                                                  \
+    __attribute__((noinline)) static void case_##kind(void)                                        \
+    {                                                                                              \
+        got = dumpulse_process_packet(&agent, bytes, length, NULL);                                \
+    }
+CASE(heartbeat, heartbeat, sizeof heartbeat)
+CASE(report_of_zeros, other, sizeof other)
+CASE(report_of_ff, other, sizeof other)
+CASE(refused_length, heartbeat, sizeof heartbeat - 1)
+CASE(refused_magic, other, sizeof other)
+CASE(refused_sum, other, sizeof other)
+CASE(refused_variable, other, sizeof other)
 
 int main(void)
 {
