@@ -1,7 +1,6 @@
 """Who hears of what. Hypothesis tries sequences of trouble, and compares what is told with the
 plain truth: what is bad, since when, and what would explain it."""
 
-import argparse
 import dataclasses
 import json
 import math
@@ -9,21 +8,19 @@ import random
 import time
 from collections.abc import Iterable, Sequence
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from dumpulse_fleet import client
 from dumpulse_fleet.alert.decide import (BLIND_LEAST, COLLECTOR, FLAP_S, FLAPS, RECENT_S, SEVERITY,
                                          SPREAD_S, Core, Item, Key, Message, Rules, Subject)
 from dumpulse_fleet.alert.deliver import by_state
-from dumpulse_fleet.model.agents import Agent, Group, Mute, Profile, State
+from dumpulse_fleet.model.agents import Agent, Group, Mute, State
+from dumpulse_fleet.tests.collecting import profile
 
 RULES = Rules(wait=30, settle=30, again=300, remind=3600, grace=60)
-PROFILE = Profile(client.make_settings(argparse.Namespace()))
-PROFILE.expected = np.arange(64) < 5
+PROFILE = profile(expect="0-4")
 WALL = 1.8e9
 
 
@@ -564,8 +561,7 @@ def test_a_variable_that_nobody_expects_any_more_is_over() -> None:
     world = World([agent("a", "berlin")])
     world.put(("a", 3, State.DEAD))
     world.run(200)
-    plain = Profile(client.make_settings(argparse.Namespace()))
-    world.core.replace(RULES, [dataclasses.replace(agent("a", "berlin"), profile=plain)], [])
+    world.core.replace(RULES, [dataclasses.replace(agent("a", "berlin"), profile=profile())], [])
     assert told(world.run(400)) == [("resolved", "berlin", 0, 1, 0)]
 
 

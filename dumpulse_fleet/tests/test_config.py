@@ -5,7 +5,6 @@ import dataclasses
 import datetime
 import os
 import re
-import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -315,7 +314,6 @@ WRONG = [
     (AGENT + "labels = { 1a = '7' }\n", 3, "'1a' is not a label's name"),
     (AGENT + "labels = 'x'\n", 3, "labels: must be a table like"),
     (AGENT + "name = 'x{1..2}'\n", 3, "1 addresses, but the name stands for 2"),
-    (AGENT + "name = 'a/b'\n", 2, "the name 'a/b' has '/' in it"),
     (AGENT + "name = 'a\\nb'\n".replace("'", '"'), 3, "must have 1 to 200 characters, in one line"),
     (AGENT + "every = '10s'\n", 3, "'every' goes only with files or url"),
     (AGENT + AGENT, 4, "the name 'a' is that of line 2, too"),
@@ -323,9 +321,7 @@ WRONG = [
     (AGENT + "[[agents]]\naddresses = [\n'b',\n'c d']\n", 4, "'c d' is not an address"),
     (AGENT + "[[agents]]\naddresses = [\n'b',\n7]\n", 4, "must be text in quotes"),
     (AGENT.replace("'a'", "'a:99999'"), 2, "port 99999 is out of range"),
-    (AGENT.replace("'a'", "'serial:x'"), 2, "is not a serial line"),
     (AGENT.replace("'a'", "'can:can0:681'"), 2, "cannot be the first of 128 identifiers"),
-    (AGENT.replace("'a'", "'a{1..2'"), 2, "is not a pattern"),
     (AGENT.replace("'a'", "'a{2..1}'"), 2, "{2..1} is empty"),
     (AGENT.replace("'a'", "'{1..9999}{1..9999}'"), 2, "stands for more than 1,000,000 agents"),
     (AGENT.replace("'a'", "'192.0.2.9-192.0.2.1'"), 2, "write the lower address first"),
@@ -346,7 +342,6 @@ WRONG = [
     (AGENT + "[[groups]]\nname = 'g'\nat_least = 1\n", 3, "groups: 'match' is missing"),
     (AGENT + "[[mutes]]\nmatch = { name = 'a' }\n", 3, "needs 'from' and 'until', or else 'when'"),
     (AGENT + "[[mutes]]\nmatch = { name = 'a' }\nwhen = 'sunday'\n", 5, "time of the week"),
-    (AGENT + "[[mutes]]\nmatch = { name = 'a' }\nwhen = 'sun 24:00-01:00'\n", 5, "of the week"),
     (AGENT + "[[mutes]]\nmatch = { name = 'a' }\nwhen = 'sun 02:00-01:00'\nzone = 'X'", 6, "zone"),
     (AGENT + "[[mutes]]\nmatch = { name = 'a' }\nfrom = 2026-01-01\nuntil = 2026-01-02T00:00:00Z\n",
      5, "must be a time with its zone"),
@@ -358,7 +353,6 @@ WRONG = [
     (AGENT + "[web]\nconfig_file = 'nowhere.yml'\n", 4, "nowhere.yml': No such file"),
     (AGENT + "[web]\npublic = 'https://x'\n", 3, "'public' and 'proxies' need each other"),
     (AGENT + "[web]\npublic = 'https://x/?y'\nproxies = ['::1']\n", 4, "without ?, #"),
-    (AGENT + "[web]\npublic = 'ftp://x'\nproxies = ['::1']\n", 4, "begins with https://"),
     (AGENT + "[web]\npublic = 'http://x'\nproxies = ['a']\n", 5, "does not appear to be an"),
     (AGENT + "[web]\npublic = 'http://x'\nproxies = '::1'\n", 5, "must be a list like"),
     (AGENT + "[[status]]\nname = 'x'\nmatch = { rack = '7' }\n", 5, "no agent has a label"),
@@ -366,7 +360,6 @@ WRONG = [
     (AGENT + "[[notify]]\nmatch = {}\n", 3, "webhook, apprise, webhook_file, apprise_file"),
     ("a = 1\nb = \n", 2, "this is not TOML: Invalid value"),
     ("a = '''\n\n", 3, "this is not TOML"),
-    ("a = 1\na = 2\n", 2, "this is not TOML"),
     ("x = 1\n\xff".encode("latin-1"), 2, "this is not UTF-8"),
     ("a = " + "[" * 9_999, 0, "this is not TOML: a number is too long, or lists are nested")]
 

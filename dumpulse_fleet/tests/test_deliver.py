@@ -1,6 +1,5 @@
 """Delivery to real servers on this machine: nothing is lost, nothing is told of secrets."""
 
-import argparse
 import asyncio
 import collections
 import contextlib
@@ -13,24 +12,21 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from aiohttp import web
 
-from dumpulse_fleet import client
 from dumpulse_fleet.alert import deliver
 from dumpulse_fleet.alert.decide import Core, Rules
 from dumpulse_fleet.alert.deliver import Alerts
 from dumpulse_fleet.config.outputs import AlertSettings, Notify
 from dumpulse_fleet.config.values import Secret
-from dumpulse_fleet.model.agents import Agent, Mute, Profile, State
+from dumpulse_fleet.model.agents import Agent, Mute, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Store, Trouble
 from dumpulse_fleet.tests import fakes
-from dumpulse_fleet.tests.collecting import until_then as until
+from dumpulse_fleet.tests.collecting import profile, until_then as until
 
-PROFILE = Profile(client.make_settings(argparse.Namespace()))
-PROFILE.expected = np.arange(64) < 5
+PROFILE = profile(expect="0-4")
 SECRET = "hunter2"
 
 

@@ -1,6 +1,5 @@
 """What is published over MQTT, with a real broker that ends and begins again."""
 
-import argparse
 import contextlib
 import dataclasses
 import json
@@ -14,15 +13,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from dumpulse_fleet import client
 from dumpulse_fleet.config.outputs import Mqtt
 from dumpulse_fleet.config.values import Secret
-from dumpulse_fleet.model.agents import Agent, Profile, State
+from dumpulse_fleet.model.agents import Agent, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.publish import mqtt
 from dumpulse_fleet.publish.mqtt import Publisher, escaped, identifier
@@ -34,8 +31,7 @@ from tools.programs import free_port
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-PROFILE = Profile(client.make_settings(argparse.Namespace()))
-PROFILE.expected = np.arange(64) < 3
+PROFILE = profile(expect="0-2")
 NAMES = ["pump", "pump 1", "a/b", "50%", "Büro #3", "c++", "a:b", "$SYS", "state", "a%2Fb"]
 
 
