@@ -258,13 +258,6 @@ def lines_left(path: Path) -> Iterator[str]:
 # ---------------------------------------------------------------- the programs
 
 
-@pytest.mark.long
-def test_the_bill_says_what_it_wants() -> None:
-    """As tests/test_layers.py has it of programs that need no packages of their own."""
-    status, said = started("sbom", "--nope")
-    assert status == 2 and ": error: " in said.splitlines()[-1] and "Traceback" not in said
-
-
 # ---------------------------------------------------------------- the bill of materials
 
 

@@ -2,7 +2,6 @@
 vectors and tests/watching.py compare the C code with the model."""
 
 import random
-import re
 import subprocess
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from spec.model import Agent
 from spec.watch import DEAD, LATE, MISSING, WAITING, Watch
 from tests.watching import some_line, step_of_the_clock
-from tools.programs import INCLUDES, library_file
+from tools.programs import INCLUDES
 
 GONE = LATE, DEAD, MISSING
 
@@ -85,11 +84,3 @@ def test_on_avr_no_table_can_lie_outside_of_program_memory() -> None:
     assert compiled(["gcc", "-x", "c", "-std=c99"], table).returncode == 0
     done = compiled(["avr-gcc", "-x", "c", "-std=c99", "-mmcu=atmega328p"], table, "-w")
     assert "unknown type name" in done.stderr and done.returncode == 1
-
-
-@pytest.mark.parametrize("name", ["dumpulse.h", "dumpulse_watch.h"])
-def test_the_headers_say_what_a_short_tick_costs(name: str) -> None:
-    """One tick is for the watch and for the report: 65536 of 10 ms are 655 s."""
-    _, _, paragraph = library_file(name).read_text().partition(" * TIME\n")
-    text = " ".join(paragraph.partition("\n *\n")[0].replace(" *", " ").split())
-    assert re.search(rf"10 ms.*wrap around after {65536 * 10 // 1000} s", text)

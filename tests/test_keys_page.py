@@ -1,5 +1,6 @@
 """Types the commands of the page about keys."""
 
+import functools
 import os
 import re
 import shlex
@@ -28,18 +29,14 @@ def test_the_tests_of_attacks_are_there() -> None:
     assert len(rows) == 20
 
 
-def commands_of(heading: str) -> list[str]:
+def commands_of(heading: str, level: str = "##") -> list[str]:
     """The blocks of commands in a section of the page."""
-    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    section = PAGE.partition(f"\n{level} {heading}\n")[2].partition(f"\n{level} ")[0]
     return [re.sub("^    ", "", block, flags=re.M)
             for block in re.findall(r"(?:^    .+\n)+", section, re.M)]
 
 
-def blocks_of(heading: str) -> list[str]:
-    """The same of a part of a section."""
-    part = PAGE.partition(f"\n### {heading}\n")[2].partition("\n### ")[0]
-    return [re.sub("^    ", "", block, flags=re.M)
-            for block in re.findall(r"(?:^    .+\n)+", part, re.M)]
+blocks_of = functools.partial(commands_of, level="###")
 
 
 @pytest.fixture

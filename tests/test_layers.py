@@ -21,16 +21,6 @@ def test_the_list_of_targets_fits_80_columns() -> None:
         assert len(text) > 20 and [line for line in text if len(line) > 80] == []
 
 
-@pytest.mark.parametrize("wrong", [
-    "dumpulse_fleet.simulation.age_oracle -1", "firmware.uf2", "bench.reliability.bits 1",
-    "firmware.simulators.stm32_can f9 1 2 image", "proof.spin nonsense"])
-def test_a_program_says_how_to_start_it(wrong: str) -> None:
-    done = subprocess.run([sys.executable, "-m", *wrong.split()], cwd=ROOT, capture_output=True,
-                          text=True, stdin=subprocess.DEVNULL)
-    assert done.returncode in {1, 2} and done.stdout == ""
-    assert done.stderr.startswith("usage:") and wrong.split()[0].split(".")[-1] in done.stderr
-
-
 def test_an_argument_of_two_lines_reaches_a_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in: lab/run measure -- sh -c 'two lines'."""
     monkeypatch.setattr(sys, "argv", ["lab/run", "--", "one\ntwo"])
