@@ -238,24 +238,6 @@ def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path, state_every: int,
         assert longest < slow / 1000 / 2
 
 
-@pytest.mark.parametrize("seconds", [3600, -3600])
-@repeated_if_late
-def test_nobody_is_dead_when_the_clock_is_set(tmp_path: Path, seconds: int) -> None:
-    """By an hour, and back. Whoever falls silent after that is dead in time nevertheless."""
-    clock = tmp_path / "clock"
-    clock.write_text("0")
-    with Watched(tmp_path, calls={"CLOCK": clock}) as watched:
-        with watched.beating(3):
-            for ahead in (seconds, 0):
-                clock.write_text(f"{ahead}")
-                wanted = watched.server.stats()["heartbeats"] + 60
-                watched.server.wait_for(lambda now: now["heartbeats"] > wanted, "time passes")
-            assert [line.split()[-1] for line in watched.told()] == ["alive"]
-            clock.write_text(f"{seconds}")
-        wait_until(lambda: watched.told()[-1].endswith(" dead"), "it is dead")
-        assert watched.told() == watched.logged()
-
-
 @repeated_if_late
 def test_a_board_without_a_clock(tmp_path: Path) -> None:
     """It starts in 1970, and gets the right time late. What the state file has is as old as it was
@@ -275,40 +257,6 @@ def test_a_board_without_a_clock(tmp_path: Path) -> None:
             watched.server.wait_for(lambda now: now["heartbeats"] > heard + 60, "time passes")
         assert watched.logged() == ["3 engine waiting alive"] or \
             watched.logged()[1:] == ["3 engine alive late", "3 engine late alive"]
-
-
-def test_a_table_from_before_a_restart_is_watched(tmp_path: Path) -> None:
-    more = ("--state", str(tmp_path / "state"))
-    with Watched(tmp_path, more=more) as watched:
-        watched.beat_until(3, 200, lambda: [line for line in watched.told()
-                                            if line.endswith(" out-of-range")])
-        watched.server.stop()
-    (tmp_path / "told").unlink()
-    with Watched(tmp_path, more=more) as watched:
-        wait_until(watched.told, "something is told")
-        # How long it took to start decides whether it is late or dead already.
-        assert re.fullmatch("3 engine waiting (out-of-range|late|dead)", watched.told()[0])
-        wait_until(lambda: watched.told()[-1].endswith(" dead"), "it is dead")
-        check_chain(watched.told())
-
-
-def test_the_server_answers_while_programs_hang(tmp_path: Path) -> None:
-    with Watched(tmp_path, program="import time\ntime.sleep(1000)\n",
-                 names="[3]\n[4]\n") as watched:
-        watched.beat_until(3, 1, watched.children)
-        watched.beat_until(4, 1, lambda: len(watched.children()) == 2)
-        began = time.monotonic()
-        assert watched.server.stats()["heartbeats"] >= 2
-        assert time.monotonic() - began < PATIENCE / 2
-        pids = []
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            with contextlib.suppress(OSError):  # it has ended
-                if str(tmp_path / "program").encode() in path.read_bytes() \
-                        and int(path.parent.name) != watched.server.process.pid:
-                    pids.append(int(path.parent.name))
-        watched.server.stop()
-        for pid in pids:  # they outlive the server
-            os.kill(pid, signal.SIGKILL)
 
 
 def test_the_program_of_the_manual(tmp_path: Path) -> None:
@@ -344,34 +292,6 @@ def test_a_program_that_cannot_start_is_tried_again(tmp_path: Path, change: str,
         wait_until(watched.told, "the program runs")
         check_chain(watched.told())
         watched.server.stop()
-
-
-def test_64_changes_at_once_in_a_flood(tmp_path: Path) -> None:
-    """All are told, most of them in one program, while packets come without a pause. No child is
-    left, not even a dead one."""
-    names = "[dumpulse]\ntick = 50ms\nwarn = 100s\n" + "".join(
-        f"[{number}]\n" for number in range(64))
-    tells = 'set -f; printf "%s\\n" "$*" >>"${0%/*}/told"\n'
-    with Watched(tmp_path, program=tells, names=names, interpreter="/bin/sh") as watched:
-        ended = threading.Event()
-
-        def flood() -> None:
-            while not ended.is_set():
-                for variable in range(64):
-                    watched.beat(variable)
-
-        flooding = threading.Thread(target=flood)
-        flooding.start()
-        try:
-            wait_until(lambda: len(watched.told()) == 64 and watched.children() == [], "all told")
-        finally:
-            ended.set()
-            flooding.join()
-        assert sorted(int(line.split()[0]) for line in watched.told()) == list(range(64))
-        assert all(line.endswith(" waiting alive") for line in watched.told())
-        assert len((tmp_path / "told").read_text().splitlines()) < 64
-        counters = watched.server.stop()
-    assert (counters["changes"], counters["not_told"], counters["failed_programs"]) == (64, 0, 0)
 
 
 def test_too_many_changes_at_once_are_counted_in_the_log(tmp_path: Path) -> None:
@@ -512,42 +432,34 @@ def test_a_program_gets_no_capabilities_of_the_server(tmp_path: Path) -> None:
 @pytest.mark.parametrize("names, line, said", [
     ("name = x", 1, "a section comes first"), ("[3]\nname", 2, "no key and value"),
     ("[64]", 1, "a section is [dumpulse] or a variable"), ("[3", 1, "a section is"),
-    ("[]", 1, "a section is"), ("[", 1, "a section is"),
+    ("[]", 1, "a section is"), ("[0000000003]", 1, "a section is"),
     ("[3]\n\n[0x3]", 3, "began in line 1"), ("[3]\nspeed = 1", 2, "key is not known here"),
     ("[dumpulse]\nname = x", 2, "use tick, now-from"), ("[3]\ntick = 1s", 2, "use name, warn"),
     ("[3]\nwarn = 5x", 2, "this is not a time"), ("[3]\nwarn = 0", 2, "is not a time"),
-    ("[3]\nwarn = 0.0000001", 2, "is not a time"), ("[3]\nwarn = 1.s", 2, "is not a time"),
+    ("[3]\nwarn = 1.s", 2, "is not a time"), ("[3]\nwarn = 0.4ms", 2, "is not a time"),
+    ("[3]\nwarn = 1.0000000", 2, "is not a time"), ("[3]\nwarn = 0000000001", 2, "is not a time"),
     ("[3]\nevery = 100001h", 2, "is not a time of at most 100000 h"),
     ("[dumpulse]\ntick = 2h", 2, "of at most 1 h"),
     ("[3]\nwarn = 5s\nwarn = 5s", 3, "warn is given twice"),
     ("[3]\nvalue = 9", 2, "a range"), ("[3]\nvalue = 9..8", 2, "a range"),
-    ("[3]\nvalue = 0..256", 2, "a range"), ("[3]\nvalue = 0..0x", 2, "a range"),
-    ("[3]\nvalue = 0..0x1g", 2, "a range"), ("[3]\nvalue = 0..0x100", 2, "a range"),
-    ("[0x000000003]", 1, "a section is"), ("[0000000003]", 1, "a section is"),
-    ("[3]\nwarn = 1.0000000", 2, "is not a time"), ("[3]\nwarn = 0000000001", 2, "is not a time"),
-    ("[3]\nwarn = 0.4ms", 2, "is not a time"),
+    ("[3]\nvalue = 0..256", 2, "a range"), ("[3]\nvalue = 0..0x1g", 2, "a range"),
     ("#\n[3]\nvalue = 1..9\nvalue-warn = 0..9", 2, "value-warn is not within value"),
     ("[3]\nvalue-warn = 5..5\nvalue = 6..9", 1, "value-warn is not within value"),
     ("[3]\nvalue-warn = 2..10\nvalue = 1..9", 1, "value-warn is not within value"),
     ("[3]\nexpect = maybe", 2, "neither yes nor no"),
     ("[3]\nname = a;b", 2, "a name has only"), ("[3]\nname = 33-4", 2, "needs a letter"),
-    (f"[3]\nname = {'é' * 25}", 2, "at most 24"), (f"[3]\nname = {'n' * 25}", 2, "at most 24"),
-    ("[3]\nname = a\u202eb", 2, "a byte of it"), ("[3]\nname = a\u2028b", 2, "a byte of it"),
-    ("[3]\nname = a\u0085b", 2, "a byte of it"), ("[3]\nname = 'a'", 2, "a name has only"),
-    ("[3]\nname = a\n\x7f", 3, "a byte of it"), ("[3]\nname = $(reboot)", 2, "a name has only"),
-    ("[3]\nname = a\\b", 2, "a name has only"), ('[3]\nname = "a"', 2, "a name has only"),
+    (f"[3]\nname = {'é' * 25}", 2, "at most 24"), ("[3]\nname =", 2, "needs a letter"),
+    ("[3]\nname = a\u202eb", 2, "a byte of it"), ("[3]\nname = a\u0085b", 2, "a byte of it"),
+    ("[3]\nname = $(reboot)", 2, "a name has only"), ('[3]\nname = "a"', 2, "a name has only"),
     ("\xff\xfe[3]".encode("latin-1").decode(errors="surrogateescape"), 1, "a byte of it"),
-    ("[3]\nname =", 2, "needs a letter"),
     ("[3]\nname = x\n[4]\nname = x", 4, "another variable has this name"),
     ("[3]\nname = x\n  y = 3", 3, "is indented"),
     ("[3]\nWARN = 65470.5", 1, "warn, 65470500 ms, is longer than crit, 65470000 ms"),
-    ("[3]\nwarn = 9s\ncrit = 8s", 1, "warn, 9000 ms, is longer than crit, 8000 ms"),
     ("\n[dumpulse]\nwarn = 60s\ncrit = 50s\n[3]", 2, "is longer than crit"),
     ("[3]\ncrit = 65471s", 1, "can never be seen: with this tick, ages end at 65471000 ms"),
     ("[3]\n[dumpulse]\ntick = 100ms", 3, "but --tick is 1000"),
     ("[dumpulse]\nnow-from = 64\n[3]", 2, "not a variable from 0 to 63"),
-    ("[3]\n# \0", 2, "a byte of it"), ("[3]\nname = \x1b[2J", 2, "a byte of it"),
-    ("[3]\n\n\udcff", 3, "a byte of it"),
+    ("[3]\n# \0", 2, "a byte of it"), ("[3]\nname = a\n\x7f", 3, "a byte of it"),
 ])
 def test_a_mistake_is_named_with_its_line(tmp_path: Path, names: str, line: int, said: str) -> None:
     path = tmp_path / "names.ini"

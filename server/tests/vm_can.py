@@ -8,7 +8,6 @@ import errno
 import functools
 import json
 import os
-import random
 import re
 import signal
 import socket
@@ -25,7 +24,7 @@ import pytest
 
 import client
 from spec import keyed
-from spec.model import REQUEST, Agent, checksummed, heartbeat
+from spec.model import REQUEST, checksummed, heartbeat
 from tools.programs import PATIENCE, ROOT, open_files, wait_until
 from tools.servers import Lines, Server, lasting
 
@@ -310,30 +309,6 @@ def test_what_is_refused(serve: Callable[..., Program]) -> None:
     assert counters["packets"] == 6
 
 
-def test_many_senders_against_the_model(serve: Callable[..., Program]) -> None:
-    """Heartbeats of all variables come, and junk between them. Each of three reports has all."""
-    seed = time.time_ns()
-    print(f"replay: random.Random({seed})")
-
-    chance = random.Random(seed)
-    server = serve("vcan0", "--rate", "1000", "--tick", "3600000")
-    model, bus = Agent(), opened("vcan0")
-    for _ in range(3):
-        for _ in range(1000):
-            packet = heartbeat(*(chance.randrange(256) for _ in range(3)))
-            if chance.random() < 0.2:
-                packet = packet[:chance.randrange(8)]
-            elif chance.random() < 0.2:
-                packet = bytes(chance.randrange(256) for _ in range(8))
-            send(bus, BASE + chance.randrange(64), packet)
-            model.process(0, packet)
-        send(bus, BASE + REQUEST_AT, REQUEST)
-        seen = entries(report_on(bus))
-        assert [entry[2:] for entry in seen] == [entry[2:] for entry in model.entries]
-    counters = server.stop()
-    assert (counters["packets"], counters["drops"]) == (3003, 0)
-
-
 def reports_begun(bus: socket.socket) -> int:
     """Waits until nothing more comes. Returns how many reports began since `bus` was opened."""
     begun = 0
@@ -454,27 +429,6 @@ def test_a_reader_believes_whole_reports_only(name: str, frames: list[tuple[int,
     assert b"".join(struct.pack(">HBB", *entry) for entry in seen) == GOOD[4:]
 
 
-def test_the_table_survives(serve: Callable[..., Program], tmp_path: Path) -> None:
-    """The table goes from one server to the next, by each signal that ends it. A damaged one is
-    set aside."""
-    file, bus = tmp_path / "table", opened("vcan0")
-    kept = bytes(2)
-    for value, number in enumerate((signal.SIGINT, signal.SIGTERM), 1):
-        server = serve("vcan0", "--state", str(file))
-        send(bus, BASE + REQUEST_AT, REQUEST)
-        assert entries(report_on(bus))[9][2:] == kept
-        kept = bytes((8, value))
-        send(bus, BASE + 9, heartbeat(9, *kept))
-        assert server.stop(number)["heartbeats"] == 1
-        assert file.read_bytes()[24 + 4 * 9 + 2:][:2] == kept
-    file.write_bytes(b"Dumpulse, damaged")
-    server = serve("vcan0", "--state", str(file))
-    server.wait_for(f"{file} is damaged: set aside as {file}.damaged")
-    send(bus, BASE + REQUEST_AT, REQUEST)
-    assert entries(report_on(bus)) == [bytes(4)] * 64
-    server.stop()
-
-
 def test_the_counters_on_a_socket(serve: Callable[..., Program], tmp_path: Path) -> None:
     server = serve("vcan0", "--stats", str(tmp_path / "stats"))
     send(opened("vcan0"), BASE + 9, heartbeat(9, 1, 2))
@@ -486,33 +440,6 @@ def test_the_counters_on_a_socket(serve: Callable[..., Program], tmp_path: Path)
             stats["bus_offs"]) == ("canserver", 1, 1, 0)
     server.stop()
     assert not (tmp_path / "stats").exists()
-
-
-def test_the_service_manager_is_told(serve: Callable[..., Program], tmp_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(tmp_path / "notify"))
-        manager.settimeout(PATIENCE)
-        server = serve("vcan0", NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="100000")
-        assert [manager.recv(100) for _ in range(3)] == [b"READY=1", *[b"WATCHDOG=1"] * 2]
-        server.stop()
-        last = b""
-        while last != b"STOPPING=1":
-            last = manager.recv(100)
-            assert last in (b"WATCHDOG=1", b"STOPPING=1")
-
-
-def test_closed_descriptors(programs: list[Program], tmp_path: Path) -> None:
-    """Neither the CAN socket nor the state file may get the number of a standard descriptor."""
-    file = tmp_path / "table"
-    closed = Program("bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", str(ROOT / "build/canserver"),
-                     "vcan0", "--state", str(file))
-    programs.append(closed)
-    wait_until(file.exists, "it has started")
-    closed.process.send_signal(signal.SIGUSR1)
-    standard = [os.readlink(f"/proc/{closed.process.pid}/fd/{number}") for number in range(3)]
-    assert standard == ["/dev/null"] * 3
-    closed.process.terminate()
-    assert closed.process.wait(PATIENCE) == 0 and len(file.read_bytes()) == 284
 
 
 def test_the_last_that_came_over_an_interface(serve: Callable[..., Program]) -> None:
