@@ -11,7 +11,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import client
 from spec import model
 from tools.agents import (COMMAND, GOOD, VEHICLE, WRONG_SUM, FakeAgent, report, run,
                                   unused_port)
-from tools.programs import PATIENCE, ROOT, wait_until
+from tools.programs import PATIENCE, ROOT, built, wait_until
 from tools.servers import Server
 from tools.terminal import UNSIZED, Terminal
 
@@ -851,16 +851,6 @@ def test_an_interrupt_is_not_a_traceback() -> None:
 
 # ---------------------------------------------------------------- make demo
 
-DEMO = [sys.executable, str(ROOT / "examples/demo.py"), str(ROOT / "build/udpserver")]
-
-
-@pytest.fixture
-def server_is_built() -> Iterator[None]:
-    subprocess.run(["make", "-s", "--no-print-directory", "-C", ROOT, "build/udpserver"],
-                   check=True)
-    yield
-
-
 def children(pid: int) -> list[int]:
     found = []
     for process in (ROOT / "/proc").iterdir():
@@ -885,8 +875,9 @@ def test_demo_in_a_pipe() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_demo_leaves_nobody_behind(number: int, server_is_built: None) -> None:
-    with Terminal(*DEMO) as terminal:
+def test_demo_leaves_nobody_behind(number: int) -> None:
+    with Terminal(sys.executable, str(ROOT / "examples/demo.py"),
+                  built("build/udpserver")) as terminal:
         terminal.wait_for(lambda text: any(" doors " in line for line in text))
         started = children(terminal.process.pid)
         assert len(started) == 3
