@@ -4,7 +4,7 @@ LEFT_OUT = $(if $(FRAMA_C),,proof proof-smoke proof-eva proof-mutants proof-keye
 FRAMA_C = $(shell command -v frama-c || grep -x 'VERSION_ID="12"' /etc/os-release)
 WHY_LEFT_OUT := left out, because this system has no frama-c
 
-PROVED := dumpulse.[ch] extras proof :!proof/tests spec/chaskey12.tsv
+PROVED := dumpulse.[ch] extras proof spec/chaskey12.tsv :!proof/tests :!*.md
 $(foreach part,proof proof-smoke proof-eva proof-mutants,$(eval READS_$(part) := $(PROVED)))
 READS_models := proof spec tools
 PART_proof = proof/prove ## prove library, watch and version 2
