@@ -107,6 +107,7 @@ def test_the_manuals_quote_the_bounds() -> None:
     assert re.findall(r"^ *(\d+)  (.*)$", server, re.M) == table and len(table) == 6
     assert re.findall(r"(\d+)\sms", can) == [ms for ms, _ in table[:4]]
     page = (ROOT / "dumpulse_fleet" / "README.md").read_text()
-    (rounds, told), = re.findall(r"most `misses` \+ (\d+) periods .* most (\d+) s later", page)
+    (rounds, told), = re.findall(
+        r"most `misses` \+ (\d+)\s+periods [^-]* most (\d+) s later", page)
     assert fleet.NOTICED == (fleet.MISSES + int(rounds)) * fleet.PERIOD
     assert fleet.TOLD == int(told)
