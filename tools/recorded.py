@@ -56,8 +56,8 @@ def records() -> dict[str, str]:
 
 def write(part: str, inputs: str) -> None:
     """Records a part, or removes its record. Others may be recorded at the same time."""
-    with Path(f"{FILE}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FILE.open() as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
         rows = records() | {part: inputs}
         FILE.write_text(HEAD + "".join(f"{name}\t{rows[name]}\n" for name in sorted(rows)
                                 if rows[name]))
