@@ -27,6 +27,12 @@ static struct outputs *outputs(void)
     return &world->truth.outputs;
 }
 
+/* Where a table or a report has the entry of a variable. */
+static size_t entry_at(unsigned variable)
+{
+    return 4 + (size_t)4 * variable;
+}
+
 static uint64_t ticks_now(void)
 {
     return machine_unix() / (world->tick * MS);
@@ -104,7 +110,7 @@ static size_t take_unkeyed(const struct waiting *packet)
         return COUNT_CHECKSUM;
     if (bytes[5] >= DUMPULSE_VARIABLES)
         return COUNT_VARIABLE;
-    uint8_t *const entry = outputs()->table + 4 + (size_t)4 * bytes[5];
+    uint8_t *const entry = outputs()->table + entry_at(bytes[5]);
     entry[0] = (uint8_t)(ticks_now() >> 8);
     entry[1] = (uint8_t)ticks_now();
     entry[2] = bytes[6];
@@ -160,16 +166,16 @@ void reference_reaps(int status)
 /* It may have forgotten an entry meanwhile. */
 static void compare_report(const uint8_t *report, size_t length, const uint8_t *table)
 {
-    const uint8_t *const entries = report + length - (DUMPULSE_REPORT_SIZE - 4);
+    const size_t head = length - DUMPULSE_REPORT_SIZE; /* what version 2 has before its entries */
 
     CLAIM(REPORTED, !world->keyed, dumpulse_read_(report) == adler_of(report, DUMPULSE_REPORT_SIZE),
           "the checksum of a report is wrong");
-    for (unsigned i = 0; i < DUMPULSE_VARIABLES; i++)
-        CLAIM(REPORTED, i < NODES || dumpulse_read_(entries + (size_t)4 * i) != 0,
-              memcmp(entries + (size_t)4 * i, table + 4 + (size_t)4 * i, 4) == 0,
-              "a report has %08x of variable %u, and the table had %08x",
-              dumpulse_read_(entries + (size_t)4 * i), i,
-              dumpulse_read_(table + 4 + (size_t)4 * i));
+    for (unsigned i = 0; i < DUMPULSE_VARIABLES; i++) {
+        const uint8_t *const sent = report + head + entry_at(i), *const kept = table + entry_at(i);
+        CLAIM(REPORTED, i < NODES || dumpulse_read_(sent) != 0, memcmp(sent, kept, 4) == 0,
+              "a report has %08x of variable %u, and the table had %08x", dumpulse_read_(sent), i,
+              dumpulse_read_(kept));
+    }
 }
 
 /* On a bus one report leaves, and one of version 2 may wait. */
@@ -264,6 +270,11 @@ void reference_begins_batch(void)
     it->batch_at = machine_steady();
 }
 
+static void check_logged(void)
+{
+    CLAIM(LOGGED, true, outputs()->line[0] == '\0', "this is not logged: %.120s", outputs()->line);
+}
+
 static void check_signals(void)
 {
     const struct outputs *const it = outputs();
@@ -284,7 +295,7 @@ void reference_idle(void)
     struct outputs *const it = outputs();
 
     check_signals();
-    CLAIM(LOGGED, true, it->line[0] == '\0', "this is not logged: %.120s", it->line);
+    check_logged();
     if (!world->keyed)
         CLAIM(FORGED, true, memcmp(it->table, world->truth.table, DUMPULSE_REPORT_SIZE) == 0,
               "the table is not what packets have made it");
@@ -293,8 +304,8 @@ void reference_idle(void)
 
 static void forget_in(uint8_t *table, unsigned node, const uint8_t *entry)
 {
-    if (memcmp(table + 4 + (size_t)4 * node, entry, 4) == 0)
-        memset(table + 4 + (size_t)4 * node, 0, 4);
+    if (memcmp(table + entry_at(node), entry, 4) == 0)
+        memset(table + entry_at(node), 0, 4);
 }
 
 /* It may have been heard again since, in the same batch. After the clock was set back, it may look
@@ -329,7 +340,7 @@ void reference_changes(unsigned node, const char *was, const char *is)
     char name[24];
 
     it->counts[COUNT_CHANGES]++;
-    CLAIM(LOGGED, true, it->line[0] == '\0', "this is not logged: %.120s", it->line);
+    check_logged();
     if (!has_left(it->logged, machine_steady(), 1, LOGGED_AT_ONCE)) {
         it->unsaid++;
         return;
@@ -459,7 +470,7 @@ void reference_loads(const struct file *file)
  * moment later, they may look very old then. */
 static void check_loaded(unsigned node, const uint8_t *entry, uint64_t written, uint64_t then)
 {
-    const uint8_t *const now = world->truth.table + 4 + (size_t)4 * node;
+    const uint8_t *const now = world->truth.table + entry_at(node);
     const uint16_t ahead = (uint16_t)(entry[0] * 256U + entry[1] - written);
     const uint64_t stamped = written + ahead - (ahead < AHEAD ? 0 : WRAP);
     const uint64_t since = then > written ? then : written;
@@ -501,14 +512,17 @@ void reference_takes_state(void)
     it->saving_at = machine_steady();
 }
 
+static bool has_table(const struct file *file, const uint8_t *table)
+{
+    return memcmp(file->now + SNAPSHOT_ENTRIES_AT, table + 4, SNAPSHOT_ENTRIES_SIZE) == 0;
+}
+
 void reference_saves(const struct file *file)
 {
     struct outputs *const it = outputs();
     const uint8_t *const table = world->machine.in_thread ? it->taken : world->truth.table;
 
-    CLAIM(SAVED, true,
-          file->size == SNAPSHOT_SIZE &&
-              memcmp(file->now + SNAPSHOT_ENTRIES_AT, table + 4, DUMPULSE_REPORT_SIZE - 4) == 0,
+    CLAIM(SAVED, true, file->size == SNAPSHOT_SIZE && has_table(file, table),
           "what is saved is not the table");
     memcpy(it->saved, table, DUMPULSE_REPORT_SIZE);
 }
@@ -521,9 +535,7 @@ void reference_ends(int status)
         return;
     oracle_look();
     CLAIM(ENDS, oracle_is_disk_good(), status == 0, "the agent ends with status %d", status);
-    CLAIM(ENDS, status == 0,
-          file != NULL && memcmp(file->now + SNAPSHOT_ENTRIES_AT, world->truth.table + 4,
-                                 DUMPULSE_REPORT_SIZE - 4) == 0,
+    CLAIM(ENDS, status == 0, file != NULL && has_table(file, world->truth.table),
           "the agent ends, and its table is not saved");
 }
 
