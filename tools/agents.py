@@ -39,24 +39,19 @@ STRANGER = b"from elsewhere: "
 Answer = Union[list[bytes], Callable[[], list[bytes]]]
 
 
-class FakeAgent:
-    """Answers the first request with script[0], the next one with script[1], and so on. When the
-    script ends, it repeats the last answer.
+def open_socket(host: str) -> socket.socket:
+    opened = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM)
+    opened.bind((host, 0))
+    return opened
 
-    An answer is a list of datagrams, or a function that makes one. If STRANGER comes before a
-    datagram, this datagram is sent from another port.
-    """
 
-    def __init__(self, *script: Answer, host: str = "127.0.0.1") -> None:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket, self._stranger = (socket.socket(family, socket.SOCK_DGRAM) for _ in range(2))
-        self._socket.bind((host, 0))
-        self._stranger.bind((host, 0))
+class UdpAgent:
+    """Answers each packet of a UDP socket, in a thread that ends with the packet `end`."""
+
+    def __init__(self, host: str) -> None:
+        self._socket = open_socket(host)
         self.port = self._socket.getsockname()[1]
         self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
-        self.asked: list[float] = []  # the times of the requests
-        self.askers: list[Any] = []
-        self.script = list(script)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -65,23 +60,48 @@ class FakeAgent:
             packet, asker = self._socket.recvfrom(1000)
             if packet == b"end":
                 return
-            if packet != model.REQUEST:
-                continue  # a heartbeat: this agent ignores it
-            self.asked.append(time.monotonic())
-            self.askers.append(asker)
-            step = self.script[min(len(self.asked), len(self.script)) - 1]
-            for answer in step() if callable(step) else step:
-                sender = self._stranger if answer.startswith(STRANGER) else self._socket
-                sender.sendto(answer.removeprefix(STRANGER), asker)
+            self._answer(packet, asker)
+
+    def _answer(self, packet: bytes, asker: Any) -> None:
+        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stranger.sendto(b"end", self._socket.getsockname())
+        self._socket.sendto(b"end", self._socket.getsockname())
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
         self._socket.close()
+
+
+class FakeAgent(UdpAgent):
+    """Answers the first request with script[0], the next one with script[1], and so on. When the
+    script ends, it repeats the last answer.
+
+    An answer is a list of datagrams, or a function that makes one. If STRANGER comes before a
+    datagram, this datagram is sent from another port.
+    """
+
+    def __init__(self, *script: Answer, host: str = "127.0.0.1") -> None:
+        self.asked: list[float] = []  # the times of the requests
+        self.askers: list[Any] = []
+        self.script = list(script)
+        self._stranger = open_socket(host)
+        super().__init__(host)
+
+    def _answer(self, packet: bytes, asker: Any) -> None:
+        if packet != model.REQUEST:
+            return  # a heartbeat: this agent ignores it
+        self.asked.append(time.monotonic())
+        self.askers.append(asker)
+        step = self.script[min(len(self.asked), len(self.script)) - 1]
+        for answer in step() if callable(step) else step:
+            sender = self._stranger if answer.startswith(STRANGER) else self._socket
+            sender.sendto(answer.removeprefix(STRANGER), asker)
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
         self._stranger.close()
 
 
@@ -93,7 +113,7 @@ OTHER_MASTER = bytes(range(100, 116))
 LADDER = [(turn // 2 + 1) * ((turn + 1) // 2 + 1) for turn in range(30)] + [255]
 
 
-class KeyedFake:
+class KeyedFake(UdpAgent):
     """An agent of version 2, the model, over UDP. Each of `hooks` gets a packet and the model's
     answer, and returns what is sent instead; the last one stays for all further packets."""
 
@@ -107,26 +127,17 @@ class KeyedFake:
         self.heard: list[bytes] = []
         self.answered: list[bytes] = []  # what the model said to each of them
         self.lock = threading.Lock()
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.bind((host, 0))
-        self.host, self.port = self._socket.getsockname()
-        self.address = f"{host}:{self.port}"
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        super().__init__(host)
 
-    def _run(self) -> None:
-        while True:
-            packet, asker = self._socket.recvfrom(1000)
-            if packet == b"end":
-                return
-            with self.lock:
-                answer = self.agent.process(int(time.time()) & 0xFFFF, packet)[1] or b""
-                self.heard.append(packet)
-                self.answered.append(answer)
-                hook = (self.hooks.pop(0) if len(self.hooks) > 1 else self.hooks[0]) \
-                    if self.hooks else None
-            for each in hook(packet, answer) if hook else [answer] if answer else []:
-                self._socket.sendto(each, asker)
+    def _answer(self, packet: bytes, asker: Any) -> None:
+        with self.lock:
+            answer = self.agent.process(int(time.time()) & 0xFFFF, packet)[1] or b""
+            self.heard.append(packet)
+            self.answered.append(answer)
+            hook = (self.hooks.pop(0) if len(self.hooks) > 1 else self.hooks[0]) \
+                if self.hooks else None
+        for each in hook(packet, answer) if hook else [answer] if answer else []:
+            self._socket.sendto(each, asker)
 
     def tick(self) -> None:
         with self.lock:
@@ -136,16 +147,6 @@ class KeyedFake:
     def requests(self) -> list[bytes]:
         """The true ones that came, with a count."""
         return [packet for packet in self.heard if packet[4:5] == b"\xc0" and packet[5]]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ending:
-            ending.sendto(b"end", (self.host, self.port))
-        self._thread.join(PATIENCE)
-        assert not self._thread.is_alive()
-        self._socket.close()
 
 
 def ask_again_after(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
