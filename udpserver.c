@@ -227,7 +227,7 @@ static size_t take_keyed(const uint8_t *packet, int descriptor, struct msghdr *f
     if ((requests || asks) &&
         !(udp_set_reply_address(first, from) && udp_set_reply_address(second, from)))
         return COUNT_UNSENT;
-    const size_t outcome = keys_take(packet, source_of(address), now, from);
+    const size_t outcome = keys_take(packet, from);
     if (outcome == COUNT_HEARTBEATS)
         listeners_note(packet[4] % DUMPULSE_VARIABLES, descriptor, from, now);
     return outcome;

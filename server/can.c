@@ -305,12 +305,11 @@ static size_t take_request(enum kind kind)
  * most one waits: another request is refused, and may come again with a larger count. */
 static size_t take_keyed(const uint8_t *packet, bool fd)
 {
-    static const uint8_t bus[LIMITS_SOURCE] = {0xFF}; /* no address begins like this */
     const uint64_t now = timing_ns();
 
     if (keys_is_request(packet) && (report.waiting[KEYED] != 0 || !may_report(now)))
         return COUNT_RATE;
-    const size_t outcome = keys_take(packet, bus, now, NULL);
+    const size_t outcome = keys_take(packet, NULL);
     if (outcome == COUNT_REPORTS) {
         plan_report(KEYED, now);
         report.next_fd = fd;

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "counters.h"
-#include "limits.h"
 #include "log.h"
 #include "loop.h"
 #include "options.h"
@@ -29,7 +28,6 @@
 struct keys keys, keys_before;
 static struct keys *used = &keys;
 static bool has_before; /* could --key-before be read? */
-struct limits keys_beacons;
 uint8_t keys_label;
 uint64_t keys_epoch;
 bool keys_keeps_beacons;
@@ -712,40 +710,34 @@ bool keys_is_question(const uint8_t *packet)
            packet[4] <= DUMPULSE_IS_HEARTBEAT_ + DUMPULSE_READER_LABEL && packet[5] == 0;
 }
 
-/* Only a beacon that answers has a limit: of packets that need a tag, each is looked at, so that
- * wrong ones do not stop a node or a reader. */
-size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, void *context)
+/* Nothing here has a limit, so that nobody can use up that of another by forging its address: each
+ * packet costs at most one tag for each key, and a beacon is as long as what it answers. */
+size_t keys_take(const uint8_t *packet, void *context)
 {
     static const size_t counted[] = {
         [DUMPULSE_REFUSED] = COUNT_MAGIC,  [DUMPULSE_HEARTBEAT] = COUNT_HEARTBEATS,
         [DUMPULSE_REPORT] = COUNT_REPORTS, [DUMPULSE_OLD] = COUNT_OLD,
         [DUMPULSE_WRONG_TAG] = COUNT_TAG,  [DUMPULSE_NOT_BEGUN] = COUNT_OLD,
-        [DUMPULSE_ASKS] = COUNT_RATE};
+        [DUMPULSE_ASKS] = COUNT_BEACONS};
     const bool requests = keys_is_request(packet), asks = keys_is_question(packet);
     const bool two = overlap_left() != 0;
     dumpulse_result result;
-    struct bucket *const bucket = requests || asks ? limits_find(&keys_beacons, source, now) : NULL;
 
     catch_up();
     if (requests)
         table_prepare();
     if (two && !asks && take_before(packet, context, &result))
         return counted[result];
-    keys_keeps_beacons = bucket == NULL;
     result = process(packet, context);
-    keys_keeps_beacons = false;
     if (two && result == DUMPULSE_HEARTBEAT) {
         retire(packet[4] % DUMPULSE_VARIABLES);
         overlap_note(packet[4] % DUMPULSE_VARIABLES, true);
     }
     const bool refused = result == DUMPULSE_OLD || result == DUMPULSE_WRONG_TAG;
-    if (bucket == NULL || !(result == DUMPULSE_ASKS || (requests && refused)))
+    if (result != DUMPULSE_ASKS && !(requests && refused))
         return counted[result];
-    limits_count(&keys_beacons, bucket, now); /* a beacon was sent */
-    if (two) {
-        limits_count(&keys_beacons, bucket, now);
+    if (two)
         answer_before(packet[4] - DUMPULSE_IS_HEARTBEAT_, context);
-    }
     return COUNT_BEACONS;
 }
 
@@ -808,7 +800,6 @@ static bool begin_before(void)
 
 bool keys_begin(void)
 {
-    limits_set(&keys_beacons, KEYS_EACH, KEYS_BURST, KEYS_ALL);
     if (!begin())
         return false;
     say_who_is_retired();

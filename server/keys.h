@@ -1,7 +1,7 @@
 /* Version 2 of the protocol, with keys, in an agent for Linux.   SPDX-License-Identifier: MIT
  *
  * spec/keyed.md has the protocol, and dumpulse_keyed.h the library that does what it says. This
- * part has the keys, the numbers that survive a restart, the epochs, and the limit on beacons.
+ * part has the keys, the numbers that survive a restart, and the epochs.
  */
 #ifndef DUMPULSE_KEYS_H
 #define DUMPULSE_KEYS_H
@@ -36,9 +36,9 @@ bool keys_leaves(const uint8_t *packet);
 bool keys_is_request(const uint8_t *packet);
 bool keys_is_question(const uint8_t *packet);
 
-/* Takes a packet of 8 bytes. The source has LIMITS_SOURCE bytes. A report or a beacon goes to the
- * send hook, with the context. Returns which counter counts the packet. */
-size_t keys_take(const uint8_t *packet, const uint8_t *source, uint64_t now, void *context);
+/* Takes a packet of 8 bytes. A report or a beacon goes to the send hook, with the context. Returns
+ * which counter counts the packet. */
+size_t keys_take(const uint8_t *packet, void *context);
 
 /* While this is true, the send hook must drop beacons: no more may leave now. */
 extern bool keys_keeps_beacons;

@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include "keys.h"
-#include "limits.h"
 #include "state.h"
 
 /* FILE.KEY.numbers has 8 bytes "Dumpulse", 4 bytes "keys", 4 bytes that tell keys apart, 4 bytes
@@ -23,15 +22,6 @@ enum {
     KEYS_GENERATIONS_AT = KEYS_RETIRED_AT + DUMPULSE_VARIABLES / 8,
     KEYS_SUM_AT = KEYS_GENERATIONS_AT + DUMPULSE_VARIABLES,
     KEYS_NUMBERS_SIZE = KEYS_SUM_AT + 4
-};
-
-/* Beacons answer questions and refused requests. 64 nodes at one address may all ask at once. All
- * sources together get more than wrong requests of many sources use up: otherwise these would
- * silence nodes that begin, and readers. A beacon is not longer than its question. */
-enum {
-    KEYS_ALL = 10000, /* a second */
-    KEYS_EACH = 20,   /* a second */
-    KEYS_BURST = 64   /* at once, of one source */
 };
 
 /* What the file of --key has. */
@@ -51,7 +41,6 @@ extern struct keys {
     bool far_behind;   /* the numbers are far behind the date, and the log says so */
     uint8_t to_repeat; /* beacons of the first epoch */
 } keys, keys_before;   /* of --key, and of --key-before */
-extern struct limits keys_beacons;
 
 /* Reads the content of the file of --key: a line with the key in 32 digits, and then for each
  * variable whose key has another generation than 0 a line with both in decimal digits, and perhaps

@@ -71,29 +71,14 @@ INLINED struct bucket *bucket_of(struct limits *limits, const uint8_t *source, u
     return NULL;
 }
 
-INLINED void count(struct limits *limits, struct bucket *bucket, uint64_t now)
-{
-    limits_take(bucket, &limits->each, now);
-    bucket->got_at = now;
-    limits_take(&limits->everybody, &limits->total, now);
-}
-
-struct bucket *limits_find(struct limits *limits, const uint8_t *source, uint64_t now)
-{
-    return bucket_of(limits, source, now);
-}
-
-void limits_count(struct limits *limits, struct bucket *bucket, uint64_t now)
-{
-    count(limits, bucket, now);
-}
-
 bool limits_allow(struct limits *limits, const uint8_t *source, uint64_t now)
 {
     struct bucket *const mine = bucket_of(limits, source, now);
 
     if (mine == NULL)
         return false;
-    count(limits, mine, now);
+    limits_take(mine, &limits->each, now);
+    mine->got_at = now;
+    limits_take(&limits->everybody, &limits->total, now);
     return true;
 }

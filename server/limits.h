@@ -1,4 +1,4 @@
-/* How much one source gets, and all together: reports, or looks at packets.
+/* How much one source gets, and all together: reports.
  * SPDX-License-Identifier: MIT
  *
  * A limit lets a number of things pass at once (its burst), and then one every `interval`. Times
@@ -77,9 +77,6 @@ struct limits {
 };
 
 void limits_set(struct limits *limits, uint64_t rate, uint64_t burst, uint64_t rate_total);
-/* Has this source something left now? Returns its bucket, for limits_count(); or NULL. */
-struct bucket *limits_find(struct limits *limits, const uint8_t *source, uint64_t now);
-void limits_count(struct limits *limits, struct bucket *bucket, uint64_t now);
 /* May this source have one now? If so, it is counted. */
 bool limits_allow(struct limits *limits, const uint8_t *source, uint64_t now);
 

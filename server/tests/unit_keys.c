@@ -332,13 +332,13 @@ static void test_heartbeats_after_a_slow_store_have_the_time_of_then(void **stat
 /* It may be stopped again at any of the beacons that follow a stop. */
 static void test_heartbeats_after_a_second_stop_have_the_time_of_then(void **state)
 {
-    static const uint8_t packet[DUMPULSE_PACKET_SIZE], source[LIMITS_SOURCE];
+    static const uint8_t packet[DUMPULSE_PACKET_SIZE];
 
     (void)state;
     start(0);
     clock_ns += 64 * TIMING_SECOND;
     beacon_takes = TIMING_SECOND;
-    (void)keys_take(packet, source, clock_ns, NULL);
+    (void)keys_take(packet, NULL);
     beacon_takes = 0;
     assert_int_equal(sent, 2 * LABELS);
     assert_int_equal(table_stamp, (uint16_t)(clock_unix_ns / TIMING_SECOND));

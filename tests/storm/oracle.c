@@ -49,7 +49,7 @@ static const struct {
     [FRESH] = {"a report that is believed was made after its request, and once", 0},
     [REPORTED] = {"a request that is allowed gets a report, with the table of that moment", 0},
     [ALLOWED] = {"only addresses that --allow names get reports", NEEDS_UDP},
-    [LIMITED] = {"a source gets beacons up to its limit, and no more", NEEDS_UDP},
+    [ANSWERED] = {"each question gets a beacon", NEEDS_UDP},
     [COUNTED] = {"each counter has the number of what it counts", 0},
     [LOGGED] = {"each change is logged, or counted for a later line", 0},
     [PROMPT] = {"what a signal asks for is done before the agent waits again", 0},

@@ -202,26 +202,13 @@ void __wrap_dumpulse_send_packet(void *context, const uint8_t *packet, size_t le
     __real_dumpulse_send_packet(context, packet, length);
 }
 
-static void send_beacon(unsigned to)
-{
-    const uint64_t second = world->two ? SECOND / KEYS_EACH : 0; /* two beacons count at once */
-    uint64_t *const full_at = &outputs()->of[to].full_at;
-
-    outputs()->of[to].answered++;
-    CLAIM(LIMITED, true,
-          has_left(*full_at - (*full_at > second ? second : 0), outputs()->batch_at, KEYS_EACH,
-                   KEYS_BURST),
-          "10.0.0.%u gets more beacons than its limit", to);
-    use(full_at, outputs()->batch_at, KEYS_EACH);
-}
-
 void reference_sends(unsigned to, const uint8_t *packet, size_t length)
 {
     struct outputs *const it = outputs();
     const unsigned at = it->first % DUE;
 
     if (length == DUMPULSE_PACKET_SIZE) {
-        send_beacon(to);
+        it->of[to].answered++;
         return;
     }
     it->counts[COUNT_REPORTS] += world->keyed;
@@ -245,16 +232,13 @@ void reference_sends_on_bus(const uint8_t *report, size_t length)
     CLAIM(REPORTED, true, i < it->count, "a report leaves that was not made");
 }
 
-/* Is this source sure of an answer to all that it asked? */
 static void check_answers(unsigned party)
 {
     const unsigned asked = outputs()->of[party].asked, answered = outputs()->of[party].answered;
-    const bool is_free =
-        has_left(outputs()->of[party].full_at, outputs()->batch_at, KEYS_EACH, KEYS_BURST / 2);
 
     outputs()->of[party].asked = outputs()->of[party].answered = 0;
-    CLAIM(LIMITED, asked != 0 && is_free && !world->two, answered >= asked,
-          "10.0.0.%u asks %u times, and gets %u beacons", party, asked, answered);
+    CLAIM(ANSWERED, asked != 0, answered >= asked, "10.0.0.%u asks %u times, and gets %u beacons",
+          party, asked, answered);
 }
 
 /* The answers to the batch before have left. */

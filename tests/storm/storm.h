@@ -279,7 +279,7 @@ enum claim {
     FRESH,
     REPORTED,
     ALLOWED,
-    LIMITED,
+    ANSWERED,
     COUNTED,
     LOGGED,
     PROMPT,
