@@ -16,7 +16,6 @@ canserver: build/canserver ##! the same for a CAN interface: build/canserver
 udpserver canserver: ; @echo $<
 $(call add,udpserver-i386,i686-linux-gnu-gcc -static,-O2 -funroll-loops -flto -pthread,\
     udpserver.c $(AGENT_C))
-$(call add,flood,gcc,-O2,bench/flood.c)
 $(call add,udpserver-sanitized,clang,$(SANITIZERS) -pthread,udpserver.c $(AGENT_C))
 $(call add,udpserver-calls,gcc,-pthread,server/tests/calls.c udpserver.c $(AGENT_C),\
     $(call wrap,open flock pwrite fsync clock_gettime rename bind ppoll sendmmsg sendmsg recvmmsg))

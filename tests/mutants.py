@@ -12,7 +12,7 @@
   test`: on this machine, and on a simulated AVR and two ARM, one with the highest byte first.
 - server: it changes udpserver.c and server/. First the unit tests and the deterministic
   part of the fuzzer run, if they include the changed source, then the Python tests, then the
-  virtual machine with CAN.
+  virtual machine with CAN, and then 60 stories of the storm.
 - client: it changes client.py, and the Python tests run.
 
 The Python tests run in a copy of the project for each job. The fastest come first, and before them
@@ -42,6 +42,7 @@ from typing import Protocol
 from tests import coverage, mutation
 from tests.mutation import (STILLBORN, SURVIVED, Limits, Mutant, Stillborn, Verdict, compiled,
                             run_step)
+from tests.storm import planted
 from tools import vm
 from tools.programs import (BUILD, EXTRAS, KEYED, ROOT, as_program, library_file, vectors,
                             wraps)
@@ -249,11 +250,9 @@ class Client:
     def __init__(self) -> None:
         self._tests = PythonTests(
             ["client/tests", "tests/test_watch.py", "server/tests/test_can.py"],
-            without="machine_with_can or cannot_be_fetched",
-            slow="commands_of_the_readme or demo or any_file or "
-                 "changed_cells or over_the_wrap"
-                 " or restart or nobody_answers or pulled_out or asks_again or "
-                 "64_variables or long_waits")
+            without="machine_with_can",
+            slow="commands_of_the_readme or demo or changed_cells or over_the_wrap or restart or "
+                 "nobody_answers or pulled_out or asks_again or 64_variables or long_waits")
 
     def mutants(self) -> list[Mutant]:
         return mutation.python_mutants("client.py", (ROOT / "client.py").read_text())
@@ -318,8 +317,7 @@ class Server:
             ["server/tests/test_udpserver.py", "server/tests/test_udpserver_keyed.py",
              "server/tests/test_overlap.py", "server/tests/test_watch_server.py",
              "server/tests/test_can.py"],
-            without="machine_with_can or install_units or addresses_that_cannot or "
-                    "cannot_be_fetched",
+            without="machine_with_can or install_units or addresses_that_cannot",
             slow="only_then or kills_amid or fails_later or during_a_flood or "
                  "wastes_no_processor or watchdog")
 
@@ -331,8 +329,7 @@ class Server:
         copy_of_the_project(folder)
         (folder / "build" / "objects").mkdir()
         (folder / "build" / "vm").symlink_to(ROOT / "build" / "vm")
-        subprocess.run(["make", "-s", "build/flood", "build/fuzz/server-seeds"], cwd=folder,
-                       check=True)
+        subprocess.run(["make", "-s", "build/fuzz/server-seeds"], cwd=folder, check=True)
         (folder / "build" / "fuzz" / "server-seeds").rename(folder / "build" / "fuzz-seeds")
         (folder / "build" / "fuzz").rmdir()  # the fuzzer gets this name
 
@@ -400,6 +397,13 @@ class Server:
                                       "no:cacheprovider", "--assert=plain",
                                       "server/tests/vm_can.py"], self._limits, folder,
                                learn=mutant is None)
+        for story, agent in (("storm", "udpserver.c"), ("storm-can", "server/canserver.c")):
+            if verdict == SURVIVED and not only:
+                step = story
+                compiled(["gcc", *planted.FLAGS, *planted.sources(agent), *wraps("build/storm"),
+                          "-o", f"build/{step}"], COMPILING, folder)
+                verdict = run_step(step, [f"build/{step}", "--count", "60"], self._limits, folder,
+                                   learn=mutant is None)
         return verdict, step
 
 
