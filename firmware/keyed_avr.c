@@ -37,8 +37,8 @@ static struct {
     uint8_t generations[LABELS]; /* of each label's key */
 } memory EEMEM
 #ifdef SINCE_2020
-#define BYTE(at) (uint8_t)((SINCE_2020 / 450) >> (at)&0xFF)
-#define INVERTED(at) (uint8_t)(~(SINCE_2020 / 450) >> (at)&0xFF)
+#define BYTE(at) (uint8_t)((SINCE_2020 / 900) >> (at)&0xFF)
+#define INVERTED(at) (uint8_t)(~(SINCE_2020 / 900) >> (at)&0xFF)
     = {DUMPULSE_KEY_MASTER,
        {BYTE(16), BYTE(8), BYTE(0), INVERTED(16), INVERTED(8), INVERTED(0)},
        DUMPULSE_KEY_GENERATIONS}

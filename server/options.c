@@ -211,6 +211,8 @@ static const struct option_spec common[] = {
      .set = set_also_unkeyed},
     {"--key-is-new", NULL, "once for each new --key: make its numbers, and end",
      .flag = &options.key_is_new},
+    {"--key-to-date", NULL, "if the log asks for it: skip to the date, and end",
+     .flag = &options.key_to_date},
     {"--stats", "PATH", "make a socket that tells the counters as JSON", .set = set_stats},
     {"--help", NULL, "print this help; so does -h", .flag = &options.help},
     {"--version", NULL, "print the version", .flag = &options.version},
@@ -297,10 +299,10 @@ bool options_read(const struct options_own *own, int count, char *const *argumen
         return options_wrong("--state-every is for a state file: give --state FILE, too");
     if (options.exec != NULL && options.watch == NULL)
         return options_wrong("--exec is for changes of variables: give --watch FILE, too");
-    if (options.key == NULL &&
-        (options.also_unkeyed != 0 || options.key_is_new || options.key_before != NULL))
-        return options_wrong("--also-unkeyed, --key-is-new and --key-before are for --key: give "
-                             "--key FILE, too");
+    if (options.key == NULL && (options.also_unkeyed != 0 || options.key_is_new ||
+                                options.key_to_date || options.key_before != NULL))
+        return options_wrong("--also-unkeyed, --key-is-new, --key-to-date and --key-before are for "
+                             "--key: give --key FILE, too");
     if ((options.key_before == NULL) != (options.key_until == NULL))
         return options_wrong("--key-before needs an end: give it together with --key-until TIME");
     if (options.key != NULL && options.state == NULL)

@@ -44,6 +44,7 @@ extern struct options {
     const char *key_until;  /* how long that is taken, too */
     uint64_t also_unkeyed;  /* a bit for each variable that is accepted in version 1 */
     bool key_is_new;        /* make FILE.KEY.numbers, and end */
+    bool key_to_date;       /* have its epochs follow the date, however far, and end */
     bool self, keep_old, help, version;
     char wrong[512]; /* what is wrong with the arguments */
 } options;

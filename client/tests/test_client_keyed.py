@@ -916,13 +916,13 @@ def test_a_can_agent_of_version_1(bus: FakeBus, key: str) -> None:
 def test_the_forms_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "key"
     for content, labels in ((f"{MASTER.hex()}\n", range(65)), (MASTER.hex(), range(65)),
-                            (f"{MASTER.hex()}\n7 2\n0 255\n3 0", range(65)),
+                            (f"{MASTER.hex()}\nreaders 3\n7 2\n0 255\n3 0", range(65)),
                             (f"readers {MASTER.hex()}\n3 {bytes(16).hex()}\n", (64, 3)),
                             (f"0 {MASTER.hex()}\n63 {MASTER.hex()}", (0, 63))):
         path.write_text(content)
         path.chmod(0o600)
         keys = client.KeyFile(str(path))
-        right_keys = keyed.Keys(MASTER, generations={7: 2, 0: 255} if "7 2" in content else {})
+        right_keys = keyed.Keys(MASTER, generations={7: 2, 0: 255, 64: 3} if "7 2" in content else {})
         for label in range(65):
             if label in labels:
                 right = right_keys.of(label) if len(labels) == 65 else \
@@ -958,7 +958,7 @@ ZEROS = "00" * 16
     (f"3 {MASTER.hex()}\n3 {MASTER.hex()}\n", "line 2: its name must be readers, or 0 to 63"),
     (f"beacons {MASTER.hex()}\n", "line 1: its name must be readers, or 0 to 63, and come once"),
     *[(f"{MASTER.hex()}\n7 1\n{line}\n", "line 3: after a master key, a line is like '7 2'")
-      for line in ("7 2", "64 1", "readers 1", "07 1", "8 01", "8  1", "8 1 ", "8 1\r", "8 -1",
+      for line in ("7 2", "64 1", "readers 256 1", "07 1", "8 01", "8  1", "8 1 ", "8 1\r", "8 -1",
                    "8 10000", "", MASTER.hex(), f"8 {MASTER.hex()}")],
     (f"{MASTER.hex()}\n7 256\n", "line 2: a generation is 0 to 255; "),
     (f"readers  {MASTER.hex()}\n", "line 1: no key; "), ("\ufeff\n", "line 1: no key; ")])
@@ -1219,7 +1219,7 @@ def test_the_epoch_of_nodes_is_the_agents(tmp_path: Path, call: Call) -> None:
     for wrong in ("epoch 0", "epoch 3601", "epoch 030", "epoch", "epoch 1 2", "epoch 9\nepoch 9"):
         master.write_text(f"{MASTER.hex()}\n{wrong}\n")
         status, _, err = call("key", "show", str(master))
-        assert status == 2 and "or one is like 'epoch 10': 1 to 3600 seconds" in err
+        assert status == 2 and "or 'epoch 10': 1 to 3600 seconds" in err
 
 
 # ---------------------------------------------------------------- key renew and list
@@ -1316,19 +1316,19 @@ def test_two_that_renew_at_once(key: str, call: Call, monkeypatch: pytest.Monkey
 
 def test_list(key: str, readers: str, call: Call) -> None:
     """Every label, its generation and a fingerprint of its key, and what the keys are for."""
-    assert call("key", "renew", key, "--variable", "7")[0] == 0
-    keys = keyed.Keys(MASTER, generations={7: 1})
+    assert call("key", "renew", key, "--variable", "7", "--readers")[0] == 0
+    keys = keyed.Keys(MASTER, generations={7: 1, 64: 1})
     status, out, _ = call("key", "list", key)
     lines = out.splitlines()
     assert status == 0 and lines[0] == \
         f"'{key}': master key, fingerprint {client.compute_fingerprint(MASTER)}"
     assert lines[1:66] == [
-        f"'{key}': {name} key{f', generation {int(label == 7)}' if label < 64 else ''}, "
+        f"'{key}': {name} key, generation {int(label in (7, 64))}, "
         f"fingerprint {client.compute_fingerprint(keys.of(label))}"
         for name, label in NAMES.items()]
     assert "Whoever has the master key can speak for everybody" in out
     assert not any(each.hex() in out for each in (MASTER, *(keys.of(label) for label in range(65))))
-    assert len(call("key", "show", key)[1].splitlines()) == 2
+    assert len(call("key", "show", key)[1].splitlines()) == 3
     assert call("key", "list", readers)[1].splitlines()[1:] == client.KEY_MEANING.splitlines()
 
 
@@ -1340,11 +1340,10 @@ def test_list(key: str, readers: str, call: Call) -> None:
     (["show", "KEY", "--readers"], "--readers does not go with key show"),
     (["list", "KEY", "--variable", "3"], "--variable does not go with key list"),
     (["split", "KEY", "--secret", "--out", "x", "--agent"], "--secret does not go with key split"),
-    (["renew", "KEY", "--readers"], "--readers does not go with key renew"),
-    (["renew", "KEY"], "name variables with --variable"),
+    (["renew", "KEY"], "say whose keys: --variable or --readers"),
     (["renew", "KEY", "--variable", "64"], "variable 64 is out of range"),
     (["renew", "PART", "--variable", "4"], "has no master key: only that can be split or renewed"),
-    (["renew", "LAST", "--variable", "4,3"], "variable 3 has had all 256 keys: make a new master"),
+    (["renew", "LAST", "--variable", "4,3"], "variable 3: all 256 keys are used up: make a new master"),
     (["split", "KEY", "--readers"], "name a folder for the keys with --out"),
     (["split", "KEY", "--out", "x"], "say for whom: --variable, --readers or --agent"),
     (["split", "KEY", "--out", "x", "--variable", "64"], "variable 64 is out of range"),

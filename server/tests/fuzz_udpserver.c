@@ -325,7 +325,7 @@ static uint64_t block(void)
 
 static void try_blocks(void)
 {
-    static const uint64_t year_2020 = 1577836800, each = 450;
+    static const uint64_t year_2020 = 1577836800, each = 900;
 
     CHECK(keys_choose_block(year_2020) && block() == 0);
     CHECK(keys_choose_block(year_2020 + each - 1) && block() == 0);
@@ -360,12 +360,15 @@ static void try_master(const char *text, size_t size)
         if (sscanf(line + 1, "%u %u", &variable, &generation) == 2) {
             CHECK(keys.master.generations[variable] == generation);
             (void)snprintf(again, sizeof again, "%u %u\n", variable, generation);
+        } else if (line[1] == 'r') {
+            (void)snprintf(again, sizeof again, "readers %u\n",
+                           keys.master.generations[DUMPULSE_READER_LABEL]);
         } else {
             CHECK(keys.master.epoch >= 1 && keys.master.epoch <= 3600);
             (void)snprintf(again, sizeof again, "epoch %u\n", keys.master.epoch);
         }
         CHECK(memcmp(line + 1, again, strlen(again)) == 0);
-        CHECK(++lines <= DUMPULSE_VARIABLES + 1);
+        CHECK(++lines <= DUMPULSE_VARIABLES + 2);
     }
 }
 

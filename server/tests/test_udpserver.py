@@ -168,7 +168,7 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     assert done.returncode == 0 and not said(done) and run("-h").stdout == done.stdout
     assert max(map(len, done.stdout.splitlines())) < 80 and len(done.stdout.splitlines()) < 40
     options = re.findall(r"^  (--[a-z-]+)", done.stdout, re.M)
-    assert len(options) == 24
+    assert len(options) == 25
     manual = (ROOT / "server" / "udpserver.8").read_text().replace("\\-", "-")
     assert set(options) == set(re.findall(r"^\.BI? (--[a-z-]+)", manual, re.M))
     burst, rate, total = (int(re.findall(rf"^  {option} .*\((\d+)\)", done.stdout, re.M)[0])
