@@ -140,10 +140,7 @@ class Library:
         if mutant is None or "watch" in mutant.file:
             steps += [("vectors_watch", ("dumpulse_watch.c", "vectors_watch.c"),
                        [folder / "vectors_watch", vectors("vectors_watch.tsv")]),
-                      ("AVR_watch", (), [*pytest, "([ATmega328P] or [Cortex-M0+]) and watch"]),
-                      ("watching", (), [sys.executable, "-m", "tests.watching", "--seed", "1",
-                                        "--count", "500", "--target", "ATmega328P",
-                                        "--target", "Cortex-M0+"])]
+                      ("AVR_watch", (), [*pytest, "([ATmega328P] or [Cortex-M0+]) and watch"])]
         return run_steps(steps, self._limits, folder, learn=mutant is None)
 
 

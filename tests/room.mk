@@ -40,13 +40,9 @@ tell_storm = build/storm --count $1 --counts $5 || failed=1; \
 PART_storm = $(call tell_storm,600,120,5,24) ## stories of the whole system
 PART_storm-long = $(PYTHON) -m tests.storm.planted || failed=1; $(call tell_storm,15000,6000,240,1900,--from $$(date +%s))	## planted mistakes, and new stories
 
-READS_differential := dumpulse.c dumpulse.h extras spec tools Makefile */room.mk \
-    tests/exports*.c tests/differential.py
-READS_watching := $(READS_differential) tests/watching.py
-READS_mutants := $(READS_watching) $(addprefix tests/,vectors.c vectors.h vectors_watch.c \
-    mutants.py mutation.py coverage.py ordered.py survivors.tsv test_targets.py)
-PART_differential = $(PYTHON) -m tests.differential $(ARGS)	## code for all targets against the model; ARGS="--count N"
-PART_watching = $(PYTHON) -m tests.watching $(ARGS)	## the same for the watch
+READS_mutants := dumpulse.c dumpulse.h extras spec tools Makefile */room.mk \
+    $(addprefix tests/,exports*.c vectors.c vectors.h vectors_watch.c mutants.py mutation.py \
+    coverage.py ordered.py survivors.tsv test_targets.py)
 PART_explore = HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py	## Hypothesis: many new examples
 PART_lint = tests/lint ## compiler warnings, clang-tidy, cppcheck, formatting
 PART_builds = tests/builds ## make check by gcc, clang, with hardening; make install
