@@ -26,7 +26,6 @@ from tools.agents import (GOOD, LADDER, MASTER, OTHER_MASTER, STRANGER, FakeAgen
                                   KeyedFake, ask_again_after, run, unused_port)
 from tools.lines import FRAME, FakeBus, bus
 from tools.programs import EXTRAS, INCLUDES, PATIENCE, ROOT, vectors, wait_until
-from tools.servers import Server
 
 KEYS = keyed.Keys(MASTER)
 HELLO = bytes.fromhex("00000000c0000000")  # as in spec/keyed.md
@@ -235,22 +234,6 @@ def test_all_counts_are_used_until_the_next_epoch(key: str) -> None:
         assert fake.requests[-1][5] == 1  # none is left out in a new one
 
 
-def test_two_readers_at_once(key: str) -> None:
-    """Many requests of two readers in one epoch: both get their reports."""
-    with KeyedFake() as fake:
-        results: list[int] = []
-
-        def work() -> None:
-            agent = asking(fake, key)
-            results.extend(agent.ask(PATIENCE)[3].value for _ in range(20))
-        threads = [threading.Thread(target=work) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE)
-        assert results == [9] * 40
-
-
 def other(label: int, number: int, four: bytes) -> bytes:
     return keyed.Keys(OTHER_MASTER).packet(label, number, four)
 
@@ -301,14 +284,6 @@ def test_why_a_report_is_not_believed(cause: str, key: str, call: Call) -> None:
             *(each for each in lie(packet, answer) if each != beacon), answer]) as fake:
         if cause != "old":
             assert asking(fake, key).ask(PATIENCE)[3].value == 9
-
-
-def test_an_agent_of_version_1(key: str, call: Call) -> None:
-    """It never answers a request of version 2. So after some silence, it is asked in version 1, and
-    what it says is not believed."""
-    with Server() as server:
-        status, _, err = call("get", f"127.0.0.1:{server.port}", "--key", key, "-t", "1200ms")
-    assert status == 4 and "this agent has no key: it sends a report of version 1" in err
 
 
 def test_silence(key: str, call: Call) -> None:
@@ -656,17 +631,6 @@ def test_counts_of_heartbeats(key: str) -> None:
         assert not node.hear(KEYS.beacon(3, epoch))
     with pytest.raises(ValueError, match="a variable is 0 to 63"):
         client.Agent("localhost", keys=client.KeyFile(key)).heartbeat(64, 1, 1)
-
-
-def test_a_beacon_is_for_one_label(key: str) -> None:
-    for label in (3, 64):
-        who = client.Keyed(client.KeyFile(key), label)
-        for other_label in {0, 2, 3, 4, 63, 64} - {label}:
-            with pytest.raises(client.BadReport, match="its beacon is not authentic for "):
-                who.hear(KEYS.beacon(other_label, 7))
-        with pytest.raises(client.BadReport, match="old, of epoch 0"):
-            who.hear(KEYS.beacon(label, 0))
-        assert who.hear(KEYS.beacon(label, 0x1FFFFFFF)) and who.epoch == 0x1FFFFFFF
 
 
 def test_set(key: str, tmp_path: Path, call: Call) -> None:
@@ -1403,17 +1367,6 @@ def test_two_agents_whose_files_would_be_the_same(tmp_path: Path, call: Call) ->
     assert not out.exists()
     assert call("key", "split", paths[0], paths[2], "--out", str(out), "--readers")[0] == 0
     assert len(list(out.glob("x-*"))) == 2
-
-
-def test_many_agents(tmp_path: Path, call: Call) -> None:
-    """Ten thousand take as long as 16 times this."""
-    paths = [str(tmp_path / f"{number}.key") for number in range(10)]
-    begun = time.process_time()
-    assert call("key", "new", *paths)[0] == 0
-    assert call("key", "split", *paths, "--out", str(tmp_path / "out"), "--variable", "0-63",
-                "--readers")[1].startswith(f"650 files in '{tmp_path}/out'\n")
-    assert time.process_time() - begun < 5
-    assert len({Path(path).read_text() for path in paths}) == 10
 
 
 def test_the_pages(tmp_path: Path) -> None:
