@@ -110,7 +110,7 @@ PARTS_full := python-slow vectors-others lint builds mutants mutants-sample cove
     server-sanitized server-valgrind fuzz-server check-pages proof proof-smoke proof-eva \
     proof-mutants models lab-short lab-test
 FIRST_full = $(PROGRAMS) $(BUILT_FULL) $(foreach room,$(ROOMS),$(BUILT_$(room)))
-PARTS_nightly := mutants-keyed mutants-server mutants-client explore storm-long soak-firmware \
+PARTS_nightly := mutants-keyed mutants-server mutants-client explore storm-long \
     proof-keyed fleet-soak fleet-long python-long packages-debian packages-tools
 PARTS_packages := packages-debian packages-tools
 test: ##! the quick tests; ROOM=server: those of one room
