@@ -19,7 +19,6 @@
  *   reboot     they lose their table, and their clock begins at 0
  *   lie        their reports are damaged          honest   not any more
  *   silence    their variables do not beat        speak    they beat again
- *   set S F L  their clocks are set forward by S seconds
  *   stop V F L their variable V does not beat any more; with 0, all do
  *   odd V F L  their variable V has the value ODD; with 0, none has
  * The end of the input ends the process. It answers each line with its first word.
@@ -171,7 +170,7 @@ static void obey(char *line, double now)
     if (rest == NULL)
         return;
     *rest++ = '\0';
-    const char *const takes_one[] = {"set", "stop", "odd"};
+    const char *const takes_one[] = {"stop", "odd"};
     double by = 0;
     for (size_t i = 0; i < sizeof takes_one / sizeof takes_one[0]; i++)
         if (strcmp(verb, takes_one[i]) == 0)
@@ -191,8 +190,6 @@ static void obey(char *line, double now)
             agent->quiet = now;
         else if (strcmp(verb, "speak") == 0)
             agent->quiet = INFINITY;
-        else if (strcmp(verb, "set") == 0)
-            agent->begun -= by;
         else if (strcmp(verb, "stop") == 0)
             agent->stopped = (long)by;
         else if (strcmp(verb, "odd") == 0)

@@ -74,18 +74,6 @@ def test_agents_die_lie_reboot_fall_silent_and_come_back() -> None:
     assert (table.reboots[:20] == 0).all() and (table.reboots[30:] == 0).all()
 
 
-def test_an_agent_whose_clock_is_set() -> None:
-    with FakeFleet(2) as fake:
-        table = Table(agents(fake, 2, WELL, period=0.5))
-        with collecting(table) as (_, heard, _):
-            until(lambda: (table.reports > 2).all())
-            fake.tell("set 7200", 0, 0)
-            until(lambda: heard.of("clock"))
-            until(lambda: (table.reports > 8).all())
-    assert [event.agent for event in heard.events if event.what != "state"] == ["agent0"]
-    assert not heard.of("state", was="alive")
-
-
 def test_real_agents_of_all_kinds_and_some_that_do_not_answer() -> None:
     """IPv4, IPv6, a name, several at one host; a closed port, a name that does not exist."""
     closed = unused_port()

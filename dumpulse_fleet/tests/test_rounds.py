@@ -119,15 +119,6 @@ def test_damaged_reports_are_no_silence() -> None:
     assert not heard.of("state", agent="gone", now="damaged")
 
 
-def test_no_agents_is_a_state() -> None:
-    with collecting(Table([])) as (collector, _, _):
-        until(lambda: collector.trouble() == "there are no agents to ask")
-        port = next(iter(collector._sockets.values())).getsockname()[1]
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
-            stranger.sendto(GOOD, ("127.0.0.1", port))
-        until(lambda: collector.figures.strange)
-
-
 def test_sockets_that_cannot_be_opened_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is called unreachable meanwhile, because nobody was asked."""
     real, allowed = wire.open_socket, [False]
