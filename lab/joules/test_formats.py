@@ -424,17 +424,6 @@ def test_what_the_meter_cannot_see_is_said(joules: float, says: str) -> None:
     assert says in "\n".join(formats.notes(plan, done, formats.rows(plan, done), ""))
 
 
-def test_progress_says_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = plan_for("json,cbor", 100, rest=5.0)
-    progress = formats.Progress(plan, [made("json", plan, 1e4)])  # a second for the first format
-    progress.live = True
-    progress.fetched += 50
-    progress.seconds += 2.0
-    progress.show("cbor", "50 of 100 fetches")
-    assert capsys.readouterr().err == \
-        "\r\x1b[Klab: CBOR, cbor2 (2 of 2), 50 of 100 fetches; 6 s left"
-
-
 def test_the_commands_of_the_page_are_right() -> None:
     page = (ROOT / "lab" / "joules" / "formats.md").read_text()
     lines = re.findall(r"^lab/run formats.*", page, re.M)

@@ -501,14 +501,6 @@ def test_no_hardware_is_said_in_one_line(desk: Sandwich, capsys: pytest.CaptureF
     assert "no image has 'lemon' in its name" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["--runs", "0"], ["--runs", "x"], ["--seed", "-1"],
-                                   ["--seed", "9" * 19], ["--flash", "lemon"], ["x"]])
-def test_bad_arguments_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        sandwich.command(words)
-    assert ended.value.code == 2 and "Traceback" not in capsys.readouterr().err
-
-
 def test_a_meter_that_is_unplugged_ends_it(desk: Sandwich, capsys: pytest.CaptureFixture[str],
                                            monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(powershield, "START", 0.3)

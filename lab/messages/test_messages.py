@@ -239,19 +239,6 @@ def test_bad_arguments_are_refused_in_one_line(
     assert re.fullmatch(rf'{made}: .* \(see {made} ARGS="--help"\)\n', said.err)
 
 
-@pytest.mark.parametrize("words", [
-    ["--every", "1ms", "--bitrate", "1000"], ["--every", "8766h", "--sleep", "0.001"],
-    ["--sleep", "1000000", "--bitrate", "1000000", "--battery", "er14505"]])
-def test_extreme_options_keep_the_columns_apart(words: list[str]) -> None:
-    said = lab("lab.messages.answer", *words)
-    assert said.returncode == 0, said
-    table = [line for line in said.stdout.splitlines() if re.match(r"\S.{35} *\d+ +[\d,.]+ ", line)]
-    assert len(table) > 20
-    for line in table:
-        assert re.match(r".{36} *\d+( +[\d,.]+( M)?){1,2} +[\d,]+( +[\d,.e-]+( J)?){2} +[->\d.]+  "
-                        r"\S", line), line
-
-
 def test_modelled_joules_are_like_the_published_ones_or_say_why_not() -> None:
     said = lab("lab.messages.published")
     assert said.returncode == 0, said.stderr
