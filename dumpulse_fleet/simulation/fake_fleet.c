@@ -7,12 +7,12 @@
  * comes: then the last heartbeat of each variable is recorded, with the time when it was due.
  *
  *   fake_fleet COUNT [name=value]...  variables=15 beat=1000 tick=1000 (ms) seed=1 loss=0 twice=0
- *                                     late=0 (percent) delay=0 jitter=0 (ms) keyed=0 (s) vary=0
+ *                                     (percent) delay=0 jitter=0 (ms) keyed=0 (s) vary=0
  *
  * jitter: up to so much is added to the delay, so that answers overtake each other. twice: so many
- * come twice. late: so many come 3 s later. keyed: they speak version 2, and an epoch begins after
- * so many seconds. The number of an agent is its master key, in 16 bytes. vary: a variable has its
- * number as its value, or up to so much more.
+ * come twice. keyed: they speak version 2, and an epoch begins after so many seconds. The number of
+ * an agent is its master key, in 16 bytes. vary: a variable has its number as its value, or up to
+ * so much more.
  *
  * Standard input takes lines like "die 0 9", which is for the agents 0 to 9:
  *   die        they do not answer any more        live     they answer again
@@ -51,10 +51,10 @@ struct agent {
 };
 
 static struct agent *agents;
-enum { VARIABLES, BEAT, TICK, LOSS, TWICE, LATE, DELAY, JITTER, KEYED, VARY, OPTIONS };
-static long option[OPTIONS] = {15, 1000, 1000, 0, 0, 0, 0, 0, 0, 0};
-static const char *const names[OPTIONS] = {"variables", "beat",  "tick",   "loss",  "twice",
-                                           "late",      "delay", "jitter", "keyed", "vary"};
+enum { VARIABLES, BEAT, TICK, LOSS, TWICE, DELAY, JITTER, KEYED, VARY, OPTIONS };
+static long option[OPTIONS] = {15, 1000, 1000, 0, 0, 0, 0, 0, 0};
+static const char *const names[OPTIONS] = {"variables", "beat",   "tick",  "loss", "twice",
+                                           "delay",     "jitter", "keyed", "vary"};
 static long count;
 static uint64_t chance = 1;
 static uint16_t stamp;
@@ -283,8 +283,7 @@ static int take(int where, double now)
         if (answered == 0)
             continue;
         const double due = now + (double)option[DELAY] / 1000 +
-                           (double)option[JITTER] / 1000 * (double)(draw() >> 40) / (1 << 24) +
-                           (happens(option[LATE]) ? 3 : 0);
+                           (double)option[JITTER] / 1000 * (double)(draw() >> 40) / (1 << 24);
         for (int left = happens(option[TWICE]) ? 2 : 1; left > 0; left--) {
             struct waiting *one = &waiting[newest++ % WAITING];
             *one = (struct waiting){due, peer, from, answered, {0}};

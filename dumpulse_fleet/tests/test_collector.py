@@ -183,18 +183,6 @@ def test_no_false_alarm_of_ten_thousand_in_a_share_of_a_week(share: int) -> None
     assert false_alarms(1000, 0.40, 300, random.randrange(1_000_000)) > 0  # the test can fail
 
 
-@pytest.mark.parametrize("seconds", [8, pytest.param(300, marks=pytest.mark.long)])
-def test_loss_overtaking_copies_and_late_answers_make_no_event(seconds: int) -> None:
-    with FakeFleet(200, loss=5, twice=10, late=3, jitter=150, seed=random.randrange(1000)) as fake:
-        table = Table(agents(fake, 200, PATIENT, period=1.0))
-        with collecting(table) as (collector, heard, _):
-            until(lambda: (table.reports > 0).all())
-            time.sleep(seconds)
-    assert collector.figures.repeated > 0 and collector.figures.late > 0
-    assert [event for event in heard.events if event.now != "alive"] == []
-    assert len(heard.events) == 200 and (table.kind == 1).all()
-
-
 @pytest.mark.slow
 def test_a_flood_at_a_port_does_not_stop_the_rounds() -> None:
     stop = threading.Event()
