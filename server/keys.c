@@ -184,7 +184,7 @@ static bool read_master(struct keys_master *master)
     const char *wrong =
         fstat(file, &status) == 0 ? what_is_wrong(path(), &status) : strerror(errno);
     if (wrong == NULL) {
-        const ssize_t length = read(file, text, sizeof text);
+        const ssize_t length = options_read_all(file, text, sizeof text);
         wrong = length < 0 ? strerror(errno) : keys_parse(text, (size_t)length, master);
     }
     explicit_bzero(text, sizeof text);

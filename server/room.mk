@@ -18,7 +18,8 @@ $(call add,udpserver-i386,i686-linux-gnu-gcc -static,-O2 -funroll-loops -flto -p
     udpserver.c $(AGENT_C))
 $(call add,udpserver-sanitized,clang,$(SANITIZERS) -pthread,udpserver.c $(AGENT_C))
 $(call add,udpserver-calls,gcc,-pthread,server/tests/calls.c udpserver.c $(AGENT_C),\
-    $(call wrap,open flock pwrite fsync clock_gettime rename bind ppoll sendmmsg sendmsg recvmmsg))
+    $(call wrap,open flock read pwrite fsync clock_gettime rename bind ppoll sendmmsg sendmsg \
+    recvmmsg))
 STORM := -O2 -pthread $(call wrap,main clock_gettime getenv geteuid getrandom kill nanosleep prctl \
     pthread_create pthread_join posix_spawn setenv setitimer sigaction sigprocmask syscall waitpid \
     access close fchmod flock fstat fsync ftruncate lstat open pwrite read rename stat bind \

@@ -1207,6 +1207,16 @@ def test_a_disk_that_is_full_at_the_start_stops_nothing(tmp_path: Path) -> None:
         server.stop(status=1)  # the status says that the table was not saved at the end
 
 
+def test_a_file_is_read_to_its_end(tmp_path: Path) -> None:
+    """One call of read() may return less."""
+    file = tmp_path / "table"
+    file.write_bytes(state_bytes(FIVES))
+    with Server("--state", str(file), program=[built("build/udpserver-calls")],
+                env={**os.environ, "SHORT": "100"}) as server, Peer(server) as peer:
+        assert peer.ask()[0][2:] == b"\5\5"
+    assert {path.name for path in tmp_path.iterdir()} == {"table", "table.lock"}
+
+
 # ---- The service manager ------------------------------------------------------------------
 
 @pytest.fixture(params=[False])
