@@ -21,7 +21,8 @@ $(call add,udpserver-calls,gcc,-pthread,server/tests/calls.c udpserver.c $(AGENT
     $(call wrap,open flock read pwrite fsync clock_gettime rename bind ppoll sendmmsg sendmsg \
     recvmmsg))
 STORM := -O2 -pthread $(call wrap,main clock_gettime getenv geteuid getrandom kill nanosleep prctl \
-    pthread_create pthread_join posix_spawn setenv setitimer sigaction sigprocmask syscall waitpid \
+    pthread_create pthread_join posix_spawn posix_spawn_file_actions_init \
+    posix_spawn_file_actions_addopen setenv setitimer sigaction sigprocmask syscall waitpid \
     access close fchmod flock fstat fsync ftruncate lstat open pwrite read rename stat bind \
     epoll_create1 epoll_ctl epoll_pwait getsockopt if_nametoindex ioctl ppoll recvmmsg send \
     sendmmsg sendmsg setsockopt socket dumpulse_changed dumpulse_get_key endpoints_describe \

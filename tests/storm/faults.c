@@ -310,6 +310,13 @@ static void keep_busy(const struct fault *fault)
     world->machine.busy_until = world->now + 3 * SECOND;
 }
 
+/* A reload that failed is asked for again. */
+static void reload(unsigned unused)
+{
+    (void)unused;
+    faults_put_files();
+}
+
 /* All parties get the new key. Some are late: the time of the key before is over then. */
 static void plan_moves(void)
 {
@@ -499,4 +506,38 @@ void faults_plan(void)
     if (world->two)
         plan_moves();
     world->end = ROUNDS * round;
+}
+
+/* The agent does all that it can do: it reads its files again, keys are renewed and replaced, a
+ * node is dead for a while, the agent ends and loses its power. After the last one of these, a call
+ * may fail for a while; then nothing goes wrong. */
+void faults_plan_short(void)
+{
+    enum { FAILS_FOR = 62, SECONDS = 110 };
+    static const struct {
+        void (*begin)(const struct fault *fault);
+        unsigned at, lasts; /* s */
+    } faults[] = {{change_names, 8, 6},    {end_node, 10, 20}, {renew, 16, 0},
+                  {make_one_wrong, 24, 4}, {send_junk, 28, 0}, {read_counters, 29, 0},
+                  {end_well, 33, 0},       {renew, 45, 0},     {cut_power, 48, 0}};
+
+    world->faults = sizeof faults / sizeof faults[0];
+    for (unsigned i = 0; i < world->faults; i++) {
+        struct fault *const fault = &world->story[i];
+        while (kinds[fault->kind].begin != faults[i].begin)
+            fault->kind++;
+        fault->at = faults[i].at * SECOND;
+        fault->lasts = faults[i].lasts * SECOND;
+        fault->node = 2 * i % NODES;
+        fault->amount = 6006;
+        if (world->keyed || (kinds[fault->kind].needs & KEYS) == 0)
+            world_plan(fault->at, begin, i);
+    }
+    world->machine.unix_ahead = (int64_t)(UNTIL_UNIX - 30 * SECOND);
+    world->failure_ends = FAILS_FOR * SECOND;
+    world->end = SECONDS * SECOND;
+    world_plan(world->failure_ends, reload, 0);
+    world_plan(world->end - 1, recover, 0);
+    for (unsigned party = FIRST_NODE; party < PARTIES && world->two; party++)
+        world_plan(2 * party * SECOND, nodes_move, party);
 }

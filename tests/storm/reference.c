@@ -220,6 +220,21 @@ void reference_sends(unsigned to, const uint8_t *packet, size_t length)
     it->count--;
 }
 
+/* The second beacon of an answer is not counted. */
+void reference_does_not_send(unsigned to, size_t length, bool is_second)
+{
+    struct outputs *const it = outputs();
+
+    it->counts[COUNT_UNSENT] += !is_second;
+    if (length == DUMPULSE_PACKET_SIZE) {
+        it->of[to].answered++;
+        return;
+    }
+    it->counts[COUNT_REPORTS] -= !world->keyed;
+    it->first++;
+    it->count--;
+}
+
 void reference_sends_on_bus(const uint8_t *report, size_t length)
 {
     const size_t size = DUMPULSE_REPORT_SIZE - 4;

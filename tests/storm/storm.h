@@ -128,6 +128,60 @@ void nodes_move(unsigned party); /* from the key before to the new one: of a nod
 void nodes_take(unsigned party, const struct packet *packet);
 struct made *nodes_find(unsigned node, uint32_t serial); /* NULL: it was never made, or long ago */
 
+/* ---- calls.c: one call of the system fails, once. */
+
+enum call {
+    CALL_ACCESS,
+    CALL_ADDOPEN,
+    CALL_BIND,
+    CALL_CLOSE,
+    CALL_EPOLL_CREATE1,
+    CALL_EPOLL_CTL,
+    CALL_EPOLL_PWAIT,
+    CALL_FCHMOD,
+    CALL_FILE_ACTIONS,
+    CALL_FLOCK,
+    CALL_FSTAT,
+    CALL_FSYNC,
+    CALL_FTRUNCATE,
+    CALL_GETRANDOM,
+    CALL_GETSOCKOPT,
+    CALL_IF_NAMETOINDEX,
+    CALL_IOCTL,
+    CALL_LSTAT,
+    CALL_OPEN,
+    CALL_POSIX_SPAWN,
+    CALL_PPOLL,
+    CALL_PRCTL,
+    CALL_PTHREAD_CREATE,
+    CALL_PWRITE,
+    CALL_READ,
+    CALL_RECVMMSG,
+    CALL_RENAME,
+    CALL_SEND,
+    CALL_SENDMMSG,
+    CALL_SENDMSG,
+    CALL_SETENV,
+    CALL_SETSOCKOPT,
+    CALL_SOCKET,
+    CALL_STAT,
+    CALL_SYSCALL,
+    CALL_KINDS
+};
+enum { SHORT = -1 /* in place of an error number: fewer bytes or messages than asked for */ };
+struct failure {
+    enum call call;
+    int reason;
+    unsigned calls_left; /* of this kind, before it; 0: no call fails */
+    bool has_happened;
+};
+/* At each call of the system. Returns why it fails, which is in errno, too; or 0. */
+int calls_fail(enum call call);
+const char *calls_name(unsigned call);
+bool calls_can_happen(unsigned call);        /* to this agent */
+int calls_reason(unsigned call, unsigned i); /* 0: there are no more */
+const char *calls_reason_name(int reason);
+
 /* ---- disk.c: files, and what is left of them after a power cut. */
 
 enum { FILES = 48, NAMES = 16, NAME = 48, FILE_SIZE = 4096, OPEN = 16, PAST = 16 };
@@ -149,9 +203,10 @@ struct disk {
     unsigned changes;
     uint64_t steps; /* all that has changed anything on it */
     struct {
-        int file; /* -1: free; FILES: the folder */
+        int file; /* -1: free; else a file, or one of enum opened */
         size_t at;
     } open[OPEN];
+    uint64_t failed_at; /* when a call failed last */
     uint64_t numbers, full_until, fails_until, slow_until, lies_until;
     unsigned failing;    /* what fails until then: see enum failing */
     uint64_t shut_until; /* no file can be opened */
@@ -159,10 +214,15 @@ struct disk {
     bool brings_back;    /* the backup comes back at the next power cut */
 };
 enum failing { FILES_FAIL = 1, FOLDERS_FAIL = 2, RENAMES_FAIL = 4 };
+enum opened { A_FOLDER = FILES, NULL_DEVICE, A_SOCKET, A_POLLER };
 void disk_begin(void);
 void disk_put(const char *name, const char *text); /* at once, and synced */
 void disk_cut(void);                               /* the power fails */
 void disk_close_all(void);                         /* the process has ended */
+int disk_open(int file);                           /* returns a descriptor */
+/* A descriptor that must be closed while the agent waits: all but those of a lock, a socket and a
+ * poller. -1: there is none. */
+int disk_left_open(void);
 const struct file *disk_find(const char *name);
 const struct file *disk_numbers(void);
 /* The smallest number of 4 bytes at this byte of a file with numbers that may be left if the power
@@ -173,7 +233,7 @@ unsigned disk_count(void); /* files that have a name */
 /* ---- machine.c: the process of the agent, its clocks, signals and sockets. */
 
 enum trap { TRAP_NONE, TRAP_CRASH, TRAP_CUT, TRAP_STOP, TRAP_SLEEP };
-enum { QUEUE = 8192, FIRST_FILE = 16, PROGRAMS = 16 };
+enum { QUEUE = 8192, FIRST_DESCRIPTOR = 3, PROGRAMS = 16 };
 struct waiting {
     uint8_t bytes[16];
     uint16_t length;
@@ -203,6 +263,7 @@ struct machine {
     void *thread_argument;
     bool thread_due, in_thread;
     uint64_t starts, children;
+    const void *answered; /* the address of the last answer to this batch */
     struct {
         int number; /* 0: none runs */
         int status;
@@ -226,7 +287,6 @@ void machine_trap(enum trap trap, unsigned calls, uint64_t until);
 
 /* ---- bus.c: the CAN interface of canserver, and the bus. */
 
-enum { SOCKET = 3 };
 enum bus { BUS_WORKS, BUS_OFF, BUS_DOWN, BUS_GONE };
 struct canfd_frame;
 struct interface {
@@ -367,6 +427,7 @@ uint64_t oracle_hears_after(void); /* the last fault, nodes are heard again */
 void oracle_hears(void);
 void oracle_recovered(void); /* a round has been calm for long enough */
 void oracle_disturbed(void); /* for some time, the agent may be slow */
+void oracle_call_fails(void);
 void oracle_saved(void);
 void oracle_reads(const struct file *file); /* from its beginning */
 bool oracle_is_disk_good(void);
@@ -390,6 +451,7 @@ void reference_takes(const struct waiting *packet); /* the agent is handed it no
 void reference_heard(unsigned node, bool before);
 void reference_reaps(int status); /* of a program */
 void reference_sends(unsigned to, const uint8_t *packet, size_t length);
+void reference_does_not_send(unsigned to, size_t length, bool is_second); /* the call failed */
 void reference_sends_on_bus(const uint8_t *report, size_t length);
 void reference_idle(void);
 void reference_changes(unsigned node, const char *was, const char *is);
@@ -410,6 +472,7 @@ struct fault {
     uint32_t amount; /* of packets, calls, seconds: each kind says what it means */
 };
 void faults_plan(void);                 /* of the whole story, when nodes have their keys */
+void faults_plan_short(void);           /* a story in which one call fails */
 void faults_put_files(void);            /* that SIGHUP reads again */
 const char *faults_kind(unsigned kind); /* NULL: there are no more */
 bool faults_can_happen(unsigned kind);  /* to this agent */
@@ -431,6 +494,8 @@ struct world {
     unsigned faults, happened;
     unsigned armed[CLAIMS_MAX], happened_of[KINDS_MAX]; /* how often, in this story */
     struct fault story[FAULTS];
+    struct failure failure;
+    uint64_t failure_ends;      /* no call fails from then on */
     bool keyed, two;            /* version 2; with the key before, too */
     bool tells, traces;         /* all lines are printed at once; those for the fleet are */
     bool fd;                    /* the reader of a bus asks in frames of CAN FD */
