@@ -44,11 +44,10 @@ PART_storm-long = $(PYTHON) -m tests.storm.planted || failed=1; $(call tell_stor
 
 READS_mutants := dumpulse.c dumpulse.h extras spec tools Makefile */room.mk \
     $(addprefix tests/,exports*.c vectors.c vectors.h vectors_watch.c mutants.py mutation.py \
-    coverage.py ordered.py survivors.tsv test_targets.py)
+    ordered.py survivors.tsv test_targets.py)
 PART_explore = HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py	## Hypothesis: many new examples
 PART_lint = tests/lint ## compiler warnings, clang-tidy, cppcheck, formatting
 PART_builds = tests/builds ## make check by gcc, clang, with hardening; make install
-PART_coverage = $(PYTHON) -m tests.coverage ## what the tests in C alone reach
 BREAK := $(PYTHON) -m tests.mutants
 PART_mutants = $(BREAK) library $(ARGS)	## break the library: does a test notice?
 PART_mutants-keyed = $(BREAK) keyed $(ARGS)	## break dumpulse_keyed; ARGS="--count 100"
