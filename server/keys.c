@@ -267,9 +267,8 @@ static uint32_t get_block(void)
     return dumpulse_read_(used->numbers + KEYS_BLOCK_AT);
 }
 
-uint32_t dumpulse_load(uint8_t label)
+uint32_t dumpulse_load(void)
 {
-    (void)label; /* it is DUMPULSE_BLOCK */
     return get_block();
 }
 
@@ -359,11 +358,10 @@ static bool save_numbers(void)
     return done;
 }
 
-bool dumpulse_store(uint8_t label, uint32_t number)
+bool dumpulse_store(uint32_t number)
 {
     const uint32_t before = get_block();
 
-    (void)label; /* it is DUMPULSE_BLOCK */
     set_block(number);
     if (save_numbers())
         return true;
@@ -587,8 +585,8 @@ static void say_that_it_stopped(void)
 }
 
 /* Begins the epoch of one label after the other. If that fails, it tries again each second. At the
- * start it begins all at once, which is more than the queue of a CAN interface holds: so all these
- * beacons follow once more. Returns when it goes on, in ns. */
+ * start, all labels begin at once, and their beacons follow one after the other: all of them are
+ * more than the queue of a CAN interface holds. Returns when it goes on, in ns. */
 static uint64_t begin_next(void)
 {
     const uint64_t step = keys_epoch * TIMING_SECOND / KEYS_LABELS;
@@ -602,7 +600,7 @@ static uint64_t begin_next(void)
     const bool starts = used->keyed.reached == 0;
     keys_label = used->keyed.reached % KEYS_LABELS;
     keys_keeps_beacons = !starts && is_retired(keys_label);
-    const bool done = starts ? dumpulse_keyed_begin(&used->keyed, NULL)
+    const bool done = starts ? dumpulse_keyed_begin(&used->keyed) == DUMPULSE_BEGUN
                              : dumpulse_keyed_next(&used->keyed, &keys_label);
     if (done && starts)
         used->to_repeat = KEYS_LABELS;
@@ -658,7 +656,7 @@ static bool skip_to(uint32_t block)
     const uint32_t skips = get_skips(), skipped = block - used->keyed.epoch / 256;
 
     set_skips(skips - skipped);
-    if (dumpulse_store(DUMPULSE_BLOCK, block))
+    if (dumpulse_store(block))
         return true;
     set_skips(skips);
     return false;

@@ -472,7 +472,7 @@ def test_another_run_believes_nothing_from_before(key: str, readers: str, call: 
     reader = client.Keyed(client.KeyFile(readers), 64, client.Epochs())
     assert (reader.epoch, reader.request()) == (769, HELLO)
     assert reader.take(KEYS.beacon(64, 769)) is None  # it is no refusal
-    past = keyed.Agent(KEYS, keyed.Numbers({keyed.BLOCK_LABEL: 2}))
+    past = keyed.Agent(KEYS, keyed.Number(2))
     past.begin()
     with KeyedFake(lambda packet, answer: [past.process(5, packet)[1] or b""]) as fake:
         status, _, err = call("get", fake.address, "--key", readers, "-t", "300ms")
@@ -730,8 +730,8 @@ class KeyedLine:
 
     def __init__(self, before: bytes = b"",
                  mend: Callable[[list[bytes]], list[bytes]] = lambda frames: frames) -> None:
-        self.agent = keyed.Agent(KEYS, keyed.Numbers())
-        assert self.agent.begin()
+        self.agent = keyed.Agent(KEYS, keyed.Number())
+        assert self.agent.begin() == keyed.BEGUN
         self.agent.entries[3] = bytes.fromhex("12344c09")
         self.before, self.mend = before, mend
         self.heard: list[bytes] = []
@@ -823,8 +823,8 @@ def test_can(address: str, base: int, reader: int, bus: FakeBus, key: str) -> No
     asking = client.Agent(address, keys=client.KeyFile(key))
     assert asking.name == address
     bus.ours.setblocking(True)
-    agent = keyed.Agent(KEYS, keyed.Numbers())
-    assert agent.begin()
+    agent = keyed.Agent(KEYS, keyed.Number())
+    assert agent.begin() == keyed.BEGUN
     agent.entries[3] = bytes.fromhex("12344c09")
 
     def answer() -> None:

@@ -103,15 +103,13 @@ void dumpulse_get_key(uint8_t key[16], uint8_t label)
     dumpulse_label_key(key, label, 0);
 }
 
-uint32_t dumpulse_load(uint8_t label)
+uint32_t dumpulse_load(void)
 {
-    (void)label;
     return 0;
 }
 
-bool dumpulse_store(uint8_t label, uint32_t number)
+bool dumpulse_store(uint32_t number)
 {
-    (void)label;
     (void)number;
     return true;
 }
@@ -120,7 +118,7 @@ bool dumpulse_store(uint8_t label, uint32_t number)
 static void begin_epoch(struct agent *agent, double now)
 {
     if (agent->ticked == 0)
-        (void)dumpulse_keyed_begin(&agent->keyed, NULL);
+        (void)dumpulse_keyed_begin(&agent->keyed);
     else
         for (int label = 0; label <= (int)DUMPULSE_READER_LABEL; label++)
             (void)dumpulse_keyed_next(&agent->keyed, NULL);

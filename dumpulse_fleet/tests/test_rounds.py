@@ -83,8 +83,8 @@ def test_a_late_answer_with_a_right_tag_proves_life(tmp_path: Path) -> None:
     """Beacons come a round late, too."""
     (tmp_path / "key").write_text("01" * 16)
     (tmp_path / "key").chmod(0o600)
-    model = keyed.Agent(keyed.Keys(b"\1" * 16), keyed.Numbers())
-    assert model.begin()
+    model = keyed.Agent(keyed.Keys(b"\1" * 16), keyed.Number())
+    assert model.begin() == keyed.BEGUN
     model.entries[3] = GOOD[-4:]
     with delayed(0.7, lambda packet: model.process(7, packet)[1]) as address:
         table = Table([Agent("far", address, ANY, period=0.5, misses=2,

@@ -21,8 +21,8 @@ from firmware.costs.awake import KEYS
 from firmware.simulators.boards import (BOARDS, REPORT_AT, REQUEST_AT, Board, LiveBus, LiveLine,
                                         eeprom, eeprom_of_node, frame, serial_frame,
                                         serial_frames)
-from spec.keyed import (BLOCK_LABEL, HEARTBEAT, IS_HEARTBEAT, IS_REQUEST, LABELS, READER_LABEL,
-                        Agent, Hearer, Keys, Numbers, Reader, question, slots_read)
+from spec.keyed import (HEARTBEAT, IS_HEARTBEAT, IS_REQUEST, LABELS, READER_LABEL, Agent, Hearer,
+                        Keys, Number, Reader, question, slots_read)
 from spec.model import REQUEST, heartbeat
 from tools.programs import EXTRAS, INCLUDES, ROOT, run
 
@@ -351,8 +351,9 @@ def test_a_node(chance: random.Random) -> None:
     """It speaks only after its authentic beacon, of a later epoch; begins to count again with each
     epoch; and knows nothing after a power cut. An agent takes what it sends."""
     keys = Keys(chance.randbytes(16))
-    agent = Agent(keys, Numbers({BLOCK_LABEL: 0x122}))
-    beacons = agent.begin()
+    agent = Agent(keys, Number(0x122))
+    agent.begin()
+    beacons = agent.round()
     damaged = bytearray(serial_frame(97, beacons[7]))
     damaged[chance.randrange(1, 9)] ^= 1 << chance.randrange(8)
     noise = [bytes(damaged), serial_frame(97, bytes([beacons[7][0] ^ 1]) + beacons[7][1:]),

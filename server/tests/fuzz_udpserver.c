@@ -320,7 +320,7 @@ static void try_names(char *text, size_t length)
 
 static uint64_t block(void)
 {
-    return dumpulse_load(DUMPULSE_BLOCK);
+    return dumpulse_load();
 }
 
 static void try_blocks(void)
@@ -390,10 +390,10 @@ static void try_numbers(const uint8_t *bytes, size_t size, bool mend)
         return;
     CHECK(size == sizeof keys.numbers);
     has_room = true;
-    CHECK(dumpulse_store(DUMPULSE_BLOCK, dumpulse_load(DUMPULSE_BLOCK)));
+    CHECK(dumpulse_store(dumpulse_load()));
     CHECK(memcmp(before, keys.numbers, sizeof before) == 0);
     has_room = false;
-    CHECK(!dumpulse_store(DUMPULSE_BLOCK, dumpulse_load(DUMPULSE_BLOCK) ^ 1));
+    CHECK(!dumpulse_store(dumpulse_load() ^ 1));
     CHECK(memcmp(before, keys.numbers, sizeof before) == 0);
 }
 
@@ -418,7 +418,7 @@ static void try_packets(const uint8_t *steps, size_t size)
     keys_epoch = 3600; /* so that a busy machine does not stand still for longer */
     has_room = true;
     table_tick = TIMING_SECOND;
-    CHECK(dumpulse_keyed_begin(&keys.keyed, NULL));
+    CHECK(dumpulse_keyed_begin(&keys.keyed) == DUMPULSE_BEGUN);
     for (; size >= STEP; size -= STEP, steps += STEP) {
         const uint8_t how = steps[8];
         uint8_t packet[DUMPULSE_PACKET_SIZE];

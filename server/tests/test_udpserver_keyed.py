@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from spec import keyed
-from spec.keyed import Agent, Hearer, Keys, Numbers, Reader, chaskey12, question
+from spec.keyed import Agent, Hearer, Keys, Number, Reader, chaskey12, question
 from spec.model import REQUEST, heartbeat
 from tools.programs import PATIENCE, built, wait_until
 from tools.servers import Namespace, Server, Talker, command, lasting
@@ -468,8 +468,9 @@ def test_every_packet_has_the_outcome_that_the_model_has(options: list[str],
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     source = random.Random(seed)
-    agent = Agent(KEYS, Numbers({keyed.BLOCK_LABEL: block_of(tmp_path)}), (8, 9))
-    beacon = agent.begin()[READERS]
+    agent = Agent(KEYS, Number(block_of(tmp_path)), (8, 9))
+    assert agent.begin() == keyed.BEGUN
+    beacon = agent.beacon(READERS) or b""
     expected = dict.fromkeys(("heartbeats", "reports", "beacons", "refused", "old", "tag"), 0)
     names = {keyed.REFUSED: "refused", keyed.OLD: "old", keyed.WRONG_TAG: "tag"}
     nodes = [node(variable, beacon) for variable in range(9)]
@@ -506,7 +507,7 @@ def test_every_packet_has_the_outcome_that_the_model_has(options: list[str],
         entries = peer.report(asking)
         assert [entry[2:] for entry in entries] == [entry[2:] for entry in agent.entries]
         assert server.stop()["failed_saves"] == 0
-    assert block_of(tmp_path) == agent.numbers.load(keyed.BLOCK_LABEL)
+    assert block_of(tmp_path) == agent.stored.number
     assert (tmp_path / NUMBERS).read_bytes()[RETIRED_AT:SKIPS_AT] == bytes(8)
 
 
