@@ -823,10 +823,10 @@ size_t keys_take(const uint8_t *packet, void *context)
         [DUMPULSE_WRONG_TAG] = COUNT_TAG,  [DUMPULSE_NOT_BEGUN] = COUNT_OLD,
         [DUMPULSE_ASKS] = COUNT_BEACONS};
     const bool requests = keys_is_request(packet), asks = keys_is_question(packet);
-    const bool two = overlap_left() != 0;
     dumpulse_result result;
 
-    catch_up();
+    catch_up(); /* this may take a while, in which the time of the key before ends */
+    const bool two = overlap_left() != 0;
     if (requests)
         table_prepare();
     if (two && !asks && take_before(packet, context, &result))
