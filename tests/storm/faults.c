@@ -39,6 +39,16 @@ static void sleep_well(const struct fault *fault)
     world->truth.clock_set = machine_steady() + fault->lasts;
 }
 
+/* A little longer than a clock takes to wrap, too: then what is old looks new. */
+static void jump(const struct fault *fault)
+{
+    const uint64_t times[] = {3600 * SECOND, 65536 * world->tick * MS, (MS << 32)};
+
+    trap(TRAP_JUMP, fault);
+    world->machine.jump = (times[fault->amount / 60 % 3] + fault->lasts / 8) / 2 * 2;
+    world->machine.jump += fault->amount / 180 % 2;
+}
+
 static void end_well(const struct fault *fault)
 {
     (void)fault;
@@ -53,7 +63,7 @@ static void set_clock(const struct fault *fault)
     const int64_t seconds = by[fault->amount / 2 % 5];
 
     world_trace("clock");
-    world->machine.unix_ahead += (fault->amount % 2 == 0 ? 1 : -1) * seconds * (int64_t)SECOND;
+    machine_set_clock((fault->amount % 2 == 0 ? 1 : -1) * seconds * (int64_t)SECOND);
     world->truth.clock_set = machine_steady();
 }
 
@@ -370,7 +380,7 @@ static void forge(const struct fault *fault)
 
 /* ---- The table. */
 
-enum needs { KEYS = 1, NODE = 2, LASTS = 4, CALLS = 8, RARE = 16, HAS_BUS = 32 };
+enum needs { KEYS = 1, NODE = 2, LASTS = 4, CALLS = 8, RARE = 16, HAS_BUS = 32, QUIET = 64 };
 static const struct {
     const char *what;
     void (*begin)(const struct fault *fault);
@@ -381,6 +391,8 @@ static const struct {
     {"the power of its machine fails", cut_power, NULL, CALLS},
     {"its process is stopped", stop, NULL, CALLS | LASTS},
     {"its machine sleeps", sleep_well, NULL, CALLS | LASTS},
+    {"for an hour, 65,536 ticks or 2^32 ms, it is stopped or sleeps, and nothing else happens",
+     jump, NULL, CALLS | QUIET},
     {"it is told to end", end_well, NULL, 0},
     {"its files change, and that of names lacks", change_names, watch_again, NODE | LASTS},
     {"its files change, and one is wrong", make_one_wrong, mend_file, LASTS},
@@ -473,14 +485,17 @@ static void recover(unsigned unused)
             nodes_start(node);
 }
 
+/* The clock of the fleet does not jump. */
 static unsigned choose(void)
 {
-    for (;;) {
-        const unsigned kind = world_chance(KINDS);
-        if (((kinds[kind].needs & KEYS) != 0 && !world->keyed) ||
-            ((kinds[kind].needs & HAS_BUS) != 0 && !machine_has_bus()))
+    for (unsigned tries = 0;; tries++) {
+        const unsigned kind = world_chance(KINDS), needs = kinds[kind].needs;
+        if (((needs & KEYS) != 0 && !world->keyed) || !faults_can_happen(kind) ||
+            ((needs & QUIET) != 0 && world->traces))
             continue;
-        if ((kinds[kind].needs & RARE) == 0 || world_chance(16) == 0)
+        if ((world->unused >> kind & 1) != 0 && tries < 8 * KINDS)
+            continue;
+        if ((needs & RARE) == 0 || world_chance(16) == 0)
             return kind;
     }
 }
@@ -489,6 +504,9 @@ void faults_plan(void)
 {
     const uint64_t round = (FAULTS_FOR + LONGEST + CALM_FOR) * SECOND;
 
+    /* What one fault hides, another one shows: half of the stories lack about half of the kinds. */
+    if (world_chance(2) == 0)
+        world->unused = (uint64_t)world_chance(UINT32_MAX) << 32 | world_chance(UINT32_MAX);
     world->faults = 1 + world_chance(FAULTS);
     for (unsigned i = 0; i < world->faults; i++) {
         struct fault *const fault = &world->story[i];
@@ -533,7 +551,7 @@ void faults_plan_short(void)
         if (world->keyed || (kinds[fault->kind].needs & KEYS) == 0)
             world_plan(fault->at, begin, i);
     }
-    world->machine.unix_ahead = (int64_t)(UNTIL_UNIX - 30 * SECOND);
+    world->machine.unix_ahead = (int64_t)((world->until - 30) * SECOND - machine_steady());
     world->failure_ends = FAILS_FOR * SECOND;
     world->end = SECONDS * SECOND;
     world_plan(world->failure_ends, reload, 0);

@@ -32,11 +32,83 @@
 
 enum { NETWORK = 10 << 24 /* the agent's network: 10.0.0.0 */ };
 enum { RESTART_AFTER = 5 /* s, as dumpulse.service has it */ };
-static const uint64_t EPOCH_OF_UNIX = UINT64_C(1700000000000000000); /* when a story begins, ns */
+enum { KEY_BEFORE_FOR = 940 /* s: some minutes of the second round */ };
+static const uint64_t NOVEMBER_2023 = UINT64_C(1700000000000000000); /* ns since 1970 */
 
 bool machine_has_bus(void)
 {
     return strcmp(program.name, "canserver") == 0;
+}
+
+/* ---- Worlds. Many begin shortly before something wraps. */
+
+static const struct {
+    const char *what;
+    uint64_t after; /* ns; of ticks, and of epochs, their number */
+} wraps[] = {
+    [TICKS_WRAP] = {"Unix time passes a multiple of 65,536 ticks", 65536},
+    [UNIX_MS_WRAP] = {"Unix time passes a multiple of 2^32 ms", UINT64_C(4294967296000000)},
+    [STEADY_MS_WRAP] = {"the machine is up for 2^32 ms", UINT64_C(4294967296000000)},
+    [SECONDS_WRAP] = {"Unix time passes a multiple of 2^31 s: in 2038, or in 2106",
+                      UINT64_C(2147483648000000000)},
+    [BLOCK_WRAP] = {"a block of epochs ends, and the next one begins", 256},
+};
+
+const char *machine_wrap_name(enum wrap wrap)
+{
+    return wraps[wrap].what;
+}
+
+static uint64_t period_of(enum wrap wrap)
+{
+    return wraps[wrap].after * (wrap == TICKS_WRAP ? world->tick * MS : 1);
+}
+
+/* Returns a moment before `moment` that is less than a story away. */
+static uint64_t before(uint64_t moment)
+{
+    return moment - world_between(MINUTE, 20 * MINUTE);
+}
+
+static void choose_begin(void)
+{
+    struct machine *const it = &world->machine;
+    const enum wrap wrap = world_chance(2 * BLOCK_WRAP);
+    const uint64_t period = period_of(wrap < BLOCK_WRAP ? wrap : TICKS_WRAP);
+    const uint64_t more = world->keyed ? 0 : world_chance(2); /* keys do not last until 2106 */
+    const uint64_t later = before((NOVEMBER_2023 / period + 1 + more) * period);
+    const uint64_t up = before(period_of(STEADY_MS_WRAP));
+
+    if (world->traces) /* the fleet has a clock of its own */
+        return;
+    if (wrap == STEADY_MS_WRAP)
+        it->drifted = up;
+    else if (wrap < BLOCK_WRAP)
+        it->unix_ahead = (int64_t)later;
+    it->unix_ahead -= (int64_t)it->drifted;
+}
+
+void machine_set_clock(int64_t by)
+{
+    world->machine.unix_ahead += by;
+    memset(world->machine.looked, 0, sizeof world->machine.looked);
+}
+
+void machine_look_for_wraps(void)
+{
+    struct machine *const it = &world->machine;
+    const uint64_t steady = machine_steady(), unix_now = machine_unix();
+    const uint64_t now[WRAPS] = {[TICKS_WRAP] = unix_now,
+                                 [UNIX_MS_WRAP] = unix_now,
+                                 [SECONDS_WRAP] = unix_now,
+                                 [STEADY_MS_WRAP] = steady,
+                                 [BLOCK_WRAP] = world->truth.epoch[0]};
+
+    for (unsigned i = 0; i < WRAPS; i++) {
+        world->wrapped[i] +=
+            it->looked[i] != 0 && now[i] / period_of(i) == it->looked[i] / period_of(i) + 1;
+        it->looked[i] = now[i];
+    }
 }
 
 /* ---- Static data. The linker names where they begin and end. */
@@ -53,7 +125,9 @@ void machine_begin(void)
         as_at_the_start = copy;
         memcpy(copy, __data_start, size);
     }
-    world->machine.unix_ahead = (int64_t)EPOCH_OF_UNIX;
+    world->machine.unix_ahead = (int64_t)NOVEMBER_2023;
+    choose_begin();
+    world->until = (machine_unix() / SECOND + KEY_BEFORE_FOR) / 60 * 60;
 }
 
 static void forget_all(void)
@@ -78,7 +152,7 @@ uint64_t machine_steady(void)
 
 uint64_t machine_boot(void)
 {
-    return machine_steady() + world->machine.slept;
+    return machine_steady() + world->machine.slept + world->machine.jumped;
 }
 
 uint64_t machine_unix(void)
@@ -125,6 +199,8 @@ void machine_trap(enum trap trap, unsigned calls, uint64_t until)
     world->machine.trap_until = until;
 }
 
+static void ring(unsigned timer);
+
 void machine_call(void)
 {
     struct machine *const it = &world->machine;
@@ -133,6 +209,7 @@ void machine_call(void)
     if (it->trap == TRAP_NONE || it->calls_left-- != 0)
         return;
     const enum trap trap = it->trap;
+    const bool sleeps = it->jump % 2 != 0;
     const uint64_t began = world->now;
     const uint64_t lasts = it->trap_until > began ? it->trap_until - began : 0;
     it->trap = TRAP_NONE;
@@ -151,6 +228,13 @@ void machine_call(void)
         world_say("the agent's machine wakes up");
         world_trace("clock");
         world_trace("goes");
+    } else if (trap == TRAP_JUMP) {
+        it->drifted += sleeps ? 0 : it->jump;
+        it->jumped += sleeps ? it->jump : 0;
+        world_plan(world->now, ring, it->timers);
+        oracle_jumped();
+        world_say("%s for %llu s", sleeps ? "the agent's machine slept" : "its process stood still",
+                  (unsigned long long)(it->jump / SECOND));
     } else {
         if (trap == TRAP_CUT)
             disk_cut();
@@ -164,7 +248,9 @@ int __real_main(int argc, char **argv);
 /* Returns the exit status, or -1 if it was killed. NULL: it serves, and makes no numbers. */
 static int run_process(char *makes_numbers_of)
 {
-    char tick[12], rate[20], burst[20];
+    const time_t end = (time_t)world->until;
+    char tick[12], rate[20], burst[20], until[40];
+    struct tm parts;
     char *arguments[24] = {"agent",      "--tick",
                            tick,         "--state",
                            "/d/table",   "--watch",
@@ -175,6 +261,7 @@ static int run_process(char *makes_numbers_of)
     (void)snprintf(tick, sizeof tick, "%u", world->tick);
     (void)snprintf(rate, sizeof rate, "--rate=%u", world->rate);
     (void)snprintf(burst, sizeof burst, "--burst=%u", world->burst);
+    (void)strftime(until, sizeof until, "--key-until=%Y-%m-%dT%H:%MZ", gmtime_r(&end, &parts));
     if (!machine_has_bus()) {
         arguments[count++] = rate;
         arguments[count++] = burst;
@@ -187,7 +274,7 @@ static int run_process(char *makes_numbers_of)
         arguments[count++] = "--key-is-new";
     } else if (world->two) {
         arguments[count++] = "--key-before=/d/before";
-        arguments[count++] = "--key-until=" UNTIL;
+        arguments[count++] = until;
     }
     forget_all();
     return setjmp(world->machine.ends) == 0 ? __real_main(count, arguments) : -1;
@@ -206,6 +293,7 @@ static void clean_up(void)
     it->alarm = 0;
     it->first = it->count = 0;
     it->signalled = 0;
+    memset(it->looked, 0, sizeof it->looked);
     memset(it->pending, 0, sizeof it->pending);
     memset(it->programs, 0, sizeof it->programs);
 }

@@ -125,6 +125,13 @@ void oracle_call_fails(void)
         world->truth.of[node].unsure |= world->truth.of[node].moved;
 }
 
+void oracle_jumped(void)
+{
+    oracle_disturbed();
+    world->truth.clock_set = machine_steady();
+    world->truth.was_over |= world->two; /* before all nodes have the new key */
+}
+
 /* ---- The table. */
 
 static uint32_t serial_in(const uint8_t *report, unsigned node)
@@ -329,12 +336,12 @@ void oracle_reads_clock(void)
     if (world->truth.has_read_clock)
         return;
     world->truth.has_read_clock = true;
-    const uint64_t unix_now = machine_unix() / SECOND * SECOND;
+    const uint64_t unix_now = machine_unix() / SECOND;
 
-    world->truth.before_until =
-        world->two && UNTIL_UNIX > unix_now ? machine_boot() + UNTIL_UNIX - unix_now : 0;
-    if (world->two && world->truth.before_until == 0)
-        world->truth.was_over = true;
+    world->truth.before_until = world->two && world->until > unix_now
+                                    ? machine_boot() + (world->until - unix_now) * SECOND
+                                    : 0;
+    world->truth.was_over |= world->two && world->truth.before_until == 0;
 }
 
 void oracle_begin_run(void)
@@ -565,6 +572,7 @@ void oracle_idle(void)
     oracle_serves();
     CLAIM(BOUNDED, world->machine.thread == NULL, disk_left_open() < 0,
           "descriptor %d is left open", disk_left_open());
+    machine_look_for_wraps();
     reference_idle();
     oracle_check_epoch();
     check_numbers();

@@ -22,7 +22,7 @@ struct told {
     uint64_t hash, lasted;
     bool has_failed; /* the call */
     struct fault story[FAULTS];
-    unsigned armed[CLAIMS_MAX], happened_of[KINDS_MAX];
+    unsigned armed[CLAIMS_MAX], happened_of[KINDS_MAX], wrapped[WRAPS];
 };
 
 static void choose_world(void)
@@ -102,6 +102,7 @@ static void tell(uint64_t seed, uint64_t left_out, const struct failure *failure
     told->happened = world->happened;
     memcpy(told->armed, world->armed, sizeof told->armed);
     memcpy(told->happened_of, world->happened_of, sizeof told->happened_of);
+    memcpy(told->wrapped, world->wrapped, sizeof told->wrapped);
     told->hash = world->hash;
     told->lasted = world->now;
     told->has_failed = world->failure.has_happened;
@@ -164,42 +165,59 @@ static uint64_t number(const char *text, int base)
     return value;
 }
 
-/* Prints how often each claim was armed and each fault happened. Returns whether any never was. */
-static bool print_counts(const uint64_t armed[CLAIMS_MAX], const uint64_t happened[KINDS_MAX])
+struct counts {
+    uint64_t armed[CLAIMS_MAX], happened[KINDS_MAX], wrapped[WRAPS];
+};
+
+static void count(struct counts *counts, const struct told *told)
+{
+    for (unsigned i = 0; i < CLAIMS_MAX; i++)
+        counts->armed[i] += told->armed[i];
+    for (unsigned i = 0; i < KINDS_MAX; i++)
+        counts->happened[i] += told->happened_of[i];
+    for (unsigned i = 0; i < WRAPS; i++)
+        counts->wrapped[i] += told->wrapped[i];
+}
+
+static bool print_count(uint64_t count, const char *what, bool must_be)
+{
+    (void)printf("%12llu  %s\n", (unsigned long long)count, what);
+    return count == 0 && must_be;
+}
+
+/* Prints how often each claim was armed, each fault happened and each clock wrapped while the agent
+ * ran. Returns whether any never was. */
+static bool print_counts(const struct counts *counts)
 {
     bool is_missing = false;
 
-    for (unsigned i = 0; i < CLAIMS; i++) {
-        is_missing |= armed[i] == 0 && oracle_can_arm(i);
-        (void)printf("%12llu  %s\n", (unsigned long long)armed[i], oracle_claim(i));
-    }
-    for (unsigned i = 0; faults_kind(i) != NULL; i++) {
-        is_missing |= happened[i] == 0 && faults_can_happen(i);
-        (void)printf("%12llu  %s\n", (unsigned long long)happened[i], faults_kind(i));
-    }
+    for (unsigned i = 0; i < CLAIMS; i++)
+        is_missing |= print_count(counts->armed[i], oracle_claim(i), oracle_can_arm(i));
+    for (unsigned i = 0; faults_kind(i) != NULL; i++)
+        is_missing |= print_count(counts->happened[i], faults_kind(i), faults_can_happen(i));
+    for (unsigned i = 0; i < WRAPS; i++)
+        is_missing |= print_count(counts->wrapped[i], machine_wrap_name(i), true);
     if (is_missing)
-        (void)printf("storm: a claim was never armed, or a fault never happened\n");
+        (void)printf(
+            "storm: a claim was never armed, a fault never happened, or nothing wrapped\n");
     return is_missing;
 }
 
 /* Tells stories of many seeds. Returns how many fail: after the first one it ends. */
-static int tell_many(uint64_t from, uint64_t count, bool counts)
+static int tell_many(uint64_t from, uint64_t most, bool counts)
 {
-    uint64_t armed[CLAIMS_MAX] = {0}, happened[KINDS_MAX] = {0};
+    struct counts sums = {.armed = {0}};
 
     const time_t began = time(NULL);
     uint64_t stories = 0, faults = 0, minutes = 0, hash = 0, left_out = 0;
     struct told told = {.wrong = ""};
 
-    for (; stories < count && told.wrong[0] == '\0'; stories++) {
+    for (; stories < most && told.wrong[0] == '\0'; stories++) {
         tell(from + stories, 0, NULL, false, &told);
         faults += told.happened;
         minutes += told.lasted / MINUTE;
         hash = hash * 31 + told.hash;
-        for (unsigned i = 0; i < CLAIMS_MAX; i++)
-            armed[i] += told.armed[i];
-        for (unsigned i = 0; i < KINDS_MAX; i++)
-            happened[i] += told.happened_of[i];
+        count(&sums, &told);
     }
     if (told.wrong[0] != '\0') {
         left_out = shrink(from + stories - 1, &told);
@@ -213,7 +231,7 @@ static int tell_many(uint64_t from, uint64_t count, bool counts)
         (unsigned long long)stories - (told.wrong[0] != '\0'), told.wrong[0] != '\0',
         (unsigned long long)hash, (unsigned long long)minutes / 60, (unsigned long long)faults,
         (unsigned long long)minutes / took, (unsigned long long)faults * 60 / took);
-    return (counts && print_counts(armed, happened)) || told.wrong[0] != '\0';
+    return (counts && print_counts(&sums)) || told.wrong[0] != '\0';
 }
 
 /* After the first 16, not each call fails of those that the agent makes often. */

@@ -18,9 +18,6 @@
 #include "dumpulse_watch.h"
 
 enum { NODES = 12, ROUNDS = 2, FAULTS = 24 /* of a story */, CLAIMS_MAX = 40, KINDS_MAX = 40 };
-/* The key before is taken so long: some minutes after the second round has begun. */
-#define UNTIL "2023-11-14T22:29Z"
-static const uint64_t UNTIL_UNIX = UINT64_C(1700000940000000000); /* ns */
 enum { AGENT = 0, FIRST_NODE = 1, READER = FIRST_NODE + NODES, PARTIES };
 static const uint64_t SECOND = UINT64_C(1000000000); /* ns */
 static const uint64_t MS = UINT64_C(1000000);
@@ -232,7 +229,10 @@ unsigned disk_count(void); /* files that have a name */
 
 /* ---- machine.c: the process of the agent, its clocks, signals and sockets. */
 
-enum trap { TRAP_NONE, TRAP_CRASH, TRAP_CUT, TRAP_STOP, TRAP_SLEEP };
+enum trap { TRAP_NONE, TRAP_CRASH, TRAP_CUT, TRAP_STOP, TRAP_SLEEP, TRAP_JUMP };
+/* Where numbers begin again: a clock that counts ticks in 16 bits, milliseconds or seconds in 32,
+ * or epochs of a block in 8. */
+enum wrap { TICKS_WRAP, UNIX_MS_WRAP, STEADY_MS_WRAP, SECONDS_WRAP, BLOCK_WRAP, WRAPS };
 enum { QUEUE = 8192, FIRST_DESCRIPTOR = 3, PROGRAMS = 16 };
 struct waiting {
     uint8_t bytes[16];
@@ -241,7 +241,10 @@ struct waiting {
 };
 struct machine {
     bool up, serves, asleep;
-    uint64_t slept;               /* ns that its clocks did not run */
+    uint64_t slept;               /* ns that its clocks did not run, while the world went on */
+    uint64_t jumped;              /* the same, while nothing else happened */
+    uint64_t jump;                /* ns, of TRAP_JUMP; odd: its machine sleeps, and does not stop */
+    uint64_t looked[WRAPS];       /* at what can wrap: when the agent had nothing to do last */
     int32_t drift;                /* ppm */
     uint64_t drifted_at, drifted; /* the steady clock when the drift changed */
     int64_t unix_ahead;           /* ns: Unix time, minus the steady clock */
@@ -282,7 +285,10 @@ uint64_t machine_boot(void);   /* the steady clock, and the time for which it sl
 uint64_t machine_unix(void);
 bool machine_has_bus(void); /* it runs canserver */
 bool machine_runs_program(unsigned node);
+void machine_set_clock(int64_t by); /* ns; so it does not wrap by itself */
 void machine_drift(int32_t ppm);
+void machine_look_for_wraps(void); /* when the agent has nothing to do */
+const char *machine_wrap_name(enum wrap wrap);
 void machine_trap(enum trap trap, unsigned calls, uint64_t until);
 
 /* ---- bus.c: the CAN interface of canserver, and the bus. */
@@ -428,6 +434,7 @@ void oracle_hears(void);
 void oracle_recovered(void); /* a round has been calm for long enough */
 void oracle_disturbed(void); /* for some time, the agent may be slow */
 void oracle_call_fails(void);
+void oracle_jumped(void); /* the clocks of the agent's machine, by much */
 void oracle_saved(void);
 void oracle_reads(const struct file *file); /* from its beginning */
 bool oracle_is_disk_good(void);
@@ -491,8 +498,9 @@ struct world {
     unsigned broken;   /* its number */
     unsigned excused;  /* claims that a fault of this story excuses, one bit each */
     uint64_t left_out; /* faults that do not happen, one bit each */
+    uint64_t unused;   /* kinds of faults that this story does not have, one bit each */
     unsigned faults, happened;
-    unsigned armed[CLAIMS_MAX], happened_of[KINDS_MAX]; /* how often, in this story */
+    unsigned armed[CLAIMS_MAX], happened_of[KINDS_MAX], wrapped[WRAPS]; /* how often */
     struct fault story[FAULTS];
     struct failure failure;
     uint64_t failure_ends;      /* no call fails from then on */
@@ -500,6 +508,7 @@ struct world {
     bool tells, traces;         /* all lines are printed at once; those for the fleet are */
     bool fd;                    /* the reader of a bus asks in frames of CAN FD */
     unsigned tick, epoch;       /* ms, s */
+    uint64_t until;             /* s since 1970: the key before is taken so long */
     unsigned rate, burst, room; /* of reports to a source; packets that wait at most */
     struct names names;
     enum wrong_file wrong_file;
