@@ -255,6 +255,9 @@ def lines_left(path: Path) -> Iterator[str]:
             yield f"{path}: {line[:200]}"
 
 
+# ---------------------------------------------------------------- the programs
+
+
 # ---------------------------------------------------------------- the bill of materials
 
 
