@@ -31,8 +31,7 @@ TUNABLES = "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-AVX,-ERMS,-FSRM,-AVX_Fast_Una
 class Counts:
     total: int = 0
     main: int = 0  # within main() only: the start of the loader and of libc varies by a few
-    own: Counter[str] = field(default_factory=Counter)  # by function, without those that it calls
-    files: Counter[str] = field(default_factory=Counter)  # the same by source file, also inlined
+    files: Counter[str] = field(default_factory=Counter)  # by source file, also inlined
     calls: Counter[str] = field(default_factory=Counter)  # number of calls, by callee
     # By caller and callee: instructions of the callee, with those that it calls.
     within: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -57,28 +56,16 @@ def parse(text: str) -> Counts:
                 counts.main += int(found[1]) if callee == "main" else 0
                 callee = ""
             else:
-                counts.own[caller] += int(found[1])
                 counts.files[file] += int(found[1])
         elif line.startswith(("summary: ", "totals: ")):
             counts.total = int(line.split()[1])
-    if not counts.total or sum(counts.own.values()) != counts.total:
+    if not counts.total or sum(counts.files.values()) != counts.total:
         raise SystemExit("callgrind: its file does not add up")
     return counts
 
 
 def command(output: Path, *words: str | Path) -> list[str]:
     return ["valgrind", "--tool=callgrind", f"--callgrind-out-file={output}", *map(str, words)]
-
-
-def count(program: Path) -> Counts:
-    """Counts a program that ends by itself."""
-    with scratch() as folder:
-        output = Path(folder) / "out"
-        done = subprocess.run(command(output, program), env={}, capture_output=True, text=True,
-                              timeout=PATIENCE, check=False)
-        if done.returncode:
-            raise SystemExit(f"callgrind: {program} failed:\n{done.stderr}")
-        return parse(output.read_text())
 
 
 def agreed(run: Callable[[], int]) -> int:
