@@ -302,22 +302,6 @@ def test_the_time_of_a_frame() -> None:
     assert model.sent == [Frame(0x555)] and model.get(8) == 0x1C000003
 
 
-def test_the_order_of_mailboxes() -> None:
-    """32.7.1; and 32.9.2: CODE, LOW, TME. Other nodes compete: the lowest identifier wins."""
-    model = joined()
-    model.load(0, 3)
-    assert model.get(8) >> 24 == 0x19
-    model.load(1, 1)
-    model.load(2, 2)
-    assert model.get(8) >> 24 == 0x20
-    model.bus.offer(Frame(0))
-    model.wait(400)
-    assert [each.number for each in model.sent] == [1, 2, 3]
-    assert model.get(8) & 0x5 << 8 and model.bus.offered is None
-    model.put(8, 0x010101)
-    assert model.get(8) == 0x1C000000
-
-
 def test_taken_back() -> None:
     """32.7.1: a frame on the bus goes on; the others are gone at once."""
     for kind, flags in ((Wire.TOGETHER, 0x103), (Wire.ALONE, 0x109)):
