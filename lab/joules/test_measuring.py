@@ -240,14 +240,12 @@ def test_a_line_that_was_cut_costs_its_turn_alone(tmp_path: Path,
 
 
 @pytest.mark.parametrize("change, says", [
-    ({"joules": "1"}, "joules is no number"), ({"joules": True}, "joules is no number"),
-    ({"joules": 10**400}, "no result"), ({"seconds": 0}, "no such turn"),
+    ({"joules": True}, "joules is no number"), ({"joules": 10**400}, "no result"),
     ({"joules": 1e300}, "joules is no number"), ({"seconds": 5e-324}, "no such turn"),
     ({"uncertainty": -1}, "no such turn"), ({"turn": "rest"}, "no such turn"),
     ({"pair": 1.5}, "pair is no number"), ({"colour": 1}, "colour is not known"),
     ({"began": 3}, "began is no text"), ({"label": "model"}, "were not measured"),
-    ({"notes": "ab"}, "notes is no"), ({"notes": [1]}, "notes is no"), ({"parts": [1]}, "parts is"),
-    ({"parts": {"a": None}}, "parts"), ({"readings": [[1]]}, "readings"),
+    ({"notes": [1]}, "notes is no"), ({"parts": {"a": None}}, "parts"),
     ({"readings": [[1, "2"]]}, "readings"), ({"readings": 7}, "readings"),
     ({"kind": "other"}, "a run comes first"), ({"calls": -1}, "no such turn")])
 def test_a_line_that_no_measurement_wrote_is_refused(tmp_path: Path, change: dict[str, object],
