@@ -235,20 +235,6 @@ def test_who_was_moved_is_said_when_the_old_key_comes_back(
             server.stop()
 
 
-def test_a_machine_that_slept(both: list[str], tmp_path: Path) -> None:
-    """What was made before is refused under both keys."""
-    slept = tmp_path / "slept"
-    with noted(lasting(both), SLEPT=str(slept))[0] as server, Peer(server) as peer:
-        known = Known(peer)
-        recorded = [known.node(OLD, 63).heartbeat(1, 1), known.node(NEW, 62).heartbeat(1, 1)]
-        slept.write_text("3700")
-        peer.send(*recorded)
-        server.wait_for(lambda now: now["tag"] == 2, "both are refused")
-        peer.send(known.node(OLD, 63).heartbeat(1, 1), known.node(NEW, 62).heartbeat(1, 1))
-        server.wait_for(lambda now: now["heartbeats"] == 2, "they go on")
-        server.stop()
-
-
 def test_generations_of_both_keys(server: Server, peer: Peer, tmp_path: Path) -> None:
     """A node that was stolen meanwhile gets its next key, the old one or the new one. One that has
     moved stays refused under each old key. The answer to SIGHUP says who has not moved."""
