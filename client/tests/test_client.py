@@ -217,19 +217,20 @@ def test_nobody_listens_is_said_at_once(command: str, call: Call) -> None:
     assert time.monotonic() - begun < PATIENCE
 
 
-def test_threads_share_an_agent() -> None:
-    """Each gets its answer, and no descriptor is closed twice."""
+def test_threads_share_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each gets its answer to its first request, and no descriptor is closed twice."""
+    ask_again_after(PATIENCE, monkeypatch)
     with Server("--self", "0", "--burst", "1000") as server:
         agent = client.Agent(f"127.0.0.1:{server.port}")
 
         def use(number: int) -> int:
-            for value in range(10):
+            for value in range(6):
                 agent.beat(number, 1, value)
                 assert agent.ask(PATIENCE)[number].value == value
             return number
 
-        with ThreadPoolExecutor(8) as threads:
-            assert list(threads.map(use, range(1, 9))) == list(range(1, 9))
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(use, range(1, 5))) == [1, 2, 3, 4]
 
 
 def test_who_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
