@@ -106,11 +106,11 @@ PART_unit = $(UNITS:%=% || failed=1;) exit $$failed	## cmocka tests, and all pac
 PARTS_test = $(if $(PYTESTED),python) $(if $(UNITS),unit) $(foreach room,$(IN),$(QUICK_$(room)))
 NEEDS_unit = $(UNITS)
 FIRST_test = $(UNITS) $(foreach room,$(IN),$(BUILT_$(room)))
-PARTS_full := python-slow vectors-others lint builds mutants mutants-sample differential watching \
-    coverage storm server-sanitized server-valgrind fuzz-server check-pages proof proof-smoke \
-    proof-eva proof-mutants models lab-short lab-test
+PARTS_full := python-slow vectors-others lint builds mutants mutants-sample storm \
+    server-sanitized server-valgrind fuzz-server check-pages proof proof-smoke proof-eva \
+    proof-mutants models lab-short lab-test
 FIRST_full = $(PROGRAMS) $(BUILT_FULL) $(foreach room,$(ROOMS),$(BUILT_$(room)))
-PARTS_nightly := mutants-keyed mutants-server mutants-client explore storm-long soak-firmware \
+PARTS_nightly := mutants-keyed mutants-server mutants-client explore storm-long \
     proof-keyed fleet-soak fleet-long python-long packages-debian packages-tools
 PARTS_packages := packages-debian packages-tools
 test: ##! the quick tests; ROOM=server: those of one room

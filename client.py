@@ -300,16 +300,20 @@ def make_question(label: int) -> bytes:
     return bytes((0, 0, 0, 0, IS_HEARTBEAT + label, 0, 0, 0))
 
 
+def name_label(label: int) -> str:
+    return f"variable {label}" if label < READER_LABEL else "the readers"
+
+
 HELLO = make_question(READER_LABEL)
 
 
 class KeyFile:
-    """The keys in a file: the master key of an agent, and which of its variables have later keys
-    than the first; or the keys of some labels. BadUsage."""
+    """The keys in a file: the master key of an agent, and which of its labels have later keys than
+    the first; or the keys of some labels. BadUsage."""
     def __init__(self, path: str) -> None:
         self.path, self.master = path, b""
         self.known: dict[int, bytes] = {}  # by label
-        self.generations: dict[int, int] = {}  # by variable, if it is not 0
+        self.generations: dict[int, int] = {}  # by label, if it is not 0
         self.epoch = 0  # s, for whoever has the master key; 0: it has EPOCH
         if re.fullmatch("[0-9a-fA-F]{32}", path):
             raise BadUsage("this is a key and no file: others may have seen it, so make a new one")
@@ -334,12 +338,12 @@ class KeyFile:
             self.known[label] = bytes.fromhex(text)
         elif name == "epoch" and not self.epoch and 1 <= int(text) <= LONGEST_EPOCH:
             self.epoch = int(text)
-        elif label in range(VARIABLES) and label not in self.generations:
+        elif label >= 0 and label not in self.generations:
             self.generations[label] = int(text)
             return f"a generation is 0 to {LAST_GENERATION}" * (int(text) > LAST_GENERATION)
         else:
             return "after a master key, a line is like '7 2': variable 7 has its third key; or " \
-                f"one is like 'epoch 10': 1 to {LONGEST_EPOCH} seconds"
+                f"like 'readers 1', or 'epoch 10': 1 to {LONGEST_EPOCH} seconds"
         return ""
 
     @staticmethod
@@ -356,8 +360,7 @@ class KeyFile:
         """The key of a label. BadUsage: it is not in the file."""
         if label not in self.known:
             if not self.master:
-                who = f"variable {label}" if label < READER_LABEL else "the readers"
-                raise BadUsage(f"{self.path!r} has no key of {who}")
+                raise BadUsage(f"{self.path!r} has no key of {name_label(label)}")
             generation = self.generations.get(label, 0)
             self.known[label] = chaskey(self.master, bytes((label,) * 15 + (generation,)))
         return self.known[label]
@@ -2446,7 +2449,7 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
 
 
 # ---------------------------------------------------------------- key
-KEY_OPTIONS = {"new": "epoch", "show": "secret", "list": "", "renew": "variable",
+KEY_OPTIONS = {"new": "epoch", "show": "secret", "list": "", "renew": "variable readers",
                "split": "out variable readers agent text"}
 
 
@@ -2546,9 +2549,10 @@ def run_split(options: argparse.Namespace) -> None:
 
 def run_renew(options: argparse.Namespace) -> None:
     """Keys of the next generation. The file keeps its mode and its owner."""
-    if not options.variable:
-        raise BadUsage("name variables with --variable")
-    variables = {*parse_variables(options.variable, ())}
+    labels = {*parse_variables(options.variable, ())} if options.variable else set()
+    labels |= {READER_LABEL} if options.readers else set()
+    if not labels:
+        raise BadUsage("say whose keys: --variable or --readers")
     for path in [each.path for each in map(read_master, options.files)]:
         real = os.path.realpath(path)
         with explained(f"cannot write {path!r}"), contextlib.ExitStack() as stack:
@@ -2556,13 +2560,13 @@ def run_renew(options: argparse.Namespace) -> None:
                 folder = os.open(os.path.dirname(real), os.O_RDONLY)
                 stack.callback(os.close, folder)
                 lock(folder, time.monotonic() + TIMEOUT)
-            keys = read_master(real)
-            for number in variables:
-                keys.generations[number] = keys.generations.get(number, 0) + 1
-                if keys.generations[number] > LAST_GENERATION:
-                    raise Error(f"{path!r}: variable {number} has had all {LAST_GENERATION + 1} "
-                                "keys: make a new master key")
-            lines = "".join("%d %d\n" % each for each in sorted(keys.generations.items()))
+            keys, lines = read_master(real), ""
+            for name, label in LABELS.items():
+                generation = keys.generations.get(label, 0) + (label in labels)
+                if generation > LAST_GENERATION:
+                    raise Error(f"{path!r}: {name_label(label)}: all {LAST_GENERATION + 1} "
+                                "keys are used up: make a new master key")
+                lines += f"{name} {generation}\n" * (generation > 0)
             replace_file(real, f"{format_master(keys.master, keys.epoch)}{lines}".encode(),
                          like=os.stat(real))
             sync_folder(os.path.dirname(real))
@@ -2601,7 +2605,7 @@ def run_key(options: argparse.Namespace) -> int:
         for name, label in LABELS.items():
             if of_all or label in keys.known or label in keys.generations:
                 turn = f", generation {keys.generations.get(label, 0)}" * bool(keys.master)
-                shown.append((name, keys.of(label), turn * (label < READER_LABEL)))
+                shown.append((name, keys.of(label), turn))
         for name, key, more in shown[not keys.master:]:
             print(f"{keys.path!r}: {name} key{more}, "
                   f"{key.hex() if options.secret else f'fingerprint {compute_fingerprint(key)}'}")
@@ -2663,7 +2667,7 @@ Send heartbeats of several nodes until Ctrl-C: of the variables in the file of
 --names, or of 1 to 8. The sender is the variable plus 10."""),
     "key": Command(run_key, "new|show|list|renew|split FILE...", "keys for agents and nodes", """\
 Make files with master keys, one for each agent; show or list which keys are in
-a file, by fingerprints that give nothing away; replace the keys of variables;
+a file, by fingerprints that give nothing away; replace keys of some labels;
 or write into a folder what nodes and readers need of a master key.""", KEY_USE + KEY_MEANING),
 }
 
@@ -2728,7 +2732,7 @@ OPTIONS = [
     Option(("key",), "--secret", "", "show: the key itself, and not its fingerprint"),
     Option(("key",), "--out", "FOLDER", "split: write there; git and other users see nothing"),
     Option(("key",), "--variable", "VARIABLES", "split: FILE-3.h for node 3; renew: of these"),
-    Option(("key",), "--readers", "", "split: FILE-readers.key for who asks, and for the fleet"),
+    Option(("key",), "--readers", "", "split: FILE-readers.key for who asks; renew: of readers"),
     Option(("key",), "--agent", "", "split: FILE-agent.h: the master key, for its firmware"),
     Option(("key",), "--text", "", "split: FILE-3.key for --key of set, not FILE-3.h for C"),
     Option(("key",), "--epoch", "SECONDS", "new: how long an epoch is, for agent and nodes (10)",

@@ -11,8 +11,8 @@ from contextlib import closing
 from pathlib import Path
 
 from bench import size
-from spec.keyed import (ASKS, BLOCK_LABEL, HEARTBEAT, OLD, READER_LABEL, REPORT, WRONG_TAG, Agent,
-                        Keys, Numbers, question)
+from spec.keyed import (ASKS, HEARTBEAT, OLD, READER_LABEL, REPORT, WRONG_TAG, Agent, Keys, Number,
+                        question)
 from tools.processors import budgets
 from tools.processors.machine import Keyed, Machine, load, sources
 from tools.processors.memory import sections
@@ -70,9 +70,9 @@ def ram(target: Target) -> int:
 
 def costs(machine: Machine) -> tuple[dict[str, list[int]], int]:
     """Returns what each kind of packet costs the agent, and how deep its stack was."""
-    chance, numbers = random.Random(1), {BLOCK_LABEL: 0x122}
+    chance, block = random.Random(1), 0x122
     keyed, machine.keys = Keyed(machine), Keys(chance.randbytes(16))
-    machine.numbers, agent = Numbers(numbers), Agent(machine.keys, Numbers(numbers))
+    machine.stored, agent = Number(block), Agent(machine.keys, Number(block))
     keyed.clear()
     found: dict[str, list[int]] = {kind: [] for kind in COSTS[:7]}
     deepest = keyed.begin().stack

@@ -37,8 +37,7 @@ void dumpulse_keyed_beacon(const dumpulse_keyed *keyed, uint8_t label, void *con
 static bool next_epoch(dumpulse_keyed *keyed)
 {
     if ((uint8_t)keyed->epoch == BLOCK - 1 &&
-        (keyed->epoch >= DUMPULSE_EPOCH_LAST_ ||
-         !dumpulse_store(DUMPULSE_BLOCK, keyed->epoch / BLOCK + 1))) {
+        (keyed->epoch >= DUMPULSE_EPOCH_LAST_ || !dumpulse_store(keyed->epoch / BLOCK + 1))) {
         return false;
     }
     keyed->epoch++;
@@ -60,44 +59,29 @@ bool dumpulse_keyed_next(dumpulse_keyed *keyed, void *context)
     return true;
 }
 
-/* Until its beacon is sent, a label is in the last epoch of the old block, which may have been used
- * before the reset: so its count is full. */
-bool dumpulse_keyed_begin(dumpulse_keyed *keyed, void *context)
+dumpulse_beginning dumpulse_keyed_begin(dumpulse_keyed *keyed)
 {
+    const uint32_t block = dumpulse_load();
     uint_fast8_t label;
 
+    keyed->reached = 0;
+    if (block >= DUMPULSE_EPOCH_LAST_ / BLOCK) {
+        return block == DUMPULSE_UNREADABLE ? DUMPULSE_NO_NUMBER : DUMPULSE_USED_UP;
+    }
+    if (!dumpulse_store(block + 1)) {
+        return DUMPULSE_NOT_STORED;
+    }
+    keyed->epoch = (block + 1) * BLOCK;
+    keyed->wrong = 0;
     /*@ loop invariant 0 <= label <= 65;
+        loop invariant \forall integer i; 0 <= i < label ==> keyed->last[i] == 0;
         loop assigns label, keyed->last[0 .. 64];
         loop variant 65 - label; */
     for (label = 0; label != LABELS; label++) {
-        keyed->last[label] = DUMPULSE_FULL_; /* no packet is new after it */
+        keyed->last[label] = 0;
     }
-    keyed->epoch = dumpulse_load(DUMPULSE_BLOCK) * BLOCK + (BLOCK - 1);
     keyed->reached = LABELS;
-    /*@ loop invariant sound(keyed) && 0 < keyed->reached <= 65;
-        loop invariant before: keyed->reached == 65 ==>
-          beacons == \at(beacons, LoopEntry) && call.calls == \at(call.calls, LoopEntry);
-        loop invariant old: keyed->reached == 65 ==>
-          keyed->epoch == 256 * \at(kept(DUMPULSE_BLOCK), Pre) + 255;
-        loop invariant sent: keyed->reached < 65 ==>
-          beacons == \at(beacons, LoopEntry) + keyed->reached;
-        loop invariant stored: keyed->reached < 65 ==> call.stored &&
-          call.calls == \at(call.calls, LoopEntry) + 1;
-        loop invariant block: keyed->reached < 65 ==> call.label == DUMPULSE_BLOCK;
-        loop invariant number: keyed->reached < 65 ==>
-          call.number == \at(kept(DUMPULSE_BLOCK), Pre) + 1;
-        loop invariant new: keyed->reached < 65 ==> keyed->epoch == 256 * call.number;
-        loop invariant zeros: keyed->reached < 65 ==>
-          \forall integer i; 0 <= i < keyed->reached ==> keyed->last[i] == 0;
-        loop assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->last[0 .. 64], call,
-          beacons, beacon_of; */
-    do {
-        if (!dumpulse_keyed_next(keyed, context)) {
-            keyed->reached = 0;
-            return false;
-        }
-    } while (keyed->reached != LABELS);
-    return true;
+    return DUMPULSE_BEGUN;
 }
 
 void dumpulse_keyed_renew(dumpulse_keyed *keyed, uint8_t variable)

@@ -28,8 +28,9 @@
  *
  * AN AGENT, IN SHORT
  *   static dumpulse_keyed keyed;                   starts as zeros
- *   dumpulse_keyed_begin(&keyed, bus);             after each reset; nothing is taken before
- *   dumpulse_keyed_next(&keyed, bus);              every 150 ms: an epoch is 65 of these
+ *   dumpulse_keyed_begin(&keyed);                  after each reset; nothing is taken before
+ *   dumpulse_keyed_next(&keyed, bus);              65 of these are an epoch: at first one each
+ *                                                  10 ms, as all nodes wait; then each 154 ms
  *   dumpulse_keyed_process(&keyed, packet, 8, bus);
  *   The table is keyed.agent. The functions of dumpulse.h and dumpulse_watch.h that
  *   take a dumpulse take &keyed.agent: dumpulse_record() for the agent's own
@@ -100,8 +101,6 @@ extern "C" {
 
 /* The labels are 0 to 63, of the variables, and this one. */
 #define DUMPULSE_READER_LABEL 64U
-/* Under this label, the load and store hooks have the agent's number: its block of epochs. */
-#define DUMPULSE_BLOCK 65U
 #define DUMPULSE_KEYED_REPORT_SIZE 264U /* 8 bytes of tag, 64 entries of 4 */
 
 /* What became of a packet, more than DUMPULSE_REFUSED, DUMPULSE_HEARTBEAT and DUMPULSE_REPORT.
@@ -110,9 +109,18 @@ extern "C" {
 enum {
     DUMPULSE_OLD = 3,       /* its count is not larger than the last one */
     DUMPULSE_WRONG_TAG = 4, /* somebody else's, of another epoch, damaged, or a guess */
-    DUMPULSE_NOT_BEGUN = 5, /* the agent has no epoch: see dumpulse_keyed_begin() */
+    DUMPULSE_NOT_BEGUN = 5, /* the agent has no epoch: dumpulse_keyed_begin() says why */
     DUMPULSE_ASKS = 6,      /* it asks for a beacon, which was sent; nobody has signed it */
     DUMPULSE_NEW = 7        /* only of look and try: nothing but its tag can be wrong */
+};
+
+/* Whether an agent has begun, or why not. Only DUMPULSE_NOT_STORED may end by itself. */
+typedef uint8_t dumpulse_beginning;
+enum {
+    DUMPULSE_BEGUN = 0,
+    DUMPULSE_NOT_STORED = 1, /* the store hook has failed */
+    DUMPULSE_NO_NUMBER = 2,  /* no number was ever stored, or it cannot be read */
+    DUMPULSE_USED_UP = 3     /* the epochs of this master key: it needs a new one */
 };
 
 /* An agent. Starts as zeros. An epoch does not begin for all labels at once: each begins it when
@@ -157,19 +165,23 @@ void dumpulse_get_key(uint8_t key[16], uint8_t label);
  * Work: one run of Chaskey-12. */
 void dumpulse_label_key(uint8_t key[16], uint8_t label, uint8_t generation);
 
-/* Hook, written by the user: returns the number of 24 bits that was stored. The label is always
- * DUMPULSE_BLOCK. */
-uint32_t dumpulse_load(uint8_t label);
+/* What the load hook returns if there is no number. */
+#define DUMPULSE_UNREADABLE 0xFFFFFFUL
+
+/* Hook, written by the user: returns the number of 24 bits that was stored. */
+uint32_t dumpulse_load(void);
 
 /* Hook, written by the user: stores this number. Returns whether it is stored. */
-bool dumpulse_store(uint8_t label, uint32_t number);
+bool dumpulse_store(uint32_t number);
 
 /* ---- An agent. */
 
-/* Begins after a reset. Loads the block, stores the next one, begins an epoch for all labels, and
- * sends their 65 beacons. Returns false if that failed. Then nothing is taken: call it again
- * later. Work: 65 tags and sends. */
-bool dumpulse_keyed_begin(dumpulse_keyed *keyed, void *context);
+/* Begins after a reset: loads the number, stores the next one, and begins the first epoch of its
+ * block for all labels. It sends nothing: the next 65 calls of dumpulse_keyed_next() do.
+ * If it returns another result than DUMPULSE_BEGUN, nothing is taken, and the firmware should show
+ * that. Call it again later, but not more often than once a second.
+ * Work: the load and the store hook. */
+dumpulse_beginning dumpulse_keyed_begin(dumpulse_keyed *keyed);
 
 /* Goes on: begins the epoch of the next label, and sends its beacon. After the last label comes the
  * first one of the next epoch. Returns false if the next block could not be stored, or if all
@@ -242,8 +254,6 @@ bool dumpulse_keyed_check(dumpulse_reader *reader, dumpulse_keyed_report *report
  * write, too, the number may become larger. It never becomes smaller. */
 
 enum { DUMPULSE_SLOT_SIZE = 6 };
-
-#define DUMPULSE_UNREADABLE 0xFFFFFFUL
 
 /* Reads the number. DUMPULSE_UNREADABLE: it cannot be read. */
 uint32_t dumpulse_slots_read(const uint8_t memory[2 * DUMPULSE_SLOT_SIZE]);

@@ -37,8 +37,8 @@ static struct {
     uint8_t generations[LABELS]; /* of each label's key */
 } memory EEMEM
 #ifdef SINCE_2020
-#define BYTE(at) (uint8_t)((SINCE_2020 / 450) >> (at)&0xFF)
-#define INVERTED(at) (uint8_t)(~(SINCE_2020 / 450) >> (at)&0xFF)
+#define BYTE(at) (uint8_t)((SINCE_2020 / 900) >> (at)&0xFF)
+#define INVERTED(at) (uint8_t)(~(SINCE_2020 / 900) >> (at)&0xFF)
     = {DUMPULSE_KEY_MASTER,
        {BYTE(16), BYTE(8), BYTE(0), INVERTED(16), INVERTED(8), INVERTED(0)},
        DUMPULSE_KEY_GENERATIONS}
@@ -71,11 +71,10 @@ ISR(EE_READY_vect)
     EECR |= _BV(EEPE); /* within 4 cycles */
 }
 
-uint32_t dumpulse_load(uint8_t label)
+uint32_t dumpulse_load(void)
 {
     uint8_t copy[SLOTS];
 
-    (void)label; /* it is always DUMPULSE_BLOCK */
     memory_read(copy, memory.block, SLOTS);
     return dumpulse_slots_read(copy);
 }
@@ -98,11 +97,10 @@ static bool is_stored(uint32_t number)
 
 /* After a reset, this waits for a byte that is being written, for this number, and once more if it
  * cannot be read. Later, the agent tries again in its next turn. */
-bool dumpulse_store(uint8_t label, uint32_t number)
+bool dumpulse_store(uint32_t number)
 {
     uint8_t times = has_begun ? 0 : 3;
 
-    (void)label;
     while (!is_stored(number)) {
         if (times-- == 0)
             return false;
@@ -198,12 +196,12 @@ static uint8_t request[DUMPULSE_PACKET_SIZE];
 static bool request_waits;
 
 /* The agent begins a second after a reset: so a chip that is reset all the time stores no number.
- * On a busy bus, the controller could not send 65 beacons as fast as they are made. */
+ * The beacons of all labels are sent as fast as they can leave. */
 void keyed_each_second(keyed_agent *keyed)
 {
     if (has_begun)
         return;
-    has_begun = dumpulse_keyed_begin(keyed, KEYED_NO_BEACON);
+    has_begun = dumpulse_keyed_begin(keyed) == DUMPULSE_BEGUN;
     for (uint8_t label = 0; has_begun && label != LABELS; label++)
         owe(label);
 }

@@ -72,7 +72,6 @@ firmware: $(FIRMWARE) ##! the images for boards: build/firmware
 	@$(PYTHON) -m firmware.uf2 build/firmware/uart_rp2040.elf
 	@printf '%s\n' $(FIRMWARE)
 
-PART_soak-firmware = DUMPULSE_SOAK=100000 $(PYTEST) firmware/tests -m soak	## 100,000 packets a board
 TABLE_firmware-size = $(PYTHON) -m firmware.costs.images	## flash, RAM, stack, cycles of each image, against budgets
 try: | $(QUICK) ##! simulate a board, and poll it: BOARD=uart_atmega328p
 	@$(PYTHON) -m firmware.simulators.boards "$(BOARD)"

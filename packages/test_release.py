@@ -255,9 +255,6 @@ def lines_left(path: Path) -> Iterator[str]:
             yield f"{path}: {line[:200]}"
 
 
-# ---------------------------------------------------------------- the programs
-
-
 # ---------------------------------------------------------------- the bill of materials
 
 

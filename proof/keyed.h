@@ -30,7 +30,7 @@
 /*@ ghost int beacon_of; */ /* the label of the last one */
 /* What was to be stored last, and what the agent was then. */
 struct store_call {
-    int calls, label;
+    int calls;
     uint32_t number, epoch;
     uint8_t reached, last[65];
     bool stored;
@@ -52,12 +52,9 @@ struct store_call {
       \at(call.reached, L2) == \at(keyed->reached, L1) &&
       \forall integer i; 0 <= i < 65 ==> \at(call.last[i], L2) == \at(keyed->last[i], L1);
 
-    // An agent that has begun is in an epoch, and was in one before it. If its block could not be
-    // read, it is in an epoch that does not end.
+    // An agent that has begun is in an epoch, and was in one before it.
     predicate sound{L}(dumpulse_keyed *keyed) =
-      keyed->reached <= 65 && (keyed->reached != 0 ==> 255 <= keyed->epoch) &&
-      (keyed->reached != 0 && keyed->epoch > 0x1FFFFFFF ==>
-        keyed->reached == 65 && keyed->epoch % 256 == 255);
+      keyed->reached <= 65 && (keyed->reached != 0 ==> 256 <= keyed->epoch <= 0x1FFFFFFF);
     logic integer epoch_of{L}(dumpulse_keyed *keyed, integer label) =
       label < keyed->reached ? keyed->epoch : keyed->epoch - 1;
 
@@ -77,19 +74,19 @@ struct store_call {
 
 #define NONE 65 /* no label, and no variable */
 
-/*@ // What the memory has for a label, as long as nothing more is stored.
-    axiomatic memory { logic integer kept{L}(integer label) reads call; } */
+/*@ // What the memory has, as long as nothing more is stored.
+    axiomatic memory { logic integer kept{L} reads call; } */
 
 /*@ assigns \nothing; exits \false;
-    ensures \result <= 0xFFFFFF && \result == kept(label); */
-uint32_t dumpulse_load(uint8_t label);
+    ensures \result <= 0xFFFFFF && \result == kept; */
+uint32_t dumpulse_load(void);
 
 /*@ requires watched == \null || \valid_read(watched);
     assigns call; exits \false;
-    ensures call.calls == \old(call.calls) + 1 && call.label == label && call.number == number;
+    ensures call.calls == \old(call.calls) + 1 && call.number == number;
     ensures call.stored <==> \result;
     ensures watched != \null ==> stored_first{Pre, Post}(watched); */
-bool dumpulse_store(uint8_t label, uint32_t number);
+bool dumpulse_store(uint32_t number);
 
 /*@ assigns \nothing; exits \false; */
 uint16_t dumpulse_get_timestamp(void);
@@ -248,7 +245,7 @@ dumpulse_result dumpulse_keyed_process(dumpulse_keyed *keyed, const uint8_t *pac
       ensures \result && call.calls == \old(call.calls);
     behavior block:
       assumes keyed->epoch % 256 == 255 && keyed->epoch < 0x1FFFFFFF;
-      ensures call.calls == \old(call.calls) + 1 && call.label == DUMPULSE_BLOCK;
+      ensures call.calls == \old(call.calls) + 1;
       ensures 256 * call.number == \old(keyed->epoch) + 1 && (\result <==> call.stored);
       ensures stored_first{Pre, Post}(keyed);
     behavior used_up:
@@ -281,7 +278,7 @@ static bool next_epoch(dumpulse_keyed *keyed);
       ensures !\result && call.calls == \old(call.calls);
     behavior label:
       assumes 0 < keyed->reached < 65;
-      ensures \result && call.calls == \old(call.calls) && call.label == \old(call.label);
+      ensures \result && call.calls == \old(call.calls);
       ensures call.number == \old(call.number) && (call.stored <==> \old(call.stored));
       ensures keyed->epoch == \old(keyed->epoch) && keyed->reached == \old(keyed->reached) + 1;
       ensures keyed->wrong == \old(keyed->wrong);
@@ -291,7 +288,7 @@ static bool next_epoch(dumpulse_keyed *keyed);
       ensures keyed->epoch == \old(keyed->epoch) + 1 && keyed->reached == 1;
     behavior block:
       assumes keyed->reached == 65 && keyed->epoch % 256 == 255 && keyed->epoch < 0x1FFFFFFF;
-      ensures call.calls == \old(call.calls) + 1 && call.label == DUMPULSE_BLOCK;
+      ensures call.calls == \old(call.calls) + 1;
       ensures 256 * call.number == \old(keyed->epoch) + 1 && (\result <==> call.stored);
       ensures stored_first{Pre, Post}(keyed);
       ensures \result ==> keyed->epoch == \old(keyed->epoch) + 1 && keyed->reached == 1;
@@ -303,16 +300,23 @@ bool dumpulse_keyed_next(dumpulse_keyed *keyed, void *context);
 
 /*@ requires \valid(keyed) && watched == keyed;
     requires \separated(keyed, &call);
-    assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->last[0 .. 64], call,
-      beacons, beacon_of; exits \false;
-    ensures \result ==> sound(keyed) && keyed->reached == 65 && beacons == \old(beacons) + 65;
-    ensures \result ==> call.stored && call.label == DUMPULSE_BLOCK;
-    ensures \result ==> call.number == kept{Pre}(DUMPULSE_BLOCK) + 1;
-    ensures \result ==> keyed->epoch == 256 * call.number;
-    ensures \result ==> \forall integer i; 0 <= i < 65 ==> keyed->last[i] == 0;
-    ensures !\result ==> keyed->reached == 0 && beacons == \old(beacons);
-    ensures call.calls <= \old(call.calls) + 1; */
-bool dumpulse_keyed_begin(dumpulse_keyed *keyed, void *context);
+    assigns keyed->epoch, keyed->reached, keyed->wrong, keyed->last[0 .. 64], call; exits \false;
+    ensures \result != DUMPULSE_BEGUN ==> keyed->reached == 0;
+    behavior unreadable:
+      assumes kept == 0xFFFFFF;
+      ensures \result == DUMPULSE_NO_NUMBER && call.calls == \old(call.calls);
+    behavior used_up:
+      assumes 0x1FFFFF <= kept && kept != 0xFFFFFF;
+      ensures \result == DUMPULSE_USED_UP && call.calls == \old(call.calls);
+    behavior block:
+      assumes kept < 0x1FFFFF;
+      ensures call.calls == \old(call.calls) + 1 && call.number == kept{Pre} + 1;
+      ensures call.reached == 0 && \result == (call.stored ? DUMPULSE_BEGUN : DUMPULSE_NOT_STORED);
+      ensures call.stored ==> sound(keyed) && keyed->reached == 65 && keyed->wrong == 0;
+      ensures call.stored ==> keyed->epoch == 256 * call.number;
+      ensures call.stored ==> \forall integer i; 0 <= i < 65 ==> keyed->last[i] == 0;
+    complete behaviors; disjoint behaviors; */
+dumpulse_beginning dumpulse_keyed_begin(dumpulse_keyed *keyed);
 
 /*@ requires \valid(keyed) && variable < 64;
     assigns keyed->last[variable]; exits \false;

@@ -56,8 +56,7 @@ static void go_back(struct keys *const *before)
 void dumpulse_get_key(uint8_t key[16], uint8_t label)
 {
     memcpy(key, used->master.key, sizeof used->master.key);
-    dumpulse_label_key(key, label,
-                       label < DUMPULSE_VARIABLES ? used->master.generations[label] : 0);
+    dumpulse_label_key(key, label, used->master.generations[label]);
 }
 
 /* systemd's LoadCredential= gives the file to root, and lets the service's user read it by an
@@ -113,10 +112,19 @@ static const char *read_small(const char *text, const char *after, char end, uns
                : at + 1;
 }
 
+/* Reads a name and a space. Returns what follows, or NULL. */
+static const char *read_name(const char *text, const char *after, const char *name)
+{
+    const size_t length = strlen(name);
+
+    return (size_t)(after - text) > length && memcmp(text, name, length) == 0 ? text + length
+                                                                              : NULL;
+}
+
 const char *keys_parse(const char *text, size_t length, struct keys_master *master)
 {
     const char *const after = text + length;
-    bool has[DUMPULSE_VARIABLES] = {false};
+    bool has[KEYS_LABELS] = {false};
 
     memset(master, 0, sizeof *master);
     if (length < KEYS_DIGITS || !read_digits(text, master->key) ||
@@ -124,21 +132,24 @@ const char *keys_parse(const char *text, size_t length, struct keys_master *mast
         return "it has no master key, which is one line of 32 digits 0-9a-f: "
                "dumpulse key show FILE says what it has";
     for (const char *at = text + KEYS_DIGITS + (length > KEYS_DIGITS); at != after;) {
-        unsigned variable, generation, epoch;
-        if (after - at > 6 && memcmp(at, "epoch ", 6) == 0) {
-            at = read_small(at + 6, after, '\n', 3600, &epoch);
+        unsigned label = DUMPULSE_READER_LABEL, generation, epoch;
+        const char *const seconds = read_name(at, after, "epoch ");
+        if (seconds != NULL) {
+            at = read_small(seconds, after, '\n', 3600, &epoch);
             if (at == NULL || epoch == 0 || master->epoch != 0)
                 return "the line with epoch has its seconds from 1 to 3600, and comes once";
             master->epoch = (uint16_t)epoch;
             continue;
         }
-        at = read_small(at, after, ' ', DUMPULSE_VARIABLES - 1, &variable);
+        const char *const of_readers = read_name(at, after, "readers ");
+        at = of_readers != NULL ? of_readers
+                                : read_small(at, after, ' ', DUMPULSE_VARIABLES - 1, &label);
         at = at == NULL ? NULL : read_small(at, after, '\n', UINT8_MAX, &generation);
-        if (at == NULL || has[variable])
-            return "after the key, each line has a variable from 0 to 63 that no other line has, a "
-                   "space, and the generation of its key from 0 to 255; or it is like 'epoch 10'";
-        has[variable] = true;
-        master->generations[variable] = (uint8_t)generation;
+        if (at == NULL || has[label])
+            return "after the key, each line has a variable from 0 to 63 or 'readers', once each, "
+                   "a space, and the generation of its key from 0 to 255; or it is like 'epoch 10'";
+        has[label] = true;
+        master->generations[label] = (uint8_t)generation;
     }
     if (master->epoch == 0)
         master->epoch = EPOCH;
@@ -173,7 +184,7 @@ static bool read_master(struct keys_master *master)
     const char *wrong =
         fstat(file, &status) == 0 ? what_is_wrong(path(), &status) : strerror(errno);
     if (wrong == NULL) {
-        const ssize_t length = read(file, text, sizeof text);
+        const ssize_t length = options_read_all(file, text, sizeof text);
         wrong = length < 0 ? strerror(errno) : keys_parse(text, (size_t)length, master);
     }
     explicit_bzero(text, sizeof text);
@@ -212,7 +223,7 @@ bool keys_read(void)
 }
 
 /* The key must be the same: the numbers belong to it. */
-static bool read_again(uint8_t generations[DUMPULSE_VARIABLES], bool now)
+static bool read_again(uint8_t generations[KEYS_LABELS], bool now)
 {
     struct keys_master master = {.generations = {0}};
 
@@ -225,14 +236,14 @@ static bool read_again(uint8_t generations[DUMPULSE_VARIABLES], bool now)
                        "--key-is-new once",
                        option(), path())) &&
         check_epoch(&master);
-    memcpy(generations, master.generations, DUMPULSE_VARIABLES);
+    memcpy(generations, master.generations, KEYS_LABELS);
     explicit_bzero(&master, sizeof master);
     return same && keys_renew(generations, false);
 }
 
 bool keys_read_again(bool now)
 {
-    static uint8_t generations[DUMPULSE_VARIABLES], generations_before[DUMPULSE_VARIABLES];
+    static uint8_t generations[KEYS_LABELS], generations_before[KEYS_LABELS];
 
     if (!read_again(generations, now))
         return false;
@@ -256,18 +267,19 @@ static uint32_t get_block(void)
     return dumpulse_read_(used->numbers + KEYS_BLOCK_AT);
 }
 
-uint32_t dumpulse_load(uint8_t label)
+uint32_t dumpulse_load(void)
 {
-    (void)label; /* it is DUMPULSE_BLOCK */
     return get_block();
 }
 
-/* A variable is retired under the key before as soon as it was received under its new one: nothing
- * of it is accepted, over restarts, too. Nobody waits for its beacon. */
+/* A variable is retired under the key before as soon as it was received under its new one, and any
+ * label whose new key was renewed: nothing of it is accepted, over restarts, too. Nobody waits for
+ * its beacon. */
 static bool is_retired(uint8_t label)
 {
-    return label < DUMPULSE_VARIABLES &&
-           (used->numbers[KEYS_RETIRED_AT + label / 8] >> label % 8 & 1) != 0;
+    return (label < DUMPULSE_VARIABLES &&
+            (used->numbers[KEYS_RETIRED_AT + label / 8] >> label % 8 & 1) != 0) ||
+           (used == &keys_before && keys.master.generations[label] != 0);
 }
 
 static void set_retired(uint8_t variable, bool retired)
@@ -331,7 +343,7 @@ static bool has_larger(const uint8_t *file, const uint8_t *known, size_t size)
         return false;
     if (memcmp(file + KEYS_BLOCK_AT, known + KEYS_BLOCK_AT, KEYS_RETIRED_AT - KEYS_BLOCK_AT) > 0)
         return true;
-    for (unsigned at = KEYS_RETIRED_AT; at < KEYS_GENERATIONS_AT; at++)
+    for (unsigned at = KEYS_RETIRED_AT; at < KEYS_SKIPS_AT; at++)
         if ((file[at] & ~known[at]) != 0)
             return true;
     return false;
@@ -346,11 +358,10 @@ static bool save_numbers(void)
     return done;
 }
 
-bool dumpulse_store(uint8_t label, uint32_t number)
+bool dumpulse_store(uint32_t number)
 {
     const uint32_t before = get_block();
 
-    (void)label; /* it is DUMPULSE_BLOCK */
     set_block(number);
     if (save_numbers())
         return true;
@@ -359,14 +370,26 @@ bool dumpulse_store(uint8_t label, uint32_t number)
     return false;
 }
 
-/* A new key has no last count yet, and is not retired. */
-static void begin_generation(uint8_t variable, uint8_t generation)
+/* "variable 7", or "readers" */
+static const char *name_of(uint8_t label)
 {
-    used->numbers[KEYS_GENERATIONS_AT + variable] = generation;
-    set_retired(variable, false);
-    dumpulse_keyed_renew(&used->keyed, variable);
-    log_say("variable %u: its key has generation %u from now on, and no older one is taken",
-            variable, generation);
+    static char name[sizeof "variable 63"];
+
+    if (label >= DUMPULSE_VARIABLES)
+        return "readers";
+    (void)snprintf(name, sizeof name, "variable %u", label % DUMPULSE_VARIABLES);
+    return name;
+}
+
+/* A new key has no last count yet, and is not retired. */
+static void begin_generation(uint8_t label, uint8_t generation)
+{
+    used->numbers[KEYS_GENERATIONS_AT + label] = generation;
+    if (label < DUMPULSE_VARIABLES)
+        set_retired(label, false);
+    dumpulse_keyed_renew(&used->keyed, label);
+    log_say("%s: the key has generation %u from now on, and no older one is taken", name_of(label),
+            generation);
 }
 
 static void retire(uint8_t variable)
@@ -384,23 +407,23 @@ static void retire(uint8_t variable)
  *
  * This needs no disk. If the file cannot be written now, the next block that is stored has the
  * generations, too. After a restart before that, the keys are new once more. */
-bool keys_renew(const uint8_t generations[DUMPULSE_VARIABLES], bool now)
+bool keys_renew(const uint8_t generations[KEYS_LABELS], bool now)
 {
     const uint8_t *const known = used->numbers + KEYS_GENERATIONS_AT;
     bool any = false;
 
-    for (uint8_t variable = 0; variable < DUMPULSE_VARIABLES; variable++) {
-        if (generations[variable] < known[variable])
-            return options_wrong("%s %.300s: variable %u has generation %u there, but has had "
-                                 "%u: an old key must not be taken again",
-                                 option(), path(), variable, generations[variable],
-                                 known[variable]);
-        if (!now || generations[variable] == known[variable])
+    for (uint8_t label = 0; label < KEYS_LABELS; label++) {
+        if (generations[label] < known[label])
+            return options_wrong("%s %.300s: generation %u of %s there, which has had %u: an old "
+                                 "key must not be taken again",
+                                 option(), path(), generations[label], name_of(label),
+                                 known[label]);
+        if (!now || generations[label] == known[label])
             continue;
-        if (used == &keys_before && is_retired(variable))
-            used->numbers[KEYS_GENERATIONS_AT + variable] = generations[variable];
+        if (used == &keys_before && is_retired(label))
+            used->numbers[KEYS_GENERATIONS_AT + label] = generations[label];
         else
-            begin_generation(variable, generations[variable]);
+            begin_generation(label, generations[label]);
         any = true;
     }
     if (now) /* at the start, they are there */
@@ -431,7 +454,7 @@ static bool read_numbers(void)
 
 /* A number that is counted up from 2020 at this pace is larger than all that were used before, as
  * "Replacing" in spec/keyed.md computes. */
-enum { PER_BLOCK = 450 /* s */, LAST = DUMPULSE_EPOCH_LAST_ / 256 - 1 };
+enum { PER_BLOCK = 900 /* s */, LAST = DUMPULSE_EPOCH_LAST_ / 256 - 1 };
 
 static int64_t block_of(uint64_t unix_s)
 {
@@ -450,24 +473,53 @@ bool keys_choose_block(uint64_t unix_s)
     return true;
 }
 
+/* Whoever sets the clock must not use up the blocks. So only a share of those that are left may be
+ * skipped to follow it, and then as many as time that really passes gives: one each PER_SKIP. A
+ * server that runs for 50 minutes a day, and was always switched off in between, needs no more. */
+enum { SHARE = 128, PER_SKIP = 30 /* s */ };
+
+static uint32_t most_skips(void)
+{
+    return get_block() < LAST ? (LAST - get_block()) / SHARE : 0;
+}
+
+static uint32_t get_skips(void)
+{
+    return dumpulse_read_(used->numbers + KEYS_SKIPS_AT);
+}
+
+static void set_skips(uint32_t blocks)
+{
+    dumpulse_write_(used->numbers + KEYS_SKIPS_AT, blocks < most_skips() ? blocks : most_skips());
+}
+
+static void refill_skips(void)
+{
+    const uint64_t passed = (timing_boot_ns() - used->refilled) / (PER_SKIP * TIMING_SECOND);
+
+    used->refilled += passed * PER_SKIP * TIMING_SECOND;
+    set_skips(get_skips() + (uint32_t)passed);
+}
+
 /* An old copy of the numbers, or of the whole disk, does not know which blocks were used since. But
  * the date does: so a block that is used is never before that of the date. Returns the date's if
- * `block` is more than `slack` behind it, and else `block`.
- *
- * A clock that is behind changes nothing. One that is far ahead must not use up all blocks. */
+ * `block` is more than `slack` behind it, and else `block`. A clock that is behind changes nothing.
+ * Nor does one that is further ahead than may be skipped. */
 static uint32_t block_by_date(uint32_t block, uint32_t slack)
 {
-    enum { YEARS = 4, MOST = YEARS * 366 * 86400 / PER_BLOCK };
+    enum { DAY = 86400 };
     const int64_t date = block_of(timing_unix_ms() / 1000);
+    const int64_t ahead = date - (int64_t)block;
 
-    if (date <= (int64_t)block + slack)
+    if (ahead <= (int64_t)slack)
         return block;
-    if (date <= LAST && date <= (int64_t)block + MOST)
+    if (ahead <= get_skips())
         return (uint32_t)date;
     if (!used->far_behind)
-        log_say("the clock is more than %d years ahead of %s%s, so epochs do not follow it: set "
-                "it; if it is right, that file may be an old copy, and needs a new key",
-                YEARS, options.state, used->file.suffix);
+        log_say("the clock is %lld days ahead of %s%s, and epochs of %u days may be skipped now: "
+                "set it; or if it is right, run this once with --key-to-date",
+                (long long)(ahead * PER_BLOCK / DAY), options.state, used->file.suffix,
+                get_skips() * PER_BLOCK / DAY);
     used->far_behind = true;
     return block;
 }
@@ -485,9 +537,10 @@ bool keys_make_numbers(void)
     memset(used->numbers, 0, sizeof used->numbers);
     memcpy(used->numbers, "Dumpulsekeys", KEYS_MARK_AT);
     keys_mark(used->numbers + KEYS_MARK_AT);
-    memcpy(used->numbers + KEYS_GENERATIONS_AT, used->master.generations, DUMPULSE_VARIABLES);
+    memcpy(used->numbers + KEYS_GENERATIONS_AT, used->master.generations, KEYS_LABELS);
     if (!keys_choose_block(timing_unix_ms() / 1000))
         return false;
+    set_skips(LAST);
     keys_seal_numbers();
     if (!state_make_numbers(&used->file, used->numbers, sizeof used->numbers))
         return false;
@@ -495,9 +548,26 @@ bool keys_make_numbers(void)
     return true;
 }
 
+bool keys_skip_to_date(void)
+{
+    if (!read_numbers())
+        return false;
+    const uint32_t before = get_block();
+    if (!keys_choose_block(timing_unix_ms() / 1000))
+        return false;
+    if (before > get_block())
+        set_block(before);
+    set_skips(LAST);
+    keys_seal_numbers();
+    if (!state_write_numbers(&used->file, used->numbers, sizeof used->numbers, has_larger))
+        return false;
+    log_say("%s%s is at the date: start the server without --key-to-date", options.state,
+            used->file.suffix);
+    return true;
+}
+
 /* ---- Epochs ----------------------------------------------------------------------------- */
 
-enum { LABELS = DUMPULSE_READER_LABEL + 1 };
 static const uint64_t PACE = 5000000; /* ns from one beacon to the next, at the start */
 
 static uint64_t round_begun; /* ns since the machine was started: when label 0 began its epoch */
@@ -515,25 +585,25 @@ static void say_that_it_stopped(void)
 }
 
 /* Begins the epoch of one label after the other. If that fails, it tries again each second. At the
- * start it begins all at once, which is more than the queue of a CAN interface holds: so all these
- * beacons follow once more. Returns when it goes on, in ns. */
+ * start, all labels begin at once, and their beacons follow one after the other: all of them are
+ * more than the queue of a CAN interface holds. Returns when it goes on, in ns. */
 static uint64_t begin_next(void)
 {
-    const uint64_t step = keys_epoch * TIMING_SECOND / LABELS;
+    const uint64_t step = keys_epoch * TIMING_SECOND / KEYS_LABELS;
 
     if (used->to_repeat != 0) {
-        const uint8_t label = LABELS - used->to_repeat--;
+        const uint8_t label = KEYS_LABELS - used->to_repeat--;
         keys_keeps_beacons = is_retired(label);
         dumpulse_keyed_beacon(&used->keyed, label, NULL);
         return used->to_repeat != 0 ? PACE : step;
     }
     const bool starts = used->keyed.reached == 0;
-    keys_label = used->keyed.reached % LABELS;
+    keys_label = used->keyed.reached % KEYS_LABELS;
     keys_keeps_beacons = !starts && is_retired(keys_label);
-    const bool done = starts ? dumpulse_keyed_begin(&used->keyed, NULL)
+    const bool done = starts ? dumpulse_keyed_begin(&used->keyed) == DUMPULSE_BEGUN
                              : dumpulse_keyed_next(&used->keyed, &keys_label);
     if (done && starts)
-        used->to_repeat = LABELS;
+        used->to_repeat = KEYS_LABELS;
     if (done && used->stopped)
         log_say("a new epoch has begun");
     if (!done && !used->stopped)
@@ -547,12 +617,12 @@ static uint64_t begin_next(void)
 static void begin_at_once(void)
 {
     used->to_repeat = 0;
-    for (unsigned i = 0; i < LABELS; i++) {
+    for (unsigned i = 0; i < KEYS_LABELS; i++) {
         (void)begin_next();
         if (used->stopped)
             break;
     }
-    used->to_repeat = LABELS;
+    used->to_repeat = KEYS_LABELS;
     keys_keeps_beacons = false;
     table_read_clock(); /* so many beacons, too, give time to stop it */
 }
@@ -580,19 +650,52 @@ static void catch_up(void)
     begin_at_once();
 }
 
-/* The clock may have been set since the start, as on a machine without a battery. And epochs of
- * 10 s fall behind the date slowly. */
+/* Stores that all blocks before this one were used or skipped. */
+static bool skip_to(uint32_t block)
+{
+    const uint32_t skips = get_skips(), skipped = block - used->keyed.epoch / 256;
+
+    set_skips(skips - skipped);
+    if (dumpulse_store(block))
+        return true;
+    set_skips(skips);
+    return false;
+}
+
+/* Notes by how much the clock was set forward. It may also run a bit faster than the other one. */
+static void note_step(void)
+{
+    enum { LEAST = 30, DAY = 86400 }; /* s */
+    const int64_t before = used->offset;
+
+    used->offset = (int64_t)timing_unix_ms() - (int64_t)(timing_boot_ns() / 1000000);
+    const int64_t step = before == 0 ? 0 : (used->offset - before) / 1000;
+    if (step >= LEAST)
+        used->step = step < DAY ? (uint32_t)step : DAY;
+}
+
+/* The clock may have been set since the start, as on a machine without a battery. When it is set
+ * forward, a snapshot of the machine may run again: then a new block begins in any case. And epochs
+ * of 10 s fall behind the date slowly. */
 static void follow_date(void)
 {
     const uint32_t block = used->keyed.epoch / 256;
-    uint32_t date;
+    uint32_t next;
 
-    if (used->keyed.reached != LABELS)
+    note_step();
+    refill_skips();
+    if (used->keyed.reached == 0 || (used->step == 0 && used->keyed.reached != KEYS_LABELS))
         return;
-    date = block_by_date(block, 3600 / PER_BLOCK);
-    if (date == block || !dumpulse_store(DUMPULSE_BLOCK, date))
+    next = block_by_date(block, used->step != 0 ? 0 : 3600 / PER_BLOCK);
+    const uint32_t least = block + 1 + used->step / PER_BLOCK;
+    if (used->step != 0 && next < least && least - block <= get_skips())
+        next = least;
+    if (next != block && !skip_to(next))
         return;
-    used->keyed.epoch = date * 256;
+    used->step = 0;
+    if (next == block)
+        return;
+    used->keyed.epoch = next * 256;
     begin_at_once();
 }
 
@@ -720,10 +823,10 @@ size_t keys_take(const uint8_t *packet, void *context)
         [DUMPULSE_WRONG_TAG] = COUNT_TAG,  [DUMPULSE_NOT_BEGUN] = COUNT_OLD,
         [DUMPULSE_ASKS] = COUNT_BEACONS};
     const bool requests = keys_is_request(packet), asks = keys_is_question(packet);
-    const bool two = overlap_left() != 0;
     dumpulse_result result;
 
-    catch_up();
+    catch_up(); /* this may take a while, in which the time of the key before ends */
+    const bool two = overlap_left() != 0;
     if (requests)
         table_prepare();
     if (two && !asks && take_before(packet, context, &result))
@@ -747,7 +850,11 @@ static bool begin(void)
 
     if (!read_numbers())
         return false;
+    used->refilled = timing_boot_ns();
     block = block_by_date(get_block() + 1, 0);
+    if (used->far_behind)
+        return false;
+    set_skips(get_skips() - (block - (get_block() + 1)));
     set_block(block - 1); /* the first one that begins is the one after it */
     if (keys_renew(used->master.generations, true))
         return true;

@@ -16,6 +16,7 @@ extern uint64_t keys_epoch; /* s, as the file of --key says */
 
 bool keys_read(void);         /* reads the file of --key; false: options.wrong says why not */
 bool keys_make_numbers(void); /* for --key-is-new; false: the log has the reason */
+bool keys_skip_to_date(void); /* for --key-to-date; the same */
 
 /* Reads the file again; false: options.wrong says why it cannot be used while the server runs. Only
  * if `now`, the generations that it has hold from now on. */

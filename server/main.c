@@ -84,6 +84,8 @@ int main(int argc, char **argv)
     }
     if (options.key_is_new)
         return keys_make_numbers() ? EXIT_SUCCESS : EXIT_FAILURE;
+    if (options.key_to_date)
+        return keys_skip_to_date() ? EXIT_SUCCESS : EXIT_FAILURE;
     static const struct loop_handlers handlers = {stats_print, read_again, stats_answer, hook_reap};
     const sigset_t waiting = loop_catch_signals();
     loop_define_task(LOOP_DROPS, sockets_count_drops, 60 * TIMING_SECOND);

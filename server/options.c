@@ -52,26 +52,34 @@ bool options_set_number(const char *name, const char *text, uint64_t low, uint64
                          (unsigned long long)low, (unsigned long long)high, text);
 }
 
+ssize_t options_read_all(int descriptor, void *bytes, size_t room)
+{
+    ssize_t length = 0, got = 1;
+
+    while (got > 0 && (size_t)length < room) {
+        got = read(descriptor, (uint8_t *)bytes + length, room - (size_t)length);
+        length += got;
+    }
+    return got < 0 ? -1 : length;
+}
+
 bool options_read_file(const char *path, const char *kind, char content[OPTIONS_FILE_MAX + 2],
                        size_t *length)
 {
-    ssize_t got = 1;
     struct stat status;
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
     if (descriptor < 0)
         return options_wrong("cannot read %.300s: %s", path, strerror(errno));
     const bool regular = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
-    for (*length = 0; regular && got > 0 && *length <= OPTIONS_FILE_MAX;) {
-        got = read(descriptor, content + *length, OPTIONS_FILE_MAX + 1 - *length);
-        *length += got > 0 ? (size_t)got : 0;
-    }
+    const ssize_t got = regular ? options_read_all(descriptor, content, OPTIONS_FILE_MAX + 1) : 0;
     const int reason = errno;
     (void)close(descriptor);
     if (!regular)
         return options_wrong("cannot read %.300s: it is not a regular file", path);
     if (got < 0)
         return options_wrong("cannot read %.300s: %s", path, strerror(reason));
+    *length = (size_t)got;
     if (*length > OPTIONS_FILE_MAX)
         return options_wrong("%.300s is not %s: it is longer than %d bytes", path, kind,
                              OPTIONS_FILE_MAX);
@@ -211,6 +219,8 @@ static const struct option_spec common[] = {
      .set = set_also_unkeyed},
     {"--key-is-new", NULL, "once for each new --key: make its numbers, and end",
      .flag = &options.key_is_new},
+    {"--key-to-date", NULL, "if the log asks for it: skip to the date, and end",
+     .flag = &options.key_to_date},
     {"--stats", "PATH", "make a socket that tells the counters as JSON", .set = set_stats},
     {"--help", NULL, "print this help; so does -h", .flag = &options.help},
     {"--version", NULL, "print the version", .flag = &options.version},
@@ -297,10 +307,10 @@ bool options_read(const struct options_own *own, int count, char *const *argumen
         return options_wrong("--state-every is for a state file: give --state FILE, too");
     if (options.exec != NULL && options.watch == NULL)
         return options_wrong("--exec is for changes of variables: give --watch FILE, too");
-    if (options.key == NULL &&
-        (options.also_unkeyed != 0 || options.key_is_new || options.key_before != NULL))
-        return options_wrong("--also-unkeyed, --key-is-new and --key-before are for --key: give "
-                             "--key FILE, too");
+    if (options.key == NULL && (options.also_unkeyed != 0 || options.key_is_new ||
+                                options.key_to_date || options.key_before != NULL))
+        return options_wrong("--also-unkeyed, --key-is-new, --key-to-date and --key-before are for "
+                             "--key: give --key FILE, too");
     if ((options.key_before == NULL) != (options.key_until == NULL))
         return options_wrong("--key-before needs an end: give it together with --key-until TIME");
     if (options.key != NULL && options.state == NULL)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct option_spec {
     const char *name, *value, *help;
@@ -44,6 +45,7 @@ extern struct options {
     const char *key_until;  /* how long that is taken, too */
     uint64_t also_unkeyed;  /* a bit for each variable that is accepted in version 1 */
     bool key_is_new;        /* make FILE.KEY.numbers, and end */
+    bool key_to_date;       /* have its epochs follow the date, however far, and end */
     bool self, keep_old, help, version;
     char wrong[512]; /* what is wrong with the arguments */
 } options;
@@ -60,6 +62,10 @@ __attribute__((format(printf, 1, 2))) bool options_wrong(const char *format, ...
 bool options_read_number(const char *text, char end, uint64_t low, uint64_t high, uint64_t *number);
 bool options_set_number(const char *name, const char *text, uint64_t low, uint64_t high,
                         uint64_t *number);
+
+/* Reads up to the end of the file, or `room` bytes: one call of read() may return less. Returns how
+ * many, or -1. */
+ssize_t options_read_all(int descriptor, void *bytes, size_t room);
 
 /* Reads a file that somebody has written, and puts a zero after it. `kind` says what it must be.
  * False: options.wrong says why that is impossible. */

@@ -16,17 +16,17 @@ canserver: build/canserver ##! the same for a CAN interface: build/canserver
 udpserver canserver: ; @echo $<
 $(call add,udpserver-i386,i686-linux-gnu-gcc -static,-O2 -funroll-loops -flto -pthread,\
     udpserver.c $(AGENT_C))
-$(call add,flood,gcc,-O2,bench/flood.c)
 $(call add,udpserver-sanitized,clang,$(SANITIZERS) -pthread,udpserver.c $(AGENT_C))
 $(call add,udpserver-calls,gcc,-pthread,server/tests/calls.c udpserver.c $(AGENT_C),\
-    $(call wrap,open flock pwrite fsync clock_gettime rename bind ppoll sendmmsg sendmsg recvmmsg))
+    $(call wrap,open flock read pwrite fsync clock_gettime rename bind ppoll sendmmsg sendmsg \
+    recvmmsg))
 STORM := -O2 -pthread $(call wrap,main clock_gettime getenv geteuid getrandom kill nanosleep prctl \
-    pthread_create pthread_join posix_spawn setenv setitimer sigaction sigprocmask syscall waitpid \
+    pthread_create pthread_join posix_spawn posix_spawn_file_actions_init \
+    posix_spawn_file_actions_addopen setenv setitimer sigaction sigprocmask syscall waitpid \
     access close fchmod flock fstat fsync ftruncate lstat open pwrite read rename stat bind \
     epoll_create1 epoll_ctl epoll_pwait getsockopt if_nametoindex ioctl ppoll recvmmsg send \
     sendmmsg sendmsg setsockopt socket dumpulse_changed dumpulse_get_key endpoints_describe \
-    dumpulse_send_packet endpoints_open keys_take log_open_again log_say log_write \
-    overlap_left)
+    dumpulse_send_packet endpoints_open log_open_again log_say log_write)
 $(call add,storm,gcc,$(STORM),$(wildcard tests/storm/*.c) udpserver.c $(AGENT_C))
 $(call add,storm-can,gcc,$(STORM),$(wildcard tests/storm/*.c) server/canserver.c $(AGENT_C))
 # Each unit test, the parts that it tests, and the functions that it replaces.

@@ -124,7 +124,7 @@ static int open_file(const char *suffix, int flags, mode_t mode)
 /* Reads the file into `content`. False with ENOMSG: the file is not ours. */
 static bool read_content(int file)
 {
-    const ssize_t size = read(file, content.bytes, sizeof content.bytes);
+    const ssize_t size = options_read_all(file, content.bytes, sizeof content.bytes);
 
     content.exists = true;
     content.size = size < 0 ? 0 : (size_t)size;
@@ -374,12 +374,11 @@ static void save_if_changed(void)
         return;
     take_state();
     saver.ended = false;
-    const int reason = pthread_create(&saver.thread, NULL, run_saver, NULL);
-    saver.runs = saver.is_looked_at = reason == 0;
-    if (saver.runs)
-        loop_set_interval(LOOP_SAVING, OFTEN);
-    else
+    saver.runs = pthread_create(&saver.thread, NULL, run_saver, NULL) == 0;
+    if (!saver.runs)
         (void)state_save();
+    saver.is_looked_at = true;
+    loop_set_interval(LOOP_SAVING, OFTEN);
 }
 
 void state_begin(void)

@@ -1,7 +1,7 @@
 """The protocol of spec/keyed.md, version 2, written a second time, without any of the C code.
 
-Every role is here: Agent, Hearer (a node) and Reader. What an agent keeps over a reset is in its
-Numbers, and nothing else is. A reset is a new object with the same Numbers. The tests compare the C
+Every role is here: Agent, Hearer (a node) and Reader. What an agent keeps over a reset is its
+Number, and nothing else is. A reset is a new object with the same Number. The tests compare the C
 code with this."""
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ REFUSED, HEARTBEAT, REPORT, OLD, WRONG_TAG, NOT_BEGUN, ASKS, NEW = range(8)
 NAMES = "refused", "heartbeat", "report", "old", "wrong", "not_begun", "asks", "new"
 TAKEN = HEARTBEAT, REPORT
 
-# The labels: 0 to 63 are the variables', 64 the readers'. The agent's block is stored under 65.
-READER_LABEL, LABELS, BLOCK_LABEL = 64, 65, 65
+BEGUN, NOT_STORED, NO_NUMBER, USED_UP = range(4)
+BEGINNINGS = "begun", "not_stored", "no_number", "used_up"
+
+# The labels: 0 to 63 are the variables', 64 the readers'.
+READER_LABEL, LABELS = 64, 65
 # Byte 4 of a packet. A beacon has less than BEACON_END there.
 BEACON_END, IS_HEARTBEAT, IS_REQUEST = 0x20, 0x80, 0xC0
 
@@ -124,19 +127,16 @@ class Keys:
 
 # ---- What survives a reset.
 
-class Numbers:
-    """Numbers of 24 bits by label, which survive a reset. `fails` makes the next ones fail: the
-    number is then not stored, and store() says so."""
+class Number:
+    """A number of 24 bits, which survives a reset. `fails` makes the next stores fail: then the
+    number stays, and store() says so."""
 
-    def __init__(self, numbers: dict[int, int] | None = None) -> None:
-        self.numbers, self.fails = dict(numbers or {}), False
+    def __init__(self, number: int = 0) -> None:
+        self.number, self.fails = number, False
 
-    def load(self, label: int) -> int:
-        return self.numbers.get(label, 0)
-
-    def store(self, label: int, number: int) -> bool:
+    def store(self, number: int) -> bool:
         if not self.fails:
-            self.numbers[label] = number
+            self.number = number
         return not self.fails
 
 
@@ -146,8 +146,8 @@ class Agent:
     """Begin() is the reset, and nothing with a key is taken before it. The nodes of the variables
     in `unkeyed` send version 1."""
 
-    def __init__(self, keys: Keys, numbers: Numbers, unkeyed: Collection[int] = ()) -> None:
-        self.keys, self.numbers, self.unkeyed = keys, numbers, unkeyed
+    def __init__(self, keys: Keys, stored: Number, unkeyed: Collection[int] = ()) -> None:
+        self.keys, self.stored, self.unkeyed = keys, stored, unkeyed
         self.entries = [bytes(4)] * VARIABLES
         self.tag = bytes(8)  # of the last report
         self.epoch = self.reached = 0  # labels below `reached` are in this epoch; 0: not begun
@@ -156,15 +156,18 @@ class Agent:
 
     # ---- Epochs.
 
-    def begin(self) -> list[bytes]:
-        """Returns the beacons of all labels. None of them: that failed."""
-        self.last = [FULL] * LABELS
-        self.epoch = self.numbers.load(BLOCK_LABEL) * BLOCK + BLOCK - 1
-        self.reached = LABELS
-        if not self._begin_epoch():
-            self.reached = 0
-            return []
-        return self._rest()
+    def begin(self) -> int:
+        """All labels are in the first epoch of a new block, or none is."""
+        block, self.reached = self.stored.number, 0
+        if block == UNREADABLE:
+            return NO_NUMBER
+        if block >= EPOCH_LAST // BLOCK:
+            return USED_UP
+        if not self.stored.store(block + 1):
+            return NOT_STORED
+        self.epoch, self.reached, self.wrong = (block + 1) * BLOCK, LABELS, 0
+        self.last = [0] * LABELS
+        return BEGUN
 
     def next(self) -> Sent:
         """Begins the epoch of the next label, and returns its beacon. None: that failed."""
@@ -185,8 +188,7 @@ class Agent:
         """No label has reached the epoch yet."""
         following = self.epoch + 1
         if following > EPOCH_LAST or (
-                following % BLOCK == 0
-                and not self.numbers.store(BLOCK_LABEL, following // BLOCK)):
+                following % BLOCK == 0 and not self.stored.store(following // BLOCK)):
             return False
         self.epoch, self.reached, self.wrong = following, 0, 0
         return True

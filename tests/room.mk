@@ -32,25 +32,22 @@ PART_vectors = $(call run_vectors,amd64) $(call run_vectors,amd64,$(VALGRIND)) $
 PART_vectors-others = $(call run_vectors,i386) $(call run_vectors,powerpc,qemu-ppc) $(call run_vectors,clang) exit $$failed	## the same on i386, on PowerPC and by clang
 NEEDS_storm = build/storm build/storm-can
 NEEDS_storm-long = build/storm build/storm-can
-# So many stories of udpserver, canserver, the fleet and images; and options.
+# So many stories of udpserver, canserver, the fleet and images; options; and of the stories in which
+# a call fails, each so many-th.
 tell_storm = build/storm --count $1 --counts $5 || failed=1; \
     build/storm-can --count $2 --counts $5 || failed=1; \
+    build/storm --fail-each $6 || failed=1; build/storm-can --fail-each $7 || failed=1; \
     $(PYTHON) -m tests.storm.fleet --count $3 $5 || failed=1; \
     $(PYTHON) -m tests.storm.images --count $4 $5 || failed=1; exit $$failed
-PART_storm = $(call tell_storm,600,120,5,24) ## stories of the whole system
-PART_storm-long = $(PYTHON) -m tests.storm.planted || failed=1; $(call tell_storm,15000,6000,240,1900,--from $$(date +%s))	## planted mistakes, and new stories
+PART_storm = $(call tell_storm,600,120,5,24,,5,20) ## stories of the whole system
+PART_storm-long = $(PYTHON) -m tests.storm.planted || failed=1; $(call tell_storm,15000,6000,240,1900,--from $$(date +%s),1,1)	## planted mistakes, and new stories
 
-READS_differential := dumpulse.c dumpulse.h extras spec tools Makefile */room.mk \
-    tests/exports*.c tests/differential.py
-READS_watching := $(READS_differential) tests/watching.py
-READS_mutants := $(READS_watching) $(addprefix tests/,vectors.c vectors.h vectors_watch.c \
-    mutants.py mutation.py coverage.py ordered.py survivors.tsv test_targets.py)
-PART_differential = $(PYTHON) -m tests.differential $(ARGS)	## code for all targets against the model; ARGS="--count N"
-PART_watching = $(PYTHON) -m tests.watching $(ARGS)	## the same for the watch
+READS_mutants := dumpulse.c dumpulse.h extras spec tools Makefile */room.mk \
+    $(addprefix tests/,exports*.c vectors.c vectors.h vectors_watch.c mutants.py mutation.py \
+    ordered.py survivors.tsv test_targets.py)
 PART_explore = HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py	## Hypothesis: many new examples
 PART_lint = tests/lint ## compiler warnings, clang-tidy, cppcheck, formatting
 PART_builds = tests/builds ## make check by gcc, clang, with hardening; make install
-PART_coverage = $(PYTHON) -m tests.coverage ## what the tests in C alone reach
 BREAK := $(PYTHON) -m tests.mutants
 PART_mutants = $(BREAK) library $(ARGS)	## break the library: does a test notice?
 PART_mutants-keyed = $(BREAK) keyed $(ARGS)	## break dumpulse_keyed; ARGS="--count 100"

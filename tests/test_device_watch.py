@@ -1,5 +1,5 @@
 """What no clock does in the model of the watch, and what dumpulse_watch.h does not compile. The
-vectors and tests/watching.py compare the C code with the model."""
+vectors compare the C code with the model."""
 
 import random
 import subprocess
@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from spec.model import Agent
+from spec.tools.make_vectors import some_line, step_of_the_clock
 from spec.watch import DEAD, LATE, MISSING, WAITING, Watch
-from tests.watching import some_line, step_of_the_clock
 from tools.programs import INCLUDES
 
 GONE = LATE, DEAD, MISSING
@@ -46,7 +46,6 @@ def compiled(compiler: list[str], text: str, *more: str) -> subprocess.Completed
         [*compiler, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-unused", *more, *INCLUDES,
          "-fsyntax-only", "-"], input=f'#include "dumpulse_watch.h"\n{text}',
         capture_output=True, text=True, check=False)
-
 
 
 @pytest.mark.parametrize(("numbers", "compiles"), [

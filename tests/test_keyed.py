@@ -15,8 +15,8 @@ import unicorn
 
 from bench.keyed import SOURCE
 from spec import keyed
-from spec.keyed import (BLOCK_LABEL, FULL, HEARTBEAT, LABELS, NAMES, READER_LABEL, REFUSED,
-                        WRONG_TAG, Agent, Hearer, Keys, Numbers, Reader, Sent)
+from spec.keyed import (BEGINNINGS, BEGUN, FULL, HEARTBEAT, LABELS, NAMES, READER_LABEL, REFUSED,
+                        WRONG_TAG, Agent, Hearer, Keys, Number, Reader, Sent)
 from spec.model import MAGIC, checksummed
 from spec.tools import keyed_vectors
 from tools.processors.machine import Keyed, Machine, Thumb, image_of, load
@@ -77,14 +77,14 @@ def takes_epoch(by: int, most: int) -> type:
 
 class StoresTheBlockLate(Agent):
     def _begin_epoch(self) -> bool:
-        late, self.numbers = self.numbers, Numbers()
-        begun, self.numbers = super()._begin_epoch(), late
+        late, self.stored = self.stored, Number()
+        begun, self.stored = super()._begin_epoch(), late
         return begun
 
     def process(self, now: int, packet: bytes) -> tuple[int, Sent]:
         block = self.epoch // keyed.BLOCK
-        if self.numbers.load(BLOCK_LABEL) != block:
-            self.numbers.store(BLOCK_LABEL, block)
+        if self.stored.number != block:
+            self.stored.store(block)
         return super().process(now, packet)
 
 
@@ -194,15 +194,15 @@ class Stepper:
         """Returns whether all is as it should be."""
         machine = self.machine
         if kind == "master":
-            machine.keys, machine.numbers = Keys(data(cell[0])), Numbers()
+            machine.keys, machine.stored = Keys(data(cell[0])), Number()
         elif kind == "key":
             return self.of_key(int(cell[0]), int(cell[1]), data(cell[2]))
         elif kind == "number":
-            machine.numbers.numbers[int(cell[0])] = int(cell[1], 16)
+            machine.stored.number = int(cell[0], 16)
         elif kind == "stored":
-            return not self.agent_fits or machine.numbers.load(int(cell[0])) == int(cell[1], 16)
+            return not self.agent_fits or machine.stored.number == int(cell[0], 16)
         elif kind == "fails":
-            machine.numbers.fails = cell[0] == "yes"
+            machine.stored.fails = cell[0] == "yes"
         elif kind in ("node", "hear", "beat", "question"):
             return self.of_node(kind, cell)
         elif kind in ("reader", "listen", "request", "check"):
@@ -236,9 +236,11 @@ class Stepper:
         elif kind == "table":
             self.report = self.report[:8] + data(cell[0])
             machine.write(machine.agent + self.keyed.report + 8, data(cell[0]))
-        elif kind in ("begin", "next"):
-            calls.append(self.keyed.begin(9) if kind == "begin" else
-                         machine.call("dumpulse_keyed_next", machine.agent, 9))
+        elif kind == "begin":
+            calls.append(self.keyed.begin())
+            good = calls[0].result == BEGINNINGS.index(cell[0])
+        elif kind == "next":
+            calls.append(machine.call("dumpulse_keyed_next", machine.agent, 9))
             good, sent = calls[0].result == (cell[0] == "yes"), data(cell[1])
         elif kind == "nexts":
             good = all(machine.call("dumpulse_keyed_next", machine.agent, 9).result
@@ -380,14 +382,14 @@ void dumpulse_get_key(uint8_t key[16], uint8_t label)
         key[i] = master[i];
     dumpulse_label_key(key, label, 0);
 }
-uint32_t dumpulse_load(uint8_t label) { return label; }
-bool dumpulse_store(uint8_t label, uint32_t number) { return label != number; }
+uint32_t dumpulse_load(void) { return 65; }
+bool dumpulse_store(uint32_t number) { return number == 66; }
 uint16_t dumpulse_get_timestamp(void) { return 0; }
 int main(void)
 {
     static dumpulse_keyed keyed;
     uint8_t request[8];
-    if (!dumpulse_keyed_begin(&keyed, NULL))
+    if (dumpulse_keyed_begin(&keyed) != DUMPULSE_BEGUN)
         return 1;
     dumpulse_node reader = {keyed.epoch, 1};
     dumpulse_count_(&reader, request, DUMPULSE_READER_LABEL, 1, 2);
@@ -478,10 +480,10 @@ def test_time_does_not_depend_on_keys(name: str) -> None:
         place, costs = Keyed(machine), {kind: Counter[int]() for kind in (HEARTBEAT, WRONG_TAG)}
         for _ in range(6):
             machine.keys = Keys(chance.randbytes(16))
-            machine.numbers = Numbers({BLOCK_LABEL: chance.randrange(0x1FFF00)})
-            agent = Agent(machine.keys, Numbers(machine.numbers.numbers))
+            machine.stored = Number(chance.randrange(0x1FFF00))
+            agent = Agent(machine.keys, Number(machine.stored.number))
             place.clear()
-            assert place.begin().result and agent.begin()
+            assert place.begin().result == agent.begin() == BEGUN
             for variable in chance.sample(range(64), 5):
                 good = machine.keys.counted(variable, agent.epoch, chance.randrange(1, FULL),
                                             *chance.randbytes(2))
@@ -498,7 +500,8 @@ def test_the_model_has_the_numbers_of_the_header() -> None:
     for name in ("OLD", "WRONG_TAG", "NOT_BEGUN", "ASKS", "NEW"):
         assert f"    DUMPULSE_{name} = {getattr(keyed, name)}" in header
     assert NAMES[:3] == ("refused", "heartbeat", "report")
-    assert f"#define DUMPULSE_BLOCK {BLOCK_LABEL}U" in header
+    for number, name in enumerate(BEGINNINGS):
+        assert f"    DUMPULSE_{name.upper()} = {number}" in header
 
 
 def test_no_macro_changes_the_library() -> None:

@@ -1,6 +1,5 @@
 """Are the verdicts of tests/mutants.py counted, and are its lists up to date?"""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -28,23 +27,8 @@ def test_a_campaign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "toy: 66.7% noticed, where 90% should be"]
 
 
-@pytest.mark.slow
-def test_a_sample_names_mutants_that_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                         capsys: pytest.CaptureFixture[str]) -> None:
-    """Each row needs a mutant. A line that has changed is an error, and not one mutant less."""
-    for subject in ("server", "client"):
-        monkeypatch.setattr(sys, "argv", ["mutants", subject, "--sample", "--list"])
-        mutants.main()
-    assert len(capsys.readouterr().out.splitlines()) >= len(mutation.rows(mutants.SAMPLE))
-    file = tmp_path / "sample.tsv"
-    file.write_text("client.py\tPORT = 9060\tPORT = 9061\ttests/test_client.py\n")
-    monkeypatch.setattr(mutants, "SAMPLE", file)
-    with pytest.raises(SystemExit, match="no mutant is this; choose another: client.py | PORT = "
-                       "9060 | PORT = 9061"):
-        mutants.main()
-
-
-def test_no_row_of_the_survivors_is_stale() -> None:
+def test_no_row_of_the_survivors_and_the_sample_is_stale() -> None:
     """Who changes a line must learn that from `make test`, not after an hour of mutants."""
     keys = {mutant.key for subject in mutants.SUBJECTS.values() for mutant in subject().mutants()}
-    assert not [key for key in mutation.rows(mutants.SURVIVORS) if key not in keys]
+    rows = {**mutation.rows(mutants.SURVIVORS), **mutation.rows(mutants.SAMPLE)}
+    assert not [key for key in rows if key not in keys]

@@ -39,7 +39,7 @@ TOKENS = ("[3]", "[03]", "[0x3]", "[64]", "[dumpulse]", "[DUMPULSE]", "[ 3 ]", "
           "tick", "now-from", "=", " = ", "\t", "  ", "\r", "#", ";", "engine", "a é", "5s",
           "500ms", "0.0015", "1.5 min", "1 h", "0", "65470s", "65471s", "3s", "yes", "no", "0..80",
           "10 .. 0x20", "80..0", "..", "255..256", "7", "0x3F", "0x", "1e3", "-1", "\0", "\ufeff",
-          "100000h", "100001h", "x" * 25)
+          "100000h", "100001h", "x" * 25, "\x1b", "\u2028")
 GOOD_LINES = ("[dumpulse]", "[3]", "[4]", "[0x5]", "warn = 2s", "crit = 9", "warn=1.5s",
               "Crit = 1min", "name = engine", "value = 1..9", "value-warn = 2..8", "every = 1s",
               "expect = no", "authenticated = no", "tick = 1s", "now-from = 0", "# text", "",
@@ -66,6 +66,7 @@ def compare_files(compiled: Compiled, path: Path, seed: int) -> bool:
     try:
         settings = client.make_settings(argparse.Namespace(names=str(path)))
     except client.BadUsage as error:
+        assert str(error).isprintable()  # and so it is one line
         # Beyond ASCII, the server allows more characters in names.
         if not wrong and ("name must be" not in str(error) or text.isascii()):
             raise AssertionError(f"client.py alone refuses this file: {error}\n{text!r}") from error

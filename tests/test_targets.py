@@ -61,7 +61,7 @@ def test_vectors(machine: Machine) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", tiered(EVERY, is_of_its_kind, lambda _: False), indirect=True)
 def test_long_vectors(machine: Machine) -> None:
-    assert take(machine, vectors("vectors.tsv", long=True)) > 5000
+    assert take(machine, vectors("vectors.tsv", long=True)) > 7000
 
 
 def take(machine: Machine, steps: Path) -> int:
@@ -130,7 +130,7 @@ def test_vectors_of_the_watch(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", tiered(EVERY, is_of_its_kind, lambda _: False))
 def test_long_vectors_of_the_watch(name: str) -> None:
-    assert watch(name, vectors("vectors_watch.tsv", long=True)) > 1500
+    assert watch(name, vectors("vectors_watch.tsv", long=True)) > 4000
 
 
 def watch(name: str, steps: Path) -> int:

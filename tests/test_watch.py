@@ -295,20 +295,6 @@ def test_it_survives_the_agents_restart() -> None:
         assert terminal.end() == 0
 
 
-def test_a_restart_that_forgets_nothing(tmp_path: Any) -> None:
-    """The agent keeps its table, and counts Unix time. Only the time in which nothing listened
-    shows the restart."""
-    port = unused_port()
-    options = ("--self", "0", "--rate", "1000", "--state", str(tmp_path / "table"))
-    with watch(f"127.0.0.1:{port}", "--now-from", "0") as terminal:
-        for event in ("", r"\d\d:\d\d:\d\d the agent restarted: it was away for \d+ s"):
-            with Server(*options, port=port) as server:
-                text = terminal.wait_for(lambda text: text[1] == "ages by variable 0")
-                assert re.fullmatch(event, text[2])
-                server.stop()
-            terminal.wait_for(lambda text: "no report for" in text[1])
-
-
 def test_bad_reports_are_shown() -> None:
     with FakeAgent([CHECKED], [WRONG_SUM]) as agent, watch(agent.address, "--timeout",
                                                            "2s") as terminal:

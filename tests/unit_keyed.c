@@ -17,13 +17,14 @@ enum { LABELS = 65 };
 static dumpulse_keyed keyed;
 static dumpulse_node node;
 static dumpulse_reader reader;
-static uint32_t numbers[LABELS + 1];
+static uint32_t stored;
 static uint8_t generations[LABELS];
 static dumpulse_keyed_report room; /* what was sent */
 static uint8_t *const sent = (uint8_t *)&room;
 static size_t sent_length;
 static uint8_t beacons[LABELS][8]; /* the last ones */
 static unsigned keys, sends, stores;
+static bool fails;              /* the store hook */
 static dumpulse_keyed at_store; /* what the agent was when a number was stored */
 static int bus;                 /* the context of the agent */
 
@@ -36,20 +37,19 @@ void dumpulse_get_key(uint8_t key[16], uint8_t label)
     dumpulse_label_key(key, label, generations[label]);
 }
 
-uint32_t dumpulse_load(uint8_t label)
+uint32_t dumpulse_load(void)
 {
-    assert_true(label <= DUMPULSE_BLOCK);
-    return numbers[label];
+    return stored;
 }
 
-bool dumpulse_store(uint8_t label, uint32_t number)
+bool dumpulse_store(uint32_t following)
 {
-    assert_true(label <= DUMPULSE_BLOCK);
-    assert_true(number <= 0xFFFFFF);
+    assert_true(following <= 0xFFFFFF);
     stores++;
     at_store = keyed;
-    numbers[label] = number;
-    return true;
+    if (!fails)
+        stored = following;
+    return !fails;
 }
 
 uint16_t dumpulse_get_timestamp(void)
@@ -71,7 +71,7 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 
 static bool begin(void)
 {
-    return dumpulse_keyed_begin(&keyed, &bus);
+    return dumpulse_keyed_begin(&keyed) == DUMPULSE_BEGUN;
 }
 
 /* All labels go on by one epoch. */
@@ -88,9 +88,9 @@ static int fresh(void **state)
     memset(&keyed, 0, sizeof keyed);
     memset(&node, 0, sizeof node);
     memset(&reader, 0, sizeof reader);
-    memset(numbers, 0, sizeof numbers);
     memset(generations, 0, sizeof generations);
-    numbers[DUMPULSE_BLOCK] = 0x122;
+    stored = 0x122;
+    fails = false;
     if (!begin())
         return -1;
     keyed.epoch = 0x12344;
@@ -193,7 +193,7 @@ static void test_a_number_is_stored_before_it_counts(void **state)
     keyed.epoch = 0x123FF;
     assert_true(dumpulse_keyed_next(&keyed, &bus));
     assert_int_equal(stores, 1);
-    assert_int_equal(numbers[DUMPULSE_BLOCK], 0x124);
+    assert_int_equal(stored, 0x124);
     assert_int_equal(at_store.epoch, 0x123FF);
     assert_int_equal(at_store.reached, LABELS);
 }
@@ -206,11 +206,39 @@ static void test_reset_of_the_agent(void **state)
     (void)state;
     memset(&keyed, 0, sizeof keyed);
     assert_true(begin());
+    assert_int_equal(sends, 0); /* no queue of a driver holds 65 beacons */
     assert_int_equal(process(HEARTBEAT), DUMPULSE_WRONG_TAG);
     assert_int_equal(process(REQUEST), DUMPULSE_WRONG_TAG);
+    assert_int_equal(process(QUESTION), DUMPULSE_ASKS);
     assert_true(dumpulse_hear(&node, 3, beacons[3], 8));
     assert_true(dumpulse_keyed_heartbeat(&node, packet, 3, 76, 9));
     assert_int_equal(process(packet), DUMPULSE_HEARTBEAT);
+}
+
+/* Why an agent has not begun. Then it takes nothing, also if it ran before. */
+static void test_an_agent_says_why_it_has_not_begun(void **state)
+{
+    static const struct {
+        uint32_t number;
+        bool fails;
+        dumpulse_beginning result;
+    } rows[] = {
+        {0xFFFFFF, true, DUMPULSE_NO_NUMBER},  {0xFFFFFF, false, DUMPULSE_NO_NUMBER},
+        {0xFFFFFE, false, DUMPULSE_USED_UP},   {0x1FFFFF, false, DUMPULSE_USED_UP},
+        {0x1FFFFE, true, DUMPULSE_NOT_STORED}, {0x1FFFFE, false, DUMPULSE_BEGUN},
+    };
+
+    (void)state;
+    for (size_t i = 0; i != sizeof rows / sizeof *rows; i++) {
+        stored = rows[i].number;
+        fails = rows[i].fails;
+        stores = 0;
+        assert_int_equal(dumpulse_keyed_begin(&keyed), rows[i].result);
+        assert_int_equal(stores, rows[i].number == 0x1FFFFE);
+        assert_int_equal(process(QUESTION),
+                         rows[i].result == DUMPULSE_BEGUN ? DUMPULSE_ASKS : DUMPULSE_NOT_BEGUN);
+    }
+    assert_int_equal(keyed.epoch, 0x1FFFFF00);
 }
 
 /* An agent that has not begun takes nothing that is right for the epochs 0 or -1. Nor does the next
@@ -497,6 +525,7 @@ int main(void)
         cmocka_unit_test_setup(test_questions_do_not_count, fresh),
         cmocka_unit_test_setup(test_a_number_is_stored_before_it_counts, fresh),
         cmocka_unit_test_setup(test_reset_of_the_agent, fresh),
+        cmocka_unit_test_setup(test_an_agent_says_why_it_has_not_begun, fresh),
         cmocka_unit_test_setup(test_an_agent_of_zeros, fresh),
         cmocka_unit_test_setup(test_a_node_speaks_for_itself_alone, fresh),
         cmocka_unit_test_setup(test_a_new_key, fresh),

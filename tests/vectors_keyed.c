@@ -6,10 +6,10 @@
 #include "dumpulse_keyed.h"
 #include "vectors.h"
 
-enum { LABELS = 66, GUARD = 0x5A, COUNTS = 65, STATE = 6 + COUNTS };
+enum { LABELS = 65, GUARD = 0x5A, COUNTS = 65, STATE = 6 + COUNTS };
 
 static uint8_t master[16], generations[LABELS];
-static uint32_t numbers[LABELS];
+static uint32_t stored;
 static bool storing_fails;
 static uint16_t now;
 static int bus; /* the context of the agent */
@@ -40,23 +40,18 @@ void dumpulse_get_key(uint8_t key[16], uint8_t label)
     dumpulse_label_key(key, label, generations[label]);
 }
 
-uint32_t dumpulse_load(uint8_t label)
+uint32_t dumpulse_load(void)
 {
-    if (label >= LABELS)
-        quit("no such number");
     seen.loads++;
-    return numbers[label];
+    return stored;
 }
 
-bool dumpulse_store(uint8_t label, uint32_t number)
+bool dumpulse_store(uint32_t following)
 {
-    if (label >= LABELS)
-        quit("no such number");
     seen.stores++;
-    if (storing_fails)
-        return false;
-    numbers[label] = number;
-    return true;
+    if (!storing_fails)
+        stored = following;
+    return !storing_fails;
 }
 
 uint16_t dumpulse_get_timestamp(void)
@@ -95,10 +90,10 @@ static uint8_t *report_of(dumpulse_keyed *agent)
     return (uint8_t *)agent + offsetof(dumpulse_keyed, tag);
 }
 
-static void put(uint8_t to[4], uint32_t number)
+static void put(uint8_t to[4], uint32_t epoch)
 {
     for (unsigned i = 0; i != 4; i++)
-        to[i] = (uint8_t)(number >> (24 - 8 * i));
+        to[i] = (uint8_t)(epoch >> (24 - 8 * i));
 }
 
 /* The agent, as it is written in the vectors. */
@@ -250,13 +245,12 @@ static void check_report(const char **field)
 
 static uint32_t number_of(const char *hex)
 {
-    const bytes number = bytes_of(hex);
+    const bytes data = bytes_of(hex);
 
-    if (number.length != 3)
+    if (data.length != 3)
         quit("not a number");
-    const uint32_t is =
-        (uint32_t)number.data[0] << 16 | (uint32_t)number.data[1] << 8 | number.data[2];
-    free(number.data);
+    const uint32_t is = (uint32_t)data.data[0] << 16 | (uint32_t)data.data[1] << 8 | data.data[2];
+    free(data.data);
     return is;
 }
 
@@ -312,16 +306,24 @@ static void reset_agent(const char **field)
         copied(field[1], unkeyed, sizeof unkeyed);
 }
 
-/* A step that begins an agent's epoch, and has the result, what is sent, and the state. */
 static void begin(const char **field)
 {
-    const bool wanted = is_yes(field[1]), is_next = strcmp(field[0], "next") == 0;
-    const bool did = is_next ? dumpulse_keyed_next(&memory.agent, &bus)
-                             : dumpulse_keyed_begin(&memory.agent, &bus);
+    static const char *const RESULTS[] = {"begun", "not_stored", "no_number", "used_up"};
+    const dumpulse_beginning result = dumpulse_keyed_begin(&memory.agent);
 
-    expect(did == wanted, "the result");
-    expect(seen.loads == (is_next ? 0 : 1) && seen.stores <= 1, "loading and storing");
-    expect_sent(field[2], !wanted ? 0 : is_next ? 1 : 65);
+    expect(result < 4 && strcmp(RESULTS[result], field[1]) == 0, "the result");
+    expect(seen.loads == 1 && seen.stores == (result < DUMPULSE_NO_NUMBER), "loading and storing");
+    expect_sent("-", 0);
+    expect_state(field[2]);
+}
+
+static void begin_next(const char **field)
+{
+    const bool wanted = is_yes(field[1]);
+
+    expect(dumpulse_keyed_next(&memory.agent, &bus) == wanted, "the result");
+    expect(seen.loads == 0 && seen.stores <= 1, "loading and storing");
+    expect_sent(field[2], wanted);
     expect_state(field[3]);
 }
 
@@ -340,8 +342,10 @@ static bool step_of_agent(const char **field)
 
     if (strcmp(what, "agent") == 0) {
         reset_agent(field);
-    } else if (strcmp(what, "begin") == 0 || strcmp(what, "next") == 0) {
+    } else if (strcmp(what, "begin") == 0) {
         begin(field);
+    } else if (strcmp(what, "next") == 0) {
+        begin_next(field);
     } else if (strcmp(what, "nexts") == 0) {
         go_on(field);
     } else if (strcmp(what, "put") == 0) {
@@ -410,14 +414,14 @@ static void step(const char **field, int fields)
     if (strcmp(what, "master") == 0) {
         copied(field[1], master, 16);
         memset(generations, 0, sizeof generations);
-        memset(numbers, 0, sizeof numbers);
+        stored = 0;
         storing_fails = false;
     } else if (strcmp(what, "key") == 0) {
         check_key(field);
     } else if (strcmp(what, "number") == 0) {
-        numbers[byte_of(field[1]) % LABELS] = number_of(field[2]);
+        stored = number_of(field[1]);
     } else if (strcmp(what, "stored") == 0) {
-        expect(numbers[byte_of(field[1]) % LABELS] == number_of(field[2]), "what is stored");
+        expect(stored == number_of(field[1]), "what is stored");
     } else if (strcmp(what, "fails") == 0) {
         storing_fails = is_yes(field[1]);
     } else if (strcmp(what, "slots") == 0 || strcmp(what, "slot") == 0) {

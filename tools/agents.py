@@ -119,9 +119,9 @@ class KeyedFake(UdpAgent):
 
     def __init__(self, *hooks: Callable[[bytes, bytes], list[bytes]], master: bytes = MASTER,
                  host: str = "127.0.0.1", epoch: int = 0) -> None:
-        numbers = keyed.Numbers({keyed.BLOCK_LABEL: epoch // 256})
-        self.agent = keyed.Agent(keyed.Keys(master), numbers)
-        assert self.agent.begin()
+        stored = keyed.Number(epoch // 256)
+        self.agent = keyed.Agent(keyed.Keys(master), stored)
+        assert self.agent.begin() == keyed.BEGUN
         self.agent.entries[3] = bytes.fromhex("12344c09")
         self.hooks = list(hooks)
         self.heard: list[bytes] = []

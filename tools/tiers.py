@@ -60,7 +60,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: runs in make full")
     config.addinivalue_line("markers", "long: runs in make nightly")
     config.addinivalue_line("markers", "valgrind: also runs with the server in valgrind")
-    config.addinivalue_line("markers", "soak: also runs with more packets, in make nightly")
 
 
 @pytest.hookimpl(tryfirst=True)

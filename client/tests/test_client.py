@@ -1029,32 +1029,6 @@ def test_help_in_any_terminal(columns: str) -> None:
     assert result.returncode == 3 and not result.stderr and "--now-from" in result.stdout
 
 
-lines = st.one_of(st.sampled_from([
-    "[3]", "[dumpulse]", "[64]", "[]", "[[", "name = a", "name", " b", "= x", "warn = 1s", "crit=",
-    "tick = 0",
-    "value = 1..2", "expect = no", "now-from = 0", "# x", "; x", "", "\t", "%(x)s = %(x)s",
-    "[\x1b]", "\x1b = 1", "name = \x1b", "\x1b", "name = %(name)s"]),
-    st.text(max_size=12))
-
-
-@pytest.mark.slow
-@settings(examples, max_examples=500)
-@given(st.one_of(st.lists(lines, max_size=8).map("\n".join).map(
-    lambda text: text.encode("utf-8", "surrogatepass")),
-                 st.binary(max_size=60)))
-def test_any_file_is_read_or_refused_in_one_line(content: bytes) -> None:
-    path = ROOT / "build" / f"fuzzed-{os.getpid()}.ini"
-    path.write_bytes(content)
-    try:
-        options = client.build_parser("watch").parse_args(["x", "--names", str(path)])
-        try:
-            client.make_settings(options)
-        except client.BadUsage as error:
-            assert "\n" not in str(error) and "\x1b" not in str(error)
-    finally:
-        path.unlink()
-
-
 def test_a_variable_that_nobody_speaks_of() -> None:
     found = client.make_settings(client.build_parser("watch").parse_args(["x"]))
     assert [*found] == [[client.Variable(number) for number in range(64)], 1000, None, False]

@@ -18,7 +18,7 @@ import pytest
 
 import client
 from spec import model
-from tools.agents import COMMAND, WRONG_SUM, FakeAgent, report, run, unused_port
+from tools.agents import COMMAND, WRONG_SUM, FakeAgent, report, run
 from tools.lines import FakeLine
 from tools.programs import PATIENCE, ROOT
 
@@ -99,89 +99,6 @@ def test_a_dead_node_stays_dead_over_the_wrap(options: list[str], monkeypatch: P
     world.beat(3)
     alive = look(watch, world)[3]
     assert alive.state == client.OK and alive.age == "0 s" and not alive.for_json()["age_at_least"]
-
-
-def test_how_an_age_beyond_the_wrap_is_shown(monkeypatch: Patch) -> None:
-    world, watch = World(monkeypatch, self_=0), watched()
-    world.beat(3)
-    said = set()
-    for seconds in (0, 65_471, 1, 64, 34_463, 1):
-        world.passed += seconds
-        said.add(look(watch, world)[3].age)
-    assert said == {"0 s", "65471 s", ">65472 s", ">65536 s", ">99999 s", ">27 h"}
-    assert max(map(len, said)) <= 8
-
-
-def test_nothing_stands_out_as_changed_while_no_report_comes(monkeypatch: Patch) -> None:
-    world, watch = World(monkeypatch, self_=0), watched()
-    for _ in range(2):
-        world.beat(3)
-        world.passed += 1
-        look(watch, world)
-    assert watch.changed[3]
-    watch.ask(client.Agent(f"127.0.0.1:{unused_port()}"), 0.1)
-    assert watch.trouble and not watch.changed
-
-
-@pytest.mark.parametrize("set_by", [-HOUR, HOUR, 30 * HOUR])
-@pytest.mark.parametrize("whose", ["ours", "the agent's"])
-def test_a_clock_that_is_set_changes_no_age_that_is_watched(whose: str, set_by: float,
-                                                           monkeypatch: Patch) -> None:
-    world = World(monkeypatch, self_=0)
-    watch = watched(*["--now-from", "0"][:2 * (whose == "the agent's")])
-    world.beat(3)
-    look(watch, world)
-    world.passed += 10
-    world.beat(4)
-    look(watch, world)
-    if whose == "ours":
-        world.set += set_by
-    else:
-        world.offset += set_by
-    for _ in range(3):
-        world.passed += 5
-        readings = look(watch, world)
-    assert (readings[3].age, readings[4].age) == ("25 s", "15 s")
-
-
-@pytest.mark.parametrize("forgotten", [True, False])
-def test_a_restarted_agents_table_is_new(forgotten: bool, monkeypatch: Patch) -> None:
-    """The agent's time begins again at each start, so an entry may look like an older one."""
-    world, watch = World(monkeypatch, boots=True, self_=0), watched("--now-from", "0", "--crit",
-                                                                    "40s")
-    for _ in range(2):
-        world.restart()
-        world.beat(3)
-        if forgotten:
-            world.beat(4, value=int(world.passed) // 100)
-        world.passed += 2
-        reading = look(watch, world)[3]
-        assert (reading.state, reading.age) == (client.OK, "2 s")
-        world.passed += 100
-        if forgotten:
-            world.agent.entries[4] = bytes(4)
-
-
-def test_sender_0_at_tick_0_is_no_restart(monkeypatch: Patch) -> None:
-    """Its entry is four zeros for a second. A node that has long been dead stays dead."""
-    world, watch = World(monkeypatch), watched()
-    world.offset = UNIX
-    world.beat(3)
-    dead = world.ticks()
-    look(watch, world)
-    while world.ticks() != 0:
-        world.passed += 1
-    for _ in range(2):
-        world.beat(5, 0, 0)
-        assert look(watch, world)[5].state == client.NEVER
-        world.passed += 1
-        world.beat(5, 0, 0)
-        assert look(watch, world)[3].state == client.DEAD
-        while world.ticks() != dead:
-            world.passed += 1
-        assert look(watch, world)[3].state == client.DEAD
-        while world.ticks() != 0:
-            world.passed += 1
 
 
 # ---------------------------------------------------------------- whose clock
@@ -302,31 +219,6 @@ def test_ordinary_nodes_are_no_proof_of_a_wrong_tick(monkeypatch: Patch) -> None
     assert wrong == 0
 
 
-def test_the_second_look_fails(monkeypatch: Patch) -> None:
-    world = World(monkeypatch, boots=True, self_=0)
-    world.passed += 500
-    answers = [world.ask()]
-
-    def ask(timeout: float = 3.0) -> client.Entries:
-        if not answers:
-            raise client.NoAnswer("silence")
-        return answers.pop()
-    world.ask = ask  # type: ignore[method-assign]
-    known, readings = known_after(world)
-    assert str(known).endswith("wrong if the agent has another") and readings[0].age_ms is not None
-
-
-@pytest.mark.parametrize("tick, timeout",
-                         [("1s", 3.0), ("1s", 0.2), ("1h", 3.0), ("1h", 1e8), ("1ms", 3.0)])
-def test_looks_take_a_bounded_time(tick: str, timeout: float, monkeypatch: Patch) -> None:
-    world = World(monkeypatch, boots=True)
-    world.beat(3)
-    world.passed += 7 * HOUR
-    before = world.passed
-    known_after(world, "--tick", tick, timeout=timeout)
-    assert 0 < world.passed - before <= min(timeout, 12)
-
-
 def test_watch_asks_no_more_for_it(monkeypatch: Patch) -> None:
     """Ages are unknown at first. From the second report on they are right, even if it restarts."""
     world, watch = World(monkeypatch, boots=True, self_=0), watched()
@@ -346,21 +238,6 @@ def test_watch_asks_no_more_for_it(monkeypatch: Patch) -> None:
         world.passed += 1
         reading = look(watch, world)[3]
     assert reading.age == "1 s" and not watch.clock.wrong_tick
-
-
-def test_watch_goes_on_when_the_variable_it_reckons_by_dies(monkeypatch: Patch) -> None:
-    world, watch = World(monkeypatch, boots=True), watched()
-    world.passed += 5000
-    for second in range(100):
-        world.passed += 1
-        if second < 20:
-            world.beat(0)
-        if second < 30:
-            world.beat(5)
-        readings = look(watch, world)
-    assert watch.clock.source == "seen"
-    assert [(readings[at].state, readings[at].age) for at in (0, 5)] \
-        == [(client.DEAD, "80 s"), (client.DEAD, "70 s")]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -838,23 +715,6 @@ def test_the_serial_line_of_the_readme() -> None:
         and re.search(r"^9 .* 36\d\d s ago$", done.stdout, re.M)
 
 
-def test_check_says_by_which_clock(typed: Run, monkeypatch: Patch) -> None:
-    world = World(monkeypatch, boots=True, self_=0)
-    world.beat(9)
-    world.passed += 3619
-    world.beat(3)
-    status, said = typed("check", "127.0.0.1", "--expect", "3,9", world=world)
-    assert status == 2 and re.match(
-        r"DUMPULSE CRITICAL - 9 dead: silent for 36\d\d s, crit 30 s; ages by variable 0, which "
-        r"the agent seems to stamp itself \|", said)
-    told = json.loads(typed("check", "127.0.0.1", "--expect", "3", "--json", world=world)[1])
-    assert told["status"] == "OK" and told["checksum_ok"]
-    assert (told["clock"]["from"], told["clock"]["variable"]) == ("seen", 0)
-    _, said = typed("watch", "127.0.0.1", "--count", "4", "--interval", "700ms", world=world)
-    assert "ages by variable 0" in said \
-        and re.search(r"3: value 9, sender 76, age \d s, ok\*$", said, re.M)
-
-
 def test_what_a_check_says_of_the_clock(typed: Run, monkeypatch: Patch) -> None:
     """It always names a clock that is not ours, and ours if a node may seem dead by it."""
     world = World(monkeypatch, boots=True, self_=0)
@@ -904,52 +764,6 @@ def test_check_remembers_a_dead_node(check: Check, monkeypatch: Patch) -> None:
     assert check(world)[1] == "3 dead: silent for >72 h, crit 30 s"
     world.beat(3)
     assert check(world)[0] == 0
-
-
-def test_without_a_memory_it_does_not(check: Check, monkeypatch: Patch) -> None:
-    """After 65536 ticks, a time of 16 bits makes a dead node look alive: hence --memory."""
-    world = World(monkeypatch, self_=0)
-    world.beat(3)
-    world.passed += 65536
-    _, readings = known_after(world)
-    assert readings[3].state == client.OK
-
-
-def test_a_memory_outlives_this_machines_restart(check: Check, monkeypatch: Patch) -> None:
-    """uptime() begins again. Ages get no smaller, and no larger than is certain."""
-    world = World(monkeypatch, self_=0)
-    world.beat(3)
-    for _ in range(20):
-        check(world)
-        world.passed += HOUR
-    monkeypatch.setattr(client, "boot", lambda: "0-0")
-    start = world.passed - 60
-    monkeypatch.setattr(client, "uptime", lambda: world.passed - start)
-    for _ in range(3):
-        status, text = check(world)
-        age = int(re.findall(r"silent for >?(\d+) s", text)[0])
-        assert status == 2 and 19 * 3600 <= age <= world.passed
-        world.passed += 1800
-
-
-def test_a_memory_and_two_clocks(check: Check, monkeypatch: Patch) -> None:
-    """Checks that use different clocks may share a memory."""
-    world = World(monkeypatch, self_=0)
-    world.beat(3)
-    for turn in range(80):
-        status, _ = check(world, *["--now-from", "0"][:turn % 2 * 2])
-        assert status == (0 if turn == 0 else 2)
-        world.passed += HOUR / 2
-
-
-def test_a_memory_and_an_agent_that_forgets(check: Check, monkeypatch: Patch) -> None:
-    world = World(monkeypatch, boots=True, self_=0)
-    for _ in range(3):
-        world.restart()
-        world.beat(3)
-        world.passed += 2
-        assert check(world, "--now-from", "0")[0] == 0
-        world.passed += 300
 
 
 def written(tmp_path: Path, check: Check, monkeypatch: Patch) -> tuple[World, Path]:
@@ -1214,27 +1028,3 @@ def test_no_wrong_checksum_on_a_serial_line(typed: Run) -> None:
         done, said = typed(*words, "serial:/dev/ttyACM0", "--accept-bad-sum",
                            *(["--expect", "3"] * (words == ["check"])))
         assert done == status and "not for serial lines" in said
-
-
-# ---------------------------------------------------------------- an agent that refuses some
-
-def test_requests_that_are_refused_are_repeated_in_time() -> None:
-    """There are 63 readers, and 20 reports a second. All readers get an answer within 3 s, because
-    their waits differ."""
-    chance = random.Random(2)
-    for _ in range(20):
-        turns = sorted((chance.uniform(0, 0.1), reader) for reader in range(63))
-        waits = [client.draw_waits(chance.uniform) for _ in turns]
-        begun = {reader: at for at, reader in turns}
-        allowed, last, requests = 20.0, 0.0, 0
-        while turns:
-            at, reader = turns.pop(0)
-            requests += 1
-            allowed, last = min(20.0, allowed + (at - last) * 20), at
-            if allowed >= 1:
-                allowed -= 1
-                continue
-            at += next(waits[reader])
-            assert at < begun[reader] + 3, "it has given up"
-            turns = sorted([*turns, (at, reader)])
-        assert requests < 63 * 5

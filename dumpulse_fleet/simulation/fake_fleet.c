@@ -7,19 +7,18 @@
  * comes: then the last heartbeat of each variable is recorded, with the time when it was due.
  *
  *   fake_fleet COUNT [name=value]...  variables=15 beat=1000 tick=1000 (ms) seed=1 loss=0 twice=0
- *                                     late=0 (percent) delay=0 jitter=0 (ms) keyed=0 (s) vary=0
+ *                                     (percent) delay=0 jitter=0 (ms) keyed=0 (s) vary=0
  *
  * jitter: up to so much is added to the delay, so that answers overtake each other. twice: so many
- * come twice. late: so many come 3 s later. keyed: they speak version 2, and an epoch begins after
- * so many seconds. The number of an agent is its master key, in 16 bytes. vary: a variable has its
- * number as its value, or up to so much more.
+ * come twice. keyed: they speak version 2, and an epoch begins after so many seconds. The number of
+ * an agent is its master key, in 16 bytes. vary: a variable has its number as its value, or up to
+ * so much more.
  *
  * Standard input takes lines like "die 0 9", which is for the agents 0 to 9:
  *   die        they do not answer any more        live     they answer again
  *   reboot     they lose their table, and their clock begins at 0
  *   lie        their reports are damaged          honest   not any more
  *   silence    their variables do not beat        speak    they beat again
- *   set S F L  their clocks are set forward by S seconds
  *   stop V F L their variable V does not beat any more; with 0, all do
  *   odd V F L  their variable V has the value ODD; with 0, none has
  * The end of the input ends the process. It answers each line with its first word.
@@ -52,10 +51,10 @@ struct agent {
 };
 
 static struct agent *agents;
-enum { VARIABLES, BEAT, TICK, LOSS, TWICE, LATE, DELAY, JITTER, KEYED, VARY, OPTIONS };
-static long option[OPTIONS] = {15, 1000, 1000, 0, 0, 0, 0, 0, 0, 0};
-static const char *const names[OPTIONS] = {"variables", "beat",  "tick",   "loss",  "twice",
-                                           "late",      "delay", "jitter", "keyed", "vary"};
+enum { VARIABLES, BEAT, TICK, LOSS, TWICE, DELAY, JITTER, KEYED, VARY, OPTIONS };
+static long option[OPTIONS] = {15, 1000, 1000, 0, 0, 0, 0, 0, 0};
+static const char *const names[OPTIONS] = {"variables", "beat",   "tick",  "loss", "twice",
+                                           "delay",     "jitter", "keyed", "vary"};
 static long count;
 static uint64_t chance = 1;
 static uint16_t stamp;
@@ -104,15 +103,13 @@ void dumpulse_get_key(uint8_t key[16], uint8_t label)
     dumpulse_label_key(key, label, 0);
 }
 
-uint32_t dumpulse_load(uint8_t label)
+uint32_t dumpulse_load(void)
 {
-    (void)label;
     return 0;
 }
 
-bool dumpulse_store(uint8_t label, uint32_t number)
+bool dumpulse_store(uint32_t number)
 {
-    (void)label;
     (void)number;
     return true;
 }
@@ -121,7 +118,7 @@ bool dumpulse_store(uint8_t label, uint32_t number)
 static void begin_epoch(struct agent *agent, double now)
 {
     if (agent->ticked == 0)
-        (void)dumpulse_keyed_begin(&agent->keyed, NULL);
+        (void)dumpulse_keyed_begin(&agent->keyed);
     else
         for (int label = 0; label <= (int)DUMPULSE_READER_LABEL; label++)
             (void)dumpulse_keyed_next(&agent->keyed, NULL);
@@ -171,7 +168,7 @@ static void obey(char *line, double now)
     if (rest == NULL)
         return;
     *rest++ = '\0';
-    const char *const takes_one[] = {"set", "stop", "odd"};
+    const char *const takes_one[] = {"stop", "odd"};
     double by = 0;
     for (size_t i = 0; i < sizeof takes_one / sizeof takes_one[0]; i++)
         if (strcmp(verb, takes_one[i]) == 0)
@@ -191,8 +188,6 @@ static void obey(char *line, double now)
             agent->quiet = now;
         else if (strcmp(verb, "speak") == 0)
             agent->quiet = INFINITY;
-        else if (strcmp(verb, "set") == 0)
-            agent->begun -= by;
         else if (strcmp(verb, "stop") == 0)
             agent->stopped = (long)by;
         else if (strcmp(verb, "odd") == 0)
@@ -286,8 +281,7 @@ static int take(int where, double now)
         if (answered == 0)
             continue;
         const double due = now + (double)option[DELAY] / 1000 +
-                           (double)option[JITTER] / 1000 * (double)(draw() >> 40) / (1 << 24) +
-                           (happens(option[LATE]) ? 3 : 0);
+                           (double)option[JITTER] / 1000 * (double)(draw() >> 40) / (1 << 24);
         for (int left = happens(option[TWICE]) ? 2 : 1; left > 0; left--) {
             struct waiting *one = &waiting[newest++ % WAITING];
             *one = (struct waiting){due, peer, from, answered, {0}};

@@ -19,7 +19,9 @@ def run(reports: int, seed: int) -> dict[str, int]:
 
 
 def test_a_first_part_has_no_wrong_age() -> None:
-    run(50_000, 7)
+    seen = run(50_000, 7)
+    assert seen["exact"] > 735_000 and seen["beyond 65536"] > 200
+    assert seen["reboots seen"] > 155 and seen["clocks seen"] > 145 and seen["late, refused"] > 50
 
 
 @pytest.mark.slow

@@ -74,18 +74,6 @@ def test_agents_die_lie_reboot_fall_silent_and_come_back() -> None:
     assert (table.reboots[:20] == 0).all() and (table.reboots[30:] == 0).all()
 
 
-def test_an_agent_whose_clock_is_set() -> None:
-    with FakeFleet(2) as fake:
-        table = Table(agents(fake, 2, WELL, period=0.5))
-        with collecting(table) as (_, heard, _):
-            until(lambda: (table.reports > 2).all())
-            fake.tell("set 7200", 0, 0)
-            until(lambda: heard.of("clock"))
-            until(lambda: (table.reports > 8).all())
-    assert [event.agent for event in heard.events if event.what != "state"] == ["agent0"]
-    assert not heard.of("state", was="alive")
-
-
 def test_real_agents_of_all_kinds_and_some_that_do_not_answer() -> None:
     """IPv4, IPv6, a name, several at one host; a closed port, a name that does not exist."""
     closed = unused_port()
@@ -193,18 +181,6 @@ MANY = 50_000  # agents that are simulated at the same time, because each is for
 def test_no_false_alarm_of_ten_thousand_in_a_share_of_a_week(share: int) -> None:
     assert false_alarms(MANY, 0.05, WEEK // MANY // share, random.randrange(1_000_000)) == 0
     assert false_alarms(1000, 0.40, 300, random.randrange(1_000_000)) > 0  # the test can fail
-
-
-@pytest.mark.parametrize("seconds", [8, pytest.param(300, marks=pytest.mark.long)])
-def test_loss_overtaking_copies_and_late_answers_make_no_event(seconds: int) -> None:
-    with FakeFleet(200, loss=5, twice=10, late=3, jitter=150, seed=random.randrange(1000)) as fake:
-        table = Table(agents(fake, 200, PATIENT, period=1.0))
-        with collecting(table) as (collector, heard, _):
-            until(lambda: (table.reports > 0).all())
-            time.sleep(seconds)
-    assert collector.figures.repeated > 0 and collector.figures.late > 0
-    assert [event for event in heard.events if event.now != "alive"] == []
-    assert len(heard.events) == 200 and (table.kind == 1).all()
 
 
 @pytest.mark.slow

@@ -512,16 +512,13 @@ def test_names_can_be_shown_anywhere(name: str) -> None:
         assert name not in (".", "..") and name == name.strip()
 
 
-@pytest.mark.parametrize("name", [
-    "", " a", "a ", ".", "..", "a/b", "a\nb", "a*", "\u6f22", "a" * 101])
-def test_wrong_names(name: str) -> None:
-    with pytest.raises(Wrong):
-        check_name(name)
-
-
-@pytest.mark.parametrize("name", ["a", "a b", "a.b", "-1", "fd00::1", "\u00fcmlaut", "a" * 100])
-def test_right_names(name: str) -> None:
-    assert check_name(name) == name
+@pytest.mark.parametrize("is_right, names", [
+    (False, ["", " a", "a ", ".", "..", "a/b", "a\nb", "a*", "\u6f22", "a" * 101]),
+    (True, ["a", "a b", "a.b", "-1", "fd00::1", "\u00fcmlaut", "a" * 100])])
+def test_names(is_right: bool, names: list[str]) -> None:
+    for name in names:
+        with contextlib.nullcontext() if is_right else pytest.raises(Wrong):
+            assert check_name(name) == name
 
 
 def test_matching() -> None:

@@ -12,10 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from dumpulse_fleet.config.file import load
 from dumpulse_fleet.http_client import FleetClient
 from dumpulse_fleet.simulation import demo
-from dumpulse_fleet.simulation.fake_fleet import FakeFleet
 from dumpulse_fleet.tests.collecting import PATIENCE, until
 from dumpulse_fleet.tests.serving import ROOT
 
@@ -53,19 +51,6 @@ def test_the_demo(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     with pytest.raises(OSError):
         urllib.request.urlopen(page[1], timeout=5)
-
-
-@pytest.mark.parametrize("count", [1, 50])
-def test_the_configuration_is_right(tmp_path: Path, count: int) -> None:
-    with FakeFleet(count) as fake:
-        (tmp_path / "vehicle.ini").write_text(demo.names())
-        (tmp_path / "token").write_text("demo\n")
-        (tmp_path / "fleet.toml").write_text(demo.configuration(fake, 9061))
-    found = load(str(tmp_path / "fleet.toml"))
-    assert len(found.agents) == count and len(found.groups) == min(count, len(demo.SITES))
-    profile = found.agents[0].profile
-    assert profile.warn[1] == 3 and profile.crit[1] == 8 and profile.expected.sum() == 8
-    assert sum(not agent.parent for agent in found.agents) == len(found.groups)
 
 
 def test_another_port_if_this_one_is_taken() -> None:

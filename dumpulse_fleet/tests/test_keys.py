@@ -64,10 +64,10 @@ class World:
 
     def __init__(self, folder: Path, count: int) -> None:
         self.count = count
-        self.models = [keyed.Agent(keyed.Keys(master(number)), keyed.Numbers())
+        self.models = [keyed.Agent(keyed.Keys(master(number)), keyed.Number())
                        for number in range(count)]
         for number, each in enumerate(self.models):
-            assert each.begin()
+            assert each.begin() == keyed.BEGUN
             each.entries[number % 64] = bytes((1, 2, 3, number))
         paths = [key_file(folder, str(number), master(number), number % 2 == 0)
                  for number in range(count)]
@@ -335,7 +335,7 @@ def test_the_collector_remembers(tmp_path: Path) -> None:
         listed = [agent(fake, key_file(tmp_path, "a", master(1)))]
         with collecting(Table(listed), kept=kept) as (collector, _, _):
             until(lambda: collector.table.reports[0] > 0)
-        past = keyed.Agent(keyed.Keys(master(1)), keyed.Numbers())
+        past = keyed.Agent(keyed.Keys(master(1)), keyed.Number())
         past.begin()
         fake.hooks = [lambda packet, answer: [past.process(5, packet)[1] or b""]]
         reports = collector.table.reports[0]

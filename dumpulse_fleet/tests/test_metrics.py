@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from dumpulse_fleet.model.agents import Agent, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.tests import fakes
+from dumpulse_fleet.tests.fakes import fleet
 from dumpulse_fleet.web import metrics
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -46,12 +47,6 @@ def series(table: Table) -> Series:
 
 def key(metric: str, /, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
     return metric, frozenset(labels.items())
-
-
-def fleet(count: int) -> Table:
-    return fakes.filled([Agent(f"agent-{number:05}", f"127.0.0.1:{number % 60000 + 1}", PROFILE,
-                                  f"site-{number % 20}", {"rack": f"r{number % 7}"})
-                            for number in range(count)])
 
 
 def test_every_cell_is_as_a_plain_loop_says() -> None:

@@ -83,8 +83,8 @@ def test_a_late_answer_with_a_right_tag_proves_life(tmp_path: Path) -> None:
     """Beacons come a round late, too."""
     (tmp_path / "key").write_text("01" * 16)
     (tmp_path / "key").chmod(0o600)
-    model = keyed.Agent(keyed.Keys(b"\1" * 16), keyed.Numbers())
-    assert model.begin()
+    model = keyed.Agent(keyed.Keys(b"\1" * 16), keyed.Number())
+    assert model.begin() == keyed.BEGUN
     model.entries[3] = GOOD[-4:]
     with delayed(0.7, lambda packet: model.process(7, packet)[1]) as address:
         table = Table([Agent("far", address, ANY, period=0.5, misses=2,
@@ -117,15 +117,6 @@ def test_damaged_reports_are_no_silence() -> None:
     assert [event.now for event in heard.of("state", agent="torn", variable=-1)] == [
         "unknown", "damaged", "unknown"]
     assert not heard.of("state", agent="gone", now="damaged")
-
-
-def test_no_agents_is_a_state() -> None:
-    with collecting(Table([])) as (collector, _, _):
-        until(lambda: collector.trouble() == "there are no agents to ask")
-        port = next(iter(collector._sockets.values())).getsockname()[1]
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
-            stranger.sendto(GOOD, ("127.0.0.1", port))
-        until(lambda: collector.figures.strange)
 
 
 def test_sockets_that_cannot_be_opened_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

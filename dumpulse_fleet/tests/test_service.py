@@ -249,23 +249,6 @@ def test_a_reload_waits_for_the_start(tmp_path: Path, fake: FakeFleet) -> None:
         assert "should not happen" not in "".join(serving.said)
 
 
-def test_targets_that_come_and_go(tmp_path: Path, fake: FakeFleet) -> None:
-    targets = tmp_path / "targets.json"
-    targets.write_text(json.dumps([{"targets": [fake.address(5)], "labels": {"name": "new"}}]))
-    write(tmp_path, fake, 1, "[[agents]]\nfiles = 'targets.json'\nevery = '1s'\n")
-    with Serving(tmp_path) as serving:
-        serving.wait_for_agents({"a0": "alive", "new": "alive"})
-        assert serving.ask("/api/v1/summary")["trouble"] == ""
-        targets.write_text("[")
-        serving.wait_for("targets.json: it is not JSON")
-        assert len(serving.agents()) == 2
-        targets.write_text(json.dumps([
-            {"targets": [fake.address(number)], "labels": {"name": f"t{number}"}}
-            for number in (6, 7)]))
-        serving.wait_for_agents({"a0": "alive", "t6": "alive", "t7": "alive"})
-        assert serving.end() == 0
-
-
 def test_what_hangs_does_not_hold_up_the_end(tmp_path: Path, fake: FakeFleet) -> None:
     """A serial line that says nothing, a page that never answers, readers that read nothing, and a
     connection that never asks."""

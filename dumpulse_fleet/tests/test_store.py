@@ -611,16 +611,3 @@ def test_there_is_a_most_of_mutes(store: Store, monkeypatch: pytest.MonkeyPatch)
 
 
 # ---------------------------------------------------------------- figures
-def test_what_an_event_costs(path: Path) -> None:
-    """Printed with -s. The bound is far away, because other programs may run, too."""
-    store = Store(path)
-    events = [event(each, agent=f"agent {each % 1000}") for each in range(50_000)]
-    begun = time.process_time()
-    for first in range(0, len(events), 1_000):
-        store.publish(events[first:first + 1_000])
-    assert store.flush(60)
-    cost = (time.process_time() - begun) / len(events)
-    store.close()
-    size = path.stat().st_size / len(events)
-    print(f"{cost * 1e6:.1f} us of CPU and {size:.0f} bytes an event")
-    assert cost < 100e-6 and size < 150

@@ -474,14 +474,9 @@ def test_everybody_can_use_it(wall: Running) -> None:
 
 @pytest.mark.parametrize("name", pictures.PICTURES)
 def test_the_pictures_show_the_wall_as_it_is(browser: Browser, name: str) -> None:
-    """And one that shows an agent in another state is found out: of the wall, and of the agent."""
     try:
         now = pictures.differences(name, pictures.taken(browser, name, pictures.fleet()))
         assert now <= pictures.FEW, "look at them: make figures ONLY=fleet-pictures"
-        if name in ("wall", "agent"):
-            service = pictures.fleet()
-            service.change(service.table.row["harbour-03"], State.ALIVE, 2)
-            assert pictures.differences(name, pictures.taken(browser, name, service)) > pictures.FEW
     finally:
         browser.screen(1280, 800)
         browser.complaints()

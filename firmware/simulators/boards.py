@@ -118,7 +118,6 @@ BOARDS = {board.name: board for board in (
 PinChange = tuple[float, str, int]  # seconds since the start, the pin, its new level
 UART_HOLDS = 2  # bytes, while the next one arrives
 SILENT = ("", "silent")  # for can_board: no EEPROM, and nobody else sends at first
-SILENCE = 2.0  # seconds of the firmware's time until serial_board ends, as serial_board.c says
 
 
 class Simulated:

@@ -215,10 +215,11 @@ def lines_of(page: str, before: str) -> int:
 
 
 def test_a_full_bus(tmp_path: Path, chance: random.Random) -> None:
-    """The shortest frames with 8 bytes have 111 bits, at 500 kbit/s."""
+    """The shortest frames with 8 bytes have 111 bits, at 500 kbit/s. They come for 3 s, so that a
+    loop that the watchdog resets when it is busy is noticed."""
     lines = lines_of("can_avr.md", "a bus without a pause, ")
     image, beats, wanted = busy(tmp_path, CAN, lines, chance)
-    script = ["gap 222", *(frame(CAN.can_id, packet) for packet in beats), "wait 20000",
+    script = ["gap 222", *(frame(CAN.can_id, packet) for packet in 3 * beats), "wait 20000",
               frame(CAN.can_id + REQUEST_AT, REQUEST)]
     with Bus(CAN, script, image) as bus:
         assert bus.end()["errors"] == 0

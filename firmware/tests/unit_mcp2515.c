@@ -103,18 +103,6 @@ static void test_reset(void **state)
     }
 }
 
-static void test_read_and_write_in_a_row(void **state)
-{
-    (void)state;
-    SPI(0x02, 0x20, 0x11, 0x22, 0x33, 0x44);
-    SPI(0x03, 0x20, 0, 0, 0, 0);
-    assert_memory_equal(back + 2, "\x11\x22\x33\x44", 4);
-    for (uint8_t row = 0; row < 8; row++) { /* CANSTAT and CANCTRL are in every row */
-        assert_int_equal(get((uint8_t)(row * 16 + 14)), 0x80);
-        assert_int_equal(get((uint8_t)(row * 16 + 15)), 0x87);
-    }
-}
-
 static void test_bit_modify(void **state)
 {
     (void)state;
@@ -366,21 +354,6 @@ static void test_roll_over(void **state)
     assert_int_equal(get(0x2C), 0x20);
 }
 
-/* INT is low while a flag is set that is enabled. */
-static void test_interrupts(void **state)
-{
-    (void)state;
-    for (unsigned flag = 1; flag < 0x80; flag *= 2) {
-        SPI(0x02, 0x2B, 0);
-        SPI(0x02, 0x2C, 0x7F);
-        assert_false(mcp2515_interrupt(&chip));
-        SPI(0x02, 0x2B, (uint8_t)flag);
-        assert_true(mcp2515_interrupt(&chip));
-        SPI(0x05, 0x2C, (uint8_t)flag, 0);
-        assert_false(mcp2515_interrupt(&chip));
-    }
-}
-
 /* Figure 6-1: warning at 96, passive at 128, off the bus above 255. */
 static void test_error_states(void **state)
 {
@@ -485,7 +458,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_hold, fresh),
         cmocka_unit_test_setup(test_reset, fresh),
-        cmocka_unit_test_setup(test_read_and_write_in_a_row, fresh),
         cmocka_unit_test_setup(test_bit_modify, fresh),
         cmocka_unit_test_setup(test_modes, fresh),
         cmocka_unit_test_setup(test_what_modes_hide, fresh),
@@ -495,7 +467,6 @@ int main(void)
         cmocka_unit_test_setup(test_receiving, fresh),
         cmocka_unit_test_setup(test_filters, fresh),
         cmocka_unit_test_setup(test_roll_over, fresh),
-        cmocka_unit_test_setup(test_interrupts, fresh),
         cmocka_unit_test_setup(test_error_states, fresh),
         cmocka_unit_test_setup(test_what_is_heard_and_sent_while_it_is_configured, fresh),
         cmocka_unit_test_setup(test_listen_only, fresh),

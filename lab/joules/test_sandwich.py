@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 
@@ -407,45 +407,6 @@ def test_a_board_that_makes_errors_is_left_out_and_the_others_are_not(
     assert desk.run("--runs", "1") == 0
 
 
-class Babbler(standins.Pty):
-    """Says things without end, whatever it hears."""
-
-    def __init__(self, text: bytes) -> None:
-        super().__init__()
-        self.text, self.on = text, True
-        self.talker = threading.Thread(target=self._talk, daemon=True)
-        self.talker.start()
-
-    def _talk(self) -> None:
-        while self.on:
-            _, ready, _ = select.select([], [self.master], [], 0.1)
-            if ready:
-                with suppress(BlockingIOError):
-                    os.write(self.master, self.text)
-
-    def __exit__(self, *_: object) -> None:
-        self.on = False
-        self.talker.join()
-        super().__exit__()
-
-    def take(self, data: bytes) -> None:
-        pass
-
-
-@pytest.mark.parametrize("text", [b"\0", b"5017-06\r\n", bytes(range(256))])
-def test_a_meter_that_babbles_without_end_is_given_up(
-        desk: Sandwich, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
-        text: bytes) -> None:
-    monkeypatch.setattr(powershield, "ANSWER", 0.2)
-    monkeypatch.setattr(powershield, "PATIENT", 1)
-    monkeypatch.setattr(sandwich, "ATTEMPTS", 2)
-    with Babbler(text * 64) as meter:
-        assert desk.run("--meter", meter.path, "--only", "one", "--runs", "1") == 1
-    assert re.search(r"one, run 1: meter: .*; it is left out", capsys.readouterr().out)
-    part, = desk.logs.iterdir()  # that it ends at all is the test: nothing else would end it
-    assert part.stat().st_size < log.MOST + 1000
-
-
 def test_an_answer_that_is_late_is_none_to_the_next_command(
         desk: Sandwich, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(powershield, "ANSWER", 0.1)
@@ -540,14 +501,6 @@ def test_no_hardware_is_said_in_one_line(desk: Sandwich, capsys: pytest.CaptureF
     assert "no image has 'lemon' in its name" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["--runs", "0"], ["--runs", "x"], ["--seed", "-1"],
-                                   ["--seed", "9" * 19], ["--flash", "lemon"], ["x"]])
-def test_bad_arguments_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        sandwich.command(words)
-    assert ended.value.code == 2 and "Traceback" not in capsys.readouterr().err
-
-
 def test_a_meter_that_is_unplugged_ends_it(desk: Sandwich, capsys: pytest.CaptureFixture[str],
                                            monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(powershield, "START", 0.3)
@@ -630,20 +583,3 @@ def test_the_meter_of_other_commands(desk: Sandwich, monkeypatch: pytest.MonkeyP
     with pytest.raises(meters.Absent, match='no answer to "status"'):
         meters.find("powershield", desk.shield.path)
     console.Line(desk.shield.path, "another").close()  # it has let go of the line
-
-
-def test_a_long_acquisition_is_stopped_by_command(desk: Sandwich) -> None:
-    """As a command uses the meter that measures something else than the board: it starts at once,
-    and ends when it is told. More comes than the line keeps."""
-    desk.shield.samples = lambda: ["5017-06"] * 20_000
-    shield = powershield.PowerShield(console.Line(desk.shield.path, "meter"))
-    shield.take_control()
-    shield.set_up(seconds=0)
-    shield.arm("sw")
-    until = time.monotonic() + 60
-    while len(shield.heard) < 20_001 and time.monotonic() < until:
-        shield.listen()
-    seen = shield.stop()
-    assert seen.joules == 20_000 * Fraction(5017, 10**6) and seen.seconds == 2000
-    assert "acqtime inf" in desk.shield.commands
-    shield.line.close()

@@ -1,10 +1,6 @@
 """Smart plugs: simulated ones, at a real MQTT broker and over HTTP, whose joules are known."""
 
-import contextlib
 import json
-import socket
-import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -322,25 +318,3 @@ def test_no_answers_are_a_gap(web: WebPlug) -> None:
     assert energy.joules == pytest.approx(1600)
     assert energy.notes == ("1 gaps without readings, 21 s in all, the longest 21 s",
                             "readings dropped: 20 no answer")
-
-
-def test_a_plug_that_answers_byte_by_byte_is_not_waited_for(
-        monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelly, "TIMEOUT", 0.5)
-    over = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        def drip() -> None:
-            with contextlib.suppress(OSError):
-                while not over.is_set():
-                    one, _ = server.accept()
-                    with one, contextlib.suppress(OSError):
-                        while not over.wait(0.05):
-                            one.send(b"H")
-
-        thread = threading.Thread(target=drip, daemon=True)
-        thread.start()
-        began = time.monotonic()
-        with pytest.raises(Absent, match="does not answer as a Shelly"):
-            meters.find("shelly", f"http://127.0.0.1:{server.getsockname()[1]}")
-        assert time.monotonic() - began < 20
-        over.set()

@@ -14,7 +14,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.cmac import CMAC
 
 from lab.messages import answer, counts, energy, machines, published, schemes, studies
-from lab.messages.counts import Count
 from lab.messages.schemes import SCHEMES, Scheme, Step
 from tools.processors import budgets
 from tools.programs import ROOT
@@ -223,17 +222,12 @@ def test_years_above_a_shelf_life_say_so() -> None:
 @pytest.mark.parametrize("words, says", [
     (["--every", "3x"], "it must be a time"), (["--every", "0s"], "it must be a time"),
     (["--target", "z80"], "have a model of their energy"),
-    (["--every", "1e99s"], "it must be a time"), (["--every", "-1s"], "expected one argument"),
-    (["--sleep", "nan"], "it must be a number"), (["--sleep", "0"], "it must be a number"),
+    (["--every", "1e99s"], "it must be a time"), (["--sleep", "nan"], "it must be a number"),
     (["--sleep", "1e12"], "it must be a number"), (["--sleep", "1_0"], "it must be a number"),
-    (["--sleep", "\uff11"], "it must be a number"), (["--bitrate", "-1"], "it must be a number"),
-    (["--bitrate", "inf"], "it must be a number"),
-    (["--bitrate", "0.000001"], "it must be a number"),
-    (["--battery", "lemon"], "invalid choice"), (["--ev", "1s"], "unrecognized"),
-    (["x"], "unrecognized"), (["--fits", "--every", "2s"], "take no other option"),
+    (["--bitrate", "0.000001"], "it must be a number"), (["--ev", "1s"], "unrecognized"),
+    (["--fits", "--every", "2s"], "take no other option"),
     (["--choices", "--json"], "take no other option"),
-    (["--every", f"0.{'0' * 322}1ms"], "it must be a time"),
-    (["--every", f"{'9' * 400}s"], "it must be a time")], ids=range(20))
+    (["--every", f"0.{'0' * 322}1ms"], "it must be a time")], ids=range(12))
 def test_bad_arguments_are_refused_in_one_line(
         words: list[str], says: str, monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str]) -> None:
@@ -245,32 +239,11 @@ def test_bad_arguments_are_refused_in_one_line(
     assert re.fullmatch(rf'{made}: .* \(see {made} ARGS="--help"\)\n', said.err)
 
 
-@pytest.mark.parametrize("words", [
-    ["--every", "1ms", "--bitrate", "1000"], ["--every", "8766h", "--sleep", "0.001"],
-    ["--sleep", "1000000", "--bitrate", "1000000", "--battery", "er14505"]])
-def test_extreme_options_keep_the_columns_apart(words: list[str]) -> None:
-    said = lab("lab.messages.answer", *words)
-    assert said.returncode == 0, said
-    table = [line for line in said.stdout.splitlines() if re.match(r"\S.{35} *\d+ +[\d,.]+ ", line)]
-    assert len(table) > 20
-    for line in table:
-        assert re.match(r".{36} *\d+( +[\d,.]+( M)?){1,2} +[\d,]+( +[\d,.e-]+( J)?){2} +[->\d.]+  "
-                        r"\S", line), line
-
-
 def test_modelled_joules_are_like_the_published_ones_or_say_why_not() -> None:
     said = lab("lab.messages.published")
     assert said.returncode == 0, said.stderr
     assert "not explained" not in said.stdout
     assert re.search(r"^189 operations of 63 schemes", said.stdout)
-
-
-def test_a_count_that_is_no_number_is_refused() -> None:
-    with pytest.raises(ValueError):
-        counts.parse("a\tb\tc\t4\tx 1 1 1 1 1\t-\t-\t-\n")
-    with pytest.raises(ValueError):
-        counts.parse("a\tb\tc\t4\t1 1 1 1 1 1\n")
-    assert isinstance(next(iter(counts.read().values())), Count)
 
 
 def test_a_node_needs_the_stack_of_its_deepest_step() -> None:
@@ -448,30 +421,3 @@ def test_what_make_test_counts_has_every_target_and_every_family() -> None:
     assert {scheme.family for scheme in quick} == {scheme.family for scheme in SCHEMES}
     assert {target for scheme in quick for target in scheme.targets} == set(machines.MACHINES)
     assert {scheme.key for scheme in quick} == set(counts.QUICK)
-
-
-def test_the_longest_work_begins_first() -> None:
-    before = counts.read()
-    work = [(scheme, target) for scheme in SCHEMES for target in scheme.targets]
-    ordered = counts.longest_first(work, before)
-    taken = [sum(count.mean for count in before.values()
-                 if (count.scheme, count.by, count.target) == (scheme.name, scheme.by, target))
-             for scheme, target in ordered]
-    assert len(ordered) == len(work) and taken == sorted(taken, reverse=True) and taken[0] > 1e8
-    new = (schemes.NOTHING, "amd64")
-    assert counts.longest_first([*work, new], before)[0] == new
-
-
-def test_a_failure_ends_what_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = []
-
-    def failing(scheme: schemes.Scheme, target: str) -> list[counts.Count]:
-        begun.append((scheme.key, target))
-        raise SystemExit("not deterministic")
-
-    monkeypatch.setattr(counts, "measure_scheme", failing)
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
-    monkeypatch.setattr(sys, "argv", ["counts", "--quick"])
-    with pytest.raises(SystemExit, match="not deterministic"):
-        counts.main()
-    assert len(begun) < 10 < sum(len(one.targets) for one in SCHEMES if one.key in counts.QUICK)

@@ -76,7 +76,7 @@ class RoleCode(Code):
             read = behind(22, 0, behind(20, 0, 1)[0] if name == SEND else 8)
             told += [] if name == SEND else r[18:22]
         else:
-            told = [r[24], *r[20:24]]
+            told = r[22:26]  # a number
         told += [memory[at] for at in read]
         state.hooks.append((name, told, memory.copy()))
         self.clobber(state)
@@ -217,8 +217,7 @@ class Rules:
         epoch = self.word(EPOCH)
         if self.ask(z3.URem(epoch, keyed.BLOCK) == keyed.BLOCK - 1) and (
                 self.ask(z3.UGE(epoch, keyed.EPOCH_LAST)) or not self.succeeds(
-                    STORE, keyed.BLOCK_LABEL,
-                    *tags.bytes_of(z3.UDiv(epoch, z3.BitVecVal(keyed.BLOCK, 32)) + 1))):
+                    STORE, *tags.bytes_of(z3.UDiv(epoch, z3.BitVecVal(keyed.BLOCK, 32)) + 1))):
             return False
         self.put(EPOCH, *tags.bytes_of(epoch + 1), 0, 0)
         return True

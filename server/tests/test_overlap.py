@@ -5,6 +5,7 @@ change, test_udpserver_keyed.py tests with one."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -20,7 +21,7 @@ from server.tests.test_udpserver_keyed import (
     Peer, has_new_key, noted, run, write_key, wrong_tag)
 from spec import keyed
 from spec.keyed import Hearer, Keys, Reader, chaskey12, question
-from tools.programs import wait_until
+from tools.programs import built, wait_until
 from tools.servers import Server, lasting
 
 OLD, NEW = Keys(bytes(range(16))), Keys(bytes(range(100, 116)))
@@ -259,6 +260,40 @@ def test_generations_of_both_keys(server: Server, peer: Peer, tmp_path: Path) ->
     server.stop()
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_renewed_is_refused_under_both_keys(both: list[str], tmp_path: Path, restarts: bool
+                                            ) -> None:
+    """Whoever stole variable 6 and the readers' key has those of both master keys. None of their
+    new keys was used yet."""
+    with Server(*lasting(both)) as first, contextlib.ExitStack() as stack:
+        write_key(tmp_path / "new", f"{NEW.master.hex()}\n6 1\nreaders 1\nepoch 3600\n")
+        first.process.send_signal(signal.SIGHUP)
+        first.says("has read its files again")
+        if restarts:
+            first.stop()
+        server = stack.enter_context(Server(*both)) if restarts else first
+        peer = stack.enter_context(Peer(server))
+        stolen, renewed = {}, Keys(NEW.master, generations={6: 1, READERS: 1})
+        for keys, beacon in zip((NEW, OLD), Known(peer).beacons(5)):
+            hears = Hearer(keys, 5)
+            assert hears.hear(beacon)
+            stolen[keys] = Hearer(keys, 6), Reader(keys)
+            for one in stolen[keys]:
+                one.epoch = hears.epoch
+        for node, reader in stolen.values():
+            peer.send(node.heartbeat(1, 6), reader.request(b"no"))
+        for label in (6, READERS):
+            peer.send(question(label))
+        counters = server.wait_for(lambda now: now["packets"] == 7, "all are counted")
+        assert counters["heartbeats"] == counters["reports"] == 0
+        answers = []
+        while peer.has_answer():
+            answers.append(peer.answer())
+        epoch = stolen[NEW][0].epoch
+        assert {*answers} == {renewed.beacon(label, epoch) for label in (6, READERS)}
+        server.stop()
+
+
 # ---- The end --------------------------------------------------------------------------------
 
 def secrets_in(pid: int) -> list[str]:
@@ -358,6 +393,9 @@ def test_a_start_after_the_end(both: list[str], tmp_path: Path, until: str, ahea
     numbers, clock = tmp_path / numbers_of(OLD), tmp_path / "clock"
     before = numbers.read_bytes()
     clock.write_text(str(ahead * 86400))
+    if ahead > 100:  # days
+        assert run(*both[:4], "--key-to-date", program=[built("build/udpserver-calls")],
+                   CLOCK=str(clock))[0] == 0
     if not there:
         (tmp_path / "old").unlink()
     for _ in range(2):

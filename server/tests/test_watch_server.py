@@ -206,36 +206,19 @@ def test_a_node_speaks_falls_silent_and_comes_back(tmp_path: Path) -> None:
 
 
 @repeated_if_late
-def test_nobody_is_dead_who_waits_in_the_socket(tmp_path: Path) -> None:
-    """The server is stopped for longer than crit. All heartbeats wait for it meanwhile."""
-    with Watched(tmp_path) as watched, watched.beating(3):
-        for _ in range(2):
-            wanted = watched.server.stats()["heartbeats"] + 60
-            watched.server.process.send_signal(signal.SIGSTOP)
-            time.sleep(3)
-            watched.server.process.send_signal(signal.SIGCONT)
-            watched.server.wait_for(lambda now: now["heartbeats"] > wanted,
-                                    "it takes what waited, and more")
-        assert [line.split()[-1] for line in watched.logged()] == ["alive"]
-
-
-@pytest.mark.parametrize("state_every, slow", [(1, 1500), (1, 2500)])
-@repeated_if_late
-def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path, state_every: int, slow: int) -> None:
-    """Each fsync() takes longer than warn, or crit. Requests are answered meanwhile."""
-    path = tmp_path / "state"
-    more = ("--state", f"{path}", "--state-every", f"{state_every}")
-    calls = {"SLOW": slow, "CALLS": tmp_path / "calls"}
+def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path) -> None:
+    """Each fsync() takes longer than crit. Requests are answered meanwhile."""
+    more = ("--state", f"{tmp_path / 'state'}", "--state-every", "1")
+    calls = {"SLOW": 2500, "CALLS": tmp_path / "calls"}
     with Watched(tmp_path, more=more, calls=calls) as watched, watched.beating(3):
         synced = (tmp_path / "calls").read_text().count("fsync-file")
-        begun = time.monotonic()
-        asked, longest = begun, 0.0
-        while (tmp_path / "calls").read_text().count("fsync-file") < synced + 3:
+        asked, longest = time.monotonic(), 0.0
+        while (tmp_path / "calls").read_text().count("fsync-file") < synced + 2:
             entries = client.Agent(f"127.0.0.1:{watched.server.port}").ask(PATIENCE)
             longest, asked = max(longest, time.monotonic() - asked), time.monotonic()
             assert entries[3].value in (50, 51)
         assert [line.split()[-1] for line in watched.logged()] == ["alive"]
-        assert longest < slow / 1000 / 2
+        assert longest < 1.25
 
 
 @repeated_if_late

@@ -443,6 +443,9 @@ TEST_BETWEEN(test_with_a_key_reports_have_a_rate, with_key, end)
     come(keyed_request(31), 1);
     come_round();
     assert_report(11, 31);
+    options.also_unkeyed = true;
+    come(REQUEST, 1); /* of version 1, at the same time */
+    assert_int_equal(counters[COUNT_RATE], 21);
 }
 
 TEST_BETWEEN(test_a_beacon_is_one_frame_at_any_time, with_key, end)

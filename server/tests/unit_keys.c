@@ -31,7 +31,7 @@ static void (*task_run)(void);
 static uint64_t task_every;
 static bool disk_fails;
 static uint64_t disk_takes, beacon_takes; /* ns */
-static uint32_t stored_block;
+static uint32_t stored_block, stored_skips;
 static unsigned sent;       /* beacons */
 static int sent_to;         /* the label whose node waits for the last one; -1: only the bus */
 static uint32_t sent_epoch; /* of the last one */
@@ -62,6 +62,7 @@ bool state_read_numbers(struct state_numbers *file, uint8_t *bytes, size_t room,
     memcpy(bytes, "Dumpulsekeys", KEYS_MARK_AT);
     memcpy(bytes + KEYS_MARK_AT, mark, sizeof mark);
     dumpulse_write_(bytes + KEYS_BLOCK_AT, stored_block);
+    dumpulse_write_(bytes + KEYS_SKIPS_AT, stored_skips);
     bytes[KEYS_RETIRED_AT] = is_retired;
     keys_seal_numbers();
     *size = KEYS_NUMBERS_SIZE;
@@ -102,7 +103,7 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 /* ---- The tests -------------------------------------------------------------------------- */
 
 /* A server that has not begun yet, and the last block that it has used. */
-static void start(uint32_t block)
+static void prepare(uint32_t block)
 {
     memset(&keys, 0, sizeof keys);
     memset(came, 0, sizeof came);
@@ -111,21 +112,27 @@ static void start(uint32_t block)
     options.key = options.state = "file";
     stored_block = block;
     table_tick = TIMING_SECOND;
+}
+
+static void start(uint32_t block)
+{
+    prepare(block);
     assert_true(keys_begin());
     task_run();
 }
 
-/* All beacons go to the bus at once, and then again, so that a short queue loses none. Each later
- * one goes to its node, too. A round of them takes as long as an epoch. */
+/* At the start, no beacon leaves at once. The first ones go to the bus one after the other, so that
+ * a short queue loses none. Each later one goes to its node, too. A round of them takes as long as
+ * an epoch. */
 static void test_beacons_have_their_time(void **state)
 {
     (void)state;
     start(0x123);
-    assert_true(sent == LABELS && sent_to == -1 && sent_epoch == 0x12400);
+    assert_true(sent == 0 && keys.keyed.epoch == 0x12400);
     for (unsigned i = 0; i < LABELS; i++) {
         assert_int_equal(task_every, 5000000);
         task_run();
-        assert_true(sent == LABELS + i + 1 && sent_to == -1 && sent_epoch == 0x12400);
+        assert_true(sent == i + 1 && sent_to == -1 && sent_epoch == 0x12400);
     }
     for (int i = 0; i < 3 * LABELS; i++) {
         assert_int_equal(task_every, EPOCH * TIMING_SECOND / LABELS);
@@ -144,7 +151,7 @@ static void test_who_gets_beacons(void **state)
     is_retired = true;
     start(7);
     is_retired = false;
-    assert_true(sent == LABELS && kept == 0);
+    assert_true(sent == 0 && kept == 0);
     for (unsigned round = 1; round <= 3; round++) {
         for (unsigned i = 0; i < LABELS; i++) {
             task_run();
@@ -191,10 +198,10 @@ static void test_nothing_begins_without_a_number(void **state)
                         "no new epoch can begin: until a number can be stored, nothing is taken");
     disk_fails = false;
     task_run();
-    assert_true(sent == LABELS && sent_epoch == 0x600);
+    assert_true(sent == 0 && keys.keyed.epoch == 0x600);
     while (task_every != EPOCH * TIMING_SECOND / LABELS)
         task_run();
-    assert_int_equal(sent, 2 * LABELS);
+    assert_int_equal(sent, LABELS);
 }
 
 /* Another server has stored them. But what is in a damaged file is no number. */
@@ -205,7 +212,7 @@ static void test_larger_numbers_are_not_replaced(void **state)
     (void)state;
     start(0);
     memcpy(file, keys.numbers, sizeof file);
-    for (unsigned at = KEYS_BLOCK_AT; at < KEYS_GENERATIONS_AT; at++) {
+    for (unsigned at = KEYS_BLOCK_AT; at < KEYS_SKIPS_AT; at++) {
         file[at] += 1;
         assert_false(has_larger(file, keys.numbers, sizeof file));
         dumpulse_write_(file + KEYS_SUM_AT, snapshot_crc32(file, KEYS_SUM_AT));
@@ -234,45 +241,52 @@ static void test_epochs_can_be_used_up(void **state)
 
 /* ---- The date --------------------------------------------------------------------------- */
 
-enum { PER_BLOCK = 450 /* s */, HOUR = 3600 / PER_BLOCK, YEARS = 4 * 366 * 86400 / PER_BLOCK };
+enum { PER_BLOCK = 900 /* s */, HOUR = 3600 / PER_BLOCK, BLOCKS = 0x1FFFFE, SHARE = BLOCKS / 128 };
 
 static void set_clock(uint32_t block)
 {
     clock_unix_ns = (1577836800 + (uint64_t)block * PER_BLOCK) * TIMING_SECOND;
 }
 
-/* Numbers that were put back from an old copy begin where the date is. A clock that is behind, and
- * one that is so far ahead that it must be wrong, change nothing. */
+/* Numbers that were put back from an old copy begin where the date is. A clock that is behind
+ * changes nothing. With one that is so far ahead that it may be wrong, nothing begins. */
 static void test_the_first_block_follows_the_date(void **state)
 {
     static const struct {
-        uint32_t stored, date, first;
-        bool far;
+        uint32_t stored, date, skips, first, left; /* first 0: nothing begins */
     } cases[] = {
-        {1000, 5000, 5000, false},
-        {1000, 1001, 1001, false},
-        {1000, 1000, 1001, false},
-        {1000, 10, 1001, false},
-        {1000, 1001 + YEARS, 1001 + YEARS, false},
-        {1000, 1002 + YEARS, 1001, true},
-        {0x1FFF00, 0x1FFFFE, 0x1FFFFE, false},
-        {0x1FFF00, 0x1FFFFF, 0x1FFF01, true},
+        {1000, 5000, 4000, 5000, 1},
+        {1000, 1001, 0, 1001, 0},
+        {1000, 1000, 7, 1001, 7},
+        {1000, 10, 7, 1001, 7},
+        {1000, 1004, 3, 1004, 0},
+        {1000, 1005, 3, 0, 3},
+        {0x1FFF00, 0x1FFF01, 9, 0x1FFF01, 1}, /* a share of those that are left */
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         set_clock(cases[i].date);
-        start(cases[i].stored);
-        assert_int_equal(sent_epoch, cases[i].first * 256);
-        assert_int_equal(sent, LABELS);
-        assert_int_equal(logged_count, cases[i].far);
-        if (cases[i].far)
-            assert_string_equal(last_logged(),
-                                "the clock is more than 4 years ahead of file.0b1b3c26.numbers, so "
-                                "epochs do not follow it: set it; if it is right, that file may be "
-                                "an old copy, and needs a new key");
+        stored_skips = cases[i].skips;
+        prepare(cases[i].stored);
+        assert_true(keys_begin() == (cases[i].first != 0));
+        assert_int_equal(logged_count, cases[i].first == 0);
+        if (cases[i].first != 0)
+            task_run();
+        assert_int_equal(keys.keyed.epoch, cases[i].first * 256);
+        assert_int_equal(dumpulse_read_(keys.numbers + KEYS_SKIPS_AT), cases[i].left);
     }
-    set_clock(0x1FFFFE);
+    set_clock(1000 + 30 * 96);
+    stored_skips = 2 * 96;
+    prepare(999);
+    assert_false(keys_begin());
+    assert_string_equal(last_logged(),
+                        "the clock is 30 days ahead of file.0b1b3c26.numbers, and epochs of 2 days "
+                        "may be skipped now: set it; or if it is right, run this once with "
+                        "--key-to-date");
+    assert_true(keys_skip_to_date() && dumpulse_load() == 1000 + 30 * 96);
+    assert_int_equal(dumpulse_read_(keys.numbers + KEYS_SKIPS_AT), (BLOCKS - 1000 - 30 * 96) / 128);
+    stored_skips = 0;
     start(DUMPULSE_UNREADABLE);
     assert_true(sent == 0 && keys.keyed.reached == 0);
     clock_unix_ns = 0;
@@ -285,34 +299,119 @@ static void run_an_epoch(void)
     while (keys.keyed.reached != LABELS);
 }
 
-/* As on a machine without a battery. All labels begin at once, and each node hears its beacon. If
+/* Epochs of 10 s fall behind the date. All labels begin at once, and each node hears its beacon. If
  * the disk fails, the last epoch goes on until it works. */
-static void test_a_clock_that_is_set_later(void **state)
+static void test_epochs_follow_the_date(void **state)
 {
     (void)state;
-    set_clock(10);
+    set_clock(1001);
+    stored_skips = HOUR + 1;
     start(1000);
     while (task_every != EPOCH * TIMING_SECOND / LABELS)
         task_run();
-    set_clock(1001 + HOUR);
+    for (unsigned i = 0; i < HOUR * PER_BLOCK / 20; i++) {
+        clock_unix_ns += 20 * TIMING_SECOND;
+        task_run();
+    }
     run_an_epoch();
-    assert_int_equal(sent_epoch, 1001 * 256 + 1);
-    set_clock(1001 + HOUR + 1);
+    assert_true(sent_epoch / 256 == 1001);
+    clock_unix_ns += 20 * TIMING_SECOND;
     disk_fails = true;
+    clock_unix_ns += PER_BLOCK / 45 * TIMING_SECOND;
+    for (unsigned i = 0; i < 45; i++) {
+        clock_unix_ns += PER_BLOCK / 45 * TIMING_SECOND;
+        task_run();
+    }
     run_an_epoch();
-    assert_int_equal(sent_epoch, 1001 * 256 + 2);
+    assert_true(sent_epoch / 256 == 1001);
     disk_fails = false;
     memset(came, 0, sizeof came);
-    task_run();
+    run_an_epoch();
     for (unsigned label = 0; label < LABELS; label++)
         assert_true(came[label]);
     assert_int_equal(keys.keyed.epoch, (1001 + HOUR + 1) * 256 + 1);
-    assert_int_equal(dumpulse_load(DUMPULSE_BLOCK), 1001 + HOUR + 1);
-    while (task_every != EPOCH * TIMING_SECOND / LABELS)
+    assert_int_equal(dumpulse_load(), 1001 + HOUR + 1);
+    assert_int_equal(dumpulse_read_(keys.numbers + KEYS_SKIPS_AT), 0);
+    clock_unix_ns = 0;
+}
+
+/* A snapshot of a machine that runs again does not know which epochs were used meanwhile, until
+ * somebody sets its clock. Then a new block begins, though this one is not behind the date. */
+static void test_a_clock_that_is_set_forward(void **state)
+{
+    static const struct {
+        uint32_t date, step, skipped; /* a block, s, blocks */
+    } cases[] = {
+        {500, 29, 0},      {500, 30, 1},   {500, 899, 1},   {500, 900, 2},     {500, 7200, 9},
+        {850, 200000, 97}, {1001, 900, 2}, {998, 9000, 11}, {1000, 86400, 97}, {1003, 3600, 5},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        set_clock(cases[i].date);
+        stored_skips = 200;
+        start(1000);
+        for (unsigned j = 0; j < 2 * LABELS + 7; j++)
+            task_run(); /* it is within an epoch */
+        const uint32_t skips = dumpulse_read_(keys.numbers + KEYS_SKIPS_AT);
+        const uint32_t block = keys.keyed.epoch / 256 + cases[i].skipped;
+        clock_unix_ns += (uint64_t)cases[i].step * TIMING_SECOND;
+        memset(came, 0, sizeof came);
         task_run();
-    run_an_epoch();
-    assert_int_equal(keys.keyed.epoch, (1001 + HOUR + 1) * 256 + 2);
-    assert_int_equal(logged_count, 0);
+        assert_int_equal(keys.keyed.epoch / 256, block);
+        for (unsigned label = 0; label < LABELS && cases[i].skipped != 0; label++)
+            assert_true(came[label] &&
+                        keys.keyed.epoch - (label >= keys.keyed.reached) >= block * 256);
+        run_an_epoch();
+        assert_int_equal(keys.keyed.epoch / 256, block);
+        assert_int_equal(dumpulse_read_(keys.numbers + KEYS_SKIPS_AT), skips - cases[i].skipped);
+    }
+    set_clock(1001);
+    start(1000);
+    for (unsigned i = 0; i < 2 * PER_BLOCK / 20; i++) { /* the epochs fall behind the date */
+        clock_unix_ns += 20 * TIMING_SECOND;
+        task_run();
+    }
+    clock_unix_ns += 30 * TIMING_SECOND;
+    task_run();
+    assert_int_equal(keys.keyed.epoch / 256, 1003);
+    stored_skips = 0;
+    clock_unix_ns = 0;
+}
+
+/* Whoever has the clock sets it a thousand times, and restarts the server when he likes. */
+static void test_no_clock_uses_up_the_epochs(void **state)
+{
+    uint32_t number = 1, before, skips_before;
+
+    (void)state;
+    set_clock(1000);
+    stored_skips = BLOCKS / 128;
+    start(1000);
+    before = dumpulse_load();
+    for (unsigned i = 0; i < 1000; i++) {
+        number = number * 1664525 + 1013904223;
+        set_clock(number >> (11 + number % 12));
+        if (number % 8 == 0) {
+            stored_skips = dumpulse_read_(keys.numbers + KEYS_SKIPS_AT);
+            prepare(dumpulse_load());
+            if (!keys_begin())
+                set_clock(0);
+            keys.far_behind = false;
+            assert_true(keys_begin());
+        }
+        clock_ns += TIMING_SECOND;
+        run_an_epoch();
+    }
+    assert_true(dumpulse_load() - before > SHARE / 2);
+    assert_true(dumpulse_load() - before < BLOCKS / 100);
+    skips_before = dumpulse_read_(keys.numbers + KEYS_SKIPS_AT);
+    for (unsigned i = 1; i <= 40; i++) {
+        clock_ns += 12 * TIMING_SECOND;
+        run_an_epoch();
+    }
+    assert_int_equal(dumpulse_read_(keys.numbers + KEYS_SKIPS_AT) - skips_before, 16);
+    stored_skips = 0;
     clock_unix_ns = 0;
 }
 
@@ -324,7 +423,7 @@ static void test_heartbeats_after_a_slow_store_have_the_time_of_then(void **stat
     clock_unix_ns = 5000 * TIMING_SECOND;
     table_read_clock();
     disk_takes = 8 * TIMING_SECOND;
-    assert_true(dumpulse_store(DUMPULSE_BLOCK, 2));
+    assert_true(dumpulse_store(2));
     disk_takes = 0;
     assert_int_equal(table_stamp, 5008);
 }
@@ -340,7 +439,7 @@ static void test_heartbeats_after_a_second_stop_have_the_time_of_then(void **sta
     beacon_takes = TIMING_SECOND;
     (void)keys_take(packet, NULL);
     beacon_takes = 0;
-    assert_int_equal(sent, 2 * LABELS);
+    assert_int_equal(sent, LABELS);
     assert_int_equal(table_stamp, (uint16_t)(clock_unix_ns / TIMING_SECOND));
 }
 
@@ -354,7 +453,9 @@ int main(void)
         cmocka_unit_test(test_larger_numbers_are_not_replaced),
         cmocka_unit_test(test_epochs_can_be_used_up),
         cmocka_unit_test(test_the_first_block_follows_the_date),
-        cmocka_unit_test(test_a_clock_that_is_set_later),
+        cmocka_unit_test(test_epochs_follow_the_date),
+        cmocka_unit_test(test_a_clock_that_is_set_forward),
+        cmocka_unit_test(test_no_clock_uses_up_the_epochs),
         cmocka_unit_test(test_heartbeats_after_a_slow_store_have_the_time_of_then),
         cmocka_unit_test(test_heartbeats_after_a_second_stop_have_the_time_of_then),
     };

@@ -5,8 +5,6 @@ candump from can-utils are other programs on the bus, without any of our code.""
 
 import contextlib
 import errno
-import functools
-import json
 import os
 import re
 import signal
@@ -14,11 +12,9 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Self
 
 import pytest
 
@@ -199,45 +195,6 @@ def test_the_client_in_and_out(serve: Callable[..., Program]) -> None:
     assert counters["heartbeats"] >= 1 and counters["reports"] >= 1
 
 
-@pytest.mark.parametrize("name, arguments", [
-    ("canserver", ["vcan0"]), ("udpserver", ["0", "--can", "vcan0"])])
-def test_a_program_for_each_change(serve: Callable[..., Program], tmp_path: Path, name: str,
-                                   arguments: list[str]) -> None:
-    """A node speaks, sends a wrong value, falls silent and comes back. Another one never speaks."""
-    (tmp_path / "names.ini").write_text(
-        "[dumpulse]\ntick = 100ms\nwarn = 1s\ncrit = 4s\n[7]\nname = pump\nvalue = 1..99\n[9]\n")
-    program, told = tmp_path / "program", tmp_path / "told"
-    program.write_text('#!/bin/sh\nset -f; echo "$*" >>"${0%/*}/told"\n')
-    program.chmod(0o755)
-    server = serve(*arguments, "--tick", "100", "--watch", str(tmp_path / "names.ini"), "--exec",
-                   str(program), name=name)
-    states: dict[str, list[str]] = {"7": [], "9": []}
-    with opened("vcan0") as bus:
-        def came(state: str, value: int | None) -> bool:
-            if value is not None:
-                send(bus, BASE + 7, heartbeat(7, 1, value))
-            for variable in states:
-                states[variable] = [line.split()[-1] for line in told.read_text().splitlines()
-                                    if line.startswith(variable)] if told.exists() else []
-            time.sleep(0.05)
-            return states["7"][-1:] == [state]
-
-        for state, value in (("alive", 50), ("out-of-range", 100), ("alive", 1), ("dead", None),
-                             ("alive", 99)):
-            wait_until(functools.partial(came, state, value), state)
-        wait_until(lambda: came("alive", 50) and states["9"] == ["missing"], "9 is missing")
-    order = [state for state in states["7"] if state not in ("missing", "late")]
-    assert order == ["alive", "out-of-range", "alive", "dead", "alive"]
-    assert server.inherited() == []
-    counters = server.stop()
-    # If the machine stands still for a second, the node is late in between, and not each is told.
-    assert counters["failed_programs"] == 0
-    assert counters["changes"] == len(told.read_text().splitlines()) + counters["not_told"]
-    keys = list(counters)
-    assert keys[-5:] == ["changes", "not_told", "failed_programs", "error_frames", "bus_offs"]
-    assert [line for line in server.lines if line.endswith("variable 7 pump: dead, was late")]
-
-
 @pytest.mark.parametrize("digits", ["700", "18FF5080"])
 def test_identifiers_are_options(serve: Callable[..., Program], digits: str) -> None:
     server = serve("vcan0", "--can-id", digits)
@@ -307,139 +264,6 @@ def test_what_is_refused(serve: Callable[..., Program]) -> None:
     assert {key: counters[key] for key in ("length", "checksum", "magic", "variable")} == \
         {"length": 2, "checksum": 1, "magic": 1, "variable": 1}
     assert counters["packets"] == 6
-
-
-def reports_begun(bus: socket.socket) -> int:
-    """Waits until nothing more comes. Returns how many reports began since `bus` was opened."""
-    begun = 0
-    bus.settimeout(0.5)
-    with contextlib.suppress(TimeoutError):
-        while True:
-            number, _, _ = FRAME.unpack(bus.recv(FRAME.size))
-            begun += number == BASE + REPORT_AT
-    return begun
-
-
-def test_readers_share_reports(serve: Callable[..., Program]) -> None:
-    """One report is enough for all requests that come before it begins. One more is enough for all
-    that come while it leaves."""
-    server = serve("vcan0")
-    bus = opened("vcan0")
-    server.freeze()
-    for _ in range(20):
-        send(bus, BASE + REQUEST_AT, REQUEST)
-    server.process.send_signal(signal.SIGCONT)
-    wait_until(lambda: server.stats()["reports"] == 20, "all are answered")
-    assert (server.stop()["reports"], reports_begun(bus)) == (20, 1)
-
-    add_slow_bus(SLOW)
-    server = serve("slow0")
-    bus = opened("slow1")
-    send(bus, BASE + REQUEST_AT, REQUEST)
-    while FRAME.unpack(bus.recv(FRAME.size))[0] != BASE + REPORT_AT:
-        pass
-    server.freeze()  # the queue holds 10 frames, so no more than these of the 33 can leave now
-    for _ in range(20):
-        send(bus, BASE + REQUEST_AT, REQUEST)
-    server.process.send_signal(signal.SIGCONT)
-    wait_until(lambda: server.stats()["reports"] == 21, "all are answered")
-    assert (server.stop()["reports"], reports_begun(bus)) == (21, 1)  # the first was seen above
-    run("ip", "link", "del", "slow0")
-
-
-def test_the_rate_is_kept(serve: Callable[..., Program]) -> None:
-    server = serve("vcan0", "--rate", "1")
-    bus = opened("vcan0")
-    begun = time.monotonic()
-    for count in range(1, 11):
-        send(bus, BASE + REQUEST_AT, REQUEST)
-        wait_until(lambda: server.stats()["packets"] == count, "it is taken")
-    counters = server.stop()
-    assert 1 <= counters["reports"] <= 1 + (time.monotonic() - begun)
-    assert counters["rate"] == 10 - counters["reports"]
-
-
-class Fake(threading.Thread):
-    """Answers the first request with the given frames, and later ones with good frames."""
-
-    def __init__(self, frames: list[tuple[int, bytes]], good: list[tuple[int, bytes]]) -> None:
-        super().__init__(daemon=True)
-        self._bus, self._answers = opened("vcan0"), [frames, good]
-        self._bus.settimeout(0.05)
-        self._ending = False
-        self.start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ending = True
-        self.join(PATIENCE)
-        self._bus.close()
-
-    def run(self) -> None:
-        for answer in self._answers:
-            if not self._wait_for_request():
-                return
-            for number, data in answer:
-                send(self._bus, number, data)
-
-    def _wait_for_request(self) -> bool:
-        while not self._ending:
-            try:
-                number, _, data = FRAME.unpack(self._bus.recv(FRAME.size))
-            except TimeoutError:
-                continue
-            if number == BASE + REQUEST_AT and data == REQUEST:
-                return True
-        return False
-
-
-def frames_of(report: bytes) -> list[tuple[int, bytes]]:
-    return [(BASE + REPORT_AT + at, report[8 * at:8 * at + 8]) for at in range(33)]
-
-
-GOOD = checksummed(bytes(range(256)))
-OTHER = checksummed(bytes(reversed(range(256))))
-
-
-@pytest.mark.parametrize("name, frames", [
-    ("whole", frames_of(GOOD)),
-    ("the end of another before it", frames_of(OTHER)[9:] + frames_of(GOOD)),
-    ("broken off, then whole", frames_of(OTHER)[:9] + frames_of(GOOD)),
-    ("one is missing", frames_of(OTHER)[:9] + frames_of(OTHER)[10:]),
-    ("one comes twice", frames_of(OTHER)[:9] + frames_of(OTHER)[8:]),
-    ("two interleaved", [frame for two in zip(frames_of(OTHER), frames_of(OTHER))
-                         for frame in two]),
-    ("one is short", [(number, data[:7] if number == BASE + 70 else data)
-                      for number, data in frames_of(OTHER)]),
-    ("the last is too long", [*frames_of(OTHER)[:32], (BASE + 96, OTHER[256:] + b"more")]),
-    ("a flipped bit", frames_of(OTHER[:99] + bytes([OTHER[99] ^ 1]) + OTHER[100:])),
-    ("halves of two", frames_of(OTHER)[:16] + frames_of(GOOD)[16:]),
-    ("other identifiers and requests between",
-     [more for frame in frames_of(GOOD) for more in (frame, (BASE + 110, b"x"),
-                                                     (BASE + REQUEST_AT, REQUEST),
-      (frame[0] | 0x40000000, b""), (frame[0] | 0x80000000, bytes(8)))])])
-def test_a_reader_believes_whole_reports_only(name: str, frames: list[tuple[int, bytes]]) -> None:
-    """Either the first answer has a good report, or the client refuses it and asks again."""
-    at_once = name in ("whole", "the end of another before it", "broken off, then whole",
-                       "other identifiers and requests between")
-    with Fake(frames, frames_of(OTHER if at_once else GOOD)):
-        seen = client.Agent("can:vcan0").ask(PATIENCE)
-    assert b"".join(struct.pack(">HBB", *entry) for entry in seen) == GOOD[4:]
-
-
-def test_the_counters_on_a_socket(serve: Callable[..., Program], tmp_path: Path) -> None:
-    server = serve("vcan0", "--stats", str(tmp_path / "stats"))
-    send(opened("vcan0"), BASE + 9, heartbeat(9, 1, 2))
-    wait_until(lambda: server.stats()["heartbeats"] == 1, "it is taken")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as reader:
-        reader.connect(str(tmp_path / "stats"))
-        stats = json.loads(reader.makefile().read())
-    assert (stats["program"], stats["variables"], stats["heartbeats"],
-            stats["bus_offs"]) == ("canserver", 1, 1, 0)
-    server.stop()
-    assert not (tmp_path / "stats").exists()
 
 
 def test_the_last_that_came_over_an_interface(serve: Callable[..., Program]) -> None:
@@ -569,36 +393,6 @@ def test_a_slow_bus_and_one_that_is_stuck(serve: Callable[..., Program]) -> None
         server.process.send_signal(signal.SIGCONT)
         assert entries(report_on(bus)) == [bytes(4)] * 64
         assert server.stop()["unsent"] == 0
-    run("ip", "link", "del", "slow0")
-
-
-@pytest.mark.parametrize("leave, how", [(("set", "slow0", "down"), "down"),
-                                        (("del", "slow0"), "gone")])
-def test_an_interface_that_goes_while_a_report_leaves(serve: Callable[..., Program],
-                                                      leave: tuple[str, ...],
-                                                      how: str) -> None:
-    """Neither this report nor the next one, which was asked for, leaves now or later."""
-    add_slow_bus(STUCK)
-    server, bus = serve("slow0"), opened("slow1")
-    for packets in (1, 2):
-        send(bus, BASE + REQUEST_AT, REQUEST)
-        wait_until(lambda: server.stats()["packets"] == packets, "it is taken")
-    server.freeze()  # the queue of an interface that is going away takes frames and loses them
-    run("ip", "link", *leave)
-    server.process.send_signal(signal.SIGCONT)
-    server.wait_for(f"slow0 is {how}: waiting for it")
-    counters = server.stats()
-    assert (counters["reports"], counters["unsent"]) == (0, 2), counters
-    if how == "gone":
-        add_slow_bus(SLOW)
-    else:
-        slow_bus("change", SLOW)
-        run("ip", "link", "set", "slow0", "up")
-    server.wait_for("slow0 is back")
-    bus = opened("slow1")  # no frame of the first report waits in it
-    send(bus, BASE + REQUEST_AT, REQUEST)
-    assert entries(report_on(bus)) == [bytes(4)] * 64
-    assert server.stop()["unsent"] == 2
     run("ip", "link", "del", "slow0")
 
 

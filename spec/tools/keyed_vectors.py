@@ -11,8 +11,8 @@ import random
 from collections.abc import Iterable, Iterator
 
 from spec import keyed
-from spec.keyed import (BLOCK_LABEL, LABELS, NAMES, OLD, READER_LABEL, SLOT, TAKEN, WRONG_TAG,
-                        Agent, Hearer, Keys, Listener, Numbers, Reader, question)
+from spec.keyed import (BEGINNINGS, LABELS, NAMES, OLD, READER_LABEL, SLOT, TAKEN, WRONG_TAG, Agent,
+                        Hearer, Keys, Listener, Number, Reader, question)
 from spec.model import REQUEST, VARIABLES
 from spec.model import heartbeat as heartbeat_of_version_1
 from spec.tools.malformed import changed, lengths
@@ -25,19 +25,20 @@ HEADER = """\
 # bytes are hexadecimal, "-" means no bytes. Each step works on what the step before
 # it has left. What a step does not name must not change.
 #
-# NUMBER  a stored number, 3 bytes
+# NUMBER  the agent's stored number, 3 bytes
 # SENT    what the send hook gets, one after the other
 # STATE   of the agent: its epoch (4 bytes), `reached`, `wrong`, its counts (65); "-": as before
 #
-# master    KEY                       the master key; all stored numbers become 0, and storing
+# master    KEY                       the master key; the stored number becomes 0, and storing
 #                                     does not fail any more
 # key       LABEL GENERATION KEY      the key of a label, which dumpulse_label_key makes
-# number    LABEL NUMBER              the test itself stores a number
-# stored    LABEL NUMBER              is this stored?
+# number    NUMBER                    the test itself stores a number
+# stored    NUMBER                    is this stored?
 # fails     yes|no                    from now on storing fails, or does not
 # agent     UNKEYED                   a reset: the agent becomes zeros. If UNKEYED is not "-",
 #                                     dumpulse_mixed_process gets these 8 bytes from now on
-# begin     yes|no SENT STATE         dumpulse_keyed_begin
+# begin     RESULT STATE              dumpulse_keyed_begin returns begun, not_stored, no_number or
+#                                     used_up
 # next      yes|no SENT STATE         dumpulse_keyed_next
 # nexts     TIMES STATE               the same, so often; each returns true
 # put       BYTES                     the test itself writes the first 6 bytes of STATE
@@ -82,9 +83,9 @@ class World:
     """The roles. The methods give the steps."""
 
     def __init__(self, seed: str, unkeyed: Iterable[int] = ()) -> None:
-        self.keys, self.numbers = Keys(random.Random(f"keyed {seed}").randbytes(16)), Numbers()
+        self.keys, self.stored = Keys(random.Random(f"keyed {seed}").randbytes(16)), Number()
         self.unkeyed, self.before = frozenset(unkeyed), b""
-        self.agent = Agent(self.keys, self.numbers, self.unkeyed)
+        self.agent = Agent(self.keys, self.stored, self.unkeyed)
 
     def keys_of(self, labels: Iterable[int] = range(LABELS)) -> Iterator[Step]:
         """No packet of another label has a right tag."""
@@ -92,15 +93,15 @@ class World:
         for label in labels:
             yield "key", label, self.keys.generations.get(label, 0), self.keys.of(label)
 
-    def set(self, label: int, value: int) -> Step:
-        self.numbers.numbers[label] = value
-        return "number", label, number(value)
+    def set(self, value: int) -> Step:
+        self.stored.number = value
+        return "number", number(value)
 
-    def stored(self, label: int) -> Step:
-        return "stored", label, number(self.numbers.load(label))
+    def is_stored(self) -> Step:
+        return "stored", number(self.stored.number)
 
     def fails(self, fails: bool) -> Step:
-        self.numbers.fails = fails
+        self.stored.fails = fails
         return "fails", yes(fails)
 
     def state(self) -> bytes:
@@ -111,14 +112,13 @@ class World:
         return state
 
     def reset(self) -> Step:
-        self.agent = Agent(self.keys, self.numbers, self.unkeyed)
+        self.agent = Agent(self.keys, self.stored, self.unkeyed)
         self.before = bytes(6 + LABELS)
         bits = sum(1 << variable for variable in self.unkeyed)
         return "agent", bits.to_bytes(8, "little") if self.unkeyed else b""
 
     def begin(self) -> Step:
-        sent = self.agent.begin()
-        return "begin", yes(sent), b"".join(sent), self.state()
+        return "begin", BEGINNINGS[self.agent.begin()], self.state()
 
     def next(self) -> Step:
         sent = self.agent.next()
@@ -198,7 +198,8 @@ class World:
 
     def counted(self, label: int, count: int, first: int = 76, second: int = 9) -> bytes:
         """A heartbeat or request that the agent would take if its count were right."""
-        return self.keys.counted(label, self.agent.epoch_of(label), count, first, second)
+        epoch = self.agent.epoch_of(label) % 2 ** 32  # -1 in an agent of zeros
+        return self.keys.counted(label, epoch, count, first, second)
 
     def fresh(self, label: int, first: int = 76, second: int = 9) -> bytes:
         """One that it takes."""
@@ -222,7 +223,7 @@ def of_the_page(long: bool) -> Iterator[Step]:
     world = World("page")
     world.keys = Keys(bytes(range(16)))
     yield from world.keys_of(range(LABELS) if long else (3, READER_LABEL))
-    yield world.set(BLOCK_LABEL, 0x000122)
+    yield world.set(0x000122)
     yield world.reset()
     yield world.begin()
     yield world.put(epoch=0x012344)
@@ -240,7 +241,7 @@ def near_misses(long: bool) -> Iterator[Step]:
     """Packets that are nearly right, and all that version 1 takes of some kinds."""
     world = World("near")
     yield from world.keys_of(range(LABELS) if long else (19, 63, READER_LABEL))
-    yield world.set(BLOCK_LABEL, 0x3456)
+    yield world.set(0x3456)
     yield world.reset()
     yield world.begin()
     for label in (19, READER_LABEL):
@@ -278,7 +279,7 @@ def epochs(long: bool) -> Iterator[Step]:
     world = World("epochs")
     near = (0, 1, 31, 62, 63, READER_LABEL)
     yield from world.keys_of(range(LABELS) if long else (*near, 2, 30))
-    yield world.set(BLOCK_LABEL, 0x012344)
+    yield world.set(0x012344)
     yield world.reset()
     yield from before_begin(world)
     yield world.begin()
@@ -327,7 +328,7 @@ def wrong_tags(long: bool) -> Iterator[Step]:
     """They are counted, and nothing else comes of them."""
     world = World("wrong")
     yield from world.keys_of(range(LABELS) if long else (11, 13, 60, READER_LABEL))
-    yield world.set(BLOCK_LABEL, 9)
+    yield world.set(9)
     yield world.reset()
     yield world.begin()
     yield world.guesses(100)
@@ -369,7 +370,7 @@ def unkeyed(long: bool) -> Iterator[Step]:
     world = World("unkeyed", listed)
     labels = range(VARIABLES) if long else (*listed, 1, 8, 10, 17, 55, 61)
     yield from world.keys_of(range(LABELS) if long else (*labels, 7, READER_LABEL))
-    yield world.set(BLOCK_LABEL, 0x77)
+    yield world.set(0x77)
     yield world.reset()
     for begun in (False, True):  # version 1 needs no epoch
         if begun:
@@ -408,7 +409,7 @@ def all_labels(long: bool) -> Iterator[Step]:
     rng = random.Random("labels")
     world = World("labels")
     yield from world.keys_of()
-    yield world.set(BLOCK_LABEL, 0x012345)
+    yield world.set(0x012345)
     yield world.reset()
     yield world.begin()
     for variable in range(64) if long else (0, 1, 9, 10, 63):
@@ -426,18 +427,18 @@ def ends_of_numbers(long: bool) -> Iterator[Step]:
     blocks = (0, 0xFE, 0xFF, 0xFFFE, 0xFFFF, 0x1FFFFD, 0x1FFFFE, 0x1FFFFF, 0x200000, 0x3FFFFF,
               0x7FFFFF, 0xFFFFFE, 0xFFFFFF)
     for block in blocks if long else (0, 0xFF, 0xFFFF, *blocks[6:9], 0xFFFFFF):
-        yield world.set(BLOCK_LABEL, block)
+        yield world.set(block)
         yield world.reset()
         for fails in (True, False):
             yield world.fails(fails)
             yield world.begin()
-            yield world.stored(BLOCK_LABEL)
+            yield world.is_stored()
             yield world.process(1, world.counted(19, 1))
             yield world.process(1, world.counted(READER_LABEL, 1))
             yield world.process(1, world.keys.counted(19, block << 8 | 255, 1, 1, 2))
             yield world.next()
     for block in (5, 0x1FFFFE):
-        yield world.set(BLOCK_LABEL, block)
+        yield world.set(block)
         yield world.reset()
         yield world.begin()
         for _ in range(3 if long and block == 5 else 1):
@@ -449,10 +450,10 @@ def ends_of_numbers(long: bool) -> Iterator[Step]:
                 yield world.next()
                 yield world.taken(world.counted(19, count))
                 yield world.taken(world.counted(READER_LABEL, count))
-                yield world.stored(BLOCK_LABEL)
+                yield world.is_stored()
             yield world.fails(False)
             yield world.next()
-            yield world.stored(BLOCK_LABEL)
+            yield world.is_stored()
             yield world.process(4, world.counted(0, 1))
             yield world.process(4, world.counted(19, 4))
             yield world.begin()

@@ -144,6 +144,8 @@ def steps(long: bool) -> Iterator[Step]:
         yield told.table(told.rng.randbytes(260))
         yield from told.report_and_checks()
     yield from extreme_sums(told)
+    if long:
+        yield from packets_by_chance(told)
     yield told.table(told.rng.randbytes(260))
     for data in near_misses(long):
         yield told.packet(0xBEEF, data)
@@ -170,6 +172,27 @@ def heartbeats(told: Told) -> Iterator[Step]:
                 yield told.packet(rng.randrange(65536), good)
     for variable in (0, 1, 62, 63, 64, 65, 127, 128, 191, 192, 255):
         yield told.record(rng.randrange(65536), variable, rng.randrange(256), rng.randrange(256))
+
+
+def packets_by_chance(told: Told) -> Iterator[Step]:
+    """Packets that are good, cut, too long or damaged, on tables of all kinds."""
+    rng = told.rng
+    for number in range(2000):
+        if number % 20 == 0:
+            yield told.table(rng.choice((bytes(260), b"\xff" * 260, rng.randbytes(260))))
+        packet = rng.choice((REQUEST, *[heartbeat(rng.randrange(66), *rng.randbytes(2))] * 6,
+                             heartbeat(*rng.randbytes(4)), rng.randbytes(8)))
+        fate = rng.randrange(8)
+        if fate == 0:
+            packet = rng.randbytes(rng.choice((0, 1, 4, 7, 9, 16, 255, 256 + 8, 260)))
+        elif fate == 1:
+            packet = (packet + rng.randbytes(8))[:rng.randrange(17)]
+        elif fate == 2:
+            for _ in range(rng.randrange(1, 5)):
+                at = rng.randrange(8)
+                packet = packet[:at] + bytes((packet[at] ^ 1 << rng.randrange(8),)) + \
+                    packet[at + 1:]
+        yield told.packet(rng.randrange(WRAP), packet)
 
 
 def extreme_sums(told: Told) -> Iterator[Step]:
@@ -235,6 +258,8 @@ def steps_of_watch(long: bool) -> Iterator[Step]:
             yield from graces(lines)
         yield from (step for _ in range(10 if long else 1)
                     for step in by_chance(lines, rng))
+    for _ in range(40 if long else 0):
+        yield from looks_by_chance([some_line(rng) for _ in range(rng.randrange(1, 9))], rng)
     yield from values_and_bytes()
     yield from questions(long)
     yield from checks(sensible, hostile)
@@ -274,6 +299,23 @@ def graces(lines: list[Line]) -> Iterator[Step]:
         yield it.look(0)
 
 
+def some_line(rng: random.Random) -> Line:
+    """A sensible line, or any."""
+    if rng.randrange(4) == 0:
+        return Line(*rng.randbytes(3), *(rng.randrange(WRAP) for _ in range(3)))
+    late = rng.choice((1, 2, 5, 40, 1000, 30000))
+    lowest = rng.randrange(256)
+    return line(rng.randrange(VARIABLES), late, min(late * rng.randrange(1, 5), 65000),
+                rng.choice((0, 1, 70, 1000, 60000)), lowest, rng.randrange(lowest, 256))
+
+
+def step_of_the_clock(rng: random.Random, lines: list[Line]) -> int:
+    """How far the clock goes until the next look. Often it is a limit of a line, or one more."""
+    one = rng.choice(lines)
+    return rng.choice((0, 1, 3, rng.randrange(100), rng.randrange(WRAP), WRAP - 10,
+                       one.late - 64, one.late - 63, one.dead - 64, one.dead - 63))
+
+
 def by_chance(lines: list[Line], rng: random.Random) -> Iterator[Step]:
     it, now = Watched(lines), rng.choice((0, rng.randrange(WRAP)))
     yield it.lines()
@@ -286,6 +328,20 @@ def by_chance(lines: list[Line], rng: random.Random) -> Iterator[Step]:
             yield it.entry(one.variable, now - rng.choice((0, 1, rng.randrange(70), -64, -65)),
                            rng.randrange(256), rng.randrange(256))
         yield it.look(now, *rng.choice(((), (), (rng.randrange(7), rng.randrange(7)), (2, 255))))
+
+
+def looks_by_chance(lines: list[Line], rng: random.Random) -> Iterator[Step]:
+    """Of all lines, at times near their limits. Several have new entries, or zeros."""
+    it, now = Watched(lines), rng.choice((0, rng.randrange(WRAP)))
+    yield it.lines()
+    yield it.begin(rng.choice((0, now)))
+    for _ in range(25):
+        now = (now + step_of_the_clock(rng, lines)) % WRAP
+        for one in rng.choices(lines, k=rng.randrange(5)):
+            time = now - rng.choice((0, 0, 1, rng.randrange(70), -63, -64, -65))
+            yield it.entry(one.variable, rng.choice((time, time, time, 0)),
+                           *rng.choice((rng.randbytes(2), bytes(2))))
+        yield it.look(now)
 
 
 def values_and_bytes() -> Iterator[Step]:

@@ -15,8 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { NULL_DEVICE = FILES + 1 };
-
 static bool is_now(uint64_t until)
 {
     return world->now < until;
@@ -161,15 +159,6 @@ uint32_t disk_least_number(const char *suffix, size_t at)
     return least;
 }
 
-bool disk_is_synced(void)
-{
-    bool is_synced = world->disk.changes == 0;
-
-    for (unsigned i = 0; i < FILES; i++)
-        is_synced &= !world->disk.files[i].used || !world->disk.files[i].dirty;
-    return is_synced;
-}
-
 unsigned disk_count(void)
 {
     unsigned count = 0;
@@ -195,7 +184,7 @@ static void settle(struct file *file)
         memcpy(file->now, file->synced, FILE_SIZE);
         file->size = file->synced_size;
     } else if (luck == 1 && file->size != 0) {
-        const uint32_t whole = world_chance(2) == 0 ? 0 : world_chance((uint32_t)file->size);
+        const uint32_t whole = world_chance((uint32_t)file->size);
         memset(file->now + whole, 0, file->size - whole);
     } else if (luck == 2) {
         file->size = 0;
@@ -232,68 +221,97 @@ static const char *name_of(const char *path)
 
 static struct file *file_of(int descriptor)
 {
-    const int at = descriptor - FIRST_FILE;
+    const int at = descriptor - FIRST_DESCRIPTOR;
     const int file = at < 0 || at >= OPEN ? -1 : world->disk.open[at].file;
 
     return file < 0 || file >= FILES ? NULL : &world->disk.files[file];
 }
 
-static int open_as(int file)
+int disk_open(int file)
 {
     for (int i = 0; i < OPEN; i++) {
         if (world->disk.open[i].file >= 0)
             continue;
         world->disk.open[i].file = file;
         world->disk.open[i].at = 0;
-        return FIRST_FILE + i;
+        return FIRST_DESCRIPTOR + i;
     }
     return fail(EMFILE);
 }
 
+int disk_left_open(void)
+{
+    const int lock = find(&world->disk.now, "table.lock");
+    bool has_lock = false, has_socket = false, has_poller = false;
+
+    for (int i = 0; i < OPEN; i++) {
+        const int file = world->disk.open[i].file;
+        bool *const has = file == A_SOCKET                                     ? &has_socket
+                          : file == A_POLLER                                   ? &has_poller
+                          : lock >= 0 && file == world->disk.now.of[lock].file ? &has_lock
+                                                                               : NULL;
+        if (file >= 0 && (has == NULL || *has))
+            return FIRST_DESCRIPTOR + i;
+        if (file >= 0)
+            *has = true;
+    }
+    return -1;
+}
+
 int __wrap_open(const char *path, int flags, ...)
 {
-    machine_call();
+    if (calls_fail(CALL_OPEN) != 0)
+        return -1;
     if (is_now(world->disk.shut_until) && world->machine.serves)
         return fail(EMFILE);
     if (strcmp(path, "/dev/null") == 0)
-        return open_as(NULL_DEVICE);
+        return disk_open(NULL_DEVICE);
     if ((flags & O_DIRECTORY) != 0)
-        return open_as(FILES);
+        return disk_open(A_FOLDER);
     const int at = find(&world->disk.now, name_of(path));
     if (at >= 0)
-        return open_as(world->disk.now.of[at].file);
+        return disk_open(world->disk.now.of[at].file);
     if ((flags & O_CREAT) == 0)
         return fail(ENOENT);
     if (is_now(world->disk.full_until))
         return fail(ENOSPC);
     const int file = make_file();
     set_name(name_of(path), file);
-    return open_as(file);
+    return disk_open(file);
 }
 
+/* As on Linux, a call that fails has closed the descriptor, too. */
 int __wrap_close(int descriptor)
 {
-    const int at = descriptor - FIRST_FILE;
+    const int at = descriptor - FIRST_DESCRIPTOR;
+    const bool is_open = at >= 0 && at < OPEN && world->disk.open[at].file >= 0;
+    const int reason = calls_fail(CALL_CLOSE);
 
-    machine_call();
-    if (descriptor == SOCKET)
+    CLAIM(BOUNDED, true, is_open, "descriptor %d is closed, and is not open", descriptor);
+    if (!is_open)
+        return fail(EBADF);
+    if (world->disk.open[at].file == A_SOCKET)
         bus_close();
-    if (at >= 0 && at < OPEN)
-        world->disk.open[at].file = -1;
-    return 0;
+    world->disk.open[at].file = -1;
+    return reason == 0 ? 0 : fail(reason);
 }
 
 ssize_t __wrap_read(int descriptor, void *bytes, size_t room)
 {
     const struct file *const file = file_of(descriptor);
+    const int reason = calls_fail(CALL_READ);
 
-    machine_call();
+    if (reason > 0)
+        return -1;
     if (file == NULL)
         return fail(EBADF);
-    size_t *const at = &world->disk.open[descriptor - FIRST_FILE].at;
+    size_t *const at = &world->disk.open[descriptor - FIRST_DESCRIPTOR].at;
     if (*at == 0)
         oracle_reads(file);
-    const size_t left = *at < file->size ? file->size - *at : 0, size = left < room ? left : room;
+    const size_t left = *at < file->size ? file->size - *at : 0;
+    size_t size = left < room ? left : room;
+    if (reason == SHORT && size > 1)
+        size /= 2;
     memcpy(bytes, file->now + *at, size);
     *at += size;
     return (ssize_t)size;
@@ -302,11 +320,13 @@ ssize_t __wrap_read(int descriptor, void *bytes, size_t room)
 ssize_t __wrap_pwrite(int descriptor, const void *bytes, size_t size, off_t at)
 {
     struct file *const file = file_of(descriptor);
+    const int reason = calls_fail(CALL_PWRITE);
 
-    machine_call();
+    if (reason > 0)
+        return -1;
     if (file == NULL)
         return fail(EBADF);
-    if (is_now(world->disk.full_until)) {
+    if (reason == SHORT || is_now(world->disk.full_until)) {
         size /= 2;
         if (size == 0)
             return fail(ENOSPC);
@@ -323,7 +343,8 @@ int __wrap_ftruncate(int descriptor, off_t size)
 {
     struct file *const file = file_of(descriptor);
 
-    machine_call();
+    if (calls_fail(CALL_FTRUNCATE) != 0)
+        return -1;
     file->size = (size_t)size;
     file->dirty = true;
     world->disk.steps++;
@@ -340,7 +361,8 @@ int __wrap_fsync(int descriptor)
     struct file *const file = file_of(descriptor);
     struct disk *const disk = &world->disk;
 
-    machine_call();
+    if (calls_fail(CALL_FSYNC) != 0)
+        return -1;
     if (is_now(disk->slow_until) && !world->machine.in_thread) {
         world_pass(world_between(SECOND / 10, 5 * SECOND));
         oracle_disturbed();
@@ -358,9 +380,9 @@ int __wrap_fsync(int descriptor)
 
 int __wrap_rename(const char *from, const char *to)
 {
+    if (calls_fail(CALL_RENAME) != 0)
+        return -1;
     const int at = find(&world->disk.now, name_of(from));
-
-    machine_call();
     if (at < 0)
         return fail(ENOENT);
     if (fails(RENAMES_FAIL))
@@ -388,21 +410,24 @@ int __wrap_fstat(int descriptor, struct stat *status)
 {
     const struct file *const file = file_of(descriptor);
 
-    machine_call();
-    return tell(file, status, file == NULL);
+    return calls_fail(CALL_FSTAT) != 0 ? -1 : tell(file, status, file == NULL);
+}
+
+static int tell_name(const char *path, struct stat *status)
+{
+    const struct file *const file = disk_find(name_of(path));
+
+    return file == NULL ? fail(ENOENT) : tell(file, status, false);
 }
 
 int __wrap_lstat(const char *path, struct stat *status)
 {
-    const struct file *const file = disk_find(name_of(path));
-
-    machine_call();
-    return file == NULL ? fail(ENOENT) : tell(file, status, false);
+    return calls_fail(CALL_LSTAT) != 0 ? -1 : tell_name(path, status);
 }
 
 int __wrap_stat(const char *path, struct stat *status)
 {
-    return __wrap_lstat(path, status);
+    return calls_fail(CALL_STAT) != 0 ? -1 : tell_name(path, status);
 }
 
 uid_t __wrap_geteuid(void)

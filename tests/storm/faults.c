@@ -25,7 +25,7 @@ static void crash(const struct fault *fault)
 
 static void cut_power(const struct fault *fault)
 {
-    trap(fault->amount / 60 % 2 == 0 ? TRAP_CUT : TRAP_CUT_UNSYNCED, fault);
+    trap(TRAP_CUT, fault);
 }
 
 static void stop(const struct fault *fault)
@@ -37,6 +37,16 @@ static void sleep_well(const struct fault *fault)
 {
     trap(TRAP_SLEEP, fault);
     world->truth.clock_set = machine_steady() + fault->lasts;
+}
+
+/* A little longer than a clock takes to wrap, too: then what is old looks new. */
+static void jump(const struct fault *fault)
+{
+    const uint64_t times[] = {3600 * SECOND, 65536 * world->tick * MS, (MS << 32)};
+
+    trap(TRAP_JUMP, fault);
+    world->machine.jump = (times[fault->amount / 60 % 3] + fault->lasts / 8) / 2 * 2;
+    world->machine.jump += fault->amount / 180 % 2;
 }
 
 static void end_well(const struct fault *fault)
@@ -53,7 +63,7 @@ static void set_clock(const struct fault *fault)
     const int64_t seconds = by[fault->amount / 2 % 5];
 
     world_trace("clock");
-    world->machine.unix_ahead += (fault->amount % 2 == 0 ? 1 : -1) * seconds * (int64_t)SECOND;
+    machine_set_clock((fault->amount % 2 == 0 ? 1 : -1) * seconds * (int64_t)SECOND);
     world->truth.clock_set = machine_steady();
 }
 
@@ -284,24 +294,6 @@ static void watch_again(const struct fault *fault)
     faults_put_files();
 }
 
-/* All nodes change their states each second. That is more than the log gets at once. */
-static void flap_on(unsigned number)
-{
-    const struct fault *const fault = &world->story[number];
-    const bool lasts = world->now < fault->at + fault->lasts;
-
-    world->names.low = 0;
-    world->names.high = lasts && world->names.high != 0 ? 0 : 255;
-    faults_put_files();
-    if (lasts)
-        world_plan(world->now + SECOND, flap_on, number);
-}
-
-static void flap(const struct fault *fault)
-{
-    flap_on((unsigned)(fault - world->story));
-}
-
 /* All files have changed, and one is wrong: so all of the change must wait. */
 static void make_one_wrong(const struct fault *fault)
 {
@@ -326,6 +318,13 @@ static void keep_busy(const struct fault *fault)
 {
     (void)fault;
     world->machine.busy_until = world->now + 3 * SECOND;
+}
+
+/* A reload that failed is asked for again. */
+static void reload(unsigned unused)
+{
+    (void)unused;
+    faults_put_files();
 }
 
 /* All parties get the new key. Some are late: the time of the key before is over then. */
@@ -381,7 +380,7 @@ static void forge(const struct fault *fault)
 
 /* ---- The table. */
 
-enum needs { KEYS = 1, NODE = 2, LASTS = 4, CALLS = 8, RARE = 16, HAS_BUS = 32 };
+enum needs { KEYS = 1, NODE = 2, LASTS = 4, CALLS = 8, RARE = 16, HAS_BUS = 32, QUIET = 64 };
 static const struct {
     const char *what;
     void (*begin)(const struct fault *fault);
@@ -392,10 +391,11 @@ static const struct {
     {"the power of its machine fails", cut_power, NULL, CALLS},
     {"its process is stopped", stop, NULL, CALLS | LASTS},
     {"its machine sleeps", sleep_well, NULL, CALLS | LASTS},
+    {"for an hour, 65,536 ticks or 2^32 ms, it is stopped or sleeps, and nothing else happens",
+     jump, NULL, CALLS | QUIET},
     {"it is told to end", end_well, NULL, 0},
     {"its files change, and that of names lacks", change_names, watch_again, NODE | LASTS},
     {"its files change, and one is wrong", make_one_wrong, mend_file, LASTS},
-    {"its file of names changes each second", flap, NULL, LASTS},
     {"somebody asks for its counters", read_counters, NULL, 0},
     {"packets keep it busy", keep_busy, NULL, 0},
     {"somebody sets its clock", set_clock, NULL, 0},
@@ -485,14 +485,17 @@ static void recover(unsigned unused)
             nodes_start(node);
 }
 
+/* The clock of the fleet does not jump. */
 static unsigned choose(void)
 {
-    for (;;) {
-        const unsigned kind = world_chance(KINDS);
-        if (((kinds[kind].needs & KEYS) != 0 && !world->keyed) ||
-            ((kinds[kind].needs & HAS_BUS) != 0 && !machine_has_bus()))
+    for (unsigned tries = 0;; tries++) {
+        const unsigned kind = world_chance(KINDS), needs = kinds[kind].needs;
+        if (((needs & KEYS) != 0 && !world->keyed) || !faults_can_happen(kind) ||
+            ((needs & QUIET) != 0 && world->traces))
             continue;
-        if ((kinds[kind].needs & RARE) == 0 || world_chance(16) == 0)
+        if ((world->unused >> kind & 1) != 0 && tries < 8 * KINDS)
+            continue;
+        if ((needs & RARE) == 0 || world_chance(16) == 0)
             return kind;
     }
 }
@@ -501,6 +504,9 @@ void faults_plan(void)
 {
     const uint64_t round = (FAULTS_FOR + LONGEST + CALM_FOR) * SECOND;
 
+    /* What one fault hides, another one shows: half of the stories lack about half of the kinds. */
+    if (world_chance(2) == 0)
+        world->unused = (uint64_t)world_chance(UINT32_MAX) << 32 | world_chance(UINT32_MAX);
     world->faults = 1 + world_chance(FAULTS);
     for (unsigned i = 0; i < world->faults; i++) {
         struct fault *const fault = &world->story[i];
@@ -518,4 +524,38 @@ void faults_plan(void)
     if (world->two)
         plan_moves();
     world->end = ROUNDS * round;
+}
+
+/* The agent does all that it can do: it reads its files again, keys are renewed and replaced, a
+ * node is dead for a while, the agent ends and loses its power. After the last one of these, a call
+ * may fail for a while; then nothing goes wrong. */
+void faults_plan_short(void)
+{
+    enum { FAILS_FOR = 62, SECONDS = 110 };
+    static const struct {
+        void (*begin)(const struct fault *fault);
+        unsigned at, lasts; /* s */
+    } faults[] = {{change_names, 8, 6},    {end_node, 10, 20}, {renew, 16, 0},
+                  {make_one_wrong, 24, 4}, {send_junk, 28, 0}, {read_counters, 29, 0},
+                  {end_well, 33, 0},       {renew, 45, 0},     {cut_power, 48, 0}};
+
+    world->faults = sizeof faults / sizeof faults[0];
+    for (unsigned i = 0; i < world->faults; i++) {
+        struct fault *const fault = &world->story[i];
+        while (kinds[fault->kind].begin != faults[i].begin)
+            fault->kind++;
+        fault->at = faults[i].at * SECOND;
+        fault->lasts = faults[i].lasts * SECOND;
+        fault->node = 2 * i % NODES;
+        fault->amount = 6006;
+        if (world->keyed || (kinds[fault->kind].needs & KEYS) == 0)
+            world_plan(fault->at, begin, i);
+    }
+    world->machine.unix_ahead = (int64_t)((world->until - 30) * SECOND - machine_steady());
+    world->failure_ends = FAILS_FOR * SECOND;
+    world->end = SECONDS * SECOND;
+    world_plan(world->failure_ends, reload, 0);
+    world_plan(world->end - 1, recover, 0);
+    for (unsigned party = FIRST_NODE; party < PARTIES && world->two; party++)
+        world_plan(2 * party * SECOND, nodes_move, party);
 }

@@ -30,13 +30,85 @@
 #include "server/program.h"
 #include "server/sockets.h"
 
-enum { POLLER = 4, NETWORK = 10 << 24 /* the agent's network: 10.0.0.0 */ };
+enum { NETWORK = 10 << 24 /* the agent's network: 10.0.0.0 */ };
 enum { RESTART_AFTER = 5 /* s, as dumpulse.service has it */ };
-static const uint64_t EPOCH_OF_UNIX = UINT64_C(1700000000000000000); /* when a story begins, ns */
+enum { KEY_BEFORE_FOR = 940 /* s: some minutes of the second round */ };
+static const uint64_t NOVEMBER_2023 = UINT64_C(1700000000000000000); /* ns since 1970 */
 
 bool machine_has_bus(void)
 {
     return strcmp(program.name, "canserver") == 0;
+}
+
+/* ---- Worlds. Many begin shortly before something wraps. */
+
+static const struct {
+    const char *what;
+    uint64_t after; /* ns; of ticks, and of epochs, their number */
+} wraps[] = {
+    [TICKS_WRAP] = {"Unix time passes a multiple of 65,536 ticks", 65536},
+    [UNIX_MS_WRAP] = {"Unix time passes a multiple of 2^32 ms", UINT64_C(4294967296000000)},
+    [STEADY_MS_WRAP] = {"the machine is up for 2^32 ms", UINT64_C(4294967296000000)},
+    [SECONDS_WRAP] = {"Unix time passes a multiple of 2^31 s: in 2038, or in 2106",
+                      UINT64_C(2147483648000000000)},
+    [BLOCK_WRAP] = {"a block of epochs ends, and the next one begins", 256},
+};
+
+const char *machine_wrap_name(enum wrap wrap)
+{
+    return wraps[wrap].what;
+}
+
+static uint64_t period_of(enum wrap wrap)
+{
+    return wraps[wrap].after * (wrap == TICKS_WRAP ? world->tick * MS : 1);
+}
+
+/* Returns a moment before `moment` that is less than a story away. */
+static uint64_t before(uint64_t moment)
+{
+    return moment - world_between(MINUTE, 20 * MINUTE);
+}
+
+static void choose_begin(void)
+{
+    struct machine *const it = &world->machine;
+    const enum wrap wrap = world_chance(2 * BLOCK_WRAP);
+    const uint64_t period = period_of(wrap < BLOCK_WRAP ? wrap : TICKS_WRAP);
+    const uint64_t more = world->keyed ? 0 : world_chance(2); /* keys do not last until 2106 */
+    const uint64_t later = before((NOVEMBER_2023 / period + 1 + more) * period);
+    const uint64_t up = before(period_of(STEADY_MS_WRAP));
+
+    if (world->traces) /* the fleet has a clock of its own */
+        return;
+    if (wrap == STEADY_MS_WRAP)
+        it->drifted = up;
+    else if (wrap < BLOCK_WRAP)
+        it->unix_ahead = (int64_t)later;
+    it->unix_ahead -= (int64_t)it->drifted;
+}
+
+void machine_set_clock(int64_t by)
+{
+    world->machine.unix_ahead += by;
+    memset(world->machine.looked, 0, sizeof world->machine.looked);
+}
+
+void machine_look_for_wraps(void)
+{
+    struct machine *const it = &world->machine;
+    const uint64_t steady = machine_steady(), unix_now = machine_unix();
+    const uint64_t now[WRAPS] = {[TICKS_WRAP] = unix_now,
+                                 [UNIX_MS_WRAP] = unix_now,
+                                 [SECONDS_WRAP] = unix_now,
+                                 [STEADY_MS_WRAP] = steady,
+                                 [BLOCK_WRAP] = world->truth.epoch[0]};
+
+    for (unsigned i = 0; i < WRAPS; i++) {
+        world->wrapped[i] +=
+            it->looked[i] != 0 && now[i] / period_of(i) == it->looked[i] / period_of(i) + 1;
+        it->looked[i] = now[i];
+    }
 }
 
 /* ---- Static data. The linker names where they begin and end. */
@@ -53,7 +125,9 @@ void machine_begin(void)
         as_at_the_start = copy;
         memcpy(copy, __data_start, size);
     }
-    world->machine.unix_ahead = (int64_t)EPOCH_OF_UNIX;
+    world->machine.unix_ahead = (int64_t)NOVEMBER_2023;
+    choose_begin();
+    world->until = (machine_unix() / SECOND + KEY_BEFORE_FOR) / 60 * 60;
 }
 
 static void forget_all(void)
@@ -78,7 +152,7 @@ uint64_t machine_steady(void)
 
 uint64_t machine_boot(void)
 {
-    return machine_steady() + world->machine.slept;
+    return machine_steady() + world->machine.slept + world->machine.jumped;
 }
 
 uint64_t machine_unix(void)
@@ -125,15 +199,17 @@ void machine_trap(enum trap trap, unsigned calls, uint64_t until)
     world->machine.trap_until = until;
 }
 
+static void ring(unsigned timer);
+
 void machine_call(void)
 {
     struct machine *const it = &world->machine;
 
     oracle_look();
-    if (it->trap == TRAP_NONE || (it->trap == TRAP_CUT_UNSYNCED && disk_is_synced()) ||
-        it->calls_left-- != 0)
+    if (it->trap == TRAP_NONE || it->calls_left-- != 0)
         return;
     const enum trap trap = it->trap;
+    const bool sleeps = it->jump % 2 != 0;
     const uint64_t began = world->now;
     const uint64_t lasts = it->trap_until > began ? it->trap_until - began : 0;
     it->trap = TRAP_NONE;
@@ -152,10 +228,17 @@ void machine_call(void)
         world_say("the agent's machine wakes up");
         world_trace("clock");
         world_trace("goes");
+    } else if (trap == TRAP_JUMP) {
+        it->drifted += sleeps ? 0 : it->jump;
+        it->jumped += sleeps ? it->jump : 0;
+        world_plan(world->now, ring, it->timers);
+        oracle_jumped();
+        world_say("%s for %llu s", sleeps ? "the agent's machine slept" : "its process stood still",
+                  (unsigned long long)(it->jump / SECOND));
     } else {
-        if (trap != TRAP_CRASH)
+        if (trap == TRAP_CUT)
             disk_cut();
-        world_say("%s", trap == TRAP_CRASH ? "the agent is killed" : "the power fails");
+        world_say("%s", trap == TRAP_CUT ? "the power fails" : "the agent is killed");
         end_process();
     }
 }
@@ -165,7 +248,9 @@ int __real_main(int argc, char **argv);
 /* Returns the exit status, or -1 if it was killed. NULL: it serves, and makes no numbers. */
 static int run_process(char *makes_numbers_of)
 {
-    char tick[12], rate[20], burst[20];
+    const time_t end = (time_t)world->until;
+    char tick[12], rate[20], burst[20], until[40];
+    struct tm parts;
     char *arguments[24] = {"agent",      "--tick",
                            tick,         "--state",
                            "/d/table",   "--watch",
@@ -176,6 +261,7 @@ static int run_process(char *makes_numbers_of)
     (void)snprintf(tick, sizeof tick, "%u", world->tick);
     (void)snprintf(rate, sizeof rate, "--rate=%u", world->rate);
     (void)snprintf(burst, sizeof burst, "--burst=%u", world->burst);
+    (void)strftime(until, sizeof until, "--key-until=%Y-%m-%dT%H:%MZ", gmtime_r(&end, &parts));
     if (!machine_has_bus()) {
         arguments[count++] = rate;
         arguments[count++] = burst;
@@ -188,7 +274,7 @@ static int run_process(char *makes_numbers_of)
         arguments[count++] = "--key-is-new";
     } else if (world->two) {
         arguments[count++] = "--key-before=/d/before";
-        arguments[count++] = "--key-until=" UNTIL;
+        arguments[count++] = until;
     }
     forget_all();
     return setjmp(world->machine.ends) == 0 ? __real_main(count, arguments) : -1;
@@ -207,17 +293,22 @@ static void clean_up(void)
     it->alarm = 0;
     it->first = it->count = 0;
     it->signalled = 0;
+    memset(it->looked, 0, sizeof it->looked);
     memset(it->pending, 0, sizeof it->pending);
     memset(it->programs, 0, sizeof it->programs);
 }
 
 void machine_live(void)
 {
-    for (unsigned i = 0; i < (unsigned)world->keyed + world->two; i++) {
-        world->machine.up = true;
-        (void)run_process(i == 0 ? "/d/key" : "/d/before");
-        clean_up();
-    }
+    /* What fails is done again, but no numbers are made twice. */
+    for (unsigned i = 0; i < (unsigned)world->keyed + world->two; i++)
+        for (unsigned tries = 0; tries < 2; tries++) {
+            world->machine.up = true;
+            const int status = run_process(i == 0 ? "/d/key" : "/d/before");
+            clean_up();
+            if (status == 0)
+                break;
+        }
     for (;;) {
         world->machine.up = true;
         world->machine.starts++;
@@ -332,7 +423,9 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
     (void)attributes;
     oracle_look();
     reference_takes_state();
-    machine_call();
+    const int reason = calls_fail(CALL_PTHREAD_CREATE);
+    if (reason != 0)
+        return reason;
     *thread = 0;
     world->machine.thread = run;
     world->machine.thread_argument = argument;
@@ -363,8 +456,11 @@ int __wrap_posix_spawn(pid_t *child, const char *path, const posix_spawn_file_ac
                        const posix_spawnattr_t *attributes, char *const arguments[],
                        char *const environment[])
 {
+    const int reason = calls_fail(CALL_POSIX_SPAWN);
+
     (void)path, (void)actions, (void)attributes, (void)environment;
-    machine_call();
+    if (reason != 0)
+        return reason;
     for (unsigned i = 0; i < PROGRAMS; i++) {
         if (world->machine.programs[i].number != 0)
             continue;
@@ -379,6 +475,26 @@ int __wrap_posix_spawn(pid_t *child, const char *path, const posix_spawn_file_ac
         return 0;
     }
     return EAGAIN;
+}
+
+int __real_posix_spawn_file_actions_init(posix_spawn_file_actions_t *actions);
+int __wrap_posix_spawn_file_actions_init(posix_spawn_file_actions_t *actions)
+{
+    const int reason = calls_fail(CALL_FILE_ACTIONS);
+
+    return reason != 0 ? reason : __real_posix_spawn_file_actions_init(actions);
+}
+
+int __real_posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int descriptor,
+                                            const char *path, int flags, mode_t mode);
+int __wrap_posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int descriptor,
+                                            const char *path, int flags, mode_t mode)
+{
+    const int reason = calls_fail(CALL_ADDOPEN);
+
+    return reason != 0
+               ? reason
+               : __real_posix_spawn_file_actions_addopen(actions, descriptor, path, flags, mode);
 }
 
 /* Then what has changed since waits. */
@@ -447,7 +563,7 @@ void machine_deliver(const struct packet *packet)
 bool __wrap_endpoints_open(unsigned (*take)(int descriptor))
 {
     world->machine.serves = true;
-    return sockets_add(SOCKET, take);
+    return sockets_add(disk_open(A_SOCKET), take);
 }
 
 const char *__wrap_endpoints_describe(void)
@@ -462,12 +578,14 @@ int __wrap_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned room, int
     unsigned done = 0;
 
     (void)flags, (void)timeout;
-    machine_call();
+    if (calls_fail(CALL_RECVMMSG) != 0)
+        return -1;
     errno = EBADF;
     if (descriptor < 0)
         return -1;
     oracle_serves();
     reference_begins_batch();
+    it->answered = NULL;
     for (; done < room && it->count != 0; done++, it->count--) {
         const struct waiting *const packet = &it->queue[it->first++ % QUEUE];
         struct msghdr *const message = &messages[done].msg_hdr;
@@ -495,36 +613,49 @@ int __wrap_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned room, int
     return done == 0 ? -1 : (int)done;
 }
 
+static unsigned party_of(const struct msghdr *message)
+{
+    return ntohl(((const struct sockaddr_in *)message->msg_name)->sin_addr.s_addr) - NETWORK;
+}
+
 static void send_one(const struct msghdr *message, bool answers)
 {
-    const struct sockaddr_in *const to = message->msg_name;
     const struct iovec *const bytes = message->msg_iov;
-
-    const unsigned party = ntohl(to->sin_addr.s_addr) - NETWORK;
+    const unsigned party = party_of(message);
 
     oracle_check_epoch();
     if (bytes->iov_len > DUMPULSE_PACKET_SIZE)
         oracle_reported(bytes->iov_base, bytes->iov_len);
     if (answers)
         reference_sends(party, bytes->iov_base, bytes->iov_len);
-    else
-        reference_tells(party - FIRST_NODE, bytes->iov_base);
     network_send(AGENT, party, bytes->iov_base, bytes->iov_len);
 }
 
 int __wrap_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags)
 {
+    const int reason = calls_fail(CALL_SENDMMSG);
+    const struct msghdr *const first = &messages[0].msg_hdr;
+
     (void)descriptor, (void)flags;
-    machine_call();
+    if (reason > 0) /* a second beacon has the address of the first one */
+        reference_does_not_send(party_of(first), first->msg_iov->iov_len,
+                                first->msg_name == world->machine.answered);
+    world->machine.answered = first->msg_name;
+    if (reason > 0)
+        return -1;
+    if (reason == SHORT && count > 1)
+        count /= 2;
     for (unsigned i = 0; i < count; i++)
         send_one(&messages[i].msg_hdr, true);
+    world->machine.answered = messages[count - 1].msg_hdr.msg_name;
     return (int)count;
 }
 
 ssize_t __wrap_sendmsg(int descriptor, const struct msghdr *message, int flags)
 {
     (void)descriptor, (void)flags;
-    machine_call();
+    if (calls_fail(CALL_SENDMSG) != 0)
+        return -1;
     send_one(message, false); /* the beacon of a new epoch */
     return (ssize_t)message->msg_iov->iov_len;
 }
@@ -552,7 +683,8 @@ int __wrap_epoll_pwait(int descriptor, struct epoll_event *events, int room, int
 {
     (void)descriptor, (void)room, (void)timeout, (void)signals;
     for (;;) {
-        machine_call();
+        if (calls_fail(CALL_EPOLL_PWAIT) != 0)
+            return -1;
         if (world->machine.thread_due)
             run_thread();
         keep_busy();
@@ -574,7 +706,8 @@ int __wrap_ppoll(struct pollfd *descriptors, nfds_t count, const struct timespec
                  const sigset_t *signals)
 {
     (void)descriptors, (void)count, (void)signals;
-    machine_call();
+    if (calls_fail(CALL_PPOLL) != 0)
+        return -1;
     if (!take_signals() && timeout->tv_nsec != 0)
         world_pass((uint64_t)timeout->tv_nsec);
     return 0;
@@ -597,6 +730,8 @@ void __wrap_log_say(const char *format, ...)
 ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags)
 {
     (void)flags;
+    if (calls_fail(CALL_GETRANDOM) != 0)
+        return -1;
     for (size_t i = 0; i < size; i++)
         ((uint8_t *)bytes)[i] = (uint8_t)world_chance(256);
     return (ssize_t)size;
@@ -605,7 +740,7 @@ ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags)
 int __wrap_epoll_create1(int flags)
 {
     (void)flags;
-    return POLLER;
+    return calls_fail(CALL_EPOLL_CREATE1) != 0 ? -1 : disk_open(A_POLLER);
 }
 
 int __wrap_getsockopt(int descriptor, int level, int name, void *value, socklen_t *size)
@@ -613,6 +748,8 @@ int __wrap_getsockopt(int descriptor, int level, int name, void *value, socklen_
     const int buffer = (int)world->room * 768; /* bytes: the agent expects a queue of this size */
 
     (void)descriptor, (void)level;
+    if (calls_fail(CALL_GETSOCKOPT) != 0)
+        return -1;
     if (name == SO_MEMINFO)
         ((uint32_t *)value)[SK_MEMINFO_DROPS] = (uint32_t)world->machine.drops;
     if (name != SO_RCVBUF)
@@ -623,18 +760,25 @@ int __wrap_getsockopt(int descriptor, int level, int name, void *value, socklen_
 }
 
 /* These calls change nothing that the storm looks at, whatever their parameters are. */
-static long succeed(void)
+#define SUCCEEDS(name, call)                                                                       \
+    long __wrap_##name(void)                                                                       \
+    {                                                                                              \
+        return calls_fail(call) != 0 ? -1 : 0;                                                     \
+    }
+SUCCEEDS(access, CALL_ACCESS)
+SUCCEEDS(epoll_ctl, CALL_EPOLL_CTL)
+SUCCEEDS(fchmod, CALL_FCHMOD)
+SUCCEEDS(flock, CALL_FLOCK)
+SUCCEEDS(prctl, CALL_PRCTL)
+SUCCEEDS(setenv, CALL_SETENV)
+SUCCEEDS(setsockopt, CALL_SETSOCKOPT)
+SUCCEEDS(syscall, CALL_SYSCALL)
+
+long __wrap_getenv(void)
 {
     return 0;
 }
-#define SUCCEEDS __attribute__((alias("succeed")))
-long __wrap_access(void) SUCCEEDS;
-long __wrap_epoll_ctl(void) SUCCEEDS;
-long __wrap_fchmod(void) SUCCEEDS;
-long __wrap_flock(void) SUCCEEDS;
-long __wrap_getenv(void) SUCCEEDS;
-long __wrap_log_open_again(void) SUCCEEDS;
-long __wrap_prctl(void) SUCCEEDS;
-long __wrap_setenv(void) SUCCEEDS;
-long __wrap_setsockopt(void) SUCCEEDS;
-long __wrap_syscall(void) SUCCEEDS;
+
+void __wrap_log_open_again(void)
+{
+}

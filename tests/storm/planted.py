@@ -23,6 +23,7 @@ ROOT = HERE.parent.parent
 FLAGS = ["-std=c99", "-O2", "-w", "-I.", "-Iextras", "-pthread"]
 LONGEST = 600  # s, of all stories of one mistake
 PASSED = re.compile(r"storm: (\d+) stories from seed 1: \d+ passed, (\d) failed")
+FAILING = re.compile(r"storm: (\d+) stories in each of which a call fails: (\d+) passed")
 
 
 @dataclass(frozen=True)
@@ -125,20 +126,30 @@ def build(mistake: Planted, folder: Path) -> list[str | Path]:
     return [program]
 
 
+def tell(command: list[str | Path], folder: str, pattern: re.Pattern[str]) -> list[str]:
+    """Returns the two numbers of its last lines, or nothing if it crashes."""
+    run = subprocess.run(command, cwd=folder, timeout=LONGEST, capture_output=True, text=True)
+    found = pattern.search(run.stdout)
+    return [*found.groups()] if found else []
+
+
 def count_stories(mistake: Planted, most: int) -> str:
-    """Returns after how many stories the mistake is noticed."""
+    """Returns after how many stories the mistake is noticed: those by chance, or those in which a
+    call fails."""
     try:
         with tempfile.TemporaryDirectory() as folder:
-            run = subprocess.run([*build(mistake, Path(folder)), "--from", "1", "--count",
-                                  str(most)], cwd=folder, timeout=LONGEST, capture_output=True,
-                                 text=True)
+            program = build(mistake, Path(folder))
+            told = tell([*program, "--from", "1", "--count", str(most)], folder, PASSED)
+            if told[1:] == ["0"] and len(program) == 1:
+                failing = tell([*program, "--fail-each", "1"], folder, FAILING)
+                if not failing or failing[0] != failing[1]:
+                    return f"call {failing[0]}" if failing else "it crashes"
     except subprocess.TimeoutExpired:
         slow = is_of_fleet(mistake) or is_of_image(mistake)
         return f"not in {LONGEST} s" if slow else "it hangs"
-    found = PASSED.search(run.stdout)
-    if found is None:
+    if not told:
         return "it crashes"
-    return found[1] if found[2] == "1" else f"not in {most}"
+    return told[0] if told[1] == "1" else f"not in {most}"
 
 
 def main() -> int:

@@ -4,6 +4,8 @@
  *     storm [--from SEED] [--count N] [--counts]
  *     storm --seed SEED          tells one story, line by line
  *     storm --trace --seed SEED  says what fleet.py must know of it
+ *     storm --fail-each STEP     short stories, in each of which one call of the system fails
+ *     storm --seed SEED --fail CALL:N:REASON   tells one of them
  */
 #include "storm.h"
 
@@ -18,8 +20,9 @@ struct told {
     unsigned long said;
     unsigned claim, faults, happened;
     uint64_t hash, lasted;
+    bool has_failed; /* the call */
     struct fault story[FAULTS];
-    unsigned armed[CLAIMS_MAX], happened_of[KINDS_MAX];
+    unsigned armed[CLAIMS_MAX], happened_of[KINDS_MAX], wrapped[WRAPS];
 };
 
 static void choose_world(void)
@@ -42,6 +45,16 @@ static void choose_world(void)
     world->room = world_chance(4) == 0 ? 700 : QUEUE;
 }
 
+/* Odd seeds have two keys, whose overlap ends within the story; even ones have none. */
+static void choose_short_world(const struct failure *failure)
+{
+    world->failure = *failure;
+    world->keyed = world->two = world->seed % 2 != 0;
+    world->epoch = 2;
+    world->names.warn = 5000;
+    world->names.crit = 10000;
+}
+
 static void put_files(void)
 {
     faults_put_files();
@@ -50,8 +63,10 @@ static void put_files(void)
 
 static bool for_fleet;
 
-/* Tells the story of this seed, without some of its faults. */
-static void tell(uint64_t seed, uint64_t left_out, bool aloud, struct told *told)
+/* Tells the story of this seed, without some of its faults; or a short one, in which a call of the
+ * system fails. */
+static void tell(uint64_t seed, uint64_t left_out, const struct failure *failure, bool aloud,
+                 struct told *told)
 {
     memset(world, 0, sizeof *world);
     world_begin(seed);
@@ -60,11 +75,16 @@ static void tell(uint64_t seed, uint64_t left_out, bool aloud, struct told *told
     world->left_out = left_out;
     if (setjmp(world->over) == 0) {
         choose_world();
+        if (failure != NULL)
+            choose_short_world(failure);
         disk_begin();
         put_files();
         machine_begin();
         nodes_begin();
-        faults_plan();
+        if (failure != NULL)
+            faults_plan_short();
+        else
+            faults_plan();
         world_say("version %s, ticks of %u ms, epochs of %u s, late after %u ms, dead after %u ms",
                   world->two     ? "2 with two keys"
                   : world->keyed ? "2"
@@ -82,8 +102,10 @@ static void tell(uint64_t seed, uint64_t left_out, bool aloud, struct told *told
     told->happened = world->happened;
     memcpy(told->armed, world->armed, sizeof told->armed);
     memcpy(told->happened_of, world->happened_of, sizeof told->happened_of);
+    memcpy(told->wrapped, world->wrapped, sizeof told->wrapped);
     told->hash = world->hash;
     told->lasted = world->now;
+    told->has_failed = world->failure.has_happened;
 }
 
 /* Leaves out one fault after the other, as long as the same claim fails without it. */
@@ -99,7 +121,7 @@ static uint64_t shrink(uint64_t seed, struct told *told)
             const uint64_t without = left_out | UINT64_C(1) << i;
             if (without == left_out)
                 continue;
-            tell(seed, without, false, &tried);
+            tell(seed, without, NULL, false, &tried);
             if (tried.wrong[0] == '\0' || tried.claim != told->claim)
                 continue;
             left_out = without;
@@ -143,42 +165,59 @@ static uint64_t number(const char *text, int base)
     return value;
 }
 
-/* Prints how often each claim was armed and each fault happened. Returns whether any never was. */
-static bool print_counts(const uint64_t armed[CLAIMS_MAX], const uint64_t happened[KINDS_MAX])
+struct counts {
+    uint64_t armed[CLAIMS_MAX], happened[KINDS_MAX], wrapped[WRAPS];
+};
+
+static void count(struct counts *counts, const struct told *told)
+{
+    for (unsigned i = 0; i < CLAIMS_MAX; i++)
+        counts->armed[i] += told->armed[i];
+    for (unsigned i = 0; i < KINDS_MAX; i++)
+        counts->happened[i] += told->happened_of[i];
+    for (unsigned i = 0; i < WRAPS; i++)
+        counts->wrapped[i] += told->wrapped[i];
+}
+
+static bool print_count(uint64_t count, const char *what, bool must_be)
+{
+    (void)printf("%12llu  %s\n", (unsigned long long)count, what);
+    return count == 0 && must_be;
+}
+
+/* Prints how often each claim was armed, each fault happened and each clock wrapped while the agent
+ * ran. Returns whether any never was. */
+static bool print_counts(const struct counts *counts)
 {
     bool is_missing = false;
 
-    for (unsigned i = 0; i < CLAIMS; i++) {
-        is_missing |= armed[i] == 0 && oracle_can_arm(i);
-        (void)printf("%12llu  %s\n", (unsigned long long)armed[i], oracle_claim(i));
-    }
-    for (unsigned i = 0; faults_kind(i) != NULL; i++) {
-        is_missing |= happened[i] == 0 && faults_can_happen(i);
-        (void)printf("%12llu  %s\n", (unsigned long long)happened[i], faults_kind(i));
-    }
+    for (unsigned i = 0; i < CLAIMS; i++)
+        is_missing |= print_count(counts->armed[i], oracle_claim(i), oracle_can_arm(i));
+    for (unsigned i = 0; faults_kind(i) != NULL; i++)
+        is_missing |= print_count(counts->happened[i], faults_kind(i), faults_can_happen(i));
+    for (unsigned i = 0; i < WRAPS; i++)
+        is_missing |= print_count(counts->wrapped[i], machine_wrap_name(i), true);
     if (is_missing)
-        (void)printf("storm: a claim was never armed, or a fault never happened\n");
+        (void)printf(
+            "storm: a claim was never armed, a fault never happened, or nothing wrapped\n");
     return is_missing;
 }
 
 /* Tells stories of many seeds. Returns how many fail: after the first one it ends. */
-static int tell_many(uint64_t from, uint64_t count, bool counts)
+static int tell_many(uint64_t from, uint64_t most, bool counts)
 {
-    uint64_t armed[CLAIMS_MAX] = {0}, happened[KINDS_MAX] = {0};
+    struct counts sums = {.armed = {0}};
 
     const time_t began = time(NULL);
     uint64_t stories = 0, faults = 0, minutes = 0, hash = 0, left_out = 0;
     struct told told = {.wrong = ""};
 
-    for (; stories < count && told.wrong[0] == '\0'; stories++) {
-        tell(from + stories, 0, false, &told);
+    for (; stories < most && told.wrong[0] == '\0'; stories++) {
+        tell(from + stories, 0, NULL, false, &told);
         faults += told.happened;
         minutes += told.lasted / MINUTE;
         hash = hash * 31 + told.hash;
-        for (unsigned i = 0; i < CLAIMS_MAX; i++)
-            armed[i] += told.armed[i];
-        for (unsigned i = 0; i < KINDS_MAX; i++)
-            happened[i] += told.happened_of[i];
+        count(&sums, &told);
     }
     if (told.wrong[0] != '\0') {
         left_out = shrink(from + stories - 1, &told);
@@ -192,7 +231,82 @@ static int tell_many(uint64_t from, uint64_t count, bool counts)
         (unsigned long long)stories - (told.wrong[0] != '\0'), told.wrong[0] != '\0',
         (unsigned long long)hash, (unsigned long long)minutes / 60, (unsigned long long)faults,
         (unsigned long long)minutes / took, (unsigned long long)faults * 60 / took);
-    return (counts && print_counts(armed, happened)) || told.wrong[0] != '\0';
+    return (counts && print_counts(&sums)) || told.wrong[0] != '\0';
+}
+
+/* After the first 16, not each call fails of those that the agent makes often. */
+enum { SEEDS = 2, EACH = 16 };
+
+struct failures {
+    unsigned step, planned, stories;
+    bool has_failed[CALL_KINDS];
+    uint64_t hash;
+};
+
+/* Tells short stories until the n-th call of this kind is never reached: the first one, and of the
+ * others each `step`.
+ * Returns false if one fails. */
+static bool fail_call(uint64_t seed, unsigned call, int reason, struct failures *all)
+{
+    struct told told;
+
+    for (unsigned n = 1;; n += 1 + n / EACH) {
+        const struct failure failure = {.call = call, .reason = reason, .calls_left = n};
+        if (n != 1 && all->planned++ % all->step != 0)
+            continue;
+        tell(seed, 0, &failure, false, &told);
+        all->stories++;
+        all->hash = all->hash * 31 + told.hash;
+        if (told.wrong[0] != '\0') {
+            print_failure(seed, 0, &told);
+            (void)printf("It is told by: --seed %u --fail %s:%u:%s\n", (unsigned)seed,
+                         calls_name(call), n, calls_reason_name(reason));
+            return false;
+        }
+        if (!told.has_failed)
+            return true;
+        all->has_failed[call] = true;
+    }
+}
+
+static int fail_each(unsigned step)
+{
+    struct failures all = {.step = step};
+    bool passed = true;
+
+    for (uint64_t seed = 0; seed < SEEDS; seed++)
+        for (unsigned call = 0; call < CALL_KINDS; call++) {
+            if (!calls_can_happen(call))
+                continue;
+            for (unsigned i = 0; passed && calls_reason(call, i) != 0; i++)
+                passed = fail_call(seed, call, calls_reason(call, i), &all);
+        }
+    for (unsigned call = 0; passed && call < CALL_KINDS; call++)
+        if (calls_can_happen(call) && !all.has_failed[call]) {
+            (void)printf("storm: no story reaches a call of %s\n", calls_name(call));
+            passed = false;
+        }
+    (void)printf("storm: %u stories in each of which a call fails: %u passed; trace %016llx\n",
+                 all.stories, all.stories - !passed, (unsigned long long)all.hash);
+    return !passed;
+}
+
+/* Reads CALL:N:REASON. */
+static struct failure read_failure(const char *text)
+{
+    struct failure failure = {.call = 0};
+    unsigned i = 0;
+    char name[64], reason[16];
+
+    if (sscanf(text, "%63[^:]:%u:%15s", name, &failure.calls_left, reason) != 3)
+        (void)number(NULL, 10);
+    while (failure.call + 1 < CALL_KINDS && strcmp(name, calls_name(failure.call)) != 0)
+        failure.call++;
+    while (calls_reason(failure.call, i) != 0 &&
+           strcmp(reason, calls_reason_name(calls_reason(failure.call, i))) != 0)
+        i++;
+    failure.reason = calls_reason(failure.call, i);
+    return failure;
 }
 
 /* The linker gives the start of the program to this, and calls the agent's main() __real_main(). */
@@ -200,6 +314,8 @@ int __wrap_main(int argc, char **argv)
 {
     uint64_t from = 1, count = UINT64_MAX, left_out = 0;
     bool one = false, counts = false;
+    unsigned step = 0;
+    struct failure failure = {.calls_left = 0};
 
     world = calloc(1, sizeof *world);
     if (world == NULL)
@@ -218,14 +334,20 @@ int __wrap_main(int argc, char **argv)
             count = number(value, 10);
         else if (strcmp(argv[i], "--left-out") == 0)
             left_out = number(value, 16);
+        else if (strcmp(argv[i], "--fail-each") == 0)
+            step = (unsigned)number(value, 10);
+        else if (strcmp(argv[i], "--fail") == 0 && value != NULL)
+            failure = read_failure(value);
         else
             (void)number(NULL, 10);
         one |= strcmp(argv[i], "--seed") == 0;
     }
+    if (step != 0)
+        return fail_each(step);
     if (!one)
         return tell_many(from, count, counts);
     struct told told;
-    tell(from, left_out, true, &told);
+    tell(from, left_out, failure.calls_left != 0 ? &failure : NULL, true, &told);
     if (!for_fleet)
         (void)printf("trace %016llx\n", (unsigned long long)told.hash);
     return told.wrong[0] != '\0';

@@ -18,9 +18,6 @@
 #include "dumpulse_watch.h"
 
 enum { NODES = 12, ROUNDS = 2, FAULTS = 24 /* of a story */, CLAIMS_MAX = 40, KINDS_MAX = 40 };
-/* The key before is taken so long: some minutes after the second round has begun. */
-#define UNTIL "2023-11-14T22:29Z"
-static const uint64_t UNTIL_UNIX = UINT64_C(1700000940000000000); /* ns */
 enum { AGENT = 0, FIRST_NODE = 1, READER = FIRST_NODE + NODES, PARTIES };
 static const uint64_t SECOND = UINT64_C(1000000000); /* ns */
 static const uint64_t MS = UINT64_C(1000000);
@@ -82,12 +79,11 @@ void network_release(unsigned party); /* what was held back comes now, in any or
 enum { MADE = 4096 };
 /* What the files say that SIGHUP reads again. */
 struct names {
-    unsigned warn, crit;           /* ms */
-    unsigned left_out;             /* variables that nobody watches, one bit each */
-    unsigned low, high;            /* values */
-    unsigned edition;              /* a part of each name */
-    unsigned readers;              /* parties that may request reports, one bit each */
-    uint8_t generations[2][NODES]; /* of the keys */
+    unsigned warn, crit; /* ms */
+    unsigned left_out;   /* variables that nobody watches, one bit each */
+    unsigned low, high;  /* values */
+    unsigned edition;    /* a part of each name */
+    unsigned readers;    /* parties that may request reports, one bit each */
 };
 enum wrong_file { NONE_IS_WRONG, NAMES_ARE_WRONG, READERS_ARE_WRONG, KEY_IS_WRONG };
 /* A heartbeat that a node has made. Each has another sender and value. */
@@ -127,8 +123,61 @@ void nodes_start(unsigned node); /* its power comes back */
 void nodes_renew(unsigned node); /* it gets its next key */
 void nodes_move(unsigned party); /* from the key before to the new one: of a node, or the reader */
 void nodes_take(unsigned party, const struct packet *packet);
-void nodes_make_key(uint8_t key[16], unsigned label, bool before, uint8_t generation);
 struct made *nodes_find(unsigned node, uint32_t serial); /* NULL: it was never made, or long ago */
+
+/* ---- calls.c: one call of the system fails, once. */
+
+enum call {
+    CALL_ACCESS,
+    CALL_ADDOPEN,
+    CALL_BIND,
+    CALL_CLOSE,
+    CALL_EPOLL_CREATE1,
+    CALL_EPOLL_CTL,
+    CALL_EPOLL_PWAIT,
+    CALL_FCHMOD,
+    CALL_FILE_ACTIONS,
+    CALL_FLOCK,
+    CALL_FSTAT,
+    CALL_FSYNC,
+    CALL_FTRUNCATE,
+    CALL_GETRANDOM,
+    CALL_GETSOCKOPT,
+    CALL_IF_NAMETOINDEX,
+    CALL_IOCTL,
+    CALL_LSTAT,
+    CALL_OPEN,
+    CALL_POSIX_SPAWN,
+    CALL_PPOLL,
+    CALL_PRCTL,
+    CALL_PTHREAD_CREATE,
+    CALL_PWRITE,
+    CALL_READ,
+    CALL_RECVMMSG,
+    CALL_RENAME,
+    CALL_SEND,
+    CALL_SENDMMSG,
+    CALL_SENDMSG,
+    CALL_SETENV,
+    CALL_SETSOCKOPT,
+    CALL_SOCKET,
+    CALL_STAT,
+    CALL_SYSCALL,
+    CALL_KINDS
+};
+enum { SHORT = -1 /* in place of an error number: fewer bytes or messages than asked for */ };
+struct failure {
+    enum call call;
+    int reason;
+    unsigned calls_left; /* of this kind, before it; 0: no call fails */
+    bool has_happened;
+};
+/* At each call of the system. Returns why it fails, which is in errno, too; or 0. */
+int calls_fail(enum call call);
+const char *calls_name(unsigned call);
+bool calls_can_happen(unsigned call);        /* to this agent */
+int calls_reason(unsigned call, unsigned i); /* 0: there are no more */
+const char *calls_reason_name(int reason);
 
 /* ---- disk.c: files, and what is left of them after a power cut. */
 
@@ -151,9 +200,10 @@ struct disk {
     unsigned changes;
     uint64_t steps; /* all that has changed anything on it */
     struct {
-        int file; /* -1: free; FILES: the folder */
+        int file; /* -1: free; else a file, or one of enum opened */
         size_t at;
     } open[OPEN];
+    uint64_t failed_at; /* when a call failed last */
     uint64_t numbers, full_until, fails_until, slow_until, lies_until;
     unsigned failing;    /* what fails until then: see enum failing */
     uint64_t shut_until; /* no file can be opened */
@@ -161,22 +211,29 @@ struct disk {
     bool brings_back;    /* the backup comes back at the next power cut */
 };
 enum failing { FILES_FAIL = 1, FOLDERS_FAIL = 2, RENAMES_FAIL = 4 };
+enum opened { A_FOLDER = FILES, NULL_DEVICE, A_SOCKET, A_POLLER };
 void disk_begin(void);
 void disk_put(const char *name, const char *text); /* at once, and synced */
 void disk_cut(void);                               /* the power fails */
 void disk_close_all(void);                         /* the process has ended */
+int disk_open(int file);                           /* returns a descriptor */
+/* A descriptor that must be closed while the agent waits: all but those of a lock, a socket and a
+ * poller. -1: there is none. */
+int disk_left_open(void);
 const struct file *disk_find(const char *name);
 const struct file *disk_numbers(void);
 /* The smallest number of 4 bytes at this byte of a file with numbers that may be left if the power
  * fails now. Its name ends so. */
 uint32_t disk_least_number(const char *suffix, size_t at);
 unsigned disk_count(void); /* files that have a name */
-bool disk_is_synced(void);
 
 /* ---- machine.c: the process of the agent, its clocks, signals and sockets. */
 
-enum trap { TRAP_NONE, TRAP_CRASH, TRAP_CUT, TRAP_CUT_UNSYNCED, TRAP_STOP, TRAP_SLEEP };
-enum { QUEUE = 8192, FIRST_FILE = 16, PROGRAMS = 16 };
+enum trap { TRAP_NONE, TRAP_CRASH, TRAP_CUT, TRAP_STOP, TRAP_SLEEP, TRAP_JUMP };
+/* Where numbers begin again: a clock that counts ticks in 16 bits, milliseconds or seconds in 32,
+ * or epochs of a block in 8. */
+enum wrap { TICKS_WRAP, UNIX_MS_WRAP, STEADY_MS_WRAP, SECONDS_WRAP, BLOCK_WRAP, WRAPS };
+enum { QUEUE = 8192, FIRST_DESCRIPTOR = 3, PROGRAMS = 16 };
 struct waiting {
     uint8_t bytes[16];
     uint16_t length;
@@ -184,7 +241,10 @@ struct waiting {
 };
 struct machine {
     bool up, serves, asleep;
-    uint64_t slept;               /* ns that its clocks did not run */
+    uint64_t slept;               /* ns that its clocks did not run, while the world went on */
+    uint64_t jumped;              /* the same, while nothing else happened */
+    uint64_t jump;                /* ns, of TRAP_JUMP; odd: its machine sleeps, and does not stop */
+    uint64_t looked[WRAPS];       /* at what can wrap: when the agent had nothing to do last */
     int32_t drift;                /* ppm */
     uint64_t drifted_at, drifted; /* the steady clock when the drift changed */
     int64_t unix_ahead;           /* ns: Unix time, minus the steady clock */
@@ -206,6 +266,7 @@ struct machine {
     void *thread_argument;
     bool thread_due, in_thread;
     uint64_t starts, children;
+    const void *answered; /* the address of the last answer to this batch */
     struct {
         int number; /* 0: none runs */
         int status;
@@ -224,12 +285,14 @@ uint64_t machine_boot(void);   /* the steady clock, and the time for which it sl
 uint64_t machine_unix(void);
 bool machine_has_bus(void); /* it runs canserver */
 bool machine_runs_program(unsigned node);
+void machine_set_clock(int64_t by); /* ns; so it does not wrap by itself */
 void machine_drift(int32_t ppm);
+void machine_look_for_wraps(void); /* when the agent has nothing to do */
+const char *machine_wrap_name(enum wrap wrap);
 void machine_trap(enum trap trap, unsigned calls, uint64_t until);
 
 /* ---- bus.c: the CAN interface of canserver, and the bus. */
 
-enum { SOCKET = 3 };
 enum bus { BUS_WORKS, BUS_OFF, BUS_DOWN, BUS_GONE };
 struct canfd_frame;
 struct interface {
@@ -283,7 +346,6 @@ enum claim {
     REPORTED,
     ALLOWED,
     ANSWERED,
-    TOLD,
     COUNTED,
     LOGGED,
     PROMPT,
@@ -293,28 +355,16 @@ enum claim {
 };
 
 /* What reference.c expects of this run of the agent. */
-enum { ENTRIES = DUMPULSE_REPORT_SIZE - 4, BATCH = 64 /* packets at once */, DUE = 2 * BATCH };
 struct outputs {
-    uint8_t table[DUMPULSE_REPORT_SIZE]; /* what the packets so far have made of it */
-    struct due {
-        unsigned to;
-        size_t length;
-        uint8_t bytes[DUMPULSE_KEYED_REPORT_SIZE] __attribute__((aligned(4)));
-    } due[DUE];            /* answers that must be sent next, */
+    uint8_t table[DUMPULSE_REPORT_SIZE]; /* version 1: what the packets so far have made of it */
+    struct {
+        uint8_t to, table[DUMPULSE_REPORT_SIZE];
+    } due[64];             /* reports that must be sent next, */
     unsigned first, count; /* in this order */
     struct {
-        uint64_t full_at; /* when the whole burst is allowed again */
+        uint64_t full_at;         /* when the whole burst is allowed again */
+        unsigned asked, answered; /* questions and beacons since the agent had nothing to do */
     } of[PARTIES];
-    struct waiting keyed[BATCH]; /* packets of this batch that need keys */
-    unsigned keyed_first, keyed_count;
-    struct counted {
-        uint32_t epoch;
-        uint8_t generation, last; /* count that was taken */
-    } counted[2][DUMPULSE_READER_LABEL + 1];
-    uint32_t told_epoch[2][NODES], idle_epoch[2][NODES];
-    unsigned retired;  /* variables, one bit each */
-    bool takes_before; /* when the agent looked last */
-    uint8_t key[16] __attribute__((aligned(4)));
     uint64_t batch_at;    /* the steady clock when packets were handed out last */
     uint64_t counts[32];  /* as in server/counters.h */
     uint64_t told;        /* changes that programs of --exec got */
@@ -355,8 +405,6 @@ struct truth {
         bool in_range;      /* that is */
         uint64_t ranged;    /* since when */
         uint64_t stamped;   /* Unix time of its entry, in ticks of 64 bits */
-        bool restored;      /* this run began with an entry of it, */
-        uint64_t age;       /* which was so old then, ns; 0: that is not known */
     } of[NODES];
     uint32_t used[2];            /* the blocks of both keys at the last look */
     uint64_t disk_steps;         /* of the disk at that look */
@@ -385,6 +433,8 @@ uint64_t oracle_hears_after(void); /* the last fault, nodes are heard again */
 void oracle_hears(void);
 void oracle_recovered(void); /* a round has been calm for long enough */
 void oracle_disturbed(void); /* for some time, the agent may be slow */
+void oracle_call_fails(void);
+void oracle_jumped(void); /* the clocks of the agent's machine, by much */
 void oracle_saved(void);
 void oracle_reads(const struct file *file); /* from its beginning */
 bool oracle_is_disk_good(void);
@@ -405,10 +455,10 @@ void reference_begins(void); /* a run of the agent */
 void reference_serves(void);
 void reference_begins_batch(void);
 void reference_takes(const struct waiting *packet); /* the agent is handed it now */
-uint32_t reference_epoch(bool before, unsigned label);
+void reference_heard(unsigned node, bool before);
 void reference_reaps(int status); /* of a program */
 void reference_sends(unsigned to, const uint8_t *packet, size_t length);
-void reference_tells(unsigned node, const uint8_t *packet);
+void reference_does_not_send(unsigned to, size_t length, bool is_second); /* the call failed */
 void reference_sends_on_bus(const uint8_t *report, size_t length);
 void reference_idle(void);
 void reference_changes(unsigned node, const char *was, const char *is);
@@ -429,6 +479,7 @@ struct fault {
     uint32_t amount; /* of packets, calls, seconds: each kind says what it means */
 };
 void faults_plan(void);                 /* of the whole story, when nodes have their keys */
+void faults_plan_short(void);           /* a story in which one call fails */
 void faults_put_files(void);            /* that SIGHUP reads again */
 const char *faults_kind(unsigned kind); /* NULL: there are no more */
 bool faults_can_happen(unsigned kind);  /* to this agent */
@@ -447,13 +498,17 @@ struct world {
     unsigned broken;   /* its number */
     unsigned excused;  /* claims that a fault of this story excuses, one bit each */
     uint64_t left_out; /* faults that do not happen, one bit each */
+    uint64_t unused;   /* kinds of faults that this story does not have, one bit each */
     unsigned faults, happened;
-    unsigned armed[CLAIMS_MAX], happened_of[KINDS_MAX]; /* how often, in this story */
+    unsigned armed[CLAIMS_MAX], happened_of[KINDS_MAX], wrapped[WRAPS]; /* how often */
     struct fault story[FAULTS];
+    struct failure failure;
+    uint64_t failure_ends;      /* no call fails from then on */
     bool keyed, two;            /* version 2; with the key before, too */
     bool tells, traces;         /* all lines are printed at once; those for the fleet are */
     bool fd;                    /* the reader of a bus asks in frames of CAN FD */
     unsigned tick, epoch;       /* ms, s */
+    uint64_t until;             /* s since 1970: the key before is taken so long */
     unsigned rate, burst, room; /* of reports to a source; packets that wait at most */
     struct names names;
     enum wrong_file wrong_file;

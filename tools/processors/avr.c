@@ -13,7 +13,7 @@
  *     c ADDRESS          call a function: prints a line for each hook that it calls ("time",
  *                        "send CONTEXT POINTER LENGTH BYTES",
  *                        "changed CONTEXT VARIABLE WAS IS",
- *                        "key POINTER LABEL", "load LABEL" or "store LABEL NUMBER"), then
+ *                        "key POINTER LABEL", "load 0 0" or "store NUMBER 0"), then
  *                        "done CYCLES STACK", or "lost PC" if it does not return
  *     g RESULT           go on: the result of a hook "changed", "key", "load" or "store", which
  *                        waits for this
@@ -133,10 +133,10 @@ static void call(unsigned function)
             printf("key %x %x\n", pair(R24), avr->data[R22]);
             ask();
         } else if (avr->pc == load_hook) {
-            printf("load %x 0\n", avr->data[R24]);
+            puts("load 0 0");
             ask();
         } else if (avr->pc == store_hook) {
-            printf("store %x %lx\n", avr->data[R24], pair(R20) | (unsigned long)pair(R22) << 16);
+            printf("store %lx 0\n", pair(R22) | (unsigned long)pair(R24) << 16);
             ask();
         } else {
             avr->pc = avr_run_one(avr);

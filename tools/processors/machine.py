@@ -24,7 +24,7 @@ import unicorn
 from elftools.elf.elffile import ELFFile
 from unicorn import arm_const, ppc_const, riscv_const, x86_const
 
-from spec.keyed import Keys, Numbers
+from spec.keyed import Keys, Number
 from spec.watch import Line
 from tools.processors.gdb import Debugged
 from tools.processors.targets import EVERY, Target
@@ -43,7 +43,7 @@ class Call:
     cost: int
     stack: int  # bytes, with the return address if a call pushes it
     # ("time",), ("send", context, pointer, length, bytes) and ("changed", context, variable, was,
-    # is), in order; ("key", label), ("load", label) and ("store", label, number)
+    # is), in order; ("key", label), ("load",) and ("store", number)
     hooks: list[tuple[object, ...]] = field(default_factory=list)
 
 
@@ -67,7 +67,7 @@ class Machine:
         self.image = image
         self.symbols = symbols
         self.now = 0
-        self.keys, self.numbers = Keys(bytes(16)), Numbers()  # of dumpulse_keyed.h's hooks
+        self.keys, self.stored = Keys(bytes(16)), Number()  # of dumpulse_keyed.h's hooks
         self.start(image)
         self.agent = self.ram + self.GUARD
         self.packet = self.agent + 260 + self.GUARD
@@ -87,12 +87,11 @@ class Machine:
             hooks.append(("key", label))
             self.write(first, self.keys.of(label))
             return 0
-        label = first & 0xFF
         if hook == LOAD:
-            hooks.append(("load", label))
-            return self.numbers.load(label)
-        hooks.append(("store", label, second & 0xFFFFFFFF))
-        return self.numbers.store(label, second & 0xFFFFFFFF)
+            hooks.append(("load",))
+            return self.stored.number
+        hooks.append(("store", first & 0xFFFFFFFF))
+        return self.stored.store(first & 0xFFFFFFFF)
 
     def write(self, address: int, data: bytes) -> None:
         raise NotImplementedError
@@ -634,8 +633,8 @@ class Keyed:
         """The last report."""
         return self.machine.read(self.machine.agent + self.report, 264)
 
-    def begin(self, context: int = 0) -> Call:
-        return self.machine.call("dumpulse_keyed_begin", self.machine.agent, context)
+    def begin(self) -> Call:
+        return self.machine.call("dumpulse_keyed_begin", self.machine.agent)
 
     def process(self, now: int, packet: bytes, context: int = 0) -> Call:
         self.machine.now = now
