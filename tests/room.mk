@@ -32,15 +32,14 @@ PART_vectors = $(call run_vectors,amd64) $(call run_vectors,amd64,$(VALGRIND)) $
 PART_vectors-others = $(call run_vectors,i386) $(call run_vectors,powerpc,qemu-ppc) $(call run_vectors,clang) exit $$failed	## the same on i386, on PowerPC and by clang
 NEEDS_storm = build/storm build/storm-can
 NEEDS_storm-long = build/storm build/storm-can
-# So many stories of udpserver, canserver, the fleet and images; options; and of the stories in which
-# a call fails, each so many-th.
-tell_storm = build/storm --count $1 --counts $5 || failed=1; \
-    build/storm-can --count $2 --counts $5 || failed=1; \
-    build/storm --fail-each $6 || failed=1; build/storm-can --fail-each $7 || failed=1; \
+# So many stories of udpserver, canserver, the fleet and images; options; of the stories in which a
+# call fails, each so many-th; and how many percent of the blocks must run.
+tell_storm = $(PYTHON) -m tests.storm.blocks --udpserver $1 $6 --canserver $2 $7 --least $8 $5 || \
+        failed=1; \
     $(PYTHON) -m tests.storm.fleet --count $3 $5 || failed=1; \
     $(PYTHON) -m tests.storm.images --count $4 $5 || failed=1; exit $$failed
-PART_storm = $(call tell_storm,600,120,5,24,,5,20) ## stories of the whole system
-PART_storm-long = $(PYTHON) -m tests.storm.planted || failed=1; $(call tell_storm,15000,6000,240,1900,--from $$(date +%s),1,1)	## planted mistakes, and new stories
+PART_storm = $(call tell_storm,600,120,5,24,,5,20,75) ## stories of the whole system
+PART_storm-long = $(PYTHON) -m tests.storm.planted || failed=1; $(call tell_storm,15000,6000,240,1900,--from $$(date +%s),1,1,75)	## planted mistakes, and new stories
 
 READS_mutants := dumpulse.c dumpulse.h extras spec tools Makefile */room.mk \
     $(addprefix tests/,exports*.c vectors.c vectors.h vectors_watch.c mutants.py mutation.py \
