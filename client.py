@@ -369,6 +369,7 @@ class KeyFile:
 class Epochs:
     """Remembers, from run to run, the last epoch that was believed under each key, and the last
     count in it. There is a small file for each key. It says nothing about the key."""
+    FORM = re.compile(rb"([0-9]{1,9}) ([0-9]{1,3})\n")  # a count of more than FULL is as FULL
     trouble = ""  # why something is not remembered
 
     @staticmethod
@@ -383,9 +384,9 @@ class Epochs:
         path = self.name(key)
         try:
             with open(path, "rb", opener=lambda name, flags: os.open(name, flags | NO_WAIT)) as old:
-                match = re.fullmatch(rb"([0-9]{1,9}) ([0-9]{1,3})\n", old.read(99))
+                match = self.FORM.fullmatch(old.read(99))
             if match:
-                return int(match[1]), int(match[2])  # more than FULL is as FULL
+                return int(match[1]), int(match[2])
             self.trouble = f"{path!r} is damaged"
         except OSError as error:
             if error.errno != errno.ENOENT:
@@ -400,14 +401,46 @@ class Epochs:
         except OSError as error:
             self.trouble = self.trouble or f"cannot write {path!r}: {explain(error)}"
 
+    @contextlib.contextmanager
+    def locked(self, key: bytes, end: float) -> Iterator[tuple[tuple[int, int],
+                                                               Callable[[int, int], None]]]:
+        """For heartbeats: the last epoch and count, and what stores the next ones. Meanwhile other
+        programs wait. The system unlocks the file of a program that ends, however it ends.
+        NoAnswer: others keep it locked until the end. Error: no count can be stored there."""
+        path = self.name(key)
+
+        def store(epoch: int, count: int) -> None:
+            """In place: a disk that is full has room for it, and no old line is longer."""
+            file.seek(0)
+            if file.write(b"%09d %03d\n" % (epoch, count)) != 14:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file.fileno())
+
+        with explained(f"nothing is sent, as {path!r} cannot keep counts (XDG_STATE_HOME may name "
+                       "another folder)"):
+            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+            with io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT | NO_WAIT, 0o600), "r+") as file:
+                try:
+                    if termios is not None:
+                        lock(file.fileno(), end)
+                except BlockingIOError:
+                    raise NoAnswer(f"nothing is sent: others keep {path!r} locked") from None
+                old = file.read(99)
+                match = self.FORM.fullmatch(old or b"0 0\n")  # it is new, so nothing was sent
+                if not match:
+                    raise ValueError("it is damaged: remove it, and wait for the next epoch")
+                if not old:
+                    sync_folder(os.path.dirname(path))
+                yield (int(match[1]), int(match[2])), store
+
 
 class Keyed:
     """What is known under a label of an agent's epoch, and of the counts in it."""
     def __init__(self, keys: KeyFile, label: int = READER_LABEL,
                  epochs: Optional[Epochs] = None) -> None:
-        self.keys, self.label, self._epochs = keys, label, epochs
+        self.keys, self.label, self._epochs, key = keys, label, epochs, keys.of(label)
         # What is from before this epoch is never believed. 0: there is none
-        self.known, self.count = epochs.load(keys.of(label)) if epochs else (0, 0)
+        self.known, self.count = epochs.load(key) if epochs and label == READER_LABEL else (0, 0)
         self.epoch = self.known
         # What cannot be known of the last report.
         self.remark = "" if self.known else "no earlier one is known here"
@@ -430,11 +463,6 @@ class Keyed:
         four = bytes((IS_HEARTBEAT + self.label, self.count)) + more
         return self._make_tag(self.epoch, four)[:4] + four
 
-    def _remember(self) -> None:
-        self.known = self.epoch
-        if self._epochs:
-            self._epochs.save(self.keys.of(self.label), self.epoch, self.count)
-
     def begin(self) -> None:
         """From now on, only an answer to a new request counts."""
         self._asked, self._repeat, self._later = b"", False, 0
@@ -452,11 +480,19 @@ class Keyed:
             self._asked, self._repeat = new, True
         return self._asked
 
+    def resume(self, last: tuple[int, int]) -> None:
+        """Goes on after this epoch and count of another program."""
+        self.known = last[0]
+        if self.known > self.epoch:
+            self.heard_at = -math.inf  # what we have heard since then is old
+        self.epoch, self.count = max(last, (self.epoch, self.count))
+
     def heartbeat(self, sender: int, value: int) -> bytes:
         packet = self._make_packet(bytes((sender, value)))
         if not packet:
-            raise NoAnswer(f"variable {self.label} has had all {FULL} heartbeats of this epoch")
-        self._remember()  # a program that runs again goes on counting
+            unless = "" if self.keys.master else " unless the agent has longer epochs"
+            raise NoAnswer(f"variable {self.label} has had all {FULL} heartbeats of this epoch: "
+                           f"the next one begins within {self.keys.epoch or EPOCH} s{unless}")
         return packet
 
     def hear(self, packet: bytes) -> bool:
@@ -500,7 +536,9 @@ class Keyed:
             self._asked, self._refused, self._repeat, self._old_at = b"", 0, False, math.inf
             if self.epoch != self.known:
                 self.remark = "" if self.known else self.remark
-                self._remember()
+                self.known = self.epoch
+                if self._epochs:
+                    self._epochs.save(self.keys.of(self.label), self.epoch, self.count)
             return unchecked_entries(packet[4:])
         if self.hear(packet):
             return None
@@ -1187,31 +1225,52 @@ class Agent:
 
     def heartbeat(self, variable: int, sender: int, value: int, timeout: float = TIMEOUT) -> bytes:
         """What beat() sends. It requests the epoch of an agent with a key: NoAnswer, BadReport."""
-        plain = heartbeat(variable, sender, value)
+        with self._lock, self._next_heartbeat(variable, sender, value, end_of(timeout)) as packet:
+            pass
+        return packet
+
+    @contextlib.contextmanager
+    def _next_heartbeat(self, variable: int, sender: int, value: int,
+                        end: float) -> Iterator[bytes]:
+        """Meanwhile no other program sends a later count of this variable."""
+        packet = heartbeat(variable, sender, value)
         if not self._keys:
-            return plain
-        with self._lock:
-            node = self._keyed(variable)
-            if uptime() - node.heard_at > HEAR_AGAIN:
-                node.begin()
-                self._talk(timeout, lambda: make_question(variable), node.hear)
-            return node.heartbeat(sender, value)
+            yield packet
+            return
+        node = self._keyed(variable)
+        self._hear(node, end)  # before the lock: while an agent is silent, nobody else must wait
+        with self._epochs.locked(self._keys.of(variable), end) as (last, store):
+            node.resume(last)
+            self._hear(node, end)  # again only if others have heard a later epoch, or it took long
+            packet = node.heartbeat(sender, value)
+            store(node.epoch, node.count)
+            yield packet
+
+    def _hear(self, node: Keyed, end: float) -> None:
+        """Requests a beacon, if none has come just now."""
+        if uptime() - node.heard_at > HEAR_AGAIN:
+            node.begin()
+            self._talk(max(0.0, end - time.monotonic()), lambda: make_question(node.label),
+                       node.hear)
 
     def beat(self, variable: int, sender: int, value: int, timeout: float = TIMEOUT) -> None:
-        """Sends one heartbeat. NoAnswer: it cannot be sent. Nobody says whether it arrives."""
-        with self._lock:
-            end = end_of(timeout)
-            packet = self.heartbeat(variable, sender, value, timeout)
+        """Sends one heartbeat. NoAnswer: it cannot be sent. Nobody says whether it arrives.
+        Error: the count of a keyed one cannot be stored, so it is not sent."""
+        end = end_of(timeout)
+        with self._lock, contextlib.ExitStack() as turn:
+            packet = turn.enter_context(self._next_heartbeat(variable, sender, value, end))
             with contextlib.closing(self._transport):
                 self._transport.open(timeout)
-                self.send(packet, min(0.1, timeout / 4, max(0.0, end - time.monotonic())))
+                self.send(packet, min(0.1, timeout / 4, max(0.0, end - time.monotonic())),
+                          turn.close)
 
-    def send(self, packet: bytes, seconds: float) -> None:
+    def send(self, packet: bytes, seconds: float, sent: Callable[[], None] = lambda: None) -> None:
         """Waits so long for a refusal, and then tries the next address. NoAnswer: all refuse."""
         end = time.monotonic() + seconds
         for tried in itertools.count(1):
             try:
                 self._transport.send(packet)
+                sent()
                 while True:
                     with contextlib.suppress(BadReport):  # whatever came, it is no refusal
                         self._transport.receive(end - time.monotonic())
@@ -1851,19 +1910,37 @@ def run_get(options: argparse.Namespace) -> int:
 
 
 def run_set(options: argparse.Namespace) -> int:
-    variable = parse_one(options.variable, make_settings(options).variables, "set one at a time")
-    agent = Agent(options.address, keys=options.key)
-    agent.patient = False
-    end = time.monotonic() + options.timeout / 1000
-    agent.beat(variable, options.sender, options.value, options.timeout / 1000)
-    if options.confirm:
-        entry = agent.ask(max(0.0, end - time.monotonic()))[variable]
-        if (entry.sender, entry.value) != (options.sender, options.value):
+    end: float = time.monotonic() + options.timeout / 1000
+    settings, wanted = make_settings(options), (options.sender, options.value)
+    variable = parse_one(options.variable, settings.variables, "set one at a time")
+    if options.readers_key and not options.confirm:
+        raise BadUsage("--readers-key is for --confirm")
+    is_unkeyed = settings.variables[variable].authenticated is False  # it needs version 1
+    agent = Agent(options.address, keys=None if is_unkeyed else options.key)
+    reader = Agent(options.address, keys=options.readers_key or options.key)
+    agent.patient = reader.patient = False
+
+    def left() -> float:
+        return max(0.0, end - time.monotonic())
+
+    before = reader.ask(left())[variable] if options.confirm else None
+    while True:
+        agent.beat(variable, *wanted, left())
+        if before is None:
+            return 0
+        entry = reader.ask(left())[variable]
+        if entry[1:] != wanted:
             found = "was never heard" if entry.never else \
                 f"has value {entry.value} from sender {entry.sender}"
-            complain(f"not confirmed: variable {variable} {found}")
-            return 1
-    return 0
+        elif entry != before:
+            return 0
+        elif left() > (tick := settings.tick_ms / 1000):
+            time.sleep(tick)  # the heartbeat before may be of the same tick
+            continue
+        else:
+            found = "has this value, but no new timestamp"
+        complain(f"not confirmed: variable {variable} {found}")
+        return 1
 
 
 # ---------------------------------------------------------------- check
@@ -2654,7 +2731,7 @@ COMMANDS = {
     "get": Command(run_get, "HOST[:PORT] [VARIABLE]...", "show the report",
                    "Show an agent's report. ! marks a value that is out of its range.", AGES),
     "set": Command(run_set, "HOST[:PORT] VARIABLE VALUE", "send one heartbeat",
-                   "Send one heartbeat. Only --confirm finds out whether it arrives."),
+                   "Send one heartbeat. Only --confirm checks whether the agent accepts it."),
     "watch": Command(run_watch, "HOST[:PORT] [VARIABLE]...", "show a live table", """\
 Show again and again who is alive. What has changed since the last report
 stands out. ! marks a value that is out of its range.""", AGES),
@@ -2681,7 +2758,7 @@ def run_older(options: argparse.Namespace) -> int:
         if has:
             raise BadUsage(f"{options.host!r} {has} port, and {options.port} is one too many")
         options.address = f"[{options.host.strip('[]')}]:{options.port}"
-    options.variables, options.confirm = [], False
+    options.variables, options.confirm, options.readers_key = [], False, None
     if options.value is not None:
         options.variable = options.variable or "0"
         options.sender = 1 if options.sender is None else options.sender
@@ -2741,7 +2818,7 @@ OPTIONS = [
     Option(("",), "-n --variable", "VARIABLE", "of this variable, 0 to 63 (0)"),
     Option(("",), "-s --sender", "SENDER", "from this sender, 0 to 255 (1)"),
     Option(("set",), "--sender", "SENDER", "from this sender, 0 to 255 (1)", more={"default": 1}),
-    Option(("set",), "--confirm", "", "then ask the agent whether it has the value"),
+    Option(("set",), "--confirm", "", "check that a new report has it, with a new timestamp"),
     Option(("check",), "--expect", "VARIABLES", "these must be alive: 3,7-12 or names"),
     Option(("check",), "--value", "VARIABLES:LOW..HIGH", "these must have values in this range",
            more={"action": "append", "dest": "value_ranges"}),
@@ -2764,9 +2841,12 @@ OPTIONS = [
     Option(READERS, "--now-from", "VARIABLE", "count ages from this variable (the clock here)"),
     Option((*ASKERS, "simulate"), "--names", "FILE", "names and deadlines, as in vehicle.ini"),
     Option((*ASKERS, "simulate"), "--key", "FILE", "the agent's keys, which `key` makes", KeyFile),
+    Option(("set",), "--readers-key", "FILE", "for --confirm, if --key has only the node's",
+           KeyFile),
     Option(ASKERS, "-t --timeout", "TIME", "give up after this time (3s)", more={"default": 3_000}),
     Option(("check",), "--memory", "FILE", "remember ages from check to check"),
-    Option(READERS[1:], "--also-unkeyed", "VARIABLES", "the agent accepts these without a key"),
+    Option((*READERS[1:], "simulate"), "--also-unkeyed", "VARIABLES",
+           "the agent accepts these without a key"),
     Option(READERS, "--accept-bad-sum", "", "accept wrong checksums of old agents"),
     Option(READERS, "--json", "", "print JSON"),
 ]

@@ -229,7 +229,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-OF_SET = "--confirm --help --key --names --sender --timeout --version"
+OF_SET = "--confirm --help --key --names --readers-key --sender --timeout --version"
 
 
 @pytest.mark.parametrize("typed, offered", [

@@ -638,7 +638,7 @@ def test_how_long_a_beat_listens(timeout: float, took: float, listens: float,
     def open_(seconds: float) -> None:
         transport.now += took
     transport.open = open_  # type: ignore[method-assign]
-    monkeypatch.setattr(agent, "send", lambda packet, seconds: waited.append(seconds))
+    monkeypatch.setattr(agent, "send", lambda packet, seconds, sent: waited.append(seconds))
     agent.beat(3, 76, 9, timeout)
     assert waited == pytest.approx([listens]) and transport.calls == ["close"]
 
@@ -647,8 +647,10 @@ def test_how_long_a_beat_listens(timeout: float, took: float, listens: float,
     (["get", "x"], [3.0]), (["get", "x", "-t", "5s"], [5.0]), (["x", "-t", "5s"], [5.0]),
     (["check", "x", "--expect", "3", "-t", "5s"], [5.0]), (["check", "x", "--expect", "3"], [3.0]),
     (["set", "x", "3", "9", "-t", "5s"], [5.0]),
-    (["set", "x", "3", "9", "--sender", "76", "--confirm", "-t", "5s"], [5.0, 3.5]),
-    (["set", "x", "3", "9", "--sender", "76", "--confirm", "-t", "1s"], [1.0, 0.0])])
+    (["set", "x", "3", "9", "--sender", "76", "--confirm", "-t", "5s"],
+     [5.0, 5.0, 3.5]),
+    (["set", "x", "3", "9", "--sender", "76", "--confirm", "-t", "1s"],
+     [1.0, 1.0, 0.0])])
 def test_how_long_each_command_waits(words: list[str], timeouts: list[float], call: Call,
                                      monkeypatch: pytest.MonkeyPatch) -> None:
     """--timeout limits the whole command. Sending takes 1.5 s here."""
@@ -659,7 +661,7 @@ def test_how_long_each_command_waits(words: list[str], timeouts: list[float], ca
 
     def ask(self: client.Agent, timeout: float) -> client.Entries:
         asked.append(timeout)
-        return client.parse_report(GOOD)
+        return client.parse_report(report(v3=(0x1233 + len(asked), 76, 9)))
 
     def beat(self: client.Agent, variable: int, sender: int, value: int, timeout: float) -> None:
         assert (variable, sender, value) == (3, 76 if "--sender" in words else 1, 9)
@@ -734,7 +736,7 @@ TYPED = [
     ("get STRANGER --timeout 500ms", 4, "it came from"),
     ("set HERE 3", 2, "VALUE"),
     ("set HERE 3 9 --sender 76", 0, ""),
-    ("set HERE 3 9 --sender 76 --confirm", 0, ""),
+    ("set HERE 3 9 --sender 76 --confirm --timeout 300ms", 1, "this value, but no new timestamp"),
     ("set HERE 3 9 --confirm", 1, "variable 3 has value 9 from sender 76"),
     ("set HERE 3 8 --confirm", 1, "variable 3 has value 9 from sender 76"),
     ("set HERE 3 8 --sender 76 --confirm", 1, "variable 3 has value 9 from sender 76"),

@@ -3,12 +3,15 @@ wrong things on purpose."""
 
 import argparse
 import asyncio
+import contextlib
 import fcntl
 import json
 import os
 import re
+import resource
 import stat
 import subprocess
+import sys
 import threading
 import time
 import tty
@@ -22,10 +25,11 @@ from hypothesis import strategies as st
 
 import client
 from spec import keyed, model
-from tools.agents import (GOOD, LADDER, MASTER, OTHER_MASTER, STRANGER, FakeAgent,
-                                  KeyedFake, ask_again_after, run, unused_port)
+from tools.agents import (COMMAND, GOOD, LADDER, MASTER, OTHER_MASTER, STRANGER, FakeAgent,
+                          KeyedFake, ask_again_after, run, unused_port)
 from tools.lines import FRAME, FakeBus, bus
 from tools.programs import EXTRAS, INCLUDES, PATIENCE, ROOT, vectors, wait_until
+from tools.servers import Server, command, lasting
 
 KEYS = keyed.Keys(MASTER)
 HELLO = bytes.fromhex("00000000c0000000")  # as in spec/keyed.md
@@ -514,7 +518,10 @@ def test_where_nothing_can_be_written(tmp_path: Path, key: str, call: Call,
     with KeyedFake() as fake:
         status, out, _ = call("get", fake.address, "--key", key)
         assert status == 0 and re.search(f"{FIRST}; cannot (read|write) '.*epoch': Not a dir", out)
-        assert call("set", fake.address, "3", "4", "--key", key)[0] == 0
+        status, _, err = call("set", fake.address, "3", "4", "--key", key)
+        assert status == 2 and re.search("nothing is sent, as '.*epoch' cannot keep counts [(]XDG_"
+                                         "STATE_HOME may name another folder[)]: Not a dir", err)
+        assert not any(packet[5] for packet in fake.heard if packet[4] == 0x83)
     for wrong in ("", "relative"):  # the standard says what counts then
         monkeypatch.setenv("XDG_STATE_HOME", wrong)
         monkeypatch.setenv("HOME", str(tmp_path))
@@ -606,7 +613,7 @@ def test_a_heartbeat(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             wait_until(lambda: fake.agent.entries[7][2:] == bytes((76, value)), "it is taken")
         assert [packet[4:6] for packet in fake.heard] == [
             bytes((0x87, count)) for count in (0, 1, 0, 2, 0, 3)]
-        assert state_of(7).read_text() == "256 3\n"
+        assert state_of(7).read_text() == "000000256 003\n"
         agent = client.Agent(fake.address, keys=client.KeyFile(node))
         for _ in range(4):
             agent.beat(7, 76, 1)
@@ -614,7 +621,129 @@ def test_a_heartbeat(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert fake.heard[6:].count(keyed.question(7)) == 1  # for a second, the epoch is known
         fake.tick()
         client.Agent(fake.address, keys=client.KeyFile(node)).beat(7, 76, 1)
-        assert state_of(7).read_text() == "257 1\n"
+        assert state_of(7).read_text() == "000000257 001\n"
+
+
+def test_eight_programs_at_once(key: str, tmp_path: Path) -> None:
+    """They wait for the lock together, and the agent accepts what each of them sends."""
+    options = lasting(["--key", key, "--state", str(tmp_path / "table")])
+    subprocess.run([*command(), *options, "--key-is-new"], check=True, capture_output=True)
+    state_of(7).parent.mkdir(parents=True)
+    with Server(*options) as server, contextlib.ExitStack() as stack:
+        with state_of(7).open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            programs = [stack.enter_context(subprocess.Popen(
+                [*COMMAND, "set", f"127.0.0.1:{server.port}", "7", str(value), "--key", key,
+                 "-t", f"{PATIENCE}s"])) for value in range(8)]
+            server.wait_for(lambda now: now["beacons"] == 8, "all of them have their beacon")
+        assert [program.wait(PATIENCE) for program in programs] == [0] * 8
+        counters = server.wait_for(lambda now: now["heartbeats"] == 8, "all heartbeats come")
+        assert counters["old"] == counters["tag"] == 0
+    assert state_of(7).read_text().endswith(" 008\n")
+
+
+def test_the_lock_is_kept_until_a_heartbeat_is_sent(key: str, monkeypatch: pytest.MonkeyPatch
+                                                    ) -> None:
+    """Otherwise a later count might overtake it. While the client listens for a refusal, the next
+    program may send."""
+    kept: list[bool] = []
+    send, receive = client.Udp.send, client.Udp.receive
+
+    def note() -> None:
+        with state_of(7).open("rb") as file:
+            kept.append(True)
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                kept[-1] = False
+
+    def sending(self: client.Udp, packet: bytes) -> None:
+        if packet[5]:
+            note()
+        send(self, packet)
+
+    def receiving(self: client.Udp, seconds: float) -> Optional[bytes]:
+        if kept:
+            note()
+        return receive(self, seconds)
+    monkeypatch.setattr(client.Udp, "send", sending)
+    monkeypatch.setattr(client.Udp, "receive", receiving)
+    with KeyedFake() as fake:
+        asking(fake, key).beat(7, 1, 1)
+    assert kept[:2] == [True, False]
+
+
+def test_who_keeps_the_lock(key: str, call: Call) -> None:
+    """Whoever waits for too long sends nothing. The lock of a killed program does not stay."""
+    holder = f"""if True:
+        import client, sys, time
+        with client.Epochs().locked(client.KeyFile({key!r}).of(7), time.monotonic() + 9):
+            print("locked", flush=True)
+            sys.stdin.read()"""
+    with KeyedFake() as fake, subprocess.Popen(
+            [sys.executable, "-c", holder], cwd=ROOT, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE) as program:
+        assert program.stdout and program.stdout.readline() == b"locked\n"
+        status, _, err = call("set", fake.address, "7", "1", "--key", key, "-t", "300ms")
+        assert status == 3 and re.search("nothing is sent: others keep '.*epoch' locked\n", err)
+        assert not any(packet[5] for packet in fake.heard)
+        program.kill()
+        program.wait(PATIENCE)
+        assert call("set", fake.address, "7", "1", "--key", key)[0] == 0
+        assert fake.heard[-1][5] == 1
+
+
+def test_a_count_is_stored_before_it_is_sent(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the disk, with the name of a new file. If that fails, nothing is sent."""
+    synced: list[tuple[int, str]] = []
+    failing = False
+
+    def sync(descriptor: int) -> None:
+        if failing:
+            raise OSError(5, "Input/output error")
+        assert not any(packet[5] for packet in fake.heard)
+        synced.append((os.fstat(descriptor).st_ino, state_of(7).read_text()))
+    monkeypatch.setattr(os, "fsync", sync)
+    with KeyedFake() as fake:
+        asking(fake, key).beat(7, 1, 1)
+        wait_until(lambda: fake.heard[-1][5] == 1, "it comes")
+        assert synced == [(state_of(7).parent.stat().st_ino, ""),
+                          (state_of(7).stat().st_ino, "000000256 001\n")]
+        failing = True
+        with pytest.raises(client.Error, match="nothing is sent, as .*: Input/output error"):
+            asking(fake, key).beat(7, 1, 1)
+        assert fake.heard[-1] == keyed.question(7)
+
+
+def test_a_disk_without_room_for_counts(key: str) -> None:
+    def limited(size: int) -> subprocess.CompletedProcess[str]:
+        return run("set", fake.address, "7", "1", "--key", key, preexec_fn=lambda: (
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))))
+    with KeyedFake() as fake:
+        for size, why in ((0, "File too large"), (5, "No space left on device"),
+                          (14, "it is damaged: remove it, and wait for the next epoch")):
+            done = limited(size)
+            assert done.returncode == 2 and done.stderr.endswith(f": {why}\n"), done.stderr
+        assert not any(packet[5] for packet in fake.heard)
+        state_of(7).unlink()
+        assert limited(14).returncode == 0 and fake.heard[-1][5] == 1
+
+
+def test_others_have_heard_a_later_epoch(key: str, call: Call) -> None:
+    """Then the beacon that came is not good enough, and an agent that has no other is too old."""
+    state_of(7).parent.mkdir(parents=True)
+    state_of(7).write_text("257 3\n")
+    with KeyedFake(lambda *_: [KEYS.beacon(7, 256)], honest, epoch=0) as fake:
+        fake.tick()
+        assert call("set", fake.address, "7", "1", "--key", key)[0] == 0
+        assert [packet[5] for packet in fake.heard] == [0, 0, 4]
+        assert fake.agent.last[7] == 4
+    with KeyedFake() as fake:
+        status, _, err = call("set", fake.address, "7", "1", "--key", key, "-t", "300ms")
+        assert status == 4 and "its beacon is old, of epoch 256, and we know epoch 257" in err
+        state_of(7).write_text("256 255\n")
+        status, _, err = call("set", fake.address, "7", "1", "--key", key)
+        assert status == 3 and err.endswith("this epoch: the next one begins within 10 s\n")
+        assert not any(packet[5] for packet in fake.heard)
 
 
 def test_counts_of_heartbeats(key: str) -> None:
@@ -642,21 +771,37 @@ def test_set(key: str, tmp_path: Path, call: Call) -> None:
         node = file_of(tmp_path / "node.key", names="7")
         status, _, err = call("set", fake.address, "8", "1", "--key", node)
         assert status == 2 and "has no key of variable 8" in err
-        status, _, err = call("get", fake.address, "--key", node)
-        assert status == 2 and "has no key of the readers" in err
+        for words in (["get", fake.address], ["set", fake.address, "7", "1", "--confirm"]):
+            status, _, err = call(*words, "--key", node)
+            assert status == 2 and "has no key of the readers" in err
+        both = ("--key", node, "--readers-key", file_of(tmp_path / "readers.key", names="readers"))
+        status, _, err = call("set", fake.address, "7", "1", *both)
+        assert status == 2 and "--readers-key is for --confirm" in err
+        assert fake.agent.last[7] == 1
+        for count in (2, 3):  # of the same value, in the same second
+            assert call("set", fake.address, "7", "1", "--confirm", *both) == (0, "", "")
+            assert fake.agent.last[7] >= count
+        for value, found in ((1, "has this value, but no new timestamp"),
+                             (2, "has value 1 from sender 1")):
+            fake.agent.last[7] = 255  # as if others had used all counts
+            status, _, err = call("set", fake.address, "7", str(value), "--confirm", *both)
+            assert status == 1 and err.endswith(f": not confirmed: variable 7 {found}\n")
     with KeyedFake(silent) as fake:
         status, _, err = call("set", fake.address, "7", "230", "--key", key, "-t", "300ms")
         assert status == 3 and not any(packet[5] for packet in fake.heard)
 
 
-def test_set_in_a_loop(key: str) -> None:
-    """Each run goes on counting, in an epoch of an hour, too. Each heartbeat is taken."""
-    with KeyedFake() as fake:
-        for value in range(100):
-            packet = asking(fake, key).heartbeat(7, 1, value, PATIENCE)
-            with fake.lock:
-                assert fake.agent.process(5, packet)[0] == keyed.HEARTBEAT
-    assert fake.agent.entries[7][3] == 99 and fake.agent.last[7] == 100
+def test_set_of_a_variable_without_a_key(key: str, readers: str, tmp_path: Path, call: Call
+                                         ) -> None:
+    """The agent accepts it in version 1 alone. Its reports are of version 2."""
+    options = ["--key", key, "--state", str(tmp_path / "table")]
+    (tmp_path / "names.ini").write_text("[5]\nauthenticated = no\n")
+    subprocess.run([*command(), *options, "--key-is-new"], check=True, capture_output=True)
+    with Server(*options, "--also-unkeyed", "5") as server:
+        words = "set", f"127.0.0.1:{server.port}", "5", "--confirm", "--timeout", f"{PATIENCE}s"
+        assert call(*words, "1", "--key", key, "--names", str(tmp_path / "names.ini"))[0] == 0
+        assert call(*words, "2", "--readers-key", readers)[0] == 0
+        assert call(*words[:3], "3", "--key", key, "-t", "300ms")[0] == 3
 
 
 def test_watch_and_json_and_the_older_form(key: str, call: Call) -> None:
@@ -674,13 +819,13 @@ def test_watch_and_json_and_the_older_form(key: str, call: Call) -> None:
 
 
 def test_simulate_of_nodes_without_a_key(key: str, tmp_path: Path, call: Call) -> None:
-    (tmp_path / "names.ini").write_text("[3]\n[5]\nauthenticated = no\n")
+    (tmp_path / "names.ini").write_text("[3]\n[5]\nauthenticated = no\n[6]\n")
     with KeyedFake() as fake:
         assert call("simulate", fake.address, "--key", key, "--names", str(tmp_path / "names.ini"),
-                    "--seconds", "2s")[0] == 0
+                    "--seconds", "2s", "--also-unkeyed", "6")[0] == 0
         beats = {packet[4:6] for packet in fake.heard}
-        assert b"\xf1\5" in beats and b"\x83\1" in beats
-        assert not any(packet[4] == 0x85 for packet in fake.heard)
+        assert beats >= {b"\xf1\5", b"\xf1\6", b"\x83\1"}
+        assert not any(packet[4] in b"\x85\x86" for packet in fake.heard)
     line = client.Serial("/dev/null", 9600)
     for line.keyed in (False, True):
         assert line._choose_identifier(client.heartbeat(5, 76, 9), 127) == 5
