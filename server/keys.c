@@ -412,18 +412,18 @@ bool keys_renew(const uint8_t generations[KEYS_LABELS], bool now)
     const uint8_t *const known = used->numbers + KEYS_GENERATIONS_AT;
     bool any = false;
 
-    for (uint8_t label = 0; label < KEYS_LABELS; label++) {
+    for (unsigned label = 0; label < KEYS_LABELS; label++) {
         if (generations[label] < known[label])
             return options_wrong("%s %.300s: generation %u of %s there, which has had %u: an old "
                                  "key must not be taken again",
-                                 option(), path(), generations[label], name_of(label),
+                                 option(), path(), generations[label], name_of((uint8_t)label),
                                  known[label]);
         if (!now || generations[label] == known[label])
             continue;
-        if (used == &keys_before && is_retired(label))
+        if (used == &keys_before && is_retired((uint8_t)label))
             used->numbers[KEYS_GENERATIONS_AT + label] = generations[label];
         else
-            begin_generation(label, generations[label]);
+            begin_generation((uint8_t)label, generations[label]);
         any = true;
     }
     if (now) /* at the start, they are there */

@@ -1031,7 +1031,8 @@ def test_the_forms_of_a_file(tmp_path: Path) -> None:
         path.write_text(content)
         path.chmod(0o600)
         keys = client.KeyFile(str(path))
-        right_keys = keyed.Keys(MASTER, generations={7: 2, 0: 255, 64: 3} if "7 2" in content else {})
+        right_keys = keyed.Keys(
+            MASTER, generations={7: 2, 0: 255, 64: 3} if "7 2" in content else {})
         for label in range(65):
             if label in labels:
                 right = right_keys.of(label) if len(labels) == 65 else \
@@ -1452,7 +1453,7 @@ def test_list(key: str, readers: str, call: Call) -> None:
     (["renew", "KEY"], "say whose keys: --variable or --readers"),
     (["renew", "KEY", "--variable", "64"], "variable 64 is out of range"),
     (["renew", "PART", "--variable", "4"], "has no master key: only that can be split or renewed"),
-    (["renew", "LAST", "--variable", "4,3"], "variable 3: all 256 keys are used up: make a new master"),
+    (["renew", "LAST", "--variable", "4,3"], "variable 3: all 256 keys are used up"),
     (["split", "KEY", "--readers"], "name a folder for the keys with --out"),
     (["split", "KEY", "--out", "x"], "say for whom: --variable, --readers or --agent"),
     (["split", "KEY", "--out", "x", "--variable", "64"], "variable 64 is out of range"),

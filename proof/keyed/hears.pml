@@ -102,8 +102,8 @@ inline epoch_begins()
     when(broken != SILENT, beacons[epoch] = true)
 }
 
-/* After a reset, all labels are in the first epoch of the next block. Anyone may ask for its beacon.
- */
+/* After a reset, all labels are in the first epoch of the next block. Anyone may ask for its
+ * beacon. */
 inline begin()
 {
     epoch = block * BLOCK + (broken == RESERVED -> 0 : BLOCK - 1);
