@@ -159,6 +159,15 @@ uint32_t disk_least_number(const char *suffix, size_t at)
     return least;
 }
 
+bool disk_is_synced(void)
+{
+    bool is_synced = world->disk.changes == 0;
+
+    for (unsigned i = 0; i < FILES; i++)
+        is_synced &= !world->disk.files[i].used || !world->disk.files[i].dirty;
+    return is_synced;
+}
+
 unsigned disk_count(void)
 {
     unsigned count = 0;
@@ -184,7 +193,7 @@ static void settle(struct file *file)
         memcpy(file->now, file->synced, FILE_SIZE);
         file->size = file->synced_size;
     } else if (luck == 1 && file->size != 0) {
-        const uint32_t whole = world_chance((uint32_t)file->size);
+        const uint32_t whole = world_chance(2) == 0 ? 0 : world_chance((uint32_t)file->size);
         memset(file->now + whole, 0, file->size - whole);
     } else if (luck == 2) {
         file->size = 0;

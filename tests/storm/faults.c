@@ -25,7 +25,7 @@ static void crash(const struct fault *fault)
 
 static void cut_power(const struct fault *fault)
 {
-    trap(TRAP_CUT, fault);
+    trap(fault->amount / 60 % 2 == 0 ? TRAP_CUT : TRAP_CUT_UNSYNCED, fault);
 }
 
 static void stop(const struct fault *fault)
@@ -294,6 +294,24 @@ static void watch_again(const struct fault *fault)
     faults_put_files();
 }
 
+/* All nodes change their states each second. That is more than the log gets at once. */
+static void flap_on(unsigned number)
+{
+    const struct fault *const fault = &world->story[number];
+    const bool lasts = world->now < fault->at + fault->lasts;
+
+    world->names.low = 0;
+    world->names.high = lasts && world->names.high != 0 ? 0 : 255;
+    faults_put_files();
+    if (lasts)
+        world_plan(world->now + SECOND, flap_on, number);
+}
+
+static void flap(const struct fault *fault)
+{
+    flap_on((unsigned)(fault - world->story));
+}
+
 /* All files have changed, and one is wrong: so all of the change must wait. */
 static void make_one_wrong(const struct fault *fault)
 {
@@ -396,6 +414,7 @@ static const struct {
     {"it is told to end", end_well, NULL, 0},
     {"its files change, and that of names lacks", change_names, watch_again, NODE | LASTS},
     {"its files change, and one is wrong", make_one_wrong, mend_file, LASTS},
+    {"its file of names changes each second", flap, NULL, LASTS},
     {"somebody asks for its counters", read_counters, NULL, 0},
     {"packets keep it busy", keep_busy, NULL, 0},
     {"somebody sets its clock", set_clock, NULL, 0},

@@ -206,7 +206,8 @@ void machine_call(void)
     struct machine *const it = &world->machine;
 
     oracle_look();
-    if (it->trap == TRAP_NONE || it->calls_left-- != 0)
+    if (it->trap == TRAP_NONE || (it->trap == TRAP_CUT_UNSYNCED && disk_is_synced()) ||
+        it->calls_left-- != 0)
         return;
     const enum trap trap = it->trap;
     const bool sleeps = it->jump % 2 != 0;
@@ -236,9 +237,9 @@ void machine_call(void)
         world_say("%s for %llu s", sleeps ? "the agent's machine slept" : "its process stood still",
                   (unsigned long long)(it->jump / SECOND));
     } else {
-        if (trap == TRAP_CUT)
+        if (trap != TRAP_CRASH)
             disk_cut();
-        world_say("%s", trap == TRAP_CUT ? "the power fails" : "the agent is killed");
+        world_say("%s", trap == TRAP_CRASH ? "the agent is killed" : "the power fails");
         end_process();
     }
 }
@@ -628,6 +629,8 @@ static void send_one(const struct msghdr *message, bool answers)
         oracle_reported(bytes->iov_base, bytes->iov_len);
     if (answers)
         reference_sends(party, bytes->iov_base, bytes->iov_len);
+    else
+        reference_tells(party - FIRST_NODE, bytes->iov_base);
     network_send(AGENT, party, bytes->iov_base, bytes->iov_len);
 }
 
@@ -638,7 +641,7 @@ int __wrap_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, in
 
     (void)descriptor, (void)flags;
     if (reason > 0) /* a second beacon has the address of the first one */
-        reference_does_not_send(party_of(first), first->msg_iov->iov_len,
+        reference_does_not_send(first->msg_iov->iov_len,
                                 first->msg_name == world->machine.answered);
     world->machine.answered = first->msg_name;
     if (reason > 0)

@@ -20,7 +20,7 @@ void __wrap_dumpulse_get_key(uint8_t key[16], uint8_t label)
         memcpy(key, world->key, 16);
 }
 
-static void make_key(uint8_t key[16], unsigned label, bool before, uint8_t generation)
+void nodes_make_key(uint8_t key[16], unsigned label, bool before, uint8_t generation)
 {
     memcpy(key, MASTERS[before], sizeof MASTERS[before]);
     dumpulse_label_key(key, (uint8_t)label, generation);
@@ -119,7 +119,7 @@ static void give_key(unsigned node, bool before, uint8_t generation)
 
     it->before = before;
     it->generations[before] = generation;
-    make_key(it->key, node, before, generation);
+    nodes_make_key(it->key, node, before, generation);
     nodes_start(node);
 }
 
@@ -130,15 +130,27 @@ void nodes_renew(unsigned node)
     give_key(node, it->before, (uint8_t)(it->generations[it->before] + 1));
 }
 
+/* Its last heartbeat may come when the agent has heard it with its next key. */
+static void delay_last(unsigned node)
+{
+    const uint64_t delay = world->weather.delay;
+
+    world->weather.delay = world->epoch * SECOND;
+    if (world->nodes[node].runs)
+        beat_now(node);
+    world->weather.delay = delay;
+}
+
 void nodes_move(unsigned party)
 {
     struct reader *const reader = &world->reader;
 
     if (party != READER) {
+        delay_last(party - FIRST_NODE);
         give_key(party - FIRST_NODE, false, 0);
         return;
     }
-    make_key(reader->key, DUMPULSE_READER_LABEL, false, 0);
+    nodes_make_key(reader->key, DUMPULSE_READER_LABEL, false, 0);
     memset(&reader->keyed, 0, sizeof reader->keyed);
     reader->last_epoch = 0;
     reader->before = false;
@@ -258,6 +270,6 @@ void nodes_begin(void)
         world_plan(world_between(0, 2 * SECOND), beat, node);
     }
     world->reader.before = world->two;
-    make_key(world->reader.key, DUMPULSE_READER_LABEL, world->two, 0);
+    nodes_make_key(world->reader.key, DUMPULSE_READER_LABEL, world->two, 0);
     world_plan(SECOND, read_again, 0);
 }

@@ -49,7 +49,8 @@ static const struct {
     [FRESH] = {"a report that is believed was made after its request, and once", 0},
     [REPORTED] = {"a request that is allowed gets a report, with the table of that moment", 0},
     [ALLOWED] = {"only addresses that --allow names get reports", NEEDS_UDP},
-    [ANSWERED] = {"each question gets a beacon", NEEDS_UDP},
+    [ANSWERED] = {"each question gets a beacon, and nothing else", NEEDS_UDP},
+    [TOLD] = {"a node that is heard gets the beacon of each new epoch", NEEDS_UDP},
     [COUNTED] = {"each counter has the number of what it counts", 0},
     [LOGGED] = {"each change is logged, or counted for a later line", 0},
     [PROMPT] = {"what a signal asks for is done before the agent waits again", 0},
@@ -172,9 +173,9 @@ static unsigned last_count(unsigned node, const struct made *made)
 /* Epochs and counts of a node grow. */
 static void check_order(unsigned node, const struct made *made)
 {
-    const struct keys *const of = keys_of(made);
     const uint64_t number = number_of(made);
-    const uint32_t now = of->keyed.epoch - (node >= of->keyed.reached);
+    const uint32_t now = reference_epoch(made->before, node);
+    const uint8_t generation = world->truth.names.generations[made->before][node];
     uint64_t *const last = &world->truth.of[node].last;
 
     CLAIM(MOVED, made->before, oracle_takes_before() && !world->truth.of[node].moved,
@@ -187,12 +188,12 @@ static void check_order(unsigned node, const struct made *made)
         world->truth.of[node].moved = true;
         world->truth.of[node].unsure = !oracle_is_disk_good();
     }
-    CLAIM(FORGED, true, made->generation == of->master.generations[node],
+    CLAIM(FORGED, true, made->generation == generation,
           "variable %u: a heartbeat of generation %u is taken, not %u", node, made->generation,
-          of->master.generations[node]);
+          generation);
     CLAIM(OLD, true, made->epoch == now,
           "variable %u: a heartbeat of epoch %u is taken in epoch %u", node, made->epoch, now);
-    CLAIM(OLD, oracle_is_disk_good() && !of->stopped,
+    CLAIM(OLD, oracle_is_disk_good() && !keys_of(made)->stopped,
           world->now - made->made_at <= (2 * world->epoch + 1) * SECOND + within(LOOKS),
           "variable %u: a heartbeat made %llu s ago is taken: no epoch is as long", node,
           (unsigned long long)((world->now - made->made_at) / SECOND));
@@ -252,10 +253,8 @@ static void entry_changed(unsigned node)
     CLAIM(TAKEN_TWICE, world->keyed, made->taken == 1,
           "variable %u: a heartbeat made %llu s ago is taken again", node,
           (unsigned long long)((world->now - made->made_at) / SECOND));
-    if (world->keyed) {
+    if (world->keyed)
         check_order(node, made);
-        reference_heard(node, made->before);
-    }
     check_stamp(node, entry.timestamp);
     check_waiting(node, made);
     world->truth.of[node].taken = machine_steady();
@@ -289,6 +288,12 @@ static bool is_watched(unsigned node)
     return (world->truth.names.left_out >> node & 1) == 0;
 }
 
+/* How old the entry from the file is now. */
+static uint64_t restored_for(unsigned node)
+{
+    return world->truth.of[node].age + machine_steady() - world->truth.served_from;
+}
+
 static void check_change(unsigned node, unsigned is)
 {
     const unsigned was = world->truth.of[node].state;
@@ -304,8 +309,14 @@ static void check_change(unsigned node, unsigned is)
     CLAIM(RANGED, is == DUMPULSE_ALIVE || is == DUMPULSE_OUT_OF_RANGE,
           (is == DUMPULSE_ALIVE) == world->truth.of[node].in_range,
           "variable %u is called %s, and its value is not", node, name_of(is));
+    CLAIM(RESTORED, is == DUMPULSE_MISSING, !world->truth.of[node].restored,
+          "variable %u is called missing, and the file had an entry of it", node);
     if (is != DUMPULSE_LATE && is != DUMPULSE_DEAD && is != DUMPULSE_MISSING)
         return;
+    CLAIM(TOO_EARLY, taken == 0 && world->truth.of[node].age != 0 && is != DUMPULSE_MISSING,
+          restored_for(node) + ticks(3) >= limit * MS,
+          "variable %u is called %s %llu ms after its heartbeat in the file", node, name_of(is),
+          (unsigned long long)(restored_for(node) / MS));
     world->truth.of[node].told_bad = now;
     CLAIM(TOO_EARLY, is == DUMPULSE_MISSING,
           now - world->truth.of[node].watched + within(LOOKS) >= limit * MS,
@@ -358,8 +369,8 @@ void oracle_begin_run(void)
     for (unsigned node = 0; node < NODES; node++) {
         it->of[node].taken = it->of[node].told_bad = it->of[node].due = 0;
         it->of[node].moved = it->of[node].known;
-        it->of[node].watched = 0;
-        it->of[node].anew = false;
+        it->of[node].watched = it->of[node].age = 0;
+        it->of[node].anew = it->of[node].restored = false;
         it->of[node].state = it->of[node].told = DUMPULSE_WAITING;
     }
     oracle_disturbed();
@@ -387,11 +398,17 @@ static void use_names(void)
 void oracle_reads(const struct file *file)
 {
     struct truth *const it = &world->truth;
-    const unsigned readers = it->read.readers;
+    struct names before = it->read;
+    uint8_t(*const generations)[NODES] = it->read.generations;
 
+    for (unsigned node = 0; node < NODES; node++)
+        if (file == disk_find("key") || file == disk_find("before"))
+            generations[file == disk_find("before")][node] =
+                world->nodes[node].generations[file == disk_find("before")];
     if (file == disk_find("names")) {
         it->read = world->names;
-        it->read.readers = readers;
+        it->read.readers = before.readers;
+        memcpy(generations, before.generations, sizeof before.generations);
     } else if (file == disk_find("readers")) {
         it->read.readers = world->names.readers;
     } else if (file == disk_find("table") && !it->serves) {
@@ -440,14 +457,13 @@ void oracle_saved(void)
 /* Is it made with a key and in the epoch that the agent has now for its node? */
 static bool is_current(unsigned node, const struct made *made)
 {
-    const struct keys *const of = keys_of(made);
-
     if (made->before &&
         (!oracle_takes_before() || world->truth.of[node].moved || world->truth.of[node].unsure))
         return false;
     return !world->keyed ||
-           (of->keyed.reached != 0 && made->generation == of->master.generations[node] &&
-            made->epoch == of->keyed.epoch - (node >= of->keyed.reached));
+           (keys_of(made)->keyed.reached != 0 &&
+            made->generation == world->truth.names.generations[made->before][node] &&
+            made->epoch == reference_epoch(made->before, node));
 }
 
 void oracle_logged(const char *line)
@@ -534,6 +550,13 @@ static void check_state(unsigned node)
           state == DUMPULSE_DEAD || state == DUMPULSE_MISSING,
           "variable %u is %s, and was silent for %llu ms", node, name_of(state),
           (unsigned long long)((now - since) / MS));
+    CLAIM(TOO_LATE,
+          taken == 0 && it->of[node].age != 0 &&
+              restored_for(node) > it->names.crit * MS + within(LOOKS),
+          state == DUMPULSE_DEAD, "variable %u is %s, and its entry from the file is %llu ms old",
+          node, name_of(state), (unsigned long long)(restored_for(node) / MS));
+    CLAIM(RESTORED, it->of[node].restored && now - began > within(LOOKS), state != DUMPULSE_WAITING,
+          "variable %u waits, and the file had an entry of it", node);
     CLAIM(NOT_BACK,
           taken > it->named && now - taken > within(LOOKS) &&
               now - taken + ticks(2) < it->names.warn * MS,

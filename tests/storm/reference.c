@@ -1,8 +1,8 @@
 /* What the agent must put out; see storm.h.   SPDX-License-Identifier: MIT
  *
- * The reference gets each packet when the agent does. In version 1 it knows what becomes of it: the
- * table, the answer, the counter. In version 2 the claims of oracle.c are about what is taken, and
- * those here about reports, sources and counters. */
+ * The reference gets each packet when the agent does, and computes what becomes of it: the table,
+ * the answers, the counter. Only the epochs of version 2 are those of the agent: oracle.c has the
+ * claims about these. */
 #include "storm.h"
 
 #include <signal.h>
@@ -15,11 +15,10 @@
 #include "server/snapshot.h"
 
 enum {
-    WRAP = 65536,         /* ticks: a timestamp has 16 bits */
-    TOO_OLD = 64992,      /* ticks of an entry that is forgotten */
-    AHEAD = 240,          /* ticks that an entry may be younger than its file */
-    LOGGED_AT_ONCE = 100, /* lines about changes; then one a second */
-    DUE = 64              /* reports: as many as packets of a batch */
+    WRAP = 65536,        /* ticks: a timestamp has 16 bits */
+    TOO_OLD = 64992,     /* ticks of an entry that is forgotten */
+    AHEAD = 240,         /* ticks that an entry may be younger than its file */
+    LOGGED_AT_ONCE = 100 /* lines about changes; then one a second */
 };
 
 static struct outputs *outputs(void)
@@ -69,14 +68,38 @@ static bool may_read(unsigned party)
     return (world->truth.names.readers >> party & 1) != 0;
 }
 
-static void expect_report(unsigned to, const uint8_t *table)
+static struct due *due(unsigned place)
+{
+    return &outputs()->due[(outputs()->first + place) % DUE];
+}
+
+static struct due *expect(unsigned to, size_t length)
 {
     struct outputs *const it = outputs();
-    const unsigned at = (it->first + it->count++) % DUE;
+    struct due *const last = due(it->count++);
 
-    CLAIM(REPORTED, true, it->count <= DUE, "%u reports are due", it->count);
-    it->due[at].to = (uint8_t)to;
-    memcpy(it->due[at].table, table, DUMPULSE_REPORT_SIZE);
+    CLAIM(REPORTED, true, it->count <= DUE, "%u answers are due", it->count);
+    last->to = (uint8_t)to;
+    last->length = length;
+    return last;
+}
+
+/* The sum or the tag comes before the entries. */
+static struct due *expect_report(unsigned to, size_t length)
+{
+    struct due *const report = expect(to, length);
+
+    memcpy(report->bytes + length - ENTRIES, outputs()->table + 4, ENTRIES);
+    return report;
+}
+
+static void record(unsigned variable, const uint8_t *sender_and_value, uint16_t stamp)
+{
+    uint8_t *const entry = outputs()->table + entry_at(variable);
+
+    entry[0] = (uint8_t)(stamp >> 8);
+    entry[1] = (uint8_t)stamp;
+    memcpy(entry + 2, sender_and_value, 2);
 }
 
 static size_t take_request(unsigned from)
@@ -90,7 +113,7 @@ static size_t take_request(unsigned from)
     if (!has_left(*full_at, outputs()->batch_at, world->rate, world->burst))
         return COUNT_RATE;
     use(full_at, outputs()->batch_at, world->rate);
-    expect_report(from, outputs()->table);
+    (void)expect_report(from, DUMPULSE_REPORT_SIZE);
     return COUNT_REPORTS;
 }
 
@@ -110,29 +133,27 @@ static size_t take_unkeyed(const struct waiting *packet)
         return COUNT_CHECKSUM;
     if (bytes[5] >= DUMPULSE_VARIABLES)
         return COUNT_VARIABLE;
-    uint8_t *const entry = outputs()->table + entry_at(bytes[5]);
-    entry[0] = (uint8_t)(ticks_now() >> 8);
-    entry[1] = (uint8_t)ticks_now();
-    entry[2] = bytes[6];
-    entry[3] = bytes[7];
+    record(bytes[5], bytes + 6, (uint16_t)ticks_now());
     return COUNT_HEARTBEATS;
 }
 
-/* The same. Returns COUNTERS if its tag and count decide. */
+static bool is_request(const uint8_t *packet)
+{
+    return packet[4] == DUMPULSE_IS_HEARTBEAT_ + DUMPULSE_READER_LABEL && packet[5] != 0;
+}
+
+/* The same. Returns COUNTERS if keys decide. */
 static size_t take_keyed(const struct waiting *packet)
 {
-    const uint8_t *const bytes = packet->bytes;
-    const unsigned label = bytes[4] - (unsigned)DUMPULSE_IS_HEARTBEAT_;
+    struct outputs *const it = outputs();
 
     if (packet->length != DUMPULSE_PACKET_SIZE)
         return COUNT_LENGTH;
-    if (label > DUMPULSE_READER_LABEL)
-        return COUNT_MAGIC;
-    if (bytes[5] == 0 && keys.keyed.reached != 0)
-        outputs()->of[packet->from].asked++;
-    return label == DUMPULSE_READER_LABEL && bytes[5] != 0 && !may_read(packet->from)
-               ? COUNT_NOT_ALLOWED
-               : COUNTERS;
+    if (is_request(packet->bytes) && !may_read(packet->from))
+        return COUNT_NOT_ALLOWED;
+    if (!machine_has_bus())
+        it->keyed[it->keyed_count++ % BATCH] = *packet;
+    return COUNTERS;
 }
 
 void reference_takes(const struct waiting *packet)
@@ -144,16 +165,155 @@ void reference_takes(const struct waiting *packet)
         outputs()->counts[counter]++;
 }
 
-/* Of version 2: the claims of oracle.c hold for it. */
-void reference_heard(unsigned node, bool before)
+/* ---- Packets of version 2. */
+
+static const struct keys *const both[] = {&keys, &keys_before};
+
+uint32_t reference_epoch(bool before, unsigned label)
+{
+    return both[before]->keyed.epoch - (label >= both[before]->keyed.reached);
+}
+
+/* Until world->key is NULL again, the library uses the key of this label. */
+static void use_key(bool before, unsigned label)
+{
+    const uint8_t generation = label < NODES ? world->truth.names.generations[before][label] : 0;
+
+    nodes_make_key(outputs()->key, label, before, generation);
+    world->key = outputs()->key;
+}
+
+static bool has_tag(bool before, unsigned label, const uint8_t *packet)
+{
+    use_key(before, label);
+    const bool is_right = dumpulse_right_(packet, (uint8_t)label, reference_epoch(before, label));
+    world->key = NULL;
+    return is_right;
+}
+
+static void make_beacon(bool before, unsigned label, uint8_t packet[DUMPULSE_PACKET_SIZE])
+{
+    use_key(before, label);
+    dumpulse_write_(packet + 4, reference_epoch(before, label));
+    dumpulse_make_(packet, (uint8_t)label, reference_epoch(before, label));
+    world->key = NULL;
+}
+
+/* Under the key before, once it was heard under the new one. */
+static bool is_retired(bool before, unsigned label)
+{
+    return before && label < NODES && (outputs()->retired >> label & 1) != 0;
+}
+
+static void expect_beacon(bool before, unsigned to, unsigned label)
+{
+    if (both[before]->keyed.reached != 0 && !is_retired(before, label) && !machine_has_bus())
+        make_beacon(before, label, expect(to, DUMPULSE_PACKET_SIZE)->bytes);
+}
+
+static void answer(bool before, unsigned to, const uint8_t *request)
+{
+    struct due *const report = expect_report(to, DUMPULSE_KEYED_REPORT_SIZE);
+
+    use_key(before, DUMPULSE_READER_LABEL);
+    dumpulse_report_tag_(request, reference_epoch(before, DUMPULSE_READER_LABEL), report->bytes);
+    world->key = NULL;
+}
+
+/* Returns the counter, if there were no other key. Each key and each epoch has counts of its own.
+ */
+static size_t judge(bool before, const uint8_t *packet)
+{
+    const unsigned label = packet[4] - (unsigned)DUMPULSE_IS_HEARTBEAT_;
+
+    if (label > DUMPULSE_READER_LABEL)
+        return COUNT_MAGIC;
+    if (is_retired(before, label) || both[before]->keyed.reached == 0)
+        return COUNT_OLD;
+    if (packet[5] == 0)
+        return COUNT_BEACONS;
+    struct counted *const it = &outputs()->counted[before][label];
+    const uint8_t generation = label < NODES ? world->truth.names.generations[before][label] : 0;
+    const uint32_t epoch = reference_epoch(before, label);
+    if (it->epoch != epoch || it->generation != generation)
+        *it = (struct counted){epoch, generation, 0};
+    if (packet[5] <= it->last)
+        return COUNT_OLD;
+    if (!has_tag(before, label, packet))
+        return COUNT_TAG;
+    it->last = packet[5];
+    return label == DUMPULSE_READER_LABEL ? COUNT_REPORTS : COUNT_HEARTBEATS;
+}
+
+static bool is_taken(size_t counter)
+{
+    return counter == COUNT_REPORTS || counter == COUNT_HEARTBEATS;
+}
+
+static void hear(bool before, const uint8_t *packet, uint16_t stamp)
 {
     struct outputs *const it = outputs();
+    const unsigned node = packet[4] - (unsigned)DUMPULSE_IS_HEARTBEAT_;
 
-    it->counts[COUNT_HEARTBEATS]++;
+    record(node, packet + 6, stamp);
     if (before)
         it->before |= 1U << node;
-    else if (oracle_takes_before())
+    else if (it->takes_before)
         it->moved |= 1U << node;
+    it->retired |= it->moved;
+}
+
+/* Returns the counter. "Changing the key" in spec/keyed.md: the key before is tried first. */
+static size_t take_with_keys(unsigned from, const uint8_t *packet, uint16_t stamp)
+{
+    const bool two = outputs()->takes_before, asks = packet[5] == 0;
+    const unsigned label = packet[4] - (unsigned)DUMPULSE_IS_HEARTBEAT_;
+    size_t counter = two && !asks ? judge(true, packet) : COUNTERS;
+    const bool before = is_taken(counter);
+
+    if (!before)
+        counter = judge(false, packet);
+    if (counter == COUNT_HEARTBEATS)
+        hear(before, packet, stamp);
+    if (counter == COUNT_REPORTS)
+        answer(before, from, packet);
+    if (counter != COUNT_BEACONS &&
+        (is_taken(counter) || !is_request(packet) || keys.keyed.reached == 0))
+        return counter;
+    expect_beacon(false, from, label);
+    if (two)
+        expect_beacon(true, from, label);
+    return COUNT_BEACONS;
+}
+
+uint64_t __real_overlap_left(void);
+uint64_t __wrap_overlap_left(void)
+{
+    outputs()->takes_before = oracle_takes_before();
+    return __real_overlap_left();
+}
+
+/* The agent begins epochs before it looks at the packet, and may write to a slow disk after it. */
+size_t __real_keys_take(const uint8_t *packet, void *context);
+size_t __wrap_keys_take(const uint8_t *packet, void *context)
+{
+    struct outputs *const it = outputs();
+    const struct waiting *const next = &it->keyed[it->keyed_first++ % BATCH];
+    const uint64_t began = world->now;
+    const size_t counter = __real_keys_take(packet, context);
+    const unsigned node = (packet[4] - (unsigned)DUMPULSE_IS_HEARTBEAT_) % NODES;
+
+    oracle_look();
+    CLAIM(COUNTED, !machine_has_bus(),
+          it->keyed_first <= it->keyed_count &&
+              memcmp(next->bytes, packet, DUMPULSE_PACKET_SIZE) == 0,
+          "packets are not taken in their order");
+    const uint64_t stamp = world->now == began ? ticks_now() : world->truth.of[node].stamped;
+    const size_t right = take_with_keys(next->from, packet, (uint16_t)stamp);
+    CLAIM(COUNTED, true, counter == right, "a packet counts as \"%s\", not as \"%s\"",
+          counters_names[counter].readable, counters_names[right].readable);
+    it->counts[right]++;
+    return counter;
 }
 
 void reference_reaps(int status)
@@ -163,97 +323,111 @@ void reference_reaps(int status)
 
 /* ---- Reports and beacons. */
 
-/* It may have forgotten an entry meanwhile. */
-static void compare_report(const uint8_t *report, size_t length, const uint8_t *table)
+/* The sum of version 1 is made only now: until it leaves, an entry may be forgotten. */
+static bool is_due(const uint8_t *packet, size_t length, struct due *due)
 {
-    const size_t head = length - DUMPULSE_REPORT_SIZE; /* what version 2 has before its entries */
+    if (length == DUMPULSE_REPORT_SIZE)
+        dumpulse_write_(due->bytes, adler_of(due->bytes, length));
+    return due->length == length && memcmp(due->bytes, packet, length) == 0;
+}
 
-    CLAIM(REPORTED, !world->keyed, dumpulse_read_(report) == adler_of(report, DUMPULSE_REPORT_SIZE),
-          "the checksum of a report is wrong");
-    for (unsigned i = 0; i < DUMPULSE_VARIABLES; i++) {
-        const uint8_t *const sent = report + head + entry_at(i), *const kept = table + entry_at(i);
-        CLAIM(REPORTED, i < NODES || dumpulse_read_(sent) != 0, memcmp(sent, kept, 4) == 0,
-              "a report has %08x of variable %u, and the table had %08x", dumpulse_read_(sent), i,
-              dumpulse_read_(kept));
-    }
+static void say_what_is_wrong(const uint8_t *packet, const struct due *due)
+{
+    for (size_t at = 0; at < due->length; at += 4)
+        if (memcmp(packet + at, due->bytes + at, 4) != 0)
+            world_say("at byte %u it has %08x, not %08x", (unsigned)at, dumpulse_read_(packet + at),
+                      dumpulse_read_(due->bytes + at));
+}
+
+static void is_done(void)
+{
+    outputs()->first++;
+    outputs()->count--;
 }
 
 /* On a bus one report leaves, and one of version 2 may wait. */
-static unsigned kept_on_bus(void)
+static void keep_on_bus(void)
 {
-    return world->keyed ? 2 : 1;
+    while (machine_has_bus() && outputs()->count > (world->keyed ? 2 : 1))
+        is_done();
 }
 
-/* The library makes reports of version 2, and all on a bus. */
+/* On a bus, a report of version 1 is made when it begins to leave. */
 void __real_dumpulse_send_packet(void *context, const uint8_t *packet, size_t length);
 void __wrap_dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
-    struct outputs *const it = outputs();
-
     oracle_look();
-    if (length != DUMPULSE_PACKET_SIZE) {
-        compare_report(packet, length, world->truth.table);
-        expect_report(AGENT, world->truth.table);
-        if (machine_has_bus() && it->count > kept_on_bus()) {
-            it->first++;
-            it->count--;
-        }
-    }
+    if (length == DUMPULSE_REPORT_SIZE)
+        (void)expect_report(AGENT, length);
+    keep_on_bus();
     __real_dumpulse_send_packet(context, packet, length);
 }
 
 void reference_sends(unsigned to, const uint8_t *packet, size_t length)
 {
-    struct outputs *const it = outputs();
-    const unsigned at = it->first % DUE;
+    const bool any = outputs()->count != 0, is_beacon = length == DUMPULSE_PACKET_SIZE;
 
-    if (length == DUMPULSE_PACKET_SIZE) {
-        it->of[to].answered++;
-        return;
-    }
-    it->counts[COUNT_REPORTS] += world->keyed;
-    CLAIM(ALLOWED, true, may_read(to), "10.0.0.%u gets a report, and is not allowed to", to);
-    CLAIM(REPORTED, true, it->count != 0 && (world->keyed || it->due[at].to == to),
-          "10.0.0.%u gets a report that is not due", to);
-    compare_report(packet, length, it->due[at].table);
-    it->first++;
-    it->count--;
+    CLAIM(ALLOWED, !is_beacon, may_read(to), "10.0.0.%u gets a report, and is not allowed to", to);
+    if (any && !is_due(packet, length, due(0)) && due(0)->length == length)
+        say_what_is_wrong(packet, due(0));
+    CLAIM(is_beacon ? ANSWERED : REPORTED, true,
+          any && due(0)->to == to && is_due(packet, length, due(0)),
+          "10.0.0.%u gets %u bytes that are not what is due", to, (unsigned)length);
+    is_done();
 }
 
 /* The second beacon of an answer is not counted. */
-void reference_does_not_send(unsigned to, size_t length, bool is_second)
+void reference_does_not_send(size_t length, bool is_second)
 {
     struct outputs *const it = outputs();
 
     it->counts[COUNT_UNSENT] += !is_second;
-    if (length == DUMPULSE_PACKET_SIZE) {
-        it->of[to].answered++;
-        return;
-    }
-    it->counts[COUNT_REPORTS] -= !world->keyed;
-    it->first++;
-    it->count--;
+    it->counts[length == DUMPULSE_PACKET_SIZE ? COUNT_BEACONS : COUNT_REPORTS] -= !is_second;
+    is_done();
 }
 
 void reference_sends_on_bus(const uint8_t *report, size_t length)
 {
-    const size_t size = DUMPULSE_REPORT_SIZE - 4;
-    const struct outputs *const it = outputs();
     unsigned i = 0;
 
-    while (i < it->count &&
-           memcmp(it->due[(it->first + i) % DUE].table + 4, report + length - size, size) != 0)
+    while (i < outputs()->count && !is_due(report, length, due(i)))
         i++;
-    CLAIM(REPORTED, true, i < it->count, "a report leaves that was not made");
+    for (unsigned j = 0; j < outputs()->count && i == outputs()->count; j++)
+        say_what_is_wrong(report, due(j));
+    CLAIM(REPORTED, true, i < outputs()->count, "a report leaves that was not made");
 }
 
-static void check_answers(unsigned party)
+/* The beacon of a new epoch. */
+void reference_tells(unsigned node, const uint8_t *packet)
 {
-    const unsigned asked = outputs()->of[party].asked, answered = outputs()->of[party].answered;
+    uint8_t right[2][DUMPULSE_PACKET_SIZE];
 
-    outputs()->of[party].asked = outputs()->of[party].answered = 0;
-    CLAIM(ANSWERED, asked != 0, answered >= asked, "10.0.0.%u asks %u times, and gets %u beacons",
-          party, asked, answered);
+    for (unsigned before = 0; before < 2; before++) {
+        make_beacon(before, node, right[before]);
+        if (memcmp(packet, right[before], sizeof right[before]) != 0)
+            continue;
+        outputs()->told_epoch[before][node] = reference_epoch(before, node);
+        return;
+    }
+    CLAIM(TOLD, true, false, "variable %u gets a beacon that is not its own", node);
+}
+
+/* A node that was heard in the last three epochs gets the beacon of each new one. */
+static void check_told(bool before, unsigned node)
+{
+    const uint64_t taken = world->truth.of[node].taken;
+    const uint32_t epoch = reference_epoch(before, node);
+
+    if (both[before]->keyed.reached == 0 || outputs()->idle_epoch[before][node] == epoch)
+        return;
+    CLAIM(TOLD,
+          outputs()->idle_epoch[before][node] != 0 && taken != 0 && oracle_is_calm() &&
+              !machine_has_bus() && !is_retired(before, node) &&
+              (!before || oracle_takes_before()) &&
+              machine_steady() - taken < (3 * world->epoch - 1) * SECOND,
+          outputs()->told_epoch[before][node] == epoch,
+          "variable %u does not get the beacon of epoch %u", node, epoch);
+    outputs()->idle_epoch[before][node] = epoch;
 }
 
 /* The answers to the batch before have left. */
@@ -263,9 +437,8 @@ void reference_begins_batch(void)
 
     if (machine_has_bus())
         return;
-    CLAIM(REPORTED, true, it->count == 0, "%u requests get no report", it->count);
-    for (unsigned party = FIRST_NODE; party < PARTIES && world->keyed; party++)
-        check_answers(party);
+    CLAIM(REPORTED, true, it->count == 0, "%u answers are due, and do not leave", it->count);
+    CLAIM(COUNTED, true, it->keyed_first == it->keyed_count, "packets are not taken");
     it->batch_at = machine_steady();
 }
 
@@ -295,10 +468,11 @@ void reference_idle(void)
 
     check_signals();
     check_logged();
-    if (!world->keyed)
-        CLAIM(FORGED, true, memcmp(it->table, world->truth.table, DUMPULSE_REPORT_SIZE) == 0,
-              "the table is not what packets have made it");
+    CLAIM(FORGED, true, memcmp(it->table, world->truth.table, DUMPULSE_REPORT_SIZE) == 0,
+          "the table is not what packets have made it");
     reference_begins_batch();
+    for (unsigned i = 0; i < 2 * NODES && world->keyed; i++)
+        check_told(i >= NODES, i % NODES);
 }
 
 static void forget_in(uint8_t *table, unsigned node, const uint8_t *entry)
@@ -317,7 +491,7 @@ void reference_forgets(unsigned node, const uint8_t *entry)
 
     forget_in(it->table, node, entry);
     for (unsigned i = 0; i < it->count && !world->keyed && !machine_has_bus(); i++)
-        forget_in(it->due[(it->first + i) % DUE].table, node, entry);
+        forget_in(due(i)->bytes, node, entry);
     CLAIM(FORGOTTEN, since != 0 && since > world->truth.clock_set && world->machine.still == 0,
           ticks_now() - world->truth.of[node].stamped >= TOO_OLD,
           "variable %u: its entry is forgotten after %llu ticks", node,
@@ -369,16 +543,26 @@ static uint64_t number_in(const char *line, const char *name)
     return at == NULL ? UINT64_MAX : strtoull(at + strlen(name), NULL, 10);
 }
 
-/* Counters whose numbers are known. Of the others of version 2, only the sum is. */
-enum { ALWAYS = 1, UDP = 2, UNKEYED = 4 };
+/* Counters whose numbers are known. */
+enum { ALWAYS = 1, UDP = 2 };
 static const unsigned known[COUNTERS] = {
-    [COUNT_PACKETS] = UDP,        [COUNT_HEARTBEATS] = ALWAYS,
-    [COUNT_REPORTS] = UDP,        [COUNT_LENGTH] = UDP,
-    [COUNT_MAGIC] = UDP,          [COUNT_CHECKSUM] = ALWAYS,
-    [COUNT_VARIABLE] = ALWAYS,    [COUNT_NOT_ALLOWED] = UDP,
-    [COUNT_RATE] = UDP | UNKEYED, [COUNT_UNSENT] = UDP,
-    [COUNT_DROPS] = ALWAYS,       [COUNT_BEFORE] = ALWAYS,
-    [COUNT_CHANGES] = ALWAYS,     [COUNT_FAILED_PROGRAMS] = ALWAYS,
+    [COUNT_PACKETS] = UDP,
+    [COUNT_HEARTBEATS] = ALWAYS,
+    [COUNT_REPORTS] = UDP,
+    [COUNT_BEACONS] = ALWAYS,
+    [COUNT_LENGTH] = UDP,
+    [COUNT_MAGIC] = UDP,
+    [COUNT_CHECKSUM] = ALWAYS,
+    [COUNT_VARIABLE] = ALWAYS,
+    [COUNT_NOT_ALLOWED] = UDP,
+    [COUNT_RATE] = UDP,
+    [COUNT_OLD] = ALWAYS,
+    [COUNT_TAG] = ALWAYS,
+    [COUNT_UNSENT] = UDP,
+    [COUNT_DROPS] = ALWAYS,
+    [COUNT_BEFORE] = ALWAYS,
+    [COUNT_CHANGES] = ALWAYS,
+    [COUNT_FAILED_PROGRAMS] = ALWAYS,
 };
 
 static void check_counters(const char *line)
@@ -394,11 +578,10 @@ static void check_counters(const char *line)
         char name[40];
         (void)snprintf(name, sizeof name, "%s ", counters_names[i].readable);
         const uint64_t number = number_in(line, name);
-        const bool is_known = known[i] != 0 && number != UINT64_MAX &&
-                              !((known[i] & UDP) != 0 && machine_has_bus()) &&
-                              !((known[i] & UNKEYED) != 0 && world->keyed);
-        CLAIM(COUNTED, is_known, number == it->counts[i], "the counter \"%s\" is %llu, not %llu",
-              name, (unsigned long long)number, (unsigned long long)it->counts[i]);
+        CLAIM(COUNTED,
+              known[i] != 0 && number != UINT64_MAX && (known[i] != UDP || !machine_has_bus()),
+              number == it->counts[i], "the counter \"%s\" is %llu, not %llu", name,
+              (unsigned long long)number, (unsigned long long)it->counts[i]);
     }
     CLAIM(COUNTED, it->is_ending && it->usr1s == 0, /* what waited counts as not told then */
           number_in(line, ", not told ") + it->told == it->counts[COUNT_CHANGES],
@@ -473,10 +656,15 @@ static void check_loaded(unsigned node, const uint8_t *entry, uint64_t written, 
     const uint16_t ahead = (uint16_t)(entry[0] * 256U + entry[1] - written);
     const uint64_t stamped = written + ahead - (ahead < AHEAD ? 0 : WRAP);
     const uint64_t since = then > written ? then : written;
+    const uint64_t since_begin = (machine_boot() - outputs()->begun) / (world->tick * MS);
     const bool is_set = dumpulse_read_(entry) != 0, is_old = since >= stamped + TOO_OLD;
-    const bool may_be_old = ticks_now() >= stamped + TOO_OLD || ticks_now() < written;
+    const bool may_be_old = ticks_now() >= stamped + TOO_OLD || ticks_now() < written + since_begin;
 
     world->truth.of[node].stamped = stamped;
+    world->truth.of[node].restored = dumpulse_read_(now) != 0;
+    if (world->truth.of[node].restored && world->truth.disturbed == machine_steady() &&
+        world->machine.still == 0)
+        world->truth.of[node].age = (since > stamped ? since - stamped : 0) * world->tick * MS + 1;
     CLAIM(RESTORED, true,
           (memcmp(now, entry, 4) == 0 && (!is_set || !is_old)) ||
               (dumpulse_read_(now) == 0 && (is_old || may_be_old)),
@@ -491,6 +679,8 @@ void reference_serves(void)
     const uint64_t tick = world->tick, written = unix_in(it->loaded) / tick;
 
     memcpy(it->table, world->truth.table, DUMPULSE_REPORT_SIZE);
+    it->retired =
+        keys_before.numbers[KEYS_RETIRED_AT] + 256U * keys_before.numbers[KEYS_RETIRED_AT + 1];
     for (unsigned node = 0; node < NODES && it->loaded_size == SNAPSHOT_SIZE; node++)
         check_loaded(node, it->loaded + SNAPSHOT_ENTRIES_AT + (size_t)4 * node, written,
                      it->loaded_at / tick);
@@ -541,5 +731,6 @@ void reference_ends(int status)
 void reference_begins(void)
 {
     memset(outputs(), 0, sizeof *outputs());
+    outputs()->begun = machine_boot();
     world->machine.drops = 0;
 }

@@ -79,11 +79,12 @@ void network_release(unsigned party); /* what was held back comes now, in any or
 enum { MADE = 4096 };
 /* What the files say that SIGHUP reads again. */
 struct names {
-    unsigned warn, crit; /* ms */
-    unsigned left_out;   /* variables that nobody watches, one bit each */
-    unsigned low, high;  /* values */
-    unsigned edition;    /* a part of each name */
-    unsigned readers;    /* parties that may request reports, one bit each */
+    unsigned warn, crit;           /* ms */
+    unsigned left_out;             /* variables that nobody watches, one bit each */
+    unsigned low, high;            /* values */
+    unsigned edition;              /* a part of each name */
+    unsigned readers;              /* parties that may request reports, one bit each */
+    uint8_t generations[2][NODES]; /* of the keys */
 };
 enum wrong_file { NONE_IS_WRONG, NAMES_ARE_WRONG, READERS_ARE_WRONG, KEY_IS_WRONG };
 /* A heartbeat that a node has made. Each has another sender and value. */
@@ -123,6 +124,7 @@ void nodes_start(unsigned node); /* its power comes back */
 void nodes_renew(unsigned node); /* it gets its next key */
 void nodes_move(unsigned party); /* from the key before to the new one: of a node, or the reader */
 void nodes_take(unsigned party, const struct packet *packet);
+void nodes_make_key(uint8_t key[16], unsigned label, bool before, uint8_t generation);
 struct made *nodes_find(unsigned node, uint32_t serial); /* NULL: it was never made, or long ago */
 
 /* ---- calls.c: one call of the system fails, once. */
@@ -226,10 +228,11 @@ const struct file *disk_numbers(void);
  * fails now. Its name ends so. */
 uint32_t disk_least_number(const char *suffix, size_t at);
 unsigned disk_count(void); /* files that have a name */
+bool disk_is_synced(void);
 
 /* ---- machine.c: the process of the agent, its clocks, signals and sockets. */
 
-enum trap { TRAP_NONE, TRAP_CRASH, TRAP_CUT, TRAP_STOP, TRAP_SLEEP, TRAP_JUMP };
+enum trap { TRAP_NONE, TRAP_CRASH, TRAP_CUT, TRAP_CUT_UNSYNCED, TRAP_STOP, TRAP_SLEEP, TRAP_JUMP };
 /* Where numbers begin again: a clock that counts ticks in 16 bits, milliseconds or seconds in 32,
  * or epochs of a block in 8. */
 enum wrap { TICKS_WRAP, UNIX_MS_WRAP, STEADY_MS_WRAP, SECONDS_WRAP, BLOCK_WRAP, WRAPS };
@@ -346,6 +349,7 @@ enum claim {
     REPORTED,
     ALLOWED,
     ANSWERED,
+    TOLD,
     COUNTED,
     LOGGED,
     PROMPT,
@@ -355,16 +359,29 @@ enum claim {
 };
 
 /* What reference.c expects of this run of the agent. */
+enum { ENTRIES = DUMPULSE_REPORT_SIZE - 4, BATCH = 64 /* packets at once */, DUE = 2 * BATCH };
 struct outputs {
-    uint8_t table[DUMPULSE_REPORT_SIZE]; /* version 1: what the packets so far have made of it */
-    struct {
-        uint8_t to, table[DUMPULSE_REPORT_SIZE];
-    } due[64];             /* reports that must be sent next, */
+    uint8_t table[DUMPULSE_REPORT_SIZE]; /* what the packets so far have made of it */
+    struct due {
+        unsigned to;
+        size_t length;
+        uint8_t bytes[DUMPULSE_KEYED_REPORT_SIZE] __attribute__((aligned(4)));
+    } due[DUE];            /* answers that must be sent next, */
     unsigned first, count; /* in this order */
     struct {
-        uint64_t full_at;         /* when the whole burst is allowed again */
-        unsigned asked, answered; /* questions and beacons since the agent had nothing to do */
+        uint64_t full_at; /* when the whole burst is allowed again */
     } of[PARTIES];
+    struct waiting keyed[BATCH]; /* packets of this batch that need keys */
+    unsigned keyed_first, keyed_count;
+    struct counted {
+        uint32_t epoch;
+        uint8_t generation, last; /* count that was taken */
+    } counted[2][DUMPULSE_READER_LABEL + 1];
+    uint32_t told_epoch[2][NODES], idle_epoch[2][NODES];
+    unsigned retired;  /* variables, one bit each */
+    bool takes_before; /* when the agent looked last */
+    uint8_t key[16] __attribute__((aligned(4)));
+    uint64_t begun;       /* machine_boot() */
     uint64_t batch_at;    /* the steady clock when packets were handed out last */
     uint64_t counts[32];  /* as in server/counters.h */
     uint64_t told;        /* changes that programs of --exec got */
@@ -405,6 +422,8 @@ struct truth {
         bool in_range;      /* that is */
         uint64_t ranged;    /* since when */
         uint64_t stamped;   /* Unix time of its entry, in ticks of 64 bits */
+        bool restored;      /* this run began with an entry of it, */
+        uint64_t age;       /* which was so old then, ns; 0: that is not known */
     } of[NODES];
     uint32_t used[2];            /* the blocks of both keys at the last look */
     uint64_t disk_steps;         /* of the disk at that look */
@@ -455,10 +474,11 @@ void reference_begins(void); /* a run of the agent */
 void reference_serves(void);
 void reference_begins_batch(void);
 void reference_takes(const struct waiting *packet); /* the agent is handed it now */
-void reference_heard(unsigned node, bool before);
+uint32_t reference_epoch(bool before, unsigned label);
 void reference_reaps(int status); /* of a program */
 void reference_sends(unsigned to, const uint8_t *packet, size_t length);
-void reference_does_not_send(unsigned to, size_t length, bool is_second); /* the call failed */
+void reference_does_not_send(size_t length, bool is_second); /* the call failed */
+void reference_tells(unsigned node, const uint8_t *packet);
 void reference_sends_on_bus(const uint8_t *report, size_t length);
 void reference_idle(void);
 void reference_changes(unsigned node, const char *was, const char *is);
