@@ -421,7 +421,7 @@ class Epochs:
             os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
             with io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT | NO_WAIT, 0o600), "r+") as file:
                 try:
-                    if termios is not None:
+                    if termios is not None:  # on Windows, programs must run one after the other
                         lock(file.fileno(), end)
                 except BlockingIOError:
                     raise NoAnswer(f"nothing is sent: others keep {path!r} locked") from None
@@ -1224,7 +1224,8 @@ class Agent:
             return unchecked_entries(packet)
 
     def heartbeat(self, variable: int, sender: int, value: int, timeout: float = TIMEOUT) -> bytes:
-        """What beat() sends. It requests the epoch of an agent with a key: NoAnswer, BadReport."""
+        """What beat() sends. For an agent with a key, it requests the epoch and stores the count:
+        NoAnswer, BadReport, Error."""
         with self._lock, self._next_heartbeat(variable, sender, value, end_of(timeout)) as packet:
             pass
         return packet
