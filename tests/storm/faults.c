@@ -477,7 +477,7 @@ static void begin(unsigned number)
     const struct fault *const fault = &world->story[number];
     char text[LINE];
 
-    if ((world->left_out >> number & 1) != 0)
+    if ((world->smaller.faults >> number & 1) != 0)
         return;
     faults_describe(fault, text);
     world_say("%s", text);
@@ -519,6 +519,22 @@ static unsigned choose(void)
     }
 }
 
+/* No fault comes into the calm by this: it comes earlier in its round, or in the first one. */
+static void make_smaller(struct fault *fault, uint64_t round)
+{
+    const unsigned number = (unsigned)(fault - world->story);
+    unsigned at = world->smaller.by[number].at;
+
+    if (at != 0 && fault->at >= round) {
+        fault->at -= round;
+        at--;
+    }
+    if (at != 0)
+        fault->at = fault->at >> at > 10 * SECOND ? fault->at >> at : 10 * SECOND;
+    fault->lasts >>= world->smaller.by[number].lasts;
+    fault->amount >>= world->smaller.by[number].amount;
+}
+
 void faults_plan(void)
 {
     const uint64_t round = (FAULTS_FOR + LONGEST + CALM_FOR) * SECOND;
@@ -534,6 +550,7 @@ void faults_plan(void)
         fault->lasts = world_between(SECOND, LONGEST * SECOND);
         fault->node = world_chance(NODES);
         fault->amount = world_chance(100000);
+        make_smaller(fault, round);
         world_plan(fault->at, begin, i);
     }
     for (unsigned i = 1; i <= ROUNDS; i++) {

@@ -108,7 +108,7 @@ void nodes_start(unsigned node)
 {
     struct node *const it = &world->nodes[node];
 
-    it->runs = true;
+    it->runs = (world->smaller.nodes >> node & 1) == 0;
     memset(&it->keyed, 0, sizeof it->keyed);
     it->heard_at = world->now;
 }

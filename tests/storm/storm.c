@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT
  *
  *     storm [--from SEED] [--count N] [--counts]
- *     storm --seed SEED          tells one story, line by line
+ *     storm --seed SEED          tells one story, line by line; --smaller TEXT: less of it
  *     storm --trace --seed SEED  says what fleet.py must know of it
  *     storm --fail-each STEP     short stories, in each of which one call of the system fails
  *     storm --seed SEED --fail CALL:N:REASON   tells one of them
@@ -63,16 +63,16 @@ static void put_files(void)
 
 static bool for_fleet;
 
-/* Tells the story of this seed, without some of its faults; or a short one, in which a call of the
- * system fails. */
-static void tell(uint64_t seed, uint64_t left_out, const struct failure *failure, bool aloud,
-                 struct told *told)
+/* Tells the story of this seed, or a smaller one; or a short one, in which a call of the system
+ * fails. */
+static void tell(uint64_t seed, const struct smaller *smaller, const struct failure *failure,
+                 bool aloud, struct told *told)
 {
     memset(world, 0, sizeof *world);
     world_begin(seed);
     world->tells = aloud && !for_fleet;
     world->traces = for_fleet;
-    world->left_out = left_out;
+    world->smaller = *smaller;
     if (setjmp(world->over) == 0) {
         choose_world();
         if (failure != NULL)
@@ -108,31 +108,92 @@ static void tell(uint64_t seed, uint64_t left_out, const struct failure *failure
     told->has_failed = world->failure.has_happened;
 }
 
-/* Leaves out one fault after the other, as long as the same claim fails without it. */
-static uint64_t shrink(uint64_t seed, struct told *told)
+static const struct smaller ALL_OF_IT = {.faults = 0};
+
+/* Does the same claim fail in a story that is this much smaller? */
+static bool fails(uint64_t seed, const struct smaller *with, struct smaller *smaller,
+                  struct told *told)
 {
     struct told tried;
-    uint64_t left_out = 0;
-    bool smaller = true;
 
-    while (smaller) {
-        smaller = false;
-        for (unsigned i = 0; i < told->faults; i++) {
-            const uint64_t without = left_out | UINT64_C(1) << i;
-            if (without == left_out)
-                continue;
-            tell(seed, without, NULL, false, &tried);
-            if (tried.wrong[0] == '\0' || tried.claim != told->claim)
-                continue;
-            left_out = without;
-            *told = tried;
-            smaller = true;
-        }
-    }
-    return left_out;
+    if (memcmp(with, smaller, sizeof *with) == 0)
+        return false;
+    tell(seed, with, NULL, false, &tried);
+    if (tried.wrong[0] == '\0' || tried.claim != told->claim)
+        return false;
+    *smaller = *with;
+    *told = tried;
+    return true;
 }
 
-static void print_failure(uint64_t seed, uint64_t left_out, const struct told *told)
+/* The n-th way in which a story may be smaller. Returns false if there are no more. */
+static bool make_smaller(struct smaller *smaller, unsigned n, const struct told *told)
+{
+    const unsigned i = n - NODES - told->faults;
+
+    if (n < told->faults) {
+        smaller->faults |= UINT64_C(1) << n;
+    } else if (n < told->faults + NODES) {
+        smaller->nodes |= 1U << (n - told->faults);
+    } else if (i >= 3 * told->faults) {
+        return false;
+    } else if ((smaller->faults >> i / 3 & 1) == 0) {
+        const struct fault *const fault = &told->story[i / 3];
+        uint8_t *const halved[] = {&smaller->by[i / 3].at, &smaller->by[i / 3].lasts,
+                                   &smaller->by[i / 3].amount};
+        const bool can[] = {fault->at > 10 * SECOND, fault->lasts > SECOND, fault->amount != 0};
+        if (can[i % 3])
+            ++*halved[i % 3];
+    }
+    return true;
+}
+
+/* Makes it smaller in one way after the other, as long as the same claim fails. After TRIES it ends
+ * anyway. */
+static void shrink(uint64_t seed, struct smaller *smaller, struct told *told)
+{
+    enum { TRIES = 400 };
+    bool is_smaller = true;
+
+    for (unsigned tries = 0; is_smaller && tries < TRIES;) {
+        struct smaller with = *smaller;
+        is_smaller = false;
+        for (unsigned n = 0; make_smaller(&with, n, told) && tries < TRIES; with = *smaller, n++) {
+            tries += memcmp(&with, smaller, sizeof with) != 0;
+            is_smaller |= fails(seed, &with, smaller, told);
+        }
+    }
+}
+
+/* As --smaller reads it: the faults, the nodes, and what is halved. */
+static void print_smaller(const struct smaller *smaller)
+{
+    (void)printf("%llx:%x", (unsigned long long)smaller->faults, smaller->nodes);
+    for (unsigned i = 0; i < FAULTS; i++)
+        if ((smaller->faults >> i & 1) == 0 &&
+            (smaller->by[i].at | smaller->by[i].lasts | smaller->by[i].amount) != 0)
+            (void)printf(":%u.%u.%u.%u", i, smaller->by[i].at, smaller->by[i].lasts,
+                         smaller->by[i].amount);
+}
+
+static struct smaller read_smaller(const char *text)
+{
+    struct smaller smaller = ALL_OF_IT;
+    char *at;
+
+    smaller.faults = strtoull(text, &at, 16);
+    smaller.nodes = *at == ':' ? (unsigned)strtoul(at + 1, &at, 16) : 0;
+    while (*at == ':') {
+        const unsigned long fault = strtoul(at + 1, &at, 10) % FAULTS;
+        uint8_t *const by[] = {&smaller.by[fault].at, &smaller.by[fault].lasts,
+                               &smaller.by[fault].amount};
+        for (unsigned i = 0; i < 3 && *at == '.'; i++)
+            *by[i] = (uint8_t)(strtoul(at + 1, &at, 10) % 64);
+    }
+    return smaller;
+}
+
+static void print_failure(uint64_t seed, const struct smaller *smaller, const struct told *told)
 {
     char text[LINE];
     const unsigned long first = told->said > LINES / 2 ? told->said - LINES / 2 : 0;
@@ -141,22 +202,28 @@ static void print_failure(uint64_t seed, uint64_t left_out, const struct told *t
                  oracle_claim(told->claim));
     (void)printf("The smallest story in which it is not:\n");
     for (unsigned i = 0; i < told->faults; i++) {
-        if ((left_out >> i & 1) != 0)
+        if ((smaller->faults >> i & 1) != 0)
             continue;
         const unsigned seconds = (unsigned)(told->story[i].at / SECOND);
         faults_describe(&told->story[i], text);
         (void)printf("  %3u:%02u  %s\n", seconds / 60, seconds % 60, text);
     }
-    (void)printf("Its end (all of it: --seed %llu --left-out %llx):\n", (unsigned long long)seed,
-                 (unsigned long long)left_out);
+    for (unsigned node = 0; node < NODES; node++)
+        if ((smaller->nodes >> node & 1) != 0)
+            (void)printf("%s %u", smaller->nodes % (1U << node) == 0 ? "  without nodes" : ",",
+                         node);
+    (void)printf("%sIts end (all of it: --seed %llu --smaller ", smaller->nodes != 0 ? "\n" : "",
+                 (unsigned long long)seed);
+    print_smaller(smaller);
+    (void)printf("):\n");
     for (unsigned long i = first; i < told->said; i++)
         (void)printf("  %s\n", told->last[i % LINES]);
 }
 
-static uint64_t number(const char *text, int base)
+static uint64_t number(const char *text)
 {
     char *end;
-    const uint64_t value = text == NULL ? 0 : strtoull(text, &end, base);
+    const uint64_t value = text == NULL ? 0 : strtoull(text, &end, 10);
 
     if (text == NULL || *text == '\0' || *end != '\0') {
         (void)fprintf(stderr, "storm: a number is missing, or is none\n");
@@ -209,19 +276,20 @@ static int tell_many(uint64_t from, uint64_t most, bool counts)
     struct counts sums = {.armed = {0}};
 
     const time_t began = time(NULL);
-    uint64_t stories = 0, faults = 0, minutes = 0, hash = 0, left_out = 0;
+    uint64_t stories = 0, faults = 0, minutes = 0, hash = 0;
     struct told told = {.wrong = ""};
 
     for (; stories < most && told.wrong[0] == '\0'; stories++) {
-        tell(from + stories, 0, NULL, false, &told);
+        tell(from + stories, &ALL_OF_IT, NULL, false, &told);
         faults += told.happened;
         minutes += told.lasted / MINUTE;
         hash = hash * 31 + told.hash;
         count(&sums, &told);
     }
     if (told.wrong[0] != '\0') {
-        left_out = shrink(from + stories - 1, &told);
-        print_failure(from + stories - 1, left_out, &told);
+        struct smaller smaller = ALL_OF_IT;
+        shrink(from + stories - 1, &smaller, &told);
+        print_failure(from + stories - 1, &smaller, &told);
     }
     const uint64_t took = (uint64_t)(time(NULL) - began) + 1;
     (void)printf(
@@ -254,11 +322,11 @@ static bool fail_call(uint64_t seed, unsigned call, int reason, struct failures 
         const struct failure failure = {.call = call, .reason = reason, .calls_left = n};
         if (n != 1 && all->planned++ % all->step != 0)
             continue;
-        tell(seed, 0, &failure, false, &told);
+        tell(seed, &ALL_OF_IT, &failure, false, &told);
         all->stories++;
         all->hash = all->hash * 31 + told.hash;
         if (told.wrong[0] != '\0') {
-            print_failure(seed, 0, &told);
+            print_failure(seed, &ALL_OF_IT, &told);
             (void)printf("It is told by: --seed %u --fail %s:%u:%s\n", (unsigned)seed,
                          calls_name(call), n, calls_reason_name(reason));
             return false;
@@ -299,7 +367,7 @@ static struct failure read_failure(const char *text)
     char name[64], reason[16];
 
     if (sscanf(text, "%63[^:]:%u:%15s", name, &failure.calls_left, reason) != 3)
-        (void)number(NULL, 10);
+        (void)number(NULL);
     while (failure.call + 1 < CALL_KINDS && strcmp(name, calls_name(failure.call)) != 0)
         failure.call++;
     while (calls_reason(failure.call, i) != 0 &&
@@ -312,7 +380,8 @@ static struct failure read_failure(const char *text)
 /* The linker gives the start of the program to this, and calls the agent's main() __real_main(). */
 int __wrap_main(int argc, char **argv)
 {
-    uint64_t from = 1, count = UINT64_MAX, left_out = 0;
+    uint64_t from = 1, count = UINT64_MAX;
+    struct smaller smaller = ALL_OF_IT;
     bool one = false, counts = false;
     unsigned step = 0;
     struct failure failure = {.calls_left = 0};
@@ -329,17 +398,17 @@ int __wrap_main(int argc, char **argv)
             continue;
         }
         if (strcmp(argv[i], "--from") == 0 || strcmp(argv[i], "--seed") == 0)
-            from = number(value, 10);
+            from = number(value);
         else if (strcmp(argv[i], "--count") == 0)
-            count = number(value, 10);
-        else if (strcmp(argv[i], "--left-out") == 0)
-            left_out = number(value, 16);
+            count = number(value);
+        else if (strcmp(argv[i], "--smaller") == 0 && value != NULL)
+            smaller = read_smaller(value);
         else if (strcmp(argv[i], "--fail-each") == 0)
-            step = (unsigned)number(value, 10);
+            step = (unsigned)number(value);
         else if (strcmp(argv[i], "--fail") == 0 && value != NULL)
             failure = read_failure(value);
         else
-            (void)number(NULL, 10);
+            (void)number(NULL);
         one |= strcmp(argv[i], "--seed") == 0;
     }
     if (step != 0)
@@ -347,7 +416,7 @@ int __wrap_main(int argc, char **argv)
     if (!one)
         return tell_many(from, count, counts);
     struct told told;
-    tell(from, left_out, failure.calls_left != 0 ? &failure : NULL, true, &told);
+    tell(from, &smaller, failure.calls_left != 0 ? &failure : NULL, true, &told);
     if (!for_fleet)
         (void)printf("trace %016llx\n", (unsigned long long)told.hash);
     return told.wrong[0] != '\0';

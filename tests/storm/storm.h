@@ -498,6 +498,14 @@ struct fault {
     unsigned kind, node;
     uint32_t amount; /* of packets, calls, seconds: each kind says what it means */
 };
+/* What is less in a story than its seed says, so that a failure is easier to understand. */
+struct smaller {
+    uint64_t faults; /* that do not happen, one bit each */
+    unsigned nodes;  /* that never run, one bit each */
+    struct {
+        uint8_t at, lasts, amount; /* how often they are halved */
+    } by[FAULTS];
+};
 void faults_plan(void);                 /* of the whole story, when nodes have their keys */
 void faults_plan_short(void);           /* a story in which one call fails */
 void faults_put_files(void);            /* that SIGHUP reads again */
@@ -514,11 +522,11 @@ struct world {
     char lines[LINES][LINE];
     unsigned long said;
     jmp_buf over;
-    char wrong[LINE];  /* the claim that does not hold; "": none */
-    unsigned broken;   /* its number */
-    unsigned excused;  /* claims that a fault of this story excuses, one bit each */
-    uint64_t left_out; /* faults that do not happen, one bit each */
-    uint64_t unused;   /* kinds of faults that this story does not have, one bit each */
+    char wrong[LINE]; /* the claim that does not hold; "": none */
+    unsigned broken;  /* its number */
+    unsigned excused; /* claims that a fault of this story excuses, one bit each */
+    struct smaller smaller;
+    uint64_t unused; /* kinds of faults that this story does not have, one bit each */
     unsigned faults, happened;
     unsigned armed[CLAIMS_MAX], happened_of[KINDS_MAX], wrapped[WRAPS]; /* how often */
     struct fault story[FAULTS];

@@ -93,15 +93,17 @@ def test_the_fleet_hears_the_same_each_time() -> None:
 
 @pytest.mark.slow
 def test_a_mistake_is_told_as_the_smallest_story(tmp_path: Path) -> None:
-    """It has few faults, and can be told again."""
+    """It has few faults and few nodes, and can be told again."""
     (mistake,) = [one for one in planted.read_table() if "a block that could not" in one.what]
     (program,) = planted.build(mistake, tmp_path)
     output = tell(program, "--from", "1", "--count", "100")
     story = re.search(r"smallest story in which it is not:\n((?: +\d+:\d\d  .*\n)+)", output)
     assert story is not None and len(story[1].splitlines()) < 8
-    again = re.search(r"--seed (\d+) --left-out ([0-9a-f]+)\)", output)
+    nodes = re.search(r"without nodes ([\d, ]+)\n", output)
+    assert nodes is not None and len(nodes[1].split(",")) > 6
+    again = re.search(r"--seed (\d+) --smaller ([0-9a-f:.]+)\)", output)
     assert again is not None
-    told = tell(program, "--seed", again[1], "--left-out", again[2])
+    told = tell(program, "--seed", again[1], "--smaller", again[2])
     (wrong,) = re.findall(r"WRONG: (.*)", told)
     assert f"seed {again[1]}: {wrong}\n" in output
 
