@@ -17,9 +17,11 @@ udpserver canserver: ; @echo $<
 $(call add,udpserver-i386,i686-linux-gnu-gcc -static,-O2 -funroll-loops -flto -pthread,\
     udpserver.c $(AGENT_C))
 $(call add,udpserver-sanitized,clang,$(SANITIZERS) -pthread,udpserver.c $(AGENT_C))
-$(call add,udpserver-calls,gcc,-pthread,server/tests/calls.c udpserver.c $(AGENT_C),\
-    $(call wrap,open flock read pwrite fsync clock_gettime rename bind ppoll sendmmsg sendmsg \
-    recvmmsg))
+CALLS := server/tests/calls.c udpserver.c $(AGENT_C)
+WRAP_CALLS := $(call wrap,open flock read pwrite fsync clock_gettime rename bind ppoll sendmmsg \
+    sendmsg recvmmsg)
+$(call add,udpserver-calls,gcc,-pthread,$(CALLS),$(WRAP_CALLS))
+$(call add,udpserver-threads,clang,-fsanitize=thread -pthread,$(CALLS),$(WRAP_CALLS))
 STORM := -O2 -pthread $(call wrap,main clock_gettime getenv geteuid getrandom kill nanosleep prctl \
     pthread_create pthread_join posix_spawn posix_spawn_file_actions_init \
     posix_spawn_file_actions_addopen setenv setitimer sigaction sigprocmask syscall waitpid \

@@ -1207,6 +1207,21 @@ def test_a_disk_that_is_full_at_the_start_stops_nothing(tmp_path: Path) -> None:
         server.stop(status=1)  # the status says that the table was not saved at the end
 
 
+@pytest.mark.slow
+def test_threads_use_nothing_at_once(tmp_path: Path) -> None:
+    """Under ThreadSanitizer, which makes the status another one than 0. It sees most of the times
+    at which the thread that saves and the loop use the same thing: so there are several saves."""
+    (tmp_path / "names").write_text("[1]")
+    with Server("--state", str(tmp_path / "table"), "--state-every", "1",
+                "--watch", str(tmp_path / "names"), program=[built("build/udpserver-threads")],
+                env={**os.environ, "SLOW": "100"}) as server, Peer(server) as peer:
+        for value in range(40):
+            peer.send(heartbeat(1, 2, value))
+            server.process.send_signal(signal.SIGHUP)
+            time.sleep(0.2)
+        server.stop()
+
+
 def test_a_file_is_read_to_its_end(tmp_path: Path) -> None:
     """One call of read() may return less."""
     file = tmp_path / "table"
