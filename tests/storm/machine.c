@@ -187,6 +187,12 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 
 /* ---- The process. */
 
+static void thread_is_due(unsigned start)
+{
+    if (start == (unsigned)world->machine.starts && world->machine.thread != NULL)
+        world->machine.thread_due = true;
+}
+
 static void end_process(void)
 {
     longjmp(world->machine.ends, 1);
@@ -201,11 +207,28 @@ void machine_trap(enum trap trap, unsigned calls, uint64_t until)
 
 static void ring(unsigned timer);
 
+/* At each call of the thread that saves, the loop may go on. Each thread has an errno. */
+static void pause_thread(void)
+{
+    struct machine *const it = &world->machine;
+    const bool slow = world->now < world->disk.slow_until;
+    const int reason = errno;
+
+    if (!it->in_thread || world_chance(2) == 0)
+        return;
+    it->thread_waits =
+        world->now + (slow ? world_between(SECOND / 10, 5 * SECOND) : world_between(0, MS));
+    world_plan(it->thread_waits, thread_is_due, (unsigned)it->starts);
+    (void)swapcontext(&it->own, &it->loop);
+    errno = reason;
+}
+
 void machine_call(void)
 {
     struct machine *const it = &world->machine;
 
     oracle_look();
+    pause_thread();
     if (it->trap == TRAP_NONE || (it->trap == TRAP_CUT_UNSYNCED && disk_is_synced()) ||
         it->calls_left-- != 0)
         return;
@@ -399,27 +422,32 @@ int __wrap_setitimer(int which, const struct itimerval *timer, struct itimerval 
 
 /* ---- The thread that saves, and the programs of --exec. */
 
+/* Until its end, or until the loop goes on. */
 static void run_thread(void)
 {
-    void *(*const thread)(void *) = world->machine.thread;
+    struct machine *const it = &world->machine;
+    const int reason = errno;
 
-    world->machine.thread = NULL;
-    world->machine.thread_due = false;
-    world->machine.in_thread = true;
-    (void)thread(world->machine.thread_argument);
-    world->machine.in_thread = false;
+    it->thread_due = false;
+    it->in_thread = true;
+    (void)swapcontext(&it->loop, &it->own);
+    it->in_thread = false;
+    errno = reason;
 }
 
-static void thread_is_due(unsigned start)
+/* The first function of the thread. When it returns, the loop goes on. */
+static void begin_thread(void)
 {
-    if (start == (unsigned)world->machine.starts && world->machine.thread != NULL)
-        world->machine.thread_due = true;
+    struct machine *const it = &world->machine;
+
+    (void)it->thread(it->thread_argument);
+    it->thread = NULL;
 }
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
                           void *argument)
 {
-    const bool slow = world->now < world->disk.slow_until;
+    struct machine *const it = &world->machine;
 
     (void)attributes;
     oracle_look();
@@ -428,18 +456,30 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
     if (reason != 0)
         return reason;
     *thread = 0;
-    world->machine.thread = run;
-    world->machine.thread_argument = argument;
-    world_plan(world->now + (slow ? world_between(SECOND, 20 * SECOND) : 5 * MS), thread_is_due,
-               (unsigned)world->machine.starts);
+    it->thread = run;
+    it->thread_argument = argument;
+    (void)getcontext(&it->own);
+    it->own.uc_stack.ss_sp = it->stack;
+    it->own.uc_stack.ss_size = sizeof it->stack;
+    it->own.uc_link = &it->loop;
+    makecontext(&it->own, begin_thread, 0);
+    it->thread_waits = world->now + world_between(0, 5 * MS);
+    world_plan(it->thread_waits, thread_is_due, (unsigned)it->starts);
     return 0;
 }
 
 int __wrap_pthread_join(pthread_t thread, void **result)
 {
     (void)thread, (void)result;
-    if (world->machine.thread != NULL)
+    oracle_look();
+    while (world->machine.thread != NULL) {
+        const uint64_t waits = world->machine.thread_waits;
+        if (waits > world->now + SECOND / 10) { /* the disk is slow */
+            world_pass(waits - world->now);
+            oracle_disturbed();
+        }
         run_thread();
+    }
     return 0;
 }
 

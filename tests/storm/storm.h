@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <ucontext.h>
 
 #include "dumpulse_keyed.h"
 #include "dumpulse_watch.h"
@@ -236,7 +237,7 @@ enum trap { TRAP_NONE, TRAP_CRASH, TRAP_CUT, TRAP_CUT_UNSYNCED, TRAP_STOP, TRAP_
 /* Where numbers begin again: a clock that counts ticks in 16 bits, milliseconds or seconds in 32,
  * or epochs of a block in 8. */
 enum wrap { TICKS_WRAP, UNIX_MS_WRAP, STEADY_MS_WRAP, SECONDS_WRAP, BLOCK_WRAP, WRAPS };
-enum { QUEUE = 8192, FIRST_DESCRIPTOR = 3, PROGRAMS = 16 };
+enum { QUEUE = 8192, FIRST_DESCRIPTOR = 3, PROGRAMS = 16, THREAD_STACK = 131072 };
 struct waiting {
     uint8_t bytes[16];
     uint16_t length;
@@ -264,10 +265,13 @@ struct machine {
     enum trap trap;
     unsigned calls_left;
     uint64_t trap_until;
-    jmp_buf ends; /* the process */
-    void *(*thread)(void *);
+    jmp_buf ends;            /* the process */
+    void *(*thread)(void *); /* NULL: none has begun, or it has ended */
     void *thread_argument;
     bool thread_due, in_thread;
+    uint64_t thread_waits; /* until then */
+    ucontext_t loop, own;  /* of the loop, and of the thread, while the other one runs */
+    uint8_t stack[THREAD_STACK];
     uint64_t starts, children;
     const void *answered; /* the address of the last answer to this batch */
     struct {
