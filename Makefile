@@ -100,7 +100,7 @@ PART_python = $(PYTEST) -n $(WORKERS) --dist loadfile -m "not slow and not long"
 PART_python-long = $(PYTEST) -n 3 --dist loadfile -m long $(filter-out packages dumpulse_fleet,$(PYTESTED))	## long tests of all rooms but packages and the fleet
 PART_python-slow = $(PYTEST) -n 3 --dist loadfile -m "slow and not long" $(PYTESTED) ## slow tests
 UNITS = $(foreach room,$(IN),$(UNITS_$(room)))
-PART_unit = $(UNITS:%=% || failed=1;) exit $$failed	## cmocka tests, and all packets with the magic number
+PART_unit = $(UNITS:%=% || failed=1;) exit $$failed	## cmocka tests
 
 # The parts of each tier, and what is built before. No tier runs again what another one has.
 PARTS_test = $(if $(PYTESTED),python) $(if $(UNITS),unit) $(foreach room,$(IN),$(QUICK_$(room)))

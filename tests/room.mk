@@ -1,19 +1,16 @@
 # The tests of the library, and what looks at the whole project.   SPDX-License-Identifier: MIT
-UNITS_tests := build/unit-keyed build/exhaustive
+UNITS_tests := build/unit-keyed
 QUICK_tests := vectors
 BUILT_tests = $(NEEDS_vectors) build/names.so build/libdumpulse.a
 # The programs of `make check`, and the sources of each beside tests/NAME.c.
 SOURCES_vectors := dumpulse.c
 SOURCES_vectors_watch := $(WATCH_C)
 SOURCES_vectors_keyed := $(KEYED_C) dumpulse.c
-SOURCES_exhaustive := dumpulse.c
-CHECKED_tests = $(VECTORS:%=build/check/%) build/check/exhaustive $(VECTORS:%=build/short/%.tsv)
-CHECK_tests = build/check/exhaustive || failed=1; \
-    $(foreach name,$(VECTORS),build/check/$(name) build/short/$(name).tsv || failed=1;)
+CHECKED_tests = $(VECTORS:%=build/check/%) $(VECTORS:%=build/short/%.tsv)
+CHECK_tests = $(foreach name,$(VECTORS),build/check/$(name) build/short/$(name).tsv || failed=1;)
 build/check/%: tests/%.c $$(SOURCES_$$*) $(HEADERS) build/flags
 	$(LINK)
 $(call add,unit-keyed,gcc,$(SANITIZERS),tests/unit_keyed.c $(KEYED_C) dumpulse.c,-lcmocka)
-$(call add,exhaustive,gcc,-O2,tests/exhaustive.c dumpulse.c)
 $(call add,names.so,gcc,-O2 -shared -fPIC,\
     tests/names.c $(patsubst %,server/%.c,counters limits log names options))
 

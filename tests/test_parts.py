@@ -106,8 +106,8 @@ def test_two_processes_do_not_build_at_the_same_time() -> None:
     with (ROOT / "Makefile").open() as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         other = subprocess.Popen([sys.executable, "-c", "from tools.programs import built\n"
-                                  "print(built('build/exhaustive'))"], cwd=ROOT, text=True,
+                                  "print(built('build/unit-log'))"], cwd=ROOT, text=True,
                                  stdout=subprocess.PIPE)
         with pytest.raises(subprocess.TimeoutExpired):
             other.communicate(timeout=2)
-    assert other.communicate(timeout=60)[0] == f"{ROOT}/build/exhaustive\n"
+    assert other.communicate(timeout=60)[0] == f"{ROOT}/build/unit-log\n"
