@@ -1,5 +1,5 @@
 /* libFuzzer target: what udpserver reads besides packets, which is its arguments, its state
- * file, its file of names, and the key and its numbers; and packets of version 2.
+ * file, its file of names, and the key and its numbers.
  * SPDX-License-Identifier: MIT
  *
  * Before that, it checks with fixed data who may ask, from which address a report leaves, which
@@ -19,7 +19,6 @@
 #include <sys/time.h>
 
 #include "server/can.h"
-#include "server/counters.h"
 #include "server/endpoints.h"
 #include "server/keys.h"
 #include "server/keys_internal.h"
@@ -68,17 +67,6 @@ static void put_crc(uint8_t *state)
 
     for (unsigned i = 0; i < 4; i++)
         state[SNAPSHOT_CRC_AT + i] = (uint8_t)(crc >> (24 - 8 * i));
-}
-
-static uint32_t get_tag(const uint8_t *bytes)
-{
-    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
-}
-
-static void put_tag(uint8_t *bytes, uint32_t tag)
-{
-    for (unsigned i = 0; i < 4; i++)
-        bytes[i] = (uint8_t)(tag >> (8 * i));
 }
 
 static void check_networks(const struct address_networks *networks)
@@ -389,64 +377,13 @@ static void try_numbers(const uint8_t *bytes, size_t size, bool mend)
     if (!keys_are_good(size))
         return;
     CHECK(size == sizeof keys.numbers);
+    table_tick = TIMING_SECOND; /* after a number is stored, the clock is read */
     has_room = true;
     CHECK(dumpulse_store(dumpulse_load()));
     CHECK(memcmp(before, keys.numbers, sizeof before) == 0);
     has_room = false;
     CHECK(!dumpulse_store(dumpulse_load() ^ 1));
     CHECK(memcmp(before, keys.numbers, sizeof before) == 0);
-}
-
-/* All but the report's tag, which each report changes. */
-static bool is_unchanged(const dumpulse_keyed *before)
-{
-    return memcmp(before->last, keys.keyed.last, sizeof keys.keyed.last) == 0 &&
-           memcmp(before->agent.report + 4, keys.keyed.agent.report + 4,
-                  sizeof before->agent.report - 4) == 0;
-}
-
-/* Each step has 8 bytes of a packet, a source, the time that passes before it, and what is done
- * to the packet. What is taken must have the right tag, and be newer than the last one. What is
- * refused must change nothing. */
-static void try_packets(const uint8_t *steps, size_t size)
-{
-    enum { STEP = DUMPULSE_PACKET_SIZE + 1, UNKEYED = 5 };
-
-    memset(&keys.keyed, 0, sizeof keys.keyed);
-    memset(keys.numbers, 0, sizeof keys.numbers);
-    options.also_unkeyed = UINT64_C(1) << UNKEYED;
-    keys_epoch = 3600; /* so that a busy machine does not stand still for longer */
-    has_room = true;
-    table_tick = TIMING_SECOND;
-    CHECK(dumpulse_keyed_begin(&keys.keyed) == DUMPULSE_BEGUN);
-    for (; size >= STEP; size -= STEP, steps += STEP) {
-        const uint8_t how = steps[8];
-        uint8_t packet[DUMPULSE_PACKET_SIZE];
-        memcpy(packet, steps, sizeof packet);
-        has_room = how % 8 != 0;
-        for (unsigned left = how % 64 == 63 ? how : 0; left != 0; left--)
-            (void)dumpulse_keyed_next(&keys.keyed, NULL);
-        const uint8_t label = (uint8_t)(packet[4] - 0x80);
-        uint32_t tag = 0;
-        if (label <= DUMPULSE_READER_LABEL)
-            tag = dumpulse_tag_(packet, label, keys.keyed.epoch - (label >= keys.keyed.reached));
-        if (how % 4 != 1) /* most tags are right, so that all kinds of packets are taken */
-            put_tag(packet, tag);
-        const bool right_tag = label <= DUMPULSE_READER_LABEL && get_tag(packet) == tag;
-        const dumpulse_keyed before = keys.keyed;
-        CHECK(keys_leaves(packet) == (packet[4] == DUMPULSE_MAGIC && packet[5] == UNKEYED));
-        const size_t outcome = keys_take(packet, NULL);
-        CHECK(!keys_keeps_beacons && (label != UNKEYED || outcome == COUNT_MAGIC));
-        if (outcome == COUNT_HEARTBEATS || outcome == COUNT_REPORTS) {
-            CHECK(right_tag && packet[5] != 0);
-            CHECK(before.last[label] < packet[5] && keys.keyed.last[label] == packet[5]);
-        } else {
-            CHECK(is_unchanged(&before));
-            CHECK(outcome == COUNT_MAGIC || outcome == COUNT_OLD || outcome == COUNT_TAG ||
-                  outcome == COUNT_BEACONS);
-            CHECK(outcome != COUNT_BEACONS || packet[4] == 0xC0 || packet[5] == 0);
-        }
-    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -479,7 +416,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         set_arguments(NULL, NULL);
         try_master(copy, size - 1);
         try_numbers((uint8_t *)copy, size - 1, size > 1 && data[1] >= 128);
-        try_packets((uint8_t *)copy, size - 1);
         free(copy);
         return 0;
     }
