@@ -27,7 +27,7 @@ PARTS = {
               "dumpulse_label_key"),
     "mixed": ("dumpulse_mixed_process", "dumpulse_keyed_begin", "dumpulse_keyed_next",
               "dumpulse_label_key"),
-    "node": ("dumpulse_hear", "dumpulse_keyed_heartbeat"),
+    "node": ("dumpulse_hear", "dumpulse_node_tick"),
     "reader": ("dumpulse_hear", "dumpulse_keyed_request", "dumpulse_keyed_check"),
 }
 BYTES = (*PARTS, "ram", "stack")

@@ -42,11 +42,13 @@
  *
  * A NODE, IN SHORT
  *   static dumpulse_node node;                     starts as zeros
- *   dumpulse_hear(&node, 3, packet, 8);            each packet that arrives
- *   if (dumpulse_keyed_heartbeat(&node, packet, 3, MY_ADDRESS, battery_volts)) send it
- *   If that returns false, or if no beacon has come for longer than an epoch, make a
- *   question with dumpulse_ask(packet, 3), and send that. When its beacon has come, send a
- *   heartbeat at once: over UDP, the agent sends the next beacon to where that came from.
+ *   static const dumpulse_pace pace = {10000, 1000, 3, MY_ADDRESS};
+ *   for (;;) {
+ *       if (receive(packet))                       waits for a packet, but not for long
+ *           dumpulse_hear(&node, 3, packet, 8);
+ *       while (dumpulse_node_tick(&node, &pace, milliseconds(), battery_volts, packet))
+ *           send(packet);
+ *   }
  *
  * A READER, IN SHORT
  *   static dumpulse_reader reader;                 starts as zeros
@@ -137,9 +139,23 @@ typedef struct dumpulse_keyed {
 
 /* A node. Starts as zeros. */
 typedef struct dumpulse_node {
-    uint32_t epoch; /* the agent's */
-    uint8_t left;   /* how many heartbeats can be made in this epoch */
+    uint32_t epoch;       /* the agent's; 0: none is known */
+    uint8_t left;         /* how many heartbeats can be made in this epoch */
+    uint8_t questions;    /* that no beacon has answered */
+    bool heard;           /* its beacon, since the last tick */
+    uint8_t answered;     /* questions, by the beacon of a later epoch: so a heartbeat is due */
+    uint16_t waits_since; /* when the last beacon came, or the last question left */
+    uint16_t beat_at;     /* when the last heartbeat was made */
 } dumpulse_node;
+
+/* What a node is told. Times have a unit of yours, of which an epoch has 8 to 50000, and a period at
+ * most 50000: milliseconds, for example. */
+typedef struct dumpulse_pace {
+    uint16_t epoch;   /* how long an epoch of the agent is */
+    uint16_t period;  /* of heartbeats */
+    uint8_t variable; /* the node's */
+    uint8_t sender;
+} dumpulse_pace;
 
 /* Room for a report. */
 typedef struct dumpulse_keyed_report {
@@ -222,9 +238,8 @@ dumpulse_result dumpulse_mixed_process(dumpulse_keyed *keyed,
 
 /* ---- Nodes. */
 
-/* For a node, and for a reader: takes a packet. Returns whether it is the beacon of a
- * later epoch for this label. Then heartbeats of this epoch can be made. If for 30 epochs no
- * beacon of node->epoch has come, set the node to zeros: spec/keyed.md says why. */
+/* For a node, and for a reader: takes a packet. Returns whether it is the beacon of a later epoch for
+ * this label. Then heartbeats of this epoch can be made. */
 bool dumpulse_hear(dumpulse_node *node, uint8_t label, const uint8_t *packet, size_t length);
 
 /* Makes a question for the beacon of a label. It needs no key. Anybody may ask. */
@@ -234,6 +249,14 @@ void dumpulse_ask(uint8_t packet[DUMPULSE_PACKET_SIZE], uint8_t label);
  * made in this one, or if the variable is not below 64. */
 bool dumpulse_keyed_heartbeat(dumpulse_node *node, uint8_t packet[DUMPULSE_PACKET_SIZE],
                               uint8_t variable, uint8_t sender, uint8_t value);
+
+/* Makes what is due: a heartbeat in each period, and at once when a question was answered; or a
+ * question if the node has no epoch, no counts left, or no beacon for a quarter more than an epoch,
+ * two for each epoch in which no beacon comes. After 30 epochs without a beacon it forgets its epoch:
+ * spec/keyed.md says why. Call it until it returns false, and then again when time has passed or a
+ * packet has come. Now is a clock that wraps. Work: one tag. */
+bool dumpulse_node_tick(dumpulse_node *node, const dumpulse_pace *pace, uint16_t now, uint8_t value,
+                        uint8_t packet[DUMPULSE_PACKET_SIZE]);
 
 /* ---- A reader. */
 

@@ -36,8 +36,9 @@ static struct {
 #endif
 ;
 
+enum { UNITS = 8 };        /* of time, in a second */
 static dumpulse_node node; /* zeros: no epoch has begun yet */
-static uint8_t variable;
+static dumpulse_pace pace = {.period = UNITS, .sender = SENDER};
 
 void dumpulse_get_key(uint8_t key[16], uint8_t label)
 {
@@ -66,7 +67,8 @@ static void send_byte(uint8_t byte)
 
 static void send_frame(const uint8_t *packet)
 {
-    uint8_t last = (uint8_t) - (KEYED_FIRST + variable); /* so that the sum of all bytes is 0 */
+    uint8_t last =
+        (uint8_t) - (KEYED_FIRST + pace.variable); /* so that the sum of all bytes is 0 */
 
     send_byte((uint8_t)-last);
     for (uint8_t i = 0; i != DUMPULSE_PACKET_SIZE; i++) {
@@ -79,8 +81,7 @@ static void send_frame(const uint8_t *packet)
 /* ---- Beacons --------------------------------------------------------------------------- */
 
 enum { BEACON = KEYED_FIRST + 97 };
-enum { BITS = 10 };   /* of a byte */
-enum { FORGET = 30 }; /* questions; with epochs of 10 s, after 6 minutes */
+enum { BITS = 10 }; /* of a byte */
 
 /* A start bit has begun: takes the byte. Each bit is read at its middle. */
 static uint8_t receive_byte(void)
@@ -99,57 +100,23 @@ static uint8_t receive_byte(void)
     return byte;
 }
 
-/* Takes a byte from the line. Returns whether it ends a beacon of what is the epoch now. Others'
- * beacons of this epoch look the same, and their tags cannot be checked; but nobody else takes them
- * for the agent's. */
-static bool take(uint8_t byte)
+/* For a unit of time, listens. Timer 0 counts the bits. */
+static void listen(void)
 {
     static keyed_frame last;
+    static int16_t left; /* bits, until the unit ends */
 
-    if (!keyed_frame_ends(&last, byte) || last.bytes[0] != BEACON)
-        return false;
-    last.length = 0;
-    (void)dumpulse_hear(&node, variable, last.bytes + 1, DUMPULSE_PACKET_SIZE);
-    return dumpulse_read_(last.bytes + 5) == node.epoch;
-}
-
-/* A beacon should come in each epoch of the agent, whose clock is another one. */
-static uint16_t patience(void)
-{
-    uint8_t bytes[2];
-
-    memory_read(bytes, memory.seconds, 2);
-    const uint16_t seconds = (uint16_t)(bytes[0] | bytes[1] << 8);
-    return seconds + seconds / 8 + 1;
-}
-
-/* For a second, listens. Timer 0 counts the bits. If no beacon has come for too long, asks for it.
- * After questions that nobody has answered, forgets its epoch: spec/keyed.md says why. */
-static void pass_a_second(void)
-{
-    static uint16_t left_to_wait; /* seconds */
-    static uint8_t questions;     /* without an answer */
-    uint8_t question[DUMPULSE_PACKET_SIZE];
-
-    if (left_to_wait == 0 && variable < DUMPULSE_VARIABLES) {
-        left_to_wait = patience();
-        if (++questions == FORGET)
-            node = (dumpulse_node){0};
-        dumpulse_ask(question, variable);
-        send_frame(question);
-    }
-    left_to_wait--;
-    for (uint16_t left = BAUD; left > BITS;) {
+    for (left += (int16_t)(BAUD / UNITS); left > 0;) {
         if (TIFR & _BV(OCF0A)) {
             TIFR = _BV(OCF0A);
             left--;
         }
-        if (bit_is_clear(PINB, IN)) {
-            left -= BITS;
-            if (take(receive_byte())) {
-                left_to_wait = patience();
-                questions = 0;
-            }
+        if (bit_is_set(PINB, IN))
+            continue;
+        left -= BITS;
+        if (keyed_frame_ends(&last, receive_byte()) && last.bytes[0] == BEACON) {
+            last.length = 0;
+            (void)dumpulse_hear(&node, pace.variable, last.bytes + 1, DUMPULSE_PACKET_SIZE);
         }
     }
 }
@@ -167,12 +134,15 @@ int main(void)
     TCCR0A = _BV(WGM01); /* the timer starts again after each bit */
     TCCR0B = _BV(CS01);  /* clock / 8 */
     OCR0A = BIT - 1;
-    memory_read(&variable, &memory.variable, 1);
+    memory_read(&pace.variable, &memory.variable, 1);
+    memory_read(packet, memory.seconds, 2);
+    pace.epoch = (uint16_t)((packet[0] | packet[1] << 8) * UNITS);
     wdt_enable(WDTO_2S);
-    for (uint8_t beat = 0;; beat++) {
-        pass_a_second();
-        wdt_reset(); /* only here */
-        if (dumpulse_keyed_heartbeat(&node, packet, variable, SENDER, beat))
+    for (uint16_t now = 0;; now++) {
+        while (pace.variable < DUMPULSE_VARIABLES &&
+               dumpulse_node_tick(&node, &pace, now, (uint8_t)(now / UNITS), packet))
             send_frame(packet);
+        listen();
+        wdt_reset(); /* only here */
     }
 }

@@ -394,20 +394,23 @@ dumpulse_result dumpulse_mixed_process(dumpulse_keyed *keyed,
 
 /* ---- Nodes. */
 
-/*@ predicate later_beacon{L}(dumpulse_node *node, integer label, uint8_t *packet,
-                             integer length) =
-      length == 8 && packet[4] < 0x20 && big(packet + 4) > node->epoch &&
-      tagged(packet, label, big(packet + 4)); */
+/*@ predicate own_beacon{L}(integer label, uint8_t *packet, integer length) =
+      length == 8 && packet[4] < 0x20 && tagged(packet, label, big(packet + 4)); */
 
 /*@ requires \valid(node);
     requires length == 8 ==>
       \valid_read(packet + (0 .. 7)) && \separated(node, packet + (0 .. 7)); exits \false;
     behavior taken:
-      assumes later_beacon(node, label, packet, length);
-      assigns node->epoch, node->left;
+      assumes own_beacon(label, packet, length) && big(packet + 4) > node->epoch;
+      assigns node->epoch, node->left, node->heard, node->answered;
       ensures \result && node->left == 255 && node->epoch == big(packet + 4);
+      ensures node->heard && node->answered == \old(node->questions);
+    behavior again:
+      assumes own_beacon(label, packet, length) && big(packet + 4) == node->epoch;
+      assigns node->heard;
+      ensures !\result && node->heard;
     behavior refused:
-      assumes !later_beacon(node, label, packet, length);
+      assumes !own_beacon(label, packet, length) || big(packet + 4) < node->epoch;
       assigns \nothing;
       ensures !\result;
     complete behaviors; disjoint behaviors; */

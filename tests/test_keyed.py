@@ -277,7 +277,7 @@ class Stepper:
     def of_node(self, kind: str, cell: list[str]) -> bool:
         machine, packet, node = self.machine, self.packet, self.machine.agent
         if kind == "node":
-            machine.write(node, bytes(8))
+            machine.write(node, bytes(12))
             return True
         if kind == "hear":
             return self.hears(node, int(cell[0]), *cell[1:])
@@ -306,7 +306,7 @@ class Stepper:
         """The report lies where the agent does, and the reader behind it."""
         machine, packet, reader = self.machine, self.packet, self.machine.agent + 272
         if kind == "reader":
-            machine.write(reader, bytes(20))
+            machine.write(reader, bytes(24))
             return True
         if kind == "listen":
             return self.hears(reader, READER_LABEL, *cell)

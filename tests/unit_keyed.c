@@ -107,7 +107,8 @@ static dumpulse_result process(const uint8_t packet[8])
 /* A heartbeat in the agent's epoch of its label. */
 static void beaten(uint8_t packet[8], uint8_t variable, uint8_t count, uint8_t value)
 {
-    dumpulse_node it = {keyed.epoch - (variable >= keyed.reached), (uint8_t)(256 - count)};
+    dumpulse_node it = {.epoch = keyed.epoch - (variable >= keyed.reached),
+                        .left = (uint8_t)(256 - count)};
 
     assert_true(dumpulse_keyed_heartbeat(&it, packet, variable, 76, value));
 }
@@ -250,7 +251,7 @@ static void test_an_agent_of_zeros(void **state)
     (void)state;
     memset(&keyed, 0, sizeof keyed);
     for (uint32_t i = 0; i != 2; i++) {
-        dumpulse_node it = {0 - i, 255};
+        dumpulse_node it = {.epoch = 0 - i, .left = 255};
         assert_true(dumpulse_keyed_heartbeat(&it, early[i], 3, 76, 9));
     }
     for (unsigned again = 0; again != 2; again++) {
@@ -272,7 +273,7 @@ static void test_a_node_speaks_for_itself_alone(void **state)
     uint8_t packet[8];
 
     (void)state;
-    dumpulse_node nine = {0, 0};
+    dumpulse_node nine = {.epoch = 0};
     for (uint32_t epoch = 0x12346; epoch != 0x12446; epoch++) {
         dumpulse_write_(packet + 4, epoch);
         dumpulse_make_(packet, 9, epoch);
@@ -414,7 +415,7 @@ static void test_what_is_no_heartbeat_of_version_1(void **state)
 /* The node of no variable makes nothing: it would be a packet of another kind. */
 static void test_no_variable(void **state)
 {
-    const dumpulse_node ready = {0x12345, 255};
+    const dumpulse_node ready = {.epoch = 0x12345, .left = 255};
     uint8_t packet[8] = {0}, zeros[8] = {0};
 
     (void)state;
@@ -425,6 +426,111 @@ static void test_no_variable(void **state)
     }
     assert_memory_equal(packet, zeros, 8);
     assert_int_equal(keys + stores, 0);
+}
+
+static uint16_t now;
+
+/* What the node makes after some time: 0 nothing, -1 a question, or the count of a heartbeat. */
+static int tick(unsigned later)
+{
+    static const dumpulse_pace pace = {.epoch = 80, .period = 10, .variable = 3, .sender = 76};
+    uint8_t packet[8], question[8];
+
+    now = (uint16_t)(now + later);
+    if (!dumpulse_node_tick(&node, &pace, now, 9, packet))
+        return 0;
+    dumpulse_ask(question, 3);
+    if (memcmp(packet, question, 8) == 0)
+        return -1;
+    assert_true(dumpulse_right_(packet, 3, node.epoch));
+    assert_true(packet[4] == 0x83 && packet[6] == 76 && packet[7] == 9);
+    return packet[5];
+}
+
+static bool hears(uint8_t label, uint32_t epoch)
+{
+    uint8_t packet[8];
+
+    dumpulse_write_(packet + 4, epoch);
+    dumpulse_make_(packet, label, epoch);
+    return dumpulse_hear(&node, 3, packet, 8);
+}
+
+/* It asks at the start, and again after half an epoch. When it is answered, it beats at once, and
+ * then in each period. A clock of 16 bits may wrap anywhere. */
+static void test_a_node_asks_until_it_is_answered(void **state)
+{
+    (void)state;
+    for (unsigned start = 65536 - 130; start < 65537; start++) {
+        memset(&node, 0, sizeof node);
+        now = (uint16_t)start;
+        assert_int_equal(tick(0), -1);
+        assert_int_equal(tick(0), 0);
+        assert_int_equal(tick(39), 0);
+        assert_int_equal(tick(1), -1);
+        assert_true(hears(3, 7));
+        assert_int_equal(tick(3), 1);
+        assert_int_equal(tick(9), 0);
+        assert_int_equal(tick(1), 2);
+        assert_true(hears(3, 8));
+        assert_int_equal(tick(1), 0); /* this was no answer */
+        assert_int_equal(tick(9), 1);
+    }
+}
+
+/* A beacon of its own label, and no other one, shows that its epoch lasts. It asks after a quarter
+ * more than an epoch, and goes on to beat meanwhile. */
+static void test_a_node_that_hears_nothing_more(void **state)
+{
+    unsigned questions = 0, beats = 0;
+
+    (void)state;
+    now = 0;
+    assert_true(hears(3, 7));
+    assert_int_equal(tick(10), 1);
+    (void)tick(60);
+    assert_false(hears(3, 7)); /* the same once more */
+    (void)tick(0);
+    assert_false(hears(4, 7));
+    assert_false(hears(3, 6));
+    for (unsigned later = 1; later <= 100 + 58 * 40; later++) {
+        int made = tick(1);
+        if (made < 0) {
+            assert_int_equal(later, 100 + 40 * questions++);
+            made = tick(0);
+        }
+        beats += made > 0;
+        assert_int_equal(node.epoch, 7);
+    }
+    assert_true(questions == 59 && beats == 242);
+    assert_int_equal(tick(40), -1); /* it forgets its epoch: somebody may have guessed that */
+    assert_int_equal(tick(0), 0);
+    assert_true(hears(3, 1));
+    assert_int_equal(tick(1), 1);
+}
+
+/* An epoch that does not end gives no new counts. So it asks, but not each time it is answered. */
+static void test_a_node_without_counts(void **state)
+{
+    (void)state;
+    now = 0;
+    assert_true(hears(3, 7));
+    for (int count = 1; count <= 255; count++) {
+        assert_int_equal(tick(10), count);
+        assert_false(hears(3, 7));
+        (void)tick(0);
+    }
+    for (unsigned i = 0; i != 5; i++) {
+        assert_int_equal(tick(39), 0);
+        assert_int_equal(tick(1), -1);
+        assert_false(hears(3, 7));
+        assert_int_equal(tick(0), 0);
+    }
+    assert_true(hears(3, 8));
+    assert_int_equal(tick(0), 1);
+    node.left = 0; /* used up since the beacon: it asks at once */
+    assert_int_equal(tick(0), -1);
+    assert_int_equal(tick(0), 0);
 }
 
 /* In the first epoch of all, a reader believes a report once, too. */
@@ -533,6 +639,9 @@ int main(void)
         cmocka_unit_test_setup(test_readers_have_keys, fresh),
         cmocka_unit_test_setup(test_what_is_no_heartbeat_of_version_1, fresh),
         cmocka_unit_test_setup(test_no_variable, fresh),
+        cmocka_unit_test_setup(test_a_node_asks_until_it_is_answered, fresh),
+        cmocka_unit_test_setup(test_a_node_that_hears_nothing_more, fresh),
+        cmocka_unit_test_setup(test_a_node_without_counts, fresh),
         cmocka_unit_test_setup(test_a_reader_in_the_first_epoch, fresh),
         cmocka_unit_test_setup(test_a_report_that_is_late, fresh),
         cmocka_unit_test_setup(test_torn_slots, fresh),

@@ -31,7 +31,7 @@ ROLES = (PROCESS, NEXT, MIXED, HEAR, BEAT)
 TAGS = (tags.RIGHT, tags.MAKE, tags.REPORT_TAG)
 MOST = 7000  # cycles of a heartbeat, with the key of its label
 EPOCH, REACHED, WRONG = 0, 4, 5  # in an agent
-LEFT = 4  # in a node
+LEFT, QUESTIONS, HEARD, ANSWERED, NODE = 4, 5, 6, 7, 12  # in a node, and its size
 UNKEYED = keyed.LABELS // 8  # bytes of the list of the variables that send version 1
 ANSWERS = {tags.RIGHT: (0, 1), STORE: (0, 1), VERSION_1: (keyed.REFUSED, keyed.HEARTBEAT)}
 MOST_CALLS = 4  # of any path
@@ -254,9 +254,13 @@ class Rules:
     def hear(self) -> Byte:
         epoch = z3.Concat(*self.p[4:])
         if not (self.ask(self.eight) and self.ask(z3.ULT(self.kind, keyed.BEACON_END))
-                and self.ask(z3.UGT(epoch, self.word(EPOCH)))
+                and self.ask(z3.UGE(epoch, self.word(EPOCH)))
                 and self.is_right(self.world.label, epoch)):
             return 0
+        self.put(HEARD, 1)
+        if self.ask(epoch == self.word(EPOCH)):
+            return 0
+        self.put(ANSWERED, self.get(QUESTIONS))
         self.put(EPOCH, *tags.bytes_of(epoch), keyed.FULL)
         return 1
 
@@ -345,7 +349,7 @@ def check_path(path: State, start: State, world: World) -> None:
 
 
 def follow_role(code: RoleCode, name: str) -> tuple[list[State], World]:
-    sizes = {MIXED: Keyed.REPORT + tags.REPORT + UNKEYED, HEAR: 5, BEAT: 5}
+    sizes = {MIXED: Keyed.REPORT + tags.REPORT + UNKEYED, HEAR: NODE, BEAT: NODE}
     world = World(code, name, sizes.get(name, Keyed.REPORT + tags.REPORT))
     if name == NEXT:
         world.given = [z3.ULE(vector(world.first[world.at + REACHED]), keyed.LABELS)]

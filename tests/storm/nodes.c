@@ -35,20 +35,27 @@ struct made *nodes_find(unsigned node, uint32_t serial)
     return made->serial == serial && serial != 0 ? made : NULL;
 }
 
-/* Makes the packet of this heartbeat, and sends it. */
-static void make(unsigned node, struct made *made)
+/* Makes the packet of this heartbeat. The storm has its own period, so each tick without a question
+ * makes one. A question goes before it. */
+static bool make(unsigned node, struct made *made)
 {
+    enum { UNITS = 64 }; /* of a second */
     struct node *const it = &world->nodes[node];
-    const uint8_t sender = (uint8_t)(made->serial / 256), value = (uint8_t)made->serial;
+    const dumpulse_pace pace = {(uint16_t)(world->epoch * UNITS), 0, (uint8_t)node,
+                                (uint8_t)(made->serial / 256)};
+    const uint16_t now = (uint16_t)(world->now / (SECOND / UNITS));
+    const uint8_t value = (uint8_t)made->serial;
 
-    if (!world->keyed)
-        dumpulse_make_heartbeat(made->packet, (uint8_t)node, sender, value);
-    else if (!dumpulse_keyed_heartbeat(&it->keyed, made->packet, (uint8_t)node, sender, value))
-        return;
-    made->epoch = it->keyed.epoch;
-    made->count = made->packet[5];
-    made->is_sent = true;
-    network_send(FIRST_NODE + node, AGENT, made->packet, sizeof made->packet);
+    if (!world->keyed) {
+        dumpulse_make_heartbeat(made->packet, pace.variable, pace.sender, value);
+        return true;
+    }
+    while (dumpulse_node_tick(&it->keyed, &pace, now, value, made->packet)) {
+        if (made->packet[5] != 0)
+            return true;
+        network_send(FIRST_NODE + node, AGENT, made->packet, sizeof made->packet);
+    }
+    return false;
 }
 
 static void ask(unsigned party, uint8_t label, uint64_t *asked_at)
@@ -67,32 +74,22 @@ static bool is_silent_for(uint64_t heard_at, uint64_t tenths)
     return world->now - heard_at > tenths * world->epoch * SECOND / 10;
 }
 
-static void listen(unsigned node)
-{
-    struct node *const it = &world->nodes[node];
-
-    if (is_silent_for(it->heard_at, FORGETS_AFTER * 10)) {
-        memset(&it->keyed, 0, sizeof it->keyed);
-        it->heard_at = world->now;
-    }
-    if (it->keyed.left == 0 ||
-        is_silent_for(it->heard_at, 5)) /* "Transport: UDP" in spec/keyed.md */
-        ask(FIRST_NODE + node, (uint8_t)node, &it->asked_at);
-}
-
 static void beat_now(unsigned node)
 {
     struct node *const it = &world->nodes[node];
     struct made *const made = &it->made[++it->serial % MADE];
 
     world->key = it->key;
-    if (world->keyed)
-        listen(node);
     *made = (struct made){.serial = it->serial,
                           .generation = it->generations[it->before],
                           .before = it->before,
                           .made_at = world->now};
-    make(node, made);
+    if (make(node, made)) {
+        made->epoch = it->keyed.epoch;
+        made->count = made->packet[5];
+        made->is_sent = true;
+        network_send(FIRST_NODE + node, AGENT, made->packet, sizeof made->packet);
+    }
     world_note(made->serial);
     world->key = NULL;
 }
@@ -110,7 +107,6 @@ void nodes_start(unsigned node)
 
     it->runs = (world->smaller.nodes >> node & 1) == 0;
     memset(&it->keyed, 0, sizeof it->keyed);
-    it->heard_at = world->now;
 }
 
 static void give_key(unsigned node, bool before, uint8_t generation)
@@ -156,22 +152,15 @@ void nodes_move(unsigned party)
     reader->before = false;
 }
 
-/* After an answer it sends a heartbeat at once: "Transport: UDP" in spec/keyed.md says why. */
 static void take_beacon(unsigned node, const struct packet *packet)
 {
     struct node *const it = &world->nodes[node];
-    const uint32_t epoch = dumpulse_read_(packet->bytes + 4);
 
     world->key = it->key;
-    const bool later = dumpulse_hear(&it->keyed, (uint8_t)node, packet->bytes, packet->length);
-    if (later || (packet->length == DUMPULSE_PACKET_SIZE && epoch == it->keyed.epoch &&
-                  dumpulse_right_(packet->bytes, (uint8_t)node, epoch)))
-        it->heard_at = world->now;
+    (void)dumpulse_hear(&it->keyed, (uint8_t)node, packet->bytes, packet->length);
     world->key = NULL;
-    if (later && it->asked_at != 0) {
-        it->asked_at = 0;
+    if (it->keyed.answered)
         beat_now(node);
-    }
 }
 
 /* ---- The reader. */

@@ -108,7 +108,7 @@ struct node {
     uint8_t key[16];
     dumpulse_node keyed;
     uint32_t serial;
-    uint64_t every, heard_at, asked_at;
+    uint64_t every;
     struct made made[MADE];
 };
 struct reader {
