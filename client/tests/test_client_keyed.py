@@ -751,6 +751,8 @@ def test_counts_of_heartbeats(key: str) -> None:
     node = client.Keyed(client.KeyFile(key), 3)
     with pytest.raises(client.NoAnswer):
         node.heartbeat(76, 9)
+    with pytest.raises(client.BadReport, match="old, of epoch 0"):
+        node.hear(KEYS.beacon(3, 0))
     for epoch in (5, 6):
         assert node.hear(KEYS.beacon(3, epoch))
         for count in range(1, 256):
