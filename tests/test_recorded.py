@@ -13,6 +13,14 @@ from tools import recorded
 from tools.programs import ROOT, run
 
 INPUTS = ["dumpulse.c", "proof"]
+# A package that is not installed makes its status 1.
+DPKG_QUERY = """#!/bin/sh
+case "$*" in
+"-W -f "*" clang not-here") printf 'clang\\tclang-14 (>= 14~), libc6 | other\\n' ;;
+"-W clang clang-14 not-here") cat version version-14 ;;
+esac
+exit 1
+"""
 
 
 @pytest.fixture
@@ -22,11 +30,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("COMMAND", "prove")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     for name in ("proof/contract", "proof/model", "dumpulse.c", "server.c", "version",
-                 "build/flags", "tools/packages.txt"):
+                 "version-14", "build/flags"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
-    (tmp_path / "dpkg-query").write_text(
-        '#!/bin/sh\n[ "$*" = "-W tools/packages.txt" ] && cat version; exit 1\n')
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "packages.txt").write_text("# compilers\nclang\nnot-here\n")
+    (tmp_path / "dpkg-query").write_text(DPKG_QUERY)
     (tmp_path / "dpkg-query").chmod(0o755)
     (tmp_path / ".gitignore").write_text("*.o\n/build/\n")
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
@@ -34,11 +43,18 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("file", ["dumpulse.c", "proof/contract", "proof/added", "version",
-                                  "build/flags"])
+                                  "version-14", "build/flags"])
 def test_an_input_has_changed(project: Path, file: str) -> None:
     before = recorded.inputs_hash(INPUTS)
     (project / file).write_text("changed")
     assert recorded.inputs_hash(INPUTS) != before
+
+
+def test_versions_are_of_the_programs_themselves() -> None:
+    """The package gcc only has the name of a compiler; gcc-12, for example, is the compiler."""
+    assert {"clang", "cvc4", "frama-c-base", "gcc", "spin", "why3", "z3"} <= {
+        *(ROOT / "tools" / "packages.txt").read_text().split()}
+    assert re.search(r"^gcc\t.+\ngcc-\d+\t\d", recorded.versions(), re.M)
 
 
 def test_a_command_has_changed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,3 +136,5 @@ def test_what_a_part_imports_is_among_its_inputs() -> None:
             files += {used for used in layers.imported(ROOT / name) if used.endswith(".py")
                       } - {*files}
         assert len(files) > 1 and {*files} - read == set(), part
+        # The versions of what pip fetches: the proof needs none of it.
+        assert part.startswith("proof") or "tools/toolchains.txt" in read, part

@@ -6,8 +6,9 @@ would read the same again.
 
 The inputs of a part are its command, which is COMMAND in the environment; the compiler's flags; the
 files below its paths that git does not ignore; and the versions of the Debian packages that the
-tests need. A part that fails, or whose inputs have changed during the run, loses its record. One in
-five of the parts must run in each commit, whatever its inputs are: so a wrong record is found."""
+tests need, and of those that have their programs: gcc needs gcc-12, and cvc4 libcvc4-7. A part
+that fails, or whose inputs have changed during the run, loses its record. One in five of the parts
+must run in each commit, whatever its inputs are: so a wrong record is found."""
 
 import fcntl
 import hashlib
@@ -40,9 +41,20 @@ def inputs_hash(paths: list[str]) -> str:
         if file != FILE and file.is_file():
             content = hashlib.sha256(file.read_bytes()).hexdigest()
             digest.update(f"\0{name}\0{file.stat().st_mode & 0o100}\0{content}".encode())
-    packages = re.findall("^[^#].*", (ROOT / "tools" / "packages.txt").read_text(), re.M)
-    digest.update(output_of("dpkg-query", "-W", *packages, check=False).encode())
+    digest.update(versions().encode())
     return digest.hexdigest()
+
+
+def versions() -> str:
+    """Returns the versions of the packages. Of what a package depends on, those are meant whose
+    names have its first word."""
+    names = {*re.findall("^[^#].*", (ROOT / "tools" / "packages.txt").read_text(), re.M)}
+    for line in output_of("dpkg-query", "-W", "-f", "${Package}\t${Depends}\n", *sorted(names),
+                          check=False).splitlines():
+        name, needed = line.split("\t")
+        names |= {word for word in re.findall(r"[^\s,|:]+", re.sub(r"\(.*?\)", "", needed))
+                  if name.split("-")[0] in word}
+    return output_of("dpkg-query", "-W", *sorted(names), check=False)
 
 
 def is_its_turn(part: str, commits: int) -> bool:
