@@ -28,8 +28,8 @@ READY := build/venv/ready
 PYTHON := build/venv/bin/python
 # A test with an empty list of cases is an error. Only tests that fail leave their files. One that
 # hangs fails, and shows where it was. A make that a test starts does not get this one's ONLY.
-PYTEST := env -u MAKEFLAGS -u ONLY -u ROOM $(PYTHON) -m pytest -q -p no:cacheprovider \
-          -p tools.tiers --timeout 600 --import-mode=append \
+PYTEST = env -u MAKEFLAGS -u ONLY -u ROOM -u PORTION $(PYTHON) -m pytest -q -p no:cacheprovider \
+          -p tools.tiers $(AT) --timeout 600 --import-mode=append \
           -o empty_parameter_set_mark=fail_at_collect -o tmp_path_retention_policy=failed
 # Tests of packages pack the sources at the same time.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/build/hypothesis
@@ -86,18 +86,16 @@ include $(wildcard $(ROOMS:%=%/room.mk)) # a part of the sources may have fewer
 $(PROGRAMS): | $(QUICK)
 	@mkdir -p $(@D)
 	@$(BUILD) -o $@.new && mv $@.new $@
-
 check: ##! a quick check: needs only a C compiler and Python 3.9
 check: $(foreach room,$(IN),$(CHECKED_$(room)))
 	@failed=0; $(or $(strip $(foreach room,$(IN),$(CHECK_$(room)))), \
 	    echo "$(ROOM) has no quick checks: make test ROOM=$(ROOM)";) exit $$failed
-
 # Where pytest looks. The tests of the lab are a part of `make full`.
 PYTESTED = $(filter-out spec,$(or $(ROOM),test_dumpulse.py $(filter-out lab,$(ROOMS))))
 # As many at a time as two processors can bear, because many tests wait: some rooms set a number.
 WORKERS = $(or $(WORKERS_$(ROOM)),4)
 PART_python = $(PYTEST) -n $(WORKERS) --dist loadfile -m "not slow and not long" $(PYTESTED)	## quick tests
-PART_python-long = $(PYTEST) -n 3 --dist loadfile -m long $(filter-out packages dumpulse_fleet,$(PYTESTED))	## long tests of all rooms but packages and the fleet
+PART_python-long = $(PYTEST) -n 3 --dist loadfile -m long $(filter-out packages,$(PYTESTED))	## long tests of all rooms but packages
 PART_python-slow = $(PYTEST) -n 3 --dist loadfile -m "slow and not long" $(PYTESTED) ## slow tests
 UNITS = $(foreach room,$(IN),$(UNITS_$(room)))
 PART_unit = $(UNITS:%=% || failed=1;) exit $$failed	## cmocka tests
@@ -106,26 +104,39 @@ PART_unit = $(UNITS:%=% || failed=1;) exit $$failed	## cmocka tests
 PARTS_test = $(if $(PYTESTED),python) $(if $(UNITS),unit) $(foreach room,$(IN),$(QUICK_$(room)))
 NEEDS_unit = $(UNITS)
 FIRST_test = $(UNITS) $(foreach room,$(IN),$(BUILT_$(room)))
-PARTS_full := python-slow vectors-others lint builds mutants mutants-sample storm \
-    server-sanitized server-valgrind fuzz-server check-pages proof proof-smoke proof-eva \
-    proof-mutants models lab-short lab-test
+PARTS_full = python-slow lint builds mutants mutants-sample storm server-sanitized fuzz-server \
+    check-pages proof proof-smoke proof-eva proof-mutants models lab-short lab-test $(TODAYS)
 FIRST_full = $(PROGRAMS) $(BUILT_FULL) $(foreach room,$(ROOMS),$(BUILT_$(room)))
-PARTS_nightly := mutants-keyed mutants-server mutants-client explore storm-long \
-    proof-keyed fleet-soak fleet-long python-long packages-debian packages-tools
+FIRST_portions = $(FIRST_full)
+# Long parts, and how many portions each has: a portion takes at most 3 minutes on two idle cores.
+# `make full` runs one of all, by the number of commits. NAME.KofN has PORTION=K/N: each N-th case,
+# from the K-th on. It has the options $(AT), and chooses from lists by $(call chosen,WORDS).
+PORTIONS := mutants-keyed:24 mutants-server:200 mutants-client:200 storm:50 storm-calls:1 \
+    planted:10 explore:1 proof-keyed:24 proof-mutants:12 fleet-soak:20 python-long:12 \
+    vectors-others:1 builds:3 server-valgrind:1
+EACH = $(shell printf '%s\n' $(PORTIONS) | awk -F: '{while (k++ < $$2) print $$1"."k"of"$$2; k=0}')
+COMMITS = $(shell git rev-list --count HEAD)
+TODAYS = $(word $(shell expr 1 + $(COMMITS) % $(words $(EACH))),$(EACH))
+AT = $(PORTION:%=--portion %)
+chosen = $(shell printf '%s\n' $1 | sed -n '$(subst /,~,$(or $(PORTION),1/1))p')
+# What a portion tries by chance is new in each commit, and the same again in this one.
+NEW = $(COMMITS)$(firstword $(subst /, ,$(PORTION)))000
+PARTS_portions = $(EACH) $(PARTS_packages)
 PARTS_packages := packages-debian packages-tools
 test: ##! the quick tests; ROOM=server: those of one room
 full: ##! the rest of what must pass before a change lands
-nightly: ##! mutants, soaks, fuzzers, power cuts
+portions: ## every portion of the long parts, and the packages
 packages: ##! build and test every package, with the tools' own programs
 # Three parts run at a time in `make full`, because some mostly wait. All run, even after a failure,
 # and a table of their seconds follows. LEFT_OUT: tools are missing. The seed is always the same.
-test full nightly packages: export DUMPULSE_SEED ?= 1
-test full nightly packages: PARTS = $(filter-out $(LEFT_OUT),$(PARTS_$@))
-test full nightly packages:
+test full portions packages: export DUMPULSE_SEED ?= 1
+test full portions packages: PARTS = $(filter-out $(LEFT_OUT),$(PARTS_$@))
+test full portions packages:
 	@tools/setup $(if $(filter test,$@),$(if $(filter lab,$(ROOM)),,--quick))
 	@$(MAKE) --no-print-directory -j2 build/flags $(FIRST_$@)
 	@rm -rf $(LOG)
 	@$(MAKE) --no-print-directory -k -j$(if $(filter full,$@),3,2) $(PARTS:%=part-%) || :
+	@$(if $(filter full,$@),echo "== $(TODAYS) is the portion of this commit";)
 	@$(foreach part,$(filter $(LEFT_OUT),$(PARTS_$@)),echo "== $(part): $(WHY_LEFT_OUT)";)
 	@echo "==          wall s processor s  part"; for part in $(PARTS); do \
 	cat $(LOG)/$$part.time 2>/dev/null || echo "missing 0 0 0 $$part"; done | \
@@ -141,8 +152,9 @@ LOG := build/log
 # part that tests/recorded.tsv records: it runs if one has changed, and in one of five commits.
 run_part = $(or $(PART_$1),echo "there is no part '$1': make part lists them" >&2; exit 2)
 part-%: SHELL := /bin/bash
-part-%: export COMMAND = $(call run_part,$*)
-part-%: $$(NEEDS_$$*)
+part-%: PORTION = $(subst of,/,$(subst .,,$(suffix $*)))
+part-%: export COMMAND = $(call run_part,$(basename $*))
+part-%: $$(NEEDS_$$(basename $$*))
 	@mkdir -p $(LOG); status=0; TIMEFORMAT='%R %U %S $*'; inputs=; reads="$(READS_$*)"; \
 	if [ "$$reads" ] && inputs=$$($(PYTHON) -m tools.recorded due $* $$reads) && \
 	    [ -z "$$inputs" ]; then echo "== $* is recorded: it has passed with the same inputs"; \
@@ -175,17 +187,14 @@ $(QUICK) $(READY): tools/packages.txt tools/requirements.txt
 $(READY): tools/toolchains.txt
 setup $(READY): ; @tools/setup
 $(QUICK): ; @tools/setup --quick
-
 # What is fetched, or does not depend on the sources.
 FETCHED := venv venv-packages toolchains vm debian cargo
 clean: ##! remove what was built; packages and compilers stay
 	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 $(FETCHED:%=! -name %) -exec rm -rf {} +
 distclean: ##! remove all that was built or fetched
 	@rm -rf build
-
 # With -B, make comes here for source files, too.
 .DEFAULT:
 	@[ -e "$@" ] || { echo "there is no '$@' to make: make help lists what there is" >&2; exit 2; }
-
 # Every target with a help text is no file.
 .PHONY: FORCE no-space $(shell sed -n 's/^\([a-z-]*\):.*\#\#.*/\1/p' $(MAKEFILE_LIST))

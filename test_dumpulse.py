@@ -27,7 +27,7 @@ CALLS_MAX, TIME, SEND = 16, 1, 2
 
 settings.register_profile("default", max_examples=150, stateful_step_count=40, deadline=None,
                           derandomize=True, database=None, print_blob=True)
-settings.register_profile("explore", max_examples=20_000, stateful_step_count=80, deadline=None,
+settings.register_profile("explore", max_examples=3_000, stateful_step_count=80, deadline=None,
                           database=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

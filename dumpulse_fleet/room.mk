@@ -6,7 +6,6 @@ fleet-demo: ##! 50 simulated agents, and a page of which are alive
 	@build/venv-fleet/bin/pip -q install -r dumpulse_fleet/requirements.txt
 	@tools/setup --curves || echo "there is no npm, so agents have no curves"
 	@build/venv-fleet/bin/python -m dumpulse_fleet.simulation.demo
-PART_fleet-long = $(PYTEST) dumpulse_fleet -m long ## the fleet's tests with the mark long
-PART_fleet-soak = $(PYTHON) -m dumpulse_fleet.simulation.age_oracle $(ARGS)	## ages against the truth; ARGS="REPORTS SEED"
+PART_fleet-soak = $(PYTHON) -m dumpulse_fleet.simulation.age_oracle $(if $(PORTION),5000000 $(NEW),$(ARGS))	## ages against the truth; ARGS="REPORTS SEED"
 TABLE_fleet-pictures = $(PYTHON) -m dumpulse_fleet.tests.pictures	## take the manual's pictures of the wall anew
 TABLE_fleet-bench = $(PYTHON) -m dumpulse_fleet.simulation.bench $(ARGS)	## what a report costs the fleet; ARGS="SECONDS"

@@ -71,7 +71,6 @@ $(call add,unit-mcp2515,gcc,$(SANITIZERS),\
 firmware: $(FIRMWARE) ##! the images for boards: build/firmware
 	@$(PYTHON) -m firmware.uf2 build/firmware/uart_rp2040.elf
 	@printf '%s\n' $(FIRMWARE)
-
 TABLE_firmware-size = $(PYTHON) -m firmware.costs.images	## flash, RAM, stack, cycles of each image, against budgets
 try: | $(QUICK) ##! simulate a board, and poll it: BOARD=uart_atmega328p
 	@$(PYTHON) -m firmware.simulators.boards "$(BOARD)"

@@ -1,6 +1,6 @@
 """Builds all that a release has into build/release, with its SHA-256 sums, and tests it.
 
-    python3 -m packages.release            # or make release
+    python3 -m packages.release            # make release runs all long tests before
     python3 -m packages.release --check    # only says whether a release can be made of this state
 
 Everything is built twice, in two folders, from the unpacked archive of the sources, and must be the

@@ -3,15 +3,15 @@
 IN_DEBIAN := packages/debian packages/fleet packages/test_release.py
 PART_packages-debian = $(PYTEST) $(IN_DEBIAN) ## packages for Debian, and whole releases
 PART_packages-tools = $(PYTEST) packages $(IN_DEBIAN:%=--ignore=%) ## packages for all other tools
-NEEDS_packages-debian = packages-setup
-NEEDS_packages-tools = packages-setup
+$(foreach part,debian tools,$(eval NEEDS_packages-$(part) = packages-setup))
 packages-setup: $(READY) ## install what make packages needs, or print what it is
 	@packages/setup
 version: ## write the version of dumpulse.h to all files that have it
 	@python3 -m packages.project --write
-release: packages-setup ##! all of a release, built twice and tested: build/release
-	@$(PYTHON) -m packages.release $(ARGS)
-
+release: packages-setup ##! the long tests, then all of a release: build/release
+	@$(PYTHON) -m packages.release --check
+	@$(if $(filter --check,$(ARGS)),,$(MAKE) --no-print-directory portions ARGS=)
+	@$(if $(filter --check,$(ARGS)),,$(PYTHON) -m packages.release $(ARGS))
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 # The client needs Python 3.9. PYTHONDIR is where the system's Python looks for modules below

@@ -43,14 +43,12 @@ $(call unit_of,udpserver,address limits sources sockets tests/stand_ins)
 $(call unit_of,log,log,,poll)
 $(call unit_of,keys,keys overlap address limits snapshot table tests/stand_ins,\
     dumpulse.c $(KEYED_C))
-
 # If ASan or valgrind finds an error, the exit status of the server makes the test fail.
 NEEDS_server-sanitized = build/udpserver-sanitized
 PART_server-sanitized = DUMPULSE_SERVER=$(CURDIR)/build/udpserver-sanitized $(PYTEST) -n 2 --dist loadfile $(patsubst %,server/tests/test_%.py,udpserver udpserver_keyed overlap)	## the server's tests, sanitized
 VALGRIND := valgrind --quiet --leak-check=full --error-exitcode=99
 NEEDS_server-valgrind = build/udpserver
 PART_server-valgrind = DUMPULSE_SERVER="$(VALGRIND) $(CURDIR)/build/udpserver" $(PYTEST) server/tests/test_udpserver.py -m valgrind	## some of the server's tests, in valgrind
-
 $(call add,fuzz/server,clang $(SANITIZERS) -fsanitize=fuzzer -pthread,,\
     server/tests/fuzz_udpserver.c udpserver.c $(filter-out server/main.c,$(AGENT_C)),\
     $(call wrap,state_write_numbers))

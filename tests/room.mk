@@ -13,7 +13,6 @@ build/check/%: tests/%.c $$(SOURCES_$$*) $(HEADERS) build/flags
 $(call add,unit-keyed,gcc,$(SANITIZERS),tests/unit_keyed.c $(KEYED_C) dumpulse.c,-lcmocka)
 $(call add,names.so,gcc,-O2 -shared -fPIC,\
     tests/names.c $(patsubst %,server/%.c,counters limits log names options))
-
 # The vectors of the library, of the watch and of the part with keys, by several compilers.
 build_vectors = $(foreach name,$(VECTORS),\
     $(call add,$(name)-$1,$2,,tests/$(name).c $(SOURCES_$(name))))
@@ -26,29 +25,27 @@ run_vectors = $(foreach name,$(VECTORS),$2 build/$(name)-$1 build/long/$(name).t
 NEEDS_vectors = $(foreach v,$(VECTORS),build/$v-amd64 build/$v-gcc) $(LONG)
 NEEDS_vectors-others = $(foreach v,$(VECTORS),$(patsubst %,build/$v-%,i386 powerpc clang)) $(LONG)
 PART_vectors = $(call run_vectors,amd64) $(call run_vectors,amd64,$(VALGRIND)) $(call run_vectors,gcc) exit $$failed	## long test vectors: plain, in valgrind, sanitized
-PART_vectors-others = $(call run_vectors,i386) $(call run_vectors,powerpc,qemu-ppc) $(call run_vectors,clang) exit $$failed	## the same on i386, on PowerPC and by clang
-NEEDS_storm = build/storm build/storm-can
-NEEDS_storm-long = build/storm build/storm-can
-# So many stories of udpserver, canserver, the fleet and images; options; of the stories in which a
-# call fails, each so many-th; and how many percent of the blocks must run.
-tell_storm = $(PYTHON) -m tests.storm.blocks --udpserver $1 $6 --canserver $2 $7 --least $8 $5 || \
-        failed=1; \
-    $(PYTHON) -m tests.storm.fleet --count $3 $5 || failed=1; \
-    $(PYTHON) -m tests.storm.images --count $4 $5 || failed=1; exit $$failed
-PART_storm = $(call tell_storm,600,120,5,24,,5,20,75) ## stories of the whole system
-PART_storm-long = $(PYTHON) -m tests.storm.planted || failed=1; $(call tell_storm,15000,6000,240,1900,--from $$(date +%s),1,1,75)	## planted mistakes, and new stories
-
+PART_vectors-others = $(foreach by,$(call chosen,i386 powerpc clang),$(call run_vectors,$(by),$(if $(filter p%,$(by)),qemu-ppc))) exit $$failed	## the same on i386, on PowerPC and by clang
+$(foreach part,storm storm-calls planted,$(eval NEEDS_$(part) = build/storm build/storm-can))
+# Stories of udpserver, canserver, the fleet and images; in portions others, which may lack a claim.
+tell_storm = $(if $(PORTION),build/storm --count 600 $1 || failed=1; \
+    build/storm-can --count 120 $1,$(PYTHON) -m tests.storm.blocks --least 75) || failed=1; \
+    $(PYTHON) -m tests.storm.fleet --count 5 $1 || failed=1; \
+    $(PYTHON) -m tests.storm.images --count 24 $1 || failed=1; exit $$failed
+PART_storm = $(call tell_storm,$(PORTION:%=--from $(NEW)))	## stories of the whole system
+PART_storm-calls = build/storm --fail-each 1 || failed=1; build/storm-can --fail-each 1 || failed=1; exit $$failed	## each call of the system fails once
+PART_planted = $(PYTHON) -m tests.storm.planted $(AT) ## planted mistakes: does the storm notice them?
 READS_mutants := dumpulse.c dumpulse.h extras spec tools Makefile */room.mk \
     $(addprefix tests/,exports*.c vectors.c vectors.h vectors_watch.c mutants.py mutation.py \
-    ordered.py survivors.tsv test_targets.py)
-PART_explore = HYPOTHESIS_PROFILE=explore $(PYTEST) test_dumpulse.py	## Hypothesis: many new examples
+    ordered.py survivors.tsv test_targets.py storm/planted.py)
+PART_explore = HYPOTHESIS_PROFILE=explore $(PYTEST) --hypothesis-seed=$(NEW) test_dumpulse.py	## Hypothesis: many new examples
 PART_lint = tests/lint ## compiler warnings, clang-tidy, cppcheck, formatting
-PART_builds = tests/builds ## make check by gcc, clang, with hardening; make install
+PART_builds = tests/builds $(if $(PORTION),$(call chosen,clang i386 hardened),gcc) ## make check by gcc, or by others; make install
 BREAK := $(PYTHON) -m tests.mutants
 PART_mutants = $(BREAK) library $(ARGS)	## break the library: does a test notice?
-PART_mutants-keyed = $(BREAK) keyed $(ARGS)	## break dumpulse_keyed; ARGS="--count 100"
-PART_mutants-server = $(BREAK) server $(ARGS)	## break udpserver
-PART_mutants-client = $(BREAK) client $(ARGS)	## break client.py
+PART_mutants-keyed = $(BREAK) keyed $(AT) $(ARGS)	## break dumpulse_keyed; ARGS="--count 100"
+PART_mutants-server = $(BREAK) server $(AT) $(ARGS)	## break udpserver
+PART_mutants-client = $(BREAK) client $(AT) $(ARGS)	## break client.py
 PART_mutants-sample = $(BREAK) keyed --count 30 || failed=1; $(BREAK) server --sample || failed=1; $(BREAK) client --sample || failed=1; exit $$failed	## a few of each, the same every time
 TABLE_layers = python3 -m tests.layers ## the layers of the project, and what each uses
 weigh: ## files and lines of each room, by kind

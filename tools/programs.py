@@ -1,5 +1,6 @@
 """What all scripts and tests share: where the project is, and how to run and build programs."""
 
+import argparse
 import contextlib
 import fcntl
 import functools
@@ -98,6 +99,14 @@ def wraps(program: str) -> list[str]:
 def vectors(name: str, *, long: bool = False) -> Path:
     """A file of vectors, or its long form."""
     return Path(built(f"build/{'long' if long else 'short'}/{name}"))
+
+
+def portion(text: str) -> slice:
+    """Returns the slice of a list that K/N means: each N-th, from the K-th on."""
+    found = re.fullmatch(r"([1-9][0-9]*)/([1-9][0-9]*)", text)
+    if found is None or int(found[1]) > int(found[2]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no portion: K/N, with K from 1 to N")
+    return slice(int(found[1]) - 1, None, int(found[2]))
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:

@@ -1,10 +1,11 @@
 """A plugin for pytest: which tests run in which tier, and how long they may take.
 
 `make test` runs tests without a mark. A test with the mark `slow` runs in `make full`, and one
-with the mark `long` in `make nightly`. A test without a mark fails if it takes more than LIMIT
-seconds of processor time, with all programs that it has started and waited for. TIMES=FILE in the
-environment appends the time of each test to that file. The fixture `chance` is random numbers that
-DUMPULSE_SEED repeats."""
+with the mark `long` in a portion of `make full`, and in `make release`. --portion K/N runs each
+N-th of the tests that are selected, from the K-th on. A test without a mark fails if it takes more
+than LIMIT seconds of processor time, with all programs that it has started and waited for.
+TIMES=FILE in the environment appends the time of each test to that file. The fixture `chance` is
+random numbers that DUMPULSE_SEED repeats."""
 
 import itertools
 import os
@@ -17,6 +18,8 @@ from typing import TypeVar
 
 import pytest
 from _pytest.mark.structures import ParameterSet
+
+from tools.programs import portion
 
 T = TypeVar("T")
 
@@ -58,8 +61,17 @@ def slowness() -> float:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: runs in make full")
-    config.addinivalue_line("markers", "long: runs in make nightly")
+    config.addinivalue_line("markers", "long: runs in a portion of make full, and in make release")
     config.addinivalue_line("markers", "valgrind: also runs with the server in valgrind")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--portion", default="1/1", metavar="K/N")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items[:] = items[portion(config.getoption("--portion"))]
 
 
 @pytest.hookimpl(tryfirst=True)

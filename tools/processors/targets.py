@@ -101,7 +101,7 @@ AVR_GCC = {"gcc 5.4": "avr-gcc"} | {
     for version in ("7.3", "14.2")}
 BY_CLANG = "clang 14.0"
 KINDS = {"ATmega328P, gcc 5.4", *(f"{name}, gcc 12.2" for name in (
-    "Cortex-M0+", "rv32imc", "PowerPC", "amd64"))}
+    "Cortex-M0+", "PowerPC", "amd64"))}  # none has 64 bits and the highest byte first
 QUICK_COMPILERS = ("avr-gcc", "arm-none-eabi-gcc", "x86_64-linux-gnu-gcc")
 
 
