@@ -23,8 +23,8 @@
  *                           dumpulse_report.c
  *
  *   For AVR, compile dumpulse_tag_avr.S, too. Whoever has the master key compiles
- *   dumpulse_master.c. dumpulse_slots.c keeps numbers in an EEPROM. The clock and the
- *   way to send are the hooks of dumpulse.h.
+ *   dumpulse_master.c. dumpulse_slots.c keeps the number in an EEPROM or in flash. The clock and
+ *   the way to send are the hooks of dumpulse.h.
  *
  * AN AGENT, IN SHORT
  *   static dumpulse_keyed keyed;                   starts as zeros
@@ -73,7 +73,8 @@
  *           older one, old heartbeats are taken again. If it gives a larger one, that
  *           is safe. If it cannot read the number, it must give DUMPULSE_UNREADABLE,
  *           and not a guess and not 0.
- *   dumpulse_slots_read() and its companion do all this with 12 bytes of an EEPROM.
+ *   dumpulse_slots_read() and its companion do all this with 12 bytes of an EEPROM, and
+ *   dumpulse_flash_read() with two pages of flash.
  *   Before the first start, the number must be there: 0.
  *
  * TRUST, LIFETIME, INTERRUPTS, WORK
@@ -148,8 +149,8 @@ typedef struct dumpulse_node {
     uint16_t beat_at;     /* when the last heartbeat was made */
 } dumpulse_node;
 
-/* What a node is told. Times have a unit of yours, of which an epoch has 8 to 50000, and a period at
- * most 50000: milliseconds, for example. */
+/* What a node is told. Times have a unit of yours, of which an epoch has 8 to 50000, and a period
+ * at most 50000: milliseconds, for example. */
 typedef struct dumpulse_pace {
     uint16_t epoch;   /* how long an epoch of the agent is */
     uint16_t period;  /* of heartbeats */
@@ -238,8 +239,8 @@ dumpulse_result dumpulse_mixed_process(dumpulse_keyed *keyed,
 
 /* ---- Nodes. */
 
-/* For a node, and for a reader: takes a packet. Returns whether it is the beacon of a later epoch for
- * this label. Then heartbeats of this epoch can be made. */
+/* For a node, and for a reader: takes a packet. Returns whether it is the beacon of a later epoch
+ * for this label. Then heartbeats of this epoch can be made. */
 bool dumpulse_hear(dumpulse_node *node, uint8_t label, const uint8_t *packet, size_t length);
 
 /* Makes a question for the beacon of a label. It needs no key. Anybody may ask. */
@@ -252,9 +253,9 @@ bool dumpulse_keyed_heartbeat(dumpulse_node *node, uint8_t packet[DUMPULSE_PACKE
 
 /* Makes what is due: a heartbeat in each period, and at once when a question was answered; or a
  * question if the node has no epoch, no counts left, or no beacon for a quarter more than an epoch,
- * two for each epoch in which no beacon comes. After 30 epochs without a beacon it forgets its epoch:
- * spec/keyed.md says why. Call it until it returns false, and then again when time has passed or a
- * packet has come. Now is a clock that wraps. Work: one tag. */
+ * two for each epoch in which no beacon comes. After 30 epochs without a beacon it forgets its
+ * epoch: spec/keyed.md says why. Call it until it returns false, and then again when time has
+ * passed or a packet has come. Now is a clock that wraps. Work: one tag. */
 bool dumpulse_node_tick(dumpulse_node *node, const dumpulse_pace *pace, uint16_t now, uint8_t value,
                         uint8_t packet[DUMPULSE_PACKET_SIZE]);
 
@@ -285,6 +286,22 @@ uint32_t dumpulse_slots_read(const uint8_t memory[2 * DUMPULSE_SLOT_SIZE]);
  * its bytes in order, and read them back before you say that they are stored. */
 uint8_t dumpulse_slots_write(const uint8_t memory[2 * DUMPULSE_SLOT_SIZE],
                              uint8_t slot[DUMPULSE_SLOT_SIZE], uint32_t number);
+
+/* ---- A number in two pages of flash, one behind the other: `size` is that of one, a power of 2.
+ * Each number is a record of 8 bytes behind the last one, and a page is erased only when the other
+ * one is full: with 1,024 bytes, once for 256 numbers. Blank flash may be ff or 00. Whenever the
+ * power fails, also in an erasure, the number is the old one or the new one. */
+
+enum { DUMPULSE_RECORD_SIZE = 8 };
+
+/* Reads the number. DUMPULSE_UNREADABLE: there is none. */
+uint32_t dumpulse_flash_read(const uint8_t *pages, size_t size);
+
+/* Makes the record for a number. Returns at which byte it must be written. If that is the first
+ * byte of a page, 0 or `size`, erase this page first. Write the bytes in order, in units of up to
+ * 8, and read them back before you say that they are stored. */
+size_t dumpulse_flash_write(const uint8_t *pages, size_t size, uint8_t record[DUMPULSE_RECORD_SIZE],
+                            uint32_t number);
 
 /* ------------------------------------------------------------------------------
  * The manual ends here.

@@ -624,6 +624,108 @@ static void test_slots_torn_twice(void **state)
     assert_in_range(larger, 1, 256);
 }
 
+/* ---- A model of flash: a unit is written at once, and a bit changes from blank only. A page is
+ * erased at once. When the power fails, some bits have changed. */
+
+enum { PAGE = 32, FLASH = 2 * PAGE };
+static struct {
+    uint8_t bytes[FLASH];
+    uint8_t blank; /* 0xFF or 0 */
+    size_t unit;   /* bytes: 2 in an STM32F1, 8 in an STM32G0 or L4 */
+    unsigned steps_left, erasures;
+} flash;
+
+static uint8_t some_bits(void)
+{
+    static uint32_t chance = 1;
+
+    chance = chance * 1664525 + 1013904223;
+    return chance >> 30 == 0 ? 0xFF : chance >> 30 == 1 ? 0 : (uint8_t)(chance >> 20);
+}
+
+/* Returns false if the power fails in this step. */
+static bool change(size_t at, const uint8_t *to, size_t length)
+{
+    const bool is_whole = flash.steps_left != 0;
+
+    for (size_t i = 0; i != length; i++) {
+        uint8_t *const byte = &flash.bytes[at + i];
+        const uint8_t bits = is_whole ? 0xFF : some_bits();
+        if (to == NULL)
+            *byte = (uint8_t)((*byte & ~bits) | (flash.blank & bits));
+        else
+            *byte ^= (uint8_t)((*byte ^ to[i]) & ~(*byte ^ flash.blank) & bits);
+    }
+    if (is_whole)
+        flash.steps_left--;
+    return is_whole;
+}
+
+static bool write_flash(uint32_t number)
+{
+    uint8_t record[DUMPULSE_RECORD_SIZE];
+    const size_t at = dumpulse_flash_write(flash.bytes, PAGE, record, number);
+
+    assert_true(at < FLASH && at % DUMPULSE_RECORD_SIZE == 0);
+    if (at % PAGE == 0) {
+        flash.erasures++;
+        if (!change(at, NULL, PAGE))
+            return false;
+    }
+    for (size_t i = 0; i != DUMPULSE_RECORD_SIZE; i += flash.unit)
+        if (!change(at + i, record + i, flash.unit))
+            return false;
+    return true;
+}
+
+/* The power fails in each step of each write, and then up to three times more at once. The number
+ * is never smaller, and never one that was not written. */
+static void test_flash_cut_at_each_step(void **state)
+{
+    (void)state;
+    for (unsigned turn = 0; turn != 3 * 2 * 2 * 64 * 6; turn++) {
+        flash.unit = turn % 3 == 0 ? 2 : turn % 3 == 1 ? 4 : 8;
+        flash.blank = turn / 3 % 2 == 0 ? 0xFF : 0;
+        memset(flash.bytes, turn / 6 % 2 == 0 ? flash.blank : 0x5A, FLASH);
+        assert_int_equal(dumpulse_flash_read(flash.bytes, PAGE), DUMPULSE_UNREADABLE);
+        flash.steps_left = 100000;
+        assert_true(write_flash(0)); /* by the factory */
+        uint32_t written = 0;
+        for (unsigned i = 1; i != 40; i++) {
+            const unsigned cuts = turn % 4 + (i % 3 == 0);
+            for (unsigned cut = 0; cut != cuts; cut++) {
+                flash.steps_left = (turn / 12 + cut * i) % 6;
+                const bool done = write_flash(written + 1);
+                const uint32_t is = dumpulse_flash_read(flash.bytes, PAGE);
+                assert_true(is == written + 1 || (is == written && !done));
+                written = is;
+            }
+            flash.steps_left = 100000;
+            assert_true(write_flash(++written));
+            assert_int_equal(dumpulse_flash_read(flash.bytes, PAGE), written);
+        }
+    }
+}
+
+/* 10,000 erasures of two pages of an STM32F1, of 1,024 bytes, last for 207 years: a number is
+ * stored for each 256 epochs of 10 s. With two resets an hour, they last for 85. */
+static void test_flash_wears_slowly(void **state)
+{
+    enum { RECORDS = PAGE / DUMPULSE_RECORD_SIZE, OF_1024 = 1024 / DUMPULSE_RECORD_SIZE };
+
+    (void)state;
+    flash.blank = 0xFF;
+    flash.unit = 2;
+    flash.steps_left = 1000000;
+    memset(flash.bytes, flash.blank, FLASH);
+    flash.erasures = 0;
+    for (uint32_t number = 0; number != 1000 * 2 * RECORDS; number++)
+        assert_true(write_flash(number));
+    assert_int_equal(flash.erasures, 2 * 1000); /* of both pages */
+    assert_int_equal(10000ULL * 2 * OF_1024 * 2560 / (36525ULL * 864), 207);
+    assert_int_equal(10000ULL * 2 * OF_1024 / (36525ULL * 864 / 2560 + 36525 * 48 / 100), 85);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -646,6 +748,8 @@ int main(void)
         cmocka_unit_test_setup(test_a_report_that_is_late, fresh),
         cmocka_unit_test_setup(test_torn_slots, fresh),
         cmocka_unit_test_setup(test_slots_torn_twice, fresh),
+        cmocka_unit_test(test_flash_cut_at_each_step),
+        cmocka_unit_test(test_flash_wears_slowly),
     };
     return cmocka_run_group_tests_name("unit_keyed", tests, NULL, NULL);
 }
