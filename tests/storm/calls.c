@@ -39,7 +39,7 @@ static const struct {
     [CALL_PRCTL] = {"prctl", {EINVAL}},
     [CALL_PTHREAD_CREATE] = {"pthread_create", {EAGAIN}},
     [CALL_PWRITE] = {"pwrite", {SHORT, EINTR, EIO, ENOSPC, EDQUOT}},
-    [CALL_READ] = {"read", {SHORT, EINTR, EIO}},
+    [CALL_READ] = {"read", {SHORT, FLIPPED, EINTR, EIO}},
     [CALL_RECVMMSG] = {"recvmmsg", {EAGAIN, EINTR, ENOMEM, ECONNREFUSED}},
     [CALL_RENAME] = {"rename", {EIO, ENOSPC, EDQUOT, EROFS}},
     [CALL_SEND] = {"send", {EAGAIN, EINTR, ENOBUFS}, OF_CAN},
@@ -64,7 +64,7 @@ int calls_reason(unsigned call, unsigned i)
 
 const char *calls_reason_name(int reason)
 {
-    return reason == SHORT ? "SHORT" : strerrorname_np(reason);
+    return reason == SHORT ? "SHORT" : reason == FLIPPED ? "FLIPPED" : strerrorname_np(reason);
 }
 
 bool calls_can_happen(unsigned call)

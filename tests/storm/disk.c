@@ -305,9 +305,23 @@ int __wrap_close(int descriptor)
     return reason == 0 ? 0 : fail(reason);
 }
 
+/* The table and numbers have a checksum, so any bit may be wrong. Of files that people write, each
+ * byte is of 7 bits. A wrong bit of the table stays, if it does not make it somebody else's. */
+static void flip(struct file *file, uint8_t *bytes, size_t size)
+{
+    const size_t at = world_chance((uint32_t)size);
+    const bool has_sum = memcmp(file->now, "Dumpulse", 8) == 0;
+    const uint8_t bit = (uint8_t)(1U << (has_sum ? world_chance(8) : 7));
+
+    bytes[at] ^= bit;
+    if (file == disk_find("table") && at >= 8)
+        file->now[at] = file->synced[at] = bytes[at];
+    oracle_reads_wrong(file);
+}
+
 ssize_t __wrap_read(int descriptor, void *bytes, size_t room)
 {
-    const struct file *const file = file_of(descriptor);
+    struct file *const file = file_of(descriptor);
     const int reason = calls_fail(CALL_READ);
 
     if (reason > 0)
@@ -322,6 +336,8 @@ ssize_t __wrap_read(int descriptor, void *bytes, size_t room)
     if (reason == SHORT && size > 1)
         size /= 2;
     memcpy(bytes, file->now + *at, size);
+    if (reason == FLIPPED && size != 0)
+        flip(file, bytes, size);
     *at += size;
     return (ssize_t)size;
 }

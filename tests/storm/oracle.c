@@ -359,7 +359,7 @@ void oracle_begin_run(void)
 {
     struct truth *const it = &world->truth;
 
-    it->serves = false;
+    world->machine.read_wrong = it->serves = false;
     it->served_from = it->changed = it->saves = 0;
     memcpy(it->least, it->epoch, sizeof it->least);
     it->has_read_clock = false;
@@ -418,6 +418,21 @@ void oracle_reads(const struct file *file)
         it->names = it->read;
 }
 
+/* The table is read again before it is written: that is no start with it. Numbers that are read
+ * while the agent serves are written anew; those of a key whose time is over are not used. */
+void oracle_reads_wrong(const struct file *file)
+{
+    const bool has_sum = memcmp(file->now, "Dumpulse", 8) == 0;
+
+    if (file == disk_find("table")) {
+        if (!world->truth.serves && disk_find("table.new") == NULL)
+            reference_loads(file);
+    } else if (file != disk_find("table.new") &&
+               !(has_sum && (world->truth.serves || world->truth.was_over))) {
+        world->machine.read_wrong = true;
+    }
+}
+
 /* The table may be shared with another part of the agent: so this looks at its entries. */
 void oracle_look(void)
 {
@@ -468,8 +483,13 @@ static bool is_current(unsigned node, const struct made *made)
 
 void oracle_logged(const char *line)
 {
-    CLAIM(WHOLE, true, strstr(line, "set aside") == NULL && strstr(line, "damaged") == NULL,
+    const bool flipped = world->failure.has_happened && world->failure.reason == FLIPPED;
+
+    CLAIM(WHOLE, !flipped, strstr(line, "set aside") == NULL && strstr(line, "damaged") == NULL,
           "the agent finds a file that is not whole");
+    CLAIM(WHOLE, strstr(line, "has read its files again") != NULL, !world->machine.read_wrong,
+          "the agent uses a file with a wrong bit");
+    world->machine.read_wrong &= strstr(line, "nothing has changed") == NULL;
     reference_logged(line);
     if (strstr(line, "has read its files again") != NULL)
         use_names();
@@ -583,6 +603,7 @@ void oracle_serves(void)
 {
     if (world->truth.serves)
         return;
+    CLAIM(WHOLE, true, !world->machine.read_wrong, "the agent begins with a file with a wrong bit");
     world->truth.serves = true;
     world->truth.served_from = machine_steady();
     reference_serves();

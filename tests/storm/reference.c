@@ -645,6 +645,7 @@ void reference_loads(const struct file *file)
         dumpulse_read_(it->loaded + SNAPSHOT_CRC_AT) == snapshot_crc32(it->loaded, SNAPSHOT_CRC_AT)
             ? file->size
             : 0; /* it is damaged */
+    it->is_damaged = it->loaded_size == 0 && file->size != 0;
     it->loaded_at = machine_unix() / MS;
 }
 
@@ -679,6 +680,9 @@ void reference_serves(void)
     const uint64_t tick = world->tick, written = unix_in(it->loaded) / tick;
 
     memcpy(it->table, world->truth.table, DUMPULSE_REPORT_SIZE);
+    for (unsigned node = 0; node < NODES; node++)
+        CLAIM(RESTORED, it->is_damaged, dumpulse_read_(it->table + entry_at(node)) == 0,
+              "variable %u: it begins with an entry of a damaged file", node);
     it->retired =
         keys_before.numbers[KEYS_RETIRED_AT] + 256U * keys_before.numbers[KEYS_RETIRED_AT + 1];
     for (unsigned node = 0; node < NODES && it->loaded_size == SNAPSHOT_SIZE; node++)

@@ -168,7 +168,9 @@ enum call {
     CALL_SYSCALL,
     CALL_KINDS
 };
-enum { SHORT = -1 /* in place of an error number: fewer bytes or messages than asked for */ };
+/* In place of an error number: fewer bytes or messages than asked for; a bit of what is read is
+ * wrong. */
+enum { SHORT = -1, FLIPPED = -2 };
 struct failure {
     enum call call;
     int reason;
@@ -273,6 +275,7 @@ struct machine {
     ucontext_t loop, own;  /* of the loop, and of the thread, while the other one runs */
     uint8_t stack[THREAD_STACK];
     uint64_t starts, children;
+    bool read_wrong;      /* a file that must not be used now */
     const void *answered; /* the address of the last answer to this batch */
     struct {
         int number; /* 0: none runs */
@@ -397,6 +400,7 @@ struct outputs {
     unsigned before, moved; /* heard with the key before, and with the new one, one bit each */
     uint8_t loaded[512], taken[DUMPULSE_REPORT_SIZE], saved[DUMPULSE_REPORT_SIZE];
     size_t loaded_size;
+    bool is_damaged;               /* the file of the table, when it was read last */
     uint64_t loaded_at, saving_at; /* Unix time in ms; the steady clock, of the last save */
     unsigned saves;
 };
@@ -457,7 +461,8 @@ void oracle_hears(void);
 void oracle_recovered(void); /* a round has been calm for long enough */
 void oracle_disturbed(void); /* for some time, the agent may be slow */
 void oracle_call_fails(void);
-void oracle_jumped(void); /* the clocks of the agent's machine, by much */
+void oracle_reads_wrong(const struct file *file); /* the same, and a bit of it is wrong */
+void oracle_jumped(void);                         /* the clocks of the agent's machine, by much */
 void oracle_saved(void);
 void oracle_reads(const struct file *file); /* from its beginning */
 bool oracle_is_disk_good(void);
