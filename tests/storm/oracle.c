@@ -31,7 +31,7 @@ static const struct {
     [EPOCH_TWICE] = {"no epoch comes again", NEEDS_DISK},
     [STORED] = {"no number is used before it is stored so that a power cut leaves it", NEEDS_DISK},
     [TOO_EARLY] = {"a node whose heartbeat came in time is not called late, dead or missing", 0},
-    [TOO_LATE] = {"a silent node is called dead or missing in time", 0},
+    [TOO_LATE] = {"a silent node is called late, dead or missing in time", 0},
     [NOT_BACK] = {"a node is called alive in time when it is heard again, and not before", 0},
     [RANGED] = {"a node is called out of range while its value is, and only then", 0},
     [IN_ORDER] = {"each change is told once, and in order", 0},
@@ -568,6 +568,9 @@ static void check_state(unsigned node)
 
     CLAIM(TOO_LATE, now - since > it->names.crit * MS + within(LOOKS),
           state == DUMPULSE_DEAD || state == DUMPULSE_MISSING,
+          "variable %u is %s, and was silent for %llu ms", node, name_of(state),
+          (unsigned long long)((now - since) / MS));
+    CLAIM(TOO_LATE, now - since > it->names.warn * MS + within(LOOKS), !is_heard(state),
           "variable %u is %s, and was silent for %llu ms", node, name_of(state),
           (unsigned long long)((now - since) / MS));
     CLAIM(TOO_LATE,
