@@ -28,9 +28,10 @@ READY := build/venv/ready
 PYTHON := build/venv/bin/python
 # A test with an empty list of cases is an error. Only tests that fail leave their files. One that
 # hangs fails, and shows where it was. A make that a test starts does not get this one's ONLY.
-PYTEST = env -u MAKEFLAGS -u ONLY -u ROOM -u PORTION $(PYTHON) -m pytest -q -p no:cacheprovider \
-          -p tools.tiers $(AT) --timeout 600 --import-mode=append \
-          -o empty_parameter_set_mark=fail_at_collect -o tmp_path_retention_policy=failed
+PYTEST = env -u MAKEFLAGS -u ONLY -u ROOM -u PORTION $(if $(PORTION),DUMPULSE_SEED=$(NEW)) \
+          $(PYTHON) -m pytest -q -p no:cacheprovider -p tools.tiers $(AT) --timeout 600 \
+          --import-mode=append -o empty_parameter_set_mark=fail_at_collect \
+          -o tmp_path_retention_policy=failed
 # Tests of packages pack the sources at the same time.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/build/hypothesis
 
@@ -112,7 +113,7 @@ FIRST_portions = $(FIRST_full)
 # `make full` runs one of all, by the number of commits. NAME.KofN has PORTION=K/N: each N-th case,
 # from the K-th on. It has the options $(AT), and chooses from lists by $(call chosen,WORDS).
 PORTIONS := mutants-keyed:24 mutants-server:200 mutants-client:200 storm:50 storm-calls:1 \
-    planted:10 explore:1 proof-keyed:24 proof-mutants:12 fleet-soak:20 python-long:12 \
+    planted:10 explore:1 proof-keyed:24 proof-mutants:24 fleet-soak:20 python-long:12 \
     vectors-others:1 builds:3 server-valgrind:1
 EACH = $(shell printf '%s\n' $(PORTIONS) | awk -F: '{while (k++ < $$2) print $$1"."k"of"$$2; k=0}')
 COMMITS = $(shell git rev-list --count HEAD)
