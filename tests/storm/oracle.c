@@ -352,7 +352,6 @@ void oracle_reads_clock(void)
     world->truth.before_until = world->two && world->until > unix_now
                                     ? machine_boot() + (world->until - unix_now) * SECOND
                                     : 0;
-    world->truth.was_over |= world->two && world->truth.before_until == 0;
 }
 
 void oracle_begin_run(void)
@@ -363,6 +362,7 @@ void oracle_begin_run(void)
     it->served_from = it->changed = it->saves = 0;
     memcpy(it->least, it->epoch, sizeof it->least);
     it->has_read_clock = false;
+    it->was_ended = it->ended;
     world_trace("start");
     memset(it->table, 0, sizeof it->table);
     reference_begins();
@@ -620,6 +620,7 @@ void oracle_idle(void)
     CLAIM(BOUNDED, world->machine.thread == NULL, disk_left_open() < 0,
           "descriptor %d is left open", disk_left_open());
     machine_look_for_wraps();
+    it->was_over |= world->two && !oracle_takes_before();
     reference_idle();
     oracle_check_epoch();
     check_numbers();
@@ -629,8 +630,11 @@ void oracle_idle(void)
         if (it->of[node].noticed == 0)
             it->of[node].noticed = machine_steady();
     }
+    CLAIM(MOVED, it->was_ended, keys_before.keyed.reached == 0,
+          "the key before begins an epoch, and its time was over");
     if (!oracle_is_calm())
         return;
+    it->ended |= it->before_until != 0 && !oracle_takes_before();
     const enum bound saves = it->saves == 0 ? FIRST_SAVE : LATER_SAVES;
     CLAIM(SAVED, it->changed != 0, machine_steady() - it->changed <= within(saves),
           "a change of the table is not saved for %llu ms",
@@ -756,7 +760,8 @@ void oracle_recovered(void)
               "variable %u: the program knows %s, and it is %s", node, name_of(it->of[node].told),
               name_of(it->of[node].state));
     }
-    CLAIM(READ, !it->was_over, world->now - world->reader.believed_at <= within(READER_WAITS),
+    CLAIM(READ, !(world->reader.before && it->was_over),
+          world->now - world->reader.believed_at <= within(READER_WAITS),
           "the reader has believed no report for %llu s",
           (unsigned long long)((world->now - world->reader.believed_at) / SECOND));
     CLAIM(BOUNDED, true, disk_count() <= NAMES - 2, "%u files are on the disk", disk_count());

@@ -433,6 +433,7 @@ struct truth {
         bool restored;      /* this run began with an entry of it, */
         uint64_t age;       /* which was so old then, ns; 0: that is not known */
     } of[NODES];
+    bool ended, was_ended;       /* the key before, for good: in this run, or before it */
     uint32_t used[2];            /* the blocks of both keys at the last look */
     uint64_t disk_steps;         /* of the disk at that look */
     uint32_t epoch[2], least[2]; /* of the agent; this run must begin above the least */
