@@ -50,7 +50,7 @@ static const struct {
     [REPORTED] = {"a request that is allowed gets a report, with the table of that moment", 0},
     [ALLOWED] = {"only addresses that --allow names get reports", NEEDS_UDP},
     [ANSWERED] = {"each question gets a beacon, and nothing else", NEEDS_UDP},
-    [TOLD] = {"a node that is heard gets the beacon of each new epoch", NEEDS_UDP},
+    [TOLD] = {"a node that is heard gets the beacon of each new epoch, in time", NEEDS_UDP},
     [COUNTED] = {"each counter has the number of what it counts", 0},
     [LOGGED] = {"each change is logged, or counted for a later line", 0},
     [PROMPT] = {"what a signal asks for is done before the agent waits again", 0},

@@ -412,6 +412,19 @@ void reference_tells(unsigned node, const uint8_t *packet)
     CLAIM(TOLD, true, false, "variable %u gets a beacon that is not its own", node);
 }
 
+/* From one epoch of a node to the next one. An agent that is busy is not looked at for 3 s. */
+static void check_length(bool before, unsigned node, bool is_next)
+{
+    uint64_t *const at = &outputs()->epoch_at[before][node];
+    const uint64_t now = machine_steady(), lasted = now - *at, length = world->epoch * SECOND;
+    const uint64_t slack = length / 10 + 4 * SECOND;
+
+    CLAIM(TOLD, is_next && *at > world->truth.disturbed && oracle_is_calm(),
+          lasted + slack > length && lasted < length + slack,
+          "an epoch of variable %u lasted %llu ms", node, (unsigned long long)(lasted / MS));
+    *at = oracle_is_calm() && is_next ? now : 0;
+}
+
 /* A node that was heard in the last three epochs gets the beacon of each new one. */
 static void check_told(bool before, unsigned node)
 {
@@ -427,6 +440,7 @@ static void check_told(bool before, unsigned node)
               machine_steady() - taken < (3 * world->epoch - 1) * SECOND,
           outputs()->told_epoch[before][node] == epoch,
           "variable %u does not get the beacon of epoch %u", node, epoch);
+    check_length(before, node, epoch == outputs()->idle_epoch[before][node] + 1);
     outputs()->idle_epoch[before][node] = epoch;
 }
 

@@ -385,8 +385,9 @@ struct outputs {
         uint8_t generation, last; /* count that was taken */
     } counted[2][DUMPULSE_READER_LABEL + 1];
     uint32_t told_epoch[2][NODES], idle_epoch[2][NODES];
-    unsigned retired;  /* variables, one bit each */
-    bool takes_before; /* when the agent looked last */
+    uint64_t epoch_at[2][NODES]; /* the steady clock; 0: it did not begin in its turn */
+    unsigned retired;            /* variables, one bit each */
+    bool takes_before;           /* when the agent looked last */
     uint8_t key[16] __attribute__((aligned(4)));
     uint64_t begun;       /* machine_boot() */
     uint64_t batch_at;    /* the steady clock when packets were handed out last */
