@@ -23,8 +23,8 @@ Each mutant that survives must be in survivors.tsv with the reason. It is a fail
 that file is noticed, or does not exist. The same --seed and --count choose the same mutants.
 
 --portion K/N: each N-th of them, from the K-th on. Of server and client, the tests that take
-minutes do not run without any change before, and it is a failure only if less than three of four
-mutants are noticed: the others are printed.
+minutes do not run without any change before. It is a failure only if less than three of four mutants
+are noticed: what else is wrong is printed.
 
 --sample: takes only the mutants of mutants_sample.tsv. Each has the step or the test that notices
 it, and only that one runs. It is a failure if a mutant does not exist, or if its test does not
@@ -482,7 +482,7 @@ def main() -> None:
                 record.write("\t".join([*mutant.key, *verdict]) + "\n")
         return verdict
 
-    is_strict = not (options.portion.step and subject.measured)
+    is_strict = options.portion.step is None
     faults = mutation.campaign(name, every, chosen, reasons, folders, tested,
                                LEAST_OF_PORTION if not is_strict else
                                subject.least if len(chosen) == len(every) else 0.0, is_strict)
