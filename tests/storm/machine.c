@@ -276,16 +276,28 @@ static int run_process(char *makes_numbers_of)
     const time_t end = (time_t)world->until;
     char tick[12], rate[20], burst[20], until[40];
     struct tm parts;
-    char *arguments[24] = {"agent",      "--tick",
-                           tick,         "--state",
-                           "/d/table",   "--watch",
-                           "/d/names",   "--exec",
-                           "/d/program", machine_has_bus() ? "can0" : "--allow=@/d/readers"};
-    int count = 10;
+    const struct chosen *const chosen = &world->chosen;
+    char self[24];
+    char *arguments[32] = {"agent", "--tick", tick, "--state", "/d/table", "--watch", "/d/names"};
+    int count = 7;
 
     (void)snprintf(tick, sizeof tick, "%u", world->tick);
     (void)snprintf(rate, sizeof rate, "--rate=%u", world->rate);
     (void)snprintf(burst, sizeof burst, "--burst=%u", world->burst);
+    (void)snprintf(self, sizeof self, "--self=%u:%u", chosen->self, chosen->self_sender);
+    const struct {
+        bool is_chosen;
+        char *text;
+    } some[] = {{chosen->exec, "--exec=/d/program"},
+                {machine_has_bus(), "can0"},
+                {chosen->allow && !machine_has_bus(), "--allow=@/d/readers"},
+                {chosen->allow_heartbeats, "--allow-heartbeats=@/d/senders"},
+                {chosen->keep_old, "--keep-old"},
+                {chosen->log_changes, "--log=changes"},
+                {chosen->self != 0, self}};
+    for (unsigned i = 0; i < sizeof some / sizeof some[0]; i++)
+        if (some[i].is_chosen)
+            arguments[count++] = some[i].text;
     (void)strftime(until, sizeof until, "--key-until=%Y-%m-%dT%H:%MZ", gmtime_r(&end, &parts));
     if (!machine_has_bus()) {
         arguments[count++] = rate;

@@ -253,6 +253,8 @@ static void entry_changed(unsigned node)
     CLAIM(TAKEN_TWICE, world->keyed, made->taken == 1,
           "variable %u: a heartbeat made %llu s ago is taken again", node,
           (unsigned long long)((world->now - made->made_at) / SECOND));
+    CLAIM(ALLOWED, world->chosen.allow_heartbeats, reference_may_send(FIRST_NODE + node),
+          "variable %u: its node is not allowed to send heartbeats", node);
     if (world->keyed)
         check_order(node, made);
     check_stamp(node, entry.timestamp);
@@ -408,7 +410,10 @@ void oracle_reads(const struct file *file)
     if (file == disk_find("names")) {
         it->read = world->names;
         it->read.readers = before.readers;
+        it->read.senders = before.senders;
         memcpy(generations, before.generations, sizeof before.generations);
+    } else if (file == disk_find("senders")) {
+        it->read.senders = world->names.senders;
     } else if (file == disk_find("readers")) {
         it->read.readers = world->names.readers;
     } else if (file == disk_find("table") && !it->serves) {
@@ -433,6 +438,24 @@ void oracle_reads_wrong(const struct file *file)
     }
 }
 
+/* The agent's own heartbeat has the time of the request that it is for. */
+static void look_at_self(const uint8_t *entries)
+{
+    const unsigned self = world->chosen.self;
+    uint8_t *const known = world->truth.table + 4 + (size_t)4 * self;
+    const uint8_t *const entry = entries + (size_t)4 * self;
+
+    if (self == 0 || memcmp(known, entry, 4) == 0)
+        return;
+    if (dumpulse_read_(entry) == 0)
+        reference_forgets(self, known);
+    memcpy(known, entry, 4);
+    CLAIM(STAMPED, world->truth.serves && dumpulse_read_(entry) != 0,
+          dumpulse_read_(entry) ==
+              ((uint32_t)(machine_unix() / ticks(1)) << 16 | world->chosen.self_sender << 8),
+          "variable %u: the agent's own heartbeat is %08x", self, dumpulse_read_(entry));
+}
+
 /* The table may be shared with another part of the agent: so this looks at its entries. */
 void oracle_look(void)
 {
@@ -454,6 +477,7 @@ void oracle_look(void)
         entry_changed(node);
         world_note(dumpulse_read_(it->table + at));
     }
+    look_at_self(entries);
     CLAIM(FORGED, true, memcmp(it->table + 4, entries, DUMPULSE_REPORT_SIZE - 4) == 0,
           "a variable is set that no node has");
     if (it->changed == 0 && it->serves)
@@ -472,6 +496,8 @@ void oracle_saved(void)
 /* Is it made with a key and in the epoch that the agent has now for its node? */
 static bool is_current(unsigned node, const struct made *made)
 {
+    if (!reference_may_send(FIRST_NODE + node))
+        return false;
     if (made->before &&
         (!oracle_takes_before() || world->truth.of[node].moved || world->truth.of[node].unsure))
         return false;
@@ -595,8 +621,8 @@ static void check_age(unsigned node)
     const uint64_t now = machine_steady(), taken = world->truth.of[node].taken;
 
     CLAIM(FORGOTTEN,
-          world->machine.still == 0 && taken != 0 && taken > world->truth.clock_set &&
-              now - taken > ticks(65536),
+          !world->chosen.keep_old && world->machine.still == 0 && taken != 0 &&
+              taken > world->truth.clock_set && now - taken > ticks(65536),
           serial_in(world->truth.table, node) == 0,
           "variable %u: its entry is older than 65536 ticks", node);
 }
@@ -727,7 +753,9 @@ static void check_heard(unsigned node)
 {
     const uint64_t taken = world->truth.of[node].taken;
 
-    CLAIM(HEARD, world->nodes[node].runs && !(world->nodes[node].before && world->truth.was_over),
+    CLAIM(HEARD,
+          world->nodes[node].runs && reference_may_send(FIRST_NODE + node) &&
+              !(world->nodes[node].before && world->truth.was_over),
           taken != 0 && machine_steady() - taken <= 3 * world->nodes[node].every,
           "variable %u: its node sends, and is not heard", node);
 }
@@ -751,16 +779,17 @@ void oracle_recovered(void)
     CLAIM(SERVES, true, it->serves && (!world->keyed || keys.keyed.reached != 0),
           "the agent does not serve");
     for (unsigned node = 0; node < NODES; node++) {
-        const bool runs = world->nodes[node].runs;
+        const bool runs = world->nodes[node].runs && reference_may_send(FIRST_NODE + node);
         check_heard(node);
         CLAIM(HEARD, !(world->nodes[node].before && it->was_over),
               runs == is_heard(it->of[node].state), "variable %u: its node %s, and is called %s",
               node, runs ? "sends" : "is silent", name_of(it->of[node].state));
-        CLAIM(IN_ORDER, !machine_runs_program(node), it->of[node].told == it->of[node].state,
+        CLAIM(IN_ORDER, world->chosen.exec && !machine_runs_program(node),
+              it->of[node].told == it->of[node].state,
               "variable %u: the program knows %s, and it is %s", node, name_of(it->of[node].told),
               name_of(it->of[node].state));
     }
-    CLAIM(READ, !(world->reader.before && it->was_over),
+    CLAIM(READ, !(world->reader.before && it->was_over) && (world->chosen.allow || world->keyed),
           world->now - world->reader.believed_at <= within(READER_WAITS),
           "the reader has believed no report for %llu s",
           (unsigned long long)((world->now - world->reader.believed_at) / SECOND));

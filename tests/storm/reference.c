@@ -65,7 +65,12 @@ static void use(uint64_t *full_at, uint64_t now, uint64_t rate)
 
 static bool may_read(unsigned party)
 {
-    return (world->truth.names.readers >> party & 1) != 0;
+    return world->chosen.allow ? (world->truth.names.readers >> party & 1) != 0 : world->keyed;
+}
+
+bool reference_may_send(unsigned party)
+{
+    return !world->chosen.allow_heartbeats || (world->truth.names.senders >> party & 1) != 0;
 }
 
 static struct due *due(unsigned place)
@@ -102,6 +107,19 @@ static void record(unsigned variable, const uint8_t *sender_and_value, uint16_t 
     memcpy(entry + 2, sender_and_value, 2);
 }
 
+/* The agent records its own heartbeat before each report. Its other packets may have taken time. */
+static void record_self(bool now)
+{
+    uint8_t *const entry = outputs()->table + entry_at(world->chosen.self);
+
+    if (world->chosen.self == 0)
+        return;
+    if (now)
+        dumpulse_write_(entry, (uint32_t)ticks_now() << 16 | world->chosen.self_sender << 8);
+    else
+        memcpy(entry, world->truth.table + entry_at(world->chosen.self), 4);
+}
+
 static size_t take_request(unsigned from)
 {
     uint64_t *const full_at = &outputs()->of[from].full_at;
@@ -113,6 +131,7 @@ static size_t take_request(unsigned from)
     if (!has_left(*full_at, outputs()->batch_at, world->rate, world->burst))
         return COUNT_RATE;
     use(full_at, outputs()->batch_at, world->rate);
+    record_self(true);
     (void)expect_report(from, DUMPULSE_REPORT_SIZE);
     return COUNT_REPORTS;
 }
@@ -127,6 +146,8 @@ static size_t take_unkeyed(const struct waiting *packet)
         return COUNT_LENGTH;
     if (memcmp(bytes, request, sizeof request) == 0)
         return take_request(packet->from);
+    if (!reference_may_send(packet->from))
+        return COUNT_NOT_ALLOWED;
     if (bytes[4] != DUMPULSE_MAGIC)
         return COUNT_MAGIC;
     if (dumpulse_read_(bytes) != adler_of(bytes, DUMPULSE_PACKET_SIZE))
@@ -142,6 +163,11 @@ static bool is_request(const uint8_t *packet)
     return packet[4] == DUMPULSE_IS_HEARTBEAT_ + DUMPULSE_READER_LABEL && packet[5] != 0;
 }
 
+static bool asks(const uint8_t *packet)
+{
+    return packet[4] - (unsigned)DUMPULSE_IS_HEARTBEAT_ <= DUMPULSE_READER_LABEL && packet[5] == 0;
+}
+
 /* The same. Returns COUNTERS if keys decide. */
 static size_t take_keyed(const struct waiting *packet)
 {
@@ -150,6 +176,8 @@ static size_t take_keyed(const struct waiting *packet)
     if (packet->length != DUMPULSE_PACKET_SIZE)
         return COUNT_LENGTH;
     if (is_request(packet->bytes) && !may_read(packet->from))
+        return COUNT_NOT_ALLOWED;
+    if (!is_request(packet->bytes) && !asks(packet->bytes) && !reference_may_send(packet->from))
         return COUNT_NOT_ALLOWED;
     if (!machine_has_bus())
         it->keyed[it->keyed_count++ % BATCH] = *packet;
@@ -309,6 +337,8 @@ size_t __wrap_keys_take(const uint8_t *packet, void *context)
               memcmp(next->bytes, packet, DUMPULSE_PACKET_SIZE) == 0,
           "packets are not taken in their order");
     const uint64_t stamp = world->now == began ? ticks_now() : world->truth.of[node].stamped;
+    if (is_request(packet))
+        record_self(false);
     const size_t right = take_with_keys(next->from, packet, (uint16_t)stamp);
     CLAIM(COUNTED, true, counter == right, "a packet counts as \"%s\", not as \"%s\"",
           counters_names[counter].readable, counters_names[right].readable);
@@ -357,6 +387,7 @@ void __real_dumpulse_send_packet(void *context, const uint8_t *packet, size_t le
 void __wrap_dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
     oracle_look();
+    record_self(false);
     if (length == DUMPULSE_REPORT_SIZE)
         (void)expect_report(AGENT, length);
     keep_on_bus();
@@ -482,6 +513,8 @@ void reference_idle(void)
 
     check_signals();
     check_logged();
+    if (machine_has_bus())
+        record_self(false); /* of a request that got no report yet */
     CLAIM(FORGED, true, memcmp(it->table, world->truth.table, DUMPULSE_REPORT_SIZE) == 0,
           "the table is not what packets have made it");
     reference_begins_batch();
@@ -500,14 +533,15 @@ static void forget_in(uint8_t *table, unsigned node, const uint8_t *entry)
 void reference_forgets(unsigned node, const uint8_t *entry)
 {
     struct outputs *const it = outputs();
-    const uint64_t taken = world->truth.of[node].taken;
+    const uint64_t taken = node < NODES ? world->truth.of[node].taken : 0;
     const uint64_t since = taken != 0 ? taken : world->truth.served_from;
 
     forget_in(it->table, node, entry);
     for (unsigned i = 0; i < it->count && !world->keyed && !machine_has_bus(); i++)
         forget_in(due(i)->bytes, node, entry);
-    CLAIM(FORGOTTEN, since != 0 && since > world->truth.clock_set && world->machine.still == 0,
-          ticks_now() - world->truth.of[node].stamped >= TOO_OLD,
+    CLAIM(FORGOTTEN,
+          node < NODES && since != 0 && since > world->truth.clock_set && world->machine.still == 0,
+          !world->chosen.keep_old && ticks_now() - world->truth.of[node].stamped >= TOO_OLD,
           "variable %u: its entry is forgotten after %llu ticks", node,
           (unsigned long long)(ticks_now() - world->truth.of[node].stamped));
 }
@@ -597,7 +631,9 @@ static void check_counters(const char *line)
               number == it->counts[i], "the counter \"%s\" is %llu, not %llu", name,
               (unsigned long long)number, (unsigned long long)it->counts[i]);
     }
-    CLAIM(COUNTED, it->is_ending && it->usr1s == 0, /* what waited counts as not told then */
+    CLAIM(COUNTED,
+          world->chosen.exec && it->is_ending &&
+              it->usr1s == 0, /* what waited counts as not told then */
           number_in(line, ", not told ") + it->told == it->counts[COUNT_CHANGES],
           "of %llu changes, %llu were told", (unsigned long long)it->counts[COUNT_CHANGES],
           (unsigned long long)it->told);
@@ -672,8 +708,9 @@ static void check_loaded(unsigned node, const uint8_t *entry, uint64_t written, 
     const uint64_t stamped = written + ahead - (ahead < AHEAD ? 0 : WRAP);
     const uint64_t since = then > written ? then : written;
     const uint64_t since_begin = (machine_boot() - outputs()->begun) / (world->tick * MS);
-    const bool is_set = dumpulse_read_(entry) != 0, is_old = since >= stamped + TOO_OLD;
-    const bool may_be_old = ticks_now() >= stamped + TOO_OLD || ticks_now() < written + since_begin;
+    const uint64_t limit = world->chosen.keep_old ? WRAP : TOO_OLD;
+    const bool is_set = dumpulse_read_(entry) != 0, is_old = since >= stamped + limit;
+    const bool may_be_old = ticks_now() >= stamped + limit || ticks_now() < written + since_begin;
 
     world->truth.of[node].stamped = stamped;
     world->truth.of[node].restored = dumpulse_read_(now) != 0;

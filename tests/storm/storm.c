@@ -25,6 +25,20 @@ struct told {
     unsigned armed[CLAIMS_MAX], happened_of[KINDS_MAX], wrapped[WRAPS];
 };
 
+/* An agent of the fleet has none but those that all have. */
+static void choose_options(struct chosen *it)
+{
+    const bool has_some = !world->traces, is_udp = !machine_has_bus();
+
+    it->exec = world_chance(8) != 0 || !has_some;
+    it->allow = world_chance(8) != 0 || !has_some || !is_udp;
+    it->allow_heartbeats = world_chance(4) == 0 && has_some && is_udp && !world->two;
+    it->keep_old = world_chance(8) == 0 && has_some;
+    it->log_changes = world_chance(4) == 0;
+    it->self_sender = 1 + world_chance(255);
+    it->self = world_chance(3) == 0 && has_some ? 40 + world_chance(24) : 0;
+}
+
 static void choose_world(void)
 {
     static const unsigned ticks[] = {1, 10, 100, 1000};
@@ -43,12 +57,15 @@ static void choose_world(void)
     world->rate = 1 + world_chance(20);
     world->burst = 1 + world_chance(40);
     world->room = world_chance(4) == 0 ? 700 : QUEUE;
+    world->names.senders = world_chance(1U << READER) | world_chance(1U << READER);
+    choose_options(&world->chosen);
 }
 
 /* Odd seeds have two keys, whose overlap ends within the story; even ones have none. */
 static void choose_short_world(const struct failure *failure)
 {
     world->failure = *failure;
+    world->chosen = (struct chosen){.exec = true, .allow = true};
     world->keyed = world->two = world->seed % 2 != 0;
     world->epoch = 2;
     world->names.warn = 5000;

@@ -85,7 +85,13 @@ struct names {
     unsigned low, high;            /* values */
     unsigned edition;              /* a part of each name */
     unsigned readers;              /* parties that may request reports, one bit each */
+    unsigned senders;              /* the same of heartbeats, if there is --allow-heartbeats */
     uint8_t generations[2][NODES]; /* of the keys */
+};
+/* Options of the agent, of which each story has some. */
+struct chosen {
+    bool exec, allow, allow_heartbeats, keep_old, log_changes;
+    unsigned self, self_sender; /* 0: there is no --self */
 };
 enum wrong_file { NONE_IS_WRONG, NAMES_ARE_WRONG, READERS_ARE_WRONG, KEY_IS_WRONG };
 /* A heartbeat that a node has made. Each has another sender and value. */
@@ -498,7 +504,8 @@ void reference_logged(const char *line);
 void reference_signals(int number);
 void reference_loads(const struct file *file);
 void reference_forgets(unsigned node, const uint8_t *entry);
-void reference_takes_state(void); /* what the thread writes is the table of now */
+bool reference_may_send(unsigned party); /* heartbeats */
+void reference_takes_state(void);        /* what the thread writes is the table of now */
 void reference_saves(const struct file *file);
 void reference_ends(int status);
 
@@ -549,6 +556,7 @@ struct world {
     unsigned tick, epoch;       /* ms, s */
     uint64_t until;             /* s since 1970: the key before is taken so long */
     unsigned rate, burst, room; /* of reports to a source; packets that wait at most */
+    struct chosen chosen;
     struct names names;
     enum wrong_file wrong_file;
     const uint8_t *key; /* of whoever calls the library now; NULL: of the agent */
