@@ -60,7 +60,7 @@ def test_all_machines_tell_the_same_stories(name: str, agent: str, tmp_path: Pat
     undefined = re.findall(r" U (\S+)", tell("nm", whole))
     wide = [f"-Wl,--defsym={name}=__wrap_{plain}" for name in undefined
             for plain in [re.sub(r"^__|(64)?(_time64)?$", "", name)]
-            if f"-Wl,--wrap={plain}" in wraps("build/storm")]
+            if plain != name and f"-Wl,--wrap={plain}" in wraps("build/storm")]
     subprocess.run([compiler[0], *compiler[1:], whole, *wide, "-Wl,--wrap=main", "-pthread",
                     "-o", other], check=True)
     ours = built("build/storm" if agent == "udpserver.c" else "build/storm-can")
