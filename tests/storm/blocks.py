@@ -95,7 +95,7 @@ def ranges(lines: set[int]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--udpserver", nargs=2, default=["600", "5"])
-    parser.add_argument("--canserver", nargs=2, default=["120", "20"])
+    parser.add_argument("--canserver", nargs=2, default=["150", "20"])
     parser.add_argument("--least", type=float, default=0)
     parser.add_argument("--from", dest="first", default="1")
     arguments = parser.parse_args()
