@@ -20,7 +20,7 @@ TIME = r"(?:Its report was|Its first frames were) here after \d+\.\d s\.\n"
 SHOWS = {  # the end, for some boards; for the others, see below
     "sender_attiny13": "".join(heartbeat(7, 7, beat).hex(" ") + "\n" for beat in range(5)),
     "keyed_attiny85": r"It sends:\n(?:87(?: [0-9a-f]{2}){9}\n){4,}",
-    "keyed_atmega328p": ENTRY.format(7, 7, 1, 2),
+    "keyed_atmega328p": ENTRY.format(7, 7, 2, 2),
     "can_avr-keyed": ENTRY.format(3, 1, 126, 1),
     "i2c_atmega328p": ENTRY.format(3, 1, 126, 0) + ENTRY.format(7, 12, 9, 0)}
 
