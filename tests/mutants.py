@@ -23,8 +23,8 @@ Each mutant that survives must be in survivors.tsv with the reason. It is a fail
 that file is noticed, or does not exist. The same --seed and --count choose the same mutants.
 
 --portion K/N: each N-th of them, from the K-th on. Of server and client, the tests that take
-minutes do not run without any change before. It is a failure only if less than three of four mutants
-are noticed: what else is wrong is printed.
+minutes do not run without any change before. It is a failure only if less than three of four
+mutants are noticed: what else is wrong is printed.
 
 --sample: takes only the mutants of mutants_sample.tsv. Each has the step or the test that notices
 it, and only that one runs. It is a failure if a mutant does not exist, or if its test does not
@@ -418,7 +418,7 @@ SUBJECTS: dict[str, type[Library] | type[Keyed] | type[Server] | type[Client]] =
     "library": Library, "keyed": Keyed, "server": Server, "client": Client}
 
 
-def main() -> None:
+def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="mutants",
                                      description="Breaks a program; do its tests notice?")
     parser.add_argument("subject", choices=SUBJECTS)
@@ -434,6 +434,11 @@ def main() -> None:
     parser.add_argument("--record", type=Path, metavar="FILE",
                         help="add a line to it for each: what noticed it")
     parser.add_argument("--list", action="store_true", help="only list what would be tested")
+    return parser
+
+
+def main() -> None:
+    parser = make_parser()
     options = parser.parse_args()
     name = "mutants" if options.subject == "library" else f"mutants-{options.subject}"
     subject: Subject = SUBJECTS[options.subject]()

@@ -381,6 +381,20 @@ def rows(path: Path) -> dict[tuple[str, str, str], str]:
     return reasons
 
 
+Key = tuple[str, str, str]
+
+
+def contradictions(name: str, possible: set[Key], noticed: set[Key], survivors: set[Key],
+                   reasons: dict[Key, str]) -> list[str]:
+    """What of these results contradicts the list of survivors."""
+    unexplained = len(survivors - reasons.keys())
+    return [f"{name}: {unexplained} survivors above are not explained"] * (unexplained > 0) + [
+        f"a listed survivor is noticed now: {' | '.join(key)}" for key in reasons
+        if key in noticed] + [
+        f"a listed survivor does not survive any more: {' | '.join(key)}" for key in reasons
+        if key not in possible]
+
+
 def campaign(name: str, every: Sequence[Mutant], chosen: Sequence[Mutant],
              reasons: dict[tuple[str, str, str], str], folders: Sequence[Path],
              verdict: Callable[[Mutant, Path, bool], Verdict], least: float = 0.0,
@@ -419,19 +433,9 @@ def campaign(name: str, every: Sequence[Mutant], chosen: Sequence[Mutant],
                       end="\r" if sys.stderr.isatty() and len(results) != len(chosen) else "\n",
                       file=sys.stderr, flush=True)
 
-    faults = []
     survivors = {mutant.key for mutant, (result, _) in results if result == SURVIVED}
-    unexplained = sum(result == SURVIVED and mutant.key not in reasons
-                      for mutant, (result, _) in results)
-    if unexplained:
-        faults.append(f"{name}: {unexplained} survivors above are not explained")
-    noticed = {mutant.key for mutant in chosen} - survivors
-    possible = {mutant.key for mutant in every}
-    faults += [f"a listed survivor is noticed now: {' | '.join(key)}" for key in reasons
-               if key in noticed]
-    faults += [f"a listed survivor does not survive any more: {' | '.join(key)}" for key in reasons
-               if key not in possible]
-
+    faults = contradictions(name, {mutant.key for mutant in every}, {
+        mutant.key for mutant in chosen} - survivors, survivors, reasons)
     if not is_strict:
         print("\n".join(faults), file=sys.stderr)
         faults = []

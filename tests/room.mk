@@ -34,13 +34,13 @@ tell_storm = $(if $(PORTION),build/storm --count 600 $1 || failed=1; \
     $(PYTHON) -m tests.storm.images --count 24 $1 || failed=1; exit $$failed
 PART_storm = $(call tell_storm,$(PORTION:%=--from $(NEW)))	## stories of the whole system
 PART_storm-calls = build/storm --fail-each 1 || failed=1; build/storm-can --fail-each 1 || failed=1; exit $$failed	## each call of the system fails once
-PART_planted = $(PYTHON) -m tests.storm.planted $(AT) ## planted mistakes: does the storm notice them?
+PART_planted = $(PYTHON) -m tests.storm.planted $(AT)	## planted mistakes: does the storm notice them?
 READS_mutants := dumpulse.c dumpulse.h extras spec tools Makefile */room.mk \
     $(addprefix tests/,exports*.c vectors.c vectors.h vectors_watch.c mutants.py mutation.py \
     ordered.py survivors.tsv test_targets.py storm/planted.py)
 PART_explore = HYPOTHESIS_PROFILE=explore $(PYTEST) --hypothesis-seed=$(NEW) test_dumpulse.py	## Hypothesis: many new examples
 PART_lint = tests/lint ## compiler warnings, clang-tidy, cppcheck, formatting
-PART_builds = tests/builds $(if $(PORTION),$(call chosen,clang i386 hardened),gcc) ## make check by gcc, or by others; make install
+PART_builds = tests/builds $(if $(PORTION),$(call chosen,clang i386 hardened),gcc)	## make check by gcc, or by others; make install
 BREAK := $(PYTHON) -m tests.mutants
 PART_mutants = $(BREAK) library $(ARGS)	## break the library: does a test notice?
 PART_mutants-keyed = $(BREAK) keyed $(AT) $(ARGS)	## break dumpulse_keyed; ARGS="--count 100"

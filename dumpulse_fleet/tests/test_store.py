@@ -607,6 +607,3 @@ def test_there_is_a_most_of_mutes(store: Store, monkeypatch: pytest.MonkeyPatch)
         store.make_mute(Mute({"site": "x"}, 0.0, time.time() + 99)).result()
     with pytest.raises(ValueError, match="end some first"):
         store.make_mute(Mute({"site": "x"}, 0.0, time.time() + 99))
-
-
-# ---------------------------------------------------------------- figures

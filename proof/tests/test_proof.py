@@ -111,7 +111,7 @@ def break_source(folder: Path, monkeypatch: pytest.MonkeyPatch, file: str, befor
     (MIXED, "variable < DUMPULSE_VARIABLES", "variable <= DUMPULSE_VARIABLES", "must not read"),
     (MIXED, "return is_version_1", "keyed->wrong = 0;\n            return is_version_1",
      "something else"),
-    (NODE, "epoch <= node->epoch", "epoch < node->epoch", "calls"),
+    (NODE, "if (epoch == node->epoch) {", "if (false) {", "something else"),
 ])
 def test_a_wrong_part_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str,
                                  before: str, after: str, complaint: str) -> None:

@@ -285,9 +285,9 @@ static void hear(bool before, const uint8_t *packet, uint16_t stamp)
 
     record(node, packet + 6, stamp);
     if (before)
-        it->before |= 1U << node;
+        it->before |= 1U << node % NODES;
     else if (it->takes_before)
-        it->moved |= 1U << node;
+        it->moved |= 1U << node % NODES;
     it->retired |= it->moved;
 }
 
