@@ -424,7 +424,7 @@ void oracle_reads(const struct file *file)
 }
 
 /* The table is read again before it is written: that is no start with it. Numbers that are read
- * while the agent serves are written anew. A key whose time is over is not used, with its numbers. */
+ * while the agent serves are written anew. Numbers and key whose time is over are not used. */
 void oracle_reads_wrong(const struct file *file)
 {
     const bool has_sum = memcmp(file->now, "Dumpulse", 8) == 0;
