@@ -820,8 +820,7 @@ size_t keys_take(const uint8_t *packet, void *context)
     static const size_t counted[] = {
         [DUMPULSE_REFUSED] = COUNT_MAGIC,  [DUMPULSE_HEARTBEAT] = COUNT_HEARTBEATS,
         [DUMPULSE_REPORT] = COUNT_REPORTS, [DUMPULSE_OLD] = COUNT_OLD,
-        [DUMPULSE_WRONG_TAG] = COUNT_TAG,  [DUMPULSE_NOT_BEGUN] = COUNT_OLD,
-        [DUMPULSE_ASKS] = COUNT_BEACONS};
+        [DUMPULSE_WRONG_TAG] = COUNT_TAG,  [DUMPULSE_NOT_BEGUN] = COUNT_OLD};
     const bool requests = keys_is_request(packet), asks = keys_is_question(packet);
     dumpulse_result result;
 
