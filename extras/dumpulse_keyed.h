@@ -273,9 +273,10 @@ bool dumpulse_keyed_request(dumpulse_reader *reader, uint8_t packet[DUMPULSE_PAC
  * to, but in the end it is as before. */
 bool dumpulse_keyed_check(dumpulse_reader *reader, dumpulse_keyed_report *report, size_t length);
 
-/* ---- A number in 12 bytes of memory: two slots of 6 bytes. Memory is a copy of these 12 bytes. If
- * the power fails in a write, the number is the old one or the new one. If it fails in the next
- * write, too, the number may become larger. It never becomes smaller. */
+/* ---- A number in 12 bytes of memory: two slots of 6 bytes, each with the number, big-endian, and
+ * the same inverted: 800001 is 80 00 01 7f ff fe. Memory is a copy of these 12 bytes. If the power
+ * fails in a write, the number is the old one or the new one. If it fails in the next write, too,
+ * the number may become larger. It never becomes smaller. */
 
 enum { DUMPULSE_SLOT_SIZE = 6 };
 
@@ -288,9 +289,10 @@ uint8_t dumpulse_slots_write(const uint8_t memory[2 * DUMPULSE_SLOT_SIZE],
                              uint8_t slot[DUMPULSE_SLOT_SIZE], uint32_t number);
 
 /* ---- A number in two pages of flash, one behind the other: `size` is that of one, a power of 2.
- * Each number is a record of 8 bytes behind the last one, and a page is erased only when the other
- * one is full: with 1,024 bytes, once for 256 numbers. Blank flash may be ff or 00. Whenever the
- * power fails, also in an erasure, the number is the old one or the new one. */
+ * Each number is a record of 8 bytes, 4 big-endian ones and the same inverted, behind the last one.
+ * A page is erased only when the other one is full: with 1,024 bytes, once for 256 numbers. Blank
+ * flash may be ff or 00. Whenever the power fails, also in an erasure, the number is the old one or
+ * the new one. */
 
 enum { DUMPULSE_RECORD_SIZE = 8 };
 

@@ -1,6 +1,5 @@
 """Types the commands of the page about keys."""
 
-import functools
 import os
 import re
 import shlex
@@ -36,7 +35,6 @@ def commands_of(heading: str, level: str = "##") -> list[str]:
             for block in re.findall(r"(?:^    .+\n)+", section, re.M)]
 
 
-blocks_of = functools.partial(commands_of, level="###")
 
 
 @pytest.fixture
@@ -55,8 +53,8 @@ def shell(script: str, home: Path) -> str:
                           text=True, env={**os.environ, "PATH": path, "HOME": str(home)}).stdout
 
 
-def test_one_agent_on_linux(home: Path) -> None:
-    first, second = commands_of("One agent on Linux")
+def test_try_it_on_linux(home: Path) -> None:
+    first, second = commands_of("Try it on Linux")
     new, is_new, serve = first.splitlines()
     shell(f"{new}\n{is_new}", home)
     with Server(*shlex.split(serve)[1:], cwd=home) as server:
@@ -69,15 +67,17 @@ def test_one_agent_on_linux(home: Path) -> None:
 
 
 def test_headers_for_firmware(home: Path) -> None:
-    (commands,) = commands_of("In your own firmware")
+    (commands,) = commands_of("Your own firmware")
     shell(commands, home)
-    named = set(re.findall(r"`for-7/(.*?)`", PAGE))
-    assert named == {path.name for path in (home / "for-7").iterdir()} - {".gitignore"}
+    assert {path.name for path in (home / "for-7").iterdir()} == {
+        ".gitignore", "agent-7-3.h", "agent-7-agent.h", "agent-7-readers.key"}
+    assert "`DUMPULSE_EPOCH_SECONDS`, in `for-7/agent-7-3.h`" in PAGE
+    assert "DUMPULSE_EPOCH_SECONDS 10" in (home / "for-7/agent-7-3.h").read_text()
 
 
 def test_nodes_that_cannot_receive(home: Path) -> None:
     """The agent accepts the listed variables alone in version 1, and the client marks them."""
-    first, second = commands_of("One agent on Linux")
+    first, second = commands_of("Try it on Linux")
     (lists,) = commands_of("Nodes that cannot receive")
     shell("".join(first.splitlines(True)[:2]) + second.splitlines(True)[0], home)
     serve, get = lists.splitlines()
@@ -98,8 +98,8 @@ RELOAD = "pkill -HUP -x udpserver"  # there may be others on this machine
 def test_a_new_master_key(home: Path) -> None:
     """Both hold until the time that was given. A node that has its new key is refused under the old
     one; others are not."""
-    first, second = commands_of("One agent on Linux")
-    start, move = blocks_of("A new master key, without a gap")
+    first, second = commands_of("Try it on Linux")
+    start, move, *_ = commands_of("Replace a master key")
     shell("".join(first.splitlines(True)[:2] + start.splitlines(True)[:2]), home)
     (until,) = re.findall("--key-until (.*)", start)
     soon = time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(time.time() + 3600))
@@ -120,10 +120,10 @@ def test_a_new_master_key(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_lost_node(home: Path) -> None:
+def test_renew_a_key(home: Path) -> None:
     """Its key is refused, and nobody else notices."""
-    first, second = commands_of("One agent on Linux")
-    (block,) = blocks_of("A lost node")
+    first, second = commands_of("Try it on Linux")
+    (block,) = commands_of("Renew a key")
     shell("".join(first.splitlines(True)[:2]), home)
     with Server(*shlex.split(first.splitlines()[2])[1:], cwd=home) as server:
         here = f"127.0.0.1:{server.port}"
@@ -140,10 +140,10 @@ def test_a_lost_node(home: Path) -> None:
             assert (done.splitlines()[-1].split()[1] == "99") == right or not right
 
 
-def test_a_lost_agent(home: Path) -> None:
-    first, second = commands_of("One agent on Linux")
+def test_a_stolen_master_key(home: Path) -> None:
+    first, second = commands_of("Try it on Linux")
     shell("".join(first.splitlines(True)[:2]), home)
-    lines = blocks_of("A lost agent")[0].splitlines(True)
+    lines = commands_of("Replace a stolen master key", "###")[0].splitlines(True)
     shell("".join(lines[:3]), home)
     with Server(*shlex.split(lines[3])[1:], cwd=home) as server:
         here = f"127.0.0.1:{server.port}"
@@ -155,34 +155,45 @@ def test_a_lost_agent(home: Path) -> None:
 
 def test_lost_files(home: Path) -> None:
     """With new numbers, nothing from before is taken."""
-    first, second = commands_of("One agent on Linux")
-    numbers, again = blocks_of("A lost file")
+    first, second = commands_of("Try it on Linux")
+    section = PAGE.partition("\n## Replace a device or a file\n")[2].partition("\n## ")[0]
+    numbers, again = re.findall("`((?:udpserver|dumpulse) .*?)`", section)
     shell("".join(first.splitlines(True)[:2]), home)
     start = shlex.split(first.splitlines()[2])[1:]
     with Server(*start, cwd=home) as server:
         shell(second.replace("127.0.0.1", f"127.0.0.1:{server.port}"), home)
     (lost,) = home.glob("table.*.numbers")
     lost.unlink()
-    shell(numbers + again, home)
+    shell(f"{numbers}\n{again}", home)
     with Server(*start, cwd=home) as server:  # the client remembers an epoch of before
         script = second.partition("\n")[2].replace("127.0.0.1", f"127.0.0.1:{server.port}")
         assert "report authentic, " in shell(script.replace("keys/", "again/"), home)
 
 
-def test_ten_thousand_nodes(home: Path) -> None:
-    """Only two agents, and two nodes of each."""
-    blocks = commands_of("Ten thousand nodes")
-    assert [block.split()[0] for block in blocks] == ["dumpulse"] * 3 + ["for", "avrdude"]
-    script = "".join(blocks[:4]).replace("160", "002")
-    script = script.replace("{0..63}", "{7,8}")
-    (shred, *_) = re.findall("`(shred .*?)`", PAGE)
-    shell(script, home)
+def test_roll_keys_out(home: Path) -> None:
+    """Only two vehicles. The list of nodes without a key becomes shorter."""
+    make, serve, agents, nodes, shorter, check = commands_of("Roll keys out to 100 vehicles")
+    loop = "".join(nodes.splitlines(True)[:3])
+    shell((make + agents + loop).replace("100", "002"), home)
     assert (home / "fingerprints.txt").read_text().count("master key, fingerprint ") == 2
+    roles = ("agent", *map(str, range(8)))
     names = {path.name for path in (home / "keys").iterdir()}
-    assert len(names) == 1 + 2 * (64 + 1 + 1) + 2 * 3
-    assert {f"agent-00{agent}-{role}.eep" for agent in (1, 2) for role in (7, 8, "agent")} < names
-    for name in re.findall("keys/(agent-0.*?)(?::i|`)", PAGE):
-        assert name.replace("017", "001").replace("-3.eep", "-7.eep") in names
+    files = ["readers.key", *(f"{role}.{kind}" for role in roles for kind in ("h", "eep"))]
+    assert names == {".gitignore", *(f"vehicle-00{n}-{file}" for n in (1, 2) for file in files)}
+    for name in re.findall("keys/(vehicle-017-.*?)(?::i|`| )", PAGE):
+        assert name.replace("017", "001") in names
+    shell(serve.splitlines()[0].replace("017", "001"), home)
+    for line, authentic in ((serve.splitlines()[1], False), (shorter, True)):
+        with Server(*shlex.split(line.replace("017", "001"))[1:], cwd=home) as server:
+            here = f"127.0.0.1:{server.port}"
+            shell(f"dumpulse key split vehicle-001.key --out text{authentic} --text --variable 3\n"
+                  f"dumpulse set {here} 2 98\n"
+                  f"dumpulse set {here} 3 99 --key text{authentic}/vehicle-001-3.key -t 500ms "
+                  "|| true", home)
+            said = shell(check.replace("127.0.0.1", here).replace("017", "001"), home)
+            assert re.findall(r"^(\d+\*?) +(\d+)", said, re.M) == \
+                [("2*", "98"), ("3", "99")][:1 + authentic]
+    (shred, *_) = re.findall("`(shred .*?)`", PAGE)
     shell(shred, home)
     assert {path.name for path in (home / "keys").iterdir()} == {
-        ".gitignore", "agent-001-readers.key", "agent-002-readers.key"}
+        ".gitignore", "vehicle-001-readers.key", "vehicle-002-readers.key"}

@@ -37,7 +37,7 @@ NAMES = {**{str(number): number for number in range(64)}, "readers": 64}
 
 
 def file_of(path: Path, keys: keyed.Keys = KEYS, names: str = "") -> str:
-    """A file of keys, as spec/keyed.md has them: with names, of these labels."""
+    """A file of keys, as extras/keys.md has them: with names, of these labels."""
     path.write_text("".join(f"{name} {keys.of(NAMES[name]).hex()}\n" for name in names.split())
                     or f"{keys.master.hex()}\n")
     path.chmod(0o600)
@@ -1480,7 +1480,7 @@ def test_two_agents_whose_files_would_be_the_same(tmp_path: Path, call: Call) ->
 
 def test_the_pages(tmp_path: Path) -> None:
     """The commands of the page work one after the other, and the files and the fingerprint are
-    those of spec/keyed.md."""
+    those of extras/keys.md."""
     page = (ROOT / "client" / "README.md").read_text()
     lines = re.findall(r"^    \./client\.py (key [^#\n]+)", page, re.M)
     assert [line.split()[1] for line in lines] == ["new", "split", "renew"]
@@ -1489,7 +1489,7 @@ def test_the_pages(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
     assert len(list((tmp_path / "keys").glob("agent*"))) == 9
     assert "`--key keys/agent-readers.key`" in page
-    spec = (ROOT / "spec/keyed.md").read_text()
-    assert f"      readers {KEYS.of(64).hex()}\n" in spec
-    assert f"is `{client.compute_fingerprint(MASTER)}`." in spec
+    manual = (ROOT / "extras/keys.md").read_text()
+    assert f"`readers {KEYS.of(64).hex()}`" in manual
+    assert f"`{client.compute_fingerprint(MASTER)}`" in manual
 
