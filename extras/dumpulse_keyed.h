@@ -1,10 +1,9 @@
 /* Dumpulse with keys: version 2 of the protocol.   SPDX-License-Identifier: MIT
  *
- * Without the key, nobody can speak in another's name: the agent refuses heartbeats
- * that were forged, repeated or held back, and reports are authentic and fresh.
- * spec/keyed.md, in the project's repository, has every byte, what each role keeps,
- * and what 8 bytes cannot do. Read "What 8 bytes cannot do" there before you rely on
- * this. A device that includes only dumpulse.h pays nothing for this file.
+ * An agent rejects heartbeats that were forged, replayed or delayed beyond their epoch,
+ * and a reader rejects such reports. spec/keyed.md, in the project's repository, has
+ * every byte, and what each role keeps. Read "What 8 bytes cannot do" there before you
+ * rely on this. A device that includes only dumpulse.h pays nothing for this file.
  *
  * WHO NEEDS WHAT
  *   A role is a set of files. Compile those of your role. Or compile all of them, into a
@@ -22,23 +21,23 @@
  *                           dumpulse_reader.c
  *                           dumpulse_report.c
  *
- *   For AVR, compile dumpulse_tag_avr.S, too. Whoever has the master key compiles
+ *   For AVR, compile dumpulse_tag_avr.S, too. A program with the master key needs
  *   dumpulse_master.c. dumpulse_slots.c keeps the number in an EEPROM or in flash. The clock and
  *   the way to send are the hooks of dumpulse.h.
  *
  * AN AGENT, IN SHORT
  *   static dumpulse_keyed keyed;                   starts as zeros
- *   dumpulse_keyed_begin(&keyed);                  after each reset; nothing is taken before
- *   dumpulse_keyed_next(&keyed, bus);              65 of these are an epoch: at first one each
- *                                                  10 ms, as all nodes wait; then each 154 ms
+ *   dumpulse_keyed_begin(&keyed);                  after each reset; accepts nothing before
+ *   dumpulse_keyed_next(&keyed, bus);              65 of these are an epoch: a quick one with
+ *                                                  10 ms each, as all nodes wait; then 154 ms
  *   dumpulse_keyed_process(&keyed, packet, 8, bus);
  *   The table is keyed.agent. The functions of dumpulse.h and dumpulse_watch.h that
  *   take a dumpulse take &keyed.agent: dumpulse_record() for the agent's own
  *   variables, dumpulse_read_entry(), dumpulse_watch(). Only dumpulse_process_packet()
- *   must not be called for it: it would take packets without a key.
+ *   must not be called for it: it would accept packets without a key.
  *   A node that cannot receive sends version 1. If some of yours do, call
  *   dumpulse_mixed_process() instead of dumpulse_keyed_process(), with a list of their
- *   variables. Anybody can forge the heartbeats of these variables.
+ *   variables. Anyone can forge the heartbeats of these variables.
  *
  * A NODE, IN SHORT
  *   static dumpulse_node node;                     starts as zeros
@@ -55,22 +54,22 @@
  *   dumpulse_ask(packet, DUMPULSE_READER_LABEL), and send that
  *   dumpulse_hear(&reader.heard, DUMPULSE_READER_LABEL, answer, length)
  *   if (dumpulse_keyed_request(&reader, packet, nonce)) send it
- *   if (dumpulse_keyed_check(&reader, &report, length)) it is believed
+ *   if (dumpulse_keyed_check(&reader, &report, length)) it is accepted
  *   If a beacon comes instead of a report, hear it, and make a request with another
  *   nonce: at most twice if dumpulse_hear() returned true. If it returned false, another
  *   reader has used this count: after n of these, subtract n / 2 from reader.heard.left
  *   first, as far as it goes. To believe nothing older after a reset either, keep
  *   reader.heard.epoch, and begin with a reader in which it is smaller by 1.
  *
- * WHAT BREAKS IF A HOOK LIES
- *   key     If two agents have the same master key, each of them takes what was sent
+ * WHAT BREAKS IF A HOOK IS WRONG
+ *   key     If two agents have the same master key, each of them accepts what was sent
  *           to the other. If a key is known, spec/keyed.md says what is lost.
  *   store   It must return true only when the number will be read after a reset at
  *           any moment from now on. If it returns true too early, or for a number
- *           that is not there, old heartbeats are taken again after the next reset.
+ *           that is not there, old heartbeats are accepted after the next reset.
  *   load    It must give the last number that was stored. If the power failed while
  *           one was stored, it must give that one or the one before. If it gives an
- *           older one, old heartbeats are taken again. If it gives a larger one, that
+ *           older one, old heartbeats are accepted. If it gives a larger one, that
  *           is safe. If it cannot read the number, it must give DUMPULSE_UNREADABLE,
  *           and not a guess and not 0.
  *   dumpulse_slots_read() and its companion do all this with 12 bytes of an EEPROM, and
@@ -111,9 +110,9 @@ extern "C" {
  * request is old or has a wrong tag, a beacon was sent. Only a wrong tag can be a guess. */
 enum {
     DUMPULSE_OLD = 3,       /* its count is not larger than the last one */
-    DUMPULSE_WRONG_TAG = 4, /* somebody else's, of another epoch, damaged, or a guess */
+    DUMPULSE_WRONG_TAG = 4, /* of another key or epoch, damaged, or a guess */
     DUMPULSE_NOT_BEGUN = 5, /* the agent has no epoch: dumpulse_keyed_begin() says why */
-    DUMPULSE_ASKS = 6,      /* it asks for a beacon, which was sent; nobody has signed it */
+    DUMPULSE_ASKS = 6,      /* a question, whose beacon was sent; it has no tag */
     DUMPULSE_NEW = 7        /* only of look and try: nothing but its tag can be wrong */
 };
 
@@ -195,7 +194,7 @@ bool dumpulse_store(uint32_t number);
 
 /* Begins after a reset: loads the number, stores the next one, and begins the first epoch of its
  * block for all labels. It sends nothing: the next 65 calls of dumpulse_keyed_next() do.
- * If it returns another result than DUMPULSE_BEGUN, nothing is taken, and the firmware should show
+ * If it returns another result than DUMPULSE_BEGUN, nothing is accepted: the firmware should show
  * that. Call it again later, but not more often than once a second.
  * Work: the load and the store hook. */
 dumpulse_beginning dumpulse_keyed_begin(dumpulse_keyed *keyed);
@@ -243,7 +242,7 @@ dumpulse_result dumpulse_mixed_process(dumpulse_keyed *keyed,
  * for this label. Then heartbeats of this epoch can be made. */
 bool dumpulse_hear(dumpulse_node *node, uint8_t label, const uint8_t *packet, size_t length);
 
-/* Makes a question for the beacon of a label. It needs no key. Anybody may ask. */
+/* Makes a question for the beacon of a label. It needs no key. */
 void dumpulse_ask(uint8_t packet[DUMPULSE_PACKET_SIZE], uint8_t label);
 
 /* Makes the next heartbeat. Returns false, and makes none, if there is no epoch yet, if 255 were
@@ -261,14 +260,14 @@ bool dumpulse_node_tick(dumpulse_node *node, const dumpulse_pace *pace, uint16_t
 
 /* ---- A reader. */
 
-/* Makes a request. The nonce must be new, and nobody may know it before. Returns false, and makes
+/* Makes a request. The nonce must be new and unpredictable. Returns false, and makes
  * none, if no beacon was heard yet, or if 255 requests were made in this epoch. To leave out counts
  * that other readers have used, subtract from reader->heard.left. */
 bool dumpulse_keyed_request(dumpulse_reader *reader, uint8_t packet[DUMPULSE_PACKET_SIZE],
                             const uint8_t nonce[2]);
 
 /* Is it the report that was asked for? It has been received into this room, and `length` bytes
- * came. It is believed once, and not after the beacon of a later epoch was heard: then ask again.
+ * came. It is accepted once, and not after the beacon of a later epoch was heard: then ask again.
  * Then dumpulse_read_entry(report->agent.report, variable) reads its entries. The tag is written
  * to, but in the end it is as before. */
 bool dumpulse_keyed_check(dumpulse_reader *reader, dumpulse_keyed_report *report, size_t length);
