@@ -155,8 +155,8 @@ void loop_serve(const sigset_t *waiting, const struct loop_handlers *handlers)
     unsigned turns = 0;
 
     while (!signalled || handle_signals(handlers)) {
-        if (++turns % SIGNAL_TURNS == 0)
-            (void)ppoll(NULL, 0, &at_once, waiting);
+        if (++turns % SIGNAL_TURNS == 0 && ppoll(NULL, 0, &at_once, waiting) < 0)
+            continue; /* there was a signal: perhaps nothing else comes */
         if (epoll_pwait(sockets_poller, &event, 1, -1, waiting) <= 0)
             continue; /* there was a signal */
         const unsigned taken = sockets_take(event.data.ptr);

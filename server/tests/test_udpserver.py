@@ -790,6 +790,21 @@ def test_a_nap_after_many_packets(tmp_path: Path, rest: int) -> None:
         assert naps == (rest >= 16)
 
 
+def test_a_signal_that_comes_when_it_lets_signals_in(tmp_path: Path) -> None:
+    """It does so each 1024 turns. A signal is handled then, too, though no packet follows it."""
+    came = tmp_path / "came"
+    with Noting("--bind", "127.0.0.1", "--burst", "2000",
+                BEFORE=f"ppoll 0 0.000000000 touch {came}; kill -TERM $PPID") as server, \
+            Peer(server) as peer:
+        for turn in range(1024):
+            peer.ask()
+            if turn > 1000:  # from then on, each packet is the last one
+                time.sleep(0.05)
+            if came.exists():
+                break
+        assert server.process.wait(timeout=10) == 0
+
+
 def test_no_nap_while_it_is_behind(tmp_path: Path) -> None:
     """After a round of at least a quarter of the buffer's packets, the next one follows at once."""
     noted = tmp_path / "calls"
