@@ -30,7 +30,7 @@ enum { MOST_ANSWERS = 16 };
 enum { SLOTS = 2 * DUMPULSE_SLOT_SIZE };
 /* The EEPROM, from its first byte on. `make eeprom` writes a file with it, and defines SINCE_2020,
  * in seconds. With a number from the date, an agent that replaces another one uses none of its
- * epochs again, until 2049: spec/keyed.md, "Replacing". */
+ * epochs again, until 2079: spec/keyed.md, "Replacing". */
 static struct {
     uint8_t key[16];             /* the master key */
     uint8_t block[SLOTS];        /* the block of epochs */

@@ -1,7 +1,7 @@
 /* A number that survives: two slots, as dumpulse_slots_read() and dumpulse_slots_write() use them.
  * SPDX-License-Identifier: MIT
  *
- * A number has two digits of two bits, where spec/keyed.md has three bytes. While a digit is
+ * A number has two digits of two bits, where dumpulse_keyed.h has three bytes. While a digit is
  * written, power may fail, and then it is anything. */
 #include "model.h"
 
