@@ -687,8 +687,9 @@ static void follow_date(void)
     if (used->keyed.reached == 0 || (used->step == 0 && used->keyed.reached != KEYS_LABELS))
         return;
     next = block_by_date(block, used->step != 0 ? 0 : 3600 / PER_BLOCK);
-    const uint32_t least = block + 1 + used->step / PER_BLOCK;
-    if (used->step != 0 && next < least && least - block <= get_skips())
+    const uint32_t wanted = 1 + used->step / PER_BLOCK, most = get_skips();
+    const uint32_t least = block + (wanted < most ? wanted : most);
+    if (used->step != 0 && next < least)
         next = least;
     if (next != block && !skip_to(next))
         return;

@@ -340,16 +340,17 @@ static void test_epochs_follow_the_date(void **state)
 static void test_a_clock_that_is_set_forward(void **state)
 {
     static const struct {
-        uint32_t date, step, skipped; /* a block, s, blocks */
+        uint32_t date, step, skipped, skips; /* a block, s, blocks */
     } cases[] = {
-        {500, 29, 0},      {500, 30, 1},   {500, 899, 1},   {500, 900, 2},     {500, 7200, 9},
-        {850, 200000, 97}, {1001, 900, 2}, {998, 9000, 11}, {1000, 86400, 97}, {1003, 3600, 5},
+        {500, 29, 0, 200},   {500, 30, 1, 200},      {500, 899, 1, 200},   {500, 900, 2, 200},
+        {500, 7200, 9, 200}, {850, 200000, 97, 200}, {1001, 900, 2, 200},  {998, 9000, 11, 200},
+        {500, 900, 0, 0},    {1000, 86400, 97, 200}, {1003, 3600, 5, 200}, {500, 86400, 5, 5},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         set_clock(cases[i].date);
-        stored_skips = 200;
+        stored_skips = cases[i].skips;
         start(1000);
         for (unsigned j = 0; j < 2 * LABELS + 7; j++)
             task_run(); /* it is within an epoch */
