@@ -18,6 +18,7 @@ const struct counters_name counters_names[COUNTERS] = {
     [COUNT_TAG] = {", tag", "tag"},
     [COUNT_UNSENT] = {"; reports unsent", "unsent"},
     [COUNT_DROPS] = {"; dropped by the kernel", "drops"},
+    [COUNT_GUESSES] = {"; wrong tags in the last epoch", "epoch_tags"},
     [COUNT_BEFORE] = {"; variables with the key before", "key_before"},
     [COUNT_FAILED_SAVES] = {"; failed saves", "failed_saves"},
     [COUNT_CHANGES] = {"; changes", "changes"},

@@ -584,6 +584,34 @@ static void say_that_it_stopped(void)
                                        : "until a number can be stored, nothing is taken");
 }
 
+/* Wrong tags in this epoch: only these can be guesses. */
+static uint64_t wrong_tags;
+
+/* One in 2^32 guesses is right. */
+static void note_wrong_tags(void)
+{
+    enum { ALARM = 256 };
+    const bool was_alarming = counters[COUNT_GUESSES] >= ALARM;
+
+    if (wrong_tags >= ALARM && !was_alarming)
+        log_say("%llu packets had wrong tags in the last epoch: somebody guesses tags, or a node "
+                "has a wrong key",
+                (unsigned long long)wrong_tags);
+    if (wrong_tags < ALARM && was_alarming)
+        log_say("fewer than %d packets had wrong tags in the last epoch", ALARM);
+    counters[COUNT_GUESSES] = wrong_tags;
+    wrong_tags = 0;
+}
+
+uint8_t keys_wrong_digits(void)
+{
+    uint8_t digits = 0;
+
+    while (counters[COUNT_GUESSES] >> digits != 0)
+        digits++;
+    return digits;
+}
+
 /* Begins the epoch of one label after the other. If that fails, it tries again each second. At the
  * start, all labels begin at once, and their beacons follow one after the other: all of them are
  * more than the queue of a CAN interface holds. Returns when it goes on, in ns. */
@@ -609,8 +637,10 @@ static uint64_t begin_next(void)
     if (!done && !used->stopped)
         say_that_it_stopped();
     used->stopped = !done;
-    if (done && keys_label == 0 && used == &keys)
+    if (done && keys_label == 0 && used == &keys) {
         round_begun = timing_boot_ns();
+        note_wrong_tags();
+    }
     return !done ? TIMING_SECOND : starts ? PACE : step;
 }
 
@@ -832,6 +862,7 @@ size_t keys_take(const uint8_t *packet, void *context)
     if (two && !asks && take_before(packet, context, &result))
         return counted[result];
     result = process(packet, context);
+    wrong_tags += result == DUMPULSE_WRONG_TAG;
     if (two && result == DUMPULSE_HEARTBEAT) {
         retire(packet[4] % DUMPULSE_VARIABLES);
         overlap_note(packet[4] % DUMPULSE_VARIABLES, true);
@@ -920,3 +951,4 @@ bool keys_begin(void)
     loop_define_task(LOOP_EPOCH, go_on, TIMING_SECOND);
     return options.key_before == NULL || begin_before();
 }
+bool keys_cannot_store(void) { return false; }

@@ -41,6 +41,10 @@ bool keys_is_question(const uint8_t *packet);
  * which counter counts the packet. */
 size_t keys_take(const uint8_t *packet, void *context);
 
+/* How many binary digits the number of wrong tags in the last whole epoch has. */
+uint8_t keys_wrong_digits(void);
+bool keys_cannot_store(void);
+
 /* While this is true, the send hook must drop beacons: no more may leave now. */
 extern bool keys_keeps_beacons;
 

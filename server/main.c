@@ -68,6 +68,15 @@ static bool print_about(void)
     return false;
 }
 
+/* The value of the server's own variable: 0 if nothing is wrong. */
+static uint8_t own_value(void)
+{
+    enum { NOT_STORED = 128 };
+    const bool is_stored = (options.state == NULL || state_is_saved()) && !keys_cannot_store();
+
+    return (uint8_t)((is_stored ? 0 : NOT_STORED) + keys_wrong_digits());
+}
+
 int main(int argc, char **argv)
 {
     keep_standard_descriptors();
@@ -90,6 +99,7 @@ int main(int argc, char **argv)
     const sigset_t waiting = loop_catch_signals();
     loop_define_task(LOOP_DROPS, sockets_count_drops, 60 * TIMING_SECOND);
     table_begin();
+    table_own_value = own_value;
     if (!program.open() || (options.state != NULL && !state_load()) ||
         (options.key != NULL && !keys_begin()) || (options.stats != NULL && !stats_open()))
         return EXIT_FAILURE;

@@ -312,6 +312,11 @@ static void join_saver(void)
     (void)note_save(saver.reason, &failure, "");
 }
 
+bool state_is_saved(void)
+{
+    return failure == 0;
+}
+
 bool state_save(void)
 {
     join_saver();

@@ -19,6 +19,7 @@ static table_entry *const own_entries = (table_entry *)(void *)(table_agent.repo
 table_entry *table_entries = (table_entry *)(void *)(table_agent.report + 4);
 bool table_to_prepare;
 void (*table_before_it_forgets)(void);
+uint8_t (*table_own_value)(void);
 uint16_t table_stamp;
 uint64_t table_tick, table_tick_begun, table_started;
 static uint64_t last_check; /* ticks since 1970 */
@@ -132,7 +133,8 @@ size_t table_count(void)
 void table_prepare_now(void)
 {
     if (options.self)
-        table_record((uint8_t)options.self_variable, (uint8_t)options.self_sender, 0);
+        table_record((uint8_t)options.self_variable, (uint8_t)options.self_sender,
+                     table_own_value == NULL ? 0 : table_own_value());
     table_collect();
 }
 

@@ -30,8 +30,10 @@ uint64_t table_ticks(void); /* the time now, in ticks since 1970 */
 void table_share(table_entry *entries); /* from now on, the entries are kept there */
 void table_collect(void); /* copies the entries into table_agent, if they are shared */
 
-/* Must be called before each report: sets the variable of --self, and collects the entries. */
+/* Must be called before each report: sets the variable of --self, and collects the entries. Its
+ * value is what table_own_value() returns; NULL: 0. */
 extern bool table_to_prepare;
+extern uint8_t (*table_own_value)(void);
 void table_prepare_now(void);
 static inline void table_prepare(void)
 {

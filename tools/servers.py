@@ -31,7 +31,8 @@ from tools.programs import PATIENCE, built, wait_until
 
 Counters = dict[str, int]  # with the keys of --stats
 KEYS = {"refused for length": "length", "reports unsent": "unsent", "bus-offs": "bus_offs",
-        "dropped by the kernel": "drops", "variables with the key before": "key_before"}
+        "dropped by the kernel": "drops", "variables with the key before": "key_before",
+        "wrong tags in the last epoch": "epoch_tags"}
 
 CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)

@@ -571,6 +571,37 @@ def test_a_list_of_variables(options: list[str], text: str, means: str) -> None:
         server.stop()
 
 
+def test_its_own_value_shows_what_is_wrong(options: list[str], tmp_path: Path) -> None:
+    """Guesses in the last epoch, and a state that cannot be written: so `check` shows both."""
+    write_key(tmp_path / "key", with_lines("epoch 2\n"))
+    with Server(*options, "--self", "0", "--state-every", "1") as server, Peer(server) as peer:
+        asking = reader(peer.beacon())
+
+        def value() -> int:
+            asking.hear(peer.beacon())
+            time.sleep(0.05)  # an epoch has 255 requests
+            peer.send(asking.request(b"no"))
+            answer = peer.answer()
+            return answer[11] if asking.check(answer) else -1  # another epoch has begun
+
+        def wait_for(*values: int) -> None:
+            wait_until(lambda: value() in values, f"the value is one of {values}")
+
+        wait_for(0)
+        peer.send(*(bytes(4) + bytes((0x80 + variable, 255, 1, 1))
+                    for _ in range(10) for variable in range(1, 64)))
+        server.says("packets had wrong tags in the last epoch: somebody guesses tags, or a node")
+        wait_for(9, 10)
+        server.says("fewer than 256 packets had wrong tags in the last epoch")
+        wait_for(0)
+        (tmp_path / "table").write_bytes(b"somebody else's")
+        wait_for(128)
+        (tmp_path / "table").unlink()
+        wait_for(0)
+        counters = server.stop()
+    assert (counters["tag"], counters["epoch_tags"]) == (630, 0)
+
+
 def test_who_may_ask_and_send(options: list[str]) -> None:
     """Everybody may ask for any beacon: nodes have to."""
     with Server(*lasting(options), "--allow", "127.0.0.1",

@@ -115,7 +115,8 @@ static void record_self(bool now)
     if (world->chosen.self == 0)
         return;
     if (now)
-        dumpulse_write_(entry, (uint32_t)ticks_now() << 16 | world->chosen.self_sender << 8);
+        dumpulse_write_(entry, (uint32_t)ticks_now() << 16 | world->chosen.self_sender << 8 |
+                                   table_own_value());
     else
         memcpy(entry, world->truth.table + entry_at(world->chosen.self), 4);
 }
