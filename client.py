@@ -259,6 +259,7 @@ FORGET = 300.0  # seconds with old beacons and none of this epoch: as after a re
 HEAR_AGAIN = 1.0  # seconds until a node asks for its beacon again
 SLOWLY = 2  # refusals, after which a reader leaves out one count more
 BEACONS = 2  # that one ask goes by: who has kept many reports must not choose among many epochs
+JUMP = 65536  # epochs at once, and one for each second: who has the readers' key may make up others
 LAST_GENERATION = 255  # of the key of a variable
 KEY_FORM = "one line of 32 digits 0-9a-f, or lines like 'readers 00112233...'"
 KEY_MISTAKES = (  # what a line of a file of keys may have instead of a key
@@ -393,6 +394,13 @@ class Epochs:
                 self.trouble = f"cannot read {path!r}: {explain(error)}"
         return 0, 0
 
+    def age(self, key: bytes) -> float:
+        """Seconds since the last epoch was saved."""
+        try:
+            return max(0.0, time.time() - os.stat(self.name(key)).st_mtime)
+        except OSError:
+            return 0.0
+
     def save(self, key: bytes, epoch: int, count: int) -> None:
         path = self.name(key)
         try:
@@ -436,12 +444,15 @@ class Epochs:
 
 class Keyed:
     """What is known under a label of an agent's epoch, and of the counts in it."""
+    FORGED = "or somebody with this key has made an epoch up: dumpulse key renew gives a new key"
+
     def __init__(self, keys: KeyFile, label: int = READER_LABEL,
                  epochs: Optional[Epochs] = None) -> None:
         self.keys, self.label, self._epochs, key = keys, label, epochs, keys.of(label)
         # What is from before this epoch is never believed. 0: there is none
         self.known, self.count = epochs.load(key) if epochs and label == READER_LABEL else (0, 0)
         self.epoch = self.known
+        self._believed_at = uptime() - (epochs.age(key) if epochs and self.known else 0)
         # What cannot be known of the last report.
         self.remark = "" if self.known else "no earlier one is known here"
         self.heard_at = -math.inf  # the uptime() of the last beacon that we believed
@@ -510,11 +521,13 @@ class Keyed:
                                       f"{self.keys.path!r} the key of this agent?")
         if epoch < max(self.epoch, 1):
             self._old_at = min(self._old_at, uptime())
-            kept = self._epochs and epoch < self.known and Epochs.name(self.keys.of(self.label))
             raise BadReport("old", f"its beacon is old, of epoch {epoch}, and we know epoch "
                                    f"{self.epoch}: somebody repeats it, or the agent has lost its "
-                                   "numbers, or somebody with this key has made a later epoch up"
-                                   + (f": if that is so, remove {kept!r}" if kept else ""))
+                                   f"numbers, {self.FORGED}")
+        if self.known and self.label == READER_LABEL and \
+                epoch > self.known + JUMP + uptime() - self._believed_at:
+            raise BadReport("old", f"its beacon is of epoch {epoch}, too far ahead of epoch "
+                                   f"{self.known}: its clock was set, {self.FORGED}")
         if epoch > self.epoch and self._later == BEACONS:
             raise BadReport("old", f"it has told more than {BEACONS} epochs: somebody repeats old "
                                    "beacons, or an epoch is too short")
@@ -536,7 +549,7 @@ class Keyed:
             self._asked, self._refused, self._repeat, self._old_at = b"", 0, False, math.inf
             if self.epoch != self.known:
                 self.remark = "" if self.known else self.remark
-                self.known = self.epoch
+                self.known, self._believed_at = self.epoch, uptime()
                 if self._epochs:
                     self._epochs.save(self.keys.of(self.label), self.epoch, self.count)
             return unchecked_entries(packet[4:])

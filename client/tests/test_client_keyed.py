@@ -80,6 +80,7 @@ def test_chaskey_is_the_models(key: bytes, blocks: int, chance: Any) -> None:
 
 def test_the_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every step of a reader and of a node that hears."""
+    monkeypatch.setattr(client, "JUMP", keyed.EPOCH_LAST)
     path = tmp_path / "key"
     path.touch(0o600)
     done: dict[str, int] = {}
@@ -259,7 +260,8 @@ LIES: dict[str, tuple[str, Callable[[bytes, bytes], list[bytes]]]] = {
                 "epoch, so ask again in a little while$",
                 lambda packet, answer: [KEYS.beacon(64, 300)]),
     "old": ("its beacon is old, of epoch 299, and we know epoch 300: somebody repeats it, or the "
-            "agent has lost its numbers, or somebody with this key has made a later epoch up$",
+            "agent has lost its numbers, or somebody with this key has made an epoch up: dumpulse key "
+            "renew gives a new key$",
             lambda packet, answer: [KEYS.beacon(64, 300), KEYS.beacon(64, 299)]),
     "address": (r"it came from \S+, not from",
                 lambda packet, answer: [b"stranger"]),
@@ -393,16 +395,18 @@ def test_old_beacons_are_not_believed(key: str) -> None:
 
 
 def test_whoever_has_the_readers_key_makes_up_an_epoch(key: str, call: Call) -> None:
-    """With a report that is right. It is remembered, and locks this reader out of the true agent.
-    The message says which file has it; without that file, the agent is believed again."""
-    with KeyedFake(epoch=0x1FFFFE00) as insider:
-        assert call("get", insider.address, "--key", key)[0] == 0
-    with KeyedFake() as fake:
+    """With a report that is right. It is rejected if it is far ahead of the last one. If it is not,
+    it locks this reader out of the true agent until the key is renewed."""
+    with KeyedFake() as fake, KeyedFake(epoch=66_304) as insider, KeyedFake(epoch=65_000) as other:
         words = "get", fake.address, "--key", key, "-t", "300ms"
-        status, _, err = call(*words)
-        assert status == 4 and f"a later epoch up: if that is so, remove '{state_of(64)}'" in err
-        state_of(64).unlink()
         assert call(*words)[0] == 0
+        status, _, err = call("get", insider.address, *words[2:])
+        assert status == 4 and "of epoch 66560, too far ahead of epoch 256: its clock" in err
+        assert call(*words)[0] == call("get", other.address, *words[2:])[0] == 0
+        status, _, err = call(*words)
+        assert status == 4 and "an epoch up: dumpulse key renew gives a new key" in err
+        os.utime(state_of(64), (0, 0))  # it was believed long ago, so many epochs may have passed
+        assert call("get", insider.address, *words[2:])[0] == 0
 
 
 def test_a_beacon_of_a_far_epoch_is_forgotten(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -412,8 +416,8 @@ def test_a_beacon_of_a_far_epoch_is_forgotten(key: str, monkeypatch: pytest.Monk
         agent = asking(fake, key)
         agent.ask(PATIENCE)
         reader = agent._keyed(64)
-        assert reader.hear(KEYS.beacon(64, 100_000))
-        with pytest.raises(client.BadReport, match="old, of epoch 256, and we know epoch 100000"):
+        assert reader.hear(KEYS.beacon(64, 60_000))
+        with pytest.raises(client.BadReport, match="old, of epoch 256, and we know epoch 60000"):
             agent.ask(0.3)
         later = client.uptime() + 299
         monkeypatch.setattr(client, "uptime", lambda: later)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import enum
 import os
 import re
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -38,7 +39,7 @@ class Verdict(enum.IntEnum):
     def words(self) -> str:
         return {"BELIEVED": "believed", "LENGTH": "not believed: it is no report",
                 "VERSION": "not believed: this agent has no key",
-                "TAG": "not believed: a wrong tag", "OLD": "not believed: an old beacon",
+                "TAG": "not believed: a wrong tag", "OLD": "not believed: its epoch",
                 "BEACON": "not believed: its key is another one",
                 "REFUSED": "not believed: requests are refused"}[self.name]
 
@@ -123,6 +124,13 @@ class Epochs(client.Epochs):
                 f"{fingerprint} {epoch}\n" for fingerprint, epoch in known.items()).encode())
             self._written = known
 
+    def age(self, key: bytes = b"") -> float:
+        """Seconds since the file was written."""
+        try:
+            return max(0.0, time.time() - os.stat(self._path).st_mtime)
+        except OSError:
+            return 0.0
+
     def load(self, key: bytes) -> tuple[int, int]:
         return self.known.get(client.compute_fingerprint(key), 0), 0
 
@@ -144,6 +152,7 @@ class Readers:
         # What is from before this epoch is never believed. 0: there is none.
         self.known = np.array([self._epochs.known.get(each, 0) for each in self._prints], np.uint32)
         self.epoch = self.known.copy()
+        self.believed_at = np.full(count, np.inf)  # when the known epoch was; inf: not yet known
         self.heard = np.zeros(count, np.bool_)  # whether a beacon has confirmed this epoch
         self.count = np.zeros(count, np.int64)  # the last one of this epoch
         self.refused = np.zeros(count, np.int64)  # requests: other readers have used their counts
@@ -163,7 +172,7 @@ class Readers:
         both = (to >= 0) & (whence >= 0)
         to, whence = to[both], whence[both]
         same = (self._keys[to] == old._keys[whence]).all(axis=1)
-        for name in ("known", "epoch", "heard", "count", "refused", "later", "asked", "asked_in",
+        for name in ("known", "believed_at", "epoch", "heard", "count", "refused", "later", "asked", "asked_in",
                      "waits", "repeat", "old_at", "why", "told"):
             of = (..., to[same], slice(None)) if name == "asked" else (..., to[same])
             getattr(self, name)[of] = getattr(old, name)[(..., whence[same], *of[2:])]
@@ -186,6 +195,7 @@ class Readers:
     def begin(self, rows: Rows, now: float) -> None:
         """A round begins: what answers a request of before is late."""
         at = self.at[rows]
+        self.believed_at[at[np.isinf(self.believed_at[at])]] = now - self._epochs.age()
         for part in (self.asked, self.asked_in, self.waits):
             part[1, at] = part[0, at]
         self.waits[0, at] = self.repeat[at] = False
@@ -235,6 +245,7 @@ class Readers:
             self.waits[of_round[some], of] = False
             self.repeat[of[timely[some]]] = False
             self.refused[of], self.old_at[of], self.known[of] = 0, np.inf, self.epoch[of]
+            self.believed_at[of] = now
         some = np.flatnonzero((lengths == 8) & (packets[:, 4] < client.BEACON_END))
         if some.size:
             found[some] = self._hear(at[some], packets[some, :8], timely[some], now)
@@ -254,7 +265,9 @@ class Readers:
         refused = right & (epoch == before) & ~first
         self.old_at[at[refused]] = np.inf
         again = timely & refused & self.repeat[at]
-        newer = right & (epoch > before) & (self.later[at] < client.BEACONS)
+        most = self.known[at] + client.JUMP + (now - self.believed_at[at])
+        newer = right & (epoch > before) & (self.later[at] < client.BEACONS) & \
+            ((epoch <= most) | (self.known[at] == 0))
         of = np.unique(at[again])
         self.repeat[of] = False
         self.refused[of] += 1
