@@ -862,11 +862,11 @@ size_t keys_take(const uint8_t *packet, void *context)
     if (two && !asks && take_before(packet, context, &result))
         return counted[result];
     result = process(packet, context);
-    wrong_tags += result == DUMPULSE_WRONG_TAG;
     if (two && result == DUMPULSE_HEARTBEAT) {
         retire(packet[4] % DUMPULSE_VARIABLES);
         overlap_note(packet[4] % DUMPULSE_VARIABLES, true);
     }
+    wrong_tags += result == DUMPULSE_WRONG_TAG;
     const bool refused = result == DUMPULSE_OLD || result == DUMPULSE_WRONG_TAG;
     if (result != DUMPULSE_ASKS && !(requests && refused))
         return counted[result];
@@ -951,4 +951,8 @@ bool keys_begin(void)
     loop_define_task(LOOP_EPOCH, go_on, TIMING_SECOND);
     return options.key_before == NULL || begin_before();
 }
-bool keys_cannot_store(void) { return false; }
+
+bool keys_cannot_store(void)
+{
+    return keys.stopped;
+}

@@ -13,6 +13,7 @@
 #include "server/counters.h"
 #include "server/keys_internal.h"
 #include "server/snapshot.h"
+#include "server/table.h"
 
 enum {
     WRAP = 65536,        /* ticks: a timestamp has 16 bits */
