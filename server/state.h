@@ -11,9 +11,9 @@
  * whether that is possible. False: the server must not start, and the log has the reason. */
 bool state_load(void);
 
-bool state_save(void);  /* false: it failed, may be tried again, and has logged a new reason once */
+bool state_save(void); /* false: it failed, may be tried again, and has logged a new reason once */
 bool state_is_saved(void); /* did the last save succeed? */
-void state_begin(void); /* from now on, a thread saves it when it has changed */
+void state_begin(void);    /* from now on, a thread saves it when it has changed */
 
 /* None of its files is longer than this, not even one of a later version. */
 enum { STATE_LONGEST = 1024 };

@@ -260,8 +260,8 @@ LIES: dict[str, tuple[str, Callable[[bytes, bytes], list[bytes]]]] = {
                 "epoch, so ask again in a little while$",
                 lambda packet, answer: [KEYS.beacon(64, 300)]),
     "old": ("its beacon is old, of epoch 299, and we know epoch 300: somebody repeats it, or the "
-            "agent has lost its numbers, or somebody with this key has made an epoch up: dumpulse key "
-            "renew gives a new key$",
+            "agent has lost its numbers, or somebody with this key has made an epoch up: dumpulse "
+            "key renew gives a new key$",
             lambda packet, answer: [KEYS.beacon(64, 300), KEYS.beacon(64, 299)]),
     "address": (r"it came from \S+, not from",
                 lambda packet, answer: [b"stranger"]),

@@ -172,8 +172,8 @@ class Readers:
         both = (to >= 0) & (whence >= 0)
         to, whence = to[both], whence[both]
         same = (self._keys[to] == old._keys[whence]).all(axis=1)
-        for name in ("known", "believed_at", "epoch", "heard", "count", "refused", "later", "asked", "asked_in",
-                     "waits", "repeat", "old_at", "why", "told"):
+        for name in ("known", "believed_at", "epoch", "heard", "count", "refused", "later", "asked",
+                     "asked_in", "waits", "repeat", "old_at", "why", "told"):
             of = (..., to[same], slice(None)) if name == "asked" else (..., to[same])
             getattr(self, name)[of] = getattr(old, name)[(..., whence[same], *of[2:])]
 

@@ -453,9 +453,8 @@ static void look_at_self(const uint8_t *entries)
         reference_forgets(self, known);
     memcpy(known, entry, 4);
     CLAIM(STAMPED, world->truth.serves && dumpulse_read_(entry) != 0,
-          dumpulse_read_(entry) ==
-              ((uint32_t)(machine_unix() / ticks(1)) << 16 | world->chosen.self_sender << 8 |
-               entry[3]),
+          dumpulse_read_(entry) == ((uint32_t)(machine_unix() / ticks(1)) << 16 |
+                                    world->chosen.self_sender << 8 | entry[3]),
           "variable %u: the agent's own heartbeat is %08x", self, dumpulse_read_(entry));
 }
 

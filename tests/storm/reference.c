@@ -293,7 +293,8 @@ static void hear(bool before, const uint8_t *packet, uint16_t stamp)
     it->retired |= it->moved;
 }
 
-/* Returns the counter. "Two master keys at the same time" in spec/keyed.md: the key before is tried first. */
+/* Returns the counter. "Two master keys at the same time" in spec/keyed.md: the key before is tried
+ * first. */
 static size_t take_with_keys(unsigned from, const uint8_t *packet, uint16_t stamp)
 {
     const bool two = outputs()->takes_before, asks = packet[5] == 0;
