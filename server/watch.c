@@ -182,6 +182,15 @@ void watch_look(void)
     loop_set_interval(LOOP_WATCH, (pause < LONGEST ? pause : LONGEST) * 1000000);
 }
 
+/* Nobody has watched it. After 65536 ticks its last heartbeat would look new. */
+static void begin_again(const dumpulse_watched *line)
+{
+    uint64_t *const at = &heard_at[line->variable];
+
+    if (*at != 0 && looked - *at > line->dead)
+        *at = looked - line->dead;
+}
+
 bool watch_read_again(void)
 {
     struct names_variable names[DUMPULSE_VARIABLES];
@@ -197,8 +206,10 @@ bool watch_read_again(void)
     for (uint8_t i = 0; i < watch_watcher.count; i++) {
         const dumpulse_watcher one = {lines + i, seen + i, 1};
         seen[i] = before[lines[i].variable];
-        if (!names[lines[i].variable].expected)
+        if (!names[lines[i].variable].expected) {
+            begin_again(&lines[i]);
             dumpulse_watch_begin(&one, (uint16_t)looked);
+        }
     }
     return true;
 }

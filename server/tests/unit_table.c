@@ -279,8 +279,11 @@ TEST(a_report_has_the_librarys_sum)
 struct names_variable names_variables[DUMPULSE_VARIABLES];
 static uint64_t next_look; /* ns until then */
 
+static bool lacks_engine; /* the file that is read next */
+
 bool names_read(const char *path)
 {
+    names_variables[3].expected = !lacks_engine;
     return path != NULL;
 }
 
@@ -340,6 +343,23 @@ TEST(who_is_dead_at_the_next_look)
         watch_look();
         assert_int_equal(watch_watcher.seen[0].state, tried[i].is);
     }
+}
+
+/* Its last heartbeat is so old that 16 bits do not tell how old it is. */
+TEST(who_is_watched_again_is_dead)
+{
+    start_to_watch(1, 500);
+    beat(3);
+    watch_look();
+    lacks_engine = true;
+    assert_true(watch_read_again());
+    pass(65536 + 100);
+    check_ages();
+    watch_look();
+    lacks_engine = false;
+    assert_true(watch_read_again());
+    watch_look();
+    assert_int_equal(watch_watcher.seen[0].state, DUMPULSE_DEAD);
 }
 
 TEST(it_looks_as_often_as_the_shortest_deadline_needs)
