@@ -257,6 +257,8 @@ bool keys_read_again(bool now)
 
 /* ---- Numbers ---------------------------------------------------------------------------- */
 
+static const char BEGINNING[] = "Dumpulsekey2"; /* of the file */
+
 static void set_block(uint32_t block)
 {
     dumpulse_write_(used->numbers + KEYS_BLOCK_AT, block);
@@ -267,9 +269,15 @@ static uint32_t get_block(void)
     return dumpulse_read_(used->numbers + KEYS_BLOCK_AT);
 }
 
+/* The first block of this run is stored already, and begins after the one that is loaded. */
 uint32_t dumpulse_load(void)
 {
-    return get_block();
+    return get_block() - 1;
+}
+
+static bool is_in(const uint8_t *numbers, uint8_t variable)
+{
+    return (numbers[KEYS_RETIRED_AT + variable / 8] >> variable % 8 & 1) != 0;
 }
 
 /* A variable is retired under the key before as soon as it was received under its new one, and any
@@ -277,8 +285,7 @@ uint32_t dumpulse_load(void)
  * its beacon. */
 static bool is_retired(uint8_t label)
 {
-    return (label < DUMPULSE_VARIABLES &&
-            (used->numbers[KEYS_RETIRED_AT + label / 8] >> label % 8 & 1) != 0) ||
+    return (label < DUMPULSE_VARIABLES && is_in(used->numbers, label)) ||
            (used == &keys_before && keys.master.generations[label] != 0);
 }
 
@@ -290,14 +297,14 @@ static void set_retired(uint8_t variable, bool retired)
     *map = (uint8_t)(retired ? *map | bit : *map & ~bit);
 }
 
-static uint32_t crc_in(const uint8_t *file)
+void keys_seal(uint8_t numbers[KEYS_NUMBERS_SIZE])
 {
-    return dumpulse_read_(file + KEYS_SUM_AT);
+    dumpulse_write_(numbers + KEYS_SUM_AT, snapshot_crc32(numbers, KEYS_SUM_AT));
 }
 
-void keys_seal_numbers(void)
+static bool is_sealed(const uint8_t *numbers)
 {
-    dumpulse_write_(used->numbers + KEYS_SUM_AT, snapshot_crc32(used->numbers, KEYS_SUM_AT));
+    return dumpulse_read_(numbers + KEYS_SUM_AT) == snapshot_crc32(numbers, KEYS_SUM_AT);
 }
 
 /* The fingerprint, which `dumpulse key show` prints, begins with these bytes. No tag is made of the
@@ -313,33 +320,20 @@ void keys_mark(uint8_t mark[KEYS_MARK_SIZE])
     explicit_bzero(words, sizeof words);
 }
 
-/* The mark is in the name, too: so the numbers of a key stay when another key is used meanwhile. */
-static bool read_file(ssize_t *size)
-{
-    uint8_t mark[KEYS_MARK_SIZE];
-
-    keys_mark(mark);
-    (void)snprintf(used->file.suffix, sizeof used->file.suffix, ".%02x%02x%02x%02x.numbers",
-                   mark[0], mark[1], mark[2], mark[3]);
-    return state_read_numbers(&used->file, used->numbers, sizeof used->numbers, size);
-}
-
 bool keys_are_good(size_t size)
 {
     uint8_t mark[KEYS_MARK_SIZE];
 
     keys_mark(mark);
-    return size == KEYS_NUMBERS_SIZE && memcmp(used->numbers, "Dumpulsekeys", KEYS_MARK_AT) == 0 &&
-           memcmp(used->numbers + KEYS_MARK_AT, mark, sizeof mark) == 0 &&
-           crc_in(used->numbers) == snapshot_crc32(used->numbers, KEYS_SUM_AT);
+    return size == KEYS_NUMBERS_SIZE && memcmp(used->numbers, BEGINNING, KEYS_MARK_AT) == 0 &&
+           memcmp(used->numbers + KEYS_MARK_AT, mark, sizeof mark) == 0 && is_sealed(used->numbers);
 }
 
 /* Has `file` a later block than `known`, or variables that are retired only there? Both are of the
  * same kind and key. */
 static bool has_larger(const uint8_t *file, const uint8_t *known, size_t size)
 {
-    if (size != KEYS_NUMBERS_SIZE || memcmp(file, known, KEYS_BLOCK_AT) != 0 ||
-        crc_in(file) != snapshot_crc32(file, KEYS_SUM_AT))
+    if (size != KEYS_NUMBERS_SIZE || memcmp(file, known, KEYS_BLOCK_AT) != 0 || !is_sealed(file))
         return false;
     if (memcmp(file + KEYS_BLOCK_AT, known + KEYS_BLOCK_AT, KEYS_RETIRED_AT - KEYS_BLOCK_AT) > 0)
         return true;
@@ -349,25 +343,75 @@ static bool has_larger(const uint8_t *file, const uint8_t *known, size_t size)
     return false;
 }
 
-static bool save_numbers(void)
+static struct keys *owner(struct state_numbers *file)
 {
-    keys_seal_numbers();
-    const bool done =
-        state_write_numbers(&used->file, used->numbers, sizeof used->numbers, has_larger);
-    table_read_clock(); /* a slow disk takes seconds: what is taken from now on has a new stamp */
-    return done;
+    return file == &keys_before.file ? &keys_before : &keys;
 }
 
+static void take_numbers(struct state_numbers *file, uint8_t *bytes)
+{
+    memcpy(bytes, owner(file)->numbers, KEYS_NUMBERS_SIZE);
+    keys_seal(bytes);
+}
+
+static uint32_t stored_block(const struct keys *of)
+{
+    return dumpulse_read_(of->stored + KEYS_BLOCK_AT);
+}
+
+/* What needs numbers that are stored happens now: epochs go on, and what is retired is logged. */
+static void end_store(struct state_numbers *file, const uint8_t *bytes, bool is_stored)
+{
+    struct keys *const of = owner(file);
+    const bool is_before = of == &keys_before;
+    const uint32_t end = (stored_block(of) + 1) * 256;
+
+    if (!is_stored && !of->cannot_store && of->keyed.reached != 0)
+        log_say("numbers cannot be stored: if that lasts for %llu min, no new epoch%s can begin",
+                (unsigned long long)((end - of->keyed.epoch) * keys_epoch / 60),
+                is_before ? " of --key-before" : "");
+    of->cannot_store = !is_stored;
+    if (!is_stored)
+        return;
+    for (uint8_t variable = 0; is_before && variable < DUMPULSE_VARIABLES; variable++)
+        if (is_in(bytes, variable) && !is_in(of->stored, variable))
+            overlap_note(variable, true);
+    memcpy(of->stored, bytes, sizeof of->stored);
+    of->stored_at = timing_boot_ns();
+    if (is_before && stored_block(of) == DUMPULSE_UNREADABLE)
+        overlap_end();
+    else if (of->stopped || of->jump > of->keyed.epoch / 256)
+        loop_start_task(is_before ? LOOP_EPOCH_BEFORE : LOOP_EPOCH, TIMING_SECOND);
+}
+
+/* The mark is in the name, too: so the numbers of a key stay when another key is used meanwhile. */
+static bool read_file(ssize_t *size)
+{
+    uint8_t mark[KEYS_MARK_SIZE];
+
+    keys_mark(mark);
+    (void)snprintf(used->file.suffix, sizeof used->file.suffix, ".%02x%02x%02x%02x.numbers",
+                   mark[0], mark[1], mark[2], mark[3]);
+    used->file.size = sizeof used->numbers;
+    used->file.take = take_numbers;
+    used->file.is_later = has_larger;
+    used->file.on_end = end_store;
+    return state_read_numbers(&used->file, used->numbers, size);
+}
+
+static void store(void)
+{
+    state_store_numbers(&used->file);
+}
+
+/* The loop never waits for a disk. While this is false, the last epoch goes on. */
 bool dumpulse_store(uint32_t number)
 {
-    const uint32_t before = get_block();
-
-    set_block(number);
-    if (save_numbers())
-        return true;
-    set_block(before);
-    keys_seal_numbers();
-    return false;
+    if (number > get_block())
+        set_block(number);
+    if (number > stored_block(used))
+        store();
+    return number <= stored_block(used);
 }
 
 /* "variable 7", or "readers" */
@@ -392,21 +436,22 @@ static void begin_generation(uint8_t label, uint8_t generation)
             generation);
 }
 
+/* The key before is refused at once. After a crash before this is stored, it may be accepted again:
+ * so the log has it only when it is stored. */
 static void retire(uint8_t variable)
 {
     struct keys *const before UNDER_KEY_BEFORE;
 
-    if (is_retired(variable))
+    if (is_in(before->numbers, variable))
         return;
     set_retired(variable, true);
-    (void)save_numbers(); /* if it fails, the next block that is stored has this, too */
+    store();
 }
 
 /* The numbers file remembers each generation: else an old copy of the key's file would bring back
  * keys that somebody may have stolen, and the old packets that were made with them.
  *
- * This needs no disk. If the file cannot be written now, the next block that is stored has the
- * generations, too. After a restart before that, the keys are new once more. */
+ * This needs no disk. After a restart before they are stored, the keys are new once more. */
 bool keys_renew(const uint8_t generations[KEYS_LABELS], bool now)
 {
     const uint8_t *const known = used->numbers + KEYS_GENERATIONS_AT;
@@ -429,7 +474,7 @@ bool keys_renew(const uint8_t generations[KEYS_LABELS], bool now)
     if (now) /* at the start, they are there */
         memmove(used->master.generations, generations, sizeof used->master.generations);
     if (any && used->keyed.reached != 0)
-        (void)save_numbers();
+        store();
     return true;
 }
 
@@ -447,7 +492,10 @@ static bool read_numbers(void)
         return false;
     if (size >= 0 && keys_are_good((size_t)size))
         return true;
-    log_say("%s%s is %s: %s", options.state, used->file.suffix, size < 0 ? "not there" : "damaged",
+    log_say("%s%s is %s: %s", options.state, used->file.suffix,
+            size < 0                                                   ? "not there"
+            : memcmp(used->numbers, "Dumpulsekeys", KEYS_MARK_AT) == 0 ? "of an older version"
+                                                                       : "damaged",
             advice);
     return false;
 }
@@ -535,14 +583,13 @@ bool keys_make_numbers(void)
         return false;
     }
     memset(used->numbers, 0, sizeof used->numbers);
-    memcpy(used->numbers, "Dumpulsekeys", KEYS_MARK_AT);
+    memcpy(used->numbers, BEGINNING, KEYS_MARK_AT);
     keys_mark(used->numbers + KEYS_MARK_AT);
     memcpy(used->numbers + KEYS_GENERATIONS_AT, used->master.generations, KEYS_LABELS);
     if (!keys_choose_block(timing_unix_ms() / 1000))
         return false;
     set_skips(LAST);
-    keys_seal_numbers();
-    if (!state_make_numbers(&used->file, used->numbers, sizeof used->numbers))
+    if (!state_make_numbers(&used->file))
         return false;
     log_say("made %s%s: start the server without --key-is-new", options.state, used->file.suffix);
     return true;
@@ -558,8 +605,7 @@ bool keys_skip_to_date(void)
     if (before > get_block())
         set_block(before);
     set_skips(LAST);
-    keys_seal_numbers();
-    if (!state_write_numbers(&used->file, used->numbers, sizeof used->numbers, has_larger))
+    if (!state_write_numbers(&used->file))
         return false;
     log_say("%s%s is at the date: start the server without --key-to-date", options.state,
             used->file.suffix);
@@ -572,12 +618,26 @@ static const uint64_t PACE = 5000000; /* ns from one beacon to the next, at the 
 
 static uint64_t round_begun; /* ns since the machine was started: when label 0 began its epoch */
 
+/* The next block is stored when three quarters of the last one are used. If it were earlier, a
+ * server that is restarted twice an hour would use more blocks than the date has. The numbers are
+ * stored now and then in any case: so a disk that is full is noticed in time. */
+static void store_ahead(void)
+{
+    enum { FROM = 192 /* of 256 epochs */, OFTEN = 20 * 60 /* s */ };
+    const uint32_t next = used->keyed.epoch / 256 + 1;
+
+    if ((uint8_t)used->keyed.epoch >= FROM && next <= LAST + 1)
+        (void)dumpulse_store(next);
+    else if (timing_boot_ns() - used->stored_at >= OFTEN * TIMING_SECOND)
+        store();
+}
+
 static void say_that_it_stopped(void)
 {
     const bool is_before = used == &keys_before;
 
     log_say("no new epoch%s can begin: %s", is_before ? " of --key-before" : "",
-            get_block() >= DUMPULSE_EPOCH_LAST_ / 256
+            used->keyed.epoch >= DUMPULSE_EPOCH_LAST_ || get_block() > LAST + 1
                 ? (is_before ? "all epochs of this key are used up: leave it out"
                              : "all epochs of this key are used up: make a new one")
             : used->keyed.reached != 0 ? "until a number can be stored, the last one goes on"
@@ -641,6 +701,8 @@ static uint64_t begin_next(void)
         round_begun = timing_boot_ns();
         note_wrong_tags();
     }
+    if (done && keys_label == 0)
+        store_ahead();
     return !done ? TIMING_SECOND : starts ? PACE : step;
 }
 
@@ -680,18 +742,6 @@ static void catch_up(void)
     begin_at_once();
 }
 
-/* Stores that all blocks before this one were used or skipped. */
-static bool skip_to(uint32_t block)
-{
-    const uint32_t skips = get_skips(), skipped = block - used->keyed.epoch / 256;
-
-    set_skips(skips - skipped);
-    if (dumpulse_store(block))
-        return true;
-    set_skips(skips);
-    return false;
-}
-
 /* Notes by how much the clock was set forward. It may also run a bit faster than the other one. */
 static void note_step(void)
 {
@@ -706,27 +756,34 @@ static void note_step(void)
 
 /* The clock may have been set since the start, as on a machine without a battery. When it is set
  * forward, a snapshot of the machine may run again: then a new block begins in any case. And epochs
- * of 10 s fall behind the date slowly. */
+ * of 10 s fall behind the date slowly. Returns the block that is to begin, or the present one. */
+static uint32_t block_by_clock(uint32_t block)
+{
+    if (used->step == 0 && used->keyed.reached != KEYS_LABELS)
+        return block;
+    const uint32_t wanted = 1 + used->step / PER_BLOCK, most = get_skips();
+    const uint32_t least = block + (wanted < most ? wanted : most);
+    uint32_t next = block_by_date(block, used->step != 0 ? 0 : 3600 / PER_BLOCK);
+    if (used->step != 0 && next < least)
+        next = least;
+    used->step = 0;
+    set_skips(get_skips() - (next - block));
+    return next;
+}
+
 static void follow_date(void)
 {
     const uint32_t block = used->keyed.epoch / 256;
-    uint32_t next;
 
     note_step();
     refill_skips();
-    if (used->keyed.reached == 0 || (used->step == 0 && used->keyed.reached != KEYS_LABELS))
+    if (used->keyed.reached == 0)
         return;
-    next = block_by_date(block, used->step != 0 ? 0 : 3600 / PER_BLOCK);
-    const uint32_t wanted = 1 + used->step / PER_BLOCK, most = get_skips();
-    const uint32_t least = block + (wanted < most ? wanted : most);
-    if (used->step != 0 && next < least)
-        next = least;
-    if (next != block && !skip_to(next))
+    if (used->jump <= block)
+        used->jump = block_by_clock(block);
+    if (used->jump <= block || !dumpulse_store(used->jump))
         return;
-    used->step = 0;
-    if (next == block)
-        return;
-    used->keyed.epoch = next * 256;
+    used->keyed.epoch = used->jump * 256;
     begin_at_once();
 }
 
@@ -751,17 +808,15 @@ __attribute__((noinline)) static void wipe_before(void)
 }
 
 /* Its numbers say from now on that all of its epochs are used up. So nobody starts it again, by
- * mistake or with a clock that was set back. If they cannot be written, it tries again each second.
- */
+ * mistake or with a clock that was set back. When this is stored, it is logged. */
 static void forget_before(void)
 {
     struct keys *const before UNDER_KEY_BEFORE;
 
     set_block(DUMPULSE_UNREADABLE);
-    const bool done = save_numbers();
     wipe_before();
-    loop_set_interval(LOOP_EPOCH_BEFORE, done ? 0 : TIMING_SECOND);
-    overlap_end();
+    loop_set_interval(LOOP_EPOCH_BEFORE, 0);
+    store();
 }
 
 static void go_on_before(void)
@@ -784,6 +839,19 @@ static bool is_unkeyed(uint8_t label)
     return label < DUMPULSE_VARIABLES && (options.also_unkeyed >> label & 1) != 0;
 }
 
+/* Under which generation: `dumpulse key list` shows it. */
+static void note_accepted(uint8_t label)
+{
+    uint8_t *const known = &used->numbers[KEYS_ACCEPTED_AT + label];
+    const uint8_t generation = used->master.generations[label];
+    const uint8_t number = generation == UINT8_MAX ? UINT8_MAX : (uint8_t)(generation + 1);
+
+    if (*known == number)
+        return;
+    *known = number;
+    store();
+}
+
 static dumpulse_result process(const uint8_t *packet, void *context)
 {
     const uint8_t label = (uint8_t)(packet[4] - DUMPULSE_IS_HEARTBEAT_);
@@ -792,7 +860,11 @@ static dumpulse_result process(const uint8_t *packet, void *context)
         return DUMPULSE_REFUSED;
     if (is_retired(label))
         return (dumpulse_result)DUMPULSE_OLD;
-    return dumpulse_keyed_process(&used->keyed, packet, DUMPULSE_PACKET_SIZE, context);
+    const dumpulse_result result =
+        dumpulse_keyed_process(&used->keyed, packet, DUMPULSE_PACKET_SIZE, context);
+    if (result == DUMPULSE_HEARTBEAT || result == DUMPULSE_REPORT)
+        note_accepted(label);
+    return result;
 }
 
 /* Looks at a packet that needs a tag. Returns whether it was taken. Else nothing has changed, and
@@ -862,10 +934,8 @@ size_t keys_take(const uint8_t *packet, void *context)
     if (two && !asks && take_before(packet, context, &result))
         return counted[result];
     result = process(packet, context);
-    if (two && result == DUMPULSE_HEARTBEAT) {
+    if (two && result == DUMPULSE_HEARTBEAT)
         retire(packet[4] % DUMPULSE_VARIABLES);
-        overlap_note(packet[4] % DUMPULSE_VARIABLES, true);
-    }
     wrong_tags += result == DUMPULSE_WRONG_TAG;
     const bool refused = result == DUMPULSE_OLD || result == DUMPULSE_WRONG_TAG;
     if (result != DUMPULSE_ASKS && !(requests && refused))
@@ -886,11 +956,19 @@ static bool begin(void)
     if (used->far_behind)
         return false;
     set_skips(get_skips() - (block - (get_block() + 1)));
-    set_block(block - 1); /* the first one that begins is the one after it */
-    if (keys_renew(used->master.generations, true))
-        return true;
-    log_say("%s", options.wrong);
-    return false;
+    set_block(block);
+    if (!keys_renew(used->master.generations, true)) {
+        log_say("%s", options.wrong);
+        return false;
+    }
+    if (block <= LAST + 1) /* otherwise, all epochs are used up */
+        (void)state_write_numbers(&used->file);
+    return true;
+}
+
+bool keys_cannot_store(void)
+{
+    return keys.stopped || keys.cannot_store || keys_before.cannot_store;
 }
 
 /* Somebody has gone back to an older key, or has exchanged the two. */
@@ -918,9 +996,9 @@ static void end_late(void)
     wipe_before();
     if (!ends)
         return;
-    log_say("it is never taken again: all of its epochs are used up");
-    loop_define_task(LOOP_EPOCH_BEFORE, go_on_before, TIMING_SECOND);
-    forget_before();
+    set_block(DUMPULSE_UNREADABLE);
+    if (state_write_numbers(&before->file))
+        log_say("it is never taken again: all of its epochs are used up");
 }
 
 static bool begin_before(void)
@@ -950,9 +1028,4 @@ bool keys_begin(void)
                 options.also_unkeyed == 0 ? "" : overlap_list(options.also_unkeyed));
     loop_define_task(LOOP_EPOCH, go_on, TIMING_SECOND);
     return options.key_before == NULL || begin_before();
-}
-
-bool keys_cannot_store(void)
-{
-    return keys.stopped;
 }

@@ -44,7 +44,7 @@ size_t keys_take(const uint8_t *packet, void *context);
 /* How many binary digits the number of wrong tags in the last whole epoch has. */
 uint8_t keys_wrong_digits(void);
 
-/* Can no new epoch begin, because its number cannot be stored? */
+/* Has the last store of numbers failed? If the next ones fail, too, no new epoch begins. */
 bool keys_cannot_store(void);
 
 /* While this is true, the send hook must drop beacons: no more may leave now. */

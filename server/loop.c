@@ -91,9 +91,11 @@ static void run_tasks(void)
             tasks[i].run();
             tasks[i].at = now + tasks[i].every;
         }
+    }
+    for (size_t i = 0; i < LOOP_TASKS; i++) /* one may have started another */
         if (tasks[i].every != 0 && tasks[i].at < next)
             next = tasks[i].at;
-    }
+    next = next > now ? next : now;
     const uint64_t wait = (next - now) / 1000 + 1; /* µs, rounded up: 0 would stop the timer */
     struct itimerval timer = {.it_value = {0}};
     if (next != UINT64_MAX) {

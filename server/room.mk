@@ -51,7 +51,7 @@ NEEDS_server-valgrind = build/udpserver
 PART_server-valgrind = DUMPULSE_SERVER="$(VALGRIND) $(CURDIR)/build/udpserver" $(PYTEST) server/tests/test_udpserver.py -m valgrind	## some of the server's tests, in valgrind
 $(call add,fuzz/server,clang $(SANITIZERS) -fsanitize=fuzzer -pthread,,\
     server/tests/fuzz_udpserver.c udpserver.c $(filter-out server/main.c,$(AGENT_C)),\
-    $(call wrap,state_write_numbers))
+    $(call wrap,state_store_numbers))
 # What the fuzzer begins with: each word of hexadecimal digits is an input.
 build/fuzz/server-seeds: server/tests/fuzz_seeds.hex
 	@rm -rf $@ && mkdir -p $@ && python3 -c 'import sys; [open(f"$@/{n}", "wb").write( \

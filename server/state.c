@@ -38,17 +38,20 @@ static int lock = -1;     /* the descriptor of FILE.lock, which it has locked; o
 static int failure;       /* why the last save failed: an error number; 0: it succeeded */
 static bool gives_away;   /* are files made for the owner of the folder? */
 
-/* While the server serves, a thread saves the table: a disk may be slow. Until it has ended, nobody
- * else uses what is above here. */
+/* While the server serves, a thread writes one file after the other: a disk may be slow. Until it
+ * has ended, nobody else uses what is above here. */
 static struct {
     pthread_t thread;
-    bool is_looked_at; /* save_if_changed() has started it, and not seen its end yet */
-    bool runs;         /* it was started, and not joined yet */
-    bool ended;        /* set by the thread, read by the loop */
-    int reason;        /* what the thread found: an error number, or 0 */
-    uint8_t state[SNAPSHOT_SIZE];
+    struct state_numbers *numbers; /* the file that it writes; NULL: the table */
+    bool runs;                     /* it was started, and not joined yet */
+    bool ended;                    /* set by the thread, read by the loop */
+    int reason;                    /* the result of the thread: an error number, or 0 */
+    uint8_t bytes[STATE_LONGEST];
 } saver;
-static uint64_t interval; /* ns from one save to the next: see save_if_changed() */
+static struct state_numbers *due[2]; /* numbers to be stored, in this order; NULL: none */
+static uint64_t numbers_at;  /* ns: no numbers are stored before, as the last store failed */
+static uint64_t table_at;    /* ns: when the table is compared with the saved one */
+static uint64_t table_pause; /* ns from one comparison to the next */
 
 /* ---- Files ------------------------------------------------------------------------------ */
 
@@ -289,27 +292,98 @@ static bool note_save(int reason, int *before, const char *suffix)
     return reason == 0;
 }
 
-static void take_state(void)
+typedef bool later(const uint8_t *file, const uint8_t *known, size_t size);
+
+/* As for FILE. But a folder that cannot be synced is an error: an older file would have the
+ * server take old packets again. For the same reason, larger numbers are not replaced. Another
+ * server can have stored them if this one did not have the lock all the time. */
+static bool write_numbers(struct state_numbers *file, const uint8_t *bytes)
 {
+    char name[PATH_MAX];
+
+    if (!hold_lock() || !read_if_exists(file->suffix))
+        return false;
+    if (content.exists && file->is_later(content.bytes, file->last, content.size)) {
+        errno = ESTALE;
+        return false;
+    }
+    memcpy(name, path, sizeof name);
+    if (!write_new(bytes, file->size))
+        return false;
+    set_path(".new");
+    if (rename(path, name) != 0)
+        return false;
+    memcpy(file->last, bytes, file->size);
+    return sync_directory();
+}
+
+static void take_content_of(struct state_numbers *file)
+{
+    saver.numbers = file;
+    if (file != NULL) {
+        file->take(file, saver.bytes);
+        return;
+    }
     table_collect();
-    snapshot_encode(saver.state, &table_agent, timing_unix_ms());
+    snapshot_encode(saver.bytes, &table_agent, timing_unix_ms());
 }
 
-static void *run_saver(void *unused)
+static void *run_saver(void *numbers)
 {
-    saver.reason = save(saver.state) ? 0 : errno;
+    const bool done =
+        numbers == NULL ? save(saver.bytes) : write_numbers(saver.numbers, saver.bytes);
+
+    saver.reason = done ? 0 : errno;
     __atomic_store_n(&saver.ended, true, __ATOMIC_RELEASE);
-    return unused;
+    return NULL;
 }
 
-/* Waits for the thread, if there is one, and notes what it found. */
+static void end_save(void)
+{
+    const uint64_t longest = options.state_every * TIMING_SECOND;
+    struct state_numbers *const file = saver.numbers;
+
+    if (file == NULL) {
+        (void)note_save(saver.reason, &failure, "");
+        /* A server that ends soon after each start must save, too: so the first pauses are short.
+         */
+        table_pause = 2 * table_pause < longest ? 2 * table_pause : longest;
+        table_at = timing_ns() + table_pause;
+        return;
+    }
+    const bool is_stored = note_save(saver.reason, &file->failure, file->suffix);
+    if (!is_stored) {
+        numbers_at = timing_ns() + TIMING_SECOND;
+        state_store_numbers(file);
+    }
+    file->on_end(file, saver.bytes, is_stored);
+}
+
+/* Waits for the thread, if there is one. */
 static void join_saver(void)
 {
     if (!saver.runs)
         return;
     (void)pthread_join(saver.thread, NULL);
     saver.runs = false;
-    (void)note_save(saver.reason, &failure, "");
+    end_save();
+}
+
+/* Writes a file while the caller waits, and no thread runs. NULL: the table. */
+static void write_now(struct state_numbers *file)
+{
+    take_content_of(file);
+    (void)run_saver(file);
+    end_save();
+}
+
+static struct state_numbers *take_due(void)
+{
+    struct state_numbers *const file = due[0];
+
+    due[0] = due[1];
+    due[1] = NULL;
+    return file;
 }
 
 bool state_is_saved(void)
@@ -320,76 +394,66 @@ bool state_is_saved(void)
 bool state_save(void)
 {
     join_saver();
-    take_state();
-    return note_save(save(saver.state) ? 0 : errno, &failure, "");
+    for (size_t tries = 0; tries < 2 && due[0] != NULL; tries++)
+        write_now(take_due());
+    write_now(NULL);
+    return failure == 0;
 }
 
-typedef bool later(const uint8_t *file, const uint8_t *known, size_t size);
-
-/* As for FILE. But a folder that cannot be synced is an error: an older file would have the
- * server take old packets again. For the same reason, larger numbers are not replaced. Another
- * server can have stored them if this one did not have the lock all the time. */
-static bool write_numbers(struct state_numbers *file, const uint8_t *bytes, size_t size,
-                          later *is_later)
+bool state_write_numbers(struct state_numbers *file)
 {
-    char name[PATH_MAX];
-
-    join_saver();
-    if (!hold_lock() || !read_if_exists(file->suffix))
-        return false;
-    if (content.exists && is_later != NULL && is_later(content.bytes, file->last, content.size)) {
-        errno = ESTALE;
-        return false;
-    }
-    memcpy(name, path, sizeof name);
-    if (!write_new(bytes, size))
-        return false;
-    set_path(".new");
-    if (rename(path, name) != 0)
-        return false;
-    memcpy(file->last, bytes, size); /* at most STATE_LONGEST */
-    return sync_directory();
+    write_now(file);
+    return file->failure == 0;
 }
 
-bool state_write_numbers(struct state_numbers *file, const uint8_t *bytes, size_t size,
-                         later *is_later)
+void state_store_numbers(struct state_numbers *file)
 {
-    return note_save(write_numbers(file, bytes, size, is_later) ? 0 : errno, &file->failure,
-                     file->suffix);
+    if (due[0] != NULL && due[0] != file)
+        due[1] = file;
+    else
+        due[0] = file;
+    loop_start_task(LOOP_SAVING, TIMING_SECOND);
 }
 
-/* A server that ends soon after each start must save, too: so the first pauses are short. */
-static void save_if_changed(void)
+static bool is_table_due(void)
+{
+    if (timing_ns() < table_at)
+        return false;
+    table_at = timing_ns() + table_pause;
+    table_collect();
+    return failure != 0 ||
+           memcmp(saved + SNAPSHOT_ENTRIES_AT, table_agent.report + 4, SNAPSHOT_ENTRIES_SIZE) != 0;
+}
+
+/* Starts the thread if a file is due, and looks whether it has ended. */
+static void write_what_is_due(void)
 {
     enum { OFTEN = 20000000 /* ns from one look at the thread to the next */ };
-    const uint64_t longest = options.state_every * TIMING_SECOND;
 
-    if (saver.is_looked_at) {
-        if (saver.runs && !__atomic_load_n(&saver.ended, __ATOMIC_ACQUIRE))
-            return;
-        join_saver();
-        saver.is_looked_at = false;
-        loop_set_interval(LOOP_SAVING, interval);
-        interval = 2 * interval < longest ? 2 * interval : longest;
+    if (saver.runs && !__atomic_load_n(&saver.ended, __ATOMIC_ACQUIRE))
+        return;
+    join_saver();
+    const uint64_t now = timing_ns();
+    struct state_numbers *const file = due[0] != NULL && now >= numbers_at ? take_due() : NULL;
+    if (file == NULL && !is_table_due()) {
+        const uint64_t next = due[0] != NULL && numbers_at < table_at ? numbers_at : table_at;
+        loop_set_interval(LOOP_SAVING, next > now ? next - now : OFTEN);
         return;
     }
-    table_collect();
-    if (failure == 0 &&
-        memcmp(saved + SNAPSHOT_ENTRIES_AT, table_agent.report + 4, SNAPSHOT_ENTRIES_SIZE) == 0)
-        return;
-    take_state();
+    take_content_of(file);
     saver.ended = false;
-    saver.runs = pthread_create(&saver.thread, NULL, run_saver, NULL) == 0;
-    if (!saver.runs)
-        (void)state_save();
-    saver.is_looked_at = true;
+    saver.runs = pthread_create(&saver.thread, NULL, run_saver, file) == 0;
+    if (!saver.runs) {
+        (void)run_saver(file);
+        end_save();
+    }
     loop_set_interval(LOOP_SAVING, OFTEN);
 }
 
 void state_begin(void)
 {
-    interval = TIMING_SECOND;
-    loop_define_task(LOOP_SAVING, save_if_changed, interval);
+    table_pause = TIMING_SECOND / 2;
+    loop_define_task(LOOP_SAVING, write_what_is_due, table_pause);
 }
 
 /* ---- Loading ---------------------------------------------------------------------------- */
@@ -445,21 +509,22 @@ bool state_load(void)
 
 /* ---- FILE.KEY.numbers ------------------------------------------------------------------- */
 
-bool state_read_numbers(struct state_numbers *file, uint8_t *bytes, size_t room, ssize_t *size)
+bool state_read_numbers(struct state_numbers *file, uint8_t *bytes, ssize_t *size)
 {
     if (!read_if_exists(file->suffix))
         return refuse();
     *size = content.exists ? (ssize_t)content.size : -1;
-    memcpy(bytes, content.bytes, content.exists && content.size < room ? content.size : room);
+    memcpy(bytes, content.bytes,
+           content.exists && content.size < file->size ? content.size : file->size);
     memcpy(file->last, content.bytes, sizeof file->last);
     return true;
 }
 
-bool state_make_numbers(struct state_numbers *file, const uint8_t *bytes, size_t size)
+bool state_make_numbers(struct state_numbers *file)
 {
     gives_away = geteuid() == 0;
     if (!hold_lock() || !read_if_exists(file->suffix) ||
         (content.exists && !set_aside(file->suffix, ".retired", "was damaged")))
         return refuse();
-    return state_write_numbers(file, bytes, size, NULL);
+    return state_write_numbers(file);
 }

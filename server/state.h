@@ -11,9 +11,11 @@
  * whether that is possible. False: the server must not start, and the log has the reason. */
 bool state_load(void);
 
-bool state_save(void); /* false: it failed, may be tried again, and has logged a new reason once */
-bool state_is_saved(void); /* did the last save succeed? */
-void state_begin(void);    /* from now on, a thread saves it when it has changed */
+/* Writes all that is due, and the table, while the caller waits. False: the table could not be
+ * written, and the log has the reason. */
+bool state_save(void);
+bool state_is_saved(void); /* did the last save of the table succeed? */
+void state_begin(void);    /* from now on, a thread writes what has changed, one file at a time */
 
 /* None of its files is longer than this, not even one of a later version. */
 enum { STATE_LONGEST = 1024 };
@@ -21,21 +23,28 @@ enum { STATE_LONGEST = 1024 };
 /* FILE.KEY.numbers, which server/keys.c keeps beside FILE. It begins with "Dumpulse", too. */
 struct state_numbers {
     char suffix[sizeof ".00000000.numbers"]; /* ".KEY.numbers" */
+    size_t size;                             /* of the numbers */
     int failure;                             /* why the last write failed: an error number; or 0 */
     uint8_t last[STATE_LONGEST]; /* what this server has last read from there, or written to it */
+    /* Copies the numbers that are to be stored. */
+    void (*take)(struct state_numbers *file, uint8_t *bytes);
+    /* Compares what the file has with what this server knows that it had. A later file is not
+     * replaced: another server has used it meanwhile. */
+    bool (*is_later)(const uint8_t *file, const uint8_t *known, size_t size);
+    /* The loop calls it when a write has ended: whether these bytes will be read after a power
+     * failure at any moment from now on. If not, they are due again in a second. */
+    void (*on_end)(struct state_numbers *file, const uint8_t *bytes, bool is_stored);
 };
 
 /* Reads it. `size` becomes how many bytes it has; -1: there is none. False: it cannot be read, and
  * the log has the reason. */
-bool state_read_numbers(struct state_numbers *file, uint8_t *bytes, size_t room, ssize_t *size);
-/* Writes it. True only if these bytes will be read after a power failure at any moment from now on.
- * False: it failed, may be tried again, and the log has each new reason once. It fails, too, if
- * another server has used the file meanwhile: is_later() compares what the file has with what this
- * server knows that it had. */
-bool state_write_numbers(struct state_numbers *file, const uint8_t *bytes, size_t size,
-                         bool (*is_later)(const uint8_t *file, const uint8_t *known, size_t size));
+bool state_read_numbers(struct state_numbers *file, uint8_t *bytes, ssize_t *size);
+/* Has the thread write it as soon as possible. The log has each new reason of a failure once. */
+void state_store_numbers(struct state_numbers *file);
+/* The same, while the caller waits. False: it has failed. */
+bool state_write_numbers(struct state_numbers *file);
 /* Makes it for the first time: so a damaged one is not replaced, but gets the name FILE.retired. If
  * root does it, the files will belong to the owner of the folder. */
-bool state_make_numbers(struct state_numbers *file, const uint8_t *bytes, size_t size);
+bool state_make_numbers(struct state_numbers *file);
 
 #endif

@@ -39,16 +39,11 @@
         }                                                                                          \
     } while (0)
 
-/* The linker gives all calls of state_write_numbers() to this: no number gets into a file. */
-static bool has_room; /* to store a number */
-typedef bool later(const uint8_t *file, const uint8_t *known, size_t size);
-bool __wrap_state_write_numbers(struct state_numbers *file, const uint8_t *bytes, size_t size,
-                                later *is_later);
-bool __wrap_state_write_numbers(struct state_numbers *file, const uint8_t *bytes, size_t size,
-                                later *is_later)
+/* The linker gives all calls of state_store_numbers() to this: no number gets into a file. */
+void __wrap_state_store_numbers(struct state_numbers *file);
+void __wrap_state_store_numbers(struct state_numbers *file)
 {
-    (void)file, (void)bytes, (void)size, (void)is_later;
-    return has_room;
+    (void)file;
 }
 
 static uint64_t get_number(const uint8_t *bytes, size_t size)
@@ -368,21 +363,17 @@ static void try_numbers(const uint8_t *bytes, size_t size, bool mend)
     memset(keys.numbers, 0, sizeof keys.numbers);
     memcpy(keys.numbers, bytes, size < sizeof keys.numbers ? size : sizeof keys.numbers);
     if (mend) {
-        memcpy(keys.numbers, "Dumpulsekeys", KEYS_MARK_AT);
+        memcpy(keys.numbers, "Dumpulsekey2", KEYS_MARK_AT);
         keys_mark(keys.numbers + KEYS_MARK_AT);
-        keys_seal_numbers();
+        keys_seal(keys.numbers);
     }
     memcpy(before, keys.numbers, sizeof before);
     CHECK(!mend || size != sizeof keys.numbers || keys_are_good(size));
     if (!keys_are_good(size))
         return;
     CHECK(size == sizeof keys.numbers);
-    table_tick = TIMING_SECOND; /* after a number is stored, the clock is read */
-    has_room = true;
-    CHECK(dumpulse_store(dumpulse_load()));
-    CHECK(memcmp(before, keys.numbers, sizeof before) == 0);
-    has_room = false;
-    CHECK(!dumpulse_store(dumpulse_load() ^ 1));
+    memcpy(keys.stored, before, sizeof before);
+    CHECK(dumpulse_store(dumpulse_load() + 1));
     CHECK(memcmp(before, keys.numbers, sizeof before) == 0);
 }
 

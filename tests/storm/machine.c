@@ -464,7 +464,8 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 
     (void)attributes;
     oracle_look();
-    reference_takes_state();
+    if (argument == NULL) /* it saves the table, and not numbers */
+        reference_takes_state();
     const int reason = calls_fail(CALL_PTHREAD_CREATE);
     if (reason != 0)
         return reason;

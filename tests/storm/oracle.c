@@ -117,13 +117,10 @@ void oracle_disturbed(void)
     world->truth.disturbed = machine_steady();
 }
 
-/* A variable that is about to be retired may not be so on the disk. */
 void oracle_call_fails(void)
 {
     oracle_disturbed();
     world->disk.failed_at = world->now;
-    for (unsigned node = 0; node < NODES; node++)
-        world->truth.of[node].unsure |= world->truth.of[node].moved;
 }
 
 void oracle_jumped(void)
@@ -184,10 +181,7 @@ static void check_order(unsigned node, const struct made *made)
         *last = 0;
     world->truth.of[node].generation = made->generation;
     world->truth.of[node].before = made->before;
-    if (world->two && !made->before && !world->truth.of[node].moved) {
-        world->truth.of[node].moved = true;
-        world->truth.of[node].unsure = !oracle_is_disk_good();
-    }
+    world->truth.of[node].moved |= world->two && !made->before;
     CLAIM(FORGED, true, made->generation == generation,
           "variable %u: a heartbeat of generation %u is taken, not %u", node, made->generation,
           generation);
@@ -370,6 +364,7 @@ void oracle_begin_run(void)
     reference_begins();
     for (unsigned node = 0; node < NODES; node++) {
         it->of[node].taken = it->of[node].told_bad = it->of[node].due = 0;
+        it->of[node].unsure |= it->of[node].moved; /* it may have been stored, or not */
         it->of[node].moved = it->of[node].known;
         it->of[node].watched = it->of[node].age = 0;
         it->of[node].anew = it->of[node].restored = false;
@@ -574,6 +569,21 @@ static void check_numbers(void)
     }
 }
 
+/* What the agent takes for stored, and may log. */
+static void check_retired(void)
+{
+    const uint32_t stored = dumpulse_read_(keys_before.stored + KEYS_RETIRED_AT);
+    const uint32_t left = world->truth.retired == stored
+                              ? stored
+                              : disk_least_number(keys_before.file.suffix, KEYS_RETIRED_AT);
+
+    world->truth.retired = stored;
+    CLAIM(STORED, true, (left & stored) == stored,
+          "%08x are retired, and a power cut would leave %08x", stored, left);
+    for (unsigned node = 0; node < NODES; node++)
+        world->truth.of[node].known |= (stored >> (24 - node / 8 * 8 + node % 8) & 1) != 0;
+}
+
 static bool is_heard(unsigned state)
 {
     return state == DUMPULSE_ALIVE || state == DUMPULSE_OUT_OF_RANGE;
@@ -652,9 +662,9 @@ void oracle_idle(void)
     reference_idle();
     oracle_check_epoch();
     check_numbers();
+    check_retired();
     for (unsigned node = 0; node < NODES; node++) {
         check_due(node);
-        it->of[node].known |= it->of[node].moved && !it->of[node].unsure;
         if (it->of[node].noticed == 0)
             it->of[node].noticed = machine_steady();
     }
@@ -662,7 +672,7 @@ void oracle_idle(void)
           "the key before begins an epoch, and its time was over");
     if (!oracle_is_calm())
         return;
-    it->ended |= it->before_until != 0 && !oracle_takes_before();
+    it->ended |= it->before_until != 0 && machine_boot() > it->before_until + within(LOOKS);
     const enum bound saves = it->saves == 0 ? FIRST_SAVE : LATER_SAVES;
     CLAIM(SAVED, it->changed != 0, machine_steady() - it->changed <= within(saves),
           "a change of the table is not saved for %llu ms",

@@ -289,8 +289,7 @@ static void hear(bool before, const uint8_t *packet, uint16_t stamp)
     if (before)
         it->before |= 1U << node % NODES;
     else if (it->takes_before)
-        it->moved |= 1U << node % NODES;
-    it->retired |= it->moved;
+        it->retired |= 1U << node % NODES;
 }
 
 /* Returns the counter. "Two master keys at the same time" in spec/keyed.md: the key before is tried
@@ -459,7 +458,8 @@ static void check_length(bool before, unsigned node, bool is_next)
     *at = oracle_is_calm() && is_next ? now : 0;
 }
 
-/* A node that was heard in the last three epochs gets the beacon of each new one. */
+/* A node that was heard in the last three epochs gets the beacon of each new one. One that was heard
+ * since the last look may have been heard after the epoch began. */
 static void check_told(bool before, unsigned node)
 {
     const uint64_t taken = world->truth.of[node].taken;
@@ -468,8 +468,8 @@ static void check_told(bool before, unsigned node)
     if (both[before]->keyed.reached == 0 || outputs()->idle_epoch[before][node] == epoch)
         return;
     CLAIM(TOLD,
-          outputs()->idle_epoch[before][node] != 0 && taken != 0 && oracle_is_calm() &&
-              !machine_has_bus() && !is_retired(before, node) &&
+          outputs()->idle_epoch[before][node] != 0 && taken != 0 && taken <= outputs()->idle_at &&
+              oracle_is_calm() && !machine_has_bus() && !is_retired(before, node) &&
               (!before || oracle_takes_before()) &&
               machine_steady() - taken < (3 * world->epoch - 1) * SECOND,
           outputs()->told_epoch[before][node] == epoch,
@@ -523,6 +523,7 @@ void reference_idle(void)
     reference_begins_batch();
     for (unsigned i = 0; i < 2 * NODES && world->keyed; i++)
         check_told(i >= NODES, i % NODES);
+    it->idle_at = machine_steady();
 }
 
 static void forget_in(uint8_t *table, unsigned node, const uint8_t *entry)
@@ -616,13 +617,19 @@ static const unsigned known[COUNTERS] = {
     [COUNT_FAILED_PROGRAMS] = ALWAYS,
 };
 
+static unsigned retired_in(const uint8_t *numbers)
+{
+    return numbers[KEYS_RETIRED_AT] + 256U * numbers[KEYS_RETIRED_AT + 1];
+}
+
 static void check_counters(const char *line)
 {
     struct outputs *const it = outputs();
 
     oracle_look();
     it->counts[COUNT_DROPS] = world->machine.drops;
-    it->counts[COUNT_BEFORE] = (uint64_t)__builtin_popcount(it->before & ~it->moved);
+    it->counts[COUNT_BEFORE] =
+        (uint64_t)__builtin_popcount(it->before & ~retired_in(keys_before.stored));
     if (!oracle_takes_before())
         it->counts[COUNT_BEFORE] = number_in(line, counters_names[COUNT_BEFORE].readable);
     for (unsigned i = 0; i < COUNTERS; i++) {
@@ -737,8 +744,7 @@ void reference_serves(void)
     for (unsigned node = 0; node < NODES; node++)
         CLAIM(RESTORED, it->is_damaged, dumpulse_read_(it->table + entry_at(node)) == 0,
               "variable %u: it begins with an entry of a damaged file", node);
-    it->retired =
-        keys_before.numbers[KEYS_RETIRED_AT] + 256U * keys_before.numbers[KEYS_RETIRED_AT + 1];
+    it->retired = retired_in(keys_before.numbers);
     for (unsigned node = 0; node < NODES && it->loaded_size == SNAPSHOT_SIZE; node++)
         check_loaded(node, it->loaded + SNAPSHOT_ENTRIES_AT + (size_t)4 * node, written,
                      it->loaded_at / tick);

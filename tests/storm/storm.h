@@ -396,7 +396,8 @@ struct outputs {
     bool takes_before;           /* when the agent looked last */
     uint8_t key[16] __attribute__((aligned(4)));
     uint64_t begun;       /* machine_boot() */
-    uint64_t batch_at;    /* the steady clock when packets were handed out last */
+    uint64_t batch_at;    /* the steady clock when packets were handed out last, */
+    uint64_t idle_at;     /* and when the agent had nothing to do last */
     uint64_t counts[32];  /* as in server/counters.h */
     uint64_t told;        /* changes that programs of --exec got */
     uint64_t logged;      /* when the burst of lines about changes is whole again */
@@ -404,7 +405,7 @@ struct outputs {
     char line[LINE];      /* what the agent must log next; "": anything */
     unsigned hups, usr1s; /* signals that it must act on */
     bool is_ending;
-    unsigned before, moved; /* heard with the key before, and with the new one, one bit each */
+    unsigned before; /* heard with the key before, one bit each */
     uint8_t loaded[512], taken[DUMPULSE_REPORT_SIZE], saved[DUMPULSE_REPORT_SIZE];
     size_t loaded_size;
     bool is_damaged;               /* the file of the table, when it was read last */
@@ -428,7 +429,7 @@ struct truth {
         uint8_t generation; /* of the key of that */
         bool before;        /* it was made with the key before */
         bool moved;         /* its new key was taken, */
-        bool unsure, known; /* while the disk was bad; the disk knows it */
+        bool unsure, known; /* it may be on the disk; it is there */
         uint8_t state;      /* that the watch has told last */
         uint8_t told;       /* that the program of --exec knows */
         uint64_t watched;   /* since when, after nobody had watched it */
@@ -440,9 +441,10 @@ struct truth {
         bool restored;      /* this run began with an entry of it, */
         uint64_t age;       /* which was so old then, ns; 0: that is not known */
     } of[NODES];
-    bool ended, was_ended;       /* the key before, for good: in this run, or before it */
-    uint32_t used[2];            /* the blocks of both keys at the last look */
-    uint64_t disk_steps;         /* of the disk at that look */
+    bool ended, was_ended; /* the key before, for good: in this run, or before it */
+    uint32_t used[2],
+        retired;         /* the blocks of both keys at the last look; who is retired, stored */
+    uint64_t disk_steps; /* of the disk at that look */
     uint32_t epoch[2], least[2]; /* of the agent; this run must begin above the least */
     bool has_read_clock;         /* this run has read Unix time */
     bool was_over;               /* for some start, the time of the key before was over */
