@@ -368,9 +368,11 @@ class KeyFile:
 
 
 class Epochs:
-    """Remembers, from run to run, the last epoch that was believed under each key, and the last
-    count in it. There is a small file for each key. It says nothing about the key."""
-    FORM = re.compile(rb"([0-9]{1,9}) ([0-9]{1,3})\n")  # a count of more than FULL is as FULL
+    """Remembers, from run to run, the last epoch that was believed under each key, the last count
+    in it, and since when epochs were saved up (Keyed._allowed). There is a small file for each key.
+    It says nothing about the key."""
+    # A count of more than FULL is as FULL.
+    FORM = re.compile(rb"([0-9]{1,9}) ([0-9]{1,3})(?: (-?[0-9]{1,15}))?\n")
     trouble = ""  # why something is not remembered
 
     @staticmethod
@@ -380,32 +382,25 @@ class Epochs:
             folder = os.path.join(os.path.expanduser("~"), ".local", "state")
         return os.path.join(folder, "dumpulse", f"{compute_fingerprint(key)}.epoch")
 
-    def load(self, key: bytes) -> tuple[int, int]:
-        """The epoch and the count; 0 and 0 if none is known."""
+    def load(self, key: bytes) -> tuple[int, int, int]:
+        """The epoch, the count and the Unix time; zeros if none is known."""
         path = self.name(key)
         try:
             with open(path, "rb", opener=lambda name, flags: os.open(name, flags | NO_WAIT)) as old:
                 match = self.FORM.fullmatch(old.read(99))
             if match:
-                return int(match[1]), int(match[2])
+                return int(match[1]), int(match[2]), int(match[3] or 0)
             self.trouble = f"{path!r} is damaged"
         except OSError as error:
             if error.errno != errno.ENOENT:
                 self.trouble = f"cannot read {path!r}: {explain(error)}"
-        return 0, 0
+        return 0, 0, 0
 
-    def age(self, key: bytes) -> float:
-        """Seconds since the last epoch was saved."""
-        try:
-            return max(0.0, time.time() - os.stat(self.name(key)).st_mtime)
-        except OSError:
-            return 0.0
-
-    def save(self, key: bytes, epoch: int, count: int) -> None:
+    def save(self, key: bytes, epoch: int, count: int, since: int) -> None:
         path = self.name(key)
         try:
             os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-            replace_file(path, b"%d %d\n" % (epoch, count), False)
+            replace_file(path, b"%d %d %d\n" % (epoch, count, since), False)
         except OSError as error:
             self.trouble = self.trouble or f"cannot write {path!r}: {explain(error)}"
 
@@ -450,9 +445,9 @@ class Keyed:
                  epochs: Optional[Epochs] = None) -> None:
         self.keys, self.label, self._epochs, key = keys, label, epochs, keys.of(label)
         # What is from before this epoch is never believed. 0: there is none
-        self.known, self.count = epochs.load(key) if epochs and label == READER_LABEL else (0, 0)
+        self.known, self.count, self._since = \
+            epochs.load(key) if epochs and label == READER_LABEL else (0, 0, 0)
         self.epoch = self.known
-        self._believed_at = uptime() - (epochs.age(key) if epochs and self.known else 0)
         # What cannot be known of the last report.
         self.remark = "" if self.known else "no earlier one is known here"
         self.heard_at = -math.inf  # the uptime() of the last beacon that we believed
@@ -473,6 +468,13 @@ class Keyed:
         self.count = min(FULL, self.count + 1 + skip)
         four = bytes((IS_HEARTBEAT + self.label, self.count)) + more
         return self._make_tag(self.epoch, four)[:4] + four
+
+    def _allowed(self) -> int:
+        """How many epochs may have begun since the last one that was believed: one each second, and
+        up to JUMP that were saved up. Each report uses some of them, so many forged ones lead no
+        further than one. When a clock was set back, all may be saved up."""
+        saved = int(time.time()) - self._since
+        return saved if saved >= 0 else JUMP
 
     def begin(self) -> None:
         """From now on, only an answer to a new request counts."""
@@ -525,7 +527,7 @@ class Keyed:
                                    f"{self.epoch}: somebody repeats it, or the agent has lost its "
                                    f"numbers, {self.FORGED}")
         if self.known and self.label == READER_LABEL and \
-                epoch > self.known + JUMP + uptime() - self._believed_at:
+                epoch > self.known + self._allowed():
             raise BadReport("old", f"its beacon is of epoch {epoch}, too far ahead of epoch "
                                    f"{self.known}: its clock was set, {self.FORGED}")
         if epoch > self.epoch and self._later == BEACONS:
@@ -549,9 +551,13 @@ class Keyed:
             self._asked, self._refused, self._repeat, self._old_at = b"", 0, False, math.inf
             if self.epoch != self.known:
                 self.remark = "" if self.known else self.remark
-                self.known, self._believed_at = self.epoch, uptime()
+                self._since = int(time.time()) - min(
+                    JUMP, self._allowed() + self.known - self.epoch) if self.known else \
+                    int(time.time()) - JUMP
+                self.known = self.epoch
                 if self._epochs:
-                    self._epochs.save(self.keys.of(self.label), self.epoch, self.count)
+                    self._epochs.save(self.keys.of(self.label), self.epoch, self.count,
+                                      self._since)
             return unchecked_entries(packet[4:])
         if self.hear(packet):
             return None

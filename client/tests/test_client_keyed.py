@@ -405,8 +405,37 @@ def test_whoever_has_the_readers_key_makes_up_an_epoch(key: str, call: Call) -> 
         assert call(*words)[0] == call("get", other.address, *words[2:])[0] == 0
         status, _, err = call(*words)
         assert status == 4 and "an epoch up: dumpulse key renew gives a new key" in err
-        os.utime(state_of(64), (0, 0))  # it was believed long ago, so many epochs may have passed
-        assert call("get", insider.address, *words[2:])[0] == 0
+
+
+def test_how_far_an_epoch_may_be(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """65,536 epochs and one each second, however many reports led there, and over a restart."""
+    now = [1e9]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    reader = client.Keyed(client.KeyFile(key), 64, client.Epochs())
+
+    def believe(epoch: int) -> None:
+        reader.begin()
+        assert reader.hear(KEYS.beacon(64, epoch))
+        assert reader.take(KEYS.report(bytes(256), epoch, reader.request()))
+
+    def check_last(last: int) -> None:
+        reader.begin()
+        with pytest.raises(client.BadReport, match="too far ahead") as far:
+            reader.hear(KEYS.beacon(64, last + 1))
+        assert far.value.cause == "old"
+        believe(last)
+
+    believe(0x1000000)  # there is nothing to compare it with
+    believe(0x1008000)
+    check_last(0x1010000)
+    now[0] += 7
+    reader = client.Keyed(client.KeyFile(key), 64, client.Epochs())
+    check_last(0x1010007)
+    now[0] += 1e6
+    believe(0x1010008)
+    check_last(0x1020008)  # no more are saved up
+    now[0] -= 1e8  # somebody has set it back
+    check_last(0x1030008)
 
 
 def test_a_beacon_of_a_far_epoch_is_forgotten(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -446,10 +475,10 @@ def test_a_beacon_of_a_far_epoch_is_forgotten(key: str, monkeypatch: pytest.Monk
 class Nothing(client.Epochs):
     """Remembers nothing."""
 
-    def load(self, key: bytes) -> tuple[int, int]:
-        return 0, 0
+    def load(self, key: bytes) -> tuple[int, int, int]:
+        return 0, 0, 0
 
-    def save(self, key: bytes, epoch: int, count: int) -> None:
+    def save(self, key: bytes, epoch: int, count: int, since: int) -> None:
         pass
 
 
@@ -468,13 +497,13 @@ def test_another_run_believes_nothing_from_before(key: str, readers: str, call: 
     with KeyedFake(epoch=512) as fake:
         assert f"report authentic{FIRST}, 1 of 64" in call(
             "get", fake.address, "--key", key, "--now-from", "3")[1]
-        assert state_of(64).read_text() == "768 1\n"
+        assert state_of(64).read_text().startswith("768 1 ")
         assert stat.S_IMODE(state_of(64).stat().st_mode) == 0o600
         assert stat.S_IMODE(state_of(64).parent.stat().st_mode) == 0o700
         fake.tick()
         words = "get", fake.address, "--key", readers, "--now-from", "3"
         out = call(*words)[1]
-        assert "report authentic, 1 of 64" in out and state_of(64).read_text() == "769 1\n"
+        assert "report authentic, 1 of 64" in out and state_of(64).read_text().startswith("769 1 ")
         assert call(*words)[0] == 0  # in the same epoch
         assert [packet[5] for packet in fake.requests] == [1, 1, 2]
     reader = client.Keyed(client.KeyFile(readers), 64, client.Epochs())

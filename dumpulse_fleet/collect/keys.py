@@ -96,8 +96,9 @@ class Epochs(client.Epochs):
     def __init__(self, path: str = "") -> None:
         super().__init__()
         self._path = path
-        self.known: dict[str, int] = {}  # by the fingerprint of the key
-        self._written: dict[str, int] = {}
+        # By the fingerprint of the key: the epoch, and since when some were saved up.
+        self.known: dict[str, tuple[int, int]] = {}
+        self._written: dict[str, tuple[int, int]] = {}
 
     def read(self) -> str:
         """Says what is wrong with the file, if something is. Then nothing is known."""
@@ -109,10 +110,10 @@ class Epochs(client.Epochs):
                 content = file.read(self.LONGEST)
         except OSError as error:
             return f"cannot read {self._path!r}: {error.strerror}"
-        if not re.fullmatch(rb"(?:[0-9a-f]{16} [0-9]{1,9}\n)*", content):
+        if not re.fullmatch(rb"(?:[0-9a-f]{16} [0-9]{1,9}(?: -?[0-9]{1,15})?\n)*", content):
             return f"{self._path!r} is damaged"
         lines = (line.split() for line in content.decode().splitlines())
-        self.known = {fingerprint: int(epoch) for fingerprint, epoch in lines}
+        self.known = {line[0]: (int(line[1]), int((*line, "0")[2])) for line in lines}
         self._written = dict(self.known)
         return ""
 
@@ -121,21 +122,16 @@ class Epochs(client.Epochs):
         known = dict(self.known)  # other threads go on
         if self._path and known != self._written:
             client.replace_file(self._path, "".join(
-                f"{fingerprint} {epoch}\n" for fingerprint, epoch in known.items()).encode())
+                f"{fingerprint} {epoch} {since}\n"
+                for fingerprint, (epoch, since) in known.items()).encode())
             self._written = known
 
-    def age(self, key: bytes = b"") -> float:
-        """Seconds since the file was written."""
-        try:
-            return max(0.0, time.time() - os.stat(self._path).st_mtime)
-        except OSError:
-            return 0.0
+    def load(self, key: bytes) -> tuple[int, int, int]:
+        epoch, since = self.known.get(client.compute_fingerprint(key), (0, 0))
+        return epoch, 0, since
 
-    def load(self, key: bytes) -> tuple[int, int]:
-        return self.known.get(client.compute_fingerprint(key), 0), 0
-
-    def save(self, key: bytes, epoch: int, count: int) -> None:
-        self.known[client.compute_fingerprint(key)] = epoch
+    def save(self, key: bytes, epoch: int, count: int, since: int) -> None:
+        self.known[client.compute_fingerprint(key)] = epoch, since
 
 
 class Readers:
@@ -150,9 +146,9 @@ class Readers:
         prints = chaskey(self._keys, np.full((count, 4), 0xFFFFFFFF, np.uint32))
         self._prints = [row[:2].astype("<u4").tobytes().hex() for row in prints]
         # What is from before this epoch is never believed. 0: there is none.
-        self.known = np.array([self._epochs.known.get(each, 0) for each in self._prints], np.uint32)
-        self.epoch = self.known.copy()
-        self.believed_at = np.full(count, np.inf)  # when the known epoch was; inf: not yet known
+        known = np.array([self._epochs.known.get(each, (0, 0)) for each in self._prints], np.int64)
+        self.known, self.since = known.reshape(-1, 2).T.copy()
+        self.epoch = self.known.astype(np.uint32)
         self.heard = np.zeros(count, np.bool_)  # whether a beacon has confirmed this epoch
         self.count = np.zeros(count, np.int64)  # the last one of this epoch
         self.refused = np.zeros(count, np.int64)  # requests: other readers have used their counts
@@ -172,16 +168,21 @@ class Readers:
         both = (to >= 0) & (whence >= 0)
         to, whence = to[both], whence[both]
         same = (self._keys[to] == old._keys[whence]).all(axis=1)
-        for name in ("known", "believed_at", "epoch", "heard", "count", "refused", "later", "asked",
+        for name in ("known", "since", "epoch", "heard", "count", "refused", "later", "asked",
                      "asked_in", "waits", "repeat", "old_at", "why", "told"):
             of = (..., to[same], slice(None)) if name == "asked" else (..., to[same])
             getattr(self, name)[of] = getattr(old, name)[(..., whence[same], *of[2:])]
 
     def remember(self) -> None:
         """For the next run. Any thread may call this."""
-        known = self.known.tolist()
-        self._epochs.known.update((name, epoch) for name, epoch in zip(self._prints, known)
-                                  if epoch > self._epochs.known.get(name, 0))
+        known = zip(self._prints, self.known.tolist(), self.since.tolist())
+        self._epochs.known.update((name, (epoch, since)) for name, epoch, since in known
+                                  if epoch > self._epochs.known.get(name, (0, 0))[0])
+
+    def _allowed(self, at: Rows) -> NDArray[np.int64]:
+        """As client.Keyed._allowed()."""
+        saved = int(time.time()) - self.since[at]
+        return np.where(saved >= 0, saved, client.JUMP)
 
     def _tags(self, at: Rows, number: Words, four: Bytes, tables: Bytes | None = None) -> Words:
         """`four` are bytes 4 to 7 of each packet."""
@@ -195,7 +196,6 @@ class Readers:
     def begin(self, rows: Rows, now: float) -> None:
         """A round begins: what answers a request of before is late."""
         at = self.at[rows]
-        self.believed_at[at[np.isinf(self.believed_at[at])]] = now - self._epochs.age()
         for part in (self.asked, self.asked_in, self.waits):
             part[1, at] = part[0, at]
         self.waits[0, at] = self.repeat[at] = False
@@ -244,8 +244,10 @@ class Readers:
             found[some] = Verdict.BELIEVED
             self.waits[of_round[some], of] = False
             self.repeat[of[timely[some]]] = False
+            left = np.where(self.known[of] > 0, np.minimum(
+                client.JUMP, self._allowed(of) + self.known[of] - self.epoch[of]), client.JUMP)
+            self.since[of] = int(time.time()) - left
             self.refused[of], self.old_at[of], self.known[of] = 0, np.inf, self.epoch[of]
-            self.believed_at[of] = now
         some = np.flatnonzero((lengths == 8) & (packets[:, 4] < client.BEACON_END))
         if some.size:
             found[some] = self._hear(at[some], packets[some, :8], timely[some], now)
@@ -265,7 +267,7 @@ class Readers:
         refused = right & (epoch == before) & ~first
         self.old_at[at[refused]] = np.inf
         again = timely & refused & self.repeat[at]
-        most = self.known[at] + client.JUMP + (now - self.believed_at[at])
+        most = self.known[at] + self._allowed(at)
         newer = right & (epoch > before) & (self.later[at] < client.BEACONS) & \
             ((epoch <= most) | (self.known[at] == 0))
         of = np.unique(at[again])

@@ -279,6 +279,26 @@ def test_a_far_epoch_is_forgotten(tmp_path: Path, count: int) -> None:
         assert world.take(world.ask()) == [Verdict.OLD if epoch > 256 else Verdict.AGAIN] * count
 
 
+def test_how_far_an_epoch_may_be(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
+                                 ) -> None:
+    """As in the client: 65,536 epochs and one each second, however many reports led there."""
+    seconds = [10**9]
+    monkeypatch.setattr(time, "time", lambda: seconds[0])
+    world = World(tmp_path, count)
+    for last in (2**24, 2**24 + 2**16, 2**24 + 2**16 + 7):
+        if last > 2**24:
+            world.begin()
+            assert world.take([model.keys.beacon(64, last + 1) for model in world.models]) \
+                == [Verdict.OLD] * count
+            seconds[0] += 7
+        world.begin()
+        for model in world.models:
+            model.epoch, model.last[64] = last, 0
+        assert world.take(world.ask()) == [Verdict.AGAIN] * count
+        assert world.take(world.ask()) == [Verdict.BELIEVED] * count
+    assert (world.readers.known == last).all()
+
+
 def test_another_run_believes_nothing_from_before(tmp_path: Path, count: int) -> None:
     """Beacons and reports of an earlier epoch than that of the last report are old. What was only
     told by a beacon is not remembered."""
@@ -299,14 +319,14 @@ def test_another_run_believes_nothing_from_before(tmp_path: Path, count: int) ->
         assert world.take(world.ask()) == [Verdict.AGAIN] * count
         if run == 0:
             world.readers.remember()
-            assert not any(epochs.known.values())
+            assert not any(epoch for epoch, _ in epochs.known.values())
         while (found := world.take(world.ask())) == [Verdict.AGAIN] * count:
             assert run  # the counts of the run before
         assert found == [Verdict.BELIEVED] * count
         world.take([model.keys.beacon(64, 70_000) for model in world.models])
         world.readers.remember()
         epochs.write()
-    lines = (tmp_path / "epochs").read_text().splitlines()
+    lines = [line.rsplit(" ", 1)[0] for line in (tmp_path / "epochs").read_text().splitlines()]
     assert sorted(lines) == sorted(
         f"{client.compute_fingerprint(model.keys.of(64))} {model.epoch}" for model in world.models)
     assert (tmp_path / "epochs").stat().st_mode & 0o777 == 0o600
@@ -324,7 +344,8 @@ def test_known_epochs_that_are_damaged(content: bytes, tmp_path: Path) -> None:
         assert complaints == [f"'{path}' is damaged: so nobody knows whether the first reports of "
                               "agents with keys are new"]
         until(lambda: heard.of("state"))
-    assert path.read_text() == f"{client.compute_fingerprint(keyed.Keys(master(1)).of(64))} 256\n"
+    assert re.fullmatch(client.compute_fingerprint(keyed.Keys(master(1)).of(64)) + r" 256 \d+\n",
+                        path.read_text())
     path.unlink()
     path.symlink_to("nowhere")
     assert "symbolic links" in fleet_keys.Epochs(str(path)).read()
