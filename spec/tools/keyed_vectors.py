@@ -340,6 +340,14 @@ def wrong_tags(long: bool) -> Iterator[Step]:
     for _ in range(2):
         yield world.taken(world.fresh(11))
         yield world.taken(world.fresh(READER_LABEL))
+    # Byte 4 of this epoch is 27.
+    yield world.rest()
+    yield world.put(epoch=0x1B012345)
+    yield world.next()
+    for label in (0, READER_LABEL):
+        yield world.beacon(label)
+    yield world.taken(world.fresh(11))
+    yield world.taken(world.fresh(READER_LABEL))
     # An epoch that does not end, as storing fails: they are counted modulo 256.
     yield world.rest()
     yield world.put(epoch=world.agent.epoch | 255)
@@ -486,8 +494,8 @@ def beacons(who: Listener, label: int, long: bool) -> Iterator[tuple[bool, bytes
         for old in (value, value - 1, value - 256):  # with a right tag, but not later
             if old > 0:
                 yield unheard(keys.beacon(label, value + 1), keys.beacon(label, old))
-    for epoch in (0x12346, 0x123FF, 0x12400, 0x1123456, 0x1023456, keyed.EPOCH_LAST - 1,
-                  keyed.EPOCH_LAST):
+    for epoch in (0x12346, 0x123FF, 0x12400, 0x1123456, 0x1023456, 0x1B012345,
+                  keyed.EPOCH_LAST - 1, keyed.EPOCH_LAST):
         right = keys.beacon(label, epoch)
         yield who.hear(right), right
 
