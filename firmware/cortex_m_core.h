@@ -13,7 +13,9 @@
 #define TICK_LOAD REGISTER(0xE000E014)
 #define TICK_VALUE REGISTER(0xE000E018) /* random after a reset; if it is written, it becomes 0 */
 
-enum { TICKS = 2 }; /* in a second, as SysTick has only 24 bits */
+#ifndef TICKS
+#define TICKS 2 /* in a second, as SysTick has only 24 bits */
+#endif
 #include "loop.h"
 
 static void chip_start(void); /* sets its pins, its interface and a watchdog of about 2 s */

@@ -1,6 +1,6 @@
-/* What an agent asks of keyed_avr.c.   SPDX-License-Identifier: MIT
+/* What an agent asks of keyed_agent.c, and that of its chip.   SPDX-License-Identifier: MIT
  *
- * An image that is built with -DKEYED has that file, and speaks version 2 of the protocol. Other
+ * An image that is built with -DKEYED has these files, and speaks version 2 of the protocol. Other
  * images speak version 1: here these functions do nothing more than that, and take no memory.
  */
 #ifndef KEYED_H
@@ -31,8 +31,14 @@ dumpulse_result keyed_process(keyed_agent *keyed, const uint8_t *packet);
 void keyed_go_on(keyed_agent *keyed);
 
 /* The agent's: can a report or a beacon leave now? If not, requests have to wait, and the send hook
- * drops beacons: keyed_avr.c sends them later. */
+ * drops beacons: keyed_agent.c sends them later. */
 bool keyed_may_send(void);
+
+/* The chip's: the turns of a clock that has about 65 in a second, and an LED that shows why the
+ * agent has not begun. */
+uint8_t keyed_turns(void);
+void keyed_show(bool is_lit);
+extern bool keyed_has_begun;
 #else
 #include "dumpulse.h"
 

@@ -4,9 +4,10 @@ UNITS_firmware := build/unit-mcp2515
 BUILT_firmware = $(filter-out build/firmware/uart_ch32v003.elf,$(FIRMWARE)) $(SIMULATORS)
 BUILT_FULL += $(FIRMWARE)
 ARM_CC := arm-none-eabi-gcc -mthumb -ffreestanding -nostdlib -T firmware/cortex_m.ld
-# The files of some roles in version 2, for AVR.
-ROLES = extras/dumpulse_keyed.h $(patsubst %,extras/dumpulse_%,tag_avr.S $(patsubst %,%.c,tag $1))
-KEYED_AGENT := firmware/keyed_avr.c $(call ROLES,agent mixed report master slots)
+# The files of some roles in version 2.
+ROLES = extras/dumpulse_keyed.h $(patsubst %,extras/dumpulse_%.c,tag $1)
+KEYED_AGENT := firmware/keyed_agent.c $(call ROLES,agent mixed report master slots)
+KEYED_AVR := firmware/keyed_avr.c extras/dumpulse_tag_avr.S $(KEYED_AGENT)
 AT := -Wl,--defsym=flash_begin
 # $(call image,NAME,COMPILER,SOURCES): these are the sources besides firmware/NAME.c and dumpulse.c.
 image = $(eval IMAGES += $1)$(eval CC_$1 := $2)$(eval ALSO_$1 := $3)
@@ -16,10 +17,12 @@ $(call image,sender_attiny13,avr-gcc -mmcu=attiny13a -DF_CPU=1200000UL)
 $(call image,can_avr,$(CC_uart_atmega328p))
 $(call image,watch_atmega328p,$(CC_can_avr) -DWATCH,firmware/uart_atmega328p.c $(WATCH))
 $(call image,can_avr-watch,$(CC_can_avr) -DWATCH -DWATCH_ON_C,firmware/watch_atmega328p.c $(WATCH))
-$(call image,can_avr-keyed,$(CC_can_avr) -DKEYED,$(KEYED_AGENT))
-$(call image,keyed_attiny85,$(CC_uart_attiny85),$(call ROLES,node))
-$(call image,keyed_atmega328p,$(CC_uart_atmega328p) -DKEYED,$(KEYED_AGENT))
+$(call image,can_avr-keyed,$(CC_can_avr) -DKEYED,$(KEYED_AVR))
+$(call image,keyed_attiny85,$(CC_uart_attiny85),extras/dumpulse_tag_avr.S $(call ROLES,node))
+$(call image,keyed_atmega328p,$(CC_uart_atmega328p) -DKEYED,$(KEYED_AVR))
 $(call image,uart_stm32-f1,$(ARM_CC) $(AT)=0x08000000 -mcpu=cortex-m3 -DSTM32F1)
+$(call image,keyed_stm32,$(CC_uart_stm32-f1) -DKEYED -DKEYED_AGENT,$(KEYED_AGENT))
+$(call image,node_stm32,$(CC_uart_stm32-f1) -DKEYED,$(call ROLES,node))
 $(call image,uart_stm32-f4,$(ARM_CC) $(AT)=0x08000000 -mcpu=cortex-m4)
 $(call image,uart_nrf51,$(ARM_CC) -mcpu=cortex-m0)
 $(call image,uart_rp2040,$(ARM_CC) $(AT)=0x10000000 -mcpu=cortex-m0plus)
@@ -56,7 +59,7 @@ $(HANGING): build/firmware/hanging/%.elf: firmware/tests/hang.c $(IMAGE_SOURCES)
 	$(LINK_IMAGE)
 $(FIRMWARE) $(STACKS) $(HANGING): | $(QUICK)
 eeprom: export KEYS := $(KEYS)
-eeprom: ##! an EEPROM with keys: BOARD=keyed_attiny85 KEYS=FILE.h
+eeprom: ##! an EEPROM, or pages of flash, with keys: BOARD=keyed_attiny85 KEYS=FILE.h
 	@firmware/eeprom "$(BOARD)" $(CC_$(BOARD)) $(FIRMWARE_FLAGS)
 
 # Programs that run AVR code in simavr, whose headers have warnings.

@@ -195,7 +195,7 @@ LOOP = "    chip_start();\n"
 
 
 @pytest.mark.parametrize(("chip", "loop", "interrupt", "pushed"), tiered([
-    ("m0plus", "reset", "on_received", 32), ("m4", "reset", "on_received", 32),
+    ("m0plus", "reset", "on_uart", 32), ("m4", "reset", "on_uart", 32),
     ("ch32v003", "begin", "on_uart", 0)], is_on_arm))
 def test_the_stack_of_a_firmware(tmp_path: Path, chip: str, loop: str, interrupt: str,
                                  pushed: int) -> None:

@@ -119,14 +119,14 @@ def cycles(run: Callable[[list[bytes]], Counts]) -> Counts:
 def with_keys_on_line(board: Board) -> Counts:
     """The deepest stack of a board with keys, in bytes."""
     if board.keyed_node:
-        memory = eeprom_of_node(KEYS, 7)
+        memory = eeprom_of_node(KEYS, 7, board=board)
         packets = [serial_frame(97, KEYS.beacon(7, EPOCH))]
     else:
-        memory = eeprom(KEYS, BLOCK)
+        memory = eeprom(KEYS, BLOCK, board)
         packets = [serial_frame(7, KEYS.counted(7, EPOCH, 1, 76, 9)),
                    serial_frame(REQUEST_AT, KEYS.counted(READER_LABEL, EPOCH, 1, 1, 1))]
     with LiveLine(board, memory) as line:
-        line.do("wait 1500000")
+        line.do("wait 2600000")
         sent = line.do("wait 4000000", send=b"".join(packets))
         assert board.keyed_node or len(sent) > 33 * 10, "the report is missing"
         return {"stack": line.end()["stack"]}

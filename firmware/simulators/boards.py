@@ -1,5 +1,5 @@
 """The boards of firmware/, and how each is simulated: simavr runs the AVRs, rp2040js the RP2040,
-Unicorn an STM32 on a CAN bus and a CH32V003, QEMU the others.
+Unicorn an STM32 with keys or on a CAN bus and a CH32V003, QEMU the others.
 
 A board on a serial line:
 
@@ -61,6 +61,10 @@ class Board:
     keyed: bool = False  # it is an agent with keys
     keyed_node: bool = False
 
+    @property
+    def keyed_stm32(self) -> bool:
+        return (self.keyed or self.keyed_node) and not self.mcu
+
     def image(self, folder: str = "") -> Path:
         """Builds the image first if it is not up to date. The folder "hanging" has images whose
         loop a test can make hang: firmware/room.mk."""
@@ -70,6 +74,9 @@ class Board:
         if self.qemu:
             return [*self.qemu, "-nographic", "-monitor", "none", "-nodefaults", "-serial", "stdio",
                     "-kernel", str(image)]
+        if self.keyed_stm32:
+            return [sys.executable, "-m", "firmware.simulators.stm32_line", str(self.baud),
+                    str(image)]
         if self.can_id and not self.mcu:
             return [sys.executable, "-m", "firmware.simulators.stm32_can", self.name[-2:],
                     str(self.hertz), str(self.kbits), str(image)]
@@ -83,8 +90,8 @@ class Board:
         program = "serial_board" if self.baud else "i2c_board" if self.i2c else "can_board"
         baud = [str(self.baud)] if self.baud else []
         has_keys = self.keyed or self.keyed_node
-        pins = [f"--pins={''.join(self.pins)}"] if self.pins else \
-            ["--script"] if self.baud and has_keys else []
+        pins = [f"--pins={''.join(self.pins)}"] if self.pins else []
+        pins += ["--script"] if self.baud and has_keys else []
         return [built(f"build/sim/{program}"), *pins, self.mcu, str(self.hertz), *baud, str(image)]
 
 
@@ -101,10 +108,12 @@ BOARDS = {board.name: board for board in (
           pins=("C0", "C1", "C4", "C5")),
     Board("can_avr-keyed", can_id=0x680, mcu="atmega328p", hertz=16_000_000, keyed=True),
     Board("keyed_attiny85", 9_600, mcu="attiny85", hertz=8_000_000, keyed_node=True),
-    Board("keyed_atmega328p", 9_600, mcu="atmega328p", hertz=16_000_000, keyed=True),
+    Board("keyed_atmega328p", 9_600, mcu="atmega328p", hertz=16_000_000, keyed=True, pins=("C5",)),
     # QEMU's cores have another clock than these chips after a reset: 24 and 168 MHz.
     Board("uart_stm32-f1", 115_200, qemu=("qemu-system-arm", "-M", "stm32vldiscovery"),
           ticks=24 / 8, drops=0x4001380C),
+    Board("keyed_stm32", 9_600, hertz=8_000_000, keyed=True),
+    Board("node_stm32", 9_600, hertz=8_000_000, keyed_node=True),
     Board("uart_stm32-f4", 115_200, qemu=("qemu-system-arm", "-M", "netduinoplus2"),
           ticks=168 / 16, drops=0x4001100C),
     Board("uart_nrf51", 115_200, qemu=("qemu-system-arm", "-M", "microbit")),
@@ -155,7 +164,7 @@ class Simulated:
         assert "overrun" not in messages, messages  # simavr's UART has lost a byte
         self.pin_changes = [
             (int(cycle) / self.board.hertz, pin, int(level))
-            for pin, level, cycle in re.findall(r"^pin (..) ([01]) at (\d+)$", messages, re.M)]
+            for pin, level, cycle in re.findall(r"^pin (\S+) ([01]) at (\d+)$", messages, re.M)]
         words = counts[0].split()
         numbers = dict(zip(words[::2], map(int, words[1::2]), strict=True))
         assert numbers.get("unread", 0) <= UART_HOLDS, "an AVR's UART would have lost bytes"
@@ -323,14 +332,22 @@ class LiveLine(Live):
         return bytes.fromhex("".join(self.play(*(f"send {byte:x}" for byte in send), *script)))
 
 
-def eeprom(keys: Keys, block: int) -> bytes:
-    """The EEPROM of an agent with keys, as firmware/keyed_avr.c has it."""
+def eeprom(keys: Keys, block: int, board: Board | None = None) -> bytes:
+    """The EEPROM of an agent with keys, as firmware/keyed_avr.c has it, or the flash of one, as
+    firmware/stm32_flash.h has it."""
+    if board and board.keyed_stm32:
+        number = block.to_bytes(4, "big")
+        return (keys.master + bytes(keys.generations.get(at, 0) for at in range(LABELS))
+                ).ljust(1024, b"\0") + number + bytes(byte ^ 255 for byte in number)
     return keys.master + slot(block) + bytes([255]) * SLOT + bytes(
         keys.generations.get(at, 0) for at in range(LABELS))
 
 
-def eeprom_of_node(keys: Keys, variable: int, epoch: int = 10) -> bytes:
-    """That of a node, as firmware/keyed_attiny85.c has it."""
+def eeprom_of_node(keys: Keys, variable: int, epoch: int = 10, board: Board | None = None) -> bytes:
+    """That of a node, as firmware/keyed_attiny85.c or firmware/stm32_flash.h has it."""
+    if board and board.keyed_stm32:
+        start = keys.of(variable) + bytes([variable])
+        return start.ljust(82, b"\0") + epoch.to_bytes(2, "little")
     return bytes([variable]) + keys.of(variable) + epoch.to_bytes(2, "little")
 
 
@@ -465,7 +482,7 @@ def ask_with_keys(board: Board) -> None:
 def listen_with_keys(board: Board) -> None:
     """Shows the frames of a node, which is first given a beacon."""
     keys = Keys(bytes(range(16)))
-    with LiveLine(board, eeprom_of_node(keys, 7)) as line:
+    with LiveLine(board, eeprom_of_node(keys, 7, board=board)) as line:
         beacon = serial_frame(97, keys.beacon(7, 0x12345))
         print("The board asks for its beacon:", line.do("wait 500000").hex(" "),
               "It receives:", beacon.hex(" "), sep="\n")
@@ -474,18 +491,19 @@ def listen_with_keys(board: Board) -> None:
 
 
 def hear_a_node(board: Board) -> None:
-    """The simulated keyed_attiny85 is on the same line as an agent, which is then asked."""
+    """A simulated node is on the same line as an agent, which is then asked."""
+    other = BOARDS["node_stm32" if board.keyed_stm32 else "keyed_attiny85"]
     keys = Keys(bytes(range(16)))
     reader, hearer = Reader(keys), Hearer(keys, 7)
-    with LiveLine(board, eeprom(keys, 0)) as agent:
-        beacons = serial_frames(agent.do("wait 2300000"))
+    with LiveLine(board, eeprom(keys, 0, board)) as agent:
+        beacons = serial_frames(agent.do("wait 3000000"))
         if not any([reader.hear(data) for _, data in beacons]):
             raise SystemExit("its beacons are not authentic")
         beacon = [data for _, data in beacons if hearer.hear(data)][-1]
-        with LiveLine(BOARDS["keyed_attiny85"], eeprom_of_node(keys, 7)) as node:
+        with LiveLine(other, eeprom_of_node(keys, 7, board=other)) as node:
             node.do("wait 500000")
             sent = node.do("wait 2500000", send=serial_frame(97, beacon))
-        print(f"The agent has sent {len(beacons)} beacons. keyed_attiny85 receives its own, and "
+        print(f"The agent has sent {len(beacons)} beacons. {other.name} receives its own, and "
               "sends:", *(sent[at:at + 10].hex(" ") for at in range(0, len(sent), 10)), sep="\n")
         agent.do("wait 100000", send=sent)
         request = reader.request(os.urandom(2)) or b""
@@ -531,7 +549,7 @@ def main(name: str) -> None:
     show(board)
     what = "Its first frames were" if board.only_sends or board.keyed_node else "Its report was"
     print(f"{what} here after {time.monotonic() - began:.1f} s.")
-    if board.pins:
+    if board.pins and not board.keyed:
         show_pins(board)
 
 

@@ -33,7 +33,7 @@ DOG, PORT_D, USART, RCC = 0x40003000, 0x40011400, 0x40013800, 0x40021000
 PFIC, SYSTICK = 0xE000E000, 0xE000F000
 TICK_IRQ, UART_IRQ = 12, 32
 ORE, RXNE, TXE = 0x08, 0x20, 0x80  # of STATR
-UE, RXNEIE, TE, RE = 0x2000, 0x20, 8, 4  # of CTLR1
+UE, TXEIE, RXNEIE, TE, RE = 0x2000, 0x80, 0x20, 8, 4  # of CTLR1
 STE, STIE, STCLK, STRE = 1, 2, 4, 8  # of STK_CTLR
 MIE, MPIE, MPP = 0x8, 0x80, 0x1800  # of mstatus
 
@@ -41,7 +41,8 @@ MIE, MPIE, MPP = 0x8, 0x80, 0x1800  # of mstatus
 class Usart:
     """USART 1. `now` is in periods of the clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, hertz: int = HERTZ, baud: int = BAUD) -> None:
+        self.hertz, self.baud = hertz, baud
         self.now, self.control, self.divider = 0, 0, 0
         self.flags, self.held, self.seen = TXE, 0, False
         self.arriving: list[int] = []  # bytes that others send, one right after another
@@ -50,20 +51,20 @@ class Usart:
 
     @property
     def byte(self) -> int:
-        if not self.divider or abs(HERTZ / self.divider / BAUD - 1) > 0.02:
-            raise Misuse(f"divided by {self.divider}, it is not {BAUD} baud")
+        if not self.divider or abs(self.hertz / self.divider / self.baud - 1) > 0.02:
+            raise Misuse(f"divided by {self.divider}, it is not {self.baud} baud")
         return 10 * self.divider
 
     def offer(self, data: bytes) -> None:
         if not self.arriving and data:
-            self.next_in = self.now + 10 * HERTZ // BAUD
+            self.next_in = self.now + 10 * self.hertz // self.baud
         self.arriving += data
 
     def advance(self, now: int) -> None:
         self.now = now
         while self.arriving and self.next_in <= now:
             value = self.arriving.pop(0)
-            self.next_in += 10 * HERTZ // BAUD
+            self.next_in += 10 * self.hertz // self.baud
             if self.control & (UE | RE) == UE | RE:
                 if self.flags & RXNE:
                     self.flags |= ORE
@@ -83,6 +84,8 @@ class Usart:
             self.flags &= ~RXNE & ~(ORE if self.seen else 0)
             self.seen = False
             return self.held
+        if at == 12:
+            return self.control
         raise Misuse(f"register {at:#x} of the USART is read")
 
     def write(self, at: int, value: int) -> None:
@@ -102,7 +105,8 @@ class Usart:
 
     @property
     def interrupts(self) -> bool:
-        return bool(self.control & RXNEIE and self.flags & (RXNE | ORE))
+        return bool(self.control & RXNEIE and self.flags & (RXNE | ORE)
+                    or self.control & TXEIE and self.flags & TXE)
 
 
 class Chip:

@@ -177,6 +177,10 @@ class Board:
         ticked = {SYSTICK} if 0 <= self.tick_at <= self.now else set()
         return self.can.interrupts() & self.enabled | ticked
 
+    def events(self) -> list[int | None]:
+        """When something happens that may wake the core."""
+        return [self.bus.next_event(), self.tick_at, self.dog.ends]
+
     def enter(self, number: int) -> None:
         """An exception: the core pushes eight words at an address divisible by 8. In the last one,
         bit 9 says whether it had to skip a word for that."""
@@ -218,9 +222,8 @@ class Board:
         if waiting and not masked and not handles:
             self.enter(min(waiting))
         if self.pc == self.sleeps and not waiting:
-            events = [until, self.bus.next_event(), self.tick_at, self.dog.ends]
-            wake = max(min(event for event in events if event is not None and event >= 0),
-                       self.now + 1)
+            events = [until, *(event for event in self.events() if event is not None)]
+            wake = max(min(event for event in events if event >= 0), self.now + 1)
             self.asleep += wake - self.now
             self.now = wake
             return

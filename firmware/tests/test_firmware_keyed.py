@@ -28,6 +28,8 @@ from tools.programs import EXTRAS, INCLUDES, ROOT, run
 
 CAN, ON_LINE = BOARDS["can_avr-keyed"], BOARDS["keyed_atmega328p"]
 NODE = BOARDS["keyed_attiny85"]
+FLASH, FLASH_NODE = BOARDS["keyed_stm32"], BOARDS["node_stm32"]
+BEGUN = {ON_LINE: "wait 1100000", FLASH: "wait 2600000"}  # the beacons of all labels have left
 BASE, BEACON_AT = CAN.can_id, 97
 EPOCH = 0x12300  # the first one after block 122
 # A second after its start, the agent begins. That takes 20 ms of its EEPROM and 65 beacons.
@@ -280,7 +282,7 @@ def unkeyed(board: Board, folder: Path) -> Path:
     parts = ("tag.c", "tag_avr.S", "agent.c", "mixed.c", "report.c", "master.c", "slots.c")
     run(["avr-gcc", "-mmcu=atmega328p", "-DF_CPU=16000000UL", "-std=c11", "-Os", "-DKEYED",
          "-DUNKEYED=45,46", *INCLUDES, f"-I{ROOT / 'firmware'}", ROOT / "firmware" / f"{name}.c",
-         ROOT / "firmware/keyed_avr.c", ROOT / "dumpulse.c",
+         *(ROOT / f"firmware/keyed_{part}.c" for part in ("avr", "agent")), ROOT / "dumpulse.c",
          *(EXTRAS / f"dumpulse_{part}" for part in parts), "-o", folder / "unkeyed.elf"])
     return folder / "unkeyed.elf"
 
@@ -406,11 +408,12 @@ def test_a_node_asks_and_forgets() -> None:
 class Line:
     """An agent in simavr, and all that it has sent."""
 
-    def __init__(self, image: Path | None = None) -> None:
+    def __init__(self, image: Path | None = None, board: Board = ON_LINE,
+                 memory: bytes | None = None) -> None:
         self.reader = Reader(KEYS)
         self.frames: list[tuple[int, bytes]] = []
         self.partial = b""  # of the next one
-        self.line = LiveLine(ON_LINE, eeprom(KEYS, 0x122), image)
+        self.line = LiveLine(board, eeprom(KEYS, 0x122, board) if memory is None else memory, image)
 
     def do(self, *script: str, send: bytes = b"") -> None:
         self.partial += self.line.do(*script, send=send)
@@ -439,9 +442,11 @@ class Line:
         self.line.__exit__()
 
 
-def test_an_agent_on_a_line_and_a_node() -> None:
-    """An ATtiny85 receives the agent's beacons, and sends to it."""
-    with Line() as agent, LiveLine(NODE, eeprom_of_node(KEYS, 60)) as node:
+@pytest.mark.parametrize(("board", "other"), [(ON_LINE, NODE), (FLASH, FLASH_NODE)],
+                         ids=lambda board: board.name)
+def test_an_agent_on_a_line_and_a_node(board: Board, other: Board) -> None:
+    """A node receives the agent's beacons, and sends to it."""
+    with Line(board=board) as agent, LiveLine(other, eeprom_of_node(KEYS, 60, board=other)) as node:
         to_node, of_node = b"", b""
         for _ in range(16):
             of_node += b"".join(node.do("wait 2000", send=to_node[at:at + 10])
@@ -453,8 +458,8 @@ def test_an_agent_on_a_line_and_a_node() -> None:
             of_node = of_node[end:]
         table = agent.table()
         assert table[60][2] == 7 and table[60][3] >= 1 and table[0][2:] == b"\1\0"
-        counts = agent.line.end()
-        assert counts["boots"] == 1 and counts["stack"] <= images.sizes(ON_LINE)["bound"]
+        for ended, of in ((agent.line.end(), board), (node.end(), other)):
+            assert ended["boots"] == 1 and ended["stack"] <= images.sizes(of)["bound"]
 
 
 def test_beacons_on_a_line_have_a_pause() -> None:
@@ -467,11 +472,12 @@ def test_beacons_on_a_line_have_a_pause() -> None:
         assert 500 / 16 < len(agent.frames) - before <= 500 / 12.4 + 1
 
 
-def test_an_agent_on_a_line_loses_no_byte() -> None:
+@pytest.mark.parametrize("board", BEGUN, ids=lambda board: board.name)
+def test_an_agent_on_a_line_loses_no_byte(board: Board) -> None:
     """Frames come without a pause, also while a report leaves; with junk before them, and frames
     that are for others or damaged."""
-    with Line() as agent:
-        agent.do("wait 2000000")
+    with Line(board=board) as agent:
+        agent.do(BEGUN[board], "wait 900000")
         beats = [serial_frame(at, KEYS.counted(at, EPOCH, 1, 7, at)) for at in range(32, 64)]
         request = serial_frame(REQUEST_AT, KEYS.counted(READER_LABEL, EPOCH, 1, 1, 1))
         others = [serial_frame(at, KEYS.counted(12, EPOCH, 1, 7, 12)) for at in (64, 96, 97)]
@@ -501,18 +507,76 @@ def test_nodes_of_version_1_on_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", [b"HangHere", b"StopTime"])
-def test_the_watchdog_of_an_agent_on_a_line(fault: bytes) -> None:
+@pytest.mark.parametrize("board", [ON_LINE, pytest.param(FLASH, marks=pytest.mark.slow)],
+                         ids=lambda board: board.name)
+def test_the_watchdog_of_an_agent_on_a_line(board: Board, fault: bytes) -> None:
     """It resets a loop or a clock that hangs, although 2.5 s of bytes come. Then the agent begins
     in a block that was never used."""
-    with Line(ON_LINE.image("hanging")) as agent:
-        agent.do("wait 1200000")
+    with Line(board.image("hanging"), board) as agent:
+        agent.do(BEGUN[board], "wait 100000")
         agent.do("wait 4500000", send=serial_frame(3, fault) + bytes(2400))
         assert agent.reader.epoch == EPOCH + 256
         assert agent.line.end()["boots"] == 2
 
 
+def used(agent: Line) -> set[int]:
+    """The epochs of its beacons."""
+    return {int.from_bytes(packet[4:], "big") for at, packet in agent.frames if at == BEACON_AT}
+
+
+def test_a_replay_after_a_restart() -> None:
+    """An agent on a chip with flash only rejects what was sent before its power was cut."""
+    with Line(board=FLASH) as agent:
+        agent.do(BEGUN[FLASH])
+        beat = serial_frame(50, KEYS.counted(50, EPOCH, 1, 7, 9))
+        agent.do("wait 200000", send=beat)
+        assert agent.table()[50][2:] == b"\7\x09"
+        agent.do("cut a5", BEGUN[FLASH])
+        agent.do("wait 200000", send=beat)
+        assert agent.reader.epoch == EPOCH + 256 and agent.table()[50] == bytes(4)
+
+
+@pytest.mark.parametrize("operation", [*range(5), 8])
+def test_the_power_fails_while_flash_is_written(operation: int, chance: random.Random) -> None:
+    """The first page is full, so it is erased when the second one is: operation 0 is half a word of
+    its last record, 4 the erasure of the first page, and 5 to 8 the next record. No epoch is used
+    again, and the agent begins."""
+    first, records = 0x122, 2 * 1024 // 8
+    memory = eeprom(KEYS, 0, FLASH)[:1024] + b"".join(
+        number.to_bytes(4, "big") + (number ^ 0xFFFFFFFF).to_bytes(4, "big")
+        for number in range(first, first + records - 1))
+    last = first + records - 2
+    with Line(board=FLASH, memory=memory) as agent:
+        agent.do(f"fail {operation} {chance.getrandbits(32)}", "wait 3500000")
+        before = set[int]()
+        for block in range(3):
+            if block:
+                agent.do(f"cut {chance.randrange(256):x}", BEGUN[FLASH])
+            epochs = used(agent) - before
+            assert min(epochs) % 256 == 0 and min(epochs) > max(before, default=256 * last)
+            before |= epochs
+        assert min(before) // 256 <= last + 2 and max(before) // 256 <= last + 4
+        ended = agent.line.end()
+        assert ended["boots"] == 4 and ended["erased"] >= 1
+
+
+@pytest.mark.parametrize(("board", "memory", "flashes", "pin"), [
+    (ON_LINE, b"\xff" * 93, 2, "C5"), (ON_LINE, eeprom(KEYS, 0x1FFFFF), 3, "C5"),
+    (FLASH, b"", 2, "C13"), (FLASH, bytes(3072), 2, "C13"),
+    (FLASH, eeprom(KEYS, 0x1FFFFF, FLASH), 3, "C13"), (FLASH, eeprom(KEYS, 1, FLASH), 0, "C13")],
+    ids=["blank", "used-up", "flash-ff", "flash-00", "flash-used-up", "flash-begins"])
+def test_an_led_shows_why_an_agent_has_not_begun(board: Board, memory: bytes, flashes: int,
+                                                 pin: str) -> None:
+    """It flashes 2 times if there is no number, 3 times if all epochs are used up."""
+    with LiveLine(board, memory) as line:
+        assert (line.do("wait 8500000") == b"") == bool(flashes)
+        line.end()
+        changes = [at for at, name, _ in line.pin_changes if name == pin and 3.9 < at < 7.8]
+        assert len(changes) == 2 * flashes
+
+
 SINCE_2020 = datetime(2020, 1, 1, tzinfo=timezone.utc).timestamp()
-WANTS = {CAN: "agent", ON_LINE: "agent", NODE: "variable"}
+WANTS = {CAN: "agent", ON_LINE: "agent", FLASH: "agent", NODE: "variable", FLASH_NODE: "variable"}
 
 
 def split(tmp_path: Path) -> dict[Board, Path]:
@@ -520,7 +584,8 @@ def split(tmp_path: Path) -> dict[Board, Path]:
     (tmp_path / "a key").touch(0o600)
     (tmp_path / "a key").write_text(f"{KEYS.master.hex()}\nepoch 600\n7 2\n")
     headers = {}
-    for of, *option in ((CAN, "--agent"), (ON_LINE, "--agent"), (NODE, "--variable", "7")):
+    for of, wants in WANTS.items():
+        option = [f"--{wants}", *(["7"] if wants == "variable" else [])]
         to = tmp_path / of.name
         subprocess.run([sys.executable, str(ROOT / "client.py"), "key", "split",
                         str(tmp_path / "a key"), "--out", str(to), *option], check=True,
@@ -549,7 +614,7 @@ def test_make_eeprom_needs_a_header_of_keys(board: Board, tmp_path: Path) -> Non
         done = make_eeprom(board, tmp_path, *arguments)
         assert done.returncode == 2 and done.stdout == ""
         assert done.stderr.startswith(reason) and done.stderr.count("\n") == 2  # and that of make
-        assert not list(tmp_path.glob("**/*.eep*"))
+        assert not list(tmp_path.glob("**/*.eep*")) and not list(tmp_path.glob("**/*.hex"))
 
 
 @pytest.mark.parametrize("board", WANTS, ids=lambda board: board.name)
@@ -558,28 +623,32 @@ def test_make_eeprom(board: Board, tmp_path: Path) -> None:
     file."""
     keys = Keys(KEYS.master, generations={7: 2})
     header = split(tmp_path)[board]
-    file = header.with_suffix(".eep")
+    file = header.with_suffix(".hex" if board.keyed_stm32 else ".eep")
     done = make_eeprom(board, tmp_path, f"KEYS={header}")
     assert done.stdout == f"{file}\n" and file.stat().st_mode & 0o777 == 0o600, done.stderr
     rows = [bytes.fromhex(row[1:]) for row in file.read_text().split()]
     memory = b"".join(row[4:-1] for row in rows if row[3] == 0)
+    assert not board.keyed_stm32 or [row.hex()[8:12] for row in rows if row[3] == 4] == ["0800"]
+    assert min(row[1:3] for row in rows if row[3] == 0).hex() == (
+        "f400" if board.keyed_stm32 else "0000")
     seconds = int(time.time() - SINCE_2020)
     if WANTS[board] == "agent":
-        block = slots_read(memory[16:28])
+        block = int.from_bytes(memory[1024:1028], "big") if board is FLASH else \
+            slots_read(memory[16:28])
         assert seconds // 900 - 1 <= block <= seconds // 900
         if board is CAN:
             with LiveBus(board, memory) as bus:
                 sent = [data for _, data in bus.do("wait 1150000")]
         else:
             with LiveLine(board, memory) as line:
-                sent = [data for _, data in serial_frames(line.do("wait 2300000"))]
+                sent = [data for _, data in serial_frames(line.do("wait 3500000"))]
         assert {keys.beacon(label, (block + 1) * 256) for label in range(LABELS)} <= {*sent}
         return
     with LiveLine(board, memory) as line:
         line.do("wait 500000")
         first = packets(line.do("wait 2000000", send=serial_frame(97, keys.beacon(7, 9))))[0]
     assert first == keys.counted(7, 9, 1, 7, first[7])
-    assert int.from_bytes(memory[17:19], "little") == 600
+    assert int.from_bytes(memory[82:] if board is FLASH_NODE else memory[17:19], "little") == 600
 
 
 @pytest.mark.parametrize("board", WANTS, ids=lambda board: board.name)
@@ -593,8 +662,8 @@ def test_no_number_comes_again(board: Board, tmp_path: Path) -> None:
     other.write_text(re.sub("0x..", "0x5a", header.read_text(), count=1))
     for file in (header, other):
         assert make_eeprom(board, tmp_path, f"KEYS={file}").returncode == 0
-    header.with_suffix(".eep").unlink()
-    for earlier, is_made in ((0, board is NODE), (1, True)):
+    header.with_suffix(".hex" if board.keyed_stm32 else ".eep").unlink()
+    for earlier, is_made in ((0, WANTS[board] == "variable"), (1, True)):
         now = 0
         while now != (now := int(time.time() - SINCE_2020) // 900):  # until it has not changed
             for made in tmp_path.glob("dumpulse/*.eeprom"):

@@ -115,6 +115,7 @@ def test_no_packet_within_two_others() -> None:
 
 @pytest.mark.parametrize(("name", "core"), tiered([
     ("uart_stm32-f1", r"Tag_CPU_arch: v7$"), ("uart_stm32-f4", r"Tag_CPU_arch: v7E-M$"),
+    ("keyed_stm32", r"Tag_CPU_arch: v7$"), ("node_stm32", r"Tag_CPU_arch: v7$"),
     ("can_stm32-f1", r"Tag_CPU_arch: v7$"), ("can_stm32-f4", r"Tag_CPU_arch: v7E-M$"),
     ("uart_nrf51", r"Tag_CPU_arch: v6S-M$"), ("uart_rp2040", r"Tag_CPU_arch: v6S-M$"),
     ("uart_ch32v003", r'Tag_RISCV_arch: "rv32e\dp\d_c\dp\d(_z\w+)*"$')],
@@ -130,7 +131,7 @@ def test_every_image_is_a_board() -> None:
     images = run(["make", "--no-print-directory", "-s", "-C", ROOT, "firmware"]).split()
     assert images == [f"build/firmware/{name}.elf" for name in BOARDS]
     sources = {source.stem for source in (ROOT / "firmware").glob("*.c")}
-    assert sources - {"keyed_avr"} == {name.partition("-")[0] for name in BOARDS}
+    assert sources - {"keyed_agent", "keyed_avr"} == {name.partition("-")[0] for name in BOARDS}
 
 
 def test_every_page_says_what_was_tried_and_how_to_try_the_board() -> None:

@@ -1,0 +1,81 @@
+/* A node with keys on an STM32F103.   SPDX-License-Identifier: MIT
+ *
+ * It sends a heartbeat each second. The value counts the seconds; replace it by what you measure.
+ * keyed_stm32.md says how to wire, flash and try it. The line has 9600 baud, 8 data bits, no
+ * parity, 1 stop bit. The node writes nothing to its flash.
+ */
+enum { CLOCK = 8000000, USART = 0x40013800, BAUD = 9600, UART_IRQ = 37, IRQS = 38 };
+#define TICKS 8 /* in a second: the unit of time of this node */
+#include "keyed_frame.h"
+#include "serial.h"
+
+static serial_ring ring;
+static volatile uint16_t seconds;
+#include "cortex_m.h"
+#include "stm32.h"
+#include "stm32_flash.h"
+#include "stm32_uart.h"
+
+#ifndef SENDER
+#define SENDER 7
+#endif
+enum { BEACON = KEYED_FIRST + 97 };
+
+static dumpulse_node node; /* zeros: no epoch has begun yet */
+static dumpulse_pace pace;
+static keyed_frame window;
+
+void dumpulse_get_key(uint8_t key[16], uint8_t label)
+{
+    (void)label;
+    copy_key(key);
+}
+
+static void send_byte(uint8_t byte)
+{
+    while (!chip_send(byte)) {
+    }
+}
+
+static void send_frame(const uint8_t *packet)
+{
+    uint8_t sum = (uint8_t)(KEYED_FIRST + pace.variable);
+
+    send_byte(sum);
+    for (uint8_t i = 0; i != DUMPULSE_PACKET_SIZE; i++) {
+        sum = (uint8_t)(sum + packet[i]);
+        send_byte(packet[i]);
+    }
+    send_byte((uint8_t)-sum);
+}
+
+static bool is_idle(void)
+{
+    return serial_empty(&ring);
+}
+
+static void serve(void)
+{
+    uint8_t packet[DUMPULSE_PACKET_SIZE];
+
+    if (!serial_empty(&ring) && keyed_frame_ends(&window, serial_get(&ring)) &&
+        window.bytes[0] == BEACON) {
+        window.length = 0;
+        (void)dumpulse_hear(&node, pace.variable, window.bytes + 1, DUMPULSE_PACKET_SIZE);
+    }
+    while (pace.variable < DUMPULSE_VARIABLES &&
+           dumpulse_node_tick(&node, &pace, ticks, (uint8_t)seconds, packet))
+        send_frame(packet);
+}
+
+static void chip_start(void)
+{
+    pace = (dumpulse_pace){.epoch = (uint16_t)(SETTINGS->epoch_seconds * TICKS),
+                           .period = TICKS,
+                           .variable = SETTINGS->labels[0],
+                           .sender = SENDER};
+    start_dog(250);
+    set_pins();
+    start_ticks(CLOCK);
+    start_uart();
+}

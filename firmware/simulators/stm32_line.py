@@ -1,0 +1,239 @@
+"""Runs an image with keys on a simulated STM32F103, in Unicorn, with a model of its flash.
+
+    python -m firmware.simulators.stm32_line BAUD IMAGE PAGES
+
+PAGES is a file with what the flash has at first, from SETTINGS on; the rest of it is blank. The
+standard input is a script, as of `serial_board --script`, with these differences:
+    cut BYTE            all RAM becomes this byte; there is no EEPROM
+    fail COUNT SEED     the power is cut in the midst of the flash's operation that comes after
+                        COUNT others, and comes back; chance decides which bits have changed
+    flash               prints all bytes of the last three pages
+It prints a line for each change of PC13, as serial_board does for its pins. The numbers in comments
+are sections of PM0075, and of RM0008 if that is named. Times are the longest of the data sheet,
+DS5319, table 29. What it has no register for ends the program."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+from firmware.simulators.ch32v003 import Usart
+from firmware.simulators.stm32_can import RAM, RAM_SIZE, SYSTICK, Board
+from firmware.simulators.watchdog import Misuse
+from tools.programs import as_program
+
+HERTZ, PAGE = 8_000_000, 1024  # 1.2: medium density
+LAST_PAGES, SETTINGS, NUMBERS, END = 0x0800F000, 0x0800F400, 0x0800F800, 0x08010000
+FLASH, USART, UART_IRQ = 0x40022000, 0x40013800, 37  # RM0008, 3.3 and 10.1.2
+KEYR, SR, CR, AR = FLASH + 4, FLASH + 0xC, FLASH + 0x10, FLASH + 0x14  # 3.2, 3.4, 3.5, 3.6
+KEY1, KEY2 = 0x45670123, 0xCDEF89AB  # 2.3.1
+PGERR, PG, PER, STRT, LOCK = 4, 1, 2, 0x40, 0x80  # 3.4, 3.5
+PROGRAM_US, ERASE_US = 70, 40_000
+PORT_A, PORT_C, CLOCKS = 0x40010804, 0x40011004, 0x40021018  # RM0008, 9.2.2; 7.3.7
+PA10_HIGH, PC13, PC13_HIGH = 0x40010810, 13, 0x40011010
+
+
+class Flash:
+    """The last pages. `do` has time pass while the core waits, and tells whether the power lasts
+    until the operation has ended."""
+
+    def __init__(self, pages: bytes) -> None:
+        self.bytes = bytearray(b"\xff" * (SETTINGS - LAST_PAGES) + pages)
+        self.bytes += b"\xff" * (END - LAST_PAGES - len(self.bytes))
+        self.erased = 0
+        self.chance, self.left = random.Random(), -1  # operations until the power is cut; -1: never
+        self.reset()
+
+    def reset(self) -> None:
+        self.cr, self.sr, self.ar, self.keys, self.shut = LOCK, 0, 0, 0, False  # 3.4, 3.5, 2.3.2
+
+    def is_cut(self) -> bool:
+        cut = self.left == 0
+        self.left -= self.left >= 0
+        return cut
+
+    def read_register(self, at: int) -> int:
+        if at not in (SR, CR):
+            raise Misuse(f"register {at:#x} of the flash is read")
+        return self.sr if at == SR else self.cr  # BSY: the core has waited, so it is never set
+
+    def write_register(self, at: int, value: int) -> int:
+        """Returns how long the core waits, in microseconds; -1: the power is cut."""
+        if at == KEYR:  # 2.3.2: a wrong sequence locks it until the next reset
+            right = not self.shut and value == (KEY1, KEY2)[self.keys]
+            self.shut = not right
+            self.keys = (self.keys + 1) % 2 if right else 0
+            if right and not self.keys:
+                self.cr &= ~LOCK
+            if not right:
+                raise Misuse("a wrong key")
+        elif self.cr & LOCK:
+            raise Misuse("the flash is locked (2.3.2)")
+        elif at == AR:
+            self.ar = value
+        elif at == CR:
+            self.cr = value
+            if value & STRT:
+                return self.erase()
+        else:
+            raise Misuse(f"register {at:#x} of the flash is written")
+        return 0
+
+    def erase(self) -> int:
+        """2.3.4: to ones. If the power is cut, each bit has either value."""
+        self.cr &= ~STRT
+        page = self.ar & -PAGE
+        if self.cr != PER or not NUMBERS <= page < END:
+            raise Misuse(f"the page at {page:#x} is erased")
+        cut = self.is_cut()
+        at = page - LAST_PAGES
+        self.bytes[at:at + PAGE] = bytes(
+            byte | self.chance.randrange(256) for byte in self.bytes[at:at + PAGE]
+        ) if cut else b"\xff" * PAGE
+        self.erased += 1
+        return -1 if cut else ERASE_US
+
+    def program(self, at: int, size: int, value: int) -> int:
+        """2.3.3: half a word, which must be blank, or the new value 0; otherwise nothing happens,
+        and PGERR is set. If the power is cut, each bit that becomes 0 may still be 1."""
+        if self.cr != PG or size != 2 or at % 2 or at < NUMBERS:
+            raise Misuse(f"{size} bytes are written at {at:#x} (2.3.3)")
+        cut = self.is_cut()
+        place = at - LAST_PAGES
+        before = int.from_bytes(self.bytes[place:place + 2], "little")
+        if before != 0xFFFF and value != 0:
+            self.sr |= PGERR
+            return 0
+        after = value | before & self.chance.randrange(0x10000) if cut else value
+        self.bytes[place:place + 2] = after.to_bytes(2, "little")
+        return -1 if cut else PROGRAM_US
+
+
+class Chip(Board):
+    def __init__(self, baud: int, image: Path, pages: bytes) -> None:
+        self.flash, self.baud, self.lost = Flash(pages), baud, False
+        self.led = 1
+        super().__init__("f1", HERTZ, 500, image)
+        self.engine.mmio_map(LAST_PAGES, END - LAST_PAGES, self.read_flash, None,
+                             self.write_flash, None)
+
+    def reset(self) -> None:
+        super().reset()
+        self.flash.reset()
+        self.usart = Usart(HERTZ, self.baud)
+        self.usart.now = self.now
+        self.registers |= {PORT_A: 0x44444444, PORT_C: 0x44444444, CLOCKS: 0}
+        self.pulled = False
+
+    def read_flash(self, _engine: object, offset: int, size: int, _data: object) -> int:
+        return int.from_bytes(self.flash.bytes[offset:offset + size], "little")
+
+    def write_flash(self, _engine: object, offset: int, size: int, value: int,
+                    _data: object) -> None:
+        self.wait(self.flash.program(LAST_PAGES + offset, size, value))
+
+    def wait(self, microseconds: int) -> None:
+        """The core reads its instructions from the flash, so it waits meanwhile (2.3.3)."""
+        if self.lost:
+            return  # the rest of a block of instructions
+        if microseconds < 0:
+            self.lost = True
+            self.engine.emu_stop()
+        self.now += max(microseconds, 0) * HERTZ // 1_000_000
+
+    def read(self, engine: object, offset: int, size: int, base: int) -> int:
+        at = base + offset
+        self.usart.advance(self.now)
+        if at & ~0x3FF == USART:
+            self.has_its_pins()
+            return self.usart.read(at - USART)
+        if at & ~0x3FF == FLASH:
+            return self.flash.read_register(at)
+        if at in (PORT_A, PORT_C, CLOCKS):
+            return self.registers[at]
+        return super().read(engine, offset, size, base)
+
+    def write(self, engine: object, offset: int, size: int, value: int, base: int) -> None:
+        at = base + offset
+        self.usart.advance(self.now)
+        if at & ~0x3FF == USART:
+            self.has_its_pins()
+            self.usart.write(at - USART, value)
+        elif at & ~0x3FF == FLASH:
+            if not self.lost:
+                self.wait(self.flash.write_register(at, value))
+        elif at in (PORT_A, PORT_C, CLOCKS):
+            self.registers[at] = value
+        elif at == PA10_HIGH:
+            self.pulled = bool(value >> 10 & 1)
+        elif at == PC13_HIGH:
+            self.light(0 if value >> 16 + PC13 & 1 else 1)
+        elif at in (0xE000E104, 0xE000E184) and value == 1 << UART_IRQ % 32:  # NVIC_ISER1, ICER1
+            (self.enabled.add if at == 0xE000E104 else self.enabled.discard)(UART_IRQ)
+        else:
+            super().write(engine, offset, size, value, base)
+
+    def has_its_pins(self) -> None:
+        """RM0008, 9.1.11: PA9 is an output of the USART, PA10 an input with a pull-up; the USART
+        and port A have a clock (7.3.7)."""
+        if self.registers[PORT_A] & 0xFF0 != 0x8B0 or not self.pulled \
+                or self.registers[CLOCKS] & 0x4004 != 0x4004:
+            raise Misuse("the USART lacks its clock or its pins")
+
+    def light(self, level: int) -> None:
+        if level != self.led and self.registers[PORT_C] >> 20 & 15 == 6:  # an open-drain output
+            print(f"pin C13 {level} at {self.now}", file=sys.stderr)
+            self.led = level
+
+    def pending(self) -> set[int]:
+        ticked = {SYSTICK} if 0 <= self.tick_at <= self.now else set()
+        return ticked | ({UART_IRQ} & self.enabled if self.usart.interrupts else set())
+
+    def events(self) -> list[int | None]:
+        usart = self.usart
+        return [*super().events(), usart.next_in if usart.arriving else -1, usart.next_out]
+
+    def step(self, until: int) -> None:
+        self.usart.advance(self.now)
+        super().step(until)
+        if self.lost:
+            self.lost = False
+            self.cut(self.flash.chance.randrange(256))
+        for byte in self.usart.sent:
+            print(f"{byte:02x}")
+        self.usart.sent.clear()
+
+    def cut(self, byte: int) -> None:
+        self.engine.mem_write(RAM, bytes([byte]) * RAM_SIZE)
+        self.reset()
+
+    def play(self, line: str) -> None:
+        word, *numbers = line.split()
+        if word == "send":
+            self.usart.offer(bytes([int(numbers[0], 16)]))
+            self.run(1e7 / self.baud)
+        elif word == "wait":
+            self.run(int(numbers[0]))
+        elif word == "cut":
+            self.cut(int(numbers[0], 16))
+        elif word == "fail":
+            self.flash.left, self.flash.chance = int(numbers[0]), random.Random(int(numbers[1]))
+        elif word == "flash":
+            print(self.flash.bytes[SETTINGS - LAST_PAGES:].hex())
+        elif word == "show":
+            print("shown", flush=True)
+        else:
+            raise SystemExit(f"bad script: {line}")
+
+
+def main(baud: str, image: str, pages: str) -> None:
+    chip = Chip(int(baud), Path(image), Path(pages).read_bytes())
+    for line in sys.stdin:
+        chip.play(line.strip())
+    print(f"cycles {chip.now} asleep {chip.asleep} boots {chip.boots} stack {chip.stack()} "
+          f"erased {chip.flash.erased}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    as_program(lambda: main(*sys.argv[1:]), r"\d+ [^-].*")

@@ -1,0 +1,101 @@
+/* The keys of a device with an STM32F103, and an agent's number, in the last three pages of its
+ * flash.   SPDX-License-Identifier: MIT
+ *
+ * PM0075 is the manual of the flash. It has pages of 1,024 bytes, and 64 KB. The firmware lies in
+ * the first pages, and flashing it leaves these as they are. While the flash is written, the core
+ * waits, as its instructions are there: 0.2 ms for a number, and 40 ms if a page is erased first.
+ */
+#ifndef STM32_FLASH_H
+#define STM32_FLASH_H
+
+#include "dumpulse_keyed.h"
+
+enum { PAGE = 1024, SETTINGS_AT = 0x0800F400, NUMBERS_AT = SETTINGS_AT + PAGE };
+
+/* `make eeprom` writes a file with these, and defines SINCE_2020, in seconds. An agent has the
+ * master key, and the generation of each label's key; and a number from the date, as in
+ * keyed_avr.c. A node has its own key. */
+typedef struct settings {
+    uint8_t key[16];
+    uint8_t labels[DUMPULSE_READER_LABEL + 2]; /* of an agent the generations, of a node its own */
+    uint16_t epoch_seconds;                    /* of a node */
+    uint8_t rest[PAGE - 16 - DUMPULSE_READER_LABEL - 4];
+    uint8_t number[DUMPULSE_RECORD_SIZE];
+} settings;
+_Static_assert(offsetof(settings, number) == PAGE, "the number does not begin the next page");
+#ifdef SINCE_2020
+#define BYTE(at) (uint8_t)((SINCE_2020 / 900) >> (at)&0xFF)
+#define INVERTED(at) (uint8_t)(~(SINCE_2020 / 900) >> (at)&0xFF)
+__attribute__((section(".eeprom"), used)) static const settings factory = {
+#ifdef DUMPULSE_KEY_OWN
+    .key = DUMPULSE_KEY_OWN,
+    .labels = {DUMPULSE_KEY_VARIABLE},
+    .epoch_seconds = DUMPULSE_EPOCH_SECONDS,
+#else
+    .key = DUMPULSE_KEY_MASTER,
+    .labels = DUMPULSE_KEY_GENERATIONS,
+    .number = {0, BYTE(16), BYTE(8), BYTE(0), 0xFF, INVERTED(16), INVERTED(8), INVERTED(0)},
+#endif
+};
+#endif
+
+#define SETTINGS ((const settings *)SETTINGS_AT)
+
+static inline void copy_key(uint8_t key[16])
+{
+    for (uint8_t i = 0; i != 16; i++)
+        key[i] = SETTINGS->key[i];
+}
+
+#ifdef KEYED_AGENT
+#define FLASH_KEY REGISTER(0x40022004)     /* PM0075, 3.2 */
+#define FLASH_STATE REGISTER(0x4002200C)   /* 3.4 */
+#define FLASH_CONTROL REGISTER(0x40022010) /* 3.5 */
+#define FLASH_ADDRESS REGISTER(0x40022014) /* 3.6 */
+enum { BUSY = 1, PROGRAMS = 1, ERASES = 2, STARTS = 0x40, LOCKS = 0x80 };
+#define NUMBERS ((const uint8_t *)NUMBERS_AT)
+
+void dumpulse_get_key(uint8_t key[16], uint8_t label)
+{
+    copy_key(key);
+    dumpulse_label_key(key, label, SETTINGS->labels[label]);
+}
+
+static void wait_for_flash(void)
+{
+    while (FLASH_STATE & BUSY) {
+    }
+}
+
+uint32_t dumpulse_load(void)
+{
+    return dumpulse_flash_read(NUMBERS, PAGE);
+}
+
+bool dumpulse_store(uint32_t number)
+{
+    union {
+        uint8_t bytes[DUMPULSE_RECORD_SIZE];
+        uint16_t halves[DUMPULSE_RECORD_SIZE / 2];
+    } record;
+    const size_t at = dumpulse_flash_write(NUMBERS, PAGE, record.bytes, number);
+
+    FLASH_KEY = 0x45670123; /* 2.3.1 */
+    FLASH_KEY = 0xCDEF89AB;
+    if (at % PAGE == 0) { /* 2.3.4 */
+        FLASH_CONTROL = ERASES;
+        FLASH_ADDRESS = NUMBERS_AT + at;
+        FLASH_CONTROL = ERASES | STARTS;
+        wait_for_flash();
+    }
+    FLASH_CONTROL = PROGRAMS; /* 2.3.3: half a word at a time */
+    for (size_t i = 0; i != DUMPULSE_RECORD_SIZE / 2; i++) {
+        ((volatile uint16_t *)(NUMBERS_AT + at))[i] = record.halves[i];
+        wait_for_flash();
+    }
+    FLASH_CONTROL = LOCKS;
+    return dumpulse_load() == number;
+}
+#endif
+
+#endif /* STM32_FLASH_H */
