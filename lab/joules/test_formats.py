@@ -24,7 +24,7 @@ from lab.joules.jvm import JvmPair
 from lab.joules.loopback import HOST, Pair
 from lab.joules.measure import INTERRUPTED
 from lab.joules.measuring import Failed
-from lab.joules.meters import Clock, Energy, Lost, Meter
+from lab.joules.meters import Clock, Energy, Meter
 from lab.joules.results import Turn, Unreadable
 from lab.joules.test_measuring import inside
 from lab.messages.codecs import CODECS, LIST
@@ -174,15 +174,6 @@ def test_a_wrong_answer_is_noticed(monkeypatch: pytest.MonkeyPatch, change: str,
         pair.fetch("json", 5)
 
 
-def test_only_the_last_answer_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    with tampered(monkeypatch, "right, count = codecs.CODECS['json'].encode, iter(range(20))\n"
-                  "    codecs.CODECS['json'] = codecs.Codec('', '', lambda records: "
-                  "right(records[next(count) == 19:]), None)") as pair:
-        assert pair.fetch("json", 10).bytes == 10 * len(CODECS["json"].encode(LIST))
-        with pytest.raises(Failed, match="answer 10 in json is not the list"):
-            pair.fetch("json", 10)
-
-
 def test_there_is_never_a_second_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else could answer it, and pickle would believe him."""
     with tampered(monkeypatch, "from aiohttp import web\n    begin = web.Response.__init__\n"
@@ -239,26 +230,6 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     assert said.stderr.startswith(f"lab/run formats: port {port} of 127.0.0.1 cannot be used: "
                                   "Address already in use")
     assert len(said.stderr.splitlines()) == 1
-
-
-def test_a_meter_that_was_wanted_and_is_not_there(tmp_path: Path) -> None:
-    said = command("--meter", "rapl", "--at", tmp_path, "--results", tmp_path / "run.jsonl")
-    assert said.returncode == 2 and said.stderr.startswith("This meter cannot be used: rapl:")
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_meter_that_fails_in_the_midst_gives_no_joules(tmp_path: Path) -> None:
-    class Vanishing(Simulated):
-        def end(self) -> Energy:
-            if self.turns:
-                raise Lost("the plug is gone")
-            return super().end()
-
-    plan, file = plan_for("json", 10, "rapl"), tmp_path / "run.jsonl"
-    results.append(file, plan)
-    with pytest.raises(Lost, match="the plug is gone"):
-        formats.run(plan, [], file, Vanishing(10), 0, Clock())
-    assert formats.read(file) == (plan, [])
 
 
 @pytest.mark.parametrize("words, says", [
@@ -348,28 +319,6 @@ def test_another_run_is_not_gone_on_with(
         formats.main()
     assert ended.value.code == 2 and says in capsys.readouterr().err
     assert file.read_bytes() == before
-
-
-def test_the_same_run_is_gone_on_with(tmp_path: Path) -> None:
-    """Also by another version of the lab, and by the same words as it was begun with."""
-    file = tmp_path / "run.jsonl"
-    plan = replace(PLAN, versions=PLAN.versions | {"lab": "another"})
-    results.append(file, plan)
-    for words in ([], ["--formats", "cbor,json", "--fetches", "30", "--seed", "1", "--rest", "0"]):
-        options = formats.parser().parse_args(words)
-        assert formats.gone_on_with(file, options) == (plan, [], None)
-
-
-def test_a_run_that_is_over_is_shown_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                              capsys: pytest.CaptureFixture[str]) -> None:
-    """Also without its meter, and on another machine."""
-    file = tmp_path / "run.jsonl"
-    plan = replace(plan_for("json", 1000, "rapl"), machine="another", at=str(tmp_path))
-    results.append(file, plan)
-    results.append(file, made("json", plan, 200, NOTHING, drew(50.0)))
-    monkeypatch.setattr(sys, "argv", ["lab/run formats", "--results", str(file)])
-    formats.main()
-    assert re.search(r"^JSON, json .* 10 ± 0\.7$", capsys.readouterr().out, re.M)
 
 
 # What is printed.
@@ -491,31 +440,6 @@ def test_two_runs_are_compared_format_by_format(tmp_path: Path) -> None:
         assert "the difference may be zero" in found[name]
 
 
-@pytest.mark.parametrize("changed, says", [
-    ({"order": ("json",) * 5}, "\n  formats: "), ({"fetches": 31}, "\n  fetches: "),
-    ({"machine": "another"}, "\n  machine: "), ({"governor": "another"}, "\n  governor: ")])
-def test_experiments_that_are_not_alike_are_not_compared(tmp_path: Path, changed: dict[str, Any],
-                                                         says: str) -> None:
-    plan = replace(plan_for("json,cbor", 30), order=("json", "cbor") * 5)
-    each = {"json": rounds(100, 6.0), "cbor": rounds(80, 3.0)}
-    a, other = kept(tmp_path / "a", plan, each), replace(plan, **changed)
-    b = kept(tmp_path / "b", other, {name: each[name] for name in set(other.order)})
-    said = inside(compare, a, b, "--seed", "5")
-    assert said.returncode == 2 and said.stdout == "" and says in said.stderr, said
-
-
-def test_a_run_of_another_command_is_not_compared_with_an_experiment(tmp_path: Path) -> None:
-    a = kept(tmp_path / "a", PLAN, {"json": rounds(100, 6.0), "cbor": rounds(80, 3.0)})
-    results.append(tmp_path / "b",
-                   results.Run("work", "J a run", "rapl", "here", "none", {}, 7, ""))
-    for words in ((a, tmp_path / "b"), (tmp_path / "b", a)):
-        said = inside(compare, *words, "--seed", "5")
-        assert said.returncode == 2 and "not alike: they are of lab/" in said.stderr, said
-    results.append(tmp_path / "c", PLAN)
-    said = inside(compare, a, tmp_path / "c", "--seed", "5")
-    assert said.returncode == 2 and "c has no result of JSON, json" in said.stderr, said
-
-
 # ---------------------------------------------------------------- on a JVM
 
 # What reads each format, too; there is nobody else who reads Java's own.
@@ -581,17 +505,3 @@ def test_another_library_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     change(folder)
     with pytest.raises(Failed, match=says):
         jvm.right("boot3")
-
-
-def test_a_run_says_how_much_faster_it_became() -> None:
-    options = formats.parser().parse_args(["--on", "boot3", "--formats", "gson,xml", "--fetches",
-                                           "250", "--seed", "1"])
-    plan = replace(formats.planned(options, None), order=("xml", "gson"))
-    assert plan.blocks() == [100, 100, 50] and plan.platform.anew and not plan.platform.warm
-    done = [Result(name, results.now(), 300, 1.0, 2.0, seconds) for name, seconds in (
-        ("xml", (0.9, 0.5, 0.05)), ("gson", (0.4, 0.3, 0.1)))]
-    assert formats.warming(plan, done) == [
-        "µs of a fetch: the first 100 of 250, the last 50, and how many times faster.",
-        "JSON, Gson             4,000.0  2,000.0    2.0",
-        "XML, Jackson           9,000.0  1,000.0    9.0", ""]
-    assert not formats.warming(replace(plan, on="python"), done)

@@ -22,11 +22,11 @@ import pytest
 
 from lab.joules import compare, measure, measuring, meters, results, uncertainty
 from lab.joules.measuring import Measurement
-from lab.joules.meters import Absent, Lost
+from lab.joules.meters import Lost
 from lab.joules.rapl import Rapl
 from lab.joules.results import IDLE, WORK, Run, Turn, Unreadable
 from lab.joules.standins import Counter, SimulatedClock, hear_ctrl_c, moving, write
-from lab.joules.uncertainty import Value, by_meter, interval, variance_of_mean, without_outliers
+from lab.joules.uncertainty import Value, by_meter, interval, without_outliers
 from tools.programs import ROOT, wait_until
 
 RUN = Run("work", "J a run, net", "rapl: package-0", "here", "none", {}, 7, "2020-01-01")
@@ -136,28 +136,6 @@ def test_a_meter_that_fails_costs_one_turn(tmp_path: Path) -> None:
     assert len(results.read(bench.file)[1]) == 4
 
 
-def test_an_idle_time_ends_when_the_meter_fails(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    measured = bench.measurement()
-    measured.turns.append(Turn(0, WORK, 1.0, 3600.0, 0.0, 1, 1, ""))
-    bench.clock.worlds.append(lambda now: (tmp_path / "class/powercap/intel-rapl:0/energy_uj"
-                                           ).unlink(missing_ok=True) if now > 1100 else None)
-    with pytest.raises(Lost):
-        measured.turn(0, IDLE, measured.idle)
-    assert bench.clock.now() <= 1000 + 2 * measuring.LOOKS
-
-
-def test_work_that_fails_is_said_before_the_meter_is(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-
-    def fails(pair: int) -> int:
-        (tmp_path / "class/powercap/intel-rapl:0/energy_uj").unlink()
-        raise measuring.Failed("it failed")
-
-    with pytest.raises(measuring.Failed, match="it failed"):
-        bench.measurement().take(range(1), False, fails)
-
-
 def pair(number: int, net: float, bound: float = 0.0, seconds: float = 60.0) -> list[Turn]:
     return [Turn(number, WORK, 600.0 + net, seconds, bound, 1, 1, ""),
             Turn(number, IDLE, 600.0, seconds, bound, 1, 0, "")]
@@ -182,19 +160,6 @@ def test_a_net_that_spreads_around_zero_is_not_measurable() -> None:
     assert "Not measurable" in verdict(5.0, -4.0, 3.0, -5.0, 1.0, 2.0)
     assert "the net is at most" in verdict(5.0, -5.1, 3.0, -3.0, 1.0, -1.0)
     assert "nor in two weeks" in verdict(5000.0, -4999.0, 3000.0, -3000.0, 1.0, -1.0)
-
-
-def test_a_net_near_nothing_has_a_verdict() -> None:
-    short = [turn for number in range(8) for turn in pair(number, (-1) ** number, 0, 1.0)]
-    assert "try 1 minute." in measuring.verdict(short, 1)[0]
-    turns = [Turn(number, name, joules, 60.0, 10.0, 2, 0, "") for number in range(8)
-             for name, joules in ((WORK, 1e-300), (IDLE, 0.0))]
-    assert "nor in two weeks" in measuring.verdict(turns, 1)[0]
-
-
-def test_other_verdicts() -> None:
-    assert "cannot tell" in verdict(5.0, 5.0, 5.0)
-    assert "took less than idleness" in verdict(-5.0, -5.1, -5.2, -5.3, -4.9, -4.8)
 
 
 @pytest.mark.parametrize("number, unit, like, said", [
@@ -257,16 +222,6 @@ def test_a_line_that_no_measurement_wrote_is_refused(tmp_path: Path, change: dic
         results.read(file)
 
 
-@pytest.mark.parametrize("change, says", [
-    ({"label": "model"}, "were not measured"), ({"format": 2}, "has format 2")])
-def test_a_run_of_another_kind_is_refused(tmp_path: Path, change: dict[str, object],
-                                          says: str) -> None:
-    file = write_run(tmp_path / "a.jsonl", [])
-    file.write_text(json.dumps(json.loads(file.read_text()) | change))
-    with pytest.raises(Unreadable, match=says):
-        results.read(file)
-
-
 @pytest.mark.parametrize("text, says", [
     ("", "has no results"), ("[]\n", "line 1 is no result"), ("\0\n", "has no results"),
     ('{"kind": "run"}\n', "missing"), ('{"kind": "turn"}\n', "a run comes first"),
@@ -287,21 +242,6 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
                  tmp_path / "fifo", Path("/dev/full")):
         with pytest.raises(Unreadable, match="cannot be read"):
             results.read(file)
-
-
-@pytest.mark.parametrize("text", ["a\u2028b\u0085c\x0cd", "a\udcffb", "\x1b[2Jµ"])
-def test_every_command_can_be_kept(tmp_path: Path, text: str) -> None:
-    """Also with ends of lines of other alphabets, and with bytes that are no UTF-8."""
-    run = replace(RUN, operation=text)
-    file = write_run(tmp_path / "a", [1.0], run)
-    assert results.read(file)[0] == run
-
-
-def test_the_governor_is_that_of_all_processors(tmp_path: Path) -> None:
-    assert results.governor(tmp_path) == "none"
-    for number, name in enumerate(["performance", "powersave", "performance"]):
-        write(tmp_path / f"devices/system/cpu/cpu{number}/cpufreq/scaling_governor", name)
-    assert results.governor(tmp_path) == "performance and powersave"
 
 
 # The commands.
@@ -344,12 +284,6 @@ def test_without_a_meter_there_are_no_joules(tmp_path: Path) -> None:
         assert f"{name}: " in text
     assert "\n\n" not in said.stderr and max(map(len, said.stderr.splitlines())) <= 100
     assert "has no counter of a processor" in text and "has no battery" in text
-
-
-def test_a_meter_that_is_named_and_absent_is_not_replaced(live: Path) -> None:
-    with pytest.raises(Absent, match="cannot be used: battery: "):
-        meters.find("battery", str(live))
-    assert meters.find(None, str(live)).name == "rapl"
 
 
 @pytest.mark.parametrize("words, says", [
@@ -479,25 +413,6 @@ def test_runs_that_are_not_alike_are_not_compared(tmp_path: Path, name: str) -> 
     assert all(f"\n  {other}: " not in said.stderr for other in results.ALIKE if other != name)
 
 
-def test_times_of_a_profile_are_not_compared(tmp_path: Path) -> None:
-    for name in "ab":
-        write_run(tmp_path / name, [1.0] * 4)
-        results.append(tmp_path / name, results.Times("sha256", 1, 1, 1, 1.0, 1.0, 1, 1, 1, ""))
-    said = inside(compare, tmp_path / "a", tmp_path / "b")
-    assert said.returncode == 2 and "times of lab/run profile" in said.stderr
-
-
-def test_a_run_without_turns_is_not_compared(tmp_path: Path) -> None:
-    said = compared(tmp_path, [], [1.0])
-    assert said.returncode == 2 and "a has no complete turn" in said.stderr
-
-
-def test_a_name_that_is_no_command_is_refused() -> None:
-    for words in ("command",), ():
-        said = command(*words)
-        assert said.returncode == 2 and "a command of the lab: compare, " in said.stderr
-
-
 @pytest.mark.parametrize("where, status, says", [
     ("| true", 0, ""), (">&-", 0, ""), ("2>&-", 0, ""),
     (">/dev/full", 1, "lab/run measure: [Errno 28] No space left on device\n")])
@@ -532,46 +447,12 @@ def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
 PAGE = (ROOT / "lab" / "joules" / "README.md").read_text()
 
 
-def test_the_page_shows_what_is_said_without_a_meter(tmp_path: Path) -> None:
-    with pytest.raises(Absent) as absent:
-        meters.find(None, str(tmp_path))
-    shown = PAGE.partition("$ lab/run measure -- true\n")[2].partition("```")[0]
-    assert shown.split() == str(absent.value).replace(str(tmp_path), "/sys").replace(
-        "/sys is no place of a plug; ", "").replace("/sys is no serial line; ", "").split()
-
-
 def test_the_page_names_only_options_that_there_are_and_every_meter() -> None:
     helps = "\n".join(command(name, "--help").stdout for name in ("measure", "profile", "compare"))
     assert max(map(len, helps.splitlines())) <= 80
     words = r"--[a-z]+(?![a-z-])"
     assert set(re.findall(words, PAGE)) <= set(re.findall(words, helps))
     assert set(meters.METERS) <= set(re.findall(r"^\| `(\w+)` \|", PAGE, re.M))
-
-
-def test_the_launcher_takes_the_projects_python_or_else_python3(tmp_path: Path) -> None:
-    (tmp_path / "lab" / "joules").mkdir(parents=True)
-    (tmp_path / "lab" / "start.py").write_text("import sys; print(*sys.argv[1:])\n")
-    launcher = tmp_path / "lab" / "run"
-    launcher.write_bytes((ROOT / "lab" / "run").read_bytes())
-    launcher.chmod(0o755)
-    (tmp_path / "a link").symlink_to(launcher)
-
-    def run(path: str) -> tuple[int, str]:
-        said = subprocess.run([tmp_path / "a link", "x y", "*"], env={"PATH": path}, text=True,
-                              capture_output=True, check=False, cwd="/")
-        return said.returncode, said.stdout + said.stderr
-
-    assert run("/usr/bin:/bin") == (0, "x y *\n")
-    own = tmp_path / "build" / "venv" / "bin" / "python"
-    own.parent.mkdir(parents=True)
-    own.write_text("#!/bin/sh\necho own\n")
-    own.chmod(0o755)
-    assert run("/usr/bin:/bin") == (0, "own\n")
-    own.unlink()
-    for name in ("dirname", "realpath"):
-        (tmp_path / name).symlink_to(f"/usr/bin/{name}")
-    status, said = run(str(tmp_path))
-    assert status == 1 and "there is no python3; `make setup` installs" in said
 
 
 # ---------------------------------------------------------------- intervals
@@ -619,23 +500,6 @@ def test_a_coarse_meter_makes_it_wider_and_no_less_true() -> None:
     assert coverage((8,), bound=3.0) >= 0.93
 
 
-def test_it_is_about_as_wide_as_students() -> None:
-    """For 12 normal values: 2.201 standard errors to either side, by any table of t."""
-    draw, ratios = random.Random(4), []
-    for seed in range(25):
-        values = [draw.gauss(0, 1) for _ in range(12)]
-        found = interval(plain(values), seed, draws=1000)
-        error = statistics.stdev(values) / math.sqrt(12)
-        if not found.dropped:
-            ratios.append((found.high - found.low) / 2 / error / 2.201)
-    assert 0.9 < statistics.median(ratios) < 1.15
-
-
-def test_the_same_seed_gives_the_same_interval() -> None:
-    values = plain([3.0, 4.0, 4.5, 3.3, 3.9, 4.1])
-    assert interval(values, 7) == interval(values, 7) != interval(values, 8)
-
-
 def test_few_values_tell_nothing_but_their_mean() -> None:
     found = interval(plain([1.0, 2.0, 3.0]), 1)
     assert found.mean == 2 and not found.known and found.holds_zero
@@ -653,14 +517,3 @@ def test_a_difference_is_of_the_means() -> None:
     found = interval(plain([10.0, 11.0, 10.5, 10.2]), 3, plain([4.0, 4.1, 4.2, 4.3, 4.0]))
     assert found.mean == pytest.approx(10.425 - 4.12)
     assert found.low > 5 and found.high < 8
-
-
-def test_values_that_reach_far_up_may_have_a_mean_far_up() -> None:
-    """The mean of eight such values is more often too small than too large."""
-    found = interval(plain([0.1, 0.2, 0.3, 0.5, 0.8, 1.3, 2.1, 3.4]), 1)
-    assert not found.dropped and found.high - found.mean > 1.5 * (found.mean - found.low)
-
-
-def test_the_variance_of_a_mean_is_that_of_the_values_by_their_number() -> None:
-    values = [3.0, 4.5, 4.0, 7.5, 2.0]
-    assert variance_of_mean(values) == pytest.approx(statistics.variance(values) / 5)

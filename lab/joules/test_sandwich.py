@@ -3,7 +3,6 @@
 import os
 import re
 import select
-import shutil
 import signal
 import struct
 import subprocess
@@ -429,14 +428,6 @@ def test_silence_is_said_and_ends(desk: Sandwich, capsys: pytest.CaptureFixture[
             in capsys.readouterr().out)
 
 
-def test_a_board_without_power_is_said(desk: Sandwich, capsys: pytest.CaptureFixture[str],
-                                       monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target, "AWAKE", 0.1)
-    monkeypatch.setattr(desk.board, "power_cycle", lambda: None)
-    assert desk.run("--runs", "1", "--only", "one") == 1
-    assert 'target: no "[INPUT]" within 0.1 s; it has said nothing' in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("does, says", [
     ('printf two >"$(dirname "$0")/flash"', "the board runs two, not one: was it flashed?"),
     ("echo 'no \033[31mboard\033[0m'; exit 1",
@@ -446,29 +437,6 @@ def test_a_flasher_that_fails_is_said(desk: Sandwich, flash: Path, does: str, sa
     (flash.parent / "st-flash").write_text(f"#!/bin/sh\n{does}\n")
     assert desk.run("--runs", "1", "--only", "one") == 1
     assert says in capsys.readouterr().out
-
-
-def test_openocd_is_used_where_there_is_no_st_flash(desk: Sandwich, flash: Path,
-                                                    monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("sh", "cp", "dirname", "printf"):
-        (flash.parent / name).symlink_to(shutil.which(name) or "")
-    monkeypatch.setenv("PATH", str(flash.parent))
-    (flash.parent / "st-flash").rename(flash.parent / "openocd")
-    (flash.parent / "openocd").write_text(
-        '#!/bin/sh\n[ "$1 $2 $3" = "-f board/st_nucleo_f4.cfg -c" ] || exit 1\nset -- $4\n'
-        '[ "$1 $2 $3" = "reset_config none; program" ] && cp "$4" "$(dirname "$0")/flash"\n')
-    assert desk.run("--runs", "1", "--only", "one") == 0
-    assert "flasher openocd" in notes(desk.logs / "one.run-1.log")
-
-
-@pytest.mark.parametrize("words, says", [
-    (["--meter", "/nonexistent/tty"], "meter: /nonexistent/tty: No such file or directory"),
-    (["--meter", "/dev/null"], "meter: /dev/null is not a serial line"),
-    (["--target", "/dev/null"], "target: /dev/null is not a serial line")])
-def test_a_line_that_cannot_be_used_is_said(desk: Sandwich, capsys: pytest.CaptureFixture[str],
-                                            words: list[str], says: str) -> None:
-    assert desk.run(*words) == 1
-    assert capsys.readouterr().err == f"sandwich: {says}\n"
 
 
 def test_two_programs_do_not_share_a_line(desk: Sandwich,

@@ -130,25 +130,6 @@ def test_one_damaged_measurement_is_left_out_and_the_others_are_not(
     assert complaints[0].startswith(f"{line + 1}: measurement v") and says in complaints[0]
 
 
-@pytest.mark.parametrize("lost, says", [
-    ("CRYPTO_ALGNAME", "the board says no CRYPTO_ALGNAME"),
-    ("SystemCoreClock", "the board says no SystemCoreClock"),
-    ("CRYPTO_BYTES", "the board says no CRYPTO_BYTES")])
-def test_a_run_of_an_unknown_board_is_left_out(tmp_path: Path, lost: str, says: str) -> None:
-    lines = list(WHOLE)
-    del lines[at(lost)]
-    assert parse(tmp_path, lines) == ({}, [f"1: {says}: the run is left out"])
-
-
-@pytest.mark.parametrize("value, says", [
-    ("0", '"0" for SystemCoreClock'), ("9" * 11, f'"{"9" * 11}" for SystemCoreClock'),
-    ("96 MHz", '"96 MHz" for SystemCoreClock'), ("x" * 99, f'"{"x" * 40}" for SystemCoreClock')])
-def test_a_clock_that_makes_no_sense_is_refused(tmp_path: Path, value: str, says: str) -> None:
-    lines = list(WHOLE)
-    replaced(at("SystemCoreClock"), "96000000", value)(lines)
-    assert parse(tmp_path, lines) == ({}, [f"1: the board says {says}: the run is left out"])
-
-
 def test_the_name_of_a_scheme_may_not_be_one_of_a_path(tmp_path: Path) -> None:
     joules, complaints = parse(tmp_path, [line.replace("toy", "../toy") for line in WHOLE])
     assert joules == {} and 'says "../toy" for CRYPTO_ALGNAME' in complaints[0]
@@ -219,13 +200,6 @@ def test_the_same_run_twice_counts_once(tmp_path: Path) -> None:
     assert len(complaints) == 5  # of the whole one; the broken one needs no word
     assert complaints[0] == (f"{paths[2]}:{at('note: measure a') + 1}: Total of toy in run 1 is in "
                              f"{paths[1]}:{at('note: measure a') + 1}, too: the first counts")
-
-
-def test_a_measurement_that_is_not_there_is_missed(tmp_path: Path) -> None:
-    lines = WHOLE[:VERIFY] + WHOLE[at("note: measured v") + 1:]
-    joules, complaints = parse(tmp_path, lines)
-    assert set(joules) == {"Total", "KeyGen", "Sign"}
-    assert complaints == ["1: the run has no measurement v"]
 
 
 def test_what_failed_and_was_measured_again_is_no_fault(tmp_path: Path) -> None:
@@ -351,21 +325,6 @@ def test_a_time_may_be_written_in_several_ways(seconds: str) -> None:
 
 
 # ---------------------------------------------------------------- what is printed
-
-@pytest.mark.parametrize("joules, says", [
-    ("0.000344838", "344.838 µJ"), ("0.000999999", "999.999 µJ"), ("0.0009999996", "1.000 mJ"),
-    ("0.118655", "118.655 mJ"), ("0.9999999", "1.000 J"), ("6.317", "6.317 J"), ("0", "0.000 µJ"),
-    ("12345.6", "12,345.600 J")])
-def test_joules_in_their_unit(joules: str, says: str) -> None:
-    assert tables.in_unit(Fraction(joules)) == says
-
-
-@pytest.mark.parametrize("value, says", [
-    ("0.000344838", "0.000344838"), ("0.0793214", "0.079321"), ("6.3174", "6.317"), ("0", "0"),
-    ("0.00093149", "0.00093149"), ("1000", "1000"), ("0.9999999", "1")])
-def test_numbers_of_three_decimals_in_their_unit(value: str, says: str) -> None:
-    assert tables.number(Fraction(value)) == says
-
 
 def row(name: str, operation: str, joules: str, runs: int = 4, spread: str = "0.01",
         kem: bool = False) -> tables.Row:

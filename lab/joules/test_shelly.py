@@ -53,12 +53,11 @@ class Bench:
         self.plug.say(power, 7200 + counter)
         wait_until(lambda: self.meter.samples > samples, "a reading that arrives")
 
-    def run(self, begin: int, end: int, *, times: int = 1, power: Callable[[float], float] = watts,
+    def run(self, begin: int, end: int, *, power: Callable[[float], float] = watts,
             counter: Callable[[float], float] = joules) -> None:
         for second in range(begin + 1, end + 1):
             self.clock.sleep(1)
-            for _ in range(times):
-                self.say(power(second), counter(second))
+            self.say(power(second), counter(second))
 
     def close(self) -> None:
         self.meter.close()
@@ -100,12 +99,6 @@ def test_a_plug_with_tasmota_is_read_too(broker: Broker) -> None:
     assert 30 <= energy.uncertainty < 31 and "Tasmota" in bench.meter.what()
     assert (f"cmnd/{PREFIXES[0]}/Status", b"8") in bench.plug.asked
     bench.close()
-
-
-def test_a_plug_that_repeats_itself_counts_once(bench: Bench) -> None:
-    bench.meter.start()
-    bench.run(0, 20, times=3)
-    assert bench.meter.stop().joules == pytest.approx(joules(20), abs=1e-6)
 
 
 def test_a_plug_that_repeats_one_reading_for_ever_is_suspected(bench: Bench) -> None:
@@ -204,14 +197,6 @@ def test_a_broker_that_restarts_in_the_midst() -> None:
     assert energy.uncertainty > 20 * (watts(50) - watts(0)) / 2
 
 
-def test_a_counter_that_goes_back_has_no_opinion(bench: Bench) -> None:
-    bench.meter.start()
-    bench.run(0, 10, counter=lambda second: 600 - 60 * second)
-    energy = bench.meter.stop()
-    assert energy.notes == ("the plug's counter went back: no second opinion",)
-    assert energy.parts == ()
-
-
 def test_a_plug_that_falls_silent_is_lost(bench: Bench) -> None:
     bench.meter.start()
     bench.run(0, 10)
@@ -222,17 +207,6 @@ def test_a_plug_that_falls_silent_is_lost(bench: Bench) -> None:
     bench.clock.sleep(30)
     with pytest.raises(Lost, match="gave no reading in 30 s"):
         bench.meter.stop()
-
-
-def test_a_plug_that_babbles_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelly, "MOST_READINGS", 10)
-    meter = Shelly("http://plug", SimulatedClock())
-    meter.generation = 2
-    meter.begun = meter.clock.now()
-    for _ in range(30):
-        meter._take(40.0, None)
-    assert len(meter._points) == 10
-    assert meter.end().notes == ("readings dropped: 20 too many",)
 
 
 def test_the_plug_is_asked_and_never_switched(bench: Bench) -> None:
@@ -293,14 +267,6 @@ def test_joules_are_read_back_exactly_over_http(web: WebPlug, generation: int) -
     energy = meter.stop()
     assert energy.joules == pytest.approx(joules(60), abs=1e-6) and energy.notes == ()
     assert set(web.wanted[1:]) <= {"/meter/0", "/rpc/Switch.GetStatus?id=0"}
-
-
-@pytest.mark.parametrize("said", [b"", b"hello", b"[1]", b'{"power": 7, "is_valid": false}',
-                                  b"{" * 70000])
-def test_a_web_server_that_is_no_plug_is_refused(web: WebPlug, said: bytes) -> None:
-    web.answers = {"/meter/0": said}
-    with pytest.raises(Absent, match="does not answer as a Shelly: /rpc.* 404 .*; /meter/0: "):
-        meters.find("shelly", web.at)
 
 
 def test_no_answers_are_a_gap(web: WebPlug) -> None:
