@@ -72,53 +72,6 @@ def test_every_import_goes_downwards() -> None:
     assert ("udpserver.c server/canserver.c", "server") in layers.c_includes()
 
 
-@pytest.mark.parametrize(("file", "text", "complaint"), [
-    ("spec/low.py", "from bench import cost\n", "spec/low.py: spec must not use bench"),
-    ("spec/low.py", "def late():\n    import bench.cost as dear\n",
-     "spec/low.py: spec must not use bench"),
-    ("spec/low.py", "from .tests import test_model\n",
-     "spec/low.py: it must not import a test, spec/tests/test_model.py"),
-    ("bench/low.py", "import bench.test_high\n",
-     "bench/low.py: it must not import a test, bench/test_high.py"),
-    ("client.py", "from spec.model import heartbeat\n", "client.py: client must not use spec"),
-    ("lost/low.py", "x = 1\n", "lost/low.py: it has no room"),
-    ("bench/low.py", "from spec.tests import test_model\n",
-     "bench/low.py: it must not import a test, spec/tests/test_model.py"),
-    ("dumpulse.c", '#include "server/log.h"\n',
-     "dumpulse.c: dumpulse.c dumpulse.h must not use server"),
-    ("extras/dumpulse_watch.c", '#include "dumpulse_keyed.h"\n', "extras/dumpulse_watch.c: "
-     "extras/dumpulse_watch.c extras/dumpulse_watch.h must not use extras/dumpulse_keyed.h"),
-    ("server/low.c", '#include "../udpserver.c"\n',
-     "server/low.c: server must not use udpserver.c server/canserver.c\n"
-     "server/low.c: it must be linked with ../udpserver.c, and not include it"),
-])
-def test_an_import_that_goes_upwards_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                file: str, text: str, complaint: str) -> None:
-    for name in ("server/log.h", "udpserver.c", "extras/dumpulse_keyed.h", "bench/cost.py",
-                 "spec/model.py", "bench/test_high.py", "spec/tests/test_model.py", file):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    (tmp_path / file).write_text(text)
-    monkeypatch.setattr(layers, "ROOT", tmp_path.resolve())
-    assert layers.faults() == complaint.splitlines()
-
-
-@pytest.mark.parametrize(("kind", "files"), [
-    ("C files", {"server/loop.c": '#include "hook.h"\n', "server/hook.h": "",
-                 "server/hook.c": '#include "loop.h"\n', "server/loop.h": ""}),
-    ("Python files", {"spec/loop.py": "import spec.hook\n", "spec/hook.py": "import spec.loop\n"}),
-    ("folders", {"spec/a/loop.py": "import spec.b.hook\n", "spec/b/hook.py": "import spec.a.low\n",
-                 "spec/a/low.py": ""})])
-def test_a_circle_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str,
-                           files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    monkeypatch.setattr(layers, "ROOT", tmp_path.resolve())
-    [fault] = layers.faults()
-    assert fault.startswith(f"a circle of {kind}: ") and " is used by " in fault
-
-
 # The magic number; and the worked heartbeat of SPEC.md, written in one piece, in bytes or in C.
 WORKED = " ?,? ?(?:0x)?".join(f"{byte:02x}" for byte in heartbeat(3, 76, 9)[:5])
 NUMBERS = re.compile(rf"\b0x{MAGIC:x}u?\b|{WORKED}", re.I)

@@ -20,8 +20,7 @@ import pytest
 
 import client
 from spec import model
-from tools.agents import (COMMAND, GOOD, VEHICLE, WRONG_SUM, FakeAgent, report, run,
-                                  unused_port)
+from tools.agents import COMMAND, GOOD, VEHICLE, FakeAgent, report, run, unused_port
 from tools.programs import PATIENCE, ROOT, built, wait_until
 from tools.servers import Server
 from tools.terminal import UNSIZED, Terminal
@@ -295,13 +294,6 @@ def test_it_survives_the_agents_restart() -> None:
         assert terminal.end() == 0
 
 
-def test_bad_reports_are_shown() -> None:
-    with FakeAgent([CHECKED], [WRONG_SUM]) as agent, watch(agent.address, "--timeout",
-                                                           "2s") as terminal:
-        text = terminal.wait_for(lambda text: "its checksum is" in text[1])
-        assert text[5].split()[:3] == ["1", "90", "11"]
-
-
 # ---------------------------------------------------------------- what tells of a restart
 
 def watched(*options: str) -> client.Watched:
@@ -447,13 +439,6 @@ def test_what_a_narrow_window_shows(columns: int, title: str, heading: str, noon
     if columns == 80:
         assert [(int(line[:2]), int(line[41:43])) for line in text[4:8]] == [
             (0, 4), (1, 5), (2, 6), (3, 7)]
-
-
-def test_cells_of_a_narrow_window_lose_their_middle() -> None:
-    assert client.shorten("12345678", 8) == "12345678"
-    assert client.shorten("123456789", 8) == "123~6789"
-    assert client.shorten("123456789", 7) == "123~789"
-    assert client.fit_widths(1)["name"] == 1 and client.fit_widths(500)["name"] == 24
 
 
 def test_news_that_are_too_long_go_on_below(noon: None) -> None:

@@ -92,13 +92,6 @@ def test_a_flipped_bit_is_noticed(bit: int) -> None:
     assert caught.value.cause == "checksum"
 
 
-@pytest.mark.parametrize("packet", [b"", GOOD[:8], GOOD[:259], GOOD + b"\0", GOOD * 2])
-def test_other_lengths_are_not_reports(packet: bytes) -> None:
-    with pytest.raises(client.BadReport, match=f"{len(packet)} bytes long, not 260") as caught:
-        client.parse_report(packet)
-    assert caught.value.cause == "length"
-
-
 @settings(examples, max_examples=1000)
 @given(st.integers(0, 10**6), st.integers(0, 65536 - 64 - 1))
 def test_ages_over_the_wrap(heard: int, passed: int) -> None:
@@ -686,18 +679,14 @@ TYPED = [
     ("-v 0x10 OLD -n 0", 0, ""),
     ("[::1] 1 -v 1 --timeout 1s", 3, "nothing listens at [::1]:1"),
     ("OLD -v 256", 2, "must be 0 to 255"),
-    ("OLD -v five", 2, "'five' is not a number"),
     ("OLD -v 5 -n 64", 2, "must be 0 to 63"),
     ("OLD -v 5 -s 256", 2, "must be 0 to 255"),
     ("OLD -n 5", 2, "go with -v"),
     ("OLD --value 5 --variable 63 --sender 255", 0, ""),
-    ("OLD --variable 5", 2, "go with -v"),
     ("localhost:9060 9060", 2, "'localhost:9060' names a port, and 9060 is one too many"),
     ("[::1]:9060 9060", 2, "names a port, and 9060 is one too many"),
     ("serial:/dev/ttyACM0 9060", 2, "'serial:/dev/ttyACM0' has no port, and 9060 is one too many"),
-    ("can:can0 9060", 2, "'can:can0' has no port"),
     ("OLD --timeout 0", 2, "is not a time"),
-    ("OLD --timeout forever", 2, "write it like 500ms"),
     ("OLD --tick 0.1ms", 2, "'0.1ms' is not a tick, at most 1h"),
     ("OLD --tick 2h", 2, "'2h' is not a tick, at most 1h"),
     ("OLD --now-from 64", 2, "must be 0 to 63"),
@@ -709,7 +698,6 @@ TYPED = [
     ("localhost 0", 2, "must be 1 to 65535"),
     ("localhost 9060 9061", 2, "9061"),
     ("gte localhost", 2, "mean the command 'get'"),
-    ("wacth localhost", 2, "mean the command 'watch'"),
     ("OLD_NOBODY --timeout 300ms", 3, "nothing listens at"),
     ("get", 2, "required: HOST[:PORT] (see"),
     ("watch", 2, "required: HOST[:PORT] (see"),
@@ -723,7 +711,6 @@ TYPED = [
     ("get HERE 64", 2, "must be 0 to 63"),
     ("get HERE 9-3", 2, "lower one first"),
     ("get HERE engine", 2, "'engine' is no variable"),
-    ("get HERE 3,,4", 2, "'' is no variable"),
     ("get [::1 3", 2, "is not an address"),
     ("get nosuch.invalid", 3, "cannot find the host 'nosuch.invalid'"),
     ("get NOBODY --timeout 100001h", 2, "is not a time"),
@@ -742,8 +729,6 @@ TYPED = [
     ("set HERE 3 8 --sender 76 --confirm", 1, "variable 3 has value 9 from sender 76"),
     ("set HERE 4 8 --confirm", 1, "variable 4 was never heard"),
     ("set HERE 3,4 8", 2, "one at a time"),
-    ("set HERE 3 300", 2, "must be 0 to 255"),
-    ("set nosuch.invalid 3 1", 3, "cannot find the host"),
     ("set NOBODY 3 1", 3, "cannot send to"),
     ("set SUM 3 1 --confirm --timeout 500ms", 4, "its checksum is"),
     ("watch HERE --interval 0", 2, "is not a time"),
@@ -767,7 +752,6 @@ TYPED = [
     ("simulate HERE --seed 1000000001", 2, "is not a number from 0 to 1000000000"),
     ("simulate HERE --seed -1", 2, "is not a number from 0 to"),
     ("get HERE --time 1s", 2, "unrecognized arguments: --time"),
-    ("OLD -s 5", 2, "go with -v"),
 ]
 
 
@@ -1025,31 +1009,6 @@ def test_a_file_without_a_name(call: Call, tmp_path: Path, monkeypatch: pytest.M
     assert not list(tmp_path.iterdir())  # no lock, either
 
 
-@pytest.mark.parametrize("columns", ["0", "1", "-5", "x", "9" * 30])
-def test_help_in_any_terminal(columns: str) -> None:
-    result = run("check", "--help", env={**os.environ, "COLUMNS": columns})
-    assert result.returncode == 3 and not result.stderr and "--now-from" in result.stdout
-
-
-def test_a_variable_that_nobody_speaks_of() -> None:
-    found = client.make_settings(client.build_parser("watch").parse_args(["x"]))
-    assert [*found] == [[client.Variable(number) for number in range(64)], 1000, None, False]
-    assert not found.variables[0].expected and not found.variables[0].listed
-    assert (found.variables[0].low, found.variables[0].high) == (0, 255)
-
-
-def test_the_vehicle() -> None:
-    settings_ = client.make_settings(
-        client.build_parser("watch").parse_args(["x", "--names", VEHICLE]))
-    assert settings_.tick_ms == 1000 and settings_.now_from == 0
-    variables = settings_.variables
-    assert [(variable.name, variable.expected, variable.warn_ms, variable.crit_ms) for variable in
-            (variables[0], variables[1], variables[7], variables[9])] == [
-        ("agent", False, 1500, 3000), ("engine", True, 1500, 3000), ("tank", True, 4000, 6000),
-        ("", False, 1500, 3000)]
-    assert (variables[1].low, variables[1].high, variables[1].every_ms) == (10, 120, 250)
-
-
 @pytest.mark.parametrize("typed, warn, crit", [
     ("", 1500, 3000), ("--warn 2s", 2000, 3000), ("--crit 2min", 1500, 120_000),
     ("--warn 1s --crit 1s", 1000, 1000)])
@@ -1091,16 +1050,13 @@ CHECKS = [
                              "2 late: silent for 7 s, warn 5 s"),
     ("--value 1:0..90", 0, "OK - 1 alive at HERE"),
     ("--value 4:0..80", 2, "CRITICAL - 4 bad value: 81 is not in 0..80"),
-    ("--value 4:82..90", 2, "CRITICAL - 4 bad value: 81 is not in 82..90"),
     ("--value 2:9..9", 2,
      "CRITICAL - 2 late: silent for 7 s, warn 5 s; 2 bad value: 8 is not in 9..9"),
     ("--value 5:0..80", 2,
      "CRITICAL - 5 dead: silent for 40 s, crit 30 s; 5 bad value: 200 is not in 0..80"),
-    ("--value 9:0..80", 2, "CRITICAL - 9 never heard"),
     ("--value 1,4:0..100 --value 6:1..1", 0, "OK - 3 alive at HERE"),
     ("--value-warn 4:0..81", 0, "OK - 1 alive at HERE"),
     ("--value-warn 4:0..80", 1, "WARNING - 4 unusual value: 81 is not in 0..80"),
-    ("--value-warn 4:82..90", 1, "WARNING - 4 unusual value: 81 is not in 82..90"),
     ("--value 4:0..80 --value-warn 4:0..70", 2, "CRITICAL - 4 bad value: 81 is not in 0..80"),
     ("--value 4:0..81 --value-warn 4:0..70", 1, "WARNING - 4 unusual value: 81 is not in 0..70"),
     ("--value-warn 2:9..9", 1,
@@ -1114,7 +1070,6 @@ CHECKS = [
      "UNKNOWN - variable 4: value-warn, 5..20, is not within value, 10..20"),
     ("--value-warn 4", 3, "UNKNOWN - '4' is not a variable and a range: write it like 4:0..80"),
     ("--expect 2 -w 7", 0, "OK - 1 alive at HERE"),
-    ("--expect 2 -w 6", 1, "WARNING - 2 late: silent for 7 s, warn 6 s"),
     ("--expect 2 -c 6 -t 20", 2, "CRITICAL - 2 dead: silent for 7 s, crit 6 s"),
     ("--expect 2 -H HERE", 3, "UNKNOWN - name one agent, as HOST[:PORT] or -H HOST[:PORT]"),
     ("--expect 2 -t 0", 3, "UNKNOWN - argument -t/--timeout: '0' is not a time: write it like "
@@ -1400,19 +1355,6 @@ def test_what_is_said_of_nodes(options: list[str], duration: float, sent: int, u
                                                                                *options[2:]).out
 
 
-@pytest.mark.parametrize("called, shown", [("/usr/bin/dumpulse", "dumpulse"), ("", "client.py"),
-                                           ("a\nb", "client.py")])
-def test_the_name_that_was_typed(called: str, shown: str, monkeypatch: pytest.MonkeyPatch,
-                                 capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(client, "PROGRAM", "client.py")
-    monkeypatch.setattr(client, "ENDING", [])
-    monkeypatch.setattr(sys, "argv", [called, "--version"])
-    with pytest.raises(SystemExit) as ended:
-        client.main()
-    assert ended.value.code == 0
-    assert capsys.readouterr().out.startswith(f"{shown} {client.VERSION}, keys ")
-
-
 def test_long_waits(tmp_path: Path) -> None:
     """A node sends every eleven years, and no number overflows."""
     names = tmp_path / "names.ini"
@@ -1424,18 +1366,6 @@ def test_long_waits(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, err) == (0, "") and "1: 1 heartbeat, 0 damaged" in out
-
-
-def test_simulate_outlives_its_agent() -> None:
-    port = unused_port()
-    with started(*COMMAND, "simulate", f"127.0.0.1:{port}", **PIPES) as process:
-        assert process.stderr and "nothing listens at" in process.stderr.readline()
-        with Server(port=port) as server:
-            server.wait_for(lambda counters: counters["heartbeats"] >= 8,
-                            "it beats once there is an agent")
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=PATIENCE)
-        assert process.returncode == 0 and "could not be sent" in out
 
 
 def test_the_commands_of_the_readme() -> None:

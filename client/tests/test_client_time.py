@@ -203,22 +203,6 @@ def test_a_wrong_tick_is_found(tick: float, told: str, fits: str, monkeypatch: P
                 f"{'' if options else 'no '}ages by variable 0; {says}"
 
 
-def test_ordinary_nodes_are_no_proof_of_a_wrong_tick(monkeypatch: Patch) -> None:
-    """Nodes with any rhythm, one or several, send to an agent whose clock is not ours."""
-    wrong = 0
-    chance = random.Random(1)
-    for _ in range(400):
-        tick = chance.choice((0.1, 0.5, 1.0))
-        world = World(monkeypatch, tick=tick, boots=True)
-        world.passed = chance.uniform(100, 5000)
-        beats(monkeypatch, world, chance.uniform(0.1, 5),
-              *chance.sample(range(64), chance.randint(1, 3)))
-        world.sleep(10)
-        known, _ = known_after(world, "--tick", f"{tick}s")
-        wrong += bool(known.wrong_tick)
-    assert wrong == 0
-
-
 def test_watch_asks_no_more_for_it(monkeypatch: Patch) -> None:
     """Ages are unknown at first. From the second report on they are right, even if it restarts."""
     world, watch = World(monkeypatch, boots=True, self_=0), watched()
