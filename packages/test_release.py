@@ -43,17 +43,6 @@ def test_a_part_with_another_version_is_noticed(part: str, tmp_path: Path) -> No
         place[1] for place in project.PLACES if place[0] == part}
 
 
-def test_the_pages_name_only_what_a_reader_has() -> None:
-    """No file of one version: a reader has those of another one. And none of the repository."""
-    of_one = re.compile(r"dumpulse[-_][\w~-]*\d+\.\d+\.\d+[\w.~-]*\.(?:tar|gz|zip|whl|crate|deb)\b")
-    assert of_one.search("tar xzf dumpulse-espidf-1.0.0.tar.gz -C components")
-    pages = [*project.ROOT.glob("packages/*/README.md"), project.ROOT / "README.md"]
-    assert len(pages) > 11 and not [(page, of_one.findall(page.read_text())) for page in pages
-                                    if of_one.search(page.read_text())]
-    told = [*pages[:-1], *project.ROOT.glob("packages/*/examples/*/*")]
-    assert not [page for page in told if "./client.py" in page.read_text()]
-
-
 # ---------------------------------------------------------------- a release
 
 

@@ -8,7 +8,6 @@ import pytest
 from bench import pages
 from tools.processors import budgets, targets
 from tools.processors.targets import EVERY, TARGETS, Target, strangers
-from tools.programs import ROOT
 
 HEAD = "# target\tcompiler\tbytes\tstack\n"
 
@@ -74,27 +73,6 @@ def test_in_debian_12_another_compiler_is_a_mistake(file: Path, release: Path,
     monkeypatch.setattr("sys.argv", ["pages", "--check"])
     with pytest.raises(SystemExit, match="ATmega328P, gcc 5.4: the figures are of gcc 5.4, and "
                                          "this is gcc 99.0.1, in Debian 12"):
-        pages.main()
-
-
-def test_pages_of_another_compiler(release: Path, monkeypatch: pytest.MonkeyPatch,
-                                   capsys: pytest.CaptureFixture[str]) -> None:
-    """What the compilers make is printed, the rest compared, and nothing written."""
-    printed = {match["target"]: match[0].split("\n", 2)[2].removesuffix("```")
-               for name in pages.PAGES for match in pages.BLOCK.finditer((ROOT / name).read_text())}
-    printed |= dict.fromkeys(pages.COMPILED, "another figure\n")
-    monkeypatch.setattr(pages, "output", lambda target: printed[target])
-    monkeypatch.setattr(Target, "version", lambda _: "gcc 99.0.1")
-    monkeypatch.setattr("sys.argv", ["pages", "--check"])
-    pages.main()
-    said = capsys.readouterr().out
-    assert said.count("\nanother figure\n") == len(pages.COMPILED)
-    assert said.endswith(f" passed, 0 failed, {len(pages.COMPILED)} not compared\n")
-    printed["accepted"] = "another number\n"
-    with pytest.raises(SystemExit, match=r"\+another number"):
-        pages.main()
-    monkeypatch.setattr("sys.argv", ["pages"])
-    with pytest.raises(SystemExit, match="^pages: only with Debian 12's compilers"):
         pages.main()
 
 

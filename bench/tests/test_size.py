@@ -69,21 +69,6 @@ def test_what_goes_by_a_pointer(instruction: str, does: bool) -> None:
     assert memory.by_pointer(what, operands) is does
 
 
-def test_two_functions_of_one_name_have_no_bound(tmp_path: Path) -> None:
-    report = tmp_path / "both.su"
-    report.write_text("a.c:1:1:same\t4\tstatic\nb.c:1:1:same\t8\tstatic\n")
-    with pytest.raises(SystemExit, match="two functions have the name same"):
-        frames(report)
-    for name in "ab":
-        (tmp_path / f"{name}.c").write_text(
-            f"__attribute__((used)) static void same(void) {{}}\nvoid {name}(void) {{ same(); }}")
-        run(["avr-gcc", "-mmcu=atmega328p", "-c", tmp_path / f"{name}.c", "-o",
-             tmp_path / f"{name}.o"])
-    run(["avr-ld", tmp_path / "a.o", tmp_path / "b.o", "-e", "a", "-o", tmp_path / "both.elf"])
-    with pytest.raises(SystemExit, match="two functions have the name same"):
-        memory.code("avr-objdump", tmp_path / "both.elf")
-
-
 IMAGE = """
 #include <avr/interrupt.h>
 #include <string.h>

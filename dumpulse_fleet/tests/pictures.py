@@ -2,8 +2,7 @@
 
     python -m dumpulse_fleet.tests.pictures     # or: make figures ONLY=fleet-pictures
 
-takes them anew. A test compares what they show with the wall as it is, by patches of colour: other
-fonts and another time of day do not matter, but what is elsewhere, or has another colour, does."""
+takes them anew."""
 
 from __future__ import annotations
 
@@ -13,8 +12,6 @@ import io
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
 
 from dumpulse_fleet.model.agents import Agent, State
 from dumpulse_fleet.tests import fakes
@@ -28,9 +25,6 @@ FOLDER = Path(__file__).parent / "pictures"
 SITES = {"harbour": 14, "hill": 9, "mill": 12, "north field": 18, "south field": 11}
 TROUBLE = {3: (State.DEAD, 2, 754), 17: (State.LATE, 6, 42), 25: (State.UNREACHABLE, -1, 5000),
            31: (State.OUT_OF_RANGE, 3, 9000), 36: (State.DEAD, 1, 70)}  # variable, s ago
-PATCH = 16  # pixels of a file in each direction
-SAME = 16  # of 255, by which the colours of a patch may differ
-FEW = 10  # patches of some 1,500 that may have another colour
 COLOURS = 64  # of a file
 
 
@@ -63,15 +57,6 @@ def fleet() -> fakes.FakeBackend:
         service.table.agent_since[row] = service.table.since[row, variable] = now - ago
     service.table.heard_at[:] = now + 60  # nobody answers meanwhile
     return service
-
-
-def differences(name: str, picture: Image.Image) -> int:
-    """How many patches have another colour than in the file."""
-    from PIL import Image
-    size = picture.width // PATCH, picture.height // PATCH
-    kept, new = (np.asarray(each.convert("RGB").resize(size, Image.Resampling.BOX), int)
-                 for each in (Image.open(FOLDER / f"{name}.png"), picture))
-    return int((np.abs(kept - new).max(axis=2) > SAME).sum())
 
 
 def taken(browser: Browser, name: str, service: fakes.FakeBackend) -> Image.Image:

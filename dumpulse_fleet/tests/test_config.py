@@ -124,18 +124,6 @@ def test_any_value_of_any_key(tmp_path: Path, chosen: list[tuple[tuple[str, str]
 
 
 # ---------------------------------------------------------------- what it says
-def test_the_example() -> None:
-    """It can be used as it is, and has every key. Keys that are commented out can be used, too."""
-    found = load(str(EXAMPLE))
-    assert [agent.name for agent in found.agents][:3] == ["gateway-north", "north-1", "north-2"]
-    assert len(found.agents) == 1 + 50 + 11
-    assert found.agents[50].address == "node-50.north.example:12345"
-    assert found.agents[1].parent == "gateway-north" and found.agents[1].labels == {"role": "node"}
-    assert {agent.period for agent in found.agents if agent.site == "south"} == {1.0}
-    assert found.groups[0].at_least == 40 and found.mqtt and found.mqtt.port == 8883
-    assert [bool(source.url) for source in found.sources] == [False, True]
-
-
 def test_the_example_has_every_key(tmp_path: Path) -> None:
     """The list of keys comes from the messages about unknown ones."""
     text = "zzzzz = 1\n" + "".join(

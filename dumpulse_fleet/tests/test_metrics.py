@@ -118,13 +118,6 @@ def test_an_agent_keeps_its_shard() -> None:
         assert kept == set(new.rows(shard, 4).tolist())
 
 
-@pytest.mark.parametrize("count", [0, 1])
-def test_small_fleets(count: int) -> None:
-    table = fleet(count)
-    assert metrics.Metrics(table).shards == 1
-    assert len({name for name, _ in series(table)}) == (12 if count else 0)
-
-
 @settings(max_examples=40)
 @given(name=st.text(min_size=1), site=st.text(), address=st.text(),
        labels=st.dictionaries(st.text(), st.text(), max_size=6))
@@ -175,13 +168,6 @@ def test_sums() -> None:
     assert got[key("dumpulse_fleet_agents", state="alive")] == 7
     assert sum(count for (name, _), count in got.items()
                if name == "dumpulse_fleet_variables") == 640
-
-
-def test_the_process() -> None:
-    got = parsed(b"".join(metrics.of_process()))
-    assert abs(got[key("process_cpu_seconds_total")] - time.process_time()) < 1
-    assert 1e6 < got[key("process_resident_memory_bytes")] < 1e10
-    assert time.time() - 86_400 < got[key("process_start_time_seconds")] <= time.time()
 
 
 def test_numbers_that_are_not_finite() -> None:

@@ -182,13 +182,6 @@ def test_half_a_pair_of_utf_16_is_no_poison(store: Store) -> None:
     assert store.select(agent="\ud800") == []
 
 
-def test_numpy_numbers_are_numbers(store: Store) -> None:
-    numpy = pytest.importorskip("numpy")
-    store.publish([event(at=numpy.float64(NOW), variable=numpy.int64(4),
-                         lasted=numpy.float32(2))])
-    assert store.flush() and store.select()[0][:3] == (NOW, "pump", 4)
-
-
 # ---------------------------------------------------------------- limits
 def test_a_full_queue_is_counted_and_told(path: Path, said: list[str]) -> None:
     store = Store(path, queue=100, say=said.append)
@@ -279,16 +272,6 @@ def test_a_damaged_file_is_set_aside_at_the_start(path: Path, said: list[str]) -
         store.close()
         path.with_name("fleet.sqlite.damaged").read_bytes().index(content)
         assert "fleet.sqlite.damaged" in said.pop()
-
-
-def test_damaged_pages_are_found_at_the_start(path: Path, said: list[str]) -> None:
-    store = Store(path)
-    store.publish([event(each) for each in range(3_000)])
-    store.close()
-    corrupt(path)
-    store = Store(path, say=said.append)
-    assert store.rows == 0 and "is damaged" in said[0]
-    store.close()
 
 
 def test_damage_at_run_time_loses_no_new_event(store: Store, path: Path, said: list[str]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dumpulse_fleet.model.agents import Agent, Mute, State
-from dumpulse_fleet.tests import fakes, pictures
+from dumpulse_fleet.tests import fakes
 from dumpulse_fleet.tests.collecting import until
 from dumpulse_fleet.tests.wall import (
     COUNT, HOSTILE, IN_FULL, LIVE, STALE, TOKEN, Browser, Running, cut_off, leave,
@@ -470,13 +470,3 @@ def test_everybody_can_use_it(wall: Running) -> None:
         assert cut_off(browser, 360) == [] and browser.run(FOCUSED) == "pump-0002"
     finally:
         browser.screen(1280, 800)
-
-
-@pytest.mark.parametrize("name", pictures.PICTURES)
-def test_the_pictures_show_the_wall_as_it_is(browser: Browser, name: str) -> None:
-    try:
-        now = pictures.differences(name, pictures.taken(browser, name, pictures.fleet()))
-        assert now <= pictures.FEW, "look at them: make figures ONLY=fleet-pictures"
-    finally:
-        browser.screen(1280, 800)
-        browser.complaints()

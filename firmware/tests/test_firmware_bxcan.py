@@ -230,15 +230,6 @@ def joined(btr: int = 0x011C0000) -> Model:
     return model
 
 
-def test_after_a_reset() -> None:
-    """32.9.5; and 32.4: it sleeps."""
-    chip = BxCan()
-    assert {at: chip.read(at) for at in (0, 4, 8, 0xC, 0x14, 0x18, 0x200)} == {
-        0: 0x10002, 4: 0xC02, 8: 0x1C000000, 0xC: 0, 0x14: 0, 0x18: 0, 0x200: 0x2A1C0E01}
-    with pytest.raises(Misuse, match="BTR in sleep mode"):
-        chip.read(0x1C)
-
-
 def test_the_modes_and_their_waits() -> None:
     """32.4: the normal mode begins after 11 recessive bits, so not on a dominant bus. A request for
     initialization is granted when the frame on the bus has ended."""
@@ -264,25 +255,6 @@ def test_the_modes_and_their_waits() -> None:
     model.put(0, 0x1004A)
     model.wait(100)
     assert model.get(4) == 0xC02
-
-
-@pytest.mark.parametrize(("at", "value", "why"), [
-    (0x1C, 0, "BTR in normal mode"), (0x20C, 0, "outside of its init"), (0x240, 1, "an active"),
-    (0x21C, 3, "has not 32 bits"), (0x204, 1, "cannot be written"), (0x00, 0x10000, "MCR"),
-    (0x200, 0x2A1C0E03, "reserved bits of FMR"), (0x14, 0x80, "reserved bits of IER"),
-    (0x00, 0x1004B, "MCR"), (0x00, 0x30048, "MCR"), (0x00, 0x1004C, "MCR"),
-    (0x184, 9, "more than 8"),
-    (0x1B0, 0, "cannot be written")])
-def test_what_the_manual_forbids(at: int, value: int, why: str) -> None:
-    """32.9.1 and 32.4.3; and a mailbox that is not empty."""
-    model = joined()
-    with pytest.raises(Misuse, match=why):
-        model.put(at, value)
-    model.load(0, 1)
-    with pytest.raises(Misuse, match="not empty"):
-        model.put(0x188, 0)
-    with pytest.raises(Misuse, match="has no frame"):
-        model.get(0x1B0)
 
 
 def test_the_time_of_a_frame() -> None:

@@ -134,26 +134,6 @@ def test_every_image_is_a_board() -> None:
     assert sources - {"keyed_agent", "keyed_avr"} == {name.partition("-")[0] for name in BOARDS}
 
 
-def test_every_page_says_what_was_tried_and_how_to_try_the_board() -> None:
-    """There is a page for every image."""
-    pages = {page.stem: page.read_text() for page in (ROOT / "firmware").glob("*.md")
-             if page.stem != "README"}
-    assert set(pages) == {name.partition("-")[0] for name in BOARDS}
-    for name in BOARDS:
-        assert f"BOARD={name}`" in pages[name.partition("-")[0]], name
-    for name, text in pages.items():
-        (tried,) = re.findall(r"^\*\*Tried\.\*\* (.*?)\n(?:\n|\Z)", text + "\n", re.M | re.S)
-        assert re.fullmatch(r"On a simulator: \w.*\. On\shardware:\s\w.*\.", tried, re.S), name
-        pages[name] = tried
-    _, _, checklist = (ROOT / "firmware" / "README.md").read_text().partition("## The first hour")
-    rows = re.findall(r"^\| [^|]+ \| `(\S+)` \| [^|]+ \| [^|]+ \|(.*)\|$",
-                      checklist.partition("\n## ")[0], re.M)
-    assert len(rows) == 10
-    for name, outcome in rows:  # what came out is on the page of the image, too
-        nothing = re.search(r"On\shardware:\snothing", pages[name.partition("-")[0]])
-        assert bool(outcome.strip()) != bool(nothing), name
-
-
 def test_packets_junk_and_short_ones(board: Board, chance: random.Random) -> None:
     good = [heartbeat(3, 76, 9), heartbeat(63, 255, 128), heartbeat(7, 1, 255)]
     refused = [heartbeat(5, 6, 7)[:7] + b"\x08", heartbeat(64, 1, 1), heartbeat(5, 1, 1)[:7],

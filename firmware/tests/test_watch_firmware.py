@@ -295,16 +295,3 @@ def test_the_clock_wraps() -> None:
     wanted = expected(events, wrap + 9, "B")
     assert wanted[-1] == (wrap - 9.7, "B1", 1)  # the relay of the battery; the motor's stays cut
     check(on_line(events, wrap + 9), wanted)
-
-
-def test_a_loop_that_lets_the_uart_overflow_is_noticed(tmp_path: Path) -> None:
-    """An AVR's UART holds two bytes, and simavr's 64. A byte takes 1,389 cycles."""
-    def late(cycles: int) -> Path:  # with interrupts off
-        return compiled(tmp_path, SERIAL, "        watch_nodes(",
-                        f"cli(); __builtin_avr_delay_cycles({cycles}); sei(); watch_nodes(",
-                        "firmware/uart_atmega328p.c")
-
-    events = in_turn([(0.02 + 0.01 * number, heartbeat(DOOR, 1, 1)) for number in range(20)])
-    on_line(events, 0.5, late(1000))
-    with pytest.raises(AssertionError, match="would have lost bytes"):
-        on_line(events, 0.5, late(8000))
