@@ -206,7 +206,8 @@ static void test_reset_of_the_agent(void **state)
 
     (void)state;
     memset(&keyed, 0, sizeof keyed);
-    assert_true(begin());
+    keyed.wrong = 7;
+    assert_true(begin() && keyed.wrong == 0);
     assert_int_equal(sends, 0); /* no queue of a driver holds 65 beacons */
     assert_int_equal(process(HEARTBEAT), DUMPULSE_WRONG_TAG);
     assert_int_equal(process(REQUEST), DUMPULSE_WRONG_TAG);
@@ -714,14 +715,18 @@ static void test_flash_wears_slowly(void **state)
     enum { RECORDS = PAGE / DUMPULSE_RECORD_SIZE, OF_1024 = 1024 / DUMPULSE_RECORD_SIZE };
 
     (void)state;
-    flash.blank = 0xFF;
-    flash.unit = 2;
-    flash.steps_left = 1000000;
-    memset(flash.bytes, flash.blank, FLASH);
-    flash.erasures = 0;
-    for (uint32_t number = 0; number != 1000 * 2 * RECORDS; number++)
-        assert_true(write_flash(number));
-    assert_int_equal(flash.erasures, 2 * 1000); /* of both pages */
+    for (unsigned blank = 0; blank <= 0xFF; blank += 0xFF) {
+        flash.blank = (uint8_t)blank;
+        flash.unit = 2;
+        flash.steps_left = 1000000;
+        memset(flash.bytes, flash.blank, FLASH);
+        flash.erasures = 0;
+        for (uint32_t number = 0; number != 1000 * 2 * RECORDS; number++)
+            assert_true(write_flash(number));
+        assert_int_equal(flash.erasures, 2 * 1000); /* of both pages */
+    }
+    memcpy(flash.bytes, "\1\0\0\0\xfe\xff\xff\xff", 8); /* 25 bits */
+    assert_int_equal(dumpulse_flash_read(flash.bytes, PAGE), 1000 * 2 * RECORDS - 1);
     assert_int_equal(10000ULL * 2 * OF_1024 * 2560 / (36525ULL * 864), 207);
     assert_int_equal(10000ULL * 2 * OF_1024 / (36525ULL * 864 / 2560 + 36525 * 48 / 100), 85);
 }
