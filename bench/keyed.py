@@ -7,6 +7,7 @@ dumpulse_label_key in the key hook: so this is a part of an agent's bytes, and a
 among what calls cost."""
 
 import random
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -30,6 +31,16 @@ PARTS = {
     "node": ("dumpulse_hear", "dumpulse_node_tick"),
     "reader": ("dumpulse_hear", "dumpulse_keyed_request", "dumpulse_keyed_check"),
 }
+# What each promise adds to the functions above it, on two chips.
+PROMISES = {
+    "agent": {"look": "dumpulse_keyed_look", "tags, report": "dumpulse_keyed_process",
+              "begin, reasons": "dumpulse_keyed_begin", "epochs": "dumpulse_keyed_next",
+              "keys of labels": "dumpulse_label_key", "EEPROM, read": "dumpulse_slots_read",
+              "EEPROM, write": "dumpulse_slots_write", "flash, read": "dumpulse_flash_read",
+              "flash, write": "dumpulse_flash_write"},
+    "node": {"beacons": "dumpulse_hear", "heartbeats": "dumpulse_keyed_heartbeat",
+             "questions": "dumpulse_ask", "tick": "dumpulse_node_tick"}}
+PROMISED = ("ATmega328P", "Cortex-M0+")
 BYTES = (*PARTS, "ram", "stack")
 COSTS = ("heartbeat", "wrong", "old", "report", "beacon", "next", "label_key", "hear", "beat")
 RAM = """\
@@ -38,23 +49,48 @@ char room[sizeof(dumpulse_keyed) - sizeof(dumpulse)] = {0};
 """
 
 
+def link(target: Target, objects: list[Path], image: Path, begins: Sequence[str]) -> int:
+    """Links these functions and what they need. Returns the bytes of that."""
+    target.link(objects, image, f"-Wl,-e,{begins[0]}", "-Wl,-Ttext=0x0",
+                *(f"-Wl,-u,{name}" for name in begins),
+                *(f"-Wl,--defsym={hook}={at:#x}"
+                  for at, hook in size.hooks_of(target, SOURCE).items()))
+    return sum(sections(image).values())
+
+
+def promises(target: Target) -> dict[tuple[str, str], int]:
+    """Returns how many bytes each promise adds."""
+    found = {}
+    with scratch() as folder:
+        image = Path(folder) / "part.elf"
+        objects = compiled(target, Path(folder))
+        for role, promised in PROMISES.items():
+            before, begins = 0, list[str]()
+            for promise, function in promised.items():
+                begins.append(function)
+                linked = link(target, objects, image, begins)
+                found[role, promise], before = linked - before, linked
+    return found
+
+
+def compiled(target: Target, folder: Path) -> list[Path]:
+    objects = []
+    for source in sources(SOURCE, target):
+        objects.append((folder / source).with_suffix(".o"))
+        target.compile(library_file(source), objects[-1], "-fstack-usage")
+        parts = sections(objects[-1])
+        if parts["data"] or parts["bss"]:
+            raise SystemExit(f"{target.key}: {source} must have no data and no bss")
+    return objects
+
+
 def measure(target: Target) -> dict[str, tuple[int, int]]:
     """Returns the bytes of each part when it is linked, and a bound on its stack."""
     found = {}
     with scratch() as folder:
-        objects, image = [], Path(folder) / "part.elf"
-        for source in sources(SOURCE, target):
-            objects.append((Path(folder) / source).with_suffix(".o"))
-            target.compile(library_file(source), objects[-1], "-fstack-usage")
-            parts = sections(objects[-1])
-            if parts["data"] or parts["bss"]:
-                raise SystemExit(f"{target.key}: {source} must have no data and no bss")
+        image, objects = Path(folder) / "part.elf", compiled(target, Path(folder))
         for part, begins in PARTS.items():
-            target.link(objects, image, f"-Wl,-e,{begins[0]}", "-Wl,-Ttext=0x0",
-                        *(f"-Wl,-u,{name}" for name in begins),
-                        *(f"-Wl,--defsym={hook}={at:#x}"
-                          for at, hook in size.hooks_of(target, SOURCE).items()))
-            found[part] = sum(sections(image).values()), max(
+            found[part] = link(target, objects, image, begins), max(
                 size.bound(target, objects, image, (SOURCE, begin), False) for begin in begins)
     return found
 
@@ -148,6 +184,10 @@ def main() -> None:
         most = {kind: max(same) for kind, same in found.items()}
         measured[target.key] |= most
         print(row.format(target.name, target.by_here, *(most[kind] for kind in COSTS)))
+    chips = [promises(EVERY[name]) for name in PROMISED]
+    print(f"\n{'role':7}{'what it adds':17}" + "".join(f"{name:>12}" for name in PROMISED))
+    for role, promise in chips[0]:
+        print(f"{role:7}{promise:17}" + "".join(f"{chip[role, promise]:12}" for chip in chips))
     print(EXPLAINED)
     budgets.enforce(measured, (*BYTES, *COSTS), FILE)
 
@@ -159,7 +199,8 @@ one of version 1; and a bound on the stack, without the hooks. Below, AVR: cycle
 instructions; without the hooks. heartbeat: taken. wrong: refused for its tag. old: refused for its
 count. beacon: a question, or an old request. next: a label begins its epoch. label_key: what all
 but old take more if the key hook makes the key of the label. hear, beat: a node takes a beacon,
-makes a heartbeat."""
+makes a heartbeat. Last, bytes of flash that each function adds to those above it of its role, with
+what it needs of others."""
 
 if __name__ == "__main__":
     as_program(main)
