@@ -2546,8 +2546,8 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
 
 
 # ---------------------------------------------------------------- key
-KEY_OPTIONS = {"new": "epoch", "show": "secret", "list": "", "renew": "variable readers",
-               "split": "out variable readers agent text"}
+KEY_OPTIONS = {"new": "epoch", "show": "secret", "list": "numbers json",
+               "renew": "variable readers", "split": "out variable readers agent text"}
 
 
 def compute_fingerprint(key: bytes) -> str:
@@ -2698,17 +2698,41 @@ def run_key(options: argparse.Namespace) -> int:
         run_renew(options)
     for keys in map(KeyFile, options.files):
         of_all = options.action == "list" and keys.master
-        shown = [("master", keys.master, f", epoch {keys.epoch} s" * (keys.epoch > 0))]
+        accepted = read_accepted(options.numbers, keys.master) if options.numbers else None
+        shown: list[tuple[str, bytes, str, dict[str, Optional[int]]]] = [
+            ("master", keys.master, f", epoch {keys.epoch} s" * (keys.epoch > 0), {})]
         for name, label in LABELS.items():
             if of_all or label in keys.known or label in keys.generations:
-                turn = f", generation {keys.generations.get(label, 0)}" * bool(keys.master)
-                shown.append((name, keys.of(label), turn))
-        for name, key, more in shown[not keys.master:]:
-            print(f"{keys.path!r}: {name} key{more}, "
-                  f"{key.hex() if options.secret else f'fingerprint {compute_fingerprint(key)}'}")
-    if options.action == "list":
+                about: dict[str, Optional[int]] = {}
+                turn = ""
+                if keys.master:
+                    about["generation"] = keys.generations.get(label, 0)
+                    turn = f", generation {about['generation']}"
+                if accepted:
+                    about["accepted"] = last = accepted[label]
+                    turn += ", none accepted" if last is None else f", accepted {last}"
+                shown.append((name, keys.of(label), turn, about))
+        for name, key, more, about in shown[not keys.master:]:
+            mark = compute_fingerprint(key)
+            print(json.dumps({"file": keys.path, "key": name, "fingerprint": mark, **about})
+                  if options.json else f"{keys.path!r}: {name} key{more}, "
+                  f"{key.hex() if options.secret else f'fingerprint {mark}'}")
+    if options.action == "list" and not options.json:
         print(KEY_MEANING)
     return 0
+
+
+def read_accepted(path: str, key: bytes) -> list[Optional[int]]:
+    """Reads from an agent's file of numbers under which generation each label was last accepted:
+    server/keys_internal.h has its bytes. None: none since the file was made."""
+    with explained(f"cannot read {path!r}", BadUsage), open(path, "rb") as file:
+        content = file.read(167)
+    if len(content) != 166 or content[:12] != b"Dumpulsekey2" or \
+            zlib.crc32(content[:-4]) != int.from_bytes(content[-4:], "big"):
+        raise BadUsage(f"{path!r} has no numbers of an agent of this version")
+    if content[12:16].hex() != compute_fingerprint(key)[:8]:
+        raise BadUsage(f"{path!r} has the numbers of another key")
+    return [number - 1 if number else None for number in content[97:162]]
 
 
 # ---------------------------------------------------------------- the command line
@@ -2832,6 +2856,7 @@ OPTIONS = [
     Option(("key",), "--readers", "", "split: FILE-readers.key for who asks; renew: of readers"),
     Option(("key",), "--agent", "", "split: FILE-agent.h: the master key, for its firmware"),
     Option(("key",), "--text", "", "split: FILE-3.key for --key of set, not FILE-3.h for C"),
+    Option(("key",), "--numbers", "FILE", "list: the agent's numbers: what it accepted last"),
     Option(("key",), "--epoch", "SECONDS", "new: how long an epoch is, for agent and nodes (10)",
            partial(parse_number, low=1, high=LONGEST_EPOCH)),
     Option(("",), "-v --value", "VALUE", "send this value, 0 to 255"),
@@ -2868,7 +2893,7 @@ OPTIONS = [
     Option((*READERS[1:], "simulate"), "--also-unkeyed", "VARIABLES",
            "the agent accepts these without a key"),
     Option(READERS, "--accept-bad-sum", "", "accept wrong checksums of old agents"),
-    Option(READERS, "--json", "", "print JSON"),
+    Option((*READERS, "key"), "--json", "", "print JSON"),
 ]
 
 

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import tty
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Optional, Self
@@ -1436,6 +1437,30 @@ def test_list(key: str, readers: str, call: Call) -> None:
     assert not any(each.hex() in out for each in (MASTER, *(keys.of(label) for label in range(65))))
     assert len(call("key", "show", key)[1].splitlines()) == 3
     assert call("key", "list", readers)[1].splitlines()[1:] == client.KEY_MEANING.splitlines()
+
+
+def test_list_what_was_accepted(tmp_path: Path, key: str, call: Call) -> None:
+    """Variable 7 was last heard with its key before, and the readers with their present one."""
+    assert call("key", "renew", key, "--variable", "7", "--readers")[0] == 0
+    numbers = tmp_path / "numbers"
+
+    def write(master: bytes, end: bytes = b"") -> None:
+        content = b"Dumpulsekey2" + bytes.fromhex(client.compute_fingerprint(master))[:4] + \
+            bytes(81) + bytes(7) + b"\1" + bytes(56) + b"\2"
+        numbers.write_bytes(content + zlib.crc32(content).to_bytes(4, "big") + end)
+
+    write(MASTER)
+    status, out, _ = call("key", "list", key, "--numbers", str(numbers), "--json")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert status == 0 and len(lines) == 66
+    assert {line["key"]: (line["generation"], line["accepted"]) for line in lines[1:]
+            if line["accepted"] is not None} == {"7": (1, 0), "readers": (1, 1)}
+    out = call("key", "list", key, "--numbers", str(numbers))[1]
+    assert f"{key}': 7 key, generation 1, accepted 0, f" in out and "0, none accepted, f" in out
+    write(MASTER, b"x")
+    assert "has no numbers of an agent" in call("key", "list", key, "--numbers", str(numbers))[2]
+    write(bytes(16))
+    assert "numbers of another key" in call("key", "list", key, "--numbers", str(numbers))[2]
 
 
 @pytest.mark.parametrize("words, text", [

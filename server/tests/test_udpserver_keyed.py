@@ -13,11 +13,12 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import client
 from spec import keyed
 from spec.keyed import Agent, Hearer, Keys, Number, Reader, chaskey12, question
 from spec.model import REQUEST, heartbeat
@@ -947,6 +948,8 @@ def test_one_node_gets_a_new_key(server: Server, peer: Peer, tmp_path: Path) -> 
     assert [entry[2:] for entry in entries] == [b"\2\2"] * 7 + [b"\3\2"] + [b"\2\2"] * 56
     counters = server.stop()
     assert counters["heartbeats"] == 64 + 200 + 3 * 64 and counters["tag"] == 3
+    accepted = client.read_accepted(str(tmp_path / NUMBERS), MASTER)
+    assert accepted == [0] * 7 + [1] + [0] * 56 + [0]
 
 
 def test_readers_get_a_new_key(server: Server, peer: Peer, tmp_path: Path) -> None:
@@ -979,6 +982,43 @@ def test_no_generation_comes_back(options: list[str], tmp_path: Path) -> None:
     assert (tmp_path / NUMBERS).read_bytes()[GENERATIONS_AT:ACCEPTED_AT] == bytes(7) + b"\2" + bytes(57)
     status, (line,) = run(*options, "0")
     assert status == 1 and "generation 0 of variable 7 there, which has had 2: an old" in line
+
+
+def test_a_full_disk_is_shown_before_it_matters(options: list[str], tmp_path: Path) -> None:
+    """From the next store on, which is at most 20 minutes later, and at least 64 epochs before no
+    new one can begin. Here an epoch has 65 s, and the machine sleeps for a bit longer."""
+    full, slept, sleeps = tmp_path / "full", tmp_path / "slept", 0
+    with noted([*lasting(options, 65), "--self", "0"], FULL=str(full), SLEPT=str(slept))[0] \
+            as server, Peer(server) as peer:
+
+        def run_until(is_so: Callable[[], bool]) -> None:
+            nonlocal sleeps
+            while not is_so():
+                sleeps += 1
+                assert sleeps < 400
+                (tmp_path / "next").write_text(f"{sleeps * 67}")
+                (tmp_path / "next").replace(slept)
+                peer.beacon()
+                time.sleep(0.02)
+
+        def says(text: str) -> bool:
+            return any(text in line for line in server.stderr.lines)
+
+        def value() -> int:
+            time.sleep(0.1)  # an epoch has 255 requests
+            asking.hear(peer.beacon())
+            return peer.report(asking)[0][3]
+        asking = reader(peer.beacon())
+        assert value() == 0
+        full.touch()
+        run_until(lambda: says("numbers cannot be stored: if that lasts for "))
+        assert sleeps < 25 and value() & 128
+        run_until(lambda: says("no new epoch can begin: until a number can be stored"))
+        assert sleeps > 200 and value() & 128
+        full.unlink()
+        server.says("a new epoch has begun")
+        wait_until(lambda: value() & 128 == 0, "the table is saved, too")
+        server.stop()
 
 
 def test_generations_when_the_disk_is_full(options: list[str], tmp_path: Path) -> None:
