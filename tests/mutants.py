@@ -73,6 +73,7 @@ Only = Sequence[str]  # the names of steps and tests to run; if it is empty, all
 
 class Subject(Protocol):
     least: float  # the share of mutants that must be noticed
+    jobs: int  # that run at a time on each processor: most tests of servers wait
     measured: Only  # the steps that the unchanged program takes before a portion; all if empty
 
     def mutants(self) -> list[Mutant]: ...
@@ -113,7 +114,7 @@ def run_steps(steps: Iterable[Step], limits: Limits, folder: Path, learn: bool) 
 
 class Library:
     # Each survivor needs an explanation anyway; this limits how many there are.
-    least = 0.95
+    least, jobs = 0.95, 1
     measured: Only = ()
 
     def __init__(self) -> None:
@@ -154,7 +155,7 @@ class Library:
 
 
 class Keyed:
-    least = 0.97  # those that survive need a reason, as in Library
+    least, jobs = 0.97, 1  # those that survive need a reason, as in Library
     measured: Only = ()
 
     def __init__(self) -> None:
@@ -251,7 +252,7 @@ class PythonTests:
 
 
 class Client:
-    least = 0.9
+    least, jobs = 0.9, 4
     measured: Only = ("none",)
 
     def __init__(self) -> None:
@@ -316,7 +317,7 @@ HEADERS_WITH_CODE = tuple(f"server/{part}.h" for part in (
 
 
 class Server:
-    least = 0.9
+    least, jobs = 0.9, 4
     measured: Only = (*UNITS, "fuzz")
 
     def __init__(self) -> None:
@@ -427,8 +428,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--file", action="append", help="mutants of this file alone (repeatable)")
     parser.add_argument("--portion", type=portion, default=slice(None), metavar="K/N",
                         help="each N-th of them, from the K-th on")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1,
-                        help="how many run at a time")
+    parser.add_argument("--jobs", type=int, help="how many run at a time")
     parser.add_argument("--sample", action="store_true",
                         help="those of mutants_sample.tsv, each with its own test alone")
     parser.add_argument("--record", type=Path, metavar="FILE",
@@ -470,7 +470,8 @@ def main() -> None:
 
     work = WORK / options.subject
     shutil.rmtree(work, ignore_errors=True)
-    folders = [work / str(number) for number in range(options.jobs)]
+    jobs = options.jobs or subject.jobs * (os.cpu_count() or 1)
+    folders = [work / str(number) for number in range(min(jobs, len(chosen)))]
     subject.prepare(folders[0])
     verdict = subject.test(None, folders[0], True, subject.measured if options.portion.step
                            else sorted(set(only.values())))
