@@ -360,15 +360,6 @@ def test_rounds_tell_how_far_they_spread() -> None:
     assert few.off == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize("joules, says", [
-    (40.35, "the net of JSON, json, 0.35 J, is uncertain by 0.7 J; try --fetches 4,000."),
-    (39.0, "is uncertain by 0.7 J; it drew no more than idleness did.")])
-def test_what_the_meter_cannot_see_is_said(joules: float, says: str) -> None:
-    plan = plan_for("json", 1000, "rapl")
-    done = [made("json", plan, 200, NOTHING, drew(joules))]
-    assert says in "\n".join(formats.notes(plan, done, formats.rows(plan, done), ""))
-
-
 def test_the_commands_of_the_page_are_right() -> None:
     page = (ROOT / "lab" / "joules" / "formats.md").read_text()
     lines = re.findall(r"^lab/run formats.*", page, re.M)

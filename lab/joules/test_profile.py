@@ -202,26 +202,3 @@ def test_bad_arguments_are_refused(words: list[str], says: str, monkeypatch: pyt
     with pytest.raises(SystemExit) as end:
         profile.main()
     assert end.value.code == 2 and says in " ".join(capsys.readouterr().err.split())
-
-
-def test_ctrl_c_while_inputs_are_made_is_no_fault(tmp_path: Path) -> None:
-    """65,536 signatures take more than a second."""
-    words = ["--operations", "ecdsa-verify", "--inputs", "65536", "--calls", "1", "--results",
-             str(tmp_path / "kept.jsonl"), "--at", str(tmp_path)]
-    with subprocess.Popen([ROOT / "lab" / "run", "profile", *words], text=True,
-                          start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          preexec_fn=hear_ctrl_c) as process:
-        assert process.stderr and "inputs are made" in process.stderr.readline()
-        wait_until(lambda: "profile\0ecdsa-verify" in commands_below(process.pid), "its child")
-        os.killpg(process.pid, signal.SIGINT)
-        said, errors = process.communicate(timeout=60)
-    assert process.returncode == 130 and "lab/run profile: stopped" in errors, errors
-    assert "Nothing was timed" in said
-
-
-def commands_below(process: int) -> str:
-    """The command lines of the children of a process."""
-    children = Path(f"/proc/{process}/task/{process}/children")
-    return "".join(Path(f"/proc/{child}/cmdline").read_text()
-                   for child in children.read_text().split()
-                   if Path(f"/proc/{child}").exists())

@@ -447,28 +447,6 @@ def test_two_programs_do_not_share_a_line(desk: Sandwich,
     other.close()
 
 
-def test_no_hardware_is_said_in_one_line(desk: Sandwich, capsys: pytest.CaptureFixture[str],
-                                         monkeypatch: pytest.MonkeyPatch, flash: Path) -> None:
-    images = ["--images", str(desk.images)]
-    monkeypatch.setattr(sandwich, "DEVICES", "/nonexistent/*")
-    assert sandwich.command(images) == 2
-    said = capsys.readouterr().err
-    assert said == ("sandwich: no PowerShield, which would be /nonexistent/*; --meter names it\n")
-    monkeypatch.setattr(sandwich, "DEVICES", "/dev/tty[01]")
-    assert sandwich.command(images) == 2
-    assert "several PowerShield: " in capsys.readouterr().err or not Path("/dev/tty1").exists()
-    (flash.parent / "st-flash").unlink()
-    monkeypatch.setenv("PATH", str(flash.parent))
-    assert sandwich.command(images) == 2
-    assert capsys.readouterr().err == (
-        "sandwich: st-flash or openocd is needed to write the flash, and is not installed: "
-        "apt install stlink-tools\n")
-    assert sandwich.command(["--images", str(desk.logs)]) == 2
-    assert "make figures ONLY=lab-board builds them" in capsys.readouterr().err
-    assert sandwich.command([*images, "--only", "lemon"]) == 2
-    assert "no image has 'lemon' in its name" in capsys.readouterr().err
-
-
 def test_a_meter_that_is_unplugged_ends_it(desk: Sandwich, capsys: pytest.CaptureFixture[str],
                                            monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(powershield, "START", 0.3)

@@ -306,27 +306,6 @@ def test_what_the_page_says_of_tags_and_signatures() -> None:
     assert 5000 < made["ECDSA secp160r1"] / aes < 8000
 
 
-def test_what_the_page_says_of_keccak() -> None:
-    """A tag with 12 rounds takes at least half of the permutation's work. On an AVR, SHA-256 in
-    portable C alone is slower than KMAC."""
-    made = {(count.target, count.scheme, count.by): count.mean for count in counts.read().values()
-            if (count.step, count.length) in {("make", 4), ("block", 200)}}  # the block is later
-    page = (ROOT / "lab/messages/README.md").read_text()
-    for target, by, half in (("Cortex-M4", "c-fn-dsa, assembly", 5_400),
-                             ("Cortex-M0+", "c-fn-dsa", 10_500),
-                             ("ATmega328P", "c-fn-dsa", 147_000)):
-        permutation = made[target, "KMAC128", by]
-        assert f"{permutation:,}" in page and f"{half:,}" in page
-        assert permutation / 2 == pytest.approx(half, rel=0.005)
-        assert 16.5 < permutation / 2 / made[target, "Chaskey-12", "version 2's"] < 40
-        assert permutation / 2 > 3 * made[target, "Ascon-PrfShort", "ours"]
-    assert permutation / energy.MODELS[target].hertz == pytest.approx(0.073, abs=5e-4)
-    assert [name for name, cost in made.items() if name[0] == target and cost > permutation] == [
-        (target, "HMAC-SHA-256", "BearSSL")]
-    avr = counts.read()["KMAC128", by, "block", "200", target]
-    assert avr.flash > 0.98 * (machines.MACHINES[target].flash or 0)
-
-
 def test_what_the_page_for_designers_says() -> None:
     """Of three nodes on a CR2032, with a heartbeat every 10 s."""
     avr, m0, m4 = (partial(answer.cheapest, name) for name in (
