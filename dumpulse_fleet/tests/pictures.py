@@ -21,7 +21,7 @@ from tools.programs import as_program
 if TYPE_CHECKING:  # `make test` has no pillow
     from PIL import Image
 
-FOLDER = Path(__file__).parent / "pictures"
+FOLDER = Path(__file__).parents[1] / "pictures"
 SITES = {"harbour": 14, "hill": 9, "mill": 12, "north field": 18, "south field": 11}
 TROUBLE = {3: (State.DEAD, 2, 754), 17: (State.LATE, 6, 42), 25: (State.UNREACHABLE, -1, 5000),
            31: (State.OUT_OF_RANGE, 3, 9000), 36: (State.DEAD, 1, 70)}  # variable, s ago

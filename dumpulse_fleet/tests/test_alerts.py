@@ -124,18 +124,6 @@ def test_a_storm_of_1000_agents_is_one_message() -> None:
         assert not world.run(3000, 30)
 
 
-def test_a_site_with_long_periods_is_one_message_too() -> None:
-    slow = [dataclasses.replace(agent(f"a{number}", "berlin"), period=120.0)
-            for number in range(120)]
-    world = World([*slow, *(agent(f"b{number}") for number in range(200))])
-    world.run(60)
-    heard = []
-    for number in range(120):
-        world.silence(f"a{number}")
-        heard += world.run(1)
-    assert told(heard + world.run(1000)) == [("problem", "berlin", 120, 0, 120)]
-
-
 def test_later_trouble_of_a_site_waits_and_is_told_together() -> None:
     world = World([agent(f"a{number}", "berlin") for number in range(19)])
     world.run(60)
@@ -394,18 +382,6 @@ def test_who_is_asked_seldom_is_told_later() -> None:
     assert not world.run(399) and told(world.run(10)) == [("problem", "bern", 1, 0, 1)]
 
 
-def test_who_was_silent_and_is_back_is_no_sign_of_a_blind_collector() -> None:
-    names = [f"a{number}" for number in range(16)]
-    world = World([agent(name, name) for name in names])
-    world.run(60)
-    world.silence(*names[:6])
-    world.run(100)
-    world.heal(*names[:6])
-    world.run(100)
-    world.silence(*names[6:12])
-    assert {each.key.kind for each in world.run(100)} == {"site"}
-
-
 def test_only_who_answered_of_late_counts_for_a_blind_collector() -> None:
     names = [f"a{number}" for number in range(100)]
     world = World([agent(name) for name in names])
@@ -422,31 +398,11 @@ def test_only_who_answered_of_late_counts_for_a_blind_collector() -> None:
     assert world.core.blind  # nobody has answered yet
 
 
-def test_a_blind_collector_still_tells_of_variables_that_it_sees() -> None:
-    names = [f"a{number}" for number in range(20)]
-    world = World([agent(name, "berlin") for name in names])
-    world.silence(*names[:12])
-    world.put(("a15", 3, State.DEAD))
-    assert sorted(told(world.run(200))) == [
-        ("problem", "", 1, 0, 1), ("problem", "berlin", 1, 0, 1)]
-
-
 def test_an_agent_with_a_dead_variable_is_not_told_beside_it() -> None:
     world = World([agent("a", "berlin")])
     world.put(("a", -1, State.DEAD), ("a", 3, State.DEAD))
     (message,) = world.run(200)
     assert [item.subject for item in message.new] == [Subject("agent", "a", 3)]
-
-
-def test_the_wait_begins_anew_after_the_state_was_unknown() -> None:
-    world = World([agent("a", "berlin")])
-    world.run(60)
-    world.put(("a", 3, State.DEAD))
-    world.run(20)
-    world.put(("a", 3, State.UNKNOWN))
-    world.run(100)
-    world.put(("a", 3, State.DEAD))
-    assert not world.run(29) and world.run(10)
 
 
 def test_what_flapped_while_it_was_told_must_be_good_for_longer_also_after_a_restart() -> None:
@@ -466,19 +422,6 @@ def test_what_flapped_while_it_was_told_must_be_good_for_longer_also_after_a_res
         assert told(world.run(200)) == [("resolved", "berlin", 0, 1, 0)]
 
 
-def test_a_group_waits_for_members_of_which_nothing_is_known() -> None:
-    world = World([agent(f"a{number}", "berlin") for number in range(3)],
-                  [Group("two", {"site": "berlin"}, 2)])
-    world.put(("a0", -1, State.PENDING), ("a1", -1, State.PENDING))
-    assert not world.run(1000)
-    world.silence("a0", "a1")
-    assert told(world.run(200)) == [("problem", "two", 1, 0, 1)]
-    world.put(("a0", -1, State.PENDING), ("a1", -1, State.PENDING))
-    assert not world.run(1000)
-    world.heal("a0")
-    assert told(world.run(200)) == [("resolved", "two", 0, 1, 0)]
-
-
 def test_what_goes_on_and_on_does_not_hold_up_the_first_message() -> None:
     world = World([agent(f"a{number}", "berlin") for number in range(60)],
                   rules=dataclasses.replace(RULES, blind=100))
@@ -492,36 +435,6 @@ def test_what_goes_on_and_on_does_not_hold_up_the_first_message() -> None:
     world.run(60)
     world.silence("fast", "slow")
     assert told(world.run(SPREAD_S + 40)) == [("problem", "bern", 1, 0, 1)]
-
-
-def test_the_end_of_all_is_told_at_once_and_the_end_of_some_later() -> None:
-    world = World([agent("a", "berlin"), agent("b", "berlin")])
-    world.silence("a", "b")
-    (problem,) = world.run(100)
-    world.heal("a")
-    assert not world.run(RULES.again - (world.now + WALL - problem.at) - 2)
-    assert told(world.run(10)) == [("resolved", "berlin", 0, 1, 1)]
-    world.heal("b")
-    assert told(world.run(40)) == [("resolved", "berlin", 0, 1, 0)]
-    world.silence("a")
-    (after,) = world.run(100)
-    assert after.number == 1 and after.incident != problem.incident
-
-
-def test_what_was_over_before_it_was_told_does_not_hasten_the_next_message() -> None:
-    world = World([agent(f"a{number}", "berlin") for number in range(9)])
-    world.run(60)
-    world.silence("a0")
-    world.run(20)
-    world.silence("a1")
-    world.run(15)  # a0 waits for a1
-    world.heal("a0", "a1")
-    assert not world.run(1000)
-    for number in range(5):
-        world.silence(f"a{number}")
-        world.run(5)
-    world.run(200)
-    assert told(world.messages) == [("problem", "berlin", 5, 0, 5)]
 
 
 def test_a_mute_that_begins_later_holds_nothing_back() -> None:
