@@ -59,7 +59,7 @@ $(HANGING): build/firmware/hanging/%.elf: firmware/tests/hang.c $(IMAGE_SOURCES)
 	$(LINK_IMAGE)
 $(FIRMWARE) $(STACKS) $(HANGING): | $(QUICK)
 eeprom: export KEYS := $(KEYS)
-eeprom: ##! an EEPROM or pages of flash: BOARD=keyed_attiny85 KEYS=FILE.h
+eeprom: ##! EEPROM or flash of keys: BOARD=keyed_attiny85 KEYS=FILE.h
 	@firmware/eeprom "$(BOARD)" $(CC_$(BOARD)) $(FIRMWARE_FLAGS)
 
 # Programs that run AVR code in simavr, whose headers have warnings.
