@@ -13,6 +13,14 @@ static unsigned random_node(void)
     return FIRST_NODE + world_chance(NODES);
 }
 
+/* Some come to the agent with a byte too many or too few. A frame has at most eight. */
+static size_t length_of(const struct packet *packet, unsigned at)
+{
+    if (packet->to != AGENT || packet->length != DUMPULSE_PACKET_SIZE || at % 8 != 0)
+        return packet->length;
+    return at % 16 == 0 && !machine_has_bus() ? packet->length + 1U : packet->length - 1U;
+}
+
 /* Some from here and there, or in their order. */
 void attacker_replay(unsigned packets)
 {
@@ -23,7 +31,7 @@ void attacker_replay(unsigned packets)
     for (; packets != 0 && kept != 0; packets--) {
         at = in_order ? (at + 1) % kept : world_chance(kept);
         const struct packet packet = world->recorded[at];
-        network_send(packet.from, packet.to, packet.bytes, packet.length);
+        network_send(packet.from, packet.to, packet.bytes, length_of(&packet, at));
     }
 }
 

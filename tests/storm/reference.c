@@ -641,6 +641,9 @@ static void check_counters(const char *line)
               number == it->counts[i], "the counter \"%s\" is %llu, not %llu", name,
               (unsigned long long)number, (unsigned long long)it->counts[i]);
     }
+    CLAIM(COUNTED, it->failed_saves != 0,
+          number_in(line, counters_names[COUNT_FAILED_SAVES].readable) >= it->failed_saves,
+          "of %u failures of a save that are logged, fewer are counted", it->failed_saves);
     CLAIM(COUNTED,
           world->chosen.exec && it->is_ending &&
               it->usr1s == 0, /* what waited counts as not told then */
@@ -665,6 +668,7 @@ void reference_logged(const char *line)
     struct outputs *const it = outputs();
     char text[LINE];
 
+    it->failed_saves += strstr(line, "cannot write state: ") != NULL;
     if (strstr(line, "has read its files again") != NULL || strstr(line, "nothing has changed"))
         it->hups = 0;
     if (strstr(line, "more changes: too many") != NULL) {

@@ -395,15 +395,16 @@ struct outputs {
     unsigned retired;            /* variables, one bit each */
     bool takes_before;           /* when the agent looked last */
     uint8_t key[16] __attribute__((aligned(4)));
-    uint64_t begun;       /* machine_boot() */
-    uint64_t batch_at;    /* the steady clock when packets were handed out last, */
-    uint64_t idle_at;     /* and when the agent had nothing to do last */
-    uint64_t counts[32];  /* as in server/counters.h */
-    uint64_t told;        /* changes that programs of --exec got */
-    uint64_t logged;      /* when the burst of lines about changes is whole again */
-    unsigned unsaid;      /* changes without a line, since the last line */
-    char line[LINE];      /* what the agent must log next; "": anything */
-    unsigned hups, usr1s; /* signals that it must act on */
+    uint64_t begun;        /* machine_boot() */
+    uint64_t batch_at;     /* the steady clock when packets were handed out last, */
+    uint64_t idle_at;      /* and when the agent had nothing to do last */
+    uint64_t counts[32];   /* as in server/counters.h */
+    uint64_t told;         /* changes that programs of --exec got */
+    uint64_t logged;       /* when the burst of lines about changes is whole again */
+    unsigned unsaid;       /* changes without a line, since the last line */
+    unsigned failed_saves; /* that are logged: the same reason is logged once */
+    char line[LINE];       /* what the agent must log next; "": anything */
+    unsigned hups, usr1s;  /* signals that it must act on */
     bool is_ending;
     unsigned before; /* heard with the key before, one bit each */
     uint8_t loaded[512], taken[DUMPULSE_REPORT_SIZE], saved[DUMPULSE_REPORT_SIZE];
