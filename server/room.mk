@@ -29,7 +29,7 @@ STORM := -O2 -pthread $(call wrap,main clock_gettime getenv geteuid getrandom ki
     epoll_create1 epoll_ctl epoll_pwait getsockopt if_nametoindex ioctl ppoll recvmmsg send \
     sendmmsg sendmsg setsockopt socket dumpulse_changed dumpulse_get_key endpoints_describe \
     dumpulse_send_packet endpoints_open keys_take log_open_again log_say log_write \
-    overlap_left)
+    overlap_left watch_read_again)
 $(call add,storm,gcc,$(STORM),$(wildcard tests/storm/*.c) udpserver.c $(AGENT_C))
 $(call add,storm-can,gcc,$(STORM),$(wildcard tests/storm/*.c) server/canserver.c $(AGENT_C))
 # Each unit test, the parts that it tests, and the functions that it replaces.

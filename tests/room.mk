@@ -30,8 +30,8 @@ $(foreach part,storm storm-calls planted,$(eval NEEDS_$(part) = build/storm buil
 # Stories of udpserver, canserver, the fleet and images; in portions others, which may lack a claim.
 tell_storm = $(if $(PORTION),build/storm --count 600 $1 || failed=1; \
     build/storm-can --count 120 $1,$(PYTHON) -m tests.storm.blocks --least 75) || failed=1; \
-    $(PYTHON) -m tests.storm.fleet --count 5 $1 || failed=1; \
-    $(PYTHON) -m tests.storm.images --count 24 $1 || failed=1; exit $$failed
+    $(PYTHON) -m tests.storm.fleet --count 5 $(or $1,--counts) || failed=1; \
+    $(PYTHON) -m tests.storm.images --count 24 $(or $1,--counts) || failed=1; exit $$failed
 PART_storm = $(call tell_storm,$(PORTION:%=--from $(NEW)))	## stories of the whole system
 PART_storm-calls = build/storm --fail-each 1 || failed=1; build/storm-can --fail-each 1 || failed=1; exit $$failed	## each call of the system fails once
 PART_planted = $(PYTHON) -m tests.storm.planted $(AT)	## planted mistakes: does the storm notice them?

@@ -98,6 +98,8 @@ class BxCan:
     def __init__(self) -> None:
         self.now, self.connected = 0, True  # in periods of its clock; is it at the bus?
         self.mute = False  # it never begins another mode
+        self.losses = 0  # how often it went off the bus, or lost frames until FOVR was cleared
+        self.stale = (0, 0)  # the data of the frame that was received last
         self.period = 1.0  # of its clock, in those of the crystal
         self.reset()
 
@@ -148,6 +150,7 @@ class BxCan:
         before, self.tec, self.rec = self.esr, tec, min(rec, 255)
         if tec > 255 and not self.off:
             self.since = self.now
+            self.losses += 1
         self.off = tec > 255
         self.lec = code
         enabled = self.plain[IER] >> 8
@@ -178,6 +181,7 @@ class BxCan:
             return
         self.release()
         if len(self.fifo) == 3:
+            self.losses += not self.fifo_flags & FOVR
             self.fifo_flags |= FOVR
             return
         self.fifo.append(frame)
@@ -240,7 +244,10 @@ class BxCan:
             self.release()
             if not self.fifo or self.released >= 0:
                 raise Misuse("a FIFO is read that has no frame, or not yet")
-            return self.fifo[0].registers[at >> 2 & 3]
+            frame = self.fifo[0]
+            if not frame.remote:
+                self.stale = frame.registers[2:]
+            return (*frame.registers[:2], *self.stale)[at >> 2 & 3]  # a remote frame has no data
         raise Misuse(f"there is no register at {at:#x}")
 
     def tsr(self) -> int:

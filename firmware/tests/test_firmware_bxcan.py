@@ -306,7 +306,9 @@ def test_a_fifo() -> None:
             with pytest.raises(Misuse):
                 misuse()
         model.wait(8)
-    assert model.get(0xC) == 0 and model.chip.interrupts() == set()
+    assert model.get(0xC) == 0 and model.chip.interrupts() == set() and model.chip.losses == 1
+    model.bring(Frame(5, remote=True, length=8))  # its data are those of the frame before it
+    assert [model.get(at) for at in (0x1B4, 0x1B8, 0x1BC)] == [8, 0x03030303, 3]
 
 
 def test_errors_and_bus_off() -> None:

@@ -1,7 +1,7 @@
 """Fleets in the storm: collectors, judges, stores and alerts of two, in a time of their
 own. Their agents tell stories of build/storm.
 
-    python -m tests.storm.fleet [--from SEED] [--count N] [--storm PROGRAM]
+    python -m tests.storm.fleet [--from SEED] [--count N] [--storm PROGRAM] [--counts]
 
 Each world has AGENTS agents, which do what the agents of as many stories do. The driver takes the
 turns of the collectors, and knows what each agent has taken and when."""
@@ -33,6 +33,7 @@ from dumpulse_fleet.model.agents import MUTE_STATES, Agent, ClockKind, Event, Pr
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record import snapshot
 from dumpulse_fleet.record.store import Store
+from tests.storm.claims import Claims, Wrong
 from tools.programs import as_program
 
 AGENTS, FLEETS = 6, 2
@@ -43,6 +44,7 @@ UNIX = 1_700_000_000.0  # when a story begins
 ENDS = 1430.0  # s: a little before the stories end
 FAULTS = ((10.0, 300.0), (730.0, 1020.0))  # s: when faults of the fleet begin
 LONGEST = 90.0  # s
+GONE = 1120.0, 1320.0  # s: when an agent cannot be reached, and nothing else goes wrong
 STEP = 0.05  # s: the shortest turn of a collector; it takes none while it has nothing to do
 # s: an agent stamps what it reads, and its story has that only when the agent waits again.
 LAG = 1.0
@@ -52,8 +54,20 @@ SETTLES = 2 * NOTICED  # after a fault, until these claims hold again
 TOLD = 150.0  # until an alert is told: wait, spread, and rounds
 
 
-class Wrong(Exception):
-    """Something is not as it must be."""
+ONCE, OVER = ("trouble is told once, or again when it is worse",
+              "the end of trouble is told only if it was told")
+REBOOTED, REACHED = ("an agent is called rebooted only if it is",
+                     "an agent is called unreachable in time if it does not answer, and only then")
+IN_TIME, SILENT, TELLS = ("a node that is heard in time is not called late or dead",
+                          "a silent node is called dead in time",
+                          "somebody is told in time of an agent that is unreachable")
+BLIND, WELL, STORED, AT_THE_END = ("a collector that asks nobody has a complaint",
+                                   "a collector has none when all is well",
+                                   "the store has all events, and each changes something",
+                                   "at the end, each variable is right")
+CLAIMS = Claims(ONCE, OVER, REBOOTED, REACHED, IN_TIME, SILENT, TELLS, BLIND, WELL, STORED,
+                AT_THE_END)
+check = CLAIMS.check
 
 
 class Life:
@@ -65,7 +79,7 @@ class Life:
         self.tick, self.warn, self.crit = (int(text) / 1000 for text in lines[0].split()[2:])
         self.lines, self.at = lines, 1
         self.entries = bytearray(256)
-        self.runs, self.stands = False, False
+        self.runs, self.stands, self.gone = False, False, False
         self.changed = 0.0  # when it was started, ended, stopped or let go on
         self.taken = [0.0] * NODES  # when each was taken last, in this run; 0: not
         self.clock = 0.0  # when its clock was touched last
@@ -94,7 +108,7 @@ class Life:
                 self.starts += 1
 
     def answer(self) -> bytes | None:
-        if not self.runs or self.stands:
+        if not self.runs or self.stands or self.gone:
             return None
         return zlib.adler32(self.entries).to_bytes(4, "big") + self.entries
 
@@ -240,12 +254,12 @@ class Fleet:
             self.world.note((message.kind, message.id, [item.subject for item in message.new],
                              [item.subject for item in message.over]))
             for item in message.new:
-                if self.told.get(item.subject, 0) >= SEVERITY[item.state]:
-                    raise Wrong(f"{item.subject} is told twice")
+                check(ONCE, self.told.get(item.subject, 0) < SEVERITY[item.state],
+                      f"{item.subject} is told twice")
                 self.told[item.subject] = SEVERITY[item.state]
             for item in message.over:
-                if self.told.pop(item.subject, 0) == 0:
-                    raise Wrong(f"{item.subject} is over, and was not told")
+                check(OVER, self.told.pop(item.subject, 0) != 0,
+                      f"{item.subject} is over, and was not told")
 
 
 class World:
@@ -264,6 +278,9 @@ class World:
             self.plan.append((begins, len(self.plan), what, fleet))
             self.plan.append((begins + self.chance.uniform(1, LONGEST), len(self.plan),
                               f"end of {what}", fleet))
+        gone = self.chance.randrange(AGENTS)
+        self.plan += [(at, len(self.plan) + begins, "gone" if begins else "end of gone", gone)
+                      for begins, at in zip((1, 0), GONE)]
         heapq.heapify(self.plan)
         self.fleets: list[Fleet] = []
         self.arrivals: list[float] = []  # when answers come
@@ -281,13 +298,13 @@ class World:
         # An hour in ticks of 1 ms is 55 times 65,536, less 4.5 s: if the clock of an agent was set
         # by so much, its time may seem to go on.
         was_set = 0 < life.clock and self.now - life.clock < SETTLES
-        if event.what == "rebooted" and not was_set and (
-                life.starts == fleet.starts.get(event.agent, 0)
-                or fleet.starts.get(event.agent, 0) == 0):
-            raise Wrong(f"{event.agent} has not rebooted, and is said to have")
-        if event.now in ("unreachable", "damaged") and life.answer() is not None \
-                and self.now - life.changed > NOTICED and self.calm(fleet):
-            raise Wrong(f"{event.agent} answers, and is called {event.now}")
+        if event.what == "rebooted" and not was_set:
+            check(REBOOTED, fleet.starts.get(event.agent, 0) not in (0, life.starts),
+                  f"{event.agent} has not rebooted, and is said to have")
+        if event.now in ("unreachable", "damaged") and self.now - life.changed > NOTICED \
+                and self.calm(fleet):
+            check(REACHED, life.answer() is None,
+                  f"{event.agent} answers, and is called {event.now}")
 
     def calm(self, fleet: Fleet) -> bool:
         """Nothing was wrong with the network or the fleet for some time."""
@@ -311,16 +328,16 @@ class World:
             slack = 2 * life.tick + LAG + 2 * PERIOD * (life.clock > 0) + waited
             if taken <= max(life.clock, life.changed, first) + 2 * PERIOD or taken >= made:
                 continue  # nobody knows how old it is, or the report does not have it yet
-            if (age + slack < life.warn and state is not State.ALIVE) \
-                    or (age + slack < life.crit and state is State.DEAD):
-                raise Wrong(f"{name}, variable {variable} is {state.words}, and was heard "
-                            f"{age:.3f} s ago")
+            if age + slack < life.crit:
+                check(IN_TIME, state is not State.DEAD and (
+                    state is State.ALIVE or age + slack >= life.warn),
+                    f"{name}, variable {variable} is {state.words}, and was heard {age:.3f} s ago")
             # What an agent has forgotten meanwhile is silent from then on.
             forgot = state is State.NEVER or (
                 state is State.PENDING and self.now - fleet.disturbed < life.crit + NOTICED)
-            if age - slack > life.crit and state is not State.DEAD and not forgot:
-                raise Wrong(f"{name}, variable {variable} is {state.words}, and was silent for "
-                            f"{age:.3f} s")
+            if age - slack > life.crit and not forgot:
+                check(SILENT, state is State.DEAD, f"{name}, variable {variable} is {state.words}, "
+                      f"and was silent for {age:.3f} s")
 
     def look(self) -> None:
         """Once in a period."""
@@ -330,50 +347,52 @@ class World:
             fleet.alert()
             trouble = fleet.collector.trouble()
             blind = not (fleet.collector._sockets and fleet.table.agents)
-            if blind and not trouble and self.now - self.began > 3 * PERIOD:
-                raise Wrong("a collector that asks nobody says that all is well")
+            if blind and self.now - self.began > 3 * PERIOD:
+                check(BLIND, trouble != "", "a collector that asks nobody says that all is well")
             if blind or self.weather.lost or self.weather.delay > 1 or self.ahead:
                 fleet.disturbed = self.now
             if self.ahead:
                 fleet.unsure = self.now
             if blind:  # what changes meanwhile may be of any age
                 fleet.begun = self.now
-            if trouble and self.calm(fleet):
-                raise Wrong(f"all is well, and a collector says: {trouble}")
+            if self.calm(fleet):
+                check(WELL, not trouble, f"all is well, and a collector says: {trouble}")
             self.check_reached(fleet)
 
     def check_reached(self, fleet: Fleet) -> None:
         for row, agent in enumerate(fleet.table.agents):
             life, state = fleet.lives[agent.name], State(fleet.table.agent_state[row])
-            if self.calm(fleet) and self.now - life.changed > NOTICED \
-                    and (life.answer() is None) != (state in MUTE_STATES):
-                raise Wrong(f"{agent.name} is called {state.words}, and has been so for "
-                            f"{self.now - life.changed:.0f} s: it answers or not")
+            if self.calm(fleet) and self.now - life.changed > NOTICED:
+                check(REACHED, (life.answer() is None) == (state in MUTE_STATES),
+                      f"{agent.name} is called {state.words}, and has been so for "
+                      f"{self.now - life.changed:.0f} s: it answers or not")
             subject = Subject("agent", agent.name)
-            if state not in MUTE_STATES or not self.calm(fleet):
+            # What is told already in its site holds back what is new there.
+            if state not in MUTE_STATES or not self.calm(fleet) or fleet.told.keys() - {subject}:
                 fleet.since[subject] = self.now
-            if self.now - fleet.since.get(subject, self.now) > TOLD and subject not in fleet.told:
-                raise Wrong(f"{agent.name} is unreachable, and nobody is told")
+            if self.now - fleet.since.get(subject, self.now) > TOLD:
+                check(TELLS, subject in fleet.told,
+                      f"{agent.name} is unreachable, and nobody is told")
 
     def check_end(self) -> None:
         for fleet in self.fleets:
             fleet.store.write(lambda _: None).result()
             stored = [event._replace(number=0) for event in fleet.store.select(limit=100_000)]
-            if stored[::-1] != fleet.published:
-                raise Wrong("the store does not have the events that were published")
+            check(STORED, stored[::-1] == fleet.published,
+                  "the store does not have the events that were published")
             for event in stored:
-                if event.was == event.now and event.what == "state":
-                    raise Wrong(f"an event changes nothing: {event}")
+                check(STORED, event.was != event.now or event.what != "state",
+                      f"an event changes nothing: {event}")
             for row, agent in enumerate(fleet.table.agents):
                 life = fleet.lives[agent.name]
                 for variable, taken in enumerate(life.taken):
                     lives = fleet.table.state[row, variable] in (State.ALIVE, State.LATE)
-                    if lives != (self.now - taken < life.crit):
-                        raise Wrong(f"at the end, {agent.name} has variable {variable} wrong")
+                    check(AT_THE_END, lives == (self.now - taken < life.crit),
+                          f"at the end, {agent.name} has variable {variable} wrong")
 
     # ---- what goes wrong
     def fault(self, what: str, number: int) -> None:
-        fleet, chance = self.fleets[number], self.chance
+        fleet, chance = self.fleets[number % FLEETS], self.chance
         self.faults += not what.startswith("end")
         self.began = self.now
         self.note((self.now, what, number))
@@ -386,6 +405,9 @@ class World:
             self.weather.lost, self.weather.twice = chance.uniform(0.05, 0.6), 0.1
         elif what == "late":
             self.weather.delay = chance.uniform(1, 3 * PERIOD)
+        elif what.endswith("gone"):
+            life = self.lives[number]
+            life.gone, life.changed = what == "gone", self.now
         elif what == "stands":
             fleet.stands_until = self.now + chance.uniform(1, LONGEST)
         elif what in ("anew", "shut"):
@@ -460,6 +482,7 @@ def main() -> int:
     parser.add_argument("--from", type=int, default=1, dest="first")
     parser.add_argument("--count", type=int, default=10)
     parser.add_argument("--storm", default="build/storm")
+    parser.add_argument("--counts", action="store_true")
     options = parser.parse_args()
     if not os.access(options.storm, os.X_OK):
         parser.error(f"there is no program {options.storm}: make build/storm makes it")
@@ -479,7 +502,7 @@ def main() -> int:
           f"trace {whole.hexdigest()[:16]}\n"
           f"storm: {told * AGENTS * ENDS / 3600:.0f} simulated hours of agents, {faults} faults of "
           f"the fleet")
-    return 0
+    return int(options.counts and CLAIMS.print_counts())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Images of firmware/ in the storm: each in its simulator, in a time of its own, from a seed.
 
-    python -m tests.storm.images [--from SEED] [--count N] [--seed N]
+    python -m tests.storm.images [--from SEED] [--count N] [--seed N] [--counts]
                                  [--image NAME=ELF]        only stories of NAME, in this build
 
 Each fault is a method, whose name tells what it is."""
@@ -16,16 +16,23 @@ from pathlib import Path
 from firmware.simulators import stm32_can
 from firmware.simulators.boards import BOARDS, REPORT_AT, REQUEST_AT, LiveLine, frame
 from firmware.simulators.bxcan import Frame
+from firmware.simulators.watchdog import Misuse
 from firmware.tests.test_firmware_keyed import Rig
 from spec import keyed, model
+from tests.storm.claims import Claims
 from tools.programs import as_program
 
 ROUNDS, FAULTS, SECOND = 2, 12, 1_000_000  # a second has as many microseconds
 Event = tuple[str, int]  # a fault, and the seed of its chance; or "calm"
-
-
-class Wrong(AssertionError):
-    """Something that must be true is not."""
+ASKED, WHOLE, TRUE, OWN = (
+    "an image sends a report to each request, and nothing else", "each report is whole",
+    "each entry is what was sent, and when", "variable 0 has what the controller lost")
+IN_ORDER, GIVEN_UP = ("the frames of a report come in their order, and all of them",
+                      "a report that was given up never leaves")
+NEW, NO_EPOCH, TAKEN = ("no old heartbeat is taken, and none that nobody made",
+                        "no epoch comes again", "after the last fault, each node is heard")
+CLAIMS = Claims(ASKED, WHOLE, TRUE, OWN, IN_ORDER, GIVEN_UP, NEW, NO_EPOCH, TAKEN)
+check = CLAIMS.check
 
 
 class Story:
@@ -67,8 +74,8 @@ class Plain(Story):
 
     def wait(self, microseconds: int) -> None:
         self.now += microseconds
-        if self.do(f"wait {microseconds}") and not self.may_lose:
-            raise Wrong("it sends, and nobody has asked")
+        sent = self.do(f"wait {microseconds}")
+        check(ASKED, not sent or self.may_lose, "it sends, and nobody has asked")
 
     def say(self, packets: Sequence[bytes]) -> None:
         raise NotImplementedError
@@ -85,17 +92,20 @@ class Plain(Story):
             self.times.setdefault((variable, value), []).append((self.now - self.booted) / SECOND)
 
     def check(self, report: bytes, may: Sequence[set[bytes]]) -> None:
-        if report != model.checksummed(report[4:]):
-            raise Wrong("a report is damaged")
+        check(WHOLE, report == model.checksummed(report[4:]), "a report is damaged")
         self.times[0, report[6:8]] = [(self.now - self.booted) / SECOND]  # the agent's own
-        own = {b"\1" + bytes([lost]) for lost in range(256 if self.may_lose else 1)}
-        for variable, values in enumerate([own, *may[1:]]):
+        check(OWN, report[6:8] in self.own(), f"variable 0 is {report[4:8].hex()}")
+        for variable, values in enumerate([{report[6:8]}, *may[1:]]):
             entry = report[4 + 4 * variable:8 + 4 * variable]
             at, times = int.from_bytes(entry[:2], "big"), self.times.get((variable, entry[2:]), [])
-            if entry[2:] not in values or any(entry) and not any(
-                    abs(at - it * self.ticks % 65536) < 2.2 + self.drift * it for it in times):
-                raise Wrong(f"variable {variable} is {entry.hex()}: one of "
-                            f"{[value.hex() for value in values]} has come at {times}")
+            check(TRUE, entry[2:] in values and (not any(entry) or any(
+                abs(at - it * self.ticks % 65536) < 2.2 + self.drift * it for it in times)),
+                f"variable {variable} is {entry.hex()}: one of "
+                f"{[value.hex() for value in values]} has come at {times}")
+
+    def own(self) -> set[bytes]:
+        """What variable 0 may be."""
+        return {bytes([1, 0])}
 
     def beats(self, most: int = 40) -> list[bytes]:
         return [model.heartbeat(self.chance.randrange(1, 64), *self.chance.randbytes(2))
@@ -156,8 +166,7 @@ class OnLine(Plain):
         lasts = round(270 * self.byte) + 2000
         self.now += lasts
         said += self.do(f"wait {lasts}")
-        if len(said) not in (260, 520):
-            raise Wrong(f"{len(said)} bytes come to a question")
+        check(ASKED, len(said) in (260, 520), f"{len(said)} bytes come to a question")
         return [said[at:at + 260] for at in range(0, len(said), 260)]
 
     def bad_line(self) -> None:
@@ -223,7 +232,7 @@ class Stm32(stm32_can.Board):
 class OnBus(Plain):
     """The agent on a CAN bus, on an STM32."""
     faults = ("heartbeats", "other_frames", "question", "heartbeats_while_a_report_leaves",
-              "bus_is_bad", "bus_is_bad", "core_stands_still", "power_cut", "pause")
+              "bus_is_bad", "bus_is_bad", "core_stands_still", "core_is_slow", "power_cut", "pause")
     OPENING = "wait 20000", "7FF#", "wait 20000"  # it begins to speak, and may lose two frames
 
     def __init__(self, name: str, image: Path | None) -> None:
@@ -233,15 +242,24 @@ class OnBus(Plain):
         self.base, self.partial, self.recovers, self.sure = board.can_id, b"", 3_300_000, True
         self.reports = list[bytes]()
         self.board = Stm32(name[-2:], board.hertz, board.kbits, image or board.image())
+        self.lost, self.asked = 0, 0  # losses at the start of the image and before the last request
         self.do(*self.OPENING)
+
+    def own(self) -> set[bytes]:
+        losses = range(self.asked - self.lost, self.board.can.losses - self.lost + 1)
+        return {bytes([1, min(count, 255)]) for count in losses}
+
+    def boot(self) -> None:
+        super().boot()
+        self.lost, self.partial = self.board.can.losses, b""
 
     def do(self, *script: str, send: bytes = b"") -> bytes:
         sent = self.board.do(*script)
         self.now = self.board.now * SECOND // self.board.hertz
         for number, data in sent:
             at = number - self.base - REPORT_AT
-            if at and at * 8 != len(self.partial):
-                raise Wrong(f"frame {at} of a report follows {len(self.partial)} bytes")
+            check(IN_ORDER, at * 8 == len(self.partial) % 260 or not at and self.may_lose,
+                  f"frame {at} of a report follows {len(self.partial)} bytes")
             self.partial = (self.partial if at else b"") + data
             self.reports += [self.partial][:len(self.partial) == 260]
         self.note(*script, ">", *(f"{number:x}#{data.hex()}" for number, data in sent))
@@ -255,35 +273,54 @@ class OnBus(Plain):
 
     def ask(self, flood: Sequence[bytes] = ()) -> list[bytes]:
         self.reports.clear()
+        self.asked = self.board.can.losses
         self.say([model.REQUEST, *flood])
         self.do("wait 50000")
+        check(ASKED, bool(self.reports), "it sends no report to a request")
         return self.reports
 
     def other_frames(self) -> None:
         (beat, *_), base = self.beats(), self.base
         self.do(*(self.chance.choice((
             frame(base - 1, beat), frame(base + 64, beat), frame(base + 126, model.REQUEST),
-            frame(base, beat, 8), frame(base << 18, beat, 8), f"{base:X}#R8", frame(base, b""),
+            frame(base, beat, 8), frame(base << 18, beat, 8), frame(base, b""),
+            f"{base + self.chance.choice((5, REQUEST_AT)):X}#R8",
             frame(base, model.heartbeat(9, 1, 0)[:7]),
             frame(base, self.chance.randbytes(8)))) for _ in range(40)))
+        self.wait(20_000)
 
     def disturbed(self, begin: str, end: str, most: float) -> None:
         """The agent may lose what comes meanwhile."""
         self.sure, self.may_lose = False, True
         self.do(begin)
         self.wait(self.some(most / 2))
+        offs = self.board.can.losses
         if begin != "stuck":
             self.say(self.beats(10) + [model.REQUEST] * self.chance.randrange(2))
-        self.wait(self.some(most / 2))
-        self.do(end)
-        self.wait(self.recovers)
-        self.sure = True
+        asked = self.now
+        long = 3_500_000 if begin == "alone" else 0
+        self.wait(self.chance.choice((self.some(most / 2), long)))
+        gone = begin != "halt" and self.board.can.losses > offs or \
+            begin == "alone" and self.now - asked > 3 * SECOND
+        sent = self.do(end, f"wait {self.recovers}")
+        if gone:  # it gives a report up when it is off the bus, and after 2 s
+            check(GIVEN_UP, not sent, "a report leaves that was given up")
+        self.sure, self.may_lose, self.partial = True, False, b""
 
     def bus_is_bad(self) -> None:
         self.disturbed(self.chance.choice(("alone", "fail", "stuck")), "together", 6)
 
     def core_stands_still(self) -> None:
         self.disturbed("halt", "go", 1)
+
+    def core_is_slow(self) -> None:
+        """So its queue and the controller's buffers are full for a while."""
+        self.sure = False
+        self.do(f"charge {self.chance.choice((20, 60))}")
+        self.say(self.beats(200))
+        self.do("charge 2")
+        self.wait(20_000)
+        self.sure = True
 
     def power_cut(self) -> None:
         if self.chance.random() < 0.7:
@@ -352,15 +389,15 @@ class Keyed(Story):
         for variable in self.last:
             if not (number := numbers[variable]):
                 continue
-            if number > len(self.made) or self.made[number - 1][0] != variable:
-                raise Wrong(f"variable {variable}: nobody has sent {number}")
-            if number <= self.floor[variable] or number < self.last[variable]:
-                raise Wrong(f"variable {variable}: number {number} is old, after "
-                            f"{self.last[variable]}, and at the start {self.floor[variable]}")
+            check(NEW, number <= len(self.made) and self.made[number - 1][0] == variable,
+                  f"variable {variable}: nobody has sent {number}")
+            check(NEW, number > self.floor[variable] and number >= self.last[variable],
+                  f"variable {variable}: number {number} is old, after "
+                  f"{self.last[variable]}, and at the start {self.floor[variable]}")
             self.last[variable] = number
             made = (self.made[number - 1][1] - self.booted) / SECOND
-            if not -2 < int.from_bytes(table[variable][:2]) - made < 12:
-                raise Wrong(f"variable {variable}: a heartbeat was taken an epoch late")
+            check(NEW, -2 < int.from_bytes(table[variable][:2]) - made < 12,
+                  f"variable {variable}: a heartbeat was taken an epoch late")
         return numbers
 
     def heartbeats(self) -> None:
@@ -425,8 +462,8 @@ class Keyed(Story):
         self.floor = dict.fromkeys(NODES, len(self.made))
         self.rig.beacons.clear()
         self.wait(1_150_000)
-        if min(epoch for epoch, _ in self.rig.beacons) <= used:
-            raise Wrong(f"epoch {used} comes again")
+        check(NO_EPOCH, min(epoch for epoch, _ in self.rig.beacons) > used,
+              f"epoch {used} comes again")
         self.replay()
         self.check()
 
@@ -453,8 +490,8 @@ class Keyed(Story):
             fresh[self.made[-1][0]] = len(self.made)
         numbers = self.check()
         for variable, number in fresh.items():
-            if numbers[variable] != number:
-                raise Wrong(f"variable {variable} has {numbers[variable]}, and sent {number}")
+            check(TAKEN, numbers[variable] == number,
+                  f"variable {variable} has {numbers[variable]}, and sent {number}")
 
     def end(self) -> int:
         return self.rig.bus.end()["boots"]
@@ -475,7 +512,7 @@ def tell(name: str, events: Sequence[Event], image: Path | None) -> tuple[Story,
             getattr(story, what)()
         if (boots := story.end()) != story.boots:
             wrong = f"it has begun {boots} times, and its power was switched on {story.boots} times"
-    except (AssertionError, ValueError, EOFError) as problem:
+    except (AssertionError, ValueError, EOFError, Misuse) as problem:
         wrong = str(problem) or repr(problem)
         with contextlib.suppress(Exception):
             story.end()
@@ -503,6 +540,7 @@ def main() -> int:
     for option, number in (("--from", 1), ("--count", 100_000), ("--seed", 0)):
         parser.add_argument(option, type=int, default=number)
     parser.add_argument("--image", default="")
+    parser.add_argument("--counts", action="store_true")
     options = vars(parser.parse_args())
     only, _, path = options["image"].partition("=")
     image = Path(path) if path else None
@@ -526,7 +564,7 @@ def main() -> int:
     print(f"storm: {told} stories from seed {first}: {told - bool(wrong)} passed, {bool(wrong):d} "
           f"failed; trace {whole.hexdigest()[:16]}\nstorm: {hours:.0f} simulated hours of images, "
           f"{faults} faults")
-    return bool(wrong)
+    return options["counts"] and CLAIMS.print_counts() or bool(wrong)
 
 
 if __name__ == "__main__":

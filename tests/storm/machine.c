@@ -277,23 +277,30 @@ static int run_process(char *makes_numbers_of)
     char tick[12], rate[20], burst[20], until[40];
     struct tm parts;
     const struct chosen *const chosen = &world->chosen;
-    char self[24];
-    char *arguments[32] = {"agent", "--tick", tick, "--state", "/d/table", "--watch", "/d/names"};
-    int count = 7;
+    char self[24], every[24], total[24];
+    char *arguments[32] = {"agent", "--tick", tick};
+    int count = 3;
 
     (void)snprintf(tick, sizeof tick, "%u", world->tick);
     (void)snprintf(rate, sizeof rate, "--rate=%u", world->rate);
     (void)snprintf(burst, sizeof burst, "--burst=%u", world->burst);
     (void)snprintf(self, sizeof self, "--self=%u:%u", chosen->self, chosen->self_sender);
+    (void)snprintf(every, sizeof every, "--state-every=%u", chosen->state_every);
+    (void)snprintf(total, sizeof total, "--rate-total=%u", chosen->rate_total);
     const struct {
         bool is_chosen;
         char *text;
-    } some[] = {{chosen->exec, "--exec=/d/program"},
+    } some[] = {{!chosen->no_state, "--state=/d/table"},
+                {!chosen->no_watch, "--watch=/d/names"},
+                {chosen->exec, "--exec=/d/program"},
                 {machine_has_bus(), "can0"},
                 {chosen->allow && !machine_has_bus(), "--allow=@/d/readers"},
                 {chosen->allow_heartbeats, "--allow-heartbeats=@/d/senders"},
                 {chosen->keep_old, "--keep-old"},
                 {chosen->log_changes, "--log=changes"},
+                {chosen->log_errors, "--log=errors"},
+                {chosen->state_every != 0, every},
+                {chosen->rate_total != 0, total},
                 {chosen->self != 0, self}};
     for (unsigned i = 0; i < sizeof some / sizeof some[0]; i++)
         if (some[i].is_chosen)
@@ -765,7 +772,10 @@ int __wrap_ppoll(struct pollfd *descriptors, nfds_t count, const struct timespec
     (void)descriptors, (void)count, (void)signals;
     if (calls_fail(CALL_PPOLL) != 0)
         return -1;
-    if (!take_signals() && timeout->tv_nsec != 0)
+    errno = EINTR;
+    if (take_signals())
+        return -1;
+    if (timeout->tv_nsec != 0)
         world_pass((uint64_t)timeout->tv_nsec);
     return 0;
 }

@@ -175,7 +175,9 @@ static void check_order(unsigned node, const struct made *made)
     const uint8_t generation = world->truth.names.generations[made->before][node];
     uint64_t *const last = &world->truth.of[node].last;
 
-    CLAIM(MOVED, made->before, oracle_takes_before() && !world->truth.of[node].moved,
+    CLAIM(MOVED, made->before,
+          oracle_takes_before() && !world->truth.of[node].moved &&
+              world->truth.names.generations[false][node] == 0,
           "variable %u: a heartbeat with the key before is taken", node);
     if (!is_last_key(node, made))
         *last = 0;
@@ -281,7 +283,7 @@ static const char *name_of(unsigned state)
 
 static bool is_watched(unsigned node)
 {
-    return (world->truth.names.left_out >> node & 1) == 0;
+    return !world->chosen.no_watch && (world->truth.names.left_out >> node & 1) == 0;
 }
 
 /* How old the entry from the file is now. */
@@ -496,7 +498,8 @@ static bool is_current(unsigned node, const struct made *made)
     if (!reference_may_send(FIRST_NODE + node))
         return false;
     if (made->before &&
-        (!oracle_takes_before() || world->truth.of[node].moved || world->truth.of[node].unsure))
+        (!oracle_takes_before() || world->truth.of[node].moved || world->truth.of[node].unsure ||
+         world->truth.names.generations[false][node] != 0))
         return false;
     return !world->keyed ||
            (keys_of(made)->keyed.reached != 0 &&
@@ -516,6 +519,17 @@ void oracle_logged(const char *line)
     reference_logged(line);
     if (strstr(line, "has read its files again") != NULL)
         use_names();
+}
+
+/* With --log=errors, no line tells it. */
+bool __real_watch_read_again(void);
+bool __wrap_watch_read_again(void)
+{
+    const bool has_read = __real_watch_read_again();
+
+    if (has_read && world->chosen.log_errors)
+        oracle_logged("has read its files again");
+    return has_read;
 }
 
 void oracle_arrived(unsigned node, const struct packet *packet)
@@ -673,8 +687,14 @@ void oracle_idle(void)
     if (!oracle_is_calm())
         return;
     it->ended |= it->before_until != 0 && machine_boot() > it->before_until + within(LOOKS);
-    const enum bound saves = it->saves == 0 ? FIRST_SAVE : LATER_SAVES;
-    CLAIM(SAVED, it->changed != 0, machine_steady() - it->changed <= within(saves),
+    const bool is_first = it->saves == 0 && it->disturbed <= it->served_from; /* none failed */
+    const enum bound saves = is_first ? FIRST_SAVE : LATER_SAVES;
+    const unsigned every = world->chosen.state_every;
+    const uint64_t more = saves == LATER_SAVES && every > 10 ? (every - 10) * SECOND : 0;
+    CLAIM(SAVED,
+          it->changed != 0 && !world->chosen.no_state &&
+              machine_steady() - it->disturbed > within(SETTLES) + more,
+          machine_steady() - it->changed <= within(saves) + more,
           "a change of the table is not saved for %llu ms",
           (unsigned long long)((machine_steady() - it->changed) / MS));
     for (unsigned node = 0; node < NODES; node++) {
@@ -737,7 +757,10 @@ void oracle_reported(const uint8_t *report, size_t length)
 
     world->truth.reports[at].hash = hash_of(report, length);
     world->truth.reports[at].at = world->now;
-    world->truth.reports[at].before_ends = oracle_takes_before();
+    /* It may have been made before the agent stood still; on a bus, it takes time to leave. */
+    world->truth.reports[at].before_ends =
+        world->truth.before_until + (machine_has_bus() ? SECOND : 0) > machine_boot() ||
+        machine_steady() - world->truth.disturbed < SECOND;
 }
 
 /* A report without keys may be of any time: it may be late, or come twice. */
@@ -793,7 +816,7 @@ void oracle_recovered(void)
     for (unsigned node = 0; node < NODES; node++) {
         const bool runs = world->nodes[node].runs && reference_may_send(FIRST_NODE + node);
         check_heard(node);
-        CLAIM(HEARD, !(world->nodes[node].before && it->was_over),
+        CLAIM(HEARD, !(world->nodes[node].before && it->was_over) && !world->chosen.no_watch,
               runs == is_heard(it->of[node].state), "variable %u: its node %s, and is called %s",
               node, runs ? "sends" : "is silent", name_of(it->of[node].state));
         CLAIM(IN_ORDER, world->chosen.exec && !machine_runs_program(node),

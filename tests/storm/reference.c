@@ -122,6 +122,28 @@ static void record_self(bool now)
         memcpy(entry, world->truth.table + entry_at(world->chosen.self), 4);
 }
 
+/* By the rules of server/limits.h: when all together get no more, a round begins. It ends when none
+ * was refused for that for a second. Until then, each source gets one report. */
+static bool has_turn(unsigned from, uint64_t now)
+{
+    struct outputs *const it = outputs();
+    const unsigned total = world->chosen.rate_total;
+
+    if (total == 0)
+        return true;
+    if (now < it->round_ends && it->of[from].got_at != 0 && it->of[from].got_at >= it->round_begun)
+        return false;
+    if (has_left(it->all.full_at, now, total, total)) {
+        use(&it->all.full_at, now, total);
+        it->of[from].got_at = now;
+        return true;
+    }
+    if (now >= it->round_ends)
+        it->round_begun = now >= it->round_ends + SECOND ? now - SECOND : it->round_ends;
+    it->round_ends = now + SECOND;
+    return false;
+}
+
 static size_t take_request(unsigned from)
 {
     uint64_t *const full_at = &outputs()->of[from].full_at;
@@ -131,6 +153,8 @@ static size_t take_request(unsigned from)
     if (!may_read(from))
         return COUNT_NOT_ALLOWED;
     if (!has_left(*full_at, outputs()->batch_at, world->rate, world->burst))
+        return COUNT_RATE;
+    if (!has_turn(from, outputs()->batch_at))
         return COUNT_RATE;
     use(full_at, outputs()->batch_at, world->rate);
     record_self(true);
@@ -229,10 +253,12 @@ static void make_beacon(bool before, unsigned label, uint8_t packet[DUMPULSE_PAC
     world->key = NULL;
 }
 
-/* Under the key before, once it was heard under the new one. */
+/* Under the key before, once it was heard under the new one, or if that key was lost. */
 static bool is_retired(bool before, unsigned label)
 {
-    return before && label < NODES && (outputs()->retired >> label & 1) != 0;
+    return before && label < NODES &&
+           ((outputs()->retired >> label & 1) != 0 ||
+            world->truth.names.generations[false][label] != 0);
 }
 
 static void expect_beacon(bool before, unsigned to, unsigned label)
@@ -329,7 +355,7 @@ size_t __wrap_keys_take(const uint8_t *packet, void *context)
 {
     struct outputs *const it = outputs();
     const struct waiting *const next = &it->keyed[it->keyed_first++ % BATCH];
-    const uint64_t began = world->now;
+    const uint64_t began = machine_boot();
     const size_t counter = __real_keys_take(packet, context);
     const unsigned node = (packet[4] - (unsigned)DUMPULSE_IS_HEARTBEAT_) % NODES;
 
@@ -338,7 +364,7 @@ size_t __wrap_keys_take(const uint8_t *packet, void *context)
           it->keyed_first <= it->keyed_count &&
               memcmp(next->bytes, packet, DUMPULSE_PACKET_SIZE) == 0,
           "packets are not taken in their order");
-    const uint64_t stamp = world->now == began ? ticks_now() : world->truth.of[node].stamped;
+    const uint64_t stamp = machine_boot() == began ? ticks_now() : world->truth.of[node].stamped;
     if (is_request(packet))
         record_self(false);
     const size_t right = take_with_keys(next->from, packet, (uint16_t)stamp);
@@ -565,6 +591,8 @@ void reference_changes(unsigned node, const char *was, const char *is)
     char name[24];
 
     it->counts[COUNT_CHANGES]++;
+    if (world->chosen.log_errors)
+        return;
     check_logged();
     if (!has_left(it->logged, machine_steady(), 1, LOGGED_AT_ONCE)) {
         it->unsaid++;
@@ -757,7 +785,9 @@ void reference_serves(void)
 void reference_takes_state(void)
 {
     struct outputs *const it = outputs();
-    const unsigned pause = it->saves == 0 ? 0 : it->saves < 5 ? 1U << (it->saves - 1) : 10;
+    const unsigned every = world->chosen.state_every != 0 ? world->chosen.state_every : 10;
+    const unsigned slower = it->saves == 0 ? 0 : it->saves < 6 ? 1U << (it->saves - 1) : every;
+    const unsigned pause = slower < every ? slower : every;
 
     memcpy(it->taken, world->truth.table, DUMPULSE_REPORT_SIZE);
     CLAIM(UNCHANGED, oracle_is_calm(), memcmp(it->taken, it->saved, DUMPULSE_REPORT_SIZE) != 0,
@@ -792,7 +822,8 @@ void reference_ends(int status)
         return;
     oracle_look();
     CLAIM(ENDS, oracle_is_disk_good(), status == 0, "the agent ends with status %d", status);
-    CLAIM(ENDS, status == 0, file != NULL && has_table(file, world->truth.table),
+    CLAIM(ENDS, status == 0 && !world->chosen.no_state,
+          file != NULL && has_table(file, world->truth.table),
           "the agent ends, and its table is not saved");
 }
 

@@ -30,11 +30,16 @@ static void choose_options(struct chosen *it)
 {
     const bool has_some = !world->traces, is_udp = !machine_has_bus();
 
-    it->exec = world_chance(8) != 0 || !has_some;
+    it->no_watch = world_chance(8) == 0 && has_some;
+    it->no_state = world_chance(4) == 0 && has_some && !world->keyed;
+    it->exec = (world_chance(8) != 0 || !has_some) && !it->no_watch;
     it->allow = world_chance(8) != 0 || !has_some || !is_udp;
-    it->allow_heartbeats = world_chance(4) == 0 && has_some && is_udp && !world->two;
+    it->allow_heartbeats = world_chance(4) == 0 && has_some && is_udp;
     it->keep_old = world_chance(8) == 0 && has_some;
     it->log_changes = world_chance(4) == 0;
+    it->log_errors = world_chance(8) == 0 && has_some && !it->log_changes && !it->no_watch;
+    it->state_every = world_chance(3) == 0 && has_some && !it->no_state ? 1 + world_chance(30) : 0;
+    it->rate_total = world_chance(4) == 0 && has_some && is_udp ? 1 + world_chance(8) : 0;
     it->self_sender = 1 + world_chance(255);
     it->self = world_chance(3) == 0 && has_some ? 40 + world_chance(24) : 0;
 }

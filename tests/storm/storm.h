@@ -90,8 +90,9 @@ struct names {
 };
 /* Options of the agent, of which each story has some. */
 struct chosen {
-    bool exec, allow, allow_heartbeats, keep_old, log_changes;
-    unsigned self, self_sender; /* 0: there is no --self */
+    bool exec, allow, allow_heartbeats, keep_old, log_changes, log_errors, no_state, no_watch;
+    unsigned self, self_sender;       /* 0: there is no --self */
+    unsigned state_every, rate_total; /* 0: there is no such option */
 };
 enum wrong_file { NONE_IS_WRONG, NAMES_ARE_WRONG, READERS_ARE_WRONG, KEY_IS_WRONG };
 /* A heartbeat that a node has made. Each has another sender and value. */
@@ -383,8 +384,10 @@ struct outputs {
     unsigned first, count; /* in this order */
     struct {
         uint64_t full_at; /* when the whole burst is allowed again */
-    } of[PARTIES];
-    struct waiting keyed[BATCH]; /* packets of this batch that need keys */
+        uint64_t got_at;  /* when it got a report last; 0: never */
+    } of[PARTIES], all;
+    uint64_t round_begun, round_ends; /* of --rate-total */
+    struct waiting keyed[BATCH];      /* packets of this batch that need keys */
     unsigned keyed_first, keyed_count;
     struct counted {
         uint32_t epoch;

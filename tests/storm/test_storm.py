@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.storm import fleet, planted
+from tests.storm.claims import Claims, Wrong
 from tools.programs import ROOT, built, wraps
 
 STORIES = ("--from", "1", "--count", "12")
@@ -39,6 +40,17 @@ def test_a_claim_that_was_never_armed_fails_a_run() -> None:
                          text=True, check=False)
     assert run.returncode == 1 and "1 passed, 0 failed" in run.stdout
     assert re.search(r"^ +0  ", run.stdout, re.M) and "was never armed" in run.stdout
+
+
+def test_a_claim_of_images_and_the_fleet(capsys: pytest.CaptureFixture[str]) -> None:
+    claims = Claims("one", "other")
+    claims.check("one", True, "is not")
+    with pytest.raises(Wrong, match="it is not"):
+        claims.check("one", False, "it is not")
+    assert claims.print_counts() and "           2  one\n           0  other" in \
+        capsys.readouterr().out
+    claims.check("other", True, "is not")
+    assert not claims.print_counts()
 
 
 # Static data must not be that of the C library, so none of them is static. With times of 64 bits,
