@@ -202,6 +202,7 @@ int __wrap_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, in
 
 ssize_t __wrap_sendmsg(int descriptor, const struct msghdr *message, int flags)
 {
+    note("sendmsg", -1);
     errno = next_error(&untold);
     return errno != 0 ? -1 : __real_sendmsg(descriptor, message, flags);
 }

@@ -484,3 +484,20 @@ def test_a_key_that_is_given_twice_does_not_end(alone: dict[Keys, list[str]], tm
             peer.send(Known(peer, 1).node(NEW, 1).heartbeat(1, 1))
             server.wait_for(lambda now: now["heartbeats"] == 1, "it is taken")
             server.stop()
+
+
+def test_the_time_ends_while_epochs_begin(both: list[str], tmp_path: Path) -> None:
+    """The machine slept, so all epochs begin, and it sleeps again while the server sends the first
+    beacon. Then the old key is over before the packet is looked at."""
+    slept = tmp_path / "slept"
+    slept.write_text("0")
+    with noted(lasting(both, 65), SLEPT=str(slept),
+               BEFORE=f"sendmsg echo {31 * 86400} >{slept}")[0] as server, Peer(server) as peer:
+        known = Known(peer)
+        new, old = known.node(NEW, 40), known.node(OLD, 41)
+        peer.send(new.heartbeat(1, 1), old.heartbeat(2, 2))
+        server.wait_for(lambda now: now["heartbeats"] == 2, "both are taken")
+        slept.write_text("67")
+        peer.send(old.heartbeat(3, 3))
+        server.wait_for(lambda now: now["packets"] == 5, "it is looked at")
+        assert server.stop()["heartbeats"] == 2 and slept.read_text() != "67"
