@@ -731,6 +731,7 @@ static uint64_t unix_in(const uint8_t *file)
 void reference_loads(const struct file *file)
 {
     struct outputs *const it = outputs();
+    const bool again = memcmp(it->loaded, file->now, sizeof it->loaded) == 0;
 
     memcpy(it->loaded, file->now, sizeof it->loaded);
     it->loaded_size =
@@ -738,7 +739,8 @@ void reference_loads(const struct file *file)
             ? file->size
             : 0; /* it is damaged */
     it->is_damaged = it->loaded_size == 0 && file->size != 0;
-    it->loaded_at = machine_unix() / MS;
+    if (!again) /* it is read once more before it is replaced */
+        it->loaded_at = machine_unix() / MS;
 }
 
 /* From the file, entries are as old as when it was written, if the clock was set back since. A
