@@ -3,7 +3,8 @@
     python -m tests.storm.blocks [--udpserver N STEP] [--canserver N STEP] [--least PERCENT]
                                  [--from SEED]
 
-It tells N stories of each, and those in which a call fails with this STEP. A block has one entry
+It tells N stories of each, those of canserver from seed 400 on, where each fault happens in 150,
+and those in which a call fails with this STEP. A block has one entry
 and one exit. For each file of the agents and of their library, it prints how many of its blocks
 ran, and the lines of those that did not. With fewer than --least, it fails."""
 
@@ -103,12 +104,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "tracer.c").write_text(TRACER)
-        for agent, (count, step) in (("udpserver.c", arguments.udpserver),
-                                     ("server/canserver.c", arguments.canserver)):
+        first = int(arguments.first)
+        for agent, (count, step), seed in (
+                ("udpserver.c", arguments.udpserver, first),
+                ("server/canserver.c", arguments.canserver, first + 399)):
             program = build(agent, folder, traced)
             blocks = blocks_of(program)
             every |= set(blocks.values())
-            for stories in (["--from", arguments.first, "--count", count, "--counts"],
+            for stories in (["--from", str(seed), "--count", count, "--counts"],
                             ["--fail-each", step]):
                 failed |= subprocess.run([program, *stories], cwd=folder).returncode != 0
                 ran |= {blocks[int(at, 16)] for at in (folder / "ran").read_text().split()
