@@ -3,7 +3,7 @@
     python -m tests.storm.blocks [--udpserver N STEP] [--canserver N STEP] [--least PERCENT]
                                  [--from SEED]
 
-It tells N stories of each, those of canserver from seed 400 on, where each fault happens in 150,
+It tells N stories of each, those of canserver from seed 400 on, where each fault happens in 130,
 and those in which a call fails with this STEP. A block has one entry
 and one exit. For each file of the agents and of their library, it prints how many of its blocks
 ran, and the lines of those that did not. With fewer than --least, it fails."""
@@ -96,7 +96,7 @@ def ranges(lines: set[int]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--udpserver", nargs=2, default=["600", "5"])
-    parser.add_argument("--canserver", nargs=2, default=["150", "20"])
+    parser.add_argument("--canserver", nargs=2, default=["130", "20"])
     parser.add_argument("--least", type=float, default=0)
     parser.add_argument("--from", dest="first", default="1")
     arguments = parser.parse_args()
