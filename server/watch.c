@@ -187,7 +187,7 @@ static void begin_again(const dumpulse_watched *line)
 {
     uint64_t *const at = &heard_at[line->variable];
 
-    if (*at != 0 && looked - *at > line->dead)
+    if (*at != 0 && *at + line->dead < looked) /* it may have been heard since that look */
         *at = looked - line->dead;
 }
 
