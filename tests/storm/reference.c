@@ -484,8 +484,8 @@ static void check_length(bool before, unsigned node, bool is_next)
     *at = oracle_is_calm() && is_next ? now : 0;
 }
 
-/* A node that was heard in the last three epochs gets the beacon of each new one. One that was heard
- * since the last look may have been heard after the epoch began. */
+/* A node that was heard in the last three epochs gets the beacon of each new one. One that was
+ * heard since the last look may have been heard after the epoch began. */
 static void check_told(bool before, unsigned node)
 {
     const uint64_t taken = world->truth.of[node].taken;
