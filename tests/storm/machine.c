@@ -527,7 +527,8 @@ int __wrap_posix_spawn(pid_t *child, const char *path, const posix_spawn_file_ac
         if (world->machine.programs[i].number != 0)
             continue;
         world->machine.programs[i].number = *child = (pid_t)++world->machine.children;
-        world->machine.programs[i].ended = false;
+        world->machine.programs[i].ended = world->machine.programs[i].group_killed = false;
+        world->machine.programs[i].begun = machine_steady();
         world->machine.programs[i].status = world_chance(8) == 0 ? 1 << 8 : 0;
         world_plan(world->now + (world_chance(16) == 0 ? 10 * MINUTE : world_between(0, SECOND)),
                    end_program, (unsigned)*child);
@@ -585,14 +586,37 @@ pid_t __wrap_waitpid(pid_t child, int *status, int flags)
     return -1;
 }
 
+/* The group of a program is killed first. */
 int __wrap_kill(pid_t process, int number)
 {
-    for (unsigned i = 0; process > 0 && i < PROGRAMS; i++)
-        if (world->machine.programs[i].number == process) {
-            world->machine.programs[i].status = number;
-            world_plan(world->now, end_program, (unsigned)process);
+    const pid_t child = process < 0 ? -process : process;
+
+    for (unsigned i = 0; i < PROGRAMS; i++) {
+        if (world->machine.programs[i].number != child)
+            continue;
+        const uint64_t ran_for = machine_steady() - world->machine.programs[i].begun;
+        CLAIM(KILLED, true,
+              number == SIGKILL && ran_for >= MINUTE &&
+                  (process < 0 || world->machine.programs[i].group_killed),
+              "program %d gets signal %d after %llu ms", (int)process, number,
+              (unsigned long long)(ran_for / MS));
+        if (process < 0) {
+            world->machine.programs[i].group_killed = true;
+            continue;
         }
+        world->machine.programs[i].status = number;
+        world_plan(world->now, end_program, (unsigned)process);
+    }
     return 0;
+}
+
+void machine_look_at_programs(uint64_t most)
+{
+    for (unsigned i = 0; i < PROGRAMS; i++)
+        CLAIM(KILLED, world->machine.programs[i].number != 0 && !world->machine.programs[i].ended,
+              machine_steady() - world->machine.programs[i].begun <= most,
+              "a program runs for %llu ms",
+              (unsigned long long)((machine_steady() - world->machine.programs[i].begun) / MS));
 }
 
 /* ---- The socket, and waiting for it. */

@@ -56,6 +56,7 @@ static const struct {
     [PROMPT] = {"what a signal asks for is done before the agent waits again", 0},
     [ENDS] = {"an agent that is told to end saves its table before", 0},
     [BOUNDED] = {"nothing grows: open files, and files on the disk", 0},
+    [KILLED] = {"a program that runs for a minute is killed, and all that it has started", 0},
 };
 
 enum bound { LOOKS, FIRST_SAVE, LATER_SAVES, SETTLES, HEARS_AGAIN, READER_WAITS };
@@ -686,6 +687,7 @@ void oracle_idle(void)
           "the key before begins an epoch, and its time was over");
     if (!oracle_is_calm())
         return;
+    machine_look_at_programs(60 * SECOND + within(LOOKS));
     it->ended |= it->before_until != 0 && machine_boot() > it->before_until + within(LOOKS);
     const bool is_first = it->saves == 0 && it->disturbed <= it->served_from; /* none failed */
     const enum bound saves = is_first ? FIRST_SAVE : LATER_SAVES;

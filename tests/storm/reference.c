@@ -691,6 +691,23 @@ void __wrap_log_write(int descriptor, const char *line, size_t length)
     check_counters(text);
 }
 
+/* With keys, another file has lines like these. */
+static void log_save(const char *line)
+{
+    struct outputs *const it = outputs();
+
+    if (strncmp(line, "cannot write state: ", 20) == 0) {
+        CLAIM(LOGGED, !world->keyed, strcmp(line, it->unwritten) != 0,
+              "it is logged again: %.120s", line);
+        (void)snprintf(it->unwritten, sizeof it->unwritten, "%s", line);
+        it->is_rewritten = false;
+    } else if (strncmp(line, "state is written to ", 20) == 0) {
+        CLAIM(LOGGED, !world->keyed, it->unwritten[0] != '\0' && it->is_rewritten,
+              "nothing has failed before this is logged: %.120s", line);
+        it->unwritten[0] = '\0';
+    }
+}
+
 void reference_logged(const char *line)
 {
     struct outputs *const it = outputs();
@@ -705,6 +722,7 @@ void reference_logged(const char *line)
         it->unsaid = 0;
         return;
     }
+    log_save(line);
     if (strncmp(line, "variable ", 9) != 0 || strstr(line, ", was ") == NULL)
         return;
     CLAIM(LOGGED, true, it->unsaid == 0 && strcmp(line, it->line) == 0,
@@ -792,6 +810,8 @@ void reference_takes_state(void)
     const unsigned pause = slower < every ? slower : every;
 
     memcpy(it->taken, world->truth.table, DUMPULSE_REPORT_SIZE);
+    CLAIM(LOGGED, !world->keyed, it->unwritten[0] == '\0' || !it->is_rewritten,
+          "it is not logged that the table is written again, after: %.120s", it->unwritten);
     CLAIM(UNCHANGED, oracle_is_calm(), memcmp(it->taken, it->saved, DUMPULSE_REPORT_SIZE) != 0,
           "the table is saved, and has not changed");
     CLAIM(UNCHANGED, it->saves != 0, machine_steady() - it->saving_at >= pause * SECOND,
@@ -814,6 +834,7 @@ void reference_saves(const struct file *file)
     CLAIM(SAVED, true, file->size == SNAPSHOT_SIZE && has_table(file, table),
           "what is saved is not the table");
     memcpy(it->saved, table, DUMPULSE_REPORT_SIZE);
+    it->is_rewritten = true;
 }
 
 void reference_ends(int status)

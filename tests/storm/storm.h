@@ -288,12 +288,14 @@ struct machine {
         int number; /* 0: none runs */
         int status;
         unsigned variables; /* one bit each */
-        bool ended;
+        uint64_t begun; /* the steady clock */
+        bool ended, group_killed;
     } programs[PROGRAMS];
 };
 void machine_begin(void);
 void machine_live(void); /* until the story ends */
 void machine_call(void); /* at each call of the system */
+void machine_look_at_programs(uint64_t most); /* ns that one may run */
 void machine_signal(int number);
 void machine_deliver(const struct packet *packet);
 void machine_queue(unsigned from, const uint8_t *bytes, size_t length);
@@ -369,6 +371,7 @@ enum claim {
     PROMPT,
     ENDS,
     BOUNDED,
+    KILLED,
     CLAIMS
 };
 
@@ -407,6 +410,8 @@ struct outputs {
     unsigned unsaid;       /* changes without a line, since the last line */
     unsigned failed_saves; /* that are logged: the same reason is logged once */
     char line[LINE];       /* what the agent must log next; "": anything */
+    char unwritten[LINE];  /* why the table cannot be written, as it was logged; "": it can */
+    bool is_rewritten;     /* since then */
     unsigned hups, usr1s;  /* signals that it must act on */
     bool is_ending;
     unsigned before; /* heard with the key before, one bit each */
