@@ -697,8 +697,8 @@ static void log_save(const char *line)
     struct outputs *const it = outputs();
 
     if (strncmp(line, "cannot write state: ", 20) == 0) {
-        CLAIM(LOGGED, !world->keyed, strcmp(line, it->unwritten) != 0,
-              "it is logged again: %.120s", line);
+        CLAIM(LOGGED, !world->keyed, strcmp(line, it->unwritten) != 0, "it is logged again: %.120s",
+              line);
         (void)snprintf(it->unwritten, sizeof it->unwritten, "%s", line);
         it->is_rewritten = false;
     } else if (strncmp(line, "state is written to ", 20) == 0) {

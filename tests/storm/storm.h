@@ -288,13 +288,13 @@ struct machine {
         int number; /* 0: none runs */
         int status;
         unsigned variables; /* one bit each */
-        uint64_t begun; /* the steady clock */
+        uint64_t begun;     /* the steady clock */
         bool ended, group_killed;
     } programs[PROGRAMS];
 };
 void machine_begin(void);
-void machine_live(void); /* until the story ends */
-void machine_call(void); /* at each call of the system */
+void machine_live(void);                      /* until the story ends */
+void machine_call(void);                      /* at each call of the system */
 void machine_look_at_programs(uint64_t most); /* ns that one may run */
 void machine_signal(int number);
 void machine_deliver(const struct packet *packet);
