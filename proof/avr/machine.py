@@ -23,12 +23,10 @@ RAM_BYTES = 512  # of the smallest chip
 HOME = 0x1FFE  # the address that the function returns to; it has no code and is no hook
 # Cycles from the data sheets. Calls and returns take one more if the program counter has three
 # bytes. Branches and skips that are taken cost more: see branch() and skip().
-CYCLES = dict.fromkeys(("add adc sub subi sbc sbci and andi or ori eor neg cp cpc cpi inc dec lsr "
-                        "ror mov movw ldi brne breq brcc brcs brpl cpse sbrc sbrs in out cli clc"
-                        ).split(), 1)
-CYCLES |= dict.fromkeys("adiw sbiw ld ldd st std push pop rjmp mul".split(), 2)
+CYCLES = dict.fromkeys(("add adc sub subi sbc sbci and andi or eor cp cpc cpi dec lsr ror "
+                        "mov movw ldi brne breq brcc brcs cpse").split(), 1)
+CYCLES |= dict.fromkeys("adiw sbiw ld ldd st std push pop rjmp".split(), 2)
 CYCLES |= {"lpm": 3, "jmp": 3, "rcall": 3, "call": 4, "ret": 4}
-STACK_LOW, STACK_HIGH, FLAGS = 0x3D, 0x3E, 0x3F  # ports
 POINTERS = {"X": 26, "Y": 28, "Z": 30}
 # By avr-gcc's ABI, a function must keep the first registers and may change the others. Register 1
 # holds zero.
@@ -57,7 +55,6 @@ class State:
     memory: dict[int, Byte]
     carry: Flag = False
     zero: Flag = False
-    signed: Byte = 0  # the last result: its highest bit is the negative flag
     conditions: list[z3.BoolRef] = field(default_factory=list)
     cycles: int = 0
     longer: list[int] = field(default_factory=list)  # cycles of each branch that was merged
@@ -173,13 +170,8 @@ class Code:
         self.clobbers += 1
         for number in CLOBBERED:
             state.registers[number] = z3.BitVec(f"clobbered_{self.clobbers}_{number}", 8)
-        self.forget_flags(state)
-
-    def forget_flags(self, state: State) -> None:
-        self.clobbers += 1
         state.carry = z3.Bool(f"clobbered_{self.clobbers}_c")
         state.zero = z3.Bool(f"clobbered_{self.clobbers}_z")
-        state.signed = z3.BitVec(f"clobbered_{self.clobbers}_s", 8)
 
     # -- memory
 
@@ -255,9 +247,7 @@ class Code:
         if one.name in ("brne", "breq", "brcc", "brcs"):
             flag = state.zero if one.name in ("brne", "breq") else state.carry
             return self.branch(state, flag if one.name in ("breq", "brcs") else negate(flag), one)
-        if one.name == "brpl":
-            return self.branch(state, negate(bit(state.signed, 7)), one)
-        if one.name in ("cpse", "sbrc", "sbrs"):
+        if one.name == "cpse":
             return self.skip(state, one)
         at, state.pc = state.pc, state.pc + one.size
         if one.name in ("ld", "ldd", "st", "std"):
@@ -312,11 +302,7 @@ class Code:
 
     def skip(self, state: State, one: Instruction) -> list[State]:
         first = state.registers[int(one.operands[0][1:])]
-        if one.name == "cpse":
-            skips = is_zero(subtract(first, state.registers[int(one.operands[1][1:])])[0])
-        else:
-            is_set = bit(first, int(one.operands[1]))
-            skips = is_set if one.name == "sbrs" else negate(is_set)
+        skips = is_zero(subtract(first, state.registers[int(one.operands[1][1:])])[0])
         after = state.pc + one.size
         skipped = self.instructions[after].size
         return self.part(state, skips, self.outcomes(state, skips), after + skipped, skipped // 2,
@@ -383,7 +369,7 @@ class Code:
             result, carry = operate(r[d], second, state.carry if with_carry else False)
             keeps_zero = name in ("sbc", "sbci", "cpc")  # they leave the zero flag, or clear it
             state.zero = both(state.zero, is_zero(result)) if keeps_zero else is_zero(result)
-            state.carry, state.signed = carry, result
+            state.carry = carry
             if not name.startswith("cp"):
                 r[d] = result
         elif name in ("adiw", "sbiw"):
@@ -392,51 +378,34 @@ class Code:
             high, carry = operate(r[d + 1], 0, carry)
             r[d:d + 2] = [low, high]
             state.carry, state.zero = carry, both(is_zero(low), is_zero(high))
-            state.signed = high
-        elif name == "mul":  # which leaves the sign as it was
-            product = z3.simplify(z3.ZeroExt(8, vector(r[d])) *
-                                  z3.ZeroExt(8, vector(r[int(words[1][1:])])))
-            r[0:2] = halve(product)
-            state.carry, state.zero = z3.Extract(15, 15, product) == 1, product == 0
-        elif name == "neg":
-            r[d], state.carry = subtract(0, r[d])
-            state.zero, state.signed = is_zero(r[d]), r[d]
-        elif name in ("inc", "dec"):  # which leave the carry as it was
-            r[d], _ = (add if name == "inc" else subtract)(r[d], 1)
-            state.zero, state.signed = is_zero(r[d]), r[d]
+        elif name == "dec":  # which leaves the carry as it was
+            r[d], _ = subtract(r[d], 1)
+            state.zero = is_zero(r[d])
         elif name in ("lsr", "ror"):
             came = state.carry if name == "ror" else False
             state.carry = bit(r[d], 0)
             r[d] = r[d] >> 1 if isinstance(r[d], int) else z3.LShR(r[d], 1)
             if came is not False:
                 r[d] |= 0x80 if came is True else z3.If(came, vector(0x80), vector(0))
-            state.zero, state.signed = is_zero(r[d]), r[d]
+            state.zero = is_zero(r[d])
         elif name in ("mov", "movw"):
             source, count = int(words[1][1:]), 1 if name == "mov" else 2
             r[d:d + count] = r[source:source + count]
         elif name == "ldi":
             r[d] = int(words[1], 0)
         elif name == "eor" and words[0] == words[1]:
-            r[d], state.zero, state.signed = 0, True, 0
-        elif name in ("eor", "or", "ori", "and", "andi"):
-            second = int(words[1], 0) if name.endswith("i") else r[int(words[1][1:])]
-            r[d] = (r[d] ^ second if name == "eor" else r[d] | second if name.startswith("or") else
+            r[d], state.zero = 0, True
+        elif name in ("eor", "or", "and", "andi"):
+            second = int(words[1], 0) if name == "andi" else r[int(words[1][1:])]
+            r[d] = (r[d] ^ second if name == "eor" else r[d] | second if name == "or" else
                     r[d] & second)
-            state.zero, state.signed = is_zero(r[d]), r[d]
+            state.zero = is_zero(r[d])
         elif name == "lpm":
             r[d] = self.read_flash(state, words[1:])
         elif name == "push":
             self.push(state, r[d])
         elif name == "pop":
             r[d] = self.pop(state)
-        elif name == "in":
-            r[d] = self.read_port(state, int(words[1], 0))
-        elif name == "out":
-            self.write_port(state, int(words[0], 0), r[int(words[1][1:])])
-        elif name == "clc":
-            state.carry = False
-        elif name == "cli":
-            pass  # nothing here interrupts
         else:
             raise SystemExit(f"proof/avr does not know {one}")
 
@@ -450,30 +419,6 @@ class Code:
         if words == ["Z+"]:
             self.advance(state, 30)
         return state.memory[address] if self.places else self.flash[address]
-
-    def read_port(self, state: State, port: int) -> Byte:
-        must(port in (STACK_LOW, STACK_HIGH, FLAGS), f"reads port {port:#x}")
-        if port == FLAGS:
-            return z3.BitVec("flags", 8)
-        return state.sp & 0xFF if port == STACK_LOW else state.sp >> 8
-
-    def write_port(self, state: State, port: int, value: Byte) -> None:
-        """The stack pointer is written as avr-gcc does it: first its high byte, and the flags,
-        which were read just before."""
-        must(port in (STACK_LOW, STACK_HIGH, FLAGS), f"writes port {port:#x}")
-        if port == FLAGS:
-            must(not isinstance(value, int) and value.eq(z3.BitVec("flags", 8)),
-                 "writes flags that it has not read")
-            self.forget_flags(state)
-            return
-        must(isinstance(value, int), "the stack pointer depends on unknown bytes")
-        if port == STACK_HIGH:
-            state.sp = int(value) << 8 | state.sp & 0xFF
-            return
-        state.sp = state.sp & 0xFF00 | int(value)
-        state.lowest = min(state.lowest, state.sp)
-        for at in [at for at in state.memory if state.lowest < at <= state.sp]:
-            del state.memory[at]  # from now on, an interrupt may overwrite it
 
 
 def settle(byte: Byte, state: State) -> Byte:

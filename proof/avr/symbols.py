@@ -70,10 +70,6 @@ def choose(when: z3.BoolRef, a: Byte, b: Byte) -> Byte:
     return a if same else z3.If(when, vector(a), vector(b))
 
 
-def differ(some: Bytes, others: Bytes) -> z3.BoolRef:
-    return z3.Or(*(vector(a) != vector(b) for a, b in zip(some, others, strict=True)))
-
-
 def equal(some: Bytes, others: Bytes) -> z3.BoolRef:
     return z3.And(*(vector(a) == vector(b) for a, b in zip(some, others, strict=True)))
 
