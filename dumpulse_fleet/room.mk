@@ -7,5 +7,5 @@ fleet-demo: ##! 50 simulated agents, and a page of which are alive
 	@tools/setup --curves || echo "there is no npm, so agents have no curves"
 	@build/venv-fleet/bin/python -m dumpulse_fleet.simulation.demo
 PART_fleet-soak = $(PYTHON) -m dumpulse_fleet.simulation.age_oracle $(if $(PORTION),5000000 $(NEW),$(ARGS))	## ages against the truth; ARGS="REPORTS SEED"
-TABLE_fleet-pictures = $(PYTHON) -m dumpulse_fleet.tests.pictures	## take the manual's pictures of the wall anew
+TABLE_fleet-picture = $(PYTHON) -m dumpulse_fleet.tests.picture	## take the manual's picture of the wall anew
 TABLE_fleet-bench = $(PYTHON) -m dumpulse_fleet.simulation.bench $(ARGS)	## what a report costs the fleet; ARGS="SECONDS"
