@@ -343,7 +343,7 @@ static bool has_larger(const uint8_t *file, const uint8_t *known, size_t size)
     return false;
 }
 
-static struct keys *owner(struct state_numbers *file)
+static struct keys *owner(const struct state_numbers *file)
 {
     return file == &keys_before.file ? &keys_before : &keys;
 }

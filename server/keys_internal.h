@@ -11,11 +11,11 @@
 #include "state.h"
 
 /* FILE.KEY.numbers has 8 bytes "Dumpulse", 4 bytes "key2" (2 is the version of this file), 4 bytes
- * that tell keys apart, 4 bytes with the last block of epochs that was used or reserved, big-endian,
- * 8 bytes with the variables that are retired under this key (variable v is bit v % 8 of byte
- * v / 8), 4 bytes with how many blocks may be skipped to follow the date, big-endian, the generation
- * of each label's key, for each label the generation under which a packet was last accepted plus 1
- * (at most 255; 0: none), and 4 bytes CRC-32 of all bytes before it, big-endian. */
+ * that tell keys apart, 4 bytes with the last block of epochs that was used or reserved, 8 bytes
+ * with the variables that are retired under this key (variable v is bit v % 8 of byte v / 8),
+ * 4 bytes with how many blocks may be skipped to follow the date, the generation of each label's
+ * key, for each label the generation under which a packet was last accepted plus 1 (at most 255;
+ * 0: none), and 4 bytes CRC-32 of all bytes before it. Numbers are big-endian. */
 enum {
     KEYS_LABELS = DUMPULSE_READER_LABEL + 1,
     KEYS_MARK_AT = 12,

@@ -330,8 +330,8 @@ static void take_content_of(struct state_numbers *file)
 
 static void *run_saver(void *numbers)
 {
-    const bool done =
-        numbers == NULL ? save(saver.bytes) : write_numbers(saver.numbers, saver.bytes);
+    struct state_numbers *const file = numbers;
+    const bool done = file == NULL ? save(saver.bytes) : write_numbers(file, saver.bytes);
 
     saver.reason = done ? 0 : errno;
     __atomic_store_n(&saver.ended, true, __ATOMIC_RELEASE);

@@ -27,7 +27,7 @@ enum { LABELS = 65, EPOCH = 13 /* s */ };
 
 /* ---- The other parts -------------------------------------------------------------------- */
 
-static void (*task)(void);
+static void (*epoch_task)(void);
 static uint64_t task_every;
 static bool task_started; /* it runs at once */
 static bool disk_fails, disk_is_slow;
@@ -42,22 +42,22 @@ static bool came[LABELS];   /* has a beacon come to this label's node? */
 static bool is_retired;     /* is variable 0? */
 static unsigned kept;       /* beacons that did not leave */
 
-void loop_define_task(size_t number, void (*run)(void), uint64_t every)
+void loop_define_task(size_t task, void (*run)(void), uint64_t every)
 {
-    assert_int_equal(number, LOOP_EPOCH);
-    task = run;
+    assert_int_equal(task, LOOP_EPOCH);
+    epoch_task = run;
     task_every = every;
 }
 
-void loop_start_task(size_t number, uint64_t every)
+void loop_start_task(size_t task, uint64_t every)
 {
-    assert_true(number == LOOP_EPOCH && every == TIMING_SECOND);
+    assert_true(task == LOOP_EPOCH && every == TIMING_SECOND);
     task_started = true;
 }
 
-void loop_set_interval(size_t number, uint64_t every)
+void loop_set_interval(size_t task, uint64_t every)
 {
-    assert_int_equal(number, LOOP_EPOCH);
+    assert_int_equal(task, LOOP_EPOCH);
     task_every = every;
 }
 
@@ -113,7 +113,7 @@ static void task_run(void)
 {
     do {
         task_started = false;
-        task();
+        epoch_task();
         if (due != NULL && !disk_is_slow)
             (void)state_write_numbers(due);
     } while (task_started);
