@@ -1,7 +1,7 @@
 /* A node with keys on an STM32F103.   SPDX-License-Identifier: MIT
  *
  * It sends a heartbeat each second. The value counts the seconds; replace it by what you measure.
- * keyed_stm32.md says how to wire, flash and try it. The line has 9600 baud, 8 data bits, no
+ * node_stm32.md describes how to wire, flash and try it. The line has 9600 baud, 8 data bits, no
  * parity, 1 stop bit. The node writes nothing to its flash.
  */
 enum { CLOCK = 8000000, USART = 0x40013800, BAUD = 9600, UART_IRQ = 37, IRQS = 38 };

@@ -386,7 +386,7 @@ def test_the_pages_have_their_sizes() -> None:
         assert sizes in ([], [[measured(board)[column] for column in ("flash", "ram", "bound")]
                               for board in boards]), path
         said += len(sizes)
-    assert said == 9
+    assert said == 11
     page = (ROOT / "firmware" / "can_stm32.md").read_text()
     assert f"A heartbeat takes {measured(STM32[1])['heartbeat']} instructions" in page
     page = (ROOT / "firmware" / "can_avr.md").read_text()
