@@ -44,7 +44,7 @@ C_LAYERS = {
 }
 # A C file is linked, and not included. Only these include one: a proof, and the lab's programs with
 # libraries of others.
-INCLUDING = ("proof/eva.c", "lab/messages/c/", "lab/groups/c/")
+INCLUDING = ("proof/eva.c", "lab/messages/c/")
 WIDTH = 92  # columns
 
 

@@ -436,13 +436,8 @@ def test_the_programs_of_the_page_print_what_the_page_says(program: str, said: s
 # -- benchmarks that mislead ---------------------------------------------------------------------
 TIMES = {  # what misleads, by what is right: from, to
     "lazy work that leaks from signing": (1.8, 2.2),
-    "an object that remembers, PS18": (0.9, 0.98),
+    "an object that remembers": (0.9, 0.98),
     "precomputation": (0.75, 0.9),
-    "an object that remembers, RSA-2048": (0.7, 0.9),
-    "restoring in the timed part, P-256": (1.1, 4),  # OpenSSL 3.5 reads a key faster than 3.0
-    "the first call of a library, SHA-256": (5, 5000),
-    "the same message again, ECDSA": (0, 0),
-    "a result that nobody reads, Adler-32": (0, 0),
 }
 
 
@@ -461,15 +456,8 @@ def test_it_misleads(what: str, pairs: dict[str, mislead.Pair]) -> None:
     assert pair.figure > 100 and least <= pair.misleads / pair.figure <= most, pair
 
 
-@pytest.mark.slow
-def test_parsing_explains_what_parsing_adds() -> None:
-    cost = mislead.measured()
-    both = cost["parsing"] + cost["verification"]
-    assert both == pytest.approx(cost["parsing and verification"], rel=0.02)
-
-
 def test_the_page_tells_each_pair() -> None:
     told = re.findall(r"^\*\*(.*?)\.\*\* ", PAGE.partition("\n## Benchmarks that mis")[2], re.M)
     assert all(any(pair.casefold().startswith(each.casefold()[:18]) for pair in TIMES)
                for each in told)
-    assert len(told) == len(TIMES) - 1  # two of objects that remember
+    assert len(told) == len(TIMES)
