@@ -17,7 +17,7 @@ from spec.keyed import (ASKS, HEARTBEAT, OLD, READER_LABEL, REPORT, WRONG_TAG, A
 from tools.processors import budgets
 from tools.processors.machine import Keyed, Machine, load, sources
 from tools.processors.memory import sections
-from tools.processors.targets import EVERY, Target
+from tools.processors.targets import TARGETS, Target
 from tools.programs import as_program, library_file, scratch
 
 FILE = Path(__file__).with_name("budgets_keyed.tsv")
@@ -165,7 +165,7 @@ def main() -> None:
     measured: budgets.Budgets = {}
     row = "{:<13}{:<10}" + "{:>7}" * 4 + "{:>5}" * 2
     print(row.format("target", "compiler", *PARTS, "ram", "deep"))
-    for target in EVERY.values():
+    for target in TARGETS.values():
         both = measure(target)
         it = {part: linked for part, (linked, _) in both.items()}
         it |= {"ram": ram(target), "stack": both["agent"][1]}
@@ -174,7 +174,7 @@ def main() -> None:
     row = "{:<13}{:<10}{:>10}{:>7}{:>5}{:>8}{:>8}{:>6}{:>10}{:>6}{:>6}"
     print()
     print(row.format("target", "compiler", *COSTS))
-    for name, target in EVERY.items():
+    for name, target in TARGETS.items():
         with closing(load(name, SOURCE)) as machine:
             found, deepest = costs(machine)
             found |= costs_of_node(machine)
@@ -184,7 +184,7 @@ def main() -> None:
         most = {kind: max(same) for kind, same in found.items()}
         measured[target.key] |= most
         print(row.format(target.name, target.by_here, *(most[kind] for kind in COSTS)))
-    chips = [promises(EVERY[name]) for name in PROMISED]
+    chips = [promises(TARGETS[name]) for name in PROMISED]
     print(f"\n{'role':7}{'what it adds':17}" + "".join(f"{name:>12}" for name in PROMISED))
     for role, promise in chips[0]:
         print(f"{role:7}{promise:17}" + "".join(f"{chip[role, promise]:12}" for chip in chips))

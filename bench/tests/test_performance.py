@@ -41,19 +41,6 @@ def test_a_cycle_more_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         str(ended.value)
 
 
-def test_the_distance_to_assembly() -> None:
-    """The page compares figures of its tables with a trial's. It must name today's figures."""
-    text = " ".join((ROOT / "performance.md").read_text().split())  # wherever its lines end
-    ((least, fewest, least_m0),) = re.findall(
-        r"the agent takes (\d+) bytes on an ATmega328P \((\d+) cycles a heartbeat\) "
-        r"and (\d+) bytes on a Cortex-M0\+", text)
-    now, now_m0 = budgets.load()["ATmega328P, gcc 5.4"], budgets.load()["Cortex-M0+, gcc 12.2"]
-    assert (f"the C code takes {now['bytes']} bytes ({now['heartbeat']} cycles a heartbeat) and "
-            f"{now_m0['bytes']} bytes. So the distance that is left is "
-            f"{now['bytes'] - int(least)} bytes and {now['heartbeat'] - int(fewest)} cycles on the "
-            f"ATmega328P, and {now_m0['bytes'] - int(least_m0)} bytes on the Cortex-M0+") in text
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "unit", "kinds"), [
     ("rv32imc", "instructions", worst.KINDS), ("Cortex-M0+", "cycles", ("magic", "report"))])
