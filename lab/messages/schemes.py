@@ -129,7 +129,6 @@ NOT_THERE: dict[str, Any] = {"targets": ("amd64", "Cortex-M4"),
                              "without": "a Cortex-M0+ and an AVR have assembly of their own"}
 AVR_ALONE: dict[str, Any] = {"targets": ("ATmega328P",), "without": "it is assembly for AVR"}
 AES = (*KEYED, Step("block", lengths=(16,), needs="key"))
-KECCAK = (*KEYED, Step("block", lengths=(200,)))
 AES_ASSEMBLY = Code("", (HERE + "aes_avr.S", HERE + "aes_m0.S"))
 TABLES = ("-DLAB_TABLES",)
 VERSION_2 = Code("", ("extras/dumpulse_tag.c", "extras/dumpulse_tag_avr.S"))
@@ -311,8 +310,6 @@ SCHEMES: tuple[Scheme, ...] = (
     mac("ChaCha20-Poly1305", "BearSSL", "poly1305.c",
         Code("bearssl", ("src/symcipher/chacha20_ct.c", "src/symcipher/poly1305_ctmul.c",
                          "src/codec/dec32le.c", "src/codec/enc32le.c"), ("inc", "src"))),
-    mac("KMAC128", "c-fn-dsa", "kmac.c", SHA3, steps=KECCAK),
-    mac("KMAC128", "c-fn-dsa, assembly", "kmac.c", SHA3_M4, steps=KECCAK, **M4_ALONE),
     mac("HMAC-SHA-256", "ours, assembly", "hmac.c", SHA256_ASSEMBLY, flags=ASSEMBLY,
         **WITH_ASSEMBLY),
     mac("HMAC-SHA-256", "BearSSL", "hmac.c", BEARSSL_SHA256),
