@@ -258,6 +258,7 @@ def test_generations_of_both_keys(server: Server, peer: Peer, tmp_path: Path) ->
     peer.send(*(node.heartbeat(2, 2) for node in again), old.heartbeat(9, 9), new.heartbeat(9, 9))
     counters = server.wait_for(lambda now: now["packets"] == 14, "all are counted")
     assert counters["heartbeats"] == 5 and counters["tag"] + counters["old"] == 3
+    assert known.entries(NEW)[1:4] == [b"\2\2", b"\2\2", b"\1\1"]
     server.stop()
 
 
@@ -376,7 +377,9 @@ def test_the_old_key_ends(both: list[str], alone: dict[Keys, list[str]], tmp_pat
     with noted(lasting(both, 65), CLOCK=str(clock), SLEPT=str(slept))[0] as server, \
             Peer(server) as peer, Peer(server) as later:  # beacons that nobody asks for go to one
         known = Known(peer)
-        begun = known.reader(NEW).epoch
+        begun, held = known.reader(NEW).epoch, known.node(OLD, 60).heartbeat(9, 9)
+        slept.write_text("67")
+        peer.send(held)  # after a stop, which ends the epochs of both keys
         clock.write_text(f"{40 * 86400}")
         wait_until(lambda: min(int.from_bytes(beacon[4:], "big") for beacon in known.beacons(61))
                    > begun + 4096, "it follows the clock")

@@ -179,9 +179,23 @@ static void test_beacons_have_their_time(void **state)
         assert_true(came[label]);
 }
 
-/* Not to one whose variable is retired; and this keeps no other one. */
+static uint32_t on_disk(void)
+{
+    return dumpulse_read_(keys.stored + KEYS_BLOCK_AT);
+}
+
+static void run_until(uint32_t epoch)
+{
+    while (keys.keyed.epoch != epoch || keys.keyed.reached != LABELS)
+        task_run();
+}
+
+/* Not to one whose variable is retired, until it is renewed; and this keeps no other one. What is
+ * renewed is stored at once. */
 static void test_who_gets_beacons(void **state)
 {
+    static const uint8_t generations[LABELS] = {1};
+
     (void)state;
     is_retired = true;
     start(7);
@@ -193,17 +207,10 @@ static void test_who_gets_beacons(void **state)
             assert_true(kept == round && !keys_keeps_beacons);
         }
     }
-}
-
-static uint32_t on_disk(void)
-{
-    return dumpulse_read_(keys.stored + KEYS_BLOCK_AT);
-}
-
-static void run_until(uint32_t epoch)
-{
-    while (keys.keyed.epoch != epoch || keys.keyed.reached != LABELS)
-        task_run();
+    assert_true(keys_renew(generations, true) && due == &keys.file && state_write_numbers(due));
+    assert_true(keys.stored[KEYS_GENERATIONS_AT] == 1 && keys.stored[KEYS_RETIRED_AT] == 0);
+    run_until(keys.keyed.epoch + 1);
+    assert_int_equal(kept, 3);
 }
 
 /* The loop does not wait for the disk. The next block is stored when a quarter of the last one is
@@ -344,6 +351,7 @@ static void test_the_first_block_follows_the_date(void **state)
     } cases[] = {
         {1000, 5000, 4000, 5000, 1},
         {1000, 1001, 0, 1001, 0},
+        {1000, 1002, 1, 1002, 0},
         {1000, 1000, 7, 1001, 7},
         {1000, 10, 7, 1001, 7},
         {1000, 1004, 3, 1004, 0},
@@ -374,6 +382,8 @@ static void test_the_first_block_follows_the_date(void **state)
     assert_true(keys_skip_to_date() && on_disk() == 1000 + 30 * 96);
     assert_int_equal(dumpulse_read_(keys.numbers + KEYS_SKIPS_AT), (BLOCKS - 1000 - 30 * 96) / 128);
     stored_skips = 0;
+    prepare(5000); /* a block is not used again */
+    assert_true(keys_skip_to_date() && on_disk() == 5000);
     start(DUMPULSE_UNREADABLE);
     assert_true(sent == 0 && keys.keyed.reached == 0);
     clock_unix_ns = 0;
@@ -392,7 +402,7 @@ static void test_epochs_follow_the_date(void **state)
 {
     (void)state;
     set_clock(1001);
-    stored_skips = HOUR + 1;
+    stored_skips = HOUR + 2;
     start(1000);
     while (task_every != EPOCH * TIMING_SECOND / LABELS)
         task_run();
@@ -402,11 +412,9 @@ static void test_epochs_follow_the_date(void **state)
     }
     run_an_epoch();
     assert_true(sent_epoch / 256 == 1001);
-    clock_unix_ns += 20 * TIMING_SECOND;
     disk_fails = true;
-    clock_unix_ns += PER_BLOCK / 45 * TIMING_SECOND;
-    for (unsigned i = 0; i < 45; i++) {
-        clock_unix_ns += PER_BLOCK / 45 * TIMING_SECOND;
+    for (unsigned i = 0; i < PER_BLOCK / 20; i++) {
+        clock_unix_ns += 20 * TIMING_SECOND;
         task_run();
     }
     run_an_epoch();
@@ -416,8 +424,8 @@ static void test_epochs_follow_the_date(void **state)
     run_an_epoch();
     for (unsigned label = 0; label < LABELS; label++)
         assert_true(came[label]);
-    assert_int_equal(keys.keyed.epoch, (1001 + HOUR) * 256 + 1);
-    assert_int_equal(on_disk(), 1001 + HOUR);
+    assert_int_equal(keys.keyed.epoch, (1002 + HOUR) * 256 + 1);
+    assert_int_equal(on_disk(), 1002 + HOUR);
     assert_int_equal(dumpulse_read_(keys.numbers + KEYS_SKIPS_AT), 1);
     clock_unix_ns = 0;
 }
@@ -518,6 +526,24 @@ static void test_heartbeats_after_a_second_stop_have_the_time_of_then(void **sta
     assert_int_equal(table_stamp, (uint16_t)(clock_unix_ns / TIMING_SECOND));
 }
 
+/* Those of the epochs before do not count. */
+static void test_wrong_tags_of_an_epoch(void **state)
+{
+    static const uint8_t packet[DUMPULSE_PACKET_SIZE] = {0, 0, 0, 1, DUMPULSE_IS_HEARTBEAT_, 255};
+    static const unsigned tags[] = {255, 255, 256, 255, 0}, lines[] = {0, 0, 1, 1, 0};
+
+    (void)state;
+    start(0);
+    for (unsigned i = 0; i < 5; i++) {
+        run_until(0x101 + i);
+        logged_count = 0;
+        for (unsigned j = 0; j < tags[i]; j++)
+            assert_int_equal(keys_take(packet, NULL), COUNT_TAG);
+        task_run();
+        assert_true(counters[COUNT_GUESSES] == tags[i] && logged_count == lines[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -534,6 +560,7 @@ int main(void)
         cmocka_unit_test(test_a_clock_that_is_set_forward),
         cmocka_unit_test(test_no_clock_uses_up_the_epochs),
         cmocka_unit_test(test_heartbeats_after_a_second_stop_have_the_time_of_then),
+        cmocka_unit_test(test_wrong_tags_of_an_epoch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
