@@ -59,40 +59,34 @@ void dumpulse_get_key(uint8_t key[16], uint8_t label)
     dumpulse_label_key(key, label, used->master.generations[label]);
 }
 
-/* systemd's LoadCredential= gives the file to root, and lets the service's user read it by an
- * access control list. Then the mode shows that the group may read, though nobody else may. */
-static bool is_credential(const char *path)
-{
-    const char *folder = getenv("CREDENTIALS_DIRECTORY");
-    const size_t length = folder == NULL ? 0 : strlen(folder);
-
-    return length != 0 && strncmp(path, folder, length) == 0 && path[length] == '/';
-}
-
-/* Returns what is wrong with the file, or NULL. */
+/* Returns what is wrong with the file, or NULL. systemd's LoadCredential= gives the file to root,
+ * and lets the service's user read it by an access control list. Then the mode shows that the group
+ * may read, though nobody else may. */
 static const char *what_is_wrong(const char *path, const struct stat *status)
 {
-    const mode_t others = S_IRWXG | S_IRWXO;
+    const char *const folder = getenv("CREDENTIALS_DIRECTORY");
+    const size_t length = folder == NULL ? 0 : strlen(folder);
+    const bool is_credential =
+        length != 0 && strncmp(path, folder, length) == 0 && path[length] == '/';
 
     if (!S_ISREG(status->st_mode))
         return "it is not a regular file";
     if (status->st_uid != 0 && status->st_uid != geteuid())
         return "it must belong to root, or to the user that the server runs as";
-    if ((status->st_mode & (is_credential(path) ? others & ~(mode_t)S_IRGRP : others)) != 0)
+    if ((status->st_mode & (S_IRWXG | S_IRWXO) & ~(is_credential ? (mode_t)S_IRGRP : 0)) != 0)
         return "other users may use it: chmod 600 takes that away, but they may have read it";
     return NULL;
 }
 
 static bool read_digits(const char *digits, uint8_t key[16])
 {
+    static const char all[] = "0123456789abcdef";
+
     for (size_t i = 0; i < KEYS_DIGITS; i++) {
-        const char digit = digits[i];
-        const int value = digit >= '0' && digit <= '9'   ? digit - '0'
-                          : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10
-                                                         : -1;
-        if (value < 0)
+        const char *const at = memchr(all, digits[i], sizeof all - 1);
+        if (at == NULL)
             return false;
-        key[i / 2] = (uint8_t)(key[i / 2] << 4 | value);
+        key[i / 2] = (uint8_t)(key[i / 2] << 4 | (at - all));
     }
     return true;
 }
@@ -399,18 +393,13 @@ static bool read_file(ssize_t *size)
     return state_read_numbers(&used->file, used->numbers, size);
 }
 
-static void store(void)
-{
-    state_store_numbers(&used->file);
-}
-
 /* The loop never waits for a disk. While this is false, the last epoch goes on. */
 bool dumpulse_store(uint32_t number)
 {
     if (number > get_block())
         set_block(number);
     if (number > stored_block(used))
-        store();
+        state_store_numbers(&used->file);
     return number <= stored_block(used);
 }
 
@@ -425,17 +414,6 @@ static const char *name_of(uint8_t label)
     return name;
 }
 
-/* A new key has no last count yet, and is not retired. */
-static void begin_generation(uint8_t label, uint8_t generation)
-{
-    used->numbers[KEYS_GENERATIONS_AT + label] = generation;
-    if (label < DUMPULSE_VARIABLES)
-        set_retired(label, false);
-    dumpulse_keyed_renew(&used->keyed, label);
-    log_say("%s: the key has generation %u from now on, and no older one is taken", name_of(label),
-            generation);
-}
-
 /* The key before is refused at once. After a crash before this is stored, it may be accepted again:
  * so the log has it only when it is stored. */
 static void retire(uint8_t variable)
@@ -445,11 +423,12 @@ static void retire(uint8_t variable)
     if (is_in(before->numbers, variable))
         return;
     set_retired(variable, true);
-    store();
+    state_store_numbers(&used->file);
 }
 
 /* The numbers file remembers each generation: else an old copy of the key's file would bring back
- * keys that somebody may have stolen, and the old packets that were made with them.
+ * keys that somebody may have stolen, and the old packets that were made with them. A new key has
+ * no last count yet, and is not retired.
  *
  * This needs no disk. After a restart before they are stored, the keys are new once more. */
 bool keys_renew(const uint8_t generations[KEYS_LABELS], bool now)
@@ -457,24 +436,28 @@ bool keys_renew(const uint8_t generations[KEYS_LABELS], bool now)
     const uint8_t *const known = used->numbers + KEYS_GENERATIONS_AT;
     bool any = false;
 
-    for (unsigned label = 0; label < KEYS_LABELS; label++) {
+    for (uint8_t label = 0; label < KEYS_LABELS; label++) {
         if (generations[label] < known[label])
             return options_wrong("%s %.300s: generation %u of %s there, which has had %u: an old "
                                  "key must not be taken again",
-                                 option(), path(), generations[label], name_of((uint8_t)label),
+                                 option(), path(), generations[label], name_of(label),
                                  known[label]);
         if (!now || generations[label] == known[label])
             continue;
-        if (used == &keys_before && is_retired((uint8_t)label))
-            used->numbers[KEYS_GENERATIONS_AT + label] = generations[label];
-        else
-            begin_generation((uint8_t)label, generations[label]);
         any = true;
+        used->numbers[KEYS_GENERATIONS_AT + label] = generations[label];
+        if (used == &keys_before && is_retired(label))
+            continue;
+        if (label < DUMPULSE_VARIABLES)
+            set_retired(label, false);
+        dumpulse_keyed_renew(&used->keyed, label);
+        log_say("%s: the key has generation %u from now on, and no older one is taken",
+                name_of(label), generations[label]);
     }
     if (now) /* at the start, they are there */
         memmove(used->master.generations, generations, sizeof used->master.generations);
     if (any && used->keyed.reached != 0)
-        store();
+        state_store_numbers(&used->file);
     return true;
 }
 
@@ -526,11 +509,6 @@ bool keys_choose_block(uint64_t unix_s)
  * server that runs for 50 minutes a day, and was always switched off in between, needs no more. */
 enum { SHARE = 128, PER_SKIP = 30 /* s */ };
 
-static uint32_t most_skips(void)
-{
-    return get_block() < LAST ? (LAST - get_block()) / SHARE : 0;
-}
-
 static uint32_t get_skips(void)
 {
     return dumpulse_read_(used->numbers + KEYS_SKIPS_AT);
@@ -538,15 +516,9 @@ static uint32_t get_skips(void)
 
 static void set_skips(uint32_t blocks)
 {
-    dumpulse_write_(used->numbers + KEYS_SKIPS_AT, blocks < most_skips() ? blocks : most_skips());
-}
+    const uint32_t most = get_block() < LAST ? (LAST - get_block()) / SHARE : 0;
 
-static void refill_skips(void)
-{
-    const uint64_t passed = (timing_boot_ns() - used->refilled) / (PER_SKIP * TIMING_SECOND);
-
-    used->refilled += passed * PER_SKIP * TIMING_SECOND;
-    set_skips(get_skips() + (uint32_t)passed);
+    dumpulse_write_(used->numbers + KEYS_SKIPS_AT, blocks < most ? blocks : most);
 }
 
 /* An old copy of the numbers, or of the whole disk, does not know which blocks were used since. But
@@ -629,7 +601,7 @@ static void store_ahead(void)
     if ((uint8_t)used->keyed.epoch >= FROM && next <= LAST + 1)
         (void)dumpulse_store(next);
     else if (timing_boot_ns() - used->stored_at >= OFTEN * TIMING_SECOND)
-        store();
+        state_store_numbers(&used->file);
 }
 
 static void say_that_it_stopped(void)
@@ -665,11 +637,9 @@ static void note_wrong_tags(void)
 
 uint8_t keys_wrong_digits(void)
 {
-    uint8_t digits = 0;
+    const uint64_t tags = counters[COUNT_GUESSES];
 
-    while (counters[COUNT_GUESSES] >> digits != 0)
-        digits++;
-    return digits;
+    return tags == 0 ? 0 : (uint8_t)(64 - __builtin_clzll(tags));
 }
 
 /* Begins the epoch of one label after the other. If that fails, it tries again each second. At the
@@ -774,9 +744,11 @@ static uint32_t block_by_clock(uint32_t block)
 static void follow_date(void)
 {
     const uint32_t block = used->keyed.epoch / 256;
+    const uint64_t passed = (timing_boot_ns() - used->refilled) / (PER_SKIP * TIMING_SECOND);
 
     note_step();
-    refill_skips();
+    used->refilled += passed * PER_SKIP * TIMING_SECOND;
+    set_skips(get_skips() + (uint32_t)passed);
     if (used->keyed.reached == 0)
         return;
     if (used->jump <= block)
@@ -807,27 +779,20 @@ __attribute__((noinline)) static void wipe_before(void)
     explicit_bzero(stack, sizeof stack);
 }
 
-/* Its numbers say from now on that all of its epochs are used up. So nobody starts it again, by
+/* At the end, its numbers say that all of its epochs are used up. So nobody starts it again, by
  * mistake or with a clock that was set back. When this is stored, it is logged. */
-static void forget_before(void)
-{
-    struct keys *const before UNDER_KEY_BEFORE;
-
-    set_block(DUMPULSE_UNREADABLE);
-    wipe_before();
-    loop_set_interval(LOOP_EPOCH_BEFORE, 0);
-    store();
-}
-
 static void go_on_before(void)
 {
     const uint64_t left = overlap_left();
 
+    struct keys *const before UNDER_KEY_BEFORE;
     if (left == 0) {
-        forget_before();
+        set_block(DUMPULSE_UNREADABLE);
+        wipe_before();
+        loop_set_interval(LOOP_EPOCH_BEFORE, 0);
+        state_store_numbers(&used->file);
         return;
     }
-    struct keys *const before UNDER_KEY_BEFORE;
     follow_date();
     const uint64_t next = begin_next();
     loop_set_interval(LOOP_EPOCH_BEFORE, next < left ? next : left);
@@ -839,19 +804,7 @@ static bool is_unkeyed(uint8_t label)
     return label < DUMPULSE_VARIABLES && (options.also_unkeyed >> label & 1) != 0;
 }
 
-/* Under which generation: `dumpulse key list` shows it. */
-static void note_accepted(uint8_t label)
-{
-    uint8_t *const known = &used->numbers[KEYS_ACCEPTED_AT + label];
-    const uint8_t generation = used->master.generations[label];
-    const uint8_t number = generation == UINT8_MAX ? UINT8_MAX : (uint8_t)(generation + 1);
-
-    if (*known == number)
-        return;
-    *known = number;
-    store();
-}
-
+/* Notes under which generation a label was accepted: `dumpulse key list` shows it. */
 static dumpulse_result process(const uint8_t *packet, void *context)
 {
     const uint8_t label = (uint8_t)(packet[4] - DUMPULSE_IS_HEARTBEAT_);
@@ -862,8 +815,15 @@ static dumpulse_result process(const uint8_t *packet, void *context)
         return (dumpulse_result)DUMPULSE_OLD;
     const dumpulse_result result =
         dumpulse_keyed_process(&used->keyed, packet, DUMPULSE_PACKET_SIZE, context);
-    if (result == DUMPULSE_HEARTBEAT || result == DUMPULSE_REPORT)
-        note_accepted(label);
+    if (result != DUMPULSE_HEARTBEAT && result != DUMPULSE_REPORT)
+        return result;
+    uint8_t *const accepted = &used->numbers[KEYS_ACCEPTED_AT + label];
+    const uint8_t generation = used->master.generations[label];
+    const uint8_t number = generation == UINT8_MAX ? UINT8_MAX : (uint8_t)(generation + 1);
+    if (*accepted != number) {
+        *accepted = number;
+        state_store_numbers(&used->file);
+    }
     return result;
 }
 
@@ -947,12 +907,10 @@ size_t keys_take(const uint8_t *packet, void *context)
 
 static bool begin(void)
 {
-    uint32_t block;
-
     if (!read_numbers())
         return false;
     used->refilled = timing_boot_ns();
-    block = block_by_date(get_block() + 1, 0);
+    const uint32_t block = block_by_date(get_block() + 1, 0);
     if (used->far_behind)
         return false;
     set_skips(get_skips() - (block - (get_block() + 1)));
@@ -969,19 +927,6 @@ static bool begin(void)
 bool keys_cannot_store(void)
 {
     return keys.stopped || keys.cannot_store || keys_before.cannot_store;
-}
-
-/* Somebody has gone back to an older key, or has exchanged the two. */
-static void say_who_is_retired(void)
-{
-    uint64_t retired = 0;
-
-    for (uint8_t variable = 0; variable < DUMPULSE_VARIABLES; variable++)
-        retired |= (uint64_t)is_retired(variable) << variable;
-    if (retired != 0)
-        log_say("nothing that is made with --key is taken of variables: %s; they had a newer key "
-                "already: dumpulse key renew gives them a new one",
-                overlap_list(retired));
 }
 
 /* The server did not run at the end. Its block says when the key was used last, as it follows the
@@ -1016,9 +961,16 @@ static bool begin_before(void)
 
 bool keys_begin(void)
 {
+    uint64_t retired = 0;
+
     if (!begin())
         return false;
-    say_who_is_retired();
+    for (uint8_t variable = 0; variable < DUMPULSE_VARIABLES; variable++)
+        retired |= (uint64_t)is_retired(variable) << variable;
+    if (retired != 0) /* an older key is used again, or the two were exchanged */
+        log_say("nothing that is made with --key is taken of variables: %s; they had a newer key "
+                "already: dumpulse key renew gives them a new one",
+                overlap_list(retired));
     table_share((table_entry *)(void *)(keys.keyed.agent.report + 4));
     if (options.log >= OPTIONS_LOG_NORMAL)
         log_say("with a key, and a new epoch each %u s; packets without a key are %s%s",

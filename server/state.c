@@ -22,9 +22,6 @@
 #include "table.h"
 #include "timing.h"
 
-/* Each of the server's files begins with "Dumpulse", or is empty. */
-enum { BEGINNING = 8 };
-
 static struct {
     uint8_t bytes[STATE_LONGEST + 1]; /* one more, to find a file that is too long */
     size_t size;
@@ -54,19 +51,6 @@ static uint64_t table_at;    /* ns: when the table is compared with the saved on
 static uint64_t table_pause; /* ns from one comparison to the next */
 
 /* ---- Files ------------------------------------------------------------------------------ */
-
-/* Is the content a state, perhaps a damaged one? It is if it begins like a state, but for zeros in
- * the place of its end, as after a power failure. Any other file belongs to somebody else, and
- * stays where it is: FILE may be a typing error. */
-static bool is_ours(void)
-{
-    size_t size = content.size;
-
-    while (size != 0 && content.bytes[size - 1] == 0)
-        size--;
-    return content.size <= STATE_LONGEST &&
-           memcmp(content.bytes, "Dumpulse", size < BEGINNING ? size : BEGINNING) == 0;
-}
 
 static void set_path(const char *suffix)
 {
@@ -124,16 +108,22 @@ static int open_file(const char *suffix, int flags, mode_t mode)
     return -1;
 }
 
-/* Reads the file into `content`. False with ENOMSG: the file is not ours. */
+/* Reads the file into `content`. False with ENOMSG: the file is not ours. It is, perhaps damaged,
+ * if it begins like a state, but for zeros in the place of its end, as after a power failure. Any
+ * other file belongs to somebody else, and stays where it is: FILE may be a typing error. */
 static bool read_content(int file)
 {
-    const ssize_t size = options_read_all(file, content.bytes, sizeof content.bytes);
+    ssize_t size = options_read_all(file, content.bytes, sizeof content.bytes);
 
     content.exists = true;
     content.size = size < 0 ? 0 : (size_t)size;
-    if (size >= 0)
-        errno = ENOMSG;
-    return size >= 0 && is_ours();
+    if (size < 0)
+        return false;
+    errno = ENOMSG;
+    while (size != 0 && content.bytes[size - 1] == 0)
+        size--;
+    return content.size <= STATE_LONGEST &&
+           memcmp(content.bytes, "Dumpulse", size < 8 ? (size_t)size : 8) == 0;
 }
 
 /* Reads FILE with that suffix into `content`, if it exists. False: it exists, but cannot be read or
@@ -291,8 +281,6 @@ static bool note_save(int reason, int *before, const char *suffix)
     *before = reason;
     return reason == 0;
 }
-
-typedef bool later(const uint8_t *file, const uint8_t *known, size_t size);
 
 /* As for FILE. But a folder that cannot be synced is an error: an older file would have the
  * server take old packets again. For the same reason, larger numbers are not replaced. Another
