@@ -259,7 +259,8 @@ FORGET = 300.0  # seconds with old beacons and none of this epoch: as after a re
 HEAR_AGAIN = 1.0  # seconds until a node asks for its beacon again
 SLOWLY = 2  # refusals, after which a reader leaves out one count more
 BEACONS = 2  # that one ask goes by: who has kept many reports must not choose among many epochs
-JUMP = 65536  # epochs at once, and one for each second: who has the readers' key may make up others
+JUMP = 65536  # epochs at once, and PACE a second: who has the readers' key may make up others
+PACE = 2  # the shortest epoch has a second, and each restart of an agent skips up to 511
 LAST_GENERATION = 255  # of the key of a variable
 KEY_FORM = "one line of 32 digits 0-9a-f, or lines like 'readers 00112233...'"
 KEY_MISTAKES = (  # what a line of a file of keys may have instead of a key
@@ -369,7 +370,7 @@ class KeyFile:
 
 class Epochs:
     """Remembers, from run to run, the last epoch that was believed under each key, the last count
-    in it, and since when epochs were saved up (Keyed._allowed). There is a small file for each key.
+    in it, and the pace_time() since when epochs were saved up. There is a small file for each key.
     It says nothing about the key."""
     # A count of more than FULL is as FULL.
     FORM = re.compile(rb"([0-9]{1,9}) ([0-9]{1,3})(?: (-?[0-9]{1,15}))?\n")
@@ -383,7 +384,7 @@ class Epochs:
         return os.path.join(folder, "dumpulse", f"{compute_fingerprint(key)}.epoch")
 
     def load(self, key: bytes) -> tuple[int, int, int]:
-        """The epoch, the count and the Unix time; zeros if none is known."""
+        """The epoch, the count and the pace_time(); zeros if none is known."""
         path = self.name(key)
         try:
             with open(path, "rb", opener=lambda name, flags: os.open(name, flags | NO_WAIT)) as old:
@@ -437,6 +438,11 @@ class Epochs:
                 yield (int(match[1]), int(match[2])), store
 
 
+def pace_time() -> int:
+    """Unix time, in units in which a reader saves up one epoch."""
+    return int(time.time() * PACE)
+
+
 class Keyed:
     """What is known under a label of an agent's epoch, and of the counts in it."""
     FORGED = "or somebody with this key has made an epoch up: dumpulse key renew gives a new key"
@@ -470,10 +476,10 @@ class Keyed:
         return self._make_tag(self.epoch, four)[:4] + four
 
     def _allowed(self) -> int:
-        """How many epochs may have begun since the last one that was believed: one each second, and
+        """How many epochs may have begun since the last one that was believed: PACE a second, and
         up to JUMP that were saved up. Each report uses some of them, so many forged ones lead no
         further than one. When a clock was set back, all may be saved up."""
-        saved = int(time.time()) - self._since
+        saved = pace_time() - self._since
         return saved if saved >= 0 else JUMP
 
     def begin(self) -> None:
@@ -551,9 +557,8 @@ class Keyed:
             self._asked, self._refused, self._repeat, self._old_at = b"", 0, False, math.inf
             if self.epoch != self.known:
                 self.remark = "" if self.known else self.remark
-                self._since = int(time.time()) - min(
-                    JUMP, self._allowed() + self.known - self.epoch) if self.known else \
-                    int(time.time()) - JUMP
+                self._since = pace_time() - (min(
+                    JUMP, self._allowed() + self.known - self.epoch) if self.known else JUMP)
                 self.known = self.epoch
                 if self._epochs:
                     self._epochs.save(self.keys.of(self.label), self.epoch, self.count,

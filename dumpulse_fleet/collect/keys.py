@@ -6,7 +6,6 @@ from __future__ import annotations
 import enum
 import os
 import re
-import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -96,7 +95,7 @@ class Epochs(client.Epochs):
     def __init__(self, path: str = "") -> None:
         super().__init__()
         self._path = path
-        # By the fingerprint of the key: the epoch, and since when some were saved up.
+        # By the fingerprint of the key: the epoch, and the pace_time() since when some are saved.
         self.known: dict[str, tuple[int, int]] = {}
         self._written: dict[str, tuple[int, int]] = {}
 
@@ -181,7 +180,7 @@ class Readers:
 
     def _allowed(self, at: Rows) -> NDArray[np.int64]:
         """As client.Keyed._allowed()."""
-        saved = int(time.time()) - self.since[at]
+        saved = client.pace_time() - self.since[at]
         return np.where(saved >= 0, saved, client.JUMP)
 
     def _tags(self, at: Rows, number: Words, four: Bytes, tables: Bytes | None = None) -> Words:
@@ -246,7 +245,7 @@ class Readers:
             self.repeat[of[timely[some]]] = False
             left = np.where(self.known[of] > 0, np.minimum(
                 client.JUMP, self._allowed(of) + self.known[of] - self.epoch[of]), client.JUMP)
-            self.since[of] = int(time.time()) - left
+            self.since[of] = client.pace_time() - left
             self.refused[of], self.old_at[of], self.known[of] = 0, np.inf, self.epoch[of]
         some = np.flatnonzero((lengths == 8) & (packets[:, 4] < client.BEACON_END))
         if some.size:
