@@ -506,7 +506,7 @@ bool keys_choose_block(uint64_t unix_s)
 
 /* Whoever sets the clock must not use up the blocks. So only a share of those that are left may be
  * skipped to follow it, and then as many as time that really passes gives: one each PER_SKIP. A
- * server that runs for 50 minutes a day, and was always switched off in between, needs no more. */
+ * server that runs for 70 minutes a day, and was always switched off in between, needs no more. */
 enum { SHARE = 128, PER_SKIP = 30 /* s */ };
 
 static uint32_t get_skips(void)
