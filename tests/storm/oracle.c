@@ -55,7 +55,7 @@ static const struct {
     [LOGGED] = {"each change is logged, or counted for a later line", 0},
     [PROMPT] = {"what a signal asks for is done before the agent waits again", 0},
     [ENDS] = {"an agent that is told to end saves its table before", 0},
-    [BOUNDED] = {"nothing grows: open files, and files on the disk", 0},
+    [BOUNDED] = {"nothing grows: open files, files on the disk, and programs that run", 0},
     [KILLED] = {"a program that runs for a minute is killed, and all that it has started", 0},
 };
 
@@ -321,7 +321,7 @@ static void check_change(unsigned node, unsigned is)
           now - world->truth.of[node].watched + within(LOOKS) >= limit * MS,
           "variable %u is called missing, and is watched for %llu ms", node,
           (unsigned long long)((now - world->truth.of[node].watched) / MS));
-    CLAIM(TOO_EARLY, taken != 0, now - taken + ticks(2) >= limit * MS,
+    CLAIM(TOO_EARLY, taken != 0, now - taken + ticks(1) >= limit * MS,
           "variable %u is called %s %llu ms after its heartbeat", node, name_of(is),
           (unsigned long long)((now - taken) / MS));
 }

@@ -819,6 +819,7 @@ void reference_takes_state(void)
           (unsigned long long)((machine_steady() - it->saving_at) / MS));
     it->saves++;
     it->saving_at = machine_steady();
+    it->written_at = machine_unix() / MS;
 }
 
 static bool has_table(const struct file *file, const uint8_t *table)
@@ -833,6 +834,9 @@ void reference_saves(const struct file *file)
 
     CLAIM(SAVED, true, file->size == SNAPSHOT_SIZE && has_table(file, table),
           "what is saved is not the table");
+    CLAIM(SAVED, world->machine.in_thread, unix_in(file->now) == it->written_at,
+          "a table of %llu ms is saved with the time %llu ms", (unsigned long long)it->written_at,
+          (unsigned long long)unix_in(file->now));
     memcpy(it->saved, table, DUMPULSE_REPORT_SIZE);
     it->is_rewritten = true;
 }

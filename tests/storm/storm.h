@@ -412,6 +412,7 @@ struct outputs {
     char line[LINE];       /* what the agent must log next; "": anything */
     char unwritten[LINE];  /* why the table cannot be written, as it was logged; "": it can */
     bool is_rewritten;     /* since then */
+    uint64_t written_at;   /* Unix time in ms of the table that is being saved */
     unsigned hups, usr1s;  /* signals that it must act on */
     bool is_ending;
     unsigned before; /* heard with the key before, one bit each */
