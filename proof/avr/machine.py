@@ -421,18 +421,6 @@ class Code:
         return state.memory[address] if self.places else self.flash[address]
 
 
-def settle(byte: Byte, state: State) -> Byte:
-    """The number, where a byte can only be one: what was found to be zero is returned as zero."""
-    if not isinstance(byte, int):
-        solver = z3.SolverFor("QF_BV")
-        solver.add(*state.conditions)
-        must(solver.check() == z3.sat, "there is no such path")
-        value = solver.model().eval(byte, model_completion=True).as_long()
-        if proved(byte == value, state):
-            return int(value)
-    return byte
-
-
 def explore(code: Code, start: State) -> Iterator[State]:
     """Follows every path from `start` to the return. Yields the last state of each."""
     states = [start.fork()]
@@ -440,7 +428,6 @@ def explore(code: Code, start: State) -> Iterator[State]:
         must(len(states) < 1000, "there are too many paths: a loop depends on unknown bytes")
         state = states.pop()
         if state.pc == HOME:
-            state.registers[24] = settle(state.registers[24], state)
             yield state
         else:
             states += code.step(state)
