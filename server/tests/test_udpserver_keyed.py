@@ -979,8 +979,8 @@ def test_no_generation_comes_back(options: list[str], tmp_path: Path) -> None:
         peer.send(question(7))
         assert hears.hear(peer.answer()) and peer.beacon(8)
         server.stop()
-    generations = (tmp_path / NUMBERS).read_bytes()[GENERATIONS_AT:ACCEPTED_AT]
-    assert generations == bytes(7) + b"\2" + bytes(57)
+    stored = (tmp_path / NUMBERS).read_bytes()[GENERATIONS_AT:ACCEPTED_AT]
+    assert stored == bytes(7) + b"\2" + bytes(57)
     status, (line,) = run(*options, "0")
     assert status == 1 and "generation 0 of variable 7 there, which has had 2: an old" in line
 
