@@ -1,8 +1,8 @@
 /* An agent with keys on an STM32F103, whose only memory is flash.   SPDX-License-Identifier: MIT
  *
  * keyed_stm32.md describes how to wire, flash and try it. stm32_flash.h has the keys and the
- * number. The line has 9600 baud, 8 data bits, no parity, 1 stop bit. The clock is the internal oscillator.
- */
+ * number. The line has 9600 baud, 8 data bits, no parity, 1 stop bit. The clock is the internal
+ * oscillator. */
 enum { CLOCK = 8000000, USART = 0x40013800, BAUD = 9600, UART_IRQ = 37, IRQS = 38 };
 #define TICKS 256 /* in a second */
 #include "serial.h"

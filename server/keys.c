@@ -436,7 +436,7 @@ bool keys_renew(const uint8_t generations[KEYS_LABELS], bool now)
     const uint8_t *const known = used->numbers + KEYS_GENERATIONS_AT;
     bool any = false;
 
-    for (uint8_t label = 0; label < KEYS_LABELS; label++) {
+    for (uint8_t label = 0; label <= DUMPULSE_READER_LABEL; label++) {
         if (generations[label] < known[label])
             return options_wrong("%s %.300s: generation %u of %s there, which has had %u: an old "
                                  "key must not be taken again",
