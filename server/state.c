@@ -49,6 +49,7 @@ static struct state_numbers *due[2]; /* numbers to be stored, in this order; NUL
 static uint64_t numbers_at;  /* ns: no numbers are stored before, as the last store failed */
 static uint64_t table_at;    /* ns: when the table is compared with the saved one */
 static uint64_t table_pause; /* ns from one comparison to the next */
+enum { OFTEN = 20000000 };   /* ns from one look at the thread to the next */
 
 /* ---- Files ------------------------------------------------------------------------------ */
 
@@ -400,7 +401,7 @@ void state_store_numbers(struct state_numbers *file)
         due[1] = file;
     else
         due[0] = file;
-    loop_start_task(LOOP_SAVING, TIMING_SECOND);
+    loop_start_task(LOOP_SAVING, OFTEN);
 }
 
 static bool is_table_due(void)
@@ -416,8 +417,6 @@ static bool is_table_due(void)
 /* Starts the thread if a file is due, and looks whether it has ended. */
 static void write_what_is_due(void)
 {
-    enum { OFTEN = 20000000 /* ns from one look at the thread to the next */ };
-
     if (saver.runs && !__atomic_load_n(&saver.ended, __ATOMIC_ACQUIRE))
         return;
     join_saver();
