@@ -246,7 +246,7 @@ enum trap { TRAP_NONE, TRAP_CRASH, TRAP_CUT, TRAP_CUT_UNSYNCED, TRAP_STOP, TRAP_
 /* Where numbers begin again: a clock that counts ticks in 16 bits, milliseconds or seconds in 32,
  * or epochs of a block in 8. */
 enum wrap { TICKS_WRAP, UNIX_MS_WRAP, STEADY_MS_WRAP, SECONDS_WRAP, BLOCK_WRAP, WRAPS };
-enum { QUEUE = 8192, FIRST_DESCRIPTOR = 3, PROGRAMS = 16, THREAD_STACK = 131072 };
+enum { QUEUE = 8192, FIRST_DESCRIPTOR = 3, PROGRAMS = 8, THREAD_STACK = 131072 };
 struct waiting {
     uint8_t bytes[16];
     uint16_t length;
