@@ -301,9 +301,9 @@ static void try_names(char *text, size_t length)
 
 /* ---- Version 2 -------------------------------------------------------------------------- */
 
-static uint64_t block(void)
+static uint32_t block(void)
 {
-    return dumpulse_load();
+    return dumpulse_load() + 1; /* the server loads the one before, as the next one is stored */
 }
 
 static void try_blocks(void)
