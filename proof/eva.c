@@ -1,6 +1,6 @@
 /* Calls the library, its watch, and of version 2 a node's clock and a number's memory, in any
- * order, with any bytes, on any table. In this program Frama-C's Eva looks for undefined behaviour; its
- * method is another one than WP's.
+ * order, with any bytes, on any table. In this program Frama-C's Eva looks for undefined behaviour;
+ * its method is another one than WP's.
  *                                                            SPDX-License-Identifier: MIT */
 #include "dumpulse.c"
 #include "dumpulse_node.c"
