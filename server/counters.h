@@ -6,7 +6,7 @@
 
 /* Every packet is counted once, in one of the counters from COUNT_HEARTBEATS to COUNT_UNSENT.
  * COUNT_PACKETS is their sum, which is made when somebody wants to see it. The counters after these
- * do not count packets that were taken. Beacons, old, tag and COUNT_GUESSES are shown only with
+ * do not count packets that were taken. Beacons, old, tag and COUNT_EPOCH_TAGS are shown only with
  * --key, COUNT_BEFORE only with --key-before, those from COUNT_CHANGES on only with --watch, and
  * those from COUNT_ERROR_FRAMES on only if there is a CAN interface. */
 enum {
@@ -24,8 +24,8 @@ enum {
     COUNT_TAG,
     COUNT_UNSENT,
     COUNT_DROPS,
-    COUNT_GUESSES, /* wrong tags in the last whole epoch, also of requests */
-    COUNT_BEFORE,  /* variables that were heard under the key before, and not under the new one */
+    COUNT_EPOCH_TAGS, /* wrong tags in the last whole epoch, also of requests */
+    COUNT_BEFORE, /* variables that were heard under the key before, and not under the new one */
     COUNT_FAILED_SAVES,
     COUNT_CHANGES,         /* of variables that are watched */
     COUNT_NOT_TOLD,        /* changes that the program of --exec did not get */

@@ -623,7 +623,7 @@ static uint64_t wrong_tags;
 static void note_wrong_tags(void)
 {
     enum { ALARM = 256 };
-    const bool was_alarming = counters[COUNT_GUESSES] >= ALARM;
+    const bool was_alarming = counters[COUNT_EPOCH_TAGS] >= ALARM;
 
     if (wrong_tags >= ALARM && !was_alarming)
         log_say("%llu packets had wrong tags in the last epoch: somebody guesses tags, or a node "
@@ -631,13 +631,13 @@ static void note_wrong_tags(void)
                 (unsigned long long)wrong_tags);
     if (wrong_tags < ALARM && was_alarming)
         log_say("fewer than %d packets had wrong tags in the last epoch", ALARM);
-    counters[COUNT_GUESSES] = wrong_tags;
+    counters[COUNT_EPOCH_TAGS] = wrong_tags;
     wrong_tags = 0;
 }
 
 uint8_t keys_wrong_digits(void)
 {
-    const uint64_t tags = counters[COUNT_GUESSES];
+    const uint64_t tags = counters[COUNT_EPOCH_TAGS];
 
     return tags == 0 ? 0 : (uint8_t)(64 - __builtin_clzll(tags));
 }

@@ -46,7 +46,7 @@ static void complete_counters(void)
 static bool is_shown(size_t counter)
 {
     if (counter == COUNT_BEACONS || counter == COUNT_OLD || counter == COUNT_TAG ||
-        counter == COUNT_GUESSES)
+        counter == COUNT_EPOCH_TAGS)
         return options.key != NULL;
     if (counter == COUNT_BEFORE)
         return options.key_before != NULL;

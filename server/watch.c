@@ -183,7 +183,7 @@ void watch_look(void)
 }
 
 /* Nobody has watched it. After 65536 ticks its last heartbeat would look new. */
-static void begin_again(const dumpulse_watched *line)
+static void limit_age(const dumpulse_watched *line)
 {
     uint64_t *const at = &heard_at[line->variable];
 
@@ -207,7 +207,7 @@ bool watch_read_again(void)
         const dumpulse_watcher one = {lines + i, seen + i, 1};
         seen[i] = before[lines[i].variable];
         if (!names[lines[i].variable].expected) {
-            begin_again(&lines[i]);
+            limit_age(&lines[i]);
             dumpulse_watch_begin(&one, (uint16_t)looked);
         }
     }

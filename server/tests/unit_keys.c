@@ -540,7 +540,7 @@ static void test_wrong_tags_of_an_epoch(void **state)
         for (unsigned j = 0; j < tags[i]; j++)
             assert_int_equal(keys_take(packet, NULL), COUNT_TAG);
         task_run();
-        assert_true(counters[COUNT_GUESSES] == tags[i] && logged_count == lines[i]);
+        assert_true(counters[COUNT_EPOCH_TAGS] == tags[i] && logged_count == lines[i]);
     }
 }
 
