@@ -430,10 +430,8 @@ static void write_what_is_due(void)
     take_content_of(file);
     saver.ended = false;
     saver.runs = pthread_create(&saver.thread, NULL, run_saver, file) == 0;
-    if (!saver.runs) {
-        (void)run_saver(file);
-        end_save();
-    }
+    if (!saver.runs)
+        write_now(file);
     loop_set_interval(LOOP_SAVING, OFTEN);
 }
 

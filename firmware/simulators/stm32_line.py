@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 from firmware.simulators.ch32v003 import Usart
-from firmware.simulators.stm32_can import RAM, RAM_SIZE, SYSTICK, Board
+from firmware.simulators.stm32_can import RAM, RAM_SIZE, Board
 from firmware.simulators.watchdog import Misuse
 from tools.programs import as_program
 
@@ -187,8 +187,7 @@ class Chip(Board):
             self.led = level
 
     def pending(self) -> set[int]:
-        ticked = {SYSTICK} if 0 <= self.tick_at <= self.now else set()
-        return ticked | ({UART_IRQ} & self.enabled if self.usart.interrupts else set())
+        return super().pending() | ({UART_IRQ} & self.enabled if self.usart.interrupts else set())
 
     def events(self) -> list[int | None]:
         usart = self.usart

@@ -699,6 +699,7 @@ static void log_save(const char *line)
     if (strncmp(line, "cannot write state: ", 20) == 0) {
         CLAIM(LOGGED, !world->keyed, strcmp(line, it->unwritten) != 0, "it is logged again: %.120s",
               line);
+        it->failed_saves++;
         (void)snprintf(it->unwritten, sizeof it->unwritten, "%s", line);
         it->is_rewritten = false;
     } else if (strncmp(line, "state is written to ", 20) == 0) {
@@ -713,7 +714,6 @@ void reference_logged(const char *line)
     struct outputs *const it = outputs();
     char text[LINE];
 
-    it->failed_saves += strstr(line, "cannot write state: ") != NULL;
     if (strstr(line, "has read its files again") != NULL || strstr(line, "nothing has changed"))
         it->hups = 0;
     if (strstr(line, "more changes: too many") != NULL) {
