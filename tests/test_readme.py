@@ -148,7 +148,7 @@ def test_it_finds_its_place_again() -> None:
     assert entries_of(answers[260:])[3][2:] == b"\x4c\x09"
 
 
-UNO = Board("readme", 115_200, mcu="atmega328p", hertz=16_000_000, pins=("B5",))
+UNO = Board("readme", "simavr", 115_200, mcu="atmega328p", hertz=16_000_000, pins=("B5",))
 
 
 def test_the_firmware_of_the_readme_watches() -> None:

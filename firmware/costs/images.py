@@ -56,9 +56,9 @@ def costs(board: Board) -> dict[str, int]:
         with Line(board) as line:
             line.receive(2 * 8)
             return {"stack": line.end(at_once=True)["stack"]}
-    if board.baud and not board.mcu and not board.qemu:
+    if board.simulator in ("rp2040js", "ch32v003"):
         return {}  # rp2040js and the model of a CH32V003 count nothing
-    if board.qemu:
+    if board.simulator == "qemu":
         return awake.instructions(board)
     if board.keyed:
         return awake.keyed_cycles(board)

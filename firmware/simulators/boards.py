@@ -26,10 +26,10 @@ import sys
 import tempfile
 import time
 import tty
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from firmware.uf2 import uf2
 from spec.keyed import LABELS, SLOT, Hearer, Keys, Reader, slot
@@ -44,14 +44,15 @@ REPORT_AT, REQUEST_AT = 64, 127  # identifiers on a CAN bus, counted from an age
 
 @dataclass(frozen=True)
 class Board:
-    name: str  # of its image; the source is firmware/NAME.c, without a "-" and what follows it
+    name: str  # of its image
+    simulator: str
     baud: int = 0  # of its serial line; 0: it is on a bus
     i2c: int = 0  # its address on an I²C bus
     can_id: int = 0  # the first of its identifiers on a CAN bus
-    mcu: str = ""  # simavr's name of its chip; none: it runs in another simulator
+    mcu: str = ""  # simavr's name of its chip
+    machine: str = ""  # QEMU's
     hertz: int = 0
     kbits: int = 500  # of its CAN bus, in a second; simavr's has none
-    qemu: tuple[str, ...] = ()
     drops: int = 0  # QEMU drops what comes until the register at this address holds 0x202c
     only_sends: bool = False  # it is no agent
     deaf: bool = False  # it hears nothing while it sends a report
@@ -63,7 +64,7 @@ class Board:
 
     @property
     def keyed_stm32(self) -> bool:
-        return (self.keyed or self.keyed_node) and not self.mcu
+        return self.simulator == "stm32_line"
 
     def image(self, folder: str = "") -> Path:
         """Builds the image first if it is not up to date. The folder "hanging" has images whose
@@ -71,22 +72,22 @@ class Board:
         return Path(built(str(Path("build/firmware", folder, f"{self.name}.elf"))))
 
     def command(self, image: Path) -> list[str]:
-        if self.qemu:
-            return [*self.qemu, "-nographic", "-monitor", "none", "-nodefaults", "-serial", "stdio",
-                    "-kernel", str(image)]
-        if self.keyed_stm32:
-            return [sys.executable, "-m", "firmware.simulators.stm32_line", str(self.baud),
-                    str(image)]
-        if self.can_id and not self.mcu:
-            return [sys.executable, "-m", "firmware.simulators.stm32_can", self.name[-2:],
-                    str(self.hertz), str(self.kbits), str(image)]
-        if self.name == "uart_ch32v003":
-            return [sys.executable, "-m", "firmware.simulators.ch32v003", str(image)]
-        if not self.mcu:
-            file = image.with_suffix(f".{os.getpid()}.uf2")
-            file.write_bytes(uf2(image))
-            flash = file.replace(image.with_suffix(".uf2"))  # another process may read the old one
-            return [str(NODE), str(ROOT / "firmware/simulators/rp2040.cjs"), str(flash)]
+        module = [sys.executable, "-m", f"firmware.simulators.{self.simulator}"]
+        match self.simulator:
+            case "qemu":
+                return ["qemu-system-arm", "-M", self.machine, "-nographic", "-monitor", "none",
+                        "-nodefaults", "-serial", "stdio", "-kernel", str(image)]
+            case "stm32_line":
+                return [*module, str(self.baud), str(image)]
+            case "stm32_can":
+                return [*module, self.name[-2:], str(self.hertz), str(self.kbits), str(image)]
+            case "ch32v003":
+                return [*module, str(image)]
+            case "rp2040js":
+                file = image.with_suffix(f".{os.getpid()}.uf2")
+                file.write_bytes(uf2(image))
+                flash = file.replace(image.with_suffix(".uf2"))  # others may read the old one
+                return [str(NODE), str(ROOT / "firmware/simulators/rp2040.cjs"), str(flash)]
         program = "serial_board" if self.baud else "i2c_board" if self.i2c else "can_board"
         baud = [str(self.baud)] if self.baud else []
         has_keys = self.keyed or self.keyed_node
@@ -95,35 +96,23 @@ class Board:
         return [built(f"build/sim/{program}"), *pins, self.mcu, str(self.hertz), *baud, str(image)]
 
 
-BOARDS = {board.name: board for board in (
-    Board("uart_atmega328p", 115_200, mcu="atmega328p", hertz=16_000_000),
-    # Its clock drifts in simavr 1.6, which forgets that a timer has overflowed if the firmware
-    # clears another flag at that moment.
-    Board("uart_attiny85", 19_200, mcu="attiny85", hertz=8_000_000, deaf=True, ticks=2, drift=0.01),
-    Board("sender_attiny13", 9_600, mcu="attiny13a", hertz=1_200_000, only_sends=True),
-    Board("can_avr", can_id=0x680, mcu="atmega328p", hertz=16_000_000),
-    Board("watch_atmega328p", 115_200, mcu="atmega328p", hertz=16_000_000,
-          pins=("B0", "B1", "B4", "B5")),
-    Board("can_avr-watch", can_id=0x680, mcu="atmega328p", hertz=16_000_000,
-          pins=("C0", "C1", "C4", "C5")),
-    Board("can_avr-keyed", can_id=0x680, mcu="atmega328p", hertz=16_000_000, keyed=True),
-    Board("keyed_attiny85", 9_600, mcu="attiny85", hertz=8_000_000, keyed_node=True),
-    Board("keyed_atmega328p", 9_600, mcu="atmega328p", hertz=16_000_000, keyed=True, pins=("C5",)),
-    # QEMU's cores have another clock than these chips after a reset: 24 and 168 MHz.
-    Board("uart_stm32-f1", 115_200, qemu=("qemu-system-arm", "-M", "stm32vldiscovery"),
-          ticks=24 / 8, drops=0x4001380C),
-    Board("keyed_stm32", 9_600, hertz=8_000_000, keyed=True),
-    Board("node_stm32", 9_600, hertz=8_000_000, keyed_node=True),
-    Board("uart_stm32-f4", 115_200, qemu=("qemu-system-arm", "-M", "netduinoplus2"),
-          ticks=168 / 16, drops=0x4001100C),
-    Board("uart_nrf51", 115_200, qemu=("qemu-system-arm", "-M", "microbit")),
-    Board("uart_rp2040", 115_200),
-    Board("rs485_atmega328p", 115_200, mcu="atmega328p", hertz=16_000_000),
-    Board("i2c_atmega328p", i2c=0x64, mcu="atmega328p", hertz=16_000_000),
-    Board("can_stm32-f1", can_id=0x680, hertz=8_000_000),
-    Board("can_stm32-f4", can_id=0x680, hertz=8_000_000),
-    Board("uart_ch32v003", 115_200),
-)}
+def boards() -> Iterator[Board]:
+    """Those of firmware/images.tsv. The last cell of a row has the simulator, and fields."""
+    types = {field.name: field.type for field in fields(Board)}
+    read: dict[object, Callable[[str], object]] = {
+        "bool": lambda _: True, "int": lambda value: int(value, 0), "float": float, "str": str,
+        "tuple[str, ...]": lambda value: tuple(value.split(","))}
+    for row in (ROOT / "firmware/images.tsv").read_text().splitlines():
+        if row.startswith("#"):
+            continue
+        name, *_, cell = row.split("\t")
+        simulator, *words = cell.split()
+        pairs = (word.partition("=") for word in words)
+        values: dict[str, Any] = {field: read[types[field]](value) for field, _, value in pairs}
+        yield Board(name, simulator, **values)
+
+
+BOARDS = {board.name: board for board in boards()}
 PinChange = tuple[float, str, int]  # seconds since the start, the pin, its new level
 UART_HOLDS = 2  # bytes, while the next one arrives
 SILENT = ("", "silent")  # for can_board: no EEPROM, and nobody else sends at first
@@ -535,7 +524,7 @@ def main(name: str) -> None:
         print(f"{problem}; the boards are: {', '.join(BOARDS)}", file=sys.stderr)
         raise SystemExit(2)
     board = BOARDS[name]
-    simulator = str(NODE) if board.name == "uart_rp2040" else (*board.qemu, "make")[0]
+    simulator = {"rp2040js": str(NODE), "qemu": "qemu-system-arm"}.get(board.simulator, "make")
     if not shutil.which(simulator):
         raise SystemExit(f"{simulator} is not here: make setup fetches it")
     if board.keyed_node:

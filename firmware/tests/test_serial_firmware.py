@@ -125,15 +125,6 @@ def test_an_image_is_for_its_core(name: str, core: str) -> None:
     assert re.search(core, run(["readelf", "-A", BOARDS[name].image()]), re.M)
 
 
-@pytest.mark.slow
-def test_every_image_is_a_board() -> None:
-    """The Makefile knows how each image is made, BOARDS how each is simulated."""
-    images = run(["make", "--no-print-directory", "-s", "-C", ROOT, "firmware"]).split()
-    assert images == [f"build/firmware/{name}.elf" for name in BOARDS]
-    sources = {source.stem for source in (ROOT / "firmware").glob("*.c")}
-    assert sources - {"keyed_agent", "keyed_avr"} == {name.partition("-")[0] for name in BOARDS}
-
-
 def test_packets_junk_and_short_ones(board: Board, chance: random.Random) -> None:
     good = [heartbeat(3, 76, 9), heartbeat(63, 255, 128), heartbeat(7, 1, 255)]
     refused = [heartbeat(5, 6, 7)[:7] + b"\x08", heartbeat(64, 1, 1), heartbeat(5, 1, 1)[:7],
@@ -210,7 +201,7 @@ def test_the_edges_of_a_report_while_bytes_come(chance: random.Random) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("board", "fault"), [
-    (board, fault) for board in AGENTS if not board.qemu for fault in (b"HangHere", b"StopTime")
+    (board, fault) for board in AGENTS if not board.machine for fault in (b"HangHere", b"StopTime")
 ], ids=lambda it: it.decode() if isinstance(it, bytes) else it.name)
 def test_the_watchdog_resets_a_loop_or_a_clock_that_hangs(board: Board, fault: bytes) -> None:
     with Line(board, board.image("hanging")) as line:

@@ -145,7 +145,7 @@ def test_for_arm(tmp_path: Path) -> None:
 
 
 def test_for_avr(tmp_path: Path) -> None:
-    board = Board("consumer", 115_200, mcu="atmega328p", hertz=16_000_000)
+    board = Board("consumer", "simavr", 115_200, mcu="atmega328p", hertz=16_000_000)
     image = cross("avr", tmp_path)
     packets, reports = b"".join(consumers.PACKETS), consumers.expected()
     first = packets.index(REQUEST) + len(REQUEST)
