@@ -59,5 +59,8 @@ firmware: $(FIRMWARE) ##! the images for boards: build/firmware
 	@$(PYTHON) -m firmware.uf2 build/firmware/uart_rp2040.elf
 	@printf '%s\n' $(FIRMWARE)
 TABLE_firmware-size = $(PYTHON) -m firmware.costs.images	## flash, RAM, stack, cycles of each image, against budgets
-try: | $(QUICK) ##! simulate a board, and poll it: BOARD=uart_atmega328p
-	@$(PYTHON) -m firmware.simulators.boards "$(BOARD)"
+# It installs what this board needs: without QUICK, make installs nothing more for its programs.
+try: ##! simulate a board, and poll it: BOARD=uart_atmega328p
+	@tools/setup python3
+	@tools/setup python3
+	@MAKEFLAGS=QUICK= python3 -m firmware.simulators.boards "$(BOARD)"

@@ -8,20 +8,20 @@ import struct
 import sys
 from pathlib import Path
 
-from elftools.elf.elffile import ELFFile
-
 from tools.programs import as_program
 
-PART = 256
+PART, PT_LOAD = 256, 1
 FIRST, SECOND, LAST = 0x0A324655, 0x9E5D5157, 0x0AB16F30  # the words that mark a block
 HAS_FAMILY, RP2040 = 0x2000, 0xE48BFF56
 
 
 def uf2(elf: Path) -> bytes:
-    with elf.open("rb") as stream:
-        (segment,) = (segment for segment in ELFFile(stream).iter_segments("PT_LOAD")
-                      if segment["p_filesz"])
-        address, data = segment["p_paddr"], segment.data()
+    image = elf.read_bytes()
+    first, segments = struct.unpack_from("<28xI12xH", image)  # of the ELF header: e_phoff, e_phnum
+    ((start, address, size),) = (
+        (start, address, size) for kind, start, _, address, size, *_ in
+        struct.iter_unpack("<8I", image[first:first + 32 * segments]) if kind == PT_LOAD and size)
+    data = image[start:start + size]
     count = -(-len(data) // PART)
     return b"".join(
         struct.pack("<8I476sI", FIRST, SECOND, HAS_FAMILY, address + PART * number, PART, number,

