@@ -39,7 +39,7 @@ $(call unit_of,can,can tests/stand_ins,dumpulse.c,\
     send recvmmsg ioctl setsockopt nanosleep socket bind close if_nametoindex)
 $(call unit_of,table,table watch hook limits tests/stand_ins,$(WATCH_C))
 $(call unit_of,hook,hook limits tests/stand_ins,,posix_spawn kill waitpid syscall fcntl prctl)
-$(call unit_of,udpserver,address limits sources sockets tests/stand_ins)
+$(call unit_of,udpserver,address limits loop sources sockets tests/stand_ins,,setitimer)
 $(call unit_of,log,log,,poll)
 $(call unit_of,keys,keys overlap address limits snapshot table tests/stand_ins,\
     dumpulse.c $(KEYED_C))

@@ -7,6 +7,7 @@
  *     BEFORE    is such a line, a space, and a shell command that runs before the first such call.
  *     IN_USE    is the number of the call of bind() that fails because its port is in use.
  *     FULL      names a file: as long as it exists, the disk is full.
+ *     REASON    is the error number that a full disk has instead.
  *     ENDLESS   is how many packets the first socket always has.
  *     UNSENT    are the error numbers with which the first calls of sendmmsg() fail.
  *     UNTOLD    is the same for sendmsg(), with which nodes get their beacons.
@@ -46,7 +47,7 @@ int __real_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, in
                     struct timespec *timeout);
 
 static const char *before, *calls_to, *in_use, *full, *endless, *slow, *clock_in, *slept, *unsent,
-    *untold, *reads_at_most;
+    *untold, *reads_at_most, *reason;
 
 /* Once, because the server changes its environment while its thread saves. */
 __attribute__((constructor)) static void read_environment(void)
@@ -55,6 +56,7 @@ __attribute__((constructor)) static void read_environment(void)
     calls_to = getenv("CALLS");
     in_use = getenv("IN_USE");
     full = getenv("FULL");
+    reason = getenv("REASON");
     endless = getenv("ENDLESS");
     slow = getenv("SLOW");
     unsent = getenv("UNSENT");
@@ -112,7 +114,7 @@ int __wrap_flock(int descriptor, int operation)
 ssize_t __wrap_pwrite(int descriptor, const void *bytes, size_t size, off_t at)
 {
     note("write", descriptor);
-    errno = ENOSPC;
+    errno = reason == NULL ? ENOSPC : (int)strtol(reason, NULL, 10);
     return full != NULL && access(full, F_OK) == 0 ? -1
                                                    : __real_pwrite(descriptor, bytes, size, at);
 }

@@ -3,6 +3,7 @@
 DUMPULSE_SERVER names another command to test: a sanitized build, or valgrind."""
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import json
@@ -708,6 +709,18 @@ def test_a_socket_that_a_killed_server_has_left_is_taken_over(tmp_path: Path) ->
     assert path.read_bytes() == b"another's"
 
 
+def test_a_socket_that_cannot_be_tried_stays(tmp_path: Path) -> None:
+    """The server must not have the right to use every file, which it may have as root."""
+    path, drop_from_bounding_set, override = tmp_path / "stats", 24, 1
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as live:
+        live.bind(str(path))
+        path.chmod(0)
+        done = run("--stats", str(path), "0", preexec_fn=lambda: ctypes.CDLL(None).prctl(
+            drop_from_bounding_set, override, 0, 0, 0))
+        why = f"udpserver: cannot use --stats {path}: Permission denied"
+        assert (done.returncode, said(done)[-1], path.is_socket()) == (1, why, True)
+
+
 def test_what_is_no_socket_stays(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "directory").mkdir()
@@ -1039,6 +1052,23 @@ def calls(*arguments: str, **environment: str) -> tuple[int, list[str]]:
             if "reports to " in line:
                 process.terminate()
     return process.returncode, lines
+
+
+def test_the_table_is_on_the_disk_before_and_after_it_is_renamed(tmp_path: Path) -> None:
+    status, _ = calls("--state", str(tmp_path / "table"), CALLS=str(tmp_path / "calls"))
+    lines = (tmp_path / "calls").read_text().splitlines()
+    order = [line for line in lines if re.match("write-file|fsync|rename", line)]
+    assert status == 0 and len(order) >= 4
+    assert order == ["write-file", "fsync-file", "rename", "fsync-directory"] * (len(order) // 4)
+
+
+@pytest.mark.parametrize("reason", ["ENOSPC", "EDQUOT", "EIO", "EROFS", "EFBIG", "EACCES"])
+def test_the_server_starts_if_the_disk_may_work_again(tmp_path: Path, reason: str) -> None:
+    """Only an error that stays until somebody mends it stops it."""
+    status, lines = calls("--state", str(tmp_path / "table"), FULL=str(tmp_path),
+                          REASON=str(getattr(errno, reason)))
+    assert status == 1 and os.strerror(getattr(errno, reason)) in "".join(lines)
+    assert any("reports to" in line for line in lines) == (reason != "EACCES")
 
 
 @pytest.mark.parametrize("moment, first", [("table", True), ("table.lock", True), ("flock", True),

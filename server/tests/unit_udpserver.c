@@ -2,13 +2,16 @@
  * named in the log. A test chooses the times and the secrets.   SPDX-License-Identifier: MIT
  */
 #define _GNU_SOURCE /* NOLINT: for struct in6_pktinfo */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "server/address.h"
 #include "server/counters.h"
 #include "server/limits.h"
+#include "server/loop.h"
 #include "server/sockets.h"
 #include "server/sources.h"
 #include "server/timing.h"
@@ -360,6 +363,41 @@ TEST(test_drops_before_and_after)
     assert_in_range(left, 1, sent - 1);
     assert_int_equal(counters[COUNT_DROPS], sent - left);
     assert_true(sockets_replace(1, -1));
+}
+
+/* ---- Tasks ------------------------------------------------------------------------------ */
+
+static uint64_t timer_us, waited_us; /* what the loop asked for last; when the task ran */
+
+/* The linker gives all calls of setitimer() to this. */
+int __real_setitimer(int which, const struct itimerval *timer, struct itimerval *before);
+int __wrap_setitimer(int which, const struct itimerval *timer, struct itimerval *before)
+{
+    timer_us = (uint64_t)timer->it_value.tv_sec * 1000000 + (uint64_t)timer->it_value.tv_usec;
+    return __real_setitimer(which, timer, before);
+}
+
+static void end_loop(void)
+{
+    waited_us = timer_us;
+    (void)raise(SIGTERM);
+}
+
+static void start_lower(void)
+{
+    loop_start_task(LOOP_READY, TIMING_SECOND);
+}
+
+TEST(test_a_task_starts_one_of_a_lower_number_at_once)
+{
+    static const struct loop_handlers none;
+    const sigset_t waiting = loop_catch_signals();
+
+    loop_define_task(LOOP_READY, end_loop, 0);
+    loop_define_task(LOOP_WATCH, start_lower, TIMING_SECOND);
+    loop_serve(&waiting, &none);
+    (void)alarm(0);
+    assert_in_range(waited_us, 1, 1000);
 }
 
 int main(void)
