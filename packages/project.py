@@ -84,8 +84,9 @@ PLACES = (
     ("library", "dumpulse.h", "number", "^#define DUMPULSE_VERSION_NUMBER ", "L "),
     ("library", "meson.build", "semantic", "^        version: '", "'\\)$"),
     ("library", "client.py", "semantic", r'^VERSION = __version__ = "', r'"$'),
-    *(("library", name, "semantic", r'^\.TH [A-Z]+ \d \S+ "Dumpulse ', r'" "Dumpulse"$')
-      for name in ("client/dumpulse.1", "server/canserver.8", "server/udpserver.8")),
+    *(("library", name, "semantic", r'^\.TH [A-Z-]+ \d \S+ "Dumpulse ', r'" "Dumpulse"$')
+      for name in ("client/dumpulse.1", "server/canserver.8", "server/udpserver.8",
+                   "server/udpserver-keys.8")),
     ("keys", "client.py", "semantic", r'^KEYS_VERSION = "', r'"  #'),
     ("fleet", "dumpulse_fleet/dumpulse-fleet.1", "semantic",
      r'^\.TH DUMPULSE-FLEET 1 \S+ "Dumpulse fleet ', r'" "Dumpulse"$'),

@@ -27,7 +27,7 @@ PYTHONDIR ?= $(firstword $(FOUND))
 # mode "text", /usr/local becomes PREFIX, and names between @ what they mean.
 put = $(foreach file,$2,$1:$(file):$3/$(notdir $(file)))
 INSTALLED = $(call put,755,$(SERVERS:%=build/%),$(PREFIX)/sbin) \
-    $(call put,644,$(SERVERS:%=server/%.8),$(PREFIX)/share/man/man8) \
+    $(call put,644,$(if $(SERVERS),$(wildcard server/*.8)),$(PREFIX)/share/man/man8) \
     $(call put,text,$(if $(SERVERS),$(wildcard server/units/*)),$(PREFIX)/lib/systemd/system) \
     $(call put,644,dumpulse.h $(filter %.h,$(WATCH) $(KEYED)),$(PREFIX)/include) \
     $(call put,644,build/libdumpulse.a,$(LIBDIR)) \

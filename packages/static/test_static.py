@@ -33,7 +33,8 @@ def fixture_unpacked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path
 def test_each_is_one_file_for_its_processor(unpacked: dict[str, Path], machine: str) -> None:
     folder = unpacked[machine]
     assert {path.name for path in folder.iterdir()} == {
-        "LICENSE", "README.md", "canserver", "canserver.8", "udpserver", "udpserver.8"}
+        "LICENSE", "README.md", "canserver", "canserver.8", "udpserver", "udpserver.8",
+        "udpserver-keys.8"}
     kind = {"amd64": "X86-64", "arm64": "AArch64", "armhf": "ARM"}[machine]
     for name in make.PROGRAMS:
         told = run(["readelf", "--file-header", "--program-headers", folder / name])

@@ -1551,7 +1551,8 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
                 "share/doc/dumpulse/examples/icinga2.conf",
                 "share/doc/dumpulse/examples/nagios.cfg", "share/doc/dumpulse/examples/vehicle.ini",
                 "share/man/man1/dumpulse.1",
-                "share/man/man8/canserver.8", "share/man/man8/udpserver.8",
+                "share/man/man8/canserver.8", "share/man/man8/udpserver-keys.8",
+                "share/man/man8/udpserver.8",
                 "share/zsh/site-functions/_dumpulse"]
     make("install", Path("/opt/x"), str(tmp_path / "stage"))
     assert sorted(lib_python(files(tmp_path / "stage" / "opt" / "x"))) == expected
@@ -1578,7 +1579,8 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
         rated = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=15",
                                 unit], check=False, capture_output=True, text=True)
         assert rated.returncode == 0, rated.stdout[-300:]  # an exposure of at most 1.5 in 10
-    manual = (ROOT / "server" / "udpserver.8").read_text().replace("\\", "")
+    manual = "".join((ROOT / "server" / page).read_text().replace("\\", "")
+                     for page in ("udpserver.8", "udpserver-keys.8"))
     drop_ins = re.findall(r"^\[Service\]\n(?:\w+=.*\n)+", manual, re.M)
     assert len(drop_ins) == 2  # for programs, and for a key
     for text in drop_ins:
