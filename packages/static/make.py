@@ -30,7 +30,7 @@ def build(to: Path) -> list[Path]:
         page = (HERE / "README.md").read_text().replace("VERSION", project.version())
         texts: dict[str, Path | str] = {
             "LICENSE": root / "LICENSE", "README.md": page,
-            **{f"{name}.8": root / "server" / f"{name}.8" for name in (*PROGRAMS, "udpserver-keys")}}
+            **{page.name: page for page in (root / "server").glob("*.8")}}
         for machine in MACHINES:
             top = f"{project.NAME}-servers-{project.version()}-linux-{machine}"
             files = {**texts, **programs(machine, root)}
