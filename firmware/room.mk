@@ -64,3 +64,5 @@ try: ##! simulate a board, and poll it: BOARD=uart_atmega328p
 	@tools/setup python3
 	@tools/setup python3
 	@MAKEFLAGS=QUICK= python3 -m firmware.simulators.boards "$(BOARD)"
+hour: ##! test a board on a cable: BOARD= and PORT=
+	@MAKEFLAGS=QUICK= python3 -m firmware.hardware.first_hour "$(BOARD)" "$(PORT)" $(HOUR)
