@@ -51,12 +51,12 @@ __attribute__((section(".vectors"), used)) static const struct {
 
 static void chip_start(void)
 {
-    start_dog(1000);
     CLOCK_SETTING = 0;            /* 24 MHz; after a reset, it is divided by 3 */
     CLOCKS |= 1U << 14 | 1U << 5; /* USART 1 and port D */
     PINS_SET = 1U << 6;           /* the input has a pull-up: an open line rests */
     PINS_MODE = 0x48944444;       /* PD6 is an input, PD5 an output of the USART */
     start_uart();
+    start_dog(1000); /* here, as the UART holds what comes in its 40 us */
     TICK_COUNT = 0;
     TICK_LAST = CLOCK / TICKS - 1;
     TICK_CONTROL = 0xF; /* it counts the clock, begins again after TICK_LAST, and interrupts */

@@ -324,7 +324,8 @@ def loaded(image: Path, engine: unicorn.Uc) -> ELFFile:
     return file
 
 
-STM32_DOG = 0x40003000, [(0, 0x5555), (4, 6), (8, 250), (0, 0xCCCC)], (0, 0xAAAA)
+STM32_DOG = (0x40003000, [(0, 0xCCCC), (0, 0x5555), (4, 6), (8, 250), (0, 0xAAAA)],
+             (0, 0xAAAA))
 # Where the registers of the watchdog are, what starts it, and what feeds it: offsets and values.
 DOGS = {"uart_stm32-f1": STM32_DOG, "uart_stm32-f4": STM32_DOG,
         "uart_nrf51": (0x40010000, [(0x504, 65535), (0x508, 1), (0, 1)], (0x600, 0x6E524635))}
