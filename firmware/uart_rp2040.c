@@ -50,19 +50,22 @@ __asm__(".syntax unified\n .section .boot, \"a\"\n .balign 4\n"
         "program: .word vectors\ntable: .word 0xE000ED08\n"
         " .org 252\n .word 0x30EC0D22\n .text\n");
 
+/* The chip begins with its ring oscillator, 1.8 to 12 MHz (data sheet, 2.17). The watchdog counts
+ * its clocks (4.7.2) before anything is waited for, so that a crystal that does not start causes a
+ * reset after each 2 to 13.4 s. With a crystal it is 2 s. */
 static void chip_start(void)
 {
-    CRYSTAL_STARTUP = 47; /* 1 ms, in 256 clocks */
-    CRYSTAL = 0xFABAA0;   /* on, for 1 to 15 MHz */
-    while (!(CRYSTAL_STATE >> STABLE)) {
-    }
-    CLOCK_REFERENCE = 2; /* the crystal, and the core's clock follows it */
-    while (!(CLOCK_REFERENCE_IS & 1 << 2)) {
-    }
     DOG_TICK = 1 << 9 | CLOCK / 1000000;
     DOG_LOAD = DOG_TIME;
     RESET_AT_DOG = 0x1FFFC; /* everything but the oscillators */
     REGISTER(DOG_CONTROL + SET) = 1U << DOG_ENABLE;
+    CRYSTAL_STARTUP = 64 * 47; /* 64 ms, in 256 of its clocks (2.16): for slow crystals */
+    CRYSTAL = 0xFABAA0;        /* on, for 1 to 15 MHz */
+    while (!(CRYSTAL_STATE >> STABLE)) {
+    }
+    CLOCK_REFERENCE = 2; /* the crystal, and the core's clock follows it (2.15) */
+    while (!(CLOCK_REFERENCE_IS & 1 << 2)) {
+    }
     CLOCK_PERIPHERALS = 1 << 11;
     REGISTER(RESETS + CLEAR) = PARTS;
     while ((RESET_DONE & PARTS) != PARTS) {

@@ -1,13 +1,15 @@
-/* Runs an image on an RP2040: node rp2040.cjs IMAGE.uf2   SPDX-License-Identifier: MIT
+/* Runs an image on an RP2040: node rp2040.cjs IMAGE.uf2 [MS [DEAD]]   SPDX-License-Identifier: MIT
  *
  * stdin and stdout are its UART 0, which is as fast as the program reads it. Its time is that of
  * the wall clock. It starts as the chip's ROM does: the ROM itself is not there. After a reset by
- * the watchdog it starts again. */
+ * the watchdog it starts again. Its crystal needs MS (default: 1) to oscillate after it is turned
+ * on, and does not oscillate at all in the first DEAD starts (default: 0). */
 const fs = require('fs');
 const path = require('path');
 const FOLDER = path.join(__dirname, '../../build/toolchains/rp2040js/package');
 const { RP2040 } = require(FOLDER);
-const BOOT = 256, BOOT_AT = 0x20041f00, DOG = 0x40058000, SLICE = 1e6; // bytes, addresses, ns
+const BOOT = 256, BOOT_AT = 0x20041f00, SLICE = 1e6; // bytes, an address, ns
+const CRYSTAL = 0x40024000, DOG = 0x40058000;
 
 const flash = Buffer.alloc(1 << 20, 0xff);
 const file = fs.readFileSync(process.argv[2]);
@@ -29,7 +31,42 @@ if (sum !== flash.readUInt32LE(BOOT - 4)) {
     process.exit(1);
 }
 
-let coming = [], chip, began;
+const [settles, dead] = [process.argv[3] ?? 1, process.argv[4] ?? 0].map(Number);
+let coming = [], chip, began, starts = 0;
+
+/* rp2040js has a crystal that is stable at once, and a watchdog that counts microseconds. By the
+ * data sheet the crystal is stable after STARTUP times 256 of its clocks (2.16), and the watchdog
+ * counts clk_ref divided by TICK (4.7.2), twice by erratum RP2040-E1. */
+function model_clocks() {
+    const { clock, clocks, xoscFreq } = chip;
+    const crystal = chip.findPeripheral(CRYSTAL), dog = chip.findPeripheral(DOG);
+    const is_alive = ++starts > dead;
+    let on_at = 0, divider = 0;
+    Object.defineProperty(crystal, 'stable', {
+        get: () => crystal.enabled && is_alive
+            && clock.nanos - on_at >= (crystal.startup & 0x3fff) * 256e9 / xoscFreq,
+        set: (on) => { on_at = on ? clock.nanos : on_at; },
+    });
+    const count = () => { dog.timer.frequency = divider ? 2 * clocks.refFreq / divider : 0; };
+    for (const [part, offset, follow] of [
+        [dog, 0x2c, (value) => { divider = value & 0x1ff; }],
+        [clocks, 0x30, (value) => {
+            if (value & 2 && !(is_alive && clock.nanos - on_at >= settles * 1e6)) {
+                console.error('the chip stops: its clock is a crystal that does not oscillate');
+                process.exit(1);
+            }
+        }]]) {
+        const write = part.writeUint32.bind(part);
+        part.writeUint32 = (at, value) => {
+            write(at, value);
+            if (at === offset) {
+                follow(value);
+                count();
+            }
+        };
+    }
+    count();
+}
 
 function start() {
     chip = new RP2040();
@@ -43,6 +80,7 @@ function start() {
         chip.writeUint32(DOG, 0); // it is off, or it would trigger without end
         chip = null;
     };
+    model_clocks();
     began = Date.now();
 }
 

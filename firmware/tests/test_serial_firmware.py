@@ -218,6 +218,18 @@ def test_the_watchdog_resets_a_loop_or_a_clock_that_hangs(board: Board, fault: b
                 table = entries(first_byte + line.receive(259, 10.0))  # a reset may cut it off
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("settles_ms", "dead_starts", "waits_s"), [(60, 0, 0), (1, 2, 7.3)])
+def test_an_rp2040_with_a_crystal_that_is_slow_or_dead(
+        settles_ms: int, dead_starts: int, waits_s: float) -> None:
+    """The watchdog resets a chip whose crystal is dead, and counts the ring oscillator's 6.5 MHz
+    until then: 4,000,000 / (2 * 6.5 MHz / 12), 3.69 s for each start."""
+    began = time.monotonic()
+    with Line(BOARDS["uart_rp2040"], arguments=[str(settles_ms), str(dead_starts)]) as line:
+        assert len(ask(line)) == 64
+        assert waits_s <= time.monotonic() - began
+
+
 # By the data sheets: the bits of the brown-out level, and from which voltage a clock is allowed.
 LEVELS = {"ATmega328P": ("efuse", 0, {7: 0, 6: 1.8, 5: 2.7, 4: 4.3}),
           "ATtiny85": ("hfuse", 0, {7: 0, 6: 1.8, 5: 2.7, 4: 4.3}),
