@@ -1330,6 +1330,8 @@ class Variable:
     high: int = 255
     warn_low: int = 0  # low <= warn_low <= warn_high <= high
     warn_high: int = 255
+    boots: Optional[int] = None  # the variable that carries its boot count
+    is_boot_count: bool = False  # it carries that of another variable
 
     @property
     def label(self) -> str:
@@ -1425,7 +1427,7 @@ GENERAL: OfFile = {"tick": (parse_tick, "a time of 1 ms to 1 h, like 500ms"), "w
 OF_A_VARIABLE: OfFile = {
     "name": (parse_name, "1 to 24 letters, digits, spaces and ._-/+(), with a letter"),
     "warn": TIME, "crit": TIME, "value": RANGE, "value-warn": RANGE, "every": TIME,
-    "expect": YES_OR_NO, "authenticated": YES_OR_NO}
+    "expect": YES_OR_NO, "authenticated": YES_OR_NO, "boots": (parse_variable, "a variable")}
 
 
 def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
@@ -1463,6 +1465,13 @@ def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
     for number, keys in sections.items():
         if names.setdefault(keys.get("name", f"{number}"), number) != number:
             raise BadUsage(f"{path!r}: {names[keys['name']]} and {number} have the same name")
+    carried = [keys["boots"] for keys in sections.values() if "boots" in keys]
+    for number, keys in sections.items():
+        boots = keys.get("boots")
+        if boots is not None and (boots == number or carried.count(boots) > 1
+                                  or sections.get(boots, {"expect": False}).get("expect", True)):
+            raise BadUsage(f"{path!r}, [{number}]: boots must be another variable, of no other "
+                           "node, and not one that is expected to be alive")
     return general, sections
 
 
@@ -1505,6 +1514,9 @@ def make_settings(options: argparse.Namespace) -> Settings:
         variable.expected = variable.number in {*expected, *values, *value_warns}
         variable.authenticated = variable.number not in unkeyed if "key" in typed else None
         variable.every_ms = own.get("every", variable.every_ms)
+        variable.boots = own.get("boots")
+        if variable.boots is not None:
+            variables[variable.boots].is_boot_count = True
         value: Range = values.get(variable.number) or own.get("value", (0, 255))
         warn: Range = value_warns.get(variable.number) or own.get("value-warn", value)
         (variable.low, variable.high), (variable.warn_low, variable.warn_high) = value, warn
@@ -1809,6 +1821,7 @@ class History:
 
 # ---------------------------------------------------------------- what a report means
 NEVER, OK, LATE, DEAD, UNKNOWN = "never", "ok", "late", "dead", "?"
+CAUSES = ("unknown", "power-up", "brown-out", "reset pin", "watchdog", "software", "other", "7")
 
 
 class Reading(NamedTuple):
@@ -1818,6 +1831,14 @@ class Reading(NamedTuple):
     age_ms: Optional[int]  # None: never heard, or the time now is unknown
     state: str
     at_least: bool  # the age is more than a timestamp can tell, and may be even more
+    boot_value: Optional[int] = None  # SPEC.md, "Boots"; None: no boot count was received
+    restarted: bool = False  # since the report before
+
+    @property
+    def boot(self) -> str:
+        """Why the node was reset last, and its boot count modulo 32."""
+        value = self.boot_value
+        return "" if value is None else f"{CAUSES[value >> 5]}, boot {value % 32}"
 
     @property
     def bad_value(self) -> bool:
@@ -1853,6 +1874,8 @@ class Reading(NamedTuple):
                 "age": None if self.age_ms is None else self.age_ms / 1000,
                 "age_at_least": self.at_least,
                 **({} if (yes := self.variable.authenticated) is None else {"authenticated": yes}),
+                **({} if self.variable.boots is None else {
+                    "restarted": self.restarted, "boot": self.boot or None}),
                 **(dict.fromkeys(heard) if self.state == NEVER else heard)}
 
 
@@ -1865,7 +1888,9 @@ def interpret(agent_clock: Clock, history: History) -> list[Reading]:
         state = NEVER if entry.never else UNKNOWN
         if age_ms is not None:
             state = DEAD if age_ms > variable.crit_ms else LATE if age_ms > variable.warn_ms else OK
-        readings.append(Reading(variable, entry, age_ms, state, (age_ms or 0) >= longest))
+        boot = None if variable.boots is None else agent_clock.entries[variable.boots]
+        readings.append(Reading(variable, entry, age_ms, state, (age_ms or 0) >= longest,
+                                boot.value if boot and not boot.never else None))
     return readings
 
 
@@ -1885,8 +1910,8 @@ def format_seconds(duration_ms: int) -> str:
 def worth_showing(readings: Sequence[Reading], wanted: Sequence[int]) -> list[Reading]:
     """The variables that the user wants, or those that were heard, are named or expected."""
     return [reading for reading in readings if (
-        reading.variable.number in wanted if wanted else
-        reading.state != NEVER or reading.variable.listed or reading.variable.expected)]
+        reading.variable.number in wanted if wanted else not reading.variable.is_boot_count and (
+        reading.state != NEVER or reading.variable.listed or reading.variable.expected))]
 
 
 def tally(readings: Sequence[Reading]) -> str:
@@ -1926,6 +1951,7 @@ def run_get(options: argparse.Namespace) -> int:
         print(f"{'variable':27} value  sender  last heard")
     for reading in shown:
         when = {NEVER: "never", UNKNOWN: "?"}.get(reading.state, f"{reading.age} ago")
+        when += f"; {reading.boot}" * bool(reading.boot)
         mark = " *"[reading.variable.authenticated is False]
         label = f"{reading.variable.number}{mark}{reading.variable.name}"
         print(f"{label:27} {reading.value:>5}  {reading.sender:>6}  {when}")
@@ -1999,8 +2025,9 @@ def format_performance(reading: Reading) -> str:
     value = "U" if reading.state == NEVER else str(reading.entry.value)
     warn, crit = f"{variable.warn_low}:{variable.warn_high}", f"{variable.low}:{variable.high}"
     late, dead = format_seconds(variable.warn_ms), format_seconds(variable.crit_ms)
+    boots = "" if reading.boot_value is None else f" '{label} boots'={reading.boot_value % 32}"
     return (f"'{label} age'={silence};{late};{dead};0; "
-            f"'{label} value'={value};{warn if warn != crit else ''};{crit};0;255")
+            f"'{label} value'={value};{warn if warn != crit else ''};{crit};0;255{boots}")
 
 
 def run_check(options: argparse.Namespace) -> int:
@@ -2165,8 +2192,6 @@ class Watched:
         self.restarted = bool(restart)
         if self.readings and self.trouble and not restart:
             restart = f"no report came for {at - self.heard_at:.0f} s"
-        if restart:
-            self.event = f"{time.strftime('%H:%M:%S')} {restart}"
         self.clock.take(entries, at if asked is None else asked, at)
         readings = interpret(self.clock, self.history)
         self.changed = {
@@ -2174,8 +2199,29 @@ class Watched:
                 (*Entry._fields, "state"), (*old.entry, old.state), (*new.entry, new.state))
                 if before != after}
             for old, new in zip(self.readings, readings)}
+        for number in self._find_restarts(readings, round((at - self.heard_at) * 1000)):
+            readings[number] = reading = readings[number]._replace(restarted=True)
+            self.changed[number].add("restarted")
+            restart = f"{restart}; " * bool(restart) + \
+                f"{reading.variable.label} restarted: {reading.boot}"
+        if restart:
+            self.event = f"{time.strftime('%H:%M:%S')} {restart}"
         self.readings, self.heard_at = readings, at
         self.trouble, self.refused = None, False
+
+    def _find_restarts(self, readings: Sequence[Reading], passed_ms: int) -> list[int]:
+        """The nodes whose boot count was sent again since the last report. An agent that has loaded
+        an older table reports an older one: older than the last would be now."""
+        found = []
+        for node in readings if self.readings else ():
+            if node.variable.boots is None or node.boot_value is None:
+                continue
+            old, new = self.readings[node.variable.boots], readings[node.variable.boots]
+            if old.entry != new.entry and (
+                    old.age_ms is None or new.age_ms is None
+                    or new.age_ms <= old.age_ms + passed_ms + self.settings.tick_ms):
+                found.append(node.variable.number)
+        return found
 
     def _explain_restart(self, entries: Entries, at: float) -> str:
         """How one can see that the agent has restarted. Otherwise nobody can see it."""

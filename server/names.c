@@ -33,6 +33,7 @@ static struct section {
     unsigned line;                   /* where it begins; 0: it is not in the file */
     unsigned given;                  /* a bit for each key, in the order of `keys` */
     bool unexpected;                 /* expect = no */
+    uint8_t boots;                   /* the variable that carries its boot count */
     uint8_t value[2], value_warn[2]; /* without value-warn: 255 to 0, which is within any range */
     char name[NAMES_ROOM];
 } sections[DUMPULSE_VARIABLES + 1];
@@ -186,6 +187,16 @@ static bool read_authenticated(struct section *section, char *text)
     return read_yes_or_no(text, &is_no);
 }
 
+static bool read_boots(struct section *section, char *text)
+{
+    uint64_t variable;
+
+    if (!read_number(text, DUMPULSE_VARIABLES - 1, &variable))
+        return refuse("this is not a variable from 0 to 63");
+    section->boots = (uint8_t)variable;
+    return true;
+}
+
 /* client.py allows fewer characters beyond ASCII: only letters and digits that are one column
  * wide. */
 static bool read_name(struct section *section, char *text)
@@ -225,6 +236,7 @@ static const struct key {
     {"every", OF_ONE, read_every},
     {"expect", OF_ONE, read_expect},
     {"authenticated", OF_ONE, read_authenticated},
+    {"boots", OF_ONE, read_boots},
 };
 enum { KEYS = sizeof keys / sizeof keys[0] };
 
@@ -245,14 +257,16 @@ static struct section *begin_section(char *text)
         (void)refuse("this section began in line %u already", sections[number].line);
         return NULL;
     }
-    sections[number] =
-        (struct section){.line = line, .value = {0, UINT8_MAX}, .value_warn = {UINT8_MAX, 0}};
+    sections[number] = (struct section){.line = line,
+                                        .value = {0, UINT8_MAX},
+                                        .value_warn = {UINT8_MAX, 0},
+                                        .boots = NAMES_NO_BOOTS};
     return &sections[number];
 }
 
 static bool refuse_key(unsigned where)
 {
-    char known[80] = ""; /* has room for all keys of a section */
+    char known[96] = ""; /* has room for all keys of a section */
 
     for (size_t i = 0; i < KEYS; i++)
         if ((keys[i].where & where) != 0)
@@ -310,6 +324,21 @@ static bool finish_times(const struct section *section, struct names_variable *v
                   (unsigned long long)crit, (unsigned long long)ended);
 }
 
+/* A boot count is sent once after a reset: whoever expected it to be alive would find it dead. */
+static bool check_boots(const struct section *section)
+{
+    const struct section *const carrier = sections + section->boots;
+    unsigned users = 0;
+
+    if (section->boots == NAMES_NO_BOOTS)
+        return true;
+    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
+        users += sections[i].line != 0 && sections[i].boots == section->boots;
+    return (users == 1 && carrier != section && (carrier->line == 0 || carrier->unexpected)) ||
+           refuse("boots must be another variable, of no other node, and not one that is expected "
+                  "to be alive");
+}
+
 static bool finish_variable(const struct section *section, struct names_variable *variable)
 {
     line = section->line;
@@ -317,6 +346,9 @@ static bool finish_variable(const struct section *section, struct names_variable
     variable->low = section->value[0];
     variable->high = section->value[1];
     memcpy(variable->name, section->name, sizeof variable->name);
+    variable->boots = section->boots;
+    if (!check_boots(section))
+        return false;
     if (section->value_warn[0] < variable->low || section->value_warn[1] > variable->high)
         return refuse("value-warn is not within value");
     return finish_times(section, variable);
@@ -347,6 +379,8 @@ bool names_parse(const char *path, char *text, size_t length)
     file = path;
     memset(sections, 0, sizeof sections);
     memset(names_variables, 0, sizeof names_variables);
+    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
+        names_variables[i].boots = NAMES_NO_BOOTS;
     if (!check_characters(text, length))
         return false;
     if (strncmp(text, mark, strlen(mark)) == 0)

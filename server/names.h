@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 enum {
+    NAMES_NO_BOOTS = 64,
     NAMES_LONGEST = 24,                /* characters of a name */
     NAMES_ROOM = 4 * NAMES_LONGEST + 1 /* bytes of a name in UTF-8, and the zero */
 };
@@ -16,6 +17,7 @@ struct names_variable {
     bool expected;       /* it has a section, and not `expect = no` */
     uint64_t warn, crit; /* ticks that it may be silent */
     uint8_t low, high;   /* values */
+    uint8_t boots;       /* the variable that carries its boot count; NAMES_NO_BOOTS: none */
     char name[NAMES_ROOM];
 };
 extern struct names_variable names_variables[];

@@ -42,6 +42,8 @@ static uint64_t within;      /* the most ticks between two looks, so that no age
 static uint64_t least_pause; /* ticks between two looks */
 static struct bucket said;
 static uint64_t unsaid; /* changes that got no line, because too many came at once */
+static uint8_t node_of[DUMPULSE_VARIABLES]; /* by the variable that carries its boot count */
+static bool is_watching;                    /* what is in the table before was no restart */
 
 static uint64_t steady_ms(void)
 {
@@ -56,10 +58,13 @@ static uint16_t grace_of(const struct names_variable *variable)
 static void make_lines(void)
 {
     watch_watcher.count = 0;
+    memset(node_of, DUMPULSE_VARIABLES, sizeof node_of);
     within = UINT16_MAX;
     least_pause = SHORTEST / options.tick;
     for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++) {
         const struct names_variable *one = &names_variables[i];
+        if (one->boots != NAMES_NO_BOOTS)
+            node_of[one->boots] = i;
         if (!one->expected || (options.self && i == options.self_variable))
             continue; /* the server's own is recorded only when somebody asks */
         const dumpulse_watched line = dumpulse_watched_make(
@@ -90,26 +95,48 @@ static void say_unsaid(void)
     unsaid = 0;
 }
 
-void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is)
+/* Counts a change. False: the log gets no line about it. */
+static bool may_say(void)
 {
     const struct limit limit = limits_make(1, LINES);
     const uint64_t now = timing_ns();
-    const char *name = names_variables[variable].name;
 
-    (void)context;
     counters[COUNT_CHANGES]++;
-    if (options.exec != NULL)
-        hook_tell(variable, was, is);
     if (options.log < OPTIONS_LOG_NORMAL)
-        return;
+        return false;
     if (!limits_has_left(&said, &limit, now)) {
         unsaid++;
-        return;
+        return false;
     }
     limits_take(&said, &limit, now);
     say_unsaid();
-    log_say("variable %u%s%s: %s, was %s", variable, *name == '\0' ? "" : " ", name,
-            hook_states[is], hook_states[was]);
+    return true;
+}
+
+void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is)
+{
+    const char *name = names_variables[variable].name;
+
+    (void)context;
+    if (options.exec != NULL)
+        hook_tell(variable, was, is);
+    if (may_say())
+        log_say("variable %u%s%s: %s, was %s", variable, *name == '\0' ? "" : " ", name,
+                hook_states[is], hook_states[was]);
+}
+
+/* The variable's heartbeat is new since the last look: if it carries a boot count, its node has
+ * restarted. */
+static void note_boot(uint8_t variable, uint8_t value)
+{
+    static const char causes[][10] = {"unknown",  "power-up", "brown-out", "reset pin",
+                                      "watchdog", "software", "other",     "7"};
+    const uint8_t node = node_of[variable];
+
+    if (node < DUMPULSE_VARIABLES && is_watching && may_say())
+        log_say("variable %u%s%s: restarted: %s, boot %u", node,
+                *names_variables[node].name == '\0' ? "" : " ", names_variables[node].name,
+                causes[value / 32], value % 32U);
 }
 
 /* Notes what was heard since the last look. The table's timestamp says when that was, unless
@@ -132,6 +159,7 @@ static void note_heard(uint64_t now)
         if (memcmp(table + at, unset, sizeof unset) ==
             0) /* too old for the table, and not for us */
             continue;
+        note_boot(i, table[at + 3]);
         const uint16_t age = (uint16_t)(stamp - dumpulse_read_entry(table, i).timestamp);
         /* Ticks of Unix time and of this clock begin at other moments. */
         heard_at[i] = now - (age <= now - looked + 1 && !was_set ? age : 0);
@@ -225,8 +253,10 @@ void watch_begin(void)
     memset(table, 0, sizeof table);
     memset(heard_at, 0, sizeof heard_at);
     memset(&watch_heard, 0, sizeof watch_heard);
+    is_watching = false;
     note_heard(looked);
     table_before_it_forgets = note_before_it_is_forgotten;
+    is_watching = true;
     for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++)
         if (heard_at[i] != 0) {
             const uint16_t age =

@@ -18,7 +18,8 @@ class Names(ctypes.Structure):
     """struct names_variable of server/names.h"""
 
     _fields_ = [("expected", ctypes.c_bool), ("warn", ctypes.c_uint64), ("crit", ctypes.c_uint64),
-                ("low", ctypes.c_uint8), ("high", ctypes.c_uint8), ("name", ctypes.c_char * 97)]
+                ("low", ctypes.c_uint8), ("high", ctypes.c_uint8), ("boots", ctypes.c_uint8),
+                ("name", ctypes.c_char * 97)]
 
 
 class Compiled:
@@ -35,14 +36,16 @@ class Compiled:
 
 
 TOKENS = ("[3]", "[03]", "[0x3]", "[64]", "[dumpulse]", "[DUMPULSE]", "[ 3 ]", "[3", "[3] x", "[]",
-          "name", "Warn", "crit", "value", "value-warn", "every", "expect", "authenticated",
-          "tick", "now-from", "=", " = ", "\t", "  ", "\r", "#", ";", "engine", "a é", "5s",
+          "name", "Warn", "boots", "crit", "value", "value-warn", "every", "expect",
+          "authenticated", "tick", "now-from", "=", " = ", "\t", "  ", "\r", "#", ";", "engine",
+          "a é", "5s",
           "500ms", "0.0015", "1.5 min", "1 h", "0", "65470s", "65471s", "3s", "yes", "no", "0..80",
           "10 .. 0x20", "80..0", "..", "255..256", "7", "0x3F", "0x", "1e3", "-1", "\0", "\ufeff",
           "100000h", "100001h", "x" * 25, "\x1b", "\u2028")
 GOOD_LINES = ("[dumpulse]", "[3]", "[4]", "[0x5]", "warn = 2s", "crit = 9", "warn=1.5s",
               "Crit = 1min", "name = engine", "value = 1..9", "value-warn = 2..8", "every = 1s",
-              "expect = no", "authenticated = no", "tick = 1s", "now-from = 0", "# text", "",
+              "expect = no", "authenticated = no", "boots = 3", "boots = 0x7", "tick = 1s",
+              "now-from = 0", "# text", "",
               "  name = x")
 
 
@@ -85,11 +88,13 @@ def compare_meaning(compiled: Compiled, settings: client.Settings, text: str) ->
         times = (variable.warn_ms // settings.tick_ms, variable.crit_ms // settings.tick_ms)
         if names.expected != variable.expected or \
                 (names.name.decode(), names.low, names.high) != expected or \
+                names.boots != (64 if variable.boots is None else variable.boots) or \
                 (variable.listed and (names.warn, names.crit) != times):
             raise AssertionError(f"variable {variable.number} means something else: {text!r}")
 
 
 AT_THE_LIMITS = (
+    (1000, "[3]\nboots = 0x3f\n[4]\nboots = 0\n[0]\nexpect = no\n"),
     (1000, "[0X1f]\nVALUE = 0x000000ff..000000255\n[0x0000003F]\nvalue = 0..0xFf\n[000000000]\n"),
     (1000, f"[3]\nname = {'é' * 24}\n[4]\nname = {chr(0x10400) * 24}\n[5]\nname = {'n' * 24}\n"),
     (1000, "[3]\nvalue = 1..9\nvalue-warn = 1..9\n[4]\nvalue = 0..0\n[5]\nvalue = 255..255\n"),

@@ -1,5 +1,6 @@
 """client.py and time: whose clock it is, and what gets older though a timestamp does not tell."""
 
+import copy
 import errno
 import fcntl
 import json
@@ -222,6 +223,38 @@ def test_watch_asks_no_more_for_it(monkeypatch: Patch) -> None:
         world.passed += 1
         reading = look(watch, world)[3]
     assert reading.age == "1 s" and not watch.clock.wrong_tick
+
+
+def test_a_node_that_restarts_is_shown(monkeypatch: Patch, tmp_path: Path) -> None:
+    """A restart of the agent is not one of the node, nor is a table that the agent has loaded."""
+    (tmp_path / "names.ini").write_text("[dumpulse]\nnow-from = 0\n[3]\nname = engine\n"
+                                        "boots = 40\n")
+    world, watch = World(monkeypatch, self_=0), watched("--names", f"{tmp_path / 'names.ini'}")
+
+    def restarted(passed: int = 1) -> bool:
+        world.passed += passed
+        reading = look(watch, world)[3]
+        assert reading.for_json()["restarted"] == reading.restarted <= (reading in watch.news())
+        return reading.restarted
+
+    world.beat(3)
+    world.beat(40, 4 * 32 + 5)
+    assert not restarted() and watch.readings[3].boot == "watchdog, boot 5"
+    older = copy.deepcopy(world.agent)
+    assert not restarted(2)
+    world.beat(40, 4 * 32 + 6)
+    assert restarted() and watch.event.endswith(" 3 engine restarted: watchdog, boot 6")
+    assert client.format_performance(watch.readings[3]).endswith("'engine boots'=6")
+    assert [reading.variable.number for reading in watch.shown()] == [0, 3] and not restarted()
+    world.agent = older
+    assert not restarted()
+    world.agent = model.Agent()
+    assert not restarted() and not restarted()
+    for passed in (1, 40_000, 70_000):
+        world.beat(40, 1 * 32)
+        assert restarted(passed) and not restarted(passed)
+        world.beat(3)
+        assert not restarted()
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -221,6 +221,29 @@ def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path) -> None:
         assert longest < 1.25
 
 
+def test_a_node_that_restarts_is_logged(tmp_path: Path) -> None:
+    """What the state file has is no restart."""
+    options: dict[str, Any] = {"names": f"{NAMES}boots = 40\n",
+                               "more": ("--state", f"{tmp_path / 'state'}")}
+    said = "udpserver: variable 3 engine: restarted: "
+
+    def restarts() -> list[str]:
+        return [line.removeprefix(said) for line in watched.server.stderr.lines if said in line]
+
+    with Watched(tmp_path, **options) as watched:
+        for count in (1, 2):
+            watched.beat(40, 4 * 32 + 5)
+            wait_until(lambda: restarts() == ["watchdog, boot 5"] * count, "each boot is logged")
+            time.sleep(2 * TICK / 1000)
+        watched.server.stop()
+    with Watched(tmp_path, **options) as watched:
+        watched.beat_until(3, 50, lambda: watched.logged()[-1:] == ["3 engine waiting alive"])
+        assert restarts() == []
+        watched.beat(40, 1 * 32)
+        wait_until(lambda: restarts() == ["power-up, boot 0"], "the boot is logged")
+        watched.server.stop()
+
+
 @repeated_if_late
 def test_a_board_without_a_clock(tmp_path: Path) -> None:
     """It starts in 1970, and gets the right time late. What the state file has is as old as it was
@@ -442,6 +465,9 @@ def test_a_program_gets_no_capabilities_of_the_server(tmp_path: Path) -> None:
     ("[3]\ncrit = 65471s", 1, "can never be seen: with this tick, ages end at 65471000 ms"),
     ("[3]\n[dumpulse]\ntick = 100ms", 3, "but --tick is 1000"),
     ("[dumpulse]\nnow-from = 64\n[3]", 2, "not a variable from 0 to 63"),
+    ("[3]\nboots = 64", 2, "not a variable from 0 to 63"),
+    ("[3]\nboots = 3", 1, "boots must be another"), ("[4]\n[3]\nboots = 4", 2, "boots must be"),
+    ("[3]\nboots = 9\n[4]\nboots = 9", 1, "boots must be"),
     ("[3]\n# \0", 2, "a byte of it"), ("[3]\nname = a\n\x7f", 3, "a byte of it"),
 ])
 def test_a_mistake_is_named_with_its_line(tmp_path: Path, names: str, line: int, said: str) -> None:
