@@ -76,8 +76,9 @@ static void on_can(void);
 #define FA1R CAN(0x21C)
 #define FILTER(number, offset) CAN(0x240 + 8 * (number) + 4 * (offset))
 
-enum { INRQ = 1, INAK = 1, FINIT = 1, ERRI = 4, BOFF = 4, FMP = 3, FOVR = 0x10, RFOM = 0x20 };
-enum { FMPIE0 = 0x02, CAUSES = 0x8401 }; /* of IER; the others: ERRIE, BOFIE, TMEIE */
+enum { INRQ = 1, INAK = 1, FINIT = 1, ERRI = 4, BOFF = 4, EPVF = 2 };
+enum { FMP = 3, FOVR = 0x10, RFOM = 0x20 }; /* of RF0R */
+enum { FMPIE0 = 0x02, CAUSES = 0x8401 };    /* of IER; the others: ERRIE, BOFIE, TMEIE */
 enum { ID = 0, DLC = 4, LOW = 8, HIGH = 12, TXRQ = 1, RTR = 2, IDE = 4, LENGTH = 0x0F };
 enum { RQCP = 0x010101, ABRQ = 0x808080, TME = 0x1C000000 }; /* of TSR, for all mailboxes */
 enum { CODE = 24 }; /* from this bit on, TSR has the number of an empty mailbox */
@@ -233,6 +234,16 @@ static void process(const uint8_t *packet)
     (void)dumpulse_process_packet(&agent, packet, FRAME, NULL);
 }
 
+/* Runs when a report has waited for GIVE_UP seconds. If nobody acknowledges it, the controller is
+ * passive by then (RM0090 32.7.6), and the report is dropped. If it has only lost arbitrations, the
+ * request gets a fresh report, so none that leaves is older than that. */
+static void replace_report(void)
+{
+    give_up_report();
+    if (!(ESR & EPVF))
+        asked_again = true;
+}
+
 static bool is_idle(void)
 {
     return read == written && !(asked_again && may_send());
@@ -252,7 +263,7 @@ static void serve(void)
         start_controller();
     }
     if (!may_send() && (uint16_t)(seconds - report_began) >= GIVE_UP)
-        give_up_report();
+        replace_report();
     if (read != written) {
         process((const uint8_t *)queue[read % QUEUE]);
         read++;

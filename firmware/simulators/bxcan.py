@@ -352,13 +352,13 @@ class Bus:
         self.kind = self.TOGETHER
         self.recessive: int | None = 0  # since when
         self.ends: int | None = None  # the frame on the bus
-        self.offered: Frame | None = None  # another node sends it as soon as it can
+        self.offered: list[Frame] = []  # another node sends the first as soon as it can
         self.attempts = 0  # of that node
         self.rests = 0  # how many times 11 recessive bits since bus-off
         self.destroyed = 0  # frames of others
 
     def offer(self, frame: Frame) -> None:
-        self.offered, self.attempts = frame, 0
+        self.offered.append(frame)
 
     def be(self, kind: str) -> None:
         if self.STUCK in (kind, self.kind):
@@ -408,7 +408,7 @@ class Bus:
         self.chip.set_errors(0, 0, 0)
 
     def start_frame(self) -> None:
-        box, frame = self.chip.next_box(), self.offered
+        box, frame = self.chip.next_box(), next(iter(self.offered), None)
         if self.recessive is not None:
             self.rests += (self.chip.now - max(self.recessive, self.chip.since)) // (11 * self.bit)
         self.recessive = None
@@ -433,7 +433,7 @@ class Bus:
                 chip.send_failed(box, self.kind == self.ALONE and tuned)
                 self.rests = 0
         elif self.offered:
-            self.end_foreign(self.offered, chip.on_bus and tuned)
+            self.end_foreign(self.offered[0], chip.on_bus and tuned)
 
     def end_foreign(self, frame: Frame, heard: bool) -> None:
         """Another node tries again until its frame is acknowledged. After 16 failures it is
@@ -450,4 +450,5 @@ class Bus:
             chip.receive(frame)
         self.attempts += 1
         if acknowledged or self.attempts > 64:
-            self.offered = None
+            self.attempts = 0
+            self.offered.pop(0)

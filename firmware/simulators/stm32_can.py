@@ -250,16 +250,23 @@ class Board:
         data = f"R{frame.length}" if frame.remote else frame.data.hex().upper()
         print(f"{frame.number:0{8 if frame.extended else 3}X}#{data}", flush=True)
 
+    def finish(self, waiting: int = 0) -> None:
+        """Runs until so many of the script's frames are left: the next one waits for the end of
+        the frame before it, and competes with those of the board (ISO 11898-1)."""
+        while len(self.bus.offered) > waiting:
+            self.step(self.now + self.hertz)
+
     def play(self, line: str) -> None:
         word, *numbers = line.split()
         if found := re.fullmatch(r"([0-9A-F]{3}|[0-9A-F]{8})#(R(\d)|[0-9A-F]*)", line):
             remote = bool(found[3])
             self.bus.offer(Frame(int(found[1], 16), len(found[1]) == 8, remote,
                                  b"" if remote else bytes.fromhex(found[2]), int(found[3] or 0)))
-            while self.bus.offered:
-                self.step(self.now + self.hertz)
+            self.finish(waiting=0 if self.gap else 2)  # a step may end one
             self.run(self.gap)
-        elif word == "wait":
+            return
+        self.finish()
+        if word == "wait":
             self.run(int(numbers[0]))
         elif word == "gap":
             self.gap = int(numbers[0])
@@ -291,6 +298,7 @@ def main(chip: str, hertz: str, kbits: str, image: str) -> None:
     for line in [first, *script]:
         if line:
             board.play(line)
+    board.finish()
     board.run(SILENCE)
     while board.now - board.last_sent < SILENCE * board.hertz // 1_000_000:
         board.run(SILENCE)

@@ -51,6 +51,29 @@ def test_a_report_leaves_while_heartbeats_come() -> None:
     assert second[0][3] == 0 and all(entry[2:] == b"\x4c\x01" for entry in second[1:63])
 
 
+@pytest.mark.parametrize("board", [pytest.param(F1, marks=pytest.mark.slow), F4])
+def test_a_report_survives_a_flood(board: Board) -> None:
+    """2.2 s of frames that win each arbitration. The report leaves after the last of them, is
+    fresh, and the next request is answered, too."""
+    flood = [frame(0x100, bytes(8))] * 8_500
+    simulator = Simulator(board.name[-2:], board.hertz, 500, board.image())
+    sent = list[tuple[int, Frame]]()
+    simulator.bus.show = lambda each: sent.append((simulator.now, each))
+    simulator.run(20_000)
+    for line in [beat(1, 1, 1), ENOUGH, ASK, *flood]:
+        simulator.play(line)
+    assert len(sent) == 0
+    simulator.finish()
+    end = simulator.now
+    simulator.run(20_000)
+    assert [each.number - BASE - 64 for _, each in sent] == list(range(33))
+    data = b"".join(each.data for _, each in sent)
+    assert end // board.hertz - 2 <= int.from_bytes(data[4:6], "big") > 0
+    simulator.play(ASK)
+    simulator.run(20_000)
+    assert len(sent) == 66 and simulator.boots == 1
+
+
 @pytest.mark.slow
 def test_a_heartbeat_at_any_moment_of_a_request() -> None:
     """Also while the loop fills the mailboxes, which interrupts fill, too."""
@@ -271,6 +294,25 @@ def test_the_time_of_a_frame() -> None:
     assert not model.sent
     model.wait(1)
     assert model.sent == [Frame(0x555)] and model.get(8) == 0x1C000003
+
+
+def test_arbitration() -> None:
+    """ISO 11898-1, 10.4.2.5: of frames that begin together the lowest identifier wins, a base frame
+    before an extended one, data before a remote frame. The next frame of another node is already
+    waiting when its last one ends."""
+    mine, low, high = Frame(0x6C0, data=b"1"), Frame(0x683), Frame(0x6C1)
+    same = [Frame(0x6C0 << 18 | 5, extended=True), Frame(0x6C0, remote=True)]
+    for others, before in (([low] * 5, 5), ([high] * 5, 0), ([low, high, low], 1), (same, 0)):
+        model = joined()
+        for other in others:
+            model.bus.offer(other)
+        model.load(0, mine.number, mine.data)
+        while not model.sent:
+            model.wait(1)
+        assert len(others) - len(model.bus.offered) == before
+        assert model.get(8) & 0xF == 3
+    assert sorted([*same, low, high], key=lambda each: each.priority) == [
+        low, same[1], same[0], high]
 
 
 def test_taken_back() -> None:
