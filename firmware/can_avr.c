@@ -50,7 +50,7 @@ enum { TXB0CTRL = 0x30, RXB0CTRL = 0x60, RXB1CTRL = 0x70 };
 enum { MODE = 0xE0, NORMAL = 0x00, LISTEN_ONLY = 0x60 };
 enum { RX0IF = 0x01, RX1IF = 0x02, TX0IF = 0x04, ERRIF = 0x20, MERRF = 0x80 };
 enum { OVERFLOWS = 0xC0, TXBO = 0x20, UNWELL = 0x38 }; /* off the bus; that, or passive */
-enum { TXREQ = 0x08, RXM = 0x60, BUKT = 0x04 };
+enum { TXERR = 0x10, TXREQ = 0x08, RXM = 0x60, BUKT = 0x04 };
 enum { SRR = 0x10, IDE = 0x08, RTR = 0x40 };
 
 static keyed_agent keyed;
@@ -337,7 +337,8 @@ static bool needs_refresh(void)
            bit_is_set(PIND, INTERRUPT) && (read_register(EFLG) & UNWELL) == 0;
 }
 
-/* Runs once a second. It gives up a report that nobody acknowledges. It starts the controller again
+/* Runs once a second. It gives up a report that nobody acknowledges. One that other nodes' frames
+ * have delayed is begun again, from the table of that time (data sheet, register 3-1). It starts the controller again
  * if that has lost its settings, after a short loss of power or a disturbance. It sees that the
  * controller has joined the bus: all frames that come now have passed the filters. A frame that is
  * on the bus when its report is given up goes on to its end. Its buffer may not be written until
@@ -349,6 +350,8 @@ static void look_after_controller(void)
         if (next_frame == GIVEN_UP)
             next_frame = FRAMES;
         if (next_frame != FRAMES && (uint16_t)(seconds - report_began) >= GIVE_UP) {
+            if (!SENDS_BEACONS && (read_register(TXB0CTRL) & TXERR) == 0)
+                asked_again = true;
             modify(TXB0CTRL, TXREQ, 0);
             next_frame = GIVEN_UP;
         }

@@ -11,6 +11,8 @@
  * The standard input is a script. Each of its lines is one of these:
  *     683#0472014AF1034C09    this frame comes. 683#R8 is a remote frame of length 8. An identifier
  *                             of 8 digits has 29 bits.
+ *     flood COUNT FRAME       this frame comes so many times, and always waits when the bus is free:
+ *                             it wins the arbitration against a frame with a higher identifier
  *     wait MICROSECONDS       nothing comes for this time
  *     until MICROSECONDS      nothing comes until this time since the start
  *     gap MICROSECONDS        from now on, the pause after each frame that comes (at first 250)
@@ -76,6 +78,11 @@ static uint32_t frame_us = FRAME_US, gap_us = FRAME_US; /* for a frame, and afte
 static enum { TOGETHER, ALONE, FAILING, STUCK, PAIR } bus;
 static bool silent;
 static unsigned destroyed; /* frames of others */
+static struct {
+    mcp2515_frame frame;
+    unsigned left;
+    avr_cycle_count_t since; /* 0: it is not on the bus */
+} flood;
 
 /* Lets the controller's time go on as far as the AVR's. */
 static void catch_up(void)
@@ -139,6 +146,53 @@ static bool has_bit_rate(void)
     return mcp2515_bit(&chip) * KBITS == avr->frequency / 1000;
 }
 
+/* A frame of another node comes, once. Returns whether somebody acknowledges it. A sender whose
+ * frame nobody acknowledges sends an error flag, so the frame is an error to all. After 16 times it
+ * is passive: then its flag is not seen, and a node that only listens takes the frame for a good
+ * one. */
+static bool comes(const mcp2515_frame *frame, unsigned tries)
+{
+    const bool good = has_bit_rate();
+    const bool acknowledged = bus != PAIR || (good && mcp2515_takes_part(&chip));
+
+    if (good && (acknowledged || tries > ACTIVE_TRIES))
+        mcp2515_receive(&chip, frame);
+    else
+        destroyed += mcp2515_receive_failed(&chip);
+    show_interrupt();
+    return acknowledged;
+}
+
+/* The bits that the arbitration compares (ISO 11898-1): the lowest wins. */
+static uint32_t priority(const mcp2515_frame *frame)
+{
+    return frame->extended
+               ? (frame->id >> 18) << 21 | 3U << 19 | (frame->id & 0x3FFFF) << 1 | frame->remote
+               : frame->id << 21 | (uint32_t)frame->remote << 20;
+}
+
+/* Is a frame of the flood on the bus? If the bus is free, the next one begins, unless the board has
+ * a frame that wins. */
+static bool is_flooded(void)
+{
+    mcp2515_frame frame;
+
+    if (flood.since != 0 && avr->cycle - flood.since >= avr_usec_to_cycles(avr, frame_us)) {
+        flood.since = 0;
+        flood.left--;
+        comes(&flood.frame, 1);
+    }
+    if (flood.left != 0 && flood.since == 0 && sending_since == 0) {
+        const bool waits = mcp2515_pending(&chip, &frame);
+        if (!waits || priority(&flood.frame) < priority(&frame)) {
+            flood.since = avr->cycle;
+            if (waits)
+                mcp2515_lost(&chip);
+        }
+    }
+    return flood.since != 0;
+}
+
 /* simavr calls this every TICK_US, also while the AVR sleeps. A frame that has been on its way for
  * frame_us has been sent, or has failed. */
 static avr_cycle_count_t run_bus(avr_t *unused, avr_cycle_count_t when, void *context)
@@ -146,6 +200,8 @@ static avr_cycle_count_t run_bus(avr_t *unused, avr_cycle_count_t when, void *co
     mcp2515_frame frame;
 
     (void)unused, (void)context;
+    if (is_flooded())
+        return when + avr_usec_to_cycles(avr, TICK_US);
     if (!mcp2515_pending(&chip, &frame)) {
         sending_since = 0;
         if (bus != STUCK)
@@ -168,23 +224,6 @@ static avr_cycle_count_t run_bus(avr_t *unused, avr_cycle_count_t when, void *co
         show_interrupt();
     }
     return when + avr_usec_to_cycles(avr, TICK_US);
-}
-
-/* A frame of another node comes, once. Returns whether somebody acknowledges it. A sender whose
- * frame nobody acknowledges sends an error flag, so the frame is an error to all. After 16 times it
- * is passive: then its flag is not seen, and a node that only listens takes the frame for a good
- * one. */
-static bool comes(const mcp2515_frame *frame, unsigned tries)
-{
-    const bool good = has_bit_rate();
-    const bool acknowledged = bus != PAIR || (good && mcp2515_takes_part(&chip));
-
-    if (good && (acknowledged || tries > ACTIVE_TRIES))
-        mcp2515_receive(&chip, frame);
-    else
-        destroyed += mcp2515_receive_failed(&chip);
-    show_interrupt();
-    return acknowledged;
 }
 
 static avr_cycle_count_t greet(avr_t *unused, avr_cycle_count_t when, void *context)
@@ -212,8 +251,8 @@ static void on_sleep(avr_t *unused, avr_cycle_count_t cycles)
     asleep += cycles + 1;
 }
 
-/* A frame of the script comes. */
-static void receive(const char *text)
+/* The frame that a line of the script has. */
+static mcp2515_frame read_frame(const char *text)
 {
     mcp2515_frame frame = {0};
     char *end;
@@ -230,6 +269,11 @@ static void receive(const char *text)
     for (const char *at = hash + 1;
          !frame.remote && frame.length < 8 && sscanf(at, "%2x", &byte) == 1; at += 2)
         frame.data[frame.length++] = (uint8_t)byte;
+    return frame;
+}
+
+static void receive(const mcp2515_frame frame)
+{
     for (unsigned tries = 1; !comes(&frame, tries) && tries < TRIES; tries++)
         run_for(avr, frame_us);
 }
@@ -255,8 +299,14 @@ static void connect_chip(void)
 static void run_line(const char *line)
 {
     unsigned number, address;
+    int after = 0;
 
-    if (sscanf(line, "wait %u", &number) == 1) {
+    if (sscanf(line, "flood %u %n", &number, &after) == 1) {
+        flood.frame = read_frame(line + after);
+        flood.left = number;
+        while (flood.left != 0)
+            step(avr);
+    } else if (sscanf(line, "wait %u", &number) == 1) {
         run_for(avr, number);
     } else if (sscanf(line, "until %u", &number) == 1) {
         while (avr->cycle < avr_usec_to_cycles(avr, number))
@@ -293,7 +343,7 @@ static void run_line(const char *line)
         mcp2515_reset(&chip);
         show_interrupt();
     } else {
-        receive(line);
+        receive(read_frame(line));
         run_for(avr, gap_us);
     }
 }

@@ -17,7 +17,7 @@ enum { NORMAL = 0x00, LISTEN_ONLY = 0x60, CONFIGURATION = 0x80 };
 enum { MERRF = 0x80, ERRIF = 0x20, TX0IF = 0x04, RX1IF = 0x02, RX0IF = 0x01 };
 enum { RX1OVR = 0x80, RX0OVR = 0x40, TXBO = 0x20, TXEP = 0x10, RXEP = 0x08 };
 enum { TXWAR = 0x04, RXWAR = 0x02, EWARN = 0x01 };
-enum { ABTF = 0x40, TXERR = 0x10, TXREQ = 0x08, TXP = 0x03 };
+enum { ABTF = 0x40, MLOA = 0x20, TXERR = 0x10, TXREQ = 0x08, TXP = 0x03 };
 enum { RXM = 0x60, RXRTR = 0x08, BUKT = 0x04, BUKT1 = 0x02 };
 enum { SID_LOW = 0xE0, SRR = 0x10, IDE = 0x08, EID_HIGH = 0x03 };
 enum { RTR = 0x40 };
@@ -167,7 +167,7 @@ static void write_register(mcp2515 *chip, uint8_t address, uint8_t value, uint8_
         bits[at] = (uint8_t)((bits[at] & ~BUKT1) | (bits[at] & BUKT) >> 1); /* a copy */
     } else if (at == TXB0) {
         if ((bits[at] & ~old & TXREQ) != 0)
-            bits[at] &= (uint8_t)(~(ABTF | TXERR | 0x20)); /* 0x20: MLOA */
+            bits[at] &= (uint8_t)(~(ABTF | MLOA | TXERR));
         else if ((old & ~bits[at] & TXREQ) != 0)
             take_back(chip);
     }
@@ -308,6 +308,11 @@ bool mcp2515_pending(const mcp2515 *chip, mcp2515_frame *frame)
 void mcp2515_begin(mcp2515 *chip)
 {
     chip->sending = wants_to_send(chip);
+}
+
+void mcp2515_lost(mcp2515 *chip)
+{
+    chip->registers[TXB0] |= MLOA;
 }
 
 void mcp2515_sent(mcp2515 *chip)

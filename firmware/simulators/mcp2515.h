@@ -52,6 +52,7 @@ bool mcp2515_interrupt(const mcp2515 *chip);      /* INT is low */
  * frame begins, and then it is sent, or fails. */
 bool mcp2515_pending(const mcp2515 *chip, mcp2515_frame *frame);
 void mcp2515_begin(mcp2515 *chip);
+void mcp2515_lost(mcp2515 *chip); /* another frame has won the arbitration */
 void mcp2515_sent(mcp2515 *chip);
 void mcp2515_send_failed(mcp2515 *chip, bool unacknowledged);
 void mcp2515_receive(mcp2515 *chip, const mcp2515_frame *frame);

@@ -206,6 +206,16 @@ def test_alone_on_the_bus(board: Board) -> None:
     assert table[7][2:] == b"\x08\x09" and table[0][3] == 0
 
 
+def test_a_flood_that_wins_each_arbitration() -> None:
+    """It lasts 2.4 s, longer than the agent tries to send a report. The report begins again, from
+    the table of that time, and leaves after the flood. It wins against higher identifiers."""
+    sent = play([beat(7, 8, 9), ENOUGH, ASK, f"flood 9600 {beat(3, 76, 9)}", "wait 3000000"])
+    begun, (table,) = sent[:-33], tables_of(sent[-33:])
+    assert len(begun) <= 2
+    assert [table[at][2:] for at in (3, 7)] == [b"\x4c\x09", b"\x08\x09"]
+    assert len(play([ASK, "flood 60 7FF#00"])) == 33
+
+
 def test_bus_off_and_back() -> None:
     """The value of the agent's own variable counts how often the controller was off the bus."""
     script = [beat(1, 2, 3), "wait 20000"]
