@@ -2,7 +2,7 @@
  *
  * An agent keeps the last heartbeat of each variable. This optional part looks at
  * them, and calls a hook when a node is late, dead, back, missing, or sends a value
- * out of range. So the device can act by itself: light a lamp, cut a relay, reset the
+ * out of range. So the device can act by itself: light a lamp, open a relay, reset the
  * node. Nothing in the report changes.
  *
  * To use it, compile dumpulse_watch.c beside dumpulse.c. Without it, an agent needs
@@ -54,8 +54,10 @@
  *   is 1024. The compiler refuses a line that does not fit. For a table that is made
  *   at run time, dumpulse_watch_check() says the same. Nothing checks that you do look
  *   so often.
- *   The hook for late, dead and missing comes with the first look after the time. Look
- *   more often than the shortest silence, or it comes later than it could.
+ *   The hook for late, dead and missing comes with the first look after the time. So
+ *   dead comes at most silence * misses + 1 ticks, and the time between two looks, after
+ *   the last heartbeat. firmware/safety.md, in the project's repository, has what this
+ *   means for a relay, and what the watch does not do.
  *   A timestamp may be up to 64 ticks ahead of `now`: then its age counts as 0. So it
  *   does no harm if the clock was read a little too early. If the clock is set back
  *   by more, or forward, nodes may be late or dead until their next heartbeat, and

@@ -383,8 +383,7 @@ int main(void)
     for (;;) {
         const uint16_t now = dumpulse_get_timestamp();
         if (now != looked_after) {
-            if (watch_is_well())
-                wdt_reset();
+            wdt_reset();
             look_after_controller();
             keyed_each_second(&keyed);
         }

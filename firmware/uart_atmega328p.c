@@ -47,7 +47,7 @@ int main(void)
     watch_start();
     for (;;) {
         const uint8_t now = (uint8_t)seconds;
-        if (now != fed && watch_is_well()) {
+        if (now != fed) {
             fed = now;
             wdt_reset();
         }

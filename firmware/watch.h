@@ -9,12 +9,8 @@
 #include "dumpulse.h"
 
 #ifdef WATCH
-/* Makes the pins outputs: lamps are dark, relays are closed, or with -DWATCH_OPEN open. */
+/* Makes the pins outputs: lamps are dark, and no relay's node was heard yet. */
 void watch_start(void);
-
-/* May the hardware watchdog be fed? With -DWATCH_RESETS, only while no node is dead or missing:
- * then the agent replaces a task watchdog, if it records its own tasks. */
-bool watch_is_well(void);
 
 /* Looks at the nodes if the clock has ticked since the last call, or if the agent has just heard a
  * heartbeat. To be called in each turn of the loop. */
@@ -22,11 +18,6 @@ void watch_nodes(dumpulse *agent, bool heard);
 #else
 static inline void watch_start(void)
 {
-}
-
-static inline bool watch_is_well(void)
-{
-    return true;
 }
 
 static inline void watch_nodes(dumpulse *agent, bool heard)

@@ -1,4 +1,4 @@
-/* Watches nodes on an ATmega328P: lights lamps and cuts relays.   SPDX-License-Identifier: MIT
+/* Watches nodes on an ATmega328P: lights lamps and opens relays.   SPDX-License-Identifier: MIT
  *
  * watch_atmega328p.md says how to wire, set and try it. This file is only what is done about the
  * nodes. It is linked with an agent: uart_atmega328p.c hears the nodes on a serial line, can_avr.c
@@ -18,39 +18,75 @@
 #define DIRECTION DDRB
 #endif
 enum { NONE = 8 }; /* as a pin: no lamp, or no relay */
-#ifndef WATCH_OPEN
-#define WATCH_OPEN 0 /* 1: relays stay open until each of their nodes was heard */
-#endif
-#ifndef WATCH_RESETS
-#define WATCH_RESETS 0 /* 1: the watchdog is not fed while a node is dead or missing */
-#endif
+enum { OPEN = 0, CLOSED = 1 };
 
-/* The nodes. The times are in seconds. dumpulse_watch.h says what the first six numbers mean. Lamp
- * and relay are pins of the port, 0 to 5. Nodes may share them. */
+/* The relays, and the position of their contacts in each situation in which nobody is known to be
+ * alive. While all nodes of a relay are alive, it has the other position than after a death. The
+ * wiring gives the first two: watch_atmega328p.md. A choice that a reset or a loss of power would
+ * turn into chatter does not compile; so OPEN and CLOSED cannot be swapped by mistake. */
 /* clang-format off */
+#define RELAYS(relay) \
+    /*    name,  pin, without power, in reset, before all nodes were heard, after a death */ \
+    relay(MOTOR,   0,          OPEN,     OPEN,                        OPEN,         OPEN) \
+    relay(LOAD,    1,          OPEN,     OPEN,                        OPEN,         OPEN)
+
+/* The nodes. The times are in seconds. dumpulse_watch.h says what the numbers mean. A lamp is a pin
+ * of the port, 0 to 5. Nodes may share lamps and relays. */
 #define NODES(node) \
-    /* variable, silence, misses, grace, lowest, highest, lamp, relay */ \
-    node(     5,       2,      3,     5,     10,     120,    5,     0) \
-    node(    10,       5,      2,    10,      0,     255,    5,     1) \
-    node(    12,       1,      4,    12,      0,       1,    4,  NONE)
+    node(variable(5), silence(2), misses(3), grace(5), values(10, 120), lamp(5), relay(MOTOR)) \
+    node(variable(10), silence(5), misses(2), grace(10), values(0, 255), lamp(5), relay(LOAD)) \
+    node(variable(12), silence(1), misses(4), grace(12), values(0, 1), lamp(4), relay(NONE))
 /* clang-format on */
 
-#define LINE(variable, silence, misses, grace, lowest, highest, lamp, relay)                       \
-    DUMPULSE_WATCHED(variable, silence, misses, grace, lowest, highest),
-#define PINS(variable, silence, misses, grace, lowest, highest, lamp, relay)                       \
-    {(uint8_t)_BV(lamp), (uint8_t)_BV(relay)},
-#define OR_LAMP(variable, silence, misses, grace, lowest, highest, lamp, relay) | (uint8_t)_BV(lamp)
-#define OR_RELAY(variable, silence, misses, grace, lowest, highest, lamp, relay)                   \
-    | (uint8_t)_BV(relay)
+/* Numbers of a node in a wrong order do not compile, because only these names exist. */
+#define VARIABLE_variable(number) number
+#define SILENCE_silence(number) number
+#define MISSES_misses(number) number
+#define GRACE_grace(number) number
+#define VALUES_values(lowest, highest) lowest, highest
+#define LAMP_lamp(pin) ((uint8_t)_BV(pin))
+#define RELAY_relay(pin) ((uint8_t)_BV(pin))
+#define WATCHED(...) DUMPULSE_WATCHED(__VA_ARGS__) /* values() becomes two arguments first */
+#define LINE(variable, silence, misses, grace, values, lamp, relay)                                \
+    WATCHED(VARIABLE_##variable, SILENCE_##silence, MISSES_##misses, GRACE_##grace,                \
+            VALUES_##values),
+#define PINS(variable, silence, misses, grace, values, lamp, relay) {LAMP_##lamp, RELAY_##relay},
+#define OR_LAMP(variable, silence, misses, grace, values, lamp, relay) | LAMP_##lamp
+#define OR_RELAY(variable, silence, misses, grace, values, lamp, relay) | RELAY_##relay
 
+#define NAME(name, pin, unpowered, reset, unheard, dead) name = (pin),
+#define OR_PIN(name, pin, unpowered, reset, unheard, dead) | _BV(pin)
+#define PLUS_PIN(name, pin, unpowered, reset, unheard, dead) +(1UL << (pin))
+/* The pin of a relay is high while its coil has current. Without power, no coil has any. */
+#define OR_ENERGISED(name, pin, unpowered, reset, unheard, dead)                                   \
+    | ((unpowered) == (dead) ? (uint8_t)_BV(pin) : 0)
+#define OR_UNHEARD_AS_DEAD(name, pin, unpowered, reset, unheard, dead)                             \
+    | ((unheard) == (dead) ? (uint8_t)_BV(pin) : 0)
+#define CHECK(name, pin, unpowered, reset, unheard, dead)                                          \
+    _Static_assert((unheard) <= (dead), "relay " #name ": each reset would close it again, "       \
+                                        "although its node is dead");                              \
+    _Static_assert((reset) <= (unheard), "relay " #name ": each reset would close it for a "       \
+                                         "moment, and open it before its node is heard");          \
+    _Static_assert((unpowered) <= (reset), "relay " #name ": each loss of power would close it, "  \
+                                           "and the reset after it would open it");
+RELAYS(CHECK)
+
+enum { RELAYS(NAME) };
 DUMPULSE_WATCH(watch, NODES(LINE));
 static const struct {
     uint8_t lamp, relay; /* bits of the port */
 } pins[] PROGMEM = {NODES(PINS)};
 enum { COUNT = sizeof pins / sizeof pins[0] };
-enum { LAMPS = 0 NODES(OR_LAMP), RELAYS = 0 NODES(OR_RELAY) };
-_Static_assert((LAMPS | RELAYS) <= 0x3F, "the port has the pins 0 to 5");
-_Static_assert((LAMPS & RELAYS) == 0, "a pin cannot have a lamp and a relay");
+enum { LAMP_PINS = 0 NODES(OR_LAMP), RELAY_PINS = 0 NODES(OR_RELAY) };
+enum { ENERGISED = 0 RELAYS(OR_ENERGISED), UNHEARD_AS_DEAD = 0 RELAYS(OR_UNHEARD_AS_DEAD) };
+_Static_assert((LAMP_PINS | RELAY_PINS) <= 0x3F, "the port has the pins 0 to 5");
+_Static_assert((LAMP_PINS & RELAY_PINS) == 0, "a pin cannot have a lamp and a relay");
+_Static_assert(RELAY_PINS == (0 RELAYS(OR_PIN)),
+               "a relay has no node, or a node one without a line");
+_Static_assert(RELAY_PINS == 0 RELAYS(PLUS_PIN), "two relays have one pin");
+#ifndef WATCH_ON_C
+_Static_assert((RELAY_PINS & _BV(5)) == 0, "the boot loader of a Uno blinks PB5: no relay there");
+#endif
 
 static bool changed;
 
@@ -60,32 +96,29 @@ void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, d
     changed = true; /* the pins follow after the look, once for all that changed in it */
 }
 
-/* A lamp is lit if something is wrong with one of its nodes. A relay is cut if one of its nodes is
- * silent for too long, or has never spoken when its grace is over. */
+/* A lamp is lit if something is wrong with one of its nodes. A relay takes the position of its line
+ * if one of its nodes is dead or missing, or was not heard yet. Values out of range and nodes that
+ * are late do not move it. */
 static void set_pins(void)
 {
-    uint8_t lit = 0, closed = RELAYS;
+    uint8_t lit = 0, moved = 0;
     for (uint8_t i = 0; i != COUNT; i++) {
         const dumpulse_state state = watch.seen[i].state;
-        if (state != DUMPULSE_WAITING && state != DUMPULSE_ALIVE)
+        uint8_t relay = pgm_read_byte(&pins[i].relay);
+        if (state == DUMPULSE_WAITING)
+            relay = (uint8_t)(relay & UNHEARD_AS_DEAD);
+        else if (state != DUMPULSE_ALIVE)
             lit |= pgm_read_byte(&pins[i].lamp);
-        if (state == DUMPULSE_MISSING || state == DUMPULSE_DEAD ||
-            (WATCH_OPEN && state == DUMPULSE_WAITING))
-            closed &= (uint8_t)~pgm_read_byte(&pins[i].relay);
+        if (state < DUMPULSE_ALIVE || state == DUMPULSE_DEAD) /* also waiting and missing */
+            moved |= relay;
     }
-    PORT = lit | closed; /* in one step, so no relay moves in between */
+    PORT = (uint8_t)(lit | (ENERGISED ^ moved)); /* in one step, so no relay moves in between */
 }
 
 void watch_start(void)
 {
     set_pins();
-    DIRECTION = LAMPS | RELAYS;
-}
-
-bool watch_is_well(void)
-{
-    const dumpulse_state worst = dumpulse_watch_worst(&watch);
-    return !WATCH_RESETS || (worst != DUMPULSE_MISSING && worst != DUMPULSE_DEAD);
+    DIRECTION = LAMP_PINS | RELAY_PINS;
 }
 
 void watch_nodes(dumpulse *agent, bool heard)
