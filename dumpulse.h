@@ -42,7 +42,9 @@
  *   and nobody can see that half of an entry is old.
  *
  * TIME
- *   A timestamp has 16 bits and wraps around. You choose the unit of the clock. Then
+ *   A timestamp has 16 bits and wraps around: 0 must follow 65535, and nothing else
+ *   may. Arduino's millis() / 1000 also starts again at 0 after 49.7 days, in between,
+ *   and then all nodes seem to be dead. You choose the unit of the clock. Then
  *       age = (uint16_t)(now - timestamp)
  *   is right up to 65535 units. After that it is too small by a multiple of 65536,
  *   and a dead node looks alive again. So choose a unit of which 65535 are longer

@@ -22,6 +22,7 @@ from packages import project
 from packages.arduino import make
 from spec.model import REQUEST, Agent, checksummed, heartbeat
 from tools.agents import run as client
+from tools.programs import INCLUDES
 from tools.servers import Server, command as server_command
 
 HERE = Path(__file__).resolve().parent
@@ -132,6 +133,57 @@ def test_the_editor_knows_the_names(work: Path) -> None:
     assert not [name for name in kinds if name.endswith(("_", "_H"))]
     assert [kinds[name] for name in ("dumpulse", "dumpulse_process_packet", "DUMPULSE_LATE")] == [
         "KEYWORD1", "KEYWORD2", "LITERAL1"]
+
+
+# ---------------------------------------------------------------- the clock
+
+CLOCK = """
+#include <cstdio>
+#include <dumpulse_watch.h>
+static uint32_t now_ms = 0xFFFFFFFF - 20000; // millis() starts again after 20 seconds
+static uint32_t millis() { return now_ms; }
+static uint16_t seconds;
+static dumpulse agent;
+static unsigned deaths;
+DUMPULSE_WATCH(watch, DUMPULSE_WATCHED(3, 2, 3, 4, 0, 255));
+uint16_t dumpulse_get_timestamp(void) { return seconds; }
+void dumpulse_send_packet(void *, const uint8_t *, size_t) {}
+void dumpulse_changed(dumpulse *, uint8_t, dumpulse_state, dumpulse_state is)
+{
+    deaths += is == DUMPULSE_DEAD;
+}
+static void keep_time() { BODY }
+int main()
+{
+    keep_time();
+    const uint16_t began = seconds;
+    dumpulse_watch_begin(&watch, began);
+    for (uint32_t turn = 0; turn < 700000; turn++, now_ms += 100) { // 70,000 s
+        keep_time();
+        if (turn % 10 == 0)
+            dumpulse_record(&agent, 3, 9, 1);
+        dumpulse_watch(&watch, &agent, seconds);
+    }
+    keep_time();
+    printf("%u %u", deaths, (unsigned)(uint16_t)(seconds - began));
+}
+"""
+
+
+@pytest.mark.parametrize("example", ["SerialAgent", "SilentNodeLed", "UdpAgent", None])
+def test_a_clock_when_millis_wraps(tmp_path: Path, example: str | None) -> None:
+    """A healthy node stays alive while millis(), and then the seconds, start again at 0. With the
+    clock that the page warns of, it seems to be dead."""
+    body = "seconds = uint16_t(millis() / 1000);"
+    if example:
+        text = (HERE / "examples" / example / f"{example}.ino").read_text()
+        (body,) = re.findall(r"static uint32_t counted;.*?\n    }\n", text, re.S)
+    (tmp_path / "clock.cpp").write_text(CLOCK.replace("BODY", body))
+    sources = [project.ROOT / name for name in ("dumpulse.c", "extras/dumpulse_watch.c")]
+    subprocess.run(["g++", "-O1", *INCLUDES, "clock.cpp", *sources, "-o", "clock"], cwd=tmp_path,
+                   check=True)
+    deaths, passed = subprocess.check_output([tmp_path / "clock"], text=True).split()
+    assert (int(deaths) == 0, int(passed) == 70000 % 65536) == 2 * (example is not None,)
 
 
 # ---------------------------------------------------------------- the examples
