@@ -338,11 +338,11 @@ static bool needs_refresh(void)
 }
 
 /* Runs once a second. It gives up a report that nobody acknowledges. One that other nodes' frames
- * have delayed is begun again, from the table of that time (data sheet, register 3-1). It starts the controller again
- * if that has lost its settings, after a short loss of power or a disturbance. It sees that the
- * controller has joined the bus: all frames that come now have passed the filters. A frame that is
- * on the bus when its report is given up goes on to its end. Its buffer may not be written until
- * then, so the next report waits for the next second. */
+ * have delayed is begun again, from the table of that time: TXERR is not set (data sheet, register
+ * 3-1). It starts the controller again if that has lost its settings, after a short loss of power
+ * or a disturbance. It sees that the controller has joined the bus: all frames that come now have
+ * passed the filters. A frame that is on the bus when its report is given up goes on to its end.
+ * Its buffer may not be written until then, so the next report waits for the next second. */
 static void look_after_controller(void)
 {
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)

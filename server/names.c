@@ -369,6 +369,15 @@ static bool check_characters(const char *text, size_t length)
     return true;
 }
 
+static void begin_file(const char *path)
+{
+    file = path;
+    memset(sections, 0, sizeof sections);
+    memset(names_variables, 0, sizeof names_variables);
+    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
+        names_variables[i].boots = NAMES_NO_BOOTS;
+}
+
 bool names_parse(const char *path, char *text, size_t length)
 {
     static const char mark[] = "\xEF\xBB\xBF"; /* some editors write it first */
@@ -376,11 +385,7 @@ bool names_parse(const char *path, char *text, size_t length)
     size_t key_indent = SIZE_MAX;
     bool any = false;
 
-    file = path;
-    memset(sections, 0, sizeof sections);
-    memset(names_variables, 0, sizeof names_variables);
-    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
-        names_variables[i].boots = NAMES_NO_BOOTS;
+    begin_file(path);
     if (!check_characters(text, length))
         return false;
     if (strncmp(text, mark, strlen(mark)) == 0)

@@ -11,8 +11,8 @@
  * The standard input is a script. Each of its lines is one of these:
  *     683#0472014AF1034C09    this frame comes. 683#R8 is a remote frame of length 8. An identifier
  *                             of 8 digits has 29 bits.
- *     flood COUNT FRAME       this frame comes so many times, and always waits when the bus is free:
- *                             it wins the arbitration against a frame with a higher identifier
+ *     flood COUNT FRAME       this frame comes so many times, and the next one always waits: it
+ *                             wins the arbitration against a frame with a higher identifier
  *     wait MICROSECONDS       nothing comes for this time
  *     until MICROSECONDS      nothing comes until this time since the start
  *     gap MICROSECONDS        from now on, the pause after each frame that comes (at first 250)

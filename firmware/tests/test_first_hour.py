@@ -22,7 +22,8 @@ def run_hour(board: Board, loses: int = 0, resets: bool = True) -> tuple[int, st
     line = Line(board)
     with subprocess.Popen(
             [sys.executable, "-m", "firmware.hardware.first_hour", board.name,
-             os.ttyname(script_end), "--no-flash"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as script:
+             os.ttyname(script_end), "--no-flash"], cwd=ROOT, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE) as script:
         assert script.stdin and script.stdout
         while True:
             output = script.stdout.fileno()

@@ -305,7 +305,8 @@ static void pass(uint64_t ms)
 
 static void start_to_watch(uint64_t tick, uint64_t deadline)
 {
-    names_variables[3] = (struct names_variable){true, deadline, deadline, 0, 255, "engine"};
+    names_variables[3] =
+        (struct names_variable){true, deadline, deadline, 0, 255, NAMES_NO_BOOTS, "engine"};
     start(1000000, tick);
     options.watch = "names";
     assert_true(watch_read_names());
