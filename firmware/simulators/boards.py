@@ -137,6 +137,7 @@ class Simulated:
                  arguments: Sequence[str] = (), keep_open: Sequence[int] = ()) -> None:
         self.board = board
         self.pin_changes: list[PinChange] = []  # complete after end()
+        self.messages = ""  # likewise: what its simulator has printed on the standard error
         self._messages = tempfile.TemporaryFile()  # a pipe might become full until end()
         self.process = subprocess.Popen(
             [*board.command(image or board.image()), *arguments], stdin=stdin, stdout=stdout,
@@ -159,7 +160,7 @@ class Simulated:
         """Waits until simavr ends. Returns what it has counted."""
         self.process.wait(PATIENCE)
         self._messages.seek(0)
-        messages = self._messages.read().decode(errors="replace")
+        messages = self.messages = self._messages.read().decode(errors="replace")
         counts = re.findall(r"^cycles .*$", messages, re.M)
         assert self.process.returncode == 0 and counts, messages
         assert "overrun" not in messages, messages  # simavr's UART has lost a byte

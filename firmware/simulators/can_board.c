@@ -45,7 +45,8 @@
  *     destroyed how often the controller has destroyed a frame of others
  *
  * With --pins, it also prints a line like "pin C0 1 at 160000" for each change of these pins: the
- * name, the new level and the cycle.
+ * name, the new level and the cycle, lines "sent 03 at 170000" and "answer ff at 170000" for each
+ * byte on SPI, and "int 00 at 180000" for each change of INT.
  */
 #include "avr_host.h" /* first: simavr's other headers need what it includes */
 
@@ -94,14 +95,20 @@ static void catch_up(void)
 
 static void show_interrupt(void)
 {
-    avr_raise_irq(interrupt_pin, !mcp2515_interrupt(&chip));
+    const bool level = !mcp2515_interrupt(&chip);
+    if (level != (interrupt_pin->value & 1))
+        print_event("int", level);
+    avr_raise_irq(interrupt_pin, level);
 }
 
 static void on_spi(struct avr_irq_t *irq, uint32_t byte, void *unused)
 {
     (void)irq, (void)unused;
     catch_up();
-    avr_raise_irq(spi_input, mcp2515_spi(&chip, (uint8_t)byte));
+    const uint8_t answer = mcp2515_spi(&chip, (uint8_t)byte);
+    print_event("sent", byte);
+    print_event("answer", answer);
+    avr_raise_irq(spi_input, answer);
     show_interrupt();
 }
 

@@ -12,7 +12,9 @@
 
 #include <simavr/avr_eeprom.h>
 
-enum { EE_WRITE_US = 3400, EE_ENABLED_CYCLES = 6 };    /* 4 cycles, and 2 of the instruction */
+/* ATmega328P (DS40002061), 8.6.3: the mode bits' table has the time of a write; EEMPE lasts for 4
+ * cycles, and 2 of the instruction; EEPE halts the core for 2 cycles, EERE for 4. */
+enum { EE_WRITE_US = 3400, EE_ENABLED_CYCLES = 6, EE_WRITE_HALTS = 2, EE_READ_HALTS = 4 };
 enum { EE_RE = 1, EE_PE = 2, EE_MPE = 4, EE_RIE = 8 }; /* bits of EECR */
 
 static struct {
@@ -49,6 +51,7 @@ static void on_eecr(avr_t *chip, avr_io_addr_t address, uint8_t value, void *unu
         eeprom.at = (uint16_t)at;
         eeprom.busy = true;
         eeprom.begun++;
+        chip->cycle += EE_WRITE_HALTS;
         avr_cycle_timer_register_usec(chip, EE_WRITE_US, eeprom_written, NULL);
     } else if ((value & EE_MPE) != 0) {
         eeprom.enabled_till = chip->cycle + EE_ENABLED_CYCLES;
@@ -57,6 +60,7 @@ static void on_eecr(avr_t *chip, avr_io_addr_t address, uint8_t value, void *unu
         if (eeprom.busy)
             fail("the firmware reads its EEPROM while a byte is being written");
         data[eeprom.io->r_eedr] = eeprom.io->eeprom[at];
+        chip->cycle += EE_READ_HALTS;
     }
     data[address] = (uint8_t)((value & EE_RIE) | (eeprom.busy ? EE_PE : 0));
     if (eeprom.busy)

@@ -10,6 +10,7 @@ const FOLDER = path.join(__dirname, '../../build/toolchains/rp2040js/package');
 const { RP2040 } = require(FOLDER);
 const BOOT = 256, BOOT_AT = 0x20041f00, SLICE = 1e6; // bytes, an address, ns
 const CRYSTAL = 0x40024000, DOG = 0x40058000;
+const BAUD = 115200; // rp2040js itself has none
 
 const flash = Buffer.alloc(1 << 20, 0xff);
 const file = fs.readFileSync(process.argv[2]);
@@ -75,7 +76,12 @@ function start() {
     chip.sram.set(flash.subarray(0, BOOT), BOOT_AT - 0x20000000);
     chip.clkSys = chip.clkPeri = chip.roscFreq;
     chip.core.PC = BOOT_AT;
-    chip.uart[0].onByte = (byte) => fs.writeSync(1, Buffer.of(byte));
+    const uart = chip.uart[0];
+    uart.onByte = (byte) => {
+        if (uart.wordLength !== 8 || Math.abs(uart.baudRate / BAUD - 1) > 0.02)
+            throw new Error(`it sends ${uart.wordLength} bits at ${uart.baudRate} baud`);
+        fs.writeSync(1, Buffer.of(byte));
+    };
     chip.findPeripheral(DOG).onWatchdogTrigger = () => {
         chip.writeUint32(DOG, 0); // it is off, or it would trigger without end
         chip = null;

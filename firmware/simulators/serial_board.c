@@ -29,7 +29,8 @@
  *     switched    how often the level of PB5 changed
  *
  * With --pins, it also prints a line like "pin B5 1 at 160000" for each change of these pins: the
- * name, the new level and the cycle.
+ * name, the new level and the cycle. It prints "came 5a at 160000" when a byte to the firmware
+ * begins, and "sent 5a at 170000" when one from it begins.
  *
  * It fails if the firmware sets its UART to another baud rate.
  *
@@ -112,6 +113,7 @@ static void output(uint8_t byte)
 {
     struct pollfd out = {.fd = line_out, .events = POLLOUT};
     last_event = avr->cycle;
+    print_event("sent", byte);
     if (scripted)
         dprintf(line_out, "%02x\n", byte);
     else if (poll(&out, 1, PATIENCE_MS) > 0 &&
@@ -120,7 +122,8 @@ static void output(uint8_t byte)
             input_ended = true;
 }
 
-/* simavr itself passes whole bytes, whatever the baud rates are. */
+/* simavr itself passes whole bytes, whatever the baud rates are, and 1.6 takes 11 bits for one, not
+ * 10. The firmware sends at its own baud rate: ATmega328P (DS40002061), 20.3.1. */
 static void check_baud(void)
 {
     const unsigned divider =
@@ -128,6 +131,7 @@ static void check_baud(void)
     const double cycles = (divider + 1) * (avr_regbit_get(avr, uart->u2x) ? 8.0 : 16.0);
     if (cycles > cycles_per_bit * (1 + BAUD_ERROR) || cycles < cycles_per_bit * (1 - BAUD_ERROR))
         fail("the firmware has set another baud rate");
+    uart->cycles_per_byte = (avr_cycle_count_t)(BITS * cycles);
 }
 
 static void on_output(struct avr_irq_t *irq, uint32_t byte, void *unused)
@@ -163,11 +167,9 @@ static avr_cycle_count_t on_input(avr_t *chip, avr_cycle_count_t when, void *unu
         }
         if (++bytes_in == 9)
             resumed = when;
-        if (uart != NULL) {
+        print_event("came", (unsigned)byte);
+        if (uart != NULL)
             check_baud();
-            /* simavr 1.6 takes the time of 11 bits, not 10 */
-            uart->cycles_per_byte = (avr_cycle_count_t)(BITS * cycles_per_bit);
-        }
         frame = (1U << 9) | ((unsigned)byte << 1);
         bits_left = uart == NULL ? BITS : 1;
         if (uart != NULL) {

@@ -111,19 +111,28 @@ class Flash:
 
 
 class Chip(Board):
-    def __init__(self, baud: int, image: Path, pages: bytes) -> None:
-        self.flash, self.baud, self.lost = Flash(pages), baud, False
-        self.led = 1
-        super().__init__("f1", HERTZ, 500, image)
+    """With an F4 it has a USART and its pins, and no flash that can be written."""
+    hertz_of = {"f1": HERTZ, "f4": 16_000_000}  # of the internal oscillator
+    usart_of = {"f1": USART, "f4": 0x40011000}  # RM0090, 2.3
+    # RM0090: AHB1ENR and APB2ENR (7.3.10, 7.3.14), MODER, PUPDR, AFRH of port A (8.4)
+    pins_of_f4 = {0x40023830: (1, 1), 0x40023844: (0x10, 0x10), 0x40020000: (0x3C0000, 0x280000),
+                  0x4002000C: (0x300000, 0x100000), 0x40020024: (0xFF0, 0x770)}
+
+    def __init__(self, baud: int, image: Path, pages: bytes, name: str = "f1") -> None:
+        self.flash, self.baud, self.lost, self.name = Flash(pages), baud, False, name
+        self.led, self.usart_at = 1, self.usart_of[name]
+        super().__init__(name, self.hertz_of[name], 500, image)
         self.engine.mmio_map(LAST_PAGES, END - LAST_PAGES, self.read_flash, None,
                              self.write_flash, None)
 
     def reset(self) -> None:
         super().reset()
         self.flash.reset()
-        self.usart = Usart(HERTZ, self.baud)
+        self.usart = Usart(self.hertz, self.baud)
         self.usart.now = self.now
-        self.registers |= {PORT_A: 0x44444444, PORT_C: 0x44444444, CLOCKS: 0}
+        self.plain = {0x40020000: 0xA8000000, 0x4002000C: 0x64000000, 0x40020024: 0,
+                      0x40023830: 0x100000, 0x40023844: 0} if self.name == "f4" else \
+            {PORT_A: 0x44444444, PORT_C: 0x44444444, CLOCKS: 0}  # after a reset
         self.pulled = False
 
     def read_flash(self, _engine: object, offset: int, size: int, _data: object) -> int:
@@ -145,26 +154,26 @@ class Chip(Board):
     def read(self, engine: object, offset: int, size: int, base: int) -> int:
         at = base + offset
         self.usart.advance(self.now)
-        if at & ~0x3FF == USART:
+        if at & ~0x3FF == self.usart_at:
             self.has_its_pins()
-            return self.usart.read(at - USART)
+            return self.usart.read(at - self.usart_at)
         if at & ~0x3FF == FLASH:
             return self.flash.read_register(at)
-        if at in (PORT_A, PORT_C, CLOCKS):
-            return self.registers[at]
+        if at in self.plain:
+            return self.plain[at]
         return super().read(engine, offset, size, base)
 
     def write(self, engine: object, offset: int, size: int, value: int, base: int) -> None:
         at = base + offset
         self.usart.advance(self.now)
-        if at & ~0x3FF == USART:
+        if at & ~0x3FF == self.usart_at:
             self.has_its_pins()
-            self.usart.write(at - USART, value)
+            self.usart.write(at - self.usart_at, value)
         elif at & ~0x3FF == FLASH:
             if not self.lost:
                 self.wait(self.flash.write_register(at, value))
-        elif at in (PORT_A, PORT_C, CLOCKS):
-            self.registers[at] = value
+        elif at in self.plain:
+            self.plain[at] = value
         elif at == PA10_HIGH:
             self.pulled = bool(value >> 10 & 1)
         elif at == PC13_HIGH:
@@ -177,12 +186,15 @@ class Chip(Board):
     def has_its_pins(self) -> None:
         """RM0008, 9.1.11: PA9 is an output of the USART, PA10 an input with a pull-up; the USART
         and port A have a clock (7.3.7)."""
-        if self.registers[PORT_A] & 0xFF0 != 0x8B0 or not self.pulled \
-                or self.registers[CLOCKS] & 0x4004 != 0x4004:
+        right = all(self.plain[pin] & mask == value
+                    for pin, (mask, value) in self.pins_of_f4.items()) if self.name == "f4" else \
+            self.plain[PORT_A] & 0xFF0 == 0x8B0 and self.pulled \
+            and self.plain[CLOCKS] & 0x4004 == 0x4004
+        if not right:
             raise Misuse("the USART lacks its clock or its pins")
 
     def light(self, level: int) -> None:
-        if level != self.led and self.registers[PORT_C] >> 20 & 15 == 6:  # an open-drain output
+        if level != self.led and self.plain[PORT_C] >> 20 & 15 == 6:  # an open-drain output
             print(f"pin C13 {level} at {self.now}", file=sys.stderr)
             self.led = level
 

@@ -77,6 +77,13 @@ static inline void on_watched_pin(struct avr_irq_t *irq, uint32_t value, void *n
                 (unsigned long long)watched->cycle);
 }
 
+/* Prints an event and its cycle on the standard error, if pins are watched: "sent 5a at 170000". */
+static inline void print_event(const char *event, unsigned value)
+{
+    if (*watched_pins != 0)
+        fprintf(stderr, "%s %02x at %llu\n", event, value, (unsigned long long)watched->cycle);
+}
+
 /* Tells each change of some pins: "B5C0" are PB5 and PC0. */
 static inline void watch_pins(avr_t *chip, const char *pins)
 {
@@ -118,6 +125,7 @@ static inline void step(avr_t *chip)
 {
     if (chip->pc == 0 && chip->state == cpu_Running) {
         boots++;
+        print_event("boot", (unsigned)boots);
         for (const char *pin = watched_pins; *pin != 0; pin += 2)
             avr_raise_irq(irq_of(chip, pin), 0); /* in reset, nothing drives it */
         if (on_boot != NULL)
