@@ -296,7 +296,8 @@ UNITS = {
                    ["server/tests/unit_table.c", *COMMON, "server/hook.c", "server/limits.c",
                     "extras/dumpulse_watch.c"]),
     "unit-udpserver": (["server/address.c", "server/limits.c", "server/sources.c",
-                        "server/sockets.c"], ["server/tests/unit_udpserver.c", *COMMON]),
+                        "server/sockets.c"],
+                       ["server/tests/unit_udpserver.c", *COMMON, "server/loop.c"]),
     "unit-hook": (["server/hook.c", "server/limits.c"], ["server/tests/unit_hook.c", *COMMON]),
     "unit-log": (["server/log.c"], ["server/tests/unit_log.c"]),
     "unit-keys": (["server/keys.c"], ["server/tests/unit_keys.c", *COMMON, "dumpulse.c", *ROLES, *(
