@@ -131,13 +131,18 @@ static bool read_tick(struct section *section, char *text)
                   (unsigned long long)section->tick, (unsigned long long)options.tick);
 }
 
+static bool read_variable(const char *text, uint64_t *variable)
+{
+    return read_number(text, DUMPULSE_VARIABLES - 1, variable) ||
+           refuse("this is not a variable from 0 to 63");
+}
+
 static bool read_now_from(struct section *section, char *text)
 {
     uint64_t variable; /* it matters only to readers */
 
     (void)section;
-    return read_number(text, DUMPULSE_VARIABLES - 1, &variable) ||
-           refuse("this is not a variable from 0 to 63");
+    return read_variable(text, &variable);
 }
 
 static bool read_warn(struct section *section, char *text)
@@ -189,10 +194,10 @@ static bool read_authenticated(struct section *section, char *text)
 
 static bool read_boots(struct section *section, char *text)
 {
-    uint64_t variable;
+    uint64_t variable = 0;
 
-    if (!read_number(text, DUMPULSE_VARIABLES - 1, &variable))
-        return refuse("this is not a variable from 0 to 63");
+    if (!read_variable(text, &variable))
+        return false;
     section->boots = (uint8_t)variable;
     return true;
 }

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE /* NOLINT: for sigset_t, in loop.h */
 #include "watch.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "counters.h"
@@ -24,7 +25,8 @@ enum {
     LONGEST = 1000,    /* ms from one look to the next, if the limits allow it */
     GRACE_MAX = 65344, /* ticks: then 64 looks reach each moment of 65536 ticks */
     WRAPS = 2 * 65536, /* ticks: for longer than this, nobody has to look back */
-    LINES = 100        /* of the log at once; then one a second */
+    LINES = 100,       /* of the log at once; then one a second */
+    CHANGE_ROOM = 48   /* bytes of a text about a change */
 };
 
 static dumpulse_watched lines[DUMPULSE_VARIABLES];
@@ -43,7 +45,6 @@ static uint64_t least_pause; /* ticks between two looks */
 static struct bucket said;
 static uint64_t unsaid; /* changes that got no line, because too many came at once */
 static uint8_t node_of[DUMPULSE_VARIABLES]; /* by the variable that carries its boot count */
-static bool is_watching;                    /* what is in the table before was no restart */
 
 static uint64_t steady_ms(void)
 {
@@ -95,34 +96,34 @@ static void say_unsaid(void)
     unsaid = 0;
 }
 
-/* Counts a change. False: the log gets no line about it. */
-static bool may_say(void)
+/* Counts a change of a variable, and logs it unless too many came at once. */
+static void note_change(uint8_t variable, const char *text)
 {
     const struct limit limit = limits_make(1, LINES);
     const uint64_t now = timing_ns();
+    const char *name = names_variables[variable].name;
 
     counters[COUNT_CHANGES]++;
     if (options.log < OPTIONS_LOG_NORMAL)
-        return false;
+        return;
     if (!limits_has_left(&said, &limit, now)) {
         unsaid++;
-        return false;
+        return;
     }
     limits_take(&said, &limit, now);
     say_unsaid();
-    return true;
+    log_say("variable %u%s%s: %s", variable, *name == '\0' ? "" : " ", name, text);
 }
 
 void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is)
 {
-    const char *name = names_variables[variable].name;
+    char text[CHANGE_ROOM];
 
     (void)context;
     if (options.exec != NULL)
         hook_tell(variable, was, is);
-    if (may_say())
-        log_say("variable %u%s%s: %s, was %s", variable, *name == '\0' ? "" : " ", name,
-                hook_states[is], hook_states[was]);
+    (void)snprintf(text, sizeof text, "%s, was %s", hook_states[is], hook_states[was]);
+    note_change(variable, text);
 }
 
 /* The variable's heartbeat is new since the last look: if it carries a boot count, its node has
@@ -132,16 +133,18 @@ static void note_boot(uint8_t variable, uint8_t value)
     static const char causes[][10] = {"unknown",  "power-up", "brown-out", "reset pin",
                                       "watchdog", "software", "other",     "7"};
     const uint8_t node = node_of[variable];
+    char text[CHANGE_ROOM];
 
-    if (node < DUMPULSE_VARIABLES && is_watching && may_say())
-        log_say("variable %u%s%s: restarted: %s, boot %u", node,
-                *names_variables[node].name == '\0' ? "" : " ", names_variables[node].name,
-                causes[value / 32], value % 32U);
+    if (node == DUMPULSE_VARIABLES)
+        return;
+    (void)snprintf(text, sizeof text, "restarted: %s, boot %u", causes[value / 32], value % 32U);
+    note_change(node, text);
 }
 
 /* Notes what was heard since the last look. The table's timestamp says when that was, unless
- * somebody has set Unix time meanwhile, or the machine slept: then it counts as heard now. */
-static void note_heard(uint64_t now)
+ * somebody has set Unix time meanwhile, or the machine slept: then it counts as heard now. What the
+ * table has at the beginning was no restart. */
+static void note_heard(uint64_t now, bool is_beginning)
 {
     static uint64_t offset; /* ms: Unix time minus this clock, at the last look */
     const uint64_t offset_now = timing_unix_ms() - steady_ms(), gone = offset_now - offset;
@@ -159,7 +162,8 @@ static void note_heard(uint64_t now)
         if (memcmp(table + at, unset, sizeof unset) ==
             0) /* too old for the table, and not for us */
             continue;
-        note_boot(i, table[at + 3]);
+        if (!is_beginning)
+            note_boot(i, table[at + 3]);
         const uint16_t age = (uint16_t)(stamp - dumpulse_read_entry(table, i).timestamp);
         /* Ticks of Unix time and of this clock begin at other moments. */
         heard_at[i] = now - (age <= now - looked + 1 && !was_set ? age : 0);
@@ -171,7 +175,7 @@ static void note_heard(uint64_t now)
  * table forgets even what came since the last look. */
 static void note_before_it_is_forgotten(void)
 {
-    note_heard(steady_ms() / options.tick);
+    note_heard(steady_ms() / options.tick, false);
 }
 
 /* Decides as if `moment` were now. Who was heard later was alive then. */
@@ -196,7 +200,7 @@ void watch_look(void)
     sockets_take_waiting();
     const uint64_t ms = steady_ms(), now = ms / options.tick;
 
-    note_heard(now);
+    note_heard(now, false);
     if (now - looked > WRAPS)
         looked = now - WRAPS;
     for (; now - looked > within; looked += within)
@@ -253,10 +257,8 @@ void watch_begin(void)
     memset(table, 0, sizeof table);
     memset(heard_at, 0, sizeof heard_at);
     memset(&watch_heard, 0, sizeof watch_heard);
-    is_watching = false;
-    note_heard(looked);
+    note_heard(looked, true);
     table_before_it_forgets = note_before_it_is_forgotten;
-    is_watching = true;
     for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++)
         if (heard_at[i] != 0) {
             const uint16_t age =
