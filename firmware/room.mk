@@ -13,15 +13,15 @@ ROLES = extras/dumpulse_keyed.h $(patsubst %,extras/dumpulse_%.c,tag $1)
 KEYED_AGENT := firmware/keyed_agent.c $(call ROLES,agent mixed report master slots)
 KEYED_AVR := firmware/keyed_avr.c extras/dumpulse_tag_avr.S $(KEYED_AGENT)
 # A row of images.tsv gives CC_, ALSO_ and PROGRAM_ of its image.
-$(eval $(shell awk -F '\t' '/^[a-z]/ { for (i = 5; i != 7; i++) sub(/^-$$/, "", $$i); n = "_" $$1; \
+$(eval $(shell awk -F '\t' '/^[a-z]/ { for (i = 4; i != 6; i++) sub(/^-$$/, "", $$i); n = "_" $$1; \
     print "$$(eval IMAGES += " $$1 ")$$(eval PROGRAM" n " := firmware/" $$2 ".c)" \
-    "$$(eval ALSO" n " := " $$6 ")$$(eval CC" n " := $$(COMPILER_" $$4 ") " $$5 \
-    ($$3 == "-" ? "" : " -DBOARD=\047\"boards/" $$3 ".h\"\047") ")" }' firmware/images.tsv))
+    "$$(eval ALSO" n " := " $$5 ")$$(eval CC" n " := $$(COMPILER_" $$3 ") " $$4 ")" }' \
+    firmware/images.tsv))
 FIRMWARE := $(IMAGES:%=build/firmware/%.elf)
 FIRMWARE_FLAGS = -std=c11 -Os -g -ffunction-sections -fdata-sections -Wl,--gc-sections \
                  -Wl,--build-id=none $(WARNINGS) $(INCLUDES) -Ifirmware $(OPTIONS)
 IMAGE_SOURCES = $$(PROGRAM_$$*) $$(ALSO_$$*) $(LIBRARY) build/flags firmware/images.tsv \
-                $(wildcard firmware/*.h firmware/boards/*.h firmware/*.ld) firmware/room.mk
+                $(wildcard firmware/*.h firmware/*.ld) firmware/room.mk
 define LINK_IMAGE
 	@mkdir -p $(@D)
 	@$(CC_$*) $(FIRMWARE_FLAGS) $(filter %.c %.S,$^) -lgcc -o $@
@@ -61,7 +61,6 @@ firmware: $(FIRMWARE) ##! the images for boards: build/firmware
 TABLE_firmware-size = $(PYTHON) -m firmware.costs.images	## flash, RAM, stack, cycles of each image, against budgets
 # It installs what this board needs: without QUICK, make installs nothing more for its programs.
 try: ##! simulate a board, and poll it: BOARD=uart_atmega328p
-	@tools/setup python3
 	@tools/setup python3
 	@MAKEFLAGS=QUICK= python3 -m firmware.simulators.boards "$(BOARD)"
 hour: ##! test a board on a cable: BOARD= and PORT=

@@ -76,10 +76,13 @@ class Hour:
             yield lambda variable, value: transport.send(
                 client.heartbeat(variable, SENDER, value))
 
-    def check(self, variable: int, value: int) -> None:
-        entry = self.poll()[variable]
+    def beat_once(self, value: int = 126) -> None:
+        with self.line() as beat:
+            beat(LIVE, value)
+            time.sleep(0.2)
+        entry = self.poll()[LIVE]
         if entry[1:] != (SENDER, value):
-            raise Failed(f"variable {variable} has value {entry.value} of sender {entry.sender}")
+            raise Failed(f"variable {LIVE} has value {entry.value} of sender {entry.sender}")
 
     def count_losses(self) -> None:
         before = self.poll()[0].value
@@ -112,16 +115,7 @@ class Hour:
             for count in range(FLOOD):
                 beat(DEAD, count % 256)
         time.sleep(1)
-        with self.line() as beat:
-            beat(LIVE, 200)
-            time.sleep(0.2)
-        self.check(LIVE, 200)
-
-    def beat_once(self) -> None:
-        with self.line() as beat:
-            beat(LIVE, 126)
-            time.sleep(0.2)
-        self.check(LIVE, 126)
+        self.beat_once(200)
 
     def reset(self) -> None:
         ask("Reset the board now, and press Enter after 2 seconds.")

@@ -17,6 +17,7 @@ from __future__ import annotations
 import random
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from firmware.simulators.ch32v003 import Usart
 from firmware.simulators.stm32_can import RAM, RAM_SIZE, Board
@@ -110,18 +111,32 @@ class Flash:
         return -1 if cut else PROGRAM_US
 
 
+class Series(NamedTuple):
+    hertz: int  # of the internal oscillator
+    usart: int
+    begin: dict[int, int]  # registers that read as written, with their values after a reset
+    pins: dict[int, tuple[int, int]]  # what a USART needs in them: a mask, and the bits in it
+
+
+SERIES = {
+    # RM0008, 9.1.11: PA9 is an output of the USART, PA10 an input; both have a clock (7.3.7).
+    "f1": Series(HERTZ, USART, {PORT_A: 0x44444444, PORT_C: 0x44444444, CLOCKS: 0},
+                 {PORT_A: (0xFF0, 0x8B0), CLOCKS: (0x4004, 0x4004)}),
+    # RM0090: AHB1ENR and APB2ENR (7.3.10, 7.3.14), MODER, PUPDR, AFRH of port A (8.4); 2.3
+    "f4": Series(16_000_000, 0x40011000, {
+        0x40023830: 0x100000, 0x40023844: 0, 0x40020000: 0xA8000000, 0x4002000C: 0x64000000,
+        0x40020024: 0}, {
+        0x40023830: (1, 1), 0x40023844: (0x10, 0x10), 0x40020000: (0x3C0000, 0x280000),
+        0x4002000C: (0x300000, 0x100000), 0x40020024: (0xFF0, 0x770)})}
+
+
 class Chip(Board):
     """With an F4 it has a USART and its pins, and no flash that can be written."""
-    hertz_of = {"f1": HERTZ, "f4": 16_000_000}  # of the internal oscillator
-    usart_of = {"f1": USART, "f4": 0x40011000}  # RM0090, 2.3
-    # RM0090: AHB1ENR and APB2ENR (7.3.10, 7.3.14), MODER, PUPDR, AFRH of port A (8.4)
-    pins_of_f4 = {0x40023830: (1, 1), 0x40023844: (0x10, 0x10), 0x40020000: (0x3C0000, 0x280000),
-                  0x4002000C: (0x300000, 0x100000), 0x40020024: (0xFF0, 0x770)}
 
     def __init__(self, baud: int, image: Path, pages: bytes, name: str = "f1") -> None:
-        self.flash, self.baud, self.lost, self.name = Flash(pages), baud, False, name
-        self.led, self.usart_at = 1, self.usart_of[name]
-        super().__init__(name, self.hertz_of[name], 500, image)
+        self.flash, self.baud, self.lost, self.series = Flash(pages), baud, False, SERIES[name]
+        self.led = 1
+        super().__init__(name, self.series.hertz, 500, image)
         self.engine.mmio_map(LAST_PAGES, END - LAST_PAGES, self.read_flash, None,
                              self.write_flash, None)
 
@@ -130,10 +145,8 @@ class Chip(Board):
         self.flash.reset()
         self.usart = Usart(self.hertz, self.baud)
         self.usart.now = self.now
-        self.plain = {0x40020000: 0xA8000000, 0x4002000C: 0x64000000, 0x40020024: 0,
-                      0x40023830: 0x100000, 0x40023844: 0} if self.name == "f4" else \
-            {PORT_A: 0x44444444, PORT_C: 0x44444444, CLOCKS: 0}  # after a reset
-        self.pulled = False
+        self.plain = dict(self.series.begin)
+        self.pulled = PORT_A not in self.plain  # an F4 has the pull-up among its pins
 
     def read_flash(self, _engine: object, offset: int, size: int, _data: object) -> int:
         return int.from_bytes(self.flash.bytes[offset:offset + size], "little")
@@ -154,9 +167,9 @@ class Chip(Board):
     def read(self, engine: object, offset: int, size: int, base: int) -> int:
         at = base + offset
         self.usart.advance(self.now)
-        if at & ~0x3FF == self.usart_at:
+        if at & ~0x3FF == self.series.usart:
             self.has_its_pins()
-            return self.usart.read(at - self.usart_at)
+            return self.usart.read(at - self.series.usart)
         if at & ~0x3FF == FLASH:
             return self.flash.read_register(at)
         if at in self.plain:
@@ -166,9 +179,9 @@ class Chip(Board):
     def write(self, engine: object, offset: int, size: int, value: int, base: int) -> None:
         at = base + offset
         self.usart.advance(self.now)
-        if at & ~0x3FF == self.usart_at:
+        if at & ~0x3FF == self.series.usart:
             self.has_its_pins()
-            self.usart.write(at - self.usart_at, value)
+            self.usart.write(at - self.series.usart, value)
         elif at & ~0x3FF == FLASH:
             if not self.lost:
                 self.wait(self.flash.write_register(at, value))
@@ -184,13 +197,8 @@ class Chip(Board):
             super().write(engine, offset, size, value, base)
 
     def has_its_pins(self) -> None:
-        """RM0008, 9.1.11: PA9 is an output of the USART, PA10 an input with a pull-up; the USART
-        and port A have a clock (7.3.7)."""
-        right = all(self.plain[pin] & mask == value
-                    for pin, (mask, value) in self.pins_of_f4.items()) if self.name == "f4" else \
-            self.plain[PORT_A] & 0xFF0 == 0x8B0 and self.pulled \
-            and self.plain[CLOCKS] & 0x4004 == 0x4004
-        if not right:
+        if not self.pulled or any(self.plain[at] & mask != bits
+                                  for at, (mask, bits) in self.series.pins.items()):
             raise Misuse("the USART lacks its clock or its pins")
 
     def light(self, level: int) -> None:

@@ -16,8 +16,7 @@ class Watchdog:
     AAAA loads it: 21.3."""
 
     def __init__(self, period: float) -> None:
-        self.period, self.open = period, False
-        self.started = self.fed = -1
+        self.period, self.open, self.fed = period, False, -1  # -1: it has not begun
         self._left = self._reload = 0xFFF  # the counter at self.fed, and what is loaded into it
         self._prescaler = 0
         self._updates: dict[int, tuple[int, float]] = {}  # offset: value, when it is effective
@@ -26,13 +25,13 @@ class Watchdog:
         self._settle(now)
         if at == 0:
             self.open = value == 0x5555
-            if value == 0xCCCC and self.started < 0:
-                self.started = self.fed = now
-            elif value == 0xAAAA and self.started >= 0:
+            if value == 0xCCCC and self.fed < 0:
+                self.fed = now
+            elif value == 0xAAAA and self.fed >= 0:
                 self.fed, self._left = now, self._reload
         elif not self.open:
             raise Misuse("the watchdog's registers are locked")
-        elif self.started < 0 or at in self._updates:  # 21.4.2 and 21.4.3; not started: no clock
+        elif self.fed < 0 or at in self._updates:  # 21.4.2 and 21.4.3; not started: no clock
             raise Misuse("the watchdog's register cannot be written yet")
         else:
             self._updates[at] = value, now + UPDATE * self.period
@@ -56,6 +55,6 @@ class Watchdog:
     @property
     def ends(self) -> int:
         """When it resets the chip; -1: it has not begun."""
-        if self.started < 0:
+        if self.fed < 0:
             return -1
         return self.fed + int((self._left + 1) * (4 << self._prescaler) * self.period)

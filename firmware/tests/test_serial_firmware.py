@@ -125,6 +125,14 @@ def test_an_image_is_for_its_core(name: str, core: str) -> None:
     assert re.search(core, run(["readelf", "-A", BOARDS[name].image()]), re.M)
 
 
+def test_every_program_belongs_to_an_image() -> None:
+    """keyed_agent.c and keyed_avr.c are sources of several."""
+    rows = (ROOT / "firmware" / "images.tsv").read_text().splitlines()
+    sources = {source.stem for source in (ROOT / "firmware").glob("*.c")}
+    assert sources - {"keyed_agent", "keyed_avr"} == {
+        row.split("\t")[1] for row in rows if not row.startswith("#")}
+
+
 def test_packets_junk_and_short_ones(board: Board, chance: random.Random) -> None:
     good = [heartbeat(3, 76, 9), heartbeat(63, 255, 128), heartbeat(7, 1, 255)]
     refused = [heartbeat(5, 6, 7)[:7] + b"\x08", heartbeat(64, 1, 1), heartbeat(5, 1, 1)[:7],
