@@ -342,8 +342,12 @@ static bool make_agents(void)
     if (agents == NULL || waiting == NULL)
         return false;
     const double now = seconds(CLOCK_BOOTTIME);
+    const int64_t unix_ticks = (int64_t)(seconds(CLOCK_REALTIME) * 1000) / option[TICK];
     for (long i = 0; i < count; i++) {
-        agents[i].begun = now - (double)((draw() >> 11) % 200000);
+        /* Not near Unix time: the collector would take its clock for one that can be set. */
+        do
+            agents[i].begun = now - (double)((draw() >> 11) % 200000);
+        while ((uint16_t)(unix_ticks - stamp_at(&agents[i], now) + 1024) < 2048);
         agents[i].quiet = INFINITY;
         agents[i].since = -INFINITY;
     }
