@@ -19,7 +19,7 @@ import pytest
 from firmware.simulators.boards import BOARDS, Board, Line
 from firmware.tests.test_serial_firmware import straddled
 from packages import project
-from packages.arduino import make
+from packages.c import make
 from spec.model import REQUEST, Agent, checksummed, heartbeat
 from tools.agents import run as client
 from tools.programs import INCLUDES
@@ -76,8 +76,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder outside of the tree. The library is in its folder `libraries`, where "Add .ZIP
     Library" puts it."""
     folder = tmp_path_factory.mktemp("arduino")
-    (library,) = make.build(folder)
-    with zipfile.ZipFile(library) as packed:
+    with zipfile.ZipFile(make.write_archive(folder)) as packed:
         packed.extractall(folder / "libraries")
     for name in ("Ethernet", "mcp2515"):
         (folder / "standins" / name).mkdir(parents=True)
@@ -112,27 +111,6 @@ def compiled(work: Path, sketch: Path, board: str = "uno") -> tuple[Path, list[s
 
 def image_of(work: Path, example: str, board: str = "uno") -> Path:
     return compiled(work, sketch_of(work, example), board)[0]
-
-
-# ---------------------------------------------------------------- the zip file
-
-def test_the_zip_has_what_git_has(work: Path) -> None:
-    library = work / "libraries" / project.NAME
-    assert list((work / "libraries").iterdir()) == [library]
-    names = {str(path.relative_to(library)): path for path in library.rglob("*") if path.is_file()}
-    assert sorted(names) == sorted([
-        "LICENSE", "README.md", "keywords.txt", "library.properties",
-        *(f"src/{name}" for name in project.LIBRARY_FILES),
-        *(f"examples/{name}/{name}.ino" for name in EXAMPLES)])
-
-
-def test_the_editor_knows_the_names(work: Path) -> None:
-    """What keywords.txt colours is what a sketch may use, and nothing private."""
-    text = (work / "libraries" / project.NAME / "keywords.txt").read_text()
-    kinds = dict(line.split("\t") for line in text.splitlines())
-    assert not [name for name in kinds if name.endswith(("_", "_H"))]
-    assert [kinds[name] for name in ("dumpulse", "dumpulse_process_packet", "DUMPULSE_LATE")] == [
-        "KEYWORD1", "KEYWORD2", "LITERAL1"]
 
 
 # ---------------------------------------------------------------- the clock

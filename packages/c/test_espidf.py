@@ -6,6 +6,7 @@ the example, and how it calls the library."""
 import json
 import re
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from packages import project
 from packages.cmake import consumers
 from packages.cmake.consumers import run
-from packages.espidf import make
+from packages.c import make
 
 # The types and constants of ESP-IDF that the example uses.
 GIVEN = """
@@ -26,22 +27,6 @@ typedef struct {
 } uart_config_t;
 """
 COMPOTE = project.ROOT / "build" / "venv-packages" / "bin" / "compote"
-
-
-def unpacked(tmp_path: Path) -> Path:
-    (made,) = make.build(tmp_path)
-    with tarfile.open(made) as archive:
-        archive.extractall(tmp_path)
-    return tmp_path / "dumpulse"
-
-
-@pytest.mark.slow
-def test_a_node_with_keys_is_heard(tmp_path: Path) -> None:
-    """Of all that the component compiles, it links its role, and no hook of another one."""
-    component = unpacked(tmp_path)
-    run(["gcc", "-O2", "-ffunction-sections", "-Wl,--gc-sections", f"-I{component}",
-         *component.glob("*.c"), consumers.SOURCES / "keyed.c", "-o", "keyed"], tmp_path)
-    consumers.check_keyed(tmp_path / "keyed")
 
 
 @pytest.mark.slow  # CMake comes with the tools of make full
@@ -57,7 +42,9 @@ def test_the_project_itself_is_a_component(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_the_tools_take_it(tmp_path: Path) -> None:
-    component = unpacked(tmp_path)
+    with zipfile.ZipFile(make.write_archive(tmp_path)) as archive:
+        archive.extractall(tmp_path)
+    component = tmp_path / "dumpulse"
     page = (component / "README.md").read_text()
     (example,) = re.findall("^    idf.py -C components/(.*?) ", page, re.M)
     assert (tmp_path / example / "CMakeLists.txt").is_file()
@@ -71,4 +58,5 @@ def test_the_tools_take_it(tmp_path: Path) -> None:
     known = json.loads(run([COMPOTE, "manifest", "schema"], tmp_path))["properties"]
     lines = (component / "idf_component.yml").read_text().splitlines()
     assert {line.partition(":")[0] for line in lines if line[0] not in " -"} <= {*known}
-    consumers.compiles(GIVEN, component / make.EXAMPLE / "main" / "uart_agent.c", f"-I{component}")
+    consumers.compiles(GIVEN, tmp_path / example / "uart_agent.c",
+                       f"-I{component}/src")
