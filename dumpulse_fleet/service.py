@@ -18,7 +18,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar, cast
 
 from dumpulse_fleet import client
-from dumpulse_fleet.alert.deliver import Alerts, Receiver
+from dumpulse_fleet.alert.deliver import Alerts
+from dumpulse_fleet.alert.message import Receiver
 from dumpulse_fleet.collect.collector import STARTING, Collector
 from dumpulse_fleet.collect.discovery import Discovery
 from dumpulse_fleet.config.file import Config, load
@@ -172,8 +173,9 @@ class Service:
             "configuration": "" if self._reloaded else
             "the configuration is wrong, and the old one stays",
             "alerts": self.alerts.trouble,
+            "receivers": self.alerts.untold,
             "mqtt": f"mqtt: {self.mqtt.trouble}" if self.mqtt and self.mqtt.trouble else "",
-            "sources": self._told[0] if self._told else ""}
+            "sources": self.discovery.shrunk or (self._told[0] if self._told else "")}
 
     @property
     def trouble(self) -> str:
@@ -181,12 +183,17 @@ class Service:
         return "; ".join(filter(None, self.troubles().values()))
 
     @property
-    def ready(self) -> bool:
+    def sees(self) -> bool:
         """Requests left, answers came or their lack was judged, and events are written."""
         if not (self._running and self.collector.running):
             return False
         now = self.troubles()
         return not (now["collector"] or now["store"])
+
+    @property
+    def ready(self) -> bool:
+        """The fleet sees, people can be told, and the inventory is whole."""
+        return self.sees and not (self.alerts.untold or self.discovery.shrunk)
 
     def _log_troubles(self) -> None:
         """What the collector does not see, and who could not log in. Other parts log theirs."""
@@ -238,7 +245,7 @@ class Service:
                  if part(config) != part(self.config)]
         if wrong:
             return wrong
-        discovery = Discovery(config, config.state)
+        discovery = Discovery(config, config.state, confirmed=True)
         agents = await discovery.look() or ()
         try:
             take = self._prepare(config)

@@ -68,12 +68,14 @@ class Problem:
     began: float  # Unix time
     onsets: int  # how often it was bad within FLAP_S before this time
     state: State = State.UNKNOWN
+    bad: State = State.UNKNOWN  # the last bad state
     level: Level = Level.UNSURE
     told: int = 0  # the severity that was told; 0: nothing was
     good: float = 0.0  # since when it is good
     free: Optional[float] = None  # since when nothing but `wait` holds it back
     muted: bool = False
     known: Optional[Mute] = None  # the mute that acknowledges it, and lasts the longest
+    removed: bool = False  # it has not ended: its agent or group is not configured any more
 
 
 class Item(NamedTuple):
@@ -85,6 +87,7 @@ class Item(NamedTuple):
     flapping: bool
     agents: tuple[Agent, ...]  # the agent, the group's members; empty if it was removed
     known: Optional[Mute]
+    removed: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,6 +147,7 @@ class Core:
         self._silent: dict[str, float] = {}  # unreachable agents, since when
         self._answering = 0
         self._mutes: tuple[Mute, ...] = ()
+        self._firing: list[Problem] = []
         self.replace(rules, agents, groups)
 
     def replace(self, rules: Rules, agents: Iterable[Agent], groups: Iterable[Group]
@@ -173,6 +177,8 @@ class Core:
     def _end_what_is_gone(self, subject: Subject) -> None:
         if not self._exists(subject):
             self._set(subject, Level.GOOD, State.UNWATCHED, 0.0, -math.inf)
+            if subject in self._problems:
+                self._problems[subject].removed = True
 
     def _up(self, name: str) -> tuple[Agent, ...]:
         """Yields its parent, its parent's parent and so on. A circle ends where it closes."""
@@ -225,7 +231,9 @@ class Core:
             problem.onsets = self._count_onset(subject, now)
         elif level is Level.GOOD and problem.level is not Level.GOOD:
             problem.good = now
-        problem.level, problem.state = level, state
+        problem.level, problem.state, problem.removed = level, state, False
+        if level is Level.BAD:
+            problem.bad = state
 
     def _count_onset(self, subject: Subject, now: float) -> int:
         if now >= self._forget_at:
@@ -288,12 +296,22 @@ class Core:
                     tally.over.append(problem)
                 else:
                     tally.coming = True
+        over = {problem for tally in tallies.values() for problem in tally.over}
+        self._firing = [problem for tally in tallies.values()
+                        for problem in (*tally.open, *tally.new) if problem not in over]
         self.counts = {"open": sum(len(tally.open) for tally in tallies.values()),
                        "muted": sum(tally.muted for tally in tallies.values()), "held": held}
         if now < self._quiet_until:
             return []
         return [message for key, tally in tallies.items()
                 if (message := self._message(key, tally, now, wall))]
+
+    def firing(self, now: float) -> Optional[tuple[Item, ...]]:
+        """Returns what the last step has found to be open, or due to be told, also if `again` holds
+        its message back, with its last bad state. None: it is too early after the start."""
+        return None if now < self._quiet_until else self._items([
+            dataclasses.replace(problem, state=problem.bad)
+            for problem in {each.subject: each for each in self._firing}.values()])
 
     def _is_held(self, problem: Problem) -> bool:
         """Says whether something worse explains it."""
@@ -389,14 +407,14 @@ class Core:
             tuple(self._agents[name] for name in self._members.get(problem.subject.name, ())
                   ) if problem.subject.kind == "group"
             else tuple(agent for agent in (self._agents.get(problem.subject.name),) if agent),
-            problem.known)
+            problem.known, problem.removed)
             for problem in problems), key=lambda item: (-item.state, item)))
 
     # ---------------------------------------------------------------- over a restart
     def dump(self, now: float, wall: float) -> dict[str, Any]:
         """What was told, as JSON has it."""
         return {"problems": [[*problem.subject, *problem.key, problem.began, problem.onsets,
-                              int(problem.state), problem.told]
+                              int(problem.bad), problem.told]
                              for problem in self._problems.values() if problem.told],
                 "incidents": [[*key, incident.id, wall - (now - incident.sent), incident.messages]
                               for key, incident in self._incidents.items()]}
@@ -406,7 +424,7 @@ class Core:
         for kind, name, variable, site, of, began, onsets, state, told in data["problems"]:
             subject = Subject(kind, name, variable)
             self._problems[subject] = Problem(subject, Key(site, of), began, onsets, State(state),
-                                              told=told)
+                                              State(state), told=told)
             self._end_what_is_gone(subject)
         for kind, name, incident, sent, messages in data["incidents"]:
             self._incidents[Key(kind, name)] = Incident(

@@ -1,29 +1,28 @@
-"""Delivers alerts to webhooks and by Apprise, and loses none over a restart. decide.py decides;
-this asks it once a second, and keeps in the store what was told and the messages that wait, in one
-transaction. A message may come twice; then it has the same `id`. No address of a receiver is ever
-written to a log, because addresses often have secrets in them."""
+"""Delivers alerts to webhooks, by Apprise and to Alertmanager, and loses none over a restart.
+decide.py decides; this asks it once a second, and keeps in the store what was told and the messages
+that wait, in one transaction. Messages about one subject are delivered in their order; each message
+has a back-off of its own. A message may come twice; then it has the same `id`. No address of a
+receiver is ever written to a log, because addresses often have secrets in them."""
 
 import asyncio
-import collections
-import dataclasses
-import datetime
-import hashlib
+import contextlib
+import functools
 import json
-import logging
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Optional
 
 import aiohttp
 import numpy as np
 
 from dumpulse_fleet import client
-from dumpulse_fleet.alert.decide import SEVERITY, Core, Item, Message, Rules
-from dumpulse_fleet.config.outputs import AlertSettings, Notify
+from dumpulse_fleet.alert.alertmanager import VALID_S, Alertmanager
+from dumpulse_fleet.alert.decide import Core, Message, Rules
+from dumpulse_fleet.alert.message import Receiver, Subject, Waiting
+from dumpulse_fleet.config.outputs import AlertSettings
 from dumpulse_fleet.model.agents import Event, Group, Mute, State
-from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.model.version import VERSION
 from dumpulse_fleet.record.store import Store, Trouble
@@ -34,147 +33,14 @@ SETTLE_S = 10.0  # what is good must be so for this long, whatever `wait` is
 BACKOFF_S = (5.0, 300.0)  # between two attempts: from, to
 OLDEST_S = 86_400.0  # a message that could not be delivered for so long is given up
 MOST_WAITING = 1_000  # messages for one receiver; then the oldest is given up
-LISTED = 200  # problems that a message lists; it always has the counts
-NAMED = 5  # problems that a line of its text names
+FALLBACK_S = 30.0  # a fallback gets what no other receiver has accepted for so long
+UNTOLD_S = 60.0  # a message that no receiver has accepted for so long is a trouble
+AT_ONCE = 8  # messages that are sent to one receiver at the same time
+# The receiver rejects this message, and would reject it again: it is not sent to it again.
+REJECTIONS = {f"the answer was {status}" for status in (400, 413, 415, 422)}
 COMMIT_S = 2.0  # a message waits so long for the disk, and is then sent all the same
 STATES = tuple(State)  # by their numbers
 STATE = "alerts"  # its row in the store's table `kept`
-
-
-@dataclasses.dataclass
-class Waiting:
-    """A message for one receiver."""
-
-    body: dict[str, Any]
-    made: float  # Unix time
-    row: int = 0  # in the store; 0: not yet
-
-
-class Receiver:
-    """Somebody who is told, and what waits for them."""
-
-    def __init__(self, settings: Notify, number: int) -> None:
-        self.settings = settings
-        self.title = f"notify {number} ({settings.kind})"  # for logs
-        # The same over restarts, wherever it stands in the configuration.
-        self.key = hashlib.sha256(json.dumps(
-            [settings.kind, settings.url, dict(settings.match)]).encode()).hexdigest()[:16]
-        self.waiting: collections.deque[Waiting] = collections.deque()
-        self.some = asyncio.Event()
-        self.trouble = ""
-        self.apprise = load_apprise(self) if settings.kind == "apprise" else None
-
-    def wants(self, item: Item) -> bool:
-        """Everyone hears of the collector, and of what is not configured any more."""
-        return not item.agents or any(
-            matches(self.settings.match, agent) for agent in item.agents)
-
-    def body(self, message: Message) -> Optional[dict[str, Any]]:
-        """Returns the part of a message for this receiver, as JSON; None: it has none."""
-        new, over, opened = ([item for item in items if self.wants(item)]
-                             for items in (message.new, message.over, message.open))
-        if not (new or over and self.settings.resolved
-                or opened and message.kind == "reminder"):
-            return None
-        kind = "problem" if new else message.kind if message.kind == "reminder" else "resolved"
-        return {
-            "version": 1, "id": message.id, "incident": message.incident, "kind": kind,
-            "about": message.key.kind, "name": message.key.name, "at": message.at,
-            "counts": {"new": len(new), "resolved": len(over), "open": len(opened),
-                       "muted": message.muted},
-            "new": [line(item) for item in new[:LISTED]],
-            "resolved": [line(item) for item in over[:LISTED]],
-            "open": [line(item) for item in opened[:LISTED]],
-            "title": title(message, kind, new, over, opened),
-            "text": text(over if kind == "resolved" else new or opened, opened)}
-
-
-def load_apprise(receiver: Receiver) -> Any:
-    """Trouble: it is missing, or does not know the address."""
-    try:
-        import apprise  # only who configures it needs it
-    except ImportError as error:
-        raise Trouble(f"{receiver.title}: Apprise is not installed: pip install apprise"
-                      ) from error
-    logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)  # it writes addresses to logs
-    service = apprise.Apprise()
-    if not service.add(str(receiver.settings.url)):
-        raise Trouble(f"{receiver.title}: Apprise does not know such an address")
-    return service
-
-
-def variable_name(item: Item) -> str:
-    if item.subject.variable < 0 or not item.agents:
-        return ""
-    return item.agents[0].profile.settings.variables[item.subject.variable].name
-
-
-def line(item: Item) -> dict[str, Any]:
-    agent = item.agents[0] if item.subject.kind == "agent" and item.agents else None
-    return {"kind": item.subject.kind, "name": item.subject.name,
-            "variable": item.subject.variable, "variable_name": variable_name(item),
-            "state": item.state.words, "severity": (
-                "none", "warning", "critical")[SEVERITY.get(item.state, 0)],
-            "since": item.began, "flapping": item.flapping,
-            "acknowledged": item.known and {"by": item.known.by, "until": item.known.ends,
-                                            "why": item.known.why},
-            "site": agent.site if agent else "", "labels": dict(agent.labels) if agent else {}}
-
-
-def title(message: Message, kind: str, new: Sequence[Item], over: Sequence[Item],
-          opened: Sequence[Item]) -> str:
-    where = {"site": message.key.name or "no site", "group": f"group {message.key.name}",
-             "collector": "the collector"}[message.key.kind]
-    if message.key.kind == "collector":
-        return {"problem": "The collector is blind: most agents fell silent at once",
-                "resolved": "The collector sees again",
-                "reminder": "The collector is still blind"}[kind]
-    if kind == "problem":
-        rest = len(opened) - len(new)
-        states = ", ".join(f"{len(items):,} {state.words}" for state, items in by_state(new))
-        return f"{where}: {states}" + (f"; {rest:,} more open" if rest else "")
-    if kind == "resolved":
-        return f"{where}: {len(over):,} resolved, {len(opened):,} open"
-    return f"{where}: {len(opened):,} still open"
-
-
-def by_state(items: Iterable[Item]) -> list[tuple[State, list[Item]]]:
-    """The worst state first."""
-    found: dict[State, list[Item]] = {}
-    for item in items:
-        found.setdefault(item.state, []).append(item)
-    return sorted(found.items(), key=lambda pair: -pair[0])
-
-
-def text(items: Sequence[Item], opened: Sequence[Item]) -> str:
-    """At most four lines: what is worst, who, since when, and who takes care of what is open."""
-    lines = []
-    for state, some in by_state(items):
-        names = [(item.subject.name or "the collector")
-                 + (f" {variable_name(item) or f'variable {item.subject.variable}'}"
-                    if item.subject.variable >= 0 else "")
-                 + " (it comes and goes)" * item.flapping for item in some[:NAMED]]
-        more = f" and {len(some) - NAMED:,} more" if len(some) > NAMED else ""
-        lines.append(f"{len(some):,} {state.words}: {', '.join(names)}{more}")
-    if len(lines) > 3:
-        lines[2:] = ["; ".join(each.partition(":")[0] for each in lines[2:])]
-    began = min((item.began for item in items if item.began > 0), default=0)
-    known = [item.known for item in opened if item.known]
-    parts = [f"since {clock(began)}"] if began else []
-    if known:
-        last = max(known, key=lambda mute: mute.ends)
-        others = len({mute.by for mute in known}) - 1
-        parts.append(f"{len(known):,} of {len(opened):,} open acknowledged by {last.by}"
-                     + f" and {others:,} more" * bool(others) + f" until {clock(last.ends)}"
-                     + f": {last.why}" * bool(last.why))
-    if parts:
-        lines.append("; ".join(parts))
-    return "\n".join(lines)
-
-
-def clock(moment: float) -> str:
-    return datetime.datetime.fromtimestamp(moment, datetime.timezone.utc).strftime(
-        "%Y-%m-%d %H:%M:%S UTC")
 
 
 class Alerts:
@@ -192,12 +58,15 @@ class Alerts:
         self._table: Optional[Table] = None
         self._version = -1  # of the table, seen last
         self._receivers: list[Receiver] = []
+        # Messages that no receiver has accepted, since when on client.uptime().
+        self._untold: dict[tuple[Subject, str], float] = {}
         self._tasks: dict[Receiver, asyncio.Task[None]] = {}
         self._session: Optional[aiohttp.ClientSession] = None
 
     def check(self, settings: AlertSettings) -> list[Receiver]:
         """Trouble: a receiver cannot be used."""
-        return [Receiver(each, number) for number, each in enumerate(settings.notify, 1)]
+        return [(Alertmanager if each.kind == "alertmanager" else Receiver)(each, number)
+                for number, each in enumerate(settings.notify, 1)]
 
     def configure(self, settings: AlertSettings, grace: float, table: Table, groups: Sequence[Group]
                   ) -> None:
@@ -210,6 +79,8 @@ class Alerts:
                 receivers[at] = old  # its delivery goes on
             else:
                 receiver.waiting = old.waiting
+            if isinstance(receiver, Alertmanager):
+                receiver.validity = VALID_S + 2 * grace  # it lasts over a restart
         rules = Rules(wait=settings.wait, again=settings.again, remind=settings.remind, grace=grace,
                       settle=max(SETTLE_S, settings.wait), blind=settings.blind)
         if self._core is None:
@@ -236,6 +107,16 @@ class Alerts:
         """Says which receiver cannot be told, and why."""
         return "; ".join(f"{each.title}: {each.trouble}" for each in self._receivers
                          if each.trouble)
+
+    @property
+    def untold(self) -> str:
+        """Returns for how long no receiver has accepted an alert; empty: not for UNTOLD_S."""
+        since = list(self._untold.values())
+        if self._receivers and all(each.trouble for each in self._receivers):
+            since += [each.failing_since for each in self._receivers
+                      if isinstance(each, Alertmanager) and each.failing_since]
+        longest = client.uptime() - min(since) if since else 0.0
+        return f"no receiver has accepted an alert for {longest:.0f} s" * (longest > UNTOLD_S)
 
     # ---------------------------------------------------------------- the loop
     async def run(self, mutes: Callable[[], Sequence[Mute]], healthy: Callable[[], bool]) -> None:
@@ -264,7 +145,9 @@ class Alerts:
             self._tasks.pop(gone).cancel()
         for receiver in self._receivers:
             if receiver not in self._tasks:
-                self._tasks[receiver] = asyncio.create_task(self._deliver(receiver))
+                self._tasks[receiver] = asyncio.create_task(
+                    receiver.run(functools.partial(self._post, receiver), self._done)
+                    if isinstance(receiver, Alertmanager) else self._deliver(receiver))
 
     async def _beat(self, mutes: Sequence[Mute]) -> None:
         if not (self._core and self._table):
@@ -274,14 +157,21 @@ class Alerts:
         for change in found:
             self._core.see(*change, now, wall)
         messages = self._core.step(now, wall, mutes)
+        managers = [each for each in self._receivers if isinstance(each, Alertmanager)]
+        if managers and (firing := self._core.firing(now)) is not None:
+            for manager in managers:
+                manager.put(firing, wall)
+        self._untold = {message: since for message, since in self._untold.items()
+                        if now - since < OLDEST_S} if self._receivers else {}
         if messages:
             await self._keep(messages, self._core.dump(now, wall), wall)
 
     async def _keep(self, messages: Sequence[Message], told: Mapping[str, Any], wall: float
                     ) -> None:
         """Writes who is to hear what, then lets them hear it."""
-        made = [(receiver, Waiting(body, wall)) for message in messages
-                for receiver in self._receivers if (body := receiver.body(message))]
+        made = [(receiver, Waiting(body, wall, due=self._due(receiver, body)))
+                for message in messages for receiver in self._receivers
+                if not isinstance(receiver, Alertmanager) and (body := receiver.body(message))]
 
         def write(database: sqlite3.Connection) -> None:
             database.execute("INSERT OR REPLACE INTO kept VALUES (?, ?)",
@@ -297,25 +187,62 @@ class Alerts:
             self._say(f"alerts are not kept over a restart: {future.exception()}")
         future.add_done_callback(lambda each: each.cancelled() or each.exception())
         for receiver, waiting in made:
+            self._untold.setdefault((waiting.subject, waiting.body["id"]), client.uptime())
             receiver.waiting.append(waiting)
             if len(receiver.waiting) > MOST_WAITING:
-                self._forget(receiver, receiver.waiting[0], given_up=True)
+                self._give_up(receiver, receiver.waiting[0], "too many wait")
             receiver.some.set()
-        self._store.publish([
-            Event(wall, "", -1, "alert", "", f"{message.kind}: {len(message.new)} new, "
-                  f"{len(message.over)} resolved, {len(message.open)} open", -1,
-                  message.key.name if message.key.kind == "site" else "") for message in messages])
+        for message in messages:
+            gone = sum(item.removed for item in message.over)
+            self._event(message.key, f"{message.kind}: {len(message.new)} new, "
+                        f"{len(message.over) - gone} resolved, {len(message.open)} open"
+                        + f", {gone} removed" * bool(gone))
 
-    def _forget(self, receiver: Receiver, waiting: Waiting, given_up: bool = False) -> None:
+    def _event(self, subject: Subject, text: str) -> None:
+        self._store.publish([Event(time.time(), "", -1, "alert", "", text, -1,
+                                   subject[1] if subject[0] == "site" else "")])
+
+    @staticmethod
+    def _due(receiver: Receiver, body: Mapping[str, Any]) -> float:
+        waits = receiver.settings.fallback and body["incident"] not in receiver.incidents
+        return client.uptime() + FALLBACK_S if waits else 0.0
+
+    def _forget(self, receiver: Receiver, waiting: Waiting) -> None:
         """Deletes what was delivered, or was given up. The store does things in their order, so it
         writes a row before it deletes it."""
         receiver.waiting.remove(waiting)
         self._store.write(lambda database: database.execute(
             "DELETE FROM outbox WHERE id = ?", (waiting.row,)).rowcount)
-        if given_up:
-            self.given_up += 1
-            self._say(f"{receiver.title}: gave up the message {waiting.body['id']}: "
-                      f"{receiver.trouble or 'too many wait'}")
+
+    def _give_up(self, receiver: Receiver, waiting: Waiting, why: str) -> None:
+        """Lets a message step aside, with an event. A fallback gets it at once."""
+        self._forget(receiver, waiting)
+        self.given_up += 1
+        text = f"gave up the message {waiting.body['id']}: {why}"
+        self._say(f"{receiver.title}: {text}")
+        self._event(waiting.subject, f"{receiver.title}: {text}")
+        for fallback, other in self._fallbacks(waiting):
+            other.due = min(other.due, client.uptime())
+            fallback.some.set()
+
+    def _accepted(self, receiver: Receiver, waiting: Waiting) -> None:
+        """The message is told. A fallback gets it only if it has told of this incident before."""
+        self._forget(receiver, waiting)
+        self._untold = {(subject, number): since for (subject, number), since in
+                        self._untold.items() if subject != waiting.subject
+                        or since > self._untold.get((subject, waiting.body["id"]), -1.0)}
+        incident = waiting.body["incident"]
+        if receiver.settings.fallback:
+            receiver.incidents.add(incident)
+            return
+        for fallback, other in self._fallbacks(waiting):
+            if incident not in fallback.incidents:
+                self._forget(fallback, other)
+
+    def _fallbacks(self, waiting: Waiting) -> list[tuple[Receiver, Waiting]]:
+        """Returns the same message as it waits for fallbacks."""
+        return [(receiver, other) for receiver in self._receivers if receiver.settings.fallback
+                for other in receiver.waiting if other.body["id"] == waiting.body["id"]]
 
     async def _load(self) -> None:
         """Reads what was told before the restart, and what waits. Deletes messages to receivers
@@ -333,36 +260,47 @@ class Alerts:
             for row, key, made, body in rows:
                 for receiver in self._receivers:
                     if receiver.key == key:
-                        receiver.waiting.append(Waiting(json.loads(body), made, row))
+                        waiting = Waiting(json.loads(body), made, row)
+                        waiting.due = self._due(receiver, waiting.body)
+                        receiver.waiting.append(waiting)
+                        self._untold.setdefault(
+                            (waiting.subject, waiting.body["id"]),
+                            client.uptime() - max(0.0, time.time() - made))
         except (sqlite3.Error, Trouble, ValueError, TypeError, KeyError) as error:
             self._say(f"what was told before the restart is unknown: {error}")
 
     # ---------------------------------------------------------------- deliveries
     async def _deliver(self, receiver: Receiver) -> None:
-        pause = 0.0
         while True:
             receiver.some.clear()
-            if not receiver.waiting:
-                await receiver.some.wait()
+            heads, now = receiver.heads(), client.uptime()
+            due = [waiting for waiting in heads if waiting.due <= now][:AT_ONCE]
+            if due:
+                await asyncio.gather(*(self._attempt(receiver, waiting) for waiting in due))
                 continue
-            waiting = receiver.waiting[0]
-            trouble = await self._send(receiver, waiting.body)
-            if waiting not in receiver.waiting:
-                continue  # too many waited, and it was given up
-            if not trouble:
-                self.sent += 1
-                pause, receiver.trouble = 0.0, ""
-                self._forget(receiver, waiting)
-                continue
-            self.failed += 1
-            if trouble != receiver.trouble:
-                self._say(f"{receiver.title}: {trouble}: trying again")
-            receiver.trouble = trouble
-            if time.time() - waiting.made > OLDEST_S:
-                self._forget(receiver, waiting, given_up=True)
-                continue
-            pause = min(max(2 * pause, BACKOFF_S[0]), BACKOFF_S[1])
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(receiver.some.wait(), heads[0].due - now if heads else None)
+
+    async def _attempt(self, receiver: Receiver, waiting: Waiting) -> None:
+        trouble = await self._send(receiver, waiting.body)
+        if waiting not in receiver.waiting:
+            return  # too many waited, and it was given up; or another receiver has accepted it
+        self._done(receiver, trouble)
+        if not trouble:
+            self._accepted(receiver, waiting)
+        elif trouble in REJECTIONS or time.time() - waiting.made > OLDEST_S:
+            self._give_up(receiver, waiting, trouble)
+        else:
+            waiting.pause = min(max(2 * waiting.pause, BACKOFF_S[0]), BACKOFF_S[1])
+            waiting.due = client.uptime() + waiting.pause * random.uniform(0.5, 1.0)
+
+    def _done(self, receiver: Receiver, trouble: str, count: int = 1) -> None:
+        """Counts messages that were sent, or an attempt that failed."""
+        if trouble and trouble != receiver.trouble:
+            self._say(f"{receiver.title}: {trouble}: trying again")
+        receiver.trouble = trouble
+        self.sent += 0 if trouble else count
+        self.failed += bool(trouble)
 
     async def _send(self, receiver: Receiver, body: Mapping[str, Any]) -> str:
         """Says what went wrong, without an address; empty: nothing."""
@@ -372,14 +310,19 @@ class Alerts:
                     told = await receiver.apprise.async_notify(
                         title=body["title"], body=body["text"] or body["title"])
                 return "" if told else "the service did not take it"
-            token = str(receiver.settings.token)
-            return await self._ask("POST", str(receiver.settings.url), json=body, headers={
-                "Idempotency-Key": str(body["id"]).encode("ascii", "replace").decode(),
-                **({"Authorization": f"Bearer {token}"} if token else {})})
+            return await self._post(receiver, body, **{
+                "Idempotency-Key": str(body["id"]).encode("ascii", "replace").decode()})
         except asyncio.TimeoutError:
             return "it took too long"
         except Exception as error:  # Apprise's services raise anything; texts may have addresses
             return type(error).__name__
+
+    async def _post(self, receiver: Receiver, body: Any, path: str = "", **headers: str) -> str:
+        if token := str(receiver.settings.token):
+            headers["Authorization"] = f"Bearer {token}"
+        url = str(receiver.settings.url)
+        return await self._ask("POST", url.rstrip("/") + path if path else url, json=body,
+                               headers=headers)
 
     async def _ask(self, method: str, url: str, **more: Any) -> str:
         assert self._session

@@ -6,6 +6,7 @@ import dataclasses
 import glob
 import hashlib
 import json
+import math
 import os
 import time
 from collections.abc import Iterable, Sequence
@@ -24,6 +25,8 @@ LARGEST = 16 << 20  # bytes of a file or a page
 MOST_FILES = 1_000  # that one pattern finds
 MOST_PROBLEMS = 20  # that are told of one source
 TIMEOUT = 10.0  # s for a page
+SHRINKS = 0.5  # a list that loses more than this share is not used at once,
+HELD_S = 3600.0  # but after this time, or after a reload
 IGNORED = ("instance", "job")  # labels that Prometheus makes itself
 
 
@@ -79,9 +82,13 @@ def _shared(group: Any, shared: Shared) -> tuple[Shared, dict[str, str]]:
 class SourceReader:
     """A source, and the last good list of its agents."""
 
-    def __init__(self, source: Source, folder: str = "") -> None:
+    def __init__(self, source: Source, folder: str = "", confirmed: bool = False) -> None:
         self.source = source
         self.agents: list[Agent] = []
+        self.shrunk = ""  # the list has lost most of its agents, and the old one is used
+        self._confirmed = confirmed  # the first list is used, whatever it has lost
+        self._held_since = math.inf  # on the monotonic clock
+        self._list: list[Agent] = []  # the last good one
         self.problems: list[str] = []  # of the last look
         self.failures = 0  # looks that gave no list
         self.good_at = 0.0  # Unix time of the last look that gave one
@@ -90,7 +97,8 @@ class SourceReader:
         # The page is kept over a restart: the inventory may be down then.
         name = hashlib.sha256(source.url.encode()).hexdigest()[:16]
         self._kept = os.path.join(folder, f"targets-{name}.json") if folder and source.url else ""
-        self._body = b""
+        self._body = self._kept_body = b""
+        self._told_of: list[str] = []  # what was wrong with it
 
     async def look(self, session: aiohttp.ClientSession | None, now: float) -> bool:
         """Reads or asks again if it is time, on the monotonic clock. Whether the list changed."""
@@ -98,6 +106,11 @@ class SourceReader:
             return False
         self._due = now + self.source.every
         before = self.agents
+        if self._kept and not self._body and not self._kept_body:
+            with contextlib.suppress(Wrong):  # there is none, so there are no agents yet
+                self._kept_body = await asyncio.to_thread(read_file, self._kept, LARGEST)
+                self._list, _ = parse_targets(self._kept_body, self.source.shared)
+                self.agents = before if self._confirmed else self._list
         try:
             if self.source.files:
                 await asyncio.to_thread(self._look_at_files)
@@ -107,11 +120,30 @@ class SourceReader:
             self.failures += 1
             why = str(error) if isinstance(error, Wrong) else _reason(error)
             self.problems = [f"{self.source.name}: {why}"]
-            if not self.good_at and self._kept:
-                with contextlib.suppress(Wrong):  # there is none, so there are no agents yet
-                    self._body = await asyncio.to_thread(read_file, self._kept, LARGEST)
-                    self.agents, _ = parse_targets(self._body, self.source.shared)
+            if not self.good_at:
+                self.agents = self._list
+        else:
+            self._use(now)
+            if self._kept and not self.shrunk and self._body != self._kept_body:
+                self._kept_body = self._body
+                with contextlib.suppress(OSError):
+                    await asyncio.to_thread(client.replace_file, self._kept, self._body)
         return self.agents != before
+
+    def _use(self, now: float) -> None:
+        """Uses the last good list, unless it has lost too many agents. More likely an inventory is
+        broken than a fleet is gone, and removed agents raise no alerts."""
+        lost = len(self.agents) - len(self._list)
+        self._held_since = min(self._held_since, now) if lost > SHRINKS * len(self.agents) \
+            else math.inf
+        if 0 <= now - self._held_since < HELD_S and not self._confirmed:
+            self.shrunk = (f"{self.source.name}: the list has lost {lost:,} of "
+                           f"{len(self.agents):,} agents: the old one is used for {HELD_S / 60:.0f} minutes, or until a "
+                           "reload")
+            self.problems.append(self.shrunk)
+            return
+        self.agents, self.shrunk = self._list, ""
+        self._held_since, self._confirmed = math.inf, False
 
     async def _fetch(self, session: aiohttp.ClientSession) -> bytes:
         headers = {"Accept": "application/json", "User-Agent": "dumpulse-fleet",
@@ -131,13 +163,11 @@ class SourceReader:
 
     async def _take(self, body: bytes) -> None:
         if body != self._body or not self.good_at:
-            self.agents, problems = await asyncio.to_thread(
+            self._list, problems = await asyncio.to_thread(
                 parse_targets, body, self.source.shared)
-            self.problems = self._told(problems)
+            self._told_of = self._told(problems)
             self._body = body
-            if self._kept:
-                with contextlib.suppress(OSError):
-                    await asyncio.to_thread(client.replace_file, self._kept, body)
+        self.problems = list(self._told_of)
         self.good_at = time.time()
 
     def _told(self, problems: Sequence[str], where: str = "") -> list[str]:
@@ -167,7 +197,7 @@ class SourceReader:
             new[path] = (seen, agents, told)
             problems += told
         self._files, self.problems = new, problems
-        self.agents = [agent for _, agents, _ in new.values() for agent in agents]
+        self._list = [agent for _, agents, _ in new.values() for agent in agents]
         self.failures += bad
         self.good_at = self.good_at if bad else time.time()
 
@@ -210,10 +240,11 @@ def merged(config: Config, lists: Iterable[Sequence[Agent]]) -> tuple[tuple[Agen
 class Discovery:
     """All sources of a configuration."""
 
-    def __init__(self, config: Config, folder: str = "") -> None:
-        """`folder` is where good pages are kept over a restart; empty: nowhere."""
+    def __init__(self, config: Config, folder: str = "", confirmed: bool = False) -> None:
+        """`folder` is where good pages are kept over a restart; empty: nowhere. `confirmed`: use
+        the first lists, however short they are."""
         self.config = config
-        self.watched = [SourceReader(source, folder) for source in config.sources]
+        self.watched = [SourceReader(source, folder, confirmed) for source in config.sources]
         self.problems: list[str] = []  # of the sources, and of their lists together
         self._wrong: list[str] = []  # of their lists together
         self._looked = False
@@ -221,6 +252,11 @@ class Discovery:
     @property
     def failures(self) -> int:
         return sum(each.failures for each in self.watched)
+
+    @property
+    def shrunk(self) -> str:
+        """Which list has lost most of its agents; empty: none."""
+        return "; ".join(each.shrunk for each in self.watched if each.shrunk)
 
     async def look(self, now: float | None = None) -> tuple[Agent, ...] | None:
         """The agents if any source has changed, or at the first look; else None."""

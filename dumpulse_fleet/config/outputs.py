@@ -31,13 +31,14 @@ TOPIC = fits(r"[^/+#$][^+#]*(?<!/)", "cannot begin a topic: use no + and #, and 
 # ---------------------------------------------------------------- who is told, and when
 @dataclasses.dataclass(frozen=True)
 class Notify:
-    """Who is told: a webhook gets JSON, the others are services that Apprise knows."""
+    """A receiver of alerts: a webhook gets JSON, Apprise serves many others."""
 
-    kind: str  # "webhook" or "apprise"
+    kind: str  # "webhook", "apprise" or "alertmanager"
     url: Secret
     match: Mapping[str, str]  # only about agents with these labels; empty: about all
     token: Secret = Secret()  # for a webhook: sent as "Authorization: Bearer"
-    resolved: bool = True  # tell also that it is over
+    resolved: bool = True  # send also the end of problems
+    fallback: bool = False  # only what no other receiver has accepted
 
 
 def apprise_url(value: Any) -> Secret:
@@ -52,23 +53,31 @@ class NotifySection:
 
     webhook: Annotated[Secret, checked(url_of, HTTP)] = Secret()
     apprise: Annotated[Secret, checked(apprise_url)] = Secret()
+    alertmanager: Annotated[Secret, checked(url_of, HTTP)] = Secret()
     webhook_file: Annotated[Secret, in_file(url_of, HTTP)] = Secret()
     apprise_file: Annotated[Secret, in_file(apprise_url)] = Secret()
+    alertmanager_file: Annotated[Secret, in_file(url_of, HTTP)] = Secret()
     match: Annotated[Mapping[str, str], checked(match_of, empty=True)] = dataclasses.field(
         default_factory=dict)
     token: Annotated[Secret, SECRET, Field(alias="token_file")] = Secret()
     resolved: Annotated[bool, checked(yes)] = True
+    fallback: Annotated[bool, checked(yes)] = False
+
+
+KINDS = ("webhook", "apprise", "alertmanager")
 
 
 def read_notify(reader: Reader) -> tuple[Notify, ...]:
     found = []
     for where, keys, own in reader.sections("notify", NotifySection):
-        given = reader.one_of(where, own, ("webhook", "apprise", "webhook_file", "apprise_file"))
+        given = reader.one_of(where, own, (*KINDS, *(f"{kind}_file" for kind in KINDS)))
         if given.startswith("apprise") and "token_file" in own:
-            reader.wrong((*where, "token_file"), "notify: 'token_file' goes only with webhook")
+            reader.wrong((*where, "token_file"), "notify: 'token_file' goes not with apprise")
+        for key in {"fallback", "resolved"} & own.keys() if given.startswith("alertm") else ():
+            reader.wrong((*where, key), f"notify: '{key}' goes not with alertmanager")
         if given:
             found.append(Notify(given.removesuffix("_file"), getattr(keys, given), keys.match,
-                                keys.token, keys.resolved))
+                                keys.token, keys.resolved, keys.fallback))
     return tuple(found)
 
 

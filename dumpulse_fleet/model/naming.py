@@ -145,3 +145,14 @@ def matches(match: Mapping[str, str], agent: Agent) -> bool:
     own = {**agent.labels, "name": agent.name, "site": agent.site}
     return all(key == "variable" or fnmatch.fnmatchcase(own.get(key, ""), glob)
                for key, glob in match.items())
+
+
+def agent_labels(agent: Agent) -> dict[str, str]:
+    """Returns the labels of all series and alerts of an agent."""
+    found = {"agent": agent.name}
+    if agent.site:
+        found["site"] = agent.site
+    for key, text in sorted(agent.labels.items()):
+        if text:  # to Prometheus, an empty label is none
+            found[key] = text  # none of RESERVED
+    return found

@@ -46,7 +46,7 @@ def until(true: Callable[[], Any], what: object = "it did not become true",
 
 async def until_then(true: Callable[[], Any], what: object = "it did not become true") -> Any:
     """The same, while others of this loop go on."""
-    return await asyncio.to_thread(until, true, what)
+    return await asyncio.to_thread(until, true, what, 30.0)
 
 
 class Heard:

@@ -145,7 +145,7 @@ class FakeBackend:
         self.table = table
         self.groups = groups
         self.parts: Sequence[Group] = ()
-        self.ready = True
+        self.ready = self.sees = True
         self.trouble = ""
         self.mistakes: list[str] = []
         self.reloads = 0

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from dumpulse_fleet.alert.decide import (BLIND_LEAST, COLLECTOR, FLAP_S, FLAPS, RECENT_S, SEVERITY,
                                          SPREAD_S, Core, Item, Key, Message, Rules, Subject)
-from dumpulse_fleet.alert.deliver import by_state
+from dumpulse_fleet.alert.message import by_state
 from dumpulse_fleet.model.agents import Agent, Group, Mute, State
 from dumpulse_fleet.tests.collecting import profile
 

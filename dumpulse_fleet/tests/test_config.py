@@ -140,7 +140,7 @@ def test_the_example_has_every_key(tmp_path: Path) -> None:
                 shared |= match[1] == "defaults" and ("agents", key) in in_example
                 assert shared or (match[1], key) in in_example, (match[1], key)
                 count += 1
-    assert count == 68
+    assert count == 71
 
 
 def test_keys_that_are_commented_out(tmp_path: Path) -> None:
@@ -155,12 +155,13 @@ def test_keys_that_are_commented_out(tmp_path: Path) -> None:
     for name in ("inventory.token", "webhook.token", "mqtt.password", "web.token"):
         (tmp_path / name).write_text("hunter2\n")
     for name, url in (("ping.url", "https://x/1"), ("webhook.url", "http://x"),
-                      ("apprise.url", "tgram://x/y")):
+                      ("apprise.url", "tgram://x/y"), ("alertmanager.url", "http://x")):
         (tmp_path / name).write_text(f"  {url}  \r\nmore")
     lines = EXAMPLE.read_text().splitlines()
     hidden = [number for number, line in enumerate(lines) if re.match(r"# \w+ = ", line)]
     assert len(hidden) > 10
-    excludes = {"webhook_file": "webhook", "apprise_file": "apprise", "url_file": "url"}
+    excludes = {"webhook_file": "webhook", "apprise_file": "apprise",
+                "alertmanager_file": "alertmanager", "url_file": "url"}
     for number in hidden:
         now = lines.copy()
         now[number] = now[number][2:]
@@ -345,7 +346,7 @@ WRONG = [
     (AGENT + "[web]\npublic = 'http://x'\nproxies = '::1'\n", 5, "must be a list like"),
     (AGENT + "[[status]]\nname = 'x'\nmatch = { rack = '7' }\n", 5, "no agent has a label"),
     (AGENT + "[events]\nkeep_days = 0\n", 4, "must be 1 to 36,500"),
-    (AGENT + "[[notify]]\nmatch = {}\n", 3, "webhook, apprise, webhook_file, apprise_file"),
+    (AGENT + "[[notify]]\nmatch = {}\n", 3, "webhook, apprise, alertmanager, webhook_file"),
     ("a = 1\nb = \n", 2, "this is not TOML: Invalid value"),
     ("a = '''\n\n", 3, "this is not TOML"),
     ("x = 1\n\xff".encode("latin-1"), 2, "this is not UTF-8"),

@@ -8,6 +8,7 @@ import logging
 import sqlite3
 import sys
 import time
+import urllib.request
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from dumpulse_fleet.alert import deliver
+from dumpulse_fleet import client
+from dumpulse_fleet.alert import alertmanager, deliver, message
 from dumpulse_fleet.alert.decide import Core, Rules
 from dumpulse_fleet.alert.deliver import Alerts
 from dumpulse_fleet.config.outputs import AlertSettings, Notify
@@ -25,6 +27,8 @@ from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Store, Trouble
 from dumpulse_fleet.tests import fakes
 from dumpulse_fleet.tests.collecting import profile, until_then as until
+from dumpulse_fleet.tests.serving import started
+from tools.programs import free_port
 
 PROFILE = profile(expect="0-4")
 SECRET = "hunter2"
@@ -45,6 +49,7 @@ class Receiver:
         self.got: list[dict[str, Any]] = []
         self.headers: list[Any] = []
         self.status = 200
+        self.rejects = ""  # the site of messages that it answers with 400
         self.delay = 0.0
         self.gets = 0
         self.port = 0
@@ -54,6 +59,8 @@ class Receiver:
         body = await request.json()
         await asyncio.sleep(self.delay)
         self.got.append(body)
+        if self.rejects and body["name"] == self.rejects:
+            return web.Response(status=400)
         return web.Response(status=self.status, headers={"Location": "/elsewhere"})
 
     async def _get(self, _: web.Request) -> web.Response:
@@ -150,7 +157,8 @@ async def test_a_webhook_gets_json(path: Path) -> None:
         assert body == {
             "version": 1, "id": f"{body['incident']}-1", "incident": body["incident"],
             "kind": "problem", "about": "site", "name": "berlin", "at": body["at"],
-            "counts": {"new": 2, "resolved": 0, "open": 2, "muted": 0}, "resolved": [],
+            "counts": {"new": 2, "resolved": 0, "removed": 0, "open": 2, "muted": 0},
+            "resolved": [], "removed": [],
             "new": body["open"], "open": [
                 {"kind": "agent", "name": "pump 0", "variable": -1, "variable_name": "",
                  "state": "unreachable", "severity": "critical", "flapping": False,
@@ -233,8 +241,137 @@ async def test_what_fails_is_tried_again_and_a_slow_one_delays_no_other(path: Pa
             broken.status, broken.delay = 200, 0.0
             await until(lambda: not rows(path))
             assert not alerts.trouble and alerts.failed >= 4
-            assert [each["name"] for each in broken.got if each][-2:] == ["berlin", "bern"]
+            assert {each["name"] for each in broken.got[-2:]} == {"berlin", "bern"}
     assert SECRET not in fleet.shows
+
+
+@async_test
+async def test_a_rejected_message_steps_aside(path: Path) -> None:
+    """Each later message is delivered, an event names the rejected one, and a fallback gets it at
+    once. Without one, nobody has been told, and that stays a trouble."""
+    fleet, receiver, fallback = Fleet(path, ["a", "b", "c"]), Receiver(), Receiver()
+    receiver.rejects = "a"
+    async with receiver.serving(), fallback.serving():
+        async with fleet.running(receiver.notify(), again=0) as alerts:
+            for row in range(3):
+                fleet.put(row, State.UNREACHABLE)
+                await until(lambda: len(receiver.got) > row)
+            await until(lambda: alerts.sent == 2 and not rows(path))
+            assert [each["name"] for each in receiver.got] == ["a", "b", "c"]
+            assert alerts.given_up == 1 and not alerts.untold
+            await asyncio.to_thread(alerts._store.flush)
+            assert any(event.now.startswith("notify 1 (webhook): gave up the message")
+                       and event.site == "a" for event in alerts._store.select(what="alert"))
+            await until(lambda: client.uptime() - min(alerts._untold.values()) > 0.5)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(deliver, "UNTOLD_S", 0.5)
+                assert alerts.untold.startswith("no receiver has accepted an alert for ")
+        for row in range(3):
+            fleet.put(row, State.ALIVE)
+        async with fleet.running(receiver.notify(), fallback.notify(fallback=True), again=0
+                                 ) as alerts:
+            await until(lambda: len(fallback.got) == 1 and alerts.sent == 3)
+            assert fallback.got[0]["name"] == "a" and not alerts._untold
+
+
+@async_test
+async def test_a_fallback_gets_what_no_other_accepts_and_its_end(path: Path) -> None:
+    fleet, first, fallback = Fleet(path), Receiver(), Receiver()
+    first.status = 503
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deliver, "FALLBACK_S", 0.3)
+        async with first.serving(), fallback.serving(), fleet.running(
+                first.notify(), fallback.notify(fallback=True), again=0) as alerts:
+            fleet.put(0, State.UNREACHABLE)
+            await until(lambda: fallback.got)
+            assert len(first.got) > 1 and not alerts._untold
+            first.status = 200
+            await until(lambda: not rows(path))
+            fleet.put(2, State.UNREACHABLE)  # another site, which the first receiver accepts
+            fleet.put(0, State.ALIVE)
+            await until(lambda: len(fallback.got) == 2 and not rows(path))
+            assert [(each["name"], each["kind"]) for each in fallback.got] == [
+                ("berlin", "problem"), ("berlin", "resolved")]
+
+
+@async_test
+async def test_a_message_that_hangs_delays_no_other_subject_and_its_own_keep_their_order(
+        path: Path) -> None:
+    fleet, receiver = Fleet(path), Receiver()
+    receiver.status = 500
+    async with receiver.serving(), fleet.running(receiver.notify(), again=0) as alerts:
+        fleet.put(0, State.UNREACHABLE)
+        await until(lambda: receiver.got)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(deliver, "BACKOFF_S", (60.0, 60.0))  # of the first message alone
+            await until(lambda: alerts._receivers[0].waiting[0].pause == 60)
+            receiver.status = 200
+            fleet.put(0, State.ALIVE)
+            await until(lambda: len(alerts._receivers[0].waiting) == 2)
+            fleet.put(2, State.UNREACHABLE)
+            await until(lambda: alerts.sent == 1)
+            await until(lambda: len(rows(path)) == 2)
+            assert receiver.got[-1]["name"] == "bern"
+        alerts._receivers[0].waiting[0].due = 0.0
+        alerts._receivers[0].some.set()
+        await until(lambda: not rows(path))
+        assert [each["kind"] for each in receiver.got[-2:]] == ["problem", "resolved"]
+
+
+@async_test
+async def test_what_is_removed_has_not_ended_well(path: Path) -> None:
+    fleet, receiver = Fleet(path), Receiver()
+    async with receiver.serving(), fleet.running(receiver.notify(), again=0) as alerts:
+        fleet.put(0, State.UNREACHABLE)
+        await until(lambda: receiver.got)
+        fleet.table = Table(fleet.table.agents[1:])
+        fleet.table.agent_state[:] = State.ALIVE
+        alerts.configure(fleet.settings, 0.0, fleet.table, [])
+        await until(lambda: len(receiver.got) == 2)
+    body = receiver.got[1]
+    assert body["kind"] == "removed" and body["title"] == (
+        "berlin: 1 removed from the inventory, 0 open")
+    assert not body["resolved"] and body["counts"]["removed"] == len(body["removed"]) == 1
+
+
+def firing(port: int) -> dict[str, str]:
+    """The agents of which an Alertmanager has an alert that fires, and its name."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v2/alerts", timeout=10) as answer:
+        return {each["labels"]["agent"]: each["labels"]["alertname"]
+                for each in json.loads(answer.read())}
+
+
+@async_test
+async def test_a_real_alertmanager_has_each_alert_for_as_long_as_it_lasts(path: Path) -> None:
+    """Two fleets with the same agents; each alert is there once, and ends with the last word of a
+    fleet that lives, or VALID_S after that of one that was killed."""
+    port, config = free_port(), path.parent / "alertmanager.yml"
+    config.write_text("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
+    one, two = Fleet(path), Fleet(path.with_name("two"))
+    notify = Notify("alertmanager", Secret(f"http://127.0.0.1:{port}/"), {})
+    with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as later:
+        patch.setattr(alertmanager, "RESEND_S", 0.3)
+        patch.setattr(alertmanager, "RETRY_S", 0.1)
+        patch.setattr(deliver, "VALID_S", 1.5)
+        async with one.running(notify) as alerts, two.running(notify):
+            for fleet in (one, two):
+                fleet.put(0, State.UNREACHABLE)
+                fleet.put(2, State.DEAD, 3)
+            await until(lambda: alerts.failed)  # nobody listens yet
+            patch.setattr(deliver, "UNTOLD_S", 0.01)
+            await until(lambda: alerts.untold)
+            await asyncio.to_thread(later.enter_context, started(
+                "prometheus-alertmanager", f"--config.file={config}",
+                f"--storage.path={path.parent / 'manager'}", "--cluster.listen-address=",
+                f"--web.listen-address=127.0.0.1:{port}", port=port))
+            await until(lambda: firing(port) == {"pump 0": "DumpulseAgentUnreachable",
+                                                 "pump 2": "DumpulseVariableDead"})
+            await asyncio.sleep(2)  # longer than an alert is valid that is not sent again
+            assert len(firing(port)) == 2 and not alerts.untold and not rows(path)
+            for fleet in (one, two):
+                fleet.put(2, State.ALIVE, 3)
+            await until(lambda: firing(port) == {"pump 0": "DumpulseAgentUnreachable"})
+        await until(lambda: not firing(port))
 
 
 @async_test
@@ -365,7 +502,7 @@ async def test_apprise_tells_a_real_service(path: Path) -> None:
 def test_apprise_is_needed_only_by_who_configures_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "apprise", None)
     with pytest.raises(Trouble, match="notify 7 .apprise.: Apprise is not installed: pip install"):
-        deliver.Receiver(Notify("apprise", Secret(f"json://{SECRET}"), {}), 7)
+        message.Receiver(Notify("apprise", Secret(f"json://{SECRET}"), {}), 7)
 
 
 @pytest.mark.parametrize("url", [

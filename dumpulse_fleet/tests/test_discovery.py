@@ -172,17 +172,43 @@ def test_a_page(tmp_path: Path) -> None:
         assert seen[0]["Authorization"].startswith("Basic ")
         for body[0] in (500, 404, {}, [[]], 201):
             result = await found.look(found.watched[0]._due)
-            assert result is None or body[0] == [[]] and result == ()
+            assert result is None
             assert found.problems and "hunter2" not in str(found.problems)
-            if body[0] == [[]]:  # one bad entry, none good: a list, but an empty one
-                body[0] = [{"targets": ["a"]}]
-                assert names(await found.look(found.watched[0]._due)) == ["a"]
+            assert bool(found.shrunk) == (body[0] in ([[]], 201))  # one bad entry: it is empty
         assert found.failures == 4
         again = Discovery(own, str(kept))  # after a restart, while the page is still broken
         assert names(await again.look(0)) == ["a"] and again.failures == 1
         assert [each.stat().st_mode & 0o777 for each in kept.iterdir()] == [0o600]
         body[0] = [{"targets": ["a", "b"]}]
         assert names(await again.look(10)) == ["a", "b"] and not again.problems
+    with_page(answer, test)
+
+
+def test_a_list_that_empties_or_shrinks_is_no_order(tmp_path: Path) -> None:
+    """Not for an hour, also over a restart, or until a reload confirms it."""
+    body: list[Any] = [[{"targets": [f"a{number}" for number in range(10)]}]]
+
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return web.json_response(body[0])
+
+    async def test(port: int) -> None:
+        kept = tmp_path / "state"
+        kept.mkdir()
+        own = config(tmp_path, page(port))
+        found = Discovery(own, str(kept))
+        assert len(names(await found.look(0))) == 10 and not found.shrunk
+        for number, left in enumerate((0, 1, 4), 1):
+            body[0] = [{"targets": [f"a{number}" for number in range(left)]}]
+            assert await found.look(number * 10) is None
+            assert f"has lost {10 - left} of 10 agents" in found.shrunk == found.problems[0]
+        again = Discovery(own, str(kept))  # a restart does not confirm it
+        assert await again.look(0) is not None
+        assert len(names(await Discovery(own, str(kept), confirmed=True).look(0))) == 4
+        assert await found.look(10 + discovery.HELD_S - 1) is None
+        assert len(names(await found.look(21 + discovery.HELD_S))) == 4
+        assert not found.shrunk and not found.problems
+        body[0] = [{"targets": ["a0", "a1"]}]  # half of them: not more
+        assert len(names(await found.look(60 + discovery.HELD_S))) == 2
     with_page(answer, test)
 
 

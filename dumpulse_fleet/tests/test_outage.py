@@ -85,8 +85,10 @@ webhook = '{url}'
     # A message that was sent just before the end may come twice, with the same id.
     messages = {each["id"]: each for each in came}.values()
     assert [(each["kind"], each["name"], each["counts"]) for each in messages] == [
-        ("problem", "berlin", {"new": count, "resolved": 0, "open": count, "muted": 0}),
-        ("resolved", "berlin", {"new": 0, "resolved": count, "open": 0, "muted": 0})]
+        ("problem", "berlin", {"new": count, "resolved": 0, "removed": 0,
+                               "open": count, "muted": 0}),
+        ("resolved", "berlin", {"new": 0, "resolved": count, "removed": 0,
+                                "open": 0, "muted": 0})]
     with contextlib.closing(sqlite3.connect(tmp_path / "state" / "events.sqlite")) as database:
         told = collections.Counter(database.execute(
             "SELECT was, now FROM event WHERE what = 'state' AND variable < 0"))

@@ -400,6 +400,9 @@ def test_no_agents_are_told_and_are_no_end(tmp_path: Path, fake: FakeFleet,
             until(lambda: get(serving, "/-/ready")[0] == 200)
             serving.wait_for("all agents are watched again", count)
             targets.write_text("[]")
+            serving.wait_for("the list has lost 1 of 1 agents", count)
+            assert get(serving, "/-/ready")[0] == 503 and serving.agents() == {"one": "alive"}
+            serving.process.send_signal(signal.SIGHUP)  # confirms it
         assert serving.end() == 0
 
 

@@ -391,9 +391,9 @@ def test_the_public_page(guarded: Running) -> None:
         service.change(2, State.UNKNOWN)
         service.fixed = [Mute({"name": "*"}, 0, 4e9)]
         assert said() == ["0 of 2 work", "is being worked on", "is not known"]
-        service.ready = False
+        service.sees = False
         assert said() == ["0 of 2 work", "is not known", "is not known"]
-        service.ready = True
+        service.sees = True
         service.table.heard_at[:] = time.time() - 200
         assert said() == ["0 of 2 work", "is not known", "is not known"]
         for path in ("/", "/wall.js", "/api/v1/summary", "/metrics", "/status/", "/log"):
@@ -401,7 +401,7 @@ def test_the_public_page(guarded: Running) -> None:
         assert ask(guarded.port, "/wall.css").status == 200
         assert ask(guarded.port, "/status", "POST", {}).status in (401, 405)
     finally:
-        service.parts, service.ready, service.fixed = (), True, []
+        service.parts, service.sees, service.fixed = (), True, []
         service.table = fakes.fleet(3)
 
 

@@ -4,7 +4,6 @@ fleet."""
 
 import math
 import os
-import re
 import resource
 import time
 import zlib
@@ -15,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dumpulse_fleet import client
-from dumpulse_fleet.model.agents import Agent, State
+from dumpulse_fleet.model.agents import State
+from dumpulse_fleet.model.naming import agent_labels
 from dumpulse_fleet.model.table import VARIABLES, Table
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BLOCK = 256  # agents that are written at once: about 1 MB of text
 SHARD = 128  # agents of a shard that http_sd lists, at most, on average
 SHARDS_MAX = 4096  # also what /metrics/agents takes for `of`
-OURS = ("agent", "site", "address", "variable", "name")  # labels that users cannot have
 STATES = ", ".join(f"{state.value} {state.words}" for state in State)
 
 Array = NDArray[Any]
@@ -67,27 +66,6 @@ def escape(text: str) -> str:
         "\n", r"\n").replace('"', r'\"')
 
 
-def label_name(text: str, taken: Iterable[str]) -> str:
-    """A name that Prometheus takes, and that is not taken."""
-    name = re.sub(r"[^a-zA-Z0-9_]", "_", text)
-    if not name or name[0] in "_0123456789":  # what begins with __ is Prometheus' own
-        name = f"label_{name.lstrip('_')}"
-    while name in taken:
-        name += "_"
-    return name
-
-
-def labels_of(agent: Agent) -> dict[str, str]:
-    """What all series of an agent have."""
-    found = {"agent": agent.name}
-    if agent.site:
-        found["site"] = agent.site
-    for key, text in sorted(agent.labels.items()):
-        if text:  # to Prometheus, an empty label is none
-            found[label_name(key, {*OURS, *found})] = text
-    return found
-
-
 def variable_labels(variable: client.Variable) -> dict[str, str]:
     name = {"name": variable.name} if variable.name else {}
     return {"variable": str(variable.number), **name}
@@ -111,7 +89,7 @@ class Metrics:
         self.table = table
         self._hash = np.array([zlib.crc32(agent.name.encode("utf-8", "replace"))
                                for agent in table.agents], np.uint32)
-        self._agents = objects([f"{{{joined(labels_of(agent))}".encode()
+        self._agents = objects([f"{{{joined(agent_labels(agent))}".encode()
                                 for agent in table.agents])
         profiles = list({id(agent.profile): agent.profile for agent in table.agents}.values())
         index = {id(profile): number for number, profile in enumerate(profiles)}

@@ -58,7 +58,8 @@ class Backend(Protocol):
     parts: Sequence[Group]  # what the public page shows
     past: Past
     store: Store
-    ready: bool  # it asks the agents, hears of them, and writes what happens
+    sees: bool  # it asks the agents, hears of them, and writes what happens
+    ready: bool  # this, people can be told, and the inventory is whole
     trouble: str  # what is wrong with the fleet itself; empty: nothing
 
     def mutes(self) -> Sequence[Mute]:
@@ -257,7 +258,7 @@ class Site:
         if not self.view().parts:
             raise web.HTTPNotFound(text="the configuration has no [[status]]")
         return web.Response(text=status.page(self.view(), self.view().parts, self.marks(),
-                                             self.service.ready), content_type="text/html")
+                                             self.service.sees), content_type="text/html")
 
     # ---- its own state
     async def healthy(self, request: web.Request) -> web.Response:
