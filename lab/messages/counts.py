@@ -4,26 +4,31 @@
 
     python -m lab.messages.counts [--only WORDS] [--target NAME] [--quick] [--write]
 
-Without options it measures all and compares with counts.tsv: what differs is said, and is a
-failure. --only compares what has these words in its name, --target what is of that machine."""
+Without options it measures all and compares with counts.tsv; a difference is a failure. --only
+compares the schemes with these words in their name, --target those of that machine. Each cell has a
+hash of what it was counted from. No table prints a cell whose hash is not that of the files here,
+and --quick counts it again."""
 
 import functools
+import hashlib
+import inspect
 import itertools
 import math
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 
-from lab import arguments
+from lab import arguments, sources
 from lab.messages import machines, schemes
 from lab.messages.machines import LARGER, MACHINES, DoesNotFit, Machine, Run, Size, once
 from lab.messages.schemes import NOTHING, SCHEMES, Scheme, Step
-from tools.processors.targets import say_strangers, strangers
-from tools.programs import as_program, scratch
+from tools.processors.targets import TARGETS, say_strangers, strangers
+from tools.programs import ROOT, as_program, scratch
 
 FILE = Path(__file__).with_name("counts.tsv")
 
@@ -43,6 +48,7 @@ class Count:
     flash: int  # bytes that the step needs, linked alone
     ram: int  # static bytes
     stack: int  # the deepest, in bytes
+    hash: str  # of what it was counted from
     chip: str  # that ran it
 
     @property
@@ -64,7 +70,7 @@ QUICK = ("Adler-32, ours", "CRC-16, ours", "CRC-32, bitwise, ours", "SipHash-2-4
 COLUMNS = [field.name for field in fields(Count)]
 HEAD = ("# What each step costs: instructions, or cycles on AVR; bytes of flash, of static RAM\n"
         "# and of stack. make figures ONLY=lab-counts ARGS=--write makes this file.\n"
-        f"# Of each machine: {', '.join(COLUMNS[5:-1])}, and what ran it, if it is another chip.\n"
+        f"# Of each machine: {', '.join(COLUMNS[5:-1])}; what ran it, if another chip did.\n"
         "# " + "\t".join((*COLUMNS[:4], *MACHINES)) + "\n")
 
 
@@ -75,11 +81,11 @@ def parse(text: str) -> dict[tuple[str, ...], Count]:
             scheme, by, step, length, *cells = line.split("\t")
             for target, cell in zip(MACHINES, cells, strict=True):
                 if cell != "-":
-                    *numbers, chip = f"{cell} {target}".split(" ", 6)
+                    *numbers, of, chip = f"{cell} {target}".split(" ", 7)
                     chip = chip.removesuffix(f" {target}")
                     least, mean, most, flash, ram, stack = map(int, numbers)
                     count = Count(scheme, by, step, int(length), target, least, mean, most, flash,
-                                  ram, stack, chip)
+                                  ram, stack, of, chip)
                     found[count.key] = count
     return found
 
@@ -97,7 +103,80 @@ def written(counts: dict[tuple[str, ...], Count]) -> str:
 
 
 def read() -> dict[tuple[str, ...], Count]:
-    return parse(FILE.read_text()) if FILE.exists() else {}
+    """For tables. Ends the program if a cell was counted from something else than is here."""
+    known = parse(FILE.read_text())
+    if old := stale(known):
+        names = ", ".join(f"{scheme.key} on {target}" for scheme, target in old)
+        raise SystemExit(f"lab: {FILE.name} was counted from other sources, flags, compilers or "
+                         f"counters than those here: {names}. "
+                         'make figures ONLY=lab-counts ARGS="--stale --write" counts them again')
+    return known
+
+
+# What a cell is counted from. Third-party code and Unicorn are pinned: versions stand for them.
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+COUNTERS = {"amd64": (ROOT / "bench" / "callgrind.py",),
+            "ATmega328P": (machines.HERE / "hosts" / "avr.c",)}
+UNICORN = (machines.HERE / "hosts" / "thumb.c",)
+PACKAGES = ROOT / "tools" / "requirements.txt"
+
+
+@functools.cache
+def included(file: Path) -> frozenset[Path]:
+    """The file, and each of the project's that it includes, however deep."""
+    found, new = set(), {file}
+    while new:
+        found |= new
+        new = {path.resolve() for one in new for name in INCLUDE.findall(one.read_text())
+               for folder in (one.parent, machines.C, ROOT)
+               if (path := folder / name).is_file()} - found
+    return frozenset(found)
+
+
+@functools.cache
+def hash_of_file(file: Path) -> str:
+    """Comments do not count."""
+    code = re.sub(r"/\*.*?\*/", "", file.read_text(), flags=re.S)
+    return hashlib.sha256(code.encode()).hexdigest()
+
+
+def counted_from(scheme: Scheme, target: str) -> tuple[set[Path], list[str]]:
+    """The project's files, and in words all else."""
+    begin = [machines.C / scheme.file, *(machines.C / name for name in (
+        "image.c", "marks.c", NOTHING.file)), *COUNTERS.get(target, UNICORN)]
+    flags = [*scheme.flags, *scheme.by_target.get(target, ()), *scheme.link.get(target, ())]
+    words = [repr(scheme.steps), repr(scheme.most.get(target)), *flags, TARGETS[target].by,
+             *machines.SECTIONS, *machines.LINK, inspect.getsource(measure)]
+    if target not in COUNTERS:
+        words += re.findall("^unicorn==.*", PACKAGES.read_text(), re.M)
+    for code in scheme.code:
+        words.append(repr((code.files, code.include, code.flags)))
+        if code.source:
+            words.append(sources.table()[code.source].sha256)
+        else:
+            begin += [ROOT / name for name in code.files]
+    for machine in chips(target):
+        words.append(repr((machine.name, Path(machine.compiler).name, machine.flags, machine.link,
+                           machine.flash, machine.ram, inspect.getsource(machine.runs))))
+    begin += [path for word in words for name in re.findall(r'"(\w+\.h)"', word)
+              if (path := machines.C / name).is_file()]
+    return set[Path]().union(*map(included, begin)), words
+
+
+def hash_of(scheme: Scheme, target: str) -> str:
+    files, words = counted_from(scheme, target)
+    text = [*words, *(f"{file.relative_to(ROOT)} {hash_of_file(file)}" for file in sorted(files))]
+    return hashlib.sha256("\n".join(text).encode()).hexdigest()[:10]
+
+
+def stale(known: dict[tuple[str, ...], Count]) -> list[Work]:
+    """What has to be counted again."""
+    cells: dict[tuple[str, str, str], set[str]] = {}
+    for count in known.values():
+        cells.setdefault((count.scheme, count.by, count.target), set()).add(count.hash)
+    return [(scheme, target) for scheme in SCHEMES for target in scheme.targets
+            if cells.get((scheme.name, scheme.by, target)) != {hash_of(scheme, target)}]
 
 
 @once
@@ -197,7 +276,7 @@ def measure(scheme: Scheme, step: Step, length: int, target: str) -> Count:
     return Count(scheme.name, scheme.by, step.name, length, target,
                  min(costs), round(sum(costs) / len(costs)), max(costs),
                  size.own_flash - empty_size.own_flash, size.own_ram - empty_size.own_ram,
-                 max(run.stack for run in runs) - empty.stack, chip)
+                 max(run.stack for run in runs) - empty.stack, "", chip)
 
 
 def check_vectors(scheme: Scheme, target: str) -> None:
@@ -276,18 +355,25 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="WORDS",
                         help="schemes with these words in their name")
     parser.add_argument("--target", default="", choices=MACHINES, help="this machine alone")
+    parser.add_argument("--stale", action="store_true",
+                        help="only what was counted from something else than is here")
     parser.add_argument("--quick", action="store_true",
-                        help="only some of each family")
+                        help="only that, and some of each family")
     parser.add_argument("--write", action="store_true", help="put the counts into counts.tsv")
     options = parser.parse_args()
+    before = parse(FILE.read_text())
+    old = {(scheme.key, target) for scheme, target in stale(before)}
     work = [(scheme, target) for scheme, target in chosen(options.only, options.target)
-            if not options.quick or scheme.key in QUICK]
+            if not (options.quick or options.stale) or (scheme.key, target) in old
+            or options.quick and scheme.key in QUICK]
+    if not work and options.stale:
+        print("lab: nothing has to be counted again")
+        return
     if not work:
         parser.error(f"no scheme has {options.only!r} in its name")
     for scheme, _ in work:
         for code in scheme.code:
             code.paths()  # fetched before any two of them want it
-    before = read()
     measured: dict[tuple[str, ...], Count] = {}
     pool = ThreadPoolExecutor(os.cpu_count())
     try:
@@ -295,7 +381,8 @@ def main() -> None:
                     for pair in longest_first(work, before)}
         for done, future in enumerate(as_completed(counting), start=1):
             scheme, target = counting[future]
-            measured |= {count.key: count for count in future.result()}
+            measured |= {count.key: replace(count, hash=hash_of(scheme, target))
+                         for count in future.result()}
             print(f"lab: {done} of {len(work)}: {scheme.key} on {target}", file=sys.stderr)
     finally:
         pool.shutdown(cancel_futures=True)

@@ -6,6 +6,7 @@ import operator
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,10 +14,12 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.cmac import CMAC
 
+from lab import sources
 from lab.messages import answer, counts, energy, machines, published, schemes, studies
 from lab.messages.schemes import SCHEMES, Scheme, Step
 from tools.processors import budgets
-from tools.programs import ROOT
+from tools.processors.targets import TARGETS
+from tools.programs import ROOT, run
 
 
 def lab(*words: str) -> subprocess.CompletedProcess[str]:
@@ -33,6 +36,68 @@ def image_of(source: Path, machine: machines.Machine, run: str, *, right: str = 
                       f'bool one_right(void) {{ return {right}; }}\n')
     scheme = Scheme(source.stem, "a test", "null", str(source), (Step("one"),), 0)
     return counts.Builder(scheme, machine, machine.name).image(scheme.steps[0], 4, size=size)
+
+
+def test_every_cell_was_counted_from_what_is_here() -> None:
+    old = [f"{scheme.key} on {target}" for scheme, target in counts.stale(counts.parse(
+        counts.FILE.read_text()))]
+    assert not old, 'make figures ONLY=lab-counts ARGS="--stale --write"'
+
+
+KEYED_CHASKEY = next(scheme for scheme in SCHEMES if scheme.key == "Chaskey-12, version 2's")
+
+
+@pytest.mark.parametrize("target, file", [
+    ("ATmega328P", "extras/dumpulse_tag_avr.S"), ("ATmega328P", "lab/messages/hosts/avr.c"),
+    ("Cortex-M4", "lab/messages/hosts/thumb.c"), ("amd64", "bench/callgrind.py"),
+    *((target, f"{folder}/{name}") for target in schemes.EVERYWHERE for folder, name in (
+        ("lab/messages/c", "chaskey.c"), ("lab/messages/c", "operation.h"),
+        ("lab/messages/c", "marks.c"), ("extras", "dumpulse_keyed.h")))])
+def test_a_cell_whose_source_has_changed_is_counted_again_and_not_printed(
+        target: str, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not counts.stale(counts.read())
+    real = counts.hash_of_file
+    monkeypatch.setattr(counts, "hash_of_file", lambda path: "" if path == ROOT / file
+                        else real(path))
+    assert (KEYED_CHASKEY, target) in counts.stale(counts.parse(counts.FILE.read_text()))
+    with pytest.raises(SystemExit, match=f"version 2's on {re.escape(target)}"):
+        answer.ways("ATmega328P")
+
+
+def test_a_cell_stands_on_its_flags_compiler_package_and_third_party_code(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    scheme = next(scheme for scheme in SCHEMES if scheme.key == "SHA-256, BearSSL")
+    key, target = counts.hash_of, "Cortex-M4"
+    before = key(scheme, target)
+    seen = {before, key(replace(scheme, flags=("-DX",)), target),
+            key(replace(scheme, steps=scheme.steps[:0]), target)}
+    machine, by = machines.MACHINES[target], TARGETS[target]
+    with monkeypatch.context() as changed:
+        changed.setitem(machines.MACHINES, target, replace(machine, flags=(*machine.flags, "-O3")))
+        seen.add(key(scheme, target))
+    with monkeypatch.context() as changed:
+        changed.setitem(TARGETS, target, replace(by, by="gcc 13.1"))
+        seen.add(key(scheme, target))
+    with monkeypatch.context() as changed:
+        other = {"bearssl": replace(sources.table()["bearssl"], sha256="0")}
+        changed.setattr(sources, "table", lambda: other)
+        seen.add(key(scheme, target))
+    assert len(seen) == 6 and key(scheme, target) == before
+
+
+@pytest.mark.parametrize("target", machines.MACHINES)
+def test_the_hash_covers_each_file_of_the_project_that_the_compiler_reads(target: str) -> None:
+    machine = machines.MACHINES[target]
+    for scheme in SCHEMES:
+        if target not in scheme.targets or any(code.source for code in scheme.code):
+            continue
+        files, _ = counts.counted_from(scheme, target)
+        begin = [machines.C / scheme.file, machines.C / "image.c", machines.C / "marks.c",
+                 *(path for code in scheme.code for path in code.paths())]
+        said = run([machine.compiler, *machine.flags, *scheme.options(target), "-DLAB_LENGTH=4",
+                    "-DLAB_STEP=make", "-I", machines.C, "-MM", *begin])
+        read = {Path(word).resolve() for word in re.findall(r"(?<=\s)/\S+", said)}
+        assert len(read) > 3 and read <= files, scheme.key
 
 
 def test_every_step_of_every_scheme_has_its_counts_and_nothing_else_has() -> None:
