@@ -3,7 +3,7 @@
     make figures ONLY=lab-answer
 
     python -m lab.messages.answer [--target NAME] [--every TIME] [--battery NAME] [--sleep µA]
-                         [--over MEDIUM] [--bitrate N] [--all] [--json]
+                         [--over MEDIUM] [--waits µA] [--bitrate N] [--all] [--json]
     python -m lab.messages.answer --fits | --choices
 
 The counts are those of counts.tsv and of bench/budgets_keyed.tsv. The energy is a model."""
@@ -18,7 +18,8 @@ from dataclasses import asdict, dataclass, replace
 from lab import arguments
 from lab.messages import counts
 from lab.messages.counts import Count
-from lab.messages.energy import BATTERIES, MEDIA, MODELS, SECONDS_A_YEAR, Medium, Sent, years
+from lab.messages.energy import (BATTERIES, DAYS_A_YEAR, MEDIA, MODELS, SECONDS_A_YEAR, Medium,
+                                 Sent, years)
 from lab.messages.families import short
 from lab.messages.machines import MACHINES, Machine
 from lab.messages.schemes import (ACCIDENT, EVERYWHERE, HEARTBEAT, NOT_AVR, REPLAY, SCHEMES, Scheme)
@@ -64,7 +65,8 @@ def target(text: str) -> str:
         if text.casefold() == name.casefold():
             return name
     known = ", ".join(MODELS)
-    raise argparse.ArgumentTypeError(f"{text!r}: only {known} have a model of their energy")
+    raise argparse.ArgumentTypeError(f"{text!r}: only {known} have a model of their energy; make "
+                                     "figures ONLY=lab-published has a Cortex-M4's")
 
 
 def micro(joules: float) -> str:
@@ -178,10 +180,10 @@ class Line:
 
 
 def lasting(line: Line, battery: str) -> str:
-    """The years of the battery, as tables have them."""
+    """The years or days of the battery, as tables have them."""
     shelf = BATTERIES[battery].shelf
-    return ("-" if line.notes == TOO_SLOW else
-            f">{shelf:g}" if line.years > shelf else f"{line.years:.2f}")
+    return ("-" if line.notes == TOO_SLOW else f">{shelf:g} y" if line.years > shelf else
+            f"{line.years:.1f} y" if line.years >= 1 else f"{line.years * DAYS_A_YEAR:.0f} d")
 
 
 @dataclass(frozen=True)
@@ -192,13 +194,15 @@ class Setting:
     sleep: float
     medium: Medium
     bitrate: float
+    waits: float  # µA between messages, of what sends
 
     def line(self, way: Way) -> Line:
         model = MODELS[self.name]
         joules = way.count * model.nanojoules * 1e-9
         took = way.count * model.per_count / model.hertz
         sent = self.medium.send(way.frames, self.bitrate, model)
-        lasts = years(BATTERIES[self.battery], joules + sent.usual, self.every, self.sleep)
+        lasts = years(BATTERIES[self.battery], joules + sent.usual, self.every,
+                      self.sleep + self.waits)
         notes = (TOO_SLOW if took + sent.seconds > self.every else
                  "no room" if way.lacks else way.refuses)
         return Line(way, took, joules, sent, lasts, notes)
@@ -215,8 +219,9 @@ class Setting:
         unit = MACHINES[self.name].unit.replace("instructions", "instr.")
         every, battery = in_its_unit(self.every), BATTERIES[self.battery].name
         lines = [f"{self.name}, a heartbeat every {every} over {self.medium.title}, "
-                 f"{battery}, {self.sleep:g} µA asleep. A model.", "",
-                 ROW.format("", "code", "bytes", unit, "portable", "flash", "µJ", "sent", "years",
+                 f"{battery}, {self.sleep:g} µA asleep",
+                 f"and {self.waits:g} µA of what sends. A model.", "",
+                 ROW.format("", "code", "bytes", unit, "portable", "flash", "µJ", "sent", "lasts",
                             "refuses")]
         for title, lot in self.lots(everything):
             lines += [title, *map(self.shown, lot)]
@@ -234,9 +239,10 @@ class Setting:
 
 
 def setting_of(name: str, every: float = 1.0, battery: str = "cr2032", sleep: float | None = None,
-               over: str = "can", bitrate: float = 500_000.0) -> Setting:
+               over: str = "can", bitrate: float = 500_000.0,
+               waits: float | None = None) -> Setting:
     return Setting(name, every, battery, MODELS[name].sleep if sleep is None else sleep,
-                   MEDIA[over], bitrate)
+                   MEDIA[over], bitrate, MEDIA[over].waits if waits is None else waits)
 
 
 def fits() -> list[str]:
@@ -278,19 +284,27 @@ def cheapest(name: str, over: str, every: float = 10.0) -> dict[str, Line]:
     return found
 
 
+def counted(name: str) -> dict[str, Way]:
+    """As cheapest(), by the count alone."""
+    found: dict[str, Way] = {}
+    for way in sorted(best(ways(name)), key=lambda way: way.count):
+        found.setdefault(SIGNED if way.family == "signature" else way.name, way)
+    return found
+
+
 def choices() -> list[str]:
-    made = [f"Years of {BATTERIES[COIN_CELL].name}, with a heartbeat every 10 s. A model:",
+    made = [f"How long {BATTERIES[COIN_CELL].name} lasts, with a heartbeat every 10 s. A model:",
             CHOICE.format("", "over", *HEADS)]
     for name in MODELS:
-        for over in ("can", "uart", "nrf", "lora"):
+        for over in MEDIA:
             found = cheapest(name, over)
             made.append(CHOICE.format(name if over == "can" else "", over,
                                       *(lasting(found[way], COIN_CELL) for way in WAYS)))
-    made += ["", "Milliseconds of the processor for one heartbeat. A model:",
-             CHOICE.format("", "", *HEADS)]
-    for name in MODELS:
-        found = cheapest(name, "nothing")
-        made.append(CHOICE.format(name, "", *(f"{found[way].seconds * 1e3:,.3f}" for way in WAYS)))
+    made += ["", "Work of the processor for one heartbeat. Counted:", CHOICE.format("", "", *HEADS)]
+    for name in KEYED_TARGETS:
+        works = counted(name)
+        made.append(CHOICE.format(name, MACHINES[name].unit.replace("instructions", "instr."),
+                                  *(short(works[way].count) for way in WAYS)))
     return made
 
 
@@ -300,9 +314,10 @@ def explained(setting: Setting) -> str:
     return (f"\nprocessor: {MODELS[setting.name].source}.\n"
             f"sent: {setting.medium.source}.\n"
             f"    8 bytes take {micro(sent.least)} to {micro(sent.most)} µJ; the table has "
-            f"{micro(sent.usual)}. A transceiver that waits is not in it.\n"
+            f"{micro(sent.usual)}. Between messages it takes "
+            f"{setting.waits:g} µA.\n"
             "portable: the same in portable C, if the code is not that. flash: of a node, in bytes."
-            f"\n>{shelf:g} years: the battery does not keep longer than that.\n"
+            f"\n>{shelf:g} y: the battery does not keep longer than that. d: days.\n"
             "forged: by somebody without the key. + old: and an old message, sent again.\n"
             "late: and one that was held back. forged by all: also by those who can verify.")
 
@@ -310,13 +325,15 @@ def explained(setting: Setting) -> str:
 def main() -> None:
     parser = arguments.Parser("lab-answer", __doc__.partition("     ")[0])
     parser.add_argument("--target", type=target, default="ATmega328P",
-                        help="atmega328p, cortex-m0+ or cortex-m4")
+                        help="atmega328p or cortex-m0+")
     parser.add_argument("--every", type=seconds, default=1.0, metavar="TIME",
                         help="100ms, 1s, 10min, 2h, 1d")
     parser.add_argument("--battery", choices=BATTERIES, default="cr2032")
     parser.add_argument("--sleep", type=number(*SLEEP), metavar="µA",
                         help="current between messages; if not given, that of the data sheet")
     parser.add_argument("--over", choices=MEDIA, default="can", help="what it is sent over")
+    parser.add_argument("--waits", type=number(0, SLEEP[1]), metavar="µA",
+                        help="current of what sends, between messages; else that of data sheets")
     parser.add_argument("--bitrate", type=number(*BITRATE), default=500_000.0,
                         help="of the CAN bus, in bits a second")
     parser.add_argument("--all", action="store_true", help="every program, not only the best")
@@ -325,7 +342,7 @@ def main() -> None:
                         help="what an ATmega328P has room for beside the agent; without other "
                              "options")
     parser.add_argument("--choices", action="store_true",
-                        help="a few ways on three chips, over four media; without other options")
+                        help="a few ways on each chip, over four media; without other options")
     options = parser.parse_args()
     if (options.fits or options.choices) and len(sys.argv) > 2:
         parser.error("--fits and --choices take no other option")
@@ -333,7 +350,7 @@ def main() -> None:
         print("\n".join(fits() if options.fits else choices()))
         return
     setting = setting_of(options.target, options.every, options.battery, options.sleep,
-                         options.over, options.bitrate)
+                         options.over, options.bitrate, options.waits)
     if options.json:
         print(json.dumps([asdict(line) for _, lot in setting.lots(options.all) for line in lot],
                          indent=1))

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.cmac import CMAC
 
 from lab import sources
-from lab.messages import answer, counts, energy, machines, published, schemes, studies
+from lab.messages import answer, counts, energy, machines, published, schemes
 from lab.messages.schemes import SCHEMES, Scheme, Step
 from tools.processors import budgets
 from tools.processors.targets import TARGETS
@@ -198,7 +198,7 @@ def test_years_of_a_battery() -> None:
 
 
 @pytest.mark.parametrize("medium, usual", [
-    ("can", (0.010 + 1 / 60) * 3.3 * 135 / 500_000), ("nothing", 0.0),
+    ("can", (0.015 + 1 / 60) * 3.3 * 135 / 500_000),
     ("uart", 8 * 10 / 115_200 * 1.28e-9 * 4e6),  # at 4 MHz
     ("nrf", 3 * (130e-6 * 0.008 + 137e-6 * 0.0113)),
     ("lora", 0.029 * 3.3 * 0.123904)])  # SF9: 12.25 + 18 symbols of 4.096 ms
@@ -206,7 +206,7 @@ def test_joules_of_sending_8_bytes_by_hand(medium: str, usual: float) -> None:
     model = energy.MODELS["ATmega328P"]
     sent, longer = (energy.MEDIA[medium].send(frames, 500_000, model) for frames in ([8], [8, 8]))
     assert sent.usual == pytest.approx(usual, rel=1e-6) and sent.least <= sent.usual <= sent.most
-    assert longer.usual > sent.usual or not usual
+    assert longer.usual > sent.usual
 
 
 def test_every_heartbeat_has_its_row() -> None:
@@ -278,10 +278,11 @@ def test_the_page_of_sources_has_each_chip_and_battery() -> None:
 
 
 def test_years_above_a_shelf_life_say_so() -> None:
-    said = lab("lab.messages.answer", "--every", "1d", "--battery", "er14505", "--sleep", "1")
+    said = lab("lab.messages.answer", "--every", "1d", "--battery", "er14505", "--sleep", "1",
+               "--over", "uart")
     rows = [line for line in said.stdout.splitlines() if line.startswith("Dumpulse version 2")]
-    assert rows[0].split()[-4:] == [">10", "+", "old,", "late"]
-    assert ">10 years: the battery does not keep longer" in said.stdout
+    assert rows[0].split()[-5:] == [">10", "y", "+", "old,", "late"]
+    assert ">10 y: the battery does not keep longer" in said.stdout
 
 
 @pytest.mark.parametrize("words, says", [
@@ -304,13 +305,6 @@ def test_bad_arguments_are_refused_in_one_line(
     assert re.fullmatch(rf'{made}: .* \(see {made} ARGS="--help"\)\n', said.err)
 
 
-def test_modelled_joules_are_like_the_published_ones_or_say_why_not() -> None:
-    said = lab("lab.messages.published")
-    assert said.returncode == 0, said.stderr
-    assert "not explained" not in said.stdout
-    assert re.search(r"^189 operations of 63 schemes", said.stdout)
-
-
 def test_a_node_needs_the_stack_of_its_deepest_step() -> None:
     """AES makes its key's schedule on the stack, deeper than it checks a message."""
     known = counts.read()
@@ -319,43 +313,6 @@ def test_a_node_needs_the_stack_of_its_deepest_step() -> None:
     stacks = {step: known[scheme.name, scheme.by, step, length, "ATmega328P"].stack
               for step, length in (("key", "0"), ("accept", "4"))}
     assert found and found.stack == stacks["key"] > stacks["accept"]
-
-
-@pytest.mark.parametrize("times, differs, mark", [
-    (1.0, "", ""), (1.24, "", ""), (1.26, "", "not explained"), (0.79, "", "not explained"),
-    (1.26, "why", "why"), (1.0, "why", "")])
-def test_joules_that_differ_are_explained_or_said_not_to_be(times: float, differs: str,
-                                                            mark: str) -> None:
-    """Of 1,000,000 instructions, published with so many times the model's joules."""
-    joules = 1e6 * energy.MODELS[published.TARGET].nanojoules * 1e-9 * times
-    operation = published.Operation("A", "Sign", 1_000_000, joules)
-    line = published.comparison([(operation, 1_000_000, differs)])[1]
-    assert float(line[64:71]) == pytest.approx(1 / times, abs=0.005)
-    assert line[93:].strip() == mark
-
-
-def test_every_pair_of_schemes_that_the_lab_has_is_compared() -> None:
-    has = {(scheme.name, scheme.by) for scheme in SCHEMES if published.TARGET in scheme.targets}
-    expected = {theirs for theirs, ours, by, _ in published.PAIRS if (ours, by) in has}
-    assert {operation.scheme for operation, _, _ in published.counted()} == expected
-
-
-def test_signing_is_compared_with_the_scheme_of_2019_that_has_the_same_matrix() -> None:
-    """A public key of Dilithium had 32 bytes and 288 for each row; in the standard it has 320."""
-    rows = {found["scheme"]: (int(found["pk"]) - 32) / 288 for line in
-            published.FILE.read_text().splitlines() if (found := re.match(
-                r"(?P<scheme>Dilithium\d)\tsk=\d+, pk=(?P<pk>\d+),", line))}
-    ours = {theirs: ours for theirs, ours, _, _ in published.PAIRS if ours.startswith("ML-DSA")}
-    assert {name: rows[name] for name in ours} == {"Dilithium3": 5, "Dilithium4": 6}
-    assert ours == {"Dilithium3": "ML-DSA-44", "Dilithium4": "ML-DSA-65"}
-
-
-def test_the_model_is_what_the_comparison_prints() -> None:
-    said = lab("lab.messages.published").stdout
-    model = energy.MODELS[published.TARGET]
-    (joules,), (cycles,) = (re.findall(pattern, said) for pattern in (
-        r"([\d.]+) nJ an instruction", r"([\d.]+) in the median"))
-    assert (model.nanojoules, model.per_count) == (round(float(joules), 2), float(cycles))
 
 
 def test_what_the_page_says_of_tags_and_signatures() -> None:
@@ -371,33 +328,47 @@ def test_what_the_page_says_of_tags_and_signatures() -> None:
     assert 5000 < made["ECDSA secp160r1"] / aes < 8000
 
 
+def test_a_transceiver_that_waits_empties_a_coin_cell_in_25_days_on_can() -> None:
+    """By hand: 225 mAh at 0.37 mA are 608 hours; less for the controller and the sleeping chip."""
+    standby = 225 / 0.37 / 24
+    assert standby == pytest.approx(25.3, abs=0.1)
+    for target in energy.MODELS:
+        for every, least in ((1, 0.9), (10, 0.97), (3600, 0.97)):
+            found = answer.cheapest(target, "can", every)
+            for way in ("Dumpulse version 1", "Dumpulse version 2", "SecOC", "AES-128-CMAC"):
+                days = found[way].years * 365.25
+                assert least * standby < days < standby, (target, way)
+    off = answer.setting_of("ATmega328P", waits=0.0).lots(False)
+    assert min(line.years for line in off[0][1][:3]) > 1.5
+
+
+def test_no_joules_are_predicted_for_a_cortex_m4_unless_a_model_is_close() -> None:
+    """The same operations with both prices; a model must hold for schemes that it has not seen."""
+    rows = published.counted()
+    assert len(rows) == 18 and len(published.published()) == 189
+    off = published.errors(rows)
+    assert (published.TARGET in energy.MODELS) == (max(map(abs, off)) <= published.CLOSE)
+    assert "8.4 % and by 10.9 %" in " ".join((ROOT / "lab/messages/README.md").read_text().split())
+    for numbers, per in ((10.9, [one.joules / one.cycles for one, _ in rows]),
+                         (8.4, [one.joules / count for one, count in rows])):
+        assert 100 * published.variation(per) == pytest.approx(numbers, abs=0.05)
+
+
 def test_what_the_page_for_designers_says() -> None:
     """Of three nodes on a CR2032, with a heartbeat every 10 s."""
-    avr, m0, m4 = (partial(answer.cheapest, name) for name in (
-        "ATmega328P", "Cortex-M0+", "Cortex-M4"))
+    avr, m0 = (partial(answer.cheapest, name) for name in ("ATmega328P", "Cortex-M0+"))
     mine, *others = ("Dumpulse version 2", "SecOC", "AES-128-CMAC", "MAVLink 2, signed")
-    can, lora = avr("can"), avr("lora")
-    assert 5.9 < can[mine].sent.usual / can[mine].joules < 6.1
-    assert can["SecOC"].years == pytest.approx(can[mine].years, rel=0.01)
+    can = avr("can")
     assert all(can[way].joules < can[way].sent.usual for way in (mine, *others))
-    assert 2_900 < lora[mine].sent.usual / lora[mine].joules < 3_100
-    assert max(avr("nothing")[way].seconds for way in (mine, "AES-128-CMAC")) < 0.001
+    assert 2_900 < avr("lora")[mine].sent.usual / can[mine].joules < 3_100
     assert min(m0("nrf")[way].years for way in (mine, *others)) > 10
-    assert m0("nrf", 360)["a signature"].years > 10 > m0("nrf", 300)["a signature"].years
-    assert round(m4("nothing")[mine].seconds, 6) == 5e-6
-    assert 0.004 < m4("nothing")["a signature"].seconds < 0.005
+    assert m0("nrf", 900)["a signature"].years > 10 > m0("nrf", 600)["a signature"].years
+    m4 = answer.counted("Cortex-M4")
+    page = (ROOT / "lab/designing.md").read_text()
+    assert f"{m4[mine].count} instructions, a signature {m4['a signature'].count:,}" in page
     eight, more = (energy.over_nrf([size], 0, energy.MODELS["Cortex-M0+"]).usual
                    for size in (8, 28))
     assert eight - 8 * (more - eight) / 20 == pytest.approx(more - eight, rel=0.05)
-
-
-def test_study_1_in_watts_and_joules() -> None:
-    """By hand: 22.56 - 11.67 Wh of the run, less 9.00 + 0.68 Wh when idle, in 1,360 s."""
-    assert studies.NET == pytest.approx(4356) and studies.WATTS == pytest.approx(4356 / 1360)
-    said = "\n".join([*studies.rows(), *studies.mistakes()])
-    for figure in ("66 µs, 0.21 mJ", "398 µs, 1.27 mJ", "890 µs, 2.85 mJ", "16.1 W", "3.20 W",
-                   "4,356 J", "45.8 mJ"):
-        assert figure in said
 
 
 def test_an_empty_program_has_the_size_that_the_agent_has_beside_it() -> None:
@@ -405,7 +376,7 @@ def test_an_empty_program_has_the_size_that_the_agent_has_beside_it() -> None:
     assert machines.size(made.image(schemes.NOTHING.steps[0], 0, size=True)).flash == answer.EMPTY
 
 
-@pytest.mark.parametrize("module", ["answer", "published", "families", "studies"])
+@pytest.mark.parametrize("module", ["answer", "published", "families"])
 def test_a_table_has_lines_of_at_most_100_columns(module: str) -> None:
     said = lab(f"lab.messages.{module}")
     assert said.returncode == 0 and max(map(len, said.stdout.splitlines())) <= 100, said
