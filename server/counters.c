@@ -21,6 +21,7 @@ const struct counters_name counters_names[COUNTERS] = {
     [COUNT_EPOCH_TAGS] = {"; wrong tags in the last epoch", "epoch_tags"},
     [COUNT_BEFORE] = {"; variables with the key before", "key_before"},
     [COUNT_FAILED_SAVES] = {"; failed saves", "failed_saves"},
+    [COUNT_LOST_LINES] = {", lost lines", "lost_lines"},
     [COUNT_CHANGES] = {"; changes", "changes"},
     [COUNT_NOT_TOLD] = {", not told", "not_told"},
     [COUNT_FAILED_PROGRAMS] = {", failed programs", "failed_programs"},

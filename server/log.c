@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "counters.h"
+
 static const char *name = "";
 static char files[STDERR_FILENO + 1][PATH_MAX]; /* of the outputs that are files, at the start */
 
@@ -57,16 +59,18 @@ static int open_again(int descriptor)
     return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
+static bool is_torn; /* only a part of a line was written: the next one must begin a new line */
+
 /* Others may write to the same pipe or socket, as the programs of --exec do. They may fill it just
  * after poll() has found room, and then write() would wait for its reader. A terminal that is not
  * read has room for a part of a line, and write() waits for the rest. So this uses calls that
  * do not wait. O_NONBLOCK on the descriptor itself would be a change for the others, too. */
-void log_write(int descriptor, const char *line, size_t length)
+bool log_write(int descriptor, const char *line, size_t length)
 {
     struct pollfd room = {.fd = descriptor, .events = POLLOUT};
 
     if (poll(&room, 1, 0) != 1 || (room.revents & POLLOUT) == 0)
-        return;
+        return false;
     const int own = open_again(descriptor);
     ssize_t written = own >= 0 ? write(own, line, length)
                                : send(descriptor, line, length, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -74,7 +78,9 @@ void log_write(int descriptor, const char *line, size_t length)
         (void)close(own);
     else if (written < 0 && errno == ENOTSOCK)
         written = write(descriptor, line, length);
-    (void)written; /* there is nowhere else to write an error */
+    if (written > 0 && written < (ssize_t)length)
+        __atomic_store_n(&is_torn, true, __ATOMIC_RELAXED);
+    return written == (ssize_t)length;
 }
 
 /* A character must not be shown if it is
@@ -107,6 +113,25 @@ size_t log_character_size(const char *text)
     return character < least[later] || character > 0x10FFFF || surrogate || layout ? 0 : 1 + later;
 }
 
+static uint64_t unsaid; /* lost lines whose number is not logged yet */
+
+/* The saving thread logs, too. */
+bool log_say_lost(void)
+{
+    char line[96];
+    const uint64_t count = __atomic_load_n(&unsaid, __ATOMIC_RELAXED);
+
+    if (count == 0)
+        return true;
+    const int length = snprintf(line, sizeof line, "%s%s: %llu line%s could not be written\n",
+                                __atomic_exchange_n(&is_torn, false, __ATOMIC_RELAXED) ? "\n" : "",
+                                name, (unsigned long long)count, count == 1 ? "" : "s");
+    if (!log_write(STDERR_FILENO, line, (size_t)length))
+        return false;
+    (void)__atomic_fetch_sub(&unsaid, count, __ATOMIC_RELAXED);
+    return true;
+}
+
 enum { KEY_DIGITS = 32 };
 
 void log_say(const char *format, ...)
@@ -127,5 +152,8 @@ void log_say(const char *format, ...)
         at += length == 0 ? 1 : length;
     }
     const int length = snprintf(line, sizeof line, "%s: %s\n", name, text);
-    log_write(STDERR_FILENO, line, (size_t)length);
+    if (log_say_lost() && log_write(STDERR_FILENO, line, (size_t)length))
+        return;
+    (void)__atomic_fetch_add(&unsaid, 1, __ATOMIC_RELAXED);
+    (void)__atomic_fetch_add(&counters[COUNT_LOST_LINES], 1, __ATOMIC_RELAXED);
 }

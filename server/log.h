@@ -2,6 +2,7 @@
 #ifndef DUMPULSE_LOG_H
 #define DUMPULSE_LOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 void log_begin(const char *program); /* each line begins with its name */
@@ -12,8 +13,12 @@ void log_open_again(void); /* the files of both outputs: they may have other nam
 __attribute__((format(printf, 1, 2))) void log_say(const char *format, ...);
 
 /* Writes one line to a descriptor, or nothing if it would have to wait: a reader that has stopped
- * reading must not stop the agent. */
-void log_write(int descriptor, const char *line, size_t length);
+ * reading must not stop the agent. Returns false if the line was not written as a whole. */
+bool log_write(int descriptor, const char *line, size_t length);
+
+/* Logs how many lines of log_say() could not be written, if there are any. Returns false if this is
+ * not possible now. log_say() does the same before its line. */
+bool log_say_lost(void);
 
 /* Returns how many bytes the UTF-8 character has that begins here, or 0 if it must not be shown. */
 size_t log_character_size(const char *text);

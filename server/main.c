@@ -68,6 +68,12 @@ static bool print_about(void)
     return false;
 }
 
+static void do_each_minute(void)
+{
+    sockets_count_drops();
+    (void)log_say_lost();
+}
+
 /* The value of the server's own variable: 0 if nothing is wrong. */
 static uint8_t own_value(void)
 {
@@ -97,7 +103,7 @@ int main(int argc, char **argv)
         return keys_skip_to_date() ? EXIT_SUCCESS : EXIT_FAILURE;
     static const struct loop_handlers handlers = {stats_print, read_again, stats_answer, hook_reap};
     const sigset_t waiting = loop_catch_signals();
-    loop_define_task(LOOP_DROPS, sockets_count_drops, 60 * TIMING_SECOND);
+    loop_define_task(LOOP_DROPS, do_each_minute, 60 * TIMING_SECOND);
     table_begin();
     table_own_value = own_value;
     if (!program.open() || (options.state != NULL && !state_load()) ||

@@ -74,7 +74,7 @@ void stats_print(void)
     char line[LINE];
 
     complete_counters();
-    log_write(STDOUT_FILENO, line, write_counters(line, 0, false));
+    (void)log_write(STDOUT_FILENO, line, write_counters(line, 0, false));
 }
 
 void stats_begin(const char *of_program)

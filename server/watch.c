@@ -209,6 +209,7 @@ void watch_look(void)
     looked = now;
     if (options.exec != NULL)
         hook_run();
+    (void)log_say_lost();
     /* The next look is when a tick begins: only then, ages change. */
     const uint64_t pause = least_pause * options.tick - ms % options.tick;
     loop_set_interval(LOOP_WATCH, (pause < LONGEST ? pause : LONGEST) * 1000000);

@@ -25,6 +25,11 @@ void log_say(const char *format, ...)
     va_end(arguments);
 }
 
+bool log_say_lost(void)
+{
+    return true;
+}
+
 const char *last_logged(void)
 {
     return logged_count == 0 ? "" : line_of(logged_count - 1);

@@ -621,7 +621,7 @@ def test_counters_can_be_read_by_people() -> None:
         assert line == (
             "packets 0: heartbeats 0, reports 0; refused for length 0, magic 0, checksum 0, "
             "variable 0, not allowed 0, rate 0; reports unsent 0; dropped by the kernel 0; "
-            "failed saves 0\n")
+            "failed saves 0, lost lines 0\n")
         process.terminate()
         assert process.communicate(timeout=PATIENCE)[0] == line and process.returncode == 0
 

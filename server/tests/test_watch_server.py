@@ -535,3 +535,30 @@ def test_with_log_errors_the_program_alone_is_told(tmp_path: Path) -> None:
         assert process.stderr.readline() == "said: waiting missing, /dev/null\n"
         process.terminate()
         assert process.wait(PATIENCE) == 0
+
+
+def test_alarms_that_a_full_pipe_does_not_take_are_counted(tmp_path: Path) -> None:
+    """The count is logged when somebody reads the pipe, without another alarm."""
+    (tmp_path / "names.ini").write_text(
+        "[dumpulse]\ntick = 50ms\ncrit = 200ms\n" + "".join(f"[{i}]\n" for i in range(8)))
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writing, bytes(512))
+    os.set_blocking(writing, True)
+    with started(*command(), "--tick", str(TICK), "--watch", str(tmp_path / "names.ini"), "0",
+                 stdout=subprocess.PIPE, stderr=writing) as process, \
+            open(reading, "rb", buffering=0) as reader:
+        os.close(writing)
+        assert process.stdout is not None
+        counters = {"changes": 0}
+        while counters["changes"] < 8:
+            time.sleep(TICK / 1000)
+            process.send_signal(signal.SIGUSR1)
+            counters = Server.counters(process.stdout.readline())
+        text = b""
+        while b"written" not in text:
+            text = (text + reader.read(65536)).lstrip(b"\0")
+        assert text == b"udpserver: %d lines could not be written\n" % counters["lost_lines"]
+        assert counters["lost_lines"] >= 8

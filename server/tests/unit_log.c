@@ -3,6 +3,7 @@
  *                                                             SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* NOLINT: for mkstemp and alarm */
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "server/counters.h"
 #include "server/log.h"
 #include "tools/units.h"
 
@@ -99,6 +101,33 @@ TEST_AFTER(begin, test_a_file)
     read_back(file, "unit: a line\nunit: a line\n");
     (void)close(file);
     (void)unlink(path);
+}
+
+/* A full pipe takes a part of a line, or none. Their number is logged when there is room. */
+TEST_AFTER(begin, test_lost_lines_are_counted_and_logged)
+{
+    int ends[2];
+    char text[PIPE_BUF + 1] = "";
+    const int kept = dup(STDERR_FILENO);
+
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+    filled = ends[1];
+    log_say("lost");
+    filled = -1;
+    log_say("lost, too");
+    (void)log_say_lost();
+    assert_int_equal(counters[COUNT_LOST_LINES], 2);
+    assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+    while (read(ends[0], text, sizeof text - 1) > 0)
+        continue;
+    memset(text, 0, sizeof text);
+    log_say("written");
+    (void)!read(ends[0], text, sizeof text - 1);
+    (void)dup2(kept, STDERR_FILENO);
+    (void)close(kept);
+    assert_string_equal(text, "unit: 2 lines could not be written\nunit: written\n");
+    assert_int_equal(counters[COUNT_LOST_LINES], 2);
 }
 
 static int free_descriptor(void)
