@@ -7,11 +7,12 @@ no git, in the unpacked archive, and is the same there."""
 import gzip
 import io
 import os
+import re
 import subprocess
 import tarfile
 import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from packages.project import NAME, ROOT, git, version
@@ -33,6 +34,14 @@ def files_of(folder: Path, prefix: str = "") -> dict[str, Path]:
     """Returns the files of a folder by the names that they shall have in an archive."""
     return {f"{prefix}{path.relative_to(folder)}": path
             for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def page(path: Path, kept: Collection[Path]) -> str:
+    """Returns a page, whose links to files that are not kept beside it have become text."""
+    def link(match: re.Match[str]) -> str:
+        is_kept = match[2] == "" or (path.parent / match[2]).resolve() in kept
+        return match[0] if is_kept or "://" in match[2] else match[1]
+    return re.sub(r"\[([^]]*)\]\(([^)#]*)(#[^)]*)?\)", link, path.read_text())
 
 
 def mode_of(file: Path | str) -> int:

@@ -18,12 +18,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 NAME = "dumpulse"
 TEAM = "The Dumpulse developers"
+# Whoever publishes packages writes the real values here, and runs `make version`: names that end in
+# .example lead nowhere (RFC 2606). All addresses follow from these.
 EMAIL = "developers@dumpulse.example"
-# The address of the project's pages. Whoever publishes packages writes the real one here, once:
-# names that end in .example lead nowhere (RFC 2606).
-URL = "https://dumpulse.example"
-REPOSITORY = f"{URL}/dumpulse.git"
-CHANGES = f"{URL}/CHANGELOG.md"
+URL = "https://forge.example/owner/dumpulse"
+REPOSITORY = f"{URL}.git"
 LICENSE = "MIT"
 # What the package is, in one line, and the same in one paragraph.
 SUMMARY = "A heartbeat monitor so small that it fits anywhere"
@@ -46,6 +45,16 @@ VERSIONS = {
     "fleet": ("dumpulse_fleet/model/version.py", "VERSION ="),
     "lab": ("lab/start.py", "VERSION ="),
 }
+
+
+def changes() -> str:
+    """Returns the address of the changes in this version."""
+    return f"{URL}/blob/v{version()}/CHANGELOG.md"
+
+
+def download(name: str) -> str:
+    """Returns the address of a file of the release of this version."""
+    return f"{URL}/releases/download/v{version()}/{name}"
 
 
 def version(part: str = "library", root: Path = ROOT) -> str:
@@ -79,8 +88,13 @@ FORMS: dict[str, Callable[[str], str]] = {
         *map(int, text.replace("-dev", "").split("."))).lstrip("0"),  # 0… would be octal in C
 }
 
-# The part, the file, the form of the version, and what stands before and after it.
+# The part, the file, the form of the version, and what stands before and after it. The address has
+# its places, too.
 PLACES = (
+    ("address", "meson.build", "semantic", "^    url: '", r"'\)$"),
+    ("address", "packages/pkgconfig/dumpulse.pc.in", "semantic", "^URL: ", "$"),
+    ("address", "packages/zephyr/README.md", "semantic", "^      url: ", r"\.git$"),
+    ("address", "packages/c/README.md", "semantic", "^    URL ", "/releases/download/vVERSION/"),
     ("library", "dumpulse.h", "number", "^#define DUMPULSE_VERSION_NUMBER ", "L "),
     ("library", "meson.build", "semantic", "^        version: '", "'\\)$"),
     ("library", "client.py", "semantic", r'^VERSION = __version__ = "', r'"$'),
@@ -98,18 +112,19 @@ PLACES = (
 
 
 def behind(root: Path = ROOT) -> dict[Path, str]:
-    """Returns the files that do not have the version of their part, with the text they need."""
+    """Returns the files that do not have the version of their part, or the address, with the text
+    they need."""
     found: dict[Path, str] = {}
     for part, name, form, before, after in PLACES:
         path = root / name
         text = found.get(path, path.read_text())
-        # The group 1 keeps what stands before the version.
-        new, count = re.subn(f"({before})[^\"' ]*(?={after})",
-                             lambda match: match[1] + FORMS[form](version(part, root)), text,
+        value = URL if part == "address" else FORMS[form](version(part, root))
+        # The group 1 keeps what stands before the value.
+        new, count = re.subn(f"({before})[^\"' \n]*(?={after})", rf"\g<1>{value}", text,
                              flags=re.M)
         if count != 1:
-            raise SystemExit(f"{name} must have the version once, after {before}: it is there "
-                             f"{count} times")
+            raise SystemExit(f"{name} must have the version or address once, after {before}: it is "
+                             f"there {count} times")
         if new != text:
             found[path] = new
     return found

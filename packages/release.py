@@ -41,38 +41,32 @@ def say(text: str) -> None:
 
 
 def check() -> None:
-    """Refuses what must not be released."""
-    version = project.version()
+    """Refuses what must not be released, with all reasons."""
+    version, reasons = project.version(), []
     if not (ROOT / ".git").exists():
         raise Refused("there is no .git here: make a release in a clone of the repository")
     # The archive of the sources gets new files, too, whatever this user wants to see of them.
     changed = project.git("status", "--porcelain", "--untracked-files=all").splitlines()
     if changed:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        raise Refused(f"git has not all of this folder: {changed[0][3:]}{more}: commit or remove "
-                      "what is new or changed")
-    behind = project.behind()
-    if behind:
-        raise Refused(f"{min(behind).relative_to(ROOT)} does not have its version: "
-                      "run make version")
+        reasons.append(f"git has not all of this folder: {changed[0][3:]}{more}: commit or remove "
+                       "what is new or changed")
+    for path in sorted(project.behind()):
+        reasons.append(f"{path.relative_to(ROOT)} does not have its version or the address: "
+                       "run make version")
     fleet = project.version("fleet")
     if fleet.endswith("-dev") != version.endswith("-dev"):
-        raise Refused(f"the version is {version}, and the fleet's is {fleet}: both or none end in "
-                      "-dev")
+        reasons.append(f"the version is {version}, and the fleet's is {fleet}: both or none end in "
+                       "-dev")
     number = project.FORMS["numbers"](version)
     wanted, shown = (r"\d{4}-\d\d-\d\d", "DATE") if version == number else \
         ("not released yet", "not released yet")
-    address = f"{project.NAME}.example"
-    nowhere = [name for name, path in sorted(archive.sources().items())
-               if path.is_file() and address.encode() in path.read_bytes() and
-               not path.name.startswith("test_")]
-    if version == number and nowhere:
-        raise Refused(f"{address} leads nowhere, and packages would name it: write the real one "
-                      f"into {', '.join(nowhere)}")
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
     if not headings or not re.fullmatch(f"{re.escape(number)}, {wanted}", headings[0]):
-        raise Refused(f'the first heading of CHANGELOG.md must be "## {number}, {shown}", because '
-                      f'the version is {version}: it is "## {"".join(headings[:1])}"')
+        reasons.append(f'the first heading of CHANGELOG.md must be "## {number}, {shown}", because '
+                       f'the version is {version}: it is "## {"".join(headings[:1])}"')
+    if reasons:
+        raise Refused("\n".join(reasons))
 
 
 def build_all(to: Path) -> list[Path]:
@@ -218,10 +212,14 @@ def main() -> int:
     except BrokenPipeError:
         raise  # as_program() ends with the reader
     except (Refused, Failed, OSError, subprocess.CalledProcessError) as why:
-        say(str(why))
+        for line in str(why).splitlines():
+            say(line)
         return 2 if isinstance(why, Refused) else 1
     print((folder / "SHA256SUMS").read_text(), end="")
     say(f"{project.version()} is in {folder.relative_to(ROOT)}")
+    if ".example" in project.URL + project.EMAIL:
+        say("its addresses lead nowhere: before an upload, write the real ones to "
+            "packages/project.py, and run make version")
     return 0
 
 

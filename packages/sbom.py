@@ -7,6 +7,7 @@ library writes and checks it. The same files give the same bytes."""
 
 import argparse
 import hashlib
+import importlib.metadata
 import re
 import subprocess
 import tarfile
@@ -29,16 +30,9 @@ from packageurl import PackageURL
 from packages import archive, making, project
 from tools.programs import as_program
 
-# Whose code a linker has put into the programs of an archive: by a part of its name, the packages
-# of Debian that it comes from.
-LINKED = {
-    "linux-amd64": ("libc6-dev", "gcc"),
-    "linux-arm64": ("libc6-dev-arm64-cross", "gcc-aarch64-linux-gnu"),
-    "linux-armhf": ("libc6-dev-armhf-cross", "gcc-arm-linux-gnueabihf"),
-    "-firmware-": ("avr-libc", "gcc-avr", "gcc-arm-none-eabi", "gcc-riscv64-unknown-elf"),
-}
-LICENSES = {"avr-libc": "BSD-3-Clause", "gcc": "GPL-3.0-or-later WITH GCC-exception-3.1",
-            "libc6": "LGPL-2.1-or-later"}
+# Whose code a linker has put into the images: packages of Debian.
+OF_FIRMWARE = ("avr-libc", "gcc-avr", "gcc-arm-none-eabi", "gcc-riscv64-unknown-elf")
+LICENSES = {"avr-libc": "BSD-3-Clause", "gcc": "GPL-3.0-or-later WITH GCC-exception-3.1"}
 
 
 def linked(path: Path) -> Iterator[Component]:
@@ -49,14 +43,18 @@ def linked(path: Path) -> Iterator[Component]:
         yield Component(name="uplot", version=version, bom_ref=f"{path.name}/uplot",
                         purl=PackageURL("npm", None, "uplot", version),
                         licenses=[LicenseExpression("MIT")])
-    for part, packages in LINKED.items():
-        for name in packages if part in path.name else ():
-            version = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", name], text=True,
-                                     stdout=subprocess.PIPE, check=True).stdout
-            (licence,) = (LICENSES[begin] for begin in LICENSES if name.startswith(begin))
-            yield Component(name=name, version=version, bom_ref=f"{path.name}/{name}",
-                            purl=PackageURL("deb", "debian", name, version),
-                            licenses=[LicenseExpression(licence)])
+    if "-servers-" in path.name:  # musl and the compiler's own functions
+        version = importlib.metadata.version("ziglang")
+        yield Component(name="ziglang", version=version, bom_ref=f"{path.name}/ziglang",
+                        purl=PackageURL("pypi", None, "ziglang", version),
+                        licenses=[LicenseExpression("MIT")])
+    for name in OF_FIRMWARE if "-firmware-" in path.name else ():
+        version = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", name], text=True,
+                                 stdout=subprocess.PIPE, check=True).stdout
+        (licence,) = (LICENSES[begin] for begin in LICENSES if name.startswith(begin))
+        yield Component(name=name, version=version, bom_ref=f"{path.name}/{name}",
+                        purl=PackageURL("deb", "debian", name, version),
+                        licenses=[LicenseExpression(licence)])
 
 
 def needs(path: Path) -> Iterator[Component]:

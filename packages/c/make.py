@@ -12,7 +12,7 @@ from typing import Any
 from packages import archive, project
 
 HERE = Path(__file__).resolve().parent
-PAGES = ("SPEC.md", "spec/keyed.md")  # which the headers cite
+PAGES = (project.ROOT / "SPEC.md", project.ROOT / "spec/keyed.md")  # which the headers cite
 BUILD_FILES = ("CMakeLists.txt", "meson.build")
 WRAP = """\
 # Put this file into subprojects/. Then dependency('dumpulse') is the library.
@@ -93,23 +93,15 @@ def build_file(name: str) -> str:
     return re.sub(r"(?<![\w/])dumpulse\.([ch])\b", r"src/dumpulse.\1", text)
 
 
-def page(name: str) -> str:
-    """Returns a page of the project. Its links to files that are not in the archive become text."""
-    def link(match: re.Match[str]) -> str:
-        path = (project.ROOT / name).parent / match[2]
-        there = match[2] == "" or path.resolve() in {project.ROOT / page for page in PAGES}
-        return match[0] if there else match[1]
-    return re.sub(r"\[([^]]*)\]\(([^)#]*)(#[^)]*)?\)", link, (project.ROOT / name).read_text())
-
-
 def write_archive(to: Path) -> Path:
     """Writes the zip file, for Arduino's "Add .ZIP Library" and all others."""
     files: dict[str, Path | str] = {
-        "README.md": HERE / "README.md", "LICENSE": project.ROOT / "LICENSE",
+        "README.md": (HERE / "README.md").read_text().replace("VERSION", project.version()),
+        "LICENSE": project.ROOT / "LICENSE",
         "library.properties": arduino(), "library.json": json.dumps(platformio(), indent=2) + "\n",
         "idf_component.yml": component(), **{name: build_file(name) for name in BUILD_FILES},
         "packages/pkgconfig/dumpulse.pc.in": project.ROOT / "packages/pkgconfig/dumpulse.pc.in",
-        **{name: page(name) for name in PAGES},
+        **{str(page.relative_to(project.ROOT)): archive.page(page, PAGES) for page in PAGES},
         **{f"src/{name}": path for name, path in project.LIBRARY_FILES.items()},
         **archive.files_of(HERE / "examples", "examples/"),
         **{f"examples/uart_agent/{name}": text for name, text in OF_EXAMPLE.items()}}
@@ -119,7 +111,7 @@ def write_archive(to: Path) -> Path:
 
 def where(archive: Path) -> dict[str, str]:
     """Where a release of it can be fetched, and its sum: what other tools' files say of it."""
-    return {"address": f"{project.URL}/releases/{archive.name}",
+    return {"address": project.download(archive.name),
             "sum": hashlib.sha256(archive.read_bytes()).hexdigest()}
 
 

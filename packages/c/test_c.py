@@ -25,9 +25,7 @@ def test_the_archive_has_the_library_and_its_links_resolve(tmp_path: Path) -> No
         archive.extractall(tmp_path)
     folder = tmp_path / "dumpulse"
     assert sorted(path.name for path in (folder / "src").iterdir()) == consumers.library("[chS]")
-    for page in ("README.md", *make.PAGES):
-        links = re.findall(r"\]\(([^)#:]+)[)#]", (folder / page).read_text())
-        assert [link for link in links if not ((folder / page).parent / link).exists()] == []
+    assert consumers.dead_links(folder) == []
 
 
 # ---------------------------------------------------------------- CMake

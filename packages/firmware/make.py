@@ -10,6 +10,7 @@ from firmware.uf2 import uf2
 from packages import archive, project
 
 HERE = Path(__file__).resolve().parent
+AVR_LIBC = Path("/usr/share/doc/avr-libc/copyright")
 # The page has a row for each.
 IMAGES = re.findall(r"^\| `(\S+)` \|", (HERE / "README.md").read_text(), re.M)
 
@@ -46,9 +47,11 @@ def build(to: Path) -> list[Path]:
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder)
         page = (HERE / "README.md").read_text().replace("VERSION", project.version())
-        linked = re.findall(r"\]\(\.\./\.\./(firmware/[^)]*)", page)
+        linked = {project.ROOT / name
+                  for name in re.findall(r"\]\(\.\./\.\./(firmware/[^)]*)", page)}
         (made / "README.md").write_text(page.replace("../../firmware/", ""))
-        files = {**images(made), "LICENSE": project.ROOT / "LICENSE",
-                 **{Path(name).name: project.ROOT / name for name in linked}}
+        files: dict[str, Path | str] = {
+            **images(made), "LICENSE": project.ROOT / "LICENSE", "LICENSE.avr-libc": AVR_LIBC,
+            **{path.name: archive.page(path, linked) for path in linked}}
         return [archive.write_zip(to / f"{top}.zip", {f"{top}/{name}": path
                                                       for name, path in files.items()})]

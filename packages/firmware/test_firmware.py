@@ -1,6 +1,5 @@
 """The images of a release: are they those that the simulators run?"""
 
-import re
 import subprocess
 import zipfile
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 
 from firmware.simulators.boards import BOARDS
 from packages import project
+from packages.cmake.consumers import dead_links
 from packages.firmware import make
 
 pytestmark = pytest.mark.slow
@@ -26,8 +26,7 @@ def fixture_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_page_leads_to_what_is_there(images: Path) -> None:
     """Who has the zip file alone needs the pages of keys and fuses, too."""
-    links = re.findall(r"\]\(([^)]*)", (images / "README.md").read_text())
-    assert links and all((images / link).is_file() for link in links), links
+    assert (images / "keyed_stm32.md").is_file() and dead_links(images) == []
 
 
 def flash_in(image: Path, folder: Path) -> bytes:

@@ -47,7 +47,7 @@ def write_tree(to: Path, texts: Mapping[str, str], own: Mapping[str, str]) -> Pa
     of its manifest."""
     fields = {
         **own, "license": project.LICENSE, "team": project.TEAM, "email": project.EMAIL,
-        "url": project.URL, "repository": project.REPOSITORY, "changes": project.CHANGES,
+        "url": project.URL, "repository": project.REPOSITORY, "changes": project.changes(),
         "keywords": json.dumps(project.KEYWORDS)[1:-1]}
     manifest = (HERE / "manifest.toml").read_text()
     manifest = re.sub(r"@(\w+)@", lambda field: fields[field[1]], manifest)

@@ -1,5 +1,8 @@
-"""Makes the servers for any Linux: an archive of static programs for each kind of processor."""
+"""Makes the servers for any Linux: an archive of static programs for each kind of processor.
 
+Zig's C compiler links them with musl, which comes with it."""
+
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -7,19 +10,28 @@ from pathlib import Path
 from packages import archive, project
 
 HERE = Path(__file__).resolve().parent
-# Debian's names of the processors, and those of their compilers.
-MACHINES = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu",
-            "armhf": "arm-linux-gnueabihf"}
+PYTHON = project.ROOT / "build" / "venv-packages" / "bin" / "python"
+# Debian's names of the processors, and the compiler's options for each.
+MACHINES = {"amd64": "-target x86_64-linux-musl", "arm64": "-target aarch64-linux-musl",
+            "armhf": "-target arm-linux-musleabihf -mcpu=arm1176jzf_s"}
 PROGRAMS = ("udpserver", "canserver")
 
 
 def programs(machine: str, root: Path) -> dict[str, Path]:
     """Compiles them in a folder of sources."""
-    tools = MACHINES[machine]
-    built = [f"build/{name}" for name in PROGRAMS]
-    subprocess.run(["make", "-s", "--no-print-directory", "-C", root, f"CC={tools}-gcc",
-                    "LDFLAGS=-static -s", *built], check=True)
+    cache = str(project.ROOT / "build" / "zig")
+    subprocess.run(["make", "-s", "--no-print-directory", "-C", root, "LDFLAGS=-static -s",
+                    f"CC={PYTHON} -m ziglang cc {MACHINES[machine]}",
+                    *(f"build/{name}" for name in PROGRAMS)], check=True,
+                   env={**os.environ, "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache})
     return {name: root / "build" / name for name in PROGRAMS}
+
+
+def licences() -> dict[str, Path]:
+    """Returns the licences of what the compiler links."""
+    (compiler,) = PYTHON.parent.parent.glob("lib/python3*/site-packages/ziglang")
+    return {"LICENSE.musl": compiler / "lib/libc/musl/COPYRIGHT",
+            "LICENSE.zig": compiler / "LICENSE"}
 
 
 def build(to: Path) -> list[Path]:
@@ -29,7 +41,7 @@ def build(to: Path) -> list[Path]:
         root = archive.unpack(archive.build_sources(Path(folder)), Path(folder))
         page = (HERE / "README.md").read_text().replace("VERSION", project.version())
         texts: dict[str, Path | str] = {
-            "LICENSE": root / "LICENSE", "README.md": page,
+            "LICENSE": root / "LICENSE", "README.md": page, **licences(),
             **{page.name: page for page in (root / "server").glob("*.8")}}
         for machine in MACHINES:
             top = f"{project.NAME}-servers-{project.version()}-linux-{machine}"
