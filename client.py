@@ -51,7 +51,7 @@ import threading
 import time
 import unicodedata
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, NoReturn, Optional, Protocol, TypeVar, Union
 
@@ -246,6 +246,110 @@ def read_own(path: str, flags: int, refuse: Callable[[os.stat_result], str]) -> 
         if wrong:
             raise BadUsage(f"cannot use {path!r}: {wrong}")
         return file.read(FILE_MAX + 1)
+
+
+# ---------------------------------------------------------------- waiting
+# What waits is a generator. It yields files and a time.monotonic(), and continues when one of them
+# is ready to be read, at that time, or earlier. So the same code runs in a thread and in asyncio.
+LONGEST_WAIT = 1e6  # seconds; poll() and select() count milliseconds in 31 bits
+POLL_WAIT = 0.02  # seconds between two looks at what no selector can wait for
+Result = TypeVar("Result")
+Steps = Generator[tuple[Sequence[Any], float], None, Result]
+
+
+def time_left(end: float) -> float:
+    return min(max(0.0, end - time.monotonic()), LONGEST_WAIT)
+
+
+def wait(steps: Steps[Result]) -> Result:
+    """Runs steps in this thread."""
+    with contextlib.closing(steps):
+        while True:
+            try:
+                files, end = next(steps)
+            except StopIteration as done:
+                result: Result = done.value
+                return result
+            if not files:
+                time.sleep(time_left(end))
+                continue
+            with selectors.DefaultSelector() as ready:
+                for file in files:
+                    ready.register(file, selectors.EVENT_READ)
+                ready.select(time_left(end))
+
+
+async def wait_async(steps: Steps[Result]) -> Result:
+    """Runs steps as a part of this task. If it is cancelled, they end at once."""
+    import asyncio  # which takes longer than all else that the command imports
+    loop = asyncio.get_running_loop()
+    with contextlib.closing(steps):
+        while True:
+            try:
+                files, end = next(steps)
+            except StopIteration as done:
+                result: Result = done.value
+                return result
+            ready, seconds = asyncio.Event(), time_left(end)
+            with contextlib.ExitStack() as stack:
+                try:
+                    for file in files:
+                        loop.add_reader(file, ready.set)
+                        stack.callback(loop.remove_reader, file)
+                except NotImplementedError:  # Windows' Proactor loop
+                    seconds = min(seconds, POLL_WAIT)
+                stack.callback(loop.call_later(seconds, ready.set).cancel)
+                await ready.wait()
+
+
+def run_apart(end: float, work: Callable[[], Result]) -> Steps[Optional[Result]]:
+    """What work() returns, or None if it takes longer. It runs in a thread, as it may hang."""
+    results: list[Result] = []
+    errors: list[BaseException] = []
+    here, there = socket.socketpair()
+
+    def run() -> None:
+        with there:
+            try:
+                results.append(work())
+            except BaseException as error:
+                errors.append(error)
+
+    with here:
+        thread = threading.Thread(target=run, daemon=True)
+        if termios is None:
+            thread.start()
+        else:  # Signals are for the main thread, which may end before this one; it blocks them.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            try:
+                thread.start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        while not (results or errors) and time.monotonic() < end:
+            yield [here], end
+    for error in errors:
+        raise error
+    return results[0] if results else None
+
+
+def within(seconds: float, work: Callable[[], Result]) -> Optional[Result]:
+    """The same in this thread."""
+    return wait(run_apart(time.monotonic() + seconds, work))
+
+
+def locking(descriptor: int, end: float) -> Steps[None]:
+    """Waits until nobody else has the lock. BlockingIOError: somebody has it until the end."""
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise
+        yield (), time.monotonic() + 0.01
+
+
+def lock(descriptor: int, end: float) -> None:
+    wait(locking(descriptor, end))
 
 
 # ---------------------------------------------------------------- keys: version 2 of the protocol
@@ -575,8 +679,6 @@ class Keyed:
 
 # ---------------------------------------------------------------- transports
 TIMEOUT = 3.0  # seconds, unless the user says otherwise
-LONGEST_WAIT = 1e6  # seconds; poll() and select() count milliseconds in 31 bits
-Result = TypeVar("Result")
 
 
 class Transport(Protocol):
@@ -590,8 +692,11 @@ class Transport(Protocol):
     addresses: int = 1  # of the host
     name: str  # the agent's address in full
 
-    def open(self, seconds: float) -> None:
+    def opening(self, seconds: float) -> Steps[None]:
         """Opens it, or opens it again. Answers to earlier requests do not come any more."""
+
+    def open(self, seconds: float) -> None:
+        wait(self.opening(seconds))
 
     def close(self) -> None:
         """Closing twice does no harm."""
@@ -599,9 +704,12 @@ class Transport(Protocol):
     def send(self, packet: bytes) -> None:
         """Opens it if it is closed. NoAnswer: cannot send. A packet that gets lost is no error."""
 
-    def receive(self, seconds: float) -> Optional[bytes]:
-        """The next report, or None if nothing comes in (nearly) this time. BadReport: what came
+    def receiving(self, end: float) -> Steps[Optional[bytes]]:
+        """The next report, or None if nothing comes until (nearly) this time. BadReport: what came
         is damaged. NoAnswer: the network says that nobody is there."""
+
+    def receive(self, seconds: float) -> Optional[bytes]:
+        return wait(self.receiving(time.monotonic() + max(0.0, seconds)))
 
     def next_address(self) -> None:
         """From now on, sends to the next of them."""
@@ -610,32 +718,6 @@ class Transport(Protocol):
     def forget_addresses(self) -> None:
         """The host may have moved: the next open() looks it up again."""
         return None
-
-
-def within(seconds: float, work: Callable[[], Result]) -> Optional[Result]:
-    """What work() returns, or None if it takes longer. It runs in a thread, as it may hang."""
-    results: list[Result] = []
-    errors: list[Exception] = []
-
-    def run() -> None:
-        try:
-            results.append(work())
-        except (OSError, ValueError) as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    if termios is None:
-        thread.start()
-    else:  # Signals are for the main thread, which may end before this one, and blocks them then.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        try:
-            thread.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    thread.join(min(seconds, LONGEST_WAIT))
-    for error in errors:
-        raise error
-    return results[0] if results else None
 
 
 # ---------------------------------------------------------------- transports: UDP
@@ -680,12 +762,12 @@ class Udp(Transport):
         self._sockets: list[tuple[Any, socket.socket]] = []  # one for each address
         self._current = 0
 
-    def open(self, seconds: float) -> None:
+    def opening(self, seconds: float) -> Steps[None]:
         self.close()
         why = ""
         with explained(f"cannot find the host {self._host!r}", NoAnswer):
-            self._found = self._found or within(seconds, lambda: [each[::4] for each in (
-                socket.getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM))]) or []
+            if not self._found:
+                yield from self._look_up(time.monotonic() + seconds)
             if not self._found:
                 wait = format_age(round(seconds * 1000))
                 raise TimeoutError(f"no answer from the name service in {wait}")
@@ -702,6 +784,14 @@ class Udp(Transport):
         self.addresses = len(self._sockets)
         if not self._sockets:
             raise NoAnswer(why)
+
+    def _look_up(self, end: float) -> Steps[None]:
+        look_up = partial(socket.getaddrinfo, self._host, self._port, type=socket.SOCK_DGRAM)
+        try:  # Numbers need no name service, and no thread that waits for it.
+            found = look_up(flags=socket.AI_NUMERICHOST)
+        except socket.gaierror:
+            found = (yield from run_apart(end, look_up)) or []
+        self._found = [each[::4] for each in found]
 
     def close(self) -> None:
         while self._sockets:
@@ -720,12 +810,11 @@ class Udp(Transport):
         with self._read_errors(address, sender):
             sender.sendto(packet, address)
 
-    def receive(self, seconds: float) -> Optional[bytes]:
-        with selectors.DefaultSelector() as ready:
+    def receiving(self, end: float) -> Steps[Optional[bytes]]:
+        while True:
+            # A flood must not keep other tasks waiting, so it yields before each packet.
+            yield [receiver for _, receiver in self._sockets], end
             for address, receiver in self._sockets:
-                ready.register(receiver, selectors.EVENT_READ, (address, receiver))
-            for key, _ in ready.select(min(max(0.0, seconds), LONGEST_WAIT)):
-                address, receiver = key.data
                 with self._read_errors(address, receiver):
                     packet, source = receiver.recvfrom(65536)
                     # In IPv6, [2] is a flow label, which means nothing here, and [3] is a scope.
@@ -733,7 +822,8 @@ class Udp(Transport):
                         raise BadReport("address", f"it came from {format_address(source)}, "
                                                    f"not from {format_address(address)}")
                     return bytes(packet)
-        return None
+            if time.monotonic() >= end:
+                return None
 
     @staticmethod
     @contextlib.contextmanager
@@ -777,19 +867,17 @@ class Device(Transport):
         with self._advised(errno.EAGAIN, errno.ENOBUFS):  # it is full: the packet is lost
             os.write(self._descriptor, self._make_frame(packet))
 
-    def receive(self, seconds: float) -> Optional[bytes]:
+    def receiving(self, end: float) -> Steps[Optional[bytes]]:
         """Reads at least once, and once more at most after the time is up."""
-        left = min(max(0.0, seconds), LONGEST_WAIT)
-        end, report = time.monotonic() + left, self._read_frame()
-        if report is None and self._descriptor < 0:
-            time.sleep(left)
-            return None
-        while report is None and select.select([self._descriptor], [], [], left)[0]:
+        report, is_over = self._read_frame(), False
+        while report is None and not is_over:
+            if self._descriptor < 0:
+                yield (), end
+                return None
+            yield [self._descriptor], end
+            is_over = time.monotonic() >= end
             with self._advised(errno.EAGAIN):
                 report = self._add_bytes(os.read(self._descriptor, 4096))
-            if left == 0:
-                break
-            left = max(0.0, end - time.monotonic())
         if report is None:
             self._check_rest()
         return report
@@ -846,17 +934,6 @@ class Device(Transport):
             raise NoAnswer(f"{self._device}: {advice}".replace("DEVICE", self._device)) from error
 
 
-def lock(descriptor: int, end: float) -> None:
-    """Waits until nobody else has the lock. BlockingIOError: somebody has it until the end."""
-    while True:
-        try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= end:
-                raise
-        time.sleep(0.01)
-
-
 BAUD = 115_200
 
 
@@ -890,7 +967,7 @@ class Serial(Device):
         self._bytes: bytes  # the last that came: fewer than a report
         self._count: int  # how many came since the last report or error
 
-    def open(self, seconds: float) -> None:
+    def opening(self, seconds: float) -> Steps[None]:
         """Opens the line in raw mode and locks it. What came before is dropped."""
         self.close()
         self._bytes, self._count, self._parts = b"", 0, []
@@ -899,7 +976,7 @@ class Serial(Device):
             if not os.isatty(self._descriptor):
                 self.close()
                 raise BadUsage(f"{self._device} is not a serial line")
-            lock(self._descriptor, time.monotonic() + seconds)
+            yield from locking(self._descriptor, time.monotonic() + seconds)
             settings: list[Any] = termios.tcgetattr(self._descriptor)
             # Without HUPCL, close() leaves the control lines. An Arduino resets when they change.
             settings[:4] = [0, 0, termios.CS8 | termios.CREAD | termios.CLOCAL, 0]
@@ -1001,7 +1078,8 @@ class Can(Device):
         super().__init__(interface, f"{self.PREFIX}{interface}{digits}{own}")
         self._base, self._reader = base, reader
 
-    def open(self, seconds: float) -> None:
+    def opening(self, seconds: float) -> Steps[None]:
+        yield from ()
         self.close()
         self._parts = []
         if sys.platform != "linux":
@@ -1093,7 +1171,7 @@ class Talk(Generic[Result]):
     silence: str = ""  # the last reason of the network
     kind: type[NoAnswer] = NoAnswer
 
-    def ask_until(self, again: float) -> Optional[Result]:
+    def ask_until(self, again: float) -> Steps[Optional[Result]]:
         """Sends a request, and reads until this time. It asks once more before if take() wants
         that, if the agent has refused the request, or if the host has another address."""
         untried = self.transport.addresses
@@ -1106,7 +1184,7 @@ class Talk(Generic[Result]):
                     self.transport.send(self.request())
                     if self.transport.keyed and self.asked > 2 and not self.came:
                         self.transport.send(REQUEST)  # is it of version 1?
-                packet = self.transport.receive(again - time.monotonic())
+                packet = yield from self.transport.receiving(again)
                 if packet is not None:
                     self.came = True
                     found = self.take(packet)
@@ -1152,7 +1230,7 @@ class Agent:
                  keys: Optional[KeyFile] = None, epochs: Optional[Epochs] = None) -> None:
         self.bad_sum = ""
         self.patient = True  # if nothing listens: does ask() go on until its time is over?
-        self._lock = threading.RLock()  # threads may share an agent: each call waits for the others
+        self._lock = threading.Lock()  # threads and tasks may share an agent: each call waits
         self._keys, self._epochs = keys, epochs or Epochs()
         self._known: dict[int, Keyed] = {}  # by label
         self._accept_bad_sum = accept_bad_sum
@@ -1193,41 +1271,53 @@ class Agent:
         A bad report does not end the wait. Otherwise anybody could send one to hide the good one.
         """
         with self._lock:
-            if not self._keys:
-                return self._talk(timeout, lambda: REQUEST, self._read_entries)
-            reader = self._keyed(READER_LABEL)
-            reader.begin()
-            return self._talk(timeout, reader.request, reader.take)
+            return wait(self._ask(timeout))
 
     async def ask_async(self, timeout: float = TIMEOUT) -> Entries:
-        """As ask(), while other tasks run. Its thread does not end before, if it is cancelled."""
-        import asyncio  # which takes longer than all else that the command imports
-        return await asyncio.to_thread(self.ask, timeout)
+        """As ask(), while other tasks run. Tasks that share an agent wait for each other; while one
+        waits for an answer, its thread must not call ask()."""
+        import asyncio
+        while not self._lock.acquire(blocking=False):
+            await asyncio.sleep(POLL_WAIT)
+        try:
+            return await wait_async(self._ask(timeout))
+        finally:
+            self._lock.release()
+
+    def _ask(self, timeout: float) -> Steps[Entries]:
+        if not self._keys:
+            return self._talk(timeout, lambda: REQUEST, self._read_entries)
+        reader = self._keyed(READER_LABEL)
+        reader.begin()
+        return self._talk(timeout, reader.request, reader.take)
 
     async def changes(self, interval: float = 1.0, names: str = "",
                       timeout: float = TIMEOUT) -> AsyncIterator[Change]:
         """Asks every `interval` seconds, with a pause of at least 0.1 s. The first change has all
         variables that are heard, or that the file of names has. BadUsage: that file is wrong."""
         import asyncio
-        settings = make_settings(argparse.Namespace(names=names or None, key=self._keys))
+        options = argparse.Namespace(names=names or None, key=self._keys)
+        settings = await wait_async(run_apart(math.inf, lambda: make_settings(options)))
+        assert settings
         watched = Watched(settings, [], self.name)
         while True:
             end = end_of(interval)
-            await asyncio.to_thread(watched.ask, self, timeout)
+            with watched.asking(self) as take:
+                take(await self.ask_async(timeout))
             if watched.trouble or watched.news():
                 yield Change(watched.news(), watched.trouble)
             await asyncio.sleep(max(0.1, end - time.monotonic()))
 
     def _talk(self, timeout: float, request: Callable[[], bytes],
-              take: Callable[[bytes], Optional[Result]]) -> Result:
+              take: Callable[[bytes], Optional[Result]]) -> Steps[Result]:
         """Asks until take() makes something of an answer. If it is None, it asks again at once."""
         end = end_of(timeout)
         talk = Talk(self._transport, request, take, end)
         with contextlib.closing(self._transport):
-            self._transport.open(timeout)
-            for wait in draw_waits():
-                again = min(end, time.monotonic() + wait)
-                found = talk.ask_until(again)
+            yield from self._transport.opening(timeout)
+            for seconds in draw_waits():
+                again = min(end, time.monotonic() + seconds)
+                found = yield from talk.ask_until(again)
                 if found is not None:
                     return found
                 at_once = talk.kind is Refused and not self.patient
@@ -1275,8 +1365,8 @@ class Agent:
         """Requests a beacon, if none has come just now."""
         if uptime() - node.heard_at > HEAR_AGAIN:
             node.begin()
-            self._talk(max(0.0, end - time.monotonic()), lambda: make_question(node.label),
-                       node.hear)
+            wait(self._talk(max(0.0, end - time.monotonic()), lambda: make_question(node.label),
+                            node.hear))
 
     def beat(self, variable: int, sender: int, value: int, timeout: float = TIMEOUT) -> None:
         """Sends one heartbeat. NoAnswer: it cannot be sent. Nobody says whether it arrives.
@@ -2178,9 +2268,15 @@ class Watched:
         self.bad_sum = ""
 
     def ask(self, agent: Agent, timeout: float) -> None:
+        with self.asking(agent) as take:
+            take(agent.ask(timeout))
+
+    @contextlib.contextmanager
+    def asking(self, agent: Agent) -> Iterator[Callable[[Entries], None]]:
+        """Notes why no report comes. Yields what takes the report."""
         asked = uptime()
         try:
-            self.take(agent.ask(timeout), uptime(), asked)
+            yield lambda entries: self.take(entries, uptime(), asked)
             self.bad_sum = agent.bad_sum
         except (NoAnswer, BadReport) as error:
             self.trouble, self.restarted, self.changed = error, False, {}

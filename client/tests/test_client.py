@@ -280,14 +280,25 @@ def test_a_beat_goes_to_the_address_that_listens(monkeypatch: pytest.MonkeyPatch
                                "it arrives")["heartbeats"] == 1
 
 
+@contextlib.contextmanager
+def silent_name_service(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """It answers at the end, and knows numeric hosts at once."""
+    ended, look_up = threading.Event(), socket.getaddrinfo
+
+    def answer(host: str, port: int, type: int, flags: int = 0) -> Any:
+        return look_up(host, port, type=type, flags=flags) if flags else [][:ended.wait()]
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", answer)
+        yield
+        ended.set()
+
+
 def test_a_silent_name_service_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    ended = threading.Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [][:ended.wait()])
-    with pytest.raises(client.NoAnswer, match="no answer from the name service in 0.1 s"):
-        client.Agent("slow").ask(0.1)
-    with pytest.raises(client.NoAnswer, match="no answer from the name service in 0.2 s"):
-        client.Agent("slow").beat(1, 2, 3, timeout=0.2)
-    ended.set()
+    with silent_name_service(monkeypatch):
+        with pytest.raises(client.NoAnswer, match="no answer from the name service in 0.1 s"):
+            client.Agent("slow").ask(0.1)
+        with pytest.raises(client.NoAnswer, match="no answer from the name service in 0.2 s"):
+            client.Agent("slow").beat(1, 2, 3, timeout=0.2)
 
 
 @pytest.mark.parametrize("text, host, port", [
@@ -340,11 +351,9 @@ def test_uptime_is_of_the_clock_that_counts_sleep(monkeypatch: pytest.MonkeyPatc
 
 def test_what_may_hang_does_not_keep_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     assert client.within(PATIENCE, lambda: threading.current_thread().daemon) is True
-    waited: list[float] = []
-    monkeypatch.setattr(threading.Thread, "join", lambda self, seconds: waited.append(seconds))
-    client.within(1e9, lambda: None)
-    client.within(0.5, lambda: None)
-    assert waited == [1e6, 0.5]  # what poll() can count
+    hanging = threading.Event()
+    assert client.within(0.1, hanging.wait) is None
+    hanging.set()
 
 
 def test_what_may_hang_gets_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -499,10 +508,11 @@ def test_sockets_do_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
             waited.append(left)
             return [(key, 1) for key in self.get_map().values()]
         monkeypatch.setattr(selectors.DefaultSelector, "select", ready)
-        for seconds in (3.0, -1.0, 1e9):
+        monkeypatch.setattr(time, "monotonic", lambda: sum(waited))
+        for seconds in (3.0, -1.0, 1e6 + 1):
             assert transport.receive(seconds) is None
         transport.close()
-    assert waited == [3.0, 0.0, 1e6] and not agent.asked
+    assert waited == [3.0, 0.0, 1e6, 1.0] and not agent.asked  # what poll() can count
 
 
 # ---------------------------------------- what an agent is asked for, and when
@@ -520,8 +530,9 @@ class Scripted(client.Transport):
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
         monkeypatch.setattr(client, "draw_waits", lambda: iter([1.0, 2.0, 4.0, 8.0]))
 
-    def open(self, seconds: float) -> None:
+    def opening(self, seconds: float) -> client.Steps[None]:
         self.calls.append(("open", seconds))
+        yield from ()
 
     def close(self) -> None:
         self.calls.append("close")
@@ -529,8 +540,9 @@ class Scripted(client.Transport):
     def send(self, packet: bytes) -> None:
         self.calls.append(("send", self.now - 50))
 
-    def receive(self, seconds: float) -> Optional[bytes]:
-        self.calls.append(("receive", seconds))
+    def receiving(self, end: float) -> client.Steps[Optional[bytes]]:
+        yield from ()
+        self.calls.append(("receive", seconds := end - self.now))
         step = self.steps.pop(0) if self.steps else None
         if step is None:
             self.now += max(0.0, seconds)
@@ -905,6 +917,78 @@ def test_wrong_files_of_names(content: str, text: str, tmp_path: Path, call: Cal
     assert result.status == 2 and text in result.err
     assert result.err.count("\n") == 1 and ("names.ini" in result.err or "variable 3" in result.err)
     assert result.err.rstrip("\n").isprintable()
+
+
+# ---------------------------------------------------------------- many agents in one program
+
+async def ask_among_silent(live: str, silent: list[client.Agent], seconds: float) -> float:
+    """Polls silent agents, and then a live one. Returns how long that took; ends them within 50 ms.
+    """
+    others = [asyncio.create_task(agent.ask_async(seconds)) for agent in silent]
+    await asyncio.sleep(0.1)
+    begun = time.monotonic()
+    assert (await client.Agent(live).ask_async(PATIENCE))[3].value == 9
+    took, begun = time.monotonic() - begun, time.monotonic()
+    for task in others:
+        task.cancel()
+    done = await asyncio.gather(*others, return_exceptions=True)
+    assert all(isinstance(error, asyncio.CancelledError) for error in done)
+    assert time.monotonic() - begun < 0.0005 * len(others) + 0.05
+    return took
+
+
+def test_silent_agents_delay_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither does a silent name service. A task that is cancelled ends, and keeps nothing open."""
+    before = os.listdir("/proc/self/fd")
+    with FakeAgent([]) as silent, FakeAgent([GOOD]) as live:
+        agents = [client.Agent(silent.address) for _ in range(200)]
+        begun = time.monotonic()
+        assert asyncio.run(ask_among_silent(live.address, agents, 3.0)) < 1
+        with silent_name_service(monkeypatch):
+            agents = [client.Agent(f"slow{number}") for number in range(40)]
+            assert asyncio.run(ask_among_silent(live.address, agents, 3.0)) < 1
+        assert time.monotonic() - begun < 3
+    wait_until(lambda: os.listdir("/proc/self/fd") == before, "all is closed")
+
+
+def test_a_flood_delays_nobody() -> None:
+    async def count_turns() -> int:
+        task = asyncio.create_task(client.Agent(flooding.address).ask_async(0.5))
+        for turns in range(10**9):
+            await asyncio.sleep(0)
+            if task.done():
+                break
+        assert isinstance(task.exception(), client.BadReport)
+        return turns
+    with FakeAgent([WRONG_SUM] * 3000) as flooding:
+        assert asyncio.run(count_turns()) > 1000
+
+
+def test_tasks_share_an_agent() -> None:
+    """A task that is cancelled while it waits for its turn does not end the turn of another."""
+    async def share(agent: client.Agent) -> list[Any]:
+        tasks = [asyncio.create_task(agent.ask_async(0.3)) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        tasks[1].cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+    with FakeAgent([], [], [GOOD], [GOOD]) as fake:
+        first, second, third = asyncio.run(share(client.Agent(fake.address)))
+    assert isinstance(first, client.NoAnswer) and len(fake.asked) == 3
+    assert isinstance(second, asyncio.CancelledError) and third[3].value == 9
+
+
+def test_a_loop_that_cannot_wait_for_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Windows, asyncio's usual loop is one."""
+    def refuse(*_: object) -> None:
+        raise NotImplementedError
+    monkeypatch.setattr(asyncio.SelectorEventLoop, "add_reader", refuse)
+
+    with FakeAgent([GOOD]) as fake:
+        begun = time.process_time()
+        assert asyncio.run(client.Agent(f"localhost:{fake.port}").ask_async(PATIENCE))[3].value == 9
+        with pytest.raises(client.NoAnswer):
+            asyncio.run(client.Agent(f"127.0.0.1:{unused_port()}").ask_async(0.4))
+        assert time.process_time() - begun < 0.3
 
 
 def test_changes_for_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

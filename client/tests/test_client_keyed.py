@@ -685,7 +685,7 @@ def test_the_lock_is_kept_until_a_heartbeat_is_sent(key: str, monkeypatch: pytes
     """Otherwise a later count might overtake it. While the client listens for a refusal, the next
     program may send."""
     kept: list[bool] = []
-    send, receive = client.Udp.send, client.Udp.receive
+    send, receiving = client.Udp.send, client.Udp.receiving
 
     def note() -> None:
         with state_of(7).open("rb") as file:
@@ -699,12 +699,12 @@ def test_the_lock_is_kept_until_a_heartbeat_is_sent(key: str, monkeypatch: pytes
             note()
         send(self, packet)
 
-    def receiving(self: client.Udp, seconds: float) -> Optional[bytes]:
+    def listening(self: client.Udp, end: float) -> client.Steps[Optional[bytes]]:
         if kept:
             note()
-        return receive(self, seconds)
+        return receiving(self, end)
     monkeypatch.setattr(client.Udp, "send", sending)
-    monkeypatch.setattr(client.Udp, "receive", receiving)
+    monkeypatch.setattr(client.Udp, "receiving", listening)
     with KeyedFake() as fake:
         asking(fake, key).beat(7, 1, 1)
     assert kept[:2] == [True, False]

@@ -205,7 +205,7 @@ def test_how_long_a_lock_is_waited_for(end: float, naps: int,
     monkeypatch.setattr(fcntl, "flock", taken)
     with pytest.raises(BlockingIOError):
         client.lock(7, end)
-    assert waited == [0.01] * naps
+    assert waited == pytest.approx([0.01] * naps)
 
 
 def test_no_permission(monkeypatch: pytest.MonkeyPatch) -> None:
