@@ -26,7 +26,7 @@ TABLE_accepted = build/reliability/accepted ## how many of the 2^64 packets are 
 TABLE_bits = $(PYTHON) -m bench.reliability.bits ## flipped bits that turn a heartbeat into another
 TABLE_bursts = $(PYTHON) -m bench.reliability.bursts ## bursts that turn a heartbeat into another
 TABLE_report-damage = $(PYTHON) -m bench.reliability.report_damage $(ARGS)	## damaged reports that pass; ARGS="SEED TRIALS"
-TABLE_channels = $(PYTHON) -m bench.reliability.channels	## how often that happens over CAN, UART, I2C and UDP
+TABLE_channels = $(PYTHON) -m bench.reliability.channels	## how often that happens over UART, I2C and UDP
 TABLE_worst = $(PYTHON) -m bench.worst ## the least and the most that any packet may cost
 TABLE_instructions = $(PYTHON) -m bench.instructions	## what valgrind counts in udpserver, for packets
 TABLE_summary = $(PYTHON) -m bench.summary ## what a packet costs, beside the first implementation

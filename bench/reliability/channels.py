@@ -14,8 +14,6 @@ from tools.programs import as_program
 A_SECOND = 100
 YEAR = 365.25 * 86400  # seconds
 RATES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)  # of bits that flip
-CAN_BITS = 108  # of a frame of 8 bytes with a short identifier, without stuff bits
-CAN_MISSES = 4.7e-11  # the share of damaged frames that pass: the bound in CAN's specification 2.0
 
 
 def chance(rate: float, counts: Iterable[int]) -> float:
@@ -23,12 +21,6 @@ def chance(rate: float, counts: Iterable[int]) -> float:
     pairs = by_flips(stored_rows("adler"))
     return sum(pairs[count] / HEARTBEATS * rate**count * (1 - rate)**(BITS - count)
                for count in counts)
-
-
-def worst_share() -> float:
-    """The largest share of errors that turn a heartbeat into another, over all numbers of flips."""
-    return max(pairs / HEARTBEATS / comb(BITS, count)
-               for count, pairs in by_flips(stored_rows("adler")).items())
 
 
 def bare(rate: float) -> float:
@@ -57,11 +49,6 @@ def udp(rate: float) -> float:
                                      for flips, (mistaken, _, words, *_) in searched().items())
 
 
-def can(rate: float) -> float:
-    """For CAN: all frames that its own check lets through have the worst number of flips."""
-    return (1 - (1 - rate)**CAN_BITS) * CAN_MISSES * worst_share()
-
-
 def years(probability: float) -> float:
     """The years between two mistaken heartbeats."""
     return 1 / (probability * A_SECOND * YEAR)
@@ -70,14 +57,11 @@ def years(probability: float) -> float:
 def main() -> None:
     print(f"Years between two mistaken heartbeats, if {A_SECOND} are sent a second and bits flip "
           "independently:\n"
-          f"{'at least':>44}  at least  at least\n"
-          "bits that flip  I2C, UART 8N1       UART 8E1       UDP       CAN")
+          f"{'at least':>44}  at least\n"
+          "bits that flip  I2C, UART 8N1       UART 8E1       UDP")
     for rate in RATES:
         print(f"{rate:>14.0e}{years(bare(rate)):>15.1e}{years(parity(rate)):>15.1e}"
-              f"{years(udp(rate)):>10.1e}{years(can(rate)):>10.1e}")
-    print(f"CAN: by its specification, at most {CAN_MISSES} of damaged frames pass its own check. "
-          f"Of these,\nat most {worst_share():.1e} pass ours: 3 flips have that share, and no "
-          "other number has a larger one.")
+              f"{years(udp(rate)):>10.1e}")
 
 
 if __name__ == "__main__":
