@@ -26,11 +26,12 @@ from dumpulse_fleet.config.file import Config, load
 from dumpulse_fleet.config.outputs import Web
 from dumpulse_fleet.config.toml_reader import Mistakes
 from dumpulse_fleet.config.values import Secret
-from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
+from dumpulse_fleet.model.agents import Agent, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.publish.mqtt import Publisher
 from dumpulse_fleet.record.past import Past
+from dumpulse_fleet.record.snapshot import Snapshot
 from dumpulse_fleet.record.store import Store, Trouble
 from dumpulse_fleet.web.access import Access
 from dumpulse_fleet.web.server import READS, Backend, Listening, listen, make_app
@@ -43,8 +44,6 @@ THREADS = READS + 16  # what takes long must not keep others waiting
 SAMPLE_S = 60.0  # s between two looks that the past remembers
 SAVE_S = 600.0  # s between two times that it is written
 MUTES_S = 60.0  # s between two looks at the mutes that come back each week
-CLOCKS_S = 5.0  # s by which the times of a file and of an event may differ
-NEWER = 100_000  # events after the state was kept that are looked at
 HANGS_S = 10.0  # s that the disk may take
 WELL_S = 60.0  # s for which all must be well until what was acknowledged ends
 Result = TypeVar("Result")
@@ -359,11 +358,11 @@ class Service:
         parts.push_async_callback(self._stop)
         self.alerts = Alerts(self.store, say)
         self.alerts.configure(config.alerts, config.grace, self.table, self.groups)
-        known = os.path.join(config.state, "known")
-        self.collector = Collector(self.table, self.store.publish, known, say, config.grace)
+        self.collector = Collector(self.table, self.store.publish, Snapshot(self.store), say,
+                                   config.grace, os.path.join(config.state, "known.epochs"))
         listening = await self._listen()
         self._stops.append(listening.end)
-        await asyncio.to_thread(lambda: self.collector.start(self._newer(known)))
+        await asyncio.to_thread(self.collector.start)
         self._stops.append(lambda: asyncio.to_thread(self.collector.stop))
         self._stops.append(self._end_mqtt)
         await self._connect(self._publisher(config))
@@ -379,18 +378,6 @@ class Service:
         self._do(self._watch())
         self._running = True
         say(f"asks {len(agents):,} agent{'s' * (len(agents) != 1)}; {self._where(listening)}")
-
-    def _newer(self, known: str) -> list[Event]:
-        """Returns the events since the file of what is known was written, the oldest first. There
-        are some after a crash."""
-        since = None
-        with contextlib.suppress(FileNotFoundError):  # it was not kept yet
-            since = os.stat(known).st_mtime - CLOCKS_S
-        try:
-            return self.store.select(since=since, limit=NEWER)[::-1]
-        except Trouble as error:
-            say(str(error))
-            return []
 
     async def _end_acknowledged(self) -> None:
         for mute in well_again(self.store.mutes(), self.table, time.time()):

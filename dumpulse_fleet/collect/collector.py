@@ -29,6 +29,7 @@ from dumpulse_fleet.collect.wire import Batch, Book, Rows
 from dumpulse_fleet.model.agents import Agent, Event, State
 from dumpulse_fleet.model.table import Table, copy_rows
 from dumpulse_fleet.record import snapshot
+from dumpulse_fleet.record.snapshot import Snapshot
 
 Publish = Callable[[Sequence[Event]], object]
 Found = tuple["Roster", int, Any]  # what a helper found of the agent in this row
@@ -195,18 +196,20 @@ class Roster:
 class Collector:
     """Asks the agents of a table. `publish` gets the events, in this thread: it must not wait.
 
-    `kept` is the file that keeps what is known over a restart; `kept`.epochs has the epochs of
-    agents with keys. For `grace` seconds after a start no
+    `kept` keeps what is known over a restart; the file `epochs` has the epochs of agents with keys.
+    For `grace` seconds after a start no
     agent becomes unreachable, because the network may not be up yet.
     """
 
-    def __init__(self, table: Table, publish: Publish, kept: str = "",
-                 complain: Callable[[str], None] = client.complain, grace: float = 0.0) -> None:
+    def __init__(self, table: Table, publish: Publish, kept: Snapshot | None = None,
+                 complain: Callable[[str], None] = client.complain, grace: float = 0.0,
+                 epochs: str = "") -> None:
         self.table = table
         self.figures = Figures()
         self.failure = ""  # why the thread has ended, if nobody stopped it
         self._publish, self._kept, self._complain = publish, kept, complain
-        self._epochs = Epochs(f"{kept}.epochs" if kept else "")
+        self._saved, self._save_at = 0, 0.0  # rows of this save; when the next one begins
+        self._epochs, self._epochs_path = Epochs(epochs), epochs
         self._grace, self._grace_ends = grace, 0.0  # s, and a time of client.uptime()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -233,13 +236,13 @@ class Collector:
     def running(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
-    def start(self, newer: Iterable[Event] = ()) -> None:
-        """`newer` are the events that may have come after the file was written: see catch_up."""
+    def start(self) -> None:
         if self._kept:
-            trouble = snapshot.load(self._kept, self.table)
+            trouble = self._kept.load(self.table)
             if trouble:
                 self._complain(trouble)
-            snapshot.catch_up(self.table, newer)
+            self._save_at = client.uptime() + snapshot.PERIOD_S
+        if self._epochs_path:
             trouble = self._epochs.read()
             if trouble and any(agent.keys for agent in self.table.agents):
                 self._complain(f"{trouble}: so nobody knows whether the first reports of agents "
@@ -250,7 +253,7 @@ class Collector:
         self._open_ring()
         self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
         self._thread.start()
-        if self._kept:
+        if self._epochs_path:
             self._keeper = threading.Thread(target=self._keep, name="keeper", daemon=True)
             self._keeper.start()
 
@@ -305,12 +308,14 @@ class Collector:
             while not self._ending.is_set():
                 begun = time.monotonic()
                 self._turn()
+                self._save()
                 self.figures.cpu = time.thread_time()
                 self._ending.wait(max(self._tick() - (time.monotonic() - begun), SHORTEST_TICK))
         except Exception:  # whoever watches others must not fall silent
             self.failure = traceback.format_exc()
             self._complain(f"the collector has ended: {self.failure}")
         finally:
+            self._save(whole=True)
             if self._asking:
                 self._roster.readers.remember()
             self._asking = False
@@ -340,6 +345,7 @@ class Collector:
     def _take_over(self, table: Table) -> None:
         self._roster.readers.remember()
         carry_over(self.table, table, self._publish)
+        self._saved = 0
         self.table, self._roster = table, Roster(table, self._epochs, self._roster)
 
     # ---- rounds
@@ -694,21 +700,32 @@ class Collector:
             self._lose(np.array([row]))
 
     # ---- over a restart
+    def _save(self, whole: bool = False) -> None:
+        """A part of the table when it is time, or the whole."""
+        count = len(self.table.agents)
+        while self._kept and (whole or client.uptime() >= self._save_at):
+            self._saved = self._kept.save(self.table, 0 if self._saved >= count else self._saved)
+            if self._saved >= count:
+                self._save_at = client.uptime() + max(
+                    snapshot.PERIOD_S, count * snapshot.FOR_EACH_S)
+                return
+            if not whole:
+                return
+
     def _keep(self) -> None:
         while not self._ending.wait(snapshot.PERIOD_S):
-            self._save()
+            self._write_epochs()
         if self._thread is not None:
             self._thread.join()
-        self._save()
+        self._write_epochs()
 
-    def _save(self) -> None:
+    def _write_epochs(self) -> None:
         try:
-            snapshot.save(self._kept, self.table)
             if self._asking:
                 self._roster.readers.remember()
             self._epochs.write()
         except OSError as error:
-            self._complain(f"cannot keep what is known in {self._kept!r}: {error.strerror}")
+            self._complain(f"cannot keep epochs in {self._epochs_path!r}: {error.strerror}")
 
 
 def carry_over(old: Table, new: Table, publish: Publish) -> None:

@@ -138,8 +138,8 @@ class SourceReader:
             else math.inf
         if 0 <= now - self._held_since < HELD_S and not self._confirmed:
             self.shrunk = (f"{self.source.name}: the list has lost {lost:,} of "
-                           f"{len(self.agents):,} agents: the old one is used for {HELD_S / 60:.0f} minutes, or until a "
-                           "reload")
+                           f"{len(self.agents):,} agents: the old one is used for "
+                           f"{HELD_S / 60:.0f} minutes, or until a reload")
             self.problems.append(self.shrunk)
             return
         self.agents, self.shrunk = self._list, ""

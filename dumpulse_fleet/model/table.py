@@ -13,6 +13,7 @@ from dumpulse_fleet import client
 from dumpulse_fleet.model.agents import Agent, State
 
 VARIABLES = 64
+PLACE = 28  # bytes of an address, as wire.pack makes it
 Array = NDArray[Any]
 Rows = NDArray[np.intp]
 
@@ -44,6 +45,7 @@ class Table:
         self.agent_state = np.full(count, State.PENDING, np.uint8)
         self.agent_told = np.full(count, State.PENDING, np.uint8)
         self.agent_since = np.zeros(count, np.float64)
+        self.place = np.zeros((count, PLACE), np.uint8)  # the last good address, or 0
         self.misses = np.zeros(count, np.int32)  # rounds in a row without an answer
         self.kind = np.zeros(count, np.uint8)  # ClockKind
         self.strikes = np.zeros(count, np.uint8)  # reports in a row that contradict the last one

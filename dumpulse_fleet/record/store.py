@@ -42,7 +42,7 @@ DAY = 86_400
 MUTES = 1_000
 MADE = ("muted", "acknowledged")  # what events say of a mute, and of one that acknowledges
 APPLICATION = 0x44706C66  # marks our files: "Dplf"
-SCHEMA_VERSION = 3  # in `user_version`; a file with another one is rejected
+SCHEMA_VERSION = 4  # in `user_version`; a file with another one is rejected
 SCHEMA = """
 CREATE TABLE source (id INTEGER PRIMARY KEY, agent TEXT NOT NULL, site TEXT NOT NULL,
                      UNIQUE (agent, site));
@@ -55,6 +55,8 @@ CREATE TABLE mute (number INTEGER PRIMARY KEY AUTOINCREMENT, match TEXT NOT NULL
                    begins REAL NOT NULL, ends REAL NOT NULL, why TEXT NOT NULL, by TEXT NOT NULL,
                    acknowledges INTEGER NOT NULL);
 CREATE TABLE kept (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE state (agent TEXT PRIMARY KEY, about TEXT NOT NULL, after INTEGER NOT NULL,
+                    data BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, receiver TEXT NOT NULL,
                      made REAL NOT NULL, body TEXT NOT NULL);
 CREATE TABLE past (agent TEXT NOT NULL, day INTEGER NOT NULL, hours BLOB NOT NULL,
@@ -108,7 +110,7 @@ class Store:
         self._next_upkeep = 0.0
         self._sources: dict[tuple[str, str], int] = {}
         self._database: Optional[sqlite3.Connection] = None
-        self._last = 0  # the last number
+        self.last = 0  # the number of the last event; only the writer may use it
         self._turned = time.monotonic()
         self._mutes: tuple[Mute, ...] = ()  # replaced as a whole, so anyone may read it
         self._lock_path = Path(f"{path}.lock")
@@ -322,7 +324,7 @@ class Store:
                 raise _Damaged(verdict if verdict != "ok" else "its schema is another")
             (self.rows,) = database.execute("SELECT count(*) FROM event").fetchone()
             for (last,) in database.execute("SELECT seq FROM sqlite_sequence WHERE name='event'"):
-                self._last = max(self._last, last)
+                self.last = max(self.last, last)
             self._mutes = tuple(
                 Mute(json.loads(match), *rest) for match, *rest in database.execute(
                     "SELECT match, begins, ends, why, by, number, acknowledges FROM mute "
@@ -418,10 +420,10 @@ class Store:
                 at, variable, lasted = float(at), int(variable), float(lasted)
                 if not (math.isfinite(at) and math.isfinite(lasted) and -1 <= variable < 64):
                     raise ValueError
-                number = max(self._last + 1, int(now * 1e6))
+                number = max(self.last + 1, int(now * 1e6))
                 batch.append(Event(at, _text(agent), variable, _text(what), _text(was),
                                    _text(is_now), lasted, _text(site), number))
-                self._last = number
+                self.last = number
             except (TypeError, ValueError, OverflowError, AttributeError):
                 self.refused += 1
         return batch

@@ -74,7 +74,7 @@ def test_from_start_to_end(tmp_path: Path, fake: FakeFleet,
             begun = time.monotonic()
             assert serving.end() == 0 and time.monotonic() - begun < BUSY_S
             until(lambda: "STOPPING=1" in came, lambda: came)
-    assert {"events.sqlite", "events.sqlite.lock", "known"} <= {
+    assert {"events.sqlite", "events.sqlite.lock"} <= {
         path.name for path in (tmp_path / "state").iterdir()}
     with Serving(tmp_path) as serving:
         serving.wait_for_agents(alive)

@@ -1,18 +1,21 @@
-"""What is kept over a restart; and files that are not what they should be."""
+"""What is kept of agents over a restart and a crash."""
 
-import hashlib
-import pathlib
-import random
+import contextlib
+import sqlite3
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies
 
 from dumpulse_fleet import client
 from dumpulse_fleet.model.agents import Agent, ClockKind, Event, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record import snapshot
+from dumpulse_fleet.record.snapshot import Snapshot
+from dumpulse_fleet.record.store import Store
 from dumpulse_fleet.tests.collecting import profile
 
 WELL = profile(now_from="0", expect="1-3")
@@ -35,121 +38,113 @@ def same(one: Table, other: Table, row: int, at: int) -> bool:
                for name in snapshot.ARRAYS if name != "misses")
 
 
-def test_all_is_there_again(tmp_path: pathlib.Path) -> None:
-    path = str(tmp_path / "kept")
+@contextlib.contextmanager
+def storing(folder: Path) -> Iterator[Store]:
+    store = Store(folder / "events.sqlite", say=lambda text: None)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def save(folder: Path, old: Table) -> None:
+    with storing(folder) as store:
+        Snapshot(store).save(old)
+
+
+def load(folder: Path, new: Table) -> str:
+    with storing(folder) as store:
+        return Snapshot(store).load(new)
+
+
+def test_all_is_there_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "AT_ONCE", 2)
     old, new = filled("abc"), table("xcb")
-    snapshot.save(path, old)
-    assert snapshot.load(path, new) == ""
+    with storing(tmp_path) as store:
+        assert Snapshot(store).load(new) == "" and same(new, table(), 0, 0)
+        assert Snapshot(store).save(old) == 2 and Snapshot(store).save(old, 2) == 3
+    assert load(tmp_path, new) == ""
     assert same(old, new, 1, 2) and same(old, new, 2, 1)
     assert new.reports[0] == 0 and new.agent_state[0] == State.PENDING
     assert (new.misses == 0).all()
     assert abs(new.now() - old.now()) < 0.1
-    assert not list(tmp_path.glob("*.new")) and (tmp_path / "kept").stat().st_mode & 0o77 == 0
-
-
-def test_a_file_of_another_version_is_rejected(tmp_path: pathlib.Path) -> None:
-    path, new = tmp_path / "kept", table()
-    snapshot.save(str(path), filled())
-    path.write_bytes(path.read_bytes().replace(b"dumpulse fleet 3\n", b"dumpulse fleet 2\n", 1))
-    assert snapshot.load(str(path), new) == (
-        f"cannot use what was kept in {str(path)!r}, so all agents are new: it is not a file of "
-        "this version")
-    assert same(new, table(), 0, 0)
 
 
 @pytest.mark.parametrize("field", ["entry", "since", "told", "state"])
-def test_variables_that_nobody_uses_take_no_room(tmp_path: pathlib.Path, field: str) -> None:
-    path, old, new = tmp_path / "kept", table(), table()
+def test_variables_that_nobody_uses_take_no_room(tmp_path: Path, field: str) -> None:
+    old, new = table(), table()
     getattr(old, field)[1, 6] = State.LATE
     assert old.width() == 7
-    snapshot.save(str(path), old)
-    assert snapshot.load(str(path), new) == "" and same(old, new, 1, 1)
-    few = path.stat().st_size
-    snapshot.save(str(path), filled())
-    assert few < path.stat().st_size / 3
+    save(tmp_path, old)
+    assert load(tmp_path, new) == "" and same(old, new, 1, 1)
+    assert snapshot.form(old, 7).itemsize < snapshot.form(old, 64).itemsize / 3
 
 
 def test_our_clock_goes_on_after_the_machine_was_started_again(
-        tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = str(tmp_path / "kept")
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = filled()
     monkeypatch.setattr(client, "boot", lambda: "one")
     monkeypatch.setattr(client, "uptime", lambda: 500_000.0)
     monkeypatch.setattr("time.time", lambda: 1e9)
     old.zero = 1e9 - 500_000.0
-    snapshot.save(path, old)
+    save(tmp_path, old)
     for boot, unix, passed in (("two", 1e9 + 300, 300), ("two", 1e9 - 300, 0)):
         monkeypatch.setattr(client, "boot", lambda boot=boot: boot)
         monkeypatch.setattr(client, "uptime", lambda: 40.0)
         monkeypatch.setattr("time.time", lambda unix=unix: unix)
         new = table()
-        assert snapshot.load(path, new) == ""
+        assert load(tmp_path, new) == ""
         assert new.now() == pytest.approx(1e9 + passed)
 
 
-def test_an_agent_at_another_place_begins_anew_with_its_clock(tmp_path: pathlib.Path) -> None:
-    path = str(tmp_path / "kept")
-    snapshot.save(path, filled())
+def test_an_agent_at_another_place_begins_anew_with_its_clock(tmp_path: Path) -> None:
+    save(tmp_path, filled())
     new = table(port=9061)
-    assert snapshot.load(path, new) == ""
+    assert load(tmp_path, new) == "" and not new.place.any()
     assert (new.kind == ClockKind.NONE).all() and (new.reports == filled().reports).all()
 
 
-def test_no_file_is_no_trouble(tmp_path: pathlib.Path) -> None:
-    assert snapshot.load(str(tmp_path / "none"), table()) == ""
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
-@given(strategies.integers(0, 2**32), strategies.booleans(), strategies.integers(1, 30))
-def test_any_file_is_refused_with_one_line_or_makes_sense(
-        tmp_path: pathlib.Path, seed: int, sealed: bool, damage: int) -> None:
-    path, chance = tmp_path / "kept", random.Random(seed)
-    snapshot.save(str(path), filled())
-    content = bytearray(path.read_bytes())
-    for _ in range(damage):
-        at = chance.randrange(len(content)) if chance.random() < 0.5 else chance.randrange(400)
-        kind = chance.randrange(3)
-        if kind == 0:
-            content[at] = chance.randrange(256)
-        elif kind == 1:
-            del content[at:at + chance.randrange(1, 500)]
-        else:
-            content[at:at] = chance.randbytes(chance.randrange(1, 50))
-        if len(content) < 500:
-            break
-    is_damaged = bytes(content) != path.read_bytes()
-    if sealed:  # with the right checksum, as whoever wants to harm would have it
-        rest = content[snapshot.HEADER:]
-        content[:snapshot.HEADER] = snapshot.MAGIC + hashlib.sha256(rest).digest()
-    path.write_bytes(content)
+@pytest.mark.parametrize("column, value", [
+    ("about", "["), ("about", "[1]"), ("about", '["x", 1, 2, 99]'), ("about", '["x", 1, 2, "x"]'),
+    ("data", b""), ("data", b"\xff" * snapshot.form(table(), 64).itemsize)])
+def test_a_row_that_makes_no_sense_is_a_new_agent(tmp_path: Path, column: str, value: Any
+                                                  ) -> None:
+    save(tmp_path, filled())
+    with contextlib.closing(sqlite3.connect(tmp_path / "events.sqlite")) as database:
+        database.execute(f"UPDATE state SET {column} = ? WHERE agent = 'b'", (value,))
+        database.commit()
     new = table()
-    trouble = snapshot.load(str(path), new)
-    assert "\n" not in trouble and len(trouble) < 500
-    assert sealed or trouble or not is_damaged
-    if trouble:
-        assert same(new, table(), 0, 0)
-    for name, most in snapshot.ARRAYS.items():
-        array = getattr(new, name)
-        assert ((array >= -most) & (array <= most)).all()
+    assert load(tmp_path, new) == "what was kept of 1 agents makes no sense: they are new"
+    assert same(new, table(), 1, 1) and same(new, filled(), 0, 0)
 
 
-def test_a_file_that_is_no_file_does_not_hold_up_the_start(tmp_path: pathlib.Path) -> None:
-    import os
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "link").symlink_to("/dev/zero")
-    with open(tmp_path / "long", "wb") as file:
-        file.truncate(1 << 40)
-    for name in ("pipe", "link", "long", "."):
-        assert "so all agents are new" in snapshot.load(str(tmp_path / name), table())
+def test_a_clock_that_makes_no_sense(tmp_path: Path) -> None:
+    save(tmp_path, filled())
+    with contextlib.closing(sqlite3.connect(tmp_path / "events.sqlite")) as database:
+        database.execute("UPDATE kept SET value = '{}' WHERE name = 'clock'")
+        database.commit()
+    new = table()
+    assert "so all agents are new" in load(tmp_path, new) and same(new, table(), 0, 0)
 
 
-def test_events_that_are_newer_than_the_file() -> None:
+def test_after_a_crash_no_event_is_new_however_many_there_were(tmp_path: Path) -> None:
+    """What was published after the rows were copied counts, and nothing from before."""
+    words, old, now = ("alive", "dead"), table(), time.time()
+    old.told[0, 2], old.since[0, 2] = State.LATE, 4.0
+    with storing(tmp_path) as store:
+        store.publish([Event(now + 3, "a", 2, "state", "alive", "dead", 3.0)])
+        Snapshot(store).save(old)  # its event of LATE was before this, and is not in the store
+        store.publish([Event(now + 6, "a", -1, "state", "", "dead", 1),
+                       Event(now + 7, "b", 2, "sender", "3", "4", -1),
+                       Event(now + 8, "gone", 2, "state", "", "dead", 1),
+                       Event(now + 9, "b", 1, "state", "", "what", 1)])
+        for first in range(0, 110_000, 10_000):
+            assert store.publish([Event(now + number, "c", 3, "state", words[number % 2 - 1],
+                                        words[number % 2], 1.0)
+                                  for number in range(first, first + 10_000)])
     one = table()
-    snapshot.catch_up(one, [
-        Event(5.0, "a", 2, "state", "alive", "dead", 3.0),
-        Event(6.0, "a", -1, "state", "", "dead", 1), Event(7.0, "b", 2, "sender", "3", "4", -1),
-        Event(8.0, "gone", 2, "state", "", "dead", 1), Event(9.0, "b", 1, "state", "", "what", 1),
-        Event(9.0, "b", 99, "state", "", "dead", 1)])
-    assert one.told[0, 2] == State.DEAD and one.since[0, 2] == 5.0
-    assert one.agent_told[0] == State.DEAD and one.agent_since[0] == 6.0
+    assert load(tmp_path, one) == ""
+    assert one.told[0, 2] == State.LATE and one.since[0, 2] == 4.0
+    assert one.agent_told[0] == State.DEAD and one.agent_since[0] == now + 6
     assert (one.told[1] == State.PENDING).all()
+    assert one.told[2, 3] == State.DEAD and one.since[2, 3] == now + 109_999

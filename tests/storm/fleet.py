@@ -31,7 +31,7 @@ from dumpulse_fleet.collect import collector, wire
 from dumpulse_fleet.collect.collector import Collector, Roster
 from dumpulse_fleet.model.agents import MUTE_STATES, Agent, ClockKind, Event, Profile, State
 from dumpulse_fleet.model.table import Table
-from dumpulse_fleet.record import snapshot
+from dumpulse_fleet.record.snapshot import Snapshot
 from dumpulse_fleet.record.store import Store
 from tests.storm.claims import Claims, Wrong
 from tools.programs import as_program
@@ -173,7 +173,7 @@ class Fleet:
     """A collector with its store and its alerts, and what they have said."""
 
     def __init__(self, world: "World", number: int, folder: Path) -> None:
-        self.world, self.kept = world, folder / f"state{number}"
+        self.world = world
         self.lives = {f"a{at}": life for at, life in enumerate(world.lives)
                       if at % FLEETS == number}
         self.agents = [Agent(name, f"10.0.0.{int(name[1:]) + 1}:9060", life.profile,
@@ -191,8 +191,7 @@ class Fleet:
     def begin(self, agents: Sequence[Agent]) -> None:
         self.store = Store(self.path, say=lambda text: None)
         self.table = Table(agents)
-        if self.kept.exists():
-            snapshot.load(str(self.kept), self.table)
+        Snapshot(self.store).load(self.table)
         self.collector = Collector(self.table, self.publish, complain=lambda text: None)
         self.collector._open_ring()
         self.collector._roster, self.collector._asking = \
@@ -203,7 +202,7 @@ class Fleet:
         self.disturbed = self.begun = self.world.now
 
     def end(self) -> None:
-        snapshot.save(str(self.kept), self.table)
+        Snapshot(self.store).save(self.table)
         self.dumped = self.core.dump(client.uptime(), time.time())
         self.store.close()
 
