@@ -31,6 +31,7 @@ import dataclasses
 import difflib
 import errno
 import hmac
+import importlib
 import io
 import itertools
 import json
@@ -58,7 +59,7 @@ from typing import Any, Generic, NamedTuple, NoReturn, Optional, Protocol, TypeV
 try:
     import fcntl
     import termios
-except ImportError:  # Windows: `watch` prints lines there, and serial lines do not work
+except ImportError:  # Windows: `watch` prints lines there, and serial lines need pyserial
     termios = None  # type: ignore[assignment]
 
 __all__ = ["Agent", "BadReport", "BadUsage", "Change", "Clock", "Entries", "Entry", "Error",
@@ -739,6 +740,17 @@ def parse_udp(text: str) -> tuple[str, int]:
     return host, PORT if port is None else parse_port(port)
 
 
+def join_port(host: str, port: Optional[str]) -> str:
+    """The address of HOST and PORT, if there is a port apart from the host."""
+    if port is None:
+        return host
+    has = "has no" if prefix_of(host) else \
+        "names a" if re.fullmatch(r"\[.*\]:.*|[^:]*:[^:]*", host) else ""
+    if has:
+        raise BadUsage(f"{host!r} {has} port, and {port} is one too many")
+    return f"[{host.strip('[]')}]:{port}"
+
+
 def format_address(address: Any) -> str:
     return f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
 
@@ -865,7 +877,7 @@ class Device(Transport):
         if self._descriptor < 0:  # closed or lost: it may be there again
             self.open(0)
         with self._advised(errno.EAGAIN, errno.ENOBUFS):  # it is full: the packet is lost
-            os.write(self._descriptor, self._make_frame(packet))
+            self._write(self._make_frame(packet))
 
     def receiving(self, end: float) -> Steps[Optional[bytes]]:
         """Reads at least once, and once more at most after the time is up."""
@@ -874,13 +886,22 @@ class Device(Transport):
             if self._descriptor < 0:
                 yield (), end
                 return None
-            yield [self._descriptor], end
+            yield self._wait_until(end)
             is_over = time.monotonic() >= end
             with self._advised(errno.EAGAIN):
-                report = self._add_bytes(os.read(self._descriptor, 4096))
+                report = self._add_bytes(self._read())
         if report is None:
             self._check_rest()
         return report
+
+    def _wait_until(self, end: float) -> tuple[Sequence[Any], float]:
+        return [self._descriptor], end
+
+    def _read(self) -> bytes:
+        return os.read(self._descriptor, 4096)
+
+    def _write(self, frame: bytes) -> None:
+        os.write(self._descriptor, frame)
 
     def _make_frame(self, packet: bytes) -> bytes:
         return packet
@@ -926,7 +947,7 @@ class Device(Transport):
         """Errors that have other numbers close the device. NoAnswer: what to do."""
         try:
             yield
-        except (OSError, termios.error) as error:
+        except (OSError, getattr(termios, "error", OSError)) as error:
             if error.args[0] in harmless:
                 return
             self.close()
@@ -941,11 +962,10 @@ def parse_serial(text: str) -> tuple[str, int]:
     path, at, baud = text.partition(":")[2].rpartition("@")
     if not at:
         path, baud = baud, str(BAUD)
-    if not path.startswith("/") or "\0" in path:
-        raise BadUsage(f"{text!r} is not a serial line: write it like serial:/dev/ttyACM0@{BAUD}")
-    if termios is None:
-        raise BadUsage("this system has no termios: serial lines do not work here")
-    if not re.fullmatch("[1-9][0-9]*", baud) or not hasattr(termios, f"B{baud}"):
+    form, like = ("/[^\0]*", "/dev/ttyACM0") if termios else ("(?i:COM)[1-9][0-9]{0,2}", "COM3")
+    if not re.fullmatch(form, path, re.DOTALL):
+        raise BadUsage(f"{text!r} is not a serial line: write it like serial:{like}@{BAUD}")
+    if not re.fullmatch("[1-9][0-9]{0,6}", baud) or termios and not hasattr(termios, f"B{baud}"):
         raise BadUsage(f"{baud!r} is no baud rate: try 9600, 19200, 38400, 57600, {BAUD}, 230400")
     return path, int(baud)
 
@@ -1018,6 +1038,45 @@ class Serial(Device):
             raise BadReport("length" if count < REPORT_SIZE else "checksum",
                             f"{count} bytes came, and no "
                             f"{'frame of version 2' if self.keyed else 'report'} among them")
+
+
+class ComPort(Serial):
+    """A serial line of Windows, through pyserial. Windows lets one program at a time open it."""
+    _port: Any = None
+
+    def __init__(self, path: str, baud: int) -> None:
+        super().__init__(path, baud)
+        try:
+            self._pyserial = importlib.import_module("serial")
+        except ImportError:
+            raise BadUsage("serial lines need pyserial on this system: "
+                           "python -m pip install pyserial") from None
+
+    def opening(self, seconds: float) -> Steps[None]:
+        yield from ()
+        self.close()
+        self._bytes, self._count, self._parts = b"", 0, []
+        with self._advised():
+            self._port = self._pyserial.Serial(self._device, self._baud, timeout=0, write_timeout=0)
+            self._descriptor = 0  # it is open
+
+    def close(self) -> None:
+        self._descriptor = -1
+        if self._port:
+            self._port.close()
+        self._port = None
+
+    def _wait_until(self, end: float) -> tuple[Sequence[Any], float]:
+        return (), min(end, time.monotonic() + POLL_WAIT)
+
+    def _read(self) -> bytes:
+        content: bytes = self._port.read(4096)
+        if not content:
+            raise BlockingIOError(errno.EAGAIN, "nothing has come")
+        return content
+
+    def _write(self, frame: bytes) -> None:
+        self._port.write(frame)
 
 
 CAN_BLOCK = 128  # identifiers: the first 64 are for heartbeats,
@@ -1127,7 +1186,7 @@ class CanFd(Can):
 
 # What an address begins with, what parses it, and what carries its packets. "" fits all the others.
 TRANSPORTS: dict[str, tuple[Callable[[str], tuple[Any, ...]], Callable[..., Transport]]] = {
-    "serial:": (parse_serial, Serial), "can:": (parse_can, Can), "canfd:": (parse_can, CanFd),
+    "serial:": (parse_serial, Serial if termios else ComPort), "can:": (parse_can, Can), "canfd:": (parse_can, CanFd),
     "": (parse_udp, Udp)}
 
 
@@ -2120,14 +2179,24 @@ def format_performance(reading: Reading) -> str:
             f"'{label} value'={value};{warn if warn != crit else ''};{crit};0;255{boots}")
 
 
+def describe(reading: Reading) -> str:
+    """For check -vv."""
+    variable, boot = reading.variable, f"; {reading.boot}" * bool(reading.boot)
+    limits = f"warn {format_age(variable.warn_ms)}, crit {format_age(variable.crit_ms)}, value " \
+        f"{variable.low}..{variable.high}" if variable.expected else "not expected"
+    return f"{variable.label}: {reading.state}, value {reading.value}, sender {reading.sender}, " \
+        f"age {reading.age}; {limits}{boot}"
+
+
 def run_check(options: argparse.Namespace) -> int:
     end = uptime() + options.timeout / 1000
     if (options.address is None) == (options.plugin_host is None):
         raise BadUsage("name one agent, as HOST[:PORT] or -H HOST[:PORT]")
+    address = join_port(options.address or options.plugin_host, options.port)
     settings = make_settings(options)
     if not any(variable.expected for variable in settings.variables):
         raise BadUsage("nothing is expected: name variables with --expect or in --names FILE")
-    agent = Agent(options.address or options.plugin_host, options.accept_bad_sum, options.key)
+    agent = Agent(address, options.accept_bad_sum, options.key)
     agent_clock = find_clock(agent, settings, options.timeout / 1000)
     readings, trouble = interpret_with_memory(options.memory, agent.name, agent_clock, end)
     expected = [reading for reading in readings if reading.variable.expected]
@@ -2136,7 +2205,10 @@ def run_check(options: argparse.Namespace) -> int:
     notes = [*itertools.chain.from_iterable(what for _, what in verdicts)] or [
         f"{len(expected)} alive at {agent.name}"]
     unknown = any(reading.state == UNKNOWN for reading in expected)
-    if unknown or agent_clock.source == "seen" or (status and agent_clock.doubtful):
+    if options.verbose:
+        notes.append(f"{tally(expected)} at {agent.name}")
+    if options.verbose or unknown or agent_clock.source == "seen" or (
+            status and agent_clock.doubtful):
         notes.append(str(agent_clock))
     if (agent_clock.wrong_tick or trouble) and status == 0:
         status = 3
@@ -2145,7 +2217,9 @@ def run_check(options: argparse.Namespace) -> int:
     notes += filter(None, (agent.bad_sum, trouble, *agent.remarks, unkeyed))
     more = agent_clock.for_json(agent.bad_sum, expected) if options.json else None
     data = " | " + " ".join(map(format_performance, expected))
-    return print_check(status, "; ".join(notes), more, data)
+    shown = expected if options.verbose < 3 else worth_showing(readings, ())
+    return print_check(status, "; ".join(notes), more,
+                       "\n".join((data, *(map(describe, shown) if options.verbose > 1 else ()))))
 
 
 def print_check(status: int, text: str, more: Optional[Keys], data: str = "") -> int:
@@ -2898,9 +2972,7 @@ Ages are by this machine's clock, or by the newest heartbeat if that disagrees."
 CHECK_STATUSES = """\
 exit status: 0 OK; 1 WARNING: late, or an unusual value; 2 CRITICAL: dead,
 never heard, a bad value, or no good report; 3 UNKNOWN: bad usage, an unknown
-age, or the output could not be written; also after --help and --version
-
-"""
+age, or the output could not be written; also after --help and --version"""
 
 KEY_MEANING = """\
 Whoever has the master key can speak for everybody. Whoever has the key of a
@@ -2929,7 +3001,7 @@ stands out. ! marks a value that is out of its range.""", AGES),
     "check": Command(run_check, "HOST[:PORT]", "for Nagios, Icinga, cron, scripts", """\
 Print one line: who is not alive, and performance data. These must be alive:
 the variables of --expect, --value and --value-warn, or all in the file of
---names, except those with expect = no.""", CHECK_STATUSES + AGES),
+--names, except those with expect = no.""", CHECK_STATUSES),
     "simulate": Command(run_simulate, "HOST[:PORT]", "nodes that beat, die or are late", """\
 Send heartbeats of several nodes until Ctrl-C: of the variables in the file of
 --names, or of 1 to 8. The sender is the variable plus 10."""),
@@ -2942,13 +3014,7 @@ or write into a folder what nodes and readers need of a master key.""", KEY_USE 
 
 def run_older(options: argparse.Namespace) -> int:
     """HOST PORT: the command line before there were commands."""
-    options.address = options.host
-    if options.port is not None:
-        has = "has no" if prefix_of(options.host) else \
-            "names a" if re.fullmatch(r"\[.*\]:.*|[^:]*:[^:]*", options.host) else ""
-        if has:
-            raise BadUsage(f"{options.host!r} {has} port, and {options.port} is one too many")
-        options.address = f"[{options.host.strip('[]')}]:{options.port}"
+    options.address = join_port(options.host, options.port)
     options.variables, options.confirm, options.readers_key = [], False, None
     if options.value is not None:
         options.variable = options.variable or "0"
@@ -2991,6 +3057,7 @@ OPTIONS = [
     Option(("get", "set", "watch", "simulate"), "address", "HOST[:PORT]", HOST_HELP),
     Option(("check",), "address", "HOST[:PORT]", HOST_HELP, more={"nargs": "?"}),
     Option(("check",), "-H", "HOST[:PORT]", "the agent, for plugins", more={"dest": "plugin_host"}),
+    Option(("check",), "-p --port", "PORT", "its port (9060)", str),
     Option(("get", "watch"), "variables", "VARIABLE", "3,7-12 or names (all heard or named)",
            more={"nargs": "*", "default": []}),
     Option(("set",), "variable", "VARIABLE", "0 to 63, or its name"),
@@ -3036,6 +3103,8 @@ OPTIONS = [
     Option(("set",), "--readers-key", "FILE", "for --confirm, if --key has only the node's",
            KeyFile),
     Option(ASKERS, "-t --timeout", "TIME", "give up after this time (3s)", more={"default": 3_000}),
+    Option(("check",), "-v --verbose", "", "more text; -vv: a line for each variable",
+           more={"action": "count", "default": 0}),
     Option(("check",), "--memory", "FILE", "remember ages from check to check"),
     Option((*READERS[1:], "simulate"), "--also-unkeyed", "VARIABLES",
            "the agent accepts these without a key"),

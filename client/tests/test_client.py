@@ -1155,6 +1155,9 @@ CHECKS = [
     ("--value-warn 4", 3, "UNKNOWN - '4' is not a variable and a range: write it like 4:0..80"),
     ("--expect 2 -w 7", 0, "OK - 1 alive at HERE"),
     ("--expect 2 -c 6 -t 20", 2, "CRITICAL - 2 dead: silent for 7 s, crit 6 s"),
+    ("--expect 2 -p 9060", 3, "UNKNOWN - 'HERE' names a port, and 9060 is one too many"),
+    ("--expect 2 -v", 1, "WARNING - 2 late: silent for 7 s, warn 5 s; 1 late at HERE; ages by "
+                         "variable 0"),
     ("--expect 2 -H HERE", 3, "UNKNOWN - name one agent, as HOST[:PORT] or -H HOST[:PORT]"),
     ("--expect 2 -t 0", 3, "UNKNOWN - argument -t/--timeout: '0' is not a time: write it like "
                            "500ms, 5s, 2min or 1h (see client.py check --help)"),
@@ -1176,6 +1179,21 @@ CHECKS = [
                                             "at 65.471 s"),
     ("--expcet 1", 3, "UNKNOWN - unrecognized arguments: --expcet 1 (see client.py check --help)"),
 ]
+
+def test_a_plugin_is_told_host_port_and_how_much_to_print(call: Call) -> None:
+    with FakeAgent([CHECKED]) as agent:
+        words = ("check", "-H", "127.0.0.1", "-p", str(agent.port), "--now-from", "0")
+        brief = call(*words, "--expect", "1").out
+        long = call(*words, "--expect", "1", "-vv").out
+        longest = call(*words, "--expect", "1", "-vvv").out
+        assert call(*words, "--expect", "1", "-p", "0").status == 3
+    (first, *lines), data = long.splitlines(), brief.rstrip("\n").partition(" | ")[2]
+    assert first.startswith(f"DUMPULSE OK - 1 alive at {agent.address}; 1 ok at {agent.address}; ")
+    assert first.endswith(data) and lines == [
+        "1: ok, value 90, sender 11, age 2 s; warn 5 s, crit 30 s, value 0..255"]
+    assert longest.startswith(first) and set(lines) < set(more := longest.splitlines()[1:])
+    assert "5: dead, value 200, sender 15, age 40 s; not expected" in more and len(more) == 7
+
 
 # The guideline: 'label'=value[UOM];[warn];[crit];[min];[max], and U for an unknown value; a
 # range is [@][start:][end].

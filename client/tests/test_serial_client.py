@@ -1,12 +1,16 @@
 """client.py on a serial line, a pty here, whose other end misbehaves on purpose."""
 
+import asyncio
 import errno
 import fcntl
+import io
 import os
 import re
+import sys
 import termios
 import threading
 import time
+import types
 from pathlib import Path
 from typing import Any
 
@@ -120,9 +124,41 @@ def test_addresses_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(client.BadUsage, match=f"'{rate}' is no baud rate"):
             client.parse_serial(f"serial:/dev/x@{rate}")
     assert client.parse_serial("serial:/dev/a@b@50") == ("/dev/a@b", 50)
+
+
+def test_a_line_on_windows(line: FakeLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyserial opens it. Nothing is locked, and no descriptor is waited for."""
+    ports: list[Any] = []
+
+    class Port(io.FileIO):
+        def __init__(self, name: str, baud: int, **options: int) -> None:
+            assert (name, baud, options) == ("COM3", 9600, {"timeout": 0, "write_timeout": 0})
+            if ports[2:]:
+                raise OSError("could not open port 'COM3'")
+            super().__init__(os.open(line.path, os.O_RDWR | os.O_NONBLOCK), "r+")
+            ports.append(self)
+
+        def read(self, most: Any = -1) -> bytes:
+            return super().read(most) or b""
     monkeypatch.setattr(client, "termios", None)
-    with pytest.raises(client.BadUsage, match="this system has no termios"):
-        client.parse_serial("serial:/dev/x")
+    monkeypatch.setitem(client.TRANSPORTS, "serial:", (client.parse_serial, client.ComPort))
+    monkeypatch.setitem(sys.modules, "serial", types.SimpleNamespace(Serial=Port))
+    line.script = [[], [GOOD[:100], GOOD[100:]], []]
+    agent = client.Agent("serial:COM3@9600")
+    assert agent.name == "serial:COM3@9600" and agent.ask(PATIENCE)[3] == (0x1234, 76, 9)
+    agent.beat(3, 76, 9)
+    wait_until(lambda: line.heard.endswith(model.heartbeat(3, 76, 9)), "the heartbeat arrives")
+    with pytest.raises(client.NoAnswer, match="no answer in 0.3 s from serial:COM3@9600"):
+        asyncio.run(agent.ask_async(0.3))
+    assert len(ports) == 3 and all(port.closed for port in ports)
+    with pytest.raises(client.NoAnswer, match="COM3: could not open port 'COM3'"):
+        agent.ask(0.3)
+    for text in ("COM", "/dev/ttyACM0", "COM0", "COM3 "):
+        with pytest.raises(client.BadUsage, match="write it like serial:COM3@115200"):
+            client.Agent(f"serial:{text}")
+    monkeypatch.setitem(sys.modules, "serial", None)
+    with pytest.raises(client.BadUsage, match="serial lines need pyserial on this system"):
+        client.Agent("serial:COM3")
 
 
 def test_what_the_kernel_is_asked_for(line: FakeLine, monkeypatch: pytest.MonkeyPatch) -> None:
