@@ -2945,7 +2945,7 @@ def run_key(options: argparse.Namespace) -> int:
 
 def read_accepted(path: str, key: bytes) -> list[Optional[int]]:
     """Reads from an agent's file of numbers under which generation each label was last accepted:
-    server/keys_internal.h has its bytes. None: none since the file was made."""
+    server/numbers.h has its bytes. None: none since the file was made."""
     with explained(f"cannot read {path!r}", BadUsage), open(path, "rb") as file:
         content = file.read(167)
     if len(content) != 166 or content[:12] != b"Dumpulsekey2" or \

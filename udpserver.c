@@ -133,21 +133,16 @@ static void reply_to(const struct msghdr *request)
     outgoing_count++;
 }
 
-/* For packets with keys, and for reports over CAN. There is always room: a batch of packets gets at
- * most REPLIES answers. */
-void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+/* There is always room: a batch of packets gets at most REPLIES answers. */
+void keys_send(void *to, const uint8_t *packet, size_t length)
 {
-    if (length == DUMPULSE_PACKET_SIZE && keys_keeps_beacons)
-        return;
-    if (context == &keys_label)
-        listeners_tell(keys_label, packet);
-    if (context == NULL || context == &keys_label) { /* NULL: the request came over CAN */
+    if (to == NULL) {
         can_send(packet, length);
         return;
     }
     memcpy(reports[outgoing_count], packet, length);
     outgoing_bytes[outgoing_count].iov_len = length;
-    reply_to((const struct msghdr *)context);
+    reply_to((const struct msghdr *)to);
 }
 
 /* Sends the batch of reports. A report that the kernel does not take at once is lost, and counted.
@@ -215,6 +210,7 @@ static bool may_send_heartbeats(const struct msghdr *from)
  * unless --allow names some. */
 static size_t take_keyed(const uint8_t *packet, int descriptor, struct msghdr *from, uint64_t now)
 {
+    enum { LISTENED = 3 }; /* epochs without a heartbeat, until a node is forgotten */
     const bool requests = keys_is_request(packet), asks = keys_is_question(packet);
     uint8_t address[ADDRESS_SIZE];
 
@@ -229,7 +225,8 @@ static size_t take_keyed(const uint8_t *packet, int descriptor, struct msghdr *f
         return COUNT_UNSENT;
     const size_t outcome = keys_take(packet, from);
     if (outcome == COUNT_HEARTBEATS)
-        listeners_note(packet[4] % DUMPULSE_VARIABLES, descriptor, from, now);
+        listeners_note(packet[4] % DUMPULSE_VARIABLES, descriptor, from,
+                       now + LISTENED * keys_epoch * TIMING_SECOND);
     return outcome;
 }
 

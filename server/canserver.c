@@ -12,11 +12,10 @@
 #include "server/options.h"
 #include "server/program.h"
 
-void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+void keys_send(void *to, const uint8_t *packet, size_t length)
 {
-    (void)context; /* there is only one bus */
-    if (length != DUMPULSE_PACKET_SIZE || !keys_keeps_beacons)
-        can_send(packet, length);
+    (void)to; /* there is only one bus */
+    can_send(packet, length);
 }
 
 static const struct option_spec own_list[] = {

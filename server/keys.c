@@ -13,51 +13,85 @@
 #include <unistd.h>
 
 #include "counters.h"
+#include "listeners.h"
 #include "log.h"
 #include "loop.h"
 #include "options.h"
 #include "overlap.h"
-#include "snapshot.h"
 #include "state.h"
 #include "table.h"
 #include "timing.h"
 
-/* Each key has epochs, counts and numbers of its own; `used` are those that the hooks and most of
- * these functions are about. There is one table, that of `keys`: the other one has entries only
- * while it is looked at. */
+/* Each key has epochs, counts and numbers of its own. There is one table, that of `keys`: the other
+ * one has entries only while a packet is processed under the key before. */
 struct keys keys, keys_before;
-static struct keys *used = &keys;
 static bool has_before; /* could --key-before be read? */
-uint8_t keys_label;
 uint64_t keys_epoch;
-bool keys_keeps_beacons;
 
 enum { EPOCH = 10 /* s, unless the file has another one */ };
 
-/* A block of code with such a variable is about the key before, until its end. */
-#define UNDER_KEY_BEFORE __attribute__((cleanup(go_back), unused)) = use_before()
+/* ---- The hooks of the library ----------------------------------------------------------- */
 
-static struct keys *use_before(void)
+/* Three hooks have no context: they are about the key of the last call of library(). */
+static struct keys *called;
+
+/* Each call of the library gets its agent from here. */
+static dumpulse_keyed *library(struct keys *key)
 {
-    used = &keys_before;
-    return used;
+    called = key;
+    return &key->keyed;
 }
-
-static void go_back(struct keys *const *before)
-{
-    (void)before;
-    used = &keys;
-    keys_keeps_beacons = false;
-}
-
-/* ---- The keys --------------------------------------------------------------------------- */
 
 /* The room belongs to the library. No copy of a label's key stays here. */
 void dumpulse_get_key(uint8_t key[16], uint8_t label)
 {
-    memcpy(key, used->master.key, sizeof used->master.key);
-    dumpulse_label_key(key, label, used->master.generations[label]);
+    memcpy(key, called->master.key, sizeof called->master.key);
+    dumpulse_label_key(key, label, called->master.generations[label]);
 }
+
+/* The first block of this run is stored already, and begins after the one that is loaded. */
+uint32_t dumpulse_load(void)
+{
+    return called->numbers.block - 1;
+}
+
+/* The loop never waits for a disk. While this is false, the last epoch goes on. */
+static bool store_block(struct keys *key, uint32_t block)
+{
+    if (block > key->numbers.block)
+        key->numbers.block = block;
+    if (block > key->stored.block)
+        state_store_numbers(&key->file);
+    return block <= key->stored.block;
+}
+
+bool dumpulse_store(uint32_t number)
+{
+    return store_block(called, number);
+}
+
+/* The context of the send hook. A report is sent at once; a beacon stays here until it is decided
+ * whether it is sent. */
+struct reply {
+    void *to; /* as keys_send() has it */
+    bool has_beacon;
+    uint8_t beacon[DUMPULSE_PACKET_SIZE];
+};
+
+/* NULL: a report of version 1, over CAN. */
+void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+{
+    struct reply *const reply = context;
+
+    if (length == DUMPULSE_PACKET_SIZE) {
+        memcpy(reply->beacon, packet, sizeof reply->beacon);
+        reply->has_beacon = true;
+    } else {
+        keys_send(reply == NULL ? NULL : reply->to, packet, length);
+    }
+}
+
+/* ---- The keys --------------------------------------------------------------------------- */
 
 /* Returns what is wrong with the file, or NULL. systemd's LoadCredential= gives the file to root,
  * and lets the service's user read it by an access control list. Then the mode shows that the group
@@ -118,7 +152,7 @@ static const char *read_name(const char *text, const char *after, const char *na
 const char *keys_parse(const char *text, size_t length, struct keys_master *master)
 {
     const char *const after = text + length;
-    bool has[KEYS_LABELS] = {false};
+    bool has[NUMBERS_LABELS] = {false};
 
     memset(master, 0, sizeof *master);
     if (length < KEYS_DIGITS || !read_digits(text, master->key) ||
@@ -150,66 +184,63 @@ const char *keys_parse(const char *text, size_t length, struct keys_master *mast
     return NULL;
 }
 
-/* The option that names the file of the key that is used. */
-static const char *option(void)
+/* The option that names the key's file. */
+static const char *option(const struct keys *key)
 {
-    return used == &keys_before ? "--key-before" : "--key";
+    return key == &keys_before ? "--key-before" : "--key";
 }
 
-static const char *path(void)
+static const char *path(const struct keys *key)
 {
-    return used == &keys_before ? options.key_before : options.key;
+    return key == &keys_before ? options.key_before : options.key;
 }
 
 /* Neither a core dump nor another process of the same user may show the key. */
-static bool read_master(struct keys_master *master)
+static bool read_master(const struct keys *key, struct keys_master *master)
 {
+    const char *const name = path(key);
     char text[KEYS_LONGEST + 1]; /* one more to find a file that is too long */
     struct stat status;
 
     (void)prctl(PR_SET_DUMPABLE, 0L, 0L, 0L, 0L);
-    const int file = open(path(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (file < 0 && strspn(path(), "0123456789abcdefABCDEF") >= KEYS_DIGITS)
+    const int file = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (file < 0 && strspn(name, "0123456789abcdefABCDEF") >= KEYS_DIGITS)
         return options_wrong("%s has a key, which others may have seen now: make a new one, and "
                              "give the name of its file",
-                             option());
+                             option(key));
     if (file < 0)
-        return options_wrong("cannot read %s %.300s: %s", option(), path(), strerror(errno));
-    const char *wrong =
-        fstat(file, &status) == 0 ? what_is_wrong(path(), &status) : strerror(errno);
+        return options_wrong("cannot read %s %.300s: %s", option(key), name, strerror(errno));
+    const char *wrong = fstat(file, &status) == 0 ? what_is_wrong(name, &status) : strerror(errno);
     if (wrong == NULL) {
         const ssize_t length = options_read_all(file, text, sizeof text);
         wrong = length < 0 ? strerror(errno) : keys_parse(text, (size_t)length, master);
     }
     explicit_bzero(text, sizeof text);
     (void)close(file);
-    return wrong == NULL || options_wrong("cannot use %s %.300s: %s", option(), path(), wrong);
+    return wrong == NULL || options_wrong("cannot use %s %.300s: %s", option(key), name, wrong);
 }
 
 /* There is one epoch, which nodes have heard of from whoever has split the key. */
-static bool check_epoch(const struct keys_master *master)
+static bool check_epoch(const struct keys *key, const struct keys_master *master)
 {
     return master->epoch == keys_epoch ||
            options_wrong("%s %.300s tells nodes that an epoch has %u s, and here it has %u s",
-                         option(), path(), master->epoch, (unsigned)keys_epoch);
+                         option(key), path(key), master->epoch, (unsigned)keys_epoch);
 }
 
 static bool read_before(void)
 {
-    uint8_t mark[KEYS_MARK_SIZE], mark_before[KEYS_MARK_SIZE];
+    struct keys_master *const before = &keys_before.master;
 
-    keys_mark(mark);
-    struct keys *const before UNDER_KEY_BEFORE;
-    const bool is_good = read_master(&before->master) && check_epoch(&before->master);
-    keys_mark(mark_before);
-    has_before = is_good && (memcmp(mark, mark_before, sizeof mark) != 0 ||
-                             options_wrong("--key and --key-before have the same key"));
+    has_before = read_master(&keys_before, before) && check_epoch(&keys_before, before) &&
+                 (memcmp(before->key, keys.master.key, sizeof before->key) != 0 ||
+                  options_wrong("--key and --key-before have the same key"));
     return has_before;
 }
 
 bool keys_read(void)
 {
-    if (!read_master(&keys.master))
+    if (!read_master(&keys, &keys.master))
         return false;
     keys_epoch = keys.master.epoch;
     return options.key_before == NULL ||
@@ -217,124 +248,59 @@ bool keys_read(void)
 }
 
 /* The key must be the same: the numbers belong to it. */
-static bool read_again(uint8_t generations[KEYS_LABELS], bool now)
+static bool read_again(struct keys *key, uint8_t generations[NUMBERS_LABELS], bool now)
 {
     struct keys_master master = {.generations = {0}};
 
     if (now)
-        return keys_renew(generations, true);
+        return keys_renew(key, generations, true);
     const bool same =
-        read_master(&master) &&
-        (memcmp(master.key, used->master.key, sizeof master.key) == 0 ||
+        read_master(key, &master) &&
+        (memcmp(master.key, key->master.key, sizeof master.key) == 0 ||
          options_wrong("%s %.300s has another key: for that, start the server anew, with "
                        "--key-is-new once",
-                       option(), path())) &&
-        check_epoch(&master);
-    memcpy(generations, master.generations, KEYS_LABELS);
+                       option(key), path(key))) &&
+        check_epoch(key, &master);
+    memcpy(generations, master.generations, NUMBERS_LABELS);
     explicit_bzero(&master, sizeof master);
-    return same && keys_renew(generations, false);
+    return same && keys_renew(key, generations, false);
 }
 
 bool keys_read_again(bool now)
 {
-    static uint8_t generations[KEYS_LABELS], generations_before[KEYS_LABELS];
+    static uint8_t generations[NUMBERS_LABELS], generations_before[NUMBERS_LABELS];
 
-    if (!read_again(generations, now))
+    if (!read_again(&keys, generations, now))
         return false;
     if (overlap_left() == 0)
         return true;
-    struct keys *const before UNDER_KEY_BEFORE;
     if (now)
         overlap_say("two keys are taken");
-    return read_again(generations_before, now);
+    return read_again(&keys_before, generations_before, now);
 }
 
 /* ---- Numbers ---------------------------------------------------------------------------- */
 
-static const char BEGINNING[] = "Dumpulsekey2"; /* of the file */
-
-static void set_block(uint32_t block)
-{
-    dumpulse_write_(used->numbers + KEYS_BLOCK_AT, block);
-}
-
-static uint32_t get_block(void)
-{
-    return dumpulse_read_(used->numbers + KEYS_BLOCK_AT);
-}
-
-/* The first block of this run is stored already, and begins after the one that is loaded. */
-uint32_t dumpulse_load(void)
-{
-    return get_block() - 1;
-}
-
-static bool is_in(const uint8_t *numbers, uint8_t variable)
-{
-    return (numbers[KEYS_RETIRED_AT + variable / 8] >> variable % 8 & 1) != 0;
-}
-
 /* A variable is retired under the key before as soon as it was received under its new one, and any
  * label whose new key was renewed: nothing of it is accepted, over restarts, too. Nobody waits for
  * its beacon. */
-static bool is_retired(uint8_t label)
+static bool is_retired(const struct keys *key, uint8_t label)
 {
-    return (label < DUMPULSE_VARIABLES && is_in(used->numbers, label)) ||
-           (used == &keys_before && keys.master.generations[label] != 0);
-}
-
-static void set_retired(uint8_t variable, bool retired)
-{
-    uint8_t *const map = &used->numbers[KEYS_RETIRED_AT + variable / 8];
-    const uint8_t bit = (uint8_t)(1U << variable % 8);
-
-    *map = (uint8_t)(retired ? *map | bit : *map & ~bit);
-}
-
-void keys_seal(uint8_t numbers[KEYS_NUMBERS_SIZE])
-{
-    dumpulse_write_(numbers + KEYS_SUM_AT, snapshot_crc32(numbers, KEYS_SUM_AT));
-}
-
-static bool is_sealed(const uint8_t *numbers)
-{
-    return dumpulse_read_(numbers + KEYS_SUM_AT) == snapshot_crc32(numbers, KEYS_SUM_AT);
+    return (label < DUMPULSE_VARIABLES && (key->numbers.retired >> label & 1) != 0) ||
+           (key == &keys_before && keys.master.generations[label] != 0);
 }
 
 /* The fingerprint, which `dumpulse key show` prints, begins with these bytes. No tag is made of the
  * same block, so it says nothing about tags. */
-void keys_mark(uint8_t mark[KEYS_MARK_SIZE])
+void keys_mark(const struct keys *key, uint8_t mark[NUMBERS_MARK_SIZE])
 {
     uint32_t words[4]; /* a key is aligned as a uint32_t */
     uint8_t *const fingerprint = (uint8_t *)words;
 
-    memcpy(words, used->master.key, sizeof words);
+    memcpy(words, key->master.key, sizeof words);
     dumpulse_label_key(fingerprint, UINT8_MAX, UINT8_MAX);
-    memcpy(mark, fingerprint, KEYS_MARK_SIZE);
+    memcpy(mark, fingerprint, NUMBERS_MARK_SIZE);
     explicit_bzero(words, sizeof words);
-}
-
-bool keys_are_good(size_t size)
-{
-    uint8_t mark[KEYS_MARK_SIZE];
-
-    keys_mark(mark);
-    return size == KEYS_NUMBERS_SIZE && memcmp(used->numbers, BEGINNING, KEYS_MARK_AT) == 0 &&
-           memcmp(used->numbers + KEYS_MARK_AT, mark, sizeof mark) == 0 && is_sealed(used->numbers);
-}
-
-/* Has `file` a later block than `known`, or variables that are retired only there? Both are of the
- * same kind and key. */
-static bool has_larger(const uint8_t *file, const uint8_t *known, size_t size)
-{
-    if (size != KEYS_NUMBERS_SIZE || memcmp(file, known, KEYS_BLOCK_AT) != 0 || !is_sealed(file))
-        return false;
-    if (memcmp(file + KEYS_BLOCK_AT, known + KEYS_BLOCK_AT, KEYS_RETIRED_AT - KEYS_BLOCK_AT) > 0)
-        return true;
-    for (unsigned at = KEYS_RETIRED_AT; at < KEYS_SKIPS_AT; at++)
-        if ((file[at] & ~known[at]) != 0)
-            return true;
-    return false;
 }
 
 static struct keys *owner(const struct state_numbers *file)
@@ -342,65 +308,62 @@ static struct keys *owner(const struct state_numbers *file)
     return file == &keys_before.file ? &keys_before : &keys;
 }
 
-static void take_numbers(struct state_numbers *file, uint8_t *bytes)
+static void encode_numbers(struct state_numbers *file, uint8_t *bytes)
 {
-    memcpy(bytes, owner(file)->numbers, KEYS_NUMBERS_SIZE);
-    keys_seal(bytes);
-}
-
-static uint32_t stored_block(const struct keys *of)
-{
-    return dumpulse_read_(of->stored + KEYS_BLOCK_AT);
+    numbers_encode(bytes, &owner(file)->numbers);
 }
 
 /* What needs numbers that are stored happens now: epochs go on, and what is retired is logged. */
 static void end_store(struct state_numbers *file, const uint8_t *bytes, bool is_stored)
 {
-    struct keys *const of = owner(file);
-    const bool is_before = of == &keys_before;
-    const uint32_t end = (stored_block(of) + 1) * 256;
+    struct keys *const key = owner(file);
+    const bool is_before = key == &keys_before;
+    const uint32_t end = (key->stored.block + 1) * 256;
 
-    if (!is_stored && !of->cannot_store && of->keyed.reached != 0)
+    if (!is_stored && !key->cannot_store && key->keyed.reached != 0)
         log_say("numbers cannot be stored: if that lasts for %llu min, no new epoch%s can begin",
-                (unsigned long long)((end - of->keyed.epoch) * keys_epoch / 60),
+                (unsigned long long)((end - key->keyed.epoch) * keys_epoch / 60),
                 is_before ? " of --key-before" : "");
-    of->cannot_store = !is_stored;
+    key->cannot_store = !is_stored;
     if (!is_stored)
         return;
-    for (uint8_t variable = 0; is_before && variable < DUMPULSE_VARIABLES; variable++)
-        if (is_in(bytes, variable) && !is_in(of->stored, variable))
-            overlap_note(variable, true);
-    memcpy(of->stored, bytes, sizeof of->stored);
-    of->stored_at = timing_boot_ns();
-    if (is_before && stored_block(of) == DUMPULSE_UNREADABLE)
+    const uint64_t retired = key->stored.retired;
+    (void)numbers_decode(&key->stored, bytes, NUMBERS_SIZE);
+    key->stored_at = timing_boot_ns();
+    if (is_before)
+        overlap_retire(key->stored.retired & ~retired);
+    if (is_before && key->stored.block == DUMPULSE_UNREADABLE)
         overlap_end();
-    else if (of->stopped || of->jump > of->keyed.epoch / 256)
+    else if (key->stopped || key->jump > key->keyed.epoch / 256)
         loop_start_task(is_before ? LOOP_EPOCH_BEFORE : LOOP_EPOCH, TIMING_SECOND);
 }
 
-/* The mark is in the name, too: so the numbers of a key stay when another key is used meanwhile. */
-static bool read_file(ssize_t *size)
+/* Reads the file. `wrong` becomes what is wrong with it, or NULL. The mark is in its name, too: so
+ * the numbers of a key stay when another key is used meanwhile. False: it cannot be read, and the
+ * log has the reason. */
+static bool read_file(struct keys *key, const char **wrong)
 {
-    uint8_t mark[KEYS_MARK_SIZE];
+    static const char older[] = "Dumpulsekeys";
+    uint8_t mark[NUMBERS_MARK_SIZE], bytes[NUMBERS_SIZE];
+    ssize_t size;
 
-    keys_mark(mark);
-    (void)snprintf(used->file.suffix, sizeof used->file.suffix, ".%02x%02x%02x%02x.numbers",
-                   mark[0], mark[1], mark[2], mark[3]);
-    used->file.size = sizeof used->numbers;
-    used->file.take = take_numbers;
-    used->file.is_later = has_larger;
-    used->file.on_end = end_store;
-    return state_read_numbers(&used->file, used->numbers, size);
-}
-
-/* The loop never waits for a disk. While this is false, the last epoch goes on. */
-bool dumpulse_store(uint32_t number)
-{
-    if (number > get_block())
-        set_block(number);
-    if (number > stored_block(used))
-        state_store_numbers(&used->file);
-    return number <= stored_block(used);
+    keys_mark(key, mark);
+    (void)snprintf(key->file.suffix, sizeof key->file.suffix, ".%02x%02x%02x%02x.numbers", mark[0],
+                   mark[1], mark[2], mark[3]);
+    key->file.size = NUMBERS_SIZE;
+    key->file.take = encode_numbers;
+    key->file.is_later = numbers_are_later;
+    key->file.on_end = end_store;
+    if (!state_read_numbers(&key->file, bytes, &size))
+        return false;
+    const bool is_good = size >= 0 && numbers_decode(&key->numbers, bytes, (size_t)size) &&
+                         memcmp(key->numbers.mark, mark, sizeof mark) == 0;
+    *wrong = is_good    ? NULL
+             : size < 0 ? "not there"
+             : size >= (ssize_t)sizeof older && memcmp(bytes, older, NUMBERS_MARK_AT) == 0
+                 ? "of an older version"
+                 : "damaged";
+    return true;
 }
 
 /* "variable 7", or "readers" */
@@ -414,73 +377,56 @@ static const char *name_of(uint8_t label)
     return name;
 }
 
-/* The key before is refused at once. After a crash before this is stored, it may be accepted again:
- * so the log has it only when it is stored. */
-static void retire(uint8_t variable)
-{
-    struct keys *const before UNDER_KEY_BEFORE;
-
-    if (is_in(before->numbers, variable))
-        return;
-    set_retired(variable, true);
-    state_store_numbers(&used->file);
-}
-
 /* The numbers file remembers each generation: else an old copy of the key's file would bring back
  * keys that somebody may have stolen, and the old packets that were made with them. A new key has
  * no last count yet, and is not retired.
  *
  * This needs no disk. After a restart before they are stored, the keys are new once more. */
-bool keys_renew(const uint8_t generations[KEYS_LABELS], bool now)
+bool keys_renew(struct keys *key, const uint8_t generations[NUMBERS_LABELS], bool now)
 {
-    const uint8_t *const known = used->numbers + KEYS_GENERATIONS_AT;
+    uint8_t *const known = key->numbers.generations;
     bool any = false;
 
     for (uint8_t label = 0; label <= DUMPULSE_READER_LABEL; label++) {
         if (generations[label] < known[label])
             return options_wrong("%s %.300s: generation %u of %s there, which has had %u: an old "
                                  "key must not be taken again",
-                                 option(), path(), generations[label], name_of(label),
+                                 option(key), path(key), generations[label], name_of(label),
                                  known[label]);
         if (!now || generations[label] == known[label])
             continue;
         any = true;
-        used->numbers[KEYS_GENERATIONS_AT + label] = generations[label];
-        if (used == &keys_before && is_retired(label))
+        known[label] = generations[label];
+        if (key == &keys_before && is_retired(key, label))
             continue;
         if (label < DUMPULSE_VARIABLES)
-            set_retired(label, false);
-        dumpulse_keyed_renew(&used->keyed, label);
+            key->numbers.retired &= ~(UINT64_C(1) << label);
+        dumpulse_keyed_renew(&key->keyed, label);
         log_say("%s: the key has generation %u from now on, and no older one is taken",
                 name_of(label), generations[label]);
     }
     if (now) /* at the start, they are there */
-        memmove(used->master.generations, generations, sizeof used->master.generations);
-    if (any && used->keyed.reached != 0)
-        state_store_numbers(&used->file);
+        memmove(key->master.generations, generations, sizeof key->master.generations);
+    if (any && key->keyed.reached != 0)
+        state_store_numbers(&key->file);
     return true;
 }
 
 /* If the numbers are lost, the server cannot know which epochs were used. It must not guess: after
  * a smaller number, old packets would be taken again. */
-static bool read_numbers(void)
+static bool read_numbers(struct keys *key)
 {
-    const char *const advice = used == &keys_before
-                                   ? "without it, leave out --key-before"
-                                   : "if this key was never used, run this once with --key-is-new; "
-                                     "if it was, KEYS in udpserver(8) says what to do";
-    ssize_t size;
+    const char *wrong;
 
-    if (!read_file(&size))
+    if (!read_file(key, &wrong))
         return false;
-    if (size >= 0 && keys_are_good((size_t)size))
-        return true;
-    log_say("%s%s is %s: %s", options.state, used->file.suffix,
-            size < 0                                                   ? "not there"
-            : memcmp(used->numbers, "Dumpulsekeys", KEYS_MARK_AT) == 0 ? "of an older version"
-                                                                       : "damaged",
-            advice);
-    return false;
+    if (wrong != NULL)
+        log_say("%s%s is %s: %s", options.state, key->file.suffix, wrong,
+                key == &keys_before
+                    ? "without it, leave out --key-before"
+                    : "if this key was never used, run this once with --key-is-new; "
+                      "if it was, KEYS in udpserver(8) says what to do");
+    return wrong == NULL;
 }
 
 /* A number that is counted up from 2020 at this pace is larger than all that were used before, as
@@ -492,7 +438,7 @@ static int64_t block_of(uint64_t unix_s)
     return unix_s < 1577836800 ? -1 : (int64_t)((unix_s - 1577836800) / PER_BLOCK);
 }
 
-bool keys_choose_block(uint64_t unix_s)
+bool keys_choose_block(uint64_t unix_s, uint32_t *chosen)
 {
     const int64_t block = block_of(unix_s);
 
@@ -500,7 +446,7 @@ bool keys_choose_block(uint64_t unix_s)
         log_say("the clock of this machine is wrong: set it first");
         return false;
     }
-    set_block((uint32_t)block);
+    *chosen = (uint32_t)block;
     return true;
 }
 
@@ -509,23 +455,18 @@ bool keys_choose_block(uint64_t unix_s)
  * server that runs for 70 minutes a day, and was always switched off in between, needs no more. */
 enum { SHARE = 128, PER_SKIP = 30 /* s */ };
 
-static uint32_t get_skips(void)
+static void set_skips(struct numbers *numbers, uint32_t blocks)
 {
-    return dumpulse_read_(used->numbers + KEYS_SKIPS_AT);
-}
+    const uint32_t most = numbers->block < LAST ? (LAST - numbers->block) / SHARE : 0;
 
-static void set_skips(uint32_t blocks)
-{
-    const uint32_t most = get_block() < LAST ? (LAST - get_block()) / SHARE : 0;
-
-    dumpulse_write_(used->numbers + KEYS_SKIPS_AT, blocks < most ? blocks : most);
+    numbers->skips = blocks < most ? blocks : most;
 }
 
 /* An old copy of the numbers, or of the whole disk, does not know which blocks were used since. But
  * the date does: so a block that is used is never before that of the date. Returns the date's if
  * `block` is more than `slack` behind it, and else `block`. A clock that is behind changes nothing.
  * Nor does one that is further ahead than may be skipped. */
-static uint32_t block_by_date(uint32_t block, uint32_t slack)
+static uint32_t block_by_date(struct keys *key, uint32_t block, uint32_t slack)
 {
     enum { DAY = 86400 };
     const int64_t date = block_of(timing_unix_ms() / 1000);
@@ -533,54 +474,52 @@ static uint32_t block_by_date(uint32_t block, uint32_t slack)
 
     if (ahead <= (int64_t)slack)
         return block;
-    if (ahead <= get_skips())
+    if (ahead <= key->numbers.skips)
         return (uint32_t)date;
-    if (!used->far_behind)
+    if (!key->far_behind)
         log_say("the clock is %lld days ahead of %s%s, and epochs of %u days may be skipped now: "
                 "set it; or if it is right, run this once with --key-to-date",
-                (long long)(ahead * PER_BLOCK / DAY), options.state, used->file.suffix,
-                get_skips() * PER_BLOCK / DAY);
-    used->far_behind = true;
+                (long long)(ahead * PER_BLOCK / DAY), options.state, key->file.suffix,
+                key->numbers.skips * PER_BLOCK / DAY);
+    key->far_behind = true;
     return block;
 }
 
 bool keys_make_numbers(void)
 {
-    ssize_t size;
+    const char *wrong;
 
-    if (!read_file(&size))
+    if (!read_file(&keys, &wrong))
         return false;
-    if (size >= 0 && keys_are_good((size_t)size)) {
-        log_say("%s%s is there: leave out --key-is-new", options.state, used->file.suffix);
+    if (wrong == NULL) {
+        log_say("%s%s is there: leave out --key-is-new", options.state, keys.file.suffix);
         return false;
     }
-    memset(used->numbers, 0, sizeof used->numbers);
-    memcpy(used->numbers, BEGINNING, KEYS_MARK_AT);
-    keys_mark(used->numbers + KEYS_MARK_AT);
-    memcpy(used->numbers + KEYS_GENERATIONS_AT, used->master.generations, KEYS_LABELS);
-    if (!keys_choose_block(timing_unix_ms() / 1000))
+    memset(&keys.numbers, 0, sizeof keys.numbers);
+    keys_mark(&keys, keys.numbers.mark);
+    memcpy(keys.numbers.generations, keys.master.generations, NUMBERS_LABELS);
+    if (!keys_choose_block(timing_unix_ms() / 1000, &keys.numbers.block))
         return false;
-    set_skips(LAST);
-    if (!state_make_numbers(&used->file))
+    set_skips(&keys.numbers, LAST);
+    if (!state_make_numbers(&keys.file))
         return false;
-    log_say("made %s%s: start the server without --key-is-new", options.state, used->file.suffix);
+    log_say("made %s%s: start the server without --key-is-new", options.state, keys.file.suffix);
     return true;
 }
 
 bool keys_skip_to_date(void)
 {
-    if (!read_numbers())
+    uint32_t date;
+
+    if (!read_numbers(&keys) || !keys_choose_block(timing_unix_ms() / 1000, &date))
         return false;
-    const uint32_t before = get_block();
-    if (!keys_choose_block(timing_unix_ms() / 1000))
-        return false;
-    if (before > get_block())
-        set_block(before);
-    set_skips(LAST);
-    if (!state_write_numbers(&used->file))
+    if (date > keys.numbers.block)
+        keys.numbers.block = date;
+    set_skips(&keys.numbers, LAST);
+    if (!state_write_numbers(&keys.file))
         return false;
     log_say("%s%s is at the date: start the server without --key-to-date", options.state,
-            used->file.suffix);
+            keys.file.suffix);
     return true;
 }
 
@@ -593,27 +532,27 @@ static uint64_t round_begun; /* ns since the machine was started: when label 0 b
 /* The next block is stored when three quarters of the last one are used. If it were earlier, a
  * server that is restarted twice an hour would use more blocks than the date has. The numbers are
  * stored now and then in any case: so a disk that is full is noticed in time. */
-static void store_ahead(void)
+static void store_ahead(struct keys *key)
 {
     enum { FROM = 192 /* of 256 epochs */, OFTEN = 20 * 60 /* s */ };
-    const uint32_t next = used->keyed.epoch / 256 + 1;
+    const uint32_t next = key->keyed.epoch / 256 + 1;
 
-    if ((uint8_t)used->keyed.epoch >= FROM && next <= LAST + 1)
-        (void)dumpulse_store(next);
-    else if (timing_boot_ns() - used->stored_at >= OFTEN * TIMING_SECOND)
-        state_store_numbers(&used->file);
+    if ((uint8_t)key->keyed.epoch >= FROM && next <= LAST + 1)
+        (void)store_block(key, next);
+    else if (timing_boot_ns() - key->stored_at >= OFTEN * TIMING_SECOND)
+        state_store_numbers(&key->file);
 }
 
-static void say_that_it_stopped(void)
+static void say_that_it_stopped(const struct keys *key)
 {
-    const bool is_before = used == &keys_before;
+    const bool is_before = key == &keys_before;
 
     log_say("no new epoch%s can begin: %s", is_before ? " of --key-before" : "",
-            used->keyed.epoch >= DUMPULSE_EPOCH_LAST_ || get_block() > LAST + 1
+            key->keyed.epoch >= DUMPULSE_EPOCH_LAST_ || key->numbers.block > LAST + 1
                 ? (is_before ? "all epochs of this key are used up: leave it out"
                              : "all epochs of this key are used up: make a new one")
-            : used->keyed.reached != 0 ? "until a number can be stored, the last one goes on"
-                                       : "until a number can be stored, nothing is taken");
+            : key->keyed.reached != 0 ? "until a number can be stored, the last one goes on"
+                                      : "until a number can be stored, nothing is taken");
 }
 
 /* Wrong tags in this epoch: only these can be guesses. */
@@ -644,48 +583,54 @@ uint8_t keys_wrong_digits(void)
 
 /* Begins the epoch of one label after the other. If that fails, it tries again each second. At the
  * start, all labels begin at once, and their beacons follow one after the other: all of them are
- * more than the queue of a CAN interface holds. Returns when it goes on, in ns. */
-static uint64_t begin_next(void)
+ * more than the queue of a CAN interface holds; and nobody waits for them yet except on CAN.
+ * Returns when it goes on, in ns. */
+static uint64_t begin_next(struct keys *key)
 {
-    const uint64_t step = keys_epoch * TIMING_SECOND / KEYS_LABELS;
+    const uint64_t step = keys_epoch * TIMING_SECOND / NUMBERS_LABELS;
+    const bool repeats = key->to_repeat != 0, starts = !repeats && key->keyed.reached == 0;
+    const uint8_t label = (uint8_t)(repeats ? NUMBERS_LABELS - key->to_repeat--
+                                            : key->keyed.reached % NUMBERS_LABELS);
+    struct reply reply = {.to = NULL};
+    bool done = true;
 
-    if (used->to_repeat != 0) {
-        const uint8_t label = KEYS_LABELS - used->to_repeat--;
-        keys_keeps_beacons = is_retired(label);
-        dumpulse_keyed_beacon(&used->keyed, label, NULL);
-        return used->to_repeat != 0 ? PACE : step;
+    if (repeats)
+        dumpulse_keyed_beacon(library(key), label, &reply);
+    else
+        done = starts ? dumpulse_keyed_begin(library(key)) == DUMPULSE_BEGUN
+                      : dumpulse_keyed_next(library(key), &reply);
+    if (reply.has_beacon && !is_retired(key, label)) {
+        if (!repeats)
+            listeners_tell(label, reply.beacon);
+        keys_send(NULL, reply.beacon, sizeof reply.beacon);
     }
-    const bool starts = used->keyed.reached == 0;
-    keys_label = used->keyed.reached % KEYS_LABELS;
-    keys_keeps_beacons = !starts && is_retired(keys_label);
-    const bool done = starts ? dumpulse_keyed_begin(&used->keyed) == DUMPULSE_BEGUN
-                             : dumpulse_keyed_next(&used->keyed, &keys_label);
+    if (repeats)
+        return key->to_repeat != 0 ? PACE : step;
     if (done && starts)
-        used->to_repeat = KEYS_LABELS;
-    if (done && used->stopped)
+        key->to_repeat = NUMBERS_LABELS;
+    if (done && key->stopped)
         log_say("a new epoch has begun");
-    if (!done && !used->stopped)
-        say_that_it_stopped();
-    used->stopped = !done;
-    if (done && keys_label == 0 && used == &keys) {
+    if (!done && !key->stopped)
+        say_that_it_stopped(key);
+    key->stopped = !done;
+    if (done && label == 0 && key == &keys) {
         round_begun = timing_boot_ns();
         note_wrong_tags();
     }
-    if (done && keys_label == 0)
-        store_ahead();
+    if (done && label == 0)
+        store_ahead(key);
     return !done ? TIMING_SECOND : starts ? PACE : step;
 }
 
-static void begin_at_once(void)
+static void begin_at_once(struct keys *key)
 {
-    used->to_repeat = 0;
-    for (unsigned i = 0; i < KEYS_LABELS; i++) {
-        (void)begin_next();
-        if (used->stopped)
+    key->to_repeat = 0;
+    for (unsigned i = 0; i < NUMBERS_LABELS; i++) {
+        (void)begin_next(key);
+        if (key->stopped)
             break;
     }
-    used->to_repeat = KEYS_LABELS;
-    keys_keeps_beacons = false;
+    key->to_repeat = NUMBERS_LABELS;
     table_read_clock(); /* so many beacons, too, give time to stop it */
 }
 
@@ -705,70 +650,64 @@ static void catch_up(void)
         return;
     log_say("stood still for %llu s: all epochs begin, and nothing from before is taken",
             (unsigned long long)((often ? in_all : at_once) / TIMING_SECOND));
-    begin_at_once();
-    if (overlap_left() == 0 || keys_before.keyed.reached == 0)
-        return;
-    struct keys *const before UNDER_KEY_BEFORE;
-    begin_at_once();
+    begin_at_once(&keys);
+    if (overlap_left() != 0 && keys_before.keyed.reached != 0)
+        begin_at_once(&keys_before);
 }
 
 /* Notes by how much the clock was set forward. It may also run a bit faster than the other one. */
-static void note_step(void)
+static void note_step(struct keys *key)
 {
     enum { LEAST = 30, DAY = 86400 }; /* s */
-    const int64_t before = used->offset;
+    const int64_t before = key->offset;
 
-    used->offset = (int64_t)timing_unix_ms() - (int64_t)(timing_boot_ns() / 1000000);
-    const int64_t step = before == 0 ? 0 : (used->offset - before) / 1000;
+    key->offset = (int64_t)timing_unix_ms() - (int64_t)(timing_boot_ns() / 1000000);
+    const int64_t step = before == 0 ? 0 : (key->offset - before) / 1000;
     if (step >= LEAST)
-        used->step = step < DAY ? (uint32_t)step : DAY;
+        key->step = step < DAY ? (uint32_t)step : DAY;
 }
 
 /* The clock may have been set since the start, as on a machine without a battery. When it is set
  * forward, a snapshot of the machine may run again: then a new block begins in any case. And epochs
  * of 10 s fall behind the date slowly. Returns the block that is to begin, or the present one. */
-static uint32_t block_by_clock(uint32_t block)
+static uint32_t block_by_clock(struct keys *key, uint32_t block)
 {
-    if (used->step == 0 && used->keyed.reached != KEYS_LABELS)
+    if (key->step == 0 && key->keyed.reached != NUMBERS_LABELS)
         return block;
-    const uint32_t wanted = 1 + used->step / PER_BLOCK, most = get_skips();
+    const uint32_t wanted = 1 + key->step / PER_BLOCK, most = key->numbers.skips;
     const uint32_t least = block + (wanted < most ? wanted : most);
-    uint32_t next = block_by_date(block, used->step != 0 ? 0 : 3600 / PER_BLOCK);
-    if (used->step != 0 && next < least)
+    uint32_t next = block_by_date(key, block, key->step != 0 ? 0 : 3600 / PER_BLOCK);
+    if (key->step != 0 && next < least)
         next = least;
-    used->step = 0;
-    set_skips(get_skips() - (next - block));
+    key->step = 0;
+    set_skips(&key->numbers, most - (next - block));
     return next;
 }
 
-static void follow_date(void)
+static void follow_date(struct keys *key)
 {
-    const uint32_t block = used->keyed.epoch / 256;
-    const uint64_t passed = (timing_boot_ns() - used->refilled) / (PER_SKIP * TIMING_SECOND);
+    const uint32_t block = key->keyed.epoch / 256;
+    const uint64_t passed = (timing_boot_ns() - key->refilled) / (PER_SKIP * TIMING_SECOND);
 
-    note_step();
-    used->refilled += passed * PER_SKIP * TIMING_SECOND;
-    set_skips(get_skips() + (uint32_t)passed);
-    if (used->keyed.reached == 0)
+    note_step(key);
+    key->refilled += passed * PER_SKIP * TIMING_SECOND;
+    set_skips(&key->numbers, key->numbers.skips + (uint32_t)passed);
+    if (key->keyed.reached == 0)
         return;
-    if (used->jump <= block)
-        used->jump = block_by_clock(block);
-    if (used->jump <= block || !dumpulse_store(used->jump))
+    if (key->jump <= block)
+        key->jump = block_by_clock(key, block);
+    if (key->jump <= block || !store_block(key, key->jump))
         return;
-    used->keyed.epoch = used->jump * 256;
-    begin_at_once();
+    key->keyed.epoch = key->jump * 256;
+    begin_at_once(key);
 }
 
 static void go_on(void)
 {
     catch_up();
-    follow_date();
-    const uint64_t next = begin_next();
-    keys_keeps_beacons = false;
-    loop_set_interval(LOOP_EPOCH, next);
+    follow_date(&keys);
+    loop_set_interval(LOOP_EPOCH, begin_next(&keys));
 }
-
-/* ---- The key before --------------------------------------------------------------------- */
 
 /* And what calls have left on the stack: the key of a label, for example. */
 __attribute__((noinline)) static void wipe_before(void)
@@ -785,79 +724,25 @@ static void go_on_before(void)
 {
     const uint64_t left = overlap_left();
 
-    struct keys *const before UNDER_KEY_BEFORE;
     if (left == 0) {
-        set_block(DUMPULSE_UNREADABLE);
+        keys_before.numbers.block = DUMPULSE_UNREADABLE;
         wipe_before();
         loop_set_interval(LOOP_EPOCH_BEFORE, 0);
-        state_store_numbers(&used->file);
+        state_store_numbers(&keys_before.file);
         return;
     }
-    follow_date();
-    const uint64_t next = begin_next();
+    follow_date(&keys_before);
+    const uint64_t next = begin_next(&keys_before);
     loop_set_interval(LOOP_EPOCH_BEFORE, next < left ? next : left);
 }
+
+/* ---- Packets ---------------------------------------------------------------------------- */
 
 /* Does --also-unkeyed list this variable? Then it is accepted in version 1 only. */
 static bool is_unkeyed(uint8_t label)
 {
     return label < DUMPULSE_VARIABLES && (options.also_unkeyed >> label & 1) != 0;
 }
-
-/* Notes under which generation a label was accepted: `dumpulse key list` shows it. */
-static dumpulse_result process(const uint8_t *packet, void *context)
-{
-    const uint8_t label = (uint8_t)(packet[4] - DUMPULSE_IS_HEARTBEAT_);
-
-    if (is_unkeyed(label))
-        return DUMPULSE_REFUSED;
-    if (is_retired(label))
-        return (dumpulse_result)DUMPULSE_OLD;
-    const dumpulse_result result =
-        dumpulse_keyed_process(&used->keyed, packet, DUMPULSE_PACKET_SIZE, context);
-    if (result != DUMPULSE_HEARTBEAT && result != DUMPULSE_REPORT)
-        return result;
-    uint8_t *const accepted = &used->numbers[KEYS_ACCEPTED_AT + label];
-    const uint8_t generation = used->master.generations[label];
-    const uint8_t number = generation == UINT8_MAX ? UINT8_MAX : (uint8_t)(generation + 1);
-    if (*accepted != number) {
-        *accepted = number;
-        state_store_numbers(&used->file);
-    }
-    return result;
-}
-
-/* Looks at a packet that needs a tag. Returns whether it was taken. Else nothing has changed, and
- * no beacon was sent. */
-static bool take_before(const uint8_t *packet, void *context, dumpulse_result *result)
-{
-    const uint8_t variable = packet[4] % DUMPULSE_VARIABLES;
-
-    struct keys *const before UNDER_KEY_BEFORE;
-    if (keys_is_request(packet))
-        before->keyed.agent = keys.keyed.agent;
-    keys_keeps_beacons = true;
-    *result = process(packet, context);
-    if (*result == DUMPULSE_REPORT) {
-        overlap_note_report();
-    } else if (*result == DUMPULSE_HEARTBEAT) {
-        const size_t at = 4 + (size_t)4 * variable;
-        memcpy(keys.keyed.agent.report + at, before->keyed.agent.report + at, 4);
-        overlap_note(variable, false);
-    }
-    return *result == DUMPULSE_REPORT || *result == DUMPULSE_HEARTBEAT;
-}
-
-/* Sends the beacon of the key before, too: nobody knows which of them the asker has. */
-static void answer_before(uint8_t label, void *context)
-{
-    struct keys *const before UNDER_KEY_BEFORE;
-
-    if (!is_retired(label))
-        dumpulse_keyed_beacon(&before->keyed, label, context);
-}
-
-/* ---- Packets ---------------------------------------------------------------------------- */
 
 bool keys_leaves(const uint8_t *packet)
 {
@@ -876,51 +761,97 @@ bool keys_is_question(const uint8_t *packet)
            packet[4] <= DUMPULSE_IS_HEARTBEAT_ + DUMPULSE_READER_LABEL && packet[5] == 0;
 }
 
+/* Processes a packet under one key. If it is accepted, this notes under which generation, for
+ * `dumpulse key list`. Once a variable was accepted under its new key, the key before is refused at
+ * once; after a crash before that is stored, it may be accepted again: so the log has it only when
+ * it is stored. */
+static dumpulse_result process(struct keys *key, const uint8_t *packet, struct reply *reply)
+{
+    const uint8_t label = (uint8_t)(packet[4] - DUMPULSE_IS_HEARTBEAT_);
+
+    if (label > DUMPULSE_READER_LABEL || is_unkeyed(label))
+        return DUMPULSE_REFUSED;
+    if (is_retired(key, label))
+        return (dumpulse_result)DUMPULSE_OLD;
+    if (key == &keys_before && keys_is_request(packet))
+        keys_before.keyed.agent = keys.keyed.agent;
+    const dumpulse_result result =
+        dumpulse_keyed_process(library(key), packet, DUMPULSE_PACKET_SIZE, reply);
+    if (result != DUMPULSE_HEARTBEAT && result != DUMPULSE_REPORT)
+        return result;
+    uint8_t *const accepted = &key->numbers.accepted[label];
+    const uint8_t generation = key->master.generations[label];
+    const uint8_t number = generation == UINT8_MAX ? UINT8_MAX : (uint8_t)(generation + 1);
+    if (*accepted != number)
+        state_store_numbers(&key->file);
+    *accepted = number;
+    const uint64_t bit = label < DUMPULSE_VARIABLES ? UINT64_C(1) << label : 0;
+    if (key == &keys_before) {
+        const size_t at = 4 + (size_t)4 * label;
+        if (bit != 0)
+            memcpy(keys.keyed.agent.report + at, key->keyed.agent.report + at, 4);
+        overlap.variables |= bit;
+        overlap.reports += bit == 0;
+        overlap_count();
+    } else if (overlap_left() != 0 && (bit & ~keys_before.numbers.retired) != 0) {
+        keys_before.numbers.retired |= bit;
+        state_store_numbers(&keys_before.file);
+    }
+    return result;
+}
+
 /* Nothing here has a limit, so that nobody can use up that of another by forging its address: each
- * packet costs at most one tag for each key, and a beacon is as long as what it answers. */
-size_t keys_take(const uint8_t *packet, void *context)
+ * packet costs at most one tag for each key, and a beacon is as long as what it answers. If no key
+ * accepts a request, the beacons of both are sent: nobody knows which of them the asker has. */
+size_t keys_take(const uint8_t *packet, void *to)
 {
     static const size_t counted[] = {
         [DUMPULSE_REFUSED] = COUNT_MAGIC,  [DUMPULSE_HEARTBEAT] = COUNT_HEARTBEATS,
         [DUMPULSE_REPORT] = COUNT_REPORTS, [DUMPULSE_OLD] = COUNT_OLD,
-        [DUMPULSE_WRONG_TAG] = COUNT_TAG,  [DUMPULSE_NOT_BEGUN] = COUNT_OLD};
-    const bool requests = keys_is_request(packet), asks = keys_is_question(packet);
-    dumpulse_result result;
+        [DUMPULSE_WRONG_TAG] = COUNT_TAG,  [DUMPULSE_NOT_BEGUN] = COUNT_OLD,
+        [DUMPULSE_ASKS] = COUNT_BEACONS};
+    static struct keys *const all[] = {&keys_before, &keys};
+    struct reply replies[] = {{.to = to}, {.to = to}};
+    size_t outcome = COUNT_MAGIC;
 
     catch_up(); /* this may take a while, in which the time of the key before ends */
     const bool two = overlap_left() != 0;
-    if (requests)
+    if (keys_is_request(packet))
         table_prepare();
-    if (two && !asks && take_before(packet, context, &result))
-        return counted[result];
-    result = process(packet, context);
-    if (two && result == DUMPULSE_HEARTBEAT)
-        retire(packet[4] % DUMPULSE_VARIABLES);
-    wrong_tags += result == DUMPULSE_WRONG_TAG;
-    const bool refused = result == DUMPULSE_OLD || result == DUMPULSE_WRONG_TAG;
-    if (result != DUMPULSE_ASKS && !(requests && refused))
-        return counted[result];
-    if (two)
-        answer_before(packet[4] - DUMPULSE_IS_HEARTBEAT_, context);
-    return COUNT_BEACONS;
+    for (size_t i = two ? 0 : 1; i < 2; i++) {
+        const dumpulse_result result = process(all[i], packet, &replies[i]);
+        outcome = counted[result];
+        if (result == DUMPULSE_HEARTBEAT || result == DUMPULSE_REPORT)
+            return outcome;
+    }
+    wrong_tags += outcome == COUNT_TAG;
+    for (size_t i = replies[1].has_beacon ? 2 : 0; i-- != 0;) {
+        if (replies[i].has_beacon)
+            keys_send(to, replies[i].beacon, DUMPULSE_PACKET_SIZE);
+        outcome = COUNT_BEACONS;
+    }
+    return outcome;
 }
 
-static bool begin(void)
+/* ---- The start -------------------------------------------------------------------------- */
+
+static bool begin(struct keys *key)
 {
-    if (!read_numbers())
+    if (!read_numbers(key))
         return false;
-    used->refilled = timing_boot_ns();
-    const uint32_t block = block_by_date(get_block() + 1, 0);
-    if (used->far_behind)
+    struct numbers *const numbers = &key->numbers;
+    const uint32_t next = numbers->block + 1, block = block_by_date(key, next, 0);
+    key->refilled = timing_boot_ns();
+    if (key->far_behind)
         return false;
-    set_skips(get_skips() - (block - (get_block() + 1)));
-    set_block(block);
-    if (!keys_renew(used->master.generations, true)) {
+    set_skips(numbers, numbers->skips - (block - next));
+    numbers->block = block;
+    if (!keys_renew(key, key->master.generations, true)) {
         log_say("%s", options.wrong);
         return false;
     }
     if (block <= LAST + 1) /* otherwise, all epochs are used up */
-        (void)state_write_numbers(&used->file);
+        (void)state_write_numbers(&key->file);
     return true;
 }
 
@@ -933,16 +864,15 @@ bool keys_cannot_store(void)
  * date: if that was later than the end, --key-until may be a typing error, and nothing changes. */
 static void end_late(void)
 {
-    ssize_t size;
+    const char *wrong;
 
-    struct keys *const before UNDER_KEY_BEFORE;
-    const bool ends = has_before && read_file(&size) && size >= 0 && keys_are_good((size_t)size) &&
-                      block_of(overlap_ended()) > get_block();
+    const bool ends = has_before && read_file(&keys_before, &wrong) && wrong == NULL &&
+                      block_of(overlap_ended()) > keys_before.numbers.block;
     wipe_before();
     if (!ends)
         return;
-    set_block(DUMPULSE_UNREADABLE);
-    if (state_write_numbers(&before->file))
+    keys_before.numbers.block = DUMPULSE_UNREADABLE;
+    if (state_write_numbers(&keys_before.file))
         log_say("it is never taken again: all of its epochs are used up");
 }
 
@@ -955,22 +885,17 @@ static bool begin_before(void)
         return true;
     }
     loop_define_task(LOOP_EPOCH_BEFORE, go_on_before, TIMING_SECOND);
-    struct keys *const before UNDER_KEY_BEFORE;
-    return begin();
+    return begin(&keys_before);
 }
 
 bool keys_begin(void)
 {
-    uint64_t retired = 0;
-
-    if (!begin())
+    if (!begin(&keys))
         return false;
-    for (uint8_t variable = 0; variable < DUMPULSE_VARIABLES; variable++)
-        retired |= (uint64_t)is_retired(variable) << variable;
-    if (retired != 0) /* an older key is used again, or the two were exchanged */
+    if (keys.numbers.retired != 0) /* an older key is used again, or the two were exchanged */
         log_say("nothing that is made with --key is taken of variables: %s; they had a newer key "
                 "already: dumpulse key renew gives them a new one",
-                overlap_list(retired));
+                overlap_list(keys.numbers.retired));
     table_share((table_entry *)(void *)(keys.keyed.agent.report + 4));
     if (options.log >= OPTIONS_LOG_NORMAL)
         log_say("with a key, and a new epoch each %u s; packets without a key are %s%s",

@@ -22,12 +22,9 @@ bool keys_skip_to_date(void); /* for --key-to-date; the same */
  * if `now`, the generations that it has hold from now on. */
 bool keys_read_again(bool now);
 
-/* Reads the numbers, and starts the task that begins epochs. It gives beacons to the send hook,
- * with the context &keys_label: this is the label of the node that waits for it. At the start,
- * nobody waits yet except on CAN: then the context is NULL. The table must be loaded. False: the
+/* Reads the numbers, and starts the task that begins epochs. The table must be loaded. False: the
  * log has the reason. */
 bool keys_begin(void);
-extern uint8_t keys_label;
 
 /* Is a packet of 8 bytes a heartbeat of version 1, and does --also-unkeyed list its variable? */
 bool keys_leaves(const uint8_t *packet);
@@ -37,17 +34,17 @@ bool keys_leaves(const uint8_t *packet);
 bool keys_is_request(const uint8_t *packet);
 bool keys_is_question(const uint8_t *packet);
 
-/* Takes a packet of 8 bytes. A report or a beacon goes to the send hook, with the context. Returns
- * which counter counts the packet. */
-size_t keys_take(const uint8_t *packet, void *context);
+/* Takes a packet of 8 bytes, and sends what answers it. Returns which counter counts the packet. */
+size_t keys_take(const uint8_t *packet, void *to);
+
+/* The program defines it: sends a report or a beacon. `to` is what keys_take() got; NULL: the CAN
+ * bus, if there is one. */
+void keys_send(void *to, const uint8_t *packet, size_t length);
 
 /* How many binary digits the number of wrong tags in the last whole epoch has. */
 uint8_t keys_wrong_digits(void);
 
 /* Has the last store of numbers failed? If the next ones fail, too, no new epoch begins. */
 bool keys_cannot_store(void);
-
-/* While this is true, the send hook must drop beacons: no more may leave now. */
-extern bool keys_keeps_beacons;
 
 #endif

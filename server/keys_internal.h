@@ -8,31 +8,13 @@
 #include <stdint.h>
 
 #include "keys.h"
+#include "numbers.h"
 #include "state.h"
-
-/* FILE.KEY.numbers has 8 bytes "Dumpulse", 4 bytes "key2" (2 is the version of this file), 4 bytes
- * that tell keys apart, 4 bytes with the last block of epochs that was used or reserved, 8 bytes
- * with the variables that are retired under this key (variable v is bit v % 8 of byte v / 8),
- * 4 bytes with how many blocks may be skipped to follow the date, the generation of each label's
- * key, for each label the generation under which a packet was last accepted plus 1 (at most 255;
- * 0: none), and 4 bytes CRC-32 of all bytes before it. Numbers are big-endian. */
-enum {
-    KEYS_LABELS = DUMPULSE_READER_LABEL + 1,
-    KEYS_MARK_AT = 12,
-    KEYS_BLOCK_AT = 16,
-    KEYS_MARK_SIZE = KEYS_BLOCK_AT - KEYS_MARK_AT,
-    KEYS_RETIRED_AT = 20,
-    KEYS_SKIPS_AT = KEYS_RETIRED_AT + DUMPULSE_VARIABLES / 8,
-    KEYS_GENERATIONS_AT = KEYS_SKIPS_AT + 4,
-    KEYS_ACCEPTED_AT = KEYS_GENERATIONS_AT + KEYS_LABELS,
-    KEYS_SUM_AT = KEYS_ACCEPTED_AT + KEYS_LABELS,
-    KEYS_NUMBERS_SIZE = KEYS_SUM_AT + 4
-};
 
 /* What the file of --key has. */
 struct keys_master {
     uint8_t key[16];
-    uint8_t generations[KEYS_LABELS];
+    uint8_t generations[NUMBERS_LABELS];
     uint16_t epoch; /* s */
 };
 
@@ -40,8 +22,8 @@ struct keys_master {
 extern struct keys {
     struct keys_master master;
     dumpulse_keyed keyed;
-    uint8_t numbers[KEYS_NUMBERS_SIZE]; /* what the file is to have */
-    uint8_t stored[KEYS_NUMBERS_SIZE];  /* what it has, also after a power failure */
+    struct numbers numbers; /* what the file is to have */
+    struct numbers stored;  /* what it has, also after a power failure */
     struct state_numbers file;
     bool stopped;       /* no epoch can begin */
     bool cannot_store;  /* the last store of numbers has failed */
@@ -65,13 +47,13 @@ enum {
 };
 const char *keys_parse(const char *text, size_t length, struct keys_master *master);
 
-/* These are about `keys`, as long as there is no overlap. keys_renew() gives new keys to the labels
- * whose generation is larger than there. False: one is smaller, and options.wrong says which. */
-bool keys_choose_block(uint64_t unix_s); /* of the first epoch; false: the clock is wrong */
-bool keys_renew(const uint8_t generations[KEYS_LABELS], bool now);
+/* The block of the first epoch. False: the clock is wrong. */
+bool keys_choose_block(uint64_t unix_s, uint32_t *chosen);
 
-void keys_seal(uint8_t numbers[KEYS_NUMBERS_SIZE]); /* writes their checksum */
-void keys_mark(uint8_t mark[KEYS_MARK_SIZE]);       /* of the master key */
-bool keys_are_good(size_t size);                    /* are the numbers whole, and of this key? */
+/* Gives new keys to the labels whose generation is larger than in its numbers. False: one is
+ * smaller, and options.wrong says which. */
+bool keys_renew(struct keys *key, const uint8_t generations[NUMBERS_LABELS], bool now);
+
+void keys_mark(const struct keys *key, uint8_t mark[NUMBERS_MARK_SIZE]);
 
 #endif

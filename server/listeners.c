@@ -5,11 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "keys.h"
+#include "dumpulse_keyed.h"
 #include "timing.h"
 #include "udp.h"
-
-enum { EPOCHS = 3 }; /* without a heartbeat, until a node is forgotten */
 
 static struct listener {
     uint64_t until; /* ns: then it is forgotten */
@@ -19,7 +17,7 @@ static struct listener {
     size_t control[CMSG_SPACE(sizeof(struct in6_pktinfo)) / sizeof(size_t)];
 } listeners[DUMPULSE_VARIABLES];
 
-void listeners_note(uint8_t variable, int descriptor, struct msghdr *from, uint64_t now)
+void listeners_note(uint8_t variable, int descriptor, struct msghdr *from, uint64_t until)
 {
     struct listener *one = &listeners[variable];
     struct msghdr reply;
@@ -27,7 +25,7 @@ void listeners_note(uint8_t variable, int descriptor, struct msghdr *from, uint6
     if (!udp_set_reply_address(&reply, from) || reply.msg_controllen > sizeof one->control)
         return;
     memset(one, 0, sizeof *one);
-    one->until = now + EPOCHS * keys_epoch * TIMING_SECOND;
+    one->until = until;
     one->descriptor = descriptor;
     one->address_length = from->msg_namelen;
     memcpy(one->address, from->msg_name, from->msg_namelen);

@@ -11,8 +11,9 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* A heartbeat of the variable was right, which came from there to this socket. */
-void listeners_note(uint8_t variable, int descriptor, struct msghdr *from, uint64_t now);
+/* A heartbeat of the variable was right, which came from there to this socket. Unless another one
+ * comes until then (ns), the node is forgotten. */
+void listeners_note(uint8_t variable, int descriptor, struct msghdr *from, uint64_t until);
 void listeners_tell(uint8_t label, const uint8_t *beacon); /* sends it to the node */
 
 #endif

@@ -16,9 +16,8 @@ enum { LONGEST = 366 * 86400 /* s */ };
 
 static int64_t given; /* s from the start to --key-until */
 static uint64_t end;  /* ns since the machine was started; 0: there is no overlap */
-/* A bit for each variable that was heard since the start. */
-static uint64_t before, moved;
-static uint64_t reports; /* under the key before */
+struct overlap overlap;
+static uint64_t moved; /* a bit for each variable that has its new key */
 
 bool overlap_read_until(const char *text)
 {
@@ -98,26 +97,24 @@ void overlap_say(const char *what)
 {
     log_say("%s; the key before was used for %llu reports, and is all that was heard of variables: "
             "%s",
-            what, (unsigned long long)reports, overlap_list(before & ~moved));
+            what, (unsigned long long)overlap.reports, overlap_list(overlap.variables & ~moved));
 }
 
-void overlap_note_report(void)
+void overlap_count(void)
 {
-    reports++;
+    counters[COUNT_BEFORE] = (uint64_t)__builtin_popcountll(overlap.variables & ~moved);
 }
 
-void overlap_note(uint8_t variable, bool is_new)
+void overlap_retire(uint64_t variables)
 {
-    const uint64_t bit = UINT64_C(1) << variable, left = before & ~moved;
-    char what[64];
-
-    if (is_new)
+    for (unsigned variable = 0; variable < DUMPULSE_VARIABLES; variable++) {
+        const uint64_t bit = (UINT64_C(1) << variable) & variables & ~moved;
+        char what[64];
         moved |= bit;
-    else
-        before |= bit;
-    counters[COUNT_BEFORE] = (uint64_t)__builtin_popcountll(before & ~moved);
-    if (!is_new || (left & bit) == 0)
-        return;
-    (void)snprintf(what, sizeof what, "variable %u has its new key", variable);
-    overlap_say(what);
+        overlap_count();
+        if ((overlap.variables & bit) == 0)
+            continue;
+        (void)snprintf(what, sizeof what, "variable %u has its new key", variable);
+        overlap_say(what);
+    }
 }

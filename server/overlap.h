@@ -20,10 +20,16 @@ void overlap_end(void);      /* again, it does nothing */
 /* If it was over at the start, since when: Unix time in s. 0: for more than a year. */
 uint64_t overlap_ended(void);
 
-/* A variable was heard under the key before, or under the new one. The log has a line when one is
- * heard under its new key for the first time. */
-void overlap_note(uint8_t variable, bool is_new);
-void overlap_note_report(void); /* somebody has got one under the key before */
+/* What was accepted under the key before since the start: variables, a bit for each, and requests.
+ * After each change, overlap_count() must be called: it sets the counter. */
+extern struct overlap {
+    uint64_t variables, reports;
+} overlap;
+void overlap_count(void);
+
+/* These variables have their new keys, and this is stored. If one was heard under the key before,
+ * the log has a line. */
+void overlap_retire(uint64_t variables);
 
 /* Lists them as 1,3,7-12. A bit for each. */
 const char *overlap_list(uint64_t variables);

@@ -12,6 +12,7 @@
  *     timing    reads the clocks
  *     table     keeps the library's table, and gives it heartbeats
  *     keys      takes packets of version 2, and keeps their numbers
+ *     numbers   makes the bytes of these, and reads them
  *     overlap   knows how long the key before a new one is taken, and who still uses it
  *     snapshot  makes the bytes of a state file, and reads them
  *     state     saves the table in a file, and loads it after a restart

@@ -41,8 +41,8 @@ $(call unit_of,table,table watch hook limits tests/stand_ins,$(WATCH_C))
 $(call unit_of,hook,hook limits tests/stand_ins,,posix_spawn kill waitpid syscall fcntl prctl)
 $(call unit_of,udpserver,address limits loop sources sockets tests/stand_ins,,setitimer)
 $(call unit_of,log,log,,poll)
-$(call unit_of,keys,keys overlap address limits snapshot table tests/stand_ins,\
-    dumpulse.c $(KEYED_C))
+$(call unit_of,keys,keys numbers overlap snapshot table tests/stand_ins,\
+    dumpulse.c $(KEYED_C),dumpulse_get_key)
 # If ASan or valgrind finds an error, the exit status of the server makes the test fail.
 NEEDS_server-sanitized = build/udpserver-sanitized
 PART_server-sanitized = DUMPULSE_SERVER=$(CURDIR)/build/udpserver-sanitized $(PYTEST) -n 2 --dist loadfile $(patsubst %,server/tests/test_%.py,udpserver udpserver_keyed overlap)	## the server's tests, sanitized
@@ -50,8 +50,7 @@ VALGRIND := valgrind --quiet --leak-check=full --error-exitcode=99
 NEEDS_server-valgrind = build/udpserver
 PART_server-valgrind = DUMPULSE_SERVER="$(VALGRIND) $(CURDIR)/build/udpserver" $(PYTEST) server/tests/test_udpserver.py -m valgrind	## some of the server's tests, in valgrind
 $(call add,fuzz/server,clang $(SANITIZERS) -fsanitize=fuzzer -pthread,,\
-    server/tests/fuzz_udpserver.c udpserver.c $(filter-out server/main.c,$(AGENT_C)),\
-    $(call wrap,state_store_numbers))
+    server/tests/fuzz_udpserver.c udpserver.c $(filter-out server/main.c,$(AGENT_C)),)
 # What the fuzzer begins with: each word of hexadecimal digits is an input.
 build/fuzz/server-seeds: server/tests/fuzz_seeds.hex
 	@rm -rf $@ && mkdir -p $@ && python3 -c 'import sys; [open(f"$@/{n}", "wb").write( \

@@ -300,14 +300,14 @@ UNITS = {
                        ["server/tests/unit_udpserver.c", *COMMON, "server/loop.c"]),
     "unit-hook": (["server/hook.c", "server/limits.c"], ["server/tests/unit_hook.c", *COMMON]),
     "unit-log": (["server/log.c"], ["server/tests/unit_log.c"]),
-    "unit-keys": (["server/keys.c"], ["server/tests/unit_keys.c", *COMMON, "dumpulse.c", *ROLES, *(
-        f"server/{part}.c" for part in ("overlap", "address", "limits", "snapshot",
-                                   "table"))]),
+    "unit-keys": (["server/keys.c", "server/numbers.c"], [
+        "server/tests/unit_keys.c", *COMMON, "dumpulse.c", *ROLES,
+        *(f"server/{part}.c" for part in ("overlap", "snapshot", "table"))]),
 }
 FUZZER = "server/tests/fuzz_udpserver.c"
 # clang compiles these, so that the fuzzer sees where it gets in them.
 IN_FUZZ = ("udpserver.c", *ROLES,
-           *(f"server/{part}.c" for part in ("endpoints", "keys", "options", "snapshot")))
+           *(f"server/{part}.c" for part in ("endpoints", "keys", "numbers", "options", "snapshot")))
 OF_FUZZER = (*IN_FUZZ, "server/address.c")
 RUN_FUZZER = ["build/fuzz", "-runs=2000", "-seed=1", "-max_len=1600", "-artifact_prefix=build/",
               "-dict=server/tests/fuzz_udpserver.dict", "build/fuzz-seeds"]

@@ -249,7 +249,7 @@ uint16_t dumpulse_get_timestamp(void)
 
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
-    (void)context;
+    assert_null(context);
     can_send(packet, length);
 }
 
@@ -267,7 +267,7 @@ bool keys_is_request(const uint8_t *packet)
     return packet[4] == 0xC0 && packet[5] != 0;
 }
 
-size_t keys_take(const uint8_t *packet, void *context)
+size_t keys_take(const uint8_t *packet, void *to)
 {
     uint8_t bytes[DUMPULSE_KEYED_REPORT_SIZE];
 
@@ -276,9 +276,9 @@ size_t keys_take(const uint8_t *packet, void *context)
         return COUNT_HEARTBEATS;
     memset(bytes, packet[5], sizeof bytes);
     if (packet[5] != 0)
-        dumpulse_send_packet(context, bytes, sizeof bytes);
+        dumpulse_send_packet(to, bytes, sizeof bytes);
     else
-        dumpulse_send_packet(context, BEACON, sizeof BEACON);
+        dumpulse_send_packet(to, BEACON, sizeof BEACON);
     return packet[5] != 0 ? COUNT_REPORTS : COUNT_BEACONS;
 }
 

@@ -14,6 +14,7 @@
 #include "server/counters.h"
 #include "server/keys.h"
 #include "server/keys_internal.h"
+#include "server/listeners.h"
 #include "server/loop.h"
 #include "server/options.h"
 #include "server/overlap.h"
@@ -36,11 +37,11 @@ static unsigned stores;
 static uint64_t beacon_takes; /* ns */
 static uint32_t stored_block, stored_skips;
 static unsigned sent;       /* beacons */
-static int sent_to;         /* the label whose node waits for the last one; -1: only the bus */
+static int sent_to;         /* the label whose node got the last one, too; -1: only the bus */
+static int tells = -1;      /* the label whose node has got the beacon that leaves next; -1: none */
 static uint32_t sent_epoch; /* of the last one */
 static bool came[LABELS];   /* has a beacon come to this label's node? */
 static bool is_retired;     /* is variable 0? */
-static unsigned kept;       /* beacons that did not leave */
 
 void loop_define_task(size_t task, void (*run)(void), uint64_t every)
 {
@@ -63,18 +64,12 @@ void loop_set_interval(size_t task, uint64_t every)
 
 bool state_read_numbers(struct state_numbers *file, uint8_t *bytes, ssize_t *size)
 {
-    uint8_t mark[KEYS_MARK_SIZE];
+    struct numbers numbers = {.block = stored_block, .skips = stored_skips, .retired = is_retired};
 
-    assert_true(file->suffix[0] == '.' && bytes == keys.numbers &&
-                file->size == sizeof keys.numbers);
-    keys_mark(mark);
-    memcpy(bytes, "Dumpulsekey2", KEYS_MARK_AT);
-    memcpy(bytes + KEYS_MARK_AT, mark, sizeof mark);
-    dumpulse_write_(bytes + KEYS_BLOCK_AT, stored_block);
-    dumpulse_write_(bytes + KEYS_SKIPS_AT, stored_skips);
-    bytes[KEYS_RETIRED_AT] = is_retired;
-    keys_seal(bytes);
-    *size = KEYS_NUMBERS_SIZE;
+    assert_true(file->suffix[0] == '.' && file->size == NUMBERS_SIZE);
+    keys_mark(&keys, numbers.mark);
+    numbers_encode(bytes, &numbers);
+    *size = NUMBERS_SIZE;
     return true;
 }
 
@@ -86,14 +81,14 @@ void state_store_numbers(struct state_numbers *file)
 
 bool state_write_numbers(struct state_numbers *file)
 {
-    uint8_t bytes[KEYS_NUMBERS_SIZE], before[KEYS_NUMBERS_SIZE];
+    uint8_t bytes[NUMBERS_SIZE];
+    struct numbers numbers;
 
     due = NULL;
     file->take(file, bytes);
-    memcpy(before, keys.numbers, sizeof before);
-    memcpy(keys.numbers, bytes, sizeof before);
-    assert_true(keys_are_good(file->size) && !file->is_later(bytes, bytes, file->size));
-    memcpy(keys.numbers, before, sizeof before);
+    assert_true(numbers_decode(&numbers, bytes, file->size) &&
+                !file->is_later(bytes, bytes, file->size));
+    assert_memory_equal(numbers.mark, keys.numbers.mark, sizeof numbers.mark);
     file->failure = disk_fails;
     stores += !disk_fails;
     if (disk_fails)
@@ -119,19 +114,28 @@ static void task_run(void)
     } while (task_started);
 }
 
-void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+void keys_send(void *to, const uint8_t *packet, size_t length)
 {
-    assert_int_equal(length, DUMPULSE_PACKET_SIZE);
-    assert_true(context == NULL || context == &keys_label);
+    assert_true(to == NULL && length == DUMPULSE_PACKET_SIZE);
     sent++;
-    kept += keys_keeps_beacons;
-    clock_unix_ns += beacon_takes;
-    sent_to = context == NULL ? -1 : keys_label;
+    sent_to = tells;
+    tells = -1;
     sent_epoch = dumpulse_read_(packet + 4);
-    if (context != NULL) {
-        came[keys_label] = true;
-        assert_true(dumpulse_right_(packet, keys_label, sent_epoch));
-    }
+}
+
+void listeners_tell(uint8_t label, const uint8_t *beacon)
+{
+    tells = label;
+    came[label] = true;
+    assert_true(dumpulse_right_(beacon, label, dumpulse_read_(beacon + 4)));
+}
+
+/* The clock goes on while a beacon is made. */
+void __real_dumpulse_get_key(uint8_t key[16], uint8_t label);
+void __wrap_dumpulse_get_key(uint8_t key[16], uint8_t label)
+{
+    clock_unix_ns += beacon_takes;
+    __real_dumpulse_get_key(key, label);
 }
 
 /* ---- The tests -------------------------------------------------------------------------- */
@@ -141,7 +145,7 @@ static void prepare(uint32_t block)
 {
     memset(&keys, 0, sizeof keys);
     memset(came, 0, sizeof came);
-    logged_count = sent = kept = stores = 0;
+    logged_count = sent = stores = 0;
     due = NULL;
     keys_epoch = EPOCH;
     options.key = options.state = "file";
@@ -181,7 +185,7 @@ static void test_beacons_have_their_time(void **state)
 
 static uint32_t on_disk(void)
 {
-    return dumpulse_read_(keys.stored + KEYS_BLOCK_AT);
+    return keys.stored.block;
 }
 
 static void run_until(uint32_t epoch)
@@ -200,17 +204,17 @@ static void test_who_gets_beacons(void **state)
     is_retired = true;
     start(7);
     is_retired = false;
-    assert_true(sent == 0 && kept == 0);
-    for (unsigned round = 1; round <= 3; round++) {
-        for (unsigned i = 0; i < LABELS; i++) {
+    for (unsigned round = 0; round <= 3; round++) {
+        assert_int_equal(sent, round * (LABELS - 1));
+        for (unsigned i = 0; i < LABELS; i++)
             task_run();
-            assert_true(kept == round && !keys_keeps_beacons);
-        }
     }
-    assert_true(keys_renew(generations, true) && due == &keys.file && state_write_numbers(due));
-    assert_true(keys.stored[KEYS_GENERATIONS_AT] == 1 && keys.stored[KEYS_RETIRED_AT] == 0);
+    assert_true(keys_renew(&keys, generations, true) && due == &keys.file);
+    assert_true(state_write_numbers(due) && keys.stored.generations[0] == 1);
+    assert_true(keys.stored.retired == 0);
+    sent = 0;
     run_until(keys.keyed.epoch + 1);
-    assert_int_equal(kept, 3);
+    assert_int_equal(sent, LABELS);
 }
 
 /* The loop does not wait for the disk. The next block is stored when a quarter of the last one is
@@ -301,18 +305,23 @@ static void test_nothing_begins_without_a_number(void **state)
 /* Another server has stored them. But what is in a damaged file is no number. */
 static void test_larger_numbers_are_not_replaced(void **state)
 {
-    uint8_t file[KEYS_NUMBERS_SIZE];
+    uint8_t file[NUMBERS_SIZE], known[NUMBERS_SIZE];
+    struct numbers numbers;
 
     (void)state;
     start(0);
-    memcpy(file, keys.numbers, sizeof file);
-    for (unsigned at = KEYS_BLOCK_AT; at < KEYS_SKIPS_AT; at++) {
-        file[at] += 1;
-        assert_false(keys.file.is_later(file, keys.numbers, sizeof file));
-        keys_seal(file);
-        assert_true(keys.file.is_later(file, keys.numbers, sizeof file));
-        assert_false(keys.file.is_later(keys.numbers, file, sizeof file));
-        memcpy(file, keys.numbers, sizeof file);
+    numbers_encode(known, &keys.numbers);
+    for (unsigned i = 0; i < 32 + DUMPULSE_VARIABLES; i++) {
+        numbers = keys.numbers;
+        if (i < 32)
+            numbers.block += 1U << i;
+        else
+            numbers.retired |= UINT64_C(1) << (i - 32);
+        numbers_encode(file, &numbers);
+        assert_true(keys.file.is_later(file, known, sizeof file));
+        assert_false(keys.file.is_later(known, file, sizeof file));
+        file[NUMBERS_SUM_AT]++;
+        assert_false(keys.file.is_later(file, known, sizeof file));
     }
 }
 
@@ -369,7 +378,7 @@ static void test_the_first_block_follows_the_date(void **state)
         if (cases[i].first != 0)
             task_run();
         assert_int_equal(keys.keyed.epoch, cases[i].first * 256);
-        assert_int_equal(dumpulse_read_(keys.numbers + KEYS_SKIPS_AT), cases[i].left);
+        assert_int_equal(keys.numbers.skips, cases[i].left);
     }
     set_clock(1000 + 30 * 96);
     stored_skips = 2 * 96;
@@ -380,7 +389,7 @@ static void test_the_first_block_follows_the_date(void **state)
                         "may be skipped now: set it; or if it is right, run this once with "
                         "--key-to-date");
     assert_true(keys_skip_to_date() && on_disk() == 1000 + 30 * 96);
-    assert_int_equal(dumpulse_read_(keys.numbers + KEYS_SKIPS_AT), (BLOCKS - 1000 - 30 * 96) / 128);
+    assert_int_equal(keys.numbers.skips, (BLOCKS - 1000 - 30 * 96) / 128);
     stored_skips = 0;
     prepare(5000); /* a block is not used again */
     assert_true(keys_skip_to_date() && on_disk() == 5000);
@@ -426,7 +435,7 @@ static void test_epochs_follow_the_date(void **state)
         assert_true(came[label]);
     assert_int_equal(keys.keyed.epoch, (1002 + HOUR) * 256 + 1);
     assert_int_equal(on_disk(), 1002 + HOUR);
-    assert_int_equal(dumpulse_read_(keys.numbers + KEYS_SKIPS_AT), 1);
+    assert_int_equal(keys.numbers.skips, 1);
     clock_unix_ns = 0;
 }
 
@@ -449,7 +458,7 @@ static void test_a_clock_that_is_set_forward(void **state)
         start(1000);
         for (unsigned j = 0; j < 2 * LABELS + 7; j++)
             task_run(); /* it is within an epoch */
-        const uint32_t skips = dumpulse_read_(keys.numbers + KEYS_SKIPS_AT);
+        const uint32_t skips = keys.numbers.skips;
         const uint32_t block = keys.keyed.epoch / 256 + cases[i].skipped;
         clock_unix_ns += (uint64_t)cases[i].step * TIMING_SECOND;
         memset(came, 0, sizeof came);
@@ -460,7 +469,7 @@ static void test_a_clock_that_is_set_forward(void **state)
                         keys.keyed.epoch - (label >= keys.keyed.reached) >= block * 256);
         run_an_epoch();
         assert_int_equal(keys.keyed.epoch / 256, block);
-        assert_int_equal(dumpulse_read_(keys.numbers + KEYS_SKIPS_AT), skips - cases[i].skipped);
+        assert_int_equal(keys.numbers.skips, skips - cases[i].skipped);
     }
     set_clock(1001);
     start(1000);
@@ -489,7 +498,7 @@ static void test_no_clock_uses_up_the_epochs(void **state)
         number = number * 1664525 + 1013904223;
         set_clock(number >> (11 + number % 12));
         if (number % 8 == 0) {
-            stored_skips = dumpulse_read_(keys.numbers + KEYS_SKIPS_AT);
+            stored_skips = keys.numbers.skips;
             prepare(on_disk());
             if (!keys_begin())
                 set_clock(0);
@@ -501,12 +510,12 @@ static void test_no_clock_uses_up_the_epochs(void **state)
     }
     assert_true(on_disk() - before > SHARE / 2);
     assert_true(on_disk() - before < BLOCKS / 100);
-    skips_before = dumpulse_read_(keys.numbers + KEYS_SKIPS_AT);
+    skips_before = keys.numbers.skips;
     for (unsigned i = 1; i <= 40; i++) {
         clock_ns += 12 * TIMING_SECOND;
         run_an_epoch();
     }
-    assert_int_equal(dumpulse_read_(keys.numbers + KEYS_SKIPS_AT) - skips_before, 16);
+    assert_int_equal(keys.numbers.skips - skips_before, 16);
     stored_skips = 0;
     clock_unix_ns = 0;
 }

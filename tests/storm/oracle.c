@@ -578,7 +578,7 @@ static void check_numbers(void)
         if (of->keyed.reached == 0)
             continue;
         const uint32_t block = of->keyed.epoch / 256;
-        const uint32_t stored = disk_least_number(of->file.suffix, KEYS_BLOCK_AT);
+        const uint32_t stored = disk_least_number(of->file.suffix, NUMBERS_BLOCK_AT);
         CLAIM(STORED, true, stored >= block, "block %u is used, and a power cut would leave %u",
               block, stored);
     }
@@ -587,10 +587,10 @@ static void check_numbers(void)
 /* What the agent takes for stored, and may log. */
 static void check_retired(void)
 {
-    const uint32_t stored = dumpulse_read_(keys_before.stored + KEYS_RETIRED_AT);
+    const uint32_t stored = __builtin_bswap32((uint32_t)keys_before.stored.retired);
     const uint32_t left = world->truth.retired == stored
                               ? stored
-                              : disk_least_number(keys_before.file.suffix, KEYS_RETIRED_AT);
+                              : disk_least_number(keys_before.file.suffix, NUMBERS_RETIRED_AT);
 
     world->truth.retired = stored;
     CLAIM(STORED, true, (left & stored) == stored,

@@ -350,13 +350,13 @@ uint64_t __wrap_overlap_left(void)
 }
 
 /* The agent begins epochs before it looks at the packet, and may write to a slow disk after it. */
-size_t __real_keys_take(const uint8_t *packet, void *context);
-size_t __wrap_keys_take(const uint8_t *packet, void *context)
+size_t __real_keys_take(const uint8_t *packet, void *to);
+size_t __wrap_keys_take(const uint8_t *packet, void *to)
 {
     struct outputs *const it = outputs();
     const struct waiting *const next = &it->keyed[it->keyed_first++ % BATCH];
     const uint64_t began = machine_boot();
-    const size_t counter = __real_keys_take(packet, context);
+    const size_t counter = __real_keys_take(packet, to);
     const unsigned node = (packet[4] - (unsigned)DUMPULSE_IS_HEARTBEAT_) % NODES;
 
     oracle_look();
@@ -645,11 +645,6 @@ static const unsigned known[COUNTERS] = {
     [COUNT_FAILED_PROGRAMS] = ALWAYS,
 };
 
-static unsigned retired_in(const uint8_t *numbers)
-{
-    return numbers[KEYS_RETIRED_AT] + 256U * numbers[KEYS_RETIRED_AT + 1];
-}
-
 static void check_counters(const char *line)
 {
     struct outputs *const it = outputs();
@@ -657,7 +652,7 @@ static void check_counters(const char *line)
     oracle_look();
     it->counts[COUNT_DROPS] = world->machine.drops;
     it->counts[COUNT_BEFORE] =
-        (uint64_t)__builtin_popcount(it->before & ~retired_in(keys_before.stored));
+        (uint64_t)__builtin_popcount(it->before & ~(unsigned)keys_before.stored.retired);
     if (!oracle_takes_before())
         it->counts[COUNT_BEFORE] = number_in(line, counters_names[COUNT_BEFORE].readable);
     for (unsigned i = 0; i < COUNTERS; i++) {
@@ -797,7 +792,7 @@ void reference_serves(void)
     for (unsigned node = 0; node < NODES; node++)
         CLAIM(RESTORED, it->is_damaged, dumpulse_read_(it->table + entry_at(node)) == 0,
               "variable %u: it begins with an entry of a damaged file", node);
-    it->retired = retired_in(keys_before.numbers);
+    it->retired = (unsigned)keys_before.numbers.retired;
     for (unsigned node = 0; node < NODES && it->loaded_size == SNAPSHOT_SIZE; node++)
         check_loaded(node, it->loaded + SNAPSHOT_ENTRIES_AT + (size_t)4 * node, written,
                      it->loaded_at / tick);
