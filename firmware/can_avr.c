@@ -6,9 +6,9 @@
  * Variable 0 is the agent's own: its timestamp is the current time, its value says how often the
  * controller was off the bus, up to 255.
  *
- * After a reset of the agent, the controller only listens. The first good frame shows that crystal
- * and bit rate are right, and then the controller joins the bus. With a wrong crystal it never
- * does, and destroys nobody's frames.
+ * After a reset of the agent, the controller only listens. If all that it hears are errors, the loop
+ * sets it for the other crystal. The first good frame shows that crystal and bit rate are right, and
+ * then the controller joins the bus. At a wrong bit rate it never does, and destroys no frames.
  *
  * With -DKEYED it speaks version 2 of the protocol, which spec/keyed.md has. Then keyed_avr.c knows
  * the keys, and the frame after a report's last one is a beacon, which leaves alone.
@@ -22,15 +22,18 @@
 #include "keyed.h"
 #include "watch.h"
 
-#ifndef CAN_CRYSTAL
-#define CAN_CRYSTAL 16 /* MHz, of the controller; cheap modules have 8 */
-#endif
 /* A bit has 16 parts, and is sampled after 14. If the crystal is too slow for that, it has 8, and
  * is sampled after 6. A part takes 2 * DIVIDER periods of the crystal. */
-enum { PARTS = CAN_CRYSTAL * 1000L >= 32L * CAN_KBITS ? 16 : 8 };
-enum { DIVIDER = CAN_CRYSTAL * 1000L / (2L * PARTS * CAN_KBITS) };
-_Static_assert(CAN_CRYSTAL * 1000L == 2L * PARTS * CAN_KBITS * DIVIDER && DIVIDER <= 64,
-               "this crystal cannot do this bit rate");
+#define PARTS(mhz) ((mhz)*1000L >= 32L * CAN_KBITS ? 16 : 8)
+#define DIVIDER(mhz) ((mhz)*1000L / (2L * PARTS(mhz) * CAN_KBITS))
+#define CAN_DO(mhz)                                                                                \
+    ((mhz)*1000L == 2L * PARTS(mhz) * CAN_KBITS * DIVIDER(mhz) && DIVIDER(mhz) <= 64)
+#ifdef CAN_CRYSTAL /* MHz, of the controller */
+enum { FIRST_CRYSTAL = CAN_CRYSTAL, SECOND_CRYSTAL = CAN_CRYSTAL };
+#else /* the usual modules have 16 or 8, and the agent finds out which */
+enum { FIRST_CRYSTAL = 16, SECOND_CRYSTAL = CAN_DO(8) ? 8 : 16 };
+#endif
+_Static_assert(CAN_DO(FIRST_CRYSTAL), "this crystal cannot do this bit rate");
 enum { SELECT = PB2, MOSI = PB3, SCK = PB5, INTERRUPT = PD2 };
 enum { QUEUE = 16, FRAME = 8, FRAMES = (SENT_SIZE + FRAME - 1) / FRAME, GIVEN_UP = FRAMES + 1 };
 enum { REPORT_FRAMES = FRAMES - SENDS_BEACONS };
@@ -38,14 +41,14 @@ enum { LAST_LENGTH = (SENT_SIZE - 1) % FRAME + 1 };    /* of the last frame of a
 enum { REPORT_AT = 64, REQUESTS_AT = 128 - REQUESTS }; /* identifiers, from CAN_REPORTS */
 enum { GIVE_UP = 2, REFRESH = 60 };                    /* s */
 /* After a RESET the controller takes no SPI for 128 periods of its oscillator (data sheet, section
- * 8.1): 8 us at 16 MHz. We wait twice as long, in case the oscillators are wrong by some
+ * 8.1): 16 us at 8 MHz. We wait twice as long, in case the oscillators are wrong by some
  * percent. */
-enum { HOLD_US = 256 / CAN_CRYSTAL };
+enum { HOLD_US = 256 / SECOND_CRYSTAL };
 /* Instructions of the controller. */
 enum { RESET = 0xC0, READ = 0x03, WRITE = 0x02, MODIFY = 0x05 };
 enum { LOAD = 0x40, SEND = 0x81, READ_RX0 = 0x90, READ_RX1 = 0x94 };
 /* Its registers, and bits of CANCTRL, CANINTF, EFLG, TXB0CTRL, RXBnCTRL, of SIDL and of DLC. */
-enum { CANSTAT = 0x0E, CANCTRL = 0x0F, CANINTF = 0x2C, EFLG = 0x2D };
+enum { CANSTAT = 0x0E, CANCTRL = 0x0F, CANINTE = 0x2B, CANINTF = 0x2C, EFLG = 0x2D };
 enum { TXB0CTRL = 0x30, RXB0CTRL = 0x60, RXB1CTRL = 0x70 };
 enum { MODE = 0xE0, NORMAL = 0x00, LISTEN_ONLY = 0x60 };
 enum { RX0IF = 0x01, RX1IF = 0x02, TX0IF = 0x04, ERRIF = 0x20, MERRF = 0x80 };
@@ -67,7 +70,9 @@ static volatile uint16_t report_began; /* seconds */
 static bool asked_again;
 
 static uint16_t settings_written; /* seconds */
-static volatile bool foreign;     /* since then, the filters have let a foreign frame through */
+/* Since then, the filters have let a foreign frame through, or a listening controller has heard an
+ * error. */
+static volatile bool foreign;
 enum {
     LISTENS,
     HEARD,
@@ -75,6 +80,11 @@ enum {
 }; /* no good frame has come since the reset; one has; and since
                                     then, the controller was seen in normal mode */
 static volatile uint8_t bus;
+static bool is_second; /* the crystal */
+/* While the cause of ERRIF lasts, it cannot be cleared (data sheet, section 7.7). Then it is masked
+ * for a second, so that INT falls for frames, and the loop polls it while a report leaves. */
+static volatile bool is_masked;
+static bool is_off;
 
 /* ---- The controller --------------------------------------------------------------------- */
 
@@ -130,30 +140,40 @@ static const uint8_t base[] = {FILTER(CAN_BASE)};
 static const uint8_t reports[] = {FILTER(CAN_REPORTS)};
 #endif
 
-/* Row R has the values of the registers from 16 * R on. Heartbeats go to buffer 0, and from there
- * to buffer 1 if buffer 0 is full. Requests go to buffer 1. */
-enum { ROWS = 3, ROW = 12 };
-/* From this column of the last row on, registers can be read in all modes. Masks and filters come
- * before it; they read as 0, except in configuration mode. */
-enum { CNF3 = 8 };
-static const uint8_t settings[ROWS][ROW] PROGMEM = {
+/* The values of the registers 0 to CANINTE. Heartbeats go to buffer 0, and from there to buffer 1 if
+ * buffer 0 is full. Requests go to buffer 1. */
+enum { ROWS = 3, ROW = 12, NEXT_ROW = 16 };
+/* From here on, registers can be read in all modes. Masks and filters come before; they read as 0,
+ * except in configuration mode. */
+enum { CNF3 = 0x28, CNF2, CNF1 };
+#define CNF2_OF(mhz) (PARTS(mhz) == 16 ? 0xB5 : 0x91)
+static const uint8_t settings[ROWS][NEXT_ROW] PROGMEM = {
     {FILTER(CAN_BASE), FILTER(CAN_BASE), FILTER(CAN_REPORTS + REQUESTS_AT)}, /* RXF0 to RXF2 */
     {FILTER(CAN_REPORTS + REQUESTS_AT), FILTER(CAN_REPORTS + REQUESTS_AT),
      FILTER(CAN_REPORTS + REQUESTS_AT)},                                        /* RXF3 to RXF5 */
     {MASK(0x1FFFFFFFUL - (REPORT_AT - 1)), MASK(0x1FFFFFFFUL - (REQUESTS - 1)), /* RXM0, RXM1 */
-     0x01, PARTS == 16 ? 0xB5 : 0x91, DIVIDER - 1,                              /* CNF3 to CNF1 */
+     0x01, CNF2_OF(FIRST_CRYSTAL), DIVIDER(FIRST_CRYSTAL) - 1,                  /* CNF3 to CNF1 */
      RX0IF | RX1IF | TX0IF | ERRIF},                                            /* CANINTE */
 };
 
-/* Do the registers of a row, from a column on, have their right values? */
-static bool row_is_set(uint8_t row, uint8_t column)
+static uint8_t setting(uint8_t at)
+{
+    if (is_second && at == CNF2)
+        return CNF2_OF(SECOND_CRYSTAL);
+    if (is_second && at == CNF1)
+        return DIVIDER(SECOND_CRYSTAL) - 1;
+    return pgm_read_byte((const uint8_t *)settings + at);
+}
+
+/* Do the registers from this one to the end of its row have their right values? */
+static bool row_is_set(uint8_t at)
 {
     bool same = true;
 
     begin(READ);
-    exchange((uint8_t)(row * 16 + column));
-    for (; column < ROW; column++)
-        if (exchange(0) != pgm_read_byte(&settings[row][column]))
+    exchange(at);
+    for (; at % NEXT_ROW < ROW; at++)
+        if (exchange(0) != setting(at))
             same = false;
     end();
     return same;
@@ -162,7 +182,7 @@ static bool row_is_set(uint8_t row, uint8_t column)
 /* Do all registers that can be read in all modes have their right values? */
 static bool is_set(void)
 {
-    return row_is_set(ROWS - 1, CNF3) && (read_register(RXB0CTRL) & (RXM | BUKT)) == BUKT &&
+    return row_is_set(CNF3) && (read_register(RXB0CTRL) & (RXM | BUKT)) == BUKT &&
            (read_register(RXB1CTRL) & RXM) == 0;
 }
 
@@ -172,21 +192,22 @@ static uint8_t wanted_mode(void)
 }
 
 /* The controller goes to the bus only if all its settings are right. If not, the loop starts it
- * again a second later. */
+ * again a second later. If it has only heard errors, its crystal is the other one. */
 static void start_controller(void)
 {
+    is_second ^= foreign && bus == LISTENS;
     begin(RESET);
     end();
     _delay_us(HOLD_US);
-    for (uint8_t row = 0; row < ROWS; row++) {
+    for (uint8_t row = 0; row < ROWS * NEXT_ROW; row = (uint8_t)(row + NEXT_ROW)) {
         begin(WRITE);
-        exchange((uint8_t)(row * 16));
-        for (uint8_t column = 0; column < ROW; column++)
-            exchange(pgm_read_byte(&settings[row][column]));
+        exchange(row);
+        for (uint8_t at = row; at < row + ROW; at++)
+            exchange(setting(at));
         end();
     }
     modify(RXB0CTRL, BUKT, BUKT);
-    if (row_is_set(0, 0) && row_is_set(1, 0) && row_is_set(2, 0) && is_set())
+    if (row_is_set(0) && row_is_set(0x10) && row_is_set(0x20) && is_set())
         modify(CANCTRL, MODE, wanted_mode());
     next_frame = FRAMES;
     settings_written = seconds;
@@ -247,10 +268,12 @@ static uint8_t listen(uint8_t flags)
 {
     if ((flags & MERRF) != 0) {
         modify(CANINTF, MERRF | RX0IF | RX1IF, 0);
+        foreign = true;
         return 0;
     }
     if ((flags & (RX0IF | RX1IF)) != 0) {
         bus = HEARD;
+        foreign = false;
         modify(CANCTRL, MODE, NORMAL);
     }
     return flags;
@@ -278,10 +301,14 @@ static void serve_controller(void)
             next_frame = FRAMES;
     }
     if ((flags & ERRIF) != 0) { /* the controller returns to the bus by itself */
-        if ((read_register(EFLG) & TXBO) != 0 && bus_offs < UINT8_MAX)
+        const bool was_off = is_off;
+        is_off = (read_register(EFLG) & TXBO) != 0;
+        if (is_off && !was_off && bus_offs < UINT8_MAX)
             bus_offs++;
         modify(EFLG, OVERFLOWS, 0);
         modify(CANINTF, ERRIF, 0);
+        modify(CANINTE, ERRIF, 0);
+        is_masked = true;
     }
 }
 
@@ -355,6 +382,8 @@ static void look_after_controller(void)
             modify(TXB0CTRL, TXREQ, 0);
             next_frame = GIVEN_UP;
         }
+        modify(CANINTE, ERRIF, ERRIF);
+        is_masked = false;
         const uint8_t mode = read_register(CANSTAT) & MODE;
         if (bus == HEARD && mode == NORMAL)
             bus = JOINED;
@@ -402,7 +431,7 @@ int main(void)
         keyed_go_on(&keyed);
         watch_nodes(&keyed.agent, heard);
         cli();
-        if (bit_is_clear(PIND, INTERRUPT)) {
+        if (bit_is_clear(PIND, INTERRUPT) || (is_masked && next_frame < FRAMES)) {
             serve_controller();
         } else if (queued == 0) {
             sleep_enable();

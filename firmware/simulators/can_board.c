@@ -2,9 +2,8 @@
  *                                                       SPDX-License-Identifier: MIT
  *     can_board [--pins=C0D3...] MCU HERTZ IMAGE [EEPROM [silent]]
  *
- * The MCP2515's chip select is at pin PB2, its INT at PD2. Its oscillator has the frequency of the
- * AVR's clock: one period is one cycle. A byte on SPI takes 8 periods of the SPI clock that the
- * firmware has set. EEPROM is a file with the bytes that the EEPROM has at first. The bus has 500
+ * The MCP2515's chip select is at pin PB2, its INT at PD2. Its oscillator has 16 MHz. A byte on
+ * SPI takes 8 periods of the SPI clock that the firmware has set. EEPROM is a file with the bytes that the EEPROM has at first. The bus has 500
  * kbit/s, and other nodes. Unless it is silent, they send a frame 10 ms after each start of the
  * firmware. If the controller has another bit rate, every frame is an error to it.
  *
@@ -23,6 +22,7 @@
  *     pair                    from now on, only one other node is there. A frame from it that the
  *                             board does not acknowledge is sent again, up to 100 times
  *     together                ends `alone`, `fail`, `stuck` and `pair`
+ *     crystal MHZ             from now on, the oscillator of the controller has this frequency
  *     idle                    the bus is idle for so long that it ends bus-off
  *     reset                   the controller loses its power for a moment
  *     set ADDRESS VALUE       a disturbance changes a register of the controller (hexadecimal)
@@ -78,7 +78,8 @@ static avr_io_write_t write_spi;                        /* simavr's own */
 static uint32_t frame_us = FRAME_US, gap_us = FRAME_US; /* for a frame, and after it */
 static enum { TOGETHER, ALONE, FAILING, STUCK, PAIR } bus;
 static bool silent;
-static unsigned destroyed; /* frames of others */
+static unsigned destroyed;    /* frames of others */
+static unsigned crystal = 16; /* MHz */
 static struct {
     mcp2515_frame frame;
     unsigned left;
@@ -89,8 +90,9 @@ static struct {
 static void catch_up(void)
 {
     static avr_cycle_count_t passed;
-    mcp2515_pass(&chip, avr->cycle - passed);
-    passed = avr->cycle;
+    const avr_cycle_count_t now = avr->cycle * crystal / (avr->frequency / 1000000);
+    mcp2515_pass(&chip, now - passed);
+    passed = now;
 }
 
 static void show_interrupt(void)
@@ -150,7 +152,7 @@ static void print_frame(const mcp2515_frame *frame)
 
 static bool has_bit_rate(void)
 {
-    return mcp2515_bit(&chip) * KBITS == avr->frequency / 1000;
+    return mcp2515_bit(&chip) * KBITS == crystal * 1000;
 }
 
 /* A frame of another node comes, once. Returns whether somebody acknowledges it. A sender whose
@@ -322,6 +324,8 @@ static void run_line(const char *line)
         gap_us = number;
     } else if (sscanf(line, "frame %u", &number) == 1) {
         frame_us = number;
+    } else if (sscanf(line, "crystal %u", &number) == 1) {
+        crystal = number;
     } else if (strcmp(line, "alone") == 0) {
         bus = ALONE;
     } else if (strcmp(line, "fail") == 0) {

@@ -163,6 +163,8 @@ static void write_register(mcp2515 *chip, uint8_t address, uint8_t value, uint8_
     bits[at] = (uint8_t)((old & ~mask) | (value & mask));
     if (at == CANCTRL) {
         change_mode(chip, false);
+    } else if (at == CANINTF && bits[EFLG] != 0) {
+        bits[at] |= old & ERRIF; /* its cause lasts: section 7.7 */
     } else if (at == RXB0) {
         bits[at] = (uint8_t)((bits[at] & ~BUKT1) | (bits[at] & BUKT) >> 1); /* a copy */
     } else if (at == TXB0) {

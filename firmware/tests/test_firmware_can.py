@@ -142,13 +142,30 @@ MODE_IS = "show E"  # CANSTAT: 00 is the normal mode, 60 listen-only
 LISTENS, TAKES_PART = ("0E", "60"), ("0E", "00")
 
 
-def test_a_wrong_crystal_destroys_nobodys_frames(tmp_path: Path) -> None:
-    """Its crystal has twice the frequency that the image is for, and so has its bit rate. Whatever
-    comes is an error. It never joins the bus, and starts no report."""
-    image = compiled(CAN, tmp_path, "-DCAN_CRYSTAL=8")
-    script = [*[beat(at % 64, 1, 2) for at in range(500)], ASK, MODE_IS, "wait 3000000", ASK,
-              "wait 3000000", MODE_IS]
-    assert play(script, image=image) == [LISTENS, LISTENS]
+@pytest.mark.parametrize("mhz", [4, 20, 32])
+def test_a_wrong_crystal_destroys_no_frames(mhz: int) -> None:
+    """Whatever comes is an error. The agent never joins the bus, and starts no report."""
+    script = [f"crystal {mhz}", *[beat(at % 64, 1, 2) for at in range(500)], ASK, MODE_IS,
+              "wait 3000000", ASK, "wait 3000000", MODE_IS]
+    assert play(script, silent=True) == [LISTENS, LISTENS]
+
+
+def test_it_finds_out_which_crystal_it_has(tmp_path: Path) -> None:
+    """One error after the other is heard. The error of a second changes the settings, also if it
+    comes by chance. Then the first good frame lets it join. A fixed crystal changes nothing."""
+    def opening(mhz: int) -> list[str]:
+        return [f"crystal {mhz}", beat(7, 1, 2), "wait 1000000", MODE_IS, beat(9, 5, 6)]
+    end = [ENOUGH, ASK, "wait 3000000", MODE_IS]
+    listens, *answer, mode = play([*opening(8), *end], silent=True)
+    assert (listens, mode) == (LISTENS, TAKES_PART)
+    (table,) = tables_of(answer)
+    assert table[9] == b"\0\1\5\6" and table[7] == bytes(4)
+    for mhz, first in ((16, "crystal 4"), (8, "crystal 8")):
+        sent = play([first, beat(7, 1, 2), f"crystal {mhz}", *opening(mhz)[1:], "wait 1000000",
+                     beat(8, 5, 6), ASK, "wait 1000000", MODE_IS], silent=True)
+        assert sent[-1] == TAKES_PART and len(tables_of(sent[1:-1])) == 1
+    fixed = compiled(CAN, tmp_path, "-DCAN_CRYSTAL=16")
+    assert play([*opening(8), *end], image=fixed, silent=True) == [LISTENS, LISTENS]
 
 
 def test_the_first_good_frame_lets_it_join() -> None:
@@ -224,6 +241,15 @@ def test_bus_off_and_back() -> None:
     tables = reports([*script, "wait 3000000", beat(7, 8, 9), "wait 20000", ASK])
     assert tables[-1][0][3] == 2
     assert (tables[-1][1][2:], tables[-1][7][2:]) == (b"\x02\x03", b"\x08\x09")
+
+
+def test_an_agent_that_is_passive_sleeps() -> None:
+    """The cause of ERRIF lasts then. It does not hold INT low, so the agent sleeps between frames,
+    except while it sends."""
+    with Bus(CAN, ["alone", ASK, "wait 10000000", "show 2D", "show 2C"]) as bus:
+        counts = bus.end()
+        assert bus.frames() == ["2D#15", "2C#A0"]
+    assert counts["asleep"] > 0.75 * counts["cycles"]
 
 
 def test_bus_off_is_counted_up_to_255() -> None:
@@ -367,7 +393,7 @@ def test_bit_timing(crystal: int, kbits: int, sampled: float, tmp_path: Path) ->
     with image.open("rb") as file:
         elf = ELFFile(file)
         [symbol] = elf.get_section_by_name(".symtab").get_symbol_by_name("settings")
-        cnf3, cnf2, cnf1, _ = elf.get_section(symbol["st_shndx"]).data()[-4:]
+        cnf3, cnf2, cnf1, _ = elf.get_section(symbol["st_shndx"]).data()[-8:-4]
     before = 1 + (cnf2 & 7) + 1 + (cnf2 >> 3 & 7) + 1  # sync, propagation and phase 1
     after = (cnf3 & 7) + 1
     assert cnf2 & 0xC0 == 0x80 and 2 <= after <= before - 1  # phase 2 has its own length

@@ -346,6 +346,7 @@ static void test_roll_over(void **state)
     assert_int_equal(get(0x2C), 0x03);
     assert_int_equal(get(0x2D), 0);
     bring(1, false, false, 1, "e");
+    SPI(0x05, 0x2C, 0x20, 0);
     assert_int_equal(get(0x2D), 0x80); /* RX1OVR */
     SPI(0x90, 0, 0, 0, 0, 0, 0);
     assert_int_equal(back[6], 'c');
@@ -370,6 +371,7 @@ static void test_error_states(void **state)
         assert_int_equal(get(0x30) & 0x18, 0x18); /* TXERR, and TXREQ: it tries again */
     }
     SPI(0x02, 0x2C, 0);
+    assert_int_equal(get(0x2C), 0x20); /* ERRIF stays while its cause lasts: section 7.7 */
     mcp2515_send_failed(&chip, false);
     assert_int_equal(get(0x2D), 0x35);
     assert_int_equal(get(0x2C), 0xA0); /* MERRF, and ERRIF: a state has begun */
@@ -378,6 +380,8 @@ static void test_error_states(void **state)
     assert_int_equal(get(0x2C), 0xA0); /* nor does it receive */
     mcp2515_bus_idle(&chip);
     assert_int_equal(get(0x2D) | get(0x1C), 0);
+    SPI(0x05, 0x2C, 0x20, 0);
+    assert_int_equal(get(0x2C), 0x80);
     assert_true(mcp2515_pending(&chip, &frame)); /* the request is still there */
     for (int i = 0; i < 100; i++)
         mcp2515_send_failed(&chip, true); /* alone: passive, but never off */
