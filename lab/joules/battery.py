@@ -29,6 +29,7 @@ class Gauge:
     step: int = 0  # the largest number that divides all that it has shown
     jump: float = 0.0  # joules: the largest change from one reading to the next
     statuses: set[str] = field(default_factory=set)
+    moved: bool = False  # since open(): its steps are known
 
     def look(self) -> int:
         """What the gauge shows now. Raises Lost if the battery is not there any more."""
@@ -58,6 +59,10 @@ class Gauge:
         self.last = now
         self.step = math.gcd(self.step, now)
         joules = taken * self.unit((before + self.volts) / 2)
+        if taken < 0 and -taken > self.step:
+            raise Lost(f"{self.folder.name} rose by {-joules:.0f} J: it was charged, or its gauge "
+                       "was set anew")
+        self.moved |= taken != 0
         self.joules += joules
         self.jump = max(self.jump, abs(joules))
 
@@ -86,7 +91,7 @@ def is_battery(folder: Path) -> bool:
 
 class Battery(Meter):
     name = "battery"
-    reads = 5.0  # gauges are slower, and a look at them wakes the computer
+    reads = 1.0  # gauges are slower, but a charger may be there for a moment
 
     def open(self) -> None:
         self.place = Path(self.at or "/sys") / "class" / "power_supply"
@@ -109,8 +114,13 @@ class Battery(Meter):
             if not is_battery(folder) and sysfs.text(folder / "scope") != "Device" and \
                     (sysfs.number(folder / "online") or 0) > 0:
                 return f"the charger {folder.name} is plugged in"
-            if is_battery(folder) and sysfs.text(folder / "status") == "Charging":
-                return f"{folder.name} is being charged"
+        statuses = {folder: sysfs.text(folder / "status") or "Unknown"
+                    for folder in self._batteries()}
+        if charged := [folder for folder, status in statuses.items() if status == "Charging"]:
+            return f"{charged[0].name} is being charged"
+        if statuses and not {"Discharging", "Unknown"} & set(statuses.values()):
+            return "no battery is discharging, but " + " and ".join(
+                f"{folder.name} is {status.casefold()}" for folder, status in statuses.items())
         return ""
 
     def what(self) -> str:
@@ -125,7 +135,7 @@ class Battery(Meter):
 
     def _check(self) -> None:
         if charger := self._charger():
-            raise Lost(f"{charger}. Unplug it")
+            raise Lost(f"{charger}. A battery measures only while it feeds the computer")
         if changed := {gauge.folder for gauge in self.gauges} ^ set(self._batteries()):
             raise Lost(", ".join(sorted(folder.name for folder in changed)) + " came or vanished")
 
@@ -138,11 +148,15 @@ class Battery(Meter):
     def end(self) -> Energy:
         self.read()
         notes = []
+        joules = sum(gauge.joules for gauge in self.gauges)
+        if joules < 0:
+            raise Lost(f"the batteries rose by {-joules:.0f} J")
+        if not any(gauge.moved for gauge in self.gauges):
+            raise Lost("no gauge has moved yet, so the size of its steps is unknown: measure for "
+                       "longer")
         for gauge in self.gauges:
-            if gauge.joules < 0:
-                notes.append(f"{gauge.folder.name} rose by {-gauge.joules:.0f} J")
             if gauge.statuses == {"unknown"}:
                 notes.append(f"{gauge.folder.name} was unknown all the time; it counts, too")
-        return Energy(sum(gauge.joules for gauge in self.gauges), self.clock.now() - self.begun,
+        return Energy(joules, self.clock.now() - self.begun,
                       sum(gauge.uncertainty for gauge in self.gauges), self.samples, tuple(notes),
                       tuple((gauge.folder.name, gauge.joules) for gauge in self.gauges))

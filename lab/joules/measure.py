@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lab.arguments import number
-from lab.joules import measuring, meters, results, uncertainty
+from lab.joules import measuring, meters, results
 from lab.joules.measuring import Failed, Measurement, Work
 from lab.joules.meters import Absent, Clock, Lost
 from lab.joules.results import Run, Unreadable
@@ -33,7 +33,6 @@ def terminate(_signal: int, _frame: object) -> None:
 
 # Of options.
 count = number(1, 10**15)
-seed = number(0, 2**32 - 1)
 
 
 def ended(status: int) -> str:
@@ -91,10 +90,9 @@ def arguments(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.N
     parser.add_argument("--seconds", type=number(0.001, DAY, float), metavar="S",
                         help=f"of a turn of the operation; else {SECONDS:.0f}")
     parser.add_argument("--calls", type=count, metavar="N", help="of a turn, instead of seconds")
-    parser.add_argument("--name", help="of what the command does, for lab/run compare")
+    parser.add_argument("--name", help="of what the command does, for the file of results")
     parser.add_argument("--results", type=Path, metavar="FILE",
                         help="where turns are kept; a run that is there is gone on with")
-    parser.add_argument("--seed", type=seed, help="of the bootstrap; else a random one")
     split = list(words).index("--") if "--" in words else len(words)
     options = parser.parse_args(words[:split])
     options.command = list(words[split + 1:])
@@ -142,11 +140,10 @@ def main() -> None:
     status = 0
     file = options.results or results.new_file("measure")
     unit = ("J a call" if options.operation else "J a run") + results.NET * options.net
-    chosen = uncertainty.seed() if options.seed is None else options.seed
     try:
         run, turns, _ = results.begun(file, Run(
             name, unit, meter.what(), results.machine(), results.governor(), results.versions(),
-            chosen, results.now()))
+            results.now()))
         measured = Measurement(meter, clock, file, turns, rest=options.rest)
         try:
             pairs = options.repeat or (measuring.PAIRS if options.net else 1)

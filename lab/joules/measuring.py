@@ -18,7 +18,7 @@ from lab.joules.uncertainty import Interval, Value
 MARGIN = 1.5  # of the time that is advised: the spread is itself not known exactly
 LONGEST = 14 * 24 * 60  # minutes; nobody measures for longer
 LOOKS = 60.0  # seconds between two looks at the meter in an idle time
-PAIRS = 8  # with 6, the interval of 95 % holds the mean in 90 of 100 cases
+PAIRS = 10  # so that the interval leaves out the least and the most
 
 
 class Failed(Exception):
@@ -135,12 +135,12 @@ def values(turns: Sequence[Turn], net: bool) -> list[Value]:
             for turn in turns if turn.turn == WORK and turn.calls]
 
 
-def quantities(turns: Sequence[Turn], net: bool, seed: int) -> list[Quantity]:
+def quantities(turns: Sequence[Turn], net: bool) -> list[Quantity]:
     """All that is printed: of a turn, and at last of a call."""
     found = []
 
     def add(name: str, unit: str, each: Iterable[Value]) -> None:
-        found.append(Quantity(name, unit, uncertainty.interval(list(each), seed)))
+        found.append(Quantity(name, unit, uncertainty.interval(list(each))))
 
     for name in (WORK, IDLE) if net else (WORK,):
         some = [turn for turn in turns if turn.turn == name]
@@ -172,23 +172,22 @@ def scaled(number: float, unit: str, like: float | None = None) -> str:
 
 def row(one: Quantity) -> str:
     at = one.interval
-    like = max(abs(at.mean), abs(at.low), abs(at.high)) if at.known else \
-        max(abs(at.mean), at.meter)
-    mean, low, high, meter = (scaled(number, one.unit, like)
-                              for number in (at.mean, at.low, at.high, at.meter))
+    like = max(abs(at.middle), abs(at.low), abs(at.high)) if at.known else \
+        max(abs(at.middle), at.meter)
+    middle, low, high, meter = (scaled(number, one.unit, like)
+                                for number in (at.middle, at.low, at.high, at.meter))
     spread = f"{low} to {high}" if at.known else f"spread unknown; ± {meter} by the meter alone"
-    dropped = f", {plural(at.dropped, 'outlier')} dropped" if at.dropped else ""
-    return f"{one.name:<14}{mean:>15}   {spread}{dropped}"
+    return f"{one.name:<14}{middle:>15}   {spread}"
 
 
 def plural(number: int, what: str) -> str:
     return f"{number:,} {what}" + "s" * (number != 1)
 
 
-def verdict(turns: Sequence[Turn], seed: int) -> list[str]:
+def verdict(turns: Sequence[Turn]) -> list[str]:
     """Is the net more than nothing? If the meter cannot see that: after how long it could."""
     pairs = pairs_of(turns)
-    net = uncertainty.interval([net_of(*pair) for pair in pairs], seed)
+    net = uncertainty.interval([net_of(*pair) for pair in pairs])
     minutes = sum(turn.seconds for pair in pairs for turn in pair) / 60
     if not net.known:
         return [f"{plural(len(pairs), 'pair')} cannot tell how far they spread: "
@@ -197,17 +196,16 @@ def verdict(turns: Sequence[Turn], seed: int) -> list[str]:
         return ["The work took less than idleness: something else ran in the idle turns."]
     if not net.holds_zero:
         return []
-    half = max(net.high - net.mean, net.mean - net.low)
-    guess = net.mean if net.mean > 0 else net.high
+    half, guess = net.half, net.middle if net.middle > 0 else net.high
     ratio = half / guess if guess > 0 else math.inf
     needs = minutes * ratio * ratio * MARGIN  # `** 2` would be an error if it is too large
     if needs > LONGEST:
         return ["Not measurable with this meter in this time, nor in two weeks: the net is at most "
                 f"{scaled(net.high, 'J')} a turn,",
                 f"and the meter and the turns leave it open by {scaled(half, 'J')} to either side."]
-    known = "the net is about" if net.mean > 0 else "the net is at most"
+    known = "the net is about" if net.middle > 0 else "the net is at most"
     return ["Not measurable with this meter in this time; "
-            f"try {plural(math.ceil(max(needs, minutes)), 'minute')}.",
+            f"try {plural(math.ceil(max(needs, minutes)), 'minute')}, in longer turns.",
             f"The sum: in {minutes:,.1f} min {known} {scaled(guess, 'J')} a turn, and open by "
             f"{scaled(half, 'J')} to either side.",
             "What is open falls, beside the net, with the square root of the time:",
@@ -224,9 +222,12 @@ def report(run: Run, turns: Sequence[Turn], net: bool) -> list[str]:
         plural(len(turns), "turn")
     calls = plural(sum(turn.calls for turn in turns), "call")
     lines = [f"{run.operation}: {run.label} with {run.meter}.",
-             f"{of}, {calls}. The mean of a turn,",
-             f"and where it lies with a certainty of 95 % (bootstrap, seed {run.seed}):", "",
-             *map(row, quantities(turns, net, run.seed))]
+             f"{of}, {calls}. The median of the turns, and where it lies",
+             f"with a certainty of 95 %, {uncertainty.ASSUMES}:", "",
+             *map(row, quantities(turns, net))]
+    notes = list(dict.fromkeys(note for turn in turns for note in turn.notes))
+    warnings = [note for note in notes if note.startswith("warning")]
+    lines[1:1] = warnings
     parts: dict[str, float] = {}
     for turn in turns:
         for name, joules in turn.parts.items() if turn.turn == WORK else ():
@@ -234,8 +235,8 @@ def report(run: Run, turns: Sequence[Turn], net: bool) -> list[str]:
     if len(parts) > 1:
         lines += ["", "All turns of work by part, some of which hold others: " +
                   ", ".join(f"{name} {scaled(joules, 'J')}" for name, joules in parts.items())]
-    notes = list(dict.fromkeys(note for turn in turns for note in turn.notes))
-    lines += ["", *notes] if notes else []
-    if net and (told := verdict(turns, run.seed)):
+    others = [note for note in notes if note not in warnings]
+    lines += ["", *others] if others else []
+    if net and (told := verdict(turns)):
         lines += ["", *told]
     return lines

@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab.joules import measuring, meters, results, uncertainty
+from lab.joules import measuring, meters, results
 from lab.joules.measure import INTERRUPTED, count
 from lab.joules.measuring import Failed, Measurement, duration, say, scaled
 from lab.joules.meters import Absent, Clock, Lost, Meter
@@ -277,7 +277,7 @@ def main() -> None:
     try:
         run, turns, times = results.begun(file, Run(
             what, "J of all, net", meter.what() if meter else "none", results.machine(),
-            results.governor(), results.versions(), uncertainty.seed(), results.now()))
+            results.governor(), results.versions(), results.now()))
         profile = Profile(options, meter, file, turns, times)
         try:
             profile.run()

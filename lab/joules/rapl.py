@@ -30,6 +30,8 @@ class Domain:
     last: int = 0  # µJ
     counted: int = 0  # µJ since begin()
     wraps: int = 0
+    watts: float | None = None  # between the last two readings
+    doubt: float = 0.0  # joules, of wraps that may have been something else
 
     def now(self) -> int | None:
         """What the counter shows, if that is possible."""
@@ -87,6 +89,7 @@ class Rapl(Meter):
         self.begun = self.read_at = self.clock.now()
         for domain in self.domains:
             domain.last, domain.counted, domain.wraps = self._value(domain), 0, 0
+            domain.watts, domain.doubt = None, 0.0
 
     def _value(self, domain: Domain) -> int:
         value = domain.now()
@@ -100,24 +103,33 @@ class Rapl(Meter):
         self.samples += 1
         for domain in self.domains:
             value = self._value(domain)
-            domain.wraps += value < domain.last
             step = (value - domain.last) % domain.span
             if step * 1e-6 > BELIEVABLE * (passed + SLACK):
                 raise Lost(f"{domain.name} went from {domain.last} to {value} µJ within "
                            f"{passed:.3f} s, which cannot be: was the computer suspended?")
+            if value < domain.last:  # near its end, a counter that was set back looks like a wrap
+                domain.wraps += 1
+                domain.doubt += abs(step * 1e-6 - (domain.watts or 0.0) * passed)
+            domain.watts = step * 1e-6 / passed if passed > 0 else domain.watts
             domain.counted += step
             domain.last = value
 
     def end(self) -> Energy:
         self.read()
         seconds = self.read_at - self.begun
-        counted = [domain for domain in self.domains if domain.in_sum]
+        # Some processors show a dram that they do not count: it stays 0.
+        absent = [domain for domain in self.domains if domain.in_sum and domain.name.endswith(
+            "/dram") and not domain.counted and not domain.last and seconds > STUCK]
+        counted = [domain for domain in self.domains if domain.in_sum and domain not in absent]
         joules = sum(domain.counted for domain in counted) * 1e-6
-        if seconds > STUCK and not all(domain.counted for domain in self.domains if domain.in_sum):
+        if seconds > STUCK and not all(domain.counted for domain in counted):
             raise Lost(f"a counter of {self.what()} stood still for {seconds:.1f} s; no processor "
                        "takes nothing")
+        notes = [f"{domain.name} stayed 0: it is left out" for domain in absent]
+        notes += [f"{domain.name} began again {domain.wraps} times; if it was set back, the joules "
+                  f"are off by {domain.doubt:.0f} J" for domain in counted if domain.doubt >= 1]
         # Each counter is a unit and an update old, at both ends; at a wrap it may skip a unit.
-        uncertainty = sum((2 + domain.wraps) * STEP * 1e-6 for domain in counted)
+        uncertainty = sum((2 + domain.wraps) * STEP * 1e-6 + domain.doubt for domain in counted)
         uncertainty += 2 * UPDATE * joules / seconds if seconds > 0 else 0.0
-        return Energy(joules, seconds, uncertainty, self.samples,
-                      parts=tuple((domain.name, domain.counted * 1e-6) for domain in self.domains))
+        return Energy(joules, seconds, uncertainty, self.samples, tuple(notes),
+                      tuple((domain.name, domain.counted * 1e-6) for domain in self.domains))

@@ -1,8 +1,9 @@
 """A smart plug of Shelly's, generation 1 or 2, over MQTT or HTTP, or one with Tasmota over MQTT:
 its watts, each second.
 
-Its own counter of energy is a second opinion: if the two disagree, the result says so. The plug is
-only asked; nothing here switches it."""
+Its own counter of energy is a second opinion: it has all that was between two readings. The joules
+are as uncertain as the two differ, and by the counter's own steps; if they disagree, or there was a
+gap, the counter's joules are the result. The plug is only polled; nothing here switches it."""
 
 import base64
 import http.client
@@ -22,10 +23,11 @@ MOST_BYTES = 1 << 16  # of what it says
 LONGEST = 200  # characters of a prefix; MQTT has topics of at most 65,535 bytes
 MOST_READINGS = 200_000  # in one turn; a day has 86,400 seconds
 GAP = 5.0  # seconds without a reading, from which on it counts as a gap
-SILENCE = 120.0  # seconds without one, after which the turn is lost
 PATIENCE = 40.0  # seconds for the first reading: generation 1 may report every 30 s only
+PATHS = ((2, "/rpc/Switch.GetStatus?id=0"), (2, "/rpc/PM1.GetStatus?id=0"), (1, "/meter/0"))
+PARTS = "switch", "pm1"  # of generation 2: a plug has either
 TIMEOUT = 3.0  # seconds for an answer over HTTP
-AGREED = 0.02  # of the joules, by which watts and counter may differ
+AGREED = 0.02  # of the joules, by which watts and counter may differ without a warning
 USAGE = ("say where it is: --meter shelly --at mqtt://BROKER[:PORT]/PREFIX, with the PREFIX "
          "shellies/ID for generation 1 or Tasmota's topic, or --at http://PLUG")
 
@@ -66,7 +68,7 @@ def parsed(payload: bytes) -> Any:
         raise Refused("not JSON") from None
 
 
-def field(found: Any, *names: str) -> Any:
+def member(found: Any, *names: str) -> Any:
     for name in names:
         if not isinstance(found, dict) or name not in found:
             raise Refused("without " + ".".join(names))
@@ -86,7 +88,7 @@ def joules_of(value: object, unit: float) -> float:
 def second_generation(payload: bytes) -> tuple[float, float]:
     """Watts and joules of a switch's status, over MQTT or HTTP."""
     found = parsed(payload)
-    return watts_of(field(found, "apower")), joules_of(field(found, "aenergy", "total"), 3600)
+    return watts_of(member(found, "apower")), joules_of(member(found, "aenergy", "total"), 3600)
 
 
 def tasmota(payload: bytes) -> tuple[float, float]:
@@ -94,16 +96,16 @@ def tasmota(payload: bytes) -> tuple[float, float]:
     found = parsed(payload)
     if isinstance(found, dict) and "StatusSNS" in found:
         found = found["StatusSNS"]
-    return watts_of(field(found, "ENERGY", "Power")), joules_of(field(found, "ENERGY", "Total"),
+    return watts_of(member(found, "ENERGY", "Power")), joules_of(member(found, "ENERGY", "Total"),
                                                                 3.6e6)
 
 
 def first_generation(payload: bytes) -> tuple[float, float]:
     """Of /meter/0. A reading counts only if the plug says that it is valid."""
     found = parsed(payload)
-    if field(found, "is_valid") is not True:
+    if member(found, "is_valid") is not True:
         raise Refused("not valid")
-    return watts_of(field(found, "power")), joules_of(field(found, "total"), 60)
+    return watts_of(member(found, "power")), joules_of(member(found, "total"), 60)
 
 
 @dataclass
@@ -112,41 +114,40 @@ class Second:
 
     first: float | None = None  # joules
     last: float | None = None
-    jump: float = 0.0  # the largest change from one reading to the next
+    first_at: float = 0.0
+    last_at: float = 0.0
     back: bool = False  # it went back, as after a restart of the plug
 
-    def take(self, joules: float) -> None:
-        if self.last is None or self.first is None:
-            self.first = joules
+    def take(self, joules: float, now: float) -> None:
+        if self.last is None:
+            self.first, self.first_at = joules, now
         else:
             self.back |= joules < self.last
-            self.jump = max(self.jump, joules - self.last)
-        self.last = joules
+        self.last, self.last_at = joules, now
 
     def opinion(self) -> float | None:
         return None if self.first is None or self.last is None or self.back else \
             self.last - self.first
 
 
-def integral(points: list[tuple[float, float]], until: float) -> tuple[float, float, list[float]]:
-    """Joules of these (seconds, watts), from the first to `until`; how uncertain; and the gaps.
+def integral(points: list[tuple[float, float]],
+             until: float) -> tuple[float, float, list[float], float]:
+    """Joules of these (seconds, watts), from the first to `until`; how uncertain; the gaps, and the
+    joules in these.
 
     Between two readings the power is taken to go straight from one to the other. It may have
     changed at any moment: in an interval of the usual length that is off by up to half the change,
-    each to its own side; in a gap it may have been anything between the least and the most."""
-    every = [*points, (until, points[-1][1])]
-    spread = max(watts for _, watts in points) - min(watts for _, watts in points)
+    each to its own side. What a gap or a burst had is for the counter to tell."""
     joules = squares = in_gaps = 0.0
     gaps = []
-    for (begin, before), (end, after) in zip(every, every[1:]):
+    for (begin, before), (end, after) in zip(points, [*points[1:], (until, points[-1][1])]):
         lasted = max(0.0, end - begin)
         joules += lasted * (before + after) / 2
+        squares += (lasted * (after - before) / 2) ** 2
         if lasted > GAP:
             gaps.append(lasted)
-            in_gaps += lasted * spread / 2
-        else:
-            squares += (lasted * (after - before) / 2) ** 2
-    return joules, math.sqrt(squares) + in_gaps, gaps
+            in_gaps += lasted * (before + after) / 2
+    return joules, math.sqrt(squares), gaps, in_gaps
 
 
 class Shelly(Meter):
@@ -158,7 +159,7 @@ class Shelly(Meter):
         self._heard = threading.Event()
         self._client: Any = None
         self._refusal = ""
-        self.generation = 0
+        self.generation, self._path = 0, ""
         self._last: tuple[float, float] | None = None  # when, watts
         self._last_joules: float | None = None
         self._forget()
@@ -184,7 +185,7 @@ class Shelly(Meter):
                 self._heard.set()
             if joules is not None:
                 self._last_joules = joules
-                self._second.take(joules)
+                self._second.take(joules, now)
 
     def _drop(self, why: str) -> None:
         with self._lock:
@@ -254,7 +255,7 @@ class Shelly(Meter):
             self._refusal = str(reason)
             return
         client.subscribe([*((f"{self._prefix}/{topic}", 0) for topic in (
-            "relay/0/power", "relay/0/energy", "status/switch:0")),
+            "relay/0/power", "relay/0/energy", "status/switch:0", "status/pm1:0")),
             (f"tele/{self._prefix}/SENSOR", 0), (f"stat/{self._prefix}/STATUS8", 0)])
         self._ask()
 
@@ -266,7 +267,8 @@ class Shelly(Meter):
         """All of them report at once when they are asked to; else only after a change."""
         if self._client.is_connected():
             self._client.publish(f"{self._prefix}/command", "update")
-            self._client.publish(f"{self._prefix}/command/switch:0", "status_update")
+            for part in PARTS:
+                self._client.publish(f"{self._prefix}/command/{part}:0", "status_update")
             self._client.publish(f"cmnd/{self._prefix}/Status", "8")
 
     def _message(self, client: object, data: object, message: Any) -> None:
@@ -280,7 +282,7 @@ class Shelly(Meter):
             elif message.topic.endswith("/energy"):
                 self._take(None, joules_of(parsed(message.payload), 60))
             else:
-                shelly = message.topic.endswith("/switch:0")
+                shelly = "/status/" in message.topic
                 reading = (second_generation if shelly else tasmota)(message.payload)
                 self.generation = 2 if shelly else TASMOTA
                 self._take(*reading)
@@ -294,16 +296,13 @@ class Shelly(Meter):
         self._headers = {"Authorization": "Basic " + base64.b64encode(login).decode()} \
             if place.username else {}
         faults = []
-        for self.generation in (2, 1):
+        for self.generation, self._path in PATHS:
             try:
                 self._take(*self._get())
                 return
             except (OSError, ValueError, Refused) as fault:
-                faults.append(f"{self._path()}: {fault}")
+                faults.append(f"{self._path}: {fault}")
         raise Absent(f"{place.hostname} does not answer as a Shelly: {'; '.join(faults)}.")
-
-    def _path(self) -> str:
-        return "/rpc/Switch.GetStatus?id=0" if self.generation == 2 else "/meter/0"
 
     def _get(self) -> tuple[float, float]:
         """Within TIMEOUT in all, even if every byte comes after a while."""
@@ -314,7 +313,7 @@ class Shelly(Meter):
         late = threading.Timer(TIMEOUT, connection.sock.shutdown, [socket.SHUT_RDWR])
         late.start()
         try:
-            connection.request("GET", self.place.path.rstrip("/") + self._path(),
+            connection.request("GET", self.place.path.rstrip("/") + self._path,
                                headers=self._headers)
             answer = connection.getresponse()
             if answer.status != 200:
@@ -335,8 +334,8 @@ class Shelly(Meter):
             self.begun = self.clock.now()
             if self._last is not None and self.begun - self._last[0] <= GAP:
                 self._points.append((self.begun, self._last[1]))
-            if self._last_joules is not None:
-                self._second.take(self._last_joules)
+                if self._last_joules is not None:
+                    self._second.take(self._last_joules, self._last[0])
         self.read()
 
     def read(self) -> None:
@@ -355,25 +354,42 @@ class Shelly(Meter):
             until = self.clock.now()
             if not self._points:
                 raise Lost(f"the plug gave no reading in {until - self.begun:.0f} s")
-            silent = until - self._points[-1][0]
-            if silent > SILENCE:
-                raise Lost(f"the plug has said nothing for {silent:.0f} s")
+            silent = max(until - self._points[-1][0], self._points[0][0] - self.begun)
+            if silent > GAP:  # at an end, the counter does not show what happened then
+                raise Lost(f"the plug has said nothing for the first or the last {silent:.0f} s")
             points = [(self.begun, self._points[0][1]), *self._points]
-            joules, uncertainty, gaps = integral(points, until)
+            joules, uncertainty, gaps, in_gaps = integral(points, until)
             seconds = until - self.begun
             step = GENERATIONS[self.generation]
             uncertainty += step.watt_step / 2 * seconds
-            return Energy(joules, seconds, uncertainty, self.samples,
-                          tuple(self._notes(joules, uncertainty, gaps, step.counter_step)),
-                          () if self._second.opinion() is None else
-                          (("counter", self._second.opinion() or 0.0),),
+            notes = self._notes(gaps)
+            counted = self._second.opinion()
+            if counted is None and gaps:
+                raise Lost(f"the plug was silent for {max(gaps):.0f} s, and its counter does not "
+                           "show what happened then")
+            if counted is None:
+                notes.append("no counter of the plug: bursts between two readings do not show")
+            else:
+                # By a step, and by what was taken between its first or last reading and that end.
+                off = step.counter_step + max(power for _, power in points) * (
+                    abs(self._second.first_at - self.begun) + until - self._second.last_at)
+                apart, allowed = abs(counted - joules), uncertainty + off + AGREED * joules
+                if apart > allowed:
+                    notes.insert(0, f"warning: the plug's watts make {joules:.0f} J, its own "
+                                    f"counter {counted:.0f} J, which counts")
+                if gaps and counted + allowed > joules - in_gaps:  # watts say nothing of the gaps
+                    joules, apart = counted, 0.0
+                elif apart > allowed:
+                    joules = counted
+                uncertainty = max(uncertainty, apart + off)
+            return Energy(joules, seconds, uncertainty, self.samples, tuple(notes),
+                          () if counted is None else (("counter", counted),),
                           tuple((at - self.begun, watts) for at, watts in self._points))
 
     def _faults(self) -> str:
         return ", ".join(f"{count} {why}" for why, count in self._dropped.items())
 
-    def _notes(self, joules: float, uncertainty: float, gaps: list[float],
-               step: float) -> list[str]:
+    def _notes(self, gaps: list[float]) -> list[str]:
         notes = []
         if gaps:
             notes.append(f"{len(gaps)} gaps without readings, {sum(gaps):.0f} s in all, "
@@ -382,14 +398,8 @@ class Shelly(Meter):
             notes.append(f"the connection to the broker broke {self._breaks} times")
         if self._dropped:
             notes.append(f"readings dropped: {self._faults()}")
-        counted = self._second.opinion()
         if self._second.back:
             notes.append("the plug's counter went back: no second opinion")
-        elif counted is not None:
-            allowed = uncertainty + 2 * max(step, self._second.jump) + AGREED * joules
-            if abs(counted - joules) > allowed:
-                notes.append(f"warning: the plug's watts make {joules:.0f} J, but its own counter "
-                             f"{counted:.0f} J")
         return notes
 
     def release(self) -> None:

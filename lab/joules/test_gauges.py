@@ -78,26 +78,75 @@ def test_one_that_is_unknown_all_the_time_counts_and_is_named(tmp_path: Path) ->
     assert energy.notes == ("BAT1 was unknown all the time; it counts, too",)
 
 
-def test_a_gauge_that_does_not_move_is_as_uncertain_as_a_step(tmp_path: Path) -> None:
-    """10 mWh. All that it shows are multiples of that."""
-    energy = measured(tmp_path, 600, Cell(tmp_path, "BAT0", 23_470_000))
-    assert energy.joules == 0
-    assert energy.uncertainty == pytest.approx(36)
-
-
-def test_what_a_gauge_has_shown_once_is_remembered(tmp_path: Path) -> None:
-    """Of 24 and 60 Wh alone, it might have steps of 12 Wh."""
-    clock, meter = opened(tmp_path, cell := Cell(tmp_path, "BAT0", 24_000_000, watts=16))
+def test_a_gauge_that_stands_still_is_as_uncertain_as_a_step_once_it_has_moved(
+        tmp_path: Path) -> None:
+    """Of 24 and 60 Wh alone, it might have steps of 12 Wh: that is no measurement."""
+    clock, meter = opened(tmp_path, cell := Cell(tmp_path, "BAT0", 24_000_000))
     meter.start()
     clock.sleep(600)
-    assert meter.stop().uncertainty >= 36
-    cell.watts, cell.now = 0, 24_000_000
+    with pytest.raises(Lost, match="no gauge has moved yet, so the size of its steps is unknown"):
+        meter.stop()
+    cell.watts = 16
     meter.start()
-    clock.sleep(5)
+    clock.sleep(60)
     meter.stop()
+    cell.watts = 0
     meter.start()
     clock.sleep(600)
-    assert meter.stop().uncertainty == pytest.approx(36)
+    energy = meter.stop()
+    assert energy.joules == 0 and energy.uncertainty == pytest.approx(36)
+
+
+@pytest.mark.parametrize("seconds", [0, 7, 60])
+def test_a_gauge_that_rises_is_no_measurement(tmp_path: Path, seconds: int) -> None:
+    cell = Cell(tmp_path, "BAT0", 30_000_000, watts=16)
+    clock, meter = opened(tmp_path, cell)
+    meter.start()
+    clock.sleep(seconds)
+    cell.now += 500_000
+    clock.sleep(60)
+    with pytest.raises(Lost, match=r"BAT0 rose by [\d,]+ J: it was charged, or its gauge was set"):
+        meter.stop()
+
+
+def test_a_charger_for_two_seconds_is_seen(tmp_path: Path) -> None:
+    clock, meter = opened(tmp_path, Cell(tmp_path, "BAT0", 30_000_000, watts=16))
+    charger = tmp_path / "class" / "power_supply" / "AC"
+    write(charger / "type", "Mains")
+    write(charger / "online", 0)
+    meter.start()
+    clock.sleep(61.5)
+    write(charger / "online", 1)
+    clock.sleep(2)
+    write(charger / "online", 0)
+    clock.sleep(60)
+    with pytest.raises(Lost, match="the charger AC is plugged in"):
+        meter.stop()
+
+
+@pytest.mark.parametrize("status", ["Full", "Not charging", "Charging"])
+def test_a_battery_that_does_not_feed_the_computer_is_refused(tmp_path: Path, status: str) -> None:
+    cell = Cell(tmp_path, "BAT0", 30_000_000, watts=16)
+    clock, meter = opened(tmp_path, cell)
+    meter.start()
+    clock.sleep(60)
+    write(cell.folder / "status", status)
+    clock.sleep(2)
+    says = "being charged" if status == "Charging" else status.casefold()
+    with pytest.raises(Lost, match=f"BAT0 is {says}"):
+        meter.stop()
+    with pytest.raises(Absent):
+        opened(tmp_path)
+    Cell(tmp_path, "BAT1", 30_000_000)  # beside one that discharges, another may rest
+    assert status == "Charging" or opened(tmp_path)
+
+
+def test_a_gauge_of_percent_alone_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "class" / "power_supply" / "BAT0"
+    for name, value in (("type", "Battery"), ("status", "Discharging"), ("capacity", 64)):
+        write(folder / name, value)
+    with pytest.raises(Absent, match="neither energy_now nor charge_now"):
+        meters.find("battery", str(tmp_path))
 
 
 def test_a_gauge_that_looks_seldom_is_as_uncertain_as_it_is_behind(tmp_path: Path) -> None:
@@ -214,9 +263,31 @@ def test_a_counter_that_is_set_back_is_no_wrap(tmp_path: Path) -> None:
         meter.stop()
 
 
+@pytest.mark.parametrize("watts", [20.0, 35.0])
+def test_a_counter_that_is_set_back_near_its_end_is_within_the_uncertainty(
+        tmp_path: Path, watts: float) -> None:
+    """Taken for a wrap, the last 900 J of its range were joules; of a true wrap nothing is open."""
+    span = 262_143_328_850
+    counter = Counter(tmp_path, "intel-rapl:0", "package-0", watts, at=span - 1_100_000_000)
+    clock, meter = counting(tmp_path, counter)
+    clock.sleep(10)
+    counter.at = 0
+    clock.sleep(10)
+    energy = meter.stop()
+    assert energy.joules > 20 * watts + 700 and len(energy.notes) == 1
+    assert abs(energy.joules - 20 * watts) <= energy.uncertainty < 1000
+
+
 def test_a_counter_that_stands_still_is_none(tmp_path: Path) -> None:
     with pytest.raises(Lost, match="stood still for 10.0 s"):
         counted(tmp_path, [Counter(tmp_path, "intel-rapl:0", "package-0", 0.0)], 10.0)
+
+
+def test_memory_that_stays_0_is_left_out_and_named_and_the_package_counts(tmp_path: Path) -> None:
+    _, energy = counted(tmp_path, [Counter(tmp_path, "intel-rapl:0", "package-0", 20.0),
+                                   Counter(tmp_path, "intel-rapl:0:0", "dram", 0.0)], 10.0)
+    assert energy.joules == pytest.approx(200)
+    assert energy.notes == ("package-0/dram stayed 0: it is left out",)
 
 
 @pytest.mark.parametrize("vanishes", [True, False])

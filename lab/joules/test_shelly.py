@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from lab.joules import meters, shelly
-from lab.joules.meters import Absent, Lost
+from lab.joules.meters import Absent, Energy, Lost
 from lab.joules.shelly import Shelly
 from lab.joules.standins import Broker, Plug, SimulatedClock, WebPlug
 from tools.programs import free_port, wait_until
@@ -81,7 +81,7 @@ def test_joules_are_read_back_exactly(bench: Bench) -> None:
     step = {1: 60, 2: 3.6}[bench.plug.generation]
     assert abs(dict(energy.parts)["counter"] - joules(120)) <= step
     assert list(energy.readings[-1]) == pytest.approx([120, watts(120)])
-    assert 0 < energy.uncertainty < 10
+    assert 0 < energy.uncertainty <= 2 * step + watts(120)
     assert f"generation {bench.plug.generation}" in bench.meter.what()
 
 
@@ -92,11 +92,11 @@ def test_a_plug_with_tasmota_is_read_too(broker: Broker) -> None:
     bench.run(0, 60)
     before = bench.meter.samples
     bench.plug.client.publish(f"stat/{PREFIXES[0]}/STATUS8", json.dumps(
-        {"StatusSNS": {"ENERGY": {"Power": watts(60), "Total": 0.004}}}))
+        {"StatusSNS": {"ENERGY": {"Power": watts(60), "Total": 0.003}}}))
     wait_until(lambda: bench.meter.samples > before, "the answer")
     energy = bench.meter.stop()
     assert energy.joules == pytest.approx(joules(60), abs=1e-6) and energy.notes == ()
-    assert 30 <= energy.uncertainty < 31 and "Tasmota" in bench.meter.what()
+    assert energy.uncertainty >= 3600 and "Tasmota" in bench.meter.what()
     assert (f"cmnd/{PREFIXES[0]}/Status", b"8") in bench.plug.asked
     bench.close()
 
@@ -105,8 +105,49 @@ def test_a_plug_that_repeats_one_reading_for_ever_is_suspected(bench: Bench) -> 
     """Its counter does not move, though it says 40 W."""
     bench.meter.start()
     bench.run(0, 60, power=lambda _: 40, counter=lambda _: 0)
-    assert "warning: the plug's watts make 2400 J, but its own counter 0 J" in \
-        bench.meter.stop().notes
+    energy = bench.meter.stop()
+    assert energy.notes == ("warning: the plug's watts make 2400 J, its own counter 0 J, which "
+                            "counts",)
+    assert energy.joules == 0 and energy.uncertainty >= 2400
+
+
+def hostile(bench: Bench, seconds: int, power: Callable[[float], float],
+            silent: range = range(0)) -> tuple[float, Energy]:
+    """The true joules, in steps of a tenth of a second, and those of the meter."""
+    bench.meter.start()
+    true = 0.0
+    for tenth in range(1, 10 * seconds + 1):
+        true += power(tenth / 10) / 10
+        bench.clock.sleep(0.1)
+        if tenth % 10 == 0 and tenth // 10 not in silent:
+            bench.say(power(tenth // 10), true)
+    return true, bench.meter.stop()
+
+
+@pytest.mark.parametrize("scenario, power, silent", [
+    ("100 W while it is silent", lambda at: 100.0 if 5 < at <= 13 else 20.0, range(6, 14)),
+    ("bursts between readings", lambda at: 80.0 if 0.1 < at % 1 < 0.4 else 10.0, range(0)),
+    ("bursts at readings", lambda at: 80.0 if at % 1 < 0.05 else 10.0, range(0)),
+    ("a step", lambda at: 10.0 if at <= 7 else 60.0, range(0))])
+def test_the_true_joules_are_within_the_uncertainty(
+        bench: Bench, scenario: str, power: Callable[[float], float], silent: range) -> None:
+    """By hand, 15 s with 8 of 100 W: 7 x 20 + 800 = 940 J; the watts alone make 300."""
+    true, energy = hostile(bench, 15, power, silent)
+    assert scenario != "100 W while it is silent" or true == pytest.approx(940)
+    assert abs(energy.joules - true) <= energy.uncertainty, energy
+    if bench.plug.generation == 2 and scenario != "a step":  # its counter has steps of 3.6 J
+        assert energy.notes[0].startswith("warning: the plug's watts make")
+        assert energy.joules == pytest.approx(true, abs=3.6)
+        assert not silent or energy.uncertainty < 60
+
+
+def test_a_gap_without_a_counter_is_no_measurement(bench: Bench) -> None:
+    bench.meter.start()
+    bench.run(0, 5)
+    bench.clock.sleep(8)
+    bench.run(13, 20, counter=lambda at: 0.0 if at < 15 else joules(at))
+    with pytest.raises(Lost, match="the plug was silent for 9 s, and its counter does not show"):
+        bench.meter.stop()
 
 
 HOSTILE = [b"", b"NaN", b"-3", b"1e999", b"99999", b"9" * 5000, b"9" * 400, b"on", b"[" * 60000,
@@ -133,22 +174,13 @@ def test_what_cannot_be_a_reading_is_dropped_and_counted(bench: Bench) -> None:
     assert "too large" in note and "negative" in note and "not JSON" in note
 
 
-def test_dropped_readings_are_bridged(bench: Bench) -> None:
-    """Three seconds are missing, and then 30: these are a gap, and leave more open."""
+def test_three_missing_readings_are_bridged(bench: Bench) -> None:
     bench.meter.start()
     bench.run(0, 10)
     bench.clock.sleep(3)
     bench.run(13, 20)
     short = bench.meter.stop()
     assert short.joules == pytest.approx(joules(20), abs=1e-6) and short.notes == ()
-    bench.meter.start()
-    bench.run(20, 30)
-    bench.clock.sleep(30)
-    bench.run(60, 70)
-    energy = bench.meter.stop()
-    assert energy.joules == pytest.approx(joules(70) - joules(20), abs=1e-6)
-    assert "1 gaps without readings, 31 s in all, the longest 31 s" in energy.notes
-    assert energy.uncertainty > 31 * (watts(70) - watts(20)) / 2
 
 
 def test_what_the_broker_has_kept_is_no_reading(broker: Broker) -> None:
@@ -191,17 +223,16 @@ def test_a_broker_that_restarts_in_the_midst() -> None:
     energy = bench.meter.stop()
     bench.close()
     broker.stop()
-    assert energy.joules == pytest.approx(joules(50), abs=1e-6)
+    assert energy.joules == pytest.approx(joules(50), abs=3.6)
     assert "the connection to the broker broke 1 times" in energy.notes
     assert "1 gaps without readings, 20 s in all, the longest 20 s" in energy.notes
-    assert energy.uncertainty > 20 * (watts(50) - watts(0)) / 2
 
 
 def test_a_plug_that_falls_silent_is_lost(bench: Bench) -> None:
     bench.meter.start()
     bench.run(0, 10)
     bench.clock.sleep(130)
-    with pytest.raises(Lost, match="has said nothing for 130 s"):
+    with pytest.raises(Lost, match="has said nothing for the first or the last 130 s"):
         bench.meter.stop()
     bench.meter.start()
     bench.clock.sleep(30)
@@ -213,7 +244,8 @@ def test_the_plug_is_asked_and_never_switched(bench: Bench) -> None:
     wait_until(lambda: len(bench.plug.asked) >= 3, "a plug that is asked")
     assert set(bench.plug.asked) == {
         (f"{bench.plug.prefix}/command", b"update"), (f"cmnd/{bench.plug.prefix}/Status", b"8"),
-        (f"{bench.plug.prefix}/command/switch:0", b"status_update")}
+        *((f"{bench.plug.prefix}/command/{part}:0", b"status_update")
+          for part in ("switch", "pm1"))}
 
 
 @pytest.mark.parametrize("at, says", [
@@ -266,7 +298,22 @@ def test_joules_are_read_back_exactly_over_http(web: WebPlug, generation: int) -
     clock.sleep(60)
     energy = meter.stop()
     assert energy.joules == pytest.approx(joules(60), abs=1e-6) and energy.notes == ()
-    assert set(web.wanted[1:]) <= {"/meter/0", "/rpc/Switch.GetStatus?id=0"}
+    assert set(web.wanted) <= {"/meter/0", *(f"/rpc/{part}.GetStatus?id=0" for part in (
+        "Switch", "PM1"))}
+
+
+def test_a_plug_that_only_measures_is_read_over_http_and_mqtt(web: WebPlug,
+                                                              broker: Broker) -> None:
+    """Shelly's PM Mini of generation 3: its part is pm1:0, and it has no switch."""
+    status = json.dumps({"id": 0, "apower": 40.0, "aenergy": {"total": 2.0}}).encode()
+    web.answers["/rpc/PM1.GetStatus?id=0"] = status
+    meter = Shelly(web.at, SimulatedClock())
+    meter.open()
+    assert meter.generation == 2 and meter._last == (1000.0, 40.0)
+    bench = Bench(broker, 2)
+    bench.plug.publish("status/pm1:0", status)
+    wait_until(lambda: bench.meter._last == (1000.0, 40.0), "its reading")
+    bench.close()
 
 
 def test_no_answers_are_a_gap(web: WebPlug) -> None:
@@ -278,9 +325,9 @@ def test_no_answers_are_a_gap(web: WebPlug) -> None:
     clock.sleep(10)
     web.answers = {}
     clock.sleep(20)
-    web.say(2, 40.0, 1200)
+    web.say(2, 40.0, 1600)
     clock.sleep(10)
     energy = meter.stop()
-    assert energy.joules == pytest.approx(1600)
+    assert energy.joules == pytest.approx(1600, abs=3.6)
     assert energy.notes == ("1 gaps without readings, 21 s in all, the longest 21 s",
                             "readings dropped: 20 no answer")
