@@ -268,6 +268,10 @@ def test_the_fuses_fit_the_clock() -> None:
         if "keyed" in board:  # a chip that may run below its voltage may write to its EEPROM
             assert volts - 0.2 >= VOLTS[megahertz] and told["hfuse"] & EESAVE[chip]
         fuses[chip] = told
+    store = {board.name for board in BOARDS.values() if board.mcu and re.search(
+        r"sbi\t0x1[cf], 1\b", run(["avr-objdump", "-d", board.image()]))}  # EEPE of EECR
+    assert {row[0] for row in rows if row[6] == "4.3 V"} == {
+        ", ".join(f"`{name}`" for name in sorted(store))}
     for file in (ROOT / "firmware").glob("*.md"):
         for part, command in re.findall(r"avrdude -p (\w+)(.*)", file.read_text()):
             for fuse, value in re.findall(r"([lhe]fuse):w:0x(\w+)", command):
