@@ -17,7 +17,8 @@
 #include <string.h>
 #include <util/delay.h>
 
-#include "atmega328p.h"
+#define BAUD 0 /* no serial line */
+#include BOARD
 #include "can.h"
 #include "keyed.h"
 #include "watch.h"
@@ -85,6 +86,11 @@ static bool is_second; /* the crystal */
  * for a second, so that INT falls for frames, and the loop polls it while a report leaves. */
 static volatile bool is_masked;
 static bool is_off;
+
+uint16_t dumpulse_get_timestamp(void)
+{
+    return board_time();
+}
 
 /* ---- The controller --------------------------------------------------------------------- */
 
@@ -395,9 +401,10 @@ static void look_after_controller(void)
 int main(void)
 {
     static const uint8_t request[FRAME] = DUMPULSE_REQUEST;
+    const uint8_t cause = board_reset_cause();
     uint16_t looked_after = 0;
 
-    start_clock();
+    board_start();
     DDRB = _BV(SELECT) | _BV(MOSI) | _BV(SCK);
     PORTB = _BV(SELECT);
     PORTD = _BV(INTERRUPT);
@@ -405,6 +412,7 @@ int main(void)
     SPSR = _BV(SPI2X); /* 8 MHz; the controller takes 10 */
     watch_start();
     keyed_start();
+    record_boot(&keyed.agent, cause);
     start_controller();
     EICRA = _BV(ISC01);
     EIMSK = _BV(INT0);
@@ -412,7 +420,7 @@ int main(void)
     for (;;) {
         const uint16_t now = dumpulse_get_timestamp();
         if (now != looked_after) {
-            wdt_reset();
+            board_feed();
             look_after_controller();
             keyed_each_second(&keyed);
         }
@@ -434,10 +442,8 @@ int main(void)
         if (bit_is_clear(PIND, INTERRUPT) || (is_masked && next_frame < FRAMES)) {
             serve_controller();
         } else if (queued == 0) {
-            sleep_enable();
             sei(); /* works after the next instruction, so no interrupt can come in between */
             sleep_cpu();
-            sleep_disable();
         }
         sei();
     }

@@ -3,7 +3,8 @@
  * i2c_atmega328p.md says what masters do. After each byte, the chip's interface holds the clock low
  * until the loop has taken note. So all masters wait, and nothing gets lost.
  */
-#include "atmega328p.h"
+#define BAUD 0 /* no serial line */
+#include BOARD
 
 #include <util/twi.h>
 
@@ -19,6 +20,11 @@ static uint8_t outgoing[DUMPULSE_REPORT_SIZE]; /* a copy: the table changes whil
 static uint16_t left;                          /* bytes of it that nobody has read */
 static uint8_t faults;                         /* illegal starts and stops, and silent masters */
 static uint8_t patience; /* s, at most, with the master that has begun and has not ended */
+
+uint16_t dumpulse_get_timestamp(void)
+{
+    return board_time();
+}
 
 ISR(TWI_vect)
 {
@@ -55,16 +61,17 @@ static void take_note(uint8_t status)
 
 int main(void)
 {
-    uint8_t fed = 0; /* the low byte of the second in which the watchdog was fed */
+    const uint8_t cause = board_reset_cause();
+    uint8_t fed = 0; /* the tick in which the watchdog was fed */
 
-    start_clock();
-    SMCR = _BV(SE); /* enables sleep; in its mode, idle, the clock goes on */
+    board_start();
+    record_boot(&agent, cause);
     TWAR = ADDRESS << 1;
     TWCR = LISTEN;
     for (;;) {
-        const uint8_t now = (uint8_t)seconds;
+        const uint8_t now = board_ticks();
         if (now != fed) {
-            wdt_reset();
+            board_feed();
             if (patience != 0 && --patience == 0) {
                 if (faults != UINT8_MAX)
                     faults++;
@@ -74,7 +81,7 @@ int main(void)
         }
         fed = now;
         cli();
-        if (bit_is_clear(TWCR, TWINT) && (uint8_t)seconds == now) {
+        if (bit_is_clear(TWCR, TWINT) && board_ticks() == now) {
             sei(); /* works after the next instruction, so nothing can come in between */
             sleep_cpu();
         }

@@ -3,7 +3,7 @@ UNITS_firmware := build/unit-mcp2515
 # The compiler for a CH32V003 comes with `make full`.
 BUILT_firmware = $(filter-out build/firmware/uart_ch32v003.elf,$(FIRMWARE)) $(SIMULATORS)
 BUILT_FULL += $(FIRMWARE)
-COMPILER_avr := avr-gcc
+COMPILER_avr := avr-gcc -mrelax
 COMPILER_arm := arm-none-eabi-gcc -mthumb -ffreestanding -nostdlib -T firmware/cortex_m.ld
 COMPILER_riscv := riscv64-unknown-elf-gcc -march=rv32ec_zicsr -mabi=ilp32e -ffreestanding \
     -nostdlib -mno-relax -T firmware/ch32v003.ld
@@ -12,16 +12,20 @@ AT := -Wl,--defsym=flash_begin
 ROLES = extras/dumpulse_keyed.h $(patsubst %,extras/dumpulse_%.c,tag $1)
 KEYED_AGENT := firmware/keyed_agent.c $(call ROLES,agent mixed report master slots)
 KEYED_AVR := firmware/keyed_avr.c extras/dumpulse_tag_avr.S $(KEYED_AGENT)
-# A row of images.tsv gives CC_, ALSO_ and PROGRAM_ of its image.
-$(eval $(shell awk -F '\t' '/^[a-z]/ { for (i = 4; i != 6; i++) sub(/^-$$/, "", $$i); n = "_" $$1; \
+# images.tsv gives CC_, ALSO_ and PROGRAM_ of each image.
+$(eval $(shell awk -F '\t' '/^boards/ { n = substr($$1, 8, length($$1) - 9); of[n] = $$2; \
+    if ($$3 != "-") o[n] = $$3; if (match($$4, /mcu=[^ ]*/)) o[n] = o[n] " -m" substr($$4, RSTART, \
+    RLENGTH); if (match($$4, /hertz=[0-9]*/)) o[n] = o[n] " -DF_CPU=" substr($$4, RSTART + 6, \
+    RLENGTH - 6) "UL"; o[n] = o[n] " -DBOARD=\\\"" $$1 "\\\""; next } \
+    /^[a-z]/ { for (i = 4; i != 6; i++) sub(/^-$$/, "", $$i); n = "_" $$1; \
     print "$$(eval IMAGES += " $$1 ")$$(eval PROGRAM" n " := firmware/" $$2 ".c)" \
-    "$$(eval ALSO" n " := " $$5 ")$$(eval CC" n " := $$(COMPILER_" $$3 ") " $$4 ")" }' \
-    firmware/images.tsv))
+    "$$(eval ALSO" n " := " $$5 ")$$(eval CC" n " := $$(COMPILER_" ($$3 in of ? of[$$3] : $$3) \
+    ") " o[$$3] " " $$4 ")" }' firmware/images.tsv))
 FIRMWARE := $(IMAGES:%=build/firmware/%.elf)
 FIRMWARE_FLAGS = -std=c11 -Os -g -ffunction-sections -fdata-sections -Wl,--gc-sections \
                  -Wl,--build-id=none $(WARNINGS) $(INCLUDES) -Ifirmware $(OPTIONS)
 IMAGE_SOURCES = $$(PROGRAM_$$*) $$(ALSO_$$*) $(LIBRARY) build/flags firmware/images.tsv \
-                $(wildcard firmware/*.h firmware/*.ld) firmware/room.mk
+                $(wildcard firmware/*.h firmware/*/*.h firmware/*.ld) firmware/room.mk
 define LINK_IMAGE
 	@mkdir -p $(@D)
 	@$(CC_$*) $(FIRMWARE_FLAGS) $(filter %.c %.S,$^) -lgcc -o $@

@@ -1,8 +1,8 @@
 /* Watches nodes on an ATmega328P: lights lamps and opens relays.   SPDX-License-Identifier: MIT
  *
  * watch_atmega328p.md says how to wire, set and try it. This file is only what is done about the
- * nodes. It is linked with an agent: uart_atmega328p.c hears the nodes on a serial line, can_avr.c
- * on a CAN bus. Both have timestamps in seconds.
+ * nodes. It is linked with an agent: serial_agent.c hears the nodes on a serial line, can_avr.c on
+ * a CAN bus. Both have timestamps in seconds.
  */
 #include <avr/io.h>
 #include <avr/pgmspace.h>

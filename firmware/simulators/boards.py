@@ -54,6 +54,7 @@ class Board:
     baud: int = 0  # of its serial line; 0: it is on a bus
     i2c: int = 0  # its address on an I²C bus
     can_id: int = 0  # the first of its identifiers on a CAN bus
+    header: str = ""  # of firmware/boards/, without .h
     mcu: str = ""  # simavr's name of its chip
     machine: str = ""  # QEMU's
     hertz: int = 0
@@ -77,6 +78,12 @@ class Board:
         compiler = "gcc-riscv64-unknown-elf" if self.simulator == "ch32v003" else \
             "gcc-avr" if self.mcu else "gcc-arm-none-eabi"
         return ["make", "gcc", compiler, *SIMULATORS.get(self.simulator, UNICORN)]
+
+    @property
+    def options(self) -> list[str]:
+        """The options of an AVR's compiler."""
+        return [f"-mmcu={self.mcu}", f"-DF_CPU={self.hertz}UL",
+                f'-DBOARD="boards/{self.header}.h"']
 
     def image(self, folder: str = "") -> Path:
         """Builds the image first if it is not up to date. The folder "hanging" has images whose
@@ -109,16 +116,22 @@ class Board:
 
 
 def boards() -> Iterator[Board]:
-    """Those of firmware/images.tsv. The last cell of a row has the simulator, and fields."""
+    """Those of firmware/images.tsv. The last cell of a row has the simulator, and fields; other
+    fields are those of the board, by its name."""
     types = {field.name: field.type for field in fields(Board)}
     read: dict[object, Callable[[str], object]] = {
         "bool": lambda _: True, "int": lambda value: int(value, 0), "float": float, "str": str,
         "tuple[str, ...]": lambda value: tuple(value.split(","))}
+    shared = dict[str, list[str]]()
     for row in (ROOT / "firmware/images.tsv").read_text().splitlines():
         if row.startswith("#"):
             continue
-        name, *_, cell = row.split("\t")
+        name, _, board, *_, cell = row.split("\t")
+        if name.startswith("boards/"):
+            shared[Path(name).stem] = cell.split()
+            continue
         simulator, *words = cell.split()
+        words += [f"header={board}", *shared[board]] if board in shared else []
         pairs = (word.partition("=") for word in words)
         values: dict[str, Any] = {field: read[types[field]](value) for field, _, value in pairs}
         yield Board(name, simulator, **values)

@@ -280,7 +280,7 @@ def unkeyed(board: Board, folder: Path) -> Path:
     """Its image with -DUNKEYED=45,46."""
     name = board.name.partition("-")[0]
     parts = ("tag.c", "tag_avr.S", "agent.c", "mixed.c", "report.c", "master.c", "slots.c")
-    run(["avr-gcc", "-mmcu=atmega328p", "-DF_CPU=16000000UL", "-std=c11", "-Os", "-DKEYED",
+    run(["avr-gcc", *board.options, "-std=c11", "-Os", "-DKEYED",
          "-DUNKEYED=45,46", *INCLUDES, f"-I{ROOT / 'firmware'}", ROOT / "firmware" / f"{name}.c",
          *(ROOT / f"firmware/keyed_{part}.c" for part in ("avr", "agent")), ROOT / "dumpulse.c",
          *(EXTRAS / f"dumpulse_{part}" for part in parts), "-o", folder / "unkeyed.elf"])

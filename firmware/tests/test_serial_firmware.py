@@ -30,6 +30,7 @@ from tools.programs import BUILD, INCLUDES, ROOT, run
 from tools.tiers import tiered
 
 SELF = 0  # the agent's own variable; its value counts the bytes that the agent has lost
+BOOTS = 63  # its boots
 AGENTS = [board for board in BOARDS.values()
           if board.baud and not (board.keyed or board.keyed_node or board.only_sends)]
 
@@ -46,8 +47,8 @@ def board(request: pytest.FixtureRequest) -> Board:
 
 
 def packets(chance: random.Random, count: int) -> list[bytes]:
-    """Heartbeats for all variables but 0, which is the agent's own."""
-    return [heartbeat(chance.randrange(1, 64), chance.randrange(256), chance.randrange(256))
+    """Heartbeats for all variables but the agent's own."""
+    return [heartbeat(chance.randrange(1, BOOTS), chance.randrange(256), chance.randrange(256))
             for _ in range(count)]
 
 
@@ -57,11 +58,11 @@ def entries(report: bytes) -> list[bytes]:
 
 
 def after(heartbeats: list[bytes]) -> list[bytes]:
-    """Sender and value of every variable after these heartbeats, without the agent's own."""
+    """Sender and value of every variable after these heartbeats, without the agent's two own."""
     agent = model.Agent()
     for packet in heartbeats:
         agent.process(1, packet)
-    return [entry[2:] for entry in agent.entries[1:]]
+    return [entry[2:] for entry in agent.entries[1:BOOTS]]
 
 
 def ask(line: Line, quiet: bytes = b"") -> list[bytes]:
@@ -126,11 +127,11 @@ def test_an_image_is_for_its_core(name: str, core: str) -> None:
 
 
 def test_every_program_belongs_to_an_image() -> None:
-    """keyed_agent.c and keyed_avr.c are sources of several."""
+    """The others are sources of several."""
     rows = (ROOT / "firmware" / "images.tsv").read_text().splitlines()
     sources = {source.stem for source in (ROOT / "firmware").glob("*.c")}
-    assert sources - {"keyed_agent", "keyed_avr"} == {
-        row.split("\t")[1] for row in rows if not row.startswith("#")}
+    assert sources - {"keyed_agent", "keyed_avr", "watch_atmega328p"} == {
+        row.split("\t")[1] for row in rows if not row.startswith(("#", "boards/"))}
 
 
 def test_packets_junk_and_short_ones(board: Board, chance: random.Random) -> None:
@@ -140,7 +141,7 @@ def test_packets_junk_and_short_ones(board: Board, chance: random.Random) -> Non
     with Line(board) as line:
         line.send(b"".join(junk + packet for junk, packet in zip(refused, good * 3, strict=False)))
         table = ask(line)
-        assert [entry[2:] for entry in table[1:]] == after(good)
+        assert [entry[2:] for entry in table[1:BOOTS]] == after(good)
         assert table[SELF][2:] == b"\x01\x00"  # no byte was lost
 
 
@@ -148,7 +149,7 @@ def test_no_byte_is_in_two_packets(board: Board) -> None:
     pairs = straddled()
     with Line(board) as line:
         line.send(b"".join(first + second for first, second in pairs))
-        assert [entry[2:] for entry in ask(line)[1:]] == after(
+        assert [entry[2:] for entry in ask(line)[1:BOOTS]] == after(
             [beat for pair in pairs for beat in pair])
 
 
@@ -178,7 +179,7 @@ def test_a_flood_while_reports_go_out(board: Board, chance: random.Random) -> No
         # start bit.
         table = ask(line, b"\xff" * 4 + heartbeat(9, 1, 2))
         if not board.deaf:
-            assert [entry[2:] for entry in table[1:]] == after([*flood, heartbeat(9, 1, 2)])
+            assert [entry[2:] for entry in table[1:BOOTS]] == after([*flood, heartbeat(9, 1, 2)])
             assert table[SELF][3] == 0
         assert table[9][2:] == b"\x01\x02"
 
@@ -224,6 +225,17 @@ def test_the_watchdog_resets_a_loop_or_a_clock_that_hangs(board: Board, fault: b
             with contextlib.suppress(TimeoutError):
                 first_byte = line.receive(1, 1.0)  # the other bytes of a report may take longer
                 table = entries(first_byte + line.receive(259, 10.0))  # a reset may cut it off
+
+
+@pytest.mark.parametrize("board", [board for board in AGENTS if board.header == "atmega328p"], ids=lambda board: board.name)
+def test_an_agent_records_its_boot(board: Board) -> None:
+    """The cause of a power-up, and of a reset by the watchdog; and how many boots there were."""
+    with Line(board, board.image("hanging")) as line:
+        first = ask(line)[BOOTS]
+        line.send(b"HangHere" + heartbeat(5, 1, 1) * (3 * board.baud // 80))
+        second = ask(line)[BOOTS]
+    assert first[:3] == second[:3] == b"\0\0\1" and (first[3] >> 5, second[3] >> 5) == (1, 4)
+    assert second[3] % 32 == (first[3] + 1) % 32
 
 
 @pytest.mark.slow
@@ -279,14 +291,14 @@ def test_the_fuses_fit_the_clock() -> None:
 
 
 @pytest.mark.parametrize(("image", "option", "good"), [
-    ("uart_atmega328p", "-DBAUD=250000", True), ("uart_atmega328p", "-DBAUD=230400", False),
+    ("serial_agent", "-DBAUD=250000", True), ("serial_agent", "-DBAUD=230400", False),
     ("can_avr", "-DCAN_BASE=0x700", True), ("can_avr", "-DCAN_BASE=0x6C0", False),
     ("can_avr", "-DCAN_BASE=0x800", False), ("can_avr", "-DCAN_KBITS=300", False),
     ("can_avr", "-DCAN_KBITS=5", False), ("i2c_atmega328p", "-DADDRESS=0x77", True),
     ("i2c_atmega328p", "-DADDRESS=0x78", False)])
 def test_options_that_cannot_work_do_not_compile(image: str, option: str, good: bool) -> None:
     done = subprocess.run(
-        ["avr-gcc", "-mmcu=atmega328p", "-DF_CPU=16000000UL", "-std=c11", "-fsyntax-only", option,
+        ["avr-gcc", *BOARDS["can_avr"].options, "-std=c11", "-fsyntax-only", option,
          *INCLUDES, f"-I{ROOT / 'firmware'}", ROOT / "firmware" / f"{image}.c"],
         capture_output=True, text=True, check=False)
     assert (done.returncode == 0) == good and ("static assertion" in done.stderr) != good
@@ -295,8 +307,7 @@ def test_options_that_cannot_work_do_not_compile(image: str, option: str, good: 
 @pytest.mark.parametrize("image", ["uart_attiny85", "keyed_attiny85", "sender_attiny13"])
 def test_a_chip_can_have_its_own_calibration(image: str, tmp_path: Path) -> None:
     """OSCCAL is port 0x31."""
-    chip, hertz = ("attiny13a", 1_200_000) if "13" in image else ("attiny85", 8_000_000)
-    run(["avr-gcc", f"-mmcu={chip}", f"-DF_CPU={hertz}UL", "-std=c11", "-Os", "-DCALIBRATION=0x5a",
+    run(["avr-gcc", *BOARDS[image].options, "-std=c11", "-Os", "-DCALIBRATION=0x5a",
          *INCLUDES, f"-I{ROOT / 'firmware'}", "-c",
          ROOT / "firmware" / f"{image}.c", "-o", tmp_path / "image.o"])
     code = run(["avr-objdump", "-d", tmp_path / "image.o"])

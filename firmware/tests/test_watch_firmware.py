@@ -186,8 +186,8 @@ def compiled(folder: Path, board: Board, before: str = TABLE, after: str = TABLE
     changed, image = folder / Path(file).name, folder / "watch.elf"
     changed.write_text(text.replace(before, after))
     sources = ["firmware/watch_atmega328p.c", "dumpulse.c", "extras/dumpulse_watch.c",
-               "firmware/uart_atmega328p.c" if board is SERIAL else "firmware/can_avr.c"]
-    run(["avr-gcc", "-mmcu=atmega328p", "-DF_CPU=16000000UL", "-std=c11", "-Os", "-DWATCH",
+               "firmware/serial_agent.c" if board is SERIAL else "firmware/can_avr.c"]
+    run(["avr-gcc", *board.options, "-std=c11", "-Os", "-DWATCH",
          *["-DWATCH_ON_C"] * (board is CAN), *more, *INCLUDES, f"-I{ROOT / 'firmware'}",
          *[changed if source == file else ROOT / source for source in sources], "-o", image])
     return image

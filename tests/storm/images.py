@@ -63,7 +63,9 @@ class Plain(Story):
 
     def forget(self) -> None:
         self.may = [{bytes(2)} for _ in range(64)]
-        self.times: dict[tuple[int, bytes], list[float]] = {}
+        boots = [bytes([1, value]) for value in range(256)]  # an agent records its own boot
+        self.may[63].update(boots)
+        self.times: dict[tuple[int, bytes], list[float]] = {(63, boot): [0] for boot in boots}
 
     def boot(self) -> None:
         self.boots, self.booted, self.may_lose = self.boots + 1, self.now, False

@@ -1,0 +1,51 @@
+/* What the boards with an AVR share.   SPDX-License-Identifier: MIT */
+#ifndef AVR_H
+#define AVR_H
+
+#include <avr/interrupt.h>
+#include <avr/io.h>
+#include <avr/sleep.h>
+#include <avr/wdt.h>
+#include <util/atomic.h>
+
+#include "reset.h"
+#include "serial.h"
+
+/* To be called first. It clears the flags: otherwise the next start could not be told apart, and
+ * the watchdog would keep its shortest time after it has reset the chip. Optiboot starts a program
+ * by the watchdog, so a reset by the pin sets both flags. Old ones clear all flags. */
+_Static_assert(_BV(WDRF) >> 1 == RESET_WATCHDOG, "the flag does not give the cause");
+static inline uint8_t board_reset_cause(void)
+{
+    const uint8_t flags = MCUSR;
+    uint8_t cause = flags >> 1 & RESET_WATCHDOG; /* or RESET_UNKNOWN */
+
+    MCUSR = 0;
+    if (flags & _BV(EXTRF))
+        cause = RESET_PIN;
+    if (flags & _BV(BORF))
+        cause = RESET_BROWN_OUT;
+    if (flags & _BV(PORF))
+        cause = RESET_POWER_UP;
+    return cause;
+}
+
+#ifndef WDTCSR
+#define WDTCSR WDTCR
+#endif
+
+/* A period is WDTO_2S or the like. The second write must come within 4 cycles, and no interrupt is
+ * enabled yet. */
+static inline void start_watchdog(uint8_t period)
+{
+    WDTCSR = _BV(WDCE) | _BV(WDE);
+    WDTCSR = (uint8_t)(_BV(WDE) | period);
+    wdt_reset(); /* the period begins */
+}
+
+static inline void board_feed(void)
+{
+    wdt_reset();
+}
+
+#endif /* AVR_H */
