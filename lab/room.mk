@@ -19,5 +19,5 @@ TABLE_lab-answer = $(PRINTER) -m lab.messages.answer $(ARGS)	## what a message c
 TABLE_lab-choices = $(PRINTER) -m lab.messages.answer --choices	## which check for which node, over which medium
 TABLE_lab-fits = $(PRINTER) -m lab.messages.answer --fits	## what an ATmega328P has room for beside the agent
 TABLE_lab-published = $(PRINTER) -m lab.messages.published	## published watts and joules beside the lab's counts
-TABLE_lab-operations = $(PRINTER) -m lab.groups.operations	## group operations of signatures and commitments
+TABLE_lab-operations = $(PRINTER) -m lab.groups.operations	## group operations of PS18
 TABLE_lab-programs = $(PRINTER) -m lab.groups.programs $(ARGS)	## count programs of group operations; ARGS=FILE

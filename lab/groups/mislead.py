@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from lab.groups.opcount import Bilinear, Element
-from lab.groups.operations import ORDERS
+from lab.groups.operations import BLS12_381
 from lab.groups.papers import ps18
 from tools.programs import as_program
 
@@ -27,7 +27,7 @@ class Ps18:
 
     def __init__(self) -> None:
         self.rng = random.Random(1)
-        self.group = Bilinear(ORDERS["BLS12-381"])
+        self.group = Bilinear(BLS12_381)
         self.secret, self.public = ps18.key(self.group, 1, self.rng)
         self.restore()
 

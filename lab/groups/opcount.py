@@ -359,10 +359,6 @@ class Group:
         self._counter.now.hashes += 1
         return self.element(number_of(data, self.order))
 
-    def abscissa(self, element: Element) -> int:
-        """A number below the order, which stands for an element: ECDSA takes it of a point."""
-        return number_of(self.owned(element).serialize(), self.order)
-
     def owned(self, element: object) -> Element:
         if not isinstance(element, Element):
             raise CountingError(f"{element!r} is no element of a group")

@@ -1,4 +1,4 @@
-"""Counts what the schemes of papers/ need of a group. No chip changes that.
+"""Counts what PS18, of papers/, needs of its groups. No chip changes that.
 
     make figures ONLY=lab-operations
 
@@ -15,17 +15,14 @@ from statistics import fmean
 from typing import Any
 
 from lab.groups import programs
-from lab.groups.opcount import ALGORITHMS, Bilinear, Counts, Group
-from lab.groups.papers import bls, ecdh, ecdsa, groups, pedersen, ps18, schnorr
-from lab.groups.papers.groups import E, E1, E2, ET
+from lab.groups.opcount import ALGORITHMS, Bilinear, Counts
+from lab.groups.papers import groups, ps18
+from lab.groups.papers.groups import E1, E2, ET
 from tools.programs import as_program
 
-ORDERS = {
-    "P-256": 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551,
-    "BLS12-381": 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001,
-}
+BLS12_381 = 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001  # the order
 RUNS = 12  # as the study's
-MANY = 10  # messages, and signatures that are aggregated
+MANY = 10  # messages
 
 # Around each step of a scheme, with the step's name. On the counting group it reads the counters.
 Meter = Callable[[str], AbstractContextManager[None]]
@@ -34,56 +31,6 @@ Meter = Callable[[str], AbstractContextManager[None]]
 def expect(said: bool, what: str) -> None:
     if not said:
         raise SystemExit(f"lab: {what}")
-
-
-def run_ecdsa(group: groups.Group[E], meter: Meter, rng: random.Random) -> None:
-    with meter("key"):
-        secret, public = ecdsa.key(group, rng)
-    kept, message = public.serialize(), rng.randbytes(32)
-    with meter("sign"):
-        signature = ecdsa.sign(group, secret, message, rng)
-    public = group.parse(kept)
-    with meter("verify"):
-        right = ecdsa.verify(group, public, message, signature)
-    expect(right, "ECDSA: a right signature was refused")
-    expect(not ecdsa.verify(group, public, message + b"!", signature), "ECDSA: a forgery passed")
-
-
-def run_schnorr(group: groups.Group[E], meter: Meter, rng: random.Random) -> None:
-    with meter("key"):
-        secret, public = schnorr.key(group, rng)
-    kept, message = public.serialize(), rng.randbytes(32)
-    with meter("sign"):
-        signature = schnorr.sign(group, secret, kept, message, rng)
-    public = group.parse(kept)
-    with meter("verify"):
-        right = schnorr.verify(group, public, message, signature)
-    expect(right, "Schnorr: a right signature was refused")
-    expect(not schnorr.verify(group, public, message + b"!", signature),
-           "Schnorr: a forgery passed")
-
-
-def run_ecdh(group: groups.Group[E], meter: Meter, rng: random.Random) -> None:
-    with meter("key"):
-        ours, our_key = ecdh.key(group, rng)
-    theirs, their_key = ecdh.key(group, rng)
-    with meter("agree"):
-        secret = ecdh.agree(group, ours, their_key)
-    expect(secret == ecdh.agree(group, theirs, our_key), "ECDH: the two do not agree")
-    expect(secret != ecdh.agree(group, theirs, their_key), "ECDH: a third agrees, too")
-
-
-def run_pedersen(group: groups.Group[E], meter: Meter, rng: random.Random) -> None:
-    kept, m = pedersen.setup(group).serialize(), rng.randrange(group.order)
-    h = group.parse(kept)
-    with meter("commit"):
-        commitment, opening = pedersen.commit(group, h, m, rng)
-    h = group.parse(kept)
-    with meter("open"):
-        right = pedersen.opens(group, h, commitment, m, opening)
-    expect(right, "Pedersen: a right opening was refused")
-    expect(not pedersen.opens(group, h, commitment, m + 1, opening),
-           "Pedersen: a commitment was opened to another number")
 
 
 def run_ps18(pairing: groups.Bilinear[E1, E2, ET], meter: Meter, rng: random.Random,
@@ -106,59 +53,13 @@ def run_ps18(pairing: groups.Bilinear[E1, E2, ET], meter: Meter, rng: random.Ran
     expect(not ps18.verify(pairing, public, other, signature), "PS18: a forgery passed")
 
 
-def run_bls(pairing: groups.Bilinear[E1, E2, ET], meter: Meter, rng: random.Random) -> None:
-    with meter("key"):
-        secret, public = bls.key(pairing, rng)
-    kept, message = public.serialize(), rng.randbytes(32)
-    with meter("sign"):
-        signature = bls.sign(pairing, secret, message)
-    fresh, key = pairing.g1.parse(signature.serialize()), pairing.g2.parse(kept)
-    with meter("verify"):
-        right = bls.verify(pairing, key, message, fresh)
-    expect(right, "BLS: a right signature was refused")
-    expect(not bls.verify(pairing, key, message + b"!", fresh), "BLS: a forgery passed")
-
-
-def run_aggregate(pairing: groups.Bilinear[E1, E2, ET], meter: Meter, rng: random.Random,
-                  count: int) -> None:
-    pairs = [bls.key(pairing, rng) for _ in range(count)]
-    messages = [rng.randbytes(32) for _ in pairs]
-    signatures = [bls.sign(pairing, secret, message).serialize()
-                  for (secret, _), message in zip(pairs, messages, strict=True)]
-    keys = [pairing.g2.parse(public.serialize()) for _, public in pairs]
-    parsed = [pairing.g1.parse(signature) for signature in signatures]
-    with meter("aggregate"):
-        signature = bls.aggregate(parsed)
-    with meter("verify"):
-        right = bls.verify_all(pairing, keys, messages, signature)
-    expect(right, "BLS: a right aggregate was refused")
-    expect(not bls.verify_all(pairing, keys, messages, parsed[0]), "BLS: a forgery passed")
-    expect(not bls.verify_all(pairing, keys[::-1], messages, signature),
-           "BLS: an aggregate was taken for that of others")
-
-
 @dataclass(frozen=True)
 class Scheme:
     name: str
-    on: str  # of ORDERS
-    run: Callable[..., None]
-    more: tuple[Any, ...] = ()
-
-    @property
-    def pairing(self) -> bool:
-        return self.on == "BLS12-381"
+    messages: int
 
 
-SCHEMES = (
-    Scheme("ECDSA", "P-256", run_ecdsa),
-    Scheme("Schnorr", "P-256", run_schnorr),
-    Scheme("ECDH", "P-256", run_ecdh),
-    Scheme("Pedersen", "P-256", run_pedersen),
-    Scheme("PS18, 1 message", "BLS12-381", run_ps18, (1,)),
-    Scheme(f"PS18, {MANY} messages", "BLS12-381", run_ps18, (MANY,)),
-    Scheme("BLS", "BLS12-381", run_bls),
-    Scheme(f"BLS, {MANY} signatures", "BLS12-381", run_aggregate, (MANY,)),
-)
+SCHEMES = (Scheme("PS18, 1 message", 1), Scheme(f"PS18, {MANY} messages", MANY))
 
 
 @dataclass
@@ -167,29 +68,27 @@ class Step:
 
     name: str
     groups: list[Counts]
-    pairings: int = 0
+    pairings: int
 
 
 def counted(scheme: Scheme, *, precompute: bool = False, seed: int = 0, **settings: Any
             ) -> list[Step]:
     """`precompute`: the generator has its tables before each step."""
-    world: Any = (Bilinear if scheme.pairing else Group)(ORDERS[scheme.on], **settings)
-    each_group: tuple[Group, ...] = world.groups if scheme.pairing else (world,)
+    world = Bilinear(BLS12_381, **settings)
     steps: list[Step] = []
 
     @contextmanager
     def meter(name: str) -> Iterator[None]:
-        for group in each_group:
+        for group in world.groups:
             group.renew_generator()
             if precompute:
                 group.generator.precompute()
         world.reset()
         yield
         counts = world.counts()
-        steps.append(Step(name, counts.groups, counts.pairings) if scheme.pairing
-                     else Step(name, [counts]))
+        steps.append(Step(name, counts.groups, counts.pairings))
 
-    scheme.run(world, meter, random.Random(seed), *scheme.more)
+    run_ps18(world, meter, random.Random(seed), scheme.messages)
     return steps
 
 
@@ -232,7 +131,6 @@ def lines_of(scheme: Scheme, **settings: Any) -> Iterator[str]:
 
 
 WINDOWS_SHOWN = (1, 2, 3, 4, 5, 6, 8)
-COMPARED = ("ECDSA", "PS18, 1 message", f"PS18, {MANY} messages")
 
 
 def cost(scheme: Scheme, step: str, **settings: Any) -> str:
@@ -243,8 +141,7 @@ def cost(scheme: Scheme, step: str, **settings: Any) -> str:
 
 
 def by_algorithm() -> Iterator[str]:
-    columns = [(scheme, step) for scheme in SCHEMES if scheme.name in COMPARED
-               for step in ("sign", "verify")]
+    columns = [(scheme, step) for scheme in SCHEMES for step in ("sign", "verify")]
     heads = "".join(f"{scheme.name.removesuffix('s').replace(' message', ''):>18}"
                     for scheme, step in columns if step == "sign")
     yield f"{'':<24}{heads}"

@@ -151,7 +151,7 @@ def test_what_the_meter_cannot_see_is_not_measurable_and_the_sum_is_shown() -> N
     said = verdict(*[10.0] * 6, bound=36.0)
     half = 72.0  # J: each net is off by up to 36 + 36
     needs = 12 * (half / 10) ** 2 * measuring.MARGIN
-    assert f"Not measurable with this meter in this time; try {math.ceil(needs)} minutes, in longer turns." in said
+    assert f"in this time; try {math.ceil(needs)} minutes, in longer turns." in said
     assert f"12.0 min x ({half:.2f} J / 10.00 J)² x 1.5 = {needs:.1f} min." in said
     assert verdict(*[10.0] * 6, bound=1.0) == ""
 

@@ -1,6 +1,5 @@
 """What a paper needs of a group, as the counting group has it."""
 
-import hashlib
 import random
 from typing import Protocol, Self, TypeVar
 
@@ -37,9 +36,6 @@ class Group(Protocol[E]):
     def hash(self, data: bytes) -> E:
         """An element whose logarithm nobody knows."""
 
-    def abscissa(self, element: E) -> int:
-        """Of a point, its x coordinate, as a number below the order."""
-
     def parse(self, data: bytes) -> E:
         """Reads what serialize() made. Raises ValueError if the bytes are no element."""
 
@@ -61,16 +57,3 @@ class Bilinear(Protocol[E1, E2, ET]):
 def exponent(order: int, rng: random.Random) -> int:
     """From 1 to order - 1. A real key needs random.SystemRandom."""
     return rng.randrange(1, order)
-
-
-def hashed(order: int, *parts: bytes) -> int:
-    """The leftmost bits of SHA-256, as many as the order has. Each part is preceded by its length,
-    so that other parts give other bytes."""
-    state = hashlib.sha256()
-    for part in parts:
-        state.update(len(part).to_bytes(8, "big") + part)
-    return leftmost(order, state.digest())
-
-
-def leftmost(order: int, digest: bytes) -> int:
-    return int.from_bytes(digest, "big") >> max(8 * len(digest) - order.bit_length(), 0)
