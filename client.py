@@ -1091,6 +1091,17 @@ CANFD_FRAME = struct.Struct("=LB3x64s")  # Linux's struct canfd_frame
 SOL_CAN_RAW, CAN_RAW_ERR_FILTER, CAN_RAW_FD_FRAMES = 101, 2, 5
 
 
+def parse_base(digits: str) -> int:
+    """The first identifier of an agent, as cansend writes it; with CAN_EXTENDED for 29 bits."""
+    if not re.fullmatch(r"[0-9a-fA-F]{3}|[0-9a-fA-F]{8}", digits):
+        raise BadUsage(f"{digits!r} is not a CAN identifier: it has 3 hexadecimal digits, or 8")
+    base, extended = int(digits, 16), len(digits) == 8
+    if base % CAN_BLOCK or base >= 1 << (29 if extended else 11):
+        raise BadUsage(f"{digits!r} cannot be the first of {CAN_BLOCK} identifiers: "
+                       f"it must be a multiple of {CAN_BLOCK:x} hexadecimal, like {CAN_BASE:x}")
+    return base | CAN_EXTENDED * extended
+
+
 def parse_can(text: str) -> Union[tuple[str, int], tuple[str, int, int]]:
     """can:INTERFACE or can:INTERFACE:ID, an identifier as cansend writes it. Of several readers of
     version 2, each has an identifier of its own: can:INTERFACE:ID:ID."""
@@ -1102,15 +1113,10 @@ def parse_can(text: str) -> Union[tuple[str, int], tuple[str, int, int]]:
         raise BadUsage("this system has no SocketCAN: CAN works on Linux only")
     if not colon:
         return interface, CAN_BASE
-    if not re.fullmatch(r"[0-9a-fA-F]{3}|[0-9a-fA-F]{8}", digits):
-        raise BadUsage(f"{digits!r} is not a CAN identifier: it has 3 hexadecimal digits, or 8")
-    base, extended = int(digits, 16), len(digits) == 8
-    if base % CAN_BLOCK or base >= 1 << (29 if extended else 11):
-        raise BadUsage(f"{digits!r} cannot be the first of {CAN_BLOCK} identifiers: "
-                       f"it must be a multiple of {CAN_BLOCK:x} hexadecimal, like {CAN_BASE:x}")
-    first = base | (CAN_EXTENDED if extended else 0)
+    first = parse_base(digits)
     if not second:
         return interface, first
+    base = first & ~CAN_EXTENDED
     if not re.fullmatch("[0-9a-fA-F]{1,8}", own) \
             or not CAN_BEACON < int(own, 16) - base <= CAN_REQUEST:
         raise BadUsage(f"{own!r} cannot be the identifier of this reader: it must be "
@@ -1186,8 +1192,8 @@ class CanFd(Can):
 
 # What an address begins with, what parses it, and what carries its packets. "" fits all the others.
 TRANSPORTS: dict[str, tuple[Callable[[str], tuple[Any, ...]], Callable[..., Transport]]] = {
-    "serial:": (parse_serial, Serial if termios else ComPort), "can:": (parse_can, Can), "canfd:": (parse_can, CanFd),
-    "": (parse_udp, Udp)}
+    "serial:": (parse_serial, Serial if termios else ComPort), "can:": (parse_can, Can),
+    "canfd:": (parse_can, CanFd), "": (parse_udp, Udp)}
 
 
 def prefix_of(address: str) -> str:
@@ -2179,13 +2185,13 @@ def format_performance(reading: Reading) -> str:
             f"'{label} value'={value};{warn if warn != crit else ''};{crit};0;255{boots}")
 
 
-def describe(reading: Reading) -> str:
-    """For check -vv."""
-    variable, boot = reading.variable, f"; {reading.boot}" * bool(reading.boot)
+def describe(variable: Variable, reading: Optional[Reading] = None) -> str:
+    """For `names` and check -vv."""
+    shown = reading and f"{reading.state}, value {reading.value}, sender {reading.sender}, age " \
+        f"{reading.age}{'; ' * bool(reading.boot)}{reading.boot}"
     limits = f"warn {format_age(variable.warn_ms)}, crit {format_age(variable.crit_ms)}, value " \
         f"{variable.low}..{variable.high}" if variable.expected else "not expected"
-    return f"{variable.label}: {reading.state}, value {reading.value}, sender {reading.sender}, " \
-        f"age {reading.age}; {limits}{boot}"
+    return f"{variable.label}: {'; '.join(filter(None, (shown, limits)))}"
 
 
 def run_check(options: argparse.Namespace) -> int:
@@ -2219,7 +2225,8 @@ def run_check(options: argparse.Namespace) -> int:
     data = " | " + " ".join(map(format_performance, expected))
     shown = expected if options.verbose < 3 else worth_showing(readings, ())
     return print_check(status, "; ".join(notes), more,
-                       "\n".join((data, *(map(describe, shown) if options.verbose > 1 else ()))))
+                       "\n".join((data, *(describe(one.variable, one) for one in shown
+                                          if options.verbose > 1))))
 
 
 def print_check(status: int, text: str, more: Optional[Keys], data: str = "") -> int:
@@ -2766,6 +2773,102 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
             failed = True
 
 
+# ---------------------------------------------------------------- names
+NAME_IN_DBC = 22  # characters: an identifier there has up to 32, and Timestamp_ takes 10 of them
+
+
+def name_variables(variables: Sequence[Variable], longest: int = 99) -> dict[int, str]:
+    """An identifier of C for each variable: its name as far as it can be one, or its number."""
+    found: dict[int, str] = {}
+    for variable in variables:
+        name = re.sub("[^A-Za-z0-9]+", "_", variable.name).strip("_")[:longest] or \
+            f"{variable.number}"
+        if name.upper() in map(str.upper, found.values()):
+            name = f"{name[:longest - 3]}_{variable.number}"
+        while name.upper() in map(str.upper, found.values()):
+            name += "_"
+        found[variable.number] = name
+    return found
+
+
+def format_c(settings: Settings, path: str) -> str:
+    """The numbers of the variables, and the lines of a watch: extras/dumpulse_watch.h. A node is
+    dead after a whole number of silences, so maybe later than in the file, and never earlier."""
+    listed = [variable for variable in settings.variables if variable.listed]
+    if not listed:
+        raise BadUsage(f"{path!r} has no variables")
+    names = {number: f"VARIABLE_{name.upper()}" for number, name in name_variables(listed).items()}
+    lines = []
+    for variable in (variable for variable in listed if variable.expected):
+        silence, dead = (max(1, ms // settings.tick_ms) for ms in (variable.warn_ms,
+                                                                   variable.crit_ms))
+        misses = math.ceil(dead / silence)
+        lines.append(f"    DUMPULSE_WATCHED({names[variable.number]}, {silence}, {misses}, "
+                     f"{silence * misses}, {variable.low}, {variable.high})"
+                     + f" /* crit is {dead} */" * (dead != silence * misses))
+    enum = "".join(f"    {name} = {number},\n" for number, name in names.items())
+    table = ", \\\n".join(lines)
+    return f"""\
+/* `dumpulse names --c` made it, of {path.replace('*/', '* /')}. A tick has {settings.tick_ms} ms.
+ * A line: variable, silence, misses, grace, lowest and highest value. Times are in ticks.
+ *     DUMPULSE_WATCH(watch, WATCHED_VARIABLES); */
+enum {{
+{enum}}};
+""" + f"#define WATCHED_VARIABLES \\\n{table}\n" * bool(lines)
+
+
+def make_messages(names: dict[int, str]) -> Iterator[tuple[int, str, int, str, list[str]]]:
+    """The offset from the base, the name, the length, the sender and the signals of each frame."""
+    def signal(name: str, byte: int, size: int, to: str, low: int = 0, high: int = -1) -> str:
+        """A number, big-endian. DBC counts bits so that the highest of byte n is 8 * n + 7."""
+        most = high if high >= 0 else (1 << 8 * size) - 1
+        return f' SG_ {name} : {8 * byte + 7}|{8 * size}@0+ (1,0) [{low}|{most}] "" {to}'
+
+    def entry(variable: int, byte: int) -> list[str]:
+        return [signal(f"{field}_{names[variable]}", byte + at, size, "Reader") for field, at, size
+                in (("Timestamp", 0, 2), ("Sender", 2, 1), ("Value", 3, 1))]
+
+    for number in range(VARIABLES):
+        yield number, f"Heartbeat_{names[number]}", 8, "Node", [
+            signal("Checksum", 0, 4, "Agent"), signal("Magic", 4, 1, "Agent", MAGIC, MAGIC),
+            signal("Variable", 5, 1, "Agent", number, number), signal("Sender", 6, 1, "Agent"),
+            signal("Value", 7, 1, "Agent")]
+    # The checksum takes the place of an entry, so frame k has the entries 2k - 1 and 2k.
+    for frame in range(VARIABLES // 2 + 1):
+        first = entry(2 * frame - 1, 0) if frame else [signal("Checksum", 0, 4, "Reader")]
+        second = entry(2 * frame, 4) if 2 * frame < VARIABLES else []
+        yield (CAN_REPORT + frame, f"Report_{frame}", 8 if second else 4, "Agent", first + second)
+    asks = int.from_bytes(REQUEST, "big")
+    yield CAN_REQUEST, "Request", 8, "Reader", [signal("AreYouOK", 0, 8, "Agent", asks, asks)]
+
+
+def format_dbc(variables: Sequence[Variable] = tuple(map(Variable, range(VARIABLES))),
+               base: int = CAN_BASE, reports: Optional[int] = None) -> str:
+    """What the frames of version 1 have, for CAN tools. Reports may have another first identifier.
+    """
+    lines = [f'VERSION "{VERSION}"', "", "NS_ :", "", "BS_:", "", "BU_: Node Agent Reader", ""]
+    names = name_variables(variables, NAME_IN_DBC)
+    for offset, name, length, sender, signals in make_messages(names):
+        first = base if offset < CAN_REPORT or reports is None else reports
+        lines += [f"BO_ {first + offset} {name}: {length} {sender}", *signals, ""]
+    lines.append('CM_ "Dumpulse, version 1. A checksum is Adler-32 of the bytes that follow it: in '
+                 'a heartbeat 4, in a report 256.";')
+    return "\n".join(lines) + "\n"
+
+
+def run_names(options: argparse.Namespace) -> int:
+    settings = make_settings(options)
+    if options.c:
+        print(end=format_c(settings, os.path.basename(options.names)))
+    elif options.dbc:
+        print(end=format_dbc(settings.variables, options.base))
+    else:
+        for variable in settings.variables:
+            if variable.listed:
+                print(describe(variable))
+    return 0
+
+
 # ---------------------------------------------------------------- key
 KEY_OPTIONS = {"new": "epoch", "show": "secret", "list": "numbers json",
                "renew": "variable readers", "split": "out variable readers agent text"}
@@ -3005,6 +3108,9 @@ the variables of --expect, --value and --value-warn, or all in the file of
     "simulate": Command(run_simulate, "HOST[:PORT]", "nodes that beat, die or are late", """\
 Send heartbeats of several nodes until Ctrl-C: of the variables in the file of
 --names, or of 1 to 8. The sender is the variable plus 10."""),
+    "names": Command(run_names, "FILE", "show names; make C or a DBC file", """\
+Show the variables in a file of names, or make of them a header for firmware, or
+a DBC file for CAN tools."""),
     "key": Command(run_key, "new|show|list|renew|split FILE...", "keys for agents and nodes", """\
 Make files with master keys, one for each agent; show or list which keys are in
 a file, by fingerprints that give nothing away; replace keys of some labels;
@@ -3062,6 +3168,11 @@ OPTIONS = [
            more={"nargs": "*", "default": []}),
     Option(("set",), "variable", "VARIABLE", "0 to 63, or its name"),
     Option(("set",), "value", "VALUE", "0 to 255"),
+    Option(("names",), "names", "FILE", "names and deadlines, as in vehicle.ini"),
+    Option(("names",), "--c", "", "print C: an enum, and the table of dumpulse_watch.h"),
+    Option(("names",), "--dbc", "", "print a DBC file"),
+    Option(("names",), "--base", "ID", "of --dbc: the first CAN identifier (680)", parse_base,
+           {"default": CAN_BASE}),
     Option(("key",), "action", "|".join(KEY_OPTIONS), "what to do", more={"choices": KEY_OPTIONS}),
     Option(("key",), "files", "FILE", "a file of keys", more={"nargs": "+"}),
     Option(("key",), "--secret", "", "show: the key itself, and not its fingerprint"),
@@ -3096,7 +3207,8 @@ OPTIONS = [
     Option(("simulate",), "--seconds", "TIME", "end after this time (at Ctrl-C)"),
     Option(("simulate",), "--seed", "N", "repeat an earlier run",
            partial(parse_number, low=0, high=10**9)),
-    Option(READERS, "--tick", "TIME", "unit of the agent's timestamps (1s)", parse_tick),
+    Option((*READERS, "names"), "--tick", "TIME", "unit of the agent's timestamps (1s)",
+           parse_tick),
     Option(READERS, "--now-from", "VARIABLE", "count ages from this variable (the clock here)"),
     Option((*ASKERS, "simulate"), "--names", "FILE", "names and deadlines, as in vehicle.ini"),
     Option((*ASKERS, "simulate"), "--key", "FILE", "the agent's keys, which `key` makes", KeyFile),

@@ -919,6 +919,80 @@ def test_wrong_files_of_names(content: str, text: str, tmp_path: Path, call: Cal
     assert result.err.rstrip("\n").isprintable()
 
 
+# ---------------------------------------------------------------- one description of a vehicle
+
+NAMED = """[dumpulse]
+tick = 10ms
+[2]
+name = a b
+warn = 95ms
+crit = 250ms
+value = 3..7
+[4]
+name = a-b
+warn = 5ms
+crit = 1s
+[5]
+name = A_B_4
+expect = no
+[6]
+[63]
+name = φ6
+expect = no
+"""
+
+
+def test_names_for_firmware(tmp_path: Path, call: Call) -> None:
+    """The compiler accepts the table, and it has the deadlines of the file, in ticks."""
+    path = tmp_path / "names.ini"
+    path.write_text(NAMED)
+    header = call("names", str(path), "--c").out
+    assert re.findall(r"    (\w+) = (\d+),", header) == [
+        ("VARIABLE_A_B", "2"), ("VARIABLE_A_B_4", "4"), ("VARIABLE_A_B_4_5", "5"),
+        ("VARIABLE_6", "6"), ("VARIABLE_6_63", "63")]
+    (tmp_path / "names.h").write_text(header)
+    (tmp_path / "shown.c").write_text("""#include <stdio.h>
+#include "dumpulse_watch.h"
+#include "names.h"
+DUMPULSE_WATCH(watch, WATCHED_VARIABLES);
+uint16_t dumpulse_get_timestamp(void) { return 0; }
+void dumpulse_send_packet(void *to, const uint8_t *packet, size_t length) {}
+void dumpulse_changed(dumpulse *c, uint8_t v, dumpulse_state was, dumpulse_state is) {}
+int main(void)
+{
+    for (int i = 0; i < watch.count; ++i) {
+        const dumpulse_line_ one = watch.table[i];
+        printf("%d %d %d %d %d %d\\n", one.variable, one.late - 64, one.dead - 64, one.grace - 64,
+               one.lowest, one.lowest + one.span);
+    }
+}
+""")
+    program = tmp_path / "shown"
+    subprocess.run(["cc", "-std=c99", "-I", ROOT, "-I", ROOT / "extras", tmp_path / "shown.c", "-o",
+                    program, ROOT / "dumpulse.c", ROOT / "extras/dumpulse_watch.c"], check=True)
+    lines = subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert lines.splitlines() == ["2 9 27 27 3 7", "4 1 100 100 0 255", "6 500 3000 3000 0 255"]
+    assert "27, 3, 7) /* crit is 25 */" in header and header.count("crit") == 1
+    assert "A tick has 10 ms" in header and "1 s" not in header
+    assert "4: a-b" not in (shown := call("names", str(path)).out)
+    assert "4 a-b: warn 0.005 s, crit 1 s, value 0..255\n5 A_B_4: not expected\n" in shown
+    path.write_text("[dumpulse]\n")
+    assert "has no variables" in call("names", str(path), "--c").err
+    assert call("names", str(path)).out == ""
+
+
+def test_names_for_can_tools(tmp_path: Path, call: Call) -> None:
+    path = tmp_path / "names.ini"
+    path.write_text(f"{NAMED}[7]\nname = {'x' * 24}\n[8]\nname = {'x' * 23}y\n")
+    made = call("names", str(path), "--dbc", "--base", "00000700").out
+    names = re.findall(r"^(?: SG_|BO_ \d+) (\w+) ?:", made, re.M)
+    assert max(map(len, names)) == 32 and len(re.findall("^BO_", made, re.M)) == 98
+    assert {"Heartbeat_a_b", "Timestamp_A_B_4_5", "Value_" + "x" * 22} < set(names)
+    assert len(set(names)) == 98 + 3 * 64 + 6  # Checksum, Magic, Variable, Sender, Value, AreYouOK
+    assert f"BO_ {(1 << 31) + 0x702} Heartbeat_a_b: 8 Node" in made
+    assert call("names", str(path), "--dbc", "--base", "68").status == 2
+
+
 # ---------------------------------------------------------------- many agents in one program
 
 async def ask_among_silent(live: str, silent: list[client.Agent], seconds: float) -> float:
