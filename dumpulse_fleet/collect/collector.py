@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import os
 import queue
 import socket
 import threading
@@ -46,7 +47,7 @@ REPEATS = 0.5  # for each round, on average,
 SPARE = 64  # and so many more at once
 TRIES, MORE_TRIES = 2, 5  # requests in a round; the second number is for agents in doubt
 AT_ONCE = 64  # serial lines and CAN agents that are waited for at the same time
-RESOLVERS = 4  # threads that look up names
+RESOLVERS = 64  # threads that look up names: if a name server is dead, each takes 5 s or more
 AGAIN = 60.0  # s until a name is looked up again, if its agent does not answer
 RECEIVE_FOR = 0.25  # s at most, until the next requests are sent
 FAMILIES = (socket.AF_INET, socket.AF_INET6)
@@ -103,7 +104,9 @@ class Roster:
         self.names = np.zeros((count, wire.NAME), np.uint8)
         self.hosts: dict[int, tuple[str, int]] = {}  # of agents whose address is a name
         self.choices: dict[int, list[bytes]] = {}  # all addresses of these hosts
-        self.looked_up = np.full(count, -np.inf)
+        self.looked_up = np.full(count, -np.inf)  # the last time; inf: a look-up is under way
+        self.is_named = np.zeros(count, np.bool_)  # its address is a name
+        self.stuck = np.zeros(count, np.bool_)  # the last request could not leave this machine
         self.devices: dict[int, client.Agent] = {}
         self.is_device = np.zeros(count, np.bool_)
         self.period = np.array([agent.period for agent in agents], np.float64)
@@ -138,10 +141,11 @@ class Roster:
                 if before in old.devices:
                     self._place(row, agent)
                 elif before in old.hosts:
-                    self.hosts[row] = old.hosts[before]
+                    self.hosts[row], self.is_named[row] = old.hosts[before], True
                     if old.placed[before]:
-                        self.choices[row] = old.choices[before]
-                        self.looked_up[row] = old.looked_up[before]
+                        self.choices[row] = old.choices.get(before, [])
+                        if np.isfinite(old.looked_up[before]):  # others belong to the old roster
+                            self.looked_up[row] = old.looked_up[before]
         self.names[[*stay]] = old.names[[*stay.values()]]
         return stay
 
@@ -172,7 +176,8 @@ class Roster:
                 socket.inet_pton(family, host)
                 self.names[row] = np.frombuffer(wire.pack(family, (host, port)), np.uint8)
                 return
-        self.hosts[row] = host, port
+        self.hosts[row], self.is_named[row] = (host, port), True
+        self.names[row] = self.table.place[row]  # until it is looked up
 
     def make_book(self) -> None:
         self.family = wire.family_of(self.names)
@@ -221,6 +226,7 @@ class Collector:
         self._shut = ""  # why there are such sockets
         self._room = 0  # reports for which each buffer has room
         self._seen = 0.0  # what came before this time has been read
+        self._stuck_why = ""  # why a request could not leave
         self._overflow = 0  # packets without room, of the sockets that are open
         self._overflow_at = -np.inf  # when there were more of them
         self._repeats = float(SPARE)  # so many are allowed now
@@ -278,8 +284,11 @@ class Collector:
         lateness = np.where(roster.tries == 0, now - roster.due, 0)
         late = (lateness > np.maximum(LATE[0], LATE[1] * roster.period)).any()
         absent = int(np.isin(roster.family, list(self._absent)).sum())
+        nameless, stuck = int((roster.is_named & ~roster.placed).sum()), int(roster.stuck.sum())
         return "; ".join(text for wrong, text in (
             (self._shut, self._shut),
+            (nameless, f"the names of {nameless:,} agents have no addresses yet"),
+            (stuck, f"nothing can be sent to {stuck:,} agents: {self._stuck_why}"),
             (absent, f"this machine lacks the kind of addresses of {absent:,} agents"),
             (blind.size, f"{blind.size:,} agents are not watched, such as "
              f"{roster.table.agents[blind[0]].name if blind.size else ''}: "
@@ -360,25 +369,32 @@ class Collector:
         regular = due[roster.due[due] <= now]
         if regular.size:
             self.figures.lateness = float((now - roster.due[regular]).max())
-        lost = due[~roster.placed[due] & ~roster.is_device[due]]
-        if lost.size:
-            self._look_up(lost, now)
-            self._begun(lost, now)
-            self._lose(lost)
+        absent = np.isin(roster.family, list(self._absent))
+        reachable = roster.placed & ~absent
+        self._look_up(due[roster.is_named[due]], now)
+        self._skip(due[~reachable[due] & ~roster.is_device[due]], now)
         for row in due[roster.is_device[due]].tolist():
             roster.tries[row], roster.asked[row] = 1, now
             self._begun(np.array([row]), now)
             self._askers.do(partial(ask_device, roster, row), min(AT_ONCE, len(roster.devices)))
-        placed = due[roster.placed[due]]
+        placed = due[reachable[due]]
         roster.port[placed] = (roster.port[placed] + 1) % RING
         roster.readers.begin(placed[roster.keyed[placed]], now)
+        roster.stuck[placed] = False
         sent = self._send(placed)
+        self._skip(sent[roster.stuck[sent]], now)
+        sent = sent[~roster.stuck[sent]]
         self._begun(sent, now)
         tries = roster.most_tries[sent] = most_tries(self.table, sent)
         roster.wait[sent] = roster.give_up[sent] * np.where(tries > TRIES, 1 / tries, REPEAT)
         roster.tries[sent], roster.asked[sent] = 1, now
         roster.asked_at[roster.port[sent], sent] = now
         roster.deadline[sent] = now + roster.wait[sent]
+
+    def _skip(self, rows: Rows, now: float) -> None:
+        """A round in which no request leaves is none: it says nothing of the agent."""
+        self.figures.void += len(rows)
+        self._begun(rows, now)
 
     def _begun(self, rows: Rows, now: float) -> None:
         roster = self._roster
@@ -433,8 +449,6 @@ class Collector:
         if roster.hosts:
             if any([roster.move(row) for row in rows.tolist() if row in roster.choices]):
                 roster.make_book()
-            gone = rows[self.table.agent_state[rows] >= State.DAMAGED]
-            self._look_up(gone, self.table.now())
 
     def _beliefs(self, rows: Rows, believed: bool) -> list[Event]:
         """Returns at most one event in a round of an agent, whatever others send in its name."""
@@ -470,7 +484,8 @@ class Collector:
 
     def _send(self, rows: Rows, probing: bool = False) -> Rows:
         """Sends a request to each of these agents. Returns those that got it, and those to which
-        nothing can be sent. The others must wait until the kernel has room. `probing`: the last
+        nothing can be sent, which are `stuck`. The others must wait until the kernel has room.
+        `probing`: the last
         request of a round that looks lost may ask in version 1, to find out that an agent has no
         key."""
         keyed = self._roster.keyed[rows]
@@ -492,8 +507,6 @@ class Collector:
                 here = rows[(roster.family[rows] == family) & (roster.port[rows] == place)]
                 where = self._sockets.get((family, place))
                 if where is None:
-                    if family in self._absent:  # nobody can be reached there
-                        done.append(here)
                     continue
                 for start in range(0, len(here), BATCH):
                     part = here[start:start + BATCH]
@@ -521,6 +534,7 @@ class Collector:
             elif not self._drain_errors(where) or failures >= 3:
                 # It is not an error of another packet, which waited at the socket.
                 self._refuse(rows[at:at + 1])
+                self._roster.stuck[rows[at]], self._stuck_why = True, os.strerror(error)
                 at, failures = at + 1, 0
             else:
                 failures += 1
@@ -655,6 +669,8 @@ class Collector:
         else:
             self.table.late[rows] += 1
         roster.settled[rows] = self.table.now()
+        named = rows[roster.is_named[rows]]
+        self.table.place[named] = roster.names[named]
         self.figures.reports += len(rows)
         events, out = roster.judge.take(rows, asked, received, unix, entry)
         roster.extra[rows[~out.used]] = True
@@ -663,20 +679,26 @@ class Collector:
 
     # ---- names, serial lines and CAN
     def _look_up(self, rows: Rows, now: float) -> None:
+        """Of those that are due: agents that have no address from the name service yet, or do not
+        answer. The last address is used meanwhile."""
         roster = self._roster
-        for row in rows[now - roster.looked_up[rows] > AGAIN].tolist():
-            if row in roster.hosts:
-                roster.looked_up[row] = now
-                self._resolvers.do(partial(resolve, roster, row, *roster.hosts[row]), RESOLVERS)
+        rows = rows[(now - roster.looked_up[rows] > AGAIN) & (
+            ~np.isfinite(roster.looked_up[rows])
+            | (self.table.agent_state[rows] >= State.DAMAGED) | ~roster.placed[rows])]
+        for row in rows.tolist():
+            roster.looked_up[row] = np.inf
+            self._resolvers.do(partial(resolve, roster, row, *roster.hosts[row]), RESOLVERS)
 
     def _take_from_helpers(self) -> None:
         roster, moved = self._roster, False
         for owner, row, found in self._resolvers.found():
             if owner is not roster:
                 continue
+            roster.looked_up[row] = self.table.now()
             self.figures.lookups_failed += not found
-            roster.choices[row] = found
-            moved |= roster.names[row].tobytes() not in found and roster.move(row)
+            if found:
+                roster.choices[row] = found
+                moved |= roster.names[row].tobytes() not in found and roster.move(row)
         if moved:
             roster.make_book()
         for owner, row, answer in self._askers.found():
@@ -744,7 +766,7 @@ def carry_over(old: Table, new: Table, publish: Publish) -> None:
                           for row, before in same], np.bool_)
         moved |= wanted.tick[to] != had.tick[whence]
         moved |= wanted.now_from[to] != had.now_from[whence]
-        new.kind[to[moved]] = 0
+        new.kind[to[moved]] = new.place[to[moved]] = 0
         new.changed[:] = new.version
     events, now = [], time.time()
     for row, agent in enumerate(old.agents):
