@@ -581,6 +581,12 @@ uint8_t keys_wrong_digits(void)
     return tags == 0 ? 0 : (uint8_t)(64 - __builtin_clzll(tags));
 }
 
+static void send_beacon(const struct keys *key, uint8_t label, const struct reply *reply)
+{
+    if (reply->has_beacon && !is_retired(key, label))
+        keys_send(NULL, reply->beacon, sizeof reply->beacon);
+}
+
 /* Begins the epoch of one label after the other. If that fails, it tries again each second. At the
  * start, all labels begin at once, and their beacons follow one after the other: all of them are
  * more than the queue of a CAN interface holds; and nobody waits for them yet except on CAN.
@@ -588,24 +594,21 @@ uint8_t keys_wrong_digits(void)
 static uint64_t begin_next(struct keys *key)
 {
     const uint64_t step = keys_epoch * TIMING_SECOND / NUMBERS_LABELS;
-    const bool repeats = key->to_repeat != 0, starts = !repeats && key->keyed.reached == 0;
-    const uint8_t label = (uint8_t)(repeats ? NUMBERS_LABELS - key->to_repeat--
-                                            : key->keyed.reached % NUMBERS_LABELS);
     struct reply reply = {.to = NULL};
-    bool done = true;
 
-    if (repeats)
+    if (key->to_repeat != 0) {
+        const uint8_t label = NUMBERS_LABELS - key->to_repeat--;
         dumpulse_keyed_beacon(library(key), label, &reply);
-    else
-        done = starts ? dumpulse_keyed_begin(library(key)) == DUMPULSE_BEGUN
-                      : dumpulse_keyed_next(library(key), &reply);
-    if (reply.has_beacon && !is_retired(key, label)) {
-        if (!repeats)
-            listeners_tell(label, reply.beacon);
-        keys_send(NULL, reply.beacon, sizeof reply.beacon);
-    }
-    if (repeats)
+        send_beacon(key, label, &reply);
         return key->to_repeat != 0 ? PACE : step;
+    }
+    const bool starts = key->keyed.reached == 0;
+    const uint8_t label = key->keyed.reached % NUMBERS_LABELS;
+    const bool done = starts ? dumpulse_keyed_begin(library(key)) == DUMPULSE_BEGUN
+                             : dumpulse_keyed_next(library(key), &reply);
+    if (reply.has_beacon && !is_retired(key, label))
+        listeners_tell(label, reply.beacon);
+    send_beacon(key, label, &reply);
     if (done && starts)
         key->to_repeat = NUMBERS_LABELS;
     if (done && key->stopped)

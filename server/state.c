@@ -22,17 +22,25 @@
 #include "table.h"
 #include "timing.h"
 
-static struct {
+/* Why something has failed: an error number, or one of these; and with which file: FILE with this
+ * suffix. Each function that gets a pointer to one sets it; the reason is 0 if it returns true. */
+struct failure {
+    int reason;
+    const char *suffix;
+};
+enum { NOT_REGULAR = -1, SEVERAL_NAMES = -2, NOT_OURS = -3, LARGER_NUMBERS = -4 };
+
+/* Of a file. */
+struct content {
     uint8_t bytes[STATE_LONGEST + 1]; /* one more, to find a file that is too long */
     size_t size;
     bool exists;
-} content; /* of the file that was read last */
+};
 
-static char path[PATH_MAX]; /* the file that was used last */
 static uint8_t
     saved[SNAPSHOT_SIZE]; /* what this server has last read from FILE, or written to it */
 static int lock = -1;     /* the descriptor of FILE.lock, which it has locked; or -1 */
-static int failure;       /* why the last save failed: an error number; 0: it succeeded */
+static int failed_for;    /* why the last save failed, as in struct failure; 0: it succeeded */
 static bool gives_away;   /* are files made for the owner of the folder? */
 
 /* While the server serves, a thread writes one file after the other: a disk may be slow. Until it
@@ -42,7 +50,7 @@ static struct {
     struct state_numbers *numbers; /* the file that it writes; NULL: the table */
     bool runs;                     /* it was started, and not joined yet */
     bool ended;                    /* set by the thread, read by the loop */
-    int reason;                    /* the result of the thread: an error number, or 0 */
+    struct failure failure;        /* of the thread; reason 0: there was none */
     uint8_t bytes[STATE_LONGEST];
 } saver;
 static struct state_numbers *due[2]; /* numbers to be stored, in this order; NULL: none */
@@ -53,9 +61,18 @@ enum { OFTEN = 20000000 };   /* ns from one look at the thread to the next */
 
 /* ---- Files ------------------------------------------------------------------------------ */
 
-static void set_path(const char *suffix)
+/* Returns whether `reason` is 0. */
+static bool note(struct failure *failure, int reason, const char *suffix)
 {
-    (void)snprintf(path, sizeof path, "%s%s", options.state, suffix);
+    *failure = (struct failure){reason, suffix};
+    return reason == 0;
+}
+
+/* Writes the name of FILE with that suffix. */
+static const char *make_path(char path[PATH_MAX], const char *suffix)
+{
+    (void)snprintf(path, PATH_MAX, "%s%s", options.state, suffix);
+    return path;
 }
 
 /* Returns the descriptor of the folder of FILE, or -1. */
@@ -63,7 +80,7 @@ static int open_folder(void)
 {
     char folder[PATH_MAX];
 
-    (void)snprintf(folder, sizeof folder, "%s", options.state);
+    (void)make_path(folder, "");
     char *slash = strrchr(folder, '/');
     if (slash != NULL)
         slash[1] = '\0';
@@ -71,139 +88,139 @@ static int open_folder(void)
 }
 
 /* Root makes the files for a server that runs as another user. This gives a file to that user. It
- * must be a file of ours: the user may have put another one here. */
-static bool give_away(int file)
+ * must be a file of ours: the user may have put another one here. Returns the reason, or 0. */
+static int give_away(int file)
 {
     struct stat status;
     const int folder = gives_away ? open_folder() : -1;
+    int reason = 0;
 
     if (folder < 0)
-        return !gives_away;
-    const bool done =
-        fstat(folder, &status) == 0 && fchown(file, status.st_uid, status.st_gid) == 0;
-    const int reason = errno;
+        return gives_away ? errno : 0;
+    if (fstat(folder, &status) != 0 || fchown(file, status.st_uid, status.st_gid) != 0)
+        reason = errno;
     (void)close(folder);
-    errno = reason;
-    return done;
+    return reason;
 }
 
 /* Opens FILE with that suffix if it is a regular file. It never waits, even if the file is of
  * another kind. A file that is opened for writing must have one name only: with two, it may be
- * somebody else's file. */
-static int open_file(const char *suffix, int flags, mode_t mode)
+ * somebody else's file. Returns the reason, and then `file` becomes -1; or 0. */
+static int open_file(const char *suffix, int flags, int *file)
 {
+    const mode_t mode = strcmp(suffix, ".lock") == 0 ? 0600 : 0644;
+    char path[PATH_MAX];
     struct stat status;
 
-    set_path(suffix);
-    const int file = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode);
-    if (file < 0)
-        return -1;
-    int reason = EINVAL;
-    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
-        if (flags == O_RDONLY || status.st_nlink <= 1)
-            return file;
-        reason = EMLINK;
-    }
-    (void)close(file);
-    errno = reason;
-    return -1;
+    *file =
+        open(make_path(path, suffix), flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode);
+    if (*file < 0)
+        return errno;
+    const bool is_regular = fstat(*file, &status) == 0 && S_ISREG(status.st_mode);
+    if (is_regular && (flags == O_RDONLY || status.st_nlink <= 1))
+        return 0;
+    (void)close(*file);
+    *file = -1;
+    return is_regular ? SEVERAL_NAMES : NOT_REGULAR;
 }
 
-/* Reads the file into `content`. False with ENOMSG: the file is not ours. It is, perhaps damaged,
- * if it begins like a state, but for zeros in the place of its end, as after a power failure. Any
- * other file belongs to somebody else, and stays where it is: FILE may be a typing error. */
-static bool read_content(int file)
+/* Reads the file. Returns the reason, or 0. It is ours, perhaps damaged, if it begins like a state,
+ * but for zeros in the place of its end, as after a power failure. Any other file belongs to
+ * somebody else, and stays where it is: FILE may be a typing error. */
+static int read_content(int file, struct content *content)
 {
-    ssize_t size = options_read_all(file, content.bytes, sizeof content.bytes);
+    ssize_t size = options_read_all(file, content->bytes, sizeof content->bytes);
 
-    content.exists = true;
-    content.size = size < 0 ? 0 : (size_t)size;
+    content->exists = true;
+    content->size = size < 0 ? 0 : (size_t)size;
     if (size < 0)
-        return false;
-    errno = ENOMSG;
-    while (size != 0 && content.bytes[size - 1] == 0)
+        return errno;
+    while (size != 0 && content->bytes[size - 1] == 0)
         size--;
-    return content.size <= STATE_LONGEST &&
-           memcmp(content.bytes, "Dumpulse", size < 8 ? (size_t)size : 8) == 0;
+    return content->size <= STATE_LONGEST &&
+                   memcmp(content->bytes, "Dumpulse", size < 8 ? (size_t)size : 8) == 0
+               ? 0
+               : NOT_OURS;
 }
 
-/* Reads FILE with that suffix into `content`, if it exists. False: it exists, but cannot be read or
- * is not ours. */
-static bool read_if_exists(const char *suffix)
+/* Reads FILE with that suffix, if it exists. */
+static bool read_if_exists(struct failure *failure, const char *suffix, struct content *content)
 {
-    const int file = open_file(suffix, O_RDONLY, 0);
+    int file, reason = open_file(suffix, O_RDONLY, &file);
 
-    content.exists = false;
-    if (file < 0)
-        return errno == ENOENT;
-    const bool usable = read_content(file);
-    const int reason = errno;
-    (void)close(file);
-    errno = reason;
-    return usable;
+    content->exists = false;
+    if (reason == 0) {
+        reason = read_content(file, content);
+        (void)close(file);
+    }
+    return note(failure, reason == ENOENT ? 0 : reason, suffix);
 }
 
 /* Two servers must not use the same FILE. So each server locks FILE.lock, which is empty and is
  * never replaced. Whoever can open a file can also lock it, and so stop a server from starting.
  * Anybody may read FILE; only its owner may open FILE.lock. Somebody may remove FILE.lock, or its
  * directory: so this function looks for it before each save. */
-static bool hold_lock(void)
+static bool hold_lock(struct failure *failure)
 {
     struct stat mine, now;
+    char path[PATH_MAX];
+    struct content content;
 
-    set_path(".lock");
     if (lock >= 0) {
-        if (fstat(lock, &mine) == 0 && lstat(path, &now) == 0 && mine.st_ino == now.st_ino &&
-            mine.st_dev == now.st_dev)
-            return true;
+        if (fstat(lock, &mine) == 0 && lstat(make_path(path, ".lock"), &now) == 0 &&
+            mine.st_ino == now.st_ino && mine.st_dev == now.st_dev)
+            return note(failure, 0, ".lock");
         (void)close(lock);
     }
-    lock = open_file(".lock", O_RDWR | O_CREAT, 0600);
-    if (lock < 0)
-        return false;
-    (void)read_content(lock);
-    int reason = ENOMSG;
-    if (content.size == 0) {
+    int reason = open_file(".lock", O_RDWR | O_CREAT, &lock);
+    if (reason != 0)
+        return note(failure, reason, ".lock"); /* then it is -1 */
+    (void)read_content(lock, &content);
+    if (content.size == 0)
         (void)fchmod(lock, 0600); /* somebody may have allowed others to open it */
-        if (give_away(lock) && flock(lock, LOCK_EX | LOCK_NB) == 0)
-            return true;
+    reason = content.size != 0 ? NOT_OURS : give_away(lock);
+    if (reason == 0 && flock(lock, LOCK_EX | LOCK_NB) != 0)
         reason = errno;
+    if (reason != 0) {
+        (void)close(lock);
+        lock = -1;
     }
-    (void)close(lock);
-    lock = -1;
-    errno = reason;
-    return false;
+    return note(failure, reason, ".lock");
+}
+
+static bool rename_file(struct failure *failure, const char *from, const char *to)
+{
+    char path[PATH_MAX], new_path[PATH_MAX];
+    const bool done = rename(make_path(path, from), make_path(new_path, to)) == 0;
+
+    return note(failure, done ? 0 : errno, from);
 }
 
 /* Renames FILE with the suffix `from` to FILE with the suffix `to`. If a file has that name
  * already, it must be ours, too, and is replaced. */
-static bool set_aside(const char *from, const char *to, const char *why)
+static bool set_aside(struct failure *failure, const char *from, const char *to, const char *why)
 {
-    char aside[PATH_MAX];
+    struct content older;
 
-    if (!read_if_exists(to))
+    if (!read_if_exists(failure, to, &older) || !rename_file(failure, from, to))
         return false;
-    memcpy(aside, path, sizeof aside);
-    set_path(from);
-    if (rename(path, aside) != 0)
-        return false;
-    log_say("%s %s: set aside as %s%s", path, why, aside,
-            content.exists ? " in place of an older one" : "");
+    log_say("%s%s %s: set aside as %s%s%s", options.state, from, why, options.state, to,
+            older.exists ? " in place of an older one" : "");
     return true;
 }
 
-/* Says why the file that was used last cannot be used. */
+/* Says why a file cannot be used. */
 static const char *reason_text(int reason)
 {
     switch (reason) {
-    case EINVAL:
+    case NOT_REGULAR:
     case ENXIO:
     case EISDIR: return "it is not a regular file";
     case ELOOP: return "it is a symbolic link: name the file itself";
-    case EMLINK: return "it is a file of several names: remove it";
+    case SEVERAL_NAMES: return "it is a file of several names: remove it";
     case EWOULDBLOCK: return "another server uses it: give each server its own";
-    case ESTALE: return "another server has used larger numbers: start this one again";
-    case ENOMSG: return "it is somebody else's, and no state: give another name";
+    case LARGER_NUMBERS: return "another server has used larger numbers: start this one again";
+    case NOT_OURS: return "it is somebody else's, and no state: give another name";
     default: return strerror(reason);
     }
 }
@@ -218,92 +235,90 @@ static bool is_temporary(int reason)
 
 /* ---- Saving ----------------------------------------------------------------------------- */
 
-static bool write_new(const uint8_t *bytes, size_t size)
+static bool write_new(struct failure *failure, const uint8_t *bytes, size_t size)
 {
-    const int file = open_file(".new", O_RDWR | O_CREAT, 0644);
+    struct content content;
+    int file, reason = open_file(".new", O_RDWR | O_CREAT, &file);
 
-    if (file < 0)
-        return false;
-    bool done = read_content(file) && give_away(file) && ftruncate(file, 0) == 0;
-    if (done) {
-        errno = EIO; /* pwrite() may write too few bytes without an error */
-        done = pwrite(file, bytes, size, 0) == (ssize_t)size && fsync(file) == 0;
-    }
-    const int reason = errno;
+    if (reason != 0)
+        return note(failure, reason, ".new");
+    reason = read_content(file, &content);
+    if (reason == 0)
+        reason = give_away(file);
+    errno = EIO; /* pwrite() may write too few bytes without an error */
+    if (reason == 0 && (ftruncate(file, 0) != 0 || pwrite(file, bytes, size, 0) != (ssize_t)size ||
+                        fsync(file) != 0))
+        reason = errno;
     (void)close(file);
-    errno = reason;
-    return done;
+    return note(failure, reason, ".new");
 }
 
 /* After a power failure, a renamed file has its new name only if the directory was on the disk. */
-static bool sync_directory(void)
+static bool sync_directory(struct failure *failure)
 {
     const int directory = open_folder();
+    const int reason = directory >= 0 && fsync(directory) == 0 ? 0 : errno;
 
-    if (directory < 0)
-        return false;
-    const bool done = fsync(directory) == 0;
-    const int reason = errno;
-    (void)close(directory);
-    errno = reason;
-    return done;
+    if (directory >= 0)
+        (void)close(directory);
+    return note(failure, reason, ".new");
 }
 
 /* Writes FILE.new, and renames it to FILE: so at any moment FILE is complete, the old one or the
  * new one. As this server has the lock, a FILE with another content was put there by a person. It
  * is not lost: it gets another name. */
-static bool save(const uint8_t state[SNAPSHOT_SIZE])
+static bool save(struct failure *failure, const uint8_t state[SNAPSHOT_SIZE])
 {
-    if (!hold_lock() || !write_new(state, SNAPSHOT_SIZE) || !read_if_exists(""))
+    struct content content;
+
+    if (!hold_lock(failure) || !write_new(failure, state, SNAPSHOT_SIZE) ||
+        !read_if_exists(failure, "", &content))
         return false;
     if (content.exists &&
         (content.size != SNAPSHOT_SIZE || memcmp(content.bytes, saved, SNAPSHOT_SIZE) != 0) &&
-        !set_aside("", ".changed",
+        !set_aside(failure, "", ".changed",
                    "was put there while this server used it (to restore a state, stop the "
                    "server first)"))
         return false;
-    set_path(".new");
-    if (rename(path, options.state) != 0)
+    if (!rename_file(failure, ".new", ""))
         return false;
     memcpy(saved, state, SNAPSHOT_SIZE);
-    (void)sync_directory(); /* some file systems cannot: for the table, that is no error */
+    struct failure ignored; /* some file systems cannot: for the table, that is no error */
+    (void)sync_directory(&ignored);
     return true;
-}
-
-/* Counts and logs what became of a save. `before` is why the one before it failed. */
-static bool note_save(int reason, int *before, const char *suffix)
-{
-    if (reason != 0)
-        counters[COUNT_FAILED_SAVES]++;
-    if (reason != 0 && reason != *before)
-        log_say("cannot write state: %s: %s", path, reason_text(reason));
-    if (reason == 0 && *before != 0)
-        log_say("state is written to %s%s again", options.state, suffix);
-    *before = reason;
-    return reason == 0;
 }
 
 /* As for FILE. But a folder that cannot be synced is an error: an older file would have the
  * server take old packets again. For the same reason, larger numbers are not replaced. Another
  * server can have stored them if this one did not have the lock all the time. */
-static bool write_numbers(struct state_numbers *file, const uint8_t *bytes)
+static bool write_numbers(struct failure *failure, struct state_numbers *file, const uint8_t *bytes)
 {
-    char name[PATH_MAX];
+    struct content content;
 
-    if (!hold_lock() || !read_if_exists(file->suffix))
+    if (!hold_lock(failure) || !read_if_exists(failure, file->suffix, &content))
         return false;
-    if (content.exists && file->is_later(content.bytes, file->last, content.size)) {
-        errno = ESTALE;
-        return false;
-    }
-    memcpy(name, path, sizeof name);
-    if (!write_new(bytes, file->size))
-        return false;
-    set_path(".new");
-    if (rename(path, name) != 0)
+    if (content.exists && file->is_later(content.bytes, file->last, content.size))
+        return note(failure, LARGER_NUMBERS, file->suffix);
+    if (!write_new(failure, bytes, file->size) || !rename_file(failure, ".new", file->suffix))
         return false;
     memcpy(file->last, bytes, file->size);
-    return sync_directory();
+    return sync_directory(failure);
+}
+
+/* Counts and logs what became of a save. `before` is why the one before it failed. */
+static bool note_save(const struct failure *failure, int *before, const char *suffix)
+{
+    const int reason = failure->reason;
+
+    if (reason != 0)
+        counters[COUNT_FAILED_SAVES]++;
+    if (reason != 0 && reason != *before)
+        log_say("cannot write state: %s%s: %s", options.state, failure->suffix,
+                reason_text(reason));
+    if (reason == 0 && *before != 0)
+        log_say("state is written to %s%s again", options.state, suffix);
+    *before = reason;
+    return reason == 0;
 }
 
 static void take_content_of(struct state_numbers *file)
@@ -320,9 +335,9 @@ static void take_content_of(struct state_numbers *file)
 static void *run_saver(void *numbers)
 {
     struct state_numbers *const file = numbers;
-    const bool done = file == NULL ? save(saver.bytes) : write_numbers(file, saver.bytes);
 
-    saver.reason = done ? 0 : errno;
+    (void)(file == NULL ? save(&saver.failure, saver.bytes)
+                        : write_numbers(&saver.failure, file, saver.bytes));
     __atomic_store_n(&saver.ended, true, __ATOMIC_RELEASE);
     return NULL;
 }
@@ -333,14 +348,14 @@ static void end_save(void)
     struct state_numbers *const file = saver.numbers;
 
     if (file == NULL) {
-        (void)note_save(saver.reason, &failure, "");
+        (void)note_save(&saver.failure, &failed_for, "");
         /* A server that ends soon after each start must save, too: so the first pauses are short.
          */
         table_pause = 2 * table_pause < longest ? 2 * table_pause : longest;
         table_at = timing_ns() + table_pause;
         return;
     }
-    const bool is_stored = note_save(saver.reason, &file->failure, file->suffix);
+    const bool is_stored = note_save(&saver.failure, &file->failure, file->suffix);
     if (!is_stored) {
         numbers_at = timing_ns() + TIMING_SECOND;
         state_store_numbers(file);
@@ -377,7 +392,7 @@ static struct state_numbers *take_due(void)
 
 bool state_is_saved(void)
 {
-    return failure == 0;
+    return failed_for == 0;
 }
 
 bool state_save(void)
@@ -386,7 +401,7 @@ bool state_save(void)
     for (size_t tries = 0; tries < 2 && due[0] != NULL; tries++)
         write_now(take_due());
     write_now(NULL);
-    return failure == 0;
+    return failed_for == 0;
 }
 
 bool state_write_numbers(struct state_numbers *file)
@@ -410,7 +425,7 @@ static bool is_table_due(void)
         return false;
     table_at = timing_ns() + table_pause;
     table_collect();
-    return failure != 0 ||
+    return failed_for != 0 ||
            memcmp(saved + SNAPSHOT_ENTRIES_AT, table_agent.report + 4, SNAPSHOT_ENTRIES_SIZE) != 0;
 }
 
@@ -444,34 +459,33 @@ void state_begin(void)
 /* ---- Loading ---------------------------------------------------------------------------- */
 
 /* False, so that a caller can return it. */
-static bool refuse(void)
+static bool refuse(const struct failure *failure)
 {
-    log_say("cannot use --state: %s: %s", path, reason_text(errno));
+    log_say("cannot use --state: %s%s: %s", options.state, failure->suffix,
+            reason_text(failure->reason));
     return false;
 }
 
 /* Takes the table from FILE's content, or sets FILE aside. False: the server must not start, and
  * the log has the reason. */
-static bool take_content(void)
+static bool take_content(const struct content *content)
 {
     unsigned forgotten = 0;
+    struct failure failure;
+    const enum snapshot_kind kind =
+        snapshot_decode(content->bytes, content->size, timing_unix_ms(), &table_agent, &forgotten);
 
-    switch (
-        snapshot_decode(content.bytes, content.size, timing_unix_ms(), &table_agent, &forgotten)) {
-    case SNAPSHOT_DAMAGED:
-        return set_aside("", ".damaged", "is damaged") || is_temporary(errno) || refuse();
-    case SNAPSHOT_OTHER_VERSION:
-        return set_aside("", ".damaged", "is of another version") || is_temporary(errno) ||
-               refuse();
-    case SNAPSHOT_OTHER_TICK: {
-        const unsigned tick = snapshot_tick(content.bytes);
+    if (kind == SNAPSHOT_DAMAGED || kind == SNAPSHOT_OTHER_VERSION)
+        return set_aside(&failure, "", ".damaged",
+                         kind == SNAPSHOT_DAMAGED ? "is damaged" : "is of another version") ||
+               is_temporary(failure.reason) || refuse(&failure);
+    if (kind == SNAPSHOT_OTHER_TICK) {
+        const unsigned tick = snapshot_tick(content->bytes);
         log_say("%s has ticks of %u ms: give --tick %u, or move it away", options.state, tick,
                 tick);
         return false;
     }
-    default: break; /* it is good */
-    }
-    memcpy(saved, content.bytes, SNAPSHOT_SIZE);
+    memcpy(saved, content->bytes, SNAPSHOT_SIZE);
     if (forgotten != 0)
         log_say("forgot %u variable%s of %s: too old for a timestamp to tell", forgotten,
                 forgotten == 1 ? "" : "s", options.state);
@@ -481,13 +495,18 @@ static bool take_content(void)
 /* FILE is read before the lock is taken, too, so that a typing error leaves no FILE.lock behind. */
 bool state_load(void)
 {
-    if (!read_if_exists("") || (!hold_lock() && !is_temporary(errno)) || !read_if_exists(""))
-        return refuse();
-    if (content.exists && !take_content())
+    struct content content;
+    struct failure failure;
+
+    if (!read_if_exists(&failure, "", &content) ||
+        (!hold_lock(&failure) && !is_temporary(failure.reason)) ||
+        !read_if_exists(&failure, "", &content))
+        return refuse(&failure);
+    if (content.exists && !take_content(&content))
         return false;
-    if (!state_save() && !is_temporary(failure))
+    if (!state_save() && !is_temporary(failed_for))
         return false;
-    if (failure != 0)
+    if (failed_for != 0)
         log_say("serving without it; the state is written as soon as that is possible");
     return true;
 }
@@ -496,20 +515,25 @@ bool state_load(void)
 
 bool state_read_numbers(struct state_numbers *file, uint8_t *bytes, ssize_t *size)
 {
-    if (!read_if_exists(file->suffix))
-        return refuse();
+    struct content content = {.exists = false};
+    struct failure failure;
+
+    if (!read_if_exists(&failure, file->suffix, &content))
+        return refuse(&failure);
     *size = content.exists ? (ssize_t)content.size : -1;
-    memcpy(bytes, content.bytes,
-           content.exists && content.size < file->size ? content.size : file->size);
+    memcpy(bytes, content.bytes, content.size < file->size ? content.size : file->size);
     memcpy(file->last, content.bytes, sizeof file->last);
     return true;
 }
 
 bool state_make_numbers(struct state_numbers *file)
 {
+    struct content content;
+    struct failure failure;
+
     gives_away = geteuid() == 0;
-    if (!hold_lock() || !read_if_exists(file->suffix) ||
-        (content.exists && !set_aside(file->suffix, ".retired", "was damaged")))
-        return refuse();
+    if (!hold_lock(&failure) || !read_if_exists(&failure, file->suffix, &content) ||
+        (content.exists && !set_aside(&failure, file->suffix, ".retired", "was damaged")))
+        return refuse(&failure);
     return state_write_numbers(file);
 }
