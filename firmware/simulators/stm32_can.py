@@ -98,7 +98,7 @@ class Board:
         self.enabled = set[int]()
         self.tick_load = self.tick_control = 0
         self.tick_at = -1
-        self.returns = False
+        self.returns = self.dozes = False
         stack, begin = self.words(FLASH, 2)
         self.engine.reg_write(arm.UC_ARM_REG_XPSR, 1 << 24)
         self.engine.reg_write(arm.UC_ARM_REG_PRIMASK, 0)
@@ -221,13 +221,16 @@ class Board:
         masked = self.engine.reg_read(arm.UC_ARM_REG_PRIMASK) & 1
         handles = self.engine.reg_read(arm.UC_ARM_REG_IPSR)
         waiting = self.pending()
+        if waiting and self.dozes:  # an interrupt returns behind the wfi that it ends
+            self.pc += 2
+            self.dozes = False
         if waiting and not masked and not handles:
             self.enter(min(waiting))
         if self.pc == self.sleeps and not waiting:
             events = [until, *(event for event in self.events() if event is not None)]
             wake = max(min(event for event in events if event >= 0), self.now + 1)
             self.asleep += wake - self.now
-            self.now = wake
+            self.now, self.dozes = wake, True
             return
         if self.pc == self.sleeps:
             self.pc += 2

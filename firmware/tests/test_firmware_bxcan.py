@@ -16,6 +16,7 @@ from firmware.simulators.watchdog import Misuse
 from firmware.simulators.stm32_can import Board as Simulator
 from firmware.tests.test_firmware_can import (ASK, BASE, ENOUGH, beat, compiled, play, reports,
                                               tables_of)
+from tools.programs import ROOT, run
 
 F1, F4 = BOARDS["can_stm32-f1"], BOARDS["can_stm32-f4"]
 BIT = 16  # periods of the model's clock
@@ -158,6 +159,24 @@ def test_the_watchdog_resets_a_loop_or_a_clock_that_hangs(board: Board, fault: b
     before, after = reports(script, board, board.image("hanging"), boots=2)
     assert before[3][2:] == b"\x4c\x09"
     assert [after[at][2:] for at in (3, 7)] == [bytes(2), b"\x08\x09"]
+
+
+def test_an_interrupt_ends_wfi(tmp_path: Path) -> None:
+    """It returns behind the instruction (DDI 0403, B1.5.19), also in a program that masks none."""
+    source = tmp_path / "wfi.c"
+    source.write_text("""static volatile int ticks, loops; extern int stack_top;
+        #define TICK(offset) (*(volatile unsigned *)(0xE000E010 + (offset)))
+        static void tick(void) { ticks++; }
+        void reset(void) { TICK(4) = 7999; TICK(0) = 7;
+            for (;;) { __asm__ volatile("wfi"); loops++; } }
+        __attribute__((section(".vectors"), used)) void *const vectors[] = {
+            &stack_top, reset, [15] = tick};""")
+    run(["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m4", "-nostdlib", "-Os", "-T",
+         ROOT / "firmware/cortex_m.ld", "-Wl,--defsym=flash_begin=0x08000000", source,
+         "-o", tmp_path / "wfi.elf"])
+    chip = Simulator("f4", 8_000_000, 500, tmp_path / "wfi.elf")
+    chip.run(10_500)
+    assert chip.words(chip.symbols["ticks"], 1) == chip.words(chip.symbols["loops"], 1) == [10]
 
 
 def test_a_wrong_bit_rate_destroys_nothing() -> None:
