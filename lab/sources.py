@@ -2,7 +2,7 @@
 
     python -m lab.sources
 
-Each comes from its registry by the registry's own client: cargo, apt-get, pip. What is there
+Each comes from its registry by the registry's own client: cargo, apt-get. What is there
 already is not fetched again; if somebody has changed it, the program ends."""
 
 import fcntl
@@ -97,15 +97,6 @@ def of_debian(source: Source, folder: Path, suite: str) -> Path:
     return one(source, list(folder.glob(f"{source.name}_*.orig.tar.*")))
 
 
-def of_pip(source: Source, folder: Path) -> Path:
-    """pip runs code of a package to learn its name. So pip, too, checks the hash before that."""
-    wanted = folder / "wanted.txt"
-    wanted.write_text(f"{source.name}=={source.version} --hash=sha256:{source.sha256}\n")
-    run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
-         "--no-deps", "--no-binary", source.name, "--dest", folder, "--requirement", wanted])
-    return one(source, list(folder.glob("*.tar.gz")))
-
-
 def one(source: Source, archives: list[Path]) -> Path:
     if len(archives) != 1:
         raise SystemExit(f"sources: {source.name}: one archive is expected, not {len(archives)}")
@@ -113,7 +104,7 @@ def one(source: Source, archives: list[Path]) -> Path:
 
 
 CLIENTS: dict[str, tuple[str, Callable[[Source, Path], Path]]] = {
-    "crate": ("cargo", of_cargo), "sdist": ("pip", of_pip),
+    "crate": ("cargo", of_cargo),
     "bookworm": ("apt-get", functools.partial(of_debian, suite="bookworm"))}
 
 
@@ -150,7 +141,7 @@ def fetch_once(source: Source) -> None:
                              "and it will be fetched again")
         return
     client, fetch = CLIENTS[source.kind]
-    if client != "pip" and installed(client) is None:
+    if installed(client) is None:
         raise SystemExit(f"sources: {source.name} {source.version} is fetched by {client}, "
                          "which is not installed")
     print(f"sources: fetching {source.name} {source.version} by {client}", file=sys.stderr)

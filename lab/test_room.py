@@ -31,7 +31,7 @@ def archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
                             "MIT")
     monkeypatch.setattr(sources, "FOLDER", tmp_path / "sources")
     monkeypatch.setattr(sources, "table", lambda: {"any": source})
-    monkeypatch.setattr(sources, "CLIENTS", {"crate": ("pip", lambda source, folder: made)})
+    monkeypatch.setattr(sources, "CLIENTS", {"crate": ("sh", lambda source, folder: made)})
     return made
 
 

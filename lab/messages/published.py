@@ -23,8 +23,6 @@ PAIRS = (
     ("ECDH-secp256k1", "ECDH secp256k1", "micro-ecc, assembly"),
     ("ECDSA-secp256r1", "ECDSA P-256", "micro-ecc, assembly"),
     ("ECDSA-secp256k1", "ECDSA secp256k1", "micro-ecc, assembly"),
-    ("Kyber768", "ML-KEM-768", "mlkem-native, assembly"),
-    ("Kyber1024", "ML-KEM-1024", "mlkem-native, assembly"),
 )
 STEPS = {"KeyGen": "key", "Encaps": "encapsulate", "Decaps": "decapsulate", "Sign": "sign",
          "Verify": "verify"}

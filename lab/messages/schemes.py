@@ -11,8 +11,7 @@ from lab.sources import fetched
 from tools.programs import ROOT
 
 HEARTBEAT, KILOBYTE = 4, 1024  # bytes; a heartbeat is without its checksum
-RANDOM = 25  # runs of a step whose work depends much on random numbers
-FEW = 3  # of one whose work depends on them a little
+FEW = 3  # runs of a step whose work depends on random numbers a little
 # What a scheme protects a message from. A MAC's key is shared: everybody who can verify can forge.
 ACCIDENT = "accidents"
 FORGERY = "forged"
@@ -180,17 +179,11 @@ def public(family: str, steps: tuple[Step, ...], against: str) -> Callable[..., 
     return made
 
 
-def signing(runs: int) -> Callable[..., Scheme]:
-    """`runs` to sign: a scheme that throws attempts away needs many runs for a mean."""
-    both = HEARTBEAT, KILOBYTE
-    return public("signature", (Step("key", FEW, (0,)), Step("sign", runs, both),
-                                Step("verify", FEW, both), REFUSE), SIGNED)
-
-
-signature, signature_by_trials = signing(FEW), signing(RANDOM)
+BOTH = HEARTBEAT, KILOBYTE
+signature = public("signature", (Step("key", FEW, (0,)), Step("sign", FEW, BOTH),
+                                 Step("verify", FEW, BOTH), REFUSE), SIGNED)
 AGREE = tuple(Step(name, FEW, (0,)) for name in ("key", "encapsulate", "decapsulate"))
 ecdh = public("key agreement", AGREE, A_KEY)
-kem = public("key agreement", (*AGREE, Step("refuse", FEW, (0,), kept=False)), A_KEY)
 
 # micro-ecc in portable C, with words as long as the machine's; and in assembly at the fastest level
 # that is right: on AVR, secp160r1 fails its vectors at level 3. There a curve of 256 bits compiles
@@ -216,48 +209,6 @@ MONOCYPHER = Code("monocypher-sys", ("Monocypher/src/monocypher.c",), ("Monocyph
 ED25519 = Code("monocypher-sys", ("Monocypher/src/optional/monocypher-ed25519.c",),
                ("Monocypher/src/optional",))
 
-# On lattices. Their SHA-3 is c-fn-dsa's: no registry has an assembly of the rest for a Cortex-M.
-FN_DSA = "vendor/c-fn-dsa/"
-SHA3 = Code("py-fn-dsa", (FN_DSA + "sha3.c",), (FN_DSA,), ("-DFNDSA_AVX2=0",))
-SHA3_M4 = Code("py-fn-dsa", (FN_DSA + "sha3.c", FN_DSA + "sha3_cm4.s"), (FN_DSA,),
-               ("-DFNDSA_ASM_CORTEXM4=1",))
-FN_DSA_C = Code("py-fn-dsa", tuple(f"{FN_DSA}{name}.c" for name in (
-    "codec", "kgen", "kgen_fxp", "kgen_gauss", "kgen_mp31", "kgen_ntru", "kgen_poly", "kgen_zint31",
-    "mq", "sign", "sign_core", "sign_fpoly", "sign_fpr", "sign_sampler", "util", "vrfy")))
-FN_DSA_M4 = Code("py-fn-dsa", tuple(f"{FN_DSA}{name}_cm4.s" for name in (
-    "codec", "mq", "sign_fpr", "sign_sampler")))
-MLKEM_FOLDER = "aws-lc/crypto/fipsmodule/ml_kem/mlkem"
-MLKEM = Code("aws-lc-sys", (MLKEM_FOLDER + "/mlkem_native_bcm.c",), (MLKEM_FOLDER,),
-             ('-DMLK_CONFIG_FILE="native_config.h"',))
-MLDSA_FOLDER = "aws-lc/crypto/fipsmodule/ml_dsa/mldsa"
-MLDSA = Code("aws-lc-sys", (MLDSA_FOLDER + "/mldsa_native_bcm.c",), (MLDSA_FOLDER,),
-             ('-DMLD_CONFIG_FILE="native_config.h"',))
-
-
-def ml_kem(size: int, sent: int) -> tuple[Scheme, Scheme]:
-    """In C, and with SHA-3 in assembly."""
-    name, flags = f"ML-KEM-{size}", (f"-DMLK_CONFIG_PARAMETER_SET={size}",)
-    return (kem(name, "mlkem-native", "mlkem.c", sent, MLKEM, SHA3, flags=flags),
-            kem(name, "mlkem-native, assembly", "mlkem.c", sent, MLKEM, SHA3_M4, flags=flags,
-                **M4_ALONE))
-
-
-def ml_dsa(size: int, adds: int) -> tuple[Scheme, ...]:
-    """In C; with less RAM, where it works some things out twice; and with SHA-3 in assembly."""
-    name, flags = f"ML-DSA-{size}", (f"-DMLD_CONFIG_PARAMETER_SET={size}",)
-    return (signature_by_trials(
-                name, "mldsa-native", "mldsa.c", adds, MLDSA, SHA3, flags=flags, targets=NOT_AVR,
-                without="avr-gcc cannot make its stack frame of over 32 KB"),
-            signature_by_trials(
-                name, "mldsa-native, less RAM", "mldsa.c", adds, MLDSA, SHA3,
-                flags=(*flags, "-DMLD_CONFIG_REDUCE_RAM"), targets=("Cortex-M0+",),
-                most={"Cortex-M0+": 20},
-                without="the others have the room; on an AVR with 63 KB of RAM it meets its "
-                        "vectors, but a mean of its signatures would take minutes to simulate"),
-            signature_by_trials(
-                name, "mldsa-native, assembly", "mldsa.c", adds, MLDSA, SHA3_M4, flags=flags,
-                **M4_ALONE))
-
 
 def micro_ecc(make: Callable[..., Scheme], name: str, file: str, adds: int, curve: str,
               *code: Code) -> tuple[Scheme, Scheme]:
@@ -277,21 +228,12 @@ SIGNATURES = (
     *micro_ecc(signature, "ECDSA P-256", "ecdsa.c", 64, "secp256r1", BEARSSL_SHA256),
     signature("ECDSA P-256", "P256-Cortex-M4", "ecdsa.c", 64, P256_M4, BEARSSL_SHA256, **M4_ALONE),
     signature("Ed25519", "Monocypher", "ed25519.c", 64, MONOCYPHER, ED25519),
-    *ml_dsa(44, 2420),
-    *ml_dsa(65, 3309),
-    signature("FN-DSA-512", "c-fn-dsa", "fndsa.c", 666, FN_DSA_C, SHA3, targets=NOT_AVR,
-              without="it does not compile where an int has 16 bits"),
-    signature("FN-DSA-512", "c-fn-dsa, assembly", "fndsa.c", 666, FN_DSA_C, FN_DSA_M4, SHA3_M4,
-              **M4_ALONE),
 )
 AGREEMENTS = (
     *micro_ecc(ecdh, "ECDH secp256k1", "ecdh.c", 64, "secp256k1"),
     *micro_ecc(ecdh, "ECDH P-256", "ecdh.c", 64, "secp256r1"),
     ecdh("ECDH P-256", "P256-Cortex-M4", "ecdh.c", 64, P256_M4, **M4_ALONE),
     ecdh("X25519", "Monocypher", "x25519.c", 32, MONOCYPHER),
-    *ml_kem(512, 768),
-    *ml_kem(768, 1088),
-    *ml_kem(1024, 1568),
 )
 
 SCHEMES: tuple[Scheme, ...] = (
