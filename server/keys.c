@@ -308,13 +308,8 @@ static struct keys *owner(const struct state_numbers *file)
     return file == &keys_before.file ? &keys_before : &keys;
 }
 
-static void encode_numbers(struct state_numbers *file, uint8_t *bytes)
-{
-    numbers_encode(bytes, &owner(file)->numbers);
-}
-
 /* What needs numbers that are stored happens now: epochs go on, and what is retired is logged. */
-static void end_store(struct state_numbers *file, const uint8_t *bytes, bool is_stored)
+static void end_store(struct state_numbers *file, const struct numbers *numbers, bool is_stored)
 {
     struct keys *const key = owner(file);
     const bool is_before = key == &keys_before;
@@ -327,11 +322,10 @@ static void end_store(struct state_numbers *file, const uint8_t *bytes, bool is_
     key->cannot_store = !is_stored;
     if (!is_stored)
         return;
-    const uint64_t retired = key->stored.retired;
-    (void)numbers_decode(&key->stored, bytes, NUMBERS_SIZE);
-    key->stored_at = timing_boot_ns();
     if (is_before)
-        overlap_retire(key->stored.retired & ~retired);
+        overlap_retire(numbers->retired & ~key->stored.retired);
+    key->stored = *numbers;
+    key->stored_at = timing_boot_ns();
     if (is_before && key->stored.block == DUMPULSE_UNREADABLE)
         overlap_end();
     else if (key->stopped || key->jump > key->keyed.epoch / 256)
@@ -343,26 +337,22 @@ static void end_store(struct state_numbers *file, const uint8_t *bytes, bool is_
  * log has the reason. */
 static bool read_file(struct keys *key, const char **wrong)
 {
-    static const char older[] = "Dumpulsekeys";
     uint8_t mark[NUMBERS_MARK_SIZE], bytes[NUMBERS_SIZE];
-    ssize_t size;
+    ssize_t size = -1;
 
     keys_mark(key, mark);
     (void)snprintf(key->file.suffix, sizeof key->file.suffix, ".%02x%02x%02x%02x.numbers", mark[0],
                    mark[1], mark[2], mark[3]);
-    key->file.size = NUMBERS_SIZE;
-    key->file.take = encode_numbers;
-    key->file.is_later = numbers_are_later;
+    key->file.numbers = &key->numbers;
     key->file.on_end = end_store;
     if (!state_read_numbers(&key->file, bytes, &size))
         return false;
     const bool is_good = size >= 0 && numbers_decode(&key->numbers, bytes, (size_t)size) &&
                          memcmp(key->numbers.mark, mark, sizeof mark) == 0;
-    *wrong = is_good    ? NULL
-             : size < 0 ? "not there"
-             : size >= (ssize_t)sizeof older && memcmp(bytes, older, NUMBERS_MARK_AT) == 0
-                 ? "of an older version"
-                 : "damaged";
+    *wrong = is_good                                               ? NULL
+             : size < 0                                            ? "not there"
+             : memcmp(bytes, "Dumpulsekeys", NUMBERS_MARK_AT) == 0 ? "of an older version"
+                                                                   : "damaged";
     return true;
 }
 

@@ -51,7 +51,8 @@ static struct {
     bool runs;                     /* it was started, and not joined yet */
     bool ended;                    /* set by the thread, read by the loop */
     struct failure failure;        /* of the thread; reason 0: there was none */
-    uint8_t bytes[STATE_LONGEST];
+    struct numbers taken;          /* what it writes, */
+    uint8_t bytes[STATE_LONGEST];  /* as bytes, or the table */
 } saver;
 static struct state_numbers *due[2]; /* numbers to be stored, in this order; NULL: none */
 static uint64_t numbers_at;  /* ns: no numbers are stored before, as the last store failed */
@@ -291,17 +292,18 @@ static bool save(struct failure *failure, const uint8_t state[SNAPSHOT_SIZE])
 /* As for FILE. But a folder that cannot be synced is an error: an older file would have the
  * server take old packets again. For the same reason, larger numbers are not replaced. Another
  * server can have stored them if this one did not have the lock all the time. */
-static bool write_numbers(struct failure *failure, struct state_numbers *file, const uint8_t *bytes)
+static bool write_numbers(struct failure *failure, struct state_numbers *file,
+                          const uint8_t bytes[NUMBERS_SIZE])
 {
     struct content content;
 
     if (!hold_lock(failure) || !read_if_exists(failure, file->suffix, &content))
         return false;
-    if (content.exists && file->is_later(content.bytes, file->last, content.size))
+    if (content.exists && numbers_are_later(content.bytes, file->last, content.size))
         return note(failure, LARGER_NUMBERS, file->suffix);
-    if (!write_new(failure, bytes, file->size) || !rename_file(failure, ".new", file->suffix))
+    if (!write_new(failure, bytes, NUMBERS_SIZE) || !rename_file(failure, ".new", file->suffix))
         return false;
-    memcpy(file->last, bytes, file->size);
+    memcpy(file->last, bytes, NUMBERS_SIZE);
     return sync_directory(failure);
 }
 
@@ -325,7 +327,8 @@ static void take_content_of(struct state_numbers *file)
 {
     saver.numbers = file;
     if (file != NULL) {
-        file->take(file, saver.bytes);
+        saver.taken = *file->numbers;
+        numbers_encode(saver.bytes, &saver.taken);
         return;
     }
     table_collect();
@@ -360,7 +363,7 @@ static void end_save(void)
         numbers_at = timing_ns() + TIMING_SECOND;
         state_store_numbers(file);
     }
-    file->on_end(file, saver.bytes, is_stored);
+    file->on_end(file, &saver.taken, is_stored);
 }
 
 /* Waits for the thread, if there is one. */
@@ -513,16 +516,16 @@ bool state_load(void)
 
 /* ---- FILE.KEY.numbers ------------------------------------------------------------------- */
 
-bool state_read_numbers(struct state_numbers *file, uint8_t *bytes, ssize_t *size)
+bool state_read_numbers(struct state_numbers *file, uint8_t bytes[NUMBERS_SIZE], ssize_t *size)
 {
-    struct content content = {.exists = false};
+    struct content content = {.size = 0};
     struct failure failure;
 
     if (!read_if_exists(&failure, file->suffix, &content))
         return refuse(&failure);
     *size = content.exists ? (ssize_t)content.size : -1;
-    memcpy(bytes, content.bytes, content.size < file->size ? content.size : file->size);
-    memcpy(file->last, content.bytes, sizeof file->last);
+    memcpy(bytes, content.bytes, NUMBERS_SIZE);
+    memcpy(file->last, bytes, NUMBERS_SIZE);
     return true;
 }
 

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "numbers.h"
+
 /* Loads what the last run has saved, if there is such a file. Then saves it again, to find out now
  * whether that is possible. False: the server must not start, and the log has the reason. */
 bool state_load(void);
@@ -23,23 +25,19 @@ enum { STATE_LONGEST = 1024 };
 /* FILE.KEY.numbers, which server/keys.c keeps beside FILE. It begins with "Dumpulse", too. */
 struct state_numbers {
     char suffix[sizeof ".00000000.numbers"]; /* ".KEY.numbers" */
-    size_t size;                             /* of the numbers */
+    const struct numbers *numbers;           /* that are to be stored */
     int failure;                             /* why the last write failed: an error number; or 0 */
-    uint8_t last[STATE_LONGEST]; /* what this server has last read from there, or written to it */
-    /* Copies the numbers that are to be stored. */
-    void (*take)(struct state_numbers *file, uint8_t *bytes);
-    /* Compares what the file has with what this server knows that it had. A later file is not
-     * replaced: another server has used it meanwhile. */
-    bool (*is_later)(const uint8_t *file, const uint8_t *known, size_t size);
-    /* The loop calls it when a write has ended: whether these bytes will be read after a power
+    uint8_t last[NUMBERS_SIZE]; /* what this server has last read from there, or written to it */
+    /* The loop calls it when a write has ended: whether these numbers will be read after a power
      * failure at any moment from now on. If not, they are due again in a second. */
-    void (*on_end)(struct state_numbers *file, const uint8_t *bytes, bool is_stored);
+    void (*on_end)(struct state_numbers *file, const struct numbers *numbers, bool is_stored);
 };
 
 /* Reads it. `size` becomes how many bytes it has; -1: there is none. False: it cannot be read, and
  * the log has the reason. */
-bool state_read_numbers(struct state_numbers *file, uint8_t *bytes, ssize_t *size);
-/* Has the thread write it as soon as possible. The log has each new reason of a failure once. */
+bool state_read_numbers(struct state_numbers *file, uint8_t bytes[NUMBERS_SIZE], ssize_t *size);
+/* Has the thread write it as soon as possible. A file with later numbers is not replaced: another
+ * server has used it meanwhile. The log has each new reason of a failure once. */
 void state_store_numbers(struct state_numbers *file);
 /* The same, while the caller waits. False: it has failed. */
 bool state_write_numbers(struct state_numbers *file);
