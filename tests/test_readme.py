@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import client
-from firmware.simulators.boards import Board, Line
 from spec.model import REQUEST, heartbeat
 from tools.agents import FakeAgent
 from tools.agents import run as ask
@@ -21,33 +20,19 @@ from tools.programs import BUILD, INCLUDES, ROOT, built, library_file, run, wait
 from tools.servers import Server
 
 
-def block_of_the_page(text: str) -> str:
-    """The block of C in which this text is."""
-    page = (ROOT / "firmware" / "README.md").read_text()
-    blocks = re.findall(r"^```c\n(.*?)^```$", page, re.S | re.M)
-    (found,) = (str(block) for block in blocks if text in block)
-    return found
-
-
 def firmware_of_the_page() -> str:
-    return block_of_the_page("int main")
+    page = (ROOT / "firmware" / "README.md").read_text()
+    (found,) = re.findall(r"^```c\n(.*?)^```$", page, re.S | re.M)
+    return str(found)
 
 
-def watching_firmware_of_the_page() -> str:
-    """The same program with what the README adds to it."""
-    program, loop = firmware_of_the_page(), "    for (;;) {\n"
-    assert program.count("int main") == program.count(loop) == 1
-    return program.replace("int main", block_of_the_page("DUMPULSE_WATCH(") + "\nint main"
-                           ).replace(loop, block_of_the_page("dumpulse_watch("))
-
-
-def compiled(program: str, name: str, *others: str) -> Path:
+def compiled(program: str, name: str) -> Path:
     folder = BUILD / "readme"
     folder.mkdir(parents=True, exist_ok=True)
     source, image = folder / f"{name}.c", folder / f"{name}.elf"
     source.write_text(program)
     run(["avr-gcc", "-mmcu=atmega328p", "-Os", "-Wall", "-Wextra", "-Werror", *INCLUDES,
-         source, *map(library_file, ("dumpulse.c", *others)), "-o", image])
+         source, library_file("dumpulse.c"), "-o", image])
     return image
 
 
@@ -146,63 +131,6 @@ def test_it_finds_its_place_again() -> None:
     answers = run_firmware(REQUEST, flood, 0.05, heartbeat(3, 76, 9), 0.05, REQUEST)
     assert len(answers) == 2 * 260
     assert entries_of(answers[260:])[3][2:] == b"\x4c\x09"
-
-
-UNO = Board("readme", "simavr", 115_200, mcu="atmega328p", hertz=16_000_000, pins=("B5",))
-
-
-def test_the_firmware_of_the_readme_watches() -> None:
-    """Variable 7 speaks once, variable 3 goes out of range, comes back, is late and comes back."""
-    image = compiled(watching_firmware_of_the_page(), "watch", "dumpulse_watch.c")
-    beats = [(0.01, heartbeat(7, 1, 0)), (0.5, heartbeat(3, 1, 50)), (1.3, heartbeat(3, 1, 121)),
-             (1.6, heartbeat(3, 1, 120)), (4.3, heartbeat(3, 1, 10)), (4.5, bytes(8))]
-    pauses = [later - earlier - 80 / UNO.baud
-              for (earlier, _), (later, _) in zip(beats, beats[1:], strict=False)]
-    with Line(UNO, image, script=b"".join(packet for _, packet in beats),
-              arguments=[str(round(pause * UNO.hertz)) for pause in pauses]) as board:
-        board.end()
-        seen = [change for change in board.pin_changes if change[0] < 4.5]
-    lit = [(1.3, 1), (1.6, 0), (4.0, 1), (4.3, 0)]
-    assert [(pin, level) for _, pin, level in seen] == [("B5", level) for _, level in lit]
-    assert all(then <= at < then + 0.003
-               for (at, _, _), (then, _) in zip(seen, lit, strict=True)), seen
-
-
-def test_the_firmware_of_the_readme_notices_restarts_and_babble() -> None:
-    """Variable 3 beats five times in a second, and six times in the next. Then it restarts twice,
-    and beats six times in a second. A damaged boot count does not count."""
-    program = watching_firmware_of_the_page()
-    for old, new in (
-            ("int main(void)", block_of_the_page("static void take") + "int main(void)"),
-            ("dumpulse_process_packet(&agent, packet, length, NULL)", "take(packet)"),
-            ("dumpulse_record(&agent, 0, 1, 0)",  # shows what it has counted
-             "dumpulse_record(&agent, 0, restarts, babbles)")):
-        assert program.count(old) == 1
-        program = program.replace(old, new)
-    image = compiled(program, "restarts", "dumpulse_watch.c")
-    ten = [heartbeat(3, 1, 50)] * 5 + [heartbeat(7, 1, 50)] * 5  # 7 is not counted
-    steps = [(0.1, ten), (1.1, [*ten, heartbeat(3, 1, 50)]), (2.1, [heartbeat(40, 1, 133)]),
-             (3.1, [heartbeat(40, 1, 134)]), (3.5, [heartbeat(3, 1, 50)] * 6),
-             (4.1, [heartbeat(40, 1, 133)[:7] + b"\0"]), (4.2, [REQUEST])]
-    at, script, pauses = 0.0, b"", list[float]()
-    for then, packets in steps:
-        pauses += [then - at - 80 / UNO.baud, *[0.001] * (len(packets) - 1)]
-        at = then + (len(packets) - 1) * (0.001 + 80 / UNO.baud)
-        script += b"".join(packets)
-    with Line(UNO, image, script=script,
-              arguments=[str(round(pause * UNO.hertz)) for pause in pauses[1:]]) as board:
-        assert entries_of(board.receive(260))[0][2:] == bytes((2, 2))
-
-
-def test_keys_in_flash_take_no_ram(tmp_path: Path) -> None:
-    """By the hook of the page."""
-    source = tmp_path / "key.c"
-    source.write_text("#include <avr/pgmspace.h>\n#include <stdint.h>\n#include <string.h>\n"
-                      f"#define DUMPULSE_KEY_OWN {{1, [15] = 4}}\n{block_of_the_page('memcpy_P')}"
-                      "int main(void) {\nstatic volatile uint8_t label;\nuint8_t key[16];\n"
-                      "dumpulse_get_key(key, label);\nreturn key[label];\n}\n")
-    run(["avr-gcc", "-mmcu=atmega328p", "-Os", source, "-o", tmp_path / "key.elf"])
-    assert run(["avr-size", tmp_path / "key.elf"]).split()[7:9] == ["0", "1"]
 
 
 @pytest.mark.slow
