@@ -204,6 +204,13 @@ def test_what_it_refuses(board: Board) -> None:
     assert table[1:63] == [bytes(4)] * 62
 
 
+@pytest.mark.parametrize("board", [CAN, STM32[1]], ids=lambda board: board.name)
+def test_the_content_decides_what_a_packet_is(board: Board) -> None:
+    (table,) = reports([frame(BASE + REQUEST_AT, heartbeat(9, 76, 5)), "wait 20000",
+                        frame(BASE + 5, REQUEST)], board)
+    assert table[9][2:] == b"\x4c\x05"
+
+
 def test_two_frames_without_a_gap() -> None:
     """No interrupt is so fast: the second frame goes to the controller's second buffer."""
     (table,) = reports(["gap 0", beat(1, 2, 3), beat(4, 5, 6), "wait 20000", ASK])

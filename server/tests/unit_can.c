@@ -560,6 +560,19 @@ TEST_BETWEEN(test_which_frames_of_can_fd_are_no_requests, with_key, end)
     assert_int_equal(counters[COUNT_LENGTH], 1);
 }
 
+TEST_BETWEEN(test_the_content_decides_what_a_packet_is, with_key, end)
+{
+    struct can_frame heartbeat = {.can_id = 0x680 + 127, .can_dlc = 8}, request = REQUEST;
+
+    options.key = NULL;
+    dumpulse_make_heartbeat(heartbeat.data, 9, 1, 5);
+    request.can_id = 0x685;
+    come(heartbeat, 1);
+    come(request, 1);
+    assert_int_equal(counters[COUNT_HEARTBEATS], 1);
+    assert_int_equal(counters[COUNT_REPORTS], 1);
+}
+
 TEST_BETWEEN(test_can_fd_with_a_key, with_key, end)
 {
     come_fd(keyed_request(5), 0x680 + 98);
