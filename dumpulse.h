@@ -45,9 +45,9 @@
  *   A timestamp has 16 bits and wraps around: 0 must follow 65535, and nothing else
  *   may. Arduino's millis() / 1000 also starts again at 0 after 49.7 days, in between,
  *   and then all nodes seem to be dead. You choose the unit of the clock. Then
- *       age = (uint16_t)(now - timestamp)
- *   is right up to 65535 units. After that it is too small by a multiple of 65536,
- *   and a dead node looks alive again. So choose a unit of which 65535 are longer
+ *   dumpulse_age(now, timestamp) is right up to 65535 units. (now - timestamp alone is
+ *   an int, and negative after a wrap: a dead node looks alive.) After that it is too
+ *   small by a multiple of 65536. So choose a unit of which 65535 are longer
  *   than a dead node may go unnoticed: with seconds, that is 18 hours. The same unit
  *   serves dumpulse_watch.h. To notice a silence within 10 ms, the unit must be 10 ms.
  *   Then readers must ask every few minutes, because ages wrap around after 655 s.
@@ -162,6 +162,18 @@ typedef struct dumpulse_entry {
 
 static inline dumpulse_entry dumpulse_read_entry(const uint8_t report[DUMPULSE_REPORT_SIZE],
                                                  uint8_t variable);
+
+/* Has the variable of this entry ever been set? ZEROS above has the exception. Work: 4
+ * bytes compared at most. */
+static inline bool dumpulse_was_heard(dumpulse_entry entry);
+
+/* How long ago is a timestamp, in the unit of the clock? TIME above has the limit. Work:
+ * a subtraction. */
+static inline uint16_t dumpulse_age(uint16_t now, uint16_t timestamp);
+
+/* Which variable has a packet set, for which dumpulse_process_packet has just returned
+ * DUMPULSE_HEARTBEAT? Work: a byte read. */
+static inline uint8_t dumpulse_changed_variable(const uint8_t packet[DUMPULSE_PACKET_SIZE]);
 
 /* ------------------------------------------------------------------------------
  * The manual ends here. What follows is the code of the inline functions; names
@@ -347,6 +359,21 @@ static inline dumpulse_entry dumpulse_read_entry(const uint8_t report[DUMPULSE_R
         entry.value = bytes[DUMPULSE_VALUE_AT_];
     }
     return entry;
+}
+
+static inline bool dumpulse_was_heard(dumpulse_entry entry)
+{
+    return entry.timestamp != 0 || entry.sender != 0 || entry.value != 0;
+}
+
+static inline uint16_t dumpulse_age(uint16_t now, uint16_t timestamp)
+{
+    return (uint16_t)((now + 65536UL - timestamp) % 65536UL);
+}
+
+static inline uint8_t dumpulse_changed_variable(const uint8_t packet[DUMPULSE_PACKET_SIZE])
+{
+    return packet[DUMPULSE_VARIABLE_AT_];
 }
 
 #ifdef __cplusplus

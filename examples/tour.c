@@ -57,11 +57,11 @@ static void show_report(void)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const dumpulse_entry entry = dumpulse_read_entry(received, (uint8_t)i);
         printf("  %2u %-10s  ", (unsigned)i, names[i]);
-        if (entry.sender == 0)
+        if (!dumpulse_was_heard(entry))
             printf("    -       -  never\n");
         else
             printf("%5u  %6u  %u s ago\n", entry.value, entry.sender,
-                   (unsigned)(uint16_t)(agent_now - entry.timestamp));
+                   (unsigned)dumpulse_age(agent_now, entry.timestamp));
     }
 }
 

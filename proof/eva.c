@@ -108,7 +108,9 @@ int main(void)
         call_version_2();
         fill(bytes, sizeof bytes);
         dumpulse_check_report(bytes, any_length);
-        dumpulse_read_entry(bytes, anything);
+        dumpulse_was_heard(dumpulse_read_entry(bytes, anything));
+        dumpulse_age(any_time, any_time);
+        dumpulse_changed_variable(bytes);
         /* Eva knows no relation between the two numbers, so it gets each pair. */
         for (watch.count = 0; watch.count <= LINES; watch.count++) {
             for (uint8_t first = 0; first <= LINES; first++) {

@@ -119,6 +119,20 @@ static inline bool dumpulse_check_report(const uint8_t *report, size_t length);
 static inline dumpulse_entry dumpulse_read_entry(const uint8_t report[DUMPULSE_REPORT_SIZE],
                                                  uint8_t variable);
 
+/*@ assigns \nothing; exits \false;
+    ensures \result <==> entry.timestamp != 0 || entry.sender != 0 || entry.value != 0; */
+static inline bool dumpulse_was_heard(dumpulse_entry entry);
+
+/*@ assigns \nothing; exits \false;
+    ensures 0 <= \result <= 65535;
+    ensures \result == now - timestamp || \result == now - timestamp + 65536; */
+static inline uint16_t dumpulse_age(uint16_t now, uint16_t timestamp);
+
+/*@ requires \valid_read(packet + (0 .. 7));
+    assigns \nothing; exits \false;
+    ensures \result == packet[5]; */
+static inline uint8_t dumpulse_changed_variable(const uint8_t packet[DUMPULSE_PACKET_SIZE]);
+
 /* ---- The parts of the library. */
 
 /*@ requires last <= 255 && \valid_read(bytes + (0 .. last));

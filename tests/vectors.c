@@ -101,6 +101,9 @@ static void step(const char **field, int fields)
     } else if (strcmp(kind, "heartbeat") == 0 && fields == 5) {
         table = with_entry(field[3], field[4]);
         process(field, DUMPULSE_HEARTBEAT, &table);
+        const bytes packet = bytes_of(field[2]);
+        expect(dumpulse_changed_variable(packet.data) == byte_of(field[3]), "another variable");
+        free(packet.data);
     } else if (strcmp(kind, "report") == 0 && fields == 4) {
         const bytes whole = bytes_of(field[3]);
         memcpy(&table, whole.data, sizeof table);
@@ -132,6 +135,11 @@ static void step(const char **field, int fields)
         expect(entry.timestamp == four.data[0] * 256U + four.data[1], "wrong timestamp");
         expect(entry.sender == four.data[2], "wrong sender");
         expect(entry.value == four.data[3], "wrong value");
+        expect(dumpulse_was_heard(entry) == (memcmp(four.data, (uint8_t[4]){0}, 4) != 0),
+               "wrongly heard");
+        for (uint16_t age = 0; ++age != 0;)
+            expect(dumpulse_age((uint16_t)(entry.timestamp + age), entry.timestamp) == age,
+                   "wrong age");
         free(four.data);
     } else {
         quit("unknown step");

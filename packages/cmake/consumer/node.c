@@ -27,7 +27,7 @@ int main(int count, char **words)
     }
     for (uint8_t variable = 0; variable < DUMPULSE_VARIABLES; variable++) {
         const dumpulse_entry entry = dumpulse_read_entry(report, variable);
-        if (entry.sender != 0)
+        if (dumpulse_was_heard(entry))
             printf("%u: sender %u, value %u, time %u\n", (unsigned)variable, (unsigned)entry.sender,
                    (unsigned)entry.value, (unsigned)entry.timestamp);
     }
