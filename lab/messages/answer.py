@@ -4,7 +4,7 @@
 
     python -m lab.messages.answer [--target NAME] [--every TIME] [--battery NAME] [--sleep µA]
                          [--over MEDIUM] [--waits µA] [--bitrate N] [--all] [--json]
-    python -m lab.messages.answer --fits | --choices
+    python -m lab.messages.answer --choices
 
 The counts are those of counts.tsv and of bench/budgets_keyed.tsv. The energy is a model."""
 
@@ -24,18 +24,15 @@ from lab.messages.families import short
 from lab.messages.machines import MACHINES, Machine
 from lab.messages.schemes import (ACCIDENT, EVERYWHERE, HEARTBEAT, NOT_AVR, REPLAY, SCHEMES, Scheme)
 from tools.processors import budgets
-from tools.processors.targets import TARGETS
 from tools.programs import ROOT, as_program
 
 MAKES = ("make", "sign", "send")  # what a node does for each message
-VERIFIES = ("accept", "verify")  # what the agent does for each message
 SHORTEST = 0.001  # seconds between two messages
 SLEEP = 0.001, 1e6  # µA
 BITRATE = 1e3, 1e6  # of a classical CAN bus
 UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 TOO_SLOW = "too slow"
-AGENT, NEWER = "ATmega328P, gcc 5.4", "ATmega328P, gcc 14.2"  # of bench/budgets.tsv
-EMPTY = 156  # bytes of flash of a program that does nothing: interrupt vectors, and what starts it
+AGENT = "ATmega328P, gcc 5.4"  # of bench/budgets.tsv
 # Where version 2 is measured, for each machine; and where another protocol needs two frames.
 KEYED = ROOT / "bench" / "budgets_keyed.tsv"
 KEYED_TARGETS = {"ATmega328P": AGENT, "Cortex-M0+": "Cortex-M0+, gcc 12.2",
@@ -245,27 +242,6 @@ def setting_of(name: str, every: float = 1.0, battery: str = "cr2032", sleep: fl
                    MEDIA[over], bitrate, MEDIA[over].waits if waits is None else waits)
 
 
-def fits() -> list[str]:
-    """What an ATmega328P has room for beside the agent: its 260 bytes of RAM and its own stack."""
-    known = counts.read()
-    own = budgets.load()
-    flash = own[AGENT]["bytes"]
-    ram = 260 + own[AGENT]["stack"] + TARGETS["ATmega328P"].return_address
-    machine = MACHINES["ATmega328P"]
-    lines = [f"Beside the agent, which takes {flash} bytes of flash and {ram} of RAM, "
-             "on an ATmega328P:",
-             f"{'':<33}{'step':<9}{'flash':>8}{'RAM':>7}{'stack':>7}"]
-    for scheme in SCHEMES:
-        count = of_heartbeat(scheme, machine.name, VERIFIES, known)
-        if count is not None:
-            over = missing(count, machine, flash + EMPTY, ram)
-            lines.append(f"{scheme.title:<33}{count.step:<9}{count.flash:>8,}{count.ram:>7,}"
-                         f"{count.stack:>7,}  " + (f"no room: {over}" if over else "fits"))
-    newer = own[NEWER]["bytes"]
-    return [*lines, "", f"A program that does nothing takes {EMPTY} bytes of flash beside these.",
-            f"avr-gcc 14.2 makes {newer} bytes of the agent: {newer / flash - 1:.0%} more."]
-
-
 COIN_CELL, SIGNED = "cr2032", "a signature"
 WAYS = ("Dumpulse version 1", "Dumpulse version 2", "SecOC", "AES-128-CMAC", "MAVLink 2, signed",
         SIGNED)  # the columns of --choices
@@ -338,16 +314,13 @@ def main() -> None:
                         help="of the CAN bus, in bits a second")
     parser.add_argument("--all", action="store_true", help="every program, not only the best")
     parser.add_argument("--json", action="store_true", help="for other programs")
-    parser.add_argument("--fits", action="store_true",
-                        help="what an ATmega328P has room for beside the agent; without other "
-                             "options")
     parser.add_argument("--choices", action="store_true",
                         help="a few ways on each chip, over four media; without other options")
     options = parser.parse_args()
-    if (options.fits or options.choices) and len(sys.argv) > 2:
-        parser.error("--fits and --choices take no other option")
-    if options.fits or options.choices:
-        print("\n".join(fits() if options.fits else choices()))
+    if options.choices and len(sys.argv) > 2:
+        parser.error("--choices takes no other option")
+    if options.choices:
+        print("\n".join(choices()))
         return
     setting = setting_of(options.target, options.every, options.battery, options.sleep,
                          options.over, options.bitrate, options.waits)
