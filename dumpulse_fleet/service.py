@@ -33,6 +33,7 @@ from dumpulse_fleet.publish.mqtt import Publisher
 from dumpulse_fleet.record.past import Past
 from dumpulse_fleet.record.snapshot import Snapshot
 from dumpulse_fleet.record.store import Store, Trouble
+from dumpulse_fleet.record.uptime import Uptime
 from dumpulse_fleet.web.access import Access
 from dumpulse_fleet.web.server import READS, Backend, Listening, listen, make_app
 
@@ -42,7 +43,7 @@ FILES, FEWEST = 65_536, 64  # descriptors that we ask for, and without which not
 LOOK_S = 1.0  # s between two looks whether a source is due
 THREADS = READS + 16  # what takes long must not keep others waiting
 SAMPLE_S = 60.0  # s between two looks that the past remembers
-SAVE_S = 600.0  # s between two times that it is written
+SAVE_S = 3600.0  # s between two times that it is written
 MUTES_S = 60.0  # s between two looks at the mutes that come back each week
 HANGS_S = 10.0  # s that the disk may take
 WELL_S = 60.0  # s for which all must be well until what was acknowledged ends
@@ -129,6 +130,7 @@ class Service:
     parts: Sequence[Group] = ()
     store: Store
     past: Past
+    uptime: Uptime
     collector: Collector
     alerts: Alerts
     mqtt: Publisher | None = None
@@ -299,12 +301,7 @@ class Service:
     async def _change(self, agents: Sequence[Agent]) -> None:
         """Asks these from now on."""
         table = Table(agents)
-        try:
-            earlier = await asyncio.wait_for(
-                asyncio.wrap_future(self.past.earlier(table)), HANGS_S)
-        except (sqlite3.Error, Trouble, TimeoutError):  # a change does not wait for the disk
-            earlier = []
-        past = self.past.moved(table, time.time(), earlier)
+        past = self.past.moved(table, time.time())
         await asyncio.to_thread(self.collector.replace, table)
         self.table, self.past, self._coming = table, past, None
         self.groups, self.parts = self.config.groups, self.config.status
@@ -354,7 +351,9 @@ class Service:
         self.groups, self.parts = config.groups, config.status
         self.past = Past(self.store, self.table, time.time())
         await asyncio.to_thread(self.past.load)
-        parts.callback(lambda: self.past.save(points=True))
+        self.uptime = Uptime(self.store)
+        parts.callback(self.uptime.save)
+        parts.callback(lambda: self.past.save())
         parts.push_async_callback(self._stop)
         self.alerts = Alerts(self.store, say)
         self.alerts.configure(config.alerts, config.grace, self.table, self.groups)
@@ -375,6 +374,7 @@ class Service:
         self._do(self._every(WELL_S / 10, self._end_acknowledged))
         self._do(self._every(SAMPLE_S, self._sample))
         self._do(self._every(SAVE_S, self._save_past))
+        self._do(self._every(LOOK_S, self._look_at_time))
         self._do(self._watch())
         self._running = True
         say(f"asks {len(agents):,} agent{'s' * (len(agents) != 1)}; {self._where(listening)}")
@@ -387,10 +387,14 @@ class Service:
         self.past.add(self.table, time.time(), sees=not self.collector.trouble())
 
     async def _save_past(self) -> None:
-        """The points, which change as a whole, only each hour; at the start, nothing is new."""
-        if self._saves:
-            self.past.save(points=self._saves % 6 == 0)
+        if self._saves:  # at the start, nothing is new
+            self.past.save()
         self._saves += 1
+
+    async def _look_at_time(self) -> None:
+        now, sees = time.time(), self.collector.running and not self.collector.is_blind
+        self.uptime.look(now, sees)
+        self.table.count_time(now, sees)
 
     async def _watch(self) -> None:
         """Tells systemd that all is well. Without a collector, there is nothing to serve: the

@@ -273,6 +273,15 @@ class Collector:
         self._resolvers.stop()
         self._askers.stop()
 
+    @property
+    def is_blind(self) -> bool:
+        """It does not see most of the agents. From any thread."""
+        if not self._asking:
+            return True
+        roster = self._roster
+        late = self.table.now() - roster.settled > OVERDUE * roster.period + SLACK
+        return bool(2 * np.count_nonzero(late) >= len(late))
+
     def trouble(self) -> str:
         """Says what this collector does not see; empty: it sees all. From any thread."""
         if not self._asking:

@@ -13,6 +13,7 @@ from dumpulse_fleet import client
 from dumpulse_fleet.model.agents import Agent, State
 
 VARIABLES = 64
+UNSURE = (State.UNWATCHED, State.PENDING, State.UNKNOWN)  # of these, nothing is known
 PLACE = 28  # bytes of an address, as wire.pack makes it
 Array = NDArray[Any]
 Rows = NDArray[np.intp]
@@ -65,6 +66,9 @@ class Table:
         self.late = np.zeros(count, np.int64)  # reports that came after their round
         self.refused = np.zeros(count, np.int64)  # requests that its network or machine refused
         self.reboots = np.zeros(count, np.int64)
+        # s in which the fleet saw it, and its state was known; and in which it was alive.
+        self.seen_s, self.well_s = np.zeros(count), np.zeros(count)
+        self._counted_at = 0.0  # Unix time
         # Added to client.uptime(), this is `now`. It begins at Unix time.
         self.zero = time.time() - client.uptime()
         # `version` grows with each batch. changed[row] is the version at which a state of this
@@ -75,6 +79,14 @@ class Table:
     def now(self) -> float:
         """Seconds of our own clock, which nobody sets."""
         return client.uptime() + self.zero
+
+    def count_time(self, now: float, sees: bool) -> None:
+        """Call it once a second, with Unix time: for counters that grow by what was seen."""
+        seconds = now - self._counted_at
+        if sees and 0 < seconds < 60:
+            self.seen_s += seconds * ~np.isin(self.agent_state, UNSURE)
+            self.well_s += seconds * (self.agent_state == State.ALIVE)
+        self._counted_at = now
 
     def newest(self) -> float:
         """Unix time of the last report of any agent; 0: none."""

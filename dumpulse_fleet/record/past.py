@@ -1,20 +1,15 @@
-"""How each agent and each watched variable has been: its values and states in points of the last
-hours, and for 30 days how well each hour was.
+"""The values and states of each agent and each watched variable in points of the last hours.
 
 A point has two bytes: the value, and the worst state since the point before. 10,000 agents with 16
-watched variables take 61 MB for 6 hours: 180 points of 2 minutes. A larger fleet gets fewer points.
-An hour has three bytes: how many minutes were known, how many of these were well, and the worst
-state. On the disk, an agent has a row for each day, which is compressed: 10,000 agents with 8
-watched variables take 20 MB for 30 days if one of a hundred hours is bad, and 6 MB of memory."""
+watched variables take 61 MB for 6 hours: 180 points of 2 minutes. A larger fleet gets fewer
+points."""
 
 from __future__ import annotations
 
 import functools
-import json
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,17 +21,12 @@ from dumpulse_fleet.record.store import Store
 MINUTES = 360  # that have points
 MOST_BYTES = 64 * 1024 * 1024
 NOTHING = 255  # the state of a point that has none, for example before an agent was added
-DAYS = 30
-HOUR, DAY = 3600, 86_400  # s
 AT_ONCE = 500  # agents that are written in one transaction
 VALUE, STATE = range(2)  # of a point; the state is its number + 1, or 0 if there is none
-KNOWN, WELL, WORST = range(3)  # of an hour; the worst state is its number + 1, or 0
-UNSURE = (State.PENDING, State.UNKNOWN)
 AGENT = 255  # the number of the agent itself, among its variables
 SEVERITY = {state.words: int(state) for state in State}
 Bytes = NDArray[np.uint8]
 Slots = NDArray[np.int64]
-Row = tuple[str, int, bytes]  # an agent, a day, and its hours
 
 
 class Past:
@@ -60,8 +50,6 @@ class Past:
         # A ring. The system gives memory for a point when it is written for the first time.
         self._recent = np.zeros((self.points, len(self._agents), 2), np.uint8)
         self._slot = self._begun = int(now // (60 * self.step))  # of the newest and oldest point
-        self._hour = int(now // HOUR)
-        self._today = np.zeros((len(self._agents), 24, 3), np.uint8)
 
     def add(self, table: Table, now: float, sees: bool = True) -> None:
         """Call it once a minute, with the table that this was made for. A fleet that does not see
@@ -71,38 +59,27 @@ class Past:
             values = (table.entry[self._agents, self._columns - 1] & 0xFF).astype(np.uint8)
             states = np.concatenate([table.agent_state[:, None], table.state], axis=1)[
                 self._agents, self._columns]
-        point, hour = self._recent[self._slot % self.points], self._today[:, self._hour % 24]
+        point = self._recent[self._slot % self.points]
         point[:, VALUE] = values
         if sees:
             point[:, STATE] = np.maximum(point[:, STATE], states + 1)
-            known = ~np.isin(states, UNSURE) & (hour[:, KNOWN] < 60)
-            hour[:, KNOWN] += known
-            hour[:, WELL] += known & (states <= State.ALIVE)
-            hour[:, WORST] = np.maximum(hour[:, WORST], states + 1)
 
     def heard(self, events: Iterable[Event]) -> None:
         """A state that began and ended between two minutes counts, too."""
-        point, hour = self._recent[self._slot % self.points], self._today[:, self._hour % 24]
+        point = self._recent[self._slot % self.points]
         for event in events:
             row, worst = self._watched.row.get(event.agent, -1), SEVERITY.get(event.was, -1) + 1
             if event.what == "state" and row >= 0:
                 cell = self._cell[row, event.variable + 1]
                 if cell >= 0 and point[cell, STATE]:
                     point[cell, STATE] = max(point[cell, STATE], worst)
-                    hour[cell, WORST] = max(hour[cell, WORST], worst)
 
     def _turn(self, now: float) -> None:
-        """Points that nobody has seen are empty; a new day begins empty."""
+        """Points that nobody has seen are empty."""
         slot = int(now // (60 * self.step))
         for gone in range(max(self._slot + 1, slot - self.points + 1), slot + 1):
             self._recent[gone % self.points] = 0
         self._slot = slot
-        day, self._hour = self._hour // 24, int(now // HOUR)
-        if self._hour // 24 != day:
-            self._save_hours(day)
-            self._today = np.zeros_like(self._today)
-            self._write(lambda database: database.execute(
-                "DELETE FROM past WHERE day < ?", (self._hour // 24 - DAYS,)).rowcount)
 
     # ---------------------------------------------------------------- questions
     def _slots(self) -> Slots:
@@ -117,46 +94,19 @@ class Past:
         points = self._recent[slots % self.points, cell]
         return slots * 60.0 * self.step, points[:, VALUE], points[:, STATE] - np.uint8(1)
 
-    def hours(self, row: int, now: float) -> tuple[Mapping[int, Bytes], Mapping[int, Bytes]]:
-        """Of the agent (AGENT) and of each variable: the last 30 days, hour by hour, and the last
-        hour as states + 1. The present hour is the last. It waits for the disk. Trouble: it cannot
-        be read."""
-        numbers, hour = self._numbers[self._part(row)].tolist(), int(now // HOUR)
-        days = {day: dict(decoded(data, 24, 3)) for day, data in self._store.ask(
-            "SELECT day, hours FROM past WHERE agent = ?", self._watched.agents[row].name)}
-        days[self._hour // 24] = dict(zip(numbers, self._today[self._part(row)].copy()))
-        first = hour - DAYS * 24 + 1
-        nothing = np.zeros((24, 3), np.uint8)
-        whole = range(first // 24, hour // 24 + 1)
-        last = self._slots()[-max(1, 60 // self.step):] % self.points
-        return ({number: np.concatenate([days.get(day, {}).get(number, nothing) for day in whole])[
-                    first % 24:][:DAYS * 24] for number in numbers},
-                dict(zip(numbers, self._recent[last, self._part(row), STATE].T)))
-
     def _part(self, row: int) -> slice:
         return slice(self._first[row], self._first[row + 1])
 
     # ---------------------------------------------------------------- over changes and restarts
-    def earlier(self, table: Table) -> Future[list[Row]]:
-        """What was written today of what comes back, after what still waits to be written."""
-        names = json.dumps(more(table, self._watched))
-        return self._store.write(lambda database: database.execute(
-            "SELECT agent, day, hours FROM past WHERE day >= ? AND agent IN "
-            "(SELECT value FROM json_each(?))", (self._hour // 24, names)).fetchall())
-
-    def moved(self, table: Table, now: float, earlier: Iterable[Row]) -> Past:
-        """For a new configuration: what is still watched goes on. What is not is written."""
+    def moved(self, table: Table, now: float) -> Past:
+        """For a new configuration: what is still watched goes on."""
         self._turn(now)
-        self._save_hours(self._hour // 24, [self._watched.row[name] for name in more(
-            self._watched, table)])
         new = Past(self._store, table, now, self._most_bytes)
         rows = np.array([table.row.get(agent.name, -1) for agent in self._watched.agents],
                         np.int64)[self._agents]
         cells = np.where(rows >= 0, new._cell[rows, self._columns], -1) if table.agents else \
             np.full(len(rows), -1)
         kept = np.flatnonzero(cells >= 0)
-        new._begin(earlier)
-        new._today[cells[kept]] = self._today[kept]
         to, whence = new._shared(self.step, self._slots())
         here, there = new._recent.view(np.uint16)[..., 0], self._recent.view(np.uint16)[..., 0]
         for point, old in zip(to.tolist(), self._slots()[whence].tolist()):
@@ -172,47 +122,23 @@ class Past:
         fits = (whence >= 0) & (whence < len(slots))
         return own[fits] % self.points, whence[fits]
 
-    def save(self, points: bool) -> None:
-        """Writes today, and perhaps the points, without waiting for it. The store says if it
-        cannot."""
-        self._save_hours(self._hour // 24)
-        if points:
-            whole = self._recent[self._slots() % self.points].transpose(1, 0, 2)
-            self._save_rows("recent VALUES (?, ?, ?, ?)", whole, self.step, self._slot)
+    def save(self) -> None:
+        """Writes the points, without waiting for it. The store says if it cannot."""
+        whole = self._recent[self._slots() % self.points].transpose(1, 0, 2)
+        for first in range(0, len(self._watched.agents), AT_ONCE):
+            rows = range(first, min(first + AT_ONCE, len(self._watched.agents)))
+            self._store.write(functools.partial(self._write, rows, whole, self.step, self._slot)
+                              ).add_done_callback(lambda done: done.exception())
 
-    def _save_hours(self, day: int, rows: Sequence[int] | None = None) -> None:
-        """Of these agents, or of all. What was watched that day, and is not now, stays as it was,
-        and so do other hours, if somebody has set the clock back over midnight."""
-        self._save_rows("past VALUES (?, ?, ?)", self._today.copy(), day, rows=rows,
-                        before="SELECT hours FROM past WHERE agent = ? AND day = ?")
-
-    def _save_rows(self, where: str, whole: Bytes, *about: int,
-                   rows: Sequence[int] | None = None, before: str = "") -> None:
-        def write(rows: Sequence[int], database: sqlite3.Connection) -> int:
-            new = []
-            for row in rows:
-                key, part = (self._watched.agents[row].name, *about), self._part(row)
-                cells: dict[int, Bytes] = {}
-                for data, in database.execute(before, key) if before else ():
-                    cells = dict(decoded(data, 24, 3))
-                for number, now in zip(self._numbers[part].tolist(), whole[part]):
-                    cells[number] = np.maximum(now, cells[number]) if number in cells else now
-                new.append((*key, zlib.compress(bytes([len(cells), *cells])
-                                                + np.array([*cells.values()]).tobytes(), 1)))
-            return database.executemany(f"INSERT OR REPLACE INTO {where}", new).rowcount
-
-        rows = range(len(self._watched.agents)) if rows is None else rows
-        for first in range(0, len(rows), AT_ONCE):
-            self._write(functools.partial(write, rows[first:first + AT_ONCE]))
-
-    def _write(self, work: Callable[[sqlite3.Connection], int]) -> None:
-        done: Future[int] = self._store.write(work)
-        done.add_done_callback(lambda each: each.cancelled() or each.exception())
+    def _write(self, rows: Sequence[int], whole: Bytes, step: int, slot: int,
+               database: sqlite3.Connection) -> None:
+        database.executemany("INSERT OR REPLACE INTO recent VALUES (?, ?, ?, ?)", (
+            (self._watched.agents[row].name, step, slot, zlib.compress(
+                bytes([len(cells := self._numbers[self._part(row)]), *cells])
+                + whole[self._part(row)].tobytes(), 1)) for row in rows))
 
     def load(self) -> None:
         """Goes on with what was written. Trouble: it cannot be read."""
-        self._begin(self._store.ask("SELECT agent, day, hours FROM past WHERE day = ?",
-                                    self._hour // 24))
         for name, step, slot, data in self._store.ask(
                 "SELECT * FROM recent WHERE step BETWEEN 1 AND ?", MINUTES):
             count = -(-MINUTES // step)
@@ -223,13 +149,6 @@ class Past:
         some = np.flatnonzero(self._recent[slots % self.points, :, STATE].max(axis=1, initial=0))
         self._begun = int(slots[some[0]]) if len(some) else self._begun
 
-    def _begin(self, rows: Iterable[Row]) -> None:
-        """Today begins with what was written of it: its rows are replaced later."""
-        for name, day, data in rows:
-            for cell, hours in self._cells(name, decoded(data, 24, 3)):
-                if day == self._hour // 24:
-                    self._today[cell] = hours
-
     def _cells(self, name: str, found: Iterable[tuple[int, Bytes]]
                ) -> Iterator[tuple[int, Bytes]]:
         """Of what is still watched."""
@@ -238,13 +157,6 @@ class Past:
             cell = int(self._cell[row, (number + 1) % 256])
             if cell >= 0:
                 yield cell, data
-
-
-def more(these: Table, others: Table) -> list[str]:
-    """The names of agents of which something is watched here, and not there."""
-    return [agent.name for agent in these.agents if (row := others.row.get(agent.name)) is None
-            or agent.profile is not (other := others.agents[row].profile)
-            and (agent.profile.expected & ~other.expected).any()]
 
 
 def decoded(data: bytes, count: int, width: int) -> Iterator[tuple[int, Bytes]]:

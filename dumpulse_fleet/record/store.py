@@ -42,7 +42,7 @@ DAY = 86_400
 MUTES = 1_000
 MADE = ("muted", "acknowledged")  # what events say of a mute, and of one that acknowledges
 APPLICATION = 0x44706C66  # marks our files: "Dplf"
-SCHEMA_VERSION = 4  # in `user_version`; a file with another one is rejected
+SCHEMA_VERSION = 5  # in `user_version`; a file with another one is rejected
 SCHEMA = """
 CREATE TABLE source (id INTEGER PRIMARY KEY, agent TEXT NOT NULL, site TEXT NOT NULL,
                      UNIQUE (agent, site));
@@ -59,8 +59,7 @@ CREATE TABLE state (agent TEXT PRIMARY KEY, about TEXT NOT NULL, after INTEGER N
                     data BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, receiver TEXT NOT NULL,
                      made REAL NOT NULL, body TEXT NOT NULL);
-CREATE TABLE past (agent TEXT NOT NULL, day INTEGER NOT NULL, hours BLOB NOT NULL,
-                   PRIMARY KEY (agent, day)) WITHOUT ROWID;
+CREATE TABLE seen (began REAL PRIMARY KEY, ended REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE recent (agent TEXT PRIMARY KEY, step INTEGER NOT NULL, slot INTEGER NOT NULL,
                      points BLOB NOT NULL) WITHOUT ROWID;
 """
@@ -183,6 +182,11 @@ class Store:
         with self._reader() as database:
             found: list[Any] = database.execute(question, values).fetchall()
             return found
+
+    @property
+    def is_full(self) -> bool:
+        """The oldest events are deleted, because there are too many."""
+        return self.rows >= self._most_rows
 
     def hangs(self) -> float:
         """Seconds for which the writer has waited for the disk."""

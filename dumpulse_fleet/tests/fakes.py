@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from dumpulse_fleet import client
 from dumpulse_fleet.config.agents import make_profile
 from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, Profile, ReaderKeys, State
 from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.record.uptime import DAY, Span
 from dumpulse_fleet.web.access import Access
 from dumpulse_fleet.web.server import listen
 
@@ -115,7 +117,7 @@ class FakeStore:
 
 class FakePast:
     """A made-up one: each minute of 3 hours, but none of variables 16 and above; and a month, all
-    of which is known, and of which the last hour but one was bad."""
+    of which was seen, and of which 15 minutes were bad."""
 
     def of(self, row: int, variable: int) -> tuple[NDArray[np.float64], NDArray[np.uint8],
                                                    NDArray[np.uint8]]:
@@ -128,14 +130,10 @@ class FakePast:
         times = np.asarray(time.time() - 60.0 * np.arange(count, 0, -1), np.float64)
         return times, np.clip(steps, 0, 255).astype(np.uint8), states
 
-    def hours(self, row: int, now: float) -> tuple[dict[int, NDArray[np.uint8]],
-                                                   dict[int, NDArray[np.uint8]]]:
-        hours = np.tile(np.array([60, 60, State.ALIVE + 1], np.uint8), (720, 1))
-        hours[-2] = 60, 45, State.DEAD + 1
-        minutes = np.full(60, State.ALIVE + 1, np.uint8)
-        minutes[:5], minutes[-20:-5] = 0, State.DEAD + 1
-        numbers = (255, *range(1, 9))
-        return dict.fromkeys(numbers, hours), dict.fromkeys(numbers, minutes)
+    def of_all(self, _: Table, __: int, now: float) -> dict[int, list[Span]]:
+        spans = [Span(now - 30 * DAY, now - 1200, State.ALIVE),
+                 Span(now - 1200, now - 300, State.DEAD), Span(now - 300, now, State.ALIVE)]
+        return dict.fromkeys((-1, *range(1, 9)), spans)
 
 
 class FakeBackend:
@@ -153,6 +151,7 @@ class FakeBackend:
         self.access: Access | None = None  # read again by a reload
         self.store: Any = FakeStore()
         self.past: Any = FakePast()
+        self.uptime: Any = SimpleNamespace(of=self.past.of_all)
         self.fixed = [Mute({"name": "*-00009"}, 0, 4e9, "it is old", "configuration")]
 
     def mutes(self) -> Sequence[Mute]:

@@ -69,6 +69,7 @@ def test_every_cell_is_as_a_plain_loop_says() -> None:
         expected[key("dumpulse_agent_last_report_timestamp_seconds", **own)] = round(heard_at, 3)
         for name, array in (("reports", table.reports), ("requests_lost", table.lost),
                             ("late_reports", table.late), ("bad_reports", table.bad),
+                            ("seen_seconds", table.seen_s), ("alive_seconds", table.well_s),
                             ("reboots", table.reboots)):
             expected[key(f"dumpulse_agent_{name}_total", **own)] = int(array[row])
         if heard_at:

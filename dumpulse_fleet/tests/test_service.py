@@ -21,7 +21,6 @@ import pytest
 
 from dumpulse_fleet import command
 from dumpulse_fleet.model.agents import Mute, State
-from dumpulse_fleet.record.past import KNOWN, Past
 from dumpulse_fleet.record.store import Store
 from dumpulse_fleet.service import WELL_S, Service, well_again
 from dumpulse_fleet.simulation.fake_fleet import FakeFleet
@@ -124,33 +123,6 @@ def test_an_acknowledgement_ends_when_all_is_well() -> None:
     service.store, service.table = Store(), table
     asyncio.run(service._end_acknowledged())
     assert ended == [one.number]
-
-
-@pytest.mark.parametrize("disk", ["works", "fails", "hangs"])
-def test_a_change_reads_the_hours_of_who_comes_back(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: str) -> None:
-    """And does not wait for a disk that does not answer."""
-    monkeypatch.setattr("dumpulse_fleet.service.HANGS_S", 0.1)
-    fleet, store = fakes.fleet(3), Store(tmp_path / "events.sqlite")
-    service: Any = Service.__new__(Service)
-    config = SimpleNamespace(groups=(), status=None, alerts=None, grace=0)
-    nothing = SimpleNamespace(replace=lambda *_: 0, configure=lambda *_: 0)
-    vars(service).update(
-        past=Past(store, fleet, time.time()), config=config, collector=nothing, alerts=nothing,
-        table=fleet, _tell=lambda: 0)
-    fleet.agent_state[:] = State.ALIVE
-    service.past.add(fleet, time.time())
-    asyncio.run(service._change(fleet.agents[:1]))
-    assert len(service.past._today) < 10 and store.flush()
-    failed: concurrent.futures.Future[Any] = concurrent.futures.Future()
-    if disk == "fails":
-        failed.set_exception(sqlite3.OperationalError("disk I/O error"))
-    if disk != "works":
-        service.past._store = SimpleNamespace(write=lambda *_: failed)
-    asyncio.run(service._change(fleet.agents))
-    known = service.past._today[:, :, KNOWN].max(axis=1)
-    assert (known[-9:] == (disk == "works")).all() and len(service.past._today) == 27
-    store.close()
 
 
 @pytest.mark.slow

@@ -281,7 +281,7 @@ def test_an_agent_in_full(wall: Running) -> None:
     assert rows[2][1] == "77" and rows[2][2].startswith("3 h 2 min")
     assert rows[1][1] == "200 !" and rows[6][1:] == ["–", "never"]
     assert browser.text("#uptime p") == \
-        "well in 24 h: 98.96 % · 7 d: 99.85 % · 30 d: 99.97 %"
+        "well in 24 h: 98.96 % of 1 d · 7 d: 99.85 % of 7 d · 30 d: 99.97 % of 30 d seen"
     assert browser.run("return [...document.querySelectorAll('#uptime .beats')].map("
                        "(each) => [each.ariaLabel, each.children.length])") == [
         ["last hour, by minutes: 15 of 60 had trouble", 60],

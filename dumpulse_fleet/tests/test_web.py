@@ -379,12 +379,19 @@ def test_the_public_page(guarded: Running) -> None:
         assert answer.status == 200
         page = answer.body.decode()
         assert "agent-0" not in page and "127.0.0.1" not in page and "site-" not in page
-        found = re.findall(r"<h1>(.*?)</h1>|</b> (.*?)</li>", page)
+        found = re.findall(r"<h1>(.*?)</h1>|</b> (.*?)(?: <small>.*?)?</li>", page)
         return [heading or words for heading, words in found]
 
     try:
         assert said() == ["Everything works", "works", "works"]
         assert "A &lt;pump&gt;" in ask(guarded.port, "/status").body.decode()
+        assert "alive" not in ask(guarded.port, "/status").body.decode()
+        for now, seconds in ((1e9, 0), (1e9 + 3, 3), (1e9 + 100, 3)):
+            service.table.count_time(now, sees=True)
+            assert service.table.seen_s.tolist() == [seconds] * 3
+        service.table.well_s[0] = 3 - 1e-4
+        assert "works <small>alive 99.99 % of the time" in ask(
+            guarded.port, "/status").body.decode()
         service.change(0, State.UNREACHABLE)
         service.change(1, State.DEAD, 2)
         assert said() == ["0 of 2 work", "does not work", "works in part"]

@@ -57,6 +57,9 @@ COUNTERS = {  # by the array of the table
     "lost": Family("dumpulse_agent_requests_lost_total", "Requests without an answer."),
     "late": Family("dumpulse_agent_late_reports_total", "Reports that came after their round."),
     "bad": Family("dumpulse_agent_bad_reports_total", "Damaged reports."),
+    "seen_s": Family("dumpulse_agent_seen_seconds_total",
+                     "Time in which the fleet saw it, and its state was known."),
+    "well_s": Family("dumpulse_agent_alive_seconds_total", "Part of this in which it was alive."),
     "reboots": Family("dumpulse_agent_reboots_total", "Reboots that were noticed.")}
 
 

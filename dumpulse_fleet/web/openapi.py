@@ -187,8 +187,10 @@ SCHEMAS: Json = {
     "Uptime": record({"cells": several(record({
         "variable": {"type": ["integer", "null"], "description": "null: the agent itself"},
         **{word: {"type": ["number", "null"], "description": f"percent of the last {hours} hours "
-                  "that were well, of those that are known"}
+                  "that were well, of those that were seen"}
            for word, hours in (("day", 24), ("week", 168), ("month", 720))},
+        **{f"{word}_seen": {"type": "number", "description": "seconds of it that were seen"}
+           for word in ("day", "week", "month")},
         **{word: {**several({"anyOf": [of("State"), {"type": "null"}]}),
                   "description": f"the worst state of each of the last {count}, the oldest first"}
            for word, count in (("hours", 24), ("minutes", 60))}}))}),

@@ -24,6 +24,7 @@ from dumpulse_fleet.model.agents import Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.past import Past
+from dumpulse_fleet.record.uptime import Uptime
 from dumpulse_fleet.record.store import Store, Trouble
 from dumpulse_fleet.web.access import HEADERS, Access, Handler, first_wrong, in_thread
 from dumpulse_fleet.web.openapi import Json, NewMute, Route
@@ -57,6 +58,7 @@ class Backend(Protocol):
     groups: Sequence[Group]
     parts: Sequence[Group]  # what the public page shows
     past: Past
+    uptime: Uptime
     store: Store
     sees: bool  # it asks the agents, hears of them, and writes what happens
     ready: bool  # this, people can be told, and the inventory is whole
@@ -172,8 +174,9 @@ class Site:
 
     async def uptime(self, request: web.Request) -> Json:
         row = self._row(request)
-        return {"cells": view.uptime(*await stored(
-            in_thread(self._reads, self.service.past.hours, row, time.time())))}
+        now = time.time()
+        return {"cells": view.uptime(await stored(in_thread(
+            self._reads, self.service.uptime.of, self.view().table, row, now)), now)}
 
     async def events(self, request: web.Request) -> Json:
         wanted: dict[str, Any] = request[GIVEN].copy()

@@ -3,6 +3,7 @@ of agents, no addresses and no values, and everybody may read it."""
 
 import enum
 import html
+import math
 import time
 from collections.abc import Sequence
 
@@ -36,6 +37,13 @@ def how(view: View, rows: Rows, marks: Marks, sees: bool) -> How:
     return How.PLANNED if bad.any() else How.WORKS
 
 
+def uptime(view: View, rows: Rows) -> str:
+    """How much of the time that was seen its agents were alive, never rounded up."""
+    seen, well = (float(each[rows].sum()) for each in (view.table.seen_s, view.table.well_s))
+    return f" <small>alive {math.floor(1e4 * well / seen) / 100:.2f} % of the time that was " \
+        "seen</small>" if seen else ""
+
+
 def page(view: View, parts: Sequence[tuple[str, Rows]], marks: Marks, ready: bool) -> str:
     now = time.time()
     sees = ready and now - view.table.newest() < max(FRESH_S, 3 * view.period)
@@ -44,9 +52,11 @@ def page(view: View, parts: Sequence[tuple[str, Rows]], marks: Marks, ready: boo
     worst = max((each for _, each in found), key=order.index)
     fine = sum(each is How.WORKS for _, each in found)
     title = "Everything works" if worst is How.WORKS else f"{fine} of {len(found)} work"
+    ups = [uptime(view, rows) for _, rows in parts]
     items = "".join(
         f'<li class="{each.value[1].words.replace(" ", "-")}"><i class="shape"></i> '
-        f"<b>{html.escape(name)}</b> {each.value[0]}</li>" for name, each in found)
+        f"<b>{html.escape(name)}</b> {each.value[0]}{up}</li>"
+        for (name, each), up in zip(found, ups))
     clock = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>

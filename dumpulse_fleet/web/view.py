@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import VARIABLES, Table
-from dumpulse_fleet.record.past import AGENT, KNOWN, WELL, WORST, Bytes, Past
+from dumpulse_fleet.record.past import Past
+from dumpulse_fleet.record.uptime import DAY, Span, share, worst
 from dumpulse_fleet.web.metrics import Metrics
 
 Json = dict[str, Any]
@@ -186,19 +187,20 @@ def variable_name(agent: Agent, variable: int) -> str:
     return agent.profile.settings.variables[variable].name or f"variable {variable}"
 
 
-def uptime(hours: Mapping[int, Bytes], minutes: Mapping[int, Bytes]) -> list[Json]:
+def uptime(seen: Mapping[int, Sequence[Span]], now: float) -> list[Json]:
     """The agent first, then its variables."""
-    def share(cells: Bytes) -> float | None:
-        known, well = (int(cells[:, part].sum()) for part in (KNOWN, WELL))
-        return round(100 * well / known, 3) if known else None
-
-    def words(states: Bytes) -> list[str | None]:
-        return [State(state - 1).words if state else None for state in states.tolist()]
-
-    return [{"variable": None if number == AGENT else number, "day": share(cells[-24:]),
-             "week": share(cells[-168:]), "month": share(cells),
-             "hours": words(cells[-24:, WORST]), "minutes": words(minutes[number])}
-            for number, cells in hours.items()]
+    cells = []
+    for variable, spans in seen.items():
+        shares = {word: share(spans, now - days * DAY)
+                  for word, days in (("day", 1), ("week", 7), ("month", 30))}
+        cells.append({
+            "variable": variable if variable >= 0 else None,
+            **{word: round(100 * one.well / one.seen, 5) if one.seen else None
+               for word, one in shares.items()},
+            **{f"{word}_seen": round(one.seen, 3) for word, one in shares.items()},
+            **{word: [state and state.words for state in worst(spans, now, step, count)]
+               for word, step, count in (("hours", 3600, 24), ("minutes", 60, 60))}})
+    return cells
 
 
 def by_state(counts: NDArray[Any]) -> Json:

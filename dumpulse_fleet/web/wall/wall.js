@@ -744,8 +744,8 @@ function showVariables() {
   drawAges();
 }
 
-const percent = (share) => (share === null ? "not known"
-  : `${share < 100 ? Math.min(99.99, share).toFixed(2) : 100} %`);
+const percent = (share, seen) => (share === null ? "not seen"
+  : `${share < 100 ? Math.min(99.99, share).toFixed(2) : 100} % of ${duration(seen)}`);
 
 /** A bar of states, the oldest first. What is worse is higher, too. */
 function beats(states, what) {
@@ -755,10 +755,13 @@ function beats(states, what) {
     ...states.map((state) => make("i", { className: state ? slug(state) : "nothing" })));
 }
 
-function showUptime({ day: share, week, month, hours, minutes }) {
+function showUptime(up) {
+  const { hours, minutes } = up;
   $("uptime").replaceChildren(
-    make("p", { textContent: `well in 24 h: ${percent(share)} · 7 d: ${percent(week)} · 30 d: ${
-      percent(month)}` }), "last hour", beats(minutes, "last hour, by minutes"),
+    make("p", { textContent: `well in 24 h: ${percent(up.day, up.day_seen)} · 7 d: ${
+      percent(up.week, up.week_seen)} · 30 d: ${
+      percent(up.month, up.month_seen)} seen` }),
+    "last hour", beats(minutes, "last hour, by minutes"),
     "last day", beats(hours, "last day, by hours"));
 }
 
@@ -793,7 +796,8 @@ function drawRow(variable) {
   if (!row.drawn) {
     row.drawn = true;
     const up = upOf.get(variable.variable);
-    row.day.replaceChildren(...(up ? [beats(up.hours, `last day, ${percent(up.day)} well`)] : []));
+    row.day.replaceChildren(...(up ? [beats(up.hours, `last day, well: ${
+      percent(up.day, up.day_seen)} seen`)] : []));
   }
 }
 

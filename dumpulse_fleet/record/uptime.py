@@ -1,0 +1,150 @@
+"""How much of the time an agent and its variables were well, from the events of their states, and
+from the times in which the fleet saw its agents. Both are in the store, so it is exact, also after
+a crash: at most SAVE_S before it count as not seen."""
+
+import math
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+from dumpulse_fleet.model.agents import MUTE_STATES, State
+from dumpulse_fleet.model.table import VARIABLES, Table
+from dumpulse_fleet.record.store import Store
+
+DAY = 86_400
+DAYS = 30
+SAVE_S = 10.0  # between two times that the store is told that the fleet still sees
+GAP_S = 60.0  # a longer time between two looks was not seen: the clock was set, or all stood still
+NOT_KNOWN = frozenset((State.UNWATCHED, State.PENDING, State.UNKNOWN))
+HIDING = NOT_KNOWN.union(MUTE_STATES)
+STATES = {state.words: state for state in State}
+EVENTS = """SELECT variable, at, was, now FROM event JOIN source ON source.id = event.source
+            WHERE agent = ? AND what = 'state' AND at >= ? ORDER BY number"""
+One = TypeVar("One")
+Other = TypeVar("Other")
+
+
+class Span(NamedTuple):
+    """A time in which a state was seen. Unix times."""
+
+    begin: float
+    end: float
+    state: State
+
+
+class Share(NamedTuple):
+    """Seconds."""
+
+    seen: float = 0.0  # in which the state was known
+    well: float = 0.0
+
+
+class Uptime:
+    """Not for several threads, but for `of`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._began = self._last = self._saved = 0.0  # of the present time of seeing; 0: blind now
+
+    def look(self, now: float, sees: bool) -> None:
+        """Call it once a second, with Unix time."""
+        if self._began and not (sees and 0 <= now - self._last < GAP_S):
+            self.save()
+            self._began = 0.0
+        if sees and not self._began:
+            self._began = self._saved = now
+        self._last = now
+        if self._began and now - self._saved >= SAVE_S:
+            self.save()
+
+    def save(self) -> None:
+        """Lets the store write it. The store reports that it cannot."""
+        span = self._began, self._last
+
+        def write(database: sqlite3.Connection) -> None:
+            database.execute("INSERT OR REPLACE INTO seen VALUES (?, ?)", span)
+            database.execute("DELETE FROM seen WHERE ended < ?", (span[1] - (DAYS + 1) * DAY,))
+
+        if self._began:
+            self._saved = self._last
+            self._store.write(write).add_done_callback(lambda done: done.exception())
+
+    def of(self, table: Table, row: int, now: float) -> dict[int, list[Span]]:
+        """Returns what was seen of an agent (-1) and of its watched variables in the last 30 days,
+        the oldest first. Trouble: the store cannot be read."""
+        begin, agent = now - DAYS * DAY, table.agents[row]
+        seen = [(max(begin, began), min(now, ended), True) for began, ended in self._store.ask(
+            "SELECT began, ended FROM seen WHERE ended > ? ORDER BY began", begin)]
+        if self._began:
+            seen = [span for span in seen if span[0] < self._began]
+            seen.append((max(begin, self._began), now, True))
+        events: dict[int, list[tuple[float, State, State]]] = {}
+        for variable, at, was, is_now in self._store.ask(EVENTS, agent.name, begin):
+            events.setdefault(variable, []).append(
+                (at, STATES.get(was, State.PENDING), STATES.get(is_now, State.UNKNOWN)))
+        # The store deletes the oldest events if there are too many: what was before is unknown.
+        if self._store.is_full and (oldest := self._store.ask("SELECT min(at) FROM event")[0][0]):
+            seen = [(max(oldest, first), last, True) for first, last, _ in seen if last > oldest]
+        with table.lock:
+            told = [int(table.agent_told[row]), *table.told[row].tolist()]
+            states = [int(table.agent_state[row]), *table.state[row].tolist()]
+        lines: dict[int, list[tuple[float, float, State]]] = {}
+        for variable in (-1, *(each for each in range(VARIABLES) if agent.profile.expected[each])):
+            state = State(told[variable + 1])
+            lines[variable] = list(line(
+                events.get(variable, ()),
+                state if state != State.PENDING else State(states[variable + 1]), begin, now))
+        own = [(first, last, state) for first, last, state, _ in both(lines.pop(-1), seen)]
+        found = {-1: [Span(*span) for span in own]}
+        for variable, spans in lines.items():  # unknown while the agent is
+            found[variable] = [Span(first, last, State.UNKNOWN if above in HIDING else state)
+                               for first, last, state, above in both(spans, own)]
+        return found
+
+
+def line(events: Iterable[tuple[float, State, State]], state: State, begin: float, end: float
+         ) -> Iterator[tuple[float, float, State]]:
+    """Returns the states of a time from its changes; without any, it was always the present one."""
+    first, before = begin, None
+    for at, was, is_now in events:
+        before = was if before is None else before
+        if (last := min(max(at, first), end)) > first:
+            yield first, last, before
+        first, before = last, is_now
+    if end > first:
+        yield first, end, state if before is None else before
+
+
+def both(some: Sequence[tuple[float, float, One]], others: Sequence[tuple[float, float, Other]]
+         ) -> Iterator[tuple[float, float, One, Other]]:
+    """Returns the times that are in spans of both lists, which are in the order of time."""
+    i = j = 0
+    while i < len(some) and j < len(others):
+        first, last = max(some[i][0], others[j][0]), min(some[i][1], others[j][1])
+        if first < last:
+            yield first, last, some[i][2], others[j][2]
+        if some[i][1] < others[j][1]:
+            i += 1
+        else:
+            j += 1
+
+
+def share(spans: Iterable[Span], since: float) -> Share:
+    """Returns how much was seen since then, and how much of that was well."""
+    seen = well = 0.0
+    for span in spans:
+        if span.state not in NOT_KNOWN and span.end > since:
+            seconds = span.end - max(span.begin, since)
+            seen += seconds
+            well += seconds * (span.state == State.ALIVE)
+    return Share(seen, well)
+
+
+def worst(spans: Iterable[Span], now: float, step: float, count: int) -> list[State | None]:
+    """Returns the worst state of each of the last steps, the oldest first; None: none was seen."""
+    found: list[State | None] = [None] * count
+    for span in spans:
+        first = max(0, count - math.ceil((now - span.begin) / step))
+        for at in range(first, count - int((now - span.end) / step)):
+            found[at] = max(found[at] or span.state, span.state)
+    return found
