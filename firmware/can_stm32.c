@@ -1,4 +1,4 @@
-/* The agent on a CAN bus, with the controller of an STM32F4 or, with -DSTM32F1, of an STM32F103.
+/* The agent on a CAN bus, with the controller of an STM32F4 or an STM32F103.
  *                                                                SPDX-License-Identifier: MIT
  * SPEC.md, "Transport: CAN", has the identifiers. can_stm32.md has the wiring. The controller is
  * called bxCAN, and is the same in both chips: RM0090, section 32, and RM0008, section 24. Its
@@ -21,44 +21,20 @@
 #define CAN_CLOCKED 0 /* 1: there is no crystal, but another chip's clock, as on a Nucleo */
 #endif
 
+#define CLOCK (CAN_CRYSTAL * 1000000)
 /* A bit has so many periods of the crystal, and so many parts. A part takes DIVIDER periods. The
  * first part is that of the edge, and the bus is sampled when AFTER parts are left. */
-enum { CLOCK = CAN_CRYSTAL * 1000000, PERIODS = CAN_CRYSTAL * 1000 / CAN_KBITS };
+enum { PERIODS = CAN_CRYSTAL * 1000 / CAN_KBITS };
 enum { PARTS = PERIODS % 16 == 0 ? 16 : PERIODS % 12 == 0 ? 12 : PERIODS % 10 == 0 ? 10 : 8 };
 enum { AFTER = 2, BEFORE = PARTS - 1 - AFTER, DIVIDER = PERIODS / PARTS };
 _Static_assert(CAN_CRYSTAL * 1000 == CAN_KBITS * PARTS * DIVIDER && DIVIDER >= 1 && DIVIDER <= 1024,
                "this crystal cannot do this bit rate");
-#ifdef STM32F1
-_Static_assert(CAN_CRYSTAL >= 4 && CAN_CRYSTAL <= 16, "the chip takes no such crystal");
-#else
-_Static_assert(CAN_CRYSTAL >= 4 && CAN_CRYSTAL <= 26, "the chip takes no such crystal");
-#endif
-
-static volatile uint16_t seconds;
+#define BAUD 0 /* no serial line */
 enum { IRQ_SENT = 19, IRQ_RECEIVED = 20, IRQ_ERROR = 22, IRQS = 23 };
 static void on_can(void);
 #define INTERRUPTS [IRQ_SENT] = on_can, [IRQ_RECEIVED] = on_can, [IRQ_ERROR] = on_can
-#include "cortex_m_core.h"
-#include "stm32.h"
-
-#define IRQ_ENABLE REGISTER(0xE000E100) /* of the interrupt controller */
-#ifdef STM32F1
-#define CLOCK_CONTROL REGISTER(0x40021000)
-#define CLOCK_CHOICE REGISTER(0x40021004)
-#define CLOCKS_OF_PINS REGISTER(0x40021018) /* RCC_APB2ENR */
-#define CLOCKS REGISTER(0x4002101C)         /* RCC_APB1ENR */
-#define PINS_PLACE REGISTER(0x40010004)     /* AFIO_MAPR */
-#define PINS_HIGH REGISTER(0x40010C04)      /* port B, from here on */
-#define PINS_SET REGISTER(0x40010C10)
-#else
-#define CLOCK_CONTROL REGISTER(0x40023800)
-#define CLOCK_CHOICE REGISTER(0x40023808)
-#define CLOCKS_OF_PINS REGISTER(0x40023830) /* RCC_AHB1ENR */
-#define CLOCKS REGISTER(0x40023840)         /* RCC_APB1ENR */
-#define PINS_MODE REGISTER(0x40020400)      /* port B, from here on */
-#define PINS_PULL REGISTER(0x4002040C)
-#define PINS_FUNCTION REGISTER(0x40020424) /* of pins 8 to 15 */
-#endif
+#include BOARD
+_Static_assert(CAN_CRYSTAL >= 4 && CAN_CRYSTAL <= MAX_CRYSTAL, "the chip takes no such crystal");
 
 /* The controller's registers have the names of the manual. */
 #define CAN(offset) REGISTER(0x40006400 + (offset))
@@ -78,7 +54,7 @@ static void on_can(void);
 
 enum { INRQ = 1, INAK = 1, FINIT = 1, ERRI = 4, BOFF = 4, EPVF = 2 };
 enum { FMP = 3, FOVR = 0x10, RFOM = 0x20 }; /* of RF0R */
-enum { FMPIE0 = 0x02, CAUSES = 0x8401 };    /* of IER; the others: ERRIE, BOFIE, TMEIE */
+enum { FMPIE0 = 0x02, WAKES = 0x8401 };     /* of IER; the others: ERRIE, BOFIE, TMEIE */
 enum { ID = 0, DLC = 4, LOW = 8, HIGH = 12, TXRQ = 1, RTR = 2, IDE = 4, LENGTH = 0x0F };
 enum { RQCP = 0x010101, ABRQ = 0x808080, TME = 0x1C000000 }; /* of TSR, for all mailboxes */
 enum { CODE = 24 }; /* from this bit on, TSR has the number of an empty mailbox */
@@ -186,7 +162,7 @@ static void on_can(void)
         count_loss();
     }
     if ((uint8_t)(written - read) == QUEUE)
-        IER = CAUSES; /* frames wait in the FIFO */
+        IER = WAKES; /* frames wait in the FIFO */
     else if ((fifo & FMP) && !(fifo & RFOM))
         take_frame();
     if (MSR & ERRI) {
@@ -204,7 +180,7 @@ static void on_can(void)
 
 uint16_t dumpulse_get_timestamp(void)
 {
-    return seconds;
+    return board_time();
 }
 
 static bool may_send(void)
@@ -249,11 +225,6 @@ static bool is_idle(void)
     return read == written && !(asked_again && may_send());
 }
 
-static void let_in(void)
-{
-    IER = CAUSES | FMPIE0;
-}
-
 static void serve(void)
 {
     static const uint8_t request[FRAME] = DUMPULSE_REQUEST;
@@ -272,51 +243,32 @@ static void serve(void)
         process(request);
 }
 
-/* ---- The chip --------------------------------------------------------------------------- */
-
-/* CAN needs a clock that is right within 0.5 %, so an internal oscillator will not do. */
-static void start_crystal(void)
-{
-    CLOCK_CONTROL |= 1U << 16 | (CAN_CLOCKED ? 1U << 18 : 0);
-    while (!(CLOCK_CONTROL & 1U << 17)) {
-    }
-    CLOCK_CHOICE = 1;
-    while ((CLOCK_CHOICE & 0x0C) != 0x04) {
-    }
-}
-
-/* The controller hears at PB8 and speaks at PB9. The pull-up lets an open input rest. */
-static void set_pins(void)
-{
-#ifdef STM32F1
-    CLOCKS_OF_PINS |= 1U << 3 | 1U << 0; /* port B, and where functions have their pins */
-    CLOCKS |= 1U << 25;                  /* the controller */
-    PINS_PLACE = 2U << 13;               /* not |=: its bits for the debugger cannot be read */
-    PINS_SET = 1U << 8;
-    PINS_HIGH = 0x444444A8;
-#else
-    CLOCKS_OF_PINS |= 1U << 1;
-    CLOCKS |= 1U << 25; /* the controller */
-    (void)CLOCKS;       /* a clock runs only after a moment */
-    PINS_FUNCTION |= 0x99;
-    PINS_PULL |= 1U << 16;
-    PINS_MODE |= 2U << 18 | 2U << 16;
-#endif
-}
-
 /* This is a function of its own so that firmware/costs/interrupts.py sees that the image sets no
  * priority of an interrupt: the registers of priorities are at the offsets of the controller's. */
 __attribute__((noinline)) static void start_interrupts(void)
 {
-    IRQ_ENABLE = 1U << IRQ_SENT | 1U << IRQ_RECEIVED | 1U << IRQ_ERROR;
+    REGISTER(IRQ_ENABLE(0)) = 1U << IRQ_SENT | 1U << IRQ_RECEIVED | 1U << IRQ_ERROR;
     start_ticks(CLOCK);
 }
 
-static void chip_start(void)
+int main(void)
 {
+    uint8_t fed = 0; /* the tick in which the watchdog was fed */
+
+    record_boot(&agent, board_reset_cause());
     start_dog(250);
-    start_crystal();
-    set_pins();
+    start_crystal(CAN_CLOCKED); /* CAN needs 0.5 %, so an internal oscillator will not do */
+    set_can_pins();
     start_interrupts();
     start_controller();
+    for (;;) {
+        const uint8_t now = board_ticks();
+        if (now != fed) {
+            fed = now;
+            board_feed(); /* only here: it resets a chip whose loop or clock stands still */
+        }
+        IER = WAKES | FMPIE0;
+        sleep_if(is_idle);
+        serve();
+    }
 }

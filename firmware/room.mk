@@ -3,10 +3,10 @@ UNITS_firmware := build/unit-mcp2515
 # The compiler for a CH32V003 comes with `make full`.
 BUILT_firmware = $(filter-out build/firmware/uart_ch32v003.elf,$(FIRMWARE)) $(SIMULATORS)
 BUILT_FULL += $(FIRMWARE)
-COMPILER_avr := avr-gcc -mrelax
+COMPILER_avr := avr-gcc -mrelax -fdata-sections
 COMPILER_arm := arm-none-eabi-gcc -mthumb -ffreestanding -nostdlib -T firmware/cortex_m.ld
 COMPILER_riscv := riscv64-unknown-elf-gcc -march=rv32ec_zicsr -mabi=ilp32e -ffreestanding \
-    -nostdlib -mno-relax -T firmware/ch32v003.ld
+    -nostdlib -T firmware/ch32v003.ld
 AT := -Wl,--defsym=flash_begin
 # The files of some roles in version 2.
 ROLES = extras/dumpulse_keyed.h $(patsubst %,extras/dumpulse_%.c,tag $1)
@@ -22,7 +22,7 @@ $(eval $(shell awk -F '\t' '/^boards/ { n = substr($$1, 8, length($$1) - 9); of[
     "$$(eval ALSO" n " := " $$5 ")$$(eval CC" n " := $$(COMPILER_" ($$3 in of ? of[$$3] : $$3) \
     ") " o[$$3] " " $$4 ")" }' firmware/images.tsv))
 FIRMWARE := $(IMAGES:%=build/firmware/%.elf)
-FIRMWARE_FLAGS = -std=c11 -Os -g -ffunction-sections -fdata-sections -Wl,--gc-sections \
+FIRMWARE_FLAGS = -std=c11 -Os -g -ffunction-sections -Wl,--gc-sections \
                  -Wl,--build-id=none $(WARNINGS) $(INCLUDES) -Ifirmware $(OPTIONS)
 IMAGE_SOURCES = $$(PROGRAM_$$*) $$(ALSO_$$*) $(LIBRARY) build/flags firmware/images.tsv \
                 $(wildcard firmware/*.h firmware/*/*.h firmware/*.ld) firmware/room.mk

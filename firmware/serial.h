@@ -59,16 +59,20 @@ static inline bool serial_full(const serial_ring *ring)
     return (uint8_t)(ring->written - ring->read) == SERIAL_RING_SIZE;
 }
 
-/* Only the interrupt calls this. */
-static inline void serial_put(serial_ring *ring, uint8_t byte)
+/* Only the interrupt calls these, and this one only if the ring is not full. */
+static inline void serial_add(serial_ring *ring, uint8_t byte)
 {
-    if (serial_full(ring)) {
-        serial_lose(ring);
-        return;
-    }
     const uint8_t at = ring->written;
     ring->bytes[at % SERIAL_RING_SIZE] = byte;
     ring->written = (uint8_t)(at + 1U);
+}
+
+static inline void serial_put(serial_ring *ring, uint8_t byte)
+{
+    if (serial_full(ring))
+        serial_lose(ring);
+    else
+        serial_add(ring, byte);
 }
 
 /* Only the loop calls this, and only if the ring is not empty. */

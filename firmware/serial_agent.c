@@ -24,12 +24,11 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 
 int main(void)
 {
-    const uint8_t cause = board_reset_cause();
     uint8_t fed = 0; /* the tick in which the watchdog was fed */
 
+    record_boot(&agent, board_reset_cause());
     board_start();
     watch_start();
-    record_boot(&agent, cause);
     for (;;) {
         const uint8_t now = board_ticks();
         if (now != fed) {

@@ -150,20 +150,21 @@ def test_an_image_without_a_bound(tmp_path: Path, what: dict[str, str], why: str
 GCC = ["-ffreestanding", "-nostdlib", "-std=c11", "-Os", "-w", "-ffunction-sections",
        "-fdata-sections",
        "-Wl,--gc-sections", "-fstack-usage", f"-I{ROOT}", f"-I{ROOT / 'firmware'}"]
-CHIPS = {"m0plus": ("uart_rp2040.c", "cortex_m",
+CHIPS = {"m0plus": ("rp2040", "cortex_m",
                     ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m0plus"]),
-         "m4": ("uart_stm32.c", "cortex_m", ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m4"]),
-         "ch32v003": ("uart_ch32v003.c", "ch32v003", [
+         "m4": ("stm32f4", "cortex_m", ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m4"]),
+         "ch32v003": ("ch32v003", "ch32v003", [
              "riscv64-unknown-elf-gcc", "-march=rv32ec_zicsr", "-mabi=ilp32e", "-mno-relax"])}
 
 
 def changed_bound(folder: Path, chip: str, before: str, after: str) -> int:
     """Returns the bound for the firmware of that chip with one changed line."""
     name, script, compiler = CHIPS[chip]
-    text = (ROOT / "firmware" / name).read_text()
-    for header in ("cortex_m.h", "serial_agent.h", "cortex_m_core.h"):
-        shared = (ROOT / "firmware" / header).read_text()
-        text = text.replace(f'#include "{header}"\n', shared)
+    text = (ROOT / "firmware/serial_agent.c").read_text()
+    text = text.replace("#include BOARD", f'#include "boards/{name}.h"')
+    for header in (name, "cortex_m", "polled"):
+        shared = (ROOT / f"firmware/boards/{header}.h").read_text()
+        text = text.replace(f'#include "boards/{header}.h"\n', shared)
     assert text.count(before) == 1
     (folder / "image.c").write_text(text.replace(before, after))
     for source in (folder / "image.c", ROOT / "dumpulse.c"):
@@ -176,27 +177,27 @@ def changed_bound(folder: Path, chip: str, before: str, after: str) -> int:
 
 
 TICK, RING = "    count_tick();\n", "static serial_ring ring;"
-LOOP = "    chip_start();\n"
+LOOP = "    board_start();\n"
 
 
 @pytest.mark.parametrize(("chip", "loop", "interrupt", "pushed"), tiered([
     ("m0plus", "reset", "on_uart", 32), ("m4", "reset", "on_uart", 32),
-    ("ch32v003", "begin", "on_uart", 0)], is_on_arm))
+    ("ch32v003", "start", "on_uart", 0)], is_on_arm))
 def test_the_stack_of_a_firmware(tmp_path: Path, chip: str, loop: str, interrupt: str,
                                  pushed: int) -> None:
     deepest = changed_bound(tmp_path, chip, RING, RING)
     frame = frames(tmp_path / "both.su")
-    chain = frame[loop] + frame[BEGIN] + frame["dumpulse_send_packet"]
+    chain = frame[loop] + frame["main"] + frame[BEGIN] + frame["dumpulse_send_packet"]
     aligned = -(-chain // 8) * 8 if pushed else chain
     assert deepest == aligned + pushed + frame[interrupt]
 
 
 @pytest.mark.parametrize(("chip", "before", "after", "why"), tiered([
     ("m0plus", LOOP, LOOP + "REGISTER(0xE000ED20) = 1U << 30;",
-     "reset sets an interrupt's priority"),
+     "main sets an interrupt's priority"),
     ("m0plus", TICK, TICK + '__asm__ volatile("cpsie i");', "on_tick lets in other interrupts"),
     ("m0plus", TICK, TICK + '__asm__ volatile("bx r3");', "on_tick calls by a pointer"),
-    ("m4", LOOP, LOOP + '__asm__ volatile("bl on_tick");', "reset calls on_tick, an interrupt"),
+    ("m4", LOOP, LOOP + '__asm__ volatile("bl on_tick");', "main calls on_tick, an interrupt"),
     ("m4", "    for (;;) {\n    }\n", "seconds = 0;",
      "fault comes within interrupts, and is not an endless loop"),
     ("ch32v003", TICK, TICK + '__asm__ volatile("csrs mstatus, %0" ::"r"(8));',

@@ -81,9 +81,9 @@ class Board:
 
     @property
     def options(self) -> list[str]:
-        """The options of an AVR's compiler."""
-        return [f"-mmcu={self.mcu}", f"-DF_CPU={self.hertz}UL",
-                f'-DBOARD="boards/{self.header}.h"']
+        """Those of its compiler that say which board it is."""
+        avr = [f"-mmcu={self.mcu}", f"-DF_CPU={self.hertz}UL"] if self.mcu else []
+        return [*avr, f'-DBOARD="boards/{self.header}.h"']
 
     def image(self, folder: str = "") -> Path:
         """Builds the image first if it is not up to date. The folder "hanging" has images whose
@@ -128,7 +128,7 @@ def boards() -> Iterator[Board]:
             continue
         name, _, board, *_, cell = row.split("\t")
         if name.startswith("boards/"):
-            shared[Path(name).stem] = cell.split()
+            shared[Path(name).stem] = cell.split() if cell != "-" else []
             continue
         simulator, *words = cell.split()
         words += [f"header={board}", *shared[board]] if board in shared else []

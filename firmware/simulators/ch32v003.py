@@ -1,4 +1,4 @@
-"""Runs an agent on a simulated CH32V003, in Unicorn, with a model of what uart_ch32v003.c uses.
+"""Runs an agent on a simulated CH32V003, in Unicorn, with a model of what boards/ch32v003.h uses.
 
     python -m firmware.simulators.ch32v003 IMAGE
 
@@ -33,6 +33,7 @@ DOG, PORT_D, USART, RCC = 0x40003000, 0x40011400, 0x40013800, 0x40021000
 PFIC, SYSTICK = 0xE000E000, 0xE000F000
 TICK_IRQ, UART_IRQ = 12, 32
 ORE, RXNE, TXE = 0x08, 0x20, 0x80  # of STATR
+RMVF, PINRSTF, PORRSTF, IWDGRSTF = 1 << 24, 1 << 26, 1 << 27, 1 << 29  # of RCC_RSTSCKR
 UE, TXEIE, RXNEIE, TE, RE = 0x2000, 0x80, 0x20, 8, 4  # of CTLR1
 STE, STIE, STCLK, STRE = 1, 2, 4, 8  # of STK_CTLR
 MIE, MPIE, MPP = 0x8, 0x80, 0x1800  # of mstatus
@@ -111,7 +112,7 @@ class Usart:
 
 class Chip:
     def __init__(self, image: Path) -> None:
-        self.now = self.boots = 0
+        self.now = self.boots = self.causes = 0
         self.engine = unicorn.Uc(unicorn.UC_ARCH_RISCV, unicorn.UC_MODE_RISCV32)
         self.engine.mem_map(0, 0x4000)
         self.engine.mem_map(RAM, 0x1000)
@@ -126,13 +127,14 @@ class Chip:
                 if segment["p_paddr"] < RAM))
         for at in range(0, 0x4000 - 2, 2):
             word = int.from_bytes(self.engine.mem_read(at, 4), "little")
-            if word & 0xFFF07FFF == 0x30501073:  # csrw mtvec, of this register
-                register = riscv.UC_RISCV_REG_X0 + (word >> 15 & 31)
-                self.engine.hook_add(unicorn.UC_HOOK_CODE, self.set_table, register, at, at)
+            if word & 0xFFF07FFF == 0x30505073:  # csrwi mtvec
+                self.engine.hook_add(unicorn.UC_HOOK_CODE, self.set_table, word >> 15 & 31, at, at)
         self.reset()
 
-    def reset(self) -> None:
+    def reset(self, by_watchdog: bool = False) -> None:
+        """RSTSCKR after a power-up: reference manual, 3.4.9."""
         self.boots += 1
+        self.causes = self.causes | IWDGRSTF | PINRSTF if by_watchdog else PORRSTF | PINRSTF
         self.usart, arriving = Usart(), self.usart.arriving if self.boots > 1 else []
         self.usart.now = self.now
         self.usart.offer(bytes(arriving))
@@ -154,6 +156,8 @@ class Chip:
             return self.usart.read(at - USART)
         if at in self.registers:
             return self.registers[at]
+        if at == RCC + 0x24:
+            return self.causes
         if at == DOG + 12:
             return self.dog.read(self.now)
         raise Misuse(f"{at:#x} is read")
@@ -166,6 +170,8 @@ class Chip:
             self.usart.write(at - USART, value)
         elif at in self.registers:
             self.registers[at] = value
+        elif at == RCC + 0x24 and value == RMVF:
+            self.causes = 0
         elif at == PORT_D + 0x10:
             self.pulled |= value
         elif DOG <= at < DOG + 12:
@@ -174,6 +180,8 @@ class Chip:
             self.write_tick(at - SYSTICK, value)
         elif at in (PFIC + 0x100, PFIC + 0x104):
             self.enabled |= value << 8 * (at - PFIC - 0x100)
+        elif at in (PFIC + 0x180, PFIC + 0x184):
+            self.enabled &= ~(value << 8 * (at - PFIC - 0x180))
         else:
             raise Misuse(f"{at:#x} is written")
 
@@ -202,8 +210,8 @@ class Chip:
     def refuse(self, _engine: object, number: int, _data: object) -> None:
         raise Misuse(f"exception {number}")
 
-    def set_table(self, engine: unicorn.Uc, _at: int, _size: int, register: int) -> None:
-        self.table = engine.reg_read(register)
+    def set_table(self, _engine: object, _at: int, _size: int, value: int) -> None:
+        self.table = value
 
     def enter(self, number: int) -> None:
         """Without the core's own prologue, which is off after a reset, an interrupt is as RISC-V
@@ -221,7 +229,7 @@ class Chip:
             self.ticked = True
             self.tick_at += self.tick_last + 1
         if 0 <= self.dog.ends < self.now:
-            self.reset()
+            self.reset(by_watchdog=True)
         if self.engine.reg_read(riscv.UC_RISCV_REG_MSTATUS) & MIE:
             for number, waits in ((TICK_IRQ, self.ticked), (UART_IRQ, self.usart.interrupts)):
                 if waits and self.enabled >> number & 1:

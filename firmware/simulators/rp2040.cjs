@@ -9,7 +9,8 @@ const path = require('path');
 const FOLDER = path.join(__dirname, '../../build/toolchains/rp2040js/package');
 const { RP2040 } = require(FOLDER);
 const BOOT = 256, BOOT_AT = 0x20041f00, SLICE = 1e6; // bytes, an address, ns
-const CRYSTAL = 0x40024000, DOG = 0x40058000;
+const CRYSTAL = 0x40024000, DOG = 0x40058000, VREG = 0x40064000;
+const CHIP_RESET = 8, HAD_POR = 1 << 8; // data sheet, 2.10.6: a reset by the watchdog keeps it
 const BAUD = 115200; // rp2040js itself has none
 
 const flash = Buffer.alloc(1 << 20, 0xff);
@@ -33,7 +34,7 @@ if (sum !== flash.readUInt32LE(BOOT - 4)) {
 }
 
 const [settles, dead] = [process.argv[3] ?? 1, process.argv[4] ?? 0].map(Number);
-let coming = [], chip, began, starts = 0;
+let coming = [], chip, began, starts = 0, reason = 0, sram;
 
 /* rp2040js has a crystal that is stable at once, and a watchdog that counts microseconds. By the
  * data sheet the crystal is stable after STARTUP times 256 of its clocks (2.16), and the watchdog
@@ -73,6 +74,7 @@ function start() {
     chip = new RP2040();
     chip.logger = { debug() {}, info() {}, warn() {}, error: (...words) => console.error(...words) };
     chip.flash.set(flash);
+    chip.sram.set(sram ?? []);
     chip.sram.set(flash.subarray(0, BOOT), BOOT_AT - 0x20000000);
     chip.clkSys = chip.clkPeri = chip.roscFreq;
     chip.core.PC = BOOT_AT;
@@ -82,7 +84,12 @@ function start() {
             throw new Error(`it sends ${uart.wordLength} bits at ${uart.baudRate} baud`);
         fs.writeSync(1, Buffer.of(byte));
     };
-    chip.findPeripheral(DOG).onWatchdogTrigger = () => {
+    const dog = chip.findPeripheral(DOG);
+    dog.reason = reason;
+    chip.findPeripheral(VREG).readUint32 = (at) => at === CHIP_RESET ? HAD_POR : 0;
+    dog.onWatchdogTrigger = () => {
+        reason = dog.reason; // 1: its timer, 2: forced (4.7.6)
+        sram = chip.sram;
         chip.writeUint32(DOG, 0); // it is off, or it would trigger without end
         chip = null;
     };

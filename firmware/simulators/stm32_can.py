@@ -7,14 +7,15 @@ script, and the output is frames and counts, as of can_board.c, with these diffe
     gap MICROSECONDS        at first there is none: frames of the script are back to back
     stuck                   the bus is dominant
     mute, heard             the controller never begins another mode; it does again
+    dead, alive             the crystal does not start; it does again
     halt, go                the core stands still; it goes on
     charge PERIODS          what an instruction takes from now on (at first 2, which is more than a
                             Cortex-M takes on average)
     show OFFSET             prints a register of the controller
 Frames take their time on the bus, and those of the script and of the board compete for it. What the
 manual forbids ends the program, and so does an address where the chip has nothing. `errors` has the
-lowest three bits of ESR, and `destroyed` counts frames of other nodes. `stuck` and `mute` in the
-first line are there before the board starts."""
+lowest three bits of ESR, and `destroyed` counts frames of other nodes. `stuck`, `mute` and `dead`
+in the first line are there before the board starts."""
 
 from __future__ import annotations
 
@@ -37,6 +38,7 @@ FLASH, RAM, RAM_SIZE, PERIPHERALS, SYSTEM, CAN = \
     0x08000000, 0x20000000, 0x1000, 0x40000000, 0xE000E000, 0x40006400
 PAINT = b"\xa5"
 SYSTICK = -1
+RMVF, PINRSTF, IWDGRSTF = 1 << 24, 1 << 26, 1 << 29  # of RCC_CSR
 TIME_TO_START, SILENCE = 20_000, 100_000  # microseconds
 PUSHED = (arm.UC_ARM_REG_R0, arm.UC_ARM_REG_R1, arm.UC_ARM_REG_R2, arm.UC_ARM_REG_R3,
           arm.UC_ARM_REG_R12, arm.UC_ARM_REG_LR, arm.UC_ARM_REG_PC, arm.UC_ARM_REG_XPSR)
@@ -49,6 +51,8 @@ class Chip:
         f4 = name == "f4"
         self.control, self.choice = (0x40023800, 0x40023808) if f4 else (0x40021000, 0x40021004)
         self.internal, self.dog_hertz = (16_000_000, 32_000) if f4 else (8_000_000, 40_000)
+        # RCC_CSR and its value after a power-up: RM0090, 7.3.21; RM0008, 7.3.10
+        self.csr, self.power_up = (0x40023874, 0x0E000000) if f4 else (0x40021024, 0x0C000000)
         self.clock = 0x40023840 if f4 else 0x4002101C
         self.pins = {0x40023830: (2, 2), 0x40020400: (0xF0000, 0xA0000),
                      0x4002040C: (0x30000, 0x10000), 0x40020424: (0xFF, 0x99)} if f4 else \
@@ -59,7 +63,7 @@ class Chip:
 
 
 class Board:
-    gap, charge, halted = 0, 2, False
+    gap, charge, halted, dead, causes = 0, 2, False, False, 0
 
     def __init__(self, chip: str, hertz: int, kbits: int, image: Path) -> None:
         self.chip, self.hertz = Chip(chip), hertz
@@ -83,15 +87,16 @@ class Board:
             self.symbols = {symbol.name: symbol["st_value"] for symbol in table.iter_symbols()}
             for segment in file.iter_segments("PT_LOAD"):
                 self.engine.mem_write(segment["p_paddr"], segment.data())
-        begin = self.symbols["reset"] & ~1
+        begin = self.symbols.get("main", self.symbols["reset"]) & ~1
         (self.sleeps,) = (at for at in range(begin, begin + 0x400, 2)
                           if self.engine.mem_read(at, 2) == b"\x30\xbf")  # wfi
         free = self.symbols["zeros_end"] - RAM
         self.engine.mem_write(RAM + free, PAINT * (RAM_SIZE - free))
         self.reset()
 
-    def reset(self) -> None:
+    def reset(self, by_watchdog: bool = False) -> None:
         self.boots += 1
+        self.causes = self.causes | IWDGRSTF | PINRSTF if by_watchdog else self.chip.power_up
         self.can.reset()
         self.registers = dict(self.chip.begin) | {self.chip.control: 0x83, self.chip.choice: 0}
         self.crystal_on, self.dog = -1, Watchdog(self.hertz / self.chip.dog_hertz)
@@ -118,12 +123,14 @@ class Board:
             self.has_clock()
             return self.can.read(at - CAN)
         if at == chip.control:
-            ready = 0 <= self.crystal_on <= self.now - self.hertz // 500  # 2 ms
+            ready = 0 <= self.crystal_on <= self.now - self.hertz // 500 and not self.dead  # 2 ms
             return self.registers[at] | ready << 17
         if at == chip.choice:
             return self.registers[at] | (self.registers[at] & 3) << 2
         if at == 0x4000300C:
             return self.dog.read(self.now)
+        if at == chip.csr:
+            return self.causes
         if at in chip.pins and at not in chip.unreadable or at == chip.clock:
             return self.registers.get(at, 0)
         raise Misuse(f"{at:#x} is read")
@@ -136,6 +143,8 @@ class Board:
             self.can.write(at - CAN, value)
         elif at & ~0xF == 0x40003000:
             self.dog.write(at & 15, value, self.now)
+        elif at == chip.csr and value == RMVF:
+            self.causes = 0
         elif at == 0xE000E100:
             self.enabled |= {number for number in range(32) if value >> number & 1}
         elif at & ~0xF == 0xE000E010:
@@ -214,7 +223,7 @@ class Board:
         """Runs some instructions, or lets time pass until something happens."""
         self.bus.advance(self.now)
         if 0 <= self.dog.ends <= self.now:
-            self.reset()
+            self.reset(by_watchdog=True)
         if self.halted:
             self.now += self.hertz // 100_000
             return
@@ -279,6 +288,8 @@ class Board:
             self.halted = word == "halt"
         elif word in ("mute", "heard"):
             self.can.mute = word == "mute"
+        elif word in ("dead", "alive"):
+            self.dead = word == "dead"
         elif word == "show":
             print(f"{numbers[0]}#{self.can.read(int(numbers[0], 16), test=True):X}", flush=True)
         elif word in (Bus.TOGETHER, Bus.ALONE, Bus.FAILING, Bus.STUCK):
@@ -295,7 +306,7 @@ class Board:
 def main(chip: str, hertz: str, kbits: str, image: str) -> None:
     first, *script = sys.stdin.read().splitlines() or [""]
     board = Board(chip, int(hertz), int(kbits), Path(image))
-    if first in (Bus.STUCK, "mute"):  # from the beginning on
+    if first in (Bus.STUCK, "mute", "dead"):  # from the beginning on
         board.play(first)
     board.run(TIME_TO_START)
     for line in [first, *script]:

@@ -140,8 +140,8 @@ class Chip(Board):
         self.engine.mmio_map(LAST_PAGES, END - LAST_PAGES, self.read_flash, None,
                              self.write_flash, None)
 
-    def reset(self) -> None:
-        super().reset()
+    def reset(self, by_watchdog: bool = False) -> None:
+        super().reset(by_watchdog)
         self.flash.reset()
         self.usart = Usart(self.hertz, self.baud)
         self.usart.now = self.now

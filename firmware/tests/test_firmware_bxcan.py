@@ -48,7 +48,7 @@ def test_a_report_leaves_while_heartbeats_come() -> None:
     that came after the request."""
     flood = [beat(variable, 76, 1) for variable in range(1, 63)]
     first, second = reports([beat(1, 1, 1), ENOUGH, ASK, "gap 30", *flood, ENOUGH, ASK], F4)
-    assert first[2:] == [bytes(4)] * 62
+    assert first[2:63] == [bytes(4)] * 61
     assert second[0][3] == 0 and all(entry[2:] == b"\x4c\x01" for entry in second[1:63])
 
 
@@ -159,6 +159,16 @@ def test_the_watchdog_resets_a_loop_or_a_clock_that_hangs(board: Board, fault: b
     before, after = reports(script, board, board.image("hanging"), boots=2)
     assert before[3][2:] == b"\x4c\x09"
     assert [after[at][2:] for at in (3, 7)] == [bytes(2), b"\x08\x09"]
+    assert [table[63][2:] for table in (before, after)] == [b"\1\x21", b"\1\x82"]
+
+
+@pytest.mark.parametrize(("board", "dead_ms"), [(F1, 3700), (F4, 4500)], ids=["f1", "f4"])
+def test_a_dead_crystal(board: Board, dead_ms: int) -> None:
+    """The watchdog ends the wait for it, each 1.6 s (STM32F1) or 2 s. The third start succeeds."""
+    script = ["dead", "charge 2000", f"wait {dead_ms}000", "alive", "charge 2", ENOUGH,
+              beat(7, 8, 9), ENOUGH, ASK]
+    (table,) = reports(script, board, boots=3)
+    assert [table[at][2:] for at in (7, 63)] == [b"\x08\x09", b"\1\x83"]
 
 
 def test_an_interrupt_ends_wfi(tmp_path: Path) -> None:

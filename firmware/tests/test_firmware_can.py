@@ -73,7 +73,7 @@ def compiled(board: Board, folder: Path, *options: str) -> Path:
     """Its image with these options."""
     compiler = ["avr-gcc", *board.options] if board.mcu else [
         "arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m4", "-ffreestanding", "-nostdlib",
-        "-T", ROOT / "firmware/cortex_m.ld", "-Wl,--defsym=flash_begin=0x08000000"]
+        "-T", ROOT / "firmware/cortex_m.ld", "-Wl,--defsym=flash_begin=0x08000000", *board.options]
     source = ROOT / "firmware" / f"{board.name.partition('-')[0]}.c"
     run([*compiler, "-std=c11", "-Os", *INCLUDES, f"-I{ROOT / 'firmware'}", *options, source,
          ROOT / "dumpulse.c", "-lgcc", "-o", folder / "image.elf"])

@@ -11,7 +11,6 @@ import struct
 import subprocess
 import time
 import zlib
-from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -215,7 +214,8 @@ def test_the_edges_of_a_report_while_bytes_come(chance: random.Random) -> None:
 def test_the_watchdog_resets_a_loop_or_a_clock_that_hangs(board: Board, fault: bytes) -> None:
     with Line(board, board.image("hanging")) as line:
         line.send(heartbeat(3, 76, 9))
-        assert ask(line)[3][2:] == b"\x4c\x09"
+        first = ask(line)
+        assert first[3][2:] == b"\x4c\x09"
         # While heartbeats come for 3 s: uart_attiny85 starts its clock again after each report.
         line.send(fault + heartbeat(5, 1, 1) * (3 * board.baud // 80 if board.mcu else 0))
         deadline, table = time.monotonic() + 60, [b"\1"] * 64
@@ -225,9 +225,13 @@ def test_the_watchdog_resets_a_loop_or_a_clock_that_hangs(board: Board, fault: b
             with contextlib.suppress(TimeoutError):
                 first_byte = line.receive(1, 1.0)  # the other bytes of a report may take longer
                 table = entries(first_byte + line.receive(259, 10.0))  # a reset may cut it off
+    boots = first[BOOTS][3], table[BOOTS][3]
+    if board.mcu != "attiny85":
+        assert (boots[0] >> 5, boots[1] >> 5, (boots[1] - boots[0]) % 32) == (1, 4, 1)
 
 
-@pytest.mark.parametrize("board", [board for board in AGENTS if board.header == "atmega328p"], ids=lambda board: board.name)
+@pytest.mark.parametrize("board", [board for board in AGENTS if board.header == "atmega328p"],
+                         ids=lambda board: board.name)
 def test_an_agent_records_its_boot(board: Board) -> None:
     """The cause of a power-up, and of a reset by the watchdog; and how many boots there were."""
     with Line(board, board.image("hanging")) as line:
@@ -246,7 +250,8 @@ def test_an_rp2040_with_a_crystal_that_is_slow_or_dead(
     until then: 4,000,000 / (2 * 6.5 MHz / 12), 3.69 s for each start."""
     began = time.monotonic()
     with Line(BOARDS["uart_rp2040"], arguments=[str(settles_ms), str(dead_starts)]) as line:
-        assert len(ask(line)) == 64
+        cause = 4 if dead_starts else 1  # each start is counted, also one that fails
+        assert ask(line)[BOOTS][3] == cause << 5 | dead_starts + 1
         assert waits_s <= time.monotonic() - began
 
 
@@ -338,19 +343,67 @@ def test_an_open_line_rests() -> None:
         assert [change[1:] for change in line.pin_changes] == [("D0", 1)]
 
 
-def loaded(image: Path, engine: unicorn.Uc) -> ELFFile:
-    with image.open("rb") as stream:
-        file = ELFFile(BytesIO(stream.read()))
-    for segment in file.iter_segments("PT_LOAD"):
-        engine.mem_write(segment["p_paddr"], segment.data())
-    return file
+class Started:
+    """The image of a Cortex-M, run until it sleeps: what it wrote to peripherals, whose registers
+    have these values, or else the other one."""
+
+    def __init__(self, name: str, registers: dict[int, int], other: int = 0) -> None:
+        engine = self.engine = unicorn.Uc(
+            unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
+        for address, size in ((0, 0x4000), (0x08000000, 0x4000), (0x10000000, 0x4000),
+                              (0x20000000, 0x1000), (0x50000000, 0x1000), (0xE000E000, 0x1000)):
+            engine.mem_map(address, size)
+        self.writes: list[tuple[int, int]] = []
+        engine.mmio_map(
+            PARTS, 0x100000, lambda _, at, *rest: registers.get(PARTS + at, other), None,
+            lambda _, at, size, value, data: self.writes.append((PARTS + at, value)), None)
+        with BOARDS[name].image().open("rb") as stream:
+            file = ELFFile(stream)
+            for segment in file.iter_segments("PT_LOAD"):
+                engine.mem_write(segment["p_paddr"], segment.data())
+            self.symbols = {symbol.name: symbol["st_value"]
+                            for symbol in file.get_section_by_name(".symtab").iter_symbols()}
+        engine.reg_write(unicorn.arm_const.UC_ARM_REG_SP, 0x20001000)
+        engine.mem_write(SYSTICK, b"\x55\x55\x55\0")
+        begin = self.symbols["main"] & ~1
+        (self.sleeps,) = (at for at in range(begin, begin + 0x400, 2)
+                          if engine.mem_read(at, 2) == b"\x30\xbf")  # wfi
+        engine.emu_start(self.symbols["reset"] | 1, self.sleeps)
 
 
-STM32_DOG = (0x40003000, [(0, 0xCCCC), (0, 0x5555), (4, 6), (8, 250), (0, 0xAAAA)],
-             (0, 0xAAAA))
-# Where the registers of the watchdog are, what starts it, and what feeds it: offsets and values.
-DOGS = {"uart_stm32-f1": STM32_DOG, "uart_stm32-f4": STM32_DOG,
-        "uart_nrf51": (0x40010000, [(0x504, 65535), (0x508, 1), (0, 1)], (0x600, 0x6E524635))}
+PARTS = 0x40000000  # the peripherals
+SYSTICK = 0xE000E018  # its counter is random after a reset
+STM32_DOG = [(0x40003000, 0xCCCC), (0x40003000, 0x5555), (0x40003004, 6), (0x40003008, 250),
+             (0x40003000, 0xAAAA)]
+# What starts a watchdog, and what feeds it at last: addresses of registers, and values.
+DOGS = {"uart_stm32-f1": [*STM32_DOG, STM32_DOG[-1]], "uart_stm32-f4": [*STM32_DOG, STM32_DOG[-1]],
+        "uart_nrf51": [(0x40010504, 65535), (0x40010508, 1), (0x40010000, 1),
+                       (0x40010600, 0x6E524635)]}
+# Registers with the cause of a reset, and the number that SPEC.md gives it: from stm32-rs (the
+# CMSIS-SVD; RM0008, 7.3.10; RM0090, 7.3.21), nrf-pac 0.4.0 and rp2040-pac 0.6.0.
+F1, F4, NRF51, REASON, CHIP_RESET = 0x40021024, 0x40023874, 0x40000400, 0x40058008, 0x40064008
+STM32_CAUSES = {0: 0, 0x04: 3, 0x24: 4, 0x44: 4, 0x14: 5, 0x84: 6}  # by the highest eight bits
+CAUSES = {
+    "uart_stm32-f1": [({F1: at << 24}, to) for at, to in (STM32_CAUSES | {0x0C: 1}).items()],
+    "uart_stm32-f4": [({F4: at << 24}, to) for at, to in (STM32_CAUSES | {0x0E: 1, 6: 2}).items()],
+    "uart_nrf51": [({NRF51: at}, to) for at, to in
+                   {0: 1, 1: 3, 2: 4, 4: 5, 8: 6, 1 << 16: 6}.items()],
+    "uart_rp2040": [({REASON: why, CHIP_RESET: at}, to) for why, at, to in
+                    ((0, 1 << 8, 1), (0, 1 << 16, 3), (1, 1 << 8, 4), (2, 1 << 16, 5))]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CAUSES)
+def test_the_cause_of_a_reset(name: str) -> None:
+    """The agent records it, and clears the flags, so that the next one can be told."""
+    other = 0xFFFFFFFF if name == "uart_rp2040" else 0  # its oscillator and its parts are ready
+    for registers, cause in CAUSES[name]:
+        chip = Started(name, registers, other)
+        agent = chip.symbols["agent"] + 4 + 4 * BOOTS
+        assert chip.engine.mem_read(agent, 4) == bytes([0, 0, 1, 32 * cause | 1]), registers
+        (register, value), *more = registers.items()
+        clears = value if register == NRF51 else 1 << 24  # RMVF
+        assert more or (register, clears) in chip.writes
 
 
 @pytest.mark.slow
@@ -369,33 +422,13 @@ def test_a_file_for_an_rp2040() -> None:
 @pytest.mark.parametrize("name", DOGS)
 def test_a_watchdog_that_no_simulator_has(name: str) -> None:
     """It starts, and is fed once after each tick of the clock, if the loop runs."""
-    base, start, food = DOGS[name]
-    writes: list[tuple[int, int]] = []
-
-    def write(_engine: object, offset: int, _size: int, value: int, _: object) -> None:
-        if 0 <= offset - (base - 0x40000000) < 0x1000:
-            writes.append((offset - (base - 0x40000000), value))
-
-    engine = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
-    for address, size in ((0, 0x4000), (0x08000000, 0x4000), (0x20000000, 0x1000),
-                          (0x50000000, 0x1000), (0xE000E000, 0x1000)):
-        engine.mem_map(address, size)
-    engine.mmio_map(0x40000000, 0x100000, lambda *_: 0, None, write, None)
-    file = loaded(BOARDS[name].image(), engine)
-    symbols = file.get_section_by_name(".symtab")
-    [ticks], [reset] = (symbols.get_symbol_by_name(symbol) for symbol in ("ticks", "reset"))
-    engine.reg_write(unicorn.arm_const.UC_ARM_REG_SP, 0x20001000)
-    counter = 0xE000E018  # SysTick's, which is random after a reset
-    engine.mem_write(counter, b"\x55\x55\x55\0")
-    (sleeps,) = (at for at in range(reset["st_value"] & ~1, reset["st_value"] + 0x400, 2)
-                 if engine.mem_read(at, 2) == b"\x30\xbf")  # wfi
-    engine.emu_start(reset["st_value"] | 1, sleeps)
-    assert writes == start
-    assert name == "uart_nrf51" or engine.mem_read(counter, 4) == bytes(4)
+    chip = Started(name, {})
+    assert name == "uart_nrf51" or chip.engine.mem_read(SYSTICK, 4) == bytes(4)
     for tick in (0, 1, 1, 1, 2, 2):  # the loop runs as often
-        engine.mem_write(ticks["st_value"], bytes([tick]))
-        engine.emu_start((sleeps + 2) | 1, sleeps)
-    assert writes == [*start, food, food]
+        chip.engine.mem_write(chip.symbols["ticks"], bytes([tick]))
+        chip.engine.emu_start((chip.sleeps + 2) | 1, chip.sleeps)
+    dog = DOGS[name]
+    assert [written for written in chip.writes if written in dog] == [*dog, dog[-1]]
 
 
 def test_the_sender() -> None:
