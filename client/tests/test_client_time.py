@@ -791,6 +791,19 @@ def written(tmp_path: Path, check: Check, monkeypatch: Patch) -> tuple[World, Pa
     return world, tmp_path / "memory"
 
 
+def test_a_check_does_not_overwrite_a_later_one(tmp_path: Path, check: Check,
+                                                 monkeypatch: Patch) -> None:
+    """Its answer came first, but it waited longer for the lock."""
+    world, path = written(tmp_path, check, monkeypatch)
+    before = path.read_bytes()
+    world.passed -= 0.5
+    assert check(world)[0] == 0 and path.read_bytes() == before
+    world.passed += 0.5
+    assert check(world)[0] == 0 and path.read_bytes() == before
+    world.passed += 1
+    assert check(world)[0] == 0 and path.read_bytes() != before
+
+
 FOREIGN: list[bytes] = [b"", b"\0" * 300, b"hello\n", b"[" * 65536, b"x" * 10**6,
                         b"dumpulse memory 1 00000001\n", b"\xff" * 300]
 
