@@ -78,6 +78,8 @@ SKEW = 64     # ticks that a timestamp may be ahead of our clock
 JUMP_MS = 5_000  # a clock may seem to jump by this much, because answers take time
 
 # ---------------------------------------------------------------- packets
+# Heartbeats, requests and reports of version 1, their times, and what can be wrong with them. Each
+# part of this file uses only parts above it.
 def hide_keys(text: str) -> str:
     """With * for what may be a key: somebody gave it where something else belongs."""
     return re.sub("[0-9a-fA-F]{32,}", lambda key: "*" * len(key[0]), text)
@@ -157,6 +159,14 @@ def unchecked_entries(packet: bytes) -> Entries:
     return tuple(Entry(*fields) for fields in struct.iter_unpack(">HBB", packet[4:]))
 
 
+class Source(Protocol):
+    """Where reports come from: an Agent."""
+    bad_sum: str
+
+    def ask(self, timeout: float) -> Entries:
+        """NoAnswer, BadReport."""
+
+
 def age(now: int, timestamp: int) -> int:
     """Ticks since a timestamp, 0 to WRAP - SKEW - 1."""
     ticks = (now - timestamp) % WRAP
@@ -175,6 +185,17 @@ def measure_jump(before: int, now: int, passed_ms: int, tick_ms: int) -> int:
 
 
 # ---------------------------------------------------------------- helpers
+# What Python lacks: signals, files that are replaced or kept private, and texts for users.
+FILE_MAX = 65536  # bytes of a file of names, or of --memory
+# Windows has only the first of these.
+ENDING = {getattr(signal, name, signal.SIGTERM) for name in ("SIGTERM", "SIGHUP", "SIGQUIT")}
+
+
+def on_signal(number: int, *_: object) -> NoReturn:
+    """Ends the program as an exception does, so that everything is closed on the way."""
+    raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + signal.SIGTERM)
+
+
 def uptime() -> float:
     """Seconds of a clock that nobody sets, and that runs while this machine sleeps."""
     if sys.platform == "win32":
@@ -234,6 +255,17 @@ def replace_file(path: str, content: bytes, sync: bool = True, fresh: bool = Fal
         raise
 
 
+def sync_folder(path: str) -> None:
+    """Now the names of its files are on the disk, too."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows cannot do it
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def user() -> int:
     """On Windows, all files are of user 0, and their modes say nothing."""
     return os.geteuid() if hasattr(os, "geteuid") else 0
@@ -249,9 +281,23 @@ def read_own(path: str, flags: int, refuse: Callable[[os.stat_result], str]) -> 
         return file.read(FILE_MAX + 1)
 
 
+def format_age(duration_ms: int, at_least: bool = False) -> str:
+    """At most eight characters for an age with any tick. After > it is rounded down."""
+    hours = duration_ms >= 100_000_000
+    if at_least:
+        return f">{duration_ms // 3_600_000} h" if hours else f">{duration_ms // 1000} s"
+    return f"{duration_ms / 3_600_000:.6g} h" if hours else f"{format_seconds(duration_ms)} s"
+
+
+def format_seconds(duration_ms: int) -> str:
+    """Seconds without an exponent."""
+    return f"{duration_ms / 1000:.3f}".rstrip("0").rstrip(".")
+
+
 # ---------------------------------------------------------------- waiting
 # What waits is a generator. It yields files and a time.monotonic(), and continues when one of them
 # is ready to be read, at that time, or earlier. So the same code runs in a thread and in asyncio.
+TIMEOUT = 3.0  # seconds, unless the user says otherwise
 LONGEST_WAIT = 1e6  # seconds; poll() and select() count milliseconds in 31 bits
 POLL_WAIT = 0.02  # seconds between two looks at what no selector can wait for
 Result = TypeVar("Result")
@@ -353,7 +399,730 @@ def lock(descriptor: int, end: float) -> None:
     wait(locking(descriptor, end))
 
 
-# ---------------------------------------------------------------- keys: version 2 of the protocol
+# ---------------------------------------------------------------- what users type
+# Parsers of numbers, times, ranges and names. They raise BadUsage.
+TICK_MS_MAX = 3_600_000
+DURATION_MS_MAX = 100_000 * 3_600_000  # longer than the wrap with the longest tick
+UNITS_MS = {"ms": 1, "s": 1_000, "": 1_000, "min": 60_000, "m": 60_000, "h": 3_600_000}
+
+
+def parse_number(text: str, low: int, high: int, what: str = "") -> int:
+    if not re.fullmatch(r"[0-9]{1,9}|0[xX][0-9a-fA-F]{1,8}", text):
+        raise BadUsage(f"{what}{text!r} is not a number from {low} to {high}")
+    number = int(text, 16 if text[:2] in ("0x", "0X") else 10)
+    if not low <= number <= high:
+        raise BadUsage(f"{what}{text} is out of range: it must be {low} to {high}")
+    return number
+
+
+def parse_duration(text: str, most: int = DURATION_MS_MAX, what: str = "time") -> int:
+    """Milliseconds."""
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(ms|s|min|m|h|)", text)
+    duration = round(float(match[1]) * UNITS_MS[match[2]]) if match else 0
+    if not 1 <= duration <= most:
+        raise BadUsage(f"{text!r} is not a {what}: write it like 500ms, 5s, 2min or 1h")
+    return duration
+
+
+parse_variable = partial(parse_number, low=0, high=VARIABLES - 1, what="variable ")
+parse_port = partial(parse_number, low=1, high=65535, what="port ")
+parse_byte = partial(parse_number, low=0, high=255)
+parse_tick = partial(parse_duration, most=TICK_MS_MAX, what="tick, at most 1h")
+
+
+def parse_range(text: str) -> tuple[int, int]:
+    low, dots, high = text.partition("..")
+    if not dots:
+        raise BadUsage(f"{text!r} is not a range of values: write it like 0..80")
+    limits = parse_byte(low.strip()), parse_byte(high.strip())
+    if limits[0] > limits[1]:
+        raise BadUsage(f"no value is in {text}: write the lower one first")
+    return limits
+
+
+def parse_name(text: str) -> str:
+    """No character has a special meaning on terminals or in lists. Each is one column wide."""
+    if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text) or any(
+            not (each.isalnum() or each in " ._-/+()") or unicodedata.east_asian_width(each) in "WF"
+            for each in text):
+        raise BadUsage(f"{text!r} is not a name")
+    return text
+
+
+def parse_file(text: str) -> str:
+    if not text:
+        raise BadUsage("the name of the file is empty")
+    return text
+
+
+# ---------------------------------------------------------------- names and deadlines
+# Makes the settings of all variables from options and the file of names.
+WARN_MS, CRIT_MS = 5_000, 30_000  # deadlines, unless the user gives others
+
+
+@dataclasses.dataclass
+class Variable:
+    """What the user says about a variable."""
+    number: int
+    name: str = ""
+    listed: bool = False  # in the file of names
+    expected: bool = False  # to be alive
+    authenticated: Optional[bool] = None  # None: without a key, no variable is
+    every_ms: int = 1_000  # only `simulate` uses it
+    warn_ms: int = WARN_MS
+    crit_ms: int = CRIT_MS
+    low: int = 0
+    high: int = 255
+    warn_low: int = 0  # low <= warn_low <= warn_high <= high
+    warn_high: int = 255
+    boots: Optional[int] = None  # the variable that carries its boot count
+    is_boot_count: bool = False  # it carries that of another variable
+
+    @property
+    def label(self) -> str:
+        return f"{self.number} {self.name}".strip()
+
+
+class Settings(NamedTuple):
+    variables: list[Variable]
+    tick_ms: int
+    now_from: Optional[int]
+    tick_given: bool
+
+    def now(self, entries: Entries) -> Optional[int]:
+        """The agent's time in ticks, if a variable has it."""
+        stamp = Entry(0, 0, 0) if self.now_from is None else entries[self.now_from]
+        return None if stamp.never else stamp.timestamp
+
+
+
+
+def parse_variables(text: str, variables: Sequence[Variable]) -> list[int]:
+    """Numbers, ranges of numbers, and names: 3,7-12,engine."""
+    found: list[int] = []
+    for part in (part.strip() for part in text.split(",")):
+        named = [variable.number for variable in variables if variable.name == part != ""]
+        match = re.fullmatch(r"([0-9][^-]*)(?:-(.+))?", part)
+        if not match and not named:
+            raise BadUsage(f"{part!r} is no variable: write it like 3,7-12, or a name from --names")
+        if match and not named:
+            first, last = (parse_variable(each or match[1]) for each in match.groups())
+            if first > last:
+                raise BadUsage(f"{part} is empty: write the lower one first")
+            named = [*range(first, last + 1)]
+        found += named
+    return found
+
+
+Keys = dict[str, Any]
+Range = tuple[int, int]
+OfFile = dict[str, tuple[Callable[[str], Any], str]]  # by key: what reads it, and what it must be
+TIME = (parse_duration, "a time like 500ms, 5s, 2min or 1h")
+RANGE = (parse_range, "two values of 0 to 255 like 0..80, the lower one first")
+YES_OR_NO = ({"yes": True, "no": False}.__getitem__, "yes or no")
+GENERAL: OfFile = {"tick": (parse_tick, "a time of 1 ms to 1 h, like 500ms"), "warn": TIME,
+                   "crit": TIME, "now-from": (parse_variable, "a variable, 0 to 63")}
+OF_A_VARIABLE: OfFile = {
+    "name": (parse_name, "1 to 24 letters, digits, spaces and ._-/+(), with a letter"),
+    "warn": TIME, "crit": TIME, "value": RANGE, "value-warn": RANGE, "every": TIME,
+    "expect": YES_OR_NO, "authenticated": YES_OR_NO, "boots": (parse_variable, "a variable")}
+
+
+def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
+    """The section [dumpulse] of a file of names, and the sections of variables, all checked. What
+    is wrong is said without what the file has there: it may be a file of keys."""
+    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), default_section="",
+                                       empty_lines_in_values=False)
+    try:
+        parser.read_string(read_text(path), path)
+    except configparser.Error as error:
+        line = getattr(error, "lineno", None) or getattr(error, "errors", [(1,)])[0][0]
+        wrong = "is there twice" if hasattr(error, "section") else \
+            "is no section like [3], and no key and value like: name = engine"
+        raise BadUsage(f"{path!r}, line {line}: this {wrong}") from None
+    sections: dict[int, Keys] = {}
+    for place, section in enumerate(parser.sections(), 1):
+        try:
+            number = -1 if section == "dumpulse" else parse_variable(section)
+        except BadUsage:
+            raise BadUsage(f"{path!r}: its section {place} is neither [dumpulse] nor a "
+                           "variable's number like [3]") from None
+        where, allowed = f"{path!r}, [{section}]", GENERAL if number < 0 else OF_A_VARIABLE
+        if number in sections:
+            raise BadUsage(f"{where}: this variable has a section already")
+        keys = sections[number] = {}
+        for at, (key, text) in enumerate(parser[section].items(), 1):
+            if key not in allowed:
+                raise BadUsage(f"{where}: its key {at} is not known: use {', '.join(allowed)}")
+            parse, what = allowed[key]
+            try:
+                keys[key] = parse(text)
+            except (BadUsage, KeyError):
+                raise BadUsage(f"{where}: {key} must be {what}") from None
+    general, names = sections.pop(-1, {}), dict[str, int]()
+    for number, keys in sections.items():
+        if names.setdefault(keys.get("name", f"{number}"), number) != number:
+            raise BadUsage(f"{path!r}: {names[keys['name']]} and {number} have the same name")
+    carried = [keys["boots"] for keys in sections.values() if "boots" in keys]
+    for number, keys in sections.items():
+        boots = keys.get("boots")
+        if boots is not None and (boots == number or carried.count(boots) > 1
+                                  or sections.get(boots, {"expect": False}).get("expect", True)):
+            raise BadUsage(f"{path!r}, [{number}]: boots must be another variable, of no other "
+                           "node, and not one that is expected to be alive")
+    return general, sections
+
+
+def read_text(path: str) -> str:
+    """The content of a file of names. BadUsage: it cannot be one."""
+    def read_start() -> bytes:
+        with open(path, "rb") as file:
+            return file.read(FILE_MAX + 1)
+    with explained(f"cannot read {path!r}", BadUsage):
+        content = within(TIMEOUT, read_start)  # a pipe may wait for a writer
+        if content is None:
+            raise TimeoutError(f"nothing comes from it in {TIMEOUT:g} s")
+    if len(content) > FILE_MAX:
+        raise BadUsage(f"{path!r} is not a file of names: it is longer than {FILE_MAX} bytes")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadUsage(f"{path!r}: byte {error.start} is not UTF-8") from error
+
+
+def make_settings(options: argparse.Namespace) -> Settings:
+    """From the command line and the file of names. The command line wins."""
+    typed = {key: value for key, value in vars(options).items() if value is not None}
+    general, sections = read_names(typed["names"]) if "names" in typed else ({}, {})
+    variables = [Variable(number, sections.get(number, {}).get("name", ""), number in sections)
+                 for number in range(VARIABLES)]
+    expected = parse_variables(typed["expect"], variables) if "expect" in typed else \
+        [number for number, own in sections.items() if own.get("expect", True)]
+    unkeyed = [number for number, own in sections.items() if not own.get("authenticated", True)]
+    if "also_unkeyed" in typed:
+        unkeyed += parse_variables(typed["also_unkeyed"], variables)
+    if "also_unkeyed" in typed and "key" not in typed:
+        raise BadUsage("--also-unkeyed is for agents with keys: give --key, too")
+    values = parse_ranges("--value", typed.get("value_ranges", ()), variables)
+    value_warns = parse_ranges("--value-warn", typed.get("value_warn_ranges", ()), variables)
+    tick_ms: int = {**general, **typed}.get("tick", 1_000)
+    longest = (WRAP - SKEW - 1) * tick_ms  # no age is longer, so a deadline must be shorter
+    for variable in variables:
+        own = sections.get(variable.number, {})
+        variable.expected = variable.number in {*expected, *values, *value_warns}
+        variable.authenticated = variable.number not in unkeyed if "key" in typed else None
+        variable.every_ms = own.get("every", variable.every_ms)
+        variable.boots = own.get("boots")
+        if variable.boots is not None:
+            variables[variable.boots].is_boot_count = True
+        value: Range = values.get(variable.number) or own.get("value", (0, 255))
+        warn: Range = value_warns.get(variable.number) or own.get("value-warn", value)
+        (variable.low, variable.high), (variable.warn_low, variable.warn_high) = value, warn
+        if not value[0] <= warn[0] <= warn[1] <= value[1]:
+            raise BadUsage(f"variable {variable.label}: value-warn, {warn[0]}..{warn[1]}, "
+                           f"is not within value, {value[0]}..{value[1]}")
+        keys = {**general, **own, **typed}
+        # Name the variable only if it has its own deadlines.
+        who = f"variable {variable.label}: " if {"warn", "crit"} & {*own} else ""
+        # A deadline that the user gives may change the default of the other one.
+        given = keys.get("crit")
+        variable.warn_ms = keys.get("warn") or min(WARN_MS, given or WARN_MS)
+        variable.crit_ms = given or min(max(CRIT_MS, variable.warn_ms), longest - tick_ms)
+        late, dead = format_age(variable.warn_ms), format_age(variable.crit_ms)
+        if variable.warn_ms > variable.crit_ms:
+            raise BadUsage(f"{who}warn, {late}, is longer than crit, {dead}")
+        if variable.crit_ms >= longest:
+            raise BadUsage(f"{who}crit, {dead}, can never be seen: with this tick, ages end at "
+                           f"{format_age(longest)}")
+    now_from = parse_one(typed["now_from"], variables, "only one is the clock") \
+        if "now_from" in typed else general.get("now-from")
+    return Settings(variables, tick_ms, now_from, "tick" in {**general, **typed})
+
+
+def parse_one(text: str, variables: Sequence[Variable], why: str) -> int:
+    (number, *more) = parse_variables(text, variables)
+    if more:
+        raise BadUsage(f"{text!r} is more than one variable: {why}")
+    return number
+
+
+def parse_ranges(option: str, texts: Sequence[str],
+                 variables: Sequence[Variable]) -> dict[int, Range]:
+    """Ranges by variable, from all uses of an option."""
+    found: dict[int, Range] = {}
+    for text in texts:
+        which, colon, limits = text.rpartition(":")
+        if not colon:
+            raise BadUsage(f"{text!r} is not a variable and a range: write it like 4:0..80")
+        for number in parse_variables(which, variables):
+            if number in found:
+                raise BadUsage(f"{option} gives variable {number} a range twice")
+            found[number] = parse_range(limits)
+    return found
+
+
+# ---------------------------------------------------------------- the agent's clock
+# Finds out by which clock the timestamps of a report are to be understood.
+FRESH_TICKS, FRESH_MS = 5, 2_000  # "just now" is the longer of these
+CLOCK_PAUSES = (1.25, 0.75)  # ticks, but at least as many seconds: before each extra request
+LONGEST_PAUSE = 5.0  # seconds
+UNLIKE = 1.8  # times: a node that beats regularly may look like a tick that differs by less
+TICKS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 250, 500, 1_000, 2_000, 5_000, 10_000, 60_000, 3_600_000)
+
+
+@dataclasses.dataclass
+class TickMeasure:
+    """How long a tick is, if the agent stamps this variable itself for each report."""
+    variable: int
+    ticks: int  # its first timestamp
+    asked: float  # when its report was asked for,
+    received: float  # and when it came: seconds of uptime()
+    last: int  # its last timestamp
+    middle: float = math.nan  # ms, as the last report says,
+    shortest: float = 0.0  # and as all reports so far say
+    longest: float = math.inf
+    count: int = 0  # reports that agree
+
+    def add(self, stamp: int, asked: float, received: float) -> bool:
+        """False: this is impossible, so the agent has restarted, or does not stamp it itself."""
+        ticks = (stamp - self.ticks) % WRAP
+        # Timestamps are rounded down. So the time between two of them is up to a tick more or less.
+        low = max(self.shortest, (asked - self.received) * 1000 / (ticks + 1))
+        high = min(self.longest, (received - self.asked) * 1000 / (ticks - 1)
+                   if ticks > 1 else math.inf)
+        self.shortest, self.longest, self.last, self.count = low, high, stamp, self.count + 1
+        self.middle = (received - self.asked) * 1000 / max(1, ticks)
+        if ticks > WRAP // 2:
+            self.ticks, self.asked, self.received = stamp, asked, received
+        return low <= high
+
+
+class Clock:
+    """The agent's clock, as far as its reports show it.
+
+    A report does not contain the agent's time. But if an entry has changed between two reports,
+    the agent has stamped it after our first request. So at the second one, its clock is at this
+    timestamp, or later by no more than the time since. If ours is elsewhere, it has another one.
+    """
+    def __init__(self, settings: Settings, enough: int = 2) -> None:
+        self.settings = settings
+        self._enough = enough  # reports that must agree before a tick is called wrong
+        self.source = "here" if settings.now_from is None else "now-from"  # or "seen"
+        self.variable = settings.now_from  # the variable whose timestamps show the clock
+        self.agreed = settings.now_from is not None  # False: the clock here may be the wrong one
+        self.now: Optional[int] = None  # in ticks, at the last report, if it is known
+        self.entries: Entries = ()  # of the last report, which
+        self.asked: float  # was asked for at this uptime()
+        self.received: float  # and came at this one
+        # A timestamp, when its report came, and by how many ticks the agent's clock may have been
+        # ahead of it then: if the source is "seen".
+        self._anchor: Optional[tuple[int, float, int]] = None
+        self._tick: Optional[TickMeasure] = None
+
+    def ask(self, agent: Source, timeout: float) -> None:
+        asked = uptime()
+        self.take(agent.ask(timeout), asked, uptime())
+
+    def take(self, entries: Entries, asked: float, received: float) -> None:
+        newest = self._find_newest(entries)
+        if newest is not None:
+            self._measure(newest, entries[newest], asked, received)
+        self.now = self.settings.now(entries) if self.source == "now-from" else \
+            self._compare(newest, entries, asked, received)
+        if self.wrong_tick and not self.settings.tick_given:
+            self.now = None
+        self.entries, self.asked, self.received = entries, asked, received
+
+    def _find_newest(self, entries: Entries) -> Optional[int]:
+        """Of those that have changed, the newest; of equal ones that of the last time, if any."""
+        changed = [number for number, (old, new) in enumerate(zip(self.entries, entries))
+                   if old != new and not new.never]
+        if self.source == "now-from":
+            return self.variable if self.variable in changed else None
+        newest = [number for number in changed if all(
+            (entries[number].timestamp - entries[other].timestamp) % WRAP < WRAP // 2
+            for other in changed)]
+        return self.variable if self.variable in newest else next(iter(newest), None)
+
+    def _measure(self, newest: int, entry: Entry, asked: float, received: float) -> None:
+        old = self.entries[newest]
+        tick = self._tick
+        if tick is None or (tick.variable, tick.last) != (newest, old.timestamp):
+            tick = TickMeasure(newest, old.timestamp, self.asked, self.received, old.timestamp)
+        is_new = entry.timestamp != old.timestamp
+        impossible = is_new and (old.never or not tick.add(entry.timestamp, asked, received))
+        self._tick = None if impossible else tick
+
+    def _compare(self, newest: Optional[int], entries: Entries, asked: float,
+                 received: float) -> Optional[int]:
+        """The time now: by our clock, if the agent may have the same."""
+        tick_ms = self.settings.tick_ms
+        here = clock(tick_ms)
+        fresh = max(FRESH_TICKS, FRESH_MS // tick_ms)
+
+        def may_be_ours(stamp: int, ticks: int = 0) -> bool:
+            return (here - stamp + SKEW) % WRAP <= SKEW + fresh + ticks
+
+        guess = None
+        if self._anchor:
+            stamp, since, _ = self._anchor
+            guess = (stamp + int((asked - since) * 1000) // tick_ms) % WRAP
+        if newest is not None and (
+                span := math.ceil((received - self.asked) * 1000 / tick_ms) + 1) < WRAP // 2:
+            stamp = entries[newest].timestamp
+            self.agreed = may_be_ours(stamp, span)
+            if self.agreed:
+                self._anchor = guess = None
+            elif guess is None or (guess - stamp) % WRAP > span:
+                self._anchor, guess = (stamp, received, span), stamp
+            self.source, self.variable = ("here", None) if self.agreed else ("seen", newest)
+        elif guess is None and not self.agreed:
+            stamps = [entry.timestamp for entry in entries if not entry.never]
+            self.agreed = not stamps or any(map(may_be_ours, stamps))
+        if guess is not None:
+            return guess
+        return here if self.agreed or self.entries else None
+
+    @property
+    def _unlike(self) -> bool:
+        """Whether the agent's tick can hardly be the one that the user gave."""
+        tick_ms, measured = self.settings.tick_ms, self._tick
+        return self.source != "here" and measured is not None and (
+            tick_ms > measured.longest * UNLIKE or tick_ms * UNLIKE < measured.shortest)
+
+    @property
+    def wrong_tick(self) -> str:
+        """What to say about a tick that seems to be wrong, once enough reports agree."""
+        if self._tick is None or not self._unlike or self._tick.count < self._enough:
+            return ""
+        tick = self._tick
+        fits = min((usual for usual in TICKS_MS if tick.shortest <= usual <= tick.longest),
+                   key=lambda usual: abs(math.log(usual / tick.middle)),
+                   default=max(1, round(tick.middle)))
+        return f"--tick {format_age(self.settings.tick_ms)} seems to be wrong: " \
+               f"{format_age(fits)} fits"
+
+    @property
+    def undecided(self) -> bool:
+        """Whether one more report may tell more."""
+        return (self.source == "here" and self.now is None) or (
+            self.source == "seen" and self._unlike and not self.wrong_tick)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it may be another clock than the user thinks."""
+        return bool(self.wrong_tick) or not self.agreed
+
+    def __str__(self) -> str:
+        """What the ages depend on."""
+        if self.now is None and not self.wrong_tick:
+            return "no ages yet: by this machine's clock, nothing is new" \
+                if self.source == "here" else \
+                f"no ages: variable {self.variable}, the agent's clock, was never heard"
+        if self.source == "here":
+            doubt = "" if self.agreed else ", wrong if the agent has another"
+            return f"ages by this machine's clock{doubt}"
+        ages = f"{'ages' if self.now is not None else 'no ages'} by variable {self.variable}"
+        if self.wrong_tick or not self._anchor:
+            return "; ".join(filter(None, (ages, self.wrong_tick)))
+        tick, tick_ms = self._tick, self.settings.tick_ms
+        if tick and tick.count and tick.shortest <= tick_ms <= tick.longest:
+            return f"{ages}, which the agent seems to stamp itself"
+        return f"{ages}, the newest: up to {format_age(self._anchor[2] * tick_ms)} too short"
+
+
+def find_clock(agent: Source, settings: Settings, timeout: float) -> Clock:
+    """Asks for a report, and for up to two more if they may show which clock the agent has."""
+    end = uptime() + timeout
+    found = Clock(settings)
+    found.ask(agent, timeout)
+    for ticks in CLOCK_PAUSES:
+        if not found.undecided:
+            break
+        pause = ticks * min(LONGEST_PAUSE, max(1.0, settings.tick_ms / 1000))
+        time.sleep(max(0.0, min(pause, (end - uptime()) / 2)))
+        try:
+            found.ask(agent, end - uptime())
+        except (NoAnswer, BadReport):
+            break
+    if found.undecided and found.source == "here":
+        found.now = clock(settings.tick_ms)
+    return found
+
+
+# ---------------------------------------------------------------- ages that outlast the wrap
+# Keeps how long an entry has not changed.
+class Unchanged(NamedTuple):
+    """An entry, and since when it is like this."""
+    entry: Entry
+    since_ms: int  # the uptime() of the first report with it
+    age_ms: Optional[int]  # its age in that report, if the clock was the same as now
+
+
+class History:
+    """How long entries have not changed. 16 bits of a timestamp do not show this.
+
+    An entry that does not change gets older by the time that passes here, whatever the agent's
+    clock does meanwhile. One case looks the same: a node beats again at the same timestamp, a
+    whole number of wraps later, and nobody has asked in between.
+    """
+    def __init__(self) -> None:
+        self.entries: dict[int, Unchanged] = {}  # by variable
+        self.basis = ""  # which clock the ages are from,
+        self.now: Optional[int] = None  # what it said at the last report,
+        self.at_ms = 0  # and when that came
+
+    def ages(self, agent_clock: Clock) -> list[Optional[int]]:
+        """In ms, at the clock's last report."""
+        tick_ms, now = agent_clock.settings.tick_ms, agent_clock.now
+        asked_ms, received_ms = int(agent_clock.asked * 1000), int(agent_clock.received * 1000)
+        basis = f"{agent_clock.source} {agent_clock.settings.now_from} {tick_ms}"
+        if basis != self.basis:
+            self.now, self.entries = None, {number: old._replace(age_ms=None)
+                                            for number, old in self.entries.items()}
+        if self._has_restarted(agent_clock, received_ms):
+            self.entries = {}
+        close = max(SKEW * tick_ms, JUMP_MS)  # clocks may differ by this much
+        ages: list[Optional[int]] = []
+        for number, entry in enumerate(agent_clock.entries):
+            age_ms = None if entry.never or now is None else age(now, entry.timestamp) * tick_ms
+            old = self.entries.pop(number, None)
+            if old is None or old.entry != entry:
+                old = Unchanged(entry, received_ms, age_ms)
+            passed = max(0, asked_ms - old.since_ms) // tick_ms * tick_ms
+            if old.age_ms is None and age_ms is not None:
+                old = old._replace(age_ms=max(0, age_ms - passed))
+            least = (old.age_ms or 0) + passed
+            if age_ms is not None and age_ms not in range(least, least + close + 1):
+                age_ms = least  # the timestamp has wrapped, or somebody has set a clock
+            if not entry.never:
+                self.entries[number] = old
+            ages.append(age_ms)
+        self.basis, self.now, self.at_ms = basis, now, received_ms
+        return ages
+
+    def _has_restarted(self, agent_clock: Clock, received_ms: int) -> bool:
+        """Whether the agent has restarted with an empty table. Then an entry that looks unchanged
+        is a new one. Sender 0 proves nothing, because its entry may be four zero bytes."""
+        if any(agent_clock.entries[number].never and old.entry.sender
+               for number, old in self.entries.items()):
+            return True
+        if self.now is None or agent_clock.now is None:
+            return False
+        passed_ms, tick_ms = received_ms - self.at_ms, agent_clock.settings.tick_ms
+        return measure_jump(self.now, agent_clock.now, passed_ms, tick_ms) != 0 \
+            and agent_clock.now <= passed_ms // tick_ms + 2
+
+
+# ---------------------------------------------------------------- what a report means
+# Judges the entries of a report by settings, clock and history, and formats the result.
+NEVER, OK, LATE, DEAD, UNKNOWN = "never", "ok", "late", "dead", "?"
+CAUSES = ("unknown", "power-up", "brown-out", "reset pin", "watchdog", "software", "other", "7")
+
+
+class Reading(NamedTuple):
+    """An entry of a report, and what it means."""
+    variable: Variable
+    entry: Entry
+    age_ms: Optional[int]  # None: never heard, or the time now is unknown
+    state: str
+    at_least: bool  # the age is more than a timestamp can tell, and may be even more
+    boot_value: Optional[int] = None  # SPEC.md, "Boots"; None: no boot count was received
+    restarted: bool = False  # since the report before
+
+    @property
+    def boot(self) -> str:
+        """Why the node was reset last, and its boot count modulo 32."""
+        value = self.boot_value
+        return "" if value is None else f"{CAUSES[value >> 5]}, boot {value % 32}"
+
+    @property
+    def bad_value(self) -> bool:
+        variable = self.variable
+        return self.state != NEVER and not variable.low <= self.entry.value <= variable.high
+
+    @property
+    def unusual_value(self) -> bool:
+        """Not bad, but worth a warning."""
+        return self.state != NEVER and not self.bad_value \
+            and not self.variable.warn_low <= self.entry.value <= self.variable.warn_high
+
+    @property
+    def value(self) -> str:
+        mark = "!" * (self.bad_value or self.unusual_value)
+        return "-" if self.state == NEVER else f"{self.entry.value}{mark}"
+
+    @property
+    def sender(self) -> str:
+        return "-" if self.state == NEVER else str(self.entry.sender)
+
+    @property
+    def age(self) -> str:
+        if self.age_ms is None:
+            return "-" if self.state == NEVER else "?"
+        return format_age(self.age_ms, self.at_least)
+
+    def for_json(self) -> Keys:
+        heard: Keys = {"value": self.entry.value, "value_ok": not self.bad_value,
+                       "value_unusual": self.unusual_value, **self.entry._asdict()}
+        return {"variable": self.variable.number, "name": self.variable.name or None,
+                "state": "unknown" if self.state == UNKNOWN else self.state,
+                "age": None if self.age_ms is None else self.age_ms / 1000,
+                "age_at_least": self.at_least,
+                **({} if (yes := self.variable.authenticated) is None else {"authenticated": yes}),
+                **({} if self.variable.boots is None else {
+                    "restarted": self.restarted, "boot": self.boot or None}),
+                **(dict.fromkeys(heard) if self.state == NEVER else heard)}
+
+
+def interpret(agent_clock: Clock, history: History) -> list[Reading]:
+    """All 64 variables of the clock's last report."""
+    longest = (WRAP - SKEW) * agent_clock.settings.tick_ms
+    readings = []
+    for variable, entry, age_ms in zip(
+            agent_clock.settings.variables, agent_clock.entries, history.ages(agent_clock)):
+        state = NEVER if entry.never else UNKNOWN
+        if age_ms is not None:
+            state = DEAD if age_ms > variable.crit_ms else LATE if age_ms > variable.warn_ms else OK
+        sent = None if variable.boots is None else agent_clock.entries[variable.boots]
+        readings.append(Reading(variable, entry, age_ms, state, (age_ms or 0) >= longest,
+                                sent.value if sent and not sent.never else None))
+    return readings
+
+
+def describe_report(agent_clock: Clock, bad_sum: str, readings: Sequence[Reading]) -> Keys:
+    """For JSON."""
+    return {"checksum_ok": not bad_sum, "clock": {
+        "from": agent_clock.source, "variable": agent_clock.variable, "says": str(agent_clock)},
+        "variables": [reading.for_json() for reading in readings]}
+
+
+def worth_showing(readings: Sequence[Reading], wanted: Sequence[int]) -> list[Reading]:
+    """The variables that the user wants, or those that were heard, are named or expected."""
+    return [reading for reading in readings if (
+        reading.variable.number in wanted if wanted else not reading.variable.is_boot_count and (
+        reading.state != NEVER or reading.variable.listed or reading.variable.expected))]
+
+
+def tally(readings: Sequence[Reading]) -> str:
+    """How many are in which state: 7 ok, 1 dead, 2 never."""
+    states = [reading.state for reading in readings]
+    counts = {state: states.count(state) for state in (OK, LATE, DEAD, NEVER, UNKNOWN)}
+    counts["with a bad value"] = sum(reading.bad_value for reading in readings)
+    counts["with an unusual value"] = sum(reading.unusual_value for reading in readings)
+    return ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "nothing heard"
+
+
+# ---------------------------------------------------------------- what changes
+# Compares each report with the one before it.
+class Change(NamedTuple):
+    """What Agent.changes() tells."""
+    readings: list[Reading]  # that are new, or whose sender, value or state has changed
+    error: Optional[Error]  # why there was no report this time
+
+
+class Watched:
+    """An agent that is asked again and again."""
+    def __init__(self, settings: Settings, wanted: Sequence[int], name: str) -> None:
+        self.settings, self.wanted, self.name = settings, wanted, name
+        self.readings: list[Reading] = []
+        self.changed: dict[int, set[str]] = {}  # fields by variable, since the last report
+        self.trouble: Optional[Error] = None  # why there was no report this time
+        self.refused = False  # since the last report
+        self.restarted: bool  # between the last two reports
+        self.event = ""  # the last one, with its time
+        self.heard_at = uptime()
+        self.clock = Clock(settings, enough=5)
+        self.history = History()
+        self.bad_sum = ""
+
+    def ask(self, agent: Source, timeout: float) -> None:
+        with self.asking(agent) as take:
+            take(agent.ask(timeout))
+
+    @contextlib.contextmanager
+    def asking(self, agent: Source) -> Iterator[Callable[[Entries], None]]:
+        """Notes why no report comes. Yields what takes the report."""
+        asked = uptime()
+        try:
+            yield lambda entries: self.take(entries, uptime(), asked)
+            self.bad_sum = agent.bad_sum
+        except (NoAnswer, BadReport) as error:
+            self.trouble, self.restarted, self.changed = error, False, {}
+            self.refused = self.refused or isinstance(error, Refused)
+
+    def take(self, entries: Entries, at: float, asked: Optional[float] = None) -> None:
+        """The next report, which came at this uptime()."""
+        restart = self._explain_restart(entries, at) if self.readings else ""
+        self.restarted = bool(restart)
+        if self.readings and self.trouble and not restart:
+            restart = f"no report came for {at - self.heard_at:.0f} s"
+        self.clock.take(entries, at if asked is None else asked, at)
+        readings = interpret(self.clock, self.history)
+        self.changed = {
+            new.variable.number: {field for field, before, after in zip(
+                (*Entry._fields, "state"), (*old.entry, old.state), (*new.entry, new.state))
+                if before != after}
+            for old, new in zip(self.readings, readings)}
+        for number in self._find_restarts(readings, round((at - self.heard_at) * 1000)):
+            readings[number] = reading = readings[number]._replace(restarted=True)
+            self.changed[number].add("restarted")
+            restart = f"{restart}; " * bool(restart) + \
+                f"{reading.variable.label} restarted: {reading.boot}"
+        if restart:
+            self.event = f"{time.strftime('%H:%M:%S')} {restart}"
+        self.readings, self.heard_at = readings, at
+        self.trouble, self.refused = None, False
+
+    def _find_restarts(self, readings: Sequence[Reading], passed_ms: int) -> list[int]:
+        """The nodes whose boot count was sent again since the last report. An agent that has loaded
+        an older table reports an older one: older than the last would be now."""
+        found = []
+        for node in readings if self.readings else ():
+            if node.variable.boots is None or node.boot_value is None:
+                continue
+            old, new = self.readings[node.variable.boots], readings[node.variable.boots]
+            if old.entry != new.entry and (
+                    old.age_ms is None or new.age_ms is None
+                    or new.age_ms <= old.age_ms + passed_ms + self.settings.tick_ms):
+                found.append(node.variable.number)
+        return found
+
+    def _explain_restart(self, entries: Entries, at: float) -> str:
+        """How one can see that the agent has restarted. Otherwise nobody can see it."""
+        pairs = zip(self.clock.entries, entries)
+        if forgotten := sum(new.never and not old.never for old, new in pairs):
+            return f"the agent restarted: it forgot {forgotten} variable{'s' * (forgotten > 1)}"
+        if self.refused:
+            return f"the agent restarted: it was away for {at - self.heard_at:.0f} s"
+        before, now = self.settings.now(self.clock.entries), self.settings.now(entries)
+        if before is None or now is None:
+            return ""
+        tick_ms = self.settings.tick_ms
+        ticks = measure_jump(before, now, round((at - self.heard_at) * 1000), tick_ms)
+        return f"the agent's clock jumped by {format_age(ticks * tick_ms)}: " \
+               "it restarted, or was set" if ticks else ""
+
+    def shown(self) -> list[Reading]:
+        return worth_showing(self.readings, self.wanted)
+
+    def news(self) -> list[Reading]:
+        """The readings that are new, or whose sender, value or state has changed."""
+        return [reading for reading in self.shown() if not self.trouble and (
+            self.changed.get(reading.variable.number, {"new"}) - {"timestamp"})]
+
+    def trust(self) -> str:
+        return "; ".join(filter(None, (self.bad_sum, str(self.clock))))
+
+    def summary(self) -> str:
+        if not self.trouble:
+            return tally(self.shown())
+        since = "" if self.readings else " yet"
+        return f"no report{since} for {uptime() - self.heard_at:.0f} s; {self.trouble}"
+
+
+# ---------------------------------------------------------------- keys
+# Version 2 of the protocol: files of keys, epochs and counts, and authenticated packets.
 READER_LABEL = 64  # labels below it are the variables'
 LABELS = {**{str(number): number for number in range(VARIABLES)}, "readers": READER_LABEL}
 KEYED_REPORT_SIZE = 8 + VARIABLES * 4
@@ -400,6 +1169,11 @@ def chaskey(key: bytes, message: bytes) -> bytes:
             c = (c << 16 | c >> 16) & 0xFFFFFFFF
         state = a | b << 32 | c << 64 | d << 96
     return (state ^ last).to_bytes(16, "little")
+
+
+def compute_fingerprint(key: bytes) -> str:
+    """Tells keys apart, and nothing about them: no tag is made of such a block."""
+    return chaskey(key, b"\xff" * 16)[:8].hex()
 
 
 def make_question(label: int) -> bytes:
@@ -679,7 +1453,7 @@ class Keyed:
 
 
 # ---------------------------------------------------------------- transports
-TIMEOUT = 3.0  # seconds, unless the user says otherwise
+# What UDP, serial lines and CAN have in common for an agent.
 
 
 class Transport(Protocol):
@@ -722,6 +1496,7 @@ class Transport(Protocol):
 
 
 # ---------------------------------------------------------------- transports: UDP
+# Datagrams, and all addresses of a host.
 def parse_udp(text: str) -> tuple[str, int]:
     """HOST, HOST:PORT, [IPv6]:PORT or an IPv6 address alone."""
     host, port = text, None
@@ -738,17 +1513,6 @@ def parse_udp(text: str) -> tuple[str, int]:
     if not host:
         raise BadUsage(f"{text!r} names no host: write HOST or HOST:PORT")
     return host, PORT if port is None else parse_port(port)
-
-
-def join_port(host: str, port: Optional[str]) -> str:
-    """The address of HOST and PORT, if there is a port apart from the host."""
-    if port is None:
-        return host
-    has = "has no" if prefix_of(host) else \
-        "names a" if re.fullmatch(r"\[.*\]:.*|[^:]*:[^:]*", host) else ""
-    if has:
-        raise BadUsage(f"{host!r} {has} port, and {port} is one too many")
-    return f"[{host.strip('[]')}]:{port}"
 
 
 def format_address(address: Any) -> str:
@@ -855,6 +1619,7 @@ class Udp(Transport):
 
 
 # ---------------------------------------------------------------- transports: serial lines and CAN
+# Devices that carry bytes, or frames of up to 64.
 class Device(Transport):
     """A serial line or a CAN interface: a descriptor whose device may be lost at any time."""
     SHARED = True
@@ -1200,7 +1965,20 @@ def prefix_of(address: str) -> str:
     return next(prefix for prefix in TRANSPORTS if address.startswith(prefix))
 
 
+def join_port(host: str, port: Optional[str]) -> str:
+    """The address of HOST and PORT, if there is a port apart from the host."""
+    if port is None:
+        return host
+    has = "has no" if prefix_of(host) else \
+        "names a" if re.fullmatch(r"\[.*\]:.*|[^:]*:[^:]*", host) else ""
+    if has:
+        raise BadUsage(f"{host!r} {has} port, and {port} is one too many")
+    return f"[{host.strip('[]')}]:{port}"
+
+
 # ---------------------------------------------------------------- agents
+# Polls an agent, and sends it heartbeats, over any transport.
+#
 # Seconds until a request is repeated: at first twice the wait before, as a packet may be lost; then
 # a quarter of the time that has passed, and at least MIDDLE_WAIT, as an agent may have too many
 # requests. So a reader asks 7 times in 3 s, and at most 5 times in 8 s more.
@@ -1462,623 +2240,8 @@ class Agent:
                     raise NoAnswer(f"cannot send to {self.name}: {error}") from error
 
 
-# ---------------------------------------------------------------- names and deadlines
-WARN_MS, CRIT_MS = 5_000, 30_000  # deadlines, unless the user gives others
-TICK_MS_MAX = 3_600_000
-DURATION_MS_MAX = 100_000 * 3_600_000  # longer than the wrap with the longest tick
-UNITS_MS = {"ms": 1, "s": 1_000, "": 1_000, "min": 60_000, "m": 60_000, "h": 3_600_000}
-FILE_MAX = 65536  # bytes of a file of names, or of --memory
-
-
-@dataclasses.dataclass
-class Variable:
-    """What the user says about a variable."""
-    number: int
-    name: str = ""
-    listed: bool = False  # in the file of names
-    expected: bool = False  # to be alive
-    authenticated: Optional[bool] = None  # None: without a key, no variable is
-    every_ms: int = 1_000  # only `simulate` uses it
-    warn_ms: int = WARN_MS
-    crit_ms: int = CRIT_MS
-    low: int = 0
-    high: int = 255
-    warn_low: int = 0  # low <= warn_low <= warn_high <= high
-    warn_high: int = 255
-    boots: Optional[int] = None  # the variable that carries its boot count
-    is_boot_count: bool = False  # it carries that of another variable
-
-    @property
-    def label(self) -> str:
-        return f"{self.number} {self.name}".strip()
-
-
-class Settings(NamedTuple):
-    variables: list[Variable]
-    tick_ms: int
-    now_from: Optional[int]
-    tick_given: bool
-
-    def now(self, entries: Entries) -> Optional[int]:
-        """The agent's time in ticks, if a variable has it."""
-        stamp = Entry(0, 0, 0) if self.now_from is None else entries[self.now_from]
-        return None if stamp.never else stamp.timestamp
-
-
-def parse_number(text: str, low: int, high: int, what: str = "") -> int:
-    if not re.fullmatch(r"[0-9]{1,9}|0[xX][0-9a-fA-F]{1,8}", text):
-        raise BadUsage(f"{what}{text!r} is not a number from {low} to {high}")
-    number = int(text, 16 if text[:2] in ("0x", "0X") else 10)
-    if not low <= number <= high:
-        raise BadUsage(f"{what}{text} is out of range: it must be {low} to {high}")
-    return number
-
-
-def parse_duration(text: str, most: int = DURATION_MS_MAX, what: str = "time") -> int:
-    """Milliseconds."""
-    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(ms|s|min|m|h|)", text)
-    duration = round(float(match[1]) * UNITS_MS[match[2]]) if match else 0
-    if not 1 <= duration <= most:
-        raise BadUsage(f"{text!r} is not a {what}: write it like 500ms, 5s, 2min or 1h")
-    return duration
-
-
-parse_variable = partial(parse_number, low=0, high=VARIABLES - 1, what="variable ")
-parse_port = partial(parse_number, low=1, high=65535, what="port ")
-parse_byte = partial(parse_number, low=0, high=255)
-parse_tick = partial(parse_duration, most=TICK_MS_MAX, what="tick, at most 1h")
-
-
-def parse_range(text: str) -> tuple[int, int]:
-    low, dots, high = text.partition("..")
-    if not dots:
-        raise BadUsage(f"{text!r} is not a range of values: write it like 0..80")
-    limits = parse_byte(low.strip()), parse_byte(high.strip())
-    if limits[0] > limits[1]:
-        raise BadUsage(f"no value is in {text}: write the lower one first")
-    return limits
-
-
-def parse_name(text: str) -> str:
-    """No character has a special meaning on terminals or in lists. Each is one column wide."""
-    if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text) or any(
-            not (each.isalnum() or each in " ._-/+()") or unicodedata.east_asian_width(each) in "WF"
-            for each in text):
-        raise BadUsage(f"{text!r} is not a name")
-    return text
-
-
-def parse_file(text: str) -> str:
-    if not text:
-        raise BadUsage("the name of the file is empty")
-    return text
-
-
-def parse_variables(text: str, variables: Sequence[Variable]) -> list[int]:
-    """Numbers, ranges of numbers, and names: 3,7-12,engine."""
-    found: list[int] = []
-    for part in (part.strip() for part in text.split(",")):
-        named = [variable.number for variable in variables if variable.name == part != ""]
-        match = re.fullmatch(r"([0-9][^-]*)(?:-(.+))?", part)
-        if not match and not named:
-            raise BadUsage(f"{part!r} is no variable: write it like 3,7-12, or a name from --names")
-        if match and not named:
-            first, last = (parse_variable(each or match[1]) for each in match.groups())
-            if first > last:
-                raise BadUsage(f"{part} is empty: write the lower one first")
-            named = [*range(first, last + 1)]
-        found += named
-    return found
-
-
-Keys = dict[str, Any]
-Range = tuple[int, int]
-OfFile = dict[str, tuple[Callable[[str], Any], str]]  # by key: what reads it, and what it must be
-TIME = (parse_duration, "a time like 500ms, 5s, 2min or 1h")
-RANGE = (parse_range, "two values of 0 to 255 like 0..80, the lower one first")
-YES_OR_NO = ({"yes": True, "no": False}.__getitem__, "yes or no")
-GENERAL: OfFile = {"tick": (parse_tick, "a time of 1 ms to 1 h, like 500ms"), "warn": TIME,
-                   "crit": TIME, "now-from": (parse_variable, "a variable, 0 to 63")}
-OF_A_VARIABLE: OfFile = {
-    "name": (parse_name, "1 to 24 letters, digits, spaces and ._-/+(), with a letter"),
-    "warn": TIME, "crit": TIME, "value": RANGE, "value-warn": RANGE, "every": TIME,
-    "expect": YES_OR_NO, "authenticated": YES_OR_NO, "boots": (parse_variable, "a variable")}
-
-
-def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
-    """The section [dumpulse] of a file of names, and the sections of variables, all checked. What
-    is wrong is said without what the file has there: it may be a file of keys."""
-    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), default_section="",
-                                       empty_lines_in_values=False)
-    try:
-        parser.read_string(read_text(path), path)
-    except configparser.Error as error:
-        line = getattr(error, "lineno", None) or getattr(error, "errors", [(1,)])[0][0]
-        wrong = "is there twice" if hasattr(error, "section") else \
-            "is no section like [3], and no key and value like: name = engine"
-        raise BadUsage(f"{path!r}, line {line}: this {wrong}") from None
-    sections: dict[int, Keys] = {}
-    for place, section in enumerate(parser.sections(), 1):
-        try:
-            number = -1 if section == "dumpulse" else parse_variable(section)
-        except BadUsage:
-            raise BadUsage(f"{path!r}: its section {place} is neither [dumpulse] nor a "
-                           "variable's number like [3]") from None
-        where, allowed = f"{path!r}, [{section}]", GENERAL if number < 0 else OF_A_VARIABLE
-        if number in sections:
-            raise BadUsage(f"{where}: this variable has a section already")
-        keys = sections[number] = {}
-        for at, (key, text) in enumerate(parser[section].items(), 1):
-            if key not in allowed:
-                raise BadUsage(f"{where}: its key {at} is not known: use {', '.join(allowed)}")
-            parse, what = allowed[key]
-            try:
-                keys[key] = parse(text)
-            except (BadUsage, KeyError):
-                raise BadUsage(f"{where}: {key} must be {what}") from None
-    general, names = sections.pop(-1, {}), dict[str, int]()
-    for number, keys in sections.items():
-        if names.setdefault(keys.get("name", f"{number}"), number) != number:
-            raise BadUsage(f"{path!r}: {names[keys['name']]} and {number} have the same name")
-    carried = [keys["boots"] for keys in sections.values() if "boots" in keys]
-    for number, keys in sections.items():
-        boots = keys.get("boots")
-        if boots is not None and (boots == number or carried.count(boots) > 1
-                                  or sections.get(boots, {"expect": False}).get("expect", True)):
-            raise BadUsage(f"{path!r}, [{number}]: boots must be another variable, of no other "
-                           "node, and not one that is expected to be alive")
-    return general, sections
-
-
-def read_text(path: str) -> str:
-    """The content of a file of names. BadUsage: it cannot be one."""
-    def read_start() -> bytes:
-        with open(path, "rb") as file:
-            return file.read(FILE_MAX + 1)
-    with explained(f"cannot read {path!r}", BadUsage):
-        content = within(TIMEOUT, read_start)  # a pipe may wait for a writer
-        if content is None:
-            raise TimeoutError(f"nothing comes from it in {TIMEOUT:g} s")
-    if len(content) > FILE_MAX:
-        raise BadUsage(f"{path!r} is not a file of names: it is longer than {FILE_MAX} bytes")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadUsage(f"{path!r}: byte {error.start} is not UTF-8") from error
-
-
-def make_settings(options: argparse.Namespace) -> Settings:
-    """From the command line and the file of names. The command line wins."""
-    typed = {key: value for key, value in vars(options).items() if value is not None}
-    general, sections = read_names(typed["names"]) if "names" in typed else ({}, {})
-    variables = [Variable(number, sections.get(number, {}).get("name", ""), number in sections)
-                 for number in range(VARIABLES)]
-    expected = parse_variables(typed["expect"], variables) if "expect" in typed else \
-        [number for number, own in sections.items() if own.get("expect", True)]
-    unkeyed = [number for number, own in sections.items() if not own.get("authenticated", True)]
-    if "also_unkeyed" in typed:
-        unkeyed += parse_variables(typed["also_unkeyed"], variables)
-    if "also_unkeyed" in typed and "key" not in typed:
-        raise BadUsage("--also-unkeyed is for agents with keys: give --key, too")
-    values = parse_ranges("--value", typed.get("value_ranges", ()), variables)
-    value_warns = parse_ranges("--value-warn", typed.get("value_warn_ranges", ()), variables)
-    tick_ms: int = {**general, **typed}.get("tick", 1_000)
-    longest = (WRAP - SKEW - 1) * tick_ms  # no age is longer, so a deadline must be shorter
-    for variable in variables:
-        own = sections.get(variable.number, {})
-        variable.expected = variable.number in {*expected, *values, *value_warns}
-        variable.authenticated = variable.number not in unkeyed if "key" in typed else None
-        variable.every_ms = own.get("every", variable.every_ms)
-        variable.boots = own.get("boots")
-        if variable.boots is not None:
-            variables[variable.boots].is_boot_count = True
-        value: Range = values.get(variable.number) or own.get("value", (0, 255))
-        warn: Range = value_warns.get(variable.number) or own.get("value-warn", value)
-        (variable.low, variable.high), (variable.warn_low, variable.warn_high) = value, warn
-        if not value[0] <= warn[0] <= warn[1] <= value[1]:
-            raise BadUsage(f"variable {variable.label}: value-warn, {warn[0]}..{warn[1]}, "
-                           f"is not within value, {value[0]}..{value[1]}")
-        keys = {**general, **own, **typed}
-        # Name the variable only if it has its own deadlines.
-        who = f"variable {variable.label}: " if {"warn", "crit"} & {*own} else ""
-        # A deadline that the user gives may change the default of the other one.
-        given = keys.get("crit")
-        variable.warn_ms = keys.get("warn") or min(WARN_MS, given or WARN_MS)
-        variable.crit_ms = given or min(max(CRIT_MS, variable.warn_ms), longest - tick_ms)
-        late, dead = format_age(variable.warn_ms), format_age(variable.crit_ms)
-        if variable.warn_ms > variable.crit_ms:
-            raise BadUsage(f"{who}warn, {late}, is longer than crit, {dead}")
-        if variable.crit_ms >= longest:
-            raise BadUsage(f"{who}crit, {dead}, can never be seen: with this tick, ages end at "
-                           f"{format_age(longest)}")
-    now_from = parse_one(typed["now_from"], variables, "only one is the clock") \
-        if "now_from" in typed else general.get("now-from")
-    return Settings(variables, tick_ms, now_from, "tick" in {**general, **typed})
-
-
-def parse_one(text: str, variables: Sequence[Variable], why: str) -> int:
-    (number, *more) = parse_variables(text, variables)
-    if more:
-        raise BadUsage(f"{text!r} is more than one variable: {why}")
-    return number
-
-
-def parse_ranges(option: str, texts: Sequence[str],
-                 variables: Sequence[Variable]) -> dict[int, Range]:
-    """Ranges by variable, from all uses of an option."""
-    found: dict[int, Range] = {}
-    for text in texts:
-        which, colon, limits = text.rpartition(":")
-        if not colon:
-            raise BadUsage(f"{text!r} is not a variable and a range: write it like 4:0..80")
-        for number in parse_variables(which, variables):
-            if number in found:
-                raise BadUsage(f"{option} gives variable {number} a range twice")
-            found[number] = parse_range(limits)
-    return found
-
-
-# ---------------------------------------------------------------- the agent's clock
-FRESH_TICKS, FRESH_MS = 5, 2_000  # "just now" is the longer of these
-CLOCK_PAUSES = (1.25, 0.75)  # ticks, but at least as many seconds: before each extra request
-LONGEST_PAUSE = 5.0  # seconds
-UNLIKE = 1.8  # times: a node that beats regularly may look like a tick that differs by less
-TICKS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 250, 500, 1_000, 2_000, 5_000, 10_000, 60_000, 3_600_000)
-
-
-@dataclasses.dataclass
-class TickMeasure:
-    """How long a tick is, if the agent stamps this variable itself for each report."""
-    variable: int
-    ticks: int  # its first timestamp
-    asked: float  # when its report was asked for,
-    received: float  # and when it came: seconds of uptime()
-    last: int  # its last timestamp
-    middle: float = math.nan  # ms, as the last report says,
-    shortest: float = 0.0  # and as all reports so far say
-    longest: float = math.inf
-    count: int = 0  # reports that agree
-
-    def add(self, stamp: int, asked: float, received: float) -> bool:
-        """False: this is impossible, so the agent has restarted, or does not stamp it itself."""
-        ticks = (stamp - self.ticks) % WRAP
-        # Timestamps are rounded down. So the time between two of them is up to a tick more or less.
-        low = max(self.shortest, (asked - self.received) * 1000 / (ticks + 1))
-        high = min(self.longest, (received - self.asked) * 1000 / (ticks - 1)
-                   if ticks > 1 else math.inf)
-        self.shortest, self.longest, self.last, self.count = low, high, stamp, self.count + 1
-        self.middle = (received - self.asked) * 1000 / max(1, ticks)
-        if ticks > WRAP // 2:
-            self.ticks, self.asked, self.received = stamp, asked, received
-        return low <= high
-
-
-class Clock:
-    """The agent's clock, as far as its reports show it.
-
-    A report does not contain the agent's time. But if an entry has changed between two reports,
-    the agent has stamped it after our first request. So at the second one, its clock is at this
-    timestamp, or later by no more than the time since. If ours is elsewhere, it has another one.
-    """
-    def __init__(self, settings: Settings, enough: int = 2) -> None:
-        self.settings = settings
-        self._enough = enough  # reports that must agree before a tick is called wrong
-        self.source = "here" if settings.now_from is None else "now-from"  # or "seen"
-        self.variable = settings.now_from  # the variable whose timestamps show the clock
-        self.agreed = settings.now_from is not None  # False: the clock here may be the wrong one
-        self.now: Optional[int] = None  # in ticks, at the last report, if it is known
-        self.entries: Entries = ()  # of the last report, which
-        self.asked: float  # was asked for at this uptime()
-        self.received: float  # and came at this one
-        # A timestamp, when its report came, and by how many ticks the agent's clock may have been
-        # ahead of it then: if the source is "seen".
-        self._anchor: Optional[tuple[int, float, int]] = None
-        self._tick: Optional[TickMeasure] = None
-
-    def ask(self, agent: Agent, timeout: float) -> None:
-        asked = uptime()
-        self.take(agent.ask(timeout), asked, uptime())
-
-    def take(self, entries: Entries, asked: float, received: float) -> None:
-        newest = self._find_newest(entries)
-        if newest is not None:
-            self._measure(newest, entries[newest], asked, received)
-        self.now = self.settings.now(entries) if self.source == "now-from" else \
-            self._compare(newest, entries, asked, received)
-        if self.wrong_tick and not self.settings.tick_given:
-            self.now = None
-        self.entries, self.asked, self.received = entries, asked, received
-
-    def _find_newest(self, entries: Entries) -> Optional[int]:
-        """Of those that have changed, the newest; of equal ones that of the last time, if any."""
-        changed = [number for number, (old, new) in enumerate(zip(self.entries, entries))
-                   if old != new and not new.never]
-        if self.source == "now-from":
-            return self.variable if self.variable in changed else None
-        newest = [number for number in changed if all(
-            (entries[number].timestamp - entries[other].timestamp) % WRAP < WRAP // 2
-            for other in changed)]
-        return self.variable if self.variable in newest else next(iter(newest), None)
-
-    def _measure(self, newest: int, entry: Entry, asked: float, received: float) -> None:
-        old = self.entries[newest]
-        tick = self._tick
-        if tick is None or (tick.variable, tick.last) != (newest, old.timestamp):
-            tick = TickMeasure(newest, old.timestamp, self.asked, self.received, old.timestamp)
-        is_new = entry.timestamp != old.timestamp
-        impossible = is_new and (old.never or not tick.add(entry.timestamp, asked, received))
-        self._tick = None if impossible else tick
-
-    def _compare(self, newest: Optional[int], entries: Entries, asked: float,
-                 received: float) -> Optional[int]:
-        """The time now: by our clock, if the agent may have the same."""
-        tick_ms = self.settings.tick_ms
-        here = clock(tick_ms)
-        fresh = max(FRESH_TICKS, FRESH_MS // tick_ms)
-
-        def may_be_ours(stamp: int, ticks: int = 0) -> bool:
-            return (here - stamp + SKEW) % WRAP <= SKEW + fresh + ticks
-
-        guess = None
-        if self._anchor:
-            stamp, since, _ = self._anchor
-            guess = (stamp + int((asked - since) * 1000) // tick_ms) % WRAP
-        if newest is not None and (
-                span := math.ceil((received - self.asked) * 1000 / tick_ms) + 1) < WRAP // 2:
-            stamp = entries[newest].timestamp
-            self.agreed = may_be_ours(stamp, span)
-            if self.agreed:
-                self._anchor = guess = None
-            elif guess is None or (guess - stamp) % WRAP > span:
-                self._anchor, guess = (stamp, received, span), stamp
-            self.source, self.variable = ("here", None) if self.agreed else ("seen", newest)
-        elif guess is None and not self.agreed:
-            stamps = [entry.timestamp for entry in entries if not entry.never]
-            self.agreed = not stamps or any(map(may_be_ours, stamps))
-        if guess is not None:
-            return guess
-        return here if self.agreed or self.entries else None
-
-    @property
-    def _unlike(self) -> bool:
-        """Whether the agent's tick can hardly be the one that the user gave."""
-        tick_ms, measured = self.settings.tick_ms, self._tick
-        return self.source != "here" and measured is not None and (
-            tick_ms > measured.longest * UNLIKE or tick_ms * UNLIKE < measured.shortest)
-
-    @property
-    def wrong_tick(self) -> str:
-        """What to say about a tick that seems to be wrong, once enough reports agree."""
-        if self._tick is None or not self._unlike or self._tick.count < self._enough:
-            return ""
-        tick = self._tick
-        fits = min((usual for usual in TICKS_MS if tick.shortest <= usual <= tick.longest),
-                   key=lambda usual: abs(math.log(usual / tick.middle)),
-                   default=max(1, round(tick.middle)))
-        return f"--tick {format_age(self.settings.tick_ms)} seems to be wrong: " \
-               f"{format_age(fits)} fits"
-
-    @property
-    def undecided(self) -> bool:
-        """Whether one more report may tell more."""
-        return (self.source == "here" and self.now is None) or (
-            self.source == "seen" and self._unlike and not self.wrong_tick)
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether it may be another clock than the user thinks."""
-        return bool(self.wrong_tick) or not self.agreed
-
-    def __str__(self) -> str:
-        """What the ages depend on."""
-        if self.now is None and not self.wrong_tick:
-            return "no ages yet: by this machine's clock, nothing is new" \
-                if self.source == "here" else \
-                f"no ages: variable {self.variable}, the agent's clock, was never heard"
-        if self.source == "here":
-            doubt = "" if self.agreed else ", wrong if the agent has another"
-            return f"ages by this machine's clock{doubt}"
-        ages = f"{'ages' if self.now is not None else 'no ages'} by variable {self.variable}"
-        if self.wrong_tick or not self._anchor:
-            return "; ".join(filter(None, (ages, self.wrong_tick)))
-        tick, tick_ms = self._tick, self.settings.tick_ms
-        if tick and tick.count and tick.shortest <= tick_ms <= tick.longest:
-            return f"{ages}, which the agent seems to stamp itself"
-        return f"{ages}, the newest: up to {format_age(self._anchor[2] * tick_ms)} too short"
-
-    def for_json(self, bad_sum: str, readings: Sequence[Reading]) -> Keys:
-        return {"checksum_ok": not bad_sum, "clock": {
-            "from": self.source, "variable": self.variable, "says": str(self)},
-            "variables": [reading.for_json() for reading in readings]}
-
-
-def find_clock(agent: Agent, settings: Settings, timeout: float) -> Clock:
-    """Asks for a report, and for up to two more if they may show which clock the agent has."""
-    end = uptime() + timeout
-    found = Clock(settings)
-    found.ask(agent, timeout)
-    for ticks in CLOCK_PAUSES:
-        if not found.undecided:
-            break
-        pause = ticks * min(LONGEST_PAUSE, max(1.0, settings.tick_ms / 1000))
-        time.sleep(max(0.0, min(pause, (end - uptime()) / 2)))
-        try:
-            found.ask(agent, end - uptime())
-        except (NoAnswer, BadReport):
-            break
-    if found.undecided and found.source == "here":
-        found.now = clock(settings.tick_ms)
-    return found
-
-
-# ---------------------------------------------------------------- ages that outlast the wrap
-class Unchanged(NamedTuple):
-    """An entry, and since when it is like this."""
-    entry: Entry
-    since_ms: int  # the uptime() of the first report with it
-    age_ms: Optional[int]  # its age in that report, if the clock was the same as now
-
-
-class History:
-    """How long entries have not changed. 16 bits of a timestamp do not show this.
-
-    An entry that does not change gets older by the time that passes here, whatever the agent's
-    clock does meanwhile. One case looks the same: a node beats again at the same timestamp, a
-    whole number of wraps later, and nobody has asked in between.
-    """
-    def __init__(self) -> None:
-        self.entries: dict[int, Unchanged] = {}  # by variable
-        self.basis = ""  # which clock the ages are from,
-        self.now: Optional[int] = None  # what it said at the last report,
-        self.at_ms = 0  # and when that came
-
-    def ages(self, agent_clock: Clock) -> list[Optional[int]]:
-        """In ms, at the clock's last report."""
-        tick_ms, now = agent_clock.settings.tick_ms, agent_clock.now
-        asked_ms, received_ms = int(agent_clock.asked * 1000), int(agent_clock.received * 1000)
-        basis = f"{agent_clock.source} {agent_clock.settings.now_from} {tick_ms}"
-        if basis != self.basis:
-            self.now, self.entries = None, {number: old._replace(age_ms=None)
-                                            for number, old in self.entries.items()}
-        if self._has_restarted(agent_clock, received_ms):
-            self.entries = {}
-        close = max(SKEW * tick_ms, JUMP_MS)  # clocks may differ by this much
-        ages: list[Optional[int]] = []
-        for number, entry in enumerate(agent_clock.entries):
-            age_ms = None if entry.never or now is None else age(now, entry.timestamp) * tick_ms
-            old = self.entries.pop(number, None)
-            if old is None or old.entry != entry:
-                old = Unchanged(entry, received_ms, age_ms)
-            passed = max(0, asked_ms - old.since_ms) // tick_ms * tick_ms
-            if old.age_ms is None and age_ms is not None:
-                old = old._replace(age_ms=max(0, age_ms - passed))
-            least = (old.age_ms or 0) + passed
-            if age_ms is not None and age_ms not in range(least, least + close + 1):
-                age_ms = least  # the timestamp has wrapped, or somebody has set a clock
-            if not entry.never:
-                self.entries[number] = old
-            ages.append(age_ms)
-        self.basis, self.now, self.at_ms = basis, now, received_ms
-        return ages
-
-    def _has_restarted(self, agent_clock: Clock, received_ms: int) -> bool:
-        """Whether the agent has restarted with an empty table. Then an entry that looks unchanged
-        is a new one. Sender 0 proves nothing, because its entry may be four zero bytes."""
-        if any(agent_clock.entries[number].never and old.entry.sender
-               for number, old in self.entries.items()):
-            return True
-        if self.now is None or agent_clock.now is None:
-            return False
-        passed_ms, tick_ms = received_ms - self.at_ms, agent_clock.settings.tick_ms
-        return measure_jump(self.now, agent_clock.now, passed_ms, tick_ms) != 0 \
-            and agent_clock.now <= passed_ms // tick_ms + 2
-
-
-# ---------------------------------------------------------------- what a report means
-NEVER, OK, LATE, DEAD, UNKNOWN = "never", "ok", "late", "dead", "?"
-CAUSES = ("unknown", "power-up", "brown-out", "reset pin", "watchdog", "software", "other", "7")
-
-
-class Reading(NamedTuple):
-    """An entry of a report, and what it means."""
-    variable: Variable
-    entry: Entry
-    age_ms: Optional[int]  # None: never heard, or the time now is unknown
-    state: str
-    at_least: bool  # the age is more than a timestamp can tell, and may be even more
-    boot_value: Optional[int] = None  # SPEC.md, "Boots"; None: no boot count was received
-    restarted: bool = False  # since the report before
-
-    @property
-    def boot(self) -> str:
-        """Why the node was reset last, and its boot count modulo 32."""
-        value = self.boot_value
-        return "" if value is None else f"{CAUSES[value >> 5]}, boot {value % 32}"
-
-    @property
-    def bad_value(self) -> bool:
-        variable = self.variable
-        return self.state != NEVER and not variable.low <= self.entry.value <= variable.high
-
-    @property
-    def unusual_value(self) -> bool:
-        """Not bad, but worth a warning."""
-        return self.state != NEVER and not self.bad_value \
-            and not self.variable.warn_low <= self.entry.value <= self.variable.warn_high
-
-    @property
-    def value(self) -> str:
-        mark = "!" * (self.bad_value or self.unusual_value)
-        return "-" if self.state == NEVER else f"{self.entry.value}{mark}"
-
-    @property
-    def sender(self) -> str:
-        return "-" if self.state == NEVER else str(self.entry.sender)
-
-    @property
-    def age(self) -> str:
-        if self.age_ms is None:
-            return "-" if self.state == NEVER else "?"
-        return format_age(self.age_ms, self.at_least)
-
-    def for_json(self) -> Keys:
-        heard: Keys = {"value": self.entry.value, "value_ok": not self.bad_value,
-                       "value_unusual": self.unusual_value, **self.entry._asdict()}
-        return {"variable": self.variable.number, "name": self.variable.name or None,
-                "state": "unknown" if self.state == UNKNOWN else self.state,
-                "age": None if self.age_ms is None else self.age_ms / 1000,
-                "age_at_least": self.at_least,
-                **({} if (yes := self.variable.authenticated) is None else {"authenticated": yes}),
-                **({} if self.variable.boots is None else {
-                    "restarted": self.restarted, "boot": self.boot or None}),
-                **(dict.fromkeys(heard) if self.state == NEVER else heard)}
-
-
-def interpret(agent_clock: Clock, history: History) -> list[Reading]:
-    """All 64 variables of the clock's last report."""
-    longest = (WRAP - SKEW) * agent_clock.settings.tick_ms
-    readings = []
-    for variable, entry, age_ms in zip(
-            agent_clock.settings.variables, agent_clock.entries, history.ages(agent_clock)):
-        state = NEVER if entry.never else UNKNOWN
-        if age_ms is not None:
-            state = DEAD if age_ms > variable.crit_ms else LATE if age_ms > variable.warn_ms else OK
-        boot = None if variable.boots is None else agent_clock.entries[variable.boots]
-        readings.append(Reading(variable, entry, age_ms, state, (age_ms or 0) >= longest,
-                                boot.value if boot and not boot.never else None))
-    return readings
-
-
-def format_age(duration_ms: int, at_least: bool = False) -> str:
-    """At most eight characters for an age with any tick. After > it is rounded down."""
-    hours = duration_ms >= 100_000_000
-    if at_least:
-        return f">{duration_ms // 3_600_000} h" if hours else f">{duration_ms // 1000} s"
-    return f"{duration_ms / 3_600_000:.6g} h" if hours else f"{format_seconds(duration_ms)} s"
-
-
-def format_seconds(duration_ms: int) -> str:
-    """Seconds without an exponent."""
-    return f"{duration_ms / 1000:.3f}".rstrip("0").rstrip(".")
-
-
-def worth_showing(readings: Sequence[Reading], wanted: Sequence[int]) -> list[Reading]:
-    """The variables that the user wants, or those that were heard, are named or expected."""
-    return [reading for reading in readings if (
-        reading.variable.number in wanted if wanted else not reading.variable.is_boot_count and (
-        reading.state != NEVER or reading.variable.listed or reading.variable.expected))]
-
-
-def tally(readings: Sequence[Reading]) -> str:
-    """How many are in which state: 7 ok, 1 dead, 2 never."""
-    states = [reading.state for reading in readings]
-    counts = {state: states.count(state) for state in (OK, LATE, DEAD, NEVER, UNKNOWN)}
-    counts["with a bad value"] = sum(reading.bad_value for reading in readings)
-    counts["with an unusual value"] = sum(reading.unusual_value for reading in readings)
-    return ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "nothing heard"
-
-
 # ---------------------------------------------------------------- get and set
+# The commands that poll once, or send once.
 def parse_wanted(options: argparse.Namespace, settings: Settings) -> list[int]:
     """The variables after HOST. Users of the older command line may write a port there."""
     try:
@@ -2098,7 +2261,8 @@ def run_get(options: argparse.Namespace) -> int:
     shown = worth_showing(interpret(agent_clock, History()), wanted)
     if options.json:
         print(json.dumps({"agent": agent.name, "tick": settings.tick_ms / 1000,
-                          "now": agent_clock.now, **agent_clock.for_json(agent.bad_sum, shown)}))
+                          "now": agent_clock.now,
+                          **describe_report(agent_clock, agent.bad_sum, shown)}))
         return 0
     heard = sum(not entry.never for entry in agent_clock.entries)
     print(f"{agent.name}: {agent.trust}, {heard} of {VARIABLES} variables heard, {agent_clock}")
@@ -2149,95 +2313,8 @@ def run_set(options: argparse.Namespace) -> int:
         return 1
 
 
-# ---------------------------------------------------------------- check
-STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")  # by exit status
-
-
-def judge(reading: Reading) -> tuple[int, list[str]]:
-    """The status of an expected variable, and all that is wrong with it."""
-    variable = reading.variable
-    status, silence = {
-        OK: (0, ""), NEVER: (2, "never heard"), UNKNOWN: (3, "age unknown"),
-        DEAD: (2, f"dead: silent for {reading.age}, crit {format_age(variable.crit_ms)}"),
-        LATE: (1, f"late: silent for {reading.age}, warn {format_age(variable.warn_ms)}"),
-    }[reading.state]
-    wrong = [silence] if silence else []
-    if reading.bad_value:
-        status = 2
-        wrong.append(f"bad value: {reading.entry.value} is not in {variable.low}..{variable.high}")
-    if reading.unusual_value:
-        status = status or 1
-        wrong.append(f"unusual value: {reading.entry.value} is not in "
-                     f"{variable.warn_low}..{variable.warn_high}")
-    return status, [f"{variable.label} {what}" for what in wrong]
-
-
-def format_performance(reading: Reading) -> str:
-    """'label'=value[unit];warn;crit;min;max, where U is an unknown value."""
-    variable = reading.variable
-    label = variable.name or f"variable {variable.number}"
-    silence = "U" if reading.age_ms is None else f"{format_seconds(reading.age_ms)}s"
-    value = "U" if reading.state == NEVER else str(reading.entry.value)
-    warn, crit = f"{variable.warn_low}:{variable.warn_high}", f"{variable.low}:{variable.high}"
-    late, dead = format_seconds(variable.warn_ms), format_seconds(variable.crit_ms)
-    boots = "" if reading.boot_value is None else f" '{label} boots'={reading.boot_value % 32}"
-    return (f"'{label} age'={silence};{late};{dead};0; "
-            f"'{label} value'={value};{warn if warn != crit else ''};{crit};0;255{boots}")
-
-
-def describe(variable: Variable, reading: Optional[Reading] = None) -> str:
-    """For `names` and check -vv."""
-    shown = reading and f"{reading.state}, value {reading.value}, sender {reading.sender}, age " \
-        f"{reading.age}{'; ' * bool(reading.boot)}{reading.boot}"
-    limits = f"warn {format_age(variable.warn_ms)}, crit {format_age(variable.crit_ms)}, value " \
-        f"{variable.low}..{variable.high}" if variable.expected else "not expected"
-    return f"{variable.label}: {'; '.join(filter(None, (shown, limits)))}"
-
-
-def run_check(options: argparse.Namespace) -> int:
-    end = uptime() + options.timeout / 1000
-    if (options.address is None) == (options.plugin_host is None):
-        raise BadUsage("name one agent, as HOST[:PORT] or -H HOST[:PORT]")
-    address = join_port(options.address or options.plugin_host, options.port)
-    settings = make_settings(options)
-    if not any(variable.expected for variable in settings.variables):
-        raise BadUsage("nothing is expected: name variables with --expect or in --names FILE")
-    agent = Agent(address, options.accept_bad_sum, options.key)
-    agent_clock = find_clock(agent, settings, options.timeout / 1000)
-    readings, trouble = interpret_with_memory(options.memory, agent.name, agent_clock, end)
-    expected = [reading for reading in readings if reading.variable.expected]
-    verdicts = sorted(map(judge, expected), key=lambda verdict: (2, 1, 3, 0).index(verdict[0]))
-    status = verdicts[0][0]
-    notes = [*itertools.chain.from_iterable(what for _, what in verdicts)] or [
-        f"{len(expected)} alive at {agent.name}"]
-    unknown = any(reading.state == UNKNOWN for reading in expected)
-    if options.verbose:
-        notes.append(f"{tally(expected)} at {agent.name}")
-    if options.verbose or unknown or agent_clock.source == "seen" or (
-            status and agent_clock.doubtful):
-        notes.append(str(agent_clock))
-    if (agent_clock.wrong_tick or trouble) and status == 0:
-        status = 3
-    labels = [one.variable.label for one in expected if one.variable.authenticated is False]
-    unkeyed = f"not authenticated: {', '.join(labels)}" * bool(labels)
-    notes += filter(None, (agent.bad_sum, trouble, *agent.remarks, unkeyed))
-    more = agent_clock.for_json(agent.bad_sum, expected) if options.json else None
-    data = " | " + " ".join(map(format_performance, expected))
-    shown = expected if options.verbose < 3 else worth_showing(readings, ())
-    return print_check(status, "; ".join(notes), more,
-                       "\n".join((data, *(describe(one.variable, one) for one in shown
-                                          if options.verbose > 1))))
-
-
-def print_check(status: int, text: str, more: Optional[Keys], data: str = "") -> int:
-    """`more`: what else JSON has. None: no JSON."""
-    text = hide_keys(text)
-    print(f"DUMPULSE {STATES[status]} - {text}".replace("|", "/") + data if more is None else
-          json.dumps({"status": STATES[status], "text": text, **more}))
-    return status
-
-
 # ---------------------------------------------------------------- check --memory
+# Stores the history of an agent from check to check.
 MEMORY = re.compile(r"""dumpulse memory 1 ([0-9a-f]{8})
 (agent (".{1,8000}")
 boot ([0-9a-f-]{1,40})
@@ -2326,113 +2403,97 @@ def save_history(path: str, name: str, history: History) -> None:
     replace_file(path, b"dumpulse memory 1 %08x\n%b" % (zlib.adler32(body), body))
 
 
+# ---------------------------------------------------------------- check
+# A plugin of Nagios and Icinga: one line, performance data, and an exit status.
+STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")  # by exit status
+
+
+def judge(reading: Reading) -> tuple[int, list[str]]:
+    """The status of an expected variable, and all that is wrong with it."""
+    variable = reading.variable
+    status, silence = {
+        OK: (0, ""), NEVER: (2, "never heard"), UNKNOWN: (3, "age unknown"),
+        DEAD: (2, f"dead: silent for {reading.age}, crit {format_age(variable.crit_ms)}"),
+        LATE: (1, f"late: silent for {reading.age}, warn {format_age(variable.warn_ms)}"),
+    }[reading.state]
+    wrong = [silence] if silence else []
+    if reading.bad_value:
+        status = 2
+        wrong.append(f"bad value: {reading.entry.value} is not in {variable.low}..{variable.high}")
+    if reading.unusual_value:
+        status = status or 1
+        wrong.append(f"unusual value: {reading.entry.value} is not in "
+                     f"{variable.warn_low}..{variable.warn_high}")
+    return status, [f"{variable.label} {what}" for what in wrong]
+
+
+def format_performance(reading: Reading) -> str:
+    """'label'=value[unit];warn;crit;min;max, where U is an unknown value."""
+    variable = reading.variable
+    label = variable.name or f"variable {variable.number}"
+    silence = "U" if reading.age_ms is None else f"{format_seconds(reading.age_ms)}s"
+    value = "U" if reading.state == NEVER else str(reading.entry.value)
+    warn, crit = f"{variable.warn_low}:{variable.warn_high}", f"{variable.low}:{variable.high}"
+    late, dead = format_seconds(variable.warn_ms), format_seconds(variable.crit_ms)
+    boots = "" if reading.boot_value is None else f" '{label} boots'={reading.boot_value % 32}"
+    return (f"'{label} age'={silence};{late};{dead};0; "
+            f"'{label} value'={value};{warn if warn != crit else ''};{crit};0;255{boots}")
+
+
+def describe(variable: Variable, reading: Optional[Reading] = None) -> str:
+    """For `names` and check -vv."""
+    shown = reading and f"{reading.state}, value {reading.value}, sender {reading.sender}, age " \
+        f"{reading.age}{'; ' * bool(reading.boot)}{reading.boot}"
+    limits = f"warn {format_age(variable.warn_ms)}, crit {format_age(variable.crit_ms)}, value " \
+        f"{variable.low}..{variable.high}" if variable.expected else "not expected"
+    return f"{variable.label}: {'; '.join(filter(None, (shown, limits)))}"
+
+
+def run_check(options: argparse.Namespace) -> int:
+    end = uptime() + options.timeout / 1000
+    if (options.address is None) == (options.plugin_host is None):
+        raise BadUsage("name one agent, as HOST[:PORT] or -H HOST[:PORT]")
+    address = join_port(options.address or options.plugin_host, options.port)
+    settings = make_settings(options)
+    if not any(variable.expected for variable in settings.variables):
+        raise BadUsage("nothing is expected: name variables with --expect or in --names FILE")
+    agent = Agent(address, options.accept_bad_sum, options.key)
+    agent_clock = find_clock(agent, settings, options.timeout / 1000)
+    readings, trouble = interpret_with_memory(options.memory, agent.name, agent_clock, end)
+    expected = [reading for reading in readings if reading.variable.expected]
+    verdicts = sorted(map(judge, expected), key=lambda verdict: (2, 1, 3, 0).index(verdict[0]))
+    status = verdicts[0][0]
+    notes = [*itertools.chain.from_iterable(what for _, what in verdicts)] or [
+        f"{len(expected)} alive at {agent.name}"]
+    unknown = any(reading.state == UNKNOWN for reading in expected)
+    if options.verbose:
+        notes.append(f"{tally(expected)} at {agent.name}")
+    if options.verbose or unknown or agent_clock.source == "seen" or (
+            status and agent_clock.doubtful):
+        notes.append(str(agent_clock))
+    if (agent_clock.wrong_tick or trouble) and status == 0:
+        status = 3
+    labels = [one.variable.label for one in expected if one.variable.authenticated is False]
+    unkeyed = f"not authenticated: {', '.join(labels)}" * bool(labels)
+    notes += filter(None, (agent.bad_sum, trouble, *agent.remarks, unkeyed))
+    more = describe_report(agent_clock, agent.bad_sum, expected) if options.json else None
+    data = " | " + " ".join(map(format_performance, expected))
+    shown = expected if options.verbose < 3 else worth_showing(readings, ())
+    return print_check(status, "; ".join(notes), more,
+                       "\n".join((data, *(describe(one.variable, one) for one in shown
+                                          if options.verbose > 1))))
+
+
+def print_check(status: int, text: str, more: Optional[Keys], data: str = "") -> int:
+    """`more`: what else JSON has. None: no JSON."""
+    text = hide_keys(text)
+    print(f"DUMPULSE {STATES[status]} - {text}".replace("|", "/") + data if more is None else
+          json.dumps({"status": STATES[status], "text": text, **more}))
+    return status
+
+
 # ---------------------------------------------------------------- watch
-class Change(NamedTuple):
-    """What Agent.changes() tells."""
-    readings: list[Reading]  # that are new, or whose sender, value or state has changed
-    error: Optional[Error]  # why there was no report this time
-
-
-class Watched:
-    """An agent that is asked again and again."""
-    def __init__(self, settings: Settings, wanted: Sequence[int], name: str) -> None:
-        self.settings, self.wanted, self.name = settings, wanted, name
-        self.readings: list[Reading] = []
-        self.changed: dict[int, set[str]] = {}  # fields by variable, since the last report
-        self.trouble: Optional[Error] = None  # why there was no report this time
-        self.refused = False  # since the last report
-        self.restarted: bool  # between the last two reports
-        self.event = ""  # the last one, with its time
-        self.heard_at = uptime()
-        self.clock = Clock(settings, enough=5)
-        self.history = History()
-        self.bad_sum = ""
-
-    def ask(self, agent: Agent, timeout: float) -> None:
-        with self.asking(agent) as take:
-            take(agent.ask(timeout))
-
-    @contextlib.contextmanager
-    def asking(self, agent: Agent) -> Iterator[Callable[[Entries], None]]:
-        """Notes why no report comes. Yields what takes the report."""
-        asked = uptime()
-        try:
-            yield lambda entries: self.take(entries, uptime(), asked)
-            self.bad_sum = agent.bad_sum
-        except (NoAnswer, BadReport) as error:
-            self.trouble, self.restarted, self.changed = error, False, {}
-            self.refused = self.refused or isinstance(error, Refused)
-
-    def take(self, entries: Entries, at: float, asked: Optional[float] = None) -> None:
-        """The next report, which came at this uptime()."""
-        restart = self._explain_restart(entries, at) if self.readings else ""
-        self.restarted = bool(restart)
-        if self.readings and self.trouble and not restart:
-            restart = f"no report came for {at - self.heard_at:.0f} s"
-        self.clock.take(entries, at if asked is None else asked, at)
-        readings = interpret(self.clock, self.history)
-        self.changed = {
-            new.variable.number: {field for field, before, after in zip(
-                (*Entry._fields, "state"), (*old.entry, old.state), (*new.entry, new.state))
-                if before != after}
-            for old, new in zip(self.readings, readings)}
-        for number in self._find_restarts(readings, round((at - self.heard_at) * 1000)):
-            readings[number] = reading = readings[number]._replace(restarted=True)
-            self.changed[number].add("restarted")
-            restart = f"{restart}; " * bool(restart) + \
-                f"{reading.variable.label} restarted: {reading.boot}"
-        if restart:
-            self.event = f"{time.strftime('%H:%M:%S')} {restart}"
-        self.readings, self.heard_at = readings, at
-        self.trouble, self.refused = None, False
-
-    def _find_restarts(self, readings: Sequence[Reading], passed_ms: int) -> list[int]:
-        """The nodes whose boot count was sent again since the last report. An agent that has loaded
-        an older table reports an older one: older than the last would be now."""
-        found = []
-        for node in readings if self.readings else ():
-            if node.variable.boots is None or node.boot_value is None:
-                continue
-            old, new = self.readings[node.variable.boots], readings[node.variable.boots]
-            if old.entry != new.entry and (
-                    old.age_ms is None or new.age_ms is None
-                    or new.age_ms <= old.age_ms + passed_ms + self.settings.tick_ms):
-                found.append(node.variable.number)
-        return found
-
-    def _explain_restart(self, entries: Entries, at: float) -> str:
-        """How one can see that the agent has restarted. Otherwise nobody can see it."""
-        pairs = zip(self.clock.entries, entries)
-        if forgotten := sum(new.never and not old.never for old, new in pairs):
-            return f"the agent restarted: it forgot {forgotten} variable{'s' * (forgotten > 1)}"
-        if self.refused:
-            return f"the agent restarted: it was away for {at - self.heard_at:.0f} s"
-        before, now = self.settings.now(self.clock.entries), self.settings.now(entries)
-        if before is None or now is None:
-            return ""
-        tick_ms = self.settings.tick_ms
-        ticks = measure_jump(before, now, round((at - self.heard_at) * 1000), tick_ms)
-        return f"the agent's clock jumped by {format_age(ticks * tick_ms)}: " \
-               "it restarted, or was set" if ticks else ""
-
-    def shown(self) -> list[Reading]:
-        return worth_showing(self.readings, self.wanted)
-
-    def news(self) -> list[Reading]:
-        """The readings that are new, or whose sender, value or state has changed."""
-        return [reading for reading in self.shown() if not self.trouble and (
-            self.changed.get(reading.variable.number, {"new"}) - {"timestamp"})]
-
-    def trust(self) -> str:
-        return "; ".join(filter(None, (self.bad_sum, str(self.clock))))
-
-    def summary(self) -> str:
-        if not self.trouble:
-            return tally(self.shown())
-        since = "" if self.readings else " yet"
-        return f"no report{since} for {uptime() - self.heard_at:.0f} s; {self.trouble}"
-
-
+# Shows changes, as a table on a terminal or as lines.
 def paint(text: str, *codes: str) -> str:
     """With colours (30 and more) unless the user has refused them: see no-color.org."""
     used = [code for code in codes if code and (len(code) == 1 or not os.environ.get("NO_COLOR"))]
@@ -2605,7 +2666,7 @@ class Lines:
             error = str(watched.trouble) if watched.trouble else None
             yield json.dumps({"time": round(time.time(), 3), "agent": watched.name, "error": error,
                               "restarted": watched.restarted,
-                              **watched.clock.for_json(watched.bad_sum, watched.shown())})
+                              **describe_report(watched.clock, watched.bad_sum, watched.shown())})
             return
         now = time.strftime("%H:%M:%S")
         if watched.event != self._event:
@@ -2663,6 +2724,7 @@ def run_watch(options: argparse.Namespace) -> int:
 
 
 # ---------------------------------------------------------------- simulate
+# Sends the heartbeats of nodes that do not exist.
 RATES_MS = (250, 500, 1_000)
 FIRST_SENDER = 10
 DAMAGED = 0.5  # of the heartbeats of a corrupt node
@@ -2774,6 +2836,7 @@ def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: 
 
 
 # ---------------------------------------------------------------- names
+# Prints what firmware and CAN tools need of a file of names.
 NAME_IN_DBC = 22  # characters: an identifier there has up to 32, and Timestamp_ takes 10 of them
 
 
@@ -2870,13 +2933,14 @@ def run_names(options: argparse.Namespace) -> int:
 
 
 # ---------------------------------------------------------------- key
+# Makes, lists, renews and splits files of keys.
+KEY_MEANING = """\
+Whoever has the master key can speak for everybody. Whoever has the key of a
+variable can send its heartbeats. Whoever has the readers' key can ask for
+reports, and can make reports that other readers believe. The generation tells
+how often `key renew` has replaced a key: only the last one is good."""
 KEY_OPTIONS = {"new": "epoch", "show": "secret", "list": "numbers json",
                "renew": "variable readers", "split": "out variable readers agent text"}
-
-
-def compute_fingerprint(key: bytes) -> str:
-    """Tells keys apart, and nothing about them: no tag is made of such a block."""
-    return chaskey(key, b"\xff" * 16)[:8].hex()
 
 
 def write_new(path: str, content: str, sync: bool) -> None:
@@ -2902,17 +2966,6 @@ def write_all(files: dict[str, str], sync: bool) -> None:
         for path in made:
             os.unlink(path)
         raise
-
-
-def sync_folder(path: str) -> None:
-    """Now the names of its files are on the disk, too."""
-    if not hasattr(os, "O_DIRECTORY"):  # Windows cannot do it
-        return
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def make_private_folder(path: str) -> None:
@@ -3060,6 +3113,7 @@ def read_accepted(path: str, key: bytes) -> list[Optional[int]]:
 
 
 # ---------------------------------------------------------------- the command line
+# The commands, their options and their help, and main().
 STATUSES = f"""\
 HOST is also {Serial.FORM}, or {Can.FORM}.
 Each command has its own --help. The port is 9060; with IPv6, write [::1]:9060.
@@ -3077,11 +3131,6 @@ exit status: 0 OK; 1 WARNING: late, or an unusual value; 2 CRITICAL: dead,
 never heard, a bad value, or no good report; 3 UNKNOWN: bad usage, an unknown
 age, or the output could not be written; also after --help and --version"""
 
-KEY_MEANING = """\
-Whoever has the master key can speak for everybody. Whoever has the key of a
-variable can send its heartbeats. Whoever has the readers' key can ask for
-reports, and can make reports that other readers believe. The generation tells
-how often `key renew` has replaced a key: only the last one is good."""
 KEY_USE = "  dumpulse key new a.key\n  dumpulse key split a.key --out a --variable 0-31 --readers\n"
 
 
@@ -3273,13 +3322,6 @@ def run_command(arguments: Sequence[str]) -> int:
         return 128 + signal.SIGINT
 
 
-# Windows has only the first of these.
-ENDING = {getattr(signal, name, signal.SIGTERM) for name in ("SIGTERM", "SIGHUP", "SIGQUIT")}
-
-
-def on_signal(number: int, *_: object) -> NoReturn:
-    """Ends the program as an exception does, so that everything is closed on the way."""
-    raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + signal.SIGTERM)
 
 
 def main() -> NoReturn:

@@ -58,6 +58,25 @@ def test_no_python_function_has_more_than_70_lines() -> None:
     assert len(files) > 100 and long == []
 
 
+def test_each_part_of_the_client_uses_only_parts_above_it() -> None:
+    """A part begins with a rule, and a comment on what it is for."""
+    text = (ROOT / "client.py").read_text()
+    rules = [number for number, line in enumerate(text.splitlines()) if line.startswith("# -----")]
+    assert len(rules) > 20 and all(text.splitlines()[rule + 1].startswith("# ") for rule in rules)
+    defined: dict[str, int] = {}
+    for node in ast.parse(text).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        names = [each.id for target in targets if target for each in ast.walk(target)
+                 if isinstance(each, ast.Name)]
+        for name in [*names, *filter(None, [getattr(node, "name", None)])]:
+            defined[name] = sum(rule < node.lineno for rule in rules)
+    used = [(node.lineno, node.id) for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in defined]
+    assert len(used) > 800
+    assert [f"{line}: {name}" for line, name in used
+            if defined[name] > sum(rule < line for rule in rules)] == []
+
+
 def test_no_two_files_of_tests_have_one_name() -> None:
     """pytest knows a file of tests, where no package holds it, by its name alone."""
     names = [Path(name).name for name in run(["git", "-C", ROOT, "ls-files", "*test_*.py"]).split()]

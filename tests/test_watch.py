@@ -339,7 +339,7 @@ def test_what_is_said_after_trouble(trouble: client.Error, refused: bool) -> Non
     state.take(client.parse_report(GOOD), client.uptime() - 70)
     said = []
     while link.script:
-        state.ask(link, 1)  # type: ignore[arg-type]
+        state.ask(link, 1)
         said.append((state.event[9:], state.restarted))
         assert bool(state.changed) == (state.trouble is None)
     what = "the agent restarted: it was away for 70 s" if refused else "no report came for 70 s"
