@@ -39,7 +39,8 @@ enum {
     FIRST = STDERR_FILENO + 1, /* descriptor that no program gets */
     INHERITED = 1024,          /* descriptors that whoever started the server may have left open */
     CHOSEN = -1,               /* in place of a child: a program is about to start for it */
-    LIST = 4 * DUMPULSE_VARIABLES
+    LIST = 4 * DUMPULSE_VARIABLES,
+    NUMBERS = 11 * DUMPULSE_VARIABLES
 };
 
 const char *const hook_states[] = {
@@ -93,26 +94,48 @@ void hook_begin(void)
     (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0L, 0L, 0L);
 }
 
-static void count_lost(uint64_t changes)
+/* Changes of this variable wait no more. */
+static void end_waiting(size_t variable, size_t changes)
+{
+    uint8_t *const untold = &alarms[variable].untold;
+
+    *untold = (uint8_t)(changes < *untold ? *untold - changes : 0);
+}
+
+static void count_lost(size_t variable, size_t changes)
 {
     hook.merged += changes;
     counters[COUNT_NOT_TOLD] += changes;
+    end_waiting(variable, changes);
 }
 
-void hook_tell(uint8_t variable, uint8_t was, uint8_t is)
+void hook_tell(const struct alarms_change *change)
 {
+    const uint8_t variable = change->variable;
     struct hook_change *const newest = &hook.of[variable].waiting[HOOK_WAITING - 1];
 
     if (hook.of[variable].count < HOOK_WAITING) {
-        hook.of[variable].waiting[hook.of[variable].count++] = (struct hook_change){was, is};
+        hook.of[variable].waiting[hook.of[variable].count++] =
+            (struct hook_change){change->was, change->is, change->number};
         return;
     }
-    newest->is = is;
-    count_lost(1);
-    if (newest->was == is) { /* it is back to what was told */
+    newest->is = change->is;
+    newest->number = change->number;
+    count_lost(variable, 1);
+    if (newest->was == change->is) { /* it is back to what was told */
         hook.of[variable].count--;
-        count_lost(1);
+        count_lost(variable, 1);
     }
+}
+
+void hook_tell_again(uint8_t variable)
+{
+    const struct alarms_record *const record = &alarms[variable];
+
+    if (record->untold == 0)
+        return;
+    hook_tell(&(struct alarms_change){0, record->number, variable, record->was, record->is});
+    count_lost(variable, record->untold - 1U);
 }
 
 /* Writes the variables that a child is for, like 1-3,7. Returns how many there are. */
@@ -134,13 +157,24 @@ static size_t list_variables(pid_t child, char text[LIST])
     return count;
 }
 
+/* The numbers of the changes of the variables that are CHOSEN, in their order. */
+static void list_numbers(char text[NUMBERS])
+{
+    size_t length = 0;
+
+    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
+        if (hook.of[i].child == CHOSEN)
+            length += (size_t)snprintf(text + length, NUMBERS - length, "%s%u",
+                                       length == 0 ? "" : ",", hook.of[i].waiting[0].number);
+}
+
 /* Runs the program for the variables that are CHOSEN. It gets no shell, the server's environment,
  * and standard error for both outputs. Signals are as if the server had not changed them. Returns
  * an error number, or 0. */
 static int spawn(size_t variable, const char *before, uint8_t after, pid_t *child)
 {
-    char number[LIST], path[PATH_MAX], name[NAMES_ROOM], was[16], is[16];
-    char *const arguments[] = {path, number, name, was, is, NULL};
+    char number[LIST], path[PATH_MAX], name[NAMES_ROOM], was[16], is[16], numbers[NUMBERS];
+    char *const arguments[] = {path, number, name, was, is, numbers, NULL};
     const bool alone = list_variables(CHOSEN, number) == 1;
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
@@ -150,8 +184,10 @@ static int spawn(size_t variable, const char *before, uint8_t after, pid_t *chil
     (void)snprintf(name, sizeof name, "%s", alone ? names_variables[variable].name : "");
     (void)snprintf(was, sizeof was, "%s", before);
     (void)snprintf(is, sizeof is, "%s", hook_states[after]);
+    list_numbers(numbers);
     if (setenv("DUMPULSE_VARIABLE", number, 1) != 0 || setenv("DUMPULSE_NAME", name, 1) != 0 ||
-        setenv("DUMPULSE_WAS", was, 1) != 0 || setenv("DUMPULSE_IS", is, 1) != 0)
+        setenv("DUMPULSE_WAS", was, 1) != 0 || setenv("DUMPULSE_IS", is, 1) != 0 ||
+        setenv("DUMPULSE_NUMBER", numbers, 1) != 0)
         return errno;
     (void)sigemptyset(&none);
     (void)sigemptyset(&ignored);
@@ -188,8 +224,9 @@ static void merge(size_t variable)
     const size_t count = hook.of[variable].count;
 
     waiting[0].is = waiting[count - 1].is;
+    waiting[0].number = waiting[count - 1].number;
     hook.of[variable].count = waiting[0].was != waiting[0].is;
-    count_lost(count - hook.of[variable].count);
+    count_lost(variable, count - hook.of[variable].count);
 }
 
 /* Chooses the variables that a program starts for: this one, or if there are `many`, all that have
@@ -226,6 +263,7 @@ static bool start(size_t variable, bool many)
             continue;
         hook.of[i].count--;
         hook.of[i].told = hook.of[i].waiting[0];
+        end_waiting(i, 1);
         memmove(hook.of[i].waiting, hook.of[i].waiting + 1, hook.of[i].count * sizeof change);
         hook.of[i].begun = timing_ns();
         hook.of[i].killed = false;
@@ -323,10 +361,11 @@ void hook_reap(void)
     hook_run();
 }
 
+/* With --state, the next run tells what waits. */
 void hook_finish(void)
 {
-    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
-        count_lost(hook.of[i].count);
+    for (size_t i = 0; i < DUMPULSE_VARIABLES && options.state == NULL; i++)
+        count_lost(i, hook.of[i].count);
     if (hook.merged != 0)
         log_say("%llu change%s not told to %s", (unsigned long long)hook.merged,
                 hook.merged == 1 ? " was" : "s were", options.exec);

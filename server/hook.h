@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "alarms.h"
+
 /* The states of dumpulse_watch.h by their numbers, in the words that the program gets. */
 extern const char *const hook_states[];
 
@@ -12,12 +14,15 @@ bool hook_check(void); /* can the program be run? false: options.wrong says why 
 void hook_begin(void); /* after all files and sockets are open */
 
 /* A variable has changed. The program runs with hook_run(), or later. */
-void hook_tell(uint8_t variable, uint8_t was, uint8_t is);
+void hook_tell(const struct alarms_change *change);
+
+/* After a start: tells the last change of this variable, if the last run may not have told it. */
+void hook_tell_again(uint8_t variable);
 
 /* Starts the program for changes that wait, and kills those that run for too long. */
 void hook_run(void);
 
 void hook_reap(void);   /* children have ended */
-void hook_finish(void); /* says what was not told */
+void hook_finish(void); /* logs what was not told */
 
 #endif

@@ -14,6 +14,7 @@ enum { HOOK_WAITING = 4 }; /* changes of one variable that wait */
 
 struct hook_change {
     uint8_t was, is;
+    uint32_t number;
 };
 
 /* Starts as zeros. */

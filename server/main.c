@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "alarms.h"
 #include "dumpulse.h"
 #include "dumpulse_keyed.h"
 #include "hook.h"
@@ -120,6 +121,8 @@ int main(int argc, char **argv)
     manager_end();
     program.finish();
     stats_close();
+    if (options.state != NULL && alarms_to_store())
+        (void)state_save();
     watch_finish();
     stats_print();
     return options.state == NULL || state_save() ? EXIT_SUCCESS : EXIT_FAILURE;

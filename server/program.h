@@ -17,6 +17,7 @@
  *     snapshot  makes the bytes of a state file, and reads them
  *     state     saves the table in a file, and loads it after a restart
  *     names     reads the file of names: limits of variables
+ *     alarms    numbers the changes that watch finds, and keeps what was told
  *     watch     decides which variables are late or dead
  *     hook      runs a program for each such change
  *     manager   speaks systemd's protocols

@@ -29,12 +29,12 @@ STORM := -O2 -pthread $(call wrap,main clock_gettime getenv geteuid getrandom ki
     epoll_create1 epoll_ctl epoll_pwait getsockopt if_nametoindex ioctl ppoll recvmmsg send \
     sendmmsg sendmsg setsockopt socket dumpulse_changed dumpulse_get_key endpoints_describe \
     dumpulse_send_packet endpoints_open keys_take log_open_again log_say log_write \
-    overlap_left watch_read_again)
+    overlap_left watch_read_again alarms_log)
 $(call add,storm,gcc,$(STORM),$(wildcard tests/storm/*.c) udpserver.c $(AGENT_C))
 $(call add,storm-can,gcc,$(STORM),$(wildcard tests/storm/*.c) server/canserver.c $(AGENT_C))
 # Each unit test, the parts that it tests, and the functions that it replaces.
 unit_of = $(call add,unit-$1,gcc,$(SANITIZERS),server/tests/unit_$1.c \
-    $(patsubst %,server/%.c,$2 counters options) $3,$(call wrap,$4) -lcmocka)
+    $(patsubst %,server/%.c,$2 alarms counters options) $3,$(call wrap,$4) -lcmocka)
 $(call unit_of,can,can tests/stand_ins,dumpulse.c,\
     send recvmmsg ioctl setsockopt nanosleep socket bind close if_nametoindex)
 $(call unit_of,table,table watch hook limits tests/stand_ins,$(WATCH_C))

@@ -3,10 +3,11 @@
 
 #include <string.h>
 
+#include "alarms.h"
 #include "options.h"
 #include "table.h"
 
-enum { VERSION = 1, VERSION_AT = 8, TICK_AT = 12 };
+enum { VERSION = 2, VERSION_AT = 8, TICK_AT = 12 };
 
 static void put_number(uint8_t *bytes, size_t size, uint64_t number)
 {
@@ -44,20 +45,24 @@ void snapshot_encode(uint8_t state[SNAPSHOT_SIZE], const dumpulse *from, uint64_
     put_number(state + TICK_AT, 4, options.tick);
     put_number(state + SNAPSHOT_WRITTEN_AT, 8, now_ms);
     memcpy(state + SNAPSHOT_ENTRIES_AT, from->report + 4, SNAPSHOT_ENTRIES_SIZE);
+    alarms_encode(state + SNAPSHOT_ALARMS_AT);
     put_number(state + SNAPSHOT_CRC_AT, 4, snapshot_crc32(state, SNAPSHOT_CRC_AT));
 }
 
 enum snapshot_kind snapshot_decode(const uint8_t *state, size_t size, uint64_t now_ms, dumpulse *to,
                                    unsigned *forgotten)
 {
-    if (size != SNAPSHOT_SIZE || memcmp(state, "Dumpulse", VERSION_AT) != 0 ||
-        get_number(state + SNAPSHOT_CRC_AT, 4) != snapshot_crc32(state, SNAPSHOT_CRC_AT))
+    if (size < TICK_AT || memcmp(state, "Dumpulse", VERSION_AT) != 0)
         return SNAPSHOT_DAMAGED;
     if (get_number(state + VERSION_AT, 4) != VERSION)
         return SNAPSHOT_OTHER_VERSION;
+    if (size != SNAPSHOT_SIZE ||
+        get_number(state + SNAPSHOT_CRC_AT, 4) != snapshot_crc32(state, SNAPSHOT_CRC_AT))
+        return SNAPSHOT_DAMAGED;
     if (get_number(state + TICK_AT, 4) != options.tick)
         return SNAPSHOT_OTHER_TICK;
     memcpy(to->report + 4, state + SNAPSHOT_ENTRIES_AT, SNAPSHOT_ENTRIES_SIZE);
+    alarms_decode(state + SNAPSHOT_ALARMS_AT);
 
     const uint64_t written = get_number(state + SNAPSHOT_WRITTEN_AT, 8) / options.tick;
     if (written > table_started) /* a clock that is not set yet, or was set back */

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "alarms.h"
 #include "counters.h"
 #include "log.h"
 #include "loop.h"
@@ -332,6 +333,7 @@ static void take_content_of(struct state_numbers *file)
         return;
     }
     table_collect();
+    alarms_begin_store();
     snapshot_encode(saver.bytes, &table_agent, timing_unix_ms());
 }
 
@@ -352,6 +354,7 @@ static void end_save(void)
 
     if (file == NULL) {
         (void)note_save(&saver.failure, &failed_for, "");
+        alarms_end_store();
         /* A server that ends soon after each start must save, too: so the first pauses are short.
          */
         table_pause = 2 * table_pause < longest ? 2 * table_pause : longest;
@@ -424,20 +427,31 @@ void state_store_numbers(struct state_numbers *file)
 
 static bool is_table_due(void)
 {
+    uint8_t records[ALARMS_SIZE];
+
+    if (alarms_to_store())
+        return true;
     if (timing_ns() < table_at)
         return false;
     table_at = timing_ns() + table_pause;
     table_collect();
+    alarms_encode(records);
     return failed_for != 0 ||
-           memcmp(saved + SNAPSHOT_ENTRIES_AT, table_agent.report + 4, SNAPSHOT_ENTRIES_SIZE) != 0;
+           memcmp(saved + SNAPSHOT_ENTRIES_AT, table_agent.report + 4, SNAPSHOT_ENTRIES_SIZE) !=
+               0 ||
+           memcmp(saved + SNAPSHOT_ALARMS_AT, records, sizeof records) != 0;
 }
 
 /* Starts the thread if a file is due, and looks whether it has ended. */
 static void write_what_is_due(void)
 {
-    if (saver.runs && !__atomic_load_n(&saver.ended, __ATOMIC_ACQUIRE))
+    const bool runs = saver.runs && !__atomic_load_n(&saver.ended, __ATOMIC_ACQUIRE);
+
+    if (!runs)
+        join_saver();
+    alarms_tell(false);
+    if (runs)
         return;
-    join_saver();
     const uint64_t now = timing_ns();
     struct state_numbers *const file = due[0] != NULL && now >= numbers_at ? take_due() : NULL;
     if (file == NULL && !is_table_due()) {
@@ -453,8 +467,14 @@ static void write_what_is_due(void)
     loop_set_interval(LOOP_SAVING, OFTEN);
 }
 
+static void store_alarms(void)
+{
+    loop_start_task(LOOP_SAVING, OFTEN);
+}
+
 void state_begin(void)
 {
+    alarms_store = store_alarms;
     table_pause = TIMING_SECOND / 2;
     loop_define_task(LOOP_SAVING, write_what_is_due, table_pause);
 }

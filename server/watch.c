@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "alarms.h"
 #include "counters.h"
 #include "dumpulse_watch.h"
 #include "hook.h"
@@ -26,7 +27,7 @@ enum {
     GRACE_MAX = 65344, /* ticks: then 64 looks reach each moment of 65536 ticks */
     WRAPS = 2 * 65536, /* ticks: for longer than this, nobody has to look back */
     LINES = 100,       /* of the log at once; then one a second */
-    CHANGE_ROOM = 48   /* bytes of a text about a change */
+    CHANGE_ROOM = 64   /* bytes of a text about a change */
 };
 
 static dumpulse_watched lines[DUMPULSE_VARIABLES];
@@ -96,14 +97,13 @@ static void say_unsaid(void)
     unsaid = 0;
 }
 
-/* Counts a change of a variable, and logs it unless too many came at once. */
-static void note_change(uint8_t variable, const char *text)
+/* Logs a change of a variable unless too many came at once. */
+static void log_change(uint8_t variable, const char *text)
 {
     const struct limit limit = limits_make(1, LINES);
     const uint64_t now = timing_ns();
     const char *name = names_variables[variable].name;
 
-    counters[COUNT_CHANGES]++;
     if (options.log < OPTIONS_LOG_NORMAL)
         return;
     if (!limits_has_left(&said, &limit, now)) {
@@ -115,15 +115,35 @@ static void note_change(uint8_t variable, const char *text)
     log_say("variable %u%s%s: %s", variable, *name == '\0' ? "" : " ", name, text);
 }
 
-void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is)
+static void log_state(const struct alarms_change *change)
 {
     char text[CHANGE_ROOM];
 
+    alarms_log(change);
+    (void)snprintf(text, sizeof text, "%s, was %s; number %u", hook_states[change->is],
+                   hook_states[change->was], (unsigned)change->number);
+    log_change(change->variable, text);
+}
+
+static void tell(const struct alarms_change *change)
+{
+    if (change != NULL)
+        log_state(change);
+    if (change != NULL && options.exec == NULL)
+        alarms[change->variable].untold = 0;
+    if (options.exec == NULL)
+        return;
+    if (change != NULL)
+        hook_tell(change);
+    else
+        hook_run();
+}
+
+void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is)
+{
     (void)context;
-    if (options.exec != NULL)
-        hook_tell(variable, was, is);
-    (void)snprintf(text, sizeof text, "%s, was %s", hook_states[is], hook_states[was]);
-    note_change(variable, text);
+    counters[COUNT_CHANGES]++;
+    alarms_add(variable, was, is);
 }
 
 /* The variable's heartbeat is new since the last look: if it carries a boot count, its node has
@@ -137,8 +157,9 @@ static void note_boot(uint8_t variable, uint8_t value)
 
     if (node == DUMPULSE_VARIABLES)
         return;
+    counters[COUNT_CHANGES]++;
     (void)snprintf(text, sizeof text, "restarted: %s, boot %u", causes[value / 32], value % 32U);
-    note_change(node, text);
+    log_change(node, text);
 }
 
 /* Notes what was heard since the last look. The table's timestamp says when that was, unless
@@ -207,6 +228,7 @@ void watch_look(void)
         look_at(looked + within);
     look_at(now);
     looked = now;
+    alarms_tell(alarms_store == NULL);
     if (options.exec != NULL)
         hook_run();
     (void)log_say_lost();
@@ -236,6 +258,9 @@ bool watch_read_again(void)
         memcpy(names_variables, names, sizeof names);
         return false;
     }
+    for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++)
+        if (!names[i].expected || !names_variables[i].expected)
+            alarms_forget(i);
     for (uint8_t i = 0; i < watch_watcher.count; i++) {
         const dumpulse_watcher one = {lines + i, seen + i, 1};
         seen[i] = before[lines[i].variable];
@@ -245,6 +270,37 @@ bool watch_read_again(void)
         }
     }
     return true;
+}
+
+/* Goes on with the state of the last run, and tells again what that may not have told. An entry that
+ * the table has forgotten since is older than any limit. */
+static void restore_state(const dumpulse_watched *line, dumpulse_seen *of)
+{
+    const uint8_t variable = line->variable;
+    struct alarms_record *const record = &alarms[variable];
+
+    if (record->is == DUMPULSE_WAITING)
+        return;
+    if (heard_at[variable] == 0 && record->is >= DUMPULSE_ALIVE)
+        heard_at[variable] = looked - (line->dead - DUMPULSE_AHEAD) - 1;
+    dumpulse_write16_(of->since, (uint16_t)heard_at[variable]);
+    of->state = record->is;
+    if (record->unlogged != 0)
+        log_state(&(struct alarms_change){0, record->number, variable, record->was, record->is});
+    record->unlogged = 0;
+    if (options.exec != NULL)
+        hook_tell_again(variable);
+    else
+        record->untold = 0;
+}
+
+static void restore_states(void)
+{
+    for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++)
+        if (!names_variables[i].expected)
+            alarms_forget(i);
+    for (uint8_t i = 0; i < watch_watcher.count; i++)
+        restore_state(&lines[i], &seen[i]);
 }
 
 /* Of a table from a file, all ages are by Unix time. That may be wrong until somebody sets it: then
@@ -267,8 +323,10 @@ void watch_begin(void)
             heard_at[i] = looked - (age < 65536 - DUMPULSE_AHEAD ? age : 0);
         }
     dumpulse_watch_begin(&watch_watcher, (uint16_t)looked);
+    alarms_tell_one = tell;
     if (options.exec != NULL)
         hook_begin();
+    restore_states();
     if (options.log >= OPTIONS_LOG_NORMAL)
         log_say("watching %u variable%s of %.300s%s%.300s", watch_watcher.count,
                 watch_watcher.count == 1 ? "" : "s", options.watch,
@@ -279,6 +337,7 @@ void watch_begin(void)
 
 void watch_finish(void)
 {
+    alarms_tell(true);
     say_unsaid();
     if (options.exec != NULL)
         hook_finish();

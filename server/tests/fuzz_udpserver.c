@@ -115,7 +115,7 @@ static void try_state(const uint8_t *bytes, size_t size)
     if (snapshot_decode(bytes, size, written, &read, &forgotten) == SNAPSHOT_GOOD) {
         CHECK(forgotten == 0); /* no time has passed */
         snapshot_encode(again, &read, written);
-        CHECK(memcmp(bytes, again, sizeof again) == 0);
+        CHECK(memcmp(bytes, again, SNAPSHOT_ALARMS_AT) == 0); /* what it does not know ends there */
     } else {
         for (size_t i = 0; i < sizeof read; i++)
             CHECK(read.report[i] == 0);

@@ -41,15 +41,17 @@ crit = 2s
 name = engine
 value = 10..120
 """
-CHANGE = re.compile(r"udpserver: variable (\d+ ?.*): ([a-z-]+), was ([a-z-]+)")
+CHANGE = re.compile(r"udpserver: variable (\d+ ?.*): ([a-z-]+), was ([a-z-]+); number \d+")
 # Writes what it was told, in one piece, so that lines of several programs do not mix.
 TELLS = """
 import os, sys
 given = " ".join(sys.argv[1:])
-known = " ".join(os.environ["DUMPULSE_" + key] for key in ("VARIABLE", "NAME", "WAS", "IS"))
+known = " ".join(os.environ["DUMPULSE_" + key] for key in ("VARIABLE", "NAME", "WAS", "IS",
+                                                           "NUMBER"))
 assert given == known, (given, known)
 os.write(os.open(os.path.dirname(os.path.abspath(__file__)) + "/told",
-                 os.O_WRONLY | os.O_CREAT | os.O_APPEND), (given + "\\n").encode())
+                 os.O_WRONLY | os.O_CREAT | os.O_APPEND),
+         (" ".join(sys.argv[1:5]) + "\\n").encode())
 """
 
 
@@ -221,6 +223,31 @@ def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path) -> None:
         assert longest < 1.25
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_restart_tells_nothing_again(tmp_path: Path, number: int) -> None:
+    """The second run tells only what has changed since, with the next number."""
+    names = NAMES.replace("1s", "4s").replace("2s", "4s") + "[4]\nwarn = 9min\ncrit = 9min\n"
+    more = ("--state", f"{tmp_path / 'state'}", "--state-every", "1")
+    for changes in ({"3 engine waiting alive", "4  waiting alive"},
+                    {"3 engine alive dead", "4  alive out-of-range"}):
+        with Watched(tmp_path, names=names + "value = 0..99\n", more=more) as watched:
+            before = watched.told()
+            if before:
+                time.sleep(10 * TICK / 1000)
+                assert watched.told()[len(before):] in ([], ["3 engine alive dead"])
+                watched.beat(4, 200)
+            else:
+                watched.beat(3)
+                watched.beat(4)
+            wait_until(lambda: len(watched.told()) == len(before) + 2, "the changes are told")
+            assert set(watched.told()[len(before):]) == changes
+            numbers = re.findall("; number ([0-9]+)", "\n".join(watched.server.stderr.lines))
+            assert numbers == ["2" if before else "1"] * 2
+            time.sleep(1.5)  # until it is stored that they were told
+            watched.server.process.send_signal(number)
+            watched.server.process.wait(PATIENCE)
+
+
 def test_a_node_that_restarts_is_logged(tmp_path: Path) -> None:
     """What the state file has is no restart."""
     options: dict[str, Any] = {"names": f"{NAMES}boots = 40\n",
@@ -252,17 +279,13 @@ def test_a_board_without_a_clock(tmp_path: Path) -> None:
     clock.write_text("0")
     with Watched(tmp_path, more=more, calls={"CLOCK": clock}) as watched, watched.beating(3):
         watched.server.stop()
-    (tmp_path / "told").unlink()
     clock.write_text(f"-{int(time.time()) - 30}")
     with Watched(tmp_path, more=more, calls={"CLOCK": clock}) as watched:
-        wait_until(watched.logged, "something is told")
-        assert watched.logged() == ["3 engine waiting alive"]
         with watched.beating(3):
             clock.write_text("0")
             heard = watched.server.stats()["heartbeats"]
             watched.server.wait_for(lambda now: now["heartbeats"] > heard + 60, "time passes")
-        assert watched.logged() == ["3 engine waiting alive"] or \
-            watched.logged()[1:] == ["3 engine alive late", "3 engine late alive"]
+        assert watched.logged() in ([], ["3 engine alive late", "3 engine late alive"])
 
 
 def test_the_program_of_the_manual(tmp_path: Path) -> None:

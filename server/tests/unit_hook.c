@@ -41,6 +41,7 @@ static pid_t last_pid;
 static int spawn_error;
 static unsigned spawned;
 static int current[VARIABLES], told[VARIABLES]; /* states: the newest, and as the program knows */
+static unsigned told_number[VARIABLES];         /* of the change that it knows */
 static uint64_t given, changes_told;            /* changes */
 
 static void check_attributes(const posix_spawnattr_t *attributes)
@@ -111,11 +112,12 @@ int __wrap_posix_spawn(pid_t *child, const char *path, const posix_spawn_file_ac
     assert_string_equal(path, "/bin/lamp");
     assert_string_equal(arguments[0], "/bin/lamp");
     assert_string_equal(arguments[2], variables == 1 << 3 ? "engine" : "");
-    assert_null(arguments[5]);
+    assert_null(arguments[6]);
     assert_string_equal(arguments[1], getenv("DUMPULSE_VARIABLE"));
     assert_string_equal(arguments[2], getenv("DUMPULSE_NAME"));
     assert_string_equal(arguments[3], getenv("DUMPULSE_WAS"));
     assert_string_equal(arguments[4], getenv("DUMPULSE_IS"));
+    assert_string_equal(arguments[5], getenv("DUMPULSE_NUMBER"));
     if (spawn_error != 0)
         return spawn_error;
     for (size_t i = 0; i < PROGRAMS; i++) {
@@ -127,6 +129,7 @@ int __wrap_posix_spawn(pid_t *child, const char *path, const posix_spawn_file_ac
     assert_true(free_one < PROGRAMS); /* no more than 8 at a time */
     bool several = false;
     int before = -1;
+    const char *numbers = arguments[5];
     for (int variable = 0; variable < VARIABLES; variable++) {
         if ((variables >> variable & 1) == 0)
             continue;
@@ -134,6 +137,11 @@ int __wrap_posix_spawn(pid_t *child, const char *path, const posix_spawn_file_ac
         before = told[variable];
         assert_int_not_equal(state_of(arguments[4]), told[variable]);
         told[variable] = state_of(arguments[4]);
+        char *after;
+        const unsigned long number = strtoul(numbers, &after, 10);
+        assert_true(number > told_number[variable] && number <= alarms[variable].number);
+        told_number[variable] = (unsigned)number;
+        numbers = after + (*after == ',');
         changes_told++;
     }
     if (several)
@@ -238,19 +246,27 @@ static int start_again(void **state)
     memset(counters, 0, sizeof counters);
     memset(current, 0, sizeof current);
     memset(told, 0, sizeof told);
+    memset(told_number, 0, sizeof told_number);
+    memset(alarms, 0, sizeof alarms);
     logged_count = spawned = 0;
     given = changes_told = 0;
     spawn_error = 0;
     last_pid = FIRST_PID;
     clock_ns = 1000 * TIMING_SECOND;
     options.exec = "/bin/lamp";
+    options.state = NULL;
     memcpy(names_variables[3].name, "engine", sizeof "engine");
     return 0;
 }
 
 static void tell(int variable, int state)
 {
-    hook_tell((uint8_t)variable, (uint8_t)current[variable], (uint8_t)state);
+    alarms[variable].number++;
+    alarms[variable].was = (uint8_t)current[variable];
+    alarms[variable].is = (uint8_t)state;
+    alarms[variable].untold++;
+    hook_tell(&(struct alarms_change){0, alarms[variable].number, (uint8_t)variable,
+                                      (uint8_t)current[variable], (uint8_t)state});
     current[variable] = state;
     given++;
 }
@@ -487,8 +503,10 @@ TEST_AFTER(start_again, test_any_order)
         spawn_error = 0;
         for (unsigned i = 0; i < VARIABLES * 5 && (i == 0 || hook.running != 0); i++)
             end_all();
-        for (int variable = 0; variable < VARIABLES; variable++)
+        for (int variable = 0; variable < VARIABLES; variable++) {
             assert_int_equal(told[variable], current[variable]);
+            assert_int_equal(alarms[variable].untold, 0);
+        }
         assert_int_equal(changes_told + counters[COUNT_NOT_TOLD], given);
         hook_finish();
         assert_int_equal(changes_told + counters[COUNT_NOT_TOLD], given);
@@ -628,6 +646,26 @@ TEST_AFTER(start_again, test_what_is_left_at_the_end_is_said)
     tell(63, 2);
     hook_finish();
     assert_string_equal(last_logged(), "1 change was not told to /bin/lamp");
+}
+
+/* What the last run has not told comes first, with its number. The rest of it is counted. */
+TEST_AFTER(start_again, test_a_restart_tells_what_was_not_told)
+{
+    alarms[3] = (struct alarms_record){.number = 7, .was = 4, .is = 5, .untold = 3};
+    told[3] = 4;
+    alarms[5] = (struct alarms_record){.number = 9, .was = 4, .is = 5};
+    hook_tell_again(3);
+    hook_tell_again(5);
+    hook_run();
+    assert_int_equal(spawned, 1);
+    assert_int_equal(told_number[3], 7);
+    assert_int_equal(alarms[3].untold, 0);
+    assert_int_equal(counters[COUNT_NOT_TOLD], 2);
+    options.state = "table"; /* what waits at the end stays for the next run */
+    tell(3, 2);
+    hook_finish();
+    assert_int_equal(alarms[3].untold, 1);
+    assert_int_equal(counters[COUNT_NOT_TOLD], 2);
 }
 
 TEST_AFTER(start_again, test_programs_get_no_descriptors_and_no_capabilities)

@@ -139,7 +139,8 @@ const struct file *disk_numbers(void)
 static uint32_t number_in(const struct folder *folder, const char *suffix, size_t at)
 {
     for (unsigned i = 0; i < NAMES; i++) {
-        const char *const name = strchr(folder->of[i].name, '.');
+        const char *const name =
+            strcmp(folder->of[i].name, "table") == 0 ? "" : strchr(folder->of[i].name, '.');
         if (folder->of[i].file < 0 || name == NULL || strcmp(name, suffix) != 0)
             continue;
         const struct file *const file = &world->disk.files[folder->of[i].file];

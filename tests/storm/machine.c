@@ -533,7 +533,7 @@ int __wrap_posix_spawn(pid_t *child, const char *path, const posix_spawn_file_ac
         world_plan(world->now + (world_chance(16) == 0 ? 10 * MINUTE : world_between(0, SECOND)),
                    end_program, (unsigned)*child);
         world->machine.programs[i].variables =
-            oracle_told(arguments[1], arguments[3], arguments[4]);
+            oracle_told(arguments[1], arguments[3], arguments[4], arguments[5]);
         reference_starts(arguments, world->machine.programs[i].variables);
         return 0;
     }

@@ -59,10 +59,11 @@ static const struct {
     [KILLED] = {"a program that runs for a minute is killed, and all that it has started", 0},
 };
 
-enum bound { LOOKS, FIRST_SAVE, LATER_SAVES, SETTLES, HEARS_AGAIN, READER_WAITS };
+enum bound { LOOKS, TELLS, FIRST_SAVE, LATER_SAVES, SETTLES, HEARS_AGAIN, READER_WAITS };
 /* ms, and two ticks more. udpserver.8 has the same table, under BOUNDS. */
 static const unsigned bounds[] = {
-    [LOOKS] = 1100,        /* from the time when a state changes until it is told */
+    [LOOKS] = 1100,        /* from the time when a state changes until it is found */
+    [TELLS] = 600,         /* from then until it is told */
     [FIRST_SAVE] = 1500,   /* from the first change after a start until it is saved */
     [LATER_SAVES] = 11500, /* from any other change until it is saved */
     [SETTLES] = 25000,     /* after the process was stopped or the disk was bad, until these hold */
@@ -336,7 +337,7 @@ void __wrap_dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state
           "variable %u: it is told that it was %s, and it was %s", variable, name_of(was),
           name_of(world->truth.of[variable].state));
     check_change(variable, is);
-    reference_changes(variable, name_of(was), name_of(is));
+    reference_changes(variable, was, is);
     __real_dumpulse_changed(context, variable, was, is);
 }
 
@@ -371,7 +372,8 @@ void oracle_begin_run(void)
         it->of[node].moved = it->of[node].known;
         it->of[node].watched = it->of[node].age = 0;
         it->of[node].anew = it->of[node].restored = false;
-        it->of[node].state = it->of[node].told = DUMPULSE_WAITING;
+        it->of[node].state = DUMPULSE_WAITING;
+        it->of[node].is_first = true;
     }
     oracle_disturbed();
 }
@@ -717,11 +719,49 @@ static unsigned state_of(const char *name)
     return state;
 }
 
-/* The variables are a list like 1-3,7. Returns one bit for each. */
-unsigned oracle_told(const char *variables, const char *was, const char *is)
+/* What the agent begins with. If a change could not be stored, the program may know another one. */
+void oracle_restores(unsigned node, const struct alarms_record *record)
+{
+    const bool is_bad = record->is == DUMPULSE_LATE || record->is == DUMPULSE_DEAD;
+
+    world->truth.of[node].state = record->is;
+    world->truth.of[node].told_bad = is_bad ? machine_steady() : 0;
+    world->truth.of[node].anew = record->is == DUMPULSE_WAITING;
+    if (record->number < world->truth.of[node].number)
+        world->truth.of[node].told = record->is;
+    if (record->number < world->truth.of[node].number)
+        world->truth.of[node].number = record->number;
+}
+
+/* The first change after a start may be one that was told before it, or come after others that were
+ * not told. */
+static void check_told(unsigned node, unsigned number, unsigned was, unsigned is, bool several)
+{
+    const unsigned knows = world->truth.of[node].told;
+    const bool is_again =
+        world->truth.of[node].is_first && number == world->truth.of[node].number && is == knows;
+    const bool is_anew = world->truth.of[node].anew && (several || was == DUMPULSE_WAITING);
+    const bool follows = knows != is && (several || knows == was);
+    const bool is_next =
+        number > world->truth.of[node].number && (follows || world->truth.of[node].is_first);
+
+    CLAIM(IN_ORDER, !is_anew, is_again || is_next,
+          "variable %u: the program gets %s, %s, number %u, and knows %s, number %u", node,
+          several ? "several" : name_of(was), name_of(is), number, name_of(knows),
+          world->truth.of[node].number);
+    CLAIM(IN_ORDER, is_anew, number > world->truth.of[node].number,
+          "variable %u: the program gets number %u again", node, number);
+    world->truth.of[node].anew &= !is_anew;
+    world->truth.of[node].is_first = false;
+    world->truth.of[node].told = (uint8_t)is;
+    world->truth.of[node].number = number;
+}
+
+/* The variables are a list like 1-3,7, and the numbers one like 5,4,5,9. Returns one bit for each
+ * variable. */
+unsigned oracle_told(const char *variables, const char *was, const char *is, const char *numbers)
 {
     unsigned told = 0;
-    const bool several = strcmp(was, "several") == 0;
 
     for (const char *at = variables; *at != '\0';) {
         char *after;
@@ -730,15 +770,10 @@ unsigned oracle_told(const char *variables, const char *was, const char *is)
             last = (unsigned)strtoul(after + 1, &after, 10);
         at = *after == ',' ? after + 1 : after;
         for (; first <= last; first++) {
-            const unsigned knows = world->truth.of[first].told;
-            const bool is_anew =
-                world->truth.of[first].anew && (several || state_of(was) == DUMPULSE_WAITING);
-            CLAIM(IN_ORDER, !is_anew, knows != state_of(is) && (several || knows == state_of(was)),
-                  "variable %u: the program gets %s, %s, and knows %s", first, was, is,
-                  name_of(knows));
+            check_told(first, (unsigned)strtoul(numbers, &after, 10), state_of(was), state_of(is),
+                       strcmp(was, "several") == 0);
+            numbers = *after == ',' ? after + 1 : after;
             told |= 1U << first;
-            world->truth.of[first].anew &= !is_anew;
-            world->truth.of[first].told = (uint8_t)state_of(is);
         }
     }
     return told;
@@ -802,6 +837,11 @@ uint64_t oracle_hears_after(void)
     return 3 * world->epoch * SECOND / 2 + within(HEARS_AGAIN);
 }
 
+uint64_t oracle_tells_within(void)
+{
+    return within(TELLS);
+}
+
 void oracle_hears(void)
 {
     for (unsigned node = 0; node < NODES; node++)
@@ -821,7 +861,8 @@ void oracle_recovered(void)
         CLAIM(HEARD, !(world->nodes[node].before && it->was_over) && !world->chosen.no_watch,
               runs == is_heard(it->of[node].state), "variable %u: its node %s, and is called %s",
               node, runs ? "sends" : "is silent", name_of(it->of[node].state));
-        CLAIM(IN_ORDER, world->chosen.exec && !machine_runs_program(node),
+        CLAIM(IN_ORDER,
+              world->chosen.exec && !machine_runs_program(node) && alarms[node].unlogged == 0,
               it->of[node].told == it->of[node].state,
               "variable %u: the program knows %s, and it is %s", node, name_of(it->of[node].told),
               name_of(it->of[node].state));

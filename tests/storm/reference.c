@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "server/counters.h"
+#include "server/hook.h"
+#include "server/hook_internal.h"
 #include "server/keys_internal.h"
 #include "server/snapshot.h"
 #include "server/table.h"
@@ -585,12 +587,48 @@ static void name_of(unsigned node, char name[24])
         (void)snprintf(name, 24, "n%u.%u", node, world->truth.names.edition);
 }
 
-void reference_changes(unsigned node, const char *was, const char *is)
+void reference_changes(unsigned node, unsigned was, unsigned is)
 {
     struct outputs *const it = outputs();
-    char name[24];
 
     it->counts[COUNT_CHANGES]++;
+    it->changed[(it->change_first + it->changing++) % DUE] =
+        (struct changed){machine_steady(), (uint8_t)node, (uint8_t)was, (uint8_t)is};
+    it->changed_at = machine_steady();
+}
+
+/* It must be stored before, unless that takes too long. On a good disk it does not. */
+static void check_stored(const struct alarms_change *change, uint64_t since)
+{
+    const size_t at = SNAPSHOT_ALARMS_AT + 8 * (size_t)change->variable;
+
+    CLAIM(STORED, !world->chosen.no_state && !outputs()->is_ending && oracle_is_calm(),
+          disk_least_number("", at) >= change->number,
+          "variable %u: change %u is told, and a power cut would leave %u", change->variable,
+          (unsigned)change->number, (unsigned)disk_least_number("", at));
+    CLAIM(LOGGED, oracle_is_calm(), machine_steady() - since <= oracle_tells_within(),
+          "variable %u: a change waits for %llu ms", change->variable,
+          (unsigned long long)((machine_steady() - since) / MS));
+}
+
+/* A change is told now. Before the agent serves, that is one which the last run has not told. */
+void __real_alarms_log(const struct alarms_change *change);
+void __wrap_alarms_log(const struct alarms_change *change)
+{
+    struct outputs *const it = outputs();
+    const struct changed *const next = &it->changed[it->change_first % DUE];
+    char name[24];
+
+    if (world->truth.serves) {
+        CLAIM(LOGGED, true,
+              it->changing != 0 && next->node == change->variable && next->was == change->was &&
+                  next->is == change->is,
+              "variable %u: a change is told that is not the next one", change->variable);
+        check_stored(change, next->at);
+        it->change_first++;
+        it->changing--;
+    }
+    __real_alarms_log(change);
     if (world->chosen.log_errors)
         return;
     check_logged();
@@ -599,8 +637,9 @@ void reference_changes(unsigned node, const char *was, const char *is)
         return;
     }
     use(&it->logged, machine_steady(), 1);
-    name_of(node, name);
-    (void)snprintf(it->line, LINE, "variable %u %s: %s, was %s", node, name, is, was);
+    name_of(change->variable, name);
+    (void)snprintf(it->line, LINE, "variable %u %s: %s, was %s; number %u", change->variable, name,
+                   hook_states[change->is], hook_states[change->was], (unsigned)change->number);
 }
 
 void reference_starts(char *const arguments[], unsigned variables)
@@ -667,12 +706,16 @@ static void check_counters(const char *line)
     CLAIM(COUNTED, it->failed_saves != 0,
           number_in(line, counters_names[COUNT_FAILED_SAVES].readable) >= it->failed_saves,
           "of %u failures of a save that are logged, fewer are counted", it->failed_saves);
-    CLAIM(COUNTED,
-          world->chosen.exec && it->is_ending &&
-              it->usr1s == 0, /* what waited counts as not told then */
-          number_in(line, ", not told ") + it->told == it->counts[COUNT_CHANGES],
-          "of %llu changes, %llu were told", (unsigned long long)it->counts[COUNT_CHANGES],
-          (unsigned long long)it->told);
+    /* With --state, the next run tells what waits at the end. Without, it counts as not told. */
+    uint64_t left = 0;
+    for (unsigned i = 0; i < NODES && !world->chosen.no_state; i++)
+        left += hook.of[i].count;
+    CLAIM(COUNTED, world->chosen.exec && it->is_ending && it->usr1s == 0,
+          number_in(line, ", not told ") + it->told + left ==
+              it->counts[COUNT_CHANGES] + it->carried,
+          "of %llu changes, %llu were told, and %llu wait",
+          (unsigned long long)(it->counts[COUNT_CHANGES] + it->carried),
+          (unsigned long long)it->told, (unsigned long long)left);
     it->usr1s = 0;
 }
 
@@ -782,6 +825,25 @@ static void check_loaded(unsigned node, const uint8_t *entry, uint64_t written, 
           dumpulse_read_(entry));
 }
 
+/* What is not watched any more begins anew when it is watched again. */
+static void restore_changes(void)
+{
+    struct outputs *const it = outputs();
+
+    for (unsigned node = 0; node < NODES && !world->chosen.no_watch; node++) {
+        const uint8_t *const bytes = it->loaded + SNAPSHOT_ALARMS_AT + 8 * (size_t)node;
+        struct alarms_record record = {0};
+        if (it->loaded_size == SNAPSHOT_SIZE)
+            record = (struct alarms_record){
+                .number = dumpulse_read_(bytes), .is = bytes[4] & 15, .untold = bytes[6]};
+        if ((world->truth.names.left_out >> node & 1) != 0)
+            record.is = record.untold = 0;
+        if (world->chosen.exec && record.is != DUMPULSE_WAITING)
+            it->carried += record.untold;
+        oracle_restores(node, &record);
+    }
+}
+
 /* The file was read just before the agent began to serve. */
 void reference_serves(void)
 {
@@ -793,6 +855,7 @@ void reference_serves(void)
         CLAIM(RESTORED, it->is_damaged, dumpulse_read_(it->table + entry_at(node)) == 0,
               "variable %u: it begins with an entry of a damaged file", node);
     it->retired = (unsigned)keys_before.numbers.retired;
+    restore_changes();
     for (unsigned node = 0; node < NODES && it->loaded_size == SNAPSHOT_SIZE; node++)
         check_loaded(node, it->loaded + SNAPSHOT_ENTRIES_AT + (size_t)4 * node, written,
                      it->loaded_at / tick);
@@ -808,9 +871,14 @@ void reference_takes_state(void)
     memcpy(it->taken, world->truth.table, DUMPULSE_REPORT_SIZE);
     CLAIM(LOGGED, !world->keyed, it->unwritten[0] == '\0' || !it->is_rewritten,
           "it is not logged that the table is written again, after: %.120s", it->unwritten);
-    CLAIM(UNCHANGED, oracle_is_calm(), memcmp(it->taken, it->saved, DUMPULSE_REPORT_SIZE) != 0,
+    uint8_t records[ALARMS_SIZE];
+    alarms_encode(records);
+    CLAIM(UNCHANGED, oracle_is_calm(),
+          memcmp(it->taken, it->saved, DUMPULSE_REPORT_SIZE) != 0 ||
+              memcmp(records, it->records, sizeof records) != 0,
           "the table is saved, and has not changed");
-    CLAIM(UNCHANGED, it->saves != 0, machine_steady() - it->saving_at >= pause * SECOND,
+    CLAIM(UNCHANGED, it->saves != 0 && it->changed_at < it->saving_at,
+          machine_steady() - it->saving_at >= pause * SECOND,
           "the table is saved %llu ms after it was saved",
           (unsigned long long)((machine_steady() - it->saving_at) / MS));
     it->saves++;
@@ -834,6 +902,7 @@ void reference_saves(const struct file *file)
           "a table of %llu ms is saved with the time %llu ms", (unsigned long long)it->written_at,
           (unsigned long long)unix_in(file->now));
     memcpy(it->saved, table, DUMPULSE_REPORT_SIZE);
+    memcpy(it->records, file->now + SNAPSHOT_ALARMS_AT, sizeof it->records);
     it->is_rewritten = true;
 }
 

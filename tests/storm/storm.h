@@ -17,6 +17,7 @@
 
 #include "dumpulse_keyed.h"
 #include "dumpulse_watch.h"
+#include "server/snapshot.h"
 
 enum { NODES = 12, ROUNDS = 2, FAULTS = 24 /* of a story */, CLAIMS_MAX = 40, KINDS_MAX = 40 };
 enum { AGENT = 0, FIRST_NODE = 1, READER = FIRST_NODE + NODES, PARTIES };
@@ -416,7 +417,15 @@ struct outputs {
     unsigned hups, usr1s;  /* signals that it must act on */
     bool is_ending;
     unsigned before; /* heard with the key before, one bit each */
-    uint8_t loaded[512], taken[DUMPULSE_REPORT_SIZE], saved[DUMPULSE_REPORT_SIZE];
+    struct changed {
+        uint64_t at; /* the steady clock */
+        uint8_t node, was, is;
+    } changed[DUE];                  /* changes that are not told yet, */
+    unsigned change_first, changing; /* in this order */
+    uint64_t changed_at;             /* the steady clock at the last change */
+    uint64_t carried;                /* changes that the program did not get in the last run */
+    uint8_t records[ALARMS_SIZE];    /* as they were saved last */
+    uint8_t loaded[SNAPSHOT_SIZE], taken[DUMPULSE_REPORT_SIZE], saved[DUMPULSE_REPORT_SIZE];
     size_t loaded_size;
     bool is_damaged;               /* the file of the table, when it was read last */
     uint64_t loaded_at, saving_at; /* Unix time in ms; the steady clock, of the last save */
@@ -441,7 +450,9 @@ struct truth {
         bool moved;         /* its new key was taken, */
         bool unsure, known; /* it may be on the disk; it is there */
         uint8_t state;      /* that the watch has told last */
-        uint8_t told;       /* that the program of --exec knows */
+        uint8_t told;       /* that the program of --exec knows, from any run, */
+        uint32_t number;    /* and the number of that */
+        bool is_first;      /* this run has not told it yet */
         uint64_t watched;   /* since when, after nobody had watched it */
         bool anew;          /* and the program does not know that yet */
         uint8_t value;      /* its last one, also if its entry was forgotten */
@@ -476,7 +487,8 @@ void oracle_serves(void);      /* this run takes packets from now on */
 void oracle_look(void);        /* at each step of the agent */
 void oracle_idle(void);        /* when it has nothing to do */
 void oracle_check_epoch(void);
-uint64_t oracle_hears_after(void); /* the last fault, nodes are heard again */
+uint64_t oracle_hears_after(void);
+uint64_t oracle_tells_within(void); /* the last fault, nodes are heard again */
 void oracle_hears(void);
 void oracle_recovered(void); /* a round has been calm for long enough */
 void oracle_disturbed(void); /* for some time, the agent may be slow */
@@ -490,7 +502,8 @@ bool oracle_is_calm(void);
 bool oracle_takes_before(void);
 void oracle_logged(const char *line);
 void oracle_arrived(unsigned node, const struct packet *packet);
-unsigned oracle_told(const char *variables, const char *was, const char *is);
+void oracle_restores(unsigned node, const struct alarms_record *record);
+unsigned oracle_told(const char *variables, const char *was, const char *is, const char *numbers);
 void oracle_reported(const uint8_t *report, size_t length);
 void oracle_believed(const uint8_t *report, size_t length, uint64_t asked_at);
 void oracle_excuse_disk(void); /* it does not do what the agent must be able to rely on */
@@ -510,7 +523,7 @@ void reference_does_not_send(size_t length, bool is_second); /* the call failed 
 void reference_tells(unsigned node, const uint8_t *packet);
 void reference_sends_on_bus(const uint8_t *report, size_t length);
 void reference_idle(void);
-void reference_changes(unsigned node, const char *was, const char *is);
+void reference_changes(unsigned node, unsigned was, unsigned is);
 void reference_starts(char *const arguments[], unsigned variables); /* the program of --exec */
 void reference_logged(const char *line);
 void reference_signals(int number);

@@ -1,0 +1,106 @@
+/* What was told of each variable; see alarms.h.   SPDX-License-Identifier: MIT */
+#include "alarms.h"
+
+#include <string.h>
+
+#include "dumpulse_watch.h"
+#include "timing.h"
+
+enum { ROOM = 4 * DUMPULSE_VARIABLES };
+
+struct alarms_record alarms[DUMPULSE_VARIABLES];
+void (*alarms_store)(void);
+void (*alarms_tell_one)(const struct alarms_change *change);
+static struct alarms_change changes[ROOM]; /* in the order in which they were found */
+static unsigned count, storing, stored;    /* all of these; how many are being stored, and are */
+
+bool alarms_to_store(void)
+{
+    return storing != count;
+}
+
+void alarms_tell(bool all)
+{
+    const uint64_t now = timing_ns();
+    unsigned told = 0;
+
+    while (told < count && (all || told < stored ||
+                            now - changes[told].found_at >= (uint64_t)ALARMS_PATIENCE * 1000000))
+        alarms_tell_one(&changes[told++]);
+    count -= told;
+    storing -= told < storing ? told : storing;
+    stored -= told < stored ? told : stored;
+    memmove(changes, changes + told, count * sizeof changes[0]);
+    if (told != 0)
+        alarms_tell_one(NULL);
+}
+
+void alarms_add(uint8_t variable, uint8_t was, uint8_t is)
+{
+    struct alarms_record *const record = &alarms[variable];
+
+    if (count == ROOM)
+        alarms_tell(true);
+    record->number++;
+    record->was = was;
+    record->is = is;
+    if (record->unlogged != UINT8_MAX)
+        record->unlogged++;
+    if (record->untold != UINT8_MAX)
+        record->untold++;
+    changes[count++] = (struct alarms_change){timing_ns(), record->number, variable, was, is};
+    if (alarms_store != NULL)
+        alarms_store();
+}
+
+void alarms_log(const struct alarms_change *change)
+{
+    if (alarms[change->variable].unlogged != 0)
+        alarms[change->variable].unlogged--;
+}
+
+void alarms_forget(uint8_t variable)
+{
+    alarms[variable] = (struct alarms_record){.number = alarms[variable].number};
+}
+
+void alarms_begin_store(void)
+{
+    storing = count;
+}
+
+void alarms_end_store(void)
+{
+    stored = storing;
+}
+
+void alarms_encode(uint8_t bytes[ALARMS_SIZE])
+{
+    for (const struct alarms_record *record = alarms; record != alarms + DUMPULSE_VARIABLES;
+         record++, bytes += 8) {
+        dumpulse_write16_(bytes, record->number >> 16);
+        dumpulse_write16_(bytes + 2, record->number & 0xFFFF);
+        bytes[4] = (uint8_t)(record->was << 4 | record->is);
+        bytes[5] = record->unlogged;
+        bytes[6] = record->untold;
+        bytes[7] = 0;
+    }
+}
+
+/* A state that a later version may have is taken for none. */
+static uint8_t state_in(uint8_t bits)
+{
+    return bits <= DUMPULSE_DEAD ? bits : DUMPULSE_WAITING;
+}
+
+void alarms_decode(const uint8_t bytes[ALARMS_SIZE])
+{
+    for (struct alarms_record *record = alarms; record != alarms + DUMPULSE_VARIABLES;
+         record++, bytes += 8)
+        *record = (struct alarms_record){.number = (uint32_t)dumpulse_read16_(bytes) << 16 |
+                                                   dumpulse_read16_(bytes + 2),
+                                         .was = state_in(bytes[4] >> 4),
+                                         .is = state_in(bytes[4] & 15),
+                                         .unlogged = bytes[5],
+                                         .untold = bytes[6]};
+}

@@ -1,0 +1,53 @@
+/* The changes that --watch has found, until they are told, and what was told of each variable: that
+ * is stored with the table, so that a restart does not tell it again.   SPDX-License-Identifier: MIT
+ *
+ * Each change of a variable has a number, one more than the one before. A change is stored before it
+ * is told, and that it was told is stored later. So a change that is told just before a crash comes
+ * again after it, with the same number. If the state cannot be stored within ALARMS_PATIENCE, the
+ * change is told without.
+ */
+#ifndef DUMPULSE_ALARMS_H
+#define DUMPULSE_ALARMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dumpulse.h"
+
+enum {
+    ALARMS_PATIENCE = 500,               /* ms */
+    ALARMS_SIZE = 8 * DUMPULSE_VARIABLES /* bytes of all records in the state file */
+};
+
+struct alarms_record {
+    uint32_t number;          /* of the last change */
+    uint8_t was, is;          /* that change: states as in dumpulse_watch.h */
+    uint8_t unlogged, untold; /* changes that the log and the program of --exec did not get yet */
+};
+extern struct alarms_record alarms[DUMPULSE_VARIABLES]; /* all zeros at the first start */
+
+struct alarms_change {
+    uint64_t found_at; /* ns: timing_ns() */
+    uint32_t number;
+    uint8_t variable, was, is;
+};
+
+/* Adds a change, and calls alarms_store() to have it stored soon. NULL: changes are not stored. */
+void alarms_add(uint8_t variable, uint8_t was, uint8_t is);
+extern void (*alarms_store)(void);
+
+/* Calls alarms_tell_one() for each change that is stored or has waited too long, or for all. After
+ * the last one, it calls it with NULL. */
+void alarms_tell(bool all);
+extern void (*alarms_tell_one)(const struct alarms_change *change);
+void alarms_log(const struct alarms_change *change); /* the log has it from now on */
+void alarms_forget(uint8_t variable);                /* nobody watches it: its number stays */
+
+/* The records as they are in the state file. */
+void alarms_encode(uint8_t bytes[ALARMS_SIZE]);
+void alarms_decode(const uint8_t bytes[ALARMS_SIZE]);
+void alarms_begin_store(void); /* the records of now are being stored, */
+void alarms_end_store(void);   /* and now they are, or cannot be */
+bool alarms_to_store(void);    /* are there changes that are not even being stored? */
+
+#endif
