@@ -69,31 +69,9 @@ def put_aside(part: Path) -> Path:
     return part.replace(aside)
 
 
-def read(path: Path) -> tuple[list[Entry], list[str]]:
-    """The lines of a log, and what is wrong with the file."""
-    try:
-        with path.open("rb") as file:
-            raw = file.read(LARGEST + 1)
-    except OSError as error:
-        return [], [f"{path}: {error.strerror}"]
-    if len(raw) > LARGEST:
-        return [], [f"{path}: larger than {LARGEST >> 20} MB: no log of a run; left out"]
-    entries: list[Entry] = []
-    complaints: list[str] = []
-    strange: list[int] = []
-    nuls: list[int] = []
-    lines = raw.split(b"\n")
-    if lines[-1]:
-        complaints.append(f"{path}:{len(lines)}: the last line is cut: left out")
-    for number, line in enumerate(lines[:-1], start=1):
-        if b"\0" in line:
-            nuls.append(number)
-        if found := LINE.fullmatch(printable(line)):
-            entries.append(Entry(number, found[1], found[2]))
-        elif line.strip(b"\0 \r\t"):
-            strange.append(number)
-    for numbers, what in ((nuls, "bytes of NUL: dropped"), (strange, "no line of a log: left out")):
-        if numbers:
-            more = f", and in {len(numbers) - 1} more lines" if len(numbers) > 1 else ""
-            complaints.append(f"{path}:{numbers[0]}: {what}{more}")
-    return entries, complaints
+def read(path: Path) -> list[Entry]:
+    """The lines of a log; what is none is left out. Raises OSError."""
+    with path.open("rb") as file:
+        lines = file.read(LARGEST).split(b"\n")[:-1]  # the last one may be cut
+    return [Entry(number, found[1], found[2]) for number, line in enumerate(lines, start=1)
+            if (found := LINE.fullmatch(printable(line)))]

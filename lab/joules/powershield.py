@@ -32,7 +32,7 @@ VOLTS = Fraction(3)  # what study 2 fed its board with
 VOLTS_OFF = Fraction(1, 100)  # how far it may be off
 # It gives at most 50 mA, and sees no less than 100 nA. A value outside of this is no measurement.
 LEAST_WATTS, MOST_WATTS = Fraction(1, 10**9), Fraction(1)
-FINISHED = "Acquisition completed"
+FINISHED, COUNT = "Acquisition completed", "Number of samples"
 
 # At most 7 digits and an exponent of 2: nobody can make numbers of a million digits from them.
 SAMPLE = re.compile(r"(\d{1,7})([+-]\d{1,2})")
@@ -221,8 +221,7 @@ class PowerShield:
     def collect(self) -> Acquisition:
         """What it samples, to the end of its time."""
         try:
-            said = self.line.until(lambda text: FINISHED in text, START + self.seconds,
-                                   f'"{FINISHED}"')
+            said = self._finished(START + self.seconds)
         except Trouble:
             self.start_each = True  # perhaps that was missing
             raise
@@ -238,8 +237,14 @@ class PowerShield:
     def stop(self) -> Acquisition:
         """Ends an acquisition that has no time of its own."""
         self.line.send("stop\n")
-        rest = self.line.until(lambda text: FINISHED in text, START, f'"{FINISHED}"')
-        return acquisition(self.heard + rest)
+        return acquisition(self.heard + self._finished(START))
+
+    def _finished(self, seconds: float) -> list[str]:
+        """What comes until the acquisition is over; its summary may come before or after that."""
+        said = self.line.until(lambda text: FINISHED in text, seconds, f'"{FINISHED}"')
+        if not any(COUNT in text for text in said):
+            said += self.line.until(lambda text: COUNT in text, ANSWER, f'"{COUNT}"')
+        return said
 
     def rest(self) -> None:
         """Whatever it does, it ends it, and waits for no pin."""

@@ -70,7 +70,7 @@ def in_order(images: Sequence[Image], runs: int, seed: int) -> list[Job]:
 
 def noted(path: Path, name: str) -> str:
     """What the first lines of a log say of a name."""
-    for entry in log.read(path)[0][:10]:
+    for entry in log.read(path)[:10]:
         if entry.who == "note" and entry.text.startswith(f"{name} "):
             return entry.text.partition(" ")[2]
     return ""

@@ -334,8 +334,8 @@ class Shield(Pty):
     """`samples` gives those of the next acquisition; a fault changes what is said once.
 
     It behaves as public drivers take it to: an idle one does not answer `stop`, the same TimeStamp
-    comes twice, and after one `start` each rise of D7 is a trigger. With `by_manual` it does none
-    of these."""
+    comes twice, after one `start` each rise of D7 is a trigger, and the summary comes before the
+    end. With `by_manual` it does none of these."""
 
     def __init__(self, board: Board, samples: Samples, seed: int = 0, *,
                  by_manual: bool = False) -> None:
@@ -447,8 +447,9 @@ class Shield(Pty):
             self.tell("TimeStamp: 000s 000ms, buff 00%")
 
     def summary(self, count: int) -> None:
-        for text in ("end", f"Acquisition time: {count * 100:05d}-03",
-                     f"Number of samples: {count}", "PowerShield > Acquisition completed"):
+        finished = "PowerShield > Acquisition completed"
+        for text in ("end", *[finished] * self.by_manual, f"Acquisition time: {count * 100:05d}-03",
+                     f"Number of samples: {count}", *[finished] * (not self.by_manual)):
             self.tell(text)
 
 

@@ -9,7 +9,7 @@ agreements by the total. What cannot be used is said, with its file and line, an
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -43,117 +43,67 @@ class One:
         return self.watts * self.seconds
 
 
-@dataclass
-class Run:
-    """A run as it stands in a log, before it is understood."""
-
-    begins: int  # number of its first line
-    notes: dict[str, str] = field(default_factory=dict)
-    banner: list[str] = field(default_factory=list)
-    begun: set[str] = field(default_factory=set)  # letters
-    measurements: list[tuple[int, str, list[Entry]]] = field(default_factory=list)
-    whole: bool = False
-
-
-def runs_of(path: Path, entries: Iterable[Entry]) -> tuple[list[Run], list[str]]:
-    runs: list[Run] = []
-    complaints: list[str] = []
-    letter, begun, heard = "", 0, list[Entry]()  # of the measurement that is being read
-
-    def broken(line: int, why: str) -> None:
-        if letter:
-            complaints.append(f"{path}:{begun}: measurement {letter} has no end{why}: left out")
-
-    early = 0
-    for entry in entries:
-        word, _, rest = entry.text.partition(" ")
-        if entry.who == "note" and entry.text == log.BEGINS:
-            broken(entry.number, ", as another run begins")
-            letter = ""
-            if runs:
-                complaints.append(f"{path}:{entry.number}: a second run begins" +
-                                  ("" if runs[-1].whole else ", and the first has no end"))
-            runs.append(Run(entry.number))
-        elif not runs:
-            early = early or entry.number
-        elif entry.who != "note":
-            if letter:
-                heard.append(entry)
-            elif entry.who == "target" and not runs[-1].measurements:
-                runs[-1].banner.append(entry.text)
-        elif word == "measure":
-            broken(entry.number, ", as another begins")
-            letter, begun, heard = rest[:20] or "?", entry.number, []
-            runs[-1].begun.add(letter)
-        elif word == "measured":
-            if letter != rest:
-                complaints.append(f"{path}:{entry.number}: measurement {rest[:20]} ends, and has "
-                                  "not begun: left out")
-                runs[-1].begun.add(rest)
-            else:
-                runs[-1].measurements.append((begun, letter, heard))
-            letter = ""
-        elif word == "failed":
-            letter = ""  # the driver has said why, and has tried again
-        elif entry.text == log.COMPLETE:
-            broken(entry.number, ", as the run ends")
-            letter, runs[-1].whole = "", True
-        else:
-            runs[-1].notes.setdefault(word, rest)
-    broken(0, "")
-    if early:
-        complaints.append(f"{path}:{early}: no run has begun yet: left out")
-    if runs and not runs[-1].whole:
-        complaints.append(f"{path}: the run that begins in line {runs[-1].begins} is not complete")
-    return runs, complaints
-
-
 def parse(path: Path) -> tuple[list[One], list[str]]:
-    """The measurements of a log, and what is wrong with it."""
-    entries, complaints = log.read(path)
-    runs, more = runs_of(path, entries)
-    complaints += more
+    """The measurements of a log, and what is wrong with it. Each measurement is what stands between
+    its notes `measure` and `measured`: whatever is lost, doubled or moved in it makes it no
+    measurement, as the meter and the board both count what they send."""
+    try:
+        entries = log.read(path)
+    except OSError as error:
+        return [], [f"{path}: {error.strerror}"]
+    starts = [index for index, entry in enumerate(entries)
+              if (entry.who, entry.text) == ("note", log.BEGINS)]
     found: list[One] = []
-    for run in runs:
-        try:
-            about = target.board(run.banner)
-        except Trouble as trouble:
-            complaints.append(f"{path}:{run.begins}: {trouble}: the run is left out")
-            continue
-        complaints += [f"{path}:{run.begins}: the run has no measurement {letter}"
-                       for letter in (*about.letters, target.IDLE)
-                       if run.whole and letter not in run.begun]
-        for line, letter, heard in run.measurements:
-            if letter == target.TEST:
-                continue
-            try:
-                seen = powershield.acquisition(
-                    entry.text for entry in heard if entry.who == "meter")
-                said = target.measured(
-                    (entry.text for entry in heard if entry.who == "target"), letter, about)
-            except Trouble as trouble:
-                complaints.append(f"{path}:{line}: measurement {letter}: {trouble}: left out")
-                continue
-            names = {"a": ("Total",), target.IDLE: ("Idle",)}.get(letter, tuple(said.counts))
-            found += [One(about, run.notes.get("run", "?"), name, said.counts.get(name, 0),
-                          seen.watts, f"{path}:{line}", run.whole) for name in names]
-    if not runs and not complaints:
-        complaints.append(f"{path}: it is no log of a run")
+    complaints = [] if starts else [f"{path}: it is no log of a run"]
+    for begin, end in zip(starts, [*starts[1:], len(entries)]):
+        ones, more = parse_run(path, entries[begin:end])
+        found += ones
+        complaints += more
     return found, complaints
 
 
-def once(found: Iterable[One]) -> tuple[list[One], list[str]]:
-    """Of several measurements of the same operation in the same run the one that counts: that of a
-    complete run, and then the first."""
+def parse_run(path: Path, entries: Sequence[Entry]) -> tuple[list[One], list[str]]:
+    notes = [(index, *entry.text.partition(" ")[::2]) for index, entry in enumerate(entries)
+             if entry.who == "note"]
+    first = next((index for index, word, _ in notes if word == "measure"), len(entries))
+    try:
+        about = target.board(entry.text for entry in entries[:first] if entry.who == "target")
+    except Trouble as trouble:
+        return [], [f"{path}:{entries[0].number}: {trouble}: the run is left out"]
+    run = next((rest for _, word, rest in notes if word == "run"), "?")
+    whole = any(word == log.COMPLETE for _, word, _ in notes)
+    found: list[One] = []
+    complaints = [] if whole else [f"{path}:{entries[0].number}: the run is not complete"]
+    left = {*about.letters, target.IDLE}  # what nobody has measured
+    for (begin, word, letter), (end, then, _) in zip(notes, notes[1:]):
+        if word != "measure" or then == "failed" or letter not in left:
+            continue
+        where = f"{path}:{entries[begin].number}"
+        heard = entries[begin:end]
+        try:
+            if (then, entries[end].text.partition(" ")[2]) != ("measured", letter):
+                raise Trouble("it has no end")
+            seen = powershield.acquisition(each.text for each in heard if each.who == "meter")
+            said = target.measured((each.text for each in heard if each.who == "target"), letter,
+                                   about)
+        except Trouble as trouble:
+            complaints.append(f"{where}: measurement {letter}: {trouble}: left out")
+            continue
+        left.discard(letter)
+        names = {"a": ("Total",), target.IDLE: ("Idle",)}.get(letter, tuple(said.counts))
+        found += [One(about, run, name, said.counts.get(name, 0), seen.watts, where, whole)
+                  for name in names]
+    if whole and left:
+        complaints.append(f"{path}:{entries[0].number}: the run lacks {', '.join(sorted(left))}")
+    return found, complaints
+
+
+def once(found: Iterable[One]) -> list[One]:
+    """Of several measurements of the same operation in the same run the first of a complete run."""
     kept: dict[tuple[str, str, str], One] = {}
-    complaints: list[str] = []
     for one in sorted(found, key=lambda one: not one.whole):
-        key = one.board.name, one.run, one.operation
-        first = kept.setdefault(key, one)
-        if first is not one and one.whole:
-            complaints.append(f"{one.where}: {key[2]} of {key[0]} in run {key[1]} is in "
-                              f"{first.where}, too: the first counts")
-    return list(kept.values()), complaints
+        kept.setdefault((one.board.name, one.run, one.operation), one)
+    return list(kept.values())
 
 
 @dataclass(frozen=True)
@@ -250,23 +200,6 @@ def tables(schemes: dict[str, dict[str, Row]]) -> list[str]:
     return lines
 
 
-def write(path: Path, text: str) -> bool:
-    try:
-        path.write_text(text)
-    except OSError as error:
-        print(f"tables: {path}: {error.strerror}", file=sys.stderr)
-        return False
-    return True
-
-
-def number(value: Fraction) -> str:
-    """With three decimals in its unit, of a thousandth each, as study 2 published its figures."""
-    exponent = next((each for each in (0, 3) if round(value * 10**each, 3) >= 1), 6)
-    digits = exponent + 3
-    whole = round(value * 10**digits)
-    return f"{whole // 10**digits}.{whole % 10**digits:0{digits}d}".rstrip("0").rstrip(".")
-
-
 def tsv(schemes: dict[str, dict[str, Row]]) -> str:
     """A line for each operation, as study 2 published them, with runs and spread."""
     lines = ["\t".join(("scheme", "sizes", "operation", "cycles", "seconds", "watts", "joules",
@@ -276,8 +209,9 @@ def tsv(schemes: dict[str, dict[str, Row]]) -> str:
             label = MEASURED if row.board.counted == "cycles" else SIMULATED
             lines.append("\t".join((
                 name, row.board.sizes, operation.upper() if operation == "Total" else operation,
-                str(round(row.cycles)), number(row.seconds), number(row.watts),
-                number(row.joules), str(row.runs), f"{float(row.spread):.6f}", label)))
+                str(round(row.cycles)), *(f"{float(value):.6g}" for value in (
+                    row.seconds, row.watts, row.joules)), str(row.runs),
+                f"{float(row.spread):.6f}", label)))
     return "\n".join(lines) + "\n"
 
 
@@ -295,18 +229,17 @@ def command(words: Sequence[str] | None = None) -> int:
         ones, more = parse(path)
         found += ones
         complaints += more
-    found, more = once(found)
-    for complaint in complaints + more:
+    found = once(found)
+    for complaint in complaints:
         print(f"tables: {complaint}", file=sys.stderr)
     if not found:
         print("tables: the logs hold no measurement", file=sys.stderr)
         return 1 if any(path.exists() for path in options.logs) else 2
     schemes = rows(found)
     print("\n".join(tables(schemes)))
-    right = not complaints + more
     if options.tsv:
-        right &= write(options.tsv, tsv(schemes))
-    return 0 if right else 1
+        options.tsv.write_text(tsv(schemes))
+    return 1 if complaints else 0
 
 
 def main() -> None:

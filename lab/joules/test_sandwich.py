@@ -141,7 +141,7 @@ def test_three_schemes_go_through_the_whole_chain(tmp_path: Path, three: Path, f
     assert tables.command([str(path) for path in logs]) == 0
     said = capsys.readouterr().out
     assert tables.SIMULATED in said and tables.MEASURED not in said
-    heard = {entry.text for path in logs for entry in log.read(path)[0] if entry.who == "target"}
+    heard = {entry.text for path in logs for entry in log.read(path) if entry.who == "target"}
     page = (ROOT / "lab" / "joules" / "sandwich.md").read_text()
     console_of_page = page.partition("```text\n")[2].partition("```")[0]
     banner = [line for line in console_of_page.partition("[START]")[0].splitlines() if line]
@@ -273,7 +273,7 @@ def test_the_clock_is_set_as_the_manual_wants_it(three: Path, hse: bool, pll: bo
 # ---------------------------------------------------------------- the driver
 
 def notes(path: Path) -> list[str]:
-    return [entry.text for entry in log.read(path)[0] if entry.who == "note"]
+    return [entry.text for entry in log.read(path) if entry.who == "note"]
 
 
 def whole(paths: list[Path]) -> list[str]:
