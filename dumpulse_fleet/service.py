@@ -11,7 +11,6 @@ import re
 import resource
 import signal
 import socket
-import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence

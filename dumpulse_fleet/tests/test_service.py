@@ -9,12 +9,10 @@ import os
 import pty
 import signal
 import socket
-import sqlite3
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
