@@ -441,10 +441,11 @@ def parse_range(text: str) -> tuple[int, int]:
 
 
 def parse_name(text: str) -> str:
-    """No character has a special meaning on terminals or in lists. Each is one column wide."""
+    """No character has a special meaning on terminals or in lists, or cannot be seen. Each is one
+    column wide."""
     if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text) or any(
             not (each.isalnum() or each in " ._-/+()") or unicodedata.east_asian_width(each) in "WF"
-            for each in text):
+            or each in "\u1160\uffa0" for each in text):  # fillers, which nobody sees
         raise BadUsage(f"{text!r} is not a name")
     return text
 

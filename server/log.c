@@ -1,5 +1,5 @@
 /* What an agent for Linux says; see log.h.   SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* NOLINT: for O_CLOEXEC */
+#define _GNU_SOURCE /* NOLINT: for O_CLOEXEC and O_NOFOLLOW */
 #include "log.h"
 
 #include <errno.h>
@@ -39,7 +39,8 @@ void log_open_again(void)
     for (int output = STDOUT_FILENO; output <= STDERR_FILENO; output++) {
         if (files[output][0] == '\0')
             continue;
-        const int file = open(files[output], O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+        const int file =
+            open(files[output], O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
         if (file < 0 || dup2(file, output) < 0)
             log_say("cannot open %.300s again: %s", files[output], strerror(errno));
         if (file >= 0)

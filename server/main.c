@@ -37,15 +37,13 @@ static void keep_standard_descriptors(void)
         (void)close(descriptor);
 }
 
-/* SIGHUP: all files are read again, or nothing changes. */
-static void read_again(void)
+static bool read_files(void)
 {
-    log_open_again();
     if ((options.key != NULL && !keys_read_again(false)) ||
         (program.read_again != NULL && !program.read_again(false)) ||
         (options.watch != NULL && !watch_read_again())) {
         log_say("%s; nothing has changed", options.wrong);
-        return;
+        return false;
     }
     if (options.key != NULL)
         (void)keys_read_again(true);
@@ -53,6 +51,32 @@ static void read_again(void)
         (void)program.read_again(true);
     if (options.log >= OPTIONS_LOG_NORMAL)
         log_say("has read its files again");
+    return true;
+}
+
+/* SIGHUP: all files are read again, or nothing changes. */
+static void read_again(void)
+{
+    manager_reload();
+    log_open_again();
+    manager_ready(read_files() ? "it has read its files again"
+                               : "its files were wrong at the last reload: see the log");
+}
+
+static bool is_right(bool is_read)
+{
+    if (!is_read)
+        log_say("%s", options.wrong);
+    return is_read;
+}
+
+/* --check: logs what is wrong with each file. The networks were read with the arguments. */
+static bool check_files(void)
+{
+    const bool has_names = options.watch == NULL || is_right(watch_read_names());
+    const bool has_keys = options.key == NULL || is_right(keys_read());
+
+    return has_names && has_keys;
 }
 
 /* The help, or the version. */
@@ -94,6 +118,8 @@ int main(int argc, char **argv)
     }
     if (options.help || options.version)
         return print_about() ? EXIT_SUCCESS : EXIT_FAILURE;
+    if (options.check)
+        return check_files() ? EXIT_SUCCESS : EXIT_USAGE;
     if ((options.watch != NULL && !watch_read_names()) || (options.key != NULL && !keys_read())) {
         log_say("%s", options.wrong);
         return EXIT_USAGE;

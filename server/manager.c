@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -66,9 +67,11 @@ static bool notify(const char *message, suseconds_t patience)
 
 /* Repeats until the manager has taken the message. If the manager never gets it, it ends the server
  * when the time for starting is over. */
+static char ready[128] = "READY=1\nSTATUS=serving";
+
 static void say_ready(void)
 {
-    if (notify("READY=1", 0))
+    if (notify(ready, 0))
         loop_set_interval(LOOP_READY, 0);
 }
 
@@ -90,6 +93,21 @@ void manager_begin(void)
 {
     loop_define_task(LOOP_READY, say_ready, TIMING_SECOND / 2);
     loop_define_task(LOOP_WATCHDOG, feed_watchdog, watchdog_interval());
+}
+
+void manager_reload(void)
+{
+    char text[64];
+
+    (void)snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%llu",
+                   (unsigned long long)(timing_ns() / 1000));
+    (void)notify(text, 0);
+}
+
+void manager_ready(const char *status)
+{
+    (void)snprintf(ready, sizeof ready, "READY=1\nSTATUS=%s", status);
+    loop_start_task(LOOP_READY, TIMING_SECOND / 2);
 }
 
 /* The server ends soon, and the manager sees that, too. So the message is not worth a long wait. */

@@ -6,8 +6,10 @@
 
 #include <stddef.h>
 
-void manager_begin(void); /* starts the tasks that send "ready" and, if wanted, signs of life */
-void manager_end(void);   /* sends "stopping" */
+void manager_begin(void);  /* starts the tasks that send "ready" and, if wanted, signs of life */
+void manager_reload(void); /* sends "reloading": manager_ready() must follow */
+void manager_ready(const char *status); /* sends "ready" again, with a status for people */
+void manager_end(void);                 /* sends "stopping" */
 
 enum { MANAGER_FIRST_SOCKET = 3 };   /* descriptor of the first socket that the manager passes */
 size_t manager_passed_sockets(void); /* how many sockets it passes */

@@ -202,6 +202,28 @@ static bool read_boots(struct section *section, char *text)
     return true;
 }
 
+/* Characters of two bytes or more that show nothing, or only space: two names could look the same.
+ * client.py rejects them, too: tests/test_names.py compares both. */
+static bool is_invisible(const char *text, size_t size)
+{
+    static const uint32_t ranges[][2] = {
+        {0xA0, 0xA0},       {0xAD, 0xAD},       {0x34F, 0x34F},     {0x61C, 0x61C},
+        {0x115F, 0x1160},   {0x1680, 0x1680},   {0x17B4, 0x17B5},   {0x180B, 0x180F},
+        {0x2000, 0x200F},   {0x2028, 0x202F},   {0x205F, 0x206F},   {0x2800, 0x2800},
+        {0x3000, 0x3000},   {0x3164, 0x3164},   {0xFE00, 0xFE0F},   {0xFEFF, 0xFEFF},
+        {0xFFA0, 0xFFA0},   {0xFFF0, 0xFFFB},   {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A},
+        {0x13430, 0x1345F}, {0xE0000, 0xE0FFF},
+    };
+    uint32_t character = (uint8_t)text[0] & (0x7FU >> size);
+
+    for (size_t i = 1; i < size; i++)
+        character = character << 6 | ((uint8_t)text[i] & 0x3FU);
+    for (size_t i = 0; size > 1 && i < sizeof ranges / sizeof ranges[0]; i++)
+        if (character >= ranges[i][0] && character <= ranges[i][1])
+            return true;
+    return false;
+}
+
 /* client.py allows fewer characters beyond ASCII: only letters and digits that are one column
  * wide. */
 static bool read_name(struct section *section, char *text)
@@ -213,6 +235,8 @@ static bool read_name(struct section *section, char *text)
     for (const char *at = text; *at != '\0'; at++) {
         if ((uint8_t)*at < 0x80 && strchr(allowed, *at) == NULL)
             return refuse("a name has only letters, digits, spaces and ._-/+()");
+        if (((uint8_t)*at & 0xC0U) == 0xC0 && is_invisible(at, log_character_size(at)))
+            return refuse("a name has no characters that cannot be seen");
         if (((uint8_t)*at & 0xC0U) != 0x80)
             characters++;
     }
@@ -383,6 +407,18 @@ static void begin_file(const char *path)
         names_variables[i].boots = NAMES_NO_BOOTS;
 }
 
+static unsigned mistakes; /* that --check has logged */
+
+/* After a mistake, --check goes on to the next one. */
+static bool goes_on(bool is_right)
+{
+    if (is_right || !options.check)
+        return is_right;
+    log_say("%s", options.wrong);
+    mistakes++;
+    return true;
+}
+
 bool names_parse(const char *path, char *text, size_t length)
 {
     static const char mark[] = "\xEF\xBB\xBF"; /* some editors write it first */
@@ -391,6 +427,7 @@ bool names_parse(const char *path, char *text, size_t length)
     bool any = false;
 
     begin_file(path);
+    mistakes = 0;
     if (!check_characters(text, length))
         return false;
     if (strncmp(text, mark, strlen(mark)) == 0)
@@ -408,28 +445,31 @@ bool names_parse(const char *path, char *text, size_t length)
         key_indent = SIZE_MAX;
         if (*text == '\0' || *text == '#' || *text == ';')
             continue;
-        if (indent > before)
-            return refuse("this line is indented, so it belongs to the key before: use one line");
-        if (*text == '[') {
+        if (indent > before) {
+            (void)refuse("this line is indented, so it belongs to the key before: use one line");
+        } else if (*text == '[') {
             section = begin_section(text);
-            if (section == NULL)
-                return false;
+            if (section != NULL)
+                continue;
+        } else if (read_key(section, text)) {
+            key_indent = indent;
             continue;
         }
-        if (!read_key(section, text))
+        if (!goes_on(false))
             return false;
-        key_indent = indent;
     }
     line = sections[GENERAL].line;
-    if (!finish_times(&sections[GENERAL], &names_variables[0]))
+    if (!goes_on(finish_times(&sections[GENERAL], &names_variables[0])))
         return false;
     for (size_t i = 0; i < DUMPULSE_VARIABLES; i++) {
         if (sections[i].line == 0)
             continue;
-        if (!finish_variable(&sections[i], &names_variables[i]))
+        if (!goes_on(finish_variable(&sections[i], &names_variables[i])))
             return false;
         any = any || names_variables[i].expected;
     }
+    if (mistakes != 0)
+        return options_wrong("%.300s: number of mistakes: %u", path, mistakes);
     return any || options_wrong(
                       "%.300s: it has no section of a variable that is expected, like [3]", path);
 }

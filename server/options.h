@@ -46,7 +46,7 @@ extern struct options {
     uint64_t also_unkeyed;  /* a bit for each variable that is accepted in version 1 */
     bool key_is_new;        /* make FILE.KEY.numbers, and end */
     bool key_to_date;       /* have its epochs follow the date, however far, and end */
-    bool self, keep_old, help, version;
+    bool self, keep_old, help, version, check;
     char wrong[512]; /* what is wrong with the arguments */
 } options;
 

@@ -3,8 +3,11 @@
 import argparse
 import ctypes
 import random
+import unicodedata
 from collections import Counter
 from pathlib import Path
+
+import pytest
 
 import client
 from tools.programs import built
@@ -123,3 +126,23 @@ def test_damaged_files(tmp_path: Path) -> None:
     compiled, path = Compiled(), tmp_path / "names.ini"
     accepted = Counter(compare_files(compiled, path, seed) for seed in range(1000))
     assert accepted[True] > 50 and accepted[False] > 50
+
+
+def test_names_of_invisible_characters_are_rejected_by_both(tmp_path: Path) -> None:
+    """Spaces, fillers, and characters of formats but for those of Arabic that show something. What
+    client.py accepts in names, the server accepts."""
+    shown = [*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD]
+    fillers = [0x34F, 0x115F, 0x1160, 0x17B4, 0x180B, 0x2800, 0x3164, 0xFE0F, 0xFFA0, 0xE0100]
+    invisible = {chr(code) for code in (*fillers, *range(0xA0, 0x110000)) if code not in shown and (
+        code in fillers or unicodedata.category(chr(code)) in ("Cf", "Zs", "Zl", "Zp"))}
+    assert {"\u200b", "\u200f", "\ufeff", "\u061c", "\u2028"} < invisible and len(invisible) > 150
+    compiled, path = Compiled(), tmp_path / "names"
+    visible = random.Random(1).sample([chr(code) for code in range(0xA1, 0x20000)
+                                       if chr(code).isalnum() and chr(code) not in invisible], 300)
+    for character in (*invisible, *visible):
+        path.write_text(f"[3]\nname = pu{character}mp\n", encoding="utf8")
+        wrong = compiled.read(path, 1000)
+        assert bool(wrong) == (character in invisible), f"U+{ord(character):04X}: {wrong}"
+        if wrong:
+            with pytest.raises(client.BadUsage):
+                client.make_settings(argparse.Namespace(names=str(path)))

@@ -169,7 +169,7 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     assert done.returncode == 0 and not said(done) and run("-h").stdout == done.stdout
     assert max(map(len, done.stdout.splitlines())) < 80 and len(done.stdout.splitlines()) < 40
     options = re.findall(r"^  (--[a-z-]+)", done.stdout, re.M)
-    assert len(options) == 25
+    assert len(options) == 26
     manual = (ROOT / "server" / "udpserver.8").read_text().replace("\\-", "-")
     assert set(options) == set(re.findall(r"^\.BI? (--[a-z-]+)", manual, re.M))
     burst, rate, total = (int(re.findall(rf"^  {option} .*\((\d+)\)", done.stdout, re.M)[0])
@@ -297,6 +297,42 @@ def test_sighup_reads_files_again_all_or_nothing(tmp_path: Path) -> None:
         other.send(heartbeat(3, 1, 51))
         server.says("udpserver: variable 3 motor: out-of-range, was alive")
         server.stop()
+
+
+def test_a_reload_is_notified_and_checked(manager: socket.socket, tmp_path: Path) -> None:
+    """systemctl reload runs --check: it prints all mistakes, and its status is that of the unit."""
+    names = tmp_path / "names"
+    names.write_text("[3]\n")
+    with Server("--watch", str(names)) as server:
+        assert manager.recv(100) == b"READY=1\nSTATUS=serving"
+        for text, status in (("[3]\nname = a\n[4]\nfoo = 1\nwarn = x\n[5\n", 2), ("[3]\n", 0)):
+            names.write_text(text)
+            done = run("--check", "--watch", str(names), "0")
+            assert done.returncode == status
+            lines = [int(line) for line in re.findall(r", line (\d+): ", done.stderr)]
+            assert lines == ([4, 5, 6] if status else [])
+            before = time.monotonic_ns() // 1000
+            server.process.send_signal(signal.SIGHUP)
+            reloading, usec = manager.recv(100).split(b"\nMONOTONIC_USEC=")
+            assert reloading == b"RELOADING=1"
+            assert before <= int(usec) <= time.monotonic_ns() // 1000
+            assert manager.recv(100) == b"READY=1\nSTATUS=" + (
+                b"its files were wrong at the last reload: see the log" if status else
+                b"it has read its files again")
+        server.stop()
+
+
+def test_sighup_opens_no_symbolic_link_in_place_of_the_log(tmp_path: Path) -> None:
+    log, victim = tmp_path / "log", tmp_path / "victim"
+    with log.open("w") as opened, started(*command(), "0", stdout=opened, stderr=opened,
+                                          preexec_fn=takes_hang_up) as process:
+        wait_until(lambda: "reports to" in log.read_text(), "it has started")
+        log.rename(tmp_path / "log.1")
+        log.symlink_to(victim)
+        process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "cannot open" in (tmp_path / "log.1").read_text(), "it is rejected")
+        process.terminate()
+        assert process.wait(PATIENCE) == 0 and not victim.exists()
 
 
 def test_sighup_opens_the_log_again(tmp_path: Path) -> None:
@@ -581,7 +617,7 @@ def test_errors_alone_are_said_on_request(manager: socket.socket) -> None:
     assert done.returncode == 1 and "cannot listen" in said(done)[0]
     with started(*command(), "--log", "errors", "0", stdout=subprocess.DEVNULL,
                  stderr=subprocess.PIPE) as process:
-        assert manager.recv(100) == b"READY=1"
+        assert manager.recv(100) == b"READY=1\nSTATUS=serving"
         process.terminate()
         lines = process.communicate(timeout=PATIENCE)[1].splitlines()
     assert process.returncode == 0 and not [line for line in lines if "packets only" not in line]
@@ -1298,7 +1334,7 @@ def test_readiness_and_watchdog(manager: socket.socket) -> None:
     with Server(env={**os.environ, "WATCHDOG_USEC": "600000"}) as server:
         messages, times = zip(*[(manager.recv(100), time.monotonic()) for _ in range(5)])
         server.stop()
-    assert messages == (b"READY=1", *[b"WATCHDOG=1"] * 4)
+    assert messages == (b"READY=1\nSTATUS=serving", *[b"WATCHDOG=1"] * 4)
     assert min(later - sooner for sooner, later in zip(times[1:], times[2:])) < 0.45
     last = b""
     while last != b"STOPPING=1":
@@ -1324,12 +1360,12 @@ def test_a_manager_that_is_busy_is_told_later(manager: socket.socket) -> None:
     fill()
     with Server() as server, Peer(server) as peer:
         peer.ask()  # the server answers meanwhile
-        assert next_message() == b"READY=1"
+        assert next_message() == b"READY=1\nSTATUS=serving"
         fill()
         server.process.terminate()
         assert server.process.wait(PATIENCE) == 0  # it does not wait without end
     with Server() as server:
-        assert next_message() == b"READY=1"
+        assert next_message() == b"READY=1\nSTATUS=serving"
         fill()
         server.process.terminate()
         assert next_message() == b"STOPPING=1"
@@ -1341,7 +1377,7 @@ def test_a_manager_that_is_busy_is_told_later(manager: socket.socket) -> None:
 def test_a_watchdog_for_others_or_of_nonsense_gets_nothing(manager: socket.socket,
                                                            watchdog: dict[str, str]) -> None:
     with Server(env={**os.environ, **watchdog}) as server:
-        assert manager.recv(100) == b"READY=1"
+        assert manager.recv(100) == b"READY=1\nSTATUS=serving"
         time.sleep(0.1)
         server.stop()
     assert manager.recv(100) == b"STOPPING=1"
@@ -1508,7 +1544,8 @@ def test_the_unit_reads_options_from_a_file(tmp_path: Path) -> None:
     unit = (ROOT / "server" / "units" / "dumpulse.service").read_text()
     assert re.findall("^EnvironmentFile=(.*)", unit, re.M) == ["-/etc/default/dumpulse"]
     for each in (ROOT / "server" / "units").glob("*.service"):
-        assert "\nExecReload=/bin/kill -HUP $MAINPID\n" in each.read_text()
+        start, reload = re.findall("^Exec[A-Z].*=(/\\S+ )(.*)", each.read_text(), re.M)
+        assert reload == (start[0], f"--check {start[1]}")  # what a reload would reject
     (line,) = re.findall("^ExecStart=(.*)", unit, re.M)
     variables = {"DUMPULSE_OPTIONS": "--tick 7 --allow-heartbeats 192.0.2.0/24",
                  "STATE_DIRECTORY": str(tmp_path),
