@@ -55,6 +55,78 @@ def test_a_folder_of_supercop_gets_its_row(tmp_path: Path, monkeypatch: pytest.M
     assert "Image for the power sandwich: build/lab/board/A-toy-ref.bin" in said
 
 
+JOINED = """#include "api.h"
+{includes}
+#include <string.h>
+static void tag(uint8_t *out, const uint8_t *m, size_t n, const uint8_t *k)
+{{ {hash} }}
+int crypto_sign_keypair(uint8_t *pk, uint8_t *sk)
+{{ randombytes(sk, 16); memcpy(pk, sk, 16); return 0; }}
+int crypto_sign(uint8_t *sm, {size} *l, const uint8_t *m, {size} n, const uint8_t *sk)
+{{ tag(sm, m, n, sk); memmove(sm + 16, m, n); *l = n + 16; return 0; }}
+int crypto_sign_open(uint8_t *m, {size} *l, const uint8_t *sm, {size} n, const uint8_t *pk)
+{{ uint8_t own[16]; tag(own, sm + 16, n - 16, pk); *l = n - 16; memmove(m, sm + 16, n - 16);
+  return memcmp(own, sm, 16); }}
+"""
+SIGN_API = """#include <stddef.h>
+#include <stdint.h>
+#define CRYPTO_ALGNAME "A toy"
+#define CRYPTO_PUBLICKEYBYTES 16
+#define CRYPTO_SECRETKEYBYTES 16
+#define CRYPTO_BYTES 16
+"""
+PROTOTYPES = """int crypto_sign_keypair(uint8_t *pk, uint8_t *sk);
+int crypto_sign(uint8_t *sm, {0} *l, const uint8_t *m, {0} n, const uint8_t *sk);
+int crypto_sign_open(uint8_t *m, {0} *l, const uint8_t *sm, {0} n, const uint8_t *pk);
+"""
+SHAKE = "uint8_t all[64]; memcpy(all, k, 16); memcpy(all + 16, m, n); " \
+    "shake256(out, 16, all, 16 + n);"
+OWN = ("#include <stdint.h>\n#include <stddef.h>\n"
+       "void shake256(uint8_t *out, size_t o, const uint8_t *in, size_t n);\n")
+SUM = "for (int i = 0; i < 16; i++) out[i] = (uint8_t)(add(k[i], m[i % n]) + i);"
+ARM = ("    .syntax unified\n    .cpu cortex-m4\n    .thumb\n    .global add\n"
+       "    .type add, %function\nadd: adds r0, r0, r1\n    bx lr\n")
+SHAPES = {  # how a folder of each kind differs, and whether it is for a Cortex-M4 alone
+    "supercop": ({"api.h": SIGN_API + PROTOTYPES.format("unsigned long long"),
+                  "sign.c": JOINED.format(size="unsigned long long", hash=SUM, includes="int "
+                                          "randombytes(uint8_t *, unsigned long long);\n"
+                                          "static int add(int a, int b) { return a + b; }")}, 0),
+    "pqm4, assembly": ({"api.h": '#include "params.h"\n' + PROTOTYPES.format("size_t"),
+                        "params.h": SIGN_API, "add.S": ARM,
+                        "sign.c": JOINED.format(size="size_t", hash=SUM, includes='#include '
+                                                '"randombytes.h"\n#include "hal.h"\n'
+                                                "int add(int, int);")}, 1),
+    "pqm4, its own fips202": ({
+        "api.h": '#include "sign.h"\n', "sign.h": SIGN_API + PROTOTYPES.format("size_t"),
+        "fips202.h": OWN, "fips202.c": OWN + "void shake256(uint8_t *out, size_t o, const uint8_t "
+        "*in, size_t n)\n{ while (o--) *out++ = in[o % n]; }\n",
+        "sign.c": JOINED.format(size="size_t", hash=SHAKE, includes='#include "randombytes.h"\n'
+                                '#include "fips202.h"')}, 0),
+    "pqm4, the common fips202": ({
+        "api.h": SIGN_API + PROTOTYPES.format("size_t"),
+        "sign.c": JOINED.format(size="size_t", hash=SHAKE, includes='#include "randombytes.h"\n'
+                                '#include "fips202.h"')}, 0)}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_folder_of_each_shape_is_counted_unmodified(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+        shape: str) -> None:
+    files, arm_alone = SHAPES[shape]
+    folder = tmp_path / "crypto_sign" / "toy" / "m4f"
+    folder.mkdir(parents=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    monkeypatch.setattr(sys, "argv", ["scheme", str(folder)])
+    scheme.main()
+    said = capsys.readouterr().out
+    assert ("is not compiled for this computer" in said) == bool(arm_alone)
+    for target in ("Cortex-M4", "amd64")[:2 - arm_alone]:
+        assert [line.split()[3] for line in said.splitlines() if line.startswith("A toy  ")
+                and f" {target} " in line] == ["key", "sign", "verify"]
+    assert "Image for the power sandwich: build/lab/board/A-toy-m4f.bin" in said
+
+
 def test_known_answers_of_pqclean_are_met_or_end_it(tmp_path: Path) -> None:
     folder = written(tmp_path / "crypto_kem" / "toy" / "clean", "TOY_", "PQCLEAN_",
                      "__SIZE_TYPE__")

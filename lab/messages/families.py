@@ -67,8 +67,8 @@ def main() -> None:
     print("amd64, M4 and M0+: instructions. AVR: cycles, and the flash and the RAM (static and\n"
           "stack) that the step needs there. If a step uses random numbers, its figure is a mean.\n"
           "+: it ran on an ATmega1284P: with what the lab adds to measure it, it does not fit\n"
-          "into an ATmega328P. *: it ran on a simulated AVR with 63 KB of RAM, which nobody makes.\n"
-          "-: it was not brought there, for one of these reasons:\n")
+          "into an ATmega328P. *: it ran on a simulated AVR with 63 KB of RAM, which nobody "
+          "makes.\n-: it was not brought there, for one of these reasons:\n")
     print("\n".join(reasons()))
 
 
