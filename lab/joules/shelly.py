@@ -1,5 +1,4 @@
-"""A smart plug of Shelly's, generation 1 or 2, over MQTT or HTTP, or one with Tasmota over MQTT:
-its watts, each second.
+"""A smart plug of Shelly's, generation 1 or 2, over MQTT or HTTP: its watts, each second.
 
 Its own counter of energy is a second opinion: it has all that was between two readings. The joules
 are as uncertain as the two differ, and by the counter's own steps; if they disagree, or there was a
@@ -29,7 +28,7 @@ PARTS = "switch", "pm1"  # of generation 2: a plug has either
 TIMEOUT = 3.0  # seconds for an answer over HTTP
 AGREED = 0.02  # of the joules, by which watts and counter may differ without a warning
 USAGE = ("say where it is: --meter shelly --at mqtt://BROKER[:PORT]/PREFIX, with the PREFIX "
-         "shellies/ID for generation 1 or Tasmota's topic, or --at http://PLUG")
+         "shellies/ID for generation 1, or --at http://PLUG")
 
 
 @dataclass(frozen=True)
@@ -38,9 +37,7 @@ class Generation:
     counter_step: float  # joules
 
 
-TASMOTA = 0  # no generation of Shelly's; it shows whole watts, and thousandths of a kWh
-GENERATIONS = {TASMOTA: Generation(1.0, 3600.0), 1: Generation(0.01, 60.0),
-               2: Generation(0.1, 3.6)}
+GENERATIONS = {1: Generation(0.01, 60.0), 2: Generation(0.1, 3.6)}
 
 
 class Refused(Exception):
@@ -89,15 +86,6 @@ def second_generation(payload: bytes) -> tuple[float, float]:
     """Watts and joules of a switch's status, over MQTT or HTTP."""
     found = parsed(payload)
     return watts_of(member(found, "apower")), joules_of(member(found, "aenergy", "total"), 3600)
-
-
-def tasmota(payload: bytes) -> tuple[float, float]:
-    """Of its topic SENSOR, or of the answer to `Status 8`, which has the same one level deeper."""
-    found = parsed(payload)
-    if isinstance(found, dict) and "StatusSNS" in found:
-        found = found["StatusSNS"]
-    return watts_of(member(found, "ENERGY", "Power")), joules_of(member(found, "ENERGY", "Total"),
-                                                                3.6e6)
 
 
 def first_generation(payload: bytes) -> tuple[float, float]:
@@ -209,8 +197,7 @@ class Shelly(Meter):
 
     def what(self) -> str:
         port = f":{self.place.port}" if self.place.port else ""
-        kind = f"generation {self.generation}" if self.generation != TASMOTA else "Tasmota"
-        return (f"shelly: {kind}, {self.place.scheme}://"
+        return (f"shelly: generation {self.generation}, {self.place.scheme}://"
                 f"{self.place.hostname}{port}{self.place.path}")
 
     # Over MQTT.
@@ -255,8 +242,7 @@ class Shelly(Meter):
             self._refusal = str(reason)
             return
         client.subscribe([*((f"{self._prefix}/{topic}", 0) for topic in (
-            "relay/0/power", "relay/0/energy", "status/switch:0", "status/pm1:0")),
-            (f"tele/{self._prefix}/SENSOR", 0), (f"stat/{self._prefix}/STATUS8", 0)])
+            "relay/0/power", "relay/0/energy", "status/switch:0", "status/pm1:0"))])
         self._ask()
 
     def _disconnected(self, *_: object) -> None:
@@ -269,7 +255,6 @@ class Shelly(Meter):
             self._client.publish(f"{self._prefix}/command", "update")
             for part in PARTS:
                 self._client.publish(f"{self._prefix}/command/{part}:0", "status_update")
-            self._client.publish(f"cmnd/{self._prefix}/Status", "8")
 
     def _message(self, client: object, data: object, message: Any) -> None:
         if message.retain:  # the broker kept it: nobody knows from when it is
@@ -282,9 +267,8 @@ class Shelly(Meter):
             elif message.topic.endswith("/energy"):
                 self._take(None, joules_of(parsed(message.payload), 60))
             else:
-                shelly = "/status/" in message.topic
-                reading = (second_generation if shelly else tasmota)(message.payload)
-                self.generation = 2 if shelly else TASMOTA
+                reading = second_generation(message.payload)
+                self.generation = 2
                 self._take(*reading)
         except Refused as why:
             self._drop(str(why))

@@ -167,8 +167,7 @@ class Broker:
 
 
 class Plug:
-    """A smart plug of either generation, or 0: one with Tasmota, that says over MQTT what it is
-    told to."""
+    """A smart plug of either generation, that says over MQTT what it is told to."""
 
     def __init__(self, broker: Broker, prefix: str, generation: int) -> None:
         from paho.mqtt import client as mqtt
@@ -181,7 +180,7 @@ class Plug:
         self.answer: tuple[float, float] | None = None  # watts and joules, when it is asked
         self.hears = threading.Event()  # what it is asked before is lost
         self.client.on_connect = lambda *_: self.client.subscribe(
-            [(f"{prefix}/command/#", 0), (f"cmnd/{prefix}/#", 0)])
+            [(f"{prefix}/command/#", 0)])
         self.client.on_subscribe = lambda *_: self.hears.set()
         self.client.on_disconnect = lambda *_: self.hears.clear()
         self.client.on_message = self._message
@@ -196,8 +195,7 @@ class Plug:
 
     def publish(self, topic: str, payload: bytes | str, retain: bool = False, *,
                 wait: bool = True) -> None:
-        place = self.prefix if not topic.isupper() else f"tele/{self.prefix}"
-        said = self.client.publish(f"{place}/{topic}", payload, retain=retain)
+        said = self.client.publish(f"{self.prefix}/{topic}", payload, retain=retain)
         if wait:
             said.wait_for_publish(PATIENCE)
 
@@ -205,9 +203,6 @@ class Plug:
         if self.generation == 1:
             self.publish("relay/0/energy", f"{int(joules // 60)}", wait=wait)
             self.publish("relay/0/power", f"{watts:.2f}", wait=wait)
-        elif self.generation == 0:
-            self.publish("SENSOR", json.dumps({"ENERGY": {
-                "Power": round(watts, 1), "Total": round(joules / 3.6e6, 3)}}), wait=wait)
         else:
             self.publish("status/switch:0", json.dumps(
                 {"id": 0, "apower": round(watts, 1), "aenergy": {"total": round(joules / 3600, 3)}}

@@ -11,7 +11,7 @@ from lab.joules.shelly import Shelly
 from lab.joules.standins import Broker, Plug, SimulatedClock, WebPlug
 from tools.programs import free_port, wait_until
 
-PREFIXES = {0: "tasmota_A1B2C3", 1: "shellies/shellyplug-s-1A2B3C", 2: "shellyplusplugs-1a2b3c"}
+PREFIXES = {1: "shellies/shellyplug-s-1A2B3C", 2: "shellyplusplugs-1a2b3c"}
 
 
 @pytest.fixture(scope="module")
@@ -83,22 +83,6 @@ def test_joules_are_read_back_exactly(bench: Bench) -> None:
     assert list(energy.readings[-1]) == pytest.approx([120, watts(120)])
     assert 0 < energy.uncertainty <= 2 * step + watts(120)
     assert f"generation {bench.plug.generation}" in bench.meter.what()
-
-
-def test_a_plug_with_tasmota_is_read_too(broker: Broker) -> None:
-    """Its answer to `Status 8` has the reading one level deeper. It shows whole watts."""
-    bench = Bench(broker, 0)
-    bench.meter.start()
-    bench.run(0, 60)
-    before = bench.meter.samples
-    bench.plug.client.publish(f"stat/{PREFIXES[0]}/STATUS8", json.dumps(
-        {"StatusSNS": {"ENERGY": {"Power": watts(60), "Total": 0.003}}}))
-    wait_until(lambda: bench.meter.samples > before, "the answer")
-    energy = bench.meter.stop()
-    assert energy.joules == pytest.approx(joules(60), abs=1e-6) and energy.notes == ()
-    assert energy.uncertainty >= 3600 and "Tasmota" in bench.meter.what()
-    assert (f"cmnd/{PREFIXES[0]}/Status", b"8") in bench.plug.asked
-    bench.close()
 
 
 def test_a_plug_that_repeats_one_reading_for_ever_is_suspected(bench: Bench) -> None:
@@ -243,7 +227,7 @@ def test_a_plug_that_falls_silent_is_lost(bench: Bench) -> None:
 def test_the_plug_is_asked_and_never_switched(bench: Bench) -> None:
     wait_until(lambda: len(bench.plug.asked) >= 3, "a plug that is asked")
     assert set(bench.plug.asked) == {
-        (f"{bench.plug.prefix}/command", b"update"), (f"cmnd/{bench.plug.prefix}/Status", b"8"),
+        (f"{bench.plug.prefix}/command", b"update"),
         *((f"{bench.plug.prefix}/command/{part}:0", b"status_update")
           for part in ("switch", "pm1"))}
 

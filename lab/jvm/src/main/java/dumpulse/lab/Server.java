@@ -33,7 +33,8 @@ public class Server {
                                 .bannerMode(Banner.Mode.OFF)
                                 .properties(
                                         "server.address=127.0.0.1",
-                                        "server.port=" + words[0],
+                                        // Spring's process-aot calls this without a port.
+                                        "server.port=" + (words.length > 0 ? words[0] : "0"),
                                         "logging.level.root=WARN",
                                         // The client has one connection, and keeps it.
                                         "server.tomcat.max-keep-alive-requests=-1",
