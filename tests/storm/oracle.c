@@ -322,7 +322,8 @@ static void check_change(unsigned node, unsigned is)
           now - world->truth.of[node].watched + within(LOOKS) >= limit * MS,
           "variable %u is called missing, and is watched for %llu ms", node,
           (unsigned long long)((now - world->truth.of[node].watched) / MS));
-    CLAIM(TOO_EARLY, taken != 0, now - taken + ticks(1) >= limit * MS,
+    /* The agent rounds limits down to ticks. */
+    CLAIM(TOO_EARLY, taken != 0, now - taken + ticks(1) >= limit / world->tick * ticks(1),
           "variable %u is called %s %llu ms after its heartbeat", node, name_of(is),
           (unsigned long long)((now - taken) / MS));
 }

@@ -638,8 +638,9 @@ void __wrap_alarms_log(const struct alarms_change *change)
     }
     use(&it->logged, machine_steady(), 1);
     name_of(change->variable, name);
-    (void)snprintf(it->line, LINE, "variable %u %s: %s, was %s; number %u", change->variable, name,
-                   hook_states[change->is], hook_states[change->was], (unsigned)change->number);
+    (void)snprintf(it->line, LINE, "variable %u%s%s: %s, was %s; number %u", change->variable,
+                   *name == '\0' ? "" : " ", name, hook_states[change->is],
+                   hook_states[change->was], (unsigned)change->number);
 }
 
 void reference_starts(char *const arguments[], unsigned variables)
