@@ -2933,6 +2933,66 @@ def run_names(options: argparse.Namespace) -> int:
     return 0
 
 
+# ---------------------------------------------------------------- status
+# Shows what the socket of a server's --stats answers.
+def read_status(path: str) -> dict[str, Any]:
+    """What the server sends to whoever connects: its counters, and the table with names."""
+    answer = b""
+    with explained(f"cannot read the status of {path!r}"), \
+            socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as reader:
+        reader.settimeout(3)
+        reader.connect(path)
+        while received := reader.recv(65536):
+            answer += received
+    try:
+        status: dict[str, Any] = json.loads(answer)
+        status["table"][63]["age_ms"]
+    except (ValueError, LookupError, TypeError):
+        raise Error(f"{path!r} is not the socket of --stats of such a server") from None
+    return status
+
+
+def format_prometheus(status: dict[str, Any]) -> str:
+    """Prometheus' text: a gauge for the uptime, counters, and gauges for each variable."""
+    lines = []
+    for key, value in status.items():
+        if isinstance(value, int) and key not in ("started", "tick_ms"):
+            is_gauge = key in ("uptime", "variables", "epoch_tags", "key_before")
+            name = f"dumpulse_{key}" if is_gauge else f"dumpulse_{key}_total"
+            lines += [f"# TYPE {name} {'gauge' if is_gauge else 'counter'}", f"{name} {value}"]
+    for name, key, scale in (("age_seconds", "age_ms", 1000), ("value", "value", 1),
+                             ("alive", "state", 1)):
+        lines.append(f"# TYPE dumpulse_variable_{name} gauge")
+        for row in status["table"]:
+            value = row[key]
+            if value is not None:
+                number = value in ("alive", "out-of-range") if key == "state" else value / scale
+                label = json.dumps(row["name"], ensure_ascii=False)
+                lines.append(f'dumpulse_variable_{name}{{variable="{row["variable"]}",'
+                             f'name={label}}} {float(number):.15g}')
+    return "\n".join(lines) + "\n"
+
+
+def run_status(options: argparse.Namespace) -> int:
+    status = read_status(options.path)
+    if options.json:
+        print(json.dumps(status))
+    elif options.prometheus:
+        print(end=format_prometheus(status))
+    else:
+        print(f"{status['program']} {status['version']}, up {status['uptime']} s: "
+              + " ".join(status["arguments"]))
+        print(", ".join(f"{key} {value}" for key, value in status.items()
+                        if isinstance(value, int) and key not in ("started", "uptime", "tick_ms")))
+        for row in status["table"]:
+            if row["state"] or row["age_ms"] is not None:
+                age = "never heard" if row["age_ms"] is None else \
+                    f"{row['age_ms'] / 1000:g} s ago, value {row['value']}, sender {row['sender']}"
+                state = row["state"] or "not watched"
+                print(f"{row['variable']:2} {row['name']:24} {state:12} {age}")
+    return 0
+
+
 # ---------------------------------------------------------------- key
 # Makes, lists, renews and splits files of keys.
 KEY_MEANING = """\
@@ -3161,6 +3221,9 @@ Send heartbeats of several nodes until Ctrl-C: of the variables in the file of
     "names": Command(run_names, "FILE", "show names; make C or a DBC file", """\
 Show the variables in a file of names, or make of them a header for firmware, or
 a DBC file for CAN tools."""),
+    "status": Command(run_status, "PATH", "states, counters of a server", """\
+Show what a server answers at the socket of its --stats: the state of each
+variable with its name and age, counters, and the server's arguments."""),
     "key": Command(run_key, "new|show|list|renew|split FILE...", "keys for agents and nodes", """\
 Make files with master keys, one for each agent; show or list which keys are in
 a file, by fingerprints that give nothing away; replace keys of some labels;
@@ -3184,7 +3247,7 @@ def run_older(options: argparse.Namespace) -> int:
 OLDER = Command(run_older, "COMMAND ... | HOST [PORT]", "", "\n".join([
     "Talks to Dumpulse agents, which know who is alive.", "",
     *(f"  %(prog)s {f'{name} {command.arguments}':34} {command.summary}"
-      for name, command in COMMANDS.items()), "",
+      for name, command in COMMANDS.items()),
     "  %(prog)s HOST [PORT]                       show the report",
     "  %(prog)s HOST [PORT] -v VALUE [-n VARIABLE] [-s SENDER]   send one heartbeat", "",
     "A first word that is the name of a command is this command."]), STATUSES)
@@ -3271,7 +3334,9 @@ OPTIONS = [
     Option((*READERS[1:], "simulate"), "--also-unkeyed", "VARIABLES",
            "the agent accepts these without a key"),
     Option(READERS, "--accept-bad-sum", "", "accept wrong checksums of old agents"),
-    Option((*READERS, "key"), "--json", "", "print JSON"),
+    Option((*READERS, "key", "status"), "--json", "", "print JSON"),
+    Option(("status",), "path", "PATH", "the socket, as in /run/dumpulse/stats"),
+    Option(("status",), "--prometheus", "", "print Prometheus' text"),
 ]
 
 

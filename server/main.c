@@ -136,7 +136,7 @@ int main(int argc, char **argv)
     if (!program.open() || (options.state != NULL && !state_load()) ||
         (options.key != NULL && !keys_begin()) || (options.stats != NULL && !stats_open()))
         return EXIT_FAILURE;
-    stats_begin(program.name);
+    stats_begin(program.name, argv);
     if (options.state != NULL)
         state_begin();
     if (options.watch != NULL)

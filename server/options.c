@@ -221,7 +221,7 @@ static const struct option_spec common[] = {
      .flag = &options.key_is_new},
     {"--key-to-date", NULL, "if the log asks for it: skip to the date, and end",
      .flag = &options.key_to_date},
-    {"--stats", "PATH", "make a socket that tells the counters as JSON", .set = set_stats},
+    {"--stats", "PATH", "make a socket that `dumpulse status` reads", .set = set_stats},
     {"--check", NULL, "read all files, print each mistake, and end", .flag = &options.check},
     {"--help", NULL, "print this help; so does -h", .flag = &options.help},
     {"--version", NULL, "print the version", .flag = &options.version},

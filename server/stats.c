@@ -1,4 +1,4 @@
-/* The counters as text, for people and for programs; see stats.h.   SPDX-License-Identifier: MIT */
+/* The counters and the table as text; see stats.h.   SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* NOLINT: for accept4 and O_ASYNC */
 #include "stats.h"
 
@@ -13,10 +13,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "alarms.h"
 #include "can.h"
 #include "counters.h"
 #include "dumpulse.h"
+#include "hook.h"
 #include "log.h"
+#include "names.h"
 #include "options.h"
 #include "sockets.h"
 #include "table.h"
@@ -27,12 +30,13 @@ enum {
     AT_ONCE = 16   /* connections that are answered before packets get their turn */
 };
 /* A name has at most 25 characters, a number at most 20. */
-enum { LINE = (COUNTERS + 5) * 48 };
+enum { LINE = (COUNTERS + 5) * 48, ARGUMENTS = 4096, ANSWER = 32768 };
 
 /* ---- A line --------------------------------------------------------------------------------- */
 
 static const char *program;
-static uint64_t begun; /* ns: timing_ns() at the start */
+static char *const *arguments; /* of main() */
+static uint64_t begun;         /* ns: timing_ns() at the start */
 
 /* Brings the counters up to date that are not counted packet by packet. */
 static void complete_counters(void)
@@ -55,7 +59,7 @@ static bool is_shown(size_t counter)
 }
 
 /* Appends the counters to a line that has `length` characters. Returns its new length. */
-static size_t write_counters(char line[LINE], size_t length, bool json)
+static size_t write_counters(char *line, size_t length, bool json)
 {
     for (size_t i = 0; i < COUNTERS; i++) {
         if (!is_shown(i))
@@ -66,7 +70,7 @@ static size_t write_counters(char line[LINE], size_t length, bool json)
         length += (size_t)snprintf(line + length, LINE - length, format, before, name,
                                    (unsigned long long)counters[i]);
     }
-    return length + (size_t)snprintf(line + length, LINE - length, json ? "}\n" : "\n");
+    return length + (size_t)snprintf(line + length, LINE - length, json ? "" : "\n");
 }
 
 void stats_print(void)
@@ -77,25 +81,93 @@ void stats_print(void)
     (void)log_write(STDOUT_FILENO, line, write_counters(line, 0, false));
 }
 
-void stats_begin(const char *of_program)
+void stats_begin(const char *of_program, char *const *given)
 {
     program = of_program;
+    arguments = given;
     begun = timing_ns();
 }
 
+/* Appends a string of JSON. What is no part of a printable character becomes a question mark. */
+static size_t write_string(char *line, size_t length, const char *text)
+{
+    line[length++] = '"';
+    while (*text != '\0') {
+        const size_t size = log_character_size(text);
+        if (*text == '"' || *text == '\\')
+            line[length++] = '\\';
+        if (size == 0)
+            line[length] = '?';
+        else
+            memcpy(line + length, text, size);
+        length += size == 0 ? 1 : size;
+        text += size == 0 ? 1 : size;
+    }
+    line[length++] = '"';
+    return length;
+}
+
+/* Appends a list of the arguments that have room. */
+static size_t write_arguments(char *line, size_t length)
+{
+    size_t left = ARGUMENTS;
+
+    length += (size_t)sprintf(line + length, ",\"arguments\":[");
+    for (char *const *argument = arguments + 1; *argument != NULL; argument++) {
+        const size_t size = strlen(*argument);
+        if (size > left)
+            break;
+        left -= size;
+        if (argument != arguments + 1)
+            line[length++] = ',';
+        length = write_string(line, length, *argument);
+    }
+    line[length++] = ']';
+    return length;
+}
+
+/* Appends what is known of a variable. `state` and `change` are null if it is not watched, and what
+ * comes of its heartbeat is null if it has none. */
+static size_t write_variable(char *line, size_t length, uint8_t variable, uint16_t now)
+{
+    const dumpulse_entry entry = dumpulse_read_entry(table_agent.report, variable);
+    const uint64_t age = (uint64_t)(uint16_t)(now - entry.timestamp) * options.tick;
+
+    length += (size_t)sprintf(line + length,
+                              "%s{\"variable\":%u,\"name\":", variable == 0 ? "" : ",", variable);
+    length = write_string(line, length, names_variables[variable].name);
+    if (options.watch != NULL && names_variables[variable].expected)
+        length +=
+            (size_t)sprintf(line + length, ",\"state\":\"%s\",\"number\":%u",
+                            hook_states[alarms[variable].is], (unsigned)alarms[variable].number);
+    else
+        length += (size_t)sprintf(line + length, ",\"state\":null,\"number\":null");
+    if (entry.sender == 0 && entry.value == 0 && entry.timestamp == 0)
+        return length +
+               (size_t)sprintf(line + length, ",\"age_ms\":null,\"sender\":null,\"value\":null}");
+    return length + (size_t)sprintf(line + length, ",\"age_ms\":%llu,\"sender\":%u,\"value\":%u}",
+                                    (unsigned long long)age, entry.sender, entry.value);
+}
+
 /* Writes a line of JSON: the program, its version, start and uptime, the number of variables that
- * are set, and the counters. Returns its length. */
-static size_t write_json(char line[LINE])
+ * are set, the counters, the tick, the arguments and the table. Returns its length. */
+static size_t write_json(char line[ANSWER])
 {
     const uint64_t up = (timing_ns() - begun) / TIMING_SECOND;
 
     complete_counters();
-    const int length = snprintf(
+    size_t length = (size_t)snprintf(
         line, LINE,
         "{\"program\":\"%s\",\"version\":\"%s\",\"started\":%llu,\"uptime\":%llu,\"variables\":%u,",
         program, DUMPULSE_VERSION, (unsigned long long)(timing_unix_ms() / 1000 - up),
         (unsigned long long)up, (unsigned)table_count());
-    return write_counters(line, (size_t)length, true);
+    length = write_counters(line, length, true);
+    length += (size_t)sprintf(line + length, ",\"tick_ms\":%llu", (unsigned long long)options.tick);
+    length = write_arguments(line, length);
+    length += (size_t)sprintf(line + length, ",\"table\":[");
+    for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++)
+        length = write_variable(line, length, i, (uint16_t)table_ticks());
+    return length + (size_t)sprintf(line + length, "]}\n");
 }
 
 /* ---- The socket ----------------------------------------------------------------------------- */
@@ -132,9 +204,10 @@ static bool remove_stale_socket(const struct sockaddr_un *address)
     return unlink(options.stats) == 0 || refuse(strerror(errno));
 }
 
-/* Every local user who can reach the directory may connect. The counters say less than a report,
- * which any local user may have by default. The kernel sends SIGIO when somebody connects. So the
- * loop needs no extra work for each packet, and a connection is seen under load, too. */
+/* Every local user who can reach the directory may connect. What they get is what a report has,
+ * which any local user may have by default, with names, states, counters and arguments. The kernel
+ * sends SIGIO when somebody connects. So the loop needs no extra work for each packet, and a
+ * connection is seen under load, too. */
 bool stats_open(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -161,7 +234,7 @@ bool stats_open(void)
  * connections there may be more: a new SIGIO lets the loop answer them after the next packets. */
 void stats_answer(void)
 {
-    char line[LINE];
+    static char line[ANSWER];
 
     for (unsigned i = 0; i < AT_ONCE; i++) {
         const int reader = accept4(listening, NULL, NULL, SOCK_CLOEXEC);

@@ -272,8 +272,8 @@ bool watch_read_again(void)
     return true;
 }
 
-/* Goes on with the state of the last run, and tells again what that may not have told. An entry that
- * the table has forgotten since is older than any limit. */
+/* Goes on with the state of the last run, and tells again what that may not have told. An entry
+ * that the table has forgotten since is older than any limit. */
 static void restore_state(const dumpulse_watched *line, dumpulse_seen *of)
 {
     const uint8_t variable = line->variable;

@@ -1587,3 +1587,29 @@ def test_the_commands_of_the_readme() -> None:
         seen = type_("watch")
         assert re.search(r"^\S+ 5 doors: .*, age \d+ s, dead$", seen.stdout, re.M), seen.stdout
         assert type_("check").returncode == 1  # silent for more than 5 s: late
+
+
+def test_the_status_of_a_server(tmp_path: Path, call: Call) -> None:
+    """For people, as JSON and as Prometheus' text."""
+    path = str(tmp_path / "stats")
+    (tmp_path / "names").write_text("[3]\nname = pump\n[4]\nvalue = 0..9\n")
+    with Server("--stats", path, "--watch", str(tmp_path / "names")) as server:
+        for words in ("3 5", "4 50", "9 7"):
+            assert call("set", f"127.0.0.1:{server.port}", *words.split()).status == 0
+        server.says("variable 4: out-of-range")
+        about, counters, *rows = call("status", path).out.splitlines()
+        assert about.endswith(f"s: --stats {path} --watch {tmp_path / 'names'} 0")
+        assert "heartbeats 3, " in counters and "lost_lines 0" in counters
+        assert [" ".join(re.sub("[0-9.]+ s ago", "ago", row).split()) for row in rows] == [
+            "3 pump alive ago, value 5, sender 1", "4 out-of-range ago, value 50, sender 1",
+            "9 not watched ago, value 7, sender 1"]
+        status = json.loads(call("status", path, "--json").out)
+        assert (status["table"][3]["name"], status["table"][3]["number"]) == ("pump", 1)
+        metrics = call("status", path, "--prometheus").out.splitlines()
+        assert {"# TYPE dumpulse_heartbeats_total counter", "dumpulse_heartbeats_total 3",
+                'dumpulse_variable_value{variable="3",name="pump"} 5',
+                'dumpulse_variable_alive{variable="4",name=""} 1'} < set(metrics)
+        assert len([line for line in metrics if line.startswith("dumpulse_variable_age")]) == 3
+    for gone in (path, str(tmp_path / "names")):
+        result = call("status", gone)
+        assert result.status == 2 and "cannot read the status of" in result.err
