@@ -127,6 +127,20 @@ def test_a_clock_that_makes_no_sense(tmp_path: Path) -> None:
     assert "so all agents are new" in load(tmp_path, new) and same(new, table(), 0, 0)
 
 
+def test_rows_that_were_written_at_different_times(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "AT_ONCE", 1)
+    old, one = table("ab"), table("ab")
+    with storing(tmp_path) as store:
+        Snapshot(store).save(old)
+        store.publish([Event(time.time(), name, 2, "state", "alive", "dead", 3.0)
+                       for name in "ab"])
+        old.told[1, 2] = State.LATE  # published later, and lost by the disk
+        Snapshot(store).save(old, 1)
+    assert load(tmp_path, one) == ""
+    assert one.told[:, 2].tolist() == [State.DEAD, State.LATE]
+
+
 def test_after_a_crash_no_event_is_new_however_many_there_were(tmp_path: Path) -> None:
     """What was published after the rows were copied counts, and nothing from before."""
     words, old, now = ("alive", "dead"), table(), time.time()
