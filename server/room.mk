@@ -40,7 +40,7 @@ $(call unit_of,can,can tests/stand_ins,dumpulse.c,\
 $(call unit_of,table,table watch hook limits tests/stand_ins,$(WATCH_C))
 $(call unit_of,hook,hook limits tests/stand_ins,,posix_spawn kill waitpid syscall fcntl prctl)
 $(call unit_of,udpserver,address limits loop sources sockets tests/stand_ins,,setitimer)
-$(call unit_of,log,log,,poll)
+$(call unit_of,log,log timing,,poll)
 $(call unit_of,keys,keys numbers overlap snapshot table tests/stand_ins,\
     dumpulse.c $(KEYED_C),dumpulse_get_key)
 # If ASan or valgrind finds an error, the exit status of the server makes the test fail.
