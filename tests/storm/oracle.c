@@ -218,7 +218,9 @@ static void check_waiting(unsigned node, const struct made *made)
 {
     const uint64_t told = world->truth.of[node].told_bad;
 
-    CLAIM(TOO_EARLY, made->arrived != 0 && told > made->arrived && told > world->truth.named,
+    CLAIM(TOO_EARLY,
+          made->arrived != 0 && told > made->arrived && told > world->truth.named &&
+              told > world->truth.served_from,
           told - made->arrived >= world->truth.names.warn * MS,
           "variable %u was called late or dead while its heartbeat waited", node);
 }
