@@ -918,6 +918,9 @@ void reference_ends(int status)
     CLAIM(ENDS, status == 0 && !world->chosen.no_state,
           file != NULL && has_table(file, world->truth.table),
           "the agent ends, and its table is not saved");
+    for (unsigned node = 0; node < NODES; node++)
+        CLAIM(ENDS, status == 0 && world->chosen.exec, alarms[node].untold <= hook.of[node].count,
+              "variable %u: the next run would tell a change again", node);
 }
 
 void reference_begins(void)
