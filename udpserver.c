@@ -318,17 +318,17 @@ static void say_what_is_served(void)
     sockets_say_if_small();
     if (options.log < OPTIONS_LOG_NORMAL)
         return;
-    log_say("listening on%s", endpoints_describe());
+    log_say("<6>listening on%s", endpoints_describe());
     if (can_interface != NULL)
         log_say("and on %s; %u reports a second", can_describe(), (unsigned)can_rate);
     if (udpserver.senders.count != 0)
-        log_say("heartbeats from%s", address_describe(&udpserver.senders));
+        log_say("<6>heartbeats from%s", address_describe(&udpserver.senders));
     if (options.key != NULL) {
-        log_say("reports to%s with the readers' key",
+        log_say("<6>reports to%s with the readers' key",
                 udpserver.allow ? address_describe(&udpserver.readers) : " everybody");
         return;
     }
-    log_say("reports to%s; for each %u at once and %u a second, for all %u a second%s",
+    log_say("<6>reports to%s; for each %u at once and %u a second, for all %u a second%s",
             address_describe(&udpserver.readers), (unsigned)udpserver.burst,
             (unsigned)udpserver.rate, (unsigned)udpserver.rate_total,
             udpserver.allow ? "" : "; --allow CIDR names others");

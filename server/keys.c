@@ -891,7 +891,7 @@ bool keys_begin(void)
                 overlap_list(keys.numbers.retired));
     table_share((table_entry *)(void *)(keys.keyed.agent.report + 4));
     if (options.log >= OPTIONS_LOG_NORMAL)
-        log_say("with a key, and a new epoch each %u s; packets without a key are %s%s",
+        log_say("<6>with a key, and a new epoch each %u s; packets without a key are %s%s",
                 (unsigned)keys_epoch,
                 options.also_unkeyed == 0 ? "refused"
                                           : "accepted, without authentication, of variables: ",

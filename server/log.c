@@ -10,12 +10,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "counters.h"
+#include "timing.h"
 
 static const char *name = "";
 static char files[STDERR_FILENO + 1][PATH_MAX]; /* of the outputs that are files, at the start */
@@ -133,15 +136,41 @@ bool log_say_lost(void)
     return true;
 }
 
-enum { KEY_DIGITS = 32 };
+enum { KEY_DIGITS = 32, ERROR = 3, BEGIN = 40 };
+
+/* What a line begins with: for the journal its severity, and in a file the time and the severity.
+ * Whoever reads a pipe or a terminal has the time. */
+static void write_begin(char begin[BEGIN], int severity)
+{
+    static const char *const words[] = {"", "", "", "error", "warning", "notice", "info", ""};
+    const char *const journal = getenv("JOURNAL_STREAM");
+    struct stat status;
+    struct tm parts;
+    char stream[BEGIN];
+
+    begin[0] = '\0';
+    if (fstat(STDERR_FILENO, &status) != 0)
+        return;
+    (void)snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)status.st_dev,
+                   (unsigned long long)status.st_ino);
+    if (journal != NULL && strcmp(journal, stream) == 0) {
+        (void)snprintf(begin, BEGIN, "<%d>", severity);
+    } else if (S_ISREG(status.st_mode)) {
+        const time_t now = (time_t)(timing_unix_ms() / 1000);
+        const size_t length = strftime(begin, BEGIN, "%Y-%m-%dT%H:%M:%SZ ", gmtime_r(&now, &parts));
+        (void)snprintf(begin + length, BEGIN - length, "%s: ", words[severity]);
+    }
+}
 
 void log_say(const char *format, ...)
 {
-    char text[1024], line[sizeof text + 16];
+    const bool has_severity = format[0] == '<';
+    char text[1024], begin[BEGIN], line[sizeof text + 16 + BEGIN];
     va_list arguments;
 
+    write_begin(begin, has_severity ? format[1] - '0' : ERROR);
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
+    (void)vsnprintf(text, sizeof text, format + (has_severity ? 3 : 0), arguments);
     va_end(arguments);
     for (char *at = text; *at != '\0';) {
         const size_t digits = strspn(at, "0123456789abcdefABCDEF");
@@ -152,7 +181,7 @@ void log_say(const char *format, ...)
             *at = '?';
         at += length == 0 ? 1 : length;
     }
-    const int length = snprintf(line, sizeof line, "%s: %s\n", name, text);
+    const int length = snprintf(line, sizeof line, "%s%s: %s\n", begin, name, text);
     if (log_say_lost() && log_write(STDERR_FILENO, line, (size_t)length))
         return;
     (void)__atomic_fetch_add(&unsaid, 1, __ATOMIC_RELAXED);

@@ -50,7 +50,7 @@ static bool read_files(void)
     if (program.read_again != NULL)
         (void)program.read_again(true);
     if (options.log >= OPTIONS_LOG_NORMAL)
-        log_say("has read its files again");
+        log_say("<6>has read its files again");
     return true;
 }
 

@@ -100,10 +100,10 @@ void sources_note(const uint8_t *address, size_t outcome, const uint8_t *packet,
     }
     limits_take(&lines, &limit, now);
     if (outcome == COUNT_HEARTBEATS)
-        log_say("%s: %s, variable %u from sender %u", address_write(address), kinds[outcome],
+        log_say("<6>%s: %s, variable %u from sender %u", address_write(address), kinds[outcome],
                 table_variable_of(packet), packet[6]);
     else
-        log_say("%s: %s", address_write(address), kinds[outcome]);
+        log_say("<6>%s: %s", address_write(address), kinds[outcome]);
 }
 
 void sources_finish(void)

@@ -93,12 +93,12 @@ bool watch_read_names(void)
 static void say_unsaid(void)
 {
     if (unsaid != 0)
-        log_say("%llu more changes: too many came at once", (unsigned long long)unsaid);
+        log_say("<4>%llu more changes: too many came at once", (unsigned long long)unsaid);
     unsaid = 0;
 }
 
 /* Logs a change of a variable unless too many came at once. */
-static void log_change(uint8_t variable, const char *text)
+static void log_change(uint8_t variable, const char *text, bool is_bad)
 {
     const struct limit limit = limits_make(1, LINES);
     const uint64_t now = timing_ns();
@@ -112,7 +112,8 @@ static void log_change(uint8_t variable, const char *text)
     }
     limits_take(&said, &limit, now);
     say_unsaid();
-    log_say("variable %u%s%s: %s", variable, *name == '\0' ? "" : " ", name, text);
+    log_say(is_bad ? "<4>variable %u%s%s: %s" : "<5>variable %u%s%s: %s", variable,
+            *name == '\0' ? "" : " ", name, text);
 }
 
 static void log_state(const struct alarms_change *change)
@@ -122,7 +123,8 @@ static void log_state(const struct alarms_change *change)
     alarms_log(change);
     (void)snprintf(text, sizeof text, "%s, was %s; number %u", hook_states[change->is],
                    hook_states[change->was], (unsigned)change->number);
-    log_change(change->variable, text);
+    log_change(change->variable, text,
+               change->is != DUMPULSE_ALIVE && change->is != DUMPULSE_WAITING);
 }
 
 static void tell(const struct alarms_change *change)
@@ -159,7 +161,7 @@ static void note_boot(uint8_t variable, uint8_t value)
         return;
     counters[COUNT_CHANGES]++;
     (void)snprintf(text, sizeof text, "restarted: %s, boot %u", causes[value / 32], value % 32U);
-    log_change(node, text);
+    log_change(node, text, true);
 }
 
 /* Notes what was heard since the last look. The table's timestamp says when that was, unless
@@ -328,7 +330,7 @@ void watch_begin(void)
         hook_begin();
     restore_states();
     if (options.log >= OPTIONS_LOG_NORMAL)
-        log_say("watching %u variable%s of %.300s%s%.300s", watch_watcher.count,
+        log_say("<6>watching %u variable%s of %.300s%s%.300s", watch_watcher.count,
                 watch_watcher.count == 1 ? "" : "s", options.watch,
                 options.exec == NULL ? "" : "; each change runs ",
                 options.exec == NULL ? "" : options.exec);

@@ -20,6 +20,8 @@ void log_say(const char *format, ...)
 {
     va_list arguments;
 
+    if (format[0] == '<') /* its severity */
+        format += 3;
     va_start(arguments, format);
     (void)vsnprintf(line_of(logged_count++), sizeof logged[0], format, arguments);
     va_end(arguments);

@@ -585,3 +585,19 @@ def test_alarms_that_a_full_pipe_does_not_take_are_counted(tmp_path: Path) -> No
             text = (text + reader.read(65536)).lstrip(b"\0")
         assert text == b"udpserver: %d lines could not be written\n" % counters["lost_lines"]
         assert counters["lost_lines"] >= 8
+
+
+@pytest.mark.parametrize("journal", [True, False])
+def test_severities_in_the_journal_and_time_in_a_file(tmp_path: Path, journal: bool) -> None:
+    (tmp_path / "names.ini").write_text("[3]\nwarn = 1s\ncrit = 1s\n")
+    log = tmp_path / "log"
+    with log.open("w") as opened:
+        about = os.fstat(opened.fileno())
+        stream = f"{about.st_dev}:{about.st_ino if journal else 1}"
+        with started(*command(), "--watch", str(tmp_path / "names.ini"), "0", stderr=opened,
+                     stdout=subprocess.DEVNULL, env={**os.environ, "JOURNAL_STREAM": stream}):
+            wait_until(lambda: "missing, was" in log.read_text(), "an alarm is logged")
+    time_of = "" if journal else time.strftime("%Y-%m-%dT[0-9:]{8}Z ", time.gmtime())
+    for severity, word, text in ((6, "info", "watching"), (4, "warning", "variable 3: missing")):
+        begin = f"<{severity}>" if journal else f"{time_of}{word}: "
+        assert re.search(f"^{begin}udpserver: {text}", log.read_text(), re.M), log.read_text()

@@ -812,6 +812,8 @@ void __wrap_log_say(const char *format, ...)
     char text[4 * LINE];
     va_list arguments;
 
+    if (format[0] == '<') /* its severity */
+        format += 3;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
