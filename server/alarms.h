@@ -1,10 +1,10 @@
 /* The changes that --watch has found, until they are told, and what was told of each variable: that
- * is stored with the table, so that a restart does not tell it again.   SPDX-License-Identifier: MIT
+ * is stored with the table, so that a restart tells none again.   SPDX-License-Identifier: MIT
  *
- * Each change of a variable has a number, one more than the one before. A change is stored before it
- * is told, and that it was told is stored later. So a change that is told just before a crash comes
- * again after it, with the same number. If the state cannot be stored within ALARMS_PATIENCE, the
- * change is told without.
+ * Each change of a variable has a number, one more than the one before. A change is stored before
+ * it is told, and that it was told is stored later. So a change that is told just before a crash
+ * comes again after it, with the same number. If the state cannot be stored within ALARMS_PATIENCE,
+ * the change is told without.
  */
 #ifndef DUMPULSE_ALARMS_H
 #define DUMPULSE_ALARMS_H

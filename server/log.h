@@ -9,8 +9,8 @@ void log_begin(const char *program); /* each line begins with its name */
 void log_open_again(void); /* the files of both outputs: they may have other names by now */
 
 /* Writes one line to stderr, cut off at 1 KB. If the format begins like "<4>", that is the severity
- * of syslog, from 3 to 6; without, it is an error, 3. In the journal, the line begins with it. The arguments may contain anything: each byte that is
- * not part of a printable UTF-8 character becomes a question mark. */
+ * of syslog, from 3 to 6; without, it is an error, 3. The arguments may contain anything: each byte
+ * that is not part of a printable UTF-8 character becomes a question mark. */
 __attribute__((format(printf, 1, 2))) void log_say(const char *format, ...);
 
 /* Writes one line to a descriptor, or nothing if it would have to wait: a reader that has stopped

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: MIT
  *
  * These are 8 bytes "Dumpulse", 4 bytes version (2), 4 bytes tick in ms, 8 bytes Unix time of the
- * writing in ms, 256 bytes entries as in a report, 512 bytes records of alarms.h, and 4 bytes CRC-32
- * of all bytes before it. Numbers are big-endian. Version 1 had no records.
+ * writing in ms, 256 bytes entries as in a report, 512 bytes records of alarms.h, and 4 bytes
+ * CRC-32 of all bytes before it. Numbers are big-endian. Version 1 had no records.
  */
 #ifndef DUMPULSE_SNAPSHOT_H
 #define DUMPULSE_SNAPSHOT_H
@@ -26,8 +26,8 @@ enum {
 /* Both use options.tick. */
 void snapshot_encode(uint8_t state[SNAPSHOT_SIZE], const dumpulse *from, uint64_t now_ms);
 
-/* Only if it returns SNAPSHOT_GOOD, it changes the table `to` and `alarms`, and `forgotten` becomes how many
- * entries are too old by now. */
+/* Only if it returns SNAPSHOT_GOOD, it changes the table `to` and `alarms`, and `forgotten` becomes
+ * how many entries are too old by now. */
 enum snapshot_kind { SNAPSHOT_GOOD, SNAPSHOT_DAMAGED, SNAPSHOT_OTHER_VERSION, SNAPSHOT_OTHER_TICK };
 enum snapshot_kind snapshot_decode(const uint8_t *state, size_t size, uint64_t now_ms, dumpulse *to,
                                    unsigned *forgotten);
