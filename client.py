@@ -2867,14 +2867,14 @@ def format_c(settings: Settings, path: str) -> str:
         silence, dead = (max(1, ms // settings.tick_ms) for ms in (variable.warn_ms,
                                                                    variable.crit_ms))
         misses = math.ceil(dead / silence)
-        lines.append(f"    DUMPULSE_WATCHED({names[variable.number]}, {silence}, {misses}, "
-                     f"{silence * misses}, {variable.low}, {variable.high})"
+        lines.append(f"    DUMPULSE_WATCHED(variable({names[variable.number]}), silence({silence}), "
+                     f"misses({misses}), grace({silence * misses}), "
+                     f"values({variable.low}, {variable.high}))"
                      + f" /* crit is {dead} */" * (dead != silence * misses))
     enum = "".join(f"    {name} = {number},\n" for number, name in names.items())
     table = ", \\\n".join(lines)
     return f"""\
 /* `dumpulse names --c` made it, of {path.replace('*/', '* /')}. A tick has {settings.tick_ms} ms.
- * A line: variable, silence, misses, grace, lowest and highest value. Times are in ticks.
  *     DUMPULSE_WATCH(watch, WATCHED_VARIABLES); */
 enum {{
 {enum}}};

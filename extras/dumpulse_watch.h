@@ -11,8 +11,9 @@
  *
  * HOW TO USE IT
  *   1. Write a table, with one line for each variable to watch:
- *          DUMPULSE_WATCH(watch, DUMPULSE_WATCHED(3, 20, 3, 200, 10, 120),
- *                                DUMPULSE_WATCHED(7, 50, 2, 500, 0, 255));
+ *          DUMPULSE_WATCH(watch,
+ *              DUMPULSE_WATCHED(variable(3), silence(20), misses(3), grace(200), values(10, 120)),
+ *              DUMPULSE_WATCHED(variable(7), silence(50), misses(2), grace(500), values(0, 255)));
  *      Variable 3 may be silent for 20 ticks; then it is late. After 3 such silences,
  *      that is after 60 ticks, it is dead. It has 200 ticks from the start to speak
  *      for the first time. Its value must be 10 to 120. DUMPULSE_WATCHED below says
@@ -184,23 +185,18 @@ typedef struct dumpulse_watcher {
 #endif
 
 /* A line of the table. All numbers must be constants.
- *   variable         0 to 63
- *   silence          ticks that may pass from one heartbeat to the next, from 1
- *   misses           silences until the node is dead, from 1; silence * misses is the dead limit
- *   grace            ticks from the start until the first heartbeat, from 0
- *   lowest, highest  values, 0 to 255
- * The dead limit and the grace must each be 65471 at most together with DUMPULSE_LOOK_WITHIN. If
- * the compiler says that the size of an array is negative, one of the numbers is not allowed. */
-#define DUMPULSE_WATCHED(variable, silence, misses, grace, lowest, highest)                        \
-    {                                                                                              \
-        (uint8_t)(                                                                                 \
-            (variable) *                                                                           \
-            sizeof(char[DUMPULSE_FITS_(variable, silence, misses, grace, lowest, highest) ? 1      \
-                                                                                          : -1])), \
-            (uint8_t)(lowest), (uint8_t)((highest) - (lowest)),                                    \
-            (uint16_t)((grace) + DUMPULSE_AHEAD), (uint16_t)((silence) + DUMPULSE_AHEAD),          \
-            (uint16_t)((uint32_t)(silence) * (misses) + DUMPULSE_AHEAD)                            \
-    }
+ *   variable(n)     0 to 63
+ *   silence(n)      ticks that may pass from one heartbeat to the next, from 1
+ *   misses(n)       silences until the node is dead, from 1; silence * misses is the dead limit
+ *   grace(n)        ticks from the start until the first heartbeat, from 0
+ *   values(l, h)    the lowest and the highest value, 0 to 255
+ * The dead limit and the grace must each be 65471 at most together with DUMPULSE_LOOK_WITHIN. In
+ * another order this does not compile: the compiler then calls DUMPULSE_1_silence, for example,
+ * undeclared. A number that is not allowed is named in C11; in C99 and C++, the compiler says that
+ * the size of an array is negative. */
+#define DUMPULSE_WATCHED(variable, silence, misses, grace, values)                                 \
+    DUMPULSE_LINE_(DUMPULSE_1_##variable, DUMPULSE_2_##silence, DUMPULSE_3_##misses,               \
+                   DUMPULSE_4_##grace, DUMPULSE_5_##values)
 
 /* Hook, written by the user: called once for each change of a state. The state is new already when
  * the hook is called. The context is the agent that dumpulse_watch() got. If the hook needs more,
@@ -249,13 +245,49 @@ static inline uint8_t dumpulse_watch_check(const dumpulse_watcher *watch, uint16
 /* The largest age that is told from one that has wrapped, + 64. */
 #define DUMPULSE_LONGEST_ 65535U
 
-#define DUMPULSE_FITS_(variable, silence, misses, grace, lowest, highest)                          \
-    ((int64_t)(variable) >= 0 && (variable) < 64 && (silence) > 0 && (misses) > 0 &&               \
-     (misses) <= 65535 && (silence) <= 65535 && (int64_t)(grace) >= 0 && (grace) <= 65535 &&       \
-     (uint64_t)(silence) * (misses) + DUMPULSE_AHEAD + (DUMPULSE_LOOK_WITHIN) <=                   \
-         DUMPULSE_LONGEST_ &&                                                                      \
-     (uint32_t)(grace) + DUMPULSE_AHEAD + (DUMPULSE_LOOK_WITHIN) <= DUMPULSE_LONGEST_ &&           \
-     (int64_t)(lowest) >= 0 && (highest) <= 255 && (lowest) <= (highest))
+#define DUMPULSE_1_variable(number) number
+#define DUMPULSE_2_silence(number) number
+#define DUMPULSE_3_misses(number) number
+#define DUMPULSE_4_grace(number) number
+#define DUMPULSE_5_values(lowest, highest) lowest, highest
+#define DUMPULSE_LINE_(...)                                                                        \
+    DUMPULSE_NUMBERS_(__VA_ARGS__) /* values() becomes two arguments first */
+
+/* 1, if the condition holds; otherwise it does not compile. */
+#if defined __STDC_VERSION__ && __STDC_VERSION__ >= 201112L
+#define DUMPULSE_MUST_(condition, text)                                                            \
+    sizeof(struct {                                                                                \
+        _Static_assert(condition, text);                                                           \
+        char one;                                                                                  \
+    })
+#else
+#define DUMPULSE_MUST_(condition, text) sizeof(char[(condition) ? 1 : -1])
+#endif
+
+#define DUMPULSE_NUMBERS_(variable, silence, misses, grace, lowest, highest)                       \
+    {                                                                                              \
+        (uint8_t)((variable)*DUMPULSE_MUST_((int64_t)(variable) >= 0 && (variable) < 64,           \
+                                            "variable() must be 0 to 63")),                        \
+            (uint8_t)((lowest)*DUMPULSE_MUST_((int64_t)(lowest) >= 0 && (highest) <= 255 &&        \
+                                                  (lowest) <= (highest),                           \
+                                              "values() must be 0 to 255, the lower first")),      \
+            (uint8_t)((highest) - (lowest)),                                                       \
+            (uint16_t)((grace)*DUMPULSE_MUST_((int64_t)(grace) >= 0 && (grace) <= 65535 &&         \
+                                                  DUMPULSE_FITS_(grace),                           \
+                                              "grace() is negative or too long") +                 \
+                       DUMPULSE_AHEAD),                                                            \
+            (uint16_t)((silence)*DUMPULSE_MUST_((silence) > 0 && (silence) <= 65535,               \
+                                                "silence() must be 1 to 65535 ticks") +            \
+                       DUMPULSE_AHEAD),                                                            \
+            (uint16_t)((uint32_t)(silence) *                                                       \
+                           (misses)*DUMPULSE_MUST_(                                                \
+                               (misses) > 0 && (misses) <= 65535 &&                                \
+                                   DUMPULSE_FITS_((uint64_t)(silence) * (misses)),                 \
+                               "misses() is 0, or silence times misses too long") +                \
+                       DUMPULSE_AHEAD)                                                             \
+    }
+#define DUMPULSE_FITS_(ticks)                                                                      \
+    ((uint64_t)(ticks) + DUMPULSE_AHEAD + (DUMPULSE_LOOK_WITHIN) <= DUMPULSE_LONGEST_)
 
 /* At most 255 lines. */
 #define DUMPULSE_COUNT_(count) (uint8_t)((count) * sizeof(char[(count) <= 255U ? 1 : -1]))

@@ -38,18 +38,11 @@ enum { OPEN = 0, CLOSED = 1 };
     node(variable(12), silence(1), misses(4), grace(12), values(0, 1), lamp(4), relay(NONE))
 /* clang-format on */
 
-/* Numbers of a node in a wrong order do not compile, because only these names exist. */
-#define VARIABLE_variable(number) number
-#define SILENCE_silence(number) number
-#define MISSES_misses(number) number
-#define GRACE_grace(number) number
-#define VALUES_values(lowest, highest) lowest, highest
+/* A lamp and a relay in a wrong order do not compile, because only these names exist. */
 #define LAMP_lamp(pin) ((uint8_t)_BV(pin))
 #define RELAY_relay(pin) ((uint8_t)_BV(pin))
-#define WATCHED(...) DUMPULSE_WATCHED(__VA_ARGS__) /* values() becomes two arguments first */
 #define LINE(variable, silence, misses, grace, values, lamp, relay)                                \
-    WATCHED(VARIABLE_##variable, SILENCE_##silence, MISSES_##misses, GRACE_##grace,                \
-            VALUES_##values),
+    DUMPULSE_WATCHED(variable, silence, misses, grace, values),
 #define PINS(variable, silence, misses, grace, values, lamp, relay) {LAMP_##lamp, RELAY_##relay},
 #define OR_LAMP(variable, silence, misses, grace, values, lamp, relay) | LAMP_##lamp
 #define OR_RELAY(variable, silence, misses, grace, values, lamp, relay) | RELAY_##relay

@@ -33,8 +33,10 @@ def test_what_no_clock_does() -> None:
                 assert beats or was not in GONE or state in GONE
 
 
-GOOD_LINE = "3, 20, 3, 200, 10, 120"
+LINE = "DUMPULSE_WATCHED(variable({}), silence({}), misses({}), grace({}), values({}, {}))"
+GOOD = (3, 20, 3, 200, 10, 120)
 COMPILERS = [
+    pytest.param(["gcc", "-x", "c", "-std=c11"], id="C11"),
     pytest.param(["gcc", "-x", "c", "-std=c99"], id="C"),
     pytest.param(["avr-gcc", "-mmcu=atmega328p", "-x", "c", "-std=c99"], id="AVR"),
     pytest.param(["g++", "-x", "c++", "-std=c++11"], id="C++", marks=pytest.mark.slow)]
@@ -48,36 +50,43 @@ def compiled(compiler: list[str], text: str, *more: str) -> subprocess.Completed
         capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(("numbers", "compiles"), [
-    (GOOD_LINE, True), ("63, 1, 1, 0, 0, 0", True), ("0, 64447, 1, 64447, 255, 255", True),
-    ("64, 20, 3, 200, 10, 120", False), ("-1, 20, 3, 200, 10, 120", False),
-    ("3, 0, 3, 200, 10, 120", False), ("3, 20, 0, 200, 10, 120", False),
-    ("3, -20, 3, 200, 10, 120", False), ("3, 20, -3, 200, 10, 120", False),
-    ("3, 20, 3, -1, 10, 120", False), ("3, 20, 3, 65536, 10, 120", False),
-    ("3, 20, 3, 200, 121, 120", False), ("3, 20, 3, 200, 10, 256", False),
-    ("3, 20, 3, 200, -1, 120", False), ("0, 64448, 1, 0, 0, 0", False),
-    ("0, 1, 64448, 0, 0, 0", False), ("0, 65536, 65536, 0, 0, 0", False),
-    ("0, 1, 1, 64448, 0, 0", False)])
+@pytest.mark.parametrize(("numbers", "wrong"), [
+    (GOOD, ""), ((63, 1, 1, 0, 0, 0), ""), ((0, 64447, 1, 64447, 255, 255), ""),
+    ((64, 20, 3, 200, 10, 120), "variable"), ((-1, 20, 3, 200, 10, 120), "variable"),
+    ((3, 0, 3, 200, 10, 120), "silence"), ((3, 20, 0, 200, 10, 120), "misses"),
+    ((3, -20, 3, 200, 10, 120), "silence"), ((3, 20, -3, 200, 10, 120), "misses"),
+    ((3, 20, 3, -1, 10, 120), "grace"), ((3, 20, 3, 65536, 10, 120), "grace"),
+    ((3, 20, 3, 200, 121, 120), "values"), ((3, 20, 3, 200, 10, 256), "values"),
+    ((3, 20, 3, 200, -1, 120), "values"), ((0, 64448, 1, 0, 0, 0), "misses"),
+    ((0, 1, 64448, 0, 0, 0), "misses"), ((0, 65536, 65536, 0, 0, 0), "silence"),
+    ((0, 1, 1, 64448, 0, 0), "grace")])
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_a_line_that_cannot_work_does_not_compile(compiler: list[str], numbers: str,
-                                                  compiles: bool) -> None:
-    done = compiled(compiler, f"DUMPULSE_WATCH(watch, DUMPULSE_WATCHED({numbers}));\n")
-    assert (done.returncode == 0) == compiles, done.stderr
-    if not compiles:
-        assert "array" in done.stderr
+def test_a_line_that_cannot_work_does_not_compile(compiler: list[str], numbers: tuple[int, ...],
+                                                  wrong: str) -> None:
+    done = compiled(compiler, f"DUMPULSE_WATCH(watch, {LINE.format(*numbers)});\n")
+    assert (done.returncode == 0) == (wrong == ""), done.stderr
+    if wrong:
+        assert (f'"{wrong}() ' if "-std=c11" in compiler else "array") in done.stderr
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_swapped_numbers_do_not_compile(compiler: list[str]) -> None:
+    line = LINE.format(*GOOD).replace("silence(20), misses(3)", "misses(3), silence(20)")
+    done = compiled(compiler, f"DUMPULSE_WATCH(watch, {line});\n")
+    assert done.returncode == 1 and "DUMPULSE_2_misses" in done.stderr
 
 
 @pytest.mark.parametrize(("lines", "compiles"), [(255, True), (256, False)])
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_a_table_that_is_too_long_does_not_compile(compiler: list[str], lines: int,
                                                    compiles: bool) -> None:
-    table = ", ".join([f"DUMPULSE_WATCHED({GOOD_LINE})"] * lines)
+    table = ", ".join([LINE.format(*GOOD)] * lines)
     assert (compiled(compiler, f"DUMPULSE_WATCH(watch, {table});\n").returncode == 0) == compiles
 
 
 def test_on_avr_no_table_can_lie_outside_of_program_memory() -> None:
     """Only DUMPULSE_WATCH makes a table there: all else has no type for a line."""
-    table = (f"static const dumpulse_watched table[] = {{DUMPULSE_WATCHED({GOOD_LINE})}};\n"
+    table = (f"static const dumpulse_watched table[] = {{{LINE.format(*GOOD)}}};\n"
              "static dumpulse_seen seen[1];\n"
              "const dumpulse_watcher watch = {table, seen, 1};\n")
     assert compiled(["gcc", "-x", "c", "-std=c99"], table).returncode == 0

@@ -985,7 +985,7 @@ int main(void)
                     program, ROOT / "dumpulse.c", ROOT / "extras/dumpulse_watch.c"], check=True)
     lines = subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True).stdout
     assert lines.splitlines() == ["2 9 27 27 3 7", "4 1 100 100 0 255", "6 500 3000 3000 0 255"]
-    assert "27, 3, 7) /* crit is 25 */" in header and header.count("crit") == 1
+    assert "grace(27), values(3, 7)) /* crit is 25 */" in header and header.count("crit") == 1
     assert "A tick has 10 ms" in header and "1 s" not in header
     assert "4: a-b" not in (shown := call("names", str(path)).out)
     assert "4 a-b: warn 0.005 s, crit 1 s, value 0..255\n5 A_B_4: not expected\n" in shown

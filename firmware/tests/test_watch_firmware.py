@@ -194,7 +194,7 @@ def compiled(folder: Path, board: Board, before: str = TABLE, after: str = TABLE
 
 
 RELAY_TABLE = TABLE[TABLE.index("#define RELAYS"):TABLE.index("/* The nodes.")]
-NODES = TABLE[TABLE.index("#define NODES"):TABLE.index("/* Numbers of a node")]
+NODES = TABLE[TABLE.index("#define NODES"):TABLE.index("/* A lamp and a relay")]
 
 
 def row(variable: int, lamp: str, relay: str) -> str:

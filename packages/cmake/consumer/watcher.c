@@ -5,7 +5,8 @@
 #include <dumpulse_watch.h>
 #include <stdio.h>
 
-DUMPULSE_WATCH(watch, DUMPULSE_WATCHED(3, 2, 2, 3, 0, 99), DUMPULSE_WATCHED(5, 1, 1, 5, 0, 255));
+DUMPULSE_WATCH(watch, DUMPULSE_WATCHED(variable(3), silence(2), misses(2), grace(3), values(0, 99)),
+               DUMPULSE_WATCHED(variable(5), silence(1), misses(1), grace(5), values(0, 255)));
 static uint16_t packets; /* how many have come: the clock of this agent */
 
 uint16_t dumpulse_get_timestamp(void)

@@ -20,9 +20,8 @@ static uint16_t seconds;                     // since the start; after 65535 com
 // What to watch: a line for each node.
 DUMPULSE_WATCH(
     watch,
-    // variable, seconds of silence, silences until it is dead, seconds for the first heartbeat,
-    // lowest and highest value
-    DUMPULSE_WATCHED(NODE, LIMIT, 3, LIMIT, 0, 255));
+    // silence() and grace() are in seconds
+    DUMPULSE_WATCHED(variable(NODE), silence(LIMIT), misses(3), grace(LIMIT), values(0, 255)));
 
 uint16_t dumpulse_get_timestamp(void)
 {
