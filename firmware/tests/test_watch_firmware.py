@@ -301,7 +301,7 @@ A, B = "relay(A, 0, 0, 0, 0, 0)", "relay(B, 1, 0, 0, 0, 0)"
     (A, row(5, "0", "A"), "a pin cannot have a lamp and a relay"),
     (A, row(5, "6", "A"), "the port has the pins 0 to 5"),
     (A, row(5, "4", "A").replace("silence(2), misses(3)", "misses(3), silence(2)"),
-     "SILENCE_misses")])
+     "DUMPULSE_2_misses")])
 def test_a_mistake_does_not_compile(relays: str, nodes: str, message: str) -> None:
     assert message in errors(with_tables(" " + relays, nodes))
 
