@@ -12,7 +12,7 @@ build/check/%: tests/%.c $$(SOURCES_$$*) $(HEADERS) build/flags
 	$(LINK)
 $(call add,unit-keyed,gcc,$(SANITIZERS),tests/unit_keyed.c $(KEYED_C) dumpulse.c,-lcmocka)
 $(call add,names.so,gcc,-O2 -shared -fPIC,\
-    tests/names.c $(patsubst %,server/%.c,counters limits log names options))
+    tests/names.c $(patsubst %,server/%.c,counters limits log names options timing))
 # The vectors of the library, of the watch and of the part with keys, by several compilers.
 build_vectors = $(foreach name,$(VECTORS),\
     $(call add,$(name)-$1,$2,,tests/$(name).c $(SOURCES_$(name))))

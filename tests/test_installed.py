@@ -233,7 +233,7 @@ OF_SET = "--confirm --help --key --names --readers-key --sender --timeout --vers
 
 
 @pytest.mark.parametrize("typed, offered", [
-    ("dumpulse ", "check gateway get key names set simulate wagon watch"),
+    ("dumpulse ", "check gateway get key names set simulate status wagon watch"),
     ("dumpulse --n", "--names --now-from"),
     ("dumpulse set gateway --", OF_SET),
     ("dumpulse check -H ", "gateway wagon"),

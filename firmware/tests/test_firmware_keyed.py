@@ -332,7 +332,7 @@ def test_nodes_of_version_1(tmp_path: Path) -> None:
         assert rig.reports == [] and 45 not in [label for _, label in rig.beacons[begun:]]
         table = rig.table()
         assert {at: entry[2:] for at, entry in enumerate(table) if any(entry[2:]) and at} == {
-            3: b"\2\3", 45: b"\1\x2d", 46: b"\1\x2e", 62: b"\2\x3e"}
+            3: b"\2\3", 45: b"\1\x2d", 46: b"\1\x2e", 62: b"\2\x3e", 63: b"\1\x21"}  # its boot
         rig.send(heartbeat(45, 1, 9)[:7] + b"\x08")
         assert rig.table()[45][2:] == b"\1\x2d", "its checksum is wrong"
         rig.end(1)
@@ -417,10 +417,12 @@ class Line:
 
     def do(self, *script: str, send: bytes = b"") -> None:
         self.partial += self.line.do(*script, send=send)
-        whole = len(self.partial) // 10
-        frames = serial_frames(self.partial[:10 * whole])
-        assert len(frames) == whole
-        self.partial = self.partial[10 * whole:]
+        frames = serial_frames(self.partial)
+        assert len(self.partial) - 10 * len(frames) < 20  # power that fails cuts a frame
+        if frames:
+            offset, packet = frames[-1]
+            end = self.partial.rindex(bytes([0x80 + offset]) + packet) + 10
+            self.partial = self.partial[end:]
         self.frames += frames
         for offset, packet in frames:
             if offset == BEACON_AT:
