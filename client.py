@@ -2867,8 +2867,8 @@ def format_c(settings: Settings, path: str) -> str:
         silence, dead = (max(1, ms // settings.tick_ms) for ms in (variable.warn_ms,
                                                                    variable.crit_ms))
         misses = math.ceil(dead / silence)
-        lines.append(f"    DUMPULSE_WATCHED(variable({names[variable.number]}), silence({silence}), "
-                     f"misses({misses}), grace({silence * misses}), "
+        lines.append(f"    DUMPULSE_WATCHED(variable({names[variable.number]}), "
+                     f"silence({silence}), misses({misses}), grace({silence * misses}), "
                      f"values({variable.low}, {variable.high}))"
                      + f" /* crit is {dead} */" * (dead != silence * misses))
     enum = "".join(f"    {name} = {number},\n" for number, name in names.items())

@@ -6,9 +6,10 @@
  * Variable 0 is the agent's own: its timestamp is the current time, its value says how often the
  * controller was off the bus, up to 255.
  *
- * After a reset of the agent, the controller only listens. If all that it hears are errors, the loop
- * sets it for the other crystal. The first good frame shows that crystal and bit rate are right, and
- * then the controller joins the bus. At a wrong bit rate it never does, and destroys no frames.
+ * After a reset of the agent, the controller only listens. If all that it receives are errors, the
+ * loop sets it for the other crystal. The first good frame shows that crystal and bit rate are
+ * right, and then the controller joins the bus. At a wrong bit rate it never does, and destroys no
+ * frames.
  *
  * With -DKEYED it speaks version 2 of the protocol, which spec/keyed.md has. Then keyed_avr.c knows
  * the keys, and the frame after a report's last one is a beacon, which leaves alone.
@@ -146,8 +147,8 @@ static const uint8_t base[] = {FILTER(CAN_BASE)};
 static const uint8_t reports[] = {FILTER(CAN_REPORTS)};
 #endif
 
-/* The values of the registers 0 to CANINTE. Heartbeats go to buffer 0, and from there to buffer 1 if
- * buffer 0 is full. Requests go to buffer 1. */
+/* The values of the registers 0 to CANINTE. Heartbeats go to buffer 0, and from there to buffer 1
+ * if buffer 0 is full. Requests go to buffer 1. */
 enum { ROWS = 3, ROW = 12, NEXT_ROW = 16 };
 /* From here on, registers can be read in all modes. Masks and filters come before; they read as 0,
  * except in configuration mode. */

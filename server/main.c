@@ -108,6 +108,19 @@ static uint8_t own_value(void)
     return (uint8_t)((is_stored ? 0 : NOT_STORED) + keys_wrong_digits());
 }
 
+/* Opens what the options name. */
+static bool open_all(void)
+{
+    return program.open() && (options.state == NULL || state_load()) &&
+           (options.key == NULL || keys_begin()) && (options.stats == NULL || stats_open());
+}
+
+/* Reads the files of names and of keys for the first time. */
+static bool read_at_start(void)
+{
+    return (options.watch == NULL || watch_read_names()) && (options.key == NULL || keys_read());
+}
+
 int main(int argc, char **argv)
 {
     keep_standard_descriptors();
@@ -120,7 +133,7 @@ int main(int argc, char **argv)
         return print_about() ? EXIT_SUCCESS : EXIT_FAILURE;
     if (options.check)
         return check_files() ? EXIT_SUCCESS : EXIT_USAGE;
-    if ((options.watch != NULL && !watch_read_names()) || (options.key != NULL && !keys_read())) {
+    if (!read_at_start()) {
         log_say("%s", options.wrong);
         return EXIT_USAGE;
     }
@@ -133,8 +146,7 @@ int main(int argc, char **argv)
     loop_define_task(LOOP_DROPS, do_each_minute, 60 * TIMING_SECOND);
     table_begin();
     table_own_value = own_value;
-    if (!program.open() || (options.state != NULL && !state_load()) ||
-        (options.key != NULL && !keys_begin()) || (options.stats != NULL && !stats_open()))
+    if (!open_all())
         return EXIT_FAILURE;
     stats_begin(program.name, argv);
     if (options.state != NULL)

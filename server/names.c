@@ -419,12 +419,29 @@ static bool goes_on(bool is_right)
     return true;
 }
 
+/* Checks what the file has about each variable. Sets whether one of them is expected. */
+static bool finish_sections(bool *any)
+{
+    *any = false;
+    line = sections[GENERAL].line;
+    if (!goes_on(finish_times(&sections[GENERAL], &names_variables[0])))
+        return false;
+    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++) {
+        if (sections[i].line == 0)
+            continue;
+        if (!goes_on(finish_variable(&sections[i], &names_variables[i])))
+            return false;
+        *any = *any || names_variables[i].expected;
+    }
+    return true;
+}
+
 bool names_parse(const char *path, char *text, size_t length)
 {
     static const char mark[] = "\xEF\xBB\xBF"; /* some editors write it first */
     struct section *section = NULL;
     size_t key_indent = SIZE_MAX;
-    bool any = false;
+    bool any;
 
     begin_file(path);
     mistakes = 0;
@@ -458,16 +475,8 @@ bool names_parse(const char *path, char *text, size_t length)
         if (!goes_on(false))
             return false;
     }
-    line = sections[GENERAL].line;
-    if (!goes_on(finish_times(&sections[GENERAL], &names_variables[0])))
+    if (!finish_sections(&any))
         return false;
-    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++) {
-        if (sections[i].line == 0)
-            continue;
-        if (!goes_on(finish_variable(&sections[i], &names_variables[i])))
-            return false;
-        any = any || names_variables[i].expected;
-    }
     if (mistakes != 0)
         return options_wrong("%.300s: number of mistakes: %u", path, mistakes);
     return any || options_wrong(

@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-void stats_begin(const char *program, char *const *arguments); /* the uptime counts from now */
-void stats_print(void);                                        /* on stdout */
+void stats_begin(const char *of_program, char *const *given); /* the uptime counts from now */
+void stats_print(void);                                       /* on stdout */
 
 bool stats_open(void);   /* listens at options.stats; false: it cannot, and has logged why */
 void stats_answer(void); /* after SIGIO: sends a line to everybody who has connected */

@@ -289,7 +289,8 @@ SERVER_PROGRAMS = {
     "udpserver-calls": ["server/tests/calls.c", "udpserver.c", *AGENT],
 }
 # Tests in C, the sources that each one tests, and the other ones that it is linked from.
-COMMON = ("server/tests/stand_ins.c", "server/counters.c", "server/options.c")
+OF_LOG = ("server/alarms.c", "server/counters.c", "server/options.c")
+COMMON = ("server/tests/stand_ins.c", *OF_LOG)
 UNITS = {
     "unit-can": (["server/can.c"], ["server/tests/unit_can.c", *COMMON, "dumpulse.c"]),
     "unit-table": (["server/table.c", "server/watch.c"],
@@ -299,7 +300,7 @@ UNITS = {
                         "server/sockets.c"],
                        ["server/tests/unit_udpserver.c", *COMMON, "server/loop.c"]),
     "unit-hook": (["server/hook.c", "server/limits.c"], ["server/tests/unit_hook.c", *COMMON]),
-    "unit-log": (["server/log.c"], ["server/tests/unit_log.c"]),
+    "unit-log": (["server/log.c"], ["server/tests/unit_log.c", *OF_LOG, "server/timing.c"]),
     "unit-keys": (["server/keys.c", "server/numbers.c"], [
         "server/tests/unit_keys.c", *COMMON, "dumpulse.c", *ROLES,
         *(f"server/{part}.c" for part in ("overlap", "snapshot", "table"))]),
@@ -307,7 +308,8 @@ UNITS = {
 FUZZER = "server/tests/fuzz_udpserver.c"
 # clang compiles these, so that the fuzzer sees where it gets in them.
 IN_FUZZ = ("udpserver.c", *ROLES,
-           *(f"server/{part}.c" for part in ("endpoints", "keys", "numbers", "options", "snapshot")))
+           *(f"server/{part}.c"
+             for part in ("endpoints", "keys", "numbers", "options", "snapshot")))
 OF_FUZZER = (*IN_FUZZ, "server/address.c")
 RUN_FUZZER = ["build/fuzz", "-runs=2000", "-seed=1", "-max_len=1600", "-artifact_prefix=build/",
               "-dict=server/tests/fuzz_udpserver.dict", "build/fuzz-seeds"]

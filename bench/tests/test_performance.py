@@ -15,8 +15,8 @@ from tools.programs import ROOT, library_file, run
 from tools.tiers import tiered
 
 
-# Figures in the sentences of performance.md that no command prints: bit rates, sizes that anybody can
-# compute, and what was measured elsewhere.
+# Figures in the sentences of performance.md that no command prints: bit rates, sizes that anybody
+# can compute, and what was measured elsewhere.
 OF_NOBODY = {
     "09433770", "1.9e-7", "1000000000", "11,111", "115,200", "135", "2,000,000", "241,432",
     "25,547,206", "263", "39", "41,664", "500", "500,000", "65521", "7.2e-7"}

@@ -2,10 +2,11 @@
  *                                                       SPDX-License-Identifier: MIT
  *     can_board [--pins=C0D3...] MCU HERTZ IMAGE [EEPROM [silent]]
  *
- * The MCP2515's chip select is at pin PB2, its INT at PD2. Its oscillator has 16 MHz. A byte on
- * SPI takes 8 periods of the SPI clock that the firmware has set. EEPROM is a file with the bytes that the EEPROM has at first. The bus has 500
- * kbit/s, and other nodes. Unless it is silent, they send a frame 10 ms after each start of the
- * firmware. If the controller has another bit rate, every frame is an error to it.
+ * The MCP2515's chip select is at pin PB2, its INT at PD2. Its oscillator has 16 MHz. A byte on SPI
+ * takes 8 periods of the SPI clock that the firmware has set. EEPROM is a file with the bytes that
+ * the EEPROM has at first. The bus has 500 kbit/s, and other nodes. Unless it is silent, they send
+ * a frame 10 ms after each start of the firmware. If the controller has another bit rate, every
+ * frame is an error to it.
  *
  * The standard input is a script. Each of its lines is one of these:
  *     683#0472014AF1034C09    this frame comes. 683#R8 is a remote frame of length 8. An identifier

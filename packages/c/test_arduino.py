@@ -123,7 +123,8 @@ static uint32_t millis() { return now_ms; }
 static uint16_t seconds;
 static dumpulse agent;
 static unsigned deaths;
-DUMPULSE_WATCH(watch, DUMPULSE_WATCHED(variable(3), silence(2), misses(3), grace(4), values(0, 255)));
+DUMPULSE_WATCH(watch,
+    DUMPULSE_WATCHED(variable(3), silence(2), misses(3), grace(4), values(0, 255)));
 uint16_t dumpulse_get_timestamp(void) { return seconds; }
 void dumpulse_send_packet(void *, const uint8_t *, size_t) {}
 void dumpulse_changed(dumpulse *, uint8_t, dumpulse_state, dumpulse_state is)

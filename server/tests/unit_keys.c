@@ -300,23 +300,23 @@ static void test_nothing_begins_without_a_number(void **state)
 /* Another server has stored them. But what is in a damaged file is no number. */
 static void test_larger_numbers_are_not_replaced(void **state)
 {
-    uint8_t file[NUMBERS_SIZE], known[NUMBERS_SIZE];
+    uint8_t later[NUMBERS_SIZE], earlier[NUMBERS_SIZE];
     struct numbers numbers;
 
     (void)state;
     start(0);
-    numbers_encode(known, &keys.numbers);
+    numbers_encode(earlier, &keys.numbers);
     for (unsigned i = 0; i < 32 + DUMPULSE_VARIABLES; i++) {
         numbers = keys.numbers;
         if (i < 32)
             numbers.block += 1U << i;
         else
             numbers.retired |= UINT64_C(1) << (i - 32);
-        numbers_encode(file, &numbers);
-        assert_true(numbers_are_later(file, known, sizeof file));
-        assert_false(numbers_are_later(known, file, sizeof file));
-        file[NUMBERS_SUM_AT]++;
-        assert_false(numbers_are_later(file, known, sizeof file));
+        numbers_encode(later, &numbers);
+        assert_true(numbers_are_later(later, earlier, sizeof later));
+        assert_false(numbers_are_later(earlier, later, sizeof later));
+        later[NUMBERS_SUM_AT]++;
+        assert_false(numbers_are_later(later, earlier, sizeof later));
     }
 }
 
