@@ -165,10 +165,10 @@ static bool read_if_exists(struct failure *failure, const char *suffix, struct c
 static bool hold_lock(struct failure *failure)
 {
     struct stat mine, now;
-    char path[PATH_MAX];
     struct content content;
 
     if (lock >= 0) {
+        char path[PATH_MAX];
         if (fstat(lock, &mine) == 0 && lstat(make_path(path, ".lock"), &now) == 0 &&
             mine.st_ino == now.st_ino && mine.st_dev == now.st_dev)
             return note(failure, 0, ".lock");

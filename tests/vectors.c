@@ -137,7 +137,7 @@ static void step(const char **field, int fields)
         expect(entry.value == four.data[3], "wrong value");
         expect(dumpulse_was_heard(entry) == (memcmp(four.data, (uint8_t[4]){0}, 4) != 0),
                "wrongly heard");
-        for (uint16_t age = 0; ++age != 0;)
+        for (unsigned age = 0; age <= UINT16_MAX; age++)
             expect(dumpulse_age((uint16_t)(entry.timestamp + age), entry.timestamp) == age,
                    "wrong age");
         free(four.data);
