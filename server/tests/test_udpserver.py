@@ -1035,6 +1035,7 @@ def test_nothing_is_said_into_the_state_file(tmp_path: Path) -> None:
         assert standard == ["/dev/null"] * 3
         process.terminate()
         assert process.wait(PATIENCE) == 0 and len(file.read_bytes()) == 796
+        assert file.read_bytes().startswith(b"Dumpulse\0\0\0\2")  # the version of the file
 
 
 def test_who_may_read_and_write_the_file(tmp_path: Path) -> None:
