@@ -151,5 +151,9 @@ int main(int argc, char **argv)
     expect(sizeof(dumpulse) == 260 && DUMPULSE_REFUSED == 0 && DUMPULSE_HEARTBEAT == 1 &&
                DUMPULSE_REPORT == 2,
            "not the sizes and numbers of dumpulse.h");
+    expect(dumpulse_was_heard((dumpulse_entry){1, 0, 0}) &&
+               dumpulse_was_heard((dumpulse_entry){0, 1, 0}) &&
+               dumpulse_was_heard((dumpulse_entry){0, 0, 1}),
+           "an entry with one byte that is not 0 was heard");
     return run_vectors(argc, argv, step);
 }
