@@ -6,7 +6,8 @@
 #ifndef BAUD
 #define BAUD 9600UL
 #endif
-#include "atmega328p.h"
+#define OWN_SENDER
+#include BOARD
 #include "keyed_line.h"
 
 /* The last byte needs ten bits, and then beacons have a pause of 2 ms: a node without a UART hears
@@ -39,17 +40,17 @@ int main(void)
 {
     uint8_t fed = 0; /* the low byte of the second in which the watchdog was fed */
 
-    start_clock();
-    start_uart();
+    (void)board_reset_cause(); /* clears the flags */
+    board_start();
     keyed_start();
     for (;;) {
-        const uint8_t now = (uint8_t)seconds;
+        const uint8_t now = board_ticks();
         if (now != fed) {
             fed = now;
-            wdt_reset();
+            board_feed();
             keyed_each_second(&keyed);
         }
-        rest();
+        board_rest();
         take_byte();
         keyed_go_on(&keyed);
     }

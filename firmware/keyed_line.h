@@ -45,6 +45,11 @@ static uint8_t next_byte(void)
     return byte;
 }
 
+uint16_t dumpulse_get_timestamp(void)
+{
+    return board_time();
+}
+
 bool keyed_may_send(void)
 {
     return !sends && chip_rests();

@@ -4,17 +4,12 @@
  * node_stm32.md describes how to wire, flash and try it. The line has 9600 baud, 8 data bits, no
  * parity, 1 stop bit. The node writes nothing to its flash.
  */
-enum { CLOCK = 8000000, USART = 0x40013800, BAUD = 9600, UART_IRQ = 37, IRQS = 38 };
+#define BAUD 9600
 #define TICKS 8 /* in a second: the unit of time of this node */
+#define OWN_SENDER
+#include BOARD
 #include "keyed_frame.h"
-#include "serial.h"
-
-static serial_ring ring;
-static volatile uint16_t seconds;
-#include "cortex_m.h"
-#include "stm32.h"
 #include "stm32_flash.h"
-#include "stm32_uart.h"
 
 #ifndef SENDER
 #define SENDER 7
@@ -33,7 +28,7 @@ void dumpulse_get_key(uint8_t key[16], uint8_t label)
 
 static void send_byte(uint8_t byte)
 {
-    while (!chip_send(byte)) {
+    while (!uart_send(byte)) {
     }
 }
 
@@ -49,9 +44,9 @@ static void send_frame(const uint8_t *packet)
     send_byte((uint8_t)-sum);
 }
 
-static bool is_idle(void)
+static void on_uart(void)
 {
-    return serial_empty(&ring);
+    serve_uart();
 }
 
 static void serve(void)
@@ -68,14 +63,21 @@ static void serve(void)
         send_frame(packet);
 }
 
-static void chip_start(void)
+int main(void)
 {
+    uint8_t fed = 0; /* the tick in which the watchdog was fed */
+
     pace = (dumpulse_pace){.epoch = (uint16_t)(SETTINGS->epoch_seconds * TICKS),
                            .period = TICKS,
                            .variable = SETTINGS->labels[0],
                            .sender = SENDER};
-    start_dog(250);
-    set_pins();
-    start_ticks(CLOCK);
-    start_uart();
+    board_start();
+    for (;;) {
+        const uint8_t now = board_ticks();
+        if (now != fed)
+            board_feed(); /* only here: it resets a chip whose loop or clock stands still */
+        fed = now;
+        board_rest();
+        serve();
+    }
 }

@@ -6,7 +6,7 @@
  * request: 3,621 cycles to sum the report (performance.md), 2,600 at most to copy it, and the
  * interrupts. That is less than the time of 8 bytes, and the ring holds 32.
  *
- * With -DRS485, pin PD2 turns on the driver of a transceiver while a packet leaves. A program
+ * A program that defines OWN_SENDER has the interrupt that sends. With -DRS485, pin PD2 turns on the driver of a transceiver while a packet leaves. A program
  * without a serial line defines BAUD as 0.
  */
 #ifndef ATMEGA328P_H
@@ -66,8 +66,6 @@ _Static_assert((UBRR + 1) * BAUD * 40 <= F_CPU / 8 * 41 && (UBRR + 1) * BAUD * 4
                "no divider of this clock is within 2.5 % of the baud rate");
 
 static serial_ring ring;
-static uint8_t outgoing[PACKET_SIZE];
-static const uint8_t *volatile next; /* of outgoing; only the interrupt writes it while it is on */
 
 ISR(USART_RX_vect)
 {
@@ -75,6 +73,10 @@ ISR(USART_RX_vect)
         serial_lose(&ring);
     serial_put(&ring, UDR0);
 }
+
+#ifndef OWN_SENDER
+static uint8_t outgoing[PACKET_SIZE];
+static const uint8_t *volatile next; /* of outgoing; only the interrupt writes it while it is on */
 
 #ifdef RS485
 /* Only one driver may be on at a time. So the board turns its own on a while after the request, and
@@ -134,6 +136,7 @@ static inline void board_transmit(const uint8_t *packet, size_t length)
     UCSR0B |= _BV(UDRIE0);
 #endif
 }
+#endif
 
 static inline void board_start(void)
 {
