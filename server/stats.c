@@ -131,7 +131,7 @@ static size_t write_arguments(char *line, size_t length)
 static size_t write_variable(char *line, size_t length, uint8_t variable, uint16_t now)
 {
     const dumpulse_entry entry = dumpulse_read_entry(table_agent.report, variable);
-    const uint64_t age = (uint64_t)(uint16_t)(now - entry.timestamp) * options.tick;
+    const uint64_t age = (uint64_t)dumpulse_age(now, entry.timestamp) * options.tick;
 
     length += (size_t)sprintf(line + length,
                               "%s{\"variable\":%u,\"name\":", variable == 0 ? "" : ",", variable);
@@ -142,7 +142,7 @@ static size_t write_variable(char *line, size_t length, uint8_t variable, uint16
                             hook_states[alarms[variable].is], (unsigned)alarms[variable].number);
     else
         length += (size_t)sprintf(line + length, ",\"state\":null,\"number\":null");
-    if (entry.sender == 0 && entry.value == 0 && entry.timestamp == 0)
+    if (!dumpulse_was_heard(entry))
         return length +
                (size_t)sprintf(line + length, ",\"age_ms\":null,\"sender\":null,\"value\":null}");
     return length + (size_t)sprintf(line + length, ",\"age_ms\":%llu,\"sender\":%u,\"value\":%u}",

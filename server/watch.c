@@ -129,16 +129,16 @@ static void log_state(const struct alarms_change *change)
 
 static void tell(const struct alarms_change *change)
 {
-    if (change != NULL)
-        log_state(change);
-    if (change != NULL && options.exec == NULL)
-        alarms[change->variable].untold = 0;
-    if (options.exec == NULL)
+    if (change == NULL) {
+        if (options.exec != NULL)
+            hook_run();
         return;
-    if (change != NULL)
+    }
+    log_state(change);
+    if (options.exec != NULL)
         hook_tell(change);
     else
-        hook_run();
+        alarms[change->variable].untold = 0;
 }
 
 void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is)
@@ -187,7 +187,7 @@ static void note_heard(uint64_t now, bool is_beginning)
             continue;
         if (!is_beginning)
             note_boot(i, table[at + 3]);
-        const uint16_t age = (uint16_t)(stamp - dumpulse_read_entry(table, i).timestamp);
+        const uint16_t age = dumpulse_age(stamp, dumpulse_read_entry(table, i).timestamp);
         /* Ticks of Unix time and of this clock begin at other moments. */
         heard_at[i] = now - (age <= now - looked + 1 && !was_set ? age : 0);
         memcpy(watch_heard.report + at, table + at, sizeof unset);
@@ -321,7 +321,7 @@ void watch_begin(void)
     for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++)
         if (heard_at[i] != 0) {
             const uint16_t age =
-                (uint16_t)(table_started - dumpulse_read_entry(table, i).timestamp);
+                dumpulse_age((uint16_t)table_started, dumpulse_read_entry(table, i).timestamp);
             heard_at[i] = looked - (age < 65536 - DUMPULSE_AHEAD ? age : 0);
         }
     dumpulse_watch_begin(&watch_watcher, (uint16_t)looked);

@@ -60,7 +60,7 @@ static bool is_there(uint8_t variable)
 static unsigned seen_age(uint8_t variable)
 {
     const uint16_t age =
-        (uint16_t)(table_stamp - dumpulse_read_entry(table_agent.report, variable).timestamp);
+        dumpulse_age(table_stamp, dumpulse_read_entry(table_agent.report, variable).timestamp);
 
     return age >= 65536 - 64 ? 0 : age;
 }
