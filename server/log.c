@@ -17,7 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "counters.h"
 #include "timing.h"
 
 static const char *name = "";
@@ -117,22 +116,27 @@ size_t log_character_size(const char *text)
     return character < least[later] || character > 0x10FFFF || surrogate || layout ? 0 : 1 + later;
 }
 
-static uint64_t unsaid; /* lost lines whose number is not logged yet */
+/* The saving thread logs, too. Atomics of 64 bits would need libatomic on chips of 32 bits. */
+static uint32_t lost, told; /* lines that were not written; the log has the number of these */
 
-/* The saving thread logs, too. */
+uint32_t log_lost(void)
+{
+    return __atomic_load_n(&lost, __ATOMIC_RELAXED);
+}
+
 bool log_say_lost(void)
 {
     char line[96];
-    const uint64_t count = __atomic_load_n(&unsaid, __ATOMIC_RELAXED);
+    const uint32_t now = log_lost(), count = now - __atomic_load_n(&told, __ATOMIC_RELAXED);
 
     if (count == 0)
         return true;
-    const int length = snprintf(line, sizeof line, "%s%s: %llu line%s could not be written\n",
+    const int length = snprintf(line, sizeof line, "%s%s: %u line%s could not be written\n",
                                 __atomic_exchange_n(&is_torn, false, __ATOMIC_RELAXED) ? "\n" : "",
-                                name, (unsigned long long)count, count == 1 ? "" : "s");
+                                name, (unsigned)count, count == 1 ? "" : "s");
     if (!log_write(STDERR_FILENO, line, (size_t)length))
         return false;
-    (void)__atomic_fetch_sub(&unsaid, count, __ATOMIC_RELAXED);
+    __atomic_store_n(&told, now, __ATOMIC_RELAXED);
     return true;
 }
 
@@ -184,6 +188,5 @@ void log_say(const char *format, ...)
     const int length = snprintf(line, sizeof line, "%s%s: %s\n", begin, name, text);
     if (log_say_lost() && log_write(STDERR_FILENO, line, (size_t)length))
         return;
-    (void)__atomic_fetch_add(&unsaid, 1, __ATOMIC_RELAXED);
-    (void)__atomic_fetch_add(&counters[COUNT_LOST_LINES], 1, __ATOMIC_RELAXED);
+    (void)__atomic_fetch_add(&lost, 1, __ATOMIC_RELAXED);
 }

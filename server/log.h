@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 void log_begin(const char *program); /* each line begins with its name */
 void log_open_again(void); /* the files of both outputs: they may have other names by now */
@@ -20,6 +21,9 @@ bool log_write(int descriptor, const char *line, size_t length);
 /* Logs how many lines of log_say() could not be written, if there are any. Returns false if this is
  * not possible now. log_say() does the same before its line. */
 bool log_say_lost(void);
+
+/* Returns how many lines could not be written since the start. */
+uint32_t log_lost(void);
 
 /* Returns how many bytes the UTF-8 character has that begins here, or 0 if it must not be shown. */
 size_t log_character_size(const char *text);

@@ -42,6 +42,7 @@ static uint64_t begun;         /* ns: timing_ns() at the start */
 static void complete_counters(void)
 {
     sockets_count_drops();
+    counters[COUNT_LOST_LINES] = log_lost();
     counters[COUNT_PACKETS] = 0;
     for (size_t i = COUNT_HEARTBEATS; i <= COUNT_UNSENT; i++)
         counters[COUNT_PACKETS] += counters[i];

@@ -6,8 +6,9 @@
  * request: 3,621 cycles to sum the report (performance.md), 2,600 at most to copy it, and the
  * interrupts. That is less than the time of 8 bytes, and the ring holds 32.
  *
- * A program that defines OWN_SENDER has the interrupt that sends. With -DRS485, pin PD2 turns on the driver of a transceiver while a packet leaves. A program
- * without a serial line defines BAUD as 0.
+ * With -DRS485, pin PD2 turns on the driver of a transceiver while a packet leaves. A program
+ * without a serial line defines BAUD as 0. One that defines OWN_SENDER has the interrupt that
+ * sends.
  */
 #ifndef ATMEGA328P_H
 #define ATMEGA328P_H

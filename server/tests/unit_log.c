@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/counters.h"
 #include "server/log.h"
 #include "tools/units.h"
 
@@ -117,7 +116,7 @@ TEST_AFTER(begin, test_lost_lines_are_counted_and_logged)
     filled = -1;
     log_say("lost, too");
     (void)log_say_lost();
-    assert_int_equal(counters[COUNT_LOST_LINES], 2);
+    assert_int_equal(log_lost(), 2);
     assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
     while (read(ends[0], text, sizeof text - 1) > 0)
         continue;
@@ -127,7 +126,7 @@ TEST_AFTER(begin, test_lost_lines_are_counted_and_logged)
     (void)dup2(kept, STDERR_FILENO);
     (void)close(kept);
     assert_string_equal(text, "unit: 2 lines could not be written\nunit: written\n");
-    assert_int_equal(counters[COUNT_LOST_LINES], 2);
+    assert_int_equal(log_lost(), 2);
 }
 
 static int free_descriptor(void)
