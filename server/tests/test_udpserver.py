@@ -1552,8 +1552,9 @@ def test_the_unit_reads_options_from_a_file(tmp_path: Path) -> None:
     unit = (ROOT / "server" / "units" / "dumpulse.service").read_text()
     assert re.findall("^EnvironmentFile=(.*)", unit, re.M) == ["-/etc/default/dumpulse"]
     for each in (ROOT / "server" / "units").glob("*.service"):
-        start, reload = re.findall("^Exec[A-Z].*=(/\\S+ )(.*)", each.read_text(), re.M)
-        assert reload == (start[0], f"--check {start[1]}")  # what a reload would reject
+        start, check, reload = re.findall("^Exec[A-Z].*=(/\\S+ )(.*)", each.read_text(), re.M)
+        assert check == (start[0], f"--check {start[1]}")  # what a reload would reject
+        assert reload == ("/bin/kill ", "-HUP $MAINPID")
     (line,) = re.findall("^ExecStart=(.*)", unit, re.M)
     variables = {"DUMPULSE_OPTIONS": "--tick 7 --allow-heartbeats 192.0.2.0/24",
                  "STATE_DIRECTORY": str(tmp_path),
