@@ -107,7 +107,7 @@ static void try_arguments(char *text, size_t size)
 static void try_state(const uint8_t *bytes, size_t size)
 {
     dumpulse read = {{0}};
-    uint8_t again[SNAPSHOT_SIZE];
+    uint8_t again[SNAPSHOT_SIZE] = {0};
     unsigned forgotten = 0;
 
     options.keep_old = true;
@@ -128,7 +128,7 @@ static void try_state(const uint8_t *bytes, size_t size)
 static void try_time(const uint8_t *bytes, uint64_t written, uint64_t passed, bool keep_old)
 {
     dumpulse table = {{0}}, read = {{0}};
-    uint8_t state[SNAPSHOT_SIZE];
+    uint8_t state[SNAPSHOT_SIZE] = {0};
     unsigned forgotten = 0, gone = 0;
 
     options.keep_old = keep_old;
