@@ -55,13 +55,15 @@ def load_library(*parts: str) -> ctypes.CDLL:
         return ctypes.CDLL(str(path))
 
 
-C = load_library("dumpulse.c", "tests/exports.c", "tests/recorder.c")
+C = load_library("dumpulse.c", "tests/exports.c", "tests/exports_serial.c", "tests/recorder.c")
 RECORDER = Recorder.in_dll(C, "recorded")
 C.dumpulse_process_packet.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t,
                                       ctypes.c_void_p]
 C.export_record.argtypes = [ctypes.c_void_p, ctypes.c_uint8, ctypes.c_uint8, ctypes.c_uint8]
 C.export_read_entry.argtypes = [ctypes.c_char_p, ctypes.c_uint8, ctypes.c_void_p]
+C.export_take_byte.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint8, ctypes.c_void_p]
 C.dumpulse_process_packet.restype = C.export_record.restype = ctypes.c_uint8
+C.export_take_byte.restype = ctypes.c_uint8
 C.export_read_entry.restype = None
 
 bytes_ = st.integers(0, 255)
@@ -87,6 +89,11 @@ def near_misses(draw: st.DrawFn) -> bytes:
 packets = st.one_of(heartbeats, off_by_one, st.just(REQUEST), near_misses(),
                     st.binary(max_size=300),
                     st.binary(min_size=8, max_size=8))
+
+
+def overlapping(second: bytes, shared: int) -> bytes:
+    """Two heartbeats. The last bytes of the first are the first ones of the second."""
+    return heartbeat(*(bytes(3) + second[:shared])[-3:]) + second[shared:]
 
 
 class Real:
@@ -131,6 +138,7 @@ class AgainstModel(RuleBasedStateMachine):
     @initialize(table=tables)
     def start(self, table: bytes) -> None:
         self.real, self.model = Real(table), Agent.of_table(table)
+        self.line, self.fresh = ctypes.create_string_buffer(9), b""
 
     @rule(now=times, packet=packets, context=st.integers(0, 2**32))
     def packet(self, now: int, packet: bytes, context: int) -> None:
@@ -143,6 +151,19 @@ class AgainstModel(RuleBasedStateMachine):
         expected = self.model.record(now, variable, sender, value)
         assert self.real.record(now, variable, sender, value) == expected
         self.real.expect_hooks(expected, 0)
+
+    @rule(now=times, pieces=st.lists(st.one_of(packets, heartbeats, st.builds(
+              overlapping, heartbeats, st.integers(1, 3))), max_size=4),
+          context=st.integers(0, 2**32))
+    def line_of_bytes(self, now: int, pieces: list[bytes], context: int) -> None:
+        """Rule 1 of a serial line: the last 8 bytes, if none of them was in a packet before."""
+        for byte in b"".join(pieces):
+            self.fresh = (self.fresh + bytes([byte]))[-8:]
+            expected = self.model.process(now, self.fresh)
+            RECORDER.count, RECORDER.now = 0, now
+            assert C.export_take_byte(self.real.address, self.line, byte, context) == expected
+            self.real.expect_hooks(expected, context)
+            self.fresh = self.fresh if expected == REFUSED else b""
 
     @rule(fill=st.sampled_from((0, 1, 254, 255)), now=times, data=st.data())
     def fill_whole_table(self, fill: int, now: int, data: st.DataObject) -> None:

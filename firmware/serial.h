@@ -1,38 +1,14 @@
 /* What the agents on serial lines share.   SPDX-License-Identifier: MIT
  *
- * The packets on a line have no frame (SPEC.md). After each byte that comes, an agent checks
- * whether the last 8 bytes are a packet. Here is also a ring: it carries bytes from the receive
- * interrupt to the loop.
+ * A ring carries bytes from the receive interrupt to the loop, which finds the packets in them.
  */
 #ifndef SERIAL_H
 #define SERIAL_H
 
-#include "dumpulse.h"
+#include "dumpulse_serial.h"
 
 /* The agent's own variable: its timestamp is the current time, its value counts lost bytes. */
 enum { SERIAL_SELF = 0, SERIAL_SELF_SENDER = 1 };
-
-/* The last 8 bytes from the line. All members start as zero. */
-typedef struct serial_window {
-    uint8_t bytes[DUMPULSE_PACKET_SIZE];
-    uint8_t length; /* how many of the last bytes belong to no packet yet */
-} serial_window;
-
-/* Takes a byte from the line. A byte can be in one accepted packet only: after a packet, the length
- * starts again at 0, and the agent refuses the window until its length is 8. */
-static inline dumpulse_result serial_take(dumpulse *agent, serial_window *window, uint8_t byte)
-{
-    for (uint8_t i = 0; i != DUMPULSE_PACKET_SIZE - 1; i++)
-        window->bytes[i] = window->bytes[i + 1];
-    window->bytes[DUMPULSE_PACKET_SIZE - 1] = byte;
-    if (window->length != DUMPULSE_PACKET_SIZE)
-        window->length++;
-    const dumpulse_result result =
-        dumpulse_process_packet(agent, window->bytes, window->length, NULL);
-    if (result != DUMPULSE_REFUSED)
-        window->length = 0;
-    return result;
-}
 
 /* Bytes on their way from an interrupt to the loop. Each index has one writer, so neither waits for
  * the other. The indices count on and wrap at 256, which is a multiple of the size. */
@@ -85,14 +61,13 @@ static inline uint8_t serial_get(serial_ring *ring)
 }
 
 /* Gives the agent one byte of the ring, if there is one. Returns what the agent made of it. */
-static inline dumpulse_result serial_serve(dumpulse *agent, serial_window *window,
-                                           serial_ring *ring)
+static inline dumpulse_result serial_serve(dumpulse *agent, dumpulse_line *line, serial_ring *ring)
 {
     if (serial_empty(ring))
         return DUMPULSE_REFUSED;
     /* This tells the reader of a report the agent's time. */
     (void)dumpulse_record(agent, SERIAL_SELF, SERIAL_SELF_SENDER, ring->lost);
-    return serial_take(agent, window, serial_get(ring));
+    return dumpulse_take_byte(agent, line, serial_get(ring), NULL);
 }
 
 #endif /* SERIAL_H */

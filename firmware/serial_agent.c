@@ -9,7 +9,7 @@
 #include "watch.h"
 
 static dumpulse agent; /* zeros: no heartbeat has come yet */
-static serial_window window;
+static dumpulse_line line;
 
 uint16_t dumpulse_get_timestamp(void)
 {
@@ -36,6 +36,6 @@ int main(void)
             board_feed(); /* only here: it resets a chip whose loop or clock stands still */
         }
         board_rest();
-        watch_nodes(&agent, serial_serve(&agent, &window, &ring) == DUMPULSE_HEARTBEAT);
+        watch_nodes(&agent, serial_serve(&agent, &line, &ring) == DUMPULSE_HEARTBEAT);
     }
 }

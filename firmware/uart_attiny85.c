@@ -27,7 +27,7 @@ enum { HALF_SECOND = F_CPU / 2 / 8 / 256 };   /* overflows of timer 0: 1953 */
 _Static_assert(FIRST <= 255 && BIT >= 40, "timer 0 cannot do this baud rate at this clock");
 
 static dumpulse agent; /* zeros: no heartbeat has come yet */
-static serial_window window;
+static dumpulse_line line;
 static serial_ring ring;
 static volatile uint16_t half_seconds;
 
@@ -146,6 +146,6 @@ int main(void)
             sleep_cpu();
         }
         sei();
-        serial_serve(&agent, &window, &ring);
+        serial_serve(&agent, &line, &ring);
     }
 }

@@ -39,6 +39,7 @@ C_LAYERS = {
     "server": "what both agents for Linux share",
     "firmware": "images for boards",
     "extras/dumpulse_keyed.h": "version 2, with keys, and a file for each role; optional",
+    "extras/dumpulse_serial.h": "finds packets in the bytes of a serial line; optional",
     "extras/dumpulse_watch.c extras/dumpulse_watch.h": "notices silent nodes; optional",
     "dumpulse.c dumpulse.h": "the library, which uses no other file",
 }

@@ -9,7 +9,7 @@ from firmware.costs import images
 from tools.processors import memory
 from tools.processors.memory import frames
 from tools.processors.targets import TARGETS
-from tools.programs import ROOT, run
+from tools.programs import INCLUDES, ROOT, run
 from tools.tiers import tiered
 
 SOURCE, BEGIN = AGENT
@@ -149,7 +149,7 @@ def test_an_image_without_a_bound(tmp_path: Path, what: dict[str, str], why: str
 
 GCC = ["-ffreestanding", "-nostdlib", "-std=c11", "-Os", "-w", "-ffunction-sections",
        "-fdata-sections",
-       "-Wl,--gc-sections", "-fstack-usage", f"-I{ROOT}", f"-I{ROOT / 'firmware'}"]
+       "-Wl,--gc-sections", "-fstack-usage", *INCLUDES, f"-I{ROOT / 'firmware'}"]
 CHIPS = {"m0plus": ("rp2040", "cortex_m",
                     ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m0plus"]),
          "m4": ("stm32f4", "cortex_m", ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m4"]),

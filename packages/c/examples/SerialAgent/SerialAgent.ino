@@ -11,17 +11,16 @@
  * While a report leaves, the sketch waits 17 ms in Serial.write(). Serial keeps 63 bytes that come
  * meanwhile, which are 7 heartbeats. It loses what comes beyond them.
  */
-#include <dumpulse.h>
+#include <dumpulse_serial.h>
 
 const uint32_t BAUD = 115200;
 
 // The agent's own variable. Its timestamp tells the reader what time it is for the agent.
 const uint8_t SELF = 0, SELF_SENDER = 1;
 
-static dumpulse agent;                       // starts as zeros: nothing has been heard yet
-static uint8_t window[DUMPULSE_PACKET_SIZE]; // the last 8 bytes from the line
-static uint8_t unused_bytes;                 // how many of these belong to no packet yet
-static uint16_t seconds;                     // since the start; after 65535 comes 0
+static dumpulse agent;     // starts as zeros: nothing has been heard yet
+static dumpulse_line line; // finds packets in the bytes from the line
+static uint16_t seconds;   // since the start; after 65535 comes 0
 
 // The library calls this when it records a heartbeat. What it returns becomes the timestamp.
 uint16_t dumpulse_get_timestamp(void)
@@ -46,20 +45,6 @@ static void keep_time()
     }
 }
 
-// Takes a byte from the line. Packets follow each other without anything between them, so the last
-// 8 bytes may be a packet after every byte. The checksum tells. A byte is part of one packet only:
-// after a packet, 8 fresh bytes must come before the next.
-static void take(uint8_t byte)
-{
-    memmove(window, window + 1, sizeof window - 1);
-    window[sizeof window - 1] = byte;
-    if (unused_bytes < sizeof window)
-        unused_bytes++;
-    dumpulse_record(&agent, SELF, SELF_SENDER, 0);
-    if (dumpulse_process_packet(&agent, window, unused_bytes, NULL) != DUMPULSE_REFUSED)
-        unused_bytes = 0;
-}
-
 void setup()
 {
     Serial.begin(BAUD);
@@ -68,6 +53,8 @@ void setup()
 void loop()
 {
     keep_time();
-    if (Serial.available() > 0)
-        take(Serial.read());
+    if (Serial.available() > 0) {
+        dumpulse_record(&agent, SELF, SELF_SENDER, 0);
+        dumpulse_take_byte(&agent, &line, Serial.read(), NULL);
+    }
 }

@@ -5,6 +5,7 @@
  * switches the LED off again. After a start, the node has as long for its first heartbeat.
  * dumpulse_watch.h says what else the table below can do.
  */
+#include <dumpulse_serial.h>
 #include <dumpulse_watch.h>
 
 const uint32_t BAUD = 115200;
@@ -12,10 +13,9 @@ const uint8_t NODE = 3;   // the variable to watch
 const uint16_t LIMIT = 3; // seconds; let the node send at least twice in this time
 const uint8_t SELF = 0, SELF_SENDER = 1; // the agent's own variable tells readers its time
 
-static dumpulse agent;                       // starts as zeros: nothing has been heard yet
-static uint8_t window[DUMPULSE_PACKET_SIZE]; // the last 8 bytes from the line
-static uint8_t unused_bytes;                 // how many of these belong to no packet yet
-static uint16_t seconds;                     // since the start; after 65535 comes 0
+static dumpulse agent;     // starts as zeros: nothing has been heard yet
+static dumpulse_line line; // finds packets in the bytes from the line
+static uint16_t seconds;   // since the start; after 65535 comes 0
 
 // What to watch: a line for each node.
 DUMPULSE_WATCH(
@@ -40,18 +40,6 @@ void dumpulse_changed(dumpulse *, uint8_t, dumpulse_state, dumpulse_state is)
     digitalWrite(LED_BUILTIN, is == DUMPULSE_ALIVE ? LOW : HIGH);
 }
 
-// Takes a byte from the line. SerialAgent explains it.
-static void take(uint8_t byte)
-{
-    memmove(window, window + 1, sizeof window - 1);
-    window[sizeof window - 1] = byte;
-    if (unused_bytes < sizeof window)
-        unused_bytes++;
-    dumpulse_record(&agent, SELF, SELF_SENDER, 0);
-    if (dumpulse_process_packet(&agent, window, unused_bytes, NULL) != DUMPULSE_REFUSED)
-        unused_bytes = 0;
-}
-
 void setup()
 {
     Serial.begin(BAUD);
@@ -65,7 +53,9 @@ void loop()
         counted += 1000;
         seconds++;
     }
-    if (Serial.available() > 0)
-        take(Serial.read());
+    if (Serial.available() > 0) {
+        dumpulse_record(&agent, SELF, SELF_SENDER, 0);
+        dumpulse_take_byte(&agent, &line, Serial.read(), NULL);
+    }
     dumpulse_watch(&watch, &agent, seconds);
 }

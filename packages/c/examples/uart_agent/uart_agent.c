@@ -5,10 +5,8 @@
  *
  *     dumpulse get serial:/dev/ttyUSB0@115200 --now-from 0 --tick 1280ms
  */
-#include <string.h>
-
 #include "driver/uart.h"
-#include "dumpulse.h"
+#include "dumpulse_serial.h"
 #include "freertos/FreeRTOS.h"
 #include "freertos/task.h"
 
@@ -20,6 +18,7 @@ enum { BUFFER = 1024 };
 enum { SELF = 0, SELF_SENDER = 1 };
 
 static dumpulse agent; /* zeros: no heartbeat has come yet */
+static dumpulse_line line;
 
 /* The unit is 128 ticks: 1.28 s if FreeRTOS has 100 ticks a second, as it has by default. It is a
  * power of two, so that the time goes on evenly when the 32 bits of the tick count wrap around. */
@@ -37,21 +36,6 @@ void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
     (void)context; /* there is only one line */
     if (uart_get_tx_buffer_free_size(PORT, &room) == ESP_OK && room >= length)
         (void)uart_write_bytes(PORT, packet, length);
-}
-
-/* Packets have no frame on a line: after each byte, the last 8 may be one. No byte may be in two
- * packets, so after a packet the length starts again at 0. */
-static void take(uint8_t byte)
-{
-    static uint8_t window[DUMPULSE_PACKET_SIZE];
-    static size_t length;
-
-    memmove(window, window + 1, sizeof window - 1);
-    window[sizeof window - 1] = byte;
-    if (length != sizeof window)
-        length++;
-    if (dumpulse_process_packet(&agent, window, length, NULL) != DUMPULSE_REFUSED)
-        length = 0;
 }
 
 void app_main(void)
@@ -74,6 +58,6 @@ void app_main(void)
         if (uart_read_bytes(PORT, &byte, 1, portMAX_DELAY) != 1)
             continue;
         (void)dumpulse_record(&agent, SELF, SELF_SENDER, 0);
-        take(byte);
+        (void)dumpulse_take_byte(&agent, &line, byte, NULL);
     }
 }
