@@ -12,7 +12,7 @@ from typing import Any
 
 from dumpulse_fleet import client
 from dumpulse_fleet.alert.decide import SEVERITY, Item
-from dumpulse_fleet.alert.message import SEVERITIES, Receiver, variable_name
+from dumpulse_fleet.alert.message import SEVERITIES, Receiver, named, variable_name
 from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.model.naming import agent_labels
 
@@ -48,11 +48,9 @@ def labels(item: Item) -> dict[str, str]:
 
 
 def alert_of(item: Item, now: float) -> Alert:
-    what = " ".join(filter(None, (
-        item.subject.name or "the collector's agents", variable_name(item) or (
-            f"variable {item.subject.variable}" if item.subject.variable >= 0 else ""))))
-    return {"labels": labels(item), "annotations": {"summary": f"{what}: {item.state.words}"},
-            "startsAt": moment(min(item.began, now) if item.began > 0 else now)}
+    summary = f"{named(item)}: {item.state.words}"
+    return {"labels": labels(item), "annotations": {"summary": summary}, "startsAt": moment(
+        min(item.began, now) if item.began > 0 else now)}
 
 
 class Alertmanager(Receiver):

@@ -118,15 +118,18 @@ class Incident:
     messages: int = 0
 
 
-class Tally:
-    """What one step finds at one key."""
+class Case(enum.Enum):
+    """What a step finds of a problem."""
 
-    def __init__(self) -> None:
-        self.new: list[Problem] = []
-        self.over: list[Problem] = []
-        self.open: list[Problem] = []
-        self.muted = 0
-        self.coming = False  # something will soon be new or over
+    HELD = enum.auto()  # something worse explains it
+    MUTED = enum.auto()
+    COMING = enum.auto()  # it will soon be new or over
+    NEW = enum.auto()  # it is to be told, or that it is worse now
+    OVER = enum.auto()  # that it has ended is to be told
+    OPEN = enum.auto()  # it was told: beside each other case
+
+
+Tally = Mapping[Case, list[Problem]]  # of one key
 
 
 class Core:
@@ -273,34 +276,15 @@ class Core:
         self._look_at_groups(now, wall)
         self._look_at_collector(now, wall)
         self._look_at_mutes(tuple(mute for mute in mutes if mute.begins <= wall < mute.ends))
-        tallies: dict[Key, Tally] = collections.defaultdict(Tally)
-        held = 0
+        tallies: dict[Key, Tally] = collections.defaultdict(lambda: {case: [] for case in Case})
         for problem in self._problems.values():
-            tally = tallies[problem.key]
-            if problem.told:
-                tally.open.append(problem)
-            if problem.level is Level.BAD and SEVERITY[problem.state] > problem.told:
-                if self._is_held(problem):
-                    problem.free = None
-                    held += 1
-                elif problem.muted:
-                    tally.muted += 1
-                else:
-                    problem.free = now if problem.free is None else problem.free
-                    if now - problem.free >= self._wait(problem):
-                        tally.new.append(problem)
-                    else:
-                        tally.coming = True
-            elif problem.level is Level.GOOD:
-                if now - problem.good >= self._settle(problem):
-                    tally.over.append(problem)
-                else:
-                    tally.coming = True
-        over = {problem for tally in tallies.values() for problem in tally.over}
+            for case in {self._case(problem, now), *[Case.OPEN] * (problem.told > 0)}:
+                tallies[problem.key][case].append(problem)
+        over = {problem for tally in tallies.values() for problem in tally[Case.OVER]}
         self._firing = [problem for tally in tallies.values()
-                        for problem in (*tally.open, *tally.new) if problem not in over]
-        self.counts = {"open": sum(len(tally.open) for tally in tallies.values()),
-                       "muted": sum(tally.muted for tally in tallies.values()), "held": held}
+                        for problem in (*tally[Case.OPEN], *tally[Case.NEW]) if problem not in over]
+        self.counts = {case.name.lower(): sum(len(tally[case]) for tally in tallies.values())
+                       for case in (Case.OPEN, Case.MUTED, Case.HELD)}
         if now < self._quiet_until:
             return []
         return [message for key, tally in tallies.items()
@@ -312,6 +296,19 @@ class Core:
         return None if now < self._quiet_until else self._items([
             dataclasses.replace(problem, state=problem.bad)
             for problem in {each.subject: each for each in self._firing}.values()])
+
+    def _case(self, problem: Problem, now: float) -> Case:
+        if problem.level is Level.GOOD:
+            return Case.OVER if now - problem.good >= self._settle(problem) else Case.COMING
+        if problem.level is Level.UNSURE or SEVERITY[problem.state] <= problem.told:
+            return Case.OPEN
+        if self._is_held(problem):
+            problem.free = None
+            return Case.HELD
+        if problem.muted:
+            return Case.MUTED
+        problem.free = now if problem.free is None else problem.free
+        return Case.NEW if now - problem.free >= self._wait(problem) else Case.COMING
 
     def _is_held(self, problem: Problem) -> bool:
         """Says whether something worse explains it."""
@@ -366,28 +363,30 @@ class Core:
 
     def _message(self, key: Key, tally: Tally, now: float, wall: float) -> Optional[Message]:
         incident = self._incidents.get(key)
-        if tally.new or tally.over:
+        new, over, told = tally[Case.NEW], tally[Case.OVER], tally[Case.OPEN]
+        if new or over:
             ripe = self._ripe.setdefault(key, now)
-            if tally.coming and now < ripe + max(self._rules.wait, self._spread.get(key, 0.0)):
+            if tally[Case.COMING] and now < ripe + max(
+                    self._rules.wait, self._spread.get(key, 0.0)):
                 return None
-            ends = not tally.new and len(tally.over) == len(tally.open)
+            ends = not new and len(over) == len(told)
             if incident and not ends and now < incident.sent + self._rules.again \
-                    and not _worse(tally):
+                    and not _worse(new, told):
                 return None
-            kind = "problem" if tally.new else "resolved"
+            kind = "problem" if new else "resolved"
         elif (incident and self._rules.remind and now >= incident.sent + self._rules.remind
               and any(problem.level is Level.BAD and not (problem.muted or problem.known)
-                      for problem in tally.open)):
+                      for problem in told)):
             kind = "reminder"
         else:
             self._ripe.pop(key, None)
             return None
         self._ripe.pop(key, None)
-        for problem in tally.new:
+        for problem in new:
             problem.told = SEVERITY[problem.state]
-        for problem in tally.over:
+        for problem in over:
             del self._problems[problem.subject]
-        opened = {problem.subject: problem for problem in (*tally.open, *tally.new)
+        opened = {problem.subject: problem for problem in (*told, *new)
                   if problem.subject in self._problems}
         if incident is None:
             incident = Incident(f"{int(wall * 1000):x}-{key.kind}-{key.name}", now)
@@ -396,9 +395,8 @@ class Core:
         if not opened:
             del self._incidents[key]
         return Message(kind, key, incident.id, incident.messages, wall,
-                       self._items(tally.new), self._items(tally.over),
-                       self._items(opened.values()),
-                       tally.muted)
+                       self._items(new), self._items(over), self._items(opened.values()),
+                       len(tally[Case.MUTED]))
 
     def _items(self, problems: Iterable[Problem]) -> tuple[Item, ...]:
         """The worst first."""
@@ -431,12 +429,11 @@ class Core:
                 incident, now - max(0.0, wall - sent), messages)
 
 
-def _worse(tally: Tally) -> bool:
+def _worse(new: Sequence[Problem], told: Sequence[Problem]) -> bool:
     """Whether what is new may not wait. Each such message is about twice as long as the one before,
     so there are few."""
-    told = max((problem.told for problem in tally.open), default=0)
-    return len(tally.new) > len(tally.open) or any(
-        SEVERITY[problem.state] > told for problem in tally.new)
+    worst = max((problem.told for problem in told), default=0)
+    return len(new) > len(told) or any(SEVERITY[problem.state] > worst for problem in new)
 
 
 def _answers(state: State) -> bool:

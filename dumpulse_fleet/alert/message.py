@@ -107,6 +107,12 @@ def variable_name(item: Item) -> str:
     return item.agents[0].profile.settings.variables[item.subject.variable].name
 
 
+def named(item: Item) -> str:
+    """Returns what the item is about, for people."""
+    name, variable = item.subject.name or "the collector's agents", item.subject.variable
+    return f"{name} {variable_name(item) or f'variable {variable}'}" if variable >= 0 else name
+
+
 def line(item: Item) -> dict[str, Any]:
     agent = item.agents[0] if item.subject.kind == "agent" and item.agents else None
     return {"kind": item.subject.kind, "name": item.subject.name,
@@ -149,10 +155,7 @@ def text(items: Sequence[Item], opened: Sequence[Item]) -> str:
     """At most four lines: what is worst, who, since when, and who takes care of what is open."""
     lines = []
     for state, some in by_state(items):
-        names = [(item.subject.name or "the collector")
-                 + (f" {variable_name(item) or f'variable {item.subject.variable}'}"
-                    if item.subject.variable >= 0 else "")
-                 + " (it comes and goes)" * item.flapping for item in some[:NAMED]]
+        names = [named(item) + " (it comes and goes)" * item.flapping for item in some[:NAMED]]
         more = f" and {len(some) - NAMED:,} more" if len(some) > NAMED else ""
         lines.append(f"{len(some):,} {state.words}: {', '.join(names)}{more}")
     if len(lines) > 3:

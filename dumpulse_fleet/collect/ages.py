@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dumpulse_fleet.client import SKEW, WRAP
 from dumpulse_fleet.model.agents import SOON, ClockKind
+from dumpulse_fleet.model.table import Rows
 
 Whole = NDArray[np.int64]
 Real = NDArray[np.float64]
@@ -45,14 +46,27 @@ class Memory(NamedTuple):
     settable: Flags  # by agent: its own clock has shown Unix time, so somebody may set it
 
 
+class Answers(NamedTuple):
+    """Reports that have come, from no agent two: on their way from the wire to the judge."""
+
+    rows: Rows  # of the table
+    asked: Real  # when the first request was sent that this may answer; seconds of our own clock
+    received: Real
+    unix: Real  # Unix time when it came
+    entry: NDArray[np.uint32]  # two dimensions
+
+    def only(self, which: Flags) -> "Answers":
+        return Answers._make(each[which] for each in self)
+
+
 class Reports(NamedTuple):
-    """New reports of the same agents."""
+    """The same for arithmetic, beside a Memory: without the rows, but with what agents count by."""
 
     tick: Real  # s
     now_from: Whole  # the agent's own variable; -1: it has none
-    asked: Real  # when the first request was sent that this may answer
+    asked: Real
     received: Real
-    unix: Real  # Unix time when it came
+    unix: Real
     entry: NDArray[np.uint32]
 
 

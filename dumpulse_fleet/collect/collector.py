@@ -17,18 +17,19 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dumpulse_fleet import client
 from dumpulse_fleet.collect import wire
+from dumpulse_fleet.collect.ages import Answers
 from dumpulse_fleet.collect.judge import Expectations, Judge
 from dumpulse_fleet.collect.keys import CAUSES, Epochs, Readers, Verdict
-from dumpulse_fleet.collect.wire import Batch, Book, Rows
+from dumpulse_fleet.collect.wire import Batch, Book
 from dumpulse_fleet.model.agents import Agent, Event, State
-from dumpulse_fleet.model.table import Table, copy_rows
+from dumpulse_fleet.model.table import Rows, Table, copy_rows
 from dumpulse_fleet.record import snapshot
 from dumpulse_fleet.record.snapshot import Snapshot
 
@@ -196,6 +197,37 @@ class Roster:
         after = choices[(choices.index(now) + 1) % len(choices)] if now in choices else choices[0]
         self.names[row] = np.frombuffer(after, np.uint8)
         return True
+
+
+class Packets(NamedTuple):
+    """Packets of a batch that came from agents, and what decides what each of them is."""
+
+    at: Rows  # where it is in the batch
+    rows: Rows  # of the agents
+    is_keyed: NDArray[np.bool_]  # its agent has a key
+    is_timely: NDArray[np.bool_]  # it came to the port of this round
+    is_awaited: NDArray[np.bool_]  # this round of its agent has no answer yet
+    verdict: NDArray[np.uint8]
+    begun: NDArray[np.float64]  # when the first request left that it may answer
+
+    @property
+    def is_report(self) -> NDArray[np.bool_]:
+        return np.asarray(self.verdict == Verdict.BELIEVED)
+
+    @property
+    def is_answer(self) -> NDArray[np.bool_]:
+        """The report that ends a round."""
+        return self.is_report & self.is_timely & self.is_awaited
+
+    @property
+    def is_late(self) -> NDArray[np.bool_]:
+        """A report of before, or twice. Of an agent with a key, anything that is not timely."""
+        return ~self.is_answer & (self.is_report | self.is_keyed & ~self.is_timely)
+
+    @property
+    def is_bad(self) -> NDArray[np.bool_]:
+        """Damaged, or not believed."""
+        return (self.verdict > Verdict.AGAIN) & (self.is_timely | ~self.is_keyed)
 
 
 class Collector:
@@ -600,60 +632,57 @@ class Collector:
         if not count:
             return
         batch, roster, figures = self._incoming, self._roster, self.figures
-        packets, lengths = batch.packets[:count], batch.lengths(count)
         rows = roster.book.find(batch.names[:count], roster.names)
-        known = rows >= 0
-        figures.strange += int(count - known.sum())
-        if not known.any():
+        known = np.flatnonzero(rows >= 0)
+        figures.strange += count - len(known)
+        if not known.size:
             return
         if roster.twin[rows[known]].any():
             self._tell_twins_apart(rows, places)
-        good, timely = wire.good(packets, lengths), roster.port[rows] == places
-        keyed, again = known & roster.keyed[rows], np.zeros(0, np.intp)
-        right, wrong = known & good & ~keyed, known & ~good & ~keyed
-        if keyed.any():
-            some = np.flatnonzero(keyed)
-            verdicts = roster.readers.take(rows[some], packets[some], lengths[some], good[some],
-                                           timely[some], self.table.now())
-            right[some] = verdicts == Verdict.BELIEVED
-            wrong[some] = timely[some] & (verdicts > Verdict.AGAIN)
-            again = np.unique(rows[some[verdicts == Verdict.AGAIN]])
-        bad = rows[wrong]
+        packets = self._sorted(known, rows[known], places[known])
+        bad = packets.rows[packets.is_bad]
         figures.bad += len(bad)
         np.add.at(self.table.bad, bad, 1)
         roster.damaged[bad] = ~roster.keyed[bad]  # what is not believed proves nothing
-        awaited = right & timely & (roster.tries[rows] > 0)
-        begun = roster.asked_at[places, rows]
-        late = ~awaited & (right | keyed & ~timely)
-        # A late answer is the newest word of its agent if no later request has been answered.
-        newest = late & right & (begun > self.table.asked[rows])
-        self._take_reports(rows, begun, newest, False)
-        used = self._take_reports(rows, begun, awaited, True)
-        figures.late += int(late.sum() + awaited.sum()) - used
+        again = np.unique(packets.rows[packets.is_keyed & (packets.verdict == Verdict.AGAIN)])
+        # A late report is the newest word of its agent if no later request has been answered.
+        used = self._use(self._answers(packets, packets.is_report & packets.is_late & (
+            packets.begun > self.table.asked[packets.rows])), False)
+        used += self._use(self._answers(packets, packets.is_answer))
+        figures.late += int((packets.is_late | packets.is_answer).sum()) - used
         self._send(again[roster.tries[again] > 0])
 
-    def _take_reports(self, rows: Rows, begun: NDArray[np.float64], which: NDArray[np.bool_],
-                      timely: bool) -> int:
-        """Takes these reports of the batch, one of each agent, which were asked for then. Says how
-        many."""
+    def _sorted(self, at: Rows, rows: Rows, places: NDArray[np.uint8]) -> Packets:
+        """These packets of the batch are from these agents."""
+        batch, roster = self._incoming, self._roster
+        lengths, is_keyed = batch.lengths(batch.count)[at], roster.keyed[rows]
+        good, is_timely = wire.good(batch.packets[at], lengths), roster.port[rows] == places
+        verdict = np.where(good, Verdict.BELIEVED, Verdict.LENGTH).astype(np.uint8)
+        if is_keyed.any():
+            some = np.flatnonzero(is_keyed)
+            verdict[some] = roster.readers.take(
+                rows[some], batch.packets[at[some]], lengths[some], good[some], is_timely[some],
+                self.table.now())
+        return Packets(at, rows, is_keyed, is_timely, roster.tries[rows] > 0, verdict,
+                       roster.asked_at[places, rows])
+
+    def _answers(self, packets: Packets, which: NDArray[np.bool_]) -> Answers:
+        """These reports of the batch, one of each agent."""
         use = np.flatnonzero(which)
-        if not len(use):
-            return 0
-        rows, firsts = np.unique(rows[use], return_index=True)
+        rows, firsts = np.unique(packets.rows[use], return_index=True)
         use = use[firsts]
+        at, asked = packets.at[use], packets.begun[use]
         batch, now, unix_now = self._incoming, self.table.now(), time.time()
-        unix, asked = batch.times(batch.count)[use], begun[use]
+        unix = batch.times(batch.count)[at]
         received = now - (unix_now - unix)
         # Unless Unix time was set meanwhile: then it came now, at the latest.
         was_set = (received < asked - 0.001) | (received > now + 0.001)
         received = np.maximum(np.where(was_set, now, received), asked)
-        unix = np.where(was_set, unix_now, unix)
-        entry = wire.entries(batch.packets[use])
-        keyed = np.flatnonzero(self._roster.keyed[rows])
+        entry = wire.entries(batch.packets[at])
+        keyed = np.flatnonzero(packets.is_keyed[use])
         if keyed.size:
-            entry[keyed] = wire.entries(batch.packets[use[keyed], 4:])
-        self._use(rows, asked, received, unix, entry, timely)
-        return len(rows)
+            entry[keyed] = wire.entries(batch.packets[at[keyed], 4:])
+        return Answers(rows, asked, received, np.where(was_set, unix_now, unix), entry)
 
     def _tell_twins_apart(self, rows: Rows, places: NDArray[np.uint8]) -> None:
         """Gives each answer to one that waits, where several agents have the same address."""
@@ -666,12 +695,12 @@ class Collector:
                     given.add(twin)
                     break
 
-    def _use(self, rows: Rows, asked: NDArray[np.float64], received: NDArray[np.float64],
-             unix: NDArray[np.float64], entry: NDArray[np.uint32], timely: bool = True) -> None:
-        """What is not `timely` ends no round: the answer to the last request may still come."""
+    def _use(self, answers: Answers, timely: bool = True) -> int:
+        """Lets the judge take them, and returns how many there were. What is not `timely` ends no
+        round: the answer to the last request may still come."""
+        rows, roster = answers.rows, self._roster
         if not len(rows):
-            return
-        roster = self._roster
+            return 0
         if timely:
             roster.tries[rows] = 0
             roster.deadline[rows] = np.inf
@@ -681,10 +710,11 @@ class Collector:
         named = rows[roster.is_named[rows]]
         self.table.place[named] = roster.names[named]
         self.figures.reports += len(rows)
-        events, out = roster.judge.take(rows, asked, received, unix, entry)
+        events, out = roster.judge.take(answers)
         roster.extra[rows[~out.used]] = True
         self.figures.stale += int(out.stale.sum())
         self._tell([*self._beliefs(rows, True), *events])
+        return len(rows)
 
     # ---- names, serial lines and CAN
     def _look_up(self, rows: Rows, now: float) -> None:
@@ -713,11 +743,11 @@ class Collector:
         for owner, row, answer in self._askers.found():
             if owner is not roster:
                 continue
-            if isinstance(answer, Answer):
+            if isinstance(answer, Answers):
                 self.figures.requests += 1
-                self._use(np.array([row]), np.array([answer.asked + self.table.zero]),
-                          np.array([answer.received + self.table.zero]), np.array([answer.unix]),
-                          answer.entry)
+                zero = self.table.zero
+                self._use(answer._replace(rows=np.array([row]), asked=answer.asked + zero,
+                                          received=answer.received + zero))
                 continue
             if isinstance(answer, client.BadReport):
                 self.figures.bad += 1
@@ -792,16 +822,6 @@ def carry_over(old: Table, new: Table, publish: Publish) -> None:
 
 
 # ---------------------------------------------------------------- what may wait
-@dataclasses.dataclass
-class Answer:
-    """Of an agent on a serial line or CAN. Times are those of client.uptime()."""
-
-    asked: float
-    received: float
-    unix: float
-    entry: NDArray[np.uint32]
-
-
 class Helpers:
     """Threads for what may wait. They start when there is work, and never hold up the
     collector."""
@@ -841,11 +861,13 @@ def resolve(roster: Roster, row: int, host: str, port: int) -> Found:
 
 
 def ask_device(roster: Roster, row: int) -> Found:
+    """Answers, with times of client.uptime(), or what went wrong."""
     asked = client.uptime()
     try:
         entries = roster.devices[row].ask(float(roster.give_up[row]))
-        received = client.uptime()
-        return roster, row, Answer(asked, received, time.time(), np.array(
-            [[one.timestamp << 16 | one.sender << 8 | one.value for one in entries]], np.uint32))
+        return roster, row, Answers(
+            np.array([row]), np.array([asked]), np.array([client.uptime()]),
+            np.array([time.time()]), np.array([[
+                one.timestamp << 16 | one.sender << 8 | one.value for one in entries]], np.uint32))
     except Exception as error:  # or nobody would ask the devices any more
         return roster, row, error

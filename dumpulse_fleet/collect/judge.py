@@ -1,18 +1,19 @@
 """In which state each variable and each agent is, and the events when that changes: README.md has
-the rules, in the section States and events."""
+the rules, in the section States and events. CASES is the same table as code."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dumpulse_fleet.collect.ages import Flags, Memory, Outcome, Reports, Whole, advance
+from dumpulse_fleet.collect.ages import (
+    Answers, Flags, Memory, Outcome, Reports, Whole, advance)
 from dumpulse_fleet.model.agents import Agent, ClockKind, Event, Profile, State
-from dumpulse_fleet.model.table import VARIABLES, Table
+from dumpulse_fleet.model.table import VARIABLES, Rows, Table
 
-Rows = NDArray[np.intp]
 RESET = "rebooted, or its clock was set"
+States = NDArray[np.uint8]
 
 
 class Expectations:
@@ -23,16 +24,77 @@ class Expectations:
         order = {key: at for at, key in enumerate(profiles)}
         self.profile: Rows = np.array([order[id(agent.profile)] for agent in agents], np.intp)
         each = list(profiles.values())
-        self.expected = np.array([one.expected for one in each], np.bool_).reshape(-1, 64)
-        self.warn = np.array([one.warn for one in each], np.int64).reshape(-1, 64)
-        self.crit = np.array([one.crit for one in each], np.int64).reshape(-1, 64)
-        self.low = np.array([one.low for one in each], np.uint8).reshape(-1, 64)
-        self.high = np.array([one.high for one in each], np.uint8).reshape(-1, 64)
+        columns: Any = (np.array([getattr(one, name) for one in each], kind).reshape(-1, VARIABLES)
+                        for name, kind in (("expected", np.bool_), ("warn", np.int64),
+                                           ("crit", np.int64), ("low", np.uint8),
+                                           ("high", np.uint8)))
+        self.expected, self.warn, self.crit, self.low, self.high = columns
         self.tick = np.array([agent.profile.tick for agent in agents], np.float64)
         self.now_from: Whole = np.array(
             [-1 if agent.profile.settings.now_from is None else agent.profile.settings.now_from
              for agent in agents], np.int64)
         self.misses = np.array([agent.misses for agent in agents], np.int32)
+
+
+class Variables(NamedTuple):
+    """What the states after a report follow from: a row for each agent, a column for each
+    variable."""
+
+    expected: Flags
+    is_set: Flags  # the report has a heartbeat of it
+    changed: Flags  # that was heard since the report before
+    outside: Flags  # its value is not in `value-warn`
+    vague: Flags  # nobody knows how old it is: it was there at the first report
+    age: Whole  # ticks
+    warn: Whole
+    crit: Whole
+    watched: NDArray[np.float64]  # ticks since the first report, or the last reboot
+    forgetful: Flags  # the agent has lost no entries but those that were too old
+    told: States  # the state of the last event
+    before: States  # the state until now; while the agent was silent, the one that was told
+
+
+class Case(NamedTuple):
+    """A row of the table of states. Where two rows are about a variable, the later one holds."""
+
+    name: str
+    holds: Callable[[Variables, States], Flags]  # given the state by the rows before
+    state: Callable[[Variables], States | State]
+
+
+CASES = (
+    Case("no heartbeat yet", lambda of, _: ~of.is_set, lambda _: State.PENDING),
+    Case("no heartbeat for longer than crit", lambda of, _: ~of.is_set & (of.watched > of.crit),
+         lambda _: State.NEVER),
+    # Agents on Linux forget what is too old: who is dead stays dead, and who is late gets dead.
+    Case("late or dead, and forgotten since",
+         lambda of, _: ~of.is_set & of.forgetful & is_silent(of.before),
+         lambda of: np.where(of.age > of.crit, np.uint8(State.DEAD), of.before)),
+    Case("a heartbeat", lambda of, _: of.is_set, lambda _: State.ALIVE),
+    Case("a value out of its range", lambda of, _: of.is_set & of.outside,
+         lambda _: State.OUT_OF_RANGE),
+    Case("an age that nobody knows", lambda of, _: of.is_set & of.vague, lambda _: State.UNKNOWN),
+    Case("older than warn", lambda of, _: of.is_set & (of.age > of.warn), lambda _: State.LATE),
+    Case("older than crit", lambda of, _: of.is_set & (of.age > of.crit), lambda _: State.DEAD),
+    # The time may be worth less than before: a clock was set.
+    Case("late or dead, without a new heartbeat",
+         lambda of, state: of.is_set & ~of.changed & is_silent(of.told) & (state < of.told),
+         lambda of: of.told),
+    Case("nobody expects it", lambda of, _: ~of.expected, lambda _: State.UNWATCHED),
+)
+
+
+def is_silent(state: States) -> Flags:
+    return np.asarray((state == State.LATE) | (state == State.DEAD))
+
+
+def states_of(variables: Variables) -> States:
+    """By CASES."""
+    state = np.zeros(variables.expected.shape, np.uint8)
+    for case in CASES:
+        np.copyto(state, np.asarray(case.state(variables), np.uint8),
+                  where=case.holds(variables, state))
+    return state
 
 
 class Judge:
@@ -53,35 +115,32 @@ class Judge:
         last = int(np.flatnonzero(used).max(initial=0))
         self.width = max(self.width, last // 8 * 8 + 8)
 
-    def take(self, rows: Rows, asked: NDArray[np.float64], received: NDArray[np.float64],
-             unix: NDArray[np.float64], entry: NDArray[np.uint32]
-             ) -> tuple[list[Event], Outcome]:
-        """Takes new reports of these agents, none of them twice. Unix times are when they came."""
-        table, all_rows = self.table, self.expectations
-        self._widen(np.any(entry, axis=0))
-        entry = entry[:, :self.width]
+    def take(self, answers: Answers) -> tuple[list[Event], Outcome]:
+        """Takes new reports of these agents, none of them twice."""
+        table, rows = self.table, answers.rows
+        self._widen(np.any(answers.entry, axis=0))
         was = Memory(*(self._part(name)[rows] for name in Memory._fields))
-        new = Reports(all_rows.tick[rows], all_rows.now_from[rows], asked, received, unix, entry)
+        new = Reports(self.expectations.tick[rows], self.expectations.now_from[rows],
+                      answers.asked, answers.received, answers.unix,
+                      answers.entry[:, :self.width])
         out = advance(was, new)
         if out.used.all():
-            state, told = self._states(rows, out, new)
+            told = self._part("told")[rows]
+            state = states_of(self._variables(rows, out, new))
             events = self._news(rows, out, new, was, state, told)
             with table.lock:
                 for name, values in zip(Memory._fields, out.memory):
                     self._part(name)[rows] = values
-                self._settle(rows, state, told, unix)
-                self._count(rows, asked, received, unix)
+                self._settle(rows, state, told, new.unix)
+                self._count(answers)
                 table.reboots[rows] += out.rebooted
             return events, out
         with table.lock:  # what contradicts the report before changes nothing yet
             odd = ~out.used
             table.strikes[rows[odd]] = out.memory.strikes[odd]
             table.emptied[rows[odd]] = out.memory.emptied[odd]
-            self._count(rows[odd], asked[odd], received[odd], unix[odd])
-        good = out.used
-        if not good.any():
-            return [], out
-        events, _ = self.take(rows[good], asked[good], received[good], unix[good], entry[good])
+            self._count(answers.only(odd))
+        events = self.take(answers.only(out.used))[0] if out.used.any() else []
         return events, out
 
     def _part(self, name: str) -> NDArray[Any]:
@@ -89,46 +148,30 @@ class Judge:
         field: NDArray[Any] = getattr(self.table, name)
         return field if field.ndim == 1 else field[:, :self.width]
 
-    def _count(self, rows: Rows, asked: NDArray[np.float64], received: NDArray[np.float64],
-               unix: NDArray[np.float64]) -> None:
-        self.table.heard_at[rows] = unix
-        self.table.round_trip[rows] = received - asked
+    def _count(self, answers: Answers) -> None:
+        rows = answers.rows
+        self.table.heard_at[rows] = answers.unix
+        self.table.round_trip[rows] = answers.received - answers.asked
         self.table.reports[rows] += 1
         self.table.misses[rows] = 0
 
-    def _states(self, rows: Rows, out: Outcome, new: Reports
-                ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Returns the states of the variables, and what was told of them before."""
+    def _variables(self, rows: Rows, out: Outcome, new: Reports) -> Variables:
         wanted, memory = self.expectations, out.memory
         profile = wanted.profile[rows]
-        low, high, warn, crit, expected = (each[:, :self.width][profile] for each in (
-            wanted.low, wanted.high, wanted.warn, wanted.crit, wanted.expected))
-        entry = memory.entry
-        value = entry.astype(np.uint8)
-        state: NDArray[Any] = np.where((value < low) | (value > high),
-                         np.uint8(State.OUT_OF_RANGE), np.uint8(State.ALIVE))
-        age = memory.clock[:, None] - memory.stamped
-        vague = np.flatnonzero(memory.kind >= ClockKind.ARRIVAL)
-        if vague.size:  # nobody knows how old those are that were there at the first report
-            first = np.floor(memory.began[vague] / new.tick[vague]).astype(np.int64)
-            state[vague] = np.where(memory.stamped[vague] <= first[:, None],
-                                    np.uint8(State.UNKNOWN), state[vague])
-        np.copyto(state, np.uint8(State.LATE), where=age > warn)
-        np.copyto(state, np.uint8(State.DEAD), where=age > crit)
-        told = self._part("told")[rows]
-        # Only a heartbeat makes a silent node better: the time may be worth less than before.
-        silent = ~out.changed & ((told == State.LATE) | (told == State.DEAD)) & (state < told)
-        state = np.where(silent, told, state)
-        grace = (new.received - memory.began) / new.tick
-        none = np.where(grace[:, None] > crit, np.uint8(State.NEVER), np.uint8(State.PENDING))
-        # Agents on Linux forget what is too old: who is dead stays dead, and who is late gets dead.
-        before = self._part("state")[rows]
-        before = np.where(before == State.UNKNOWN, told, before)
-        silent = ((before == State.LATE) | (before == State.DEAD)) & ~out.empty[:, None]
-        before = np.where(age > crit, np.uint8(State.DEAD), before)
-        state = np.where(entry == 0, np.where(silent, before, none), state)
-        state = np.where(expected, state, np.uint8(State.UNWATCHED))
-        return state, told
+
+        def of(column: NDArray[Any]) -> Any:
+            return column[:, :self.width][profile]
+
+        value = memory.entry.astype(np.uint8)
+        first = np.floor(memory.began / new.tick).astype(np.int64)  # the tick of the first report
+        told, before = self._part("told")[rows], self._part("state")[rows]
+        return Variables(
+            of(wanted.expected), memory.entry != 0, out.changed,
+            (value < of(wanted.low)) | (value > of(wanted.high)),
+            (memory.kind >= ClockKind.ARRIVAL)[:, None] & (memory.stamped <= first[:, None]),
+            memory.clock[:, None] - memory.stamped, of(wanted.warn), of(wanted.crit),
+            ((new.received - memory.began) / new.tick)[:, None], ~out.empty[:, None],
+            told, np.where(before == State.UNKNOWN, told, before))
 
     def _settle(self, rows: Rows, state: NDArray[np.uint8], told: NDArray[np.uint8],
                 unix: NDArray[np.float64]) -> None:

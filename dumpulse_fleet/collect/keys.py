@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dumpulse_fleet import client
-from dumpulse_fleet.collect.wire import Bytes, Rows
+from dumpulse_fleet.collect.wire import Bytes
 from dumpulse_fleet.model.agents import ReaderKeys
+from dumpulse_fleet.model.table import Rows
 
 Words = NDArray[np.uint32]
 
@@ -36,11 +37,9 @@ class Verdict(enum.IntEnum):
 
     @property
     def words(self) -> str:
-        return {"BELIEVED": "believed", "LENGTH": "not believed: it is no report",
-                "VERSION": "not believed: this agent has no key",
-                "TAG": "not believed: a wrong tag", "OLD": "not believed: its epoch",
-                "BEACON": "not believed: its key is another one",
-                "REFUSED": "not believed: requests are refused"}[self.name]
+        why = ("", "", "it is no report", "this agent has no key", "a wrong tag",
+               "its key is another one", "its epoch", "requests are refused")[self]
+        return f"not believed: {why}" if why else "believed"
 
 
 CAUSES = {**{each.name.lower(): each for each in Verdict}, "full": Verdict.REFUSED}

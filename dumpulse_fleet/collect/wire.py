@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dumpulse_fleet import client
+from dumpulse_fleet.model.table import Rows
 
 Bytes = NDArray[np.uint8]
-Rows = NDArray[np.intp]
 
 NAME = 28  # bytes of an address of IPv6, which is the longest
 ROOM = 268  # bytes for a report of version 2, and a few to see that a packet is too long

@@ -34,9 +34,9 @@ from dumpulse_fleet.client import SKEW, WRAP
 from dumpulse_fleet.collect.ages import (
     FORGETS, RATE, Flags, Memory, Real, Reports, advance, choose)
 from dumpulse_fleet.model.agents import ClockKind
+from dumpulse_fleet.model.table import Rows
 from tools.programs import as_program
 
-Rows = NDArray[np.intp]
 
 VARIABLES = 64
 PART = 2_500_000  # reports with one seed

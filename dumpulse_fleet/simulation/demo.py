@@ -1,17 +1,15 @@
 """Runs a fleet of 50 simulated agents and dumpulse-fleet, until Ctrl-C: `make fleet-demo`.
 
-    python3 -m dumpulse_fleet.simulation.demo [--agents N] [--port N] [--seed N]
+    python3 -m dumpulse_fleet.simulation.demo [--agents N] [--port N]
 
 The agents are those of fake_fleet.c. Some die, reboot, lie and come back. Nothing is left when it
 ends."""
 
 import argparse
 import contextlib
-import heapq
 import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,15 +24,11 @@ from tools.programs import as_program
 ROOT = Path(__file__).resolve().parents[2]
 NODES = range(1, 9)  # variables of examples/vehicle.ini; 0 is the agent's own clock
 SITES = ("harbour", "hill", "mill", "north field", "south field")
-# What may happen to an agent, by the words of fake_fleet.c: what ends it, how often of a hundred
-# times it happens, and for how many seconds. {} is a node.
-TROUBLES = {"die": ("live", 20, (25, 60)), "stop {}": ("stop 0", 30, (15, 60)),
-            "reboot": ("live", 20, (1, 1)), "odd 3": ("odd 0", 15, (10, 40)),
-            "lie": ("honest", 15, (20, 40))}
-CALM = (20, 240)  # seconds from one trouble of an agent to its next one
-OUTAGE = (60, 120)  # seconds until a whole site is silent, gateway and all
-OUTAGE_LASTS = (45, 45)  # s
-FIRST_TROUBLE = 12  # s in which all is well
+# What may happen to an agent, by the words of fake_fleet.c, what ends it, and for how many seconds.
+TROUBLES = (("die", "live", 45), ("stop 1", "stop 0", 40), ("stop 5", "stop 0", 40),
+            ("reboot", "live", 1), ("odd 3", "odd 0", 25), ("lie", "honest", 30))
+FIRST_S, CALM_S = 12, 130  # s in which all is well; s between two troubles of an agent, on average
+OUTAGE_S = 90  # s between two times that a whole site is silent, gateway and all
 
 
 def site_of(number: int, count: int) -> int:
@@ -42,33 +36,21 @@ def site_of(number: int, count: int) -> int:
     return number * len(SITES) // count
 
 
-def tell_story(fake: FakeFleet, seed: int, ending: threading.Event) -> None:
+def tell_story(fake: FakeFleet, ending: threading.Event) -> None:
     """Lets things happen to the agents, for a thread."""
-    chance, begun, count = random.Random(seed), time.monotonic(), fake.count
-    sites = [each for site in range(len(SITES)) if (each := [
-        number for number in range(count) if site_of(number, count) == site])]
-    # When, to which agents from which one to which one, and what ends it; "" if they are well.
-    turns = [(begun + FIRST_TROUBLE + chance.uniform(0, CALM[1]), (number, number), "")
-             for number in range(count)]
-    outage = (-1, -1)  # stands for a site that is drawn
-    turns.append((begun + chance.uniform(*OUTAGE), outage, ""))
-    heapq.heapify(turns)
-    while not ending.wait(max(0.0, turns[0][0] - time.monotonic())):
-        _, agents, end = heapq.heappop(turns)
-        now = time.monotonic()
-        if end:
-            fake.tell(end, *agents)
-            some = agents[0] == agents[1]
-            heapq.heappush(turns, (now + chance.uniform(*(CALM if some else OUTAGE)),
-                                   agents if some else outage, ""))
-            continue
-        verb = chance.choices(list(TROUBLES), [often for _, often, _ in TROUBLES.values()])[0]
-        end, _, lasts = TROUBLES[verb]
-        if agents == outage:
-            site = chance.choice(sites)
-            agents, verb, end, lasts = (site[0], site[-1]), "die", "live", OUTAGE_LASTS
-        fake.tell(verb.format(chance.choice(NODES)), *agents)
-        heapq.heappush(turns, (now + chance.uniform(*lasts), agents, end))
+    chance, begun, seconds = random.Random(), time.monotonic(), 0
+    busy: dict[int, tuple[int, str]] = {}  # agents in trouble: until when, and what ends it
+    while not ending.wait(max(0.0, begun + seconds - time.monotonic())):
+        for number in [each for each, (end, _) in busy.items() if end <= seconds]:
+            fake.tell(busy.pop(number)[1], number, number)
+        site = chance.randrange(len(SITES)) if seconds % OUTAGE_S == OUTAGE_S - 1 else -1
+        for number in range(fake.count) if seconds >= FIRST_S else ():
+            gone = site_of(number, fake.count) == site
+            if number not in busy and (gone or chance.random() < 1 / CALM_S):
+                verb, end, lasts = TROUBLES[0] if gone else chance.choice(TROUBLES)
+                fake.tell(verb, number, number)
+                busy[number] = seconds + lasts, end
+        seconds += 1
 
 
 def names() -> str:
@@ -100,17 +82,6 @@ def configuration(fake: FakeFleet, port: int) -> str:
     return "\n".join(text) + "\n"
 
 
-def free_port(wanted: int) -> int:
-    """This one, or if somebody has it, another one."""
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(("127.0.0.1", wanted))
-        except OSError:
-            listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 def end(*_: object) -> NoReturn:
     """Once: a second Ctrl-C does not disturb what tidies up."""
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -123,7 +94,6 @@ def main() -> None:
         "Starts simulated agents and dumpulse-fleet. Ctrl-C ends both."))
     parser.add_argument("--agents", type=int, default=50, metavar="N", help="how many (50)")
     parser.add_argument("--port", type=int, default=9061, metavar="N", help="of the page (9061)")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="another story (1)")
     options = parser.parse_args()
     if not (1 <= options.agents <= 500 and 1 <= options.port <= 65535):
         parser.error("--agents is 1 to 500, --port is 1 to 65535")
@@ -143,16 +113,15 @@ def run(options: argparse.Namespace) -> int:
         folder = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="dumpulse-fleet-")))
         # In groups of their own, so that Ctrl-C does not reach them before we end them.
         fake = parts.enter_context(FakeFleet(
-            options.agents, "setsid", variables=len(NODES), vary=20, seed=options.seed))
+            options.agents, "setsid", variables=len(NODES), vary=20))
         ending = threading.Event()
-        story = threading.Thread(target=tell_story, args=(fake, options.seed, ending))
+        story = threading.Thread(target=tell_story, args=(fake, ending))
         story.start()
         parts.callback(story.join)
         parts.callback(ending.set)
-        port = free_port(options.port)
         (folder / "vehicle.ini").write_text(names())
         (folder / "token").write_text("demo\n")
-        (folder / "fleet.toml").write_text(configuration(fake, port))
+        (folder / "fleet.toml").write_text(configuration(fake, options.port))
         service = parts.enter_context(subprocess.Popen(
             [sys.executable, "-m", "dumpulse_fleet", "serve",
              "--config.file", str(folder / "fleet.toml")],
@@ -161,7 +130,7 @@ def run(options: argparse.Namespace) -> int:
         assert service.stderr
         for line in service.stderr:
             if "the page is" in line:
-                print(tell(fake.count, port, folder), flush=True)
+                print(tell(fake.count, options.port, folder), flush=True)
             else:
                 print(line, end="", flush=True)
         return service.wait()
@@ -172,16 +141,13 @@ def tell(count: int, port: int, folder: Path) -> str:
     with contextlib.suppress(ValueError):  # it is elsewhere
         python = str(Path(python).relative_to(ROOT))
     return f"""
-{count} agents live here, and dumpulse-fleet asks each of them every second.
+{count} agents run here, and dumpulse-fleet polls each of them every second.
 Open this page:  http://127.0.0.1:{port}/
 
-Soon some agents will die, reboot, lie and come back. Ask on another terminal,
-in this folder:
-  export DUMPULSE_FLEET=127.0.0.1:{port}
-  export DUMPULSE_FLEET_TOKEN_FILE={folder}/token
+Soon some agents will die, reboot, lie and come back. On another terminal, in
+this folder:
+  export DUMPULSE_FLEET=127.0.0.1:{port} DUMPULSE_FLEET_TOKEN_FILE={folder}/token
   {python} -m dumpulse_fleet ls
-  {python} -m dumpulse_fleet events --since 5min
-  {python} -m dumpulse_fleet mute site=harbour --for 10min --why "we know"
 Ctrl-C ends all of it.
 """
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dumpulse_fleet import client
+from dumpulse_fleet.collect.ages import Answers
 from dumpulse_fleet.collect.collector import most_tries
 from dumpulse_fleet.collect.judge import Judge
 from dumpulse_fleet.model.agents import Agent, State
@@ -169,7 +170,8 @@ def false_alarms(count: int, loss: float, rounds: int, seed: int) -> int:
         alarms += len(judge.miss(np.flatnonzero(gone), number * PERIOD))
         heard = np.flatnonzero(~gone & ((table.misses > 0) | (table.reports == 0)))
         when = np.full(len(heard), number * PERIOD)
-        judge.take(heard, when, when, when, np.zeros((len(heard), 64), np.uint32))
+        judge.take(Answers(heard, when, when, when,
+                           np.zeros((len(heard), 64), np.uint32)))
     return alarms
 
 

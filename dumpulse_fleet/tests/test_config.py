@@ -166,9 +166,8 @@ def test_keys_that_are_commented_out(tmp_path: Path) -> None:
         now = lines.copy()
         now[number] = now[number][2:]
         other = excludes.get(now[number].split()[0])
-        for at in (number - 1, number - 1):
-            if other and now[at].startswith(f"{other} = "):
-                now[at] = ""
+        if other and now[number - 1].startswith(f"{other} = "):
+            now[number - 1] = ""
         found = read(tmp_path, "\n".join(now))
         assert "hunter2" not in repr(found) and "password@" not in repr(found)
 

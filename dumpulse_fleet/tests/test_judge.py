@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, strategies
 
 from dumpulse_fleet import client
+from dumpulse_fleet.collect.ages import Answers
 from dumpulse_fleet.collect.judge import Judge
 from dumpulse_fleet.model.agents import Agent, Event, State
 from dumpulse_fleet.model.table import Table
@@ -34,7 +35,7 @@ class One:
         for number, (stamp, sender, value) in entries.items():
             entry[0, number] = (stamp & 0xFFFF) << 16 | sender << 8 | value
         when = np.array([BASE + at])
-        events, _ = self.judge.take(np.array([0]), when, when + 0.001, when, entry)
+        events, _ = self.judge.take(Answers(np.array([0]), when, when + 0.001, when, entry))
         self.events += events
         return events
 

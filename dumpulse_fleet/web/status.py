@@ -8,7 +8,8 @@ import time
 from collections.abc import Sequence
 
 from dumpulse_fleet.model.agents import State
-from dumpulse_fleet.web.view import Marks, Rows, View
+from dumpulse_fleet.model.table import Rows
+from dumpulse_fleet.web.view import Marks, View
 
 FREE = ("/status", "/wall.css", "/favicon.svg")  # what needs no password, if there is a page
 FRESH_S = 120.0  # s after the last report of all agents, when nobody knows how they are

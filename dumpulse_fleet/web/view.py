@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
-from dumpulse_fleet.model.table import VARIABLES, Table
+from dumpulse_fleet.model.table import VARIABLES, Rows, Table
 from dumpulse_fleet.record.past import Past
 from dumpulse_fleet.record.uptime import DAY, Span, share, worst
 from dumpulse_fleet.web.metrics import Metrics
 
 Json = dict[str, Any]
-Rows = NDArray[np.intp]
 STATES = frozenset(map(int, State))
 VALUELESS = (State.PENDING.words, State.UNKNOWN.words, State.NEVER.words)
 
