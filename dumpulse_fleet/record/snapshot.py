@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dumpulse_fleet import client
-from dumpulse_fleet.model.agents import Agent, ClockKind, State
+from dumpulse_fleet.model.agents import MUTE_STATES, Agent, ClockKind, State
 from dumpulse_fleet.model.table import VARIABLES, Table
 from dumpulse_fleet.record.store import Store, Trouble
 
@@ -128,17 +128,22 @@ class Snapshot:
 
     @staticmethod
     def _catch_up(table: Table, known: Mapping[str, int], newer: list[Any]) -> None:
-        """Applies the events that are newer than the rows, so that none is published twice."""
+        """Applies the events that are newer than the rows, so that none is published twice, and no
+        state that was published seems to have ended."""
         states = {state.words: state for state in State}
         with table.lock:
-            for number, name, variable, now, at in newer:
+            for number, name, variable, now, at in sorted(newer):
                 row, state = table.row.get(name, -1), states.get(now)
                 if row < 0 or state is None or number <= known.get(name, 0):
                     continue
                 if variable < 0:
                     table.agent_told[row], table.agent_since[row] = state, at
+                    table.agent_state[row] = state
+                    if state in MUTE_STATES:
+                        table.state[row, table.state[row] != State.UNWATCHED] = State.UNKNOWN
                 else:
                     table.told[row, variable], table.since[row, variable] = state, at
+                    table.state[row, variable] = state
 
 
 def goes_on(clock: Mapping[str, Any]) -> float:

@@ -159,6 +159,20 @@ def test_after_a_crash_no_event_is_new_however_many_there_were(tmp_path: Path) -
     one = table()
     assert load(tmp_path, one) == ""
     assert one.told[0, 2] == State.LATE and one.since[0, 2] == 4.0
-    assert one.agent_told[0] == State.DEAD and one.agent_since[0] == now + 6
+    assert one.agent_state[0] == one.agent_told[0] == State.DEAD and one.agent_since[0] == now + 6
     assert (one.told[1] == State.PENDING).all()
-    assert one.told[2, 3] == State.DEAD and one.since[2, 3] == now + 109_999
+    assert one.state[2, 3] == one.told[2, 3] == State.DEAD and one.since[2, 3] == now + 109_999
+
+
+def test_what_was_unreachable_when_the_fleet_was_killed_is_so_after_it(tmp_path: Path) -> None:
+    """Its row is older, and says that it is alive: that would be a false end of its problem."""
+    old, one = table(), table()
+    old.agent_state[:] = old.agent_told[:] = old.state[:, 2] = State.ALIVE
+    with storing(tmp_path) as store:
+        Snapshot(store).save(old)
+        store.publish([Event(9.0, "a", 2, "state", "alive", "dead", 3.0),
+                       Event(9.0, "a", -1, "state", "alive", "unreachable", 3.0)])
+    assert load(tmp_path, one) == ""
+    assert one.agent_state[:2].tolist() == [State.UNREACHABLE, State.ALIVE]
+    assert one.state[0, 2] == State.UNKNOWN
+    assert one.told[0, 2] == State.DEAD
