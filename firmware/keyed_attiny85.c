@@ -7,15 +7,13 @@
  * It listens for its beacons, never sleeps, and writes nothing to the EEPROM. If the loop hangs,
  * the watchdog resets the chip.
  */
-#include <avr/io.h>
-#include <avr/wdt.h>
-
-#include "eeprom.h"
-#include "keyed_frame.h"
-
 #ifndef BAUD
 #define BAUD 9600UL
 #endif
+#include "boards/avr.h"
+#include "eeprom.h"
+#include "keyed_frame.h"
+
 #ifndef SENDER
 #define SENDER 7
 #endif
@@ -125,10 +123,8 @@ int main(void)
 {
     uint8_t packet[DUMPULSE_PACKET_SIZE];
 
-#ifdef CALIBRATION
-    OSCCAL = CALIBRATION; /* of this chip's oscillator; README.md, "Fuses" */
-#endif
-    MCUSR = 0;            /* or the watchdog keeps its shortest time after it has reset the chip */
+    (void)board_reset_cause(); /* its key is for one variable, which its boots are not */
+    calibrate();
     PORTB = (uint8_t)~0U; /* the line rests high; open pins have pull-ups */
     DDRB = _BV(OUT);
     TCCR0A = _BV(WGM01); /* the timer starts again after each bit */
@@ -137,12 +133,12 @@ int main(void)
     memory_read(&pace.variable, &memory.variable, 1);
     memory_read(packet, memory.seconds, 2);
     pace.epoch = (uint16_t)((packet[0] | packet[1] << 8) * UNITS);
-    wdt_enable(WDTO_2S);
+    start_watchdog(WDTO_2S);
     for (uint16_t now = 0;; now++) {
         while (pace.variable < DUMPULSE_VARIABLES &&
                dumpulse_node_tick(&node, &pace, now, (uint8_t)(now / UNITS), packet))
             send_frame(packet);
         listen();
-        wdt_reset(); /* only here */
+        board_feed(); /* only here */
     }
 }

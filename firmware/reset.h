@@ -26,13 +26,16 @@ static inline uint8_t boot_value(uint8_t cause)
 {
     static uint8_t boots __attribute__((section(".noinit")));
 
-    return (uint8_t)(cause * 32U | ++boots % 32U);
+    return (uint8_t)(cause << 5 | ++boots % 32);
 }
 
+/* Records a boot, in a table of zeros. The clock has just started, so the time is 0, too. */
 static inline void record_boot(dumpulse *agent, uint8_t cause)
 {
-    if (BOOTS < DUMPULSE_VARIABLES)
-        (void)dumpulse_record(agent, BOOTS, BOOTS_SENDER, boot_value(cause));
+    if (BOOTS < DUMPULSE_VARIABLES) {
+        agent->report[6 + 4 * BOOTS] = BOOTS_SENDER;
+        agent->report[7 + 4 * BOOTS] = boot_value(cause);
+    }
 }
 
 #endif /* RESET_H */

@@ -21,8 +21,9 @@ typedef struct serial_ring {
 
 static inline void serial_lose(serial_ring *ring)
 {
-    if (ring->lost != UINT8_MAX)
-        ring->lost++;
+    const uint8_t lost = ring->lost;
+    if (lost != UINT8_MAX)
+        ring->lost = (uint8_t)(lost + 1U);
 }
 
 static inline bool serial_empty(const serial_ring *ring)

@@ -13,11 +13,11 @@
 #ifndef ATMEGA328P_H
 #define ATMEGA328P_H
 
-#include "avr.h"
-
 #ifndef BAUD
 #define BAUD 115200UL
 #endif
+#include "avr.h"
+
 #ifndef PACKET_SIZE
 #define PACKET_SIZE DUMPULSE_REPORT_SIZE /* of each packet that is sent */
 #endif
@@ -33,7 +33,7 @@ ISR(TIMER1_COMPA_vect)
 
 static inline uint8_t board_ticks(void)
 {
-    return (uint8_t)seconds;
+    return low_byte(&seconds);
 }
 
 static inline __attribute__((always_inline)) uint16_t board_time(void)
@@ -65,8 +65,6 @@ enum { UBRR = (F_CPU / 8 + BAUD / 2) / BAUD - 1 }; /* the nearest divider, at do
 _Static_assert(UBRR <= 4095, "the baud rate is too low for this clock");
 _Static_assert((UBRR + 1) * BAUD * 40 <= F_CPU / 8 * 41 && (UBRR + 1) * BAUD * 40 >= F_CPU / 8 * 39,
                "no divider of this clock is within 2.5 % of the baud rate");
-
-static serial_ring ring;
 
 ISR(USART_RX_vect)
 {
@@ -152,17 +150,6 @@ static inline void board_start(void)
     TCCR0A = _BV(WGM01);
     TIMSK0 = _BV(OCIE0A);
 #endif
-}
-
-/* Sleeps until an interrupt, if no byte waits. */
-static inline void board_rest(void)
-{
-    cli();
-    if (serial_empty(&ring)) {
-        sei(); /* works after the next instruction, so no byte can come in between */
-        sleep_cpu();
-    }
-    sei();
 }
 #endif
 

@@ -43,9 +43,39 @@ static inline void start_watchdog(uint8_t period)
     wdt_reset(); /* the period begins */
 }
 
+static inline uint8_t low_byte(const volatile uint16_t *number)
+{
+    return *(const volatile uint8_t *)number;
+}
+
 static inline void board_feed(void)
 {
     wdt_reset();
+}
+
+#if BAUD != 0
+static serial_ring ring; /* of the bytes that have come */
+
+/* Sleeps until an interrupt, if no byte waits. */
+static inline void board_rest(void)
+{
+    cli();
+    if (serial_empty(&ring)) {
+        sei(); /* works after the next instruction, so no byte can come in between */
+        sleep_cpu();
+    }
+    sei();
+}
+#endif
+
+/* Sets the internal oscillator by the last byte of the EEPROM, which uart_attiny85.md describes.
+ * 0xFF: the chip keeps its value from the factory. */
+static inline void calibrate(void)
+{
+    EEAR = E2END;
+    EECR |= _BV(EERE);
+    if (EEDR != UINT8_MAX)
+        OSCCAL = EEDR;
 }
 
 #endif /* AVR_H */

@@ -14,7 +14,7 @@
  * The program ends after SIGTERM, or when the input is at its end and the line has been silent for
  * SILENCE seconds of the firmware's time. Then it prints one line on the standard error:
  *     cycles N asleep N boots N stack N bytes N unread N resumed N answered N jitter N lit N
- *     switched N
+ *     switched N oscillator N
  *
  *     cycles      all cycles
  *     asleep      the cycles during which the AVR was asleep
@@ -27,6 +27,7 @@
  *     jitter      by how many cycles an edge at the output pin was early or late at most
  *     lit         the cycles during which pin PB5 was high, which has the LED of an Arduino Uno
  *     switched    how often the level of PB5 changed
+ *     oscillator  OSCCAL of an ATtiny in the end
  *
  * With --pins, it also prints a line like "pin B5 1 at 160000" for each change of these pins: the
  * name, the new level and the cycle. It prints "came 5a at 160000" when a byte to the firmware
@@ -63,8 +64,10 @@
 
 enum { BITS = 10 };                        /* of a byte on the line */
 enum { PIN_IN = 2, PIN_OUT = 1, LED = 5 }; /* of port B */
-enum { IDLE_US = 1000 };                   /* how often an idle line is checked for input */
-enum { PATIENCE_MS = 1000 };               /* how long a reader may take for a byte */
+/* Addresses in the data space, the first one of an ATtiny. */
+enum { OSCCAL = 0x51, MCUSR = 0x54, PORF = 1 };
+enum { IDLE_US = 1000 };     /* how often an idle line is checked for input */
+enum { PATIENCE_MS = 1000 }; /* how long a reader may take for a byte */
 static const double SILENCE = 2.0;
 static const double BAUD_ERROR = 0.03; /* the two ends of a line may differ by 5 % in all */
 
@@ -296,6 +299,7 @@ int main(int argc, char **argv)
         fail("cannot set up the output");
     avr = load_chip(argv[1], argv[4]);
     avr->frequency = (uint32_t)strtoul(argv[2], NULL, 10);
+    avr->data[MCUSR] |= PORF; /* which simavr's ATtiny13A does not set */
     avr->sleep = on_sleep;
     watch_pins(avr, pins);
     on_boot = start_line;
@@ -330,9 +334,10 @@ int main(int argc, char **argv)
     if (led->value)
         lit += avr->cycle - lit_since;
     fprintf(stderr,
-            " bytes %llu unread %u resumed %llu answered %llu jitter %.0f lit %llu switched %llu\n",
+            " bytes %llu unread %u resumed %llu answered %llu jitter %.0f lit %llu switched %llu"
+            " oscillator %u\n",
             (unsigned long long)bytes_in, unread, (unsigned long long)resumed,
             (unsigned long long)answered, jitter, (unsigned long long)lit,
-            (unsigned long long)switched);
+            (unsigned long long)switched, avr->data[OSCCAL]);
     return 0;
 }

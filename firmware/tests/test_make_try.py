@@ -20,7 +20,8 @@ FRAME = r"  can0  [0-9A-F]{3,8}   \[[48]\]  [0-9A-F]{2}(?: [0-9A-F]{2}){3,7}\n"
 ENTRY = r"  variable {}: sender {}, value {}, timestamp {}\n"
 TIME = r"(?:Its report was|Its first frames were) here after \d+\.\d s\.\n"
 SHOWS = {  # the end, for some boards; for the others, see below
-    "sender_attiny13": "".join(heartbeat(7, 7, beat).hex(" ") + "\n" for beat in range(5)),
+    "sender_attiny13": heartbeat(40, 7, 32).hex(" ") + "\n" + "".join(
+        heartbeat(7, 7, beat).hex(" ") + "\n" for beat in range(4)),
     "keyed_attiny85": r"It sends:\n(?:87(?: [0-9a-f]{2}){9}\n){4,}",
     "keyed_atmega328p": ENTRY.format(7, 7, 2, 3), "keyed_stm32": ENTRY.format(7, 7, 2, 3),
     "node_stm32": r"It sends:\n(?:87(?: [0-9a-f]{2}){9}\n){4,}",

@@ -18,7 +18,7 @@ import unicorn
 import unicorn.arm_const
 from elftools.elf.elffile import ELFFile
 
-from firmware.simulators.boards import BOARDS, Board, Line
+from firmware.simulators.boards import BOARDS, Board, Line, LiveLine
 from firmware.uf2 import uf2
 from spec import model
 from spec.model import MAGIC, REQUEST, heartbeat
@@ -207,11 +207,11 @@ def test_the_edges_of_a_report_while_bytes_come(chance: random.Random) -> None:
             assert counted(value, max(0, rest + later))["jitter"] <= 12, (value, later)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("board", "fault"), [
+@pytest.mark.parametrize(("board", "fault"), tiered([
     (board, fault) for board in AGENTS if not board.machine for fault in (b"HangHere", b"StopTime")
-], ids=lambda it: it.decode() if isinstance(it, bytes) else it.name)
+], lambda case: is_avr(case[0])), ids=lambda it: it.decode() if isinstance(it, bytes) else it.name)
 def test_the_watchdog_resets_a_loop_or_a_clock_that_hangs(board: Board, fault: bytes) -> None:
+    """The agent records both boots: a power-up, and the watchdog."""
     with Line(board, board.image("hanging")) as line:
         line.send(heartbeat(3, 76, 9))
         first = ask(line)
@@ -225,21 +225,9 @@ def test_the_watchdog_resets_a_loop_or_a_clock_that_hangs(board: Board, fault: b
             with contextlib.suppress(TimeoutError):
                 first_byte = line.receive(1, 1.0)  # the other bytes of a report may take longer
                 table = entries(first_byte + line.receive(259, 10.0))  # a reset may cut it off
+    assert first[BOOTS][:3] == table[BOOTS][:3] == b"\0\0\1"
     boots = first[BOOTS][3], table[BOOTS][3]
-    if board.mcu != "attiny85":
-        assert (boots[0] >> 5, boots[1] >> 5, (boots[1] - boots[0]) % 32) == (1, 4, 1)
-
-
-@pytest.mark.parametrize("board", [board for board in AGENTS if board.header == "atmega328p"],
-                         ids=lambda board: board.name)
-def test_an_agent_records_its_boot(board: Board) -> None:
-    """The cause of a power-up, and of a reset by the watchdog; and how many boots there were."""
-    with Line(board, board.image("hanging")) as line:
-        first = ask(line)[BOOTS]
-        line.send(b"HangHere" + heartbeat(5, 1, 1) * (3 * board.baud // 80))
-        second = ask(line)[BOOTS]
-    assert first[:3] == second[:3] == b"\0\0\1" and (first[3] >> 5, second[3] >> 5) == (1, 4)
-    assert second[3] % 32 == (first[3] + 1) % 32
+    assert (boots[0] >> 5, boots[1] >> 5, (boots[1] - boots[0]) % 32) == (1, 4, 1)
 
 
 @pytest.mark.slow
@@ -310,13 +298,14 @@ def test_options_that_cannot_work_do_not_compile(image: str, option: str, good: 
 
 
 @pytest.mark.parametrize("image", ["uart_attiny85", "keyed_attiny85", "sender_attiny13"])
-def test_a_chip_can_have_its_own_calibration(image: str, tmp_path: Path) -> None:
-    """OSCCAL is port 0x31."""
-    run(["avr-gcc", *BOARDS[image].options, "-std=c11", "-Os", "-DCALIBRATION=0x5a",
-         *INCLUDES, f"-I{ROOT / 'firmware'}", "-c",
-         ROOT / "firmware" / f"{image}.c", "-o", tmp_path / "image.o"])
-    code = run(["avr-objdump", "-d", tmp_path / "image.o"])
-    assert re.search(r"ldi\t(r\d+), 0x5A.*\n(?:.*\n){0,3}.*out\t0x31, \1", code)
+def test_a_chip_can_have_its_own_calibration(image: str) -> None:
+    """It is the last byte of its EEPROM. 0xFF keeps that of the factory, which is 0 in simavr."""
+    board = dataclasses.replace(BOARDS[image], keyed_node=True)
+    for last, value in ((0x5A, 0x5A), (0xFF, 0)):
+        memory = bytes([255]) * (63 if "13" in image else 511) + bytes([last])
+        with LiveLine(board, memory) as line:
+            line.play("wait 50000")
+            assert line.end()["oscillator"] == value
 
 
 @pytest.mark.slow
@@ -432,10 +421,10 @@ def test_a_watchdog_that_no_simulator_has(name: str) -> None:
 
 
 def test_the_sender() -> None:
-    """An ATtiny13A that sends one heartbeat a second, and nothing else."""
+    """An ATtiny13A that sends its boot, and then one heartbeat a second."""
     with Line(BOARDS["sender_attiny13"]) as line:
         line.send_no_more()
-        assert line.receive(8 * 300) == b"".join(
+        assert line.receive(8 * 301) == heartbeat(40, 7, 1 << 5) + b"".join(
             heartbeat(7, 7, beat % 256) for beat in range(300))
 
 
