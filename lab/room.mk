@@ -1,6 +1,6 @@
 # The lab's targets; lab/README.md is its page.   SPDX-License-Identifier: MIT
 lab: | $(READY) ##! what a verified message costs: all counts and tables
-	@$(foreach table,counts published families answer choices operations mislead,\
+	@$(foreach table,counts published families answer choices operations,\
 	    $(TABLE_lab-$(table)) || failed=1;) exit $$failed
 lab-scheme: | $(READY) ##! count a scheme of yours: DIR=folder with api.h
 	@$(PYTHON) -m lab.joules.scheme $(DIR) $(if $(TARGETS),--targets $(TARGETS))
@@ -10,7 +10,6 @@ PART_lab-short = $(PYTHON) -m lab.messages.counts --quick	## count what is quick
 PART_lab-test = $(PYTEST) -n 2 --dist loadfile lab ## all tests of the lab
 TABLE_lab-sources = $(PYTHON) -m lab.sources	## fetch the code of the lab's schemes
 TABLE_lab-counts = $(PYTHON) -m lab.messages.counts $(ARGS)	## count all, and compare; ARGS="--only WORDS --write"
-TABLE_lab-mislead = $(PYTHON) -m lab.groups.mislead	## benchmarks that mislead, beside those that do not
 TABLE_lab-board = $(PYTHON) -m lab.joules.board $(ARGS)	## the images of the power sandwich; ARGS="--only WORDS"
 PLAIN_TABLES := $(addprefix lab-,families answer choices published operations programs)
 PRINTER = $(or $(wildcard $(PYTHON)),python3)

@@ -1,108 +1,60 @@
-"""The server and the client of lab/run formats on a JVM: Spring Boot, by Maven.
-
-lab/jvm has the Java."""
+"""Builds lab/jvm with Maven, and runs its classes: JMH's benchmarks and the server of formats."""
 
 import fcntl
 import functools
 import hashlib
-import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
-from lab.joules.loopback import Child, Pair
 from lab.joules.measuring import Failed
 from tools.programs import ROOT
 
 SOURCE, BUILD = ROOT / "lab" / "jvm", ROOT / "build" / "jvm"
-LIBRARIES = SOURCE / "libraries.txt"
-TITLES = {"jackson": "JSON, Jackson", "gson": "JSON, Gson", "xml": "XML, Jackson",
-          "cbor": "CBOR, Jackson", "protobuf": "Protobuf, protobuf",
-          "java": "Java's serialization"}
+# Of the lines "SHA-256, two blanks, name" of all libraries, as sha256sum prints them.
+LIBRARIES = "ed9400e80a1644460442c0dcb6cac885f3e8fe6d530163fd4fbc376bc70430a7"
 
 
-@dataclass(frozen=True)
-class Kind:
-    boot: str  # the profile of Maven, and the folder of what it makes
-    options: tuple[str, ...] = ()  # of java
-
-
-KINDS = {f"{boot}{ending}": Kind(boot, options) for boot in ("boot3", "boot2")
-         for ending, options in (("", ()), ("-interpreted", ("-Xint",)))}
-
-
-def run(*words: object) -> str:
+def run(*words: object) -> None:
     try:
         done = subprocess.run([*map(str, words)], capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise Failed(f"{words[0]} is not installed: the JVM's part needs Java 17 and Maven") \
-            from None
+        raise Failed(f"{words[0]} is not installed: this needs Java 17 and Maven") from None
     if done.returncode:
-        said = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-        raise Failed(f"{words[0]} failed: {(said or ['it does not say why'])[0]}")
-    return done.stdout + done.stderr
+        lines = (done.stdout + done.stderr).splitlines()
+        errors = [line for line in lines if "ERROR" in line or "error:" in line]
+        raise Failed(f"{words[0]} failed: {(errors or ['it gives no reason'])[0]}")
 
 
-def wanted(boot: str) -> dict[str, str]:
-    """The SHA-256 of each library."""
-    lines = [line.split() for line in LIBRARIES.read_text().splitlines() if line[:1] != "#"]
-    return {name: sha256 for sha256, boots, name in lines if boot in boots.split(",")}
+def check_libraries() -> None:
+    """Their code has not run yet."""
+    lines = "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n"
+                    for file in sorted((BUILD / "lib").glob("*.jar")))
+    if hashlib.sha256(lines.encode()).hexdigest() != LIBRARIES:
+        raise Failed(f"the libraries are not those that jvm.py names; they are:\n{lines}")
 
 
-def right(boot: str) -> None:
-    """The libraries are those that were chosen. Their code has not run yet."""
-    found = {file.name: hashlib.sha256(file.read_bytes()).hexdigest()
-             for file in (BUILD / boot / "lib").glob("*.jar")}
-    for name, sha256 in (found.items() ^ wanted(boot).items()):
-        raise Failed(f"{name}: the SHA-256 {sha256} stands only "
-                     f"{'in build/jvm' if found.get(name) == sha256 else f'in {LIBRARIES.name}'}")
-
-
-@functools.cache  # a program looks at the libraries once
-def built(boot: str) -> Path:
+@functools.cache  # a program compares the libraries once
+def built() -> Path:
     """The folder of classes and libraries."""
     BUILD.mkdir(parents=True, exist_ok=True)
-    made, ready = BUILD / boot, BUILD / f"{boot}.ready"
-    sources = [*SOURCE.rglob("*.java"), SOURCE / "pom.xml", LIBRARIES]
-    with open(BUILD / f"{boot}.lock", "w") as lock:  # other programs may want the same at once
+    ready = BUILD / "ready"
+    with open(BUILD.with_name("jvm.lock"), "w") as lock:  # another program may build it now
         fcntl.flock(lock, fcntl.LOCK_EX)
-        newest = max(file.stat().st_mtime for file in sources)
+        newest = max(file.stat().st_mtime for file in (*SOURCE.rglob("*.java"),
+                                                       SOURCE / "pom.xml"))
         if not ready.exists() or ready.stat().st_mtime < newest:
-            print(f"lab: Maven makes {boot} and fetches its libraries", file=sys.stderr)
-            shutil.rmtree(made, ignore_errors=True)
-            run("mvn", "--quiet", "--batch-mode", "-f", SOURCE, f"-P{boot}", "process-classes")
+            print("lab: Maven builds lab/jvm and fetches its libraries", file=sys.stderr)
+            shutil.rmtree(BUILD)
+            run("mvn", "--quiet", "--batch-mode", "-f", SOURCE, "process-classes")
             ready.touch()
-        right(boot)
-    return made
+        check_libraries()
+    return BUILD
 
 
-def java(kind: Kind) -> list[str]:
-    made = built(kind.boot)
-    return ["java", *kind.options, "-cp", f"{made}/classes:{made}/lib/*"]
-
-
-class JvmPair(Pair):
-    """As on Python. Both processes run through their own optimisation from the start."""
-
-    def __init__(self, name: str, port: int) -> None:
-        command = java(KINDS[name])
-        self.server = Child("server", [*command, "dumpulse.lab.Server", str(port)])
-        try:
-            found = self.server.line().strip()  # its port
-            if not found.isdecimal():
-                raise Failed(self.server.ended() or f"the server says {found!r} and no port")
-            self.port = int(found)
-            self.client = Child("client", [*command, "dumpulse.lab.Client", found])
-        except BaseException:
-            self.server.end()
-            raise
-
-
-def versions(name: str) -> dict[str, str]:
-    """Of Java and of each library, as a file is called."""
-    found = re.search(r'version "(.+?)"', run("java", "-version"))
-    return {"java": found[1] if found else "unknown"} | {
-        each[1]: each[2] for library in wanted(KINDS[name].boot)
-        if (each := re.match(r"(.+)-(\d.*)\.jar$", library))}
+def java(*words: str, own: Path | None = None) -> list[str]:
+    """The command that runs a class; `own` is a folder of more classes."""
+    made = built()
+    return ["java", "-cp", ":".join([*[str(own)] * bool(own), f"{made}/classes", f"{made}/lib/*"]),
+            *words]

@@ -399,7 +399,7 @@ def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
                               check=False, cwd=tmp_path)
 
     assert "There is no meter" in run("measure", "--at", str(tmp_path), "--", "true").stderr
-    said = run("formats", "--fetches", "10")
+    said = run("formats")
     assert said.returncode == 1 and "the Python package" in said.stderr
     assert "make setup" in said.stderr and "Traceback" not in said.stderr
 

@@ -28,10 +28,15 @@ LIST: list[Record] = [{"id": number, "name": name, "amount": amount} for number,
     (4294967295, "last", -2147483647))]
 
 
+def records_of(count: int) -> list[Record]:
+    """The first ten, and then those again with other names."""
+    return LIST[:count] + [
+        {**LIST[i % 10], "name": f"{LIST[i % 10]['name']} {i // 10}"} for i in range(10, count)]
+
+
 @dataclass(frozen=True)
 class Codec:
     title: str
-    package: str  # whose version matters; "" if it is Python's own
     encode: Callable[[list[Record]], bytes]
     decode: Callable[[bytes], list[Record]]
 
@@ -82,12 +87,12 @@ def from_xml(wire: bytes) -> list[Record]:
 
 
 CODECS = {
-    "json": Codec("JSON, json", "", lambda records: json.dumps(records).encode(), json.loads),
-    "orjson": Codec("JSON, orjson", "orjson", orjson.dumps, orjson.loads),
-    "xml": Codec("XML, ElementTree", "", to_xml, from_xml),
-    "protobuf": Codec("Protobuf, protobuf", "protobuf", to_protobuf, from_protobuf),
-    "cbor": Codec("CBOR, cbor2", "cbor2", cbor2.dumps, cbor2.loads),
-    "msgpack": Codec("MessagePack, msgpack", "msgpack", msgpack.packb, msgpack.unpackb),
+    "json": Codec("JSON, json", lambda records: json.dumps(records).encode(), json.loads),
+    "orjson": Codec("JSON, orjson", orjson.dumps, orjson.loads),
+    "xml": Codec("XML, ElementTree", to_xml, from_xml),
+    "protobuf": Codec("Protobuf, protobuf", to_protobuf, from_protobuf),
+    "cbor": Codec("CBOR, cbor2", cbor2.dumps, cbor2.loads),
+    "msgpack": Codec("MessagePack, msgpack", msgpack.packb, msgpack.unpackb),
     # Use it only between your own processes: a sender of pickles can run any program here.
-    "pickle": Codec("Python's pickle", "", pickle.dumps, pickle.loads),
+    "pickle": Codec("Python's pickle", pickle.dumps, pickle.loads),
 }

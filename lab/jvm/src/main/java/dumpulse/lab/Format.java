@@ -49,7 +49,7 @@ record Format(Encoder encoder, Decoder decoder) {
             ObjectInputFilter.Config.createFilter(
                     "dumpulse.lab.Item;java.util.ArrayList;java.lang.Object;!*");
 
-    /** By the names of lab/jvm/jvm.py. */
+    /** By the names of lab/joules/jvm.py. */
     static final Map<String, Format> ALL =
             Map.of(
                     "jackson",

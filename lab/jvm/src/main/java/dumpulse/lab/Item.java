@@ -2,6 +2,7 @@ package dumpulse.lab;
 
 import com.fasterxml.jackson.dataformat.xml.annotation.JacksonXmlProperty;
 import java.io.Serializable;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 
@@ -13,7 +14,7 @@ public final class Item implements Serializable {
     private static final long serialVersionUID = 1;
 
     /** The list of lab/messages/codecs.py. */
-    static final List<Item> LIST =
+    private static final List<Item> TEN =
             List.of(
                     new Item(1, "boiler", 215),
                     new Item(2, "freezer", -40),
@@ -25,6 +26,17 @@ public final class Item implements Serializable {
                     new Item(70001, "meter, north", 65536),
                     new Item(16777216, "counter", 2147483647),
                     new Item(4294967295L, "last", -2147483647));
+
+    /** The first ten, and then those again with other names. */
+    static List<Item> list(int records) {
+        List<Item> list = new ArrayList<>();
+        for (int i = 0; i < records; i++) {
+            Item item = TEN.get(i % 10);
+            String name = i < 10 ? item.name : item.name + " " + i / 10;
+            list.add(new Item(item.id, name, item.amount));
+        }
+        return list;
+    }
 
     @JacksonXmlProperty(isAttribute = true)
     public long id; // 32 bits, without a sign

@@ -1,6 +1,7 @@
 package dumpulse.lab;
 
 import java.io.IOException;
+import java.util.List;
 import org.springframework.boot.Banner;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.builder.SpringApplicationBuilder;
@@ -12,29 +13,35 @@ import org.springframework.web.bind.annotation.PathVariable;
 import org.springframework.web.bind.annotation.RestController;
 
 /**
- * Answers GET /FORMAT with the list, encoded anew for each answer. Its argument is a port, or 0 for a
- * free one, which it prints. It ends when its standard input ends. SPDX-License-Identifier: MIT
+ * Answers GET /FORMAT with the list, encoded anew for each answer. Its arguments are
+ * an address, a port (0: a free one), which it prints, and the number of records. It ends when its
+ * standard input ends. SPDX-License-Identifier: MIT
  */
 @EnableAutoConfiguration
 @Import(Server.Answers.class)
 public class Server {
+    private static List<Item> list = Item.list(10);
+
     @RestController
     static class Answers {
         @GetMapping(value = "/{format}", produces = MediaType.APPLICATION_OCTET_STREAM_VALUE)
         byte[] answer(@PathVariable("format") String format) throws Exception {
-            return Format.ALL.get(format).encoder().encode(Item.LIST);
+            return Format.ALL.get(format).encoder().encode(list);
         }
     }
 
     public static void main(String[] words) throws IOException {
+        boolean given = words.length == 3; // Spring's process-aot calls this without arguments
+        if (given) {
+            list = Item.list(Integer.parseInt(words[2]));
+        }
         WebServerApplicationContext context =
                 (WebServerApplicationContext)
                         new SpringApplicationBuilder(Server.class)
                                 .bannerMode(Banner.Mode.OFF)
                                 .properties(
-                                        "server.address=127.0.0.1",
-                                        // Spring's process-aot calls this without a port.
-                                        "server.port=" + (words.length > 0 ? words[0] : "0"),
+                                        "server.address=" + (given ? words[0] : "127.0.0.1"),
+                                        "server.port=" + (given ? words[1] : "0"),
                                         "logging.level.root=WARN",
                                         // The client has one connection, and keeps it.
                                         "server.tomcat.max-keep-alive-requests=-1",
