@@ -9,6 +9,7 @@
  *     int             [cycle, level]...: when INT0, which is PD2 or PB2, has another level
  *     answers         the bytes that come back on SPI, in their order
  *     pins            those whose changes are printed, such as "B5"
+ *     cause           what MCUSR has at first
  *     entry, wake     cycles until an interrupt's vector, and more of them from sleep
  *     dividers        of timers, in place of their own: a planted mistake
  * It prints events as serial_board.c and can_board.c do.
@@ -19,7 +20,7 @@
 const path = require('path');
 const avr = require(path.join(__dirname, '../../build/toolchains/avr8js/package'));
 const job = JSON.parse(require('fs').readFileSync(0));
-const SEI = 0x9478, SLEEP = 0x9588, MCUSR = 0x54, PORF = 1, WDRF = 8, EEPE = 2;
+const SEI = 0x9478, SLEEP = 0x9588, MCUSR = 0x54, WDRF = 8, EEPE = 2;
 const INT_PIN = 2, OWN_ENTRY = 2; // cycles that avr8js has for an interrupt
 const OUTSIDE = 0x100; // of the bytes that avr8js counts as RAM: the registers
 
@@ -77,9 +78,10 @@ function addLines() {
 }
 
 function boot(cycle, cause) {
+    const flags = cpu ? cpu.data[MCUSR] : 0; // only the program clears them (11.9.1)
     cpu = new avr.CPU(flash, chip.ram - OUTSIDE);
     cpu.cycles = cycle;
-    cpu.data[MCUSR] = cause;
+    cpu.data[MCUSR] = flags | cause;
     cpu.reset = () => { throw WDRF; }; // only the watchdog calls it
     sleeping = false;
     print('boot', ++boots);
@@ -142,7 +144,7 @@ if (!chip.hasLines)
         for (let bit = 0; bit < 10; bit++)
             job.int.push([begin + Math.floor(bit * job.hertz / job.baud), bits >> bit & 1]);
     }
-boot(0, PORF);
+boot(0, job.cause);
 while (cpu.cycles < job.end)
     try {
         step();

@@ -116,7 +116,8 @@ def in_avr8js(board: Board, first: Run, memory: bytes = b"", image: Path | None 
     job = {"mcu": board.mcu, "hertz": board.hertz, "end": first.cycles, "flash": flash.hex(),
            "eeprom": memory.hex(), "pins": pins, "baud": board.baud,
            "came": first.values("came"), "int": first.values("int"),
-           "answers": [value for _, value in first.values("answer")], **MANUAL, **options}
+           "answers": [value for _, value in first.values("answer")], "cause": 1, **MANUAL,
+           **options}
     text = subprocess.run([NODE, ROOT / "firmware/simulators/avr8js.cjs"], input=json.dumps(job),
                           stdout=subprocess.PIPE, text=True, check=True).stdout
     found = re.search(r"^eeprom (\w+)\nboots (\d+)$", text, re.M)
@@ -189,16 +190,34 @@ def test_node_with_keys() -> None:
     compare(board, first, (0, 8), memory)
 
 
+def causes(*runs: Run) -> list[int]:
+    """What the first reports tell of the agent's boot."""
+    return [int(run.of("sent")[4 + 4 * BOOTS + 3][0].split()[1], 16) >> 5 for run in runs]
+
+
 def test_watchdog() -> None:
     """The loop hangs. The watchdog takes 2^18 periods of 128 kHz, 2 s nominal (table 11-2)."""
     board = watched("watch_atmega328p")
     image = board.image("hanging")
-    with Line(board, image, script=b"HangHere" + HEARTBEATS,
+    with Line(board, image, script=b"HangHere" + HEARTBEATS + REQUEST,
               arguments=[str(3 * board.hertz)]) as line:
+        line.receive(260)
         first = in_simavr(line)
     second = in_avr8js(board, first, image=image)
     assert first.boots == 2
     assert first.of("boot") == second.of("boot")
+    assert causes(first, second) == [4, 4]
+
+
+def test_the_cause_of_a_reset() -> None:
+    """MCUSR has power-up, pin, brown-out and watchdog in bits 0 to 3 (11.9.1). A boot loader leaves
+    the watchdog's beside the pin's, or none."""
+    board = watched("uart_atmega328p")
+    came = [(f"came {byte:02x}", 160_000 + BYTE * at) for at, byte in enumerate(REQUEST)]
+    asked = Run(160_000 + 300 * BYTE, 1, came)
+    flags = (0, 1, 7, 4, 6, 2, 10, 8)
+    assert causes(*(in_avr8js(board, asked, cause=flag) for flag in flags)) == [
+        0, 1, 1, 2, 2, 3, 3, 4]
 
 
 def in_unicorn(name: str, data: bytes) -> bytes:
