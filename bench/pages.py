@@ -22,7 +22,6 @@ PAGES = {  # each page and the targets whose output it shows
     "server/README.md": ["instructions"],
     "lab/messages/README.md": ["lab-answer"],
     "lab/designing.md": ["lab-choices"],
-    "lab/groups/README.md": ["lab-operations"],
 }
 # Figures of compilers. With other compilers they are printed and not compared.
 COMPILED = ("size", "cost", "keyed", "paths", "worst", "firmware-size", "instructions")

@@ -18,13 +18,10 @@ inversions and squarings in total; the same outside of exponentiations; exponent
 each multi-exponentiation; serialisations. If a third column has counts, they are the right ones,
 and those before them are not.
 
-A line may also be a signature of PS18: the order of the groups; the exponent of the signature, the
-messages and m'; then, if known, the counts of signing in G1, of verifying in G2 (both without
-serialisations), the pairings, and whether it is accepted. The first line of a file may name its
+The first line of a file may name its
 columns. Lines that begin with # are remarks."""
 
 import ast
-import random
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -32,8 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from lab import arguments
-from lab.groups.opcount import Bilinear, Counts, CountingError, Element, Group
-from lab.groups.papers import ps18
+from lab.groups.opcount import Counts, CountingError, Element, Group
 from tools.programs import as_program
 
 FILE = Path(__file__).with_name("oracle.tsv")
@@ -64,69 +60,15 @@ class Row:
         return run(self.program, **changes)[1].row()
 
 
-@dataclass(frozen=True)
-class Signature:
-    """Of PS18: its numbers are its exponent, the messages, and m'."""
-
-    order: str
-    numbers: str
-    known: tuple[str, ...] = ()
-
-    @property
-    def program(self) -> str:
-        return f"{self.order}\t{self.numbers}"
-
-    @property
-    def wanted(self) -> Known | None:
-        if not self.known:
-            return None
-        if len(self.known) != 4:
-            raise CountingError("a signature has counts of signing and of verifying, pairings, "
-                                "and whether it is accepted")
-        sign, verify, pairings, accepted = self.known
-        return (known_counts(sign), known_counts(verify), *known_counts(f"[{pairings}]"),
-                accepted == "true")
-
-    def counted(self, **changes: Any) -> Known:
-        """From the exponent, the messages and m' follows a key that makes them."""
-        group = Bilinear(int(self.order), **changes)
-        n, rng = group.order, random.Random(1)
-        power, *messages, last = map(int, self.numbers.split())
-        y = tuple(rng.randrange(1, n) for _ in (*messages, last))
-        rest = sum(a * b for a, b in zip(y, (*messages, last), strict=True))
-        secret = ps18.SecretKey((power - rest) % n, y)
-        public = ps18.PublicKey(group.g2.generator, group.g2.element(secret.x),
-                                tuple(map(group.g2.element, y)))
-        signature = ps18.sign(group, secret, messages, group.g1.random(rng), Drawn(last))
-        sign = group.g1.counts().row()[:8]
-        group.reset()
-        accepted = ps18.verify(group, public, messages, signature)
-        return sign, group.g2.counts().row()[:8], group.counts().pairings, accepted
-
-
-class Drawn(random.Random):
-    """Draws the m' of a signature that was made elsewhere."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
-
-    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
-        del start, stop, step
-        return self.number
-
-
-def rows(file: Path) -> Iterator[Row | Signature]:
+def rows(file: Path) -> Iterator[Row]:
     lines = [line for line in file.read_text().splitlines()
              if line.strip() and not line.startswith("#")]
     for number, line in enumerate(lines):
         first, *more = line.split("\t")
         if ";" in first:
             yield Row(first, *more[:1], *(known for known in more[1:2] if known.startswith("(")))
-        elif more and re.fullmatch(r"\d+( -?\d+){2,}", f"{first} {more[0]}"):
-            yield Signature(first, more[0], tuple(more[1:]))
         elif number or re.search(r"\d", first):  # else it names the columns
-            raise CountingError(f"{line[:60]!r} is no program and no signature")
+            raise CountingError(f"{line[:60]!r} is no program")
 
 
 def step(group: Group, made: list[Element], words: list[str]) -> None:
@@ -180,7 +122,7 @@ def main() -> None:
     except (OSError, ValueError) as fault:
         parser.error(str(fault))
     if not counted:
-        parser.error(f"{file} has no program and no signature")
+        parser.error(f"{file} has no program")
     compared = wrong = apart = 0
     for row, wanted, as_original, ours in counted:
         apart += ours != as_original

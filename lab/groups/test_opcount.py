@@ -15,21 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.groups import operations, programs
+from lab.groups import programs
 from lab.groups.opcount import (ALGORITHMS, Bilinear, Counts, CountingError, Element, Group,
                                 Ledger)
-from lab.groups.papers import ps18
 from tools.programs import ROOT
 
-ORACLE = list(programs.rows(programs.FILE))
-PROGRAMS = [row for row in ORACLE if isinstance(row, programs.Row)]
-PS18 = [row for row in ORACLE if isinstance(row, programs.Signature)]
+PROGRAMS = list(programs.rows(programs.FILE))
 PRIME = 1_000_003
 
 
 # -- against the original ------------------------------------------------------------------------
 def test_the_tables_of_the_original_are_whole() -> None:
-    assert (len(PROGRAMS), sum(bool(row.right) for row in PROGRAMS), len(PS18)) == (24, 1, 12)
+    assert (len(PROGRAMS), sum(bool(row.right) for row in PROGRAMS)) == (48, 1)
 
 
 @pytest.mark.parametrize("row", PROGRAMS, ids=range(len(PROGRAMS)))
@@ -48,18 +45,6 @@ def test_only_a_power_times_a_known_factor_is_counted_otherwise(row: programs.Ro
     assert outside[0] - outside[1] == more >= 0
 
 
-@pytest.mark.parametrize("row", PS18, ids=range(len(PS18)))
-def test_ps18_counts_as_in_the_original(row: programs.Signature) -> None:
-    assert row.counted() == row.counted(as_original=True) == row.wanted
-    assert row.known[3] == "true"
-
-
-def test_the_published_example() -> None:
-    was, by_default = operations.example("wnaf", "sliding"), operations.example("wnaf", "wnaf")
-    assert was.row() == (34, 1, 9, 1, 1, 1, 1, [4], 0)
-    assert by_default.row() == (34, 1, 7, 1, 1, 1, 1, [4], 0)
-
-
 def test_a_power_times_a_known_factor() -> None:
     group = Group(PRIME)
     assert group.element(9) / group.element(7) == group.element(2)
@@ -76,40 +61,23 @@ def compared(file: Path, text: str) -> subprocess.CompletedProcess[str]:
 
 ELEVEN = "11 wnaf wnaf 1 8;W 3;"
 KNOWN_FACTOR = "1000003 wnaf wnaf 4 8;W 7;W 9;P 0 5;O 2 1;C 3"
-SIGNED = PS18[0]
-
-
 def test_the_command_prints_counts_of_the_original(tmp_path: Path) -> None:
-    """Of programs and of signatures. If this counts otherwise, it says so."""
+    """If this counts otherwise, it says so."""
     file = tmp_path / "programs.tsv"
-    said = compared(file, f"program\tcounts\n{ELEVEN}P 0 2;C 1\n{KNOWN_FACTOR}\n{SIGNED.program}\n")
-    assert said.stdout.splitlines()[:3] == [
+    said = compared(file, f"program\tcounts\n{ELEVEN}P 0 2;C 1\n{KNOWN_FACTOR}\n")
+    assert said.stdout.splitlines()[:2] == [
         f"{ELEVEN}P 0 2;C 1\t(1, 0, 2, 0, 0, 0, 1, [], 0)",
-        f"{KNOWN_FACTOR}\t(9, 0, 1, 0, 0, 0, 0, [], 0)\there (9, 0, 1, 1, 0, 0, 1, [], 0)",
-        f"{SIGNED.program}\t{SIGNED.wanted}"]
+        f"{KNOWN_FACTOR}\t(9, 0, 1, 0, 0, 0, 0, [], 0)\there (9, 0, 1, 1, 0, 0, 1, [], 0)"]
     again = compared(file, "\n".join(said.stdout.splitlines()[:2]))
     assert (again.returncode, again.stdout.splitlines()[0]) == (
         0, "2 of 2 lines with counts are right."), again
 
 
-def test_the_command_compares_signatures(tmp_path: Path) -> None:
-    file, row = tmp_path / "signatures.tsv", "\t".join((SIGNED.program, *SIGNED.known))
-    head = "group order\tnumbers as the original printed them, 2018\n"
-    assert compared(file, head + row).stdout == "1 of 1 lines with counts are right.\n"
-    for wrong in (row.replace("255]", "256]", 1), row.replace("255", "256", 1),
-                  row.replace("\t2\t", "\t3\t"), row.replace("true", "false")):
-        if wrong != row:
-            said = compared(file, head + wrong)
-            assert said.returncode == 1 and "differs: 52435875" in said.stdout, said
-
-
 @pytest.mark.parametrize("text, complaint", [
     ("11 wnaf wnaf 4 8;C 0\n", "there is no result 0 yet"),
     ("program\tcounts\n", "has no program"),
-    (f"{ELEVEN}I 0\nmore words\n", "'more words' is no program and no signature"),
+    (f"{ELEVEN}I 0\nmore words\n", "'more words' is no program"),
     (f"{ELEVEN}I 0\t(0, 1\n", "'(0, 1' are no counts"),
-    ("1\t7 7 7\n", "the order of a group must be 2 or more"),
-    ("101\t7 7 7\t[1]\n", "a signature has counts of signing and of verifying"),
 ])
 def test_a_file_that_says_nothing_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
     said = compared(tmp_path / "programs.tsv", text)
@@ -344,49 +312,6 @@ def test_a_dropped_result_is_not_forgotten() -> None:
     group.element(5).inv()
     with pytest.raises(CountingError, match="never computed"):
         group.counts()
-
-
-# -- the schemes ---------------------------------------------------------------------------------
-@pytest.mark.parametrize("lazy", [True, False])
-@pytest.mark.parametrize("name", sorted(ALGORITHMS))
-@pytest.mark.parametrize("scheme", operations.SCHEMES, ids=lambda scheme: str(scheme.name))
-def test_a_scheme_accepts_and_refuses(scheme: operations.Scheme, name: str, lazy: bool) -> None:
-    """Its own checks end the program if not."""
-    steps = operations.counted(scheme, power=name, product=name, lazy=lazy)
-    assert [step.name for step in steps] == ["key", "sign", "verify"]
-
-
-def test_what_the_papers_say_of_their_cost() -> None:
-    """Sign is one power; verify one product and two pairings."""
-    said = {(scheme.name, step.name): step for scheme in operations.SCHEMES
-            for step in operations.counted(scheme)}
-    for name, terms in (("PS18, 1 message", [2]), ("PS18, 10 messages", [11])):
-        assert said[name, "sign"].groups[0].exponentiations == 1
-        assert said[name, "verify"].groups[1].terms == terms
-        assert said[name, "verify"].pairings == 2
-
-
-def test_forgeries_that_only_a_check_refuses() -> None:
-    pairs, rng = Bilinear(operations.BLS12_381), random.Random(1)
-    secret, public = ps18.key(pairs, 2, rng)
-    one = pairs.g1.neutral()
-    assert not ps18.verify(pairs, public, [3, 4], ps18.Signature(5, one, one))
-    signature = ps18.sign(pairs, secret, [3, 4], pairs.g1.hash(b"h"), rng)
-    assert ps18.verify(pairs, public, [3, 4], signature)
-    for messages in ([3], [3, 4, 0], []):
-        assert not ps18.verify(pairs, public, messages, signature)
-        with pytest.raises(ValueError, match="signs 2 messages at once"):
-            ps18.sign(pairs, secret, messages, pairs.g1.hash(b"h"), rng)
-
-
-def test_outside_of_powers_the_algorithm_changes_nothing() -> None:
-    """So the page has one table of both modes, and compares algorithms by totals alone."""
-    for scheme in operations.SCHEMES:
-        seen = [[[(each.name, each.outside, each.exponentiations, each.terms)
-                  for each in step.groups] for step in operations.counted(
-                      scheme, power=name, product=name, window=window)]
-                for name in ALGORITHMS for window in (1, 4, 8)]
-        assert seen == [seen[0]] * len(seen)
 
 
 # -- the page ------------------------------------------------------------------------------------

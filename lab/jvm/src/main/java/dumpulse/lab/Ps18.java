@@ -6,8 +6,10 @@ import org.cryptimeleon.math.structures.groups.elliptic.BilinearGroup;
 import org.cryptimeleon.math.structures.rings.zn.Zn.ZnElement;
 
 /**
- * Signatures of Pointcheval and Sanders, CT-RSA 2018, section 4.2; lab/groups/papers/ps18.py has the
- * formulas. The public key is g~, X~, Y~_1 … Y~_(r+1). SPDX-License-Identifier: MIT
+ * Signatures of Pointcheval and Sanders, Reassessing security of randomizable signatures, CT-RSA
+ * 2018, section 4.2. The secret key is x, y_1 … y_(r+1), the public key g~, X~ = g~^x, Y~_j =
+ * g~^(y_j). A signature is m', h, h^(x + y_1 m_1 + … + y_(r+1) m'), with m' and h random.
+ * SPDX-License-Identifier: MIT
  */
 public class Ps18 implements Scheme {
     private BilinearGroup group;
