@@ -3231,31 +3231,18 @@ or write into a folder what nodes and readers need of a master key.""", KEY_USE 
 }
 
 
-def run_older(options: argparse.Namespace) -> int:
-    """HOST PORT: the command line before there were commands."""
-    options.address = join_port(options.host, options.port)
-    options.variables, options.confirm, options.readers_key = [], False, None
-    if options.value is not None:
-        options.variable = options.variable or "0"
-        options.sender = 1 if options.sender is None else options.sender
-        return run_set(options)
-    if options.variable is not None or options.sender is not None:
-        raise BadUsage(f"-n and -s go with -v VALUE (see {PROGRAM} --help)")
-    return run_get(options)
-
-
-OLDER = Command(run_older, "COMMAND ... | HOST [PORT]", "", "\n".join([
-    "Talks to Dumpulse agents, which know who is alive.", "",
-    *(f"  %(prog)s {f'{name} {command.arguments}':34} {command.summary}"
-      for name, command in COMMANDS.items()),
-    "  %(prog)s HOST [PORT]                       show the report",
-    "  %(prog)s HOST [PORT] -v VALUE [-n VARIABLE] [-s SENDER]   send one heartbeat", "",
-    "A first word that is the name of a command is this command."]), STATUSES)
+# If the first word is no command, the command is `get`, and this is its help.
+NO_COMMAND = COMMANDS["get"]._replace(
+    arguments="COMMAND ... | HOST[:PORT] [VARIABLE]...", epilog=STATUSES, about="\n".join([
+        "Talks to Dumpulse agents, which know who is alive.", "",
+        *(f"  %(prog)s {f'{name} {command.arguments}':34} {command.summary}"
+          for name, command in COMMANDS.items()), "",
+        "If the first word is not the name of a command, the command is get."]))
 
 
 class Option(NamedTuple):
     """An option or an argument of some commands."""
-    commands: Sequence[str]  # "" is the older command line
+    commands: Sequence[str]
     flags: str               # or the name of an argument
     metavar: str             # the value in the help, or "" for an option without one
     help: str                # with the default in brackets
@@ -3263,20 +3250,18 @@ class Option(NamedTuple):
     more: Keys = {}          # further keywords for argparse
 
 
-READERS = ("", "get", "watch", "check")
+READERS = ("get", "watch", "check")
 ASKERS = (*READERS, "set")
 JUDGES = ("watch", "check", "simulate")
 HOST_HELP = f"the agent: {', '.join(form.FORM for form in (Udp, Serial, Can))}"
-PARSERS = {"TIME": parse_duration, "FILE": parse_file, "FOLDER": parse_file, "PORT": parse_port,
+PARSERS = {"TIME": parse_duration, "FILE": parse_file, "FOLDER": parse_file,
            "VALUE": parse_byte, "SENDER": parse_byte}  # by the name of the value
 
 OPTIONS = [
-    Option(("",), "host", "HOST", argparse.SUPPRESS),
-    Option(("",), "port", "PORT", argparse.SUPPRESS, more={"nargs": "?"}),
     Option(("get", "set", "watch", "simulate"), "address", "HOST[:PORT]", HOST_HELP),
     Option(("check",), "address", "HOST[:PORT]", HOST_HELP, more={"nargs": "?"}),
     Option(("check",), "-H", "HOST[:PORT]", "the agent, for plugins", more={"dest": "plugin_host"}),
-    Option(("check",), "-p --port", "PORT", "its port (9060)", str),
+    Option(("check",), "-p --port", "PORT", "its port (9060)"),
     Option(("get", "watch"), "variables", "VARIABLE", "3,7-12 or names (all heard or named)",
            more={"nargs": "*", "default": []}),
     Option(("set",), "variable", "VARIABLE", "0 to 63, or its name"),
@@ -3297,9 +3282,6 @@ OPTIONS = [
     Option(("key",), "--numbers", "FILE", "list: the agent's numbers: what it accepted last"),
     Option(("key",), "--epoch", "SECONDS", "new: how long an epoch is, for agent and nodes (10)",
            partial(parse_number, low=1, high=LONGEST_EPOCH)),
-    Option(("",), "-v --value", "VALUE", "send this value, 0 to 255"),
-    Option(("",), "-n --variable", "VARIABLE", "of this variable, 0 to 63 (0)"),
-    Option(("",), "-s --sender", "SENDER", "from this sender, 0 to 255 (1)"),
     Option(("set",), "--sender", "SENDER", "from this sender, 0 to 255 (1)", more={"default": 1}),
     Option(("set",), "--confirm", "", "check that a new report has it, with a new timestamp"),
     Option(("check",), "--expect", "VARIABLES", "these must be alive: 3,7-12 or names"),
@@ -3331,7 +3313,7 @@ OPTIONS = [
     Option(("check",), "-v --verbose", "", "more text; -vv: a line for each variable",
            more={"action": "count", "default": 0}),
     Option(("check",), "--memory", "FILE", "remember ages from check to check"),
-    Option((*READERS[1:], "simulate"), "--also-unkeyed", "VARIABLES",
+    Option((*READERS, "simulate"), "--also-unkeyed", "VARIABLES",
            "the agent accepts these without a key"),
     Option(READERS, "--accept-bad-sum", "", "accept wrong checksums of old agents"),
     Option((*READERS, "key", "status"), "--json", "", "print JSON"),
@@ -3352,8 +3334,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def build_parser(name: str) -> Parser:
-    """The parser of a command, or for "" of the older command line."""
-    command = COMMANDS.get(name, OLDER)
+    """The parser of a command, or with "" of a command line without one."""
+    command = COMMANDS.get(name, NO_COMMAND)
     prog = f"{PROGRAM} {name}".strip()
     parser = Parser(prog=prog, usage=f"{prog} {command.arguments} [OPTION]...".replace("%", "%%"),
                     description=command.about, epilog=command.epilog, allow_abbrev=False,
@@ -3361,7 +3343,7 @@ def build_parser(name: str) -> Parser:
     parser.add_argument("-V", "--version", action="version", help="show the version and exit",
                         version=f"{PROGRAM} {VERSION}, keys {KEYS_VERSION} (experimental)")
     for option in OPTIONS:
-        if name in option.commands:
+        if (name or "get") in option.commands:
             parse = option.parse or PARSERS.get(option.metavar, str)
             keywords: Keys = {"type": parse, "metavar": option.metavar} if option.metavar else \
                 {"action": "store_true"}
@@ -3374,7 +3356,7 @@ def run_command(arguments: Sequence[str]) -> int:
     name = arguments[0] if arguments and arguments[0] in COMMANDS else ""
     try:
         options = build_parser(name).parse_intermixed_args(arguments[bool(name):])
-        return COMMANDS.get(name, OLDER).run(options)
+        return COMMANDS.get(name, NO_COMMAND).run(options)
     except Error as error:
         if name == "check":  # monitors read only the standard output and the status
             return print_check(3 if isinstance(error, BadUsage) else 2, str(error),

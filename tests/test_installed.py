@@ -61,8 +61,8 @@ def test_other_errors_have_it_too(prefix: Path) -> None:
     with FakeAgent([GOOD]) as agent, open("/dev/full", "w", encoding="utf-8") as full:
         assert run(called, "set", agent.address, "4", "1",
                    "--confirm").stderr.startswith("dumpulse: not confirmed: ")
-        assert run(called, "localhost", "-n",
-                   "3").stderr == "dumpulse: -n and -s go with -v VALUE (see dumpulse --help)\n"
+        assert run(called, "localhost", "-n").stderr == \
+            "dumpulse: unrecognized arguments: -n (see dumpulse --help)\n"
         result = subprocess.run([called, "get", agent.address], stdout=full, stderr=subprocess.PIPE,
                                 text=True, check=False, timeout=PATIENCE)
         assert result.stderr.startswith("dumpulse: cannot write: ")

@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[1]
 MANUAL = ROOT / "client" / "dumpulse.1"
 NAMES = ("dumpulse", "client.py")  # the names by which users call the client
 MADE = "Made by `make install` from the parser of client.py."
-HOSTS = ("host", "address", "plugin_host")  # the parser's names for an agent's address
-COMMANDS = ("", *client.COMMANDS)  # "" is the older command line
+HOSTS = ("address", "plugin_host")  # the parser's names for an agent's address
+COMMANDS = ("", *client.COMMANDS)  # "": the first word is no command
 
 
 def actions(command: str) -> list[argparse.Action]:
@@ -166,7 +166,7 @@ def zsh() -> str:
         if command:  # _arguments must not see the word of the command
             cases.append("        shift words")
             cases.append("        ((CURRENT--))")
-        arguments = [zsh_specification(action, not command and action.dest == "host")
+        arguments = [zsh_specification(action, not command and action.dest == "address")
                      for action in actions(command)]
         cases.append(" \\\n            ".join(["        _arguments", *arguments]))
         cases.append("        ;;")
@@ -188,14 +188,14 @@ Parser = Callable[[str], argparse.ArgumentParser]
 
 
 def manual_options(build_parser: Parser = client.build_parser,
-                   commands: Iterable[str] = (*client.COMMANDS, "")) -> str:
+                   commands: Iterable[str] = tuple(client.COMMANDS)) -> str:
     """Describes each option once, with the commands that have it."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for command in commands:
         for action in build_parser(command)._actions:
             if action.option_strings and action.dest not in ("help", "version"):
                 key = ", ".join(action.option_strings), metavar(action), str(action.help)
-                found.setdefault(key, []).append(command or "the older form")
+                found.setdefault(key, []).append(command)
     lines = []
     for (flags, value, meaning), having in found.items():
         named = f'.BI "{roff(flags)}" " {roff(value)}"' if value else f'.B "{roff(flags)}"'

@@ -680,42 +680,28 @@ def test_how_long_each_command_waits(words: list[str], timeouts: list[float], ca
 # ---------------------------------------------------------------- the command line
 
 # What is typed, the exit status and what must be said. HERE is an agent that answers,
-# NOBODY a port where none is, SHORT, SUM and STRANGER agents whose reports are bad; OLD and
-# OLD_NOBODY are the first two as the older command line has them.
+# NOBODY a port where none is, SHORT, SUM and STRANGER agents whose reports are bad.
 TYPED = [
     ("", 2, "HOST"),
     ("--version", 0, f"client.py {client.VERSION}"),
-    ("OLD", 0, "report verified, 1 of 64"),
-    ("OLD -v 5", 0, ""),
-    ("OLD -v 5 -n 63 -s 255", 0, ""),
-    ("-v 0x10 OLD -n 0", 0, ""),
-    ("[::1] 1 -v 1 --timeout 1s", 3, "nothing listens at [::1]:1"),
-    ("OLD -v 256", 2, "must be 0 to 255"),
-    ("OLD -v 5 -n 64", 2, "must be 0 to 63"),
-    ("OLD -v 5 -s 256", 2, "must be 0 to 255"),
-    ("OLD -n 5", 2, "go with -v"),
-    ("OLD --value 5 --variable 63 --sender 255", 0, ""),
-    ("localhost:9060 9060", 2, "'localhost:9060' names a port, and 9060 is one too many"),
-    ("[::1]:9060 9060", 2, "names a port, and 9060 is one too many"),
-    ("serial:/dev/ttyACM0 9060", 2, "'serial:/dev/ttyACM0' has no port, and 9060 is one too many"),
-    ("OLD --timeout 0", 2, "is not a time"),
-    ("OLD --tick 0.1ms", 2, "'0.1ms' is not a tick, at most 1h"),
-    ("OLD --tick 2h", 2, "'2h' is not a tick, at most 1h"),
-    ("OLD --now-from 64", 2, "must be 0 to 63"),
-    ("OLD --now-from 3,4", 2, "only one is the clock"),
-    ("OLD --names /nonexistent", 2, "cannot read '/nonexistent': No such file"),
-    ("OLD --names /", 2, "Is a directory"),
-    ("OLD --names /dev/zero", 2, "longer than 65536 bytes"),
-    ("OLD --nmaes x", 2, "--nmaes"),
-    ("localhost 0", 2, "must be 1 to 65535"),
-    ("localhost 9060 9061", 2, "9061"),
+    ("HERE", 0, "report verified, 1 of 64"),
+    ("set [::1]:1 3 1 --timeout 1s", 3, "nothing listens at [::1]:1"),
+    ("HERE --timeout 0", 2, "is not a time"),
+    ("HERE --tick 0.1ms", 2, "'0.1ms' is not a tick, at most 1h"),
+    ("HERE --tick 2h", 2, "'2h' is not a tick, at most 1h"),
+    ("HERE --now-from 64", 2, "must be 0 to 63"),
+    ("HERE --now-from 3,4", 2, "only one is the clock"),
+    ("HERE --names /nonexistent", 2, "cannot read '/nonexistent': No such file"),
+    ("HERE --names /", 2, "Is a directory"),
+    ("HERE --names /dev/zero", 2, "longer than 65536 bytes"),
+    ("HERE --nmaes x", 2, "--nmaes"),
+    ("localhost:0", 2, "must be 1 to 65535"),
     ("gte localhost", 2, "mean the command 'get'"),
-    ("OLD_NOBODY --timeout 300ms", 3, "nothing listens at"),
+    ("NOBODY --timeout 300ms", 3, "nothing listens at"),
     ("get", 2, "required: HOST[:PORT] (see"),
     ("watch", 2, "required: HOST[:PORT] (see"),
-    ("get OLD", 2, "is out of range: it must be 0 to 63; a port is written HOST:PORT"),
+    ("HERE 9060", 2, "is out of range: it must be 0 to 63; a port is written HOST:PORT"),
     ("watch localhost 9060", 2, "variable 9060 is out of range: it must be 0 to 63; a port is"),
-    ("HERE", 0, "report verified, 1 of 64"),
     ("[::1", 2, "write [IPV6]:PORT"),
     ("::1:9060", 2, "write [::1]:9060, or [::1:9060] if"),
     ("get HERE 3 --now-from 4", 0, "variable 4, the agent's clock, was never heard"),
@@ -758,7 +744,7 @@ TYPED = [
     ("simulate HERE --late x", 2, "'x' is no variable"),
     ("simulate HERE --nodes 9 --names VEHICLE", 2, "only 8 nodes"),
     ("simulate NOBODY --seconds 1200ms", 3, "cannot send to"),
-    ("localhost 65536", 2, "port 65536 is out of range: it must be 1 to 65535"),
+    ("localhost:65536", 2, "port 65536 is out of range: it must be 1 to 65535"),
     ("watch HERE --count 100000001", 2, "must be 1 to 100000000"),
     ("simulate HERE --nodes 64", 2, "must be 1 to 63"),
     ("simulate HERE --seed 1000000001", 2, "is not a number from 0 to 1000000000"),
@@ -775,8 +761,7 @@ def addresses() -> Iterator[dict[str, str]]:
         agents = {name: stack.enter_context(FakeAgent(answer)) for name, answer in answers.items()}
         nobody = unused_port()
         yield {**{name: agent.address for name, agent in agents.items()}, "VEHICLE": VEHICLE,
-               "OLD": f"127.0.0.1 {agents['HERE'].port}", "NOBODY": f"127.0.0.1:{nobody}",
-               "OLD_NOBODY": f"127.0.0.1 {nobody}"}
+               "NOBODY": f"127.0.0.1:{nobody}"}
 
 
 @pytest.mark.parametrize("typed, status, text", TYPED, ids=[row[0] for row in TYPED])
@@ -836,12 +821,12 @@ def test_help_fits(command: str) -> None:
 @pytest.mark.parametrize("host", LOOPBACKS)
 def test_set_and_get_the_real_server(host: str, call: Call) -> None:
     with Server("--self", "0", "--bind", host) as server:
-        address, port = f"[{host}]:{server.port}", str(server.port)
+        address = f"[{host}]:{server.port}"
         assert call("set", address, "7", "70", "--sender", "77", "--confirm").status == 0
-        assert call(host, port, "-v", "30", "-n", "3", "-s", "33").status == 0
-        assert call(host, port, "-v", "44", "-n", "radio", "--names", VEHICLE).status == 0
+        assert call("set", address, "3", "30", "--sender", "33").status == 0
+        assert call("set", address, "radio", "44", "--names", VEHICLE).status == 0
         server.wait_for(lambda counters: counters["heartbeats"] == 3, "three arrive")
-        shown = call(host, port, "--now-from", "0").out.splitlines()
+        shown = call(address, "--now-from", "0").out.splitlines()
         assert "4 of 64 variables heard, ages by variable 0" in shown[0]
         assert [line.split()[:3] for line in shown[2:]] == [
             ["0", "0", "1"], ["3", "30", "33"], ["7", "70", "77"], ["8", "44", "1"]]
@@ -1568,10 +1553,8 @@ def test_the_commands_of_the_readme() -> None:
     commands = {words[0]: words for words in map(str.split, lines)}
     with Server(*server_options.split(), "--rate", "1000") as server:
         def type_(name: str) -> subprocess.CompletedProcess[str]:
-            words = [str(server.port) if word == "9060" else word for word in commands[name]]
-            if "9060" not in commands[name]:
-                words = [f"localhost:{server.port}" if word == "localhost" else word for word
-                         in words]
+            words = [f"localhost:{server.port}" if word == "localhost" else word
+                     for word in commands[name]]
             return subprocess.run(["./client.py", *words, *endings.get(name, ())], cwd=ROOT,
                                   text=True, capture_output=True, timeout=PATIENCE, check=False)
 

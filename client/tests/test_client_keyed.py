@@ -845,7 +845,7 @@ def test_set_of_a_variable_without_a_key(key: str, readers: str, tmp_path: Path,
         assert call(*words[:3], "3", "--key", key, "-t", "300ms")[0] == 3
 
 
-def test_watch_and_json_and_the_older_form(key: str, call: Call) -> None:
+def test_watch_and_json(key: str, call: Call) -> None:
     with KeyedFake() as fake:
         watched = run("watch", fake.address, "--key", key, "--count", "3", "--interval", "50ms")
         assert (watched.returncode, watched.stderr) == (0, "") and "3: value 9" in watched.stdout
@@ -853,8 +853,6 @@ def test_watch_and_json_and_the_older_form(key: str, call: Call) -> None:
         status, out, _ = call("check", fake.address, "--key", key, "--expect", "3", "--json",
                               "--now-from", "3")
         assert status == 0 and json.loads(out)["status"] == "OK"
-        status, out, _ = call("127.0.0.1", str(fake.port), "--key", key, "-v", "5")
-        assert status == 0
         status, _, err = call("get", fake.address, "--key", key, "--accept-bad-sum")
         assert status == 2 and "--accept-bad-sum is not for agents with keys" in err
 

@@ -256,6 +256,6 @@ def test_no_permission(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_command(line: FakeLine, tmp_path: Path) -> None:
     done = run("get", line.address)
     assert done.returncode == 0 and f"serial:{line.path}@115200: report verified" in done.stdout
-    older = run(line.address)  # the older command line; seconds may have passed
+    older = run(line.address)  # without a command; seconds may have passed
     assert re.sub("[0-9]+ s ago", "", older.stdout) == re.sub("[0-9]+ s ago", "", done.stdout)
     assert run("check", "serial:/dev/null").returncode == 3
