@@ -34,12 +34,12 @@ static struct limits report_limits;
 static bool set_allow(const char *text)
 {
     udpserver.allow = true;
-    return address_add_network(&udpserver.readers, "--allow", text);
+    return address_give(&udpserver.readers, "--allow", text);
 }
 
 static bool set_allow_heartbeats(const char *text)
 {
-    return address_add_network(&udpserver.senders, "--allow-heartbeats", text);
+    return address_give(&udpserver.senders, "--allow-heartbeats", text);
 }
 
 static bool set_gateway_id(const char *text)
@@ -54,12 +54,12 @@ static const struct option_spec own_list[] = {
     {"--allow", "CIDR", "who may ask for reports, or @FILE (repeatable)", .set = set_allow},
     {"--allow-heartbeats", "CIDR", "who may send heartbeats, or @FILE (default: all)",
      .set = set_allow_heartbeats},
-    {"--burst", "N", "reports at once for one source (128)", NULL, NULL, &udpserver.burst, 1,
-     1000000},
-    {"--rate", "N", "reports a second for one source (10)", NULL, NULL, &udpserver.rate, 1,
-     1000000},
-    {"--rate-total", "N", "reports a second for all sources (1000)", NULL, NULL,
-     &udpserver.rate_total, 1, 1000000},
+    {"--burst", "N", "reports at once for one source (128)", .number = &udpserver.burst, .low = 1,
+     .high = 1000000},
+    {"--rate", "N", "reports a second for one source (10)", .number = &udpserver.rate, .low = 1,
+     .high = 1000000},
+    {"--rate-total", "N", "reports a second for all sources (1000)",
+     .number = &udpserver.rate_total, .low = 1, .high = 1000000},
     {"--can", "INTERFACE", "be a gateway: serve this CAN interface, too", .set = can_set_interface},
     {"--can-id", "ID", "first of 128 CAN identifiers (680)", .set = set_gateway_id},
 };
@@ -79,8 +79,8 @@ static bool finish_arguments(void)
 {
     if (udpserver.can_id && can_interface == NULL)
         return options_wrong("--can-id is for a gateway: give --can INTERFACE, too");
-    return udpserver.allow || (address_add_network(&udpserver.readers, "--allow", "127.0.0.0/8") &&
-                               address_add_network(&udpserver.readers, "--allow", "::1"));
+    return udpserver.allow || (address_give(&udpserver.readers, "--allow", "127.0.0.0/8") &&
+                               address_give(&udpserver.readers, "--allow", "::1"));
 }
 
 /* ---- Packets ---------------------------------------------------------------------------- */
@@ -334,7 +334,7 @@ static void say_what_is_served(void)
             udpserver.allow ? "" : "; --allow CIDR names others");
 }
 
-static bool read_again(bool now)
+static bool read_networks(bool now)
 {
     static struct address_networks readers, senders;
 
@@ -343,8 +343,11 @@ static bool read_again(bool now)
         udpserver.senders = senders;
         return true;
     }
-    return address_read_again(&readers, "--allow", &udpserver.readers) &&
-           address_read_again(&senders, "--allow-heartbeats", &udpserver.senders);
+    readers = udpserver.readers;
+    senders = udpserver.senders;
+    const bool has_readers = address_read_networks(&readers, "--allow");
+
+    return address_read_networks(&senders, "--allow-heartbeats") && has_readers;
 }
 
 static void finish(void)
@@ -372,6 +375,6 @@ const struct program program = {
     .options = &own_options,
     .open = open_all,
     .say_what_is_served = say_what_is_served,
-    .read_again = read_again,
+    .read_files = read_networks,
     .finish = finish,
 };

@@ -62,16 +62,17 @@ static bool add_network(struct address_networks *networks, const char *text, con
 }
 
 /* A file has one network in a line. What is wrong is said without what the file has there. */
-static bool add_file(struct address_networks *networks, const char *option, const char *given)
+static bool read_networks_file(struct address_networks *networks, const char *option,
+                               const char *path)
 {
     static char content[OPTIONS_FILE_MAX + 2];
-    const size_t before = networks->count;
     size_t length;
     unsigned line = 0;
+    bool is_right = true, is_empty = true;
 
-    if (!options_read_file(given + 1, "a file of networks", content, &length))
+    if (!options_read_file(path, "a file of networks", content, &length))
         return false;
-    for (char *text = content, *next; text != NULL; text = next) {
+    for (char *text = content, *next; text != NULL && (is_right || options.check); text = next) {
         const char *wrong;
         next = strchr(text, '\n');
         if (next != NULL)
@@ -79,34 +80,38 @@ static bool add_file(struct address_networks *networks, const char *option, cons
         line++;
         text += strspn(text, " \t");
         text[strcspn(text, " \t\r#")] = '\0';
-        if (*text != '\0' && !add_network(networks, text, &wrong))
-            return options_wrong("%.300s, line %u: %s %s", given + 1, line, option, wrong);
+        if (*text == '\0')
+            continue;
+        is_empty = false;
+        is_right &=
+            options_check(add_network(networks, text, &wrong) ||
+                          options_wrong("%.300s, line %u: %s %s", path, line, option, wrong));
     }
-    return networks->count > before ||
-           options_wrong("%.300s: %s wants a network in it", given + 1, option);
+    return is_right &&
+           (!is_empty || options_wrong("%.300s: %s wants a network in it", path, option));
 }
 
-bool address_add_network(struct address_networks *networks, const char *option, const char *text)
+bool address_give(struct address_networks *networks, const char *option, const char *text)
 {
-    const char *wrong;
-
     if (networks->given_count == ADDRESS_NETWORKS)
         return options_wrong("%s may be given %d times at most", option, ADDRESS_NETWORKS);
     networks->given[networks->given_count++] = text;
-    if (text[0] == '@')
-        return add_file(networks, option, text);
-    return add_network(networks, text, &wrong) ||
-           options_wrong("%s %.60s: it %s", option, text, wrong);
+    return true;
 }
 
-bool address_read_again(struct address_networks *networks, const char *option,
-                        const struct address_networks *before)
+bool address_read_networks(struct address_networks *networks, const char *option)
 {
-    memset(networks, 0, sizeof *networks);
-    for (size_t i = 0; i < before->given_count; i++)
-        if (!address_add_network(networks, option, before->given[i]))
-            return false;
-    return true;
+    bool is_right = true;
+
+    networks->count = 0;
+    for (size_t i = 0; i < networks->given_count && (is_right || options.check); i++) {
+        const char *const text = networks->given[i], *wrong;
+        is_right &= options_check(text[0] == '@'
+                                      ? read_networks_file(networks, option, text + 1)
+                                      : add_network(networks, text, &wrong) ||
+                                            options_wrong("%s %.60s: it %s", option, text, wrong));
+    }
+    return is_right;
 }
 
 const char *address_describe(const struct address_networks *networks)

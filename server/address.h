@@ -42,12 +42,12 @@ struct address_networks {
     size_t count, given_count;
 };
 
-/* Adds a network like 192.0.2.0/24, which is the value of `option`, or those in the file @FILE.
- * False: options.wrong says why. */
-bool address_add_network(struct address_networks *networks, const char *option, const char *text);
-/* Makes the list anew from what was given before: files may have changed. False: the same. */
-bool address_read_again(struct address_networks *networks, const char *option,
-                        const struct address_networks *before);
+/* Adds a value of `option`: a network like 192.0.2.0/24, or @FILE for those in a file. False: there
+ * are too many. */
+bool address_give(struct address_networks *networks, const char *option, const char *text);
+/* Makes the list from all values. Files may have changed since the last time. False: options.wrong
+ * says what is wrong. */
+bool address_read_networks(struct address_networks *networks, const char *option);
 /* Returns what was given, as much as fits, each with a space before it. The next call overwrites
  * it. */
 const char *address_describe(const struct address_networks *networks);

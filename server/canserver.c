@@ -20,7 +20,7 @@ void keys_send(void *to, const uint8_t *packet, size_t length)
 
 static const struct option_spec own_list[] = {
     {"--can-id", "ID", "first of 128 identifiers (680); 8 digits: 29 bits", .set = can_set_id},
-    {"--rate", "N", "reports a second (10)", NULL, NULL, &can_rate, 1, 1000},
+    {"--rate", "N", "reports a second (10)", .number = &can_rate, .low = 1, .high = 1000},
 };
 
 static bool finish_arguments(void)

@@ -22,6 +22,7 @@ const struct counters_name counters_names[COUNTERS] = {
     [COUNT_BEFORE] = {"; variables with the key before", "key_before"},
     [COUNT_FAILED_SAVES] = {"; failed saves", "failed_saves"},
     [COUNT_LOST_LINES] = {", lost lines", "lost_lines"},
+    [COUNT_RELOADS] = {", reloads", "reloads"},
     [COUNT_CHANGES] = {"; changes", "changes"},
     [COUNT_NOT_TOLD] = {", not told", "not_told"},
     [COUNT_FAILED_PROGRAMS] = {", failed programs", "failed_programs"},

@@ -25,7 +25,6 @@
 /* Each key has epochs, counts and numbers of its own. There is one table, that of `keys`: the other
  * one has entries only while a packet is processed under the key before. */
 struct keys keys, keys_before;
-static bool has_before; /* could --key-before be read? */
 uint64_t keys_epoch;
 
 enum { EPOCH = 10 /* s, unless the file has another one */ };
@@ -149,41 +148,6 @@ static const char *read_name(const char *text, const char *after, const char *na
                                                                               : NULL;
 }
 
-const char *keys_parse(const char *text, size_t length, struct keys_master *master)
-{
-    const char *const after = text + length;
-    bool has[NUMBERS_LABELS] = {false};
-
-    memset(master, 0, sizeof *master);
-    if (length < KEYS_DIGITS || !read_digits(text, master->key) ||
-        (length > KEYS_DIGITS && text[KEYS_DIGITS] != '\n'))
-        return "it has no master key, which is one line of 32 digits 0-9a-f: "
-               "dumpulse key show FILE says what it has";
-    for (const char *at = text + KEYS_DIGITS + (length > KEYS_DIGITS); at != after;) {
-        unsigned label = DUMPULSE_READER_LABEL, generation, epoch;
-        const char *const seconds = read_name(at, after, "epoch ");
-        if (seconds != NULL) {
-            at = read_small(seconds, after, '\n', 3600, &epoch);
-            if (at == NULL || epoch == 0 || master->epoch != 0)
-                return "the line with epoch has its seconds from 1 to 3600, and comes once";
-            master->epoch = (uint16_t)epoch;
-            continue;
-        }
-        const char *const of_readers = read_name(at, after, "readers ");
-        at = of_readers != NULL ? of_readers
-                                : read_small(at, after, ' ', DUMPULSE_VARIABLES - 1, &label);
-        at = at == NULL ? NULL : read_small(at, after, '\n', UINT8_MAX, &generation);
-        if (at == NULL || has[label])
-            return "after the key, each line has a variable from 0 to 63 or 'readers', once each, "
-                   "a space, and the generation of its key from 0 to 255; or it is like 'epoch 10'";
-        has[label] = true;
-        master->generations[label] = (uint8_t)generation;
-    }
-    if (master->epoch == 0)
-        master->epoch = EPOCH;
-    return NULL;
-}
-
 /* The option that names the key's file. */
 static const char *option(const struct keys *key)
 {
@@ -193,6 +157,64 @@ static const char *option(const struct keys *key)
 static const char *path(const struct keys *key)
 {
     return key == &keys_before ? options.key_before : options.key;
+}
+
+/* Reads a line below the key, which ends before `end`. `has` has which labels came before. Returns
+ * NULL, or what is wrong with it. */
+static const char *read_line(const char *line, const char *end, bool has[NUMBERS_LABELS],
+                             struct keys_master *master)
+{
+    unsigned label = DUMPULSE_READER_LABEL, generation, epoch;
+    const char *const seconds = read_name(line, end, "epoch ");
+
+    if (seconds != NULL) {
+        if (read_small(seconds, end, '\n', 3600, &epoch) == NULL || epoch == 0 ||
+            master->epoch != 0)
+            return "the line with epoch has its seconds from 1 to 3600, and comes once";
+        master->epoch = (uint16_t)epoch;
+        return NULL;
+    }
+    const char *rest = read_name(line, end, "readers ");
+    if (rest == NULL)
+        rest = read_small(line, end, ' ', DUMPULSE_VARIABLES - 1, &label);
+    if (rest == NULL || read_small(rest, end, '\n', UINT8_MAX, &generation) == NULL || has[label])
+        return "after the key, each line has a variable from 0 to 63 or 'readers', once each, "
+               "a space, and the generation of its key from 0 to 255; or it is like 'epoch 10'";
+    has[label] = true;
+    master->generations[label] = (uint8_t)generation;
+    return NULL;
+}
+
+static bool refuse(const struct keys *key, const char *why)
+{
+    return options_wrong("cannot use %s %.300s: %s", option(key), path(key), why);
+}
+
+bool keys_parse(const struct keys *key, const char *text, size_t length, struct keys_master *master)
+{
+    const char *const after = text + length;
+    bool has[NUMBERS_LABELS] = {false}, is_right = true;
+    unsigned number = 1;
+
+    memset(master, 0, sizeof *master);
+    if (length < KEYS_DIGITS || !read_digits(text, master->key) ||
+        (length > KEYS_DIGITS && text[KEYS_DIGITS] != '\n'))
+        return refuse(key, "it has no master key, which is one line of 32 digits 0-9a-f: "
+                           "dumpulse key show FILE says what it has");
+    const char *line = text + KEYS_DIGITS + (length > KEYS_DIGITS);
+    while (line != after && (is_right || options.check)) {
+        const char *const newline = memchr(line, '\n', (size_t)(after - line));
+        const char *const next = newline == NULL ? after : newline + 1;
+        const char *const wrong = read_line(line, next, has, master);
+        number++;
+        is_right &=
+            options_check(wrong == NULL || options_wrong("cannot use %s %.300s, line %u: %s",
+                                                         option(key), path(key), number, wrong));
+        line = next;
+    }
+    if (master->epoch == 0)
+        master->epoch = EPOCH;
+    return is_right;
 }
 
 /* Neither a core dump nor another process of the same user may show the key. */
@@ -210,14 +232,15 @@ static bool read_master(const struct keys *key, struct keys_master *master)
                              option(key));
     if (file < 0)
         return options_wrong("cannot read %s %.300s: %s", option(key), name, strerror(errno));
-    const char *wrong = fstat(file, &status) == 0 ? what_is_wrong(name, &status) : strerror(errno);
-    if (wrong == NULL) {
-        const ssize_t length = options_read_all(file, text, sizeof text);
-        wrong = length < 0 ? strerror(errno) : keys_parse(text, (size_t)length, master);
-    }
+    const char *const wrong =
+        fstat(file, &status) == 0 ? what_is_wrong(name, &status) : strerror(errno);
+    const ssize_t length = wrong == NULL ? options_read_all(file, text, sizeof text) : 0;
+    const bool is_right = wrong != NULL ? refuse(key, wrong)
+                          : length < 0  ? refuse(key, strerror(errno))
+                                        : keys_parse(key, text, (size_t)length, master);
     explicit_bzero(text, sizeof text);
     (void)close(file);
-    return wrong == NULL || options_wrong("cannot use %s %.300s: %s", option(key), name, wrong);
+    return is_right;
 }
 
 /* There is one epoch, which nodes have heard of from whoever has split the key. */
@@ -228,23 +251,26 @@ static bool check_epoch(const struct keys *key, const struct keys_master *master
                          option(key), path(key), master->epoch, (unsigned)keys_epoch);
 }
 
-static bool read_before(void)
+/* Without the key, which --check has found wrong, there is nothing to compare it with. */
+static bool read_before(bool has_key)
 {
     struct keys_master *const before = &keys_before.master;
 
-    has_before = read_master(&keys_before, before) && check_epoch(&keys_before, before) &&
-                 (memcmp(before->key, keys.master.key, sizeof before->key) != 0 ||
-                  options_wrong("--key and --key-before have the same key"));
-    return has_before;
+    return read_master(&keys_before, before) &&
+           (!has_key || (check_epoch(&keys_before, before) &&
+                         (memcmp(before->key, keys.master.key, sizeof before->key) != 0 ||
+                          options_wrong("--key and --key-before have the same key"))));
 }
 
 bool keys_read(void)
 {
-    if (!read_master(&keys, &keys.master))
-        return false;
+    const bool is_right = options_check(read_master(&keys, &keys.master));
+
     keys_epoch = keys.master.epoch;
-    return options.key_before == NULL ||
-           (overlap_read_until(options.key_until) && (read_before() || overlap_left() == 0));
+    if (options.key_before == NULL || !(is_right || options.check))
+        return is_right;
+    return overlap_read_until(options.key_until) &&
+           (overlap_left() == 0 || read_before(is_right)) && is_right;
 }
 
 /* The key must be the same: the numbers belong to it. */
@@ -859,7 +885,7 @@ static void end_late(void)
 {
     const char *wrong;
 
-    const bool ends = has_before && read_file(&keys_before, &wrong) && wrong == NULL &&
+    const bool ends = read_before(true) && read_file(&keys_before, &wrong) && wrong == NULL &&
                       block_of(overlap_ended()) > keys_before.numbers.block;
     wipe_before();
     if (!ends)

@@ -38,14 +38,15 @@ extern struct keys {
 
 /* Reads the content of the file of --key: a line with the key in 32 digits, and then for each
  * variable whose key has another generation than 0 a line with both in decimal digits, and perhaps
- * lines like "readers 1", and like "epoch 10", which is what holds without it. Returns NULL, or
- * what is wrong with it. */
+ * lines like "readers 1", and like "epoch 10", which is what holds without it. False: options.wrong
+ * says what is wrong. */
 enum {
     KEYS_DIGITS = 32,
     KEYS_LONGEST =
         KEYS_DIGITS + 1 + DUMPULSE_VARIABLES * 7 + sizeof "readers 255" + sizeof "epoch 3600"
 };
-const char *keys_parse(const char *text, size_t length, struct keys_master *master);
+bool keys_parse(const struct keys *key, const char *text, size_t length,
+                struct keys_master *master);
 
 /* The block of the first epoch. False: the clock is wrong. */
 bool keys_choose_block(uint64_t unix_s, uint32_t *chosen);

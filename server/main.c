@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "alarms.h"
+#include "counters.h"
 #include "dumpulse.h"
 #include "dumpulse_keyed.h"
 #include "hook.h"
@@ -40,15 +41,16 @@ static void keep_standard_descriptors(void)
 static bool read_files(void)
 {
     if ((options.key != NULL && !keys_read_again(false)) ||
-        (program.read_again != NULL && !program.read_again(false)) ||
+        (program.read_files != NULL && !program.read_files(false)) ||
         (options.watch != NULL && !watch_read_again())) {
         log_say("%s; nothing has changed", options.wrong);
         return false;
     }
     if (options.key != NULL)
         (void)keys_read_again(true);
-    if (program.read_again != NULL)
-        (void)program.read_again(true);
+    if (program.read_files != NULL)
+        (void)program.read_files(true);
+    counters[COUNT_RELOADS]++;
     if (options.log >= OPTIONS_LOG_NORMAL)
         log_say("<6>has read its files again");
     return true;
@@ -61,22 +63,6 @@ static void read_again(void)
     log_open_again();
     manager_ready(read_files() ? "it has read its files again"
                                : "its files were wrong at the last reload: see the log");
-}
-
-static bool is_right(bool is_read)
-{
-    if (!is_read)
-        log_say("%s", options.wrong);
-    return is_read;
-}
-
-/* --check: logs what is wrong with each file. The networks were read with the arguments. */
-static bool check_files(void)
-{
-    const bool has_names = options.watch == NULL || is_right(watch_read_names());
-    const bool has_keys = options.key == NULL || is_right(keys_read());
-
-    return has_names && has_keys;
 }
 
 /* The help, or the version. */
@@ -115,28 +101,33 @@ static bool open_all(void)
            (options.key == NULL || keys_begin()) && (options.stats == NULL || stats_open());
 }
 
-/* Reads the files of names and of keys for the first time. */
+/* Reads all files for the first time. */
 static bool read_at_start(void)
 {
-    return (options.watch == NULL || watch_read_names()) && (options.key == NULL || keys_read());
+    bool is_right = options_check(program.read_files == NULL ||
+                                  (program.read_files(false) && program.read_files(true)));
+
+    if (is_right || options.check)
+        is_right &= options_check(options.watch == NULL || watch_read_names());
+    if (is_right || options.check)
+        is_right &= options_check(options.key == NULL || keys_read());
+    return is_right;
 }
 
 int main(int argc, char **argv)
 {
     keep_standard_descriptors();
     log_begin(program.name);
-    if (!options_read(program.options, argc, argv)) {
-        log_say("%s", options.wrong);
-        return EXIT_USAGE;
-    }
-    if (options.help || options.version)
+    const bool has_arguments = options_read(program.options, argc, argv);
+    if (has_arguments && (options.help || options.version))
         return print_about() ? EXIT_SUCCESS : EXIT_FAILURE;
-    if (options.check)
-        return check_files() ? EXIT_SUCCESS : EXIT_USAGE;
-    if (!read_at_start()) {
-        log_say("%s", options.wrong);
+    if (!has_arguments || !read_at_start()) {
+        if (options.wrong[0] != '\0') /* --check has logged it */
+            log_say("%s", options.wrong);
         return EXIT_USAGE;
     }
+    if (options.check)
+        return !options.reload || stats_reload() ? EXIT_SUCCESS : EXIT_FAILURE;
     if (options.key_is_new)
         return keys_make_numbers() ? EXIT_SUCCESS : EXIT_FAILURE;
     if (options.key_to_date)

@@ -29,12 +29,14 @@ struct names_variable names_variables[DUMPULSE_VARIABLES];
 
 /* A section of the file. That of [dumpulse] comes last. */
 static struct section {
-    uint64_t warn, crit, tick;       /* ms; 0: not given */
-    unsigned line;                   /* where it begins; 0: it is not in the file */
-    unsigned given;                  /* a bit for each key, in the order of `keys` */
-    bool unexpected;                 /* expect = no */
-    uint8_t boots;                   /* the variable that carries its boot count */
-    uint8_t value[2], value_warn[2]; /* without value-warn: 255 to 0, which is within any range */
+    uint64_t warn, crit, tick, every; /* ms; 0: not given; `simulate` uses the last one */
+    unsigned line;                    /* where it begins; 0: it is not in the file */
+    unsigned given;                   /* a bit for each key, in the order of `keys` */
+    bool unexpected;                  /* expect = no */
+    bool unauthenticated;             /* it matters only to readers, */
+    uint8_t now_from;                 /* and so does this */
+    uint8_t boots;                    /* the variable that carries its boot count */
+    uint8_t value[2], value_warn[2];  /* without value-warn: 255 to 0, which is within any range */
     char name[NAMES_ROOM];
 } sections[DUMPULSE_VARIABLES + 1];
 enum { GENERAL = DUMPULSE_VARIABLES };
@@ -76,7 +78,7 @@ static uint64_t rounded(double number)
     return whole + (rest > 0.5 || (rest >= 0.5 && whole % 2 == 1) ? 1 : 0);
 }
 
-static bool read_time(const char *text, uint64_t high, uint64_t *time)
+static bool read_limited_time(const char *text, uint64_t high, uint64_t *time)
 {
     static const struct {
         const char *name;
@@ -107,8 +109,16 @@ static char *stripped(char *text)
     return text;
 }
 
-static bool read_range(char *text, uint8_t range[2])
+/* The functions below read what a key may have: `value` is where it goes. */
+
+static bool read_time(char *text, void *value)
 {
+    return read_limited_time(text, TIME_MAX, value);
+}
+
+static bool read_range(char *text, void *value)
+{
+    uint8_t *const range = value;
     char *dots = strstr(text, "..");
     uint64_t low, high;
 
@@ -122,84 +132,34 @@ static bool read_range(char *text, uint8_t range[2])
     return true;
 }
 
-static bool read_tick(struct section *section, char *text)
+static bool read_tick(char *text, void *value)
 {
-    if (!read_time(text, TICK_MAX, &section->tick))
+    uint64_t *const tick = value;
+
+    if (!read_limited_time(text, TICK_MAX, tick))
         return false;
-    return section->tick == options.tick ||
+    return *tick == options.tick ||
            refuse("the tick is %llu ms here, but --tick is %llu: give both the same",
-                  (unsigned long long)section->tick, (unsigned long long)options.tick);
+                  (unsigned long long)*tick, (unsigned long long)options.tick);
 }
 
-static bool read_variable(const char *text, uint64_t *variable)
+static bool read_variable(char *text, void *value)
 {
-    return read_number(text, DUMPULSE_VARIABLES - 1, variable) ||
-           refuse("this is not a variable from 0 to 63");
+    uint8_t *const variable = value;
+    uint64_t number;
+
+    if (!read_number(text, DUMPULSE_VARIABLES - 1, &number))
+        return refuse("this is not a variable from 0 to 63");
+    *variable = (uint8_t)number;
+    return true;
 }
 
-static bool read_now_from(struct section *section, char *text)
+static bool read_yes_or_no(char *text, void *value)
 {
-    uint64_t variable; /* it matters only to readers */
+    bool *const is_no = value;
 
-    (void)section;
-    return read_variable(text, &variable);
-}
-
-static bool read_warn(struct section *section, char *text)
-{
-    return read_time(text, TIME_MAX, &section->warn);
-}
-
-static bool read_crit(struct section *section, char *text)
-{
-    return read_time(text, TIME_MAX, &section->crit);
-}
-
-static bool read_every(struct section *section, char *text)
-{
-    uint64_t every = 0; /* only `simulate` uses it */
-
-    (void)section;
-    return read_time(text, TIME_MAX, &every);
-}
-
-static bool read_value(struct section *section, char *text)
-{
-    return read_range(text, section->value);
-}
-
-static bool read_value_warn(struct section *section, char *text)
-{
-    return read_range(text, section->value_warn);
-}
-
-static bool read_yes_or_no(const char *text, bool *is_no)
-{
     *is_no = strcmp(text, "no") == 0;
     return *is_no || strcmp(text, "yes") == 0 || refuse("this is neither yes nor no");
-}
-
-static bool read_expect(struct section *section, char *text)
-{
-    return read_yes_or_no(text, &section->unexpected);
-}
-
-static bool read_authenticated(struct section *section, char *text)
-{
-    bool is_no; /* it matters only to readers */
-
-    (void)section;
-    return read_yes_or_no(text, &is_no);
-}
-
-static bool read_boots(struct section *section, char *text)
-{
-    uint64_t variable = 0;
-
-    if (!read_variable(text, &variable))
-        return false;
-    section->boots = (uint8_t)variable;
-    return true;
 }
 
 /* Characters of two bytes or more that show nothing, or only space: two names could look the same.
@@ -226,7 +186,7 @@ static bool is_invisible(const char *text, size_t size)
 
 /* client.py allows fewer characters beyond ASCII: only letters and digits that are one column
  * wide. */
-static bool read_name(struct section *section, char *text)
+static bool read_name(char *text, void *value)
 {
     static const char allowed[] = DIGITS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                          " ._-/+()";
@@ -245,7 +205,7 @@ static bool read_name(struct section *section, char *text)
     for (const struct section *other = sections; other != sections + GENERAL; other++)
         if (strcmp(other->name, text) == 0)
             return refuse("another variable has this name already");
-    memcpy(section->name, text, strlen(text) + 1); /* fits: no character has more than 4 bytes */
+    memcpy(value, text, strlen(text) + 1); /* fits: no character has more than 4 bytes */
     return true;
 }
 
@@ -253,19 +213,20 @@ enum { OF_ALL = 1, OF_ONE = 2 };
 static const struct key {
     const char *name;
     unsigned where; /* in [dumpulse], or in the section of a variable */
-    bool (*read)(struct section *section, char *text);
+    bool (*read)(char *text, void *value);
+    size_t value_at; /* in struct section */
 } keys[] = {
-    {"tick", OF_ALL, read_tick},
-    {"now-from", OF_ALL, read_now_from},
-    {"name", OF_ONE, read_name},
-    {"warn", OF_ALL | OF_ONE, read_warn},
-    {"crit", OF_ALL | OF_ONE, read_crit},
-    {"value", OF_ONE, read_value},
-    {"value-warn", OF_ONE, read_value_warn},
-    {"every", OF_ONE, read_every},
-    {"expect", OF_ONE, read_expect},
-    {"authenticated", OF_ONE, read_authenticated},
-    {"boots", OF_ONE, read_boots},
+    {"tick", OF_ALL, read_tick, offsetof(struct section, tick)},
+    {"now-from", OF_ALL, read_variable, offsetof(struct section, now_from)},
+    {"name", OF_ONE, read_name, offsetof(struct section, name)},
+    {"warn", OF_ALL | OF_ONE, read_time, offsetof(struct section, warn)},
+    {"crit", OF_ALL | OF_ONE, read_time, offsetof(struct section, crit)},
+    {"value", OF_ONE, read_range, offsetof(struct section, value)},
+    {"value-warn", OF_ONE, read_range, offsetof(struct section, value_warn)},
+    {"every", OF_ONE, read_time, offsetof(struct section, every)},
+    {"expect", OF_ONE, read_yes_or_no, offsetof(struct section, unexpected)},
+    {"authenticated", OF_ONE, read_yes_or_no, offsetof(struct section, unauthenticated)},
+    {"boots", OF_ONE, read_variable, offsetof(struct section, boots)},
 };
 enum { KEYS = sizeof keys / sizeof keys[0] };
 
@@ -326,7 +287,7 @@ static bool read_key(struct section *section, char *text)
     if ((section->given >> i & 1U) != 0)
         return refuse("%s is given twice in this section", keys[i].name);
     section->given |= 1U << i;
-    return keys[i].read(section, stripped(equals + 1));
+    return keys[i].read(stripped(equals + 1), (char *)section + keys[i].value_at);
 }
 
 /* A time that is given may change the default of the other one. */
@@ -407,33 +368,23 @@ static void begin_file(const char *path)
         names_variables[i].boots = NAMES_NO_BOOTS;
 }
 
-static unsigned mistakes; /* that --check has logged */
-
-/* After a mistake, --check goes on to the next one. */
-static bool goes_on(bool is_right)
+/* Checks what the file has about each variable. */
+static bool finish_sections(void)
 {
-    if (is_right || !options.check)
-        return is_right;
-    log_say("%s", options.wrong);
-    mistakes++;
-    return true;
-}
+    bool is_right, is_any_expected = false;
 
-/* Checks what the file has about each variable. Sets whether one of them is expected. */
-static bool finish_sections(bool *any)
-{
-    *any = false;
     line = sections[GENERAL].line;
-    if (!goes_on(finish_times(&sections[GENERAL], &names_variables[0])))
-        return false;
-    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++) {
+    is_right = options_check(finish_times(&sections[GENERAL], &names_variables[0]));
+    for (size_t i = 0; i < DUMPULSE_VARIABLES && (is_right || options.check); i++) {
         if (sections[i].line == 0)
             continue;
-        if (!goes_on(finish_variable(&sections[i], &names_variables[i])))
-            return false;
-        *any = *any || names_variables[i].expected;
+        is_right &= options_check(finish_variable(&sections[i], &names_variables[i]));
+        is_any_expected |= names_variables[i].expected;
     }
-    return true;
+    return is_right &&
+           (is_any_expected ||
+            options_wrong("%.300s: it has no section of a variable that is expected, like [3]",
+                          file));
 }
 
 bool names_parse(const char *path, char *text, size_t length)
@@ -441,10 +392,9 @@ bool names_parse(const char *path, char *text, size_t length)
     static const char mark[] = "\xEF\xBB\xBF"; /* some editors write it first */
     struct section *section = NULL;
     size_t key_indent = SIZE_MAX;
-    bool any;
+    bool is_right = true;
 
     begin_file(path);
-    mistakes = 0;
     if (!check_characters(text, length))
         return false;
     if (strncmp(text, mark, strlen(mark)) == 0)
@@ -472,15 +422,11 @@ bool names_parse(const char *path, char *text, size_t length)
             key_indent = indent;
             continue;
         }
-        if (!goes_on(false))
+        is_right = options_check(false);
+        if (!options.check)
             return false;
     }
-    if (!finish_sections(&any))
-        return false;
-    if (mistakes != 0)
-        return options_wrong("%.300s: number of mistakes: %u", path, mistakes);
-    return any || options_wrong(
-                      "%.300s: it has no section of a variable that is expected, like [3]", path);
+    return finish_sections() && is_right;
 }
 
 bool names_read(const char *path)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "dumpulse.h"
+#include "log.h"
 
 struct options options;
 static const struct options_own *of_agent; /* of the agent that reads its arguments */
@@ -24,6 +25,15 @@ bool options_wrong(const char *format, ...)
     (void)vsnprintf(options.wrong, sizeof options.wrong, format, arguments);
     va_end(arguments);
     return false;
+}
+
+bool options_check(bool is_right)
+{
+    if (!is_right && options.check && options.wrong[0] != '\0') {
+        log_say("%s", options.wrong);
+        options.wrong[0] = '\0';
+    }
+    return is_right;
 }
 
 bool options_read_number(const char *text, char end, uint64_t low, uint64_t high, uint64_t *number)
@@ -142,30 +152,6 @@ static bool set_stats(const char *text)
     return true;
 }
 
-static bool set_watch(const char *text)
-{
-    options.watch = text;
-    return *text != '\0' || options_wrong("--watch wants the name of a file");
-}
-
-static bool set_exec(const char *text)
-{
-    options.exec = text;
-    return *text != '\0' || options_wrong("--exec wants the path of a program");
-}
-
-static bool set_key(const char *text)
-{
-    options.key = text;
-    return *text != '\0' || options_wrong("--key wants the name of a file");
-}
-
-static bool set_key_before(const char *text)
-{
-    options.key_before = text;
-    return *text != '\0' || options_wrong("--key-before wants the name of a file");
-}
-
 static bool set_key_until(const char *text)
 {
     options.key_until = text;
@@ -200,19 +186,19 @@ static bool set_also_unkeyed(const char *text)
 
 static const struct option_spec common[] = {
     {"--self", "VARIABLE[:SENDER]", "record this variable before every report", .set = set_self},
-    {"--tick", "MS", "unit of the timestamps in milliseconds (1000)", NULL, NULL, &options.tick, 1,
-     3600000},
+    {"--tick", "MS", "unit of the timestamps in milliseconds (1000)", .number = &options.tick,
+     .low = 1, .high = 3600000},
     {"--keep-old", NULL, "do not forget entries that are 64992 ticks old",
      .flag = &options.keep_old},
     {"--state", "FILE", "keep the table in this file over a restart", .set = set_state},
-    {"--state-every", "S", "seconds between two writes of FILE (10)", NULL, NULL,
-     &options.state_every, 1, 86400},
+    {"--state-every", "S", "seconds between two writes of FILE (10)",
+     .number = &options.state_every, .low = 1, .high = 86400},
     {"--log", "LEVEL", "what to say: errors, normal or changes (normal)", .set = set_log},
-    {"--watch", "FILE", "tell who is late or dead, by this file of names", .set = set_watch},
-    {"--exec", "PROGRAM", "run this for each change that --watch tells", .set = set_exec},
-    {"--key", "FILE", "take only packets made with this key; needs --state", .set = set_key},
+    {"--watch", "FILE", "tell who is late or dead, by this file of names", .file = &options.watch},
+    {"--exec", "PROGRAM", "run this for each change that --watch tells", .file = &options.exec},
+    {"--key", "FILE", "take only packets made with this key; needs --state", .file = &options.key},
     {"--key-before", "FILE", "with --key: take packets made with this one, too",
-     .set = set_key_before},
+     .file = &options.key_before},
     {"--key-until", "TIME", "how long --key-before is taken: 2026-12-31T23:59Z",
      .set = set_key_until},
     {"--also-unkeyed", "LIST", "with --key: variables that send without one: 3,7-12",
@@ -223,6 +209,8 @@ static const struct option_spec common[] = {
      .flag = &options.key_to_date},
     {"--stats", "PATH", "make a socket that `dumpulse status` reads", .set = set_stats},
     {"--check", NULL, "read all files, print each mistake, and end", .flag = &options.check},
+    {"--reload", NULL, "the same, and have the server at --stats read them",
+     .flag = &options.reload},
     {"--help", NULL, "print this help; so does -h", .flag = &options.help},
     {"--version", NULL, "print the version", .flag = &options.version},
 };
@@ -267,6 +255,10 @@ static bool set_option(const struct option_spec *option, const char *text)
         return options_wrong("%s needs a value: %s", option->name, option->value);
     if (option->set != NULL)
         return option->set(text);
+    if (option->file != NULL) {
+        *option->file = text;
+        return *text != '\0' || options_wrong("%s wants the name of a file", option->name);
+    }
     return options_set_number(option->name, text, option->low, option->high, option->number);
 }
 
@@ -316,7 +308,11 @@ bool options_read(const struct options_own *own, int count, char *const *argumen
         return options_wrong("--key-before needs an end: give it together with --key-until TIME");
     if (options.key != NULL && options.state == NULL)
         return options_wrong("--key needs numbers that survive a restart: give --state FILE, too");
+    if (options.reload && options.stats == NULL)
+        return options_wrong(
+            "--reload is for a server that runs with --stats PATH: give that, too");
     if (options.state_every == 0)
         options.state_every = 10;
+    options.check |= options.reload;
     return of_agent->finish();
 }

@@ -10,10 +10,11 @@
 
 struct option_spec {
     const char *name, *value, *help;
-    /* One of these three is not NULL. */
+    /* One of these four is not NULL. */
     bool (*set)(const char *text); /* reads the value; false: options.wrong says why */
     bool *flag;                    /* an option without a value: it makes this true */
     uint64_t *number, low, high;   /* where a number goes, and its range */
+    const char **file;             /* where the name of a file goes */
 };
 
 /* What one agent adds to the options that all agents have. */
@@ -46,8 +47,8 @@ extern struct options {
     uint64_t also_unkeyed;  /* a bit for each variable that is accepted in version 1 */
     bool key_is_new;        /* make FILE.KEY.numbers, and end */
     bool key_to_date;       /* have its epochs follow the date, however far, and end */
-    bool self, keep_old, help, version, check;
-    char wrong[512]; /* what is wrong with the arguments */
+    bool self, keep_old, help, version, check, reload; /* --reload checks, too */
+    char wrong[512];                                   /* what is wrong with the arguments */
 } options;
 
 /* The longest path of a state file: state.c appends suffixes like ".damaged". */
@@ -56,6 +57,10 @@ enum { OPTIONS_LONGEST_PATH = PATH_MAX - (int)sizeof ".00000000.numbers" };
 /* Writes options.wrong. Returns false, so that a function which reads an option can
  * `return options_wrong(…)`. */
 __attribute__((format(printf, 1, 2))) bool options_wrong(const char *format, ...);
+
+/* Returns whether something is right. If not, --check logs options.wrong here and empties it, so that
+ * its caller can go on to the next mistake. */
+bool options_check(bool is_right);
 
 /* Reads a decimal number, of digits alone, that ends before the character `end`. False: there is no
  * such number, or it is not in the range. */

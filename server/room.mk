@@ -51,13 +51,17 @@ NEEDS_server-valgrind = build/udpserver
 PART_server-valgrind = DUMPULSE_SERVER="$(VALGRIND) $(CURDIR)/build/udpserver" $(PYTEST) server/tests/test_udpserver.py -m valgrind	## some of the server's tests, in valgrind
 $(call add,fuzz/server,clang $(SANITIZERS) -fsanitize=fuzzer -pthread,,\
     server/tests/fuzz_udpserver.c udpserver.c $(filter-out server/main.c,$(AGENT_C)),)
-# What the fuzzer begins with: each word of hexadecimal digits is an input.
+# What the fuzzer begins with: each word of hexadecimal digits is an input. Its dictionary has the
+# options and the keys of files.
+build/fuzz/server-words: udpserver.c $(patsubst %,server/%.c,options names keys can)
+	@mkdir -p $(@D) && sed -n 's/^[^"]*"\(-*[a-z][a-z-]*\)"[,} ].*/\1/p' $^ | sort -u | \
+	    sed 's/^--/\\x00--/; s/.*/"&"/' >$@
 build/fuzz/server-seeds: server/tests/fuzz_seeds.hex
 	@rm -rf $@ && mkdir -p $@ && python3 -c 'import sys; [open(f"$@/{n}", "wb").write( \
 	    bytes.fromhex(word)) for n, word in enumerate(sys.stdin.read().split())]' <$<
-NEEDS_fuzz-server = build/fuzz/server build/fuzz/server-seeds
+NEEDS_fuzz-server = build/fuzz/server build/fuzz/server-seeds build/fuzz/server-words
 PART_fuzz-server = $(FUZZ) ## libFuzzer for 10 s with a new seed: arguments and state
 FUZZ = mkdir -p build/fuzz/corpus; build/fuzz/server -max_len=1600 -max_total_time=10 \
-    -artifact_prefix=build/fuzz/crash- -dict=server/tests/fuzz_udpserver.dict \
+    -artifact_prefix=build/fuzz/crash- -dict=build/fuzz/server-words \
     build/fuzz/corpus build/fuzz/server-seeds 2>build/fuzz/log && \
     grep '^Done [1-9]' build/fuzz/log || { tail -40 build/fuzz/log; exit 1; }

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -182,9 +183,32 @@ static bool refuse(const char *why)
     return false;
 }
 
+static struct sockaddr_un make_address(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    memcpy(address.sun_path, options.stats, strlen(options.stats));
+    return address;
+}
+
+/* Connects to the server that listens there. Returns the socket, or -1 and errno. */
+static int connect_to_server(int flags)
+{
+    const struct sockaddr_un address = make_address();
+    const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+
+    if (descriptor < 0 ||
+        connect(descriptor, (const struct sockaddr *)&address, sizeof address) == 0)
+        return descriptor;
+    const int reason = errno;
+    (void)close(descriptor);
+    errno = reason;
+    return -1;
+}
+
 /* A server that was killed leaves a socket behind that nobody listens to. That is removed, and
  * nothing else. */
-static bool remove_stale_socket(const struct sockaddr_un *address)
+static bool remove_stale_socket(void)
 {
     struct stat found;
 
@@ -192,16 +216,13 @@ static bool remove_stale_socket(const struct sockaddr_un *address)
         return errno == ENOENT || refuse(strerror(errno));
     if (!S_ISSOCK(found.st_mode))
         return refuse("it is not a socket: give another path");
-    const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (probe < 0)
-        return refuse(strerror(errno));
-    const bool answered = connect(probe, (const struct sockaddr *)address, sizeof *address) == 0;
-    const int reason = errno;
-    (void)close(probe);
-    if (answered || reason == EAGAIN || reason == EPROTOTYPE)
+    const int probe = connect_to_server(SOCK_NONBLOCK);
+    if (probe >= 0)
+        (void)close(probe);
+    if (probe >= 0 || errno == EAGAIN || errno == EPROTOTYPE)
         return refuse("another program listens there: give each its own socket");
-    if (reason != ECONNREFUSED)
-        return refuse(strerror(reason));
+    if (errno != ECONNREFUSED)
+        return refuse(strerror(errno));
     return unlink(options.stats) == 0 || refuse(strerror(errno));
 }
 
@@ -211,10 +232,9 @@ static bool remove_stale_socket(const struct sockaddr_un *address)
  * connection is seen under load, too. */
 bool stats_open(void)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const struct sockaddr_un address = make_address();
 
-    memcpy(address.sun_path, options.stats, strlen(options.stats));
-    if (!remove_stale_socket(&address))
+    if (!remove_stale_socket())
         return false;
     listening = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (listening < 0)
@@ -257,4 +277,40 @@ void stats_close(void)
     if (lstat(options.stats, &found) == 0 && found.st_ino == mine.st_ino &&
         found.st_dev == mine.st_dev)
         (void)unlink(options.stats);
+}
+
+/* Reads how often the server has read its files again, and sets which process it is. */
+static bool read_reloads(pid_t *server, unsigned long long *reloads)
+{
+    static char line[ANSWER + 1];
+    struct ucred peer = {0};
+    socklen_t size = sizeof peer;
+    const int descriptor = connect_to_server(0);
+
+    if (descriptor < 0)
+        return refuse(strerror(errno));
+    (void)getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+    const ssize_t length = options_read_all(descriptor, line, ANSWER);
+    (void)close(descriptor);
+    line[length < 0 ? 0 : length] = '\0';
+    const char *const found = strstr(line, "\"reloads\":");
+    if (found == NULL || peer.pid == 0)
+        return refuse("no server of this version answers there");
+    *reloads = strtoull(strchr(found, ':') + 1, NULL, 10);
+    *server = peer.pid;
+    return true;
+}
+
+/* The server handles a signal before it answers a connection that was made after it. */
+bool stats_reload(void)
+{
+    unsigned long long before, after;
+    pid_t server;
+
+    if (!read_reloads(&server, &before))
+        return false;
+    if (kill(server, SIGHUP) != 0)
+        return refuse(strerror(errno));
+    return read_reloads(&server, &after) &&
+           (after > before || refuse("the server there has not read its files: its log has why"));
 }

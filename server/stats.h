@@ -13,4 +13,8 @@ bool stats_open(void);   /* listens at options.stats; false: it cannot, and has 
 void stats_answer(void); /* after SIGIO: sends a line to everybody who has connected */
 void stats_close(void);
 
+/* --reload: has the server that listens at options.stats read its files again. False: it has not,
+ * or cannot be reached; the log has the reason. */
+bool stats_reload(void);
+
 #endif

@@ -84,10 +84,13 @@ static void make_lines(void)
 
 bool watch_read_names(void)
 {
-    if (!names_read(options.watch) || (options.exec != NULL && !hook_check()))
-        return false;
-    make_lines();
-    return true;
+    bool is_right = options_check(names_read(options.watch));
+
+    if (options.exec != NULL && (is_right || options.check))
+        is_right &= options_check(hook_check());
+    if (is_right)
+        make_lines();
+    return is_right;
 }
 
 static void say_unsaid(void)

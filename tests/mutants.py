@@ -312,7 +312,7 @@ IN_FUZZ = ("udpserver.c", *ROLES,
              for part in ("endpoints", "keys", "numbers", "options", "snapshot")))
 OF_FUZZER = (*IN_FUZZ, "server/address.c")
 RUN_FUZZER = ["build/fuzz", "-runs=2000", "-seed=1", "-max_len=1600", "-artifact_prefix=build/",
-              "-dict=server/tests/fuzz_udpserver.dict", "build/fuzz-seeds"]
+              "-dict=build/fuzz-words", "build/fuzz-seeds"]
 # Only a machine with CAN can test these completely.
 IN_VM = ("server/can.c", "server/sockets.c", "server/canserver.c")
 HEADERS_WITH_CODE = tuple(f"server/{part}.h" for part in (
@@ -341,8 +341,9 @@ class Server:
         copy_of_the_project(folder)
         (folder / "build" / "objects").mkdir()
         (folder / "build" / "vm").symlink_to(ROOT / "build" / "vm")
-        subprocess.run(["make", "-s", "build/fuzz/server-seeds"], cwd=folder, check=True)
-        (folder / "build" / "fuzz" / "server-seeds").rename(folder / "build" / "fuzz-seeds")
+        for name in ("seeds", "words"):
+            subprocess.run(["make", "-s", f"build/fuzz/server-{name}"], cwd=folder, check=True)
+            (folder / f"build/fuzz/server-{name}").rename(folder / f"build/fuzz-{name}")
         (folder / "build" / "fuzz").rmdir()  # the fuzzer gets this name
 
     def test(self, mutant: Mutant | None, folder: Path, patient: bool, only: Only) -> Verdict:

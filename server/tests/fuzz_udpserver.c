@@ -83,7 +83,9 @@ static void try_arguments(char *text, size_t size)
     CHECK(options.wrong[0] == '\0');
     CHECK(endpoints_port <= UINT16_MAX);
     CHECK(endpoints_count <= ENDPOINTS_MAX);
-    CHECK(udpserver.readers.count >= 1);
+    if (!program.read_files(false))
+        return;
+    CHECK(program.read_files(true) && udpserver.readers.count >= 1);
     check_networks(&udpserver.readers);
     check_networks(&udpserver.senders);
     CHECK(udpserver.burst >= 1 && udpserver.burst <= 1000000);
@@ -157,6 +159,7 @@ static void set_arguments(char *option, char *value)
     char *arguments[] = {"udpserver", option, value, NULL};
 
     CHECK(options_read(program.options, option == NULL ? 1 : 3, arguments));
+    CHECK(program.read_files(false) && program.read_files(true));
 }
 
 static bool is_allowed_text(const char *text)
@@ -320,7 +323,8 @@ static void try_master(const char *text, size_t size)
     char again[KEYS_LONGEST + 1];
     size_t length = 0, lines = 0;
 
-    if (keys_parse(text, size, &keys.master) != NULL)
+    options.key = "key";
+    if (!keys_parse(&keys, text, size, &keys.master))
         return;
     for (size_t i = 0; i < sizeof keys.master.key; i++)
         length +=

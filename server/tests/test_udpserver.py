@@ -136,7 +136,7 @@ def unix_stamp(tick_ms: int) -> int:
     (["--help=me"], "no value"),
     (["--state-every", "5"], "--state FILE"), (["-help"], "no option"),
     (["--stats", ""], "107 bytes at most"), (["--stats", "x" * 108], "107 bytes at most"),
-    (["--stats"], "needs a value"),
+    (["--stats"], "needs a value"), (["--reload"], "give that, too"),
     (["--can-id", "680"], "--can INTERFACE"), (["--can", "vcan0", "--can-id", "681"], "not '681'"),
 ])
 def test_wrong_arguments_get_one_line_and_status_2(arguments: list[str], mention: str) -> None:
@@ -169,7 +169,7 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     assert done.returncode == 0 and not said(done) and run("-h").stdout == done.stdout
     assert max(map(len, done.stdout.splitlines())) < 80 and len(done.stdout.splitlines()) < 40
     options = re.findall(r"^  (--[a-z-]+)", done.stdout, re.M)
-    assert len(options) == 26
+    assert len(options) == 27
     manual = (ROOT / "server" / "udpserver.8").read_text().replace("\\-", "-")
     assert set(options) == set(re.findall(r"^\.BI? (--[a-z-]+)", manual, re.M))
     burst, rate, total = (int(re.findall(rf"^  {option} .*\((\d+)\)", done.stdout, re.M)[0])
@@ -300,26 +300,40 @@ def test_sighup_reads_files_again_all_or_nothing(tmp_path: Path) -> None:
 
 
 def test_a_reload_is_notified_and_checked(manager: socket.socket, tmp_path: Path) -> None:
-    """systemctl reload runs --check: it prints all mistakes, and its status is that of the unit."""
-    names = tmp_path / "names"
-    names.write_text("[3]\n")
-    with Server("--watch", str(names)) as server:
+    """systemctl reload runs --reload: it prints all mistakes, and its status is that of the unit.
+    Wrong files do not reach the server; test_udpserver_keyed.py has those that only it rejects."""
+    names, networks = tmp_path / "names", tmp_path / "networks"
+    options = ["--stats", f"{tmp_path}/stats", "--watch", f"{names}", "--allow", f"@{networks}", "0"]
+    right = "[3]\n", "::1\n"
+    wrong = "[3]\nname = a\n[4]\nfoo = 1\nwarn = x\n[5\n", "::1\n1.2.3.4/99\n# four\nx\n"
+    for path, text in zip((names, networks), right):
+        path.write_text(text)
+    assert run("--reload", *options).returncode == 1  # no server is there
+    with Server(*options[:-1]) as server:
         assert manager.recv(100) == b"READY=1\nSTATUS=serving"
-        for text, status in (("[3]\nname = a\n[4]\nfoo = 1\nwarn = x\n[5\n", 2), ("[3]\n", 0)):
-            names.write_text(text)
-            done = run("--check", "--watch", str(names), "0")
-            assert done.returncode == status
-            lines = [int(line) for line in re.findall(r", line (\d+): ", done.stderr)]
-            assert lines == ([4, 5, 6] if status else [])
-            before = time.monotonic_ns() // 1000
-            server.process.send_signal(signal.SIGHUP)
-            reloading, usec = manager.recv(100).split(b"\nMONOTONIC_USEC=")
-            assert reloading == b"RELOADING=1"
-            assert before <= int(usec) <= time.monotonic_ns() // 1000
-            assert manager.recv(100) == b"READY=1\nSTATUS=" + (
-                b"its files were wrong at the last reload: see the log" if status else
-                b"it has read its files again")
-        server.stop()
+        for files, status in ((wrong, 2), (right, 0)):
+            for path, text in zip((names, networks), files):
+                path.write_text(text)
+            for option in ("--check", "--reload"):
+                before = time.monotonic_ns() // 1000
+                done = run(option, *options)
+                assert done.returncode == status
+                assert re.findall(r"(\w+), line (\d+): ", done.stderr) == [
+                    ("networks", "2"), ("networks", "4"), ("names", "4"), ("names", "5"),
+                    ("names", "6")] * (status == 2)
+        reloading, usec = manager.recv(100).split(b"\nMONOTONIC_USEC=")
+        assert reloading == b"RELOADING=1" and before <= int(usec) <= time.monotonic_ns() // 1000
+        assert manager.recv(100) == b"READY=1\nSTATUS=it has read its files again"
+        names.write_text("[")
+        server.process.send_signal(signal.SIGHUP)
+        server.says("names, line 1: a section is")
+        assert manager.recv(100).startswith(b"RELOADING=1") and manager.recv(100) == \
+            b"READY=1\nSTATUS=its files were wrong at the last reload: see the log"
+        assert server.stop()["reloads"] == 1
+    names.write_text(right[0])
+    with Server(*options[:-1], preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)):
+        done = run("--reload", *options)
+        assert done.returncode == 1 and "has not read its files: its log has why" in done.stderr
 
 
 def test_sighup_opens_no_symbolic_link_in_place_of_the_log(tmp_path: Path) -> None:
@@ -657,7 +671,7 @@ def test_counters_can_be_read_by_people() -> None:
         assert line == (
             "packets 0: heartbeats 0, reports 0; refused for length 0, magic 0, checksum 0, "
             "variable 0, not allowed 0, rate 0; reports unsent 0; dropped by the kernel 0; "
-            "failed saves 0, lost lines 0\n")
+            "failed saves 0, lost lines 0, reloads 0\n")
         process.terminate()
         assert process.communicate(timeout=PATIENCE)[0] == line and process.returncode == 0
 
@@ -1552,9 +1566,8 @@ def test_the_unit_reads_options_from_a_file(tmp_path: Path) -> None:
     unit = (ROOT / "server" / "units" / "dumpulse.service").read_text()
     assert re.findall("^EnvironmentFile=(.*)", unit, re.M) == ["-/etc/default/dumpulse"]
     for each in (ROOT / "server" / "units").glob("*.service"):
-        start, check, reload = re.findall("^Exec[A-Z].*=(/\\S+ )(.*)", each.read_text(), re.M)
-        assert check == (start[0], f"--check {start[1]}")  # what a reload would reject
-        assert reload == ("/bin/kill ", "-HUP $MAINPID")
+        start, reload = re.findall("^Exec[A-Z].*=(/\\S+ )(.*)", each.read_text(), re.M)
+        assert reload == (start[0], f"--reload {start[1]}")
     (line,) = re.findall("^ExecStart=(.*)", unit, re.M)
     variables = {"DUMPULSE_OPTIONS": "--tick 7 --allow-heartbeats 192.0.2.0/24",
                  "STATE_DIRECTORY": str(tmp_path),

@@ -169,18 +169,27 @@ def test_what_is_no_key(tmp_path: Path, text: bytes) -> None:
     assert os.listdir(tmp_path) == ["key"]
 
 
-@pytest.mark.parametrize("text", [
-    "\n", " ", "7\n", "7 \n", " 7 2\n", "7  2\n", "7 2", "7 2 \n", "7 2\n\n", "7 2\r\n", "7\t2\n",
-    "07 2\n", "7 02\n", "64 1\n", "128 1\n", "7 256\n", "7 1000\n", "-1 1\n", "7 -1\n", "7 +1\n",
-    "7 2\n7 2\n", "7 2\n8 1\n7 3\n", "7 2\n# lost\n", "7 2\0\n", "7:2\n", "readers 256\n",
-    "readers 1\nreaders 2\n", "4294967303 1\n", "epoch\n", "epochs 10\n", " epoch 10\n",
-    "".join(f"{variable} 255\n" for variable in range(64)) + "0"])
-def test_what_is_no_generation(tmp_path: Path, text: str) -> None:
+GENERATION = "after the key, each line has a variable from 0 to 63 or 'readers', once each, a " \
+    "space, and the generation of its key from 0 to 255; or it is like 'epoch 10'"
+SECONDS = "the line with epoch has its seconds from 1 to 3600, and comes once"
+
+
+@pytest.mark.parametrize("text, why", [
+    *((text, GENERATION) for text in (
+        "\n", " ", "7\n", "7 \n", " 7 2\n", "7  2\n", "7 2", "7 2 \n", "7 2\n\n", "7 2\r\n",
+        "7\t2\n", "07 2\n", "7 02\n", "64 1\n", "128 1\n", "7 256\n", "7 1000\n", "-1 1\n",
+        "7 -1\n", "7 +1\n", "7 2\n7 2\n", "7 2\n8 1\n7 3\n", "7 2\n# lost\n", "7 2\0\n", "7:2\n",
+        "readers 256\n", "readers 1\nreaders 2\n", "4294967303 1\n", "epoch\n", "epochs 10\n",
+        " epoch 10\n", "".join(f"{variable} 255\n" for variable in range(64)) + "0")),
+    *((text, SECONDS) for text in (
+        "epoch 0\n", "epoch 3601\n", "epoch 010\n", "epoch 10 \n", "epoch 10\nepoch 10\n",
+        "7 2\nepoch \n", "epoch 10"))])
+def test_a_wrong_line_below_the_key(tmp_path: Path, text: str, why: str) -> None:
+    """The last one."""
     key = write_key(tmp_path / "key", with_lines(text))
+    line = 1 + len(text.splitlines())
     assert run(f"--key={key}", f"--state={tmp_path}/table") == (2, [
-        f"cannot use --key {key}: after the key, each line has a variable from 0 to 63 or "
-        "'readers', once each, a space, and the generation of its key from 0 to 255; or it is like "
-        "'epoch 10'"])
+        f"cannot use --key {key}, line {line}: {why}"])
 
 
 @pytest.mark.parametrize("text", [
@@ -219,26 +228,13 @@ def test_what_is_no_file(tmp_path: Path) -> None:
         assert status == 2 and line == f"cannot use --key {path}: it is not a regular file"
 
 
-@pytest.mark.parametrize("text", ["epoch 0\n", "epoch 3601\n", "epoch 010\n", "epoch 10 \n",
-                                  "epoch 10\nepoch 10\n", "7 2\nepoch \n", "epoch 10"])
-def test_what_is_no_epoch(tmp_path: Path, text: str) -> None:
-    key = write_key(tmp_path / "key", with_lines(text))
-    assert run(f"--key={key}", f"--state={tmp_path}/table") == (2, [
-        f"cannot use --key {key}: the line with epoch has its seconds from 1 to 3600, and comes "
-        "once"])
-
-
 def test_the_epoch_that_nodes_were_told(options: list[str], tmp_path: Path) -> None:
-    """It is in the file of the key, and does not change while the server runs."""
+    """It is in the file of the key."""
     with Server(*options) as server:
         server.says("a new epoch each 10 s; packets")
     write_key(tmp_path / "key", with_lines("7 1\nepoch 3600\n"))
     with Server(*options) as server:
         server.says("a new epoch each 3600 s; packets")
-        write_key(tmp_path / "key", with_lines("7 1\nepoch 9\n"))
-        server.process.send_signal(signal.SIGHUP)
-        said = "tells nodes that an epoch has 9 s, and here it has 3600 s; nothing has changed"
-        wait_until(lambda: said in server.stderr.lines[-1], said)
         server.stop()
 
 
@@ -903,19 +899,42 @@ def test_nobody_uses_up_the_answers_of_another(server: Server, asked: bytes) -> 
     assert answers == counters["beacons"] - before == 1000
 
 
-def test_sighup_does_not_change_the_key(options: list[str], tmp_path: Path) -> None:
-    """The numbers belong to the old one. A mistake in the names counts, too."""
-    (tmp_path / "names").write_text("[3]")
-    with Server(*options, "--watch", f"{tmp_path}/names") as server, Peer(server) as peer:
-        for file, text, said in (
-                ("names", "[", "; nothing has changed"), ("names", "[3]", "read its files again"),
-                ("key", bytes(16).hex(), "has another key: for that, start the server anew"),
-                ("key", "00" * 9, "it has no master key")):
-            (tmp_path / file).write_text(text)
-            server.process.send_signal(signal.SIGHUP)
-            wait_until(lambda: said in server.stderr.lines[-1], said)  # noqa: B023
-            epoch_of(peer.beacon())
-        server.stop()
+@pytest.mark.parametrize("text, why", [
+    (bytes(16).hex() + "\n7 2\n", "has another key: for that, start the server anew"),
+    (MASTER.hex() + "\n7 2\nepoch 9\n", "an epoch has 9 s, and here it has 10 s"),
+    (MASTER.hex() + "\n7 1\n", "key: generation 1 of variable 7 there, which has had 2: an old")])
+def test_a_reload_that_only_the_server_rejects(options: list[str], tmp_path: Path, text: str,
+                                               why: str) -> None:
+    """Its numbers belong to the key that it has. systemctl reload fails then, too."""
+    names = tmp_path / "names"
+    names.write_text("[3]")
+    write_key(tmp_path / "key", with_lines("7 2\n"))
+    options += ["--watch", f"{names}", "--stats", f"{tmp_path}/stats"]
+    with Server(*options) as server, Peer(server) as peer:
+        write_key(tmp_path / "key", text)
+        names.write_text("[3]\n[4]")
+        assert run(*options, "--check") == (0, [])
+        assert run(*options, "--reload") == (1, [
+            f"cannot use --stats {tmp_path}/stats: the server there has not read its files: its "
+            "log has why"])
+        assert why in server.stderr.lines[-1]
+        assert server.stderr.lines[-1].endswith("; nothing has changed")
+        epoch_of(peer.beacon())
+        write_key(tmp_path / "key", with_lines("7 2\n"))
+        assert run(*options, "--reload") == (0, [])
+        assert server.stop()["reloads"] == 1
+
+
+def test_all_mistakes_in_files_of_keys(options: list[str], tmp_path: Path) -> None:
+    """--check prints them in one run. At the start and at SIGHUP, the first one is logged."""
+    write_key(tmp_path / "key", with_lines("7 2\n7 3\nepoch 0\nepoch 9\n64 1\n"))
+    write_key(tmp_path / "old", f"{bytes(16).hex()}\nreaders x\n")
+    options += ["--key-before", f"{tmp_path}/old", "--key-until", "2099-01-01T00:00Z"]
+    places = [re.findall(r"(--key[a-z-]*) \S*, line (\d+): ", line)
+              for line in run(*options, "--check")[1]]
+    assert places == [[("--key", line)] for line in "346"] + [[("--key-before", "2")]]
+    status, (line,) = run(*options)
+    assert status == 2 and "line 3: " in line
 
 
 # ---- Generations ----------------------------------------------------------------------------

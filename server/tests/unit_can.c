@@ -469,50 +469,6 @@ TEST_BETWEEN(test_a_beacon_is_one_frame_at_any_time, with_key, end)
     assert_int_equal(counters[COUNT_UNSENT], 2);
 }
 
-TEST_BETWEEN(test_version_1_only_if_it_is_wanted, with_key, end)
-{
-    come(REQUEST, 1);
-    come_round();
-    assert_int_equal(keyed_taken, 1);
-    assert_int_equal(can0.reports, 0);
-    options.also_unkeyed = true;
-    come(REQUEST, 2);
-    come_round();
-    assert_int_equal(can0.reports, 1);
-    assert_int_equal(can0.last, 4);
-    assert_int_equal(keyed_taken, 1);
-}
-
-/* Reports of both versions wait for one that is leaving. Each request gets one of its version. */
-TEST_BETWEEN(test_both_versions_at_once, with_key, end)
-{
-    options.also_unkeyed = true;
-    can0.room = 10;
-    come(REQUEST, 1);
-    come_round();
-    come(REQUEST, 2);
-    come(keyed_request(7), 1);
-    come(REQUEST, 3);
-    can0.room = 1000;
-    come_round();
-    assert_int_equal(can0.last, 4);
-    come_round();
-    assert_report(2, 7);
-    come_round();
-    assert_int_equal(can0.reports, 3);
-    assert_int_equal(can0.last, 4);
-    assert_int_equal(task_every, 0);
-    assert_int_equal(counters[COUNT_REPORTS], 7);
-    assert_int_equal(counters[COUNT_UNSENT], 0);
-    come(keyed_request(8), 1);
-    come(REQUEST, 1);
-    come_round();
-    assert_report(4, 8);
-    come_round();
-    assert_int_equal(can0.reports, 5);
-    assert_int_equal(can0.last, 4);
-}
-
 /* A request in a frame of CAN FD gets a report in such frames, and a classic one in classic frames.
  * If both wait, they take turns. */
 TEST_BETWEEN(test_can_fd, with_key, end)
@@ -684,15 +640,6 @@ TEST_BETWEEN(test_a_bus_that_is_off, stuck, end)
     assert_that_the_next_report_leaves();
 }
 
-TEST_BETWEEN(test_at_the_end_all_that_was_asked_for_leaves, stuck, end)
-{
-    can0.drains = true;
-    can_finish();
-    assert_int_equal(can0.reports, 2);
-    assert_int_equal(counters[COUNT_REPORTS], 3);
-    assert_int_equal(counters[COUNT_UNSENT], 0);
-}
-
 TEST_BETWEEN(test_the_end_takes_two_seconds_at_most, stuck, end)
 {
     const uint64_t begun = clock_ns;
@@ -700,16 +647,6 @@ TEST_BETWEEN(test_the_end_takes_two_seconds_at_most, stuck, end)
     can_finish();
     assert_all_unsent();
     assert_in_range(clock_ns - begun, 0, 2 * TIMING_SECOND + 2 * RETRY);
-}
-
-TEST_BETWEEN(test_the_end_while_it_is_down, stuck, end)
-{
-    const uint64_t begun = clock_ns;
-
-    become(DOWN);
-    can_finish();
-    assert_all_unsent();
-    assert_in_range(clock_ns - begun, 0, 2 * RETRY);
 }
 
 TEST_BETWEEN(test_which_identifiers_it_says, stuck, end)
