@@ -24,7 +24,7 @@ METERS = {
     "rapl": "Rapl",
     "battery": "Battery",
     "shelly": "Shelly",
-    "powershield": "PowerShieldMeter",
+    "ppk2": "Ppk2",
 }
 
 
@@ -180,8 +180,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--meter", choices=METERS, help="else the first that is there")
     parser.add_argument("--at", metavar="PLACE",
                         help="where it is: for rapl and battery, a folder like /sys; for shelly "
-                             "mqtt://BROKER[:PORT]/PREFIX or http://PLUG; for powershield, its "
-                             "serial line")
+                             "mqtt://BROKER[:PORT]/PREFIX or http://PLUG; for ppk2 /dev/ttyACM0@MILLIVOLTS")
 
 
 def paragraph(absent: Absent) -> str:

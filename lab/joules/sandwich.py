@@ -7,24 +7,27 @@ operation for 10 s, and keeps a log. lab/joules/sandwich.md says how to wire it.
 makes tables of the logs. After a break, the same command goes on where it was."""
 
 import argparse
+import fcntl
 import hashlib
+import os
 import random
 import re
+import select
 import shutil
 import subprocess
 import sys
+import termios
 import time
-from collections.abc import Iterable, Sequence
+import tty
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 
-from lab.joules import log, results, target
+from lab.joules import results, tables
 from lab.joules.board import FOLDER, Image
-from lab.joules.console import Gone, Line, Trouble, printable
-from lab.joules.log import Log
-from lab.joules.powershield import DEVICES, PowerShield
-from lab.joules.target import Target
+from lab.joules.tables import (BEGINS, COMPLETE, COUNT, FINISHED, IDLE, SAMPLE, TEST, Board, Entry,
+                               Trouble, printable)
 from tools.programs import ROOT, as_program
 
 SECONDS = 10  # of an acquisition: 100 samples
@@ -40,8 +43,131 @@ FLASHERS = {
 }
 
 
+METERS = "/dev/serial/by-id/*PowerShield*"
+HERTZ = 10  # of the samples
+ANSWER = 2.0  # seconds until a command is sent again
+PAUSE = 0.5  # seconds after a rejection, and for an answer that may not come
+TRIES, PATIENT = 5, 40  # attempts of a command; until its status is ok, and its trigger is accepted
+START = 5.0  # seconds after a trigger until the first sample must have come
+VOLTS, VOLTS_OFF = 3.0, 0.01  # what study 2 fed its board with; how far it may be off
+AWAKE, MEASURING, TESTING = 5.0, 45.0, 60.0  # seconds until the board asks for a letter again
+ASKS, FAULT = "[INPUT]", "[FAULT]"
+MOST_BYTES = 2 << 20  # of a log that is written: more comes only from a line that never pauses
+LONGEST = 400  # bytes of a line; the longest that is right has 80
+MOST_LINES = 3000  # in one wait; an acquisition has about 110
+
+
 class Usage(Exception):
     """What was asked for cannot be done: exit status 2."""
+
+
+class Gone(Trouble):
+    """The device is not there, or no longer: no attempt helps."""
+
+
+class Log:
+    """Is written as NAME.part, and gets its name when the run is complete."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.part = path, path.with_name(path.name + ".part")
+        self.file = self.part.open("w", encoding="ascii", buffering=1)
+        self.begun, self.room = time.monotonic(), MOST_BYTES
+        self.recent: list[Entry] = []  # since the last note
+        self.note(BEGINS)
+
+    def write(self, who: str, text: str) -> None:
+        line = f"{time.monotonic() - self.begun:9.3f} {who}: {text}\n"
+        self.room -= len(line)
+        if self.room >= 0 or who == "note":
+            self.file.write(line)
+            self.recent.append(Entry(0, who, text))
+
+    def note(self, text: str) -> None:
+        self.recent.clear()
+        self.write("note", printable(text.encode("ascii", "replace")))
+
+    def complete(self) -> None:
+        self.note(COMPLETE)
+        os.fsync(self.file.fileno())
+        self.file.close()
+        self.part.replace(self.path)
+
+
+class Line:
+    """A serial line, whose device may send anything. What goes over it is written to `log`, as of
+    `name` or `to name`. Every wait ends, after a time or a number of lines."""
+
+    def __init__(self, path: str, name: str) -> None:
+        self.path, self.name, self.buffer = path, name, b""
+        self.log: Log | None = None
+        try:
+            self.file = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+        except OSError as error:
+            raise Gone(f"{name}: {path}: {error.strerror}") from None
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            tty.setraw(self.file)
+            settings = termios.tcgetattr(self.file)
+            settings[4] = settings[5] = termios.B115200
+            termios.tcsetattr(self.file, termios.TCSANOW, settings)
+        except (BlockingIOError, termios.error) as error:
+            os.close(self.file)
+            why = "in use by another program" if isinstance(error, BlockingIOError) else \
+                "not a serial line"
+            raise Gone(f"{name}: {path} is {why}") from None
+
+    def _write_log(self, who: str, text: str) -> None:
+        if self.log is not None:
+            self.log.write(who, text)
+
+    def send(self, text: str) -> None:
+        """A command is far shorter than what a line keeps."""
+        self._write_log(f"to {self.name}", text.strip())
+        try:
+            os.write(self.file, text.encode())
+        except OSError as error:
+            raise Gone(f"{self.name}: {self.path} is gone: {error.strerror}") from None
+
+    def _read(self, until: float) -> bool:
+        """More bytes into the buffer; false if none came in time."""
+        if not select.select([self.file], [], [], max(0.0, until - time.monotonic()))[0]:
+            return False
+        try:
+            more = os.read(self.file, 4096)
+        except OSError as error:
+            raise Gone(f"{self.name}: {self.path} is gone: {error.strerror}") from None
+        if not more:
+            raise Gone(f"{self.name}: {self.path} is gone")
+        self.buffer += more
+        return True
+
+    def forget(self) -> None:
+        """Drops what came before, which does not answer the next command: at most 400 kB."""
+        for _ in range(100):
+            if not self._read(0):
+                break
+            self.buffer = b""
+        self.buffer = b""
+
+    def until(self, wanted: Callable[[str], bool], seconds: float, what: str) -> list[str]:
+        """The lines up to the one that is wanted."""
+        lines: list[str] = []
+        end = time.monotonic() + seconds
+        while len(lines) < MOST_LINES:
+            raw, newline, rest = self.buffer.partition(b"\n")
+            if not newline and len(raw) < LONGEST:
+                if self._read(end):
+                    continue
+                last = f'; the last line was "{lines[-1][:60]}"' if lines else "; nothing came"
+                raise Trouble(f"{self.name}: no {what} within {seconds:g} s{last}")
+            self.buffer = rest if newline else b""
+            text = printable(raw[:LONGEST])
+            self._write_log(self.name, text)
+            lines.append(text)
+            if wanted(text):
+                return lines
+        raise Trouble(f'{self.name}: no {what} in {MOST_LINES:,} lines; the last was '
+                      f'"{lines[-1][:60]}"')
 
 
 @dataclass(frozen=True)
@@ -70,7 +196,7 @@ def in_order(images: Sequence[Image], runs: int, seed: int) -> list[Job]:
 
 def noted(path: Path, name: str) -> str:
     """What the first lines of a log say of a name."""
-    for entry in log.read(path)[:10]:
+    for entry in tables.read(path)[:10]:
         if entry.who == "note" and entry.text.startswith(f"{name} "):
             return entry.text.partition(" ")[2]
     return ""
@@ -79,7 +205,10 @@ def noted(path: Path, name: str) -> str:
 def left_to_do(jobs: Iterable[Job], folder: Path) -> list[Job]:
     """Without those that have a log. What was not completed is put aside."""
     for part in sorted(folder.glob("*.log.part")):
-        print(f"sandwich: {part.name} was not completed, and is {log.put_aside(part).name} now")
+        number = 1
+        while (aside := part.with_suffix(f".broken-{number}")).exists():
+            number += 1
+        print(f"sandwich: {part.name} was not completed, and is {part.replace(aside).name} now")
     left = []
     for job in jobs:
         path = job.log(folder)
@@ -122,25 +251,76 @@ def device(given: str | None, pattern: str, what: str, option: str) -> str:
 
 
 class Bench:
-    """The meter and the board, and what writes the board's flash."""
+    """The meter (a PowerShield, which speaks text over USB) and the board, each on its line, and
+    what writes the board's flash."""
 
     def __init__(self, meter: str, board: str, flash: tuple[str, ...]) -> None:
-        self.log: Log | None = None
         self.flash_command = flash
-        self.shield = PowerShield(Line(meter, "meter", self._heard))
+        self.meter = Line(meter, "meter")
+        self.is_armed = False
+        # Each rise of D7 begins an acquisition, once it has been started: so public drivers have
+        # it. By its manual, each wants a start of its own. A measurement that fails shows it.
+        self.start_each = False
         try:
-            self.target = Target(Line(board, "target", self._heard))
+            self.board = Line(board, "target")
         except Gone:
-            self.shield.line.close()
+            os.close(self.meter.file)
             raise
 
-    def _heard(self, who: str, text: str) -> None:
-        if self.log is not None:
-            self.log.heard(who, text)
+    def use_log(self, log: Log | None) -> None:
+        self.meter.log = self.board.log = log
 
     def close(self) -> None:
-        self.shield.line.close()
-        self.target.line.close()
+        for line in (self.meter, self.board):
+            os.close(line.file)
+
+    def ask(self, command: str, answer: str = "", *, tries: int = TRIES) -> str:
+        """Sends a command to the meter until it is acknowledged."""
+        wanted, trouble = answer or "ack " + command.partition(' "')[0], ""
+        for _ in range(tries):
+            self.meter.forget()
+            self.meter.send(f"{command}\n")
+            try:
+                said = self.meter.until(lambda text: "ack" in text or "error" in text, ANSWER,
+                                        f'answer to "{command}"')[-1]
+            except Gone:
+                raise
+            except Trouble as error:
+                trouble = str(error)
+                continue
+            if wanted in said:
+                return said
+            trouble = f'meter: it answers "{command}" with "{said[:60]}"'
+            time.sleep(PAUSE)
+        raise Trouble(f"{trouble}; tried {tries} times")
+
+    def rest(self) -> None:
+        """Ends what the meter does. While it does nothing, it may reject `stop`, or not answer it;
+        and an acquisition that ends may be all that it answers."""
+        self.is_armed = False
+        self.meter.forget()
+        self.meter.send("stop\n")
+        try:
+            self.meter.until(lambda text: "ack" in text or "error" in text or FINISHED in text,
+                             PAUSE, 'answer to "stop"')
+        except Gone:
+            raise
+        except Trouble:
+            pass
+        self.ask("trigsrc sw")
+
+    def volts(self) -> float:
+        answer = self.ask("volt get")
+        found = SAMPLE.search(answer)
+        if found is None:
+            raise Trouble(f'meter: "{answer[:60]}" names no voltage')
+        return float(f"{found[1]}e{found[2]}")
+
+    def feed(self) -> None:
+        if abs(self.volts() - VOLTS) > VOLTS_OFF:
+            self.ask(f"volt {round(VOLTS * 1000)}m", "ack volt")
+            if abs((got := self.volts()) - VOLTS) > VOLTS_OFF:
+                raise Trouble(f"meter: it feeds {got:g} V instead of {VOLTS:g} V")
 
     def flash(self, image: Image) -> None:
         command = [word.format(image=image.path) for word in self.flash_command]
@@ -153,54 +333,86 @@ class Bench:
             raise Gone(f"{command[0]}: {error.strerror}") from None
         if done.returncode:
             said = [printable(line) for line in done.stdout.split(b"\n") if printable(line)]
-            raise Trouble(f"{command[0]} failed: {said[-1][:100] if said else 'it said nothing'}")
+            raise Trouble(f"{command[0]} failed: {said[-1][:100] if said else 'without output'}")
 
-    def restart(self) -> target.Board:
-        self.target.line.forget()
-        self.shield.restart_board()
-        return self.target.awake()
+    def asked(self, seconds: float) -> list[str]:
+        """What the board sends until it asks for a letter."""
+        lines = self.board.until(lambda text: text.startswith((ASKS, FAULT)), seconds, f'"{ASKS}"')
+        if lines[-1].startswith(FAULT):
+            raise Trouble("the board's program has failed; a power cycle starts it again")
+        return lines
 
-    def start(self, image: Image) -> target.Board:
+    def restart(self) -> Board:
+        """Takes the board's power for a second."""
+        self.board.forget()
+        self.ask("targrst 1")
+        return tables.board(self.asked(AWAKE))
+
+    def start(self, image: Image) -> Board:
         """The board runs this image, and the meter is ready."""
-        self.shield.take_control()
-        self.shield.feed()
-        self.shield.restart_board()  # without power, nothing writes its flash
+        self.ask("status", "status ok", tries=PATIENT)
+        self.ask("htc")  # control, from its own buttons
+        self.rest()
+        self.ask("temp degc")
+        self.feed()
+        self.ask("targrst 1")  # without power, nothing writes its flash
         self.flash(image)
         about = self.restart()
         if about.name != image.name:
             raise Trouble(f"the board runs {about.name}, not {image.name}: was it flashed?")
-        self.shield.show("Dumpulse lab", image.name)
-        self.shield.set_up(SECONDS)
+        for number, text in enumerate(("Dumpulse lab", image.name), start=1):
+            self.ask(f'lcd {number} "{text[:16]:<16}"')
+        for command in ("output energy", "format ascii_dec", f"freq {HERTZ}", f"acqtime {SECONDS}",
+                        "acqmode dyn"):
+            self.ask(command)
         return about
 
-    def measure(self, letter: str, about: target.Board) -> None:
-        self.shield.arm("d7")
-        self.target.begin(letter)
-        self.shield.collect()
-        self.target.end(letter, about)
+    def arm(self) -> None:
+        """From now on the meter waits for D7 of the board."""
+        if self.is_armed and not self.start_each:
+            self.meter.forget()
+            return
+        self.ask("trigsrc d7", tries=PATIENT)
+        self.meter.forget()
+        self.meter.send("start\n")
+        self.meter.until(lambda text: "ack start" in text, ANSWER, '"ack start"')
+        self.is_armed = True
 
-    def test(self, about: target.Board) -> None:
-        self.shield.rest()
-        self.target.begin(target.TEST)
-        self.target.end(target.TEST, about)
+    def measure(self, letter: str, about: Board, record: Log) -> None:
+        """Raises Trouble if the log has no measurement then. The meter's summary may come before or
+        after its last line."""
+        if letter == TEST:
+            self.rest()
+        else:
+            self.arm()
+        self.board.forget()
+        self.board.send(letter)
+        if letter != TEST:
+            try:
+                said = self.meter.until(lambda text: FINISHED in text, START + SECONDS,
+                                        f'"{FINISHED}"')
+            except Trouble:
+                self.start_each = True  # perhaps that was missing
+                raise
+            if not any(COUNT in text for text in said):
+                self.meter.until(lambda text: COUNT in text, ANSWER, f'"{COUNT}"')
+        self.asked(TESTING if letter == TEST else MEASURING)
+        tables.measurement(record.recent, letter, about)
 
 
-def attempted(bench: Bench, letter: str, about: target.Board, record: Log) -> None:
+def attempted(bench: Bench, letter: str, about: Board, record: Log) -> None:
     """A measurement, and again after trouble, with the board and the meter as at the start."""
     for attempt in range(1, ATTEMPTS + 1):
         record.note(f"measure {letter}")
         try:
-            if letter == target.TEST:
-                bench.test(about)
-            else:
-                bench.measure(letter, about)
+            bench.measure(letter, about, record)
         except Gone:
             raise
         except Trouble as trouble:
             record.note(f"failed {letter}: {trouble}")
             if attempt == ATTEMPTS:
                 raise
-            bench.shield.rest()
+            bench.rest()
             bench.restart()
         else:
             record.note(f"measured {letter}")
@@ -224,7 +436,7 @@ def run_job(bench: Bench, job: Job, record: Log, facts: Sequence[str]) -> None:
             record.note(f"no start: {trouble}")
             if attempt == ATTEMPTS:
                 raise
-    for letter in (*about.letters, target.IDLE, target.TEST):
+    for letter in (*about.letters, IDLE, TEST):
         attempted(bench, letter, about, record)
         print(f" {letter}", end="", flush=True)
     record.complete()
@@ -243,7 +455,7 @@ def run_all(bench: Bench, jobs: Sequence[Job], folder: Path, facts: Sequence[str
         print(f"sandwich: {number} of {len(jobs)}, {left((len(jobs) - number + 1) * seconds)} "
               f"left: {job.image.name}, run {job.run}:", end="", flush=True)
         record = Log(job.log(folder))
-        bench.log = record
+        bench.use_log(record)
         try:
             run_job(bench, job, record, facts)
             print(" done")
@@ -254,8 +466,8 @@ def run_all(bench: Bench, jobs: Sequence[Job], folder: Path, facts: Sequence[str
             print(f"\nsandwich: {job.image.name}, run {job.run}: {trouble}; it is left out")
             failed.append(f"{job.image.name}, run {job.run}")
         finally:
-            bench.log = None
-            record.abandon()
+            bench.use_log(None)
+            record.file.close()
         seconds = (time.monotonic() - begun) / number
     return failed
 
@@ -308,7 +520,7 @@ def images_of(folder: Path, only: str) -> list[Image]:
 def drive(options: argparse.Namespace) -> int:
     images = images_of(options.images, options.only)
     flash = flasher(options.flash)
-    meter = device(options.meter, DEVICES, "PowerShield", "--meter")
+    meter = device(options.meter, METERS, "PowerShield", "--meter")
     board = device(options.target, TARGETS, "NUCLEO board", "--target")
     options.logs.mkdir(parents=True, exist_ok=True)
     seed = options.seed
@@ -326,7 +538,7 @@ def drive(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("\nsandwich: stopped; the same command goes on from here")
         try:
-            bench.shield.rest()
+            bench.rest()
         except Trouble:
             pass  # it stops by itself after 10 s
         return 130

@@ -1,32 +1,242 @@
-"""Makes tables of the logs of the power sandwich.
+"""Reads the logs of the power sandwich, and makes tables of them.
 
     lab/run tables LOGS… [--tsv FILE]
 
 The joules of an operation are watts × cycles / clock: the watts are those of its measurement, the
 cycles are what the board counted. Signatures are sorted by the joules of a verification, key
-agreements by the total. What cannot be used is said, with its file and line, and left out."""
+agreements by the total. What cannot be used is reported, with its file and line, and left out.
+
+A line of a log has the seconds since the run began, who sent it, and the text. `note` is the driver:
+
+    0.000 note: sandwich 1          a run begins; then scheme, run, seed and image
+    9.120 note: measure k           what follows belongs to a measurement …
+    9.121 to meter: start
+    9.500 to target: k
+   19.700 meter: 5017-06
+   20.300 note: measured k          … which went well, or: failed, and why
+   80.002 note: complete            nothing is missing"""
 
 import argparse
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from lab.joules import log, powershield, target
-from lab.joules.console import Trouble
-from lab.joules.log import Entry
 from tools.programs import as_program
 
 MEASURED = "measured, PowerShield"
 SIMULATED = "not measured: the board was simulated"
+BEGINS, COMPLETE = "sandwich 1", "complete"
+LINE = re.compile(r" *\d{1,9}\.\d{3} (to meter|meter|to target|target|note): (.*)")
+LARGEST = 16 << 20  # bytes of a log that is read; a run has about 40 KB
+# A PowerShield gives at most 50 mA, and sees no less than 100 nA.
+LEAST_WATTS, MOST_WATTS = Fraction(1, 10**9), Fraction(1)
+FINISHED, COUNT = "Acquisition completed", "Number of samples"
+# At most 7 digits and an exponent of 2, so that no sample makes a number of a million digits.
+SAMPLE = re.compile(r"(\d{1,7})([+-]\d{1,2})")
+# Of the summary: "Acquisition time: 10000-03", or the like with a point and a unit.
+SUMMARY = re.compile(r"(Acquisition time|Number of samples): *(\d{1,9}(?:\.\d{1,9})?)"
+                     r"([+-]\d{1,2})? *(s|ms|us)?")
+UNITS = {"": 0, "s": 0, "ms": -3, "us": -6}
+# What the console is asked for: a letter and the operations whose cycles it then says.
+KEM = {"a": ("KeyGen", "Encaps", "Decaps", "Total"), "k": ("KeyGen",), "e": ("Encaps",),
+       "d": ("Decaps",)}
+SIGNATURE = {"a": ("KeyGen", "Sign", "Verify", "Total"), "k": ("KeyGen",), "s": ("Sign",),
+             "v": ("Verify",)}
+IDLE, TEST = "z", "t"
+
+NAMED = re.compile(r"(SystemCoreClock|CLOCK_SOURCE|COUNTED|CRYPTO_[A-Z]+) +(\S.*)")
+END = re.compile(r"\[END\] \d{1,9} milliseconds, n=(\d{1,9}) \((\d{1,9}) errors\)")
+RESULT = re.compile(r"\*\*\* ([A-Z][A-Za-z]+) +(\d{1,12}) (\S+)")
+# A name that is that of a file, too.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,79}")
+
+
+class Trouble(Exception):
+    """A meter or a board has sent what is no measurement; another attempt may help."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    number: int  # of its line in the file
+    who: str
+    text: str
+
+
+def printable(raw: bytes) -> str:
+    """Only ASCII that changes nothing on a terminal, without the NULs that a PowerShield strews."""
+    text = raw.replace(b"\0", b"").strip().decode("latin-1")
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(each if " " <= each <= "~" else f"\\x{ord(each):02x}" for each in text)
+
+
+def read(path: Path) -> list[Entry]:
+    """The lines of a log; what is none is left out. Raises OSError."""
+    with path.open("rb") as file:
+        lines = file.read(LARGEST).split(b"\n")[:-1]  # the last one may be cut
+    return [Entry(number, found[1], found[2]) for number, line in enumerate(lines, start=1)
+            if (found := LINE.fullmatch(printable(line)))]
+
+
+def scaled(digits: int, exponent: int) -> Fraction:
+    return Fraction(digits * 10**exponent) if exponent > 0 else Fraction(digits, 10**-exponent)
+
+
+def sample(text: str) -> Fraction | None:
+    """The joules of a sample, if it is one."""
+    found = SAMPLE.fullmatch(text)
+    return scaled(int(found[1]), int(found[2])) if found else None
+
+
+@dataclass(frozen=True)
+class Acquisition:
+    samples: tuple[Fraction, ...]  # joules
+    seconds: Fraction
+
+    @property
+    def joules(self) -> Fraction:
+        return sum(self.samples, Fraction(0))
+
+    @property
+    def watts(self) -> Fraction:
+        return self.joules / self.seconds
+
+
+def acquisition(lines: Iterable[str]) -> Acquisition:
+    """What the meter said from its TimeStamp to its "Acquisition completed"."""
+    samples: list[Fraction] = []
+    said: dict[str, Fraction] = {}
+    begun = ended = finished = False
+    at = ""  # the TimeStamp
+    width = 0  # of each sample, in characters
+    for line in lines:
+        if line.startswith("TimeStamp"):
+            # The same one may come twice, before the samples. A later one says how far they are.
+            # Any other is of a second acquisition.
+            stamp = line.partition(",")[0]
+            if ended or (begun and (stamp < at or (stamp == at and samples))):
+                raise Trouble("a second TimeStamp comes before the end of the first")
+            begun, at = True, stamp
+        elif FINISHED in line:
+            finished = True
+        elif found := SUMMARY.search(line):
+            exponent = int(found[3] or 0) + UNITS[found[4] or ""]
+            said[found[1]] = Fraction(found[2]) * scaled(1, exponent)
+        elif not begun or "PowerShield >" in line:
+            continue
+        elif line == "end":
+            ended = True
+        elif not ended:
+            if (joules := sample(line)) is None:
+                raise Trouble(f'"{line[:40]}" is no sample')
+            width = width or len(line)
+            if len(line) != width:
+                raise Trouble(f'"{line[:40]}" is as long as no other sample: it may be cut')
+            samples.append(joules)
+    if not begun:
+        raise Trouble("it has no TimeStamp: no trigger came")
+    if not ended or not finished:
+        raise Trouble(f"it breaks off after {len(samples)} samples")
+    seconds, count = said.get("Acquisition time"), said.get("Number of samples")
+    if seconds is None or count is None:
+        raise Trouble("its summary lacks the time or the number of samples")
+    if seconds <= 0:
+        raise Trouble("its time is 0 s")
+    if count != len(samples):
+        raise Trouble(f"it has {len(samples)} samples, and says {float(count):g}")
+    seen = Acquisition(tuple(samples), seconds)
+    if not LEAST_WATTS <= seen.watts <= MOST_WATTS:
+        raise Trouble(f"it makes {float(seen.watts):.3g} W, which no board takes")
+    return seen
+
+
+@dataclass(frozen=True)
+class Board:
+    """What it says of itself."""
+
+    hertz: int
+    name: str  # of the scheme
+    secret: int  # bytes
+    public: int
+    sent: int  # of a ciphertext; 0: it is a signature scheme
+    made: int  # of a signature or a shared secret
+    counted: str = "cycles"
+
+    @property
+    def letters(self) -> dict[str, tuple[str, ...]]:
+        return KEM if self.sent else SIGNATURE
+
+    @property
+    def sizes(self) -> str:
+        rest = f"ct={self.sent}, ss={self.made}" if self.sent else f"sl={self.made}"
+        return f"sk={self.secret}, pk={self.public}, {rest}"
+
+
+def board(lines: Iterable[str]) -> Board:
+    """From what it says after a reset."""
+    said = {found[1]: found[2] for line in lines if (found := NAMED.match(line))}
+
+    def number(name: str, least: int = 1) -> int:
+        text = said.get(name, "")
+        if not re.fullmatch(r"\d{1,10}", text) or int(text) < least:
+            raise Trouble(f'the board says "{text[:40]}" for {name}' if text else
+                           f"the board says no {name}")
+        return int(text)
+
+    name = said.get("CRYPTO_ALGNAME", "")
+    if not NAME.fullmatch(name):
+        raise Trouble(f'the board says "{name[:40]}" for CRYPTO_ALGNAME' if name else
+                       "the board says no CRYPTO_ALGNAME")
+    sent = number("CRYPTO_CIPHERTEXTBYTES") if "CRYPTO_CIPHERTEXTBYTES" in said else 0
+    return Board(number("SystemCoreClock", 1_000_000), name, number("CRYPTO_SECRETKEYBYTES"),
+                 number("CRYPTO_PUBLICKEYBYTES"), sent, number("CRYPTO_BYTES"),
+                 said.get("COUNTED", "cycles"))
+
+
+def measured(lines: Iterable[str], letter: str, about: Board) -> dict[str, int]:
+    """The mean cycles (or instructions) of each operation, of what it sends of one measurement."""
+    found_end: list[re.Match[str]] = []
+    counts: dict[str, int] = {}
+    for line in lines:
+        if found := END.fullmatch(line):
+            found_end.append(found)
+        elif found := RESULT.fullmatch(line):
+            if found[3] != about.name:
+                raise Trouble(f"the board speaks of {found[3][:40]}, and is {about.name}")
+            if found[1] in counts:
+                raise Trouble(f"the board says {found[1]} twice")
+            counts[found[1]] = int(found[2])
+    if len(found_end) != 1:
+        raise Trouble(f"the board says {len(found_end)} ends of one measurement")
+    runs, errors = map(int, found_end[0].groups())
+    if errors:
+        raise Trouble(f"the board made {errors} errors")
+    wanted = about.letters.get(letter, ())
+    if set(counts) != set(wanted):
+        raise Trouble(f"the board gives {', '.join(sorted(counts)) or 'no counts'}, not "
+                       f"{', '.join(wanted) or 'none'}")
+    if wanted and (not runs or min(counts.values()) == 0):
+        raise Trouble("the board has measured nothing")
+    return counts
+
+
+def measurement(entries: Sequence[Entry], letter: str, about: Board
+                ) -> tuple[Acquisition | None, dict[str, int]]:
+    """What was sent between two notes: the meter's acquisition, if it is no test, and the board's
+    counts. Raises Trouble."""
+    seen = None if letter == TEST else acquisition(
+        entry.text for entry in entries if entry.who == "meter")
+    return seen, measured((entry.text for entry in entries if entry.who == "target"), letter, about)
 
 
 @dataclass(frozen=True)
 class One:
     """A measurement of one operation, in one run."""
 
-    board: target.Board
+    board: Board
     run: str
     operation: str
     cycles: int
@@ -48,11 +258,11 @@ def parse(path: Path) -> tuple[list[One], list[str]]:
     its notes `measure` and `measured`: whatever is lost, doubled or moved in it makes it no
     measurement, as the meter and the board both count what they send."""
     try:
-        entries = log.read(path)
+        entries = read(path)
     except OSError as error:
         return [], [f"{path}: {error.strerror}"]
     starts = [index for index, entry in enumerate(entries)
-              if (entry.who, entry.text) == ("note", log.BEGINS)]
+              if (entry.who, entry.text) == ("note", BEGINS)]
     found: list[One] = []
     complaints = [] if starts else [f"{path}: it is no log of a run"]
     for begin, end in zip(starts, [*starts[1:], len(entries)]):
@@ -67,31 +277,29 @@ def parse_run(path: Path, entries: Sequence[Entry]) -> tuple[list[One], list[str
              if entry.who == "note"]
     first = next((index for index, word, _ in notes if word == "measure"), len(entries))
     try:
-        about = target.board(entry.text for entry in entries[:first] if entry.who == "target")
+        about = board(entry.text for entry in entries[:first] if entry.who == "target")
     except Trouble as trouble:
         return [], [f"{path}:{entries[0].number}: {trouble}: the run is left out"]
     run = next((rest for _, word, rest in notes if word == "run"), "?")
-    whole = any(word == log.COMPLETE for _, word, _ in notes)
+    whole = any(word == COMPLETE for _, word, _ in notes)
     found: list[One] = []
     complaints = [] if whole else [f"{path}:{entries[0].number}: the run is not complete"]
-    left = {*about.letters, target.IDLE}  # what nobody has measured
+    left = {*about.letters, IDLE}  # what nobody has measured
     for (begin, word, letter), (end, then, _) in zip(notes, notes[1:]):
         if word != "measure" or then == "failed" or letter not in left:
             continue
         where = f"{path}:{entries[begin].number}"
-        heard = entries[begin:end]
         try:
             if (then, entries[end].text.partition(" ")[2]) != ("measured", letter):
                 raise Trouble("it has no end")
-            seen = powershield.acquisition(each.text for each in heard if each.who == "meter")
-            said = target.measured((each.text for each in heard if each.who == "target"), letter,
-                                   about)
+            seen, counts = measurement(entries[begin:end], letter, about)
+            assert seen
         except Trouble as trouble:
             complaints.append(f"{where}: measurement {letter}: {trouble}: left out")
             continue
         left.discard(letter)
-        names = {"a": ("Total",), target.IDLE: ("Idle",)}.get(letter, tuple(said.counts))
-        found += [One(about, run, name, said.counts.get(name, 0), seen.watts, where, whole)
+        names = {"a": ("Total",), IDLE: ("Idle",)}.get(letter, tuple(counts))
+        found += [One(about, run, name, counts.get(name, 0), seen.watts, where, whole)
                   for name in names]
     if whole and left:
         complaints.append(f"{path}:{entries[0].number}: the run lacks {', '.join(sorted(left))}")
@@ -110,7 +318,7 @@ def once(found: Iterable[One]) -> list[One]:
 class Row:
     """An operation, as the mean of its runs."""
 
-    board: target.Board
+    board: Board
     operation: str
     runs: int
     cycles: Fraction
@@ -180,8 +388,8 @@ def tables(schemes: dict[str, dict[str, Row]]) -> list[str]:
     """The two tables, and what is to know about them."""
     lines: list[str] = []
     for kem, title, letters, by in (
-            (False, "Signatures, by the joules of a verification", target.SIGNATURE, "Verify"),
-            (True, "Key agreement, by the joules of all three", target.KEM, "Total")):
+            (False, "Signatures, by the joules of a verification", SIGNATURE, "Verify"),
+            (True, "Key agreement, by the joules of all three", KEM, "Total")):
         of_kind = {name: has for name, has in schemes.items()
                    if bool(next(iter(has.values())).board.sent) == kem}
         if of_kind:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from lab.joules import meters
+from lab.joules import meters, ppk2
 from lab.joules.battery import Battery
 from lab.joules.meters import Absent, Energy, Lost
 from lab.joules.rapl import Rapl
-from lab.joules.standins import Cell, Counter, SimulatedClock, write
-from tools.programs import ROOT
+from lab.joules.standins import Cell, Counter, Pty, SimulatedClock, write
+from tools.programs import ROOT, wait_until
 
 
 def opened(sys: Path, *cells: Cell) -> tuple[SimulatedClock, Battery]:
@@ -344,3 +344,53 @@ def test_files_that_are_not_like_linuxs_do_no_harm(tmp_path: Path) -> None:
                             "meters.find('rapl', sys.argv[1])", tmp_path], cwd=ROOT, check=False,
                            stderr=subprocess.PIPE, text=True, timeout=30)
     assert "energy_uj holds no number" in found.stderr
+
+
+# ---------------------------------------------------------------- a PPK2
+
+class Kit(Pty):
+    """Its line, for the package ppk2-api. By hand: 1,000 steps of the converter in range 2 of 10 Ω
+    are 4,000 x 1.8 / 163,840 V / 10 Ω = 4,394.53 µA."""
+
+    def take(self, data: bytes) -> None:
+        if data == b"\x19":
+            self.say(b"Calibrated: 0\n" + b"".join(
+                b"R%d: 10.0\nGS%d: 0\nGI%d: 1\n" % (i, i, i) for i in range(5)) + b"END")
+
+    def samples(self, count: int) -> None:
+        self.say((2 << 14 | 1000).to_bytes(4, "little") * count)
+
+
+@pytest.mark.parametrize("each, lost", [(100, False), (99, False), (90, True)])
+def test_a_ppk2s_samples_become_joules(monkeypatch: pytest.MonkeyPatch, each: int,
+                                       lost: bool) -> None:
+    """10 s at 3.3 V and 4,394.53 µA: 0.14502 J. A tenth of the samples may not be lost."""
+    monkeypatch.setattr(ppk2, "HERTZ", 100)
+    monkeypatch.setattr(ppk2.Ppk2, "reads", 1.0)
+    clock = SimulatedClock()
+    with Kit() as kit:
+        meter = meters.find("ppk2", f"{kit.path}@3300", clock)
+        meter.start()
+
+        for _ in range(10):
+            kit.samples(each)
+            wait_until(lambda: meter.kit.ser.in_waiting >= 4 * each,  # type: ignore[attr-defined]
+                       "the samples")
+            clock.sleep(1)
+        if lost:
+            with pytest.raises(Lost, match="900 samples came in 10.0 s, not 100 a second"):
+                meter.stop()
+        else:
+            energy = meter.stop()
+            assert energy.joules == pytest.approx(0.14502, rel=1e-4)
+            assert energy.samples == 10 * each and meter.what() == "ppk2, 3300 mV"
+            assert 0 < energy.uncertainty < 0.01 + (each < 100)
+        meter.close()
+
+
+@pytest.mark.parametrize("at, says", [
+    (None, "say where it is"), ("/dev/ttyACM0", "say where it is"), ("/dev/x@700", "say where"),
+    ("/dev/no-such@3300", "cannot be used"), ("/dev/null@3300", "cannot be used")])
+def test_a_ppk2_that_is_none_is_rejected(at: str | None, says: str) -> None:
+    with pytest.raises(Absent, match=says):
+        meters.find("ppk2", at)

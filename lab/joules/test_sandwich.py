@@ -18,7 +18,7 @@ import pytest
 import unicorn
 from unicorn import arm_const
 
-from lab.joules import board, console, log, meters, powershield, sandwich, standins, tables, target
+from lab.joules import board, sandwich, standins, tables
 from lab.joules.board import Image
 from lab.joules.standins import hear_ctrl_c
 from lab.messages import counts, published
@@ -33,7 +33,7 @@ WATTS = Fraction(7688, 100_000)  # of 100 samples of 7688 µJ in 10 s
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits that are for hardware."""
-    monkeypatch.setattr(powershield, "PAUSE", 0.01)
+    monkeypatch.setattr(sandwich, "PAUSE", 0.01)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_three_schemes_go_through_the_whole_chain(tmp_path: Path, three: Path, f
     assert tables.command([str(path) for path in logs]) == 0
     said = capsys.readouterr().out
     assert tables.SIMULATED in said and tables.MEASURED not in said
-    heard = {entry.text for path in logs for entry in log.read(path) if entry.who == "target"}
+    heard = {entry.text for path in logs for entry in tables.read(path) if entry.who == "target"}
     page = (ROOT / "lab" / "joules" / "sandwich.md").read_text()
     console_of_page = page.partition("```text\n")[2].partition("```")[0]
     banner = [line for line in console_of_page.partition("[START]")[0].splitlines() if line]
@@ -169,14 +169,13 @@ def test_a_full_stack_is_a_fault_and_is_said(tmp_path: Path) -> None:
     flash = tmp_path / "flash"
     board.BOARD.build(objects, flash)
     with standins.Qemu(flash) as qemu:
-        line = console.Line(qemu.path, "target")
         qemu.power_cycle()
-        person = target.Target(line)
-        about = person.awake()
-        person.begin("k")
-        with pytest.raises(console.Trouble, match="program has failed"):
-            person.end("k", about)
-        line.close()
+        bench = sandwich.Bench("/dev/ptmx", qemu.path, ())
+        assert bench.asked(sandwich.AWAKE)
+        bench.board.send("k")
+        with pytest.raises(tables.Trouble, match="program has failed"):
+            bench.asked(sandwich.MEASURING)
+        bench.close()
 
 
 class Chip:
@@ -273,7 +272,7 @@ def test_the_clock_is_set_as_the_manual_wants_it(three: Path, hse: bool, pll: bo
 # ---------------------------------------------------------------- the driver
 
 def notes(path: Path) -> list[str]:
-    return [entry.text for entry in log.read(path) if entry.who == "note"]
+    return [entry.text for entry in tables.read(path) if entry.who == "note"]
 
 
 def whole(paths: list[Path]) -> list[str]:
@@ -310,7 +309,7 @@ def test_a_run_is_in_the_order_of_the_study(desk: Sandwich) -> None:
 def test_a_meter_that_behaves_as_its_manual_says_is_understood_too(
         desk: Sandwich, monkeypatch: pytest.MonkeyPatch) -> None:
     """It wants a start for each acquisition. That costs one measurement, which is made again."""
-    monkeypatch.setattr(powershield, "START", 0.3)
+    monkeypatch.setattr(sandwich, "START", 0.3)
     monkeypatch.setattr(sandwich, "SECONDS", 0)
     desk.shield.by_manual = True
     assert desk.run("--runs", "2", "--only", "one") == 0
@@ -370,8 +369,8 @@ def test_another_image_of_a_scheme_is_not_mixed_in(desk: Sandwich,
     ("silent", ""), ("garbage", "")])
 def test_a_fault_of_the_meter_is_noticed_and_the_measurement_made_again(
         desk: Sandwich, monkeypatch: pytest.MonkeyPatch, fault: str, says: str) -> None:
-    monkeypatch.setattr(powershield, "START", 0.3)
-    monkeypatch.setattr(powershield, "ANSWER", 0.3)
+    monkeypatch.setattr(sandwich, "START", 0.3)
+    monkeypatch.setattr(sandwich, "ANSWER", 0.3)
     monkeypatch.setattr(sandwich, "SECONDS", 0)
     desk.shield.faults.append(fault)
     assert desk.run("--runs", "1", "--only", "one") == 0
@@ -408,23 +407,23 @@ def test_a_board_that_makes_errors_is_left_out_and_the_others_are_not(
 
 def test_an_answer_that_is_late_is_none_to_the_next_command(
         desk: Sandwich, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(powershield, "ANSWER", 0.1)
-    shield = powershield.PowerShield(console.Line(desk.shield.path, "meter"))
+    monkeypatch.setattr(sandwich, "ANSWER", 0.1)
+    bench = sandwich.Bench(desk.shield.path, desk.board.path, ())
     desk.shield.say(b"PowerShield > ack htc\n")
-    assert select.select([shield.line.file], [], [], 10)[0]
+    assert select.select([bench.meter.file], [], [], 10)[0]
     desk.shield.faults.append("silent")
-    with pytest.raises(console.Trouble, match='no answer to "htc"'):
-        shield.ask("htc", tries=1)
-    shield.line.close()
+    with pytest.raises(tables.Trouble, match='no answer to "htc"'):
+        bench.ask("htc", tries=1)
+    bench.close()
 
 
 def test_silence_is_said_and_ends(desk: Sandwich, capsys: pytest.CaptureFixture[str],
                                   monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(powershield, "ANSWER", 0.05)
-    monkeypatch.setattr(powershield, "PATIENT", 3)
+    monkeypatch.setattr(sandwich, "ANSWER", 0.05)
+    monkeypatch.setattr(sandwich, "PATIENT", 3)
     desk.shield.faults += ["silent"] * 100
     assert desk.run("--runs", "1", "--only", "one") == 1
-    assert ('meter: no answer to "status" within 0.05 s; it has said nothing; tried 3 times'
+    assert ('meter: no answer to "status" within 0.05 s; nothing came; tried 3 times'
             in capsys.readouterr().out)
 
 
@@ -441,15 +440,15 @@ def test_a_flasher_that_fails_is_said(desk: Sandwich, flash: Path, does: str, sa
 
 def test_two_programs_do_not_share_a_line(desk: Sandwich,
                                           capsys: pytest.CaptureFixture[str]) -> None:
-    other = console.Line(desk.shield.path, "another")
+    other = sandwich.Line(desk.shield.path, "another")
     assert desk.run() == 1
     assert "is in use by another program" in capsys.readouterr().err
-    other.close()
+    os.close(other.file)
 
 
 def test_a_meter_that_is_unplugged_ends_it(desk: Sandwich, capsys: pytest.CaptureFixture[str],
                                            monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(powershield, "START", 0.3)
+    monkeypatch.setattr(sandwich, "START", 0.3)
     monkeypatch.setattr(sandwich, "SECONDS", 0)
     with standins.Shield(desk.board, lambda: Even) as shield:
         def unplug() -> list[str]:
@@ -492,40 +491,3 @@ def test_ctrl_c_keeps_what_is_there_and_the_same_command_goes_on(
     desk.shield.faults.clear()
     assert desk.run("--runs", "1") == 0
     assert whole(sorted(desk.logs.glob("*.log"))) == OPERATIONS * 2
-
-
-def test_the_meter_of_other_commands(desk: Sandwich, monkeypatch: pytest.MonkeyPatch) -> None:
-    """lab/run measure --meter powershield: joules and seconds are exact, twice in a row."""
-    desk.shield.volts = "3000-03"
-    desk.shield.samples = lambda: ["5017-06"] * 300
-    meter = meters.find("powershield", desk.shield.path)
-    assert meter.what() == "powershield, 3 V"
-    for _ in range(2):
-        meter.start()
-        energy = meter.stop()
-        assert energy.joules == 300 * 5017 / 10**6 and energy.seconds == 30
-        assert energy.samples == 300 and energy.uncertainty == pytest.approx(2 * 0.005017)
-        assert energy.readings[0] == pytest.approx((0.1, 0.05017))
-    desk.shield.samples = lambda: ["5017-06"] * 10 + ["17-06"]
-    meter.start()
-    with pytest.raises(meters.Lost, match='"17-06" is as long as no other sample'):
-        meter.stop()
-    meter.close()
-    assert desk.shield.commands[-2:] == ["stop", "trigsrc sw"]
-    meter.close()
-    with pytest.raises(meters.Absent, match="is not a serial line"):
-        meters.find("powershield", "/dev/null")
-    monkeypatch.setattr(powershield, "DEVICES", "/nonexistent/*")
-    with pytest.raises(meters.Absent, match="powershield: connect it, or say where it is"):
-        meters.find("powershield")
-    with pytest.raises(meters.Absent, match="powershield: /sys is no serial line; connect it"):
-        meters.find("powershield", "/sys")
-    monkeypatch.setattr(powershield, "DEVICES", f"{desk.images}/*")
-    with pytest.raises(meters.Absent, match="several: .*one.bin, .*two.bin; --at says which"):
-        meters.find("powershield")
-    monkeypatch.setattr(powershield, "ANSWER", 0.05)
-    monkeypatch.setattr(powershield, "PATIENT", 2)
-    desk.shield.faults += ["silent"] * 5
-    with pytest.raises(meters.Absent, match='no answer to "status"'):
-        meters.find("powershield", desk.shield.path)
-    console.Line(desk.shield.path, "another").close()  # it has let go of the line

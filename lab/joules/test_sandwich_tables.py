@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lab.joules import board, console, log, powershield, tables, target
+from lab.joules import board, sandwich, tables
 
 CYCLES = {"KeyGen": 96_000, "Sign": 480_000, "Verify": 288_000}
 LETTERS = {"a": CYCLES | {"Total": 960_000}, "k": {"KeyGen": 96_000}, "s": {"Sign": 480_000},
@@ -21,7 +21,7 @@ JOULES = {"Total": Fraction(770), "KeyGen": Fraction(77), "Sign": Fraction(385),
 
 def lines_of(name: str = "toy", run: int = 1, sample: str = "7700-06") -> list[str]:
     """A whole log."""
-    said = [f"note: {log.BEGINS}", f"note: scheme {name}", f"note: run {run}", "note: seed 7",
+    said = [f"note: {tables.BEGINS}", f"note: scheme {name}", f"note: run {run}", "note: seed 7",
             "note: image 00ff", "to meter: status", "meter: PowerShield > ack status ok",
             "target: [RESET]", "target: SystemCoreClock         96000000",
             f"target: CRYPTO_ALGNAME          {name}", "target: CRYPTO_SECRETKEYBYTES   3",
@@ -38,7 +38,7 @@ def lines_of(name: str = "toy", run: int = 1, sample: str = "7700-06") -> list[s
                    for operation, cycles in counts.items()),
                  "target: [INPUT] a = all", f"note: measured {letter}"]
     said += ["note: measure t", "target: [END] 5 milliseconds, n=3 (0 errors)",
-             "note: measured t", f"note: {log.COMPLETE}"]
+             "note: measured t", f"note: {tables.COMPLETE}"]
     return [f"{number / 100:9.3f} {line}" for number, line in enumerate(said)]
 
 
@@ -130,11 +130,11 @@ def test_the_name_of_a_scheme_may_not_be_one_of_a_path(tmp_path: Path) -> None:
 
 
 def test_the_log_of_a_line_that_babbles_has_an_end(tmp_path: Path) -> None:
-    written = log.Log(tmp_path / "a.log")
-    for _ in range(log.MOST // 1000 + 100):
-        written.heard("meter", "x" * 1000)
-    written.abandon()
-    assert written.part.stat().st_size <= log.MOST
+    written = sandwich.Log(tmp_path / "a.log")
+    for _ in range(sandwich.MOST_BYTES // 1000 + 100):
+        written.write("meter", "x" * 1000)
+    written.file.close()
+    assert written.part.stat().st_size <= sandwich.MOST_BYTES
 
 
 def test_a_log_that_breaks_off(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_the_tables_of_one_log(tmp_path: Path, capsys: pytest.CaptureFixture[str
 @given(text=st.text(alphabet="0123456789-+. eE", max_size=20))
 def test_a_sample_is_exact_or_refused(text: str) -> None:
     """No text makes a huge number, or takes long."""
-    value = powershield.sample(text)
+    value = tables.sample(text)
     if re.fullmatch(r"[0-9]{1,7}[+-][0-9]{1,2}", text):
         mantissa, sign, exponent = re.split(r"([+-])", text)
         assert value == Fraction(f"{mantissa}e{sign}{exponent}")
@@ -255,7 +255,7 @@ def test_a_sample_is_exact_or_refused(text: str) -> None:
 @pytest.mark.parametrize("seconds", ["10000-03", "10", "10.000 s", "10000 ms", "10s"])
 def test_a_time_may_be_written_in_several_ways(seconds: str) -> None:
     """The manual shows no example, so all that are likely are understood."""
-    seen = powershield.acquisition(["TimeStamp: 0", "5017-06", "5019-06", "end",
+    seen = tables.acquisition(["TimeStamp: 0", "5017-06", "5019-06", "end",
                                     f"Acquisition time: {seconds}", "Number of samples: 2",
                                     "PowerShield > Acquisition completed"])
     assert seen.seconds == 10 and seen.watts == Fraction(10036, 10**7)
@@ -265,7 +265,7 @@ def test_a_time_may_be_written_in_several_ways(seconds: str) -> None:
 
 def row(name: str, operation: str, joules: str, runs: int = 4, spread: str = "0.01",
         kem: bool = False) -> tables.Row:
-    about = target.Board(96_000_000, name, 1, 1, int(kem), 1)
+    about = tables.Board(96_000_000, name, 1, 1, int(kem), 1)
     return tables.Row(about, operation, runs, Fraction(1000), Fraction(1), Fraction(joules),
                       Fraction(spread))
 
@@ -295,5 +295,5 @@ def test_tables_are_sorted_and_what_is_missing_comes_last() -> None:
 @settings(max_examples=200, deadline=None)
 @given(raw=st.binary(max_size=100))
 def test_what_is_shown_changes_no_terminal(raw: bytes) -> None:
-    shown = console.printable(raw)
+    shown = tables.printable(raw)
     assert shown.isascii() and shown.isprintable()
