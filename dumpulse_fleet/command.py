@@ -26,6 +26,7 @@ CONFIG_FILE = "/etc/dumpulse/fleet.toml"
 KNOWN_FOR = 86_400_000  # ms; what is acknowledged for ever is forgotten
 PAGE = 1000  # agents or events of one answer
 WORST = [state.words for state in sorted(State, reverse=True) if state != State.UNWATCHED]
+SPEAKS = ("state", "rebooted", "clock", "restarted", "mute")  # events whose words need no kind
 COLOURS = {"alive": "32", "pending": "36", "unknown": "36", "late": "33", "out of range": "33",
            "never": "31", "dead": "31", "damaged": "1;31", "unreachable": "1;31"}
 
@@ -188,11 +189,12 @@ def run_events(options: argparse.Namespace) -> int:
         return print_json({"events": found})
     rows = []
     for each in reversed(found):  # the newest at the bottom, as in a log
-        who = str(each["agent"]) + (f" {each['variable']}" if each["variable"] is not None else "")
+        who = str(each["agent"]) + ("" if each["variable"] is None else
+                                    f" {each['name'] or each['variable']}")
         lasted = f" after {for_how_long(each['lasted'])}" if each["lasted"] is not None else ""
         change = f"{each['was']} -> {each['now']}" if each["was"] and each["now"] else \
             f"{each['was']}{each['now']}"
-        kind = "" if each["what"] == "state" else f"{each['what']}: " if change else each["what"]
+        kind = "" if each["what"] in SPEAKS else f"{each['what']}: " if change else each["what"]
         rows.append([clock(each["at"]), who or "-", str(each["site"]) or "-",
                      f"{kind}{change}{lasted}"])
     if rows:

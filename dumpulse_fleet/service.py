@@ -32,7 +32,7 @@ from dumpulse_fleet.publish.mqtt import Publisher
 from dumpulse_fleet.record.past import Past
 from dumpulse_fleet.record.snapshot import Snapshot
 from dumpulse_fleet.record.store import Store, Trouble
-from dumpulse_fleet.record.uptime import Uptime
+from dumpulse_fleet.record.uptime import Days, Uptime
 from dumpulse_fleet.web.access import Access
 from dumpulse_fleet.web.server import READS, Backend, Listening, listen, make_app
 
@@ -130,6 +130,7 @@ class Service:
     store: Store
     past: Past
     uptime: Uptime
+    days: Days
     collector: Collector
     alerts: Alerts
     mqtt: Publisher | None = None
@@ -350,7 +351,8 @@ class Service:
         self.groups, self.parts = config.groups, config.status
         self.past = Past(self.store, self.table, time.time())
         await asyncio.to_thread(self.past.load)
-        self.uptime = Uptime(self.store)
+        self.uptime, self.days = Uptime(self.store), Days(self.store)
+        await asyncio.to_thread(self.days.load)
         parts.callback(self.uptime.save)
         parts.callback(lambda: self.past.save())
         parts.push_async_callback(self._stop)
@@ -384,6 +386,9 @@ class Service:
 
     async def _sample(self) -> None:
         self.past.add(self.table, time.time(), sees=not self.collector.trouble())
+        if self.parts:
+            self.days.add(self.table, self.parts, time.time())
+            self.days.save()
 
     async def _save_past(self) -> None:
         if self._saves:  # at the start, nothing is new

@@ -1,18 +1,22 @@
 """How much of the time an agent and its variables were well, from the events of their states, and
 from the times in which the fleet saw its agents. Both are in the store, so it is exact, also after
-a crash: at most SAVE_S before it count as not seen."""
+a crash: at most SAVE_S before it count as not seen. The parts of the status page, which everybody
+may ask for, have a sum for each day instead."""
 
+import json
 import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from dumpulse_fleet.model.agents import MUTE_STATES, State
+from dumpulse_fleet.model.agents import MUTE_STATES, Group, State
+from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import VARIABLES, Table
 from dumpulse_fleet.record.store import Store
 
 DAY = 86_400
 DAYS = 30
+STATUS_DAYS = 90  # of the status page
 SAVE_S = 10.0  # between two times that the store is told that the fleet still sees
 GAP_S = 60.0  # a longer time between two looks was not seen: the clock was set, or all stood still
 NOT_KNOWN = frozenset((State.UNWATCHED, State.PENDING, State.UNKNOWN))
@@ -148,3 +152,45 @@ def worst(spans: Iterable[Span], now: float, step: float, count: int) -> list[St
         for at in range(first, count - int((now - span.end) / step)):
             found[at] = max(found[at] or span.state, span.state)
     return found
+
+
+class Days:
+    """How much of each of the last STATUS_DAYS each part of the status page was well: the seconds
+    of all its agents. Not for several threads."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._table: Table | None = None
+        self._before: dict[str, Share] = {}  # the counters of the table
+        # By part and day, which is a number of days since 1970.
+        self.parts: dict[str, dict[int, Share]] = {}
+
+    def load(self) -> None:
+        """Goes on with what was written. Trouble: it cannot be read."""
+        for text, in self._store.ask("SELECT value FROM kept WHERE name = 'days'"):
+            self.parts = {name: {day: Share(*each) for day, *each in days}
+                          for name, days in json.loads(text).items()}
+
+    def add(self, table: Table, parts: Sequence[Group], now: float) -> None:
+        """Call it once a minute, with Unix time."""
+        today = int(now // DAY)
+        for part in parts:
+            rows = [row for row, agent in enumerate(table.agents) if matches(part.match, agent)]
+            sums = Share(float(table.seen_s[rows].sum()), float(table.well_s[rows].sum()))
+            if self._table is table and part.name in self._before:
+                days = self.parts.setdefault(part.name, {})
+                days[today] = Share(*(total + new - old for total, new, old in zip(
+                    days.get(today, Share()), sums, self._before[part.name])))
+            self._before[part.name] = sums
+        self._table = table
+        names = {part.name for part in parts}
+        self.parts = {name: {day: each for day, each in days.items() if day > today - STATUS_DAYS}
+                      for name, days in self.parts.items() if name in names}
+
+    def save(self) -> None:
+        """Lets the store write it. The store reports that it cannot."""
+        text = json.dumps({name: [[day, *each] for day, each in days.items()]
+                           for name, days in self.parts.items()})
+        self._store.write(lambda database: database.execute(
+            "INSERT OR REPLACE INTO kept VALUES ('days', ?)", (text,)).rowcount
+            ).add_done_callback(lambda done: done.exception())

@@ -85,12 +85,13 @@ class FakeStore:
 
     def select(self, *, since: float | None = None, until: float | None = None, agent: str = "",
                site: str = "", variable: int | None = None, what: str = "",
-               before: int | None = None, limit: int = 100) -> list[Event]:
+               now: Sequence[str] = (), before: int | None = None, limit: int = 100
+               ) -> list[Event]:
         if self.error:
             raise self.error
         return [event for event in reversed(self.events)
                 if fnmatchcase(event.agent, agent or "*") and fnmatchcase(event.site, site or "*")
-                and variable in (None, event.variable) and what in ("", event.what)
+                and variable in (None, event.variable) and what in ("", event.what) and (not now or event.now in now)
                 and (since or 0) <= event.at < (until or 1e12)
                 and (before is None or event.number < before)][:limit]
 
@@ -152,6 +153,7 @@ class FakeBackend:
         self.store: Any = FakeStore()
         self.past: Any = FakePast()
         self.uptime: Any = SimpleNamespace(of=self.past.of_all)
+        self.days: Any = SimpleNamespace(parts={})
         self.fixed = [Mute({"name": "*-00009"}, 0, 4e9, "it is old", "configuration")]
 
     def mutes(self) -> Sequence[Mute]:

@@ -22,17 +22,19 @@ if TYPE_CHECKING:  # `make test` has no pillow
 
 FILE = Path(__file__).parents[1] / "pictures" / "wall.png"
 SITES = {"harbour": 14, "hill": 9, "mill": 12, "north field": 18, "south field": 11}
-TROUBLE = {3: (State.DEAD, 2, 754), 17: (State.LATE, 6, 42), 25: (State.UNREACHABLE, -1, 5000),
-           31: (State.OUT_OF_RANGE, 3, 9000), 36: (State.DEAD, 1, 70)}  # variable, s ago
+TROUBLE = {3: (State.DEAD, 2, 754), 17: (State.LATE, 6, 42), 36: (State.DEAD, 1, 70),
+           41: (State.OUT_OF_RANGE, 3, 9000),
+           **dict.fromkeys(range(23, 35), (State.UNREACHABLE, -1, 5000))}  # variable, s ago
 COLOURS = 64  # of the file
 WIDTH, HEIGHT = 1920, 1080  # of the screen; those of the file are half as large
 
 
 def fleet() -> fakes.FakeBackend:
     cars = fakes.profile()
-    agents = [Agent(f"{site.replace(' ', '-')}-{number:02}", f"10.0.{row}.{number + 1}:9060", cars,
-                    site) for row, (site, count) in enumerate(SITES.items())
-              for number in range(count)]
+    agents = [Agent(f"{site}-{f'{number:02}' if number else 'gateway'}",
+                    f"10.0.{row}.{number + 1}:9060", cars, site,
+                    parent=f"{site}-gateway" if number else "")
+              for row, (site, count) in enumerate(SITES.items()) for number in range(count)]
     service = fakes.FakeBackend(fakes.filled(agents))
     service.fixed, now = [], time.time()
     for row, (state, variable, ago) in TROUBLE.items():

@@ -114,7 +114,7 @@ def test_select_is_a_plain_filter(data: strategies.DataObject, tmp_path_factory:
             Event, strategies.integers(0, 20).map(lambda each: NOW + each),
             strategies.sampled_from(names), strategies.integers(-1, 3),
             strategies.sampled_from(["state", "rebooted"]), strategies.just("alive"),
-            strategies.just("dead"), strategies.floats(-1, 1e9), strategies.sampled_from(sites),
+            strategies.sampled_from(["dead", "late"]), strategies.floats(-1, 1e9), strategies.sampled_from(sites),
             strategies.just(0)),
             max_size=40))
         store.publish(events)
@@ -129,6 +129,7 @@ def test_select_is_a_plain_filter(data: strategies.DataObject, tmp_path_factory:
                 "site": draw(strategies.sampled_from(["", "ber*", "berlin"])),
                 "variable": draw(NONE | (strategies.integers(-1, 3))),
                 "what": draw(strategies.sampled_from(["", "state"])),
+                "now": draw(strategies.sampled_from([(), ("dead",), ("late", "dead")])),
                 "before": draw(NONE | (strategies.sampled_from(
                     [each.number for each in stored] or [1]))),
                 "limit": draw(strategies.integers(0, 10))}
@@ -139,7 +140,7 @@ def test_select_is_a_plain_filter(data: strategies.DataObject, tmp_path_factory:
                 and fnmatch.fnmatchcase(each.agent, ask["agent"] or "*")
                 and fnmatch.fnmatchcase(each.site, ask["site"] or "*")
                 and ask["variable"] in (None, each.variable)
-                and ask["what"] in ("", each.what)
+                and ask["what"] in ("", each.what) and (not ask["now"] or each.now in ask["now"])
                 and (ask["before"] is None or each.number < ask["before"])][:ask["limit"]]
     finally:
         store.close()

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from dumpulse_fleet.model.agents import Agent, Event, State
+from dumpulse_fleet.model.agents import Agent, Event, Group, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Store
-from dumpulse_fleet.record.uptime import SAVE_S, Span, Uptime, share, worst
+from dumpulse_fleet.record.uptime import (
+    DAY, SAVE_S, STATUS_DAYS, Days, Span, Uptime, share, worst)
 from dumpulse_fleet.tests.collecting import profile
 from dumpulse_fleet.web import view
 
@@ -106,3 +107,25 @@ def test_the_worst_of_each_minute() -> None:
                 if state]
     assert of(0, 600) == list(range(10)) and of(-99, 1) == [0] and of(60, 120) == [1]
     assert of(59, 61) == [0, 1] and of(599, 600) == [9] and of(-99, -1) == []
+
+
+def test_days_of_a_part_of_the_status_page(store: Store) -> None:
+    """What each minute adds goes to its day, over a restart and a reload, and not for ever."""
+    part, now = Group("all", {"name": "*"}, 0), 20_000 * DAY + 10.0
+    known, days = table(), Days(store)
+    for minute, (seen, well) in enumerate(((0, 0), (60, 60), (120, 90))):
+        known.seen_s[:], known.well_s[:] = seen, well
+        days.add(known, [part], now + 60 * minute)
+    days.save()
+    assert store.flush()
+    again = Days(store)
+    again.load()
+    assert again.parts == days.parts == {"all": {20_000: (240.0, 180.0)}}
+    again.add(known, [part], now + DAY)  # the counters were there before
+    known.seen_s += 60
+    again.add(known, [part], now + DAY)
+    assert again.parts["all"] == {20_000: (240, 180), 20_001: (120, 0)}
+    again.add(known, [part], now + STATUS_DAYS * DAY)
+    assert [*again.parts["all"]] == [20_001, 20_000 + STATUS_DAYS]
+    again.add(known, [], now + STATUS_DAYS * DAY)
+    assert again.parts == {}

@@ -14,7 +14,7 @@ from dumpulse_fleet.model.agents import Agent, Mute, State
 from dumpulse_fleet.tests import fakes
 from dumpulse_fleet.tests.collecting import until
 from dumpulse_fleet.tests.wall import (
-    COUNT, HOSTILE, IN_FULL, LIVE, STALE, TOKEN, Browser, Running, cut_off, leave,
+    COUNT, HOSTILE, IN_FULL, LIVE, STALE, Browser, Running, cut_off, leave,
     make_service, running, trouble, violations)
 from dumpulse_fleet.web import server
 from dumpulse_fleet.web.access import Access
@@ -49,6 +49,39 @@ def test_every_agent_is_a_tile_and_the_worst_come_first(wall: Running) -> None:
     assert "pump-0008 alive" in heard
     wall.browser.until("!document.getElementById('groups').hidden")
     assert wall.browser.text("#groups") == f"▲ Group half{HOSTILE}: 17 of 20 alive, 50 needed"
+
+
+def test_a_dead_gateway_is_the_cause_and_where_more_is_wrong_comes_first(browser: Browser) -> None:
+    """Nine are behind mill-gateway, and no tile of theirs hides it. Of two sites with the same worst
+    state, that with more agents in trouble is first; so is the agent with more dead variables."""
+    cars = fakes.profile()
+    sites = {"hill": 10, "mill": 10, "port": 10}
+    service = fakes.FakeBackend(fakes.filled([
+        Agent(f"{site}-{'gateway' if not number else number}", f"10.0.{at}.{number}:1", cars, site,
+              parent=f"{site}-gateway" if number else "")
+        for at, (site, count) in enumerate(sites.items()) for number in range(count)]))
+    service.fixed = []
+    service.table.heard_at[:] = time.time() + 3600
+    service.change(3, State.DEAD, 2)
+    for row in range(20, 30):
+        service.change(row, State.DEAD, 2)
+    service.change(25, State.DEAD, 3)
+    with running(browser, service) as wall:
+        wall.open()
+        bad = "return [...document.querySelectorAll('.bad .tile')].map((tile) => tile.agent)"
+        assert browser.run(bad)[:2] == ["port-5", "port-1"]
+        assert browser.run(bad)[-1] == "hill-3", "one of ten is below ten of ten"
+        for row in range(10, 20):
+            service.change(row, State.UNREACHABLE)
+        browser.until("document.querySelectorAll('.good .behind').length === 9")
+        assert browser.run(bad)[0] == "mill-gateway"
+        assert re.match("unreachable · 9 behind it · ", browser.text(".bad .unreachable span"))
+        assert browser.text("#headline") == \
+            "12 of 30 agents need a look, 9 behind mill-gateway"
+        service.change(10, State.ALIVE)  # its children may be dead themselves
+        browser.until("document.querySelectorAll('.bad .unreachable').length === 9")
+        assert not browser.run("return document.querySelector('.behind')")
+        leave(browser)
 
 
 def test_changes_come_by_themselves(wall: Running) -> None:
@@ -171,7 +204,7 @@ def test_choices_are_in_the_address(wall: Running) -> None:
     assert browser.text("#agent-name") == "pump-0002"
     browser.click("#close")
     browser.run("document.querySelector('#states .late').click()")
-    assert wall.names() == ["pump-0001", "pump-0007"]
+    assert wall.names() == ["pump-0007", "pump-0001"], "one of 14 is more than one of 15"
     browser.run("document.querySelector('#states .dead').click()")
     assert sorted(wall.names()) == ["pump-0000", "pump-0001", "pump-0007"]
     browser.press("/")
@@ -224,7 +257,7 @@ def test_keys_alone_do_everything(wall: Running) -> None:
     assert "agent=pump-0002" in browser.run("return location.search")
     browser.until(IN_FULL)
     places = [press("Tab") for _ in range(8)]
-    assert places[:3] == ["whole", "close", "agent-body"] and "mute-why" in places
+    assert places[:3] == ["whole", "close", "agent-body"] and "mute-login" in places
     assert press("Escape") == "pump-0002"
     assert browser.run("return document.getElementById('panel').hidden")
     assert press("End") == wall.names()[-1]
@@ -291,7 +324,7 @@ def test_an_agent_in_full(wall: Running) -> None:
     browser.until(f"document.querySelector('#variables tbody tr').cells[2].textContent !== '{age}'",
                   "ages count up")
     browser.until("document.getElementById('events').textContent.includes('dead')")
-    assert "2 brakes: alive → dead after 1 h" in browser.text("#events")
+    assert "brakes: alive → dead after 1 h" in browser.text("#events")
     browser.click("#more")
     assert browser.run("return document.querySelectorAll('#variables tbody tr').length") == 64
     table.entry[5, 2] = (1 << 16) | (9 << 8) | 78
@@ -328,15 +361,21 @@ def test_a_mute_from_the_panel(wall: Running) -> None:
     service.change(9, State.DEAD, 2)
     wall.open("?agent=pump-0009")
     browser.until("document.getElementById('events').children.length > 0")
-    submit = "document.getElementById('mute').requestSubmit()"
-    browser.run(submit)
-    browser.until("document.getElementById('mute-answer').textContent.includes('token')")
-    assert not service.store.made
-    browser.run(f"document.getElementById('mute-token').value = '{TOKEN}';"
-                f"document.getElementById('mute-why').value = '<b>repair'; {submit}")
+    assert browser.run("return document.getElementById('mute').hidden")
+    wall.log_in("ada", "wrong")
+    browser.until("document.getElementById('login-answer').textContent.includes('not accept')")
+    browser.press("Escape")
+    wall.log_in("ada")
+    browser.until("!document.getElementById('mute').hidden")
+    browser.run("document.getElementById('mute-why').value = '<b>repair';"
+                "document.getElementById('mute').requestSubmit()")
     browser.until("document.getElementById('mutes').textContent.includes('<b>repair')")
-    assert service.store.made[0].match == {"name": "pump-0009"}
+    assert (service.store.made[0].match, service.store.made[0].by) == ({"name": "pump-0009"}, "ada")
     browser.until("document.querySelector('.tile.muted')")
+    wall.open("log")  # in the same tab, one log-in is enough for all pages
+    browser.until("document.getElementById('login').textContent === 'ada, log out'")
+    wall.open("?agent=pump-0009")
+    browser.until("document.querySelector('#mutes .end:not([hidden])')")
     assert browser.text("#headline") == "60 agents, none in trouble"
     browser.click("#mutes button")
     browser.until("!document.querySelector('.tile.muted')")
@@ -351,8 +390,8 @@ def test_trouble_is_acknowledged_from_the_panel(wall: Running) -> None:
         service.change(row, State.DEAD, 2)
     wall.open("?agent=pump-0009")
     browser.until(IN_FULL)
-    browser.run(f"document.getElementById('mute-token').value = '{TOKEN}';"
-                "document.getElementById('mute-by').value = 'ada'")
+    wall.log_in("ada")
+    browser.until("!document.getElementById('mute').hidden")
     browser.click("#mute button[value=acknowledge]")
     browser.until("document.querySelector('.tile.known')")
     assert re.fullmatch("✓ ada · brakes dead · [0-9]+ s", browser.text(".tile.known span"))
@@ -371,9 +410,10 @@ def test_the_page_of_events_and_mutes(wall: Running) -> None:
     browser.until("document.body.classList.contains('live') && "
                   "document.getElementById('label').options.length > 2")
     assert f"rack={HOSTILE} muted until" in browser.text("#mutes")
-    assert "pump-0005 2: alive → dead after 1 h" in browser.text("#events li")
-    browser.run(f"document.getElementById('mute-token').value = '{TOKEN}';"
-                "document.getElementById('label').value = 'site';"
+    assert "pump-0005 brakes: alive → dead after 1 h" in browser.text("#events li")
+    wall.log_in()
+    browser.until("!document.getElementById('mute').hidden")
+    browser.run("document.getElementById('label').value = 'site';"
                 "document.getElementById('glob').value = 'Ber*'")
     browser.click("#mute button:last-of-type")
     browser.until("document.getElementById('mutes').textContent.includes('site=Ber*')")
@@ -383,6 +423,11 @@ def test_the_page_of_events_and_mutes(wall: Running) -> None:
                 "{bubbles: true}))")
     browser.until("document.getElementById('events').children.length === 1")
     assert "pump-0004" in browser.text("#events")
+    for choice, words in (("late", "none"), ("dead", "pump-0004")):
+        browser.run("document.getElementById('state').value = arguments[0];"
+                    "document.getElementById('since').value = '3600';"
+                    "document.getElementById('which').dispatchEvent(new Event('input'))", choice)
+        browser.until(f"document.getElementById('events').textContent.includes('{words}')")
     assert violations(browser) == {} and cut_off(browser, 1280) == []
     browser.click("#mutes button")
     browser.until("!document.getElementById('mutes').textContent.includes('site=Ber*')")
@@ -399,7 +444,7 @@ def test_a_user_mutes_by_password(browser: Browser, tmp_path: Path) -> None:
         browser.open(f"http://alice:secret@127.0.0.1:{port}/?agent=pump-0003")
         browser.until("document.body.classList.contains('live')")
         browser.until("document.getElementById('events').children.length > 0")
-        assert browser.run("return document.getElementById('mute-token-label').hidden")
+        assert browser.text("#login") == "alice"
         browser.run("document.getElementById('mute').requestSubmit()")
         browser.until("document.querySelector('.tile.muted')")
         assert service.store.made[0].by == "alice"

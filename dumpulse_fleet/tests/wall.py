@@ -135,6 +135,12 @@ class Running(NamedTuple):
         self.browser.open(f"http://127.0.0.1:{self.port}/{query}")
         self.browser.until(LIVE)
 
+    def log_in(self, name: str = "", token: str = TOKEN) -> None:
+        self.browser.click("#login")
+        self.browser.run(f"document.getElementById('login-name').value = '{name}';"
+                         f"document.getElementById('login-token').value = '{token}';"
+                         "document.querySelector('#login-form form').requestSubmit()")
+
     def tiles(self) -> list[list[str]]:
         """Site, name and state of those that can be seen, in their order."""
         found: list[list[str]] = self.browser.run("""

@@ -62,7 +62,7 @@ def many(kind: Any, about: str) -> Any:
 
 PARAMETERS: Mapping[str, Any] = {
     "q": one(TEXT, "words, all of which are in the name, site, address or labels", ""),
-    "state": many(ONE_STATE, "only agents in this state"),
+    "state": many(ONE_STATE, "only agents in this state, or events that led to it"),
     "site": many(TEXT, "only agents of this site"),
     "label": many(LABEL, "only agents with this label: rack=r1; the value may be a glob"),
     "sort": one(Literal["worst", "name"], "the worst state first, or by name", "worst"),
@@ -153,7 +153,7 @@ CHANGING: Json = {"name": STRING, "state": of("State"), "since": MOMENT, "heard_
                       "see the metric dumpulse_variable_state"},
                   "worst": {"type": ["string", "null"], "description": "its worst variable, if one "
                             "is bad"}}
-AGENT: Json = {**CHANGING, "address": STRING, "site": STRING,
+AGENT: Json = {**CHANGING, "address": STRING, "site": STRING, "parent": STRING,
                "labels": {"type": "object", "additionalProperties": STRING},
                "not_authenticated": {
                    **several(STRING), "description": "its variables that anybody can forge, "
@@ -175,7 +175,7 @@ SCHEMAS: Json = {
         "warn": SECONDS, "crit": SECONDS, "low": BYTE, "high": BYTE}),
     "AgentInFull": record({
         **AGENT, "profile": STRING, "tick": SECONDS, "period": SECONDS,
-        "timeout": SECONDS, "misses": COUNT, "parent": STRING,
+        "timeout": SECONDS, "misses": COUNT,
         "round_trip": {"type": ["number", "null"]}, "reports": COUNT, "lost": COUNT,
         "late": COUNT, "bad": COUNT, "reboots": COUNT,
         "variables": {**several(of("Variable")), "minItems": 64, "maxItems": 64}}),
@@ -196,7 +196,9 @@ SCHEMAS: Json = {
            for word, count in (("hours", 24), ("minutes", 60))}}))}),
     "Event": record({
         "number": COUNT, "at": {"type": "number"}, "agent": STRING,
-        "variable": {"type": ["integer", "null"]}, "what": STRING, "was": STRING, "now": STRING,
+        "variable": {"type": ["integer", "null"]}, "name": {
+            **STRING, "description": "of the variable, if it is still configured"},
+        "what": STRING, "was": STRING, "now": STRING,
         "lasted": {"type": ["number", "null"]}, "site": STRING}),
     "Events": record({"events": several(of("Event"))}),
     "Mute": record({"match": {"type": "object", "additionalProperties": STRING,

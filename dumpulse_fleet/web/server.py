@@ -24,7 +24,7 @@ from dumpulse_fleet.model.agents import Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.past import Past
-from dumpulse_fleet.record.uptime import Uptime
+from dumpulse_fleet.record.uptime import Days, Uptime
 from dumpulse_fleet.record.store import Store, Trouble
 from dumpulse_fleet.web.access import HEADERS, Access, Handler, first_wrong, in_thread
 from dumpulse_fleet.web.openapi import Json, NewMute, Route
@@ -59,6 +59,7 @@ class Backend(Protocol):
     parts: Sequence[Group]  # what the public page shows
     past: Past
     uptime: Uptime
+    days: Days
     store: Store
     sees: bool  # it asks the agents, hears of them, and writes what happens
     ready: bool  # this, people can be told, and the inventory is whole
@@ -92,7 +93,8 @@ ROUTES = (
           "minutes, its last day by hours, and how much of 30 days was well", ("name",), "Uptime",
           errors=(404,)),
     Route("GET", "/api/v1/events", "events", "What has changed, the newest first",
-          ("agent", "site", "variable", "what", "since", "until", "before", "limit"), "Events"),
+          ("agent", "site", "variable", "what", "state", "since", "until", "before", "limit"),
+          "Events"),
     Route("GET", "/api/v1/groups", "groups", "Groups of which some must live", answer="Groups"),
     Route("GET", "/api/v1/mutes", "mutes", "Mutes that hold back alerts, or will, and "
           "acknowledgements", ("agent",), "Mutes"),
@@ -183,9 +185,10 @@ class Site:
         if len(wanted["site"]) > 1:
             raise web.HTTPBadRequest(text="site: only one can be chosen here")
         wanted["site"] = "".join(wanted["site"])
+        wanted["now"] = [state.words for state in wanted.pop("state")]
         found = await stored(in_thread(
             self._reads, lambda: self.service.store.select(**wanted)))
-        return {"events": [view.event(each) for each in found]}
+        return {"events": [view.event(each, self.view().table) for each in found]}
 
     async def groups(self, request: web.Request) -> Json:
         return {"groups": self.view().groups()}
@@ -260,7 +263,7 @@ class Site:
     async def status(self, request: web.Request) -> web.Response:
         if not self.view().parts:
             raise web.HTTPNotFound(text="the configuration has no [[status]]")
-        return web.Response(text=status.page(self.view(), self.view().parts, self.marks(),
+        return web.Response(text=status.page(self.view(), self.service.days.parts, self.marks(),
                                              self.service.sees), content_type="text/html")
 
     # ---- its own state

@@ -5,10 +5,11 @@ import enum
 import html
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.model.table import Rows
+from dumpulse_fleet.record.uptime import DAY, STATUS_DAYS, Share
 from dumpulse_fleet.web.view import Marks, View
 
 FREE = ("/status", "/wall.css", "/favicon.svg")  # what needs no password, if there is a page
@@ -38,26 +39,36 @@ def how(view: View, rows: Rows, marks: Marks, sees: bool) -> How:
     return How.PLANNED if bad.any() else How.WORKS
 
 
-def uptime(view: View, rows: Rows) -> str:
-    """How much of the time that was seen its agents were alive, never rounded up."""
-    seen, well = (float(each[rows].sum()) for each in (view.table.seen_s, view.table.well_s))
-    return f" <small>alive {math.floor(1e4 * well / seen) / 100:.2f} % of the time that was " \
-        "seen</small>" if seen else ""
+def bars(name: str, days: Mapping[int, Share], now: float) -> str:
+    """A bar for each of the last days, and how much of what was seen was well, never rounded up."""
+    found = []
+    for day in range(int(now // DAY) - STATUS_DAYS + 1, int(now // DAY) + 1):
+        date = time.strftime("%Y-%m-%d", time.gmtime(day * DAY))
+        seen, well = days.get(day, Share())
+        state = "nothing" if not seen else "alive" if well > 0.9999 * seen else \
+            "late" if well > 0.99 * seen else "unreachable"
+        found.append(f'<i class="{state}" title="{date}: {percent(seen, well)}"></i>')
+    label = f"{name}: {percent(*map(sum, zip(*days.values(), Share())))} of {STATUS_DAYS} days"
+    return f'<small>{html.escape(label.removeprefix(f"{name}: "))}</small><span class="beats" ' \
+        f'role="img" aria-label="{html.escape(label)}">{"".join(found)}</span>'
 
 
-def page(view: View, parts: Sequence[tuple[str, Rows]], marks: Marks, ready: bool) -> str:
+def percent(seen: float, well: float) -> str:
+    return f"{math.floor(1e4 * well / seen) / 100:.2f} % well" if seen else "not seen"
+
+
+def page(view: View, days: Mapping[str, Mapping[int, Share]], marks: Marks, ready: bool) -> str:
     now = time.time()
     sees = ready and now - view.table.newest() < max(FRESH_S, 3 * view.period)
-    found = [(name, how(view, rows, marks, sees)) for name, rows in parts]
+    found = [(name, how(view, rows, marks, sees)) for name, rows in view.parts]
     order = list(How)
     worst = max((each for _, each in found), key=order.index)
     fine = sum(each is How.WORKS for _, each in found)
     title = "Everything works" if worst is How.WORKS else f"{fine} of {len(found)} work"
-    ups = [uptime(view, rows) for _, rows in parts]
     items = "".join(
         f'<li class="{each.value[1].words.replace(" ", "-")}"><i class="shape"></i> '
-        f"<b>{html.escape(name)}</b> {each.value[0]}{up}</li>"
-        for (name, each), up in zip(found, ups))
+        f"<b>{html.escape(name)}</b> {each.value[0]} {bars(name, days.get(name, {}), now)}</li>"
+        for name, each in found)
     clock = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>

@@ -45,7 +45,7 @@ class View:
         self.period = min((agent.period for agent in table.agents), default=10.0)  # s
         self._static: list[Json] = [
             {"name": agent.name, "address": agent.address, "site": agent.site,
-             "labels": dict(agent.labels), "not_authenticated": [
+             "parent": agent.parent, "labels": dict(agent.labels), "not_authenticated": [
                  variable_name(agent, number) for number in range(VARIABLES)
                  if agent.authenticated(number) is False]} for agent in table.agents]
         self._by_name = sorted(range(len(table.agents)), key=lambda row: table.agents[row].name)
@@ -86,7 +86,10 @@ class View:
                 and all(part in self._words[row] for part in parts)
                 and all(fnmatchcase(table.agents[row].labels.get(key, ""), glob)
                         for key, glob in labels)]
-        return sorted(rows, key=lambda row: -int(states_now[row])) if worst_first else rows
+        if not worst_first:
+            return rows
+        bad = (table.state >= State.LATE).sum(axis=1)  # of the same state, who has more comes first
+        return sorted(rows, key=lambda row: (-int(states_now[row]), -int(bad[row])))
 
     def changing(self, rows: Sequence[int] | Rows, marks: Marks) -> list[Json]:
         """What changes of these agents, without their addresses and labels."""
@@ -140,7 +143,7 @@ class View:
         return {**self.agents([row], marks)[0], "profile": agent.profile.name,
                 "tick": agent.profile.tick, "period": agent.period, "timeout": agent.timeout,
                 "misses": agent.misses,
-                "parent": agent.parent, "round_trip": round(round_trip, 6) if heard_at else None,
+                "round_trip": round(round_trip, 6) if heard_at else None,
                 **numbers, "variables": variables}
 
     def past(self, row: int, past: Past) -> Json:
@@ -206,9 +209,13 @@ def by_state(counts: NDArray[Any]) -> Json:
     return {state.words: int(counts[state]) for state in State if counts[state]}
 
 
-def event(one: Event) -> Json:
+def event(one: Event, table: Table) -> Json:
+    row = table.row.get(one.agent, -1)
+    known = row >= 0 and one.variable >= 0  # an agent may have gone since
     return {"number": one.number, "at": round(one.at, 3), "agent": one.agent,
-            "variable": one.variable if one.variable >= 0 else None, "what": one.what,
+            "variable": one.variable if one.variable >= 0 else None,
+            "name": variable_name(table.agents[row], one.variable) if known else "",
+            "what": one.what,
             "was": one.was, "now": one.now, "lasted": one.lasted if one.lasted >= 0 else None,
             "site": one.site}
 

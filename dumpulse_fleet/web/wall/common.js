@@ -45,13 +45,74 @@ export const here = (path) => location.origin + location.pathname.replace(/[^/]*
 
 export class NoAnswer extends Error {}
 
+// ---------------------------------------------------------------- who asks
+let login = JSON.parse(sessionStorage.getItem("login") || "{}"); // until the tab is closed
+let mayChange = false;
+
+const send = (path, { headers = {}, ...more } = {}) => fetch(here(path), { ...more, headers: {
+  Accept: "application/json", ...headers,
+  ...(login.token && { Authorization: `Bearer ${login.token}` }) } });
+
+function remember(next) {
+  login = next;
+  sessionStorage.setItem("login", JSON.stringify(login));
+}
+
 export async function get(path) {
   try {
-    const answer = await fetch(here(path), { headers: { Accept: "application/json" },
-      signal: AbortSignal.timeout(PATIENCE) });
+    const answer = await send(path, { signal: AbortSignal.timeout(PATIENCE) });
     if (answer.ok) return await answer.json();
+    if (answer.status === 401 && login.token) { // the fleet has another one now
+      remember({});
+      return get(path);
+    }
   } catch { /* the network, or what came was no JSON */ }
   throw new NoAnswer(path);
+}
+
+/** One log-in for all forms. A user whose password the browser sends needs none. */
+export function showWho(you) {
+  mayChange = you.may_change;
+  if (!$("login")) makeLogin();
+  $("mute").hidden = !mayChange;
+  $("mute-login").hidden = mayChange;
+  setText($("login"), !mayChange ? "log in" : login.token ? `${login.name || "token"}, log out`
+    : you.name);
+  $("login").disabled = mayChange && !login.token;
+  for (const button of document.querySelectorAll(".end")) button.hidden = !mayChange;
+}
+
+const askWho = async () => showWho((await get("api/v1/summary")).you);
+
+function makeLogin() {
+  const field = (text, properties) => make("label", {}, `${text} `, make("input", properties));
+  const form = make("form", { method: "dialog" },
+    field("your name", { id: "login-name", autocomplete: "username", maxLength: 200 }),
+    field("token", { id: "login-token", type: "password", autocomplete: "current-password",
+      maxLength: 500, required: true }),
+    make("button", { textContent: "Log in" }), make("p", { id: "login-answer", role: "status" }));
+  const dialog = make("dialog", { id: "login-form", ariaLabel: "Log in" }, form);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    remember({ name: $("login-name").value, token: $("login-token").value });
+    await askWho().catch(report);
+    setText($("login-answer"), mayChange ? "" : "The fleet does not accept this token.");
+    if (mayChange) dialog.close();
+  });
+  const button = make("button", { id: "login", type: "button" });
+  button.addEventListener("click", () => {
+    if (!mayChange) dialog.showModal();
+    else {
+      remember({});
+      askWho().catch(report);
+    }
+  });
+  const other = make("button", { id: "mute-login", type: "button",
+    textContent: "Log in to acknowledge or mute" });
+  other.addEventListener("click", () => dialog.showModal());
+  $("link").append(" ", button);
+  $("mute").before(other);
+  document.body.append(dialog);
 }
 
 /** The connection is shown as gone by itself. Anything else is a mistake in a script. */
@@ -63,24 +124,31 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** `who` says of what the event is; `what` happened. */
-export function eventItem(event, who) {
-  const kind = event.what === "state" ? "" : `${event.what} `;
-  const after = event.lasted === null ? "" : ` after ${duration(event.lasted, true)}`;
-  return make("li", { className: slug(event.what === "state" ? event.now : "pending") },
-    make("time", { textContent: moment(event.at) }), make("span", {}, shape(),
-      ` ${who}${who && ": "}${kind}${event.was && `${event.was} → `}${event.now}${after}`));
+const SPEAKS = ["state", "rebooted", "clock", "restarted", "mute"]; // words that need no kind
+
+/** One line for one thing: an agent is in trouble because a variable is. `whoOf` says of what an
+ * event is. */
+export function eventItems(events, whoOf) {
+  const key = ({ at, agent, now }) => JSON.stringify([at, agent, now]);
+  const told = new Set(events.filter(({ what, variable }) => what === "state" && variable !== null)
+    .map(key));
+  return events.filter((event) => event.what !== "state" || event.variable !== null
+    || !told.has(key(event))).map((event) => {
+    const who = whoOf(event);
+    const kind = SPEAKS.includes(event.what) ? "" : `${event.what} `;
+    const after = event.lasted === null ? "" : ` after ${duration(event.lasted, true)}`;
+    return make("li", { className: slug(event.what === "state" ? event.now : "pending") },
+      make("time", { textContent: moment(event.at) }), make("span", {}, shape(),
+        ` ${who}${who && ": "}${kind}${event.was && `${event.was} → `}${event.now}${after}`));
+  });
 }
 
 // ---------------------------------------------------------------- mutes and acknowledgements
 /** Asks the server to change something, says what came of it, and calls `done`. */
 async function change(path, method, body, done) {
   const headers = { "X-Dumpulse-Change": "yes", "Content-Type": "application/json" };
-  const token = $("mute-token").value;
-  if (token) headers.Authorization = `Bearer ${token}`;
   try {
-    const answer = await fetch(here(path), {
-      method, headers, body: body && JSON.stringify(body) });
+    const answer = await send(path, { method, headers, body: body && JSON.stringify(body) });
     const said = await answer.json();
     setText($("mute-answer"), answer.ok ? "Done." : `Not done: ${said.error}`);
   } catch {
@@ -97,7 +165,8 @@ export function muteItem(mute, done) {
     ? ` from ${moment(mute.begins)}` : ""} until ${moment(mute.ends)}, by ${
     mute.by || "unknown"}${mute.why && `: ${mute.why}`} `);
   if (mute.number) {
-    const end = make("button", { type: "button", textContent: "End", ariaLabel: `End ${what}` });
+    const end = make("button", { type: "button", className: "end", hidden: !mayChange,
+      textContent: "End", ariaLabel: `End ${what}` });
     end.addEventListener("click", () => change(`api/v1/mutes/${mute.number}`, "DELETE", null,
       done));
     item.append(end);
@@ -108,26 +177,18 @@ export function muteItem(mute, done) {
 /** Fills the form. `match` says what a new mute is about. */
 export function makeMuteForm(match, done) {
   const form = $("mute");
-  const field = (id, text, properties) => make("label", { id: `${id}-label` }, `${text} `,
-    make("input", { id, autocomplete: "off", maxLength: 200, ...properties }));
   form.append(
     make("label", {}, "for ", make("select", { id: "mute-time" }, ...TIMES.map(
       ([value, textContent]) => make("option", { value, textContent })))),
-    field("mute-why", "because"), field("mute-by", "your name"),
-    field("mute-token", "token", { type: "password", maxLength: 500 }),
+    make("label", {}, "because ", make("input", { id: "mute-why", autocomplete: "off",
+      maxLength: 200 })),
     make("button", { value: "acknowledge", textContent: "I take care of it" }),
     make("button", { textContent: "Hold back alerts" }),
     make("p", { id: "mute-answer", role: "status" }));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const by = $("mute-by").value;
     change("api/v1/mutes", "POST", { match: match(), why: $("mute-why").value,
-      seconds: Number($("mute-time").value), ...(by && { by }),
+      seconds: Number($("mute-time").value), ...(login.name && { by: login.name }),
       acknowledges: event.submitter?.value === "acknowledge" }, done);
   });
-}
-
-/** Who is logged in needs no token. */
-export function showWho(you) {
-  for (const id of ["mute-by-label", "mute-token-label"]) $(id).hidden = you.may_change;
 }

@@ -1,7 +1,7 @@
 // The page of events and mutes. SPDX-License-Identifier: MIT
 
-import { $, clock, eventItem, get, make, makeMuteForm, muteItem, report, setText, showWho }
-  from "./common.js";
+import { $, SEVERITY, clock, eventItems, get, make, makeMuteForm, muteItem, report, setText,
+  showWho } from "./common.js";
 
 const PAGE = 100; // events
 const PAUSE = 5000; // ms between two looks
@@ -14,11 +14,13 @@ async function look() {
   try {
     const query = new URLSearchParams({ limit: most, agent: $("agent").value,
       site: $("site").value });
+    if ($("state").value) query.set("state", $("state").value);
+    if ($("since").value) query.set("since", Date.now() / 1000 - Number($("since").value));
     const [{ events }, { mutes }] = await Promise.all([get(`api/v1/events?${query}`),
       get("api/v1/mutes")]);
     if (mine !== looking) return;
-    $("events").replaceChildren(...events.map((event) => eventItem(event, [event.agent
-      || event.site || "the fleet", event.variable ?? ""].join(" ").trim())));
+    $("events").replaceChildren(...eventItems(events, (event) => [event.agent
+      || event.site || "the fleet", event.name || (event.variable ?? "")].join(" ").trim()));
     $("older").hidden = events.length < most || most >= 10 * PAGE;
     if (!events.length) $("events").append(make("li", { textContent: "none" }));
     $("mutes").replaceChildren(...mutes.map((mute) => muteItem(mute, look)));
@@ -51,6 +53,7 @@ function suggest() {
 
 makeMuteForm(() => ({ [$("label").value]: $("glob").value }), look);
 $("label").addEventListener("change", suggest);
+$("state").append(...SEVERITY.slice(1).map((state) => make("option", { textContent: state })));
 $("which").addEventListener("input", look);
 $("which").addEventListener("submit", (event) => event.preventDefault());
 $("older").addEventListener("click", () => {

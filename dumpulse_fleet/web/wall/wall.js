@@ -4,7 +4,7 @@
 // gathered, and drawn once a frame: only tiles that have changed are touched. What is shown can be
 // found again by the address of the page.
 
-import { $, NoAnswer, PATIENCE, SEVERITY, clock, duration, eventItem, get, here, make, makeMuteForm,
+import { $, NoAnswer, PATIENCE, SEVERITY, clock, duration, eventItems, get, here, make, makeMuteForm,
   moment, muteItem, number, report, setText, shape, showWho, slug } from "./common.js";
 
 const phone = matchMedia("(max-width: 640px)"); // see wall.css
@@ -170,15 +170,49 @@ function showLink() {
 
 // ---------------------------------------------------------------- tiles
 /** What is new comes first, then what somebody takes care of, then what is muted. */
-const rank = (agent) => severity(agent) - (agent.muted ? 20 : knownOf(agent) ? 10 : 0);
+const rank = (agent) => severity(agent) - (agent.muted ? 20 : knownOf(agent) ? 10
+  : agent.cause ? 5 : 0);
 /** Who takes care of its trouble. */
 const knownOf = (agent) => isBad(agent) && agent.acknowledged;
-const isBad = (agent) => severity(agent) >= FIRST_BAD;
-const before = (a, b) => rank(b) - rank(a) || byName(a, b);
+const isBad = (agent) => severity(agent) >= FIRST_BAD && !agent.cause;
+/** How much is wrong: agents behind it, and its variables. */
+const weight = (agent) => ["late", "out of range", "never", "dead"].reduce(
+  (sum, state) => sum + (agent.counts[state] || 0), 64 * (agent.behind || 0));
+const before = (a, b) => rank(b) - rank(a) || weight(b) - weight(a) || byName(a, b);
 /** pump-2 is before pump-10. */
 const sortKey = (agent) => (agent.sortKey
   ||= `${agent.name.replace(/\d+/g, (digits) => digits.padStart(12, "0"))} ${agent.name}`);
 const byName = (a, b) => (sortKey(a) < sortKey(b) ? -1 : 1);
+
+/** The highest of its parents that does not answer, if it does not, either. */
+function findCause(agent) {
+  let cause = null;
+  const way = new Set([agent]);
+  for (let above = agents.get(agent.parent); above && !way.has(above);
+    above = agents.get(above.parent)) {
+    way.add(above);
+    if (above.state === "unreachable") cause = above;
+  }
+  return cause;
+}
+
+/** Finds which agents are behind which dead ones. `touch` gets those of which this changes. */
+function explain(touch = () => {}) {
+  const causes = new Map();
+  const behind = new Map();
+  for (const agent of agents.values()) {
+    const cause = agent.state === "unreachable" && agent.parent ? findCause(agent) : null;
+    causes.set(agent, cause);
+    if (cause) behind.set(cause, (behind.get(cause) || 0) + 1);
+  }
+  for (const [agent, cause] of causes) {
+    const count = behind.get(agent) || 0;
+    if (agent.cause === cause && agent.behind === count) continue;
+    touch(agent);
+    agent.cause = cause;
+    agent.behind = count;
+  }
+}
 
 function keyOf(agent) {
   if (chosen.by === "nothing") return "";
@@ -212,14 +246,16 @@ function lineOf(agent) {
       : ""} ${bad[0] === "never" ? "never heard" : bad[0]}${more ? ` + ${more}` : ""}`;
   const since = agent.since ? ` · ${duration(serverNow() - agent.since)}` : "";
   const known = knownOf(agent) ? `✓ ${agent.acknowledged.by} · ` : "";
-  return `${agent.muted ? "muted · " : ""}${known}${counts}${since}`;
+  const behind = agent.cause ? ` · behind ${agent.cause.name}`
+    : agent.behind ? ` · ${number.format(agent.behind)} behind it` : "";
+  return `${agent.muted ? "muted · " : ""}${known}${counts}${behind}${since}`;
 }
 
 /** All of a tile but its place. A dot is one element: thousands of more take their time. */
 function drawTile(agent) {
   const { tile } = agent;
   const kind = `tile ${slug(agent.state)}${agent.muted ? " muted" : ""}${
-    knownOf(agent) ? " known" : ""}`;
+    knownOf(agent) ? " known" : ""}${agent.cause ? " behind" : ""}`;
   if (tile.kind !== kind) tile.className = tile.kind = kind;
   const form = isBad(agent) ? "bad" : dots ? "dot" : "name";
   if (tile.form !== form) {
@@ -234,7 +270,8 @@ function drawTile(agent) {
     tile.line = tile.pips = "";
   }
   // Of a good one nobody needs to hear since when, so its words need not change as time passes.
-  const line = form === "bad" ? lineOf(agent) : `${agent.muted ? "muted · " : ""}${agent.state}`;
+  const line = form === "bad" ? lineOf(agent) : `${agent.muted ? "muted · " : ""}${agent.state}${
+    agent.cause ? ` behind ${agent.cause.name}` : ""}`;
   if (tile.line !== line) {
     tile.line = line;
     tile.ariaLabel = `${agent.name} ${line}`; // a dot shows no words
@@ -259,7 +296,7 @@ function makeCard(key) {
   const half = (className, compare) => ({ list: [], compare,
     tiles: make("div", { className, role: "presentation" }) });
   const card = {
-    bad: half("bad", before), good: half("good", byName), worst: -1, counts: make("span"),
+    bad: half("bad", before), good: half("good", byName), worst: -1, wrong: 0, share: 0, counts: make("span"),
     health: make("i", { className: "health" }), head: make("div", { ariaHidden: "true" }),
     element: make("section", { className: "card", role: "group", ariaLabel: title }),
   };
@@ -302,23 +339,27 @@ function place(agent, old) {
  * place among the cards may change. */
 function drawCard(card) {
   const counts = new Map();
-  const was = card.worst;
+  const was = card.worst + card.wrong / 1e9;
+  let all = 0;
   const shown = { bad: 0, good: 0 };
   let kind = "";
-  card.worst = 0;
+  card.worst = card.wrong = 0;
   for (const half of ["bad", "good"]) {
     for (const agent of card[half].list) {
       if (!matches(agent)) continue;
       counts.set(agent.state, (counts.get(agent.state) || 0) + 1);
+      all += 1;
       if (agent.tile.hidden) continue;
       shown[half] += 1;
-      const worse = half === "bad" ? Math.max(1, rank(agent)) : 0; // 1: it is muted
+      card.wrong += !agent.muted && severity(agent) >= FIRST_BAD;
+      const worse = half === "bad" || agent.cause ? Math.max(1, rank(agent)) : 0; // 1: it is muted
       if (worse > card.worst) {
         card.worst = worse;
         kind = `bad-card ${slug(agent.state)} `;
       }
     }
   }
+  card.share = card.wrong / all;
   const marks = { opened: card.opened, large: shown.bad > LARGE_BAD || shown.good > LARGE,
     long: shown.good > MANY, many: dots && shown.bad > MANY };
   const classes = `card ${kind}${Object.keys(marks).filter((name) => marks[name]).join(" ")}`;
@@ -333,12 +374,14 @@ function drawCard(card) {
       card.health.children[index].style.flexGrow = counts.get(state);
     });
   }
-  return card.worst !== was;
+  return card.worst + card.wrong / 1e9 !== was;
 }
 
-/** The worst first. An element that moves would lose the focus. */
+/** The worst first; of the same state, where more is wrong. An element that moves would lose the
+ * focus. */
 function sortCards() {
-  const sorted = [...cards.values()].sort((a, b) => b.worst - a.worst);
+  const sorted = [...cards.values()].sort((a, b) => b.worst - a.worst || b.wrong - a.wrong
+    || b.share - a.share);
   const focused = document.activeElement;
   let next = $("wall").firstElementChild;
   for (const { element } of sorted) {
@@ -357,6 +400,7 @@ function drawAll() {
   folded = chosen.size === "lines" || (!chosen.size && phone.matches);
   dots = chosen.size === "dots" || (chosen.size !== "names" && agents.size > DOTS_FROM);
   cards.clear();
+  explain();
   for (const agent of agents.values()) agent.key = keyOf(agent);
   [...new Set([...agents.values()].map(({ key }) => key))].sort(
     (a, b) => (a === "") - (b === "") || collator.compare(a, b)).forEach(makeCard);
@@ -406,15 +450,20 @@ function schedule() {
 function drawChanges() {
   const touched = new Set();
   const fresh = [];
+  const changed = new Map(); // agents, and how they were
+  const touch = (agent) => changed.has(agent) || changed.set(agent, { rank: rank(agent),
+    weight: weight(agent), state: agent.state, half: halfOf(agent) });
   for (const [name, changes] of dirty) {
     const agent = agents.get(name);
     if (!agent) continue;
-    const was = { rank: rank(agent), state: agent.state };
-    const old = halfOf(agent);
+    touch(agent);
     Object.assign(agent, changes);
+  }
+  explain(touch);
+  for (const [agent, was] of changed) {
     agent.tile.hidden = !fits(agent);
     drawTile(agent);
-    if (was.rank !== rank(agent)) place(agent, old);
+    if (was.rank !== rank(agent) || was.weight !== weight(agent)) place(agent, was.half);
     if (was.state !== agent.state) fresh.push(agent.tile);
     touched.add(cards.get(agent.key));
   }
@@ -443,6 +492,8 @@ function drawSums() {
   let bad = 0;
   let shown = 0;
   let found = 0; // by the search; chips say what they would show of these
+  let behind = 0;
+  const causes = new Set();
   for (const agent of agents.values()) {
     shown += !agent.tile.hidden;
     if (!matches(agent)) continue;
@@ -451,6 +502,8 @@ function drawSums() {
     count("muted", agent.muted);
     count("acknowledged", Boolean(knownOf(agent)));
     bad += isBad(agent) && rank(agent) >= 0;
+    behind += Boolean(agent.cause);
+    if (agent.cause) causes.add(agent.cause.name);
   }
   const total = number.format(found);
   const all = counts.get("alive") === found;
@@ -458,7 +511,8 @@ function drawSums() {
   sums = !agents.size ? "No agents are configured" : !found ? `No agent fits${which}`
     : (bad ? `${number.format(bad)} of ${total} agents need${bad === 1 ? "s" : ""} a look`
       : all ? `${found === 1 ? "The agent is" : `All ${total} agents are`} alive`
-        : `${total} agents, none in trouble`) + (which && `:${which}`);
+        : `${total} agents, none in trouble`) + (behind ? `, ${number.format(behind)} behind ${
+      causes.size === 1 ? [...causes][0] : `${causes.size} others`}` : "") + (which && `:${which}`);
   showHeadline();
   document.title = bad ? `(${bad}) Dumpulse fleet` : "Dumpulse fleet";
   for (const state of CHIPS) {
@@ -577,6 +631,7 @@ function focusTile(tile) {
 }
 
 document.addEventListener("keydown", (event) => {
+  if (event.target.closest("dialog")) return;
   const typing = event.target.matches("input, select, textarea");
   if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
     event.preventDefault();
@@ -697,10 +752,7 @@ async function refresh(mine, turn = 0) {
       upOf = new Map(up.cells.map((cell) => [cell.variable, cell]));
       showUptime(upOf.get(null));
       for (const row of rows.values()) row.drawn = false;
-      const names = new Map(agent.variables.map(({ variable, name }) => [variable,
-        `${variable} ${name}`.trim()]));
-      $("events").replaceChildren(...changes.events.map((event) => eventItem(event,
-        names.get(event.variable) || "")));
+      $("events").replaceChildren(...eventItems(changes.events, (event) => event.name));
       if (!changes.events.length) $("events").append(make("li", { textContent: "none" }));
       $("mutes").replaceChildren(...muted.mutes.map((mute) => muteItem(mute, refreshNow)));
     }
