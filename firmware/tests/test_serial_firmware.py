@@ -359,7 +359,8 @@ class Started:
         begin = self.symbols["main"] & ~1
         (self.sleeps,) = (at for at in range(begin, begin + 0x400, 2)
                           if engine.mem_read(at, 2) == b"\x30\xbf")  # wfi
-        engine.emu_start(self.symbols["reset"] | 1, self.sleeps)
+        engine.emu_start(self.symbols["reset"] | 1, self.sleeps, count=100_000)
+        self.is_up = engine.reg_read(unicorn.arm_const.UC_ARM_REG_PC) == self.sleeps
 
 
 PARTS = 0x40000000  # the peripherals
@@ -420,6 +421,28 @@ def test_a_watchdog_that_no_simulator_has(name: str) -> None:
         chip.engine.emu_start((chip.sleeps + 2) | 1, chip.sleeps)
     dog = DOGS[name]
     assert [written for written in chip.writes if written in dog] == [*dog, dog[-1]]
+
+
+@pytest.mark.slow
+def test_what_no_simulator_sees() -> None:
+    """The RP2040's watchdog of 2 s, which resets all but the oscillators, then the crystal, then
+    the line: an interrupt also for fewer bytes than half of the FIFO, and a pull-up. The line of
+    the nRF51 has one, too. Registers are those of rp2040-pac 0.6.0 and of nrf-pac 0.4.0."""
+    starts = [(0x4005802C, 0x20C), (0x40058004, 4_000_000), (0x40010008, 0x1FFFC),
+              (0x4005A000, 1 << 30), (0x4002400C, 3008), (0x40024000, 0xFABAA0), (0x40008030, 2),
+              (0x4000F000, 0x400120), (0x40034030, 0x301), (0x40034038, 0x50), (0x4001C008, 0x5A)]
+    chip = Started("uart_rp2040", {}, 0xFFFFFFFF)
+    assert chip.is_up and [each for each in chip.writes if each in starts] == starts
+    assert Started("uart_nrf51", {}).engine.mem_read(0x50000764, 4) == b"\x0c\0\0\0"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "register", "value", "other"), [
+    ("uart_rp2040", 0x40024004, 0, 0xFFFFFFFF), ("uart_rp2040", 0x40008038, 0, 0xFFFFFFFF),
+    ("uart_rp2040", 0x4000C008, 0, 0xFFFFFFFF), ("uart_stm32-f4", 0x4000300C, 2, 0)])
+def test_what_it_waits_for(name: str, register: int, value: int, other: int) -> None:
+    """The crystal, the clock that it becomes, parts that leave reset, the watchdog's period."""
+    assert not Started(name, {register: value}, other).is_up
 
 
 def test_the_sender() -> None:
