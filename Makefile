@@ -63,7 +63,7 @@ define LINK
 	@mkdir -p $(@D)
 	@$(CC) $(ALL_CFLAGS) $(ALSO) $(filter %.c,$^) $(LDFLAGS) -o $@.new && mv $@.new $@
 endef
-build/tour: examples/tour.c $(LIBRARY) build/flags
+build/tour: examples/tour.c $(LIBRARY) $(WATCH) extras/dumpulse_serial.h build/flags
 	$(LINK)
 # It is compiled without -flto, because only the same compiler could use the objects.
 build/libdumpulse.a: $(LIBRARY) $(WATCH) $(KEYED) build/flags
@@ -113,8 +113,8 @@ FIRST_portions = $(FIRST_full)
 # `make full` runs one of all, by the number of commits. NAME.KofN has PORTION=K/N: each N-th case,
 # from the K-th on. It has the options $(AT), and chooses from lists by $(call chosen,WORDS).
 PORTIONS := mutants-keyed:24 mutants-server:200 mutants-client:200 storm:50 storm-calls:1 \
-    planted:10 explore:1 proof-keyed:24 proof-mutants:24 fleet-soak:20 python-long:12 \
-    vectors-others:1 builds:3 server-valgrind:1
+    planted:10 explore:1 proof-keyed:24 proof-mutants:24 proof-weaker:24 fleet-soak:20 \
+    python-long:12 vectors-others:1 builds:3 server-valgrind:1
 EACH = $(shell printf '%s\n' $(PORTIONS) | awk -F: '{while (k++ < $$2) print $$1"."k"of"$$2; k=0}')
 COMMITS = $(shell git rev-list --count HEAD)
 TODAYS = $(word $(shell expr 1 + $(COMMITS) % $(words $(EACH))),$(EACH))

@@ -1,0 +1,110 @@
+"""Weakens the contracts in spec.h, and checks that a proof fails.
+
+    python3 -m proof.weaker [--portion K/N] [--list]
+
+Each conjunct of what a contract or a predicate says is taken out, each equivalence becomes an
+implication in one direction and in the other, and each clause about what may change is left out.
+Then the proof of users.c must fail, which is firmware that relies on the contracts, or else that of
+the library, whose functions rely on those of others."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+
+from tools.programs import BUILD, ROOT
+
+SPEC = ROOT / "proof" / "spec.h"
+FOLDER = BUILD / "proof" / "weaker"
+CLAUSE = re.compile(r"\b(?P<kind>requires|ensures|assigns|exits|predicate)\b"
+                    r"(?P<text>(?:\\(?:forall|exists)[^;]*;|[^;\\]|\\(?!forall|exists))*);")
+# What no firmware and no code can notice, with the reason.
+UNNOTICED = {
+    "requires \\valid_read(watched)": "the clock hook of a proof reads it, and no real one",
+}
+
+
+def pieces(text: str, operator: str) -> list[str]:
+    """Splits a formula at the operator, but not within parentheses or behind a quantifier."""
+    found, depth, begin = [], 0, 0
+    for at, character in enumerate(text):
+        depth += (character in "([{") - (character in ")]}")
+        if depth == 0 and text.startswith("\\forall", at):
+            break
+        if depth == 0 and text.startswith(operator, at):
+            found.append(text[begin:at])
+            begin = at + len(operator)
+    return [*found, text[begin:]]
+
+
+def weaker(kind: str, text: str) -> Iterator[str]:
+    if kind in {"assigns", "exits"}:
+        yield ""
+        return
+    head, equals, formula = text.partition(" =\n") if kind == "predicate" else ("", "", text)
+    for number, piece in enumerate(parts := pieces(formula, "&&")):
+        if len(pieces(piece, "==>")) == 1 or len(parts) == 1:
+            others = [*parts[:number], " \\true ", *parts[number + 1:]]
+            yield f"{kind}{head}{equals}{'&&'.join(others)};"
+    sides = pieces(formula, "<==>")
+    if len(sides) == 2:
+        yield f"{kind} ({sides[0]}) ==> ({sides[1]});"
+        yield f"{kind} ({sides[1]}) ==> ({sides[0]});"
+
+
+def variants(spec: str) -> Iterator[tuple[str, str]]:
+    """Returns what is weakened, in one line, and the whole text with it."""
+    for comment in re.finditer(r"/\*@ (?!ghost|lemma).*?\*/", spec, re.S):
+        for clause in CLAUSE.finditer(spec, *comment.span()):
+            for text in weaker(clause["kind"], clause["text"]):
+                line = spec.count("\n", 0, clause.start()) + 1
+                shown = " ".join(f"{clause[0]} -> {text or 'nothing'}".split())
+                yield (f"{SPEC.name}:{line}: {shown}",
+                       spec[:clause.start()] + text + spec[clause.end():])
+
+
+def failing_part() -> str:
+    """Returns the part whose proof fails with the contracts in FOLDER, or nothing."""
+    for part in ("users", "library"):
+        done = subprocess.run(["proof/prove", "amd64"], cwd=ROOT, text=True, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              env={**os.environ, "SPECS": str(FOLDER), "OUT": str(FOLDER / "out"),
+                                   "PART": part, "TIMEOUT": "2"})
+        proved = re.findall(r"(\d+) of (\d+) goals proved|amd64, \w+: (\d+) passed", done.stdout)
+        if not proved:  # Frama-C rejects it
+            return "Frama-C"
+        if proved[0][0] != proved[0][1]:
+            return part
+    return ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="weakens the contracts: does a proof fail?")
+    parser.add_argument("--portion", default="1/1", metavar="K/N", help="each N-th, from K on")
+    parser.add_argument("--list", action="store_true", help="only print them")
+    options = parser.parse_args()
+    first, step = map(int, options.portion.split("/"))
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for header in (ROOT / "proof").glob("*.h"):
+        (FOLDER / header.name).write_bytes(header.read_bytes())
+    missed = []
+    chosen = list(variants(SPEC.read_text()))[first % step:: step]
+    for shown, text in chosen:
+        if options.list:
+            print(shown)
+            continue
+        (FOLDER / SPEC.name).write_text(text)
+        part = failing_part()
+        print(f"{part or 'NOT NOTICED'}: {shown}", flush=True)
+        if not part and not any(known in shown for known in UNNOTICED):
+            missed.append(shown)
+    print(f"weaker contracts: {len(chosen) - len(missed)} passed, {len(missed)} failed")
+    if missed:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
