@@ -30,7 +30,7 @@ DESCRIPTION = (
     "Each node sends heartbeats of 8 bytes, over CAN, a serial line, UDP or anything else. The "
     "agent takes 200 bytes of code and 260 of RAM on an AVR. It keeps the last heartbeat of each "
     "of 64 variables with the time when it came, and answers a question of 8 bytes with one "
-    "report of 260 bytes: who is alive.")
+    "report of 260 bytes: which nodes are alive.")
 # The library: whoever copies it into a package copies these files into one folder.
 LIBRARY_FILES = {
     Path(name).name: ROOT / name for name in re.findall(
