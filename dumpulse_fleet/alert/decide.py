@@ -7,7 +7,7 @@ import dataclasses
 import enum
 import fnmatch
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 from dumpulse_fleet.model.agents import MUTE_STATES, Agent, Group, Mute, State
@@ -88,6 +88,7 @@ class Item(NamedTuple):
     agents: tuple[Agent, ...]  # the agent, the group's members; empty if it was removed
     known: Optional[Mute]
     removed: bool = False
+    nameless: bool = False  # the name of the agent does not resolve
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,6 +152,7 @@ class Core:
         self._answering = 0
         self._mutes: tuple[Mute, ...] = ()
         self._firing: list[Problem] = []
+        self.nameless: Container[str] = ()  # agents whose names do not resolve
         self.replace(rules, agents, groups)
 
     def replace(self, rules: Rules, agents: Iterable[Agent], groups: Iterable[Group]
@@ -405,7 +407,8 @@ class Core:
             tuple(self._agents[name] for name in self._members.get(problem.subject.name, ())
                   ) if problem.subject.kind == "group"
             else tuple(agent for agent in (self._agents.get(problem.subject.name),) if agent),
-            problem.known, problem.removed)
+            problem.known, problem.removed,
+            problem.subject.name in self.nameless and problem.subject.variable < 0)
             for problem in problems), key=lambda item: (-item.state, item)))
 
     # ---------------------------------------------------------------- over a restart

@@ -156,6 +156,8 @@ class Alerts:
         self._version, found = changes(self._table, self._version, self._core.troubled())
         for change in found:
             self._core.see(*change, now, wall)
+        self._core.nameless = {self._table.agents[row].name
+                               for row in np.flatnonzero(self._table.nameless).tolist()}
         messages = self._core.step(now, wall, mutes)
         managers = [each for each in self._receivers if isinstance(each, Alertmanager)]
         if managers and (firing := self._core.firing(now)) is not None:

@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 from dumpulse_fleet.alert.decide import SEVERITY, Item, Message
 from dumpulse_fleet.config.outputs import Notify
-from dumpulse_fleet.model.agents import State
+from dumpulse_fleet.model.agents import UNRESOLVED, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.record.store import Trouble
 
@@ -110,7 +110,9 @@ def variable_name(item: Item) -> str:
 def named(item: Item) -> str:
     """Returns what the item is about, for people."""
     name, variable = item.subject.name or "the collector's agents", item.subject.variable
-    return f"{name} {variable_name(item) or f'variable {variable}'}" if variable >= 0 else name
+    if variable >= 0:
+        return f"{name} {variable_name(item) or f'variable {variable}'}"
+    return name + f" ({UNRESOLVED})" * item.nameless
 
 
 def line(item: Item) -> dict[str, Any]:

@@ -49,6 +49,7 @@ SPARE = 64  # and so many more at once
 TRIES, MORE_TRIES = 2, 5  # requests in a round; the second number is for agents in doubt
 AT_ONCE = 64  # serial lines and CAN agents that are waited for at the same time
 RESOLVERS = 64  # threads that look up names: if a name server is dead, each takes 5 s or more
+NAMELESS_S = 300.0  # s without an address after which that is a trouble of the agent, not ours
 AGAIN = 60.0  # s until a name is looked up again, if its agent does not answer
 RECEIVE_FOR = 0.25  # s at most, until the next requests are sent
 FAMILIES = (socket.AF_INET, socket.AF_INET6)
@@ -129,6 +130,7 @@ class Roster:
         self.make_book()
         self.due = table.now() + self.period * self._phases()  # all that took a while
         self.settled = np.full(count, table.now())  # when an answer came, or its lack was judged
+        self.nameless_since = self.settled.copy()
         if old and stay:
             self._go_on(old, np.array([*stay], np.intp), np.array([*stay.values()], np.intp))
 
@@ -154,6 +156,7 @@ class Roster:
         same = old.period[before] == self.period[rows]
         self.due[rows[same]], self.settled[rows[same]] = (
             old.due[before[same]], old.settled[before[same]])
+        self.nameless_since[rows] = old.nameless_since[before]
         self.port[rows], self.asked_at[:, rows] = old.port[before], old.asked_at[:, before]
         self.readers.carry(rows, old.readers, before)
 
@@ -325,7 +328,8 @@ class Collector:
         lateness = np.where(roster.tries == 0, now - roster.due, 0)
         late = (lateness > np.maximum(LATE[0], LATE[1] * roster.period)).any()
         absent = int(np.isin(roster.family, list(self._absent)).sum())
-        nameless, stuck = int((roster.is_named & ~roster.placed).sum()), int(roster.stuck.sum())
+        nameless = int((roster.is_named & ~roster.placed & ~roster.table.nameless).sum())
+        stuck = int(roster.stuck.sum())
         return "; ".join(text for wrong, text in (
             (self._shut, self._shut),
             (nameless, f"the names of {nameless:,} agents have no addresses yet"),
@@ -413,6 +417,7 @@ class Collector:
         absent = np.isin(roster.family, list(self._absent))
         reachable = roster.placed & ~absent
         self._look_up(due[roster.is_named[due]], now)
+        self._unresolve(due[roster.is_named[due] & ~roster.placed[due]], now)
         self._skip(due[~reachable[due] & ~roster.is_device[due]], now)
         for row in due[roster.is_device[due]].tolist():
             roster.tries[row], roster.asked[row] = 1, now
@@ -431,6 +436,16 @@ class Collector:
         roster.tries[sent], roster.asked[sent] = 1, now
         roster.asked_at[roster.port[sent], sent] = now
         roster.deadline[sent] = now + roster.wait[sent]
+
+    def _unresolve(self, rows: Rows, now: float) -> None:
+        """A name that has no address for long is a trouble of its agent, unless none has: then the
+        name service is down."""
+        roster, known = self._roster, self.table.nameless
+        long = rows[(now - roster.nameless_since[rows] > NAMELESS_S) & ~known[rows]]
+        if long.size and (roster.is_named & roster.placed).any() \
+                and client.uptime() >= self._grace_ends:
+            self._tell(roster.judge.unresolve(long, time.time()))
+        roster.settled[rows[known[rows]]] = now
 
     def _skip(self, rows: Rows, now: float) -> None:
         """A round in which no request leaves is none: it says nothing of the agent."""
@@ -708,7 +723,7 @@ class Collector:
             self.table.late[rows] += 1
         roster.settled[rows] = self.table.now()
         named = rows[roster.is_named[rows]]
-        self.table.place[named] = roster.names[named]
+        self.table.place[named], self.table.nameless[named] = roster.names[named], False
         self.figures.reports += len(rows)
         events, out = roster.judge.take(answers)
         roster.extra[rows[~out.used]] = True
@@ -805,7 +820,7 @@ def carry_over(old: Table, new: Table, publish: Publish) -> None:
                           for row, before in same], np.bool_)
         moved |= wanted.tick[to] != had.tick[whence]
         moved |= wanted.now_from[to] != had.now_from[whence]
-        new.kind[to[moved]] = new.place[to[moved]] = 0
+        new.kind[to[moved]] = new.place[to[moved]] = new.nameless[to[moved]] = 0
         new.changed[:] = new.version
     events, now = [], time.time()
     for row, agent in enumerate(old.agents):

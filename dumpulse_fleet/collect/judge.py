@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from dumpulse_fleet.collect.ages import (
     Answers, Flags, Memory, Outcome, Reports, Whole, advance)
-from dumpulse_fleet.model.agents import Agent, ClockKind, Event, Profile, State
+from dumpulse_fleet.model.agents import (
+    UNRESOLVED, Agent, ClockKind, Event, Profile, State)
 from dumpulse_fleet.model.table import VARIABLES, Rows, Table
 
 RESET = "rebooted, or its clock was set"
@@ -259,17 +260,28 @@ class Judge:
             found = np.where(self.spoilt[rows] < most, np.uint8(State.DAMAGED),
                              np.uint8(State.UNREACHABLE))
             gone = (table.misses[rows] >= most) & (found != table.agent_state[rows]) & (not grace)
-            rows, found = rows[gone], found[gone]
-            if rows.size:
-                table.version += 1
-                table.changed[rows] = table.version
-                expected = self.expectations.expected[self.expectations.profile[rows]]
-                table.state[rows] = np.where(expected, np.uint8(State.UNKNOWN), np.uint8(0))
-                table.agent_state[rows] = found
-            told, since = table.agent_told[rows], table.agent_since[rows]
-            news = told != found
-            table.agent_told[rows] = found
-            table.agent_since[rows[news]] = unix
+            return self._silence(rows[gone], found[gone], unix)
+
+    def unresolve(self, rows: Rows, unix: float) -> list[Event]:
+        """Notes that these agents cannot be asked, because their names have no addresses."""
+        with self.table.lock:
+            self.table.nameless[rows] = True
+            events = self._silence(rows, np.full(len(rows), State.UNREACHABLE, np.uint8), unix)
+        return [*(self._event(row, unix, -1, "name", "", UNRESOLVED, 0.0) for row in rows), *events]
+
+    def _silence(self, rows: Rows, found: States, unix: float) -> list[Event]:
+        """Of these agents, nothing is known but this state. Call it with the table locked."""
+        table = self.table
+        if rows.size:
+            table.version += 1
+            table.changed[rows] = table.version
+            expected = self.expectations.expected[self.expectations.profile[rows]]
+            table.state[rows] = np.where(expected, np.uint8(State.UNKNOWN), np.uint8(0))
+            table.agent_state[rows] = found
+        told, since = table.agent_told[rows], table.agent_since[rows]
+        news = told != found
+        table.agent_told[rows] = found
+        table.agent_since[rows[news]] = unix
         return [self._event(row, unix, -1, "state", State(before).words, State(now).words, begun)
                 for row, before, now, begun in zip(rows[news], told[news], found[news],
                                                    since[news])]

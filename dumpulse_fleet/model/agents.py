@@ -53,6 +53,9 @@ SOON = client.WRAP // 16 - 2 * client.SKEW
 MUTE_STATES = frozenset((State.DAMAGED, State.UNREACHABLE))
 
 
+UNRESOLVED = "its name does not resolve"  # why an agent is unreachable, in events and messages
+
+
 class Profile:
     """What is expected of the 64 variables of an agent: a file of names, as arrays.
 

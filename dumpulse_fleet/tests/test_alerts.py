@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from dumpulse_fleet.alert.decide import (BLIND_LEAST, COLLECTOR, FLAP_S, FLAPS, RECENT_S, SEVERITY,
                                          SPREAD_S, Core, Item, Key, Message, Rules, Subject)
-from dumpulse_fleet.alert.message import by_state
+from dumpulse_fleet.alert.message import by_state, named
 from dumpulse_fleet.model.agents import Agent, Group, Mute, State
 from dumpulse_fleet.tests.collecting import profile
 
@@ -468,6 +468,10 @@ def test_the_worst_is_named_first() -> None:
     items = [message.new[0]._replace(state=state) for state in states]
     assert [state.words for state, _ in by_state(items)] == [
         "unreachable", "damaged", "dead", "late"]
+    world.core.nameless = {"a"}
+    world.put(("a", -1, State.UNREACHABLE), ("b", -1, State.UNREACHABLE))
+    (message,) = world.run(400)
+    assert [named(item) for item in message.new] == ["a (its name does not resolve)", "b"]
 
 
 def test_a_variable_that_nobody_expects_any_more_is_over() -> None:

@@ -195,6 +195,28 @@ def test_the_last_good_addresses_are_used_while_look_ups_are_slow(
     assert heard.of("state", now="unreachable") == []
 
 
+def test_a_name_that_never_resolves_is_a_trouble_of_its_agent(monkeypatch: pytest.MonkeyPatch
+                                                              ) -> None:
+    """It is told once, with the reason. If no name resolves, the name service is to blame."""
+    monkeypatch.setattr("dumpulse_fleet.collect.collector.NAMELESS_S", 1.0)
+    nowhere = Agent("nowhere", "no-such-host.invalid", WELL, period=0.3)
+    with FakeFleet(1) as fake:
+        port = fake.address(0).partition(":")[2]
+        table = Table([nowhere, Agent("here", f"localhost:{port}", WELL, period=0.3)])
+        with collecting(table) as (collector, heard, _):
+            assert until(lambda: "the names of 1 agents" in collector.trouble())
+            until(lambda: table.agent_state[0] == State.UNREACHABLE)
+            until(lambda: not collector.trouble() and not collector.is_blind)
+            time.sleep(2)
+            assert not collector.trouble() and table.lost[0] == 0
+    assert [event.now for event in heard.events if event.agent == "nowhere"] == [
+        "its name does not resolve", "unreachable"]
+    table = Table([nowhere])
+    with collecting(table) as (collector, heard, _):
+        time.sleep(3)
+        assert "the names of 1 agents" in collector.trouble() and heard.events == []
+
+
 def test_a_request_that_cannot_leave_says_nothing_of_its_agent() -> None:
     """To 255.255.255.255, this machine sends nothing."""
     with FakeFleet(1) as fake:

@@ -44,7 +44,7 @@ def storing(folder: Path) -> Iterator[Store]:
     try:
         yield store
     finally:
-        store.close()
+        store.close(60)  # the machine may be busy
 
 
 def save(folder: Path, old: Table) -> None:
