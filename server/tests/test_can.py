@@ -52,11 +52,6 @@ def canserver(*arguments: str, before: str = "") -> subprocess.CompletedProcess[
         "680:", ":680", "680:701", "680:700:780")],
     *[(["--rate", wrong, "can0"], f"--rate must be a number from 1 to 1000, not '{wrong}'")
       for wrong in ("0", "1001", "-1", "1.5", "ten", "")],
-    (["--tick", "0", "can0"], "--tick must be a number from 1 to 3600000, not '0'"),
-    (["--self", "64", "can0"], "--self wants a variable from 0 to 63"),
-    (["--state", "", "can0"], "--state wants the name of a file"),
-    (["--log", "everything", "can0"], "--log wants errors, normal or changes, not 'everything'"),
-    (["--help=yes"], "--help takes no value"),
     (["--bind", "::", "can0"], "there is no option '--bind': --help lists them"),
     (["can0", "-x"], "there is no option '-x': --help lists them")])
 def test_wrong_arguments(arguments: list[str], why: str) -> None:

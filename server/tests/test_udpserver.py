@@ -336,43 +336,33 @@ def test_a_reload_is_notified_and_checked(manager: socket.socket, tmp_path: Path
         assert done.returncode == 1 and "has not read its files: its log has why" in done.stderr
 
 
-def test_sighup_opens_no_symbolic_link_in_place_of_the_log(tmp_path: Path) -> None:
-    log, victim = tmp_path / "log", tmp_path / "victim"
-    with log.open("w") as opened, started(*command(), "0", stdout=opened, stderr=opened,
-                                          preexec_fn=takes_hang_up) as process:
-        wait_until(lambda: "reports to" in log.read_text(), "it has started")
-        log.rename(tmp_path / "log.1")
-        log.symlink_to(victim)
-        process.send_signal(signal.SIGHUP)
-        wait_until(lambda: "cannot open" in (tmp_path / "log.1").read_text(), "it is rejected")
-        process.terminate()
-        assert process.wait(PATIENCE) == 0 and not victim.exists()
+@pytest.mark.parametrize("becomes", ["new", "link", "removed"])
+def test_sighup_opens_the_log_again(tmp_path: Path, becomes: str) -> None:
+    """As logrotate needs it: the file has another name by now. A symbolic link in its place is not
+    followed, and a log that was removed before the start has no name."""
+    log, rotated, victim = (tmp_path / name for name in ("log", "log.1", "victim"))
+    with log.open("w+") as opened:
+        if becomes == "removed":
+            log.unlink()
 
-
-def test_sighup_opens_the_log_again(tmp_path: Path) -> None:
-    """As logrotate wants it: the file has another name by now."""
-    log, rotated = tmp_path / "log", tmp_path / "log.1"
-    with log.open("w") as opened, started(*command(), "0", stdout=opened, stderr=opened,
-                                          preexec_fn=takes_hang_up) as process:
-        wait_until(lambda: "reports to" in log.read_text(), "it has started")
-        log.rename(rotated)
-        process.send_signal(signal.SIGHUP)
-        wait_until(lambda: log.exists() and "read its files again" in log.read_text(), "it goes on")
-        process.terminate()
-        assert process.wait(PATIENCE) == 0
-        assert "packets 0" in log.read_text() and "again" not in rotated.read_text()
-
-
-def test_a_log_that_was_removed_before_the_start_has_no_name(tmp_path: Path) -> None:
-    with tempfile.TemporaryFile(dir=tmp_path) as opened, started(
-            *command(), "0", stdout=opened, stderr=opened, preexec_fn=takes_hang_up) as process:
         def logged(text: str) -> bool:
             return text in os.pread(opened.fileno(), 9999, 0).decode()
 
-        wait_until(lambda: logged("reports to"), "it has started")
-        process.send_signal(signal.SIGHUP)
-        wait_until(lambda: logged("read its files again"), "it goes on")
-        assert not list(tmp_path.iterdir())
+        with started(*command(), "0", stdout=opened, stderr=opened,
+                     preexec_fn=takes_hang_up) as process:
+            wait_until(lambda: logged("reports to"), "it has started")
+            if becomes != "removed":
+                log.rename(rotated)
+            if becomes == "link":
+                log.symlink_to(victim)
+            process.send_signal(signal.SIGHUP)
+            again = "read its files again"
+            wait_until(lambda: logged(again) or log.exists() and again in log.read_text(), again)
+            process.terminate()
+            assert process.wait(PATIENCE) == 0
+        assert logged(again) == (becomes != "new") and logged("cannot open") == (becomes == "link")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "new": {"log", "log.1"}, "link": {"log", "log.1"}, "removed": set()}[becomes]
 
 
 def test_signals_that_its_parent_has_blocked() -> None:
@@ -843,21 +833,26 @@ class Noting(Server):
                          program=[built("build/udpserver-calls")])
 
 
-@pytest.mark.parametrize("rest", [1, 15, 16, 17, 60])
-def test_a_nap_after_many_packets(tmp_path: Path, rest: int) -> None:
+def test_a_nap_after_many_packets(tmp_path: Path) -> None:
     """After 16 or more packets in one round, it sleeps for a millisecond, and packets do not wake
-    it. After fewer, or none, it waits for its sockets."""
+    it. After fewer, it waits for its sockets. After at least a quarter of the buffer's packets, the
+    next round follows at once."""
     noted = tmp_path / "calls"
     noted.touch()
     with Noting("--bind", "127.0.0.1", CALLS=str(noted)) as server, Peer(server) as peer:
-        server.stats()
-        server.process.send_signal(signal.SIGSTOP)
-        before = noted.read_text()
-        peer.send(*[heartbeat(1, 2, 3)] * rest)
-        server.process.send_signal(signal.SIGCONT)
-        settled(server, rest)
-        naps = noted.read_text().removeprefix(before).splitlines().count("ppoll 0 0.001000000")
-        assert naps == (rest >= 16)
+        room = int((re.findall(r"buffers (\d+) packets only", "\n".join(server.stderr.lines))
+                    or ["10922"])[0])
+        for packets, waits in ((1, [0, 0]), (15, [0, 0]), (16, [1, 0]), (17, [1, 0]), (60, [1, 0]),
+                               (room // 4 - 1, [1, 0]), (room // 4, [0, 1])):
+            count = server.stats()["packets"]
+            server.process.send_signal(signal.SIGSTOP)
+            before = noted.read_text()
+            peer.send(*[heartbeat(1, 2, 3)] * packets)
+            server.process.send_signal(signal.SIGCONT)
+            settled(server, count + packets)
+            since = noted.read_text().removeprefix(before).splitlines()
+            assert [since.count(f"ppoll 0 {wait}")
+                    for wait in ("0.001000000", "0.000000000")] == waits, packets
 
 
 def test_a_signal_that_comes_when_it_lets_signals_in(tmp_path: Path) -> None:
@@ -873,25 +868,6 @@ def test_a_signal_that_comes_when_it_lets_signals_in(tmp_path: Path) -> None:
             if came.exists():
                 break
         assert server.process.wait(timeout=10) == 0
-
-
-def test_no_nap_while_it_is_behind(tmp_path: Path) -> None:
-    """After a round of at least a quarter of the buffer's packets, the next one follows at once."""
-    noted = tmp_path / "calls"
-    noted.touch()
-    with Noting("--bind", "127.0.0.1", CALLS=str(noted)) as server, Peer(server) as peer:
-        room = int((re.findall(r"buffers (\d+) packets only", "\n".join(server.stderr.lines))
-                    or ["10922"])[0])
-        for packets, naps, behind in ((room // 4 - 1, 1, 0), (room // 4, 0, 1)):
-            count = server.stats()["packets"]
-            server.process.send_signal(signal.SIGSTOP)
-            before = noted.read_text()
-            peer.send(*[heartbeat(1, 2, 3)] * packets)
-            server.process.send_signal(signal.SIGCONT)
-            settled(server, count + packets)
-            since = noted.read_text().removeprefix(before).splitlines()
-            assert [since.count(f"ppoll 0 {wait}")
-                    for wait in ("0.001000000", "0.000000000")] == [naps, behind]
 
 
 def test_a_socket_that_always_has_more_does_not_hold_up_the_others() -> None:

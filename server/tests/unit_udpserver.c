@@ -306,19 +306,22 @@ TEST(test_too_many_sources_take_turns)
     assert_true(counted[6] + counted[7] >= SOURCES * 98 / 100);
 }
 
-/* An answer leaves from the address that was asked. The kernel chooses the interface, unless the
- * address is link-local. */
+/* An answer leaves from the address that was asked, which the kernel writes after other messages, if
+ * there is room. The kernel chooses the interface, unless the address is link-local. */
 TEST(test_where_an_answer_leaves_from)
 {
     static const struct {
         const char *address;
         unsigned kept;
     } cases[] = {{"192.0.2.7", 0}, {"2001:db8::7", 0}, {"fe80::7", 9}, {"febf::7", 9}};
+    struct msghdr reply = {.msg_control = &reply, .msg_controllen = 99}, nothing = {0};
 
+    assert_true(udp_set_reply_address(&reply, &nothing)); /* from any address */
+    assert_true(reply.msg_control == NULL && reply.msg_controllen == 0);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t control[UDP_CONTROL_ROOM / sizeof(size_t)] = {0};
         uint8_t address[ADDRESS_SIZE];
-        struct msghdr request = {.msg_control = control, .msg_controllen = sizeof control}, reply;
+        struct msghdr request = {.msg_control = control, .msg_controllen = sizeof control};
         struct cmsghdr *header = CMSG_FIRSTHDR(&request);
         struct in_pktinfo v4 = {.ipi_ifindex = 9};
         struct in6_pktinfo v6 = {.ipi6_ifindex = 9};
@@ -326,6 +329,10 @@ TEST(test_where_an_answer_leaves_from)
         const bool ipv4 = address_is_ipv4(address);
         memcpy(&v4.ipi_spec_dst, address + ADDRESS_MAPPED, sizeof v4.ipi_spec_dst);
         memcpy(&v6.ipi6_addr, address, sizeof v6.ipi6_addr);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SO_TIMESTAMP;
+        header->cmsg_len = CMSG_LEN(sizeof(struct timeval));
+        header = CMSG_NXTHDR(&request, header);
         header->cmsg_level = ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
         header->cmsg_type = ipv4 ? IP_PKTINFO : IPV6_PKTINFO;
         header->cmsg_len = ipv4 ? CMSG_LEN(sizeof v4) : CMSG_LEN(sizeof v6);
@@ -333,9 +340,12 @@ TEST(test_where_an_answer_leaves_from)
         assert_true(udp_set_reply_address(&reply, &request));
         v4.ipi_ifindex = (int)cases[i].kept;
         v6.ipi6_ifindex = cases[i].kept;
-        assert_ptr_equal(reply.msg_control, header);
+        assert_true(reply.msg_control == header && reply.msg_controllen == header->cmsg_len);
         assert_memory_equal(CMSG_DATA(header), ipv4 ? (void *)&v4 : (void *)&v6,
                             ipv4 ? sizeof v4 : sizeof v6);
+        request.msg_flags = MSG_CTRUNC;
+        while (header->cmsg_len-- > sizeof *header)
+            assert_false(udp_set_reply_address(&reply, &request));
     }
 }
 
