@@ -395,10 +395,6 @@ def locking(descriptor: int, end: float) -> Steps[None]:
         yield (), time.monotonic() + 0.01
 
 
-def lock(descriptor: int, end: float) -> None:
-    wait(locking(descriptor, end))
-
-
 # ---------------------------------------------------------------- what users type
 # Parsers of numbers, times, ranges and names. They raise BadUsage.
 TICK_MS_MAX = 3_600_000
@@ -1299,7 +1295,7 @@ class Epochs:
             with io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT | NO_WAIT, 0o600), "r+") as file:
                 try:
                     if termios is not None:  # on Windows, programs must run one after the other
-                        lock(file.fileno(), end)
+                        wait(locking(file.fileno(), end))
                 except BlockingIOError:
                     raise NoAnswer(f"nothing is sent: others keep {path!r} locked") from None
                 old = file.read(99)
@@ -2340,7 +2336,7 @@ def interpret_with_memory(path: Optional[str], name: str, agent_clock: Clock,
                 raise OSError(errno.ENOSYS, "this system has no locks for files")
             lock_file = stack.enter_context(open(f"{path}.lock", "a", opener=lambda file, flags: (
                 os.open(file, flags | NO_FOLLOW, 0o600))))
-            lock(lock_file.fileno(), time.monotonic() + max(1, end - uptime()))
+            wait(locking(lock_file.fileno(), time.monotonic() + max(1, end - uptime())))
         except BlockingIOError:
             trouble = f"others keep '{path}.lock' locked"
         except (OSError, ValueError) as error:
@@ -3087,7 +3083,7 @@ def run_renew(options: argparse.Namespace) -> None:
             if termios is not None:  # two of these at once must not lose what one of them does
                 folder = os.open(os.path.dirname(real), os.O_RDONLY)
                 stack.callback(os.close, folder)
-                lock(folder, time.monotonic() + TIMEOUT)
+                wait(locking(folder, time.monotonic() + TIMEOUT))
             keys, lines = read_master(real), ""
             for name, label in LABELS.items():
                 generation = keys.generations.get(label, 0) + (label in labels)

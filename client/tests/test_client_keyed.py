@@ -1225,16 +1225,22 @@ def test_nothing_is_overwritten(tmp_path: Path, key: str, call: Call) -> None:
     assert status == 2 and "null " in err
 
 
-@pytest.mark.parametrize("at, text", [(1, "'.*/x'"), (2, "'.*/y'"), (3, "files in '.*'")])
-def test_a_full_disk(at: int, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+FULL_DISK, CTRL_C = OSError(28, "No space left on device"), KeyboardInterrupt("Ctrl-C")
+
+
+@pytest.mark.parametrize("at, error, text", [
+    *((at, FULL_DISK, f"cannot make {what}: No space left on device")
+      for at, what in ((1, "'.*/x'"), (2, "'.*/y'"), (3, "files in '.*'"))), (2, CTRL_C, "Ctrl-C")])
+def test_a_full_disk(at: int, error: BaseException, text: str, tmp_path: Path,
+                     monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a key does not stay, and no other file of this command does."""
     calls = iter(range(1, 9))
 
     def full(_: int) -> None:
         if next(calls) == at:
-            raise OSError(28, "No space left on device")
+            raise error
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(client.Error, match=f"cannot make {text}: No space left on device"):
+    with pytest.raises((client.Error, KeyboardInterrupt), match=text):
         client.write_all({str(tmp_path / "x"): "content", str(tmp_path / "y"): ""}, True)
     assert not list(tmp_path.iterdir())
 

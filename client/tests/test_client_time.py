@@ -992,7 +992,11 @@ def test_how_long_a_check_waits_for_the_others(timeout: str, seconds: float, che
     world.beat(3)
     ends: list[float] = []
     monkeypatch.setattr(time, "monotonic", lambda: 70.0)
-    monkeypatch.setattr(client, "lock", lambda descriptor, end: ends.append(end))
+
+    def locking(descriptor: int, end: float) -> client.Steps[None]:
+        ends.append(end)
+        yield from ()
+    monkeypatch.setattr(client, "locking", locking)
     assert check(world, "--timeout", timeout)[0] == 0 and ends == [70.0 + seconds]
 
 

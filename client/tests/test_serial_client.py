@@ -220,6 +220,8 @@ def test_what_is_left_of_the_bytes(line: FakeLine) -> None:
             assert transport.receive(0) is None
     for _ in range(20):
         assert transport._add_bytes(bytes(100)) is None
+    with pytest.raises(OSError, match="it has hung up"):
+        transport._add_bytes(b"")
     assert len(transport._bytes) == 259
     transport.close()
 
@@ -240,7 +242,7 @@ def test_how_long_a_lock_is_waited_for(end: float, naps: int,
     monkeypatch.setattr(time, "sleep", sleep)
     monkeypatch.setattr(fcntl, "flock", taken)
     with pytest.raises(BlockingIOError):
-        client.lock(7, end)
+        client.wait(client.locking(7, end))
     assert waited == pytest.approx([0.01] * naps)
 
 
