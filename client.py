@@ -492,8 +492,6 @@ class Settings(NamedTuple):
         return None if stamp.never else stamp.timestamp
 
 
-
-
 def parse_variables(text: str, variables: Sequence[Variable]) -> list[int]:
     """Numbers, ranges of numbers, and names: 3,7-12,engine."""
     found: list[int] = []
@@ -624,7 +622,7 @@ def make_settings(options: argparse.Namespace) -> Settings:
         # A deadline that the user gives may change the default of the other one.
         given = keys.get("crit")
         variable.warn_ms = keys.get("warn") or min(WARN_MS, given or WARN_MS)
-        variable.crit_ms = given or min(max(CRIT_MS, variable.warn_ms), longest - tick_ms)
+        variable.crit_ms = given or max(CRIT_MS, variable.warn_ms)
         late, dead = format_age(variable.warn_ms), format_age(variable.crit_ms)
         if variable.warn_ms > variable.crit_ms:
             raise BadUsage(f"{who}warn, {late}, is longer than crit, {dead}")
@@ -3357,8 +3355,6 @@ def run_command(arguments: Sequence[str]) -> int:
         return int(end.code or 3 * (name == "check"))
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-
-
 
 
 def main() -> NoReturn:

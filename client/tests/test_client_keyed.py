@@ -1064,7 +1064,7 @@ def test_a_can_agent_of_version_1(bus: FakeBus, key: str) -> None:
 def test_the_forms_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "key"
     for content, labels in ((f"{MASTER.hex()}\n", range(65)), (MASTER.hex(), range(65)),
-                            (f"{MASTER.hex()}\nreaders 3\n7 2\n0 255\n3 0", range(65)),
+                            (f"{MASTER.hex()}\nreaders 3\nepoch 3600\n7 2\n0 255\n3 0", range(65)),
                             (f"readers {MASTER.hex()}\n3 {bytes(16).hex()}\n", (64, 3)),
                             (f"0 {MASTER.hex()}\n63 {MASTER.hex()}", (0, 63))):
         path.write_text(content)
