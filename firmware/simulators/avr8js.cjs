@@ -15,12 +15,12 @@
  * It prints events as serial_board.c and can_board.c do.
  *
  * avr8js lacks these, and they are here: SLEEP; that the instruction after SEI comes before an
- * interrupt (ATmega328P, 7.7); that the EEPROM requests no interrupt while it writes (8.6.3); a
- * reset of the peripherals. */
+ * interrupt (ATmega328P, 7.7); that the EEPROM requests no interrupt while it writes (8.6.3); that
+ * only a one, or its interrupt, clears TXC0 (20.6.3); a reset of the peripherals. */
 const path = require('path');
 const avr = require(path.join(__dirname, '../../build/toolchains/avr8js/package'));
 const job = JSON.parse(require('fs').readFileSync(0));
-const SEI = 0x9478, SLEEP = 0x9588, MCUSR = 0x54, WDRF = 8, EEPE = 2;
+const SEI = 0x9478, SLEEP = 0x9588, MCUSR = 0x54, WDRF = 8, EEPE = 2, TXC = 0x40;
 const INT_PIN = 2, OWN_ENTRY = 2; // cycles that avr8js has for an interrupt
 const OUTSIDE = 0x100; // of the bytes that avr8js counts as RAM: the registers
 
@@ -70,6 +70,16 @@ function show(pin, level) {
 function addLines() {
     usart = new avr.AVRUSART(cpu, avr.usart0Config, job.hertz);
     usart.onByteTransmit = (byte) => print('sent', byte);
+    const { UDR, UCSRA } = avr.usart0Config;
+    for (const register of [UDR, UCSRA]) {
+        const write = cpu.writeHooks[register];
+        cpu.writeHooks[register] = (value, ...others) => {
+            const stays = cpu.data[UCSRA] & TXC & (register === UCSRA ? ~value : TXC);
+            const done = write(value, ...others);
+            cpu.data[UCSRA] |= stays;
+            return done;
+        };
+    }
     const spi = new avr.AVRSPI(cpu, avr.spiConfig, job.hertz);
     spi.onByte = (byte) => cpu.addClockEvent(() => {
         print('sent', byte);

@@ -156,6 +156,15 @@ def test_agents_on_a_line(name: str, early: tuple[int, ...]) -> None:
         assert all(BYTE <= after - before <= BYTE + most for before, after in pairwise(sent))
 
 
+def test_a_driver_is_on_until_the_last_stop_bit() -> None:
+    """Of the second report, too: TXC0 is left over from the first one."""
+    board = replace(BOARDS["rs485_atmega328p"], pins=("D2",))
+    run = in_avr8js(board, on_line(board))
+    offs = [cycle for _, cycle in run.of("pin D2 0")]
+    for off, (_, last) in zip(offs, run.of("sent")[259::260], strict=True):
+        assert BYTE <= off - last < BYTE + 64
+
+
 @pytest.mark.parametrize("name", ["can_avr", "can_avr-watch"])
 def test_agents_on_a_bus(name: str) -> None:
     """What avr8js writes on SPI is what the MCP2515 of simavr received; it gets those answers."""
