@@ -26,7 +26,8 @@ CONFIG_FILE = "/etc/dumpulse/fleet.toml"
 KNOWN_FOR = 86_400_000  # ms; what is acknowledged for ever is forgotten
 PAGE = 1000  # agents or events of one answer
 WORST = [state.words for state in sorted(State, reverse=True) if state != State.UNWATCHED]
-SPEAKS = ("state", "rebooted", "clock", "restarted", "mute")  # events whose words need no kind
+# Events whose words need no kind.
+SPEAKS = ("state", "rebooted", "clock", "restarted", "name", "mute")
 COLOURS = {"alive": "32", "pending": "36", "unknown": "36", "late": "33", "out of range": "33",
            "never": "31", "dead": "31", "damaged": "1;31", "unreachable": "1;31"}
 

@@ -24,7 +24,7 @@ from dumpulse_fleet.collect.discovery import Discovery
 from dumpulse_fleet.config.file import Config, load
 from dumpulse_fleet.config.outputs import Web
 from dumpulse_fleet.config.toml_reader import Mistakes
-from dumpulse_fleet.config.values import Secret
+from dumpulse_fleet.config.values import Secret, page_of
 from dumpulse_fleet.model.agents import Agent, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
@@ -182,6 +182,12 @@ class Service:
     def trouble(self) -> str:
         """What is wrong with the fleet itself; empty: nothing."""
         return "; ".join(filter(None, self.troubles().values()))
+
+    @property
+    def alertmanager(self) -> str:
+        """The address of its page, without a password."""
+        return next((page_of(each.url) for each in self.config.alerts.notify
+                     if each.kind == "alertmanager"), "")
 
     @property
     def sees(self) -> bool:

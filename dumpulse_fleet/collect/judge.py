@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dumpulse_fleet.collect.ages import (
     Answers, Flags, Memory, Outcome, Reports, Whole, advance)
 from dumpulse_fleet.model.agents import (
-    UNRESOLVED, Agent, ClockKind, Event, Profile, State)
+    UNRESOLVED, Agent, ClockKind, Event, Profile, State, boot_of)
 from dumpulse_fleet.model.table import VARIABLES, Rows, Table
 
 RESET = "rebooted, or its clock was set"
@@ -30,6 +30,11 @@ class Expectations:
                                            ("crit", np.int64), ("low", np.uint8),
                                            ("high", np.uint8)))
         self.expected, self.warn, self.crit, self.low, self.high = columns
+        self.node = np.full((len(each), VARIABLES), -1)  # whose boot count a variable carries
+        for at, one in enumerate(each):
+            for variable in one.settings.variables:
+                if variable.boots is not None:
+                    self.node[at, variable.boots] = variable.number
         self.tick = np.array([agent.profile.tick for agent in agents], np.float64)
         self.now_from: Whole = np.array(
             [-1 if agent.profile.settings.now_from is None else agent.profile.settings.now_from
@@ -223,9 +228,17 @@ class Judge:
         for at, variable in np.argwhere(news).tolist():
             tell(at, variable, "state", State(told[at, variable]).words,
                  State(state[at, variable]).words, table.since[rows[at], variable])
+        # A boot count that is older than the last one is from a table that the agent has loaded.
+        node = self.expectations.node[:, :self.width][self.expectations.profile[rows]]
+        both = out.changed & (was.entry != 0) & (new.entry != 0)
+        booted = both & (node >= 0) & (out.memory.stamped >= was.stamped) \
+            & ~(out.rebooted | out.reset)[:, None]
+        for at, variable in np.argwhere(booted).tolist():
+            tell(at, int(node[at, variable]), "restarted", "",
+                 f"restarted: {boot_of(int(new.entry[at, variable]) & 255)}")
         # Two senders that take turns are told once.
-        moved: Flags = out.changed & (((was.entry ^ new.entry) & np.uint32(0xFF00)) != 0)
-        moved &= (was.entry != 0) & (new.entry != 0) & (state != State.UNWATCHED)
+        moved: Flags = both & (((was.entry ^ new.entry) & np.uint32(0xFF00)) != 0)
+        moved &= state != State.UNWATCHED
         for at, variable in np.argwhere(moved).tolist():
             before, now = (int(entry[at, variable]) >> 8 & 255 for entry in (was.entry, new.entry))
             if now != table.sender_before[rows[at], variable]:

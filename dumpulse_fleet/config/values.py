@@ -108,6 +108,11 @@ def shown_url(address: str) -> str:
     return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}"
 
 
+def page_of(address: str) -> str:
+    """With its path, for a link."""
+    return shown_url(address) + urllib.parse.urlsplit(address).path.rstrip("/")
+
+
 def listening(value: Any) -> tuple[str, int]:
     """HOST:PORT, :PORT for every address, or [IPV6]:PORT; port 0 is any that is free."""
     match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^\s:\[\]]*)):([0-9]{1,5})", text(value))

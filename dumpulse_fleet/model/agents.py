@@ -56,6 +56,11 @@ MUTE_STATES = frozenset((State.DAMAGED, State.UNREACHABLE))
 UNRESOLVED = "its name does not resolve"  # why an agent is unreachable, in events and messages
 
 
+def boot_of(value: int) -> str:
+    """Returns the cause and the count in the value of a boot count: SPEC.md, "Boots"."""
+    return f"{client.CAUSES[value >> 5]}, boot {value % 32}"
+
+
 class Profile:
     """What is expected of the 64 variables of an agent: a file of names, as arrays.
 

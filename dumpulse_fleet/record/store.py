@@ -156,9 +156,11 @@ class Store:
 
     def select(self, *, since: Optional[float] = None, until: Optional[float] = None,
                agent: str = "", site: str = "", variable: Optional[int] = None, what: str = "",
-               now: Sequence[str] = (), before: Optional[int] = None, limit: int = 100) -> list[Event]:
-        """The newest events first. `agent` and `site` are globs; `now` is words of states. The next page begins `before` the
-        last number of this one. Trouble: it took too long, or the file cannot be read."""
+               now: Sequence[str] = (), before: Optional[int] = None, limit: int = 100
+               ) -> list[Event]:
+        """The newest events first. `agent` and `site` are globs; `now` is words of states. The next
+        page begins `before` the last number of this one. Trouble: it took too long, or the file
+        cannot be read."""
         wanted: dict[str, Any] = {"at >= ?": since, "at < ?": until, "variable = ?": variable,
                   "what = ?": _text(what) or None, "number < ?": before,
                   "now IN (SELECT value FROM json_each(?))": json.dumps([*now]) if now else None}

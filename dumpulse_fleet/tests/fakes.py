@@ -91,7 +91,8 @@ class FakeStore:
             raise self.error
         return [event for event in reversed(self.events)
                 if fnmatchcase(event.agent, agent or "*") and fnmatchcase(event.site, site or "*")
-                and variable in (None, event.variable) and what in ("", event.what) and (not now or event.now in now)
+                and variable in (None, event.variable) and what in ("", event.what)
+                and (not now or event.now in now)
                 and (since or 0) <= event.at < (until or 1e12)
                 and (before is None or event.number < before)][:limit]
 
@@ -145,7 +146,7 @@ class FakeBackend:
         self.groups = groups
         self.parts: Sequence[Group] = ()
         self.ready = self.sees = True
-        self.trouble = ""
+        self.trouble = self.alertmanager = ""
         self.mistakes: list[str] = []
         self.reloads = 0
         self.asked = 0  # how often the numbers were

@@ -1,5 +1,6 @@
 """States and events, from reports; compared with client.py where both can tell."""
 
+import pathlib
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from dumpulse_fleet.collect.judge import Judge
 from dumpulse_fleet.model.agents import Agent, Event, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.tests.collecting import profile
+from dumpulse_fleet.web import view
 
 BASE = 1_700_000_000.0
 WARN, CRIT = 5, 30
@@ -243,6 +245,29 @@ def test_a_new_sender_is_told_and_two_that_take_turns_are_told_once() -> None:
         (number, "sender", "9", "10") for number in range(1, 5)]
     assert one.at(2, ALL, sender=9) == one.at(3, ALL, sender=10) == []
     assert len(one.at(4, ALL, sender=11)) == 4
+
+
+def test_a_restart_is_told_by_the_boot_count_of_a_node(tmp_path: pathlib.Path) -> None:
+    names = tmp_path / "names.ini"
+    names.write_text("[dumpulse]\nnow-from = 0\n[1]\nname = pump\nboots = 5\n")
+    one = One(names=str(names), expect=None, value_ranges=[])
+
+    def at(now: int, boots: tuple[int, int] | None) -> list[tuple[int, str, str, str]]:
+        """A report, with a boot count of this age and value."""
+        entries = {} if boots is None else {5: (1000 + now - boots[0], 76, boots[1])}
+        return [event for event in short(one.hear(now, {
+            0: (1000 + now, 99, 0), 1: (1000 + now, 76, 9), **entries})) if event[1] != "state"]
+
+    assert at(0, (100, 0x24)) == at(10, (110, 0x24)) == []  # the first one tells nothing
+    assert at(20, (3, 0x85)) == [(1, "restarted", "", "restarted: watchdog, boot 5")]
+    assert at(30, (13, 0x85)) == []
+    assert at(40, (1, 0x85)) == [(1, "restarted", "", "restarted: watchdog, boot 5")]
+    found = view.View(one.table).agent(0, view.Marks(
+        np.zeros(1, np.bool_), np.full(1, None, object)))["variables"]
+    assert found[1]["boot"] == {"at": BASE + 39, "at_least": False, "words": "watchdog, boot 5"}
+    assert found[2]["boot"] is None
+    assert at(50, (300, 0x24)) == [], "from a table that the agent has loaded"
+    assert [what for _, what, _, _ in at(60, (310, 0x24))] == ["clock"]
 
 
 def test_an_unknown_clock_says_unknown_until_it_knows_more() -> None:

@@ -114,8 +114,8 @@ def test_select_is_a_plain_filter(data: strategies.DataObject, tmp_path_factory:
             Event, strategies.integers(0, 20).map(lambda each: NOW + each),
             strategies.sampled_from(names), strategies.integers(-1, 3),
             strategies.sampled_from(["state", "rebooted"]), strategies.just("alive"),
-            strategies.sampled_from(["dead", "late"]), strategies.floats(-1, 1e9), strategies.sampled_from(sites),
-            strategies.just(0)),
+            strategies.sampled_from(["dead", "late"]), strategies.floats(-1, 1e9),
+            strategies.sampled_from(sites), strategies.just(0)),
             max_size=40))
         store.publish(events)
         assert store.flush()

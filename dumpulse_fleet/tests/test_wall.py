@@ -52,7 +52,7 @@ def test_every_agent_is_a_tile_and_the_worst_come_first(wall: Running) -> None:
 
 
 def test_a_dead_gateway_is_the_cause_and_where_more_is_wrong_comes_first(browser: Browser) -> None:
-    """Nine are behind mill-gateway, and no tile of theirs hides it. Of two sites with the same worst
+    """Nine are behind mill-gateway, and no tile of theirs hides it. Of two sites with the same
     state, that with more agents in trouble is first; so is the agent with more dead variables."""
     cars = fakes.profile()
     sites = {"hill": 10, "mill": 10, "port": 10}
@@ -359,8 +359,11 @@ def test_the_page_of_an_agent_has_curves_with_values_under_the_pointer(wall: Run
 def test_a_mute_from_the_panel(wall: Running) -> None:
     browser, service = wall.browser, wall.service
     service.change(9, State.DEAD, 2)
+    service.alertmanager = "http://alerts.example/am"
     wall.open("?agent=pump-0009")
     browser.until("document.getElementById('events').children.length > 0")
+    assert browser.run("return document.getElementById('silences').href") == \
+        "http://alerts.example/am/#/silences"
     assert browser.run("return document.getElementById('mute').hidden")
     wall.log_in("ada", "wrong")
     browser.until("document.getElementById('login-answer').textContent.includes('not accept')")

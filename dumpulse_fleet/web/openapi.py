@@ -172,6 +172,8 @@ SCHEMAS: Json = {
         "state": of("State"),
         "since": MOMENT, "value": BYTE, "sender": BYTE, "heard_at": MOMENT,
         "at_least": {**YES, "description": "it may have been heard even earlier"},
+        "boot": {**record({"at": MOMENT, "at_least": YES, "words": STRING}),
+                 "type": ["object", "null"], "description": "the last restart of its node"},
         "warn": SECONDS, "crit": SECONDS, "low": BYTE, "high": BYTE}),
     "AgentInFull": record({
         **AGENT, "profile": STRING, "tick": SECONDS, "period": SECONDS,
@@ -214,6 +216,7 @@ SCHEMAS: Json = {
         "version": STRING, "now": {"type": "number"}, "heard_at": MOMENT,
         "period": {**SECONDS, "description": "the shortest of all agents"},
         "trouble": {**STRING, "description": "what is wrong with the fleet itself; empty: nothing"},
+        "alertmanager": {**STRING, "description": "the address of its page; empty: none"},
         "agents": of("Counts"), "variables": of("Counts"), "muted": COUNT,
         "sites": several(record({"site": STRING, "agents": of("Counts")})),
         "you": record({"name": STRING, "may_change": YES})}),

@@ -64,6 +64,7 @@ class Backend(Protocol):
     sees: bool  # it asks the agents, hears of them, and writes what happens
     ready: bool  # this, people can be told, and the inventory is whole
     trouble: str  # what is wrong with the fleet itself; empty: nothing
+    alertmanager: str  # the address of its page; empty: there is none
 
     def mutes(self) -> Sequence[Mute]:
         """Of the configuration and of the store: those in force, and those to come."""
@@ -144,7 +145,8 @@ class Site:
         version = f"{self.view().epoch}.{self.hub.version}"
         who = request[WHO]
         return {"version": version, "now": round(time.time(), 3), **self.view().summary(),
-                "trouble": self.service.trouble, "muted": int(np.count_nonzero(self.marks().muted)),
+                "trouble": self.service.trouble, "alertmanager": self.service.alertmanager,
+                "muted": int(np.count_nonzero(self.marks().muted)),
                 "you": {"name": who, "may_change": bool(who)}}
 
     async def agents(self, request: web.Request) -> Json:

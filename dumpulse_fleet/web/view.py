@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State
+from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State, boot_of
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import VARIABLES, Rows, Table
 from dumpulse_fleet.record.past import Past
@@ -126,9 +126,13 @@ class View:
             heard_at, round_trip = float(table.heard_at[row]), float(table.round_trip[row])
             numbers = {name: int(getattr(table, name)[row])
                        for name in ("reports", "lost", "late", "bad", "reboots")}
+        def moment(number: int) -> float | None:
+            return when(heard_at - ages[number] * agent.profile.tick) \
+                if heard_at > 0 and entry[number] != 0 else None
+
         variables = []
         for variable in agent.profile.settings.variables:
-            number = variable.number
+            number, boots = variable.number, variable.boots
             heard = heard_at > 0 and entry[number] != 0
             variables.append({
                 "variable": number, "name": variable.name, "expected": variable.expected,
@@ -136,8 +140,10 @@ class View:
                 "state": State(state[number]).words, "since": when(since[number]),
                 "value": entry[number] & 255 if heard else None,
                 "sender": entry[number] >> 8 & 255 if heard else None,
-                "heard_at": when(heard_at - ages[number] * agent.profile.tick) if heard else None,
-                "at_least": heard and at_least[number],
+                "heard_at": moment(number), "at_least": heard and at_least[number],
+                "boot": None if boots is None or moment(boots) is None else {
+                    "at": moment(boots), "at_least": at_least[boots],
+                    "words": boot_of(entry[boots] & 255)},
                 "warn": variable.warn_ms / 1000, "crit": variable.crit_ms / 1000,
                 "low": variable.warn_low, "high": variable.warn_high})
         return {**self.agents([row], marks)[0], "profile": agent.profile.name,

@@ -70,8 +70,13 @@ export async function get(path) {
   throw new NoAnswer(path);
 }
 
-/** One log-in for all forms. A user whose password the browser sends needs none. */
-export function showWho(you) {
+/** One log-in for all forms. A user whose password the browser sends needs none. `alertmanager` is
+ * the address of its page. */
+export function showWho({ you, alertmanager }) {
+  if (alertmanager && !$("silences")) {
+    $("link").append(" · ", make("a", { id: "silences", href: `${alertmanager}/#/silences`,
+      textContent: "silences in Alertmanager" }));
+  }
   mayChange = you.may_change;
   if (!$("login")) makeLogin();
   $("mute").hidden = !mayChange;
@@ -82,7 +87,7 @@ export function showWho(you) {
   for (const button of document.querySelectorAll(".end")) button.hidden = !mayChange;
 }
 
-const askWho = async () => showWho((await get("api/v1/summary")).you);
+export const askWho = async () => showWho(await get("api/v1/summary"));
 
 function makeLogin() {
   const field = (text, properties) => make("label", {}, `${text} `, make("input", properties));
@@ -124,7 +129,8 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-const SPEAKS = ["state", "rebooted", "clock", "restarted", "mute"]; // words that need no kind
+// Events whose words need no kind.
+const SPEAKS = ["state", "rebooted", "clock", "restarted", "name", "mute"];
 
 /** One line for one thing: an agent is in trouble because a variable is. `whoOf` says of what an
  * event is. */

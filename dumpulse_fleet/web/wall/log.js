@@ -1,7 +1,7 @@
 // The page of events and mutes. SPDX-License-Identifier: MIT
 
-import { $, SEVERITY, clock, eventItems, get, make, makeMuteForm, muteItem, report, setText,
-  showWho } from "./common.js";
+import { $, SEVERITY, askWho, clock, eventItems, get, make, makeMuteForm, muteItem, report,
+  setText } from "./common.js";
 
 const PAGE = 100; // events
 const PAUSE = 5000; // ms between two looks
@@ -36,7 +36,7 @@ async function look() {
 
 async function fillChoices() {
   const { agents } = await get("api/v1/agents?limit=1000");
-  showWho((await get("api/v1/summary")).you);
+  await askWho();
   for (const agent of agents) {
     for (const [key, text] of Object.entries({ ...agent.labels, site: agent.site,
       name: agent.name })) values.set(key, (values.get(key) || new Set()).add(text));

@@ -4,8 +4,8 @@
 // gathered, and drawn once a frame: only tiles that have changed are touched. What is shown can be
 // found again by the address of the page.
 
-import { $, NoAnswer, PATIENCE, SEVERITY, clock, duration, eventItems, get, here, make, makeMuteForm,
-  moment, muteItem, number, report, setText, shape, showWho, slug } from "./common.js";
+import { $, PATIENCE, SEVERITY, clock, duration, eventItems, get, here, make, makeMuteForm, moment,
+  muteItem, number, report, setText, shape, showWho, slug } from "./common.js";
 
 const phone = matchMedia("(max-width: 640px)"); // see wall.css
 const CHIPS = [...[...SEVERITY].reverse(), "acknowledged", "muted"];
@@ -92,7 +92,7 @@ async function load() {
     const summary = await get("api/v1/summary");
     if (mine !== loading) return;
     period = summary.period;
-    showWho(summary.you);
+    showWho(summary);
     note(summary);
     agents.clear();
     for (const agent of found) agents.set(agent.name, agent);
@@ -296,7 +296,8 @@ function makeCard(key) {
   const half = (className, compare) => ({ list: [], compare,
     tiles: make("div", { className, role: "presentation" }) });
   const card = {
-    bad: half("bad", before), good: half("good", byName), worst: -1, wrong: 0, share: 0, counts: make("span"),
+    bad: half("bad", before), good: half("good", byName), worst: -1, wrong: 0, share: 0,
+    counts: make("span"),
     health: make("i", { className: "health" }), head: make("div", { ariaHidden: "true" }),
     element: make("section", { className: "card", role: "group", ariaLabel: title }),
   };
@@ -820,12 +821,12 @@ function showUptime(up) {
 function makeRow({ variable, name, authenticated }) {
   const row = {
     value: make("td", { className: "number" }), age: make("td", { className: "number" }),
-    day: make("td"), line: make("small"),
+    day: make("td"), line: make("small"), boot: make("small"),
     element: make("tr", {}),
   };
   const mark = authenticated === false ? [make("small", { textContent: "not authenticated" })] : [];
   row.element.append(make("th", { scope: "row" }, shape(), `${variable} ${name}`.trim(), ...mark,
-    row.line), row.value, row.age, row.day);
+    row.line, row.boot), row.value, row.age, row.day);
   rows.set(variable, row);
   return row.element;
 }
@@ -862,6 +863,9 @@ function drawAges() {
     // Of an agent that is silent, nobody knows whether a younger heartbeat came.
     const sign = variable.at_least ? "≥ " : MUTE.includes(shown.state)
       || variable.state === "unknown" ? "≤ " : "";
+    const { boot } = variable;
+    setText(row.boot, boot ? `up ${boot.at_least ? "≥ " : ""}${
+      duration(serverNow() - boot.at, true)}: ${boot.words}` : "");
     setText(row.age, variable.heard_at === null ? "never"
       : `${sign}${duration(serverNow() - variable.heard_at, true)}`);
   }
