@@ -16,7 +16,7 @@ static unsigned count, storing, stored;    /* all of these; how many are being s
 
 bool alarms_to_store(void)
 {
-    return storing != count;
+    return stored != count;
 }
 
 void alarms_tell(bool all)
@@ -55,8 +55,9 @@ void alarms_add(uint8_t variable, uint8_t was, uint8_t is)
 
 void alarms_log(const struct alarms_change *change)
 {
-    if (alarms[change->variable].unlogged != 0)
-        alarms[change->variable].unlogged--;
+    const uint32_t later = alarms[change->variable].number - change->number;
+
+    alarms[change->variable].unlogged = later < UINT8_MAX ? (uint8_t)later : UINT8_MAX;
 }
 
 void alarms_forget(uint8_t variable)

@@ -40,7 +40,7 @@ extern void (*alarms_store)(void);
  * the last one, it calls it with NULL. */
 void alarms_tell(bool all);
 extern void (*alarms_tell_one)(const struct alarms_change *change);
-void alarms_log(const struct alarms_change *change); /* the log has it from now on */
+void alarms_log(const struct alarms_change *change); /* it is logged now: the log has it */
 void alarms_forget(uint8_t variable);                /* nobody watches it: its number stays */
 
 /* The records as they are in the state file. */
@@ -48,6 +48,6 @@ void alarms_encode(uint8_t bytes[ALARMS_SIZE]);
 void alarms_decode(const uint8_t bytes[ALARMS_SIZE]);
 void alarms_begin_store(void); /* the records of now are being stored, */
 void alarms_end_store(void);   /* and now they are, or cannot be */
-bool alarms_to_store(void);    /* are there changes that are not even being stored? */
+bool alarms_to_store(void);    /* are there changes that are not stored? */
 
 #endif

@@ -119,6 +119,11 @@ size_t log_character_size(const char *text)
 /* The saving thread logs, too. Atomics of 64 bits would need libatomic on chips of 32 bits. */
 static uint32_t lost, told; /* lines that were not written; the log has the number of these */
 
+void log_count_lost(uint32_t lines)
+{
+    (void)__atomic_fetch_add(&lost, lines, __ATOMIC_RELAXED);
+}
+
 uint32_t log_lost(void)
 {
     return __atomic_load_n(&lost, __ATOMIC_RELAXED);
@@ -166,7 +171,7 @@ static void write_begin(char begin[BEGIN], int severity)
     }
 }
 
-void log_say(const char *format, ...)
+bool log_say(const char *format, ...)
 {
     const bool has_severity = format[0] == '<';
     char text[1024], begin[BEGIN], line[sizeof text + 16 + BEGIN];
@@ -187,6 +192,7 @@ void log_say(const char *format, ...)
     }
     const int length = snprintf(line, sizeof line, "%s%s: %s\n", begin, name, text);
     if (log_say_lost() && log_write(STDERR_FILENO, line, (size_t)length))
-        return;
-    (void)__atomic_fetch_add(&lost, 1, __ATOMIC_RELAXED);
+        return true;
+    log_count_lost(1);
+    return false;
 }

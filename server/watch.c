@@ -95,39 +95,42 @@ bool watch_read_names(void)
 
 static void say_unsaid(void)
 {
-    if (unsaid != 0)
-        log_say("<4>%llu more changes: too many came at once", (unsigned long long)unsaid);
-    unsaid = 0;
+    if (unsaid != 0 &&
+        log_say("<4>%llu more changes: too many came at once", (unsigned long long)unsaid))
+        unsaid = 0;
 }
 
-/* Logs a change of a variable unless too many came at once. */
-static void log_change(uint8_t variable, const char *text, bool is_bad)
+/* Logs a change of a variable unless too many came at once. Returns false if the log lacks it. */
+static bool log_change(uint8_t variable, const char *text, bool is_bad)
 {
     const struct limit limit = limits_make(1, LINES);
     const uint64_t now = timing_ns();
     const char *name = names_variables[variable].name;
 
     if (options.log < OPTIONS_LOG_NORMAL)
-        return;
+        return true;
     if (!limits_has_left(&said, &limit, now)) {
         unsaid++;
-        return;
+        return false;
     }
     limits_take(&said, &limit, now);
     say_unsaid();
-    log_say(is_bad ? "<4>variable %u%s%s: %s" : "<5>variable %u%s%s: %s", variable,
-            *name == '\0' ? "" : " ", name, text);
+    return log_say(is_bad ? "<4>variable %u%s%s: %s" : "<5>variable %u%s%s: %s", variable,
+                   *name == '\0' ? "" : " ", name, text);
 }
 
+/* What the log lacks stays unlogged in the state: then the next run logs it, or counts it. */
 static void log_state(const struct alarms_change *change)
 {
+    uint8_t *const unlogged = &alarms[change->variable].unlogged, before = *unlogged;
     char text[CHANGE_ROOM];
 
     alarms_log(change);
     (void)snprintf(text, sizeof text, "%s, was %s; number %u", hook_states[change->is],
                    hook_states[change->was], (unsigned)change->number);
-    log_change(change->variable, text,
-               change->is != DUMPULSE_ALIVE && change->is != DUMPULSE_WAITING);
+    if (!log_change(change->variable, text,
+                    change->is != DUMPULSE_ALIVE && change->is != DUMPULSE_WAITING))
+        *unlogged = before;
 }
 
 static void tell(const struct alarms_change *change)
@@ -164,7 +167,7 @@ static void note_boot(uint8_t variable, uint8_t value)
         return;
     counters[COUNT_CHANGES]++;
     (void)snprintf(text, sizeof text, "restarted: %s, boot %u", causes[value / 32], value % 32U);
-    log_change(node, text, true);
+    (void)log_change(node, text, true);
 }
 
 /* Notes what was heard since the last look. The table's timestamp says when that was, unless
@@ -290,9 +293,10 @@ static void restore_state(const dumpulse_watched *line, dumpulse_seen *of)
         heard_at[variable] = looked - (line->dead - DUMPULSE_AHEAD) - 1;
     dumpulse_write16_(of->since, (uint16_t)heard_at[variable]);
     of->state = record->is;
-    if (record->unlogged != 0)
+    if (record->unlogged != 0) {
+        log_count_lost(record->unlogged - 1U);
         log_state(&(struct alarms_change){0, record->number, variable, record->was, record->is});
-    record->unlogged = 0;
+    }
     if (options.exec != NULL)
         hook_tell_again(variable);
     else

@@ -16,7 +16,7 @@ static char *line_of(size_t number)
     return logged[number < LOGGED_LINES ? number : LOGGED_LINES - 1];
 }
 
-void log_say(const char *format, ...)
+bool log_say(const char *format, ...)
 {
     va_list arguments;
 
@@ -25,6 +25,12 @@ void log_say(const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(line_of(logged_count++), sizeof logged[0], format, arguments);
     va_end(arguments);
+    return true;
+}
+
+void log_count_lost(uint32_t lines)
+{
+    logged_count += lines;
 }
 
 bool log_say_lost(void)

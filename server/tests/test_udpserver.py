@@ -1264,28 +1264,6 @@ def test_a_state_that_is_restored_while_it_runs(tmp_path: Path, program: str) ->
     assert not any("another server" in line for line in lines)
 
 
-def test_a_disk_that_is_full_at_the_start_stops_nothing(tmp_path: Path) -> None:
-    """The table is still read. It is written as soon as there is room."""
-    file, full = tmp_path / "table", tmp_path / "full"
-    file.write_bytes(state_bytes(FIVES))
-    full.write_bytes(b"")
-    with Server("--state", str(file), "--state-every", "1",
-                program=[built("build/udpserver-calls")],
-                env={**os.environ, "FULL": str(full)}) as server, Peer(server) as peer:
-        assert peer.ask()[0][2:] == b"\5\5"
-        server.wait_for(lambda now: now["failed_saves"] >= 2, "it tries again")
-        full.unlink()
-        wait_until(lambda: file.read_bytes()[:280] != state_bytes(FIVES)[:280], "it saves")
-        server.stop()
-        lines = server.stderr.all()
-    assert sum("No space left" in line
-               for line in lines) == 1 == sum("serving without it" in line for line in lines)
-    full.write_bytes(b"")
-    with Server("--state", str(file), program=[built("build/udpserver-calls")],
-                env={**os.environ, "FULL": str(full)}) as server:
-        server.stop(status=1)  # the status says that the table was not saved at the end
-
-
 @pytest.mark.slow
 def test_threads_use_nothing_at_once(tmp_path: Path) -> None:
     """Under ThreadSanitizer, which makes the status another one than 0. It sees most of the times

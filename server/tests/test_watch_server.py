@@ -6,7 +6,6 @@ runs, and the programs that it starts."""
 import contextlib
 import functools
 import itertools
-import json
 import os
 import re
 import resource
@@ -223,31 +222,6 @@ def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path) -> None:
         assert longest < 1.25
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_restart_tells_nothing_again(tmp_path: Path, number: int) -> None:
-    """The second run tells only what has changed since, with the next number."""
-    names = NAMES.replace("1s", "4s").replace("2s", "4s") + "[4]\nwarn = 9min\ncrit = 9min\n"
-    more = ("--state", f"{tmp_path / 'state'}", "--state-every", "1")
-    for changes in ({"3 engine waiting alive", "4  waiting alive"},
-                    {"3 engine alive dead", "4  alive out-of-range"}):
-        with Watched(tmp_path, names=names + "value = 0..99\n", more=more) as watched:
-            before = watched.told()
-            if before:
-                time.sleep(10 * TICK / 1000)
-                assert watched.told()[len(before):] in ([], ["3 engine alive dead"])
-                watched.beat(4, 200)
-            else:
-                watched.beat(3)
-                watched.beat(4)
-            wait_until(lambda: len(watched.told()) == len(before) + 2, "the changes are told")
-            assert set(watched.told()[len(before):]) == changes
-            numbers = re.findall("; number ([0-9]+)", "\n".join(watched.server.stderr.lines))
-            assert numbers == ["2" if before else "1"] * 2
-            time.sleep(1.5)  # until it is stored that they were told
-            watched.server.process.send_signal(number)
-            watched.server.process.wait(PATIENCE)
-
-
 def test_a_node_that_restarts_is_logged(tmp_path: Path) -> None:
     """What the state file has is no restart."""
     options: dict[str, Any] = {"names": f"{NAMES}boots = 40\n",
@@ -323,31 +297,6 @@ def test_a_program_that_cannot_start_is_tried_again(tmp_path: Path, change: str,
         watched.server.stop()
 
 
-def test_too_many_changes_at_once_are_counted_in_the_log(tmp_path: Path) -> None:
-    """The number comes before the next change that is logged, and not only at the end."""
-    names = "[dumpulse]\ntick = 50ms\nwarn = 100s\n" + "".join(
-        f"[{number}]\nvalue = 10..120\n" for number in range(64))
-    with Watched(tmp_path, names=names, program="", interpreter="/bin/true") as watched:
-        lines = watched.server.stderr.lines
-
-        def unsaid() -> list[int]:
-            return [int(line.split()[1]) for line in lines if "too many came at once" in line]
-
-        deadline = time.monotonic() + PATIENCE
-        while not unsaid():
-            assert time.monotonic() < deadline, lines
-            for value in (50, 9):  # in range, and out of it
-                for variable in range(64):
-                    watched.beat(variable, value)
-                time.sleep(2 * TICK / 1000)
-        found = next(at for at, line in enumerate(lines) if "too many came at once" in line)
-        assert 100 < found < 110 + time.monotonic() - (deadline - PATIENCE)  # then one a second
-        watched.server.wait_for(lambda _: len(lines) > found + 1, "the next change")
-        assert CHANGE.fullmatch(lines[found + 1])
-        changes = watched.server.stop()["changes"]
-        wait_until(lambda: len(watched.logged()) + sum(unsaid()) == changes, "all are in the log")
-
-
 def test_a_program_has_standard_error_where_the_server_has_none(tmp_path: Path) -> None:
     """Else the first file that the program opens would get its errors."""
     options = watching(tmp_path, 'readlink /proc/$$/fd/2 >"${0%/*}/found"', IN_RANGE)
@@ -363,38 +312,6 @@ def test_a_program_has_standard_error_where_the_server_has_none(tmp_path: Path) 
         assert found.read_text() == "/dev/null\n"
         process.terminate()
         assert process.wait(PATIENCE) == 0
-
-
-def test_a_program_that_floods_the_log(tmp_path: Path) -> None:
-    """Nobody reads the log any more. The server works on, and ends when it is told to."""
-    def stats() -> dict[str, int]:
-        with socket.socket(socket.AF_UNIX) as asking:
-            asking.settimeout(PATIENCE)
-            asking.connect(str(tmp_path / "stats"))
-            answer: dict[str, int] = json.loads(asking.makefile().read())
-            return answer
-
-    # At the end, the pipe is closed. Then the program ends, too: by SIGPIPE.
-    with started(*command(), "0", "--tick", "50", "--stats", tmp_path / "stats",
-                 *watching(tmp_path, "exec yes", IN_RANGE), stdout=subprocess.PIPE,
-                 stderr=subprocess.PIPE) as process, \
-            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-        assert process.stdout is not None and process.stderr is not None
-        assert process.stderr.readline() == f"udpserver: watching 1 variable of {tmp_path}" \
-            f"/names.ini; each change runs {tmp_path}/program\n"
-        (port,) = re.findall(r":(\d+) ", process.stderr.readline())
-
-        def changed() -> bool:  # each change wants a line in the log, which is full
-            for turn in range(100):
-                sender.sendto(heartbeat(3, 1, 5 + 50 * (turn % 2)), ("127.0.0.1", int(port)))
-                time.sleep(0.02)
-            return stats()["changes"] >= 5
-
-        wait_until(changed, "5 changes")
-        wait_until(lambda: stats()["heartbeats"] % 100 == 0, "all heartbeats are taken")
-        process.terminate()
-        assert process.wait(PATIENCE) == 0
-        assert '; changes ' in process.stdout.read()
 
 
 def test_what_a_program_leaves_running_holds_nobody_up(tmp_path: Path) -> None:
@@ -558,33 +475,6 @@ def test_with_log_errors_the_program_alone_is_told(tmp_path: Path) -> None:
         assert process.stderr.readline() == "said: waiting missing, /dev/null\n"
         process.terminate()
         assert process.wait(PATIENCE) == 0
-
-
-def test_alarms_that_a_full_pipe_does_not_take_are_counted(tmp_path: Path) -> None:
-    """The count is logged when somebody reads the pipe, without another alarm."""
-    (tmp_path / "names.ini").write_text(
-        "[dumpulse]\ntick = 50ms\ncrit = 200ms\n" + "".join(f"[{i}]\n" for i in range(8)))
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            os.write(writing, bytes(512))
-    os.set_blocking(writing, True)
-    with started(*command(), "--tick", str(TICK), "--watch", str(tmp_path / "names.ini"), "0",
-                 stdout=subprocess.PIPE, stderr=writing) as process, \
-            open(reading, "rb", buffering=0) as reader:
-        os.close(writing)
-        assert process.stdout is not None
-        counters = {"changes": 0}
-        while counters["changes"] < 8:
-            time.sleep(TICK / 1000)
-            process.send_signal(signal.SIGUSR1)
-            counters = Server.counters(process.stdout.readline())
-        text = b""
-        while b"written" not in text:
-            text = (text + reader.read(65536)).lstrip(b"\0")
-        assert text == b"udpserver: %d lines could not be written\n" % counters["lost_lines"]
-        assert counters["lost_lines"] >= 8
 
 
 @pytest.mark.parametrize("journal", [True, False])

@@ -807,7 +807,7 @@ int __wrap_ppoll(struct pollfd *descriptors, nfds_t count, const struct timespec
 
 /* ---- What the agent says, and the rest. */
 
-void __wrap_log_say(const char *format, ...)
+bool __wrap_log_say(const char *format, ...)
 {
     char text[4 * LINE];
     va_list arguments;
@@ -819,6 +819,7 @@ void __wrap_log_say(const char *format, ...)
     va_end(arguments);
     world_say("  agent: %.140s", text);
     oracle_logged(text);
+    return true;
 }
 
 ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags)

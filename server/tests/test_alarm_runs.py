@@ -1,0 +1,354 @@
+"""Runs the real udpserver with --watch, --exec and --state through restarts, kills, stops, slow and
+full disks, a log that is not read or cannot grow, slow programs, and reloads that fail.
+
+    python -m server.tests.test_alarm_runs [--runs N] [--seed N]
+
+Nodes send heartbeats, change their values and fall silent: from that follows what the server must
+find. Each number of each variable must be in the log, and a program must have run for it, or the
+server has counted that there is none. No number comes twice without a kill, and then it is the same
+change. If a server ends that cannot store its state in time, numbers may begin again."""
+
+import argparse
+import concurrent.futures
+import contextlib
+import itertools
+import json
+import os
+import random
+import re
+import resource
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from spec.model import heartbeat
+from tools.programs import PATIENCE, built, wait_until
+from tools.servers import Server, takes_hang_up
+from tools.tiers import SEED
+
+AT_ONCE = 12  # runs
+STEP, LATE, SETTLED = 0.03, 0.15, 1.2  # s
+LONG_STORE = 1.5  # s: after a fault, the state may be older than what was told
+NAMES = "[dumpulse]\ntick = 20ms\nwarn = 300ms\ncrit = 600ms\n"
+MISTAKES = ("[64]\n", "[3]\nwarn = 5x\n", "name\n", "[0]\n", "[63]\nwarn = 9s\n", "[63\n")
+STATES = {"in": ("alive",), "out": ("out-of-range",), "silent": ("dead", "missing")}
+LINE = re.compile(r"udpserver: variable (\d+) \S+: ([a-z-]+), was ([a-z-]+); number (\d+)$", re.M)
+LOST = re.compile(r"udpserver: (\d+) lines? could not be written$", re.M)
+LEFT_OUT = re.compile(r"udpserver: (\d+) more changes: too many came at once$", re.M)
+
+
+class Change(NamedTuple):
+    """What the log or a program got from one life of the server."""
+    life: int
+    variable: int
+    number: int
+    was: str
+    state: str
+
+
+class Life:
+    """From a start of the server to its end."""
+    process: subprocess.Popen[bytes]
+    is_killed = is_bad = False  # the latter: numbers may begin again
+
+    def __init__(self, at: int, folder: Path) -> None:
+        self.at, self.log, self.told_to = at, folder / f"log{at}", folder / f"told{at}"
+        self.status: dict[str, Any] = {}
+
+    def logged(self) -> Iterator[Change]:
+        for variable, state, was, number in LINE.findall(self.log.read_text()):
+            yield Change(self.at, int(variable), int(number), was, state)
+
+    def told(self) -> Iterator[Change]:
+        for line in self.told_to.read_text().splitlines() if self.told_to.exists() else ():
+            variables, was, state, numbers = line.split(" ")
+            parts = [part.partition("-") for part in variables.split(",")]
+            listed = itertools.chain(*(range(int(first), int(last or first) + 1)
+                                       for first, _, last in parts))
+            for variable, number in zip(listed, numbers.split(","), strict=True):
+                yield Change(self.at, variable, int(number), was, state)
+
+    def lost(self) -> int:
+        """How many lines and changes the log lacks, as the server has counted."""
+        text = self.log.read_text()
+        lost = sum(map(int, LOST.findall(text)))
+        return sum(map(int, LEFT_OUT.findall(text))) + \
+            (lost if self.is_killed else max(lost, self.status["lost_lines"]))
+
+
+def problems(lives: list[Life]) -> Iterator[str]:
+    """What is wrong with lives whose numbers go on from one to the next."""
+    logged = [change for life in lives for change in life.logged()]
+    told = [change for life in lives for change in life.told()]
+    last = {} if lives[-1].is_bad else {row["variable"]: row["number"] or 0
+                                        for row in lives[-1].status["table"]}
+    for what, changes, counted in (
+            ("not logged", logged, sum(life.lost() for life in lives)),
+            ("not told", told, sum(life.status["not_told"] for life in lives))):
+        by_number = defaultdict[tuple[int, int], list[Change]](list)
+        for change in changes:
+            by_number[change.variable, change.number].append(change)
+        most, missing, merged = dict(last), 0, 0
+        for (variable, number), same in by_number.items():
+            most[variable] = max(most.get(variable, 0), number)
+            for one, again in itertools.pairwise(same):
+                if not any(life.is_killed for life in lives if one.life <= life.at < again.life):
+                    yield f"{what} once: {one}, {again}"
+                if "several" not in one + again and one[3:] != again[3:]:
+                    yield f"two changes with one number: {one}, {again}"
+        for variable, until in most.items():
+            before, gap = "", 0
+            numbers = [number for one, number in by_number if one == variable]
+            # A life after one that could not store its state may begin with any number.
+            for number in range(min(numbers, default=until + 1) if lives[0].at else 1, until + 1):
+                same = by_number.get((variable, number), [])
+                goes_on = not same or not before or same[0].was in (before, "several")
+                if not goes_on and not gap:
+                    yield f"{what}: what is between {before} and {same[0]}"
+                missing += not same
+                merged += gap if same and goes_on else 0
+                before, gap = (same[0].state, 0) if same else (before, gap + 1)
+        # The counters of a life end with its kill. What was merged shows in the next change.
+        is_whole = not (lives[0].at or any(life.is_killed or life.is_bad for life in lives))
+        excused = merged if what == "not told" and not is_whole else 0
+        if missing > counted + excused or (what == "not told" and is_whole and missing != counted):
+            yield f"lives {lives[0].at}-{lives[-1].at}: {missing} {what}, {counted} counted"
+
+
+class Run:
+    """A server, its nodes, and what happens to them."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self.chance, self.folder, self.full = random.Random(seed), folder, folder / "full"
+        self.host = f"127.{64 + os.getppid() % 128}.{seed >> 8 & 255}.{seed & 255}"
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.lives: list[Life] = []
+        self.version, self.is_stalled = 1, False
+        self.bad_until = self.beaten = self.moved = 0.0
+        self.modes = dict.fromkeys(range(self.chance.choice((3, 4, 14))), "silent")
+        self.since = dict.fromkeys(self.modes, 0.0)
+        self.write_names()
+        (folder / "program").write_text(
+            f"#!/bin/sh\n[ ! -e {folder}/slow ] || sleep 0.$(($$ % 5))\n"
+            'echo "$1 $3 $4 $5" >>"$TOLD"\n')
+        (folder / "program").chmod(0o755)
+        self.start()
+
+    def write_names(self, more: str = "") -> None:
+        (self.folder / "names").write_text(NAMES + "".join(
+            f"[{i}]\nname = v{self.version}x{i}\nvalue = 0..99\n" for i in self.modes) + more)
+
+    def start(self) -> None:
+        life = Life(len(self.lives), self.folder)
+        self.sync_ms = self.chance.choice((0, 0, 0, 40, 300, 900))
+        log = os.open(life.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(log, bytes(65536))  # other files are smaller: a limit is only for it
+        self.cat, self.writing = None, log
+        if self.chance.random() < 0.6:
+            reading, self.writing = os.pipe()
+            self.cat = subprocess.Popen(["cat"], stdin=reading, stdout=log)
+            os.close(reading)
+            os.close(log)
+        self.is_changed = bool(self.sync_ms) or self.full.exists() or self.chance.random() < 0.5
+        options = {"--bind": self.host, "--tick": "20", "--watch": f"{self.folder}/names",
+                   "--exec": f"{self.folder}/program", "--state": f"{self.folder}/state",
+                   "--state-every": "1", "--stats": f"{self.folder}/stats"}
+        with (self.folder / "counters").open("w") as counters:
+            life.process = subprocess.Popen(
+                [built("build/udpserver-calls" if self.is_changed else "build/udpserver"),
+                 *itertools.chain(*options.items())], stdout=counters, stderr=self.writing,
+                preexec_fn=takes_hang_up, env=os.environ | {
+                    "SLOW": f"{self.sync_ms}", "FULL": f"{self.full}", "TOLD": f"{life.told_to}"})
+        self.lives.append(life)
+        wait_until(self.ask, "it answers")
+        self.moved = time.monotonic()
+
+    def ask(self) -> bool:
+        """Gets states and counters."""
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as asking:
+            asking.settimeout(PATIENCE)
+            asking.connect(f"{self.folder}/stats")
+            self.lives[-1].status = json.loads(asking.makefile().read())
+            return True
+        return False
+
+    def live(self, seconds: float) -> None:
+        """Lets time pass, in which nodes send heartbeats."""
+        end = time.monotonic() + seconds
+        while (now := time.monotonic()) < end:
+            if now - self.beaten > LATE:  # this process was slow itself
+                self.moved, self.bad_until = now, max(self.bad_until, now + LONG_STORE)
+            self.beaten = now
+            for variable, mode in self.modes.items():
+                value = {"in": 50, "out": 200, "flap": 200 * (int(now / 0.13) % 2)}.get(mode)
+                if value is not None:
+                    self.socket.sendto(heartbeat(variable, 1, value), (self.host, 9060))
+            time.sleep(STEP)
+
+    def change(self) -> None:
+        """Some nodes do something else, or all do the same."""
+        mode, share = self.chance.choice((*STATES, "flap")), self.chance.choice((0.4, 0.4, 1))
+        for variable in self.modes:
+            if self.chance.random() < share:
+                self.modes[variable] = mode if share == 1 else self.chance.choice((*STATES, "flap"))
+                self.since[variable] = time.monotonic()
+
+    def settle(self) -> None:
+        """What nodes have done for long enough is found."""
+        def is_found() -> bool:
+            self.live(STEP)
+            since = time.monotonic() - SETTLED
+            return self.ask() and all(
+                self.lives[-1].status["table"][variable]["state"] in STATES[mode]
+                for variable, mode in self.modes.items()
+                if mode != "flap" and max(self.moved, self.since[variable]) < since)
+
+        self.live(SETTLED)
+        wait_until(is_found, f"the states of {self.modes}")
+
+    def stop(self) -> None:
+        self.lives[-1].process.send_signal(signal.SIGSTOP)
+        self.live(self.chance.uniform(0.1, 1.0))
+        self.lives[-1].process.send_signal(signal.SIGCONT)
+        self.moved = time.monotonic()
+        self.bad_until = self.moved + LONG_STORE
+
+    def stall(self) -> None:
+        """Nobody reads the log, or its file cannot grow; or that has ended."""
+        life, self.is_stalled = self.lives[-1], not self.is_stalled
+        if self.cat is None:
+            most = life.log.stat().st_size + self.chance.randrange(90)
+            if not self.is_stalled:
+                os.write(self.writing, b"~")  # no line that is torn looks complete
+                most = resource.RLIM_INFINITY
+            resource.prlimit(life.process.pid, resource.RLIMIT_FSIZE, (most, -1))
+        elif self.is_stalled:
+            self.cat.send_signal(signal.SIGSTOP)
+            os.set_blocking(self.writing, False)
+            with contextlib.suppress(BlockingIOError):
+                os.write(self.writing, bytes(1 << 17))
+            os.set_blocking(self.writing, True)
+        else:
+            self.cat.send_signal(signal.SIGCONT)
+
+    def toggle(self) -> None:
+        """Programs become slow, or the disk full; or that has ended."""
+        path = self.chance.choice((self.full, self.folder / "slow"))
+        path.unlink() if path.exists() else path.touch()
+        self.bad_until = time.monotonic() + LONG_STORE
+
+    def reload(self) -> None:
+        """A file of names with a mistake changes nothing."""
+        version, is_wrong = self.version, self.chance.random() < 0.5
+        self.version += 1
+        self.write_names(self.chance.choice(MISTAKES) * is_wrong)
+        check = (built("build/udpserver"), "--check", "--tick", "20", "--watch",
+                 self.folder / "names")
+        assert subprocess.run(check, capture_output=True).returncode == 2 * is_wrong
+        self.lives[-1].process.send_signal(signal.SIGHUP)
+        self.version = version if is_wrong else self.version
+        assert self.ask() and \
+            self.lives[-1].status["table"][0]["name"] == f"v{self.version}x0", self.version
+        self.write_names()
+
+    def end(self, number: int) -> None:
+        """A kill may also come soon after SIGTERM."""
+        life, is_full = self.lives[-1], self.is_changed and self.full.exists()
+        assert self.ask()
+        if self.is_stalled and self.chance.random() < 0.5:
+            self.stall()
+        life.is_bad = self.sync_ms > 50 or is_full or time.monotonic() < self.bad_until
+        life.process.send_signal(number)
+        if number == signal.SIGTERM and self.chance.random() < 0.4:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                life.process.wait(self.chance.uniform(0, 0.03 + self.sync_ms / 500))
+            life.process.kill()
+        status = life.process.wait(PATIENCE)
+        life.is_killed = status == -signal.SIGKILL
+        if not life.is_killed:
+            assert status == int(is_full), status
+            life.is_bad = is_full
+            life.status |= Server.counters((self.folder / "counters").read_text())
+        self.is_stalled = False
+        os.close(self.writing)
+        if self.cat is not None:
+            self.cat.send_signal(signal.SIGCONT)
+            self.cat.wait(PATIENCE)
+
+    def restart(self) -> None:
+        self.end(self.chance.choice((signal.SIGTERM, signal.SIGKILL)))
+        self.live(self.chance.choice((0, self.chance.uniform(0, 0.8))))
+        self.start()
+
+    def problems(self) -> list[str]:
+        found: list[str] = []
+        begin = 0
+        for life in self.lives:
+            if life.is_bad or life is self.lives[-1]:
+                found += problems(self.lives[begin:life.at + 1])
+                begin = life.at + 1
+        return found
+
+    def run(self) -> list[str]:
+        for _ in range(self.chance.randrange(8, 20)):
+            self.chance.choice((self.change, self.change, self.change, self.stop, self.stall,
+                                self.toggle, self.reload, self.restart, self.restart, self.restart,
+                                self.settle))()
+            self.live(self.chance.choice((0, self.chance.uniform(0, 0.8))))
+        for path in (self.full, self.folder / "slow"):
+            path.unlink(missing_ok=True)
+        if self.is_stalled:
+            self.stall()
+        self.modes = {i: "in" if mode == "flap" else mode for i, mode in self.modes.items()}
+        self.settle()
+        deadline = time.monotonic() + PATIENCE / 3
+        while self.ask() and self.problems() and time.monotonic() < deadline:
+            self.live(0.2)
+        self.end(signal.SIGTERM)
+        return self.problems()
+
+
+def run(seed: int) -> tuple[int, list[str], int, int]:
+    """Returns what was wrong, and how many changes and starts there were."""
+    with tempfile.TemporaryDirectory() as folder:
+        one = Run(seed, Path(folder))
+        try:
+            found = one.run()
+        except AssertionError as error:
+            found = [f"{error!r}"]
+        finally:
+            one.lives[-1].process.kill()
+            one.lives[-1].process.wait()
+        changes = sum(life.status.get("changes", 0) for life in one.lives)
+        return seed, found, changes, len(one.lives)
+
+
+def report(seeds: range) -> list[str]:
+    """Prints how many runs there were. Returns what was wrong."""
+    _ = [built("build/udpserver"), built("build/udpserver-calls")]
+    with concurrent.futures.ProcessPoolExecutor(AT_ONCE) as pool:
+        done = list(pool.map(run, seeds))
+    print(f"{len(done)} runs, {sum(each[3] for each in done)} starts, "
+          f"{sum(each[2] for each in done)} changes; {sum(bool(each[1]) for each in done)} wrong")
+    return [f"seed {seed}: {problem}" for seed, found, _, _ in done for problem in found]
+
+
+@pytest.mark.parametrize("runs", [6, pytest.param(30, marks=pytest.mark.slow)])
+def test_each_alarm_is_told_or_counted(runs: int) -> None:
+    assert report(range(SEED, SEED + runs)) == []
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    raise SystemExit("\n".join(report(range(given.seed, given.seed + given.runs))) or 0)
