@@ -308,15 +308,16 @@ def time_left(end: float) -> float:
     return min(max(0.0, end - time.monotonic()), LONGEST_WAIT)
 
 
+def collect(steps: Steps[Result], results: list[Result]) -> Steps[None]:
+    """The same steps, whose result is in the list afterwards."""
+    results.append((yield from steps))
+
+
 def wait(steps: Steps[Result]) -> Result:
     """Runs steps in this thread."""
-    with contextlib.closing(steps):
-        while True:
-            try:
-                files, end = next(steps)
-            except StopIteration as done:
-                result: Result = done.value
-                return result
+    results: list[Result] = []
+    with contextlib.closing(collect(steps, results)) as pending:
+        for files, end in pending:
             if not files:
                 time.sleep(time_left(end))
                 continue
@@ -324,19 +325,16 @@ def wait(steps: Steps[Result]) -> Result:
                 for file in files:
                     ready.register(file, selectors.EVENT_READ)
                 ready.select(time_left(end))
+    return results[0]
 
 
 async def wait_async(steps: Steps[Result]) -> Result:
     """Runs steps as a part of this task. If it is cancelled, they end at once."""
     import asyncio  # which takes longer than all else that the command imports
     loop = asyncio.get_running_loop()
-    with contextlib.closing(steps):
-        while True:
-            try:
-                files, end = next(steps)
-            except StopIteration as done:
-                result: Result = done.value
-                return result
+    results: list[Result] = []
+    with contextlib.closing(collect(steps, results)) as pending:
+        for files, end in pending:
             ready, seconds = asyncio.Event(), time_left(end)
             with contextlib.ExitStack() as stack:
                 try:
@@ -347,6 +345,7 @@ async def wait_async(steps: Steps[Result]) -> Result:
                     seconds = min(seconds, POLL_WAIT)
                 stack.callback(loop.call_later(seconds, ready.set).cancel)
                 await ready.wait()
+    return results[0]
 
 
 def run_apart(end: float, work: Callable[[], Result]) -> Steps[Optional[Result]]:
@@ -1936,8 +1935,7 @@ class CanFd(Can):
     def _add_bytes(self, content: bytes) -> Optional[bytes]:
         if len(content) == CANFD_FRAME.size:
             number, length, data = CANFD_FRAME.unpack(content)
-            at = number - self._base - CAN_REPORT
-            return self._join_frames(at, data[:length]) if at < self.FRAMES else None
+            return self._join_frames(number - self._base - CAN_REPORT, data[:length])
         number, _, _ = CAN_FRAME.unpack(content)
         is_report = not number & CAN_ERROR and number < self._base + CAN_BEACON
         return None if is_report else super()._add_bytes(content)

@@ -981,7 +981,8 @@ def test_names_for_can_tools(tmp_path: Path, call: Call) -> None:
     assert {"Heartbeat_a_b", "Timestamp_A_B_4_5", "Value_" + "x" * 22} < set(names)
     assert len(set(names)) == 98 + 3 * 64 + 6  # Checksum, Magic, Variable, Sender, Value, AreYouOK
     assert f"BO_ {(1 << 31) + 0x702} Heartbeat_a_b: 8 Node" in made
-    assert call("names", str(path), "--dbc", "--base", "68").status == 2
+    for base in ("68", "681", "800", "20000000"):
+        assert call("names", str(path), "--dbc", "--base", base).status == 2
 
 
 # ---------------------------------------------------------------- many agents in one program

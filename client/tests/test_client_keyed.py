@@ -391,6 +391,8 @@ def test_old_beacons_are_not_believed(key: str) -> None:
         assert agent._keyed(64).epoch == 769
         fake.hooks = [lambda packet, answer: [old[0], answer]]
         fresh = client.Agent(fake.address, keys=client.KeyFile(key), epochs=Nothing())
+        with pytest.raises(client.BadReport, match="old, of epoch 0"):
+            fresh._keyed(64).hear(KEYS.beacon(64, 0))
         fresh.ask(PATIENCE)  # this one believes it, and then the true one
         assert fresh._keyed(64).epoch == 769
 
@@ -436,6 +438,8 @@ def test_how_far_an_epoch_may_be(key: str, monkeypatch: pytest.MonkeyPatch) -> N
     now[0] += 1e6
     believe(0x101000F)
     check_last(0x102000F)  # no more are saved up
+    with pytest.raises(client.BadReport, match="too far ahead"):
+        reader.hear(KEYS.beacon(64, 0x1020010))  # and now none is
     now[0] -= 1e8  # somebody has set it back
     check_last(0x103000F)
     for hour in range(1, 400):

@@ -232,7 +232,7 @@ def test_a_node_that_restarts_is_shown(monkeypatch: Patch, tmp_path: Path) -> No
                                         "boots = 40\n")
     world, watch = World(monkeypatch, self_=0), watched("--names", f"{tmp_path / 'names.ini'}")
 
-    def restarted(passed: int = 1) -> bool:
+    def restarted(passed: float = 1) -> bool:
         world.passed += passed
         reading = look(watch, world)[3]
         assert reading.for_json()["restarted"] == reading.restarted <= (reading in watch.news())
@@ -256,6 +256,10 @@ def test_a_node_that_restarts_is_shown(monkeypatch: Patch, tmp_path: Path) -> No
         assert restarted(passed) and not restarted(passed)
         world.beat(3)
         assert not restarted()
+    world.passed += 0.5
+    for boot, passed in ((2, 0), (3, 0.9)):  # at the same timestamp, and then a tick later
+        world.beat(40, 1 * 32 + boot)
+        assert restarted(passed)
 
 
 @pytest.mark.parametrize("seed", range(40))
