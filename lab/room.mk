@@ -2,8 +2,8 @@
 lab: | $(READY) ##! what a verified message costs: all counts and tables
 	@$(foreach table,counts published families answer choices,\
 	    $(TABLE_lab-$(table)) || failed=1;) exit $$failed
-lab-scheme: | $(READY) ##! count a scheme of yours: DIR=folder with api.h
-	@$(PYTHON) -m lab.joules.scheme $(DIR) $(if $(TARGETS),--targets $(TARGETS))
+lab-scheme: | $(READY) ##! count a scheme of yours: PQALG=folder with api.h
+	@$(PYTHON) -m lab.joules.scheme $(PQALG) $(if $(TARGETS),--targets $(TARGETS))
 READS_lab-short := lab bench proof spec tools dumpulse.c dumpulse.h extras Makefile */room.mk
 READS_lab-test := $(READS_lab-short) packages
 PART_lab-short = $(PYTHON) -m lab.messages.counts --quick	## count what is quick, and compare with what is kept

@@ -13,7 +13,7 @@ from pathlib import Path
 from lab.arguments import number
 from lab.joules import measuring, meters, results
 from lab.joules.measuring import Failed, Measurement, Work
-from lab.joules.meters import Absent, Clock, Lost
+from lab.joules.meters import Absent, Lost, Meter
 from lab.joules.results import Run, Unreadable
 
 SECONDS = 10.0  # of an operation, in a turn
@@ -75,7 +75,8 @@ def run(command: Sequence[str]) -> int:
 def arguments(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     parser = argparse.ArgumentParser(
         prog="lab/run measure", usage="lab/run measure [OPTION …] -- COMMAND …\n"
-        "       lab/run measure [OPTION …] --operation NAME",
+        "       lab/run measure [OPTION …] --operation NAME\n"
+        "       lab/run measure [OPTION …] --folder DIR [--operation STEP]",
         description="Measures the joules of a command or of an operation of the lab.")
     meters.add_options(parser)
     parser.add_argument("--net", action="store_true",
@@ -86,6 +87,8 @@ def arguments(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.N
                         help="seconds between two turns")
     parser.add_argument("--operation", metavar="NAME",
                         help="an operation of the lab, or words of its name")
+    parser.add_argument("--folder", metavar="DIR", help="a folder of SUPERCOP, pqm4 or PQClean: "
+                        "each step of its scheme in turn, or that of --operation")
     parser.add_argument("--list", action="store_true", help="the names of all operations")
     parser.add_argument("--seconds", type=number(0.001, DAY, float), metavar="S",
                         help=f"of a turn of the operation; else {SECONDS:.0f}")
@@ -98,10 +101,10 @@ def arguments(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.N
     options.command = list(words[split + 1:])
     if options.list:
         return parser, options
-    if bool(options.command) == bool(options.operation):
-        parser.error("either -- COMMAND or --operation NAME is needed")
+    if bool(options.command) == bool(options.operation or options.folder):
+        parser.error("either -- COMMAND, --operation NAME or --folder DIR is needed")
     if options.command and (options.seconds or options.calls):
-        parser.error("--seconds and --calls are for --operation")
+        parser.error("--seconds and --calls are for --operation and --folder")
     if options.seconds and options.calls:
         parser.error("either --seconds or --calls")
     if options.command and shutil.which(options.command[0]) is None:
@@ -109,20 +112,46 @@ def arguments(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.N
     return parser, options
 
 
-def work_of(options: argparse.Namespace) -> tuple[str, Work]:
-    """What it is called, and what does it. Raises ValueError."""
+def works_of(options: argparse.Namespace) -> list[tuple[str, Work]]:
+    """What is measured: how each is called, and what does it. Raises ValueError."""
     if options.command:
-        return options.name or shlex.join(options.command), lambda _: run(options.command)
+        return [(options.name or shlex.join(options.command), lambda _: run(options.command))]
     from lab.joules import steps  # it needs what builds images
-    operation = steps.chosen(options.operation)
-    program = operation.program()
+    operations = steps.of_folder(options.folder, options.operation) if options.folder else \
+        [steps.chosen(options.operation)]
     how, much = ("calls", float(options.calls)) if options.calls else \
         ("seconds", options.seconds or SECONDS)
-    return operation.name, lambda _: steps.repeated(program, how, much)
+
+    def repeat(program: Path) -> Work:
+        return lambda _: steps.repeated(program, how, much)
+
+    return [(operation.name, repeat(operation.program())) for operation in operations]
+
+
+def measured(options: argparse.Namespace, name: str, work: Work, meter: Meter, file: Path) -> int:
+    """Measures one of them, prints the result, and returns the exit status."""
+    status = 0
+    unit = ("J a run" if options.command else "J a call") + results.NET * options.net
+    run, turns, _ = results.begun(file, Run(
+        name, unit, meter.what(), results.machine(), results.governor(), results.versions(),
+        results.now()))
+    measurement = Measurement(meter, meter.clock, file, turns, rest=options.rest)
+    try:
+        pairs = options.repeat or (measuring.PAIRS if options.net else 1)
+        measurement.take(range(pairs), options.net, work)
+    except (Failed, Lost, OSError) as fault:  # a disk may be full
+        measuring.say(f"lab/run measure: {fault}. This turn is no measurement.")
+        status = 1
+    except KeyboardInterrupt as stop:
+        measuring.say("lab/run measure: stopped. This turn is no measurement.")
+        status = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+    print("\n".join(measuring.report(run, measurement.turns, options.net)))
+    measuring.say(f"lab: kept in {file}" +
+                  (f"; the same command with --results {file} goes on" if status else ""))
+    return status
 
 
 def main() -> None:
-    clock = Clock()
     parser, options = arguments(sys.argv[1:])
     if options.list:
         from lab.joules import steps
@@ -130,8 +159,8 @@ def main() -> None:
         return
     signal.signal(signal.SIGTERM, terminate)
     try:
-        name, work = work_of(options)
-        meter = meters.find(options.meter, options.at, clock)
+        works = works_of(options)
+        meter = meters.find(options.meter, options.at)
     except ValueError as fault:
         parser.error(str(fault))
     except Absent as absent:
@@ -139,27 +168,14 @@ def main() -> None:
         raise SystemExit(2) from None
     status = 0
     file = options.results or results.new_file("measure")
-    unit = ("J a call" if options.operation else "J a run") + results.NET * options.net
     try:
-        run, turns, _ = results.begun(file, Run(
-            name, unit, meter.what(), results.machine(), results.governor(), results.versions(),
-            results.now()))
-        measured = Measurement(meter, clock, file, turns, rest=options.rest)
-        try:
-            pairs = options.repeat or (measuring.PAIRS if options.net else 1)
-            measured.take(range(pairs), options.net, work)
-        except (Failed, Lost, OSError) as fault:  # a disk may be full
-            measuring.say(f"lab/run measure: {fault}. This turn is no measurement.")
-            status = 1
-        except KeyboardInterrupt as stop:
-            measuring.say("lab/run measure: stopped. This turn is no measurement.")
-            status = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+        for name, work in works:
+            own = file if len(works) == 1 else file.with_stem(f"{file.stem}-{name}")
+            if status := measured(options, name, work, meter, own):
+                break
     except (Unreadable, OSError) as fault:
         print(f"lab/run measure: {fault}", file=sys.stderr)
         raise SystemExit(2) from None
     finally:
         meter.close()
-    print("\n".join(measuring.report(run, measured.turns, options.net)))
-    measuring.say(f"lab: kept in {file}" +
-                  (f"; the same command with --results {file} goes on" if status else ""))
     raise SystemExit(status)

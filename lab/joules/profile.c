@@ -1,13 +1,9 @@
 /* Times each call of an operation by itself, for lab/run profile, which explains the figures.
  *
- *     profile OPERATION CALLS CURVE INPUTS [TIMES]
+ *     profile OPERATION CALLS CURVE INPUTS
  *
- * It makes INPUTS messages of 1 kB, with their signatures if they are needed, prints "ready", and
- * waits for a line. Then it makes the calls, with the messages in turn. It prints "at N" now and
- * then, and at the end how many calls there were, and of a call, in nanoseconds: the least, the
- * median, the median distance from it, the most, the sum; how long all took; and how many
- * descriptors were open before and after. SIGINT ends it early, after a call. TIMES is a file for
- * the time of each call: 8 bytes, in the machine's order.   SPDX-License-Identifier: MIT */
+ * lab/joules/README.md has the protocol. The messages have 1 kB, with their signatures if they are
+ * needed. SIGINT ends it early, after a call.   SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -24,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MESSAGE = 1024, SIGNATURE = 80, MOST_CALLS = 10000000, MOST_INPUTS = 1 << 16 };
+enum { MESSAGE = 1024, SIGNATURE = 80, MOST_CALLS = 2000000, MOST_INPUTS = 1 << 16 };
 #define SECOND 1000000000U /* in ns */
 
 typedef struct {
@@ -150,41 +146,9 @@ static const struct {
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
-static int ascending(const void *a, const void *b)
-{
-    const uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return (left > right) - (left < right);
-}
-
-/* Twice the median, so that it is a whole number: of an even count it is between two. */
-static uint64_t twice_median(uint64_t *sorted, size_t count)
-{
-    qsort(sorted, count, sizeof *sorted, ascending);
-    return sorted[(count - 1) / 2] + sorted[count / 2];
-}
-
-static void report(uint64_t *times, size_t calls, uint64_t all, int before)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < calls; i++)
-        sum += times[i];
-    const uint64_t middle = calls > 0 ? twice_median(times, calls) : 0;
-    const uint64_t least = calls > 0 ? times[0] : 0, most = calls > 0 ? times[calls - 1] : 0;
-    for (size_t i = 0; i < calls; i++) {
-        const uint64_t twice = 2 * times[i];
-        times[i] = twice > middle ? twice - middle : middle - twice;
-    }
-    const uint64_t distance = calls > 0 ? twice_median(times, calls) : 0;
-    printf("calls %zu\nmin %llu\nmedian %.1f\nmad %.2f\nmax %llu\nsum %llu\nclock %llu\n"
-           "descriptors %d %d\n",
-           calls, (unsigned long long)least, (double)middle / 2, (double)distance / 4,
-           (unsigned long long)most, (unsigned long long)sum, (unsigned long long)all, before,
-           descriptors());
-}
-
 int main(int argc, char **argv)
 {
-    need(argc == 5 || argc == 6, "to read the arguments");
+    need(argc == 5, "to read the arguments");
     const size_t wanted = (size_t)strtoull(argv[2], NULL, 10);
     const size_t inputs = (size_t)strtoull(argv[4], NULL, 10);
     need(wanted > 0 && wanted <= MOST_CALLS && inputs > 0 && inputs <= MOST_INPUTS,
@@ -229,15 +193,11 @@ int main(int argc, char **argv)
             said = end;
         }
     }
-    puts("over");
+    printf("over %llu\n", (unsigned long long)(end - begun));
     fflush(stdout);
-    (void)getchar(); /* the meter is read before the sums are made */
-    if (argc == 6) {
-        FILE *const file = fopen(argv[5], "wb");
-        need(file != NULL && fwrite(times, sizeof *times, calls, file) == calls &&
-                 fclose(file) == 0,
-             "to write the times");
-    }
-    report(times, calls, end - begun, before);
+    (void)getchar(); /* the meter is read before the times are written */
+    for (size_t i = 0; i < calls; i++)
+        printf("%llu\n", (unsigned long long)times[i]);
+    printf("descriptors %d %d\n", before, descriptors());
     return 0;
 }

@@ -5,17 +5,20 @@ before the first call: so many messages, whatever the number of calls. If there 
 read before and after, and as long an idle time is measured beside."""
 
 import argparse
+import array
 import functools
 import os
 import re
+import shlex
 import signal
+import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab.joules import measuring, meters, results
+from lab.joules import measuring, meters, results, uncertainty
 from lab.joules.measure import INTERRUPTED, count
 from lab.joules.measuring import Failed, Measurement, duration, say, scaled
 from lab.joules.meters import Absent, Clock, Lost, Meter
@@ -26,11 +29,9 @@ SOURCE = Path(__file__).with_suffix(".c")
 OPERATIONS = ("sha256", "ecdsa-sign", "ecdsa-verify", "tcp-send")
 CURVES = {"P-256": "prime256v1", "secp256k1": "secp256k1", "secp160r1": "secp160r1",
           "secp160r2": "secp160r2"}
-MOST_CALLS = 10_000_000  # the time of each is held: 80 MB
+MOST_CALLS = 2_000_000  # the time of each is held: about 100 MB
 INPUTS = 1024
 OFTEN = 5.0  # seconds between two lines about how far it is
-SAYS = (r"calls (\d+)\nmin (\d+)\nmedian ([\d.]+)\nmad ([\d.]+)\nmax (\d+)\nsum (\d+)\n"
-        r"clock (\d+)\ndescriptors (\d+) (\d+)\n")
 
 
 @functools.cache
@@ -52,13 +53,16 @@ class Operation:
     """One operation's calls, in a process of their own. Ctrl-C ends them early."""
 
     def __init__(self, name: str, calls: int, curve: str, inputs: int,
-                 keep: Path | None = None) -> None:
-        self.name, self.calls = name, calls
-        words = [str(program()), name, str(calls), CURVES[curve], str(inputs)]
+                 command: Sequence[str] = ()) -> None:
+        self.name, self.calls, self.clock = name, calls, 0
+        words = [*(command or [str(program())]), name, str(calls), CURVES[curve], str(inputs)]
         # Its own session: Ctrl-C reaches it through _line() alone.
-        self.process: subprocess.Popen[str] = subprocess.Popen(
-            [*words, str(keep)] if keep else words, text=True, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        try:
+            self.process: subprocess.Popen[str] = subprocess.Popen(
+                words, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, start_new_session=True)
+        except OSError as fault:
+            raise Failed(f"{words[0]} cannot be started: {fault.strerror}") from None
         self.began = results.now()
         self.stopped = self.over = False
         try:
@@ -107,22 +111,27 @@ class Operation:
                 said, done = now, int(found[1])
                 left = (now - began) * (self.calls - done) / done
                 say(f"lab: {self.name}: {done:,} of {self.calls:,} calls, {duration(left)} left")
-        if line != "over":
+        found = re.fullmatch(r"over (\d+)", line)
+        if not found:
             raise Failed(f"{self.name} ended in the midst; {self._errors()}")
-        self.over = True
+        self.clock, self.over = int(found[1]), True
 
-    def times(self) -> Times:
+    def times(self, keep: Path | None = None) -> Times:
+        """Of all calls; those of each go into the file, too."""
         self._go_on()
         assert self.process.stdout
         said = self.process.stdout.read()
-        found = re.fullmatch(SAYS, said)
-        if self.process.wait() or not found:
-            raise Failed(f"{self.name} gave no times: {said!r}; {self._errors()}")
-        calls, least, median, mad, most, total, clock, before, after = found.groups()
+        numbers, _, rest = said.partition("descriptors ")
+        if self.process.wait() or not re.fullmatch(r"(\d+\n)+", numbers):
+            raise Failed(f"{self.name} gave no times: {said[:80]!r}; {self._errors()}")
+        each = array.array("Q", map(int, numbers.split()))
+        before, after = rest.split() or ("", "")
         if before != after:
             raise Failed(f"{self.name} had {before} descriptors open before, and {after} after")
-        return Times(self.name, self.calls, int(calls), int(least), float(median), float(mad),
-                     int(most), int(total), int(clock), self.began)
+        if keep:
+            keep.write_bytes(each.tobytes())
+        return Times(self.name, self.calls, len(each), min(each), statistics.median(each),
+                     uncertainty.mad(each), max(each), sum(each), self.clock, self.began)
 
     def close(self) -> None:
         self.process.kill()
@@ -190,6 +199,9 @@ def arguments() -> argparse.Namespace:
         "each of 1 kB. With a meter, it shares out the net joules.")
     parser.add_argument("--operations", default=",".join(OPERATIONS), metavar="A,B",
                         help="some of " + ", ".join(OPERATIONS))
+    parser.add_argument("--with", dest="command", type=shlex.split, default=[], metavar="COMMAND",
+                        help="a program of yours with other operations, by the protocol of "
+                        "lab/joules/README.md")
     parser.add_argument("--calls", type=count, default=10_000, metavar="N", help="of each")
     parser.add_argument("--curve", choices=CURVES, default="P-256", help="of ECDSA")
     parser.add_argument("--inputs", type=count, default=INPUTS, metavar="N",
@@ -201,7 +213,7 @@ def arguments() -> argparse.Namespace:
                         help="keep the time of each call there, too: 8 bytes of ns")
     options = parser.parse_args()
     options.operations = options.operations.split(",")
-    if unknown := [name for name in options.operations if name not in OPERATIONS]:
+    if not options.command and (unknown := [name for name in options.operations if name not in OPERATIONS]):
         parser.error(f"there is no operation {unknown[0]!r}; there are {', '.join(OPERATIONS)}")
     if len({*options.operations}) != len(options.operations):
         parser.error("an operation is named twice")
@@ -232,9 +244,9 @@ class Profile:
             say(f"lab: {name}: inputs are made")
             keep = self.options.times and self.options.times / f"{name}.ns"
             operation = Operation(name, self.options.calls, self.options.curve,
-                                  self.options.inputs, keep)
+                                  self.options.inputs, self.options.command)
             try:
-                self.operate(operation, pair)
+                self.operate(operation, pair, keep)
             finally:
                 operation.close()
 
@@ -242,7 +254,7 @@ class Profile:
     def turns(self) -> list[results.Turn]:
         return self.measured.turns if self.measured else []
 
-    def operate(self, operation: Operation, pair: int) -> None:
+    def operate(self, operation: Operation, pair: int, keep: Path | None) -> None:
         def work(_: int) -> int:
             """While the meter runs: the calls, and nothing else."""
             operation.go()
@@ -258,7 +270,7 @@ class Profile:
                 self.measured.take([pair], True, work)
         finally:
             if operation.over:
-                self.times[operation.name] = operation.times()
+                self.times[operation.name] = operation.times(keep)
                 results.append(self.file, self.times[operation.name])
 
 
@@ -273,7 +285,8 @@ def main() -> None:
             raise SystemExit(2) from None
         without = meters.paragraph(absent)
     file = options.results or results.new_file("profile")
-    what = f"{','.join(options.operations)}, {options.calls:,} calls, {options.curve}"
+    what = f"{','.join(options.operations)}, {options.calls:,} calls, {options.curve}" + \
+        f" with {shlex.join(options.command)}" * bool(options.command)
     try:
         run, turns, times = results.begun(file, Run(
             what, "J of all, net", meter.what() if meter else "none", results.machine(),

@@ -1,6 +1,6 @@
 """Counts a scheme that the lab does not have, and makes its image for the power sandwich.
 
-    make lab-scheme DIR=FOLDER [TARGETS=amd64,Cortex-M4,Cortex-M0+]
+    make lab-scheme PQALG=FOLDER [TARGETS=amd64,Cortex-M4,Cortex-M0+]
 
 The folder has api.h with crypto_kem_… or crypto_sign_…, as in SUPERCOP, PQClean and pqm4. It may be
 one in the code of lab/sources.tsv.
@@ -43,6 +43,7 @@ class Foreign:
     kem: bool
     joined: bool  # crypto_sign and crypto_sign_open, which put a message and its signature together
     adds: int  # bytes of a signature, or that are sent for a key
+    bare: bool  # as SUPERCOP's of signatures: no header has prototypes
 
     @property
     def tree(self) -> Path | None:
@@ -75,7 +76,9 @@ def looked_at(place: str) -> Foreign:
     adds = value(size) or "0"
     return Foreign(folder.resolve(), value("ALGNAME") or folder.name, prefix[1], kem,
                    not kem and "crypto_sign_signature" not in text,
-                   int(adds) if adds.isdecimal() else 0)
+                   int(adds) if adds.isdecimal() else 0,
+                   not any("crypto_sign_keypair" in file.read_text(errors="replace")
+                           for file in folder.glob("*.h")))
 
 
 def code_of(it: Foreign) -> Code:
@@ -125,7 +128,8 @@ def known_answers(it: Foreign) -> str:
 def scheme_of(it: Foreign) -> Scheme:
     """For the counts. Its results on this computer are those that it must have everywhere."""
     code = code_of(it)
-    flags = (f"-DLAB_PREFIX={it.prefix}", *["-DLAB_KEM"] * it.kem, *["-DLAB_JOINED"] * it.joined)
+    flags = (f"-DLAB_PREFIX={it.prefix}", *["-DLAB_KEM"] * it.kem, *["-DLAB_JOINED"] * it.joined,
+             *["-DLAB_WITHOUT_PROTOTYPES"] * (it.bare and it.joined))
     with scratch() as folder:
         image = Path(folder) / "results"
         try:
@@ -193,8 +197,8 @@ def image_of(scheme: Scheme) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="make lab-scheme DIR=FOLDER", description=__doc__)
-    parser.add_argument("folder", metavar="DIR", help="with api.h")
+    parser = argparse.ArgumentParser(prog="make lab-scheme PQALG=FOLDER", description=__doc__)
+    parser.add_argument("folder", metavar="PQALG", help="with api.h")
     parser.add_argument("--targets", default="amd64,Cortex-M4", metavar="NAME,NAME",
                         help=f"of {', '.join(NOT_AVR)}")
     options = parser.parse_args()

@@ -40,6 +40,18 @@ def operations() -> dict[str, Operation]:
     return {operation.name: operation for operation in every}
 
 
+def of_folder(folder: str, step: str | None) -> list[Operation]:
+    """The steps of a scheme that the lab does not have, as lab/joules/scheme.py builds it."""
+    from lab.joules import scheme
+    made = scheme.scheme_of(scheme.looked_at(folder))
+    found = [Operation(made, each, each.lengths[0]) for each in made.steps
+             if step in (None, each.name)]
+    if not found or HERE not in made.targets:
+        raise ValueError(f"{folder} has no step {step!r}" if not found else
+                         f"{folder} cannot be compiled for this computer")
+    return found
+
+
 def like(wanted: str) -> list[str]:
     """Names that have all these words."""
     words = re.findall(r"[a-z0-9]+", wanted.casefold())

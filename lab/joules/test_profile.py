@@ -7,6 +7,7 @@ import resource
 import signal
 import statistics
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,10 +27,10 @@ RUN = Run("all", "J of all, net", "rapl: package-0", "here", "none", {}, "2020-0
                                          ("ecdsa-verify", 101), ("tcp-send", 300)])
 def test_the_table_is_what_a_plain_sum_over_all_calls_gives(tmp_path: Path, name: str,
                                                             calls: int) -> None:
-    operation = Operation(name, calls, "P-256", 7, tmp_path / "times")
+    operation = Operation(name, calls, "P-256", 7)
     try:
         operation.go()
-        times = operation.times()
+        times = operation.times(tmp_path / "times")
     finally:
         operation.close()
     each = array.array("Q", (tmp_path / "times").read_bytes()).tolist()
@@ -49,7 +50,7 @@ def test_each_connection_is_closed() -> None:
     said = subprocess.run([program(), "tcp-send", "1000", "prime256v1", "64"], input="\n\n",
                           capture_output=True, text=True, check=False,
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16)))
-    assert said.returncode == 0 and "calls 1000\n" in said.stdout, said
+    assert said.returncode == 0 and len(said.stdout.split()) == 1000 + 6, said
     before, after = re.findall(r"descriptors (\d+) (\d+)", said.stdout)[0]
     assert before == after
 
@@ -73,7 +74,7 @@ def test_a_descriptor_that_stays_open_is_a_fault(monkeypatch: pytest.MonkeyPatch
 
 
 def test_too_much_is_refused_before_it_is_held() -> None:
-    for words in (["sha256", "10000001", "prime256v1", "1"], ["sha256", "1", "prime256v1", "65537"],
+    for words in (["sha256", "2000001", "prime256v1", "1"], ["sha256", "1", "prime256v1", "65537"],
                   ["sha256", "0", "prime256v1", "1"], ["x", "1", "prime256v1", "1"],
                   ["ecdsa-sign", "1", "no-such-curve", "1"], ["sha256"]):
         said = subprocess.run([program(), *words], input="\n\n", capture_output=True, text=True,
@@ -183,10 +184,32 @@ def test_an_operation_that_the_file_has_is_not_done_again(tmp_path: Path) -> Non
     assert other.returncode == 2 and "has another run" in other.stderr
 
 
+EXAMPLES = ROOT / "lab" / "joules" / "examples"
+
+
+@pytest.mark.parametrize("command_of_example", [
+    f"{sys.executable} {EXAMPLES}/profile.py", f"java {EXAMPLES}/Profile.java"])
+def test_the_examples_speak_the_protocol(tmp_path: Path, command_of_example: str) -> None:
+    file = tmp_path / "kept.jsonl"
+    said = command("--with", command_of_example, "--operations", "sha256,ecdsa-sign,ecdsa-verify",
+                   "--calls", 40, "--inputs", 8, "--results", file, "--at", tmp_path)
+    assert said.returncode == 0, said
+    for name, one in zip(("sha256", "ecdsa-sign", "ecdsa-verify"), results.read(file)[2]):
+        assert re.search(rf"^{name} +40 ", said.stdout, re.M)
+        assert one.calls == 40 and 100 < one.least <= one.median <= one.most <= one.clock
+
+
+def test_a_program_that_does_not_speak_it_is_reported(tmp_path: Path) -> None:
+    for words, says in (("echo", "came instead of 'ready'"), ("/no/such", "cannot be started")):
+        said = command("--with", words, "--operations", "x", "--results", tmp_path /
+                       says, "--at", tmp_path, "--calls", 40)
+        assert said.returncode == 1 and says in said.stderr, said
+
+
 @pytest.mark.parametrize("words, says", [
     (["--operations", "md5"], "there is no operation 'md5'"),
     (["--operations", "sha256,sha256"], "named twice"), (["--calls", "0"], "a number from 1"),
-    (["--calls", "10000001"], "at most 10,000,000"), (["--inputs", "65537"], "at most 65,536"),
+    (["--calls", "2000001"], "at most 2,000,000"), (["--inputs", "65537"], "at most 65,536"),
     (["--curve", "P-1"], "invalid choice"), (["--times", "/no/such"], "is no folder"),
     (["--meter", "rapl", "--at", "/no/such"], "has no counter of a processor"), (["x"], "unrec")])
 def test_bad_arguments_are_refused(words: list[str], says: str, monkeypatch: pytest.MonkeyPatch,

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.joules import scheme
+from lab.joules import measure, results, scheme
+from lab.joules.standins import moving
+from lab.joules.test_measuring import inside
 
 API = """#include <stdint.h>
 #define {0}CRYPTO_ALGNAME "A toy"
@@ -68,6 +70,12 @@ int crypto_sign_open(uint8_t *m, {size} *l, const uint8_t *sm, {size} n, const u
 {{ uint8_t own[16]; tag(own, sm + 16, n - 16, pk); *l = n - 16; memmove(m, sm + 16, n - 16);
   return memcmp(own, sm, 16); }}
 """
+DETACHED = JOINED.partition("int crypto_sign(")[0] + """int crypto_sign_signature(uint8_t *s,
+    size_t *l, const uint8_t *m, size_t n, const uint8_t *sk)
+{{ tag(s, m, n, sk); *l = 16; return 0; }}
+int crypto_sign_verify(const uint8_t *s, size_t l, const uint8_t *m, size_t n, const uint8_t *pk)
+{{ uint8_t own[16]; tag(own, m, n, pk); return l != 16 || memcmp(own, s, 16); }}
+"""
 SIGN_API = """#include <stddef.h>
 #include <stdint.h>
 #define CRYPTO_ALGNAME "A toy"
@@ -87,8 +95,9 @@ SUM = "for (int i = 0; i < 16; i++) out[i] = (uint8_t)(add(k[i], m[i % n]) + i);
 ARM = ("    .syntax unified\n    .cpu cortex-m4\n    .thumb\n    .global add\n"
        "    .type add, %function\nadd: adds r0, r0, r1\n    bx lr\n")
 SHAPES = {  # how a folder of each kind differs, and whether it is for a Cortex-M4 alone
-    "supercop": ({"api.h": SIGN_API + PROTOTYPES.format("unsigned long long"),
-                  "sign.c": JOINED.format(size="unsigned long long", hash=SUM, includes="int "
+    "supercop": ({"api.h": SIGN_API,  # no prototypes: SUPERCOP generates crypto_sign.h
+                  "sign.c": JOINED.format(size="unsigned long long", hash=SUM, includes='#include '
+                                          '"crypto_sign.h"\n' "int "
                                           "randombytes(uint8_t *, unsigned long long);\n"
                                           "static int add(int a, int b) { return a + b; }")}, 0),
     "pqm4, assembly": ({"api.h": '#include "params.h"\n' + PROTOTYPES.format("size_t"),
@@ -96,6 +105,13 @@ SHAPES = {  # how a folder of each kind differs, and whether it is for a Cortex-
                         "sign.c": JOINED.format(size="size_t", hash=SUM, includes='#include '
                                                 '"randombytes.h"\n#include "hal.h"\n'
                                                 "int add(int, int);")}, 1),
+    "pqps, signature and verify": ({
+        "api.h": SIGN_API + """int crypto_sign_keypair(uint8_t *pk, uint8_t *sk);
+int crypto_sign_signature(uint8_t *s, size_t *l, const uint8_t *m, size_t n, const uint8_t *sk);
+int crypto_sign_verify(const uint8_t *s, size_t l, const uint8_t *m, size_t n, const uint8_t *pk);
+""",
+        "sign.c": DETACHED.format(hash=SUM, includes='#include "randombytes.h"\n'
+                                  "static int add(int a, int b) { return a + b; }")}, 0),
     "pqm4, its own fips202": ({
         "api.h": '#include "sign.h"\n', "sign.h": SIGN_API + PROTOTYPES.format("size_t"),
         "fips202.h": OWN, "fips202.c": OWN + "void shake256(uint8_t *out, size_t o, const uint8_t "
@@ -125,6 +141,21 @@ def test_a_folder_of_each_shape_is_counted_unmodified(
         assert [line.split()[3] for line in said.splitlines() if line.startswith("A toy  ")
                 and f" {target} " in line] == ["key", "sign", "verify"]
     assert "Image for the power sandwich: build/lab/board/A-toy-m4f.bin" in said
+
+
+def test_the_steps_of_a_folder_are_measured_on_this_computer(tmp_path: Path) -> None:
+    """As SUPERCOP's: each in turn, or the one that is named."""
+    folder = written(tmp_path / "toy" / "ref", "", "", "unsigned long long")
+    words = ["--folder", folder, "--calls", 100, "--results", tmp_path / "kept.jsonl"]
+    with moving(tmp_path / "sys", 20.0) as sys:
+        said = inside(measure, *words, "--at", sys)
+    assert said.returncode == 0, said
+    for step in ("key", "encapsulate", "decapsulate"):
+        run, (turn,), _ = results.read(tmp_path / f"kept-a-toy-ref-{step}.jsonl")
+        assert run.unit == "J a call" and turn.calls == 100
+        assert f"a-toy-ref-{step}: measured with rapl: package-0." in said.stdout
+    wrong = inside(measure, *words, "--operation", "sign")
+    assert wrong.returncode == 2 and "has no step 'sign'" in wrong.stderr
 
 
 def test_known_answers_of_pqclean_are_met_or_end_it(tmp_path: Path) -> None:

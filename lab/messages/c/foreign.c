@@ -2,6 +2,9 @@
  * with LAB_PREFIX. -DLAB_KEM for a key agreement. All of its random numbers come from the lab.
  * SPDX-License-Identifier: MIT */
 #include "api.h"
+#ifdef LAB_WITHOUT_PROTOTYPES
+#include "crypto_sign.h"
+#endif
 
 #define JOINED_(prefix, name) prefix##name
 #define JOINED(prefix, name) JOINED_(prefix, name)
