@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random as random_numbers
 from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -270,7 +269,7 @@ class Settings:
 
 # -- groups --------------------------------------------------------------------------------------
 class Counter:
-    """The counters of one group, or of all groups that share them."""
+    """The counters of one group."""
 
     def __init__(self, name: str) -> None:
         self.now = Counts(name)
@@ -300,28 +299,16 @@ class Maps:
     homomorphisms: int = 0
 
 
-class Ledger:
-    """Groups of one name that are made with one ledger share their counters. So do all bilinear
-    groups: theirs have the same names."""
-
-    def __init__(self) -> None:
-        self._counters: dict[str, Counter] = {}
-        self.maps = Maps()
-
-    def counter(self, name: str) -> Counter:
-        return self._counters.setdefault(name, Counter(name))
-
-
 class Group:
     """A cyclic group of any order, whose elements are their own logarithms."""
 
-    def __init__(self, order: int, name: str = "G", *, ledger: Ledger | None = None,
-                 settings: Settings | None = None, **changes: Any) -> None:
+    def __init__(self, order: int, name: str = "G", *, settings: Settings | None = None,
+                 **changes: Any) -> None:
         if whole(order, "the order of a group") < 2:
             raise CountingError(f"the order of a group must be 2 or more, not {order}")
         self.order, self.name = order, name
         self.settings = replace(settings or Settings(), **changes)
-        self._counter = ledger.counter(name) if ledger else Counter(name)
+        self._counter = Counter(name)
         now = self._counter.now
         self._everywhere = Arithmetic(order, now.total, now.outside)
         self._inside = Arithmetic(order, now.total)
@@ -338,10 +325,6 @@ class Group:
     def neutral(self) -> Element:
         return self.element(0)
 
-    def random(self, rng: random_numbers.Random | None = None) -> Element:
-        """Any element but the neutral one."""
-        return self.element((rng or random_numbers.SystemRandom()).randrange(1, self.order))
-
     def parse(self, data: bytes) -> Element:
         """A new object, which has no tables, from what serialize() made."""
         value = int.from_bytes(data, "big")
@@ -349,10 +332,6 @@ class Group:
             raise CountingError(f"{data.hex() or 'nothing'} is no element of {self!r}")
         self._counter.now.parsings += 1
         return self.element(value)
-
-    def renew_generator(self) -> None:
-        """The generator remembers the tables of earlier powers. This makes one without."""
-        self.generator = self.element(1)
 
     def hash(self, data: bytes) -> Element:
         """An element that depends on all of the data."""
@@ -572,19 +551,19 @@ class Bilinear:
     """Three groups and a pairing. Type 1: G1 is G2. Type 2: a homomorphism leads from G2 to G1.
     Type 3: none does."""
 
-    def __init__(self, order: int, kind: int = 3, *, ledger: Ledger | None = None,
-                 settings: Settings | None = None, **changes: Any) -> None:
+    def __init__(self, order: int, kind: int = 3, *, settings: Settings | None = None,
+                 **changes: Any) -> None:
         if whole(kind, "the type of a pairing") not in (1, 2, 3):
             raise CountingError(f"a pairing is of type 1, 2 or 3, not {kind}")
         self.kind, self.order = kind, order
 
         def group(name: str) -> Group:
-            return Group(order, name, ledger=ledger, settings=settings, **changes)
+            return Group(order, name, settings=settings, **changes)
 
         self.g1 = group("G1")
         self.g2 = self.g1 if kind == 1 else group("G2")
         self.gt = group("GT")
-        self._maps = ledger.maps if ledger else Maps()
+        self._maps = Maps()
 
     @property
     def groups(self) -> tuple[Group, ...]:

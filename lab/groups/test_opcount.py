@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.groups import programs
-from lab.groups.opcount import (ALGORITHMS, Bilinear, Counts, CountingError, Element, Group,
-                                Ledger)
+from lab.groups.opcount import ALGORITHMS, Bilinear, Counts, CountingError, Element, Group
 from tools.programs import ROOT
 
 PROGRAMS = list(programs.rows(programs.FILE))
@@ -224,19 +223,6 @@ def test_pairings_of_each_type() -> None:
         assert json.loads(group.counts().as_json())["pairings"] == 0
 
 
-def test_groups_of_one_name_share_counters_or_not() -> None:
-    ledger = Ledger()
-    one, two = (Group(PRIME, "G", ledger=ledger) for _ in range(2))
-    other, alone = Group(PRIME, "H", ledger=ledger), Group(PRIME, "G")
-    for group in (one, two, other, alone):
-        group.element(4).inv().compute()
-    assert [group.counts().total.inversions for group in (one, two, other, alone)] == [2, 2, 1, 1]
-    two.reset()
-    assert [group.counts().total.inversions for group in (one, two, other, alone)] == [0, 0, 1, 1]
-    with pytest.raises(CountingError, match="they share their name and not their elements"):
-        one.generator * two.generator
-
-
 def test_counts_in_words_and_as_json() -> None:
     group = Group(PRIME, "G1")
     (group.hash(b"a") ** 2 * group.parse(group.generator.serialize()) ** 3).inv().compute()
@@ -305,13 +291,6 @@ def test_a_pending_result_in_one_group_resets_none_of_three() -> None:
     with pytest.raises(CountingError, match="GT: 1 result"):
         group.reset()
     assert group.g1.counts().total.inversions == 1
-
-
-def test_a_dropped_result_is_not_forgotten() -> None:
-    group = Group(PRIME)
-    group.element(5).inv()
-    with pytest.raises(CountingError, match="never computed"):
-        group.counts()
 
 
 # -- the page ------------------------------------------------------------------------------------

@@ -185,23 +185,6 @@ def test_what_no_gauge_shows_is_not_believed(tmp_path: Path, shown: object, file
         meter.stop()
 
 
-def test_a_charger_is_refused_before_and_in_the_midst(tmp_path: Path) -> None:
-    Cell(tmp_path, "BAT0", 3e7)
-    charger = tmp_path / "class" / "power_supply" / "AC"
-    write(charger / "type", "Mains")
-    write(charger / "online", 1)
-    with pytest.raises(Absent, match="the charger AC is plugged in.*unplug the charger"):
-        meters.find("battery", str(tmp_path))
-    write(charger / "online", 0)
-    clock, meter = opened(tmp_path)
-    meter.start()
-    clock.sleep(10)
-    write(charger / "online", 1)
-    clock.sleep(10)
-    with pytest.raises(Lost, match="the charger AC is plugged in"):
-        meter.stop()
-
-
 # ---------------------------------------------------------------- processors' counters
 
 def machine(sys: Path) -> list[Counter]:

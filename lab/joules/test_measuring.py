@@ -125,17 +125,6 @@ def test_what_is_broken_off_is_gone_on_with(tmp_path: Path, at: int, kept: int) 
     assert [net.value for net in measuring.values(turns, True)] == pytest.approx([0.8] * 6)
 
 
-def test_a_meter_that_fails_costs_one_turn(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    measured = bench.measurement()
-    measured.take(range(2), True, bench.work)
-    (tmp_path / "class/powercap/intel-rapl:0/energy_uj").unlink()
-    bench.clock.worlds.clear()
-    with pytest.raises(Lost):
-        measured.take(range(4), True, bench.work)
-    assert len(results.read(bench.file)[1]) == 4
-
-
 def pair(number: int, net: float, bound: float = 0.0, seconds: float = 60.0) -> list[Turn]:
     return [Turn(number, WORK, 600.0 + net, seconds, bound, 1, 1, ""),
             Turn(number, IDLE, 600.0, seconds, bound, 1, 0, "")]
@@ -381,12 +370,6 @@ def test_an_output_that_takes_nothing_is_said_in_one_line(where: str, status: in
     said = subprocess.run(f"{ROOT}/lab/run measure --list {where}", shell=True, check=False,
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert (said.returncode, said.stderr) == (status, says)
-
-
-def test_bytes_of_a_command_that_are_no_text_are_shown(live: Path, tmp_path: Path) -> None:
-    said = command("measure", "--at", live, "--results", tmp_path / "a", "--", "test",
-                   os.fsdecode(b"\xff"))
-    assert said.returncode == 0 and said.stdout.startswith("test '\\udcff': measured"), said
 
 
 def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:

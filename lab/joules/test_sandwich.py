@@ -405,28 +405,6 @@ def test_a_board_that_makes_errors_is_left_out_and_the_others_are_not(
     assert desk.run("--runs", "1") == 0
 
 
-def test_an_answer_that_is_late_is_none_to_the_next_command(
-        desk: Sandwich, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandwich, "ANSWER", 0.1)
-    bench = sandwich.Bench(desk.shield.path, desk.board.path, ())
-    desk.shield.say(b"PowerShield > ack htc\n")
-    assert select.select([bench.meter.file], [], [], 10)[0]
-    desk.shield.faults.append("silent")
-    with pytest.raises(tables.Trouble, match='no answer to "htc"'):
-        bench.ask("htc", tries=1)
-    bench.close()
-
-
-def test_silence_is_said_and_ends(desk: Sandwich, capsys: pytest.CaptureFixture[str],
-                                  monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandwich, "ANSWER", 0.05)
-    monkeypatch.setattr(sandwich, "PATIENT", 3)
-    desk.shield.faults += ["silent"] * 100
-    assert desk.run("--runs", "1", "--only", "one") == 1
-    assert ('meter: no answer to "status" within 0.05 s; nothing came; tried 3 times'
-            in capsys.readouterr().out)
-
-
 @pytest.mark.parametrize("does, says", [
     ('printf two >"$(dirname "$0")/flash"', "the board runs two, not one: was it flashed?"),
     ("echo 'no \033[31mboard\033[0m'; exit 1",

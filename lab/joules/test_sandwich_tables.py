@@ -137,17 +137,6 @@ def test_the_log_of_a_line_that_babbles_has_an_end(tmp_path: Path) -> None:
     assert written.part.stat().st_size <= sandwich.MOST_BYTES
 
 
-def test_a_log_that_breaks_off(tmp_path: Path) -> None:
-    """After any number of lines, and in their midst."""
-    raw = "".join(f"{line}\n" for line in WHOLE).encode()
-    for size in range(0, len(raw), 997):
-        joules, complaints = parse(tmp_path, raw[:size])
-        assert joules.items() <= JOULES.items() and complaints
-    joules, complaints = parse(tmp_path, WHOLE[:LAST])
-    assert set(joules) == {"Total", "KeyGen", "Sign"}
-    assert complaints == ["1: the run is not complete"]
-
-
 def test_runs_are_averaged_and_one_that_was_repeated_counts_once(tmp_path: Path) -> None:
     both = WHOLE[:LAST] + lines_of(run=2, sample="7800-06") + WHOLE
     path = tmp_path / "all.log"

@@ -158,15 +158,6 @@ def test_what_cannot_be_a_reading_is_dropped_and_counted(bench: Bench) -> None:
     assert "too large" in note and "negative" in note and "not JSON" in note
 
 
-def test_three_missing_readings_are_bridged(bench: Bench) -> None:
-    bench.meter.start()
-    bench.run(0, 10)
-    bench.clock.sleep(3)
-    bench.run(13, 20)
-    short = bench.meter.stop()
-    assert short.joules == pytest.approx(joules(20), abs=1e-6) and short.notes == ()
-
-
 def test_what_the_broker_has_kept_is_no_reading(broker: Broker) -> None:
     """Nobody knows from when it is."""
     bench = Bench(broker, 1)
@@ -298,20 +289,3 @@ def test_a_plug_that_only_measures_is_read_over_http_and_mqtt(web: WebPlug,
     bench.plug.publish("status/pm1:0", status)
     wait_until(lambda: bench.meter._last == (1000.0, 40.0), "its reading")
     bench.close()
-
-
-def test_no_answers_are_a_gap(web: WebPlug) -> None:
-    clock = SimulatedClock()
-    web.say(2, 40.0, 0)
-    meter = Shelly(web.at, clock)
-    meter.open()
-    meter.start()
-    clock.sleep(10)
-    web.answers = {}
-    clock.sleep(20)
-    web.say(2, 40.0, 1600)
-    clock.sleep(10)
-    energy = meter.stop()
-    assert energy.joules == pytest.approx(1600, abs=3.6)
-    assert energy.notes == ("1 gaps without readings, 21 s in all, the longest 21 s",
-                            "readings dropped: 20 no answer")

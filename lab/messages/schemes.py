@@ -155,7 +155,7 @@ AES_BY: tuple[By, ...] = (
     ("ours, tables", (), {"flags": TABLES, **NOT_THERE}),
     ("BearSSL", (BEARSSL_AES,), {}))
 SHA256_BY: tuple[By, ...] = (
-    ("ours, assembly", (SHA256_ASSEMBLY,), {"flags": ASSEMBLY, **WITH_ASSEMBLY}),
+    ("ours, assembly", (SHA256_ASSEMBLY,), {"flags": ASSEMBLY, **AVR_ALONE}),
     ("BearSSL", (BEARSSL_SHA256,), {}))
 PROTOCOLS = (
     *protocol("SecOC", "SECOC", 4, REPLAY, "key", *AES_BY),
@@ -249,7 +249,7 @@ SCHEMES: tuple[Scheme, ...] = (
     mac("Ascon-PrfShort", "ours", "ascon.c", flags=("-DASCON_SHORT",)),
     mac("Ascon-AEAD128", "ours", "ascon.c"),
     mac("HMAC-SHA-256", "ours, assembly", "hmac.c", SHA256_ASSEMBLY, flags=ASSEMBLY,
-        **WITH_ASSEMBLY),
+        **AVR_ALONE),
     mac("HMAC-SHA-256", "BearSSL", "hmac.c", BEARSSL_SHA256),
     mac("AES-128-CMAC", "ours, tables", "cmac.c", flags=TABLES, steps=AES, **NOT_THERE),
     mac("AES-128-CMAC", "ours, assembly", "cmac.c", AES_ASSEMBLY, flags=TABLES, steps=AES,
@@ -261,7 +261,7 @@ SCHEMES: tuple[Scheme, ...] = (
         Step(f"{step}_heartbeat", lengths=(8,), kept=step != "refuse")
         for step in ("make", "read", "refuse")), 0, ACCIDENT, (Code("", ("dumpulse.c",)),)),
     Scheme("SHA-256", "ours, assembly", "hash", "sha256.c", HASH, 0, code=(SHA256_ASSEMBLY,),
-           flags=ASSEMBLY, **WITH_ASSEMBLY),
+           flags=ASSEMBLY, **AVR_ALONE),
     Scheme("SHA-256", "BearSSL", "hash", "sha256.c", HASH, 0, code=(BEARSSL_SHA256,)),
     *SIGNATURES,
     *AGREEMENTS,

@@ -181,13 +181,6 @@ def test_a_moved_figure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         counts.main()
 
 
-def test_bits_on_a_bus() -> None:
-    """An empty frame has 47 bits with its pause, 34 of which may be stuffed, one in four."""
-    assert energy.can_bits(8) == 47 + 64 + 24
-    assert energy.can_bits(4) == 47 + 32 + 16
-    assert (answer.frames_of(12), answer.frames_of(16)) == ([8, 4], [8, 8])
-
-
 def test_years_of_a_battery() -> None:
     """225 mAh at 10 µA last 22,500 hours, if nothing else takes any."""
     lossless = energy.Battery("a test", 225, 3.0, 0.0, 10)
@@ -247,34 +240,11 @@ def test_aes_is_within_a_tenth_of_the_best_that_is_published(
     assert made.mean * cycles <= 1.1 * published
 
 
-def test_a_block_of_sha_256_takes_less_than_what_is_published() -> None:
-    """With its call and its padding, as cifra counts it, in C for a Cortex-M0: by a third, if each
-    instruction takes two cycles; and less than BearSSL's C here."""
-    known = counts.read()
-    made, portable = (known["SHA-256", by, "hash", "8", "Cortex-M0+"].mean for by in (
-        "ours, assembly", "BearSSL"))
-    assert 1.5 * 2 * made < 21_866 and made < 0.7 * portable
-
-
-@pytest.mark.parametrize("asked, said", [
-    ("1d", "1 d"), ("1s", "1 s"), ("90s", "90 s"), ("60s", "1 min"), ("0.25s", "250 ms")])
-def test_a_time_is_said_in_its_unit(asked: str, said: str) -> None:
-    assert answer.in_its_unit(answer.seconds(asked)) == said
-
-
 def test_a_step_that_never_ends_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a scheme that tries keys for ever."""
     monkeypatch.setattr(machines, "PATIENCE", 0.1)
     with pytest.raises(SystemExit, match="keys did not end in 0 minutes"):
         machines.simulated(["sleep", "60"], Path("keys"))
-
-
-def test_the_page_of_sources_has_each_chip_and_battery() -> None:
-    page = (ROOT / "lab/sources.md").read_text()
-    for source in [model.source for model in energy.MODELS.values()] + [
-            medium.source for medium in energy.MEDIA.values()]:
-        assert all(chip in page for chip in re.findall(r"\b[A-Z]{2}\w*\d{3}\w*", source)), source
-    assert all(f"{one.milliampere_hours:,} mAh" in page for one in energy.BATTERIES.values())
 
 
 def test_years_above_a_shelf_life_say_so() -> None:

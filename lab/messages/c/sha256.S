@@ -1,12 +1,7 @@
-/* SHA-256 of one block: void sha256_block(uint32_t state[8], const uint8_t block[64]), for an AVR
- * and for a Cortex-M0 or M0+, where both begin at a word.   SPDX-License-Identifier: MIT */
-#if defined __AVR__ || defined __ARM_ARCH_6M__
+/* SHA-256 of one block: void sha256_block(uint32_t state[8], const uint8_t block[64]), for an AVR.
+ * SPDX-License-Identifier: MIT */
 #ifdef __AVR__
     .section .progmem.sha256_constants, "a"
-#else
-    .section .rodata.sha256_constants, "a"
-    .balign 4
-#endif
     .type sha256_constants, %object
     .size sha256_constants, 256
 sha256_constants:
@@ -20,9 +15,7 @@ sha256_constants:
     .long 0x1E376C08, 0x2748774C, 0x34B0BCB5, 0x391C0CB3, 0x4ED8AA4A, 0x5B9CCA4F, 0x682E6FF3
     .long 0x748F82EE, 0x78A5636F, 0x84C87814, 0x8CC70208, 0x90BEFFFA, 0xA4506CEB, 0xBEF9A3F7
     .long 0xC67178F2
-#endif
 
-#ifdef __AVR__
 /* Words have their lowest byte first, in four registers that follow each other, named by the number
  * of the first: T the sum, S the sigma, P and Q two words, A a word and B its copy, which rotates.
  * Eight words of the state lie in a window, which goes down by a word in each round: so no word is
@@ -272,162 +265,4 @@ over:
     .endr
     ret
     .size sha256_block, . - sha256_block
-#endif
-
-/* All 64 words of the schedule lie on the stack. The rounds take them from there, so no register
- * points to them. r0, r1, r2 are a, b, c, and r3, r4, r5 are e, f, g. d and h, which are only added,
- * are r8 and r9. r10: the constants. r11: where the stack ends before the last round. */
-#ifdef __ARM_ARCH_6M__
-    .syntax unified
-    .thumb
-
-/* r6: a word, which is left as it is, with itself rotated by first, and that by second. */
-.macro rotated word, first, second
-    movs r7, #\first
-    mov r6, \word
-    rors r6, r7
-    eors r6, \word
-    movs r7, #\second
-    rors r6, r7
-.endm
-
-/* The word 16 places behind the one at r0. oldest: that one. next: the one after it, which this
- * loads. last: the one two places before the new one, which becomes the new one. */
-.macro another oldest, next, last, at
-    ldr \next, [r0, #4 + \at]
-    rotated \next, 11, 7
-    lsrs r7, \next, #3
-    eors r6, r7
-    adds \oldest, r6
-    rotated \last, 2, 17
-    lsrs r7, \last, #10
-    eors r6, r7
-    adds \oldest, r6
-    ldr r7, [r0, #36 + \at]
-    adds \last, \oldest, r7
-    str \last, [r0, #64 + \at]
-.endm
-
-/* Afterwards c is the new a, g the new e, and the others are one place further. */
-.macro round a, b, c, e, f, g, at
-    mov r6, r10
-    ldr r6, [r6, #\at]
-    pop {r7}
-    adds r6, r7
-    add r6, r9
-    mov r9, \g
-    mov r7, \f /* choose: (f + g) e + g */
-    eors r7, \g
-    ands r7, \e
-    eors r7, \g
-    adds r6, r7
-    movs r7, #14 /* rotated by 6, 11 and 25 */
-    mov \g, \e
-    rors \g, r7
-    eors \g, \e
-    movs r7, #5
-    rors \g, r7
-    eors \g, \e
-    movs r7, #6
-    rors \g, r7
-    adds r6, \g
-    mov \g, r8
-    adds \g, r6
-    mov r8, \c
-    eors \c, \b /* majority: (b + c) (a + b) + b */
-    mov r7, \a
-    eors r7, \b
-    ands \c, r7
-    eors \c, \b
-    adds r6, \c
-    movs r7, #9 /* rotated by 2, 13 and 22 */
-    mov \c, \a
-    rors \c, r7
-    eors \c, \a
-    movs r7, #11
-    rors \c, r7
-    eors \c, \a
-    movs r7, #2
-    rors \c, r7
-    adds \c, r6
-.endm
-
-.macro add_to at, word
-    ldr r6, [r7, #\at]
-    add r6, \word
-    str r6, [r7, #\at]
-.endm
-
-    .section .text.sha256_block, "ax"
-    .global sha256_block
-    .type sha256_block, %function
-sha256_block:
-    push {r4-r7, lr}
-    mov r4, r8
-    mov r5, r9
-    mov r6, r10
-    mov r7, r11
-    push {r0, r4-r7}
-    sub sp, #256
-    mov r0, sp
-    .rept 4 /* the block, whose words have their highest byte first */
-    ldmia r1!, {r2-r5}
-    rev r2, r2
-    rev r3, r3
-    rev r4, r4
-    rev r5, r5
-    stmia r0!, {r2-r5}
-    .endr
-    mov r0, sp
-    movs r1, #192
-    add r1, sp
-    mov r12, r1
-    ldr r1, [r0]
-    ldr r3, [r0, #56]
-    ldr r4, [r0, #60]
-1:
-    another r1, r2, r3, 0
-    another r2, r1, r4, 4
-    adds r0, #8
-    cmp r0, r12
-    bne 1b
-    adds r0, #60
-    mov r11, r0
-    ldr r7, =sha256_constants
-    mov r10, r7
-    ldr r7, [sp, #256]
-    ldr r6, [r7, #12]
-    mov r8, r6
-    ldr r6, [r7, #28]
-    mov r9, r6
-    ldmia r7!, {r0-r2}
-    adds r7, #4
-    ldmia r7!, {r3-r5}
-2:
-    round r0, r1, r2, r3, r4, r5, 0
-    round r2, r0, r1, r5, r3, r4, 4
-    round r1, r2, r0, r4, r5, r3, 8
-    movs r7, #12
-    add r10, r7
-    mov r7, sp
-    cmp r7, r11
-    bne 2b
-    round r0, r1, r2, r3, r4, r5, 0
-    pop {r7}
-    add_to 0, r2
-    add_to 4, r0
-    add_to 8, r1
-    add_to 12, r8
-    add_to 16, r5
-    add_to 20, r3
-    add_to 24, r4
-    add_to 28, r9
-    pop {r4-r7}
-    mov r8, r4
-    mov r9, r5
-    mov r10, r6
-    mov r11, r7
-    pop {r4-r7, pc}
-    .size sha256_block, . - sha256_block
-    .ltorg
 #endif
