@@ -27,10 +27,9 @@ NEEDS_vectors-others = $(foreach v,$(VECTORS),$(patsubst %,build/$v-%,i386 power
 PART_vectors = $(call run_vectors,amd64) $(call run_vectors,amd64,$(VALGRIND)) $(call run_vectors,gcc) exit $$failed	## long test vectors: plain, in valgrind, sanitized
 PART_vectors-others = $(foreach by,$(call chosen,i386 powerpc clang),$(call run_vectors,$(by),$(if $(filter p%,$(by)),qemu-ppc))) exit $$failed	## the same on i386, on PowerPC and by clang
 $(foreach part,storm storm-calls planted,$(eval NEEDS_$(part) = build/storm build/storm-can))
-# Stories of udpserver, canserver, the fleet and images; in portions others, which may lack a claim.
+# Stories of udpserver, canserver and images; in portions others, which may lack a claim.
 tell_storm = $(if $(PORTION),build/storm --count 600 $1 || failed=1; \
     build/storm-can --count 120 $1,$(PYTHON) -m tests.storm.blocks --least 75) || failed=1; \
-    $(PYTHON) -m tests.storm.fleet --count 5 $(or $1,--counts) || failed=1; \
     $(PYTHON) -m tests.storm.images --count 24 $(or $1,--counts) || failed=1; exit $$failed
 PART_storm = $(call tell_storm,$(PORTION:%=--from $(NEW)))	## stories of the whole system
 PART_storm-calls = build/storm --fail-each 1 || failed=1; build/storm-can --fail-each 1 || failed=1; exit $$failed	## each call of the system fails once

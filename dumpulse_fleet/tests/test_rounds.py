@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import errno
-import os
 import socket
 import threading
 import time
@@ -23,7 +22,6 @@ from dumpulse_fleet.record.snapshot import Snapshot
 from dumpulse_fleet.record.store import Store
 from dumpulse_fleet.simulation.fake_fleet import FakeFleet
 from dumpulse_fleet.tests.collecting import ANY, QUICK, WELL, agents, collecting, until
-from dumpulse_fleet.tests.serving import Serving, write
 from spec import keyed
 from tools.agents import GOOD, WRONG_SUM, FakeAgent, unused_port
 
@@ -228,52 +226,6 @@ def test_a_request_that_cannot_leave_says_nothing_of_its_agent() -> None:
             assert table.agent_state.tolist() == [State.ALIVE, State.PENDING]
             assert not table.lost.any()
     assert not heard.of("state", agent="stuck")
-
-
-class NameServer:
-    """Answers for n7.fleet.test with the address of the fake agent 7, at 127.0.0.99."""
-
-    def __init__(self, fake: FakeFleet) -> None:
-        self.fake, self.asked = fake, 0
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind(("127.0.0.99", 53))
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                packet, where = self.socket.recvfrom(512)
-                self.asked += 1
-                host, rest = packet[13:13 + packet[12]], packet[13 + packet[12]:]
-                end = rest.index(0) + 5
-                count = int(rest[end - 4:end - 2] == b"\0\1")  # of addresses: of IPv4 only
-                address = socket.inet_aton(self.fake.address(int(host[1:])).partition(":")[0])
-                self.socket.sendto(
-                    packet[:2] + b"\x81\x80\0\1" + bytes([0, count]) + bytes(4)
-                    + packet[12:13 + packet[12]] + rest[:end] + (
-                        b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4" + address) * count, where)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can use port 53, and mount")
-def test_a_dead_first_name_server_makes_nobody_unreachable(tmp_path: Path) -> None:
-    """Each look-up takes a second, until the system asks the second server."""
-    count = 150
-    with FakeFleet(count) as fake, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as dead:
-        dead.bind(("127.0.0.98", 53))  # it never answers
-        server = NameServer(fake)
-        write(tmp_path, fake, 0, "[[agents]]\n"
-              f"address = 'n{{0..{count - 1}}}.fleet.test:{fake.port}'\n")
-        (tmp_path / "resolv.conf").write_text(
-            "nameserver 127.0.0.98\nnameserver 127.0.0.99\noptions timeout:1\n")
-        with contextlib.closing(server.socket), Serving(tmp_path, prefix=(
-                "unshare", "-m", "sh", "-c",
-                f"mount --bind {tmp_path}/resolv.conf /etc/resolv.conf && exec \"$@\"", "-")
-                ) as serving:
-            until(lambda: set(serving.agents().values()) == {"alive"}, seconds=40)
-            assert server.asked >= count
-            events = serving.ask("/api/v1/events?what=state&limit=1000")["events"]
-            assert {event["now"] for event in events} <= {"alive"}
-            assert serving.end() == 0
 
 
 def test_answers_without_room_are_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What must be true in images.py and fleet.py, and how often each claim was armed."""
+"""What must be true in images.py, and how often each claim was armed."""
 
 from collections import Counter
 

@@ -62,7 +62,6 @@ static void set_clock(const struct fault *fault)
     static const int64_t by[] = {1, 60, 3600, 18 * 3600, 40 * 24 * 3600};
     const int64_t seconds = by[fault->amount / 2 % 5];
 
-    world_trace("clock");
     machine_set_clock((fault->amount % 2 == 0 ? 1 : -1) * seconds * (int64_t)SECOND);
     world->truth.clock_set = machine_steady();
 }
@@ -70,14 +69,12 @@ static void set_clock(const struct fault *fault)
 static void stop_clock(const struct fault *fault)
 {
     (void)fault;
-    world_trace("clock");
     world->machine.still = machine_unix();
 }
 
 static void start_clock(const struct fault *fault)
 {
     (void)fault;
-    world_trace("clock");
     world->machine.still = 0;
     world->truth.clock_set = machine_steady();
 }
@@ -401,7 +398,7 @@ static void forge(const struct fault *fault)
 
 /* ---- The table. */
 
-enum needs { KEYS = 1, NODE = 2, LASTS = 4, CALLS = 8, RARE = 16, HAS_BUS = 32, QUIET = 64 };
+enum needs { KEYS = 1, NODE = 2, LASTS = 4, CALLS = 8, RARE = 16, HAS_BUS = 32 };
 static const struct {
     const char *what;
     void (*begin)(const struct fault *fault);
@@ -413,7 +410,7 @@ static const struct {
     {"its process is stopped", stop, NULL, CALLS | LASTS},
     {"its machine sleeps", sleep_well, NULL, CALLS | LASTS},
     {"for an hour, 65,536 ticks or 2^32 ms, it is stopped or sleeps, and nothing else happens",
-     jump, NULL, CALLS | QUIET},
+     jump, NULL, CALLS},
     {"it is told to end", end_well, NULL, 0},
     {"its files change, and that of names lacks", change_names, watch_again, NODE | LASTS},
     {"its files change, and one is wrong", make_one_wrong, mend_file, LASTS},
@@ -507,13 +504,11 @@ static void recover(unsigned unused)
             nodes_start(node);
 }
 
-/* The clock of the fleet does not jump. */
 static unsigned choose(void)
 {
     for (unsigned tries = 0;; tries++) {
         const unsigned kind = world_chance(KINDS), needs = kinds[kind].needs;
-        if (((needs & KEYS) != 0 && !world->keyed) || !faults_can_happen(kind) ||
-            ((needs & QUIET) != 0 && world->traces))
+        if (((needs & KEYS) != 0 && !world->keyed) || !faults_can_happen(kind))
             continue;
         if ((world->unused >> kind & 1) != 0 && tries < 8 * KINDS)
             continue;

@@ -80,8 +80,6 @@ static void choose_begin(void)
     const uint64_t later = before((NOVEMBER_2023 / period + 1 + more) * period);
     const uint64_t up = before(period_of(STEADY_MS_WRAP));
 
-    if (world->traces) /* the fleet has a clock of its own */
-        return;
     if (wrap == STEADY_MS_WRAP)
         it->drifted = up;
     else if (wrap < BLOCK_WRAP)
@@ -238,12 +236,10 @@ void machine_call(void)
     const uint64_t began = world->now;
     const uint64_t lasts = it->trap_until > began ? it->trap_until - began : 0;
     it->trap = TRAP_NONE;
-    world_trace("stands");
     if (trap == TRAP_STOP) {
         world_pass(lasts);
         oracle_disturbed();
         world_say("the agent's process goes on");
-        world_trace("goes");
     } else if (trap == TRAP_SLEEP) {
         it->asleep = true;
         world_pass(lasts);
@@ -251,8 +247,6 @@ void machine_call(void)
         it->asleep = false;
         oracle_disturbed();
         world_say("the agent's machine wakes up");
-        world_trace("clock");
-        world_trace("goes");
     } else if (trap == TRAP_JUMP) {
         it->drifted += sleeps ? 0 : it->jump;
         it->jumped += sleeps ? it->jump : 0;
@@ -331,7 +325,6 @@ static void clean_up(void)
 
     disk_close_all();
     bus_close();
-    world_trace("end");
     it->up = it->serves = it->asleep = it->in_thread = it->thread_due = false;
     it->thread = NULL;
     it->alarm = 0;

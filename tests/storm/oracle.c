@@ -366,7 +366,6 @@ void oracle_begin_run(void)
     memcpy(it->least, it->epoch, sizeof it->least);
     it->has_read_clock = false;
     it->was_ended = it->ended;
-    world_trace("start");
     memset(it->table, 0, sizeof it->table);
     reference_begins();
     for (unsigned node = 0; node < NODES; node++) {
@@ -478,7 +477,6 @@ void oracle_look(void)
         if (dumpulse_read_(entries + at - 4) == 0)
             reference_forgets(node, it->table + at);
         memcpy(it->table + at, entries + at - 4, 4);
-        world_trace("entry %u %08x %d", node, dumpulse_read_(it->table + at), it->serves);
         entry_changed(node);
         world_note(dumpulse_read_(it->table + at));
     }

@@ -10,7 +10,6 @@ debt: that column says what would show it."""
 import argparse
 import functools
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -60,10 +59,6 @@ def plant(mistake: Planted) -> str:
     return text.replace(mistake.before, mistake.after)
 
 
-def is_of_fleet(mistake: Planted) -> bool:
-    return mistake.file.startswith("dumpulse_fleet/")
-
-
 def is_of_image(mistake: Planted) -> bool:
     return mistake.file.startswith("firmware/")
 
@@ -111,11 +106,6 @@ def object_of(source: str) -> Path:
 
 def build(mistake: Planted, folder: Path) -> list[str | Path]:
     """Returns the storm with this mistake: a command, for the folder."""
-    if is_of_fleet(mistake):
-        shutil.copytree(ROOT / "dumpulse_fleet", folder / "dumpulse_fleet")
-        (folder / mistake.file).write_text(plant(mistake))
-        (folder / "tests").symlink_to(ROOT / "tests")
-        return [sys.executable, "-m", "tests.storm.fleet", "--storm", ROOT / "build" / "storm"]
     if is_of_image(mistake):
         return build_image(mistake, folder)
     changed, program = folder / Path(mistake.file).name, folder / "storm"
@@ -146,8 +136,7 @@ def count_stories(mistake: Planted, most: int) -> str:
                 if not failing or failing[0] != failing[1]:
                     return f"call {failing[0]}" if failing else "it crashes"
     except subprocess.TimeoutExpired:
-        slow = is_of_fleet(mistake) or is_of_image(mistake)
-        return f"not in {LONGEST} s" if slow else "it hangs"
+        return f"not in {LONGEST} s" if is_of_image(mistake) else "it hangs"
     if not told:
         return "it crashes"
     return told[0] if told[1] == "1" else f"not in {most}"

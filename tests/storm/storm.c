@@ -3,7 +3,6 @@
  *
  *     storm [--from SEED] [--count N] [--counts]
  *     storm --seed SEED          tells one story, line by line; --smaller TEXT: less of it
- *     storm --trace --seed SEED  says what fleet.py must know of it
  *     storm --fail-each STEP     short stories, in each of which one call of the system fails
  *     storm --seed SEED --fail CALL:N:REASON   tells one of them
  */
@@ -25,23 +24,22 @@ struct told {
     unsigned armed[CLAIMS_MAX], happened_of[KINDS_MAX], wrapped[WRAPS];
 };
 
-/* An agent of the fleet has none but those that all have. */
 static void choose_options(struct chosen *it)
 {
-    const bool has_some = !world->traces, is_udp = !machine_has_bus();
+    const bool is_udp = !machine_has_bus();
 
-    it->no_watch = world_chance(8) == 0 && has_some;
-    it->no_state = world_chance(4) == 0 && has_some && !world->keyed;
-    it->exec = (world_chance(8) != 0 || !has_some) && !it->no_watch;
-    it->allow = world_chance(8) != 0 || !has_some || !is_udp;
-    it->allow_heartbeats = world_chance(4) == 0 && has_some && is_udp;
-    it->keep_old = world_chance(8) == 0 && has_some;
+    it->no_watch = world_chance(8) == 0;
+    it->no_state = world_chance(4) == 0 && !world->keyed;
+    it->exec = world_chance(8) != 0 && !it->no_watch;
+    it->allow = world_chance(8) != 0 || !is_udp;
+    it->allow_heartbeats = world_chance(4) == 0 && is_udp;
+    it->keep_old = world_chance(8) == 0;
     it->log_changes = world_chance(4) == 0;
-    it->log_errors = world_chance(8) == 0 && has_some && !it->log_changes && !it->no_watch;
-    it->state_every = world_chance(3) == 0 && has_some && !it->no_state ? 1 + world_chance(30) : 0;
-    it->rate_total = world_chance(4) == 0 && has_some && is_udp ? 1 + world_chance(8) : 0;
+    it->log_errors = world_chance(8) == 0 && !it->log_changes && !it->no_watch;
+    it->state_every = world_chance(3) == 0 && !it->no_state ? 1 + world_chance(30) : 0;
+    it->rate_total = world_chance(4) == 0 && is_udp ? 1 + world_chance(8) : 0;
     it->self_sender = 1 + world_chance(255);
-    it->self = world_chance(3) == 0 && has_some ? 40 + world_chance(24) : 0;
+    it->self = world_chance(3) == 0 ? 40 + world_chance(24) : 0;
 }
 
 static void choose_world(void)
@@ -84,8 +82,6 @@ static void put_files(void)
     disk_put("program", "");
 }
 
-static bool for_fleet;
-
 /* Tells the story of this seed, or a smaller one; or a short one, in which a call of the system
  * fails. */
 static void tell(uint64_t seed, const struct smaller *smaller, const struct failure *failure,
@@ -93,8 +89,7 @@ static void tell(uint64_t seed, const struct smaller *smaller, const struct fail
 {
     memset(world, 0, sizeof *world);
     world_begin(seed);
-    world->tells = aloud && !for_fleet;
-    world->traces = for_fleet;
+    world->tells = aloud;
     world->smaller = *smaller;
     if (setjmp(world->over) == 0) {
         choose_world();
@@ -113,7 +108,6 @@ static void tell(uint64_t seed, const struct smaller *smaller, const struct fail
                   : world->keyed ? "2"
                                  : "1",
                   world->tick, world->epoch, world->names.warn, world->names.crit);
-        world_trace("world %u %u %u", world->tick, world->names.warn, world->names.crit);
         machine_live();
     }
     memcpy(told->wrong, world->wrong, sizeof told->wrong);
@@ -420,9 +414,8 @@ int __wrap_main(int argc, char **argv)
         return 2;
     for (int i = 1; i < argc; i += 2) {
         const char *const value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (strcmp(argv[i], "--trace") == 0 || strcmp(argv[i], "--counts") == 0) {
-            for_fleet |= strcmp(argv[i], "--trace") == 0;
-            counts |= strcmp(argv[i], "--counts") == 0;
+        if (strcmp(argv[i], "--counts") == 0) {
+            counts = true;
             i--;
             continue;
         }
@@ -446,7 +439,6 @@ int __wrap_main(int argc, char **argv)
         return tell_many(from, count, counts);
     struct told told;
     tell(from, &smaller, failure.calls_left != 0 ? &failure : NULL, true, &told);
-    if (!for_fleet)
-        (void)printf("trace %016llx\n", (unsigned long long)told.hash);
+    (void)printf("trace %016llx\n", (unsigned long long)told.hash);
     return told.wrong[0] != '\0';
 }

@@ -43,8 +43,6 @@ void world_step(void);              /* the next event; the story may end here */
 void world_pass(uint64_t duration); /* all events of this time */
 void world_note(uint64_t number);   /* into the hash of the trace */
 __attribute__((format(printf, 1, 2))) void world_say(const char *format, ...);
-/* A line for fleet.py, if it reads this story. */
-__attribute__((format(printf, 1, 2))) void world_trace(const char *format, ...);
 /* A claim does not hold. This ends the story, unless a fault excuses the claim. */
 __attribute__((format(printf, 2, 3))) void world_broken(unsigned claim, const char *format, ...);
 /* If the claim is armed, it must hold. The other arguments say what is wrong if it does not. */
@@ -576,7 +574,7 @@ struct world {
     struct failure failure;
     uint64_t failure_ends;      /* no call fails from then on */
     bool keyed, two;            /* version 2; with the key before, too */
-    bool tells, traces;         /* all lines are printed at once; those for the fleet are */
+    bool tells;                 /* all lines are printed at once */
     bool fd;                    /* the reader of a bus asks in frames of CAN FD */
     unsigned tick, epoch;       /* ms, s */
     uint64_t until;             /* s since 1970: the key before is taken so long */

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.storm import fleet, planted
+from tests.storm import planted
 from tests.storm.claims import Claims, Wrong
 from tools.programs import ROOT, built, wraps
 
@@ -42,7 +42,7 @@ def test_a_claim_that_was_never_armed_fails_a_run() -> None:
     assert re.search(r"^ +0  ", run.stdout, re.M) and "was never armed" in run.stdout
 
 
-def test_a_claim_of_images_and_the_fleet(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_claim_of_images(capsys: pytest.CaptureFixture[str]) -> None:
     claims = Claims("one", "other")
     claims.check("one", True, "is not")
     with pytest.raises(Wrong, match="it is not"):
@@ -87,13 +87,6 @@ def test_images_tell_the_same_stories_each_time() -> None:
 
 
 @pytest.mark.slow
-def test_the_fleet_hears_the_same_each_time() -> None:
-    command = (sys.executable, "-m", "tests.storm.fleet", "--count", "1", "--storm",
-               str(built("build/storm")))
-    assert trace(tell(*command)) == trace(tell(*command))
-
-
-@pytest.mark.slow
 def test_a_mistake_is_told_as_the_smallest_story(tmp_path: Path) -> None:
     """It has few faults and few nodes, and can be told again."""
     (mistake,) = [one for one in planted.read_table() if "a block that could not" in one.what]
@@ -111,15 +104,9 @@ def test_a_mistake_is_told_as_the_smallest_story(tmp_path: Path) -> None:
 
 
 def test_the_manuals_quote_the_bounds() -> None:
-    """Those of oracle.c, and those of fleet.py."""
     table = re.findall(r"^    \[[A-Z_]+\] = (\d+), +/\* (.*) \*/$",
                        (ROOT / "tests/storm/oracle.c").read_text(), re.M)
     server, can = (re.split(r"^\.SH ", (ROOT / "server" / page).read_text().split(".SH BOUNDS")[1],
                             flags=re.M)[0] for page in ("udpserver.8", "canserver.8"))
     assert re.findall(r"^ *(\d+)  (.*)$", server, re.M) == table and len(table) == 7
     assert re.findall(r"(\d+)\sms", can) == [ms for ms, _ in table[:5]]
-    page = (ROOT / "dumpulse_fleet" / "README.md").read_text()
-    (rounds, told), = re.findall(
-        r"most `misses` \+ (\d+)\s+periods [^-]* most (\d+) s later", page)
-    assert fleet.NOTICED == (fleet.MISSES + int(rounds)) * fleet.PERIOD
-    assert fleet.TOLD == int(told)

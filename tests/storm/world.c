@@ -49,19 +49,6 @@ void world_say(const char *format, ...)
         (void)printf("%s\n", line);
 }
 
-void world_trace(const char *format, ...)
-{
-    va_list arguments;
-
-    if (!world->traces)
-        return;
-    (void)printf("%llu ", (unsigned long long)(world->now / MS));
-    va_start(arguments, format);
-    (void)vprintf(format, arguments);
-    va_end(arguments);
-    (void)printf("\n");
-}
-
 void world_broken(unsigned claim, const char *format, ...)
 {
     va_list arguments;
