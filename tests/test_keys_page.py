@@ -158,8 +158,10 @@ def test_lost_files(home: Path) -> None:
     first, second = commands_of("Try it on Linux")
     section = PAGE.partition("\n## Replace a device or a file\n")[2].partition("\n## ")[0]
     numbers, again = re.findall("`((?:udpserver|dumpulse) .*?)`", section)
-    shell("".join(first.splitlines(True)[:2]), home)
-    start = shlex.split(first.splitlines()[2])[1:]
+    new, is_new, serve = first.splitlines()
+    # The second server begins with the first one's epoch: a reader must not know a later one.
+    shell(f"{new}\necho epoch 3600 >>dumpulse.key\n{is_new}", home)
+    start = shlex.split(serve)[1:]
     with Server(*start, cwd=home) as server:
         shell(second.replace("127.0.0.1", f"127.0.0.1:{server.port}"), home)
     (lost,) = home.glob("table.*.numbers")
