@@ -61,6 +61,7 @@ def test_shares_of_flips_and_bursts() -> None:
         # The first and the last bit of a burst are flipped, and it begins at one of these places.
         ways = (BITS + 1 - int(row[0])) * 2**(int(row[0]) - 2) * HEARTBEATS
         assert all(rounds_to(row[at + 1], count(row[at]) / ways) for at in (1, 3)), row
+        assert row[5] == "0", "a CRC of n bits notices each burst of n bits"
 
 
 def test_intervals_of_samples() -> None:
@@ -120,8 +121,8 @@ def test_costs_in_three_ways() -> None:
         assert (cells[1], cells[2].split("-")[-1], int(cells[4])) == (
             str(row["heartbeat"]), str(row["report"]),
             row["stack"] + TARGETS[target].return_address), target
-    for *target_words, unit, _, _, _, _, heartbeat, report in shown("proof/README.md", "worst")[2:-4]:
-        name = " ".join(target_words)
+    for *words, unit, _, _, _, _, heartbeat, report in shown("proof/README.md", "worst")[2:-4]:
+        name = " ".join(words)
         if (name, unit) != ("Cortex-M0+", "cycles"):
             own = allowed[TARGETS[name].key]
             assert [heartbeat, report.split("-")[-1]] == [str(own["heartbeat"]), str(own["report"])]
