@@ -131,7 +131,12 @@ def test_costs_in_three_ways() -> None:
 def test_the_summary_divides() -> None:
     rows = shown("performance.md", "summary")[1:]
     assert len(rows) == len(summary.ROWS)
-    for row, (_, _, first, (target, column)) in zip(rows, summary.ROWS, strict=True):
+    shown_target = ""
+    for row, (name, what, first, (target, column)) in zip(rows, summary.ROWS, strict=True):
+        shown_target = name.split(", ")[-1] or shown_target
+        assert target.startswith(shown_target), "it is of another target"
+        assert [word in what for word in ("bytes", "heartbeat", "report")] == [
+            word in column for word in ("bytes", "heartbeat", "report")]
         ours = int(budgets.load()[target][column])
         assert [count(row[-3]), count(row[-2])] == [first, ours]
         assert rounds_to(row[-1], ours / first)
