@@ -1,9 +1,11 @@
-/* Reads the EEPROM of an AVR.   SPDX-License-Identifier: MIT */
+/* The EEPROM of an AVR, and what a node with a key has there.   SPDX-License-Identifier: MIT */
 #ifndef EEPROM_H
 #define EEPROM_H
 
 #include <avr/eeprom.h>
 #include <avr/io.h>
+
+#include "dumpulse_keyed.h"
 
 /* Waits until nothing is being written. */
 static inline void memory_read(uint8_t *to, const uint8_t *from, uint8_t count)
@@ -15,5 +17,35 @@ static inline void memory_read(uint8_t *to, const uint8_t *from, uint8_t count)
         *to++ = EEDR;
     }
 }
+
+#ifdef KEYED_NODE
+/* From the first byte on. `make eeprom` writes a file with it. */
+static struct {
+    uint8_t variable;
+    uint8_t key[16];    /* of the variable */
+    uint8_t seconds[2]; /* of an epoch of the agent, the low byte first */
+} memory EEMEM
+#ifdef DUMPULSE_KEY_OWN
+    = {DUMPULSE_KEY_VARIABLE,
+       DUMPULSE_KEY_OWN,
+       {DUMPULSE_EPOCH_SECONDS % 256, DUMPULSE_EPOCH_SECONDS / 256}}
+#endif
+;
+
+void dumpulse_get_key(uint8_t key[16], uint8_t label)
+{
+    (void)label;
+    memory_read(key, memory.key, 16);
+}
+
+static inline void read_pace(dumpulse_pace *pace)
+{
+    uint8_t seconds[2];
+
+    memory_read(&pace->variable, &memory.variable, 1);
+    memory_read(seconds, memory.seconds, 2);
+    pace->epoch = (uint16_t)((seconds[0] | seconds[1] << 8) * TICKS);
+}
+#endif
 
 #endif /* EEPROM_H */

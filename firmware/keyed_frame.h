@@ -10,6 +10,20 @@
 enum { KEYED_FRAME = DUMPULSE_PACKET_SIZE + 2 };
 enum { KEYED_FIRST = 0x80 }; /* byte 0 of a frame: this, and its identifier on a CAN bus */
 
+/* Makes the frame of a packet. Its last byte makes the sum of all bytes 0. */
+static inline void keyed_frame_make(uint8_t frame[KEYED_FRAME], uint8_t first,
+                                    const uint8_t packet[DUMPULSE_PACKET_SIZE])
+{
+    uint8_t sum = first;
+
+    *frame++ = first;
+    for (uint8_t i = 0; i != DUMPULSE_PACKET_SIZE; i++) {
+        sum = (uint8_t)(sum + packet[i]);
+        *frame++ = packet[i];
+    }
+    *frame = (uint8_t)-sum;
+}
+
 /* The last bytes from a line. All members start as zero. */
 typedef struct keyed_frame {
     uint8_t bytes[KEYED_FRAME];

@@ -1,5 +1,5 @@
 /* The keys of a device with an STM32F103, and an agent's number, in the last three pages of its
- * flash.   SPDX-License-Identifier: MIT
+ * flash; and an agent's LED.   SPDX-License-Identifier: MIT
  *
  * PM0075 is the manual of the flash. It has pages of 1,024 bytes, and 64 KB. The firmware lies in
  * the first pages, and flashing it leaves these as they are. While the flash is written, the core
@@ -41,25 +41,30 @@ __attribute__((section(".eeprom"), used)) static const settings factory = {
 
 #define SETTINGS ((const settings *)SETTINGS_AT)
 
-static inline void copy_key(uint8_t key[16])
+void dumpulse_get_key(uint8_t key[16], uint8_t label)
 {
     for (uint8_t i = 0; i != 16; i++)
         key[i] = SETTINGS->key[i];
+#ifdef KEYED_NODE
+    (void)label;
+#else
+    dumpulse_label_key(key, label, SETTINGS->labels[label]);
+#endif
 }
 
-#ifdef KEYED_AGENT
+#ifdef KEYED_NODE
+static inline void read_pace(dumpulse_pace *pace)
+{
+    pace->variable = SETTINGS->labels[0];
+    pace->epoch = (uint16_t)(SETTINGS->epoch_seconds * TICKS);
+}
+#else
 #define FLASH_KEY REGISTER(0x40022004)     /* PM0075, 3.2 */
 #define FLASH_STATE REGISTER(0x4002200C)   /* 3.4 */
 #define FLASH_CONTROL REGISTER(0x40022010) /* 3.5 */
 #define FLASH_ADDRESS REGISTER(0x40022014) /* 3.6 */
 enum { BUSY = 1, PROGRAMS = 1, ERASES = 2, STARTS = 0x40, LOCKS = 0x80 };
 #define NUMBERS ((const uint8_t *)NUMBERS_AT)
-
-void dumpulse_get_key(uint8_t key[16], uint8_t label)
-{
-    copy_key(key);
-    dumpulse_label_key(key, label, SETTINGS->labels[label]);
-}
 
 static void wait_for_flash(void)
 {
@@ -95,6 +100,27 @@ bool dumpulse_store(uint32_t number)
     }
     FLASH_CONTROL = LOCKS;
     return dumpulse_load() == number;
+}
+
+#define LED_HIGH REGISTER(0x40011004) /* port C's pins 8 to 15 */
+#define LED_SET REGISTER(0x40011010)
+enum { LED = 13 }; /* of a Blue Pill: lit when it is low */
+
+void keyed_show(bool is_lit)
+{
+    LED_SET = 1U << (is_lit ? LED + 16 : LED);
+}
+
+void keyed_start(void)
+{
+    CLOCKS |= 1U << 4; /* port C */
+    keyed_show(false);
+    LED_HIGH = 0x44644444; /* an open-drain output */
+}
+
+uint8_t keyed_turns(void)
+{
+    return board_ticks(); /* 64 in a second: an epoch has 10.16 seconds */
 }
 #endif
 

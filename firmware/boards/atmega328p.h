@@ -7,8 +7,7 @@
  * interrupts. That is less than the time of 8 bytes, and the ring holds 32.
  *
  * With -DRS485, pin PD2 turns on the driver of a transceiver while a packet leaves. A program
- * without a serial line defines BAUD as 0. One that defines OWN_SENDER has the interrupt that
- * sends.
+ * without a serial line defines BAUD as 0.
  */
 #ifndef ATMEGA328P_H
 #define ATMEGA328P_H
@@ -73,7 +72,6 @@ ISR(USART_RX_vect)
     serial_put(&ring, UDR0);
 }
 
-#ifndef OWN_SENDER
 static uint8_t outgoing[PACKET_SIZE];
 static const uint8_t *volatile next; /* of outgoing; only the interrupt writes it while it is on */
 
@@ -121,13 +119,10 @@ ISR(USART_UDRE_vect)
     }
 }
 
-static inline void board_transmit(const uint8_t *packet, size_t length)
+/* Sends the last bytes of outgoing. Only a board that does not transmit may be told so. */
+static inline void board_send(uint16_t length)
 {
-    if (board_transmits())
-        return; /* the last packet is still leaving, so the reader must poll again */
-    for (size_t i = 0; i != length; i++)
-        outgoing[i] = packet[i];
-    next = outgoing;
+    next = outgoing + sizeof outgoing - length;
 #ifdef RS485
     TCNT0 = 0;
     TCCR0B = _BV(CS01) | _BV(CS00); /* clock / 64 */
@@ -135,7 +130,16 @@ static inline void board_transmit(const uint8_t *packet, size_t length)
     UCSR0B |= _BV(UDRIE0);
 #endif
 }
-#endif
+
+/* Sends a packet of PACKET_SIZE bytes. */
+static inline void board_transmit(const uint8_t *packet, size_t length)
+{
+    if (board_transmits())
+        return; /* the last packet is still leaving, so the reader must poll again */
+    for (size_t i = 0; i != length; i++)
+        outgoing[i] = packet[i];
+    board_send(PACKET_SIZE);
+}
 
 static inline void board_start(void)
 {

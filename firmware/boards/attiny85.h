@@ -12,16 +12,19 @@
 #ifndef BAUD
 #define BAUD 19200UL
 #endif
+#ifndef TICKS
+#define TICKS 2 /* in a second: the unit of its timestamps */
+#endif
 #include "avr.h"
 
 enum { IN = PB2, OUT = PB1 };                 /* INT0 is on PB2 */
 enum { BIT = (F_CPU / 8 + BAUD / 2) / BAUD }; /* counts of timer 0: 52 */
 enum { LATE = 4 };                            /* counts from an edge until we read the timer */
 enum { FIRST = BIT + BIT / 2 - LATE };        /* from the edge to the middle of bit 0 */
-enum { HALF_SECOND = F_CPU / 2 / 8 / 256 };   /* overflows of timer 0: 1953 */
+enum { TICK = F_CPU / TICKS / 8 / 256 };      /* overflows of timer 0: 1953 */
 _Static_assert(FIRST <= 255 && BIT >= 40, "timer 0 cannot do this baud rate at this clock");
 
-static volatile uint16_t half_seconds;
+static volatile uint16_t ticks;
 
 /* Runs each 256 microseconds. Inlined, because an interrupt that calls a function must save 12 more
  * registers. */
@@ -29,9 +32,9 @@ static inline __attribute__((always_inline)) void tick(void)
 {
     static uint16_t overflows;
     uint16_t now = (uint16_t)(overflows + 1U);
-    if (now == HALF_SECOND) {
+    if (now == TICK) {
         now = 0;
-        half_seconds++;
+        ticks++;
     }
     overflows = now;
 }
@@ -76,7 +79,7 @@ ISR(TIMER0_COMPA_vect) /* the middle of a data bit */
 
 static inline uint8_t board_ticks(void)
 {
-    return low_byte(&half_seconds);
+    return low_byte(&ticks);
 }
 
 static inline __attribute__((always_inline)) uint16_t board_time(void)
@@ -84,9 +87,14 @@ static inline __attribute__((always_inline)) uint16_t board_time(void)
     uint16_t now;
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
-        now = half_seconds;
+        now = ticks;
     }
     return now;
+}
+
+static inline bool board_transmits(void)
+{
+    return false; /* board_transmit() waits until the packet has left */
 }
 
 static inline void board_transmit(const uint8_t *packet, size_t length)
@@ -131,5 +139,9 @@ static inline void board_start(void)
     MCUCR = _BV(SE) | _BV(ISC01); /* enables sleep, mode idle; INT0 at a falling edge */
     listen();
 }
+
+#ifdef KEYED
+#include "eeprom.h"
+#endif
 
 #endif /* ATTINY85_H */

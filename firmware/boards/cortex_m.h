@@ -1,8 +1,7 @@
 /* What boards with a Cortex-M share: how a program starts, its clock and its interrupts.
  *                                                           SPDX-License-Identifier: MIT
  * The header of a board says UART_IRQ and how many IRQS its table has, and includes this file. A
- * program without a serial line says IRQS and INTERRUPTS itself. One that defines OWN_SENDER has
- * on_uart(). The linker script is cortex_m.ld.
+ * program without a serial line says IRQS and INTERRUPTS itself. The linker script is cortex_m.ld.
  */
 #ifndef CORTEX_M_H
 #define CORTEX_M_H
@@ -35,14 +34,6 @@ static inline void sleep_if(bool (*is_idle)(void))
 }
 
 #if BAUD
-#ifdef OWN_SENDER
-static void on_uart(void);
-
-static inline bool line_is_idle(void)
-{
-    return serial_empty(&ring);
-}
-#else
 static void on_uart(void)
 {
     serve_uart();
@@ -52,7 +43,6 @@ static inline bool line_is_idle(void)
 {
     return serial_empty(&ring) && left == 0;
 }
-#endif
 
 static inline void board_rest(void)
 {

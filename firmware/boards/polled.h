@@ -2,7 +2,7 @@
  *
  * An interrupt counts ticks, and one gives the bytes that come to the ring. None sends: the loop
  * sends a packet from a copy, so only the loop writes what is to be sent. A program without a
- * serial line defines BAUD as 0. One that defines OWN_SENDER sends its bytes itself.
+ * serial line defines BAUD as 0.
  */
 #ifndef POLLED_H
 #define POLLED_H
@@ -61,24 +61,29 @@ static inline uint16_t board_time(void)
 #if BAUD
 static serial_ring ring;
 
-#ifndef OWN_SENDER
 static uint8_t outgoing[PACKET_SIZE];
-static uint16_t left; /* bytes of outgoing to send */
+static uint16_t left; /* how many of its last bytes are still to be sent */
 
 static inline bool board_transmits(void)
 {
     return left != 0;
 }
 
+/* Sends the last bytes of outgoing. Only a board that does not transmit may be told so. */
+static inline void board_send(uint16_t length)
+{
+    left = length;
+}
+
+/* Sends a packet of PACKET_SIZE bytes. */
 static inline void board_transmit(const uint8_t *packet, size_t length)
 {
     if (board_transmits())
         return; /* the last packet is still leaving, so the reader must poll again */
     for (size_t i = 0; i != length; i++)
         outgoing[i] = packet[i];
-    left = (uint16_t)length;
+    board_send((uint16_t)length);
 }
-#endif
 
 static inline void uart_receive(void); /* clears the interrupt, and gives the byte to the ring */
 static inline bool uart_send(uint8_t byte); /* false: the UART has no room yet */
@@ -94,10 +99,8 @@ static inline void serve_uart(void)
 /* Sends the next byte, if there is room, and lets in a byte that had to wait. */
 static inline void serve_line(void)
 {
-#ifndef OWN_SENDER
     if (left != 0 && uart_send(outgoing[sizeof outgoing - left]))
         left--;
-#endif
     REGISTER(IRQ_ENABLE(UART_IRQ)) = 1U << UART_IRQ % 32;
 }
 #endif

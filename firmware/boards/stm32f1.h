@@ -44,5 +44,8 @@ static inline void set_can_pins(void)
 }
 
 #include "boards/stm32.h"
+#ifdef KEYED
+#include "stm32_flash.h"
+#endif
 
 #endif /* STM32F1_H */

@@ -182,6 +182,7 @@ class Simulated:
             for pin, level, cycle in re.findall(r"^pin (\S+) ([01]) at (\d+)$", messages, re.M)]
         words = counts[0].split()
         numbers = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+        assert not numbers.get("flags"), "the firmware has not cleared MCUSR"
         assert numbers.get("unread", 0) <= UART_HOLDS, "an AVR's UART would have lost bytes"
         return numbers
 
@@ -359,7 +360,7 @@ def eeprom(keys: Keys, block: int, board: Board | None = None) -> bytes:
 
 
 def eeprom_of_node(keys: Keys, variable: int, epoch: int = 10, board: Board | None = None) -> bytes:
-    """That of a node, as firmware/keyed_attiny85.c or firmware/stm32_flash.h has it."""
+    """That of a node, as firmware/eeprom.h or firmware/stm32_flash.h has it."""
     if board and board.keyed_stm32:
         start = keys.of(variable) + bytes([variable])
         return start.ljust(82, b"\0") + epoch.to_bytes(2, "little")

@@ -36,7 +36,7 @@
  * The program prints every frame that the firmware sends as `candump -L` does. It ends when the
  * script is at its end and the firmware has been silent for 100 ms. Then it prints one line on the
  * standard error:
- *     cycles N asleep N boots N stack N errors N destroyed N
+ *     cycles N asleep N boots N stack N flags N errors N destroyed N
  *
  *     cycles    all cycles
  *     asleep    the cycles during which the AVR was asleep

@@ -15,7 +15,7 @@
  *     wait=N        nothing happens for N microseconds
  *     kbits=N       the speed of the bus; 400 at first
  * In the end a line is printed on the standard error:
- *     cycles N asleep N boots N stack N stretched N
+ *     cycles N asleep N boots N stack N flags N stretched N
  * stretched: for how many microseconds the firmware has held the clock low at most.
  */
 #include "avr_host.h"

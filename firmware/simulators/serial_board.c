@@ -13,13 +13,14 @@
  *
  * The program ends after SIGTERM, or when the input is at its end and the line has been silent for
  * SILENCE seconds of the firmware's time. Then it prints one line on the standard error:
- *     cycles N asleep N boots N stack N bytes N unread N resumed N answered N jitter N lit N
- *     switched N oscillator N
+ *     cycles N asleep N boots N stack N flags N bytes N unread N resumed N answered N jitter N
+ *     lit N switched N oscillator N
  *
  *     cycles      all cycles
  *     asleep      the cycles during which the AVR was asleep
  *     boots       how often the firmware began at address 0
  *     stack       the most bytes that the stack had
+ *     flags       MCUSR in the end: the causes of resets that the firmware has not cleared
  *     bytes       the bytes that went to the firmware
  *     unread      how many whole bytes waited in the UART at most: an AVR's holds two
  *     resumed     the cycle in which the 9th of them began
@@ -64,10 +65,9 @@
 
 enum { BITS = 10 };                        /* of a byte on the line */
 enum { PIN_IN = 2, PIN_OUT = 1, LED = 5 }; /* of port B */
-/* Addresses in the data space, the first one of an ATtiny. */
-enum { OSCCAL = 0x51, MCUSR = 0x54, PORF = 1 };
-enum { IDLE_US = 1000 };     /* how often an idle line is checked for input */
-enum { PATIENCE_MS = 1000 }; /* how long a reader may take for a byte */
+enum { OSCCAL = 0x51, PORF = 1 };          /* an address, in the data space of an ATtiny */
+enum { IDLE_US = 1000 };                   /* how often an idle line is checked for input */
+enum { PATIENCE_MS = 1000 };               /* how long a reader may take for a byte */
 static const double SILENCE = 2.0;
 static const double BAUD_ERROR = 0.03; /* the two ends of a line may differ by 5 % in all */
 

@@ -32,7 +32,6 @@ from firmware.simulators.bxcan import Bus, BxCan, Frame
 from firmware.simulators.watchdog import Misuse, Watchdog
 from tools.programs import as_program
 
-SLICE = 40  # instructions until something else may happen
 EXCEPTION = 12  # instructions that entering or leaving one takes as long as
 FLASH, RAM, RAM_SIZE, PERIPHERALS, SYSTEM, CAN = \
     0x08000000, 0x20000000, 0x1000, 0x40000000, 0xE000E000, 0x40006400
@@ -64,6 +63,8 @@ class Chip:
 
 class Board:
     gap, charge, halted, dead, causes = 0, 2, False, False, 0
+    # When count() is called, and after how many instructions something else may happen.
+    counts, slice = unicorn.UC_HOOK_CODE, 40
 
     def __init__(self, chip: str, hertz: int, kbits: int, image: Path) -> None:
         self.chip, self.hertz = Chip(chip), hertz
@@ -78,7 +79,7 @@ class Board:
         self.engine.mem_map(RAM, RAM_SIZE)
         for base, size in ((PERIPHERALS, 0x30000), (SYSTEM, 0x1000)):
             self.engine.mmio_map(base, size, self.read, base, self.write, base)
-        self.engine.hook_add(unicorn.UC_HOOK_CODE, self.count)
+        self.engine.hook_add(self.counts, self.count)
         self.engine.hook_add(unicorn.UC_HOOK_INTR, self.leave)
         with image.open("rb") as stream:
             file = ELFFile(stream)
@@ -174,7 +175,7 @@ class Board:
 
     # ---- The core -------------------------------------------------------------------------------
 
-    def count(self, *_: object) -> None:
+    def count(self, _engine: object, _at: int, _size: int, _data: object) -> None:
         self.now += self.charge
         self.instructions += 1
 
@@ -243,7 +244,7 @@ class Board:
             return
         if self.pc == self.sleeps:
             self.pc += 2
-        few = 2 if waiting else SLICE
+        few = 2 if waiting else self.slice
         self.engine.emu_start(self.pc | 1, self.sleeps, count=few)
         self.pc = self.engine.reg_read(arm.UC_ARM_REG_PC) & ~1
         if self.returns:

@@ -19,6 +19,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import unicorn
+
 from firmware.simulators.ch32v003 import Usart
 from firmware.simulators.stm32_can import RAM, RAM_SIZE, Board
 from firmware.simulators.watchdog import Misuse
@@ -132,6 +134,7 @@ SERIES = {
 
 class Chip(Board):
     """With an F4 it has a USART and its pins, and no flash that can be written."""
+    counts, slice = unicorn.UC_HOOK_BLOCK, 400
 
     def __init__(self, baud: int, image: Path, pages: bytes, name: str = "f1") -> None:
         self.flash, self.baud, self.lost, self.series = Flash(pages), baud, False, SERIES[name]
@@ -147,6 +150,10 @@ class Chip(Board):
         self.usart.now = self.now
         self.plain = dict(self.series.begin)
         self.pulled = PORT_A not in self.plain  # an F4 has the pull-up among its pins
+
+    def count(self, _engine: object, _at: int, size: int, _data: object) -> None:
+        """A block of instructions begins. Each half word takes 2 periods of the clock."""
+        self.now += size
 
     def read_flash(self, _engine: object, offset: int, size: int, _data: object) -> int:
         return int.from_bytes(self.flash.bytes[offset:offset + size], "little")

@@ -278,7 +278,7 @@ def test_a_block_ends() -> None:
 
 def unkeyed(board: Board, folder: Path) -> Path:
     """Its image with -DUNKEYED=45,46."""
-    name = board.name.partition("-")[0]
+    name = "can_avr" if board is CAN else "keyed_serial"
     parts = ("tag.c", "tag_avr.S", "agent.c", "mixed.c", "report.c", "master.c", "slots.c")
     run(["avr-gcc", *board.options, "-std=c11", "-Os", "-DKEYED",
          "-DUNKEYED=45,46", *INCLUDES, f"-I{ROOT / 'firmware'}", ROOT / "firmware" / f"{name}.c",
@@ -369,7 +369,7 @@ def test_a_node(chance: random.Random) -> None:
                 found = packets(line.do("wait 3000000", send=serial_frame(97, beacons[7]) * 3))
                 if found[0][5] > 2:  # perhaps one was on its way before the beacon
                     del found[0]
-                assert [packet[5] for packet in found] == [1, 2, 3][:len(found)]
+                assert [packet[5] for packet in found] == [1, 2, 3, 4][:len(found)]
                 assert len(found) >= 2
                 assert {agent.process(0, packet)[0] for packet in found} == {HEARTBEAT}
                 before, beacons = beacons, agent.round()
@@ -505,7 +505,7 @@ def test_nodes_of_version_1_on_a_line(tmp_path: Path) -> None:
             keyed[1], REQUEST)))
         table = agent.table()
         assert {at: entry[2:] for at, entry in enumerate(table) if any(entry[2:]) and at} == {
-            45: b"\1\5", 46: b"\1\6", 50: b"\2\x32"}
+            45: b"\1\5", 46: b"\1\6", 50: b"\2\x32", 63: b"\1\x21"}
 
 
 @pytest.mark.parametrize("fault", [b"HangHere", b"StopTime"])
@@ -515,9 +515,11 @@ def test_the_watchdog_of_an_agent_on_a_line(board: Board, fault: bytes) -> None:
     """It resets a loop or a clock that hangs, although 2.5 s of bytes come. Then the agent begins
     in a block that was never used."""
     with Line(board.image("hanging"), board) as agent:
-        agent.do(BEGUN[board], "wait 100000")
+        agent.do(BEGUN[board], "wait 1200000")
+        assert agent.table()[63] == b"\0\0\1\x21", "the first boot, a power-up"
         agent.do("wait 4500000", send=serial_frame(3, fault) + bytes(2400))
         assert agent.reader.epoch == EPOCH + 256
+        assert agent.table()[63] == b"\0\0\1\x82", "the second boot, by the watchdog"
         assert agent.line.end()["boots"] == 2
 
 

@@ -14,6 +14,7 @@
 #include <simavr/sim_time.h>
 
 enum { OUT_SPH = 0xBE0E, OUT_SPL = 0xBE0D }; /* of any register */
+enum { MCUSR = 0x54 }; /* in the data space of each chip of firmware/: why it has started */
 
 static uint64_t asleep;               /* cycles */
 static uint64_t boots;                /* how often the firmware began at address 0 */
@@ -147,8 +148,9 @@ static inline void run_for(avr_t *chip, uint32_t microseconds)
 
 static inline void print_counts(FILE *file, const avr_t *chip)
 {
-    fprintf(file, "cycles %llu asleep %llu boots %llu stack %u", (unsigned long long)chip->cycle,
-            (unsigned long long)asleep, (unsigned long long)boots, chip->ramend - deepest);
+    fprintf(file, "cycles %llu asleep %llu boots %llu stack %u flags %u",
+            (unsigned long long)chip->cycle, (unsigned long long)asleep, (unsigned long long)boots,
+            chip->ramend - deepest, chip->data[MCUSR]);
 }
 
 #endif
