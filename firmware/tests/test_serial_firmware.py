@@ -144,14 +144,6 @@ def test_packets_junk_and_short_ones(board: Board, chance: random.Random) -> Non
         assert table[SELF][2:] == b"\x01\x00"  # no byte was lost
 
 
-def test_no_byte_is_in_two_packets(board: Board) -> None:
-    pairs = straddled()
-    with Line(board) as line:
-        line.send(b"".join(first + second for first, second in pairs))
-        assert [entry[2:] for entry in ask(line)[1:BOOTS]] == after(
-            [beat for pair in pairs for beat in pair])
-
-
 def test_the_real_client(board: Board) -> None:
     with Line(board, pty=True) as line:
         address = f"serial:{line.path}@{board.baud}"
