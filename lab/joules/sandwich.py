@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 
+from lab.arguments import number
 from lab.joules import results, tables
 from lab.joules.board import FOLDER, Image
 from lab.joules.tables import (BEGINS, COMPLETE, COUNT, FINISHED, IDLE, SAMPLE, TEST, Board, Entry,
@@ -220,14 +221,6 @@ def left_to_do(jobs: Iterable[Job], folder: Path) -> list[Job]:
     return left
 
 
-def kept_seed(folder: Path) -> int | None:
-    """The seed of the logs that are there already."""
-    for path in sorted(folder.glob("*.log")):
-        if re.fullmatch(r"\d{1,18}", text := noted(path, "seed")):
-            return int(text)
-    return None
-
-
 def flasher(wanted: str) -> tuple[str, ...]:
     """The command that writes an image into the flash."""
     names = list(FLASHERS) if wanted == "auto" else [wanted]
@@ -360,8 +353,8 @@ class Bench:
         about = self.restart()
         if about.name != image.name:
             raise Trouble(f"the board runs {about.name}, not {image.name}: was it flashed?")
-        for number, text in enumerate(("Dumpulse lab", image.name), start=1):
-            self.ask(f'lcd {number} "{text[:16]:<16}"')
+        for place, text in enumerate(("Dumpulse lab", image.name), start=1):
+            self.ask(f'lcd {place} "{text[:16]:<16}"')
         for command in ("output energy", "format ascii_dec", f"freq {HERTZ}", f"acqtime {SECONDS}",
                         "acqmode dyn"):
             self.ask(command)
@@ -473,16 +466,6 @@ def run_all(bench: Bench, jobs: Sequence[Job], folder: Path, facts: Sequence[str
 
 
 def arguments(words: Sequence[str] | None) -> argparse.Namespace:
-    def count(text: str) -> int:
-        if not re.fullmatch(r"[1-9]\d{0,2}", text):
-            raise argparse.ArgumentTypeError("a number from 1 to 999 is wanted")
-        return int(text)
-
-    def seed(text: str) -> int:
-        if not re.fullmatch(r"\d{1,18}", text):
-            raise argparse.ArgumentTypeError("a number of at most 18 digits is wanted")
-        return int(text)
-
     parser = argparse.ArgumentParser(
         prog="lab/run sandwich",
         description="Measures the joules of each scheme on a NUCLEO-F411RE "
@@ -491,10 +474,10 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--meter", metavar="DEVICE", help="the PowerShield's line, if it is not "
                         "found by its name in /dev/serial/by-id")
     parser.add_argument("--target", metavar="DEVICE", help="the board's line: its ST-Link's")
-    parser.add_argument("--runs", type=count, default=4, metavar="N",
+    parser.add_argument("--runs", type=number(1, 999), default=4, metavar="N",
                         help="how often each scheme is measured (4)")
-    parser.add_argument("--seed", type=seed, metavar="N", help="of the random order; the same "
-                        "seed gives the same order")
+    parser.add_argument("--seed", type=number(0, 2**32), default=1, metavar="N",
+                        help="of the random order (1)")
     parser.add_argument("--only", default="", metavar="WORDS",
                         help="schemes with these words in their name")
     parser.add_argument("--logs", type=Path, default=Path("logs"), metavar="FOLDER",
@@ -523,18 +506,13 @@ def drive(options: argparse.Namespace) -> int:
     meter = device(options.meter, METERS, "PowerShield", "--meter")
     board = device(options.target, TARGETS, "NUCLEO board", "--target")
     options.logs.mkdir(parents=True, exist_ok=True)
-    seed = options.seed
-    if seed is None:
-        seed = kept_seed(options.logs)
-    if seed is None:
-        seed = random.SystemRandom().randrange(10**9)
     bench = Bench(meter, board, flash)
     try:
-        jobs = in_order(images, options.runs, seed)
+        jobs = in_order(images, options.runs, options.seed)
         todo = left_to_do(jobs, options.logs)
-        print(f"sandwich: {len(images)} schemes, {options.runs} runs, seed {seed}; "
+        print(f"sandwich: {len(images)} schemes, {options.runs} runs, seed {options.seed}; "
               f"{len(jobs) - len(todo)} of {len(jobs)} logs are there already")
-        failed = run_all(bench, todo, options.logs, (f"seed {seed}",))
+        failed = run_all(bench, todo, options.logs, (f"seed {options.seed}",))
     except KeyboardInterrupt:
         print("\nsandwich: stopped; the same command goes on from here")
         try:

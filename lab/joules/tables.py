@@ -241,8 +241,6 @@ class One:
     operation: str
     cycles: int
     watts: Fraction
-    where: str  # file and line
-    whole: bool  # the run was completed
 
     @property
     def seconds(self) -> Fraction:
@@ -261,29 +259,19 @@ def parse(path: Path) -> tuple[list[One], list[str]]:
         entries = read(path)
     except OSError as error:
         return [], [f"{path}: {error.strerror}"]
-    starts = [index for index, entry in enumerate(entries)
-              if (entry.who, entry.text) == ("note", BEGINS)]
-    found: list[One] = []
-    complaints = [] if starts else [f"{path}: it is no log of a run"]
-    for begin, end in zip(starts, [*starts[1:], len(entries)]):
-        ones, more = parse_run(path, entries[begin:end])
-        found += ones
-        complaints += more
-    return found, complaints
-
-
-def parse_run(path: Path, entries: Sequence[Entry]) -> tuple[list[One], list[str]]:
     notes = [(index, *entry.text.partition(" ")[::2]) for index, entry in enumerate(entries)
              if entry.who == "note"]
+    if not notes or entries[notes[0][0]].text != BEGINS:
+        return [], [f"{path}: it is no log of a run"]
     first = next((index for index, word, _ in notes if word == "measure"), len(entries))
     try:
         about = board(entry.text for entry in entries[:first] if entry.who == "target")
     except Trouble as trouble:
-        return [], [f"{path}:{entries[0].number}: {trouble}: the run is left out"]
+        return [], [f"{path}: {trouble}: the run is left out"]
     run = next((rest for _, word, rest in notes if word == "run"), "?")
     whole = any(word == COMPLETE for _, word, _ in notes)
     found: list[One] = []
-    complaints = [] if whole else [f"{path}:{entries[0].number}: the run is not complete"]
+    complaints = [] if whole else [f"{path}: the run is not complete"]
     left = {*about.letters, IDLE}  # what nobody has measured
     for (begin, word, letter), (end, then, _) in zip(notes, notes[1:]):
         if word != "measure" or then == "failed" or letter not in left:
@@ -299,19 +287,10 @@ def parse_run(path: Path, entries: Sequence[Entry]) -> tuple[list[One], list[str
             continue
         left.discard(letter)
         names = {"a": ("Total",), IDLE: ("Idle",)}.get(letter, tuple(counts))
-        found += [One(about, run, name, counts.get(name, 0), seen.watts, where, whole)
-                  for name in names]
+        found += [One(about, run, name, counts.get(name, 0), seen.watts) for name in names]
     if whole and left:
-        complaints.append(f"{path}:{entries[0].number}: the run lacks {', '.join(sorted(left))}")
+        complaints.append(f"{path}: the run lacks {', '.join(sorted(left))}")
     return found, complaints
-
-
-def once(found: Iterable[One]) -> list[One]:
-    """Of several measurements of the same operation in the same run the first of a complete run."""
-    kept: dict[tuple[str, str, str], One] = {}
-    for one in sorted(found, key=lambda one: not one.whole):
-        kept.setdefault((one.board.name, one.run, one.operation), one)
-    return list(kept.values())
 
 
 @dataclass(frozen=True)
@@ -437,7 +416,6 @@ def command(words: Sequence[str] | None = None) -> int:
         ones, more = parse(path)
         found += ones
         complaints += more
-    found = once(found)
     for complaint in complaints:
         print(f"tables: {complaint}", file=sys.stderr)
     if not found:
