@@ -254,13 +254,6 @@ static void start_bus(void)
     show_interrupt();
 }
 
-/* Replaces simavr's own function, which really sleeps. */
-static void on_sleep(avr_t *unused, avr_cycle_count_t cycles)
-{
-    (void)unused;
-    asleep += cycles + 1;
-}
-
 /* The frame that a line of the script has. */
 static mcp2515_frame read_frame(const char *text)
 {
@@ -373,7 +366,7 @@ int main(int argc, char **argv)
     setvbuf(frames_out, NULL, _IOLBF, BUFSIZ); /* the writer of the script may wait for a frame */
     avr = load_chip(argv[1], argv[3]);
     avr->frequency = (uint32_t)strtoul(argv[2], NULL, 10);
-    avr->sleep = on_sleep;
+    avr->sleep = count_sleep;
     watch_pins(avr, pins);
     on_boot = start_bus;
     connect_chip();

@@ -167,13 +167,6 @@ static void do_word(const char *word)
         fail("bad script");
 }
 
-/* Replaces simavr's own function, which really sleeps. */
-static void on_sleep(avr_t *unused, avr_cycle_count_t cycles)
-{
-    (void)unused;
-    asleep += cycles + 1;
-}
-
 static void reset_bus(void)
 {
     role = NOBODY;
@@ -192,7 +185,7 @@ int main(int argc, char **argv)
         fail("cannot set up the output");
     avr = load_chip(argv[1], argv[3]);
     avr->frequency = (uint32_t)strtoul(argv[2], NULL, 10);
-    avr->sleep = on_sleep;
+    avr->sleep = count_sleep;
     watch_pins(avr, pins);
     on_boot = reset_bus;
     for (avr_io_t *io = avr->io_port; io != NULL; io = io->next)

@@ -14,7 +14,7 @@
  * The program ends after SIGTERM, or when the input is at its end and the line has been silent for
  * SILENCE seconds of the firmware's time. Then it prints one line on the standard error:
  *     cycles N asleep N boots N stack N flags N bytes N unread N resumed N answered N jitter N
- *     lit N switched N oscillator N
+ *     oscillator N
  *
  *     cycles      all cycles
  *     asleep      the cycles during which the AVR was asleep
@@ -26,8 +26,6 @@
  *     resumed     the cycle in which the 9th of them began
  *     answered    the cycle in which the first byte from the output pin began
  *     jitter      by how many cycles an edge at the output pin was early or late at most
- *     lit         the cycles during which pin PB5 was high, which has the LED of an Arduino Uno
- *     switched    how often the level of PB5 changed
  *     oscillator  OSCCAL of an ATtiny in the end
  *
  * With --pins, it also prints a line like "pin B5 1 at 160000" for each change of these pins: the
@@ -63,11 +61,11 @@
 #include <simavr/avr_uart.h>
 #include <simavr/sim_regbit.h>
 
-enum { BITS = 10 };                        /* of a byte on the line */
-enum { PIN_IN = 2, PIN_OUT = 1, LED = 5 }; /* of port B */
-enum { OSCCAL = 0x51, PORF = 1 };          /* an address, in the data space of an ATtiny */
-enum { IDLE_US = 1000 };                   /* how often an idle line is checked for input */
-enum { PATIENCE_MS = 1000 };               /* how long a reader may take for a byte */
+enum { BITS = 10 };               /* of a byte on the line */
+enum { PIN_IN = 2, PIN_OUT = 1 }; /* of port B */
+enum { OSCCAL = 0x51, PORF = 1 }; /* an address, in the data space of an ATtiny */
+enum { IDLE_US = 1000 };          /* how often an idle line is checked for input */
+enum { PATIENCE_MS = 1000 };      /* how long a reader may take for a byte */
 static const double SILENCE = 2.0;
 static const double BAUD_ERROR = 0.03; /* the two ends of a line may differ by 5 % in all */
 
@@ -83,8 +81,6 @@ static bool input_ended, scripted;
 static char **rests; /* the arguments; NULL comes after the last one */
 static avr_cycle_count_t resumed, answered;
 static double jitter;
-static avr_cycle_count_t lit, lit_since;
-static uint64_t switched;
 
 static volatile sig_atomic_t told_to_end;
 static void on_term(int number)
@@ -142,18 +138,6 @@ static void on_output(struct avr_irq_t *irq, uint32_t byte, void *unused)
     (void)irq, (void)unused;
     check_baud();
     output((uint8_t)byte);
-}
-
-static void on_led(struct avr_irq_t *irq, uint32_t level, void *unused)
-{
-    (void)unused;
-    if (level == irq->value)
-        return;
-    switched++;
-    if (level)
-        lit_since = avr->cycle;
-    else
-        lit += avr->cycle - lit_since;
 }
 
 /* The line to the firmware: each call sends one bit to the pin, or one byte to the UART. */
@@ -244,7 +228,7 @@ static void start_line(void)
 static void on_sleep(avr_t *chip, avr_cycle_count_t cycles)
 {
     static avr_cycle_count_t ahead; /* how far the firmware's time is ahead of real time */
-    asleep += cycles + 1;
+    count_sleep(chip, cycles);
     if (taken < filled || input_ended || scripted ||
         chip->cycle - last_event <= avr_usec_to_cycles(chip, IDLE_US)) {
         ahead = 0;
@@ -319,8 +303,6 @@ int main(int argc, char **argv)
         avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_OUTPUT),
                                 on_output, NULL);
     }
-    avr_irq_t *const led = avr_io_getirq(avr, AVR_IOCTL_IOPORT_GETIRQ('B'), LED);
-    avr_irq_register_notify(led, on_led, NULL);
     const avr_cycle_count_t silence = (avr_cycle_count_t)(SILENCE * avr->frequency);
     signal(SIGTERM, on_term);
     if (scripted) {
@@ -331,13 +313,8 @@ int main(int argc, char **argv)
            !(input_ended && taken == filled && avr->cycle - last_event > silence))
         step(avr);
     print_counts(stderr, avr);
-    if (led->value)
-        lit += avr->cycle - lit_since;
-    fprintf(stderr,
-            " bytes %llu unread %u resumed %llu answered %llu jitter %.0f lit %llu switched %llu"
-            " oscillator %u\n",
+    fprintf(stderr, " bytes %llu unread %u resumed %llu answered %llu jitter %.0f oscillator %u\n",
             (unsigned long long)bytes_in, unread, (unsigned long long)resumed,
-            (unsigned long long)answered, jitter, (unsigned long long)lit,
-            (unsigned long long)switched, avr->data[OSCCAL]);
+            (unsigned long long)answered, jitter, avr->data[OSCCAL]);
     return 0;
 }
