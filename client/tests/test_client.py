@@ -1601,3 +1601,17 @@ def test_the_status_of_a_server(tmp_path: Path, call: Call) -> None:
     for gone in (path, str(tmp_path / "names")):
         result = call("status", gone)
         assert result.status == 2 and "cannot read the status of" in result.err
+
+
+@pytest.mark.parametrize("answer", [b"", b"3", b"[]", b"{}", b'{"table": [{}]}', b"\xff"])
+def test_the_status_of_another_program(answer: bytes, tmp_path: Path, call: Call) -> None:
+    def reply() -> None:
+        with other.accept()[0] as connection:
+            connection.sendall(answer)
+    path = str(tmp_path / "other")
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(path)
+        other.listen()
+        threading.Thread(target=reply).start()
+        result = call("status", path)
+    assert result.status == 2 and "is not the socket of --stats of such a server" in result.err

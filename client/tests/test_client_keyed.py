@@ -1513,7 +1513,8 @@ def test_wrong_words(words: list[str], text: str, tmp_path: Path, key: str, read
     assert not (tmp_path / "x").exists()
 
 
-def test_git_does_not_see_keys(tmp_path: Path, key: str, call: Call) -> None:
+def test_git_does_not_see_keys(tmp_path: Path, key: str, call: Call,
+                               monkeypatch: pytest.MonkeyPatch) -> None:
     """Not in a new folder, nor in one that is empty. A folder that somebody uses for other files,
     too, is left as it is."""
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
@@ -1531,6 +1532,9 @@ def test_git_does_not_see_keys(tmp_path: Path, key: str, call: Call) -> None:
                                 cwd=tmp_path, check=True, capture_output=True, text=True).stdout
         assert status == seen * "".join(
             f"?? used/{file}\n" for file in ("agent-agent.h", "agent-readers.key", "other"))
+    monkeypatch.setattr(client, "user", lambda: os.geteuid() + 1)  # a folder of somebody else
+    with pytest.raises(client.Error, match="or a folder of yours"):
+        client.make_private_folder(str(tmp_path / "new"))
 
 
 def test_two_agents_whose_files_would_be_the_same(tmp_path: Path, call: Call) -> None:

@@ -257,9 +257,9 @@ def test_a_node_that_restarts_is_shown(monkeypatch: Patch, tmp_path: Path) -> No
         world.beat(3)
         assert not restarted()
     world.passed += 0.5
-    for boot, passed in ((2, 0), (3, 0.9)):  # at the same timestamp, and then a tick later
+    for boot, pause in ((2, 0.0), (3, 0.9)):  # at the same timestamp, and then a tick later
         world.beat(40, 1 * 32 + boot)
-        assert restarted(passed)
+        assert restarted(pause)
 
 
 @pytest.mark.parametrize("seed", range(40))
