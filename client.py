@@ -2776,18 +2776,16 @@ def make_nodes(options: argparse.Namespace, settings: Settings) -> list[Node]:
 
 
 def run_simulate(options: argparse.Namespace) -> int:
-    seed = random.randrange(1_000_000) if options.seed is None else options.seed
-    chance = random.Random(seed)
     nodes = make_nodes(options, make_settings(options))
     agent = Agent(options.address, keys=options.key)
     for node in nodes:
         if node.variable.authenticated is not False:
             node.make = partial(agent.heartbeat, timeout=MIDDLE_WAIT)
     beat = "node beats" if len(nodes) == 1 else "nodes beat"
-    print(f"simulate: {len(nodes)} {beat} at {agent.name}, --seed {seed}", flush=True)
+    print(f"simulate: {len(nodes)} {beat} at {agent.name}", flush=True)
     begun = time.monotonic()
     with contextlib.suppress(KeyboardInterrupt):
-        beat_all(agent, nodes, chance, begun, (options.seconds or math.inf) / 1000)
+        beat_all(agent, nodes, random.Random(), begun, (options.seconds or math.inf) / 1000)
     for node in nodes:
         died = f", dead since {node.dies_at:g} s" if time.monotonic() - begun > node.dies_at else ""
         unsent = f", {node.unsent} could not be sent" if node.unsent else ""
@@ -3285,8 +3283,6 @@ OPTIONS = [
     Option(("simulate",), "--late", "NODES", "these beat too rarely"),
     Option(("simulate",), "--corrupt", "NODES", "half of their heartbeats are damaged"),
     Option(("simulate",), "--seconds", "TIME", "end after this time (at Ctrl-C)"),
-    Option(("simulate",), "--seed", "N", "repeat an earlier run",
-           partial(parse_number, low=0, high=10**9)),
     Option((*READERS, "names"), "--tick", "TIME", "unit of the agent's timestamps (1s)",
            parse_tick),
     Option(READERS, "--now-from", "VARIABLE", "count ages from this variable (the clock here)"),
