@@ -161,7 +161,8 @@ class Days:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._table: Table | None = None
-        self._before: dict[str, Share] = {}  # the counters of the table
+        self._rows: dict[str, list[int]] = {}  # by part; and its counters of the table
+        self._before: dict[str, Share] = {}
         # By part and day, which is a number of days since 1970.
         self.parts: dict[str, dict[int, Share]] = {}
 
@@ -174,18 +175,19 @@ class Days:
     def add(self, table: Table, parts: Sequence[Group], now: float) -> None:
         """Call it once a minute, with Unix time."""
         today = int(now // DAY)
-        for part in parts:
-            rows = [row for row, agent in enumerate(table.agents) if matches(part.match, agent)]
+        if table is not self._table:  # after a reload; to match takes long
+            self._table, self._before = table, {}
+            self._rows = {part.name: [row for row, agent in enumerate(table.agents)
+                                      if matches(part.match, agent)] for part in parts}
+        for name, rows in self._rows.items():
             sums = Share(float(table.seen_s[rows].sum()), float(table.well_s[rows].sum()))
-            if self._table is table and part.name in self._before:
-                days = self.parts.setdefault(part.name, {})
+            if name in self._before:
+                days = self.parts.setdefault(name, {})
                 days[today] = Share(*(total + new - old for total, new, old in zip(
-                    days.get(today, Share()), sums, self._before[part.name])))
-            self._before[part.name] = sums
-        self._table = table
-        names = {part.name for part in parts}
+                    days.get(today, Share()), sums, self._before[name])))
+            self._before[name] = sums
         self.parts = {name: {day: each for day, each in days.items() if day > today - STATUS_DAYS}
-                      for name, days in self.parts.items() if name in names}
+                      for name, days in self.parts.items() if name in self._rows}
 
     def save(self) -> None:
         """Lets the store write it. The store reports that it cannot."""

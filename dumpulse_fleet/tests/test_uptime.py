@@ -127,5 +127,5 @@ def test_days_of_a_part_of_the_status_page(store: Store) -> None:
     assert again.parts["all"] == {20_000: (240, 180), 20_001: (120, 0)}
     again.add(known, [part], now + STATUS_DAYS * DAY)
     assert [*again.parts["all"]] == [20_001, 20_000 + STATUS_DAYS]
-    again.add(known, [], now + STATUS_DAYS * DAY)
+    again.add(table(), [], now + STATUS_DAYS * DAY)
     assert again.parts == {}
