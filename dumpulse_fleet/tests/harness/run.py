@@ -6,7 +6,9 @@
 A run has one seed and one fault: the real command in a network namespace of its own, with what
 world.py surrounds it with. warp.c makes its clocks `speed` times as fast as those of this machine.
 All times here are seconds of the fleet's clock since the run began. --pair: two fleets and an
-Alertmanager; the fault hits the first one."""
+Alertmanager; the fault hits the first one. While /-/ready reports that the machine is too slow,
+messages may be later; the line of the run says until when, and such a run shows less. Choose a
+lower speed then."""
 
 import argparse
 import collections
@@ -55,7 +57,7 @@ class Outage(NamedTuple):
 
     def explains(self, agent: int, variable: int, when: float) -> bool:
         """Whether a fleet may report a bad state then."""
-        soonest = (MISSES - 1) * PERIOD if self.variable < 0 else CRIT / 2
+        soonest = (MISSES - 1) * PERIOD if self.variable < 0 else CRIT
         return (agent in self.agents and variable == self.variable
                 and self.begins + soonest - 2 <= when <= self.ends + PERIOD)
 
@@ -150,6 +152,7 @@ class Run:
             chance.randint(0, 1) if self.fault in ("dns", "nameserver") else 0
         plan += [(chance.uniform(begins, begins + lasts), self.kill, ()) for _ in range(kills)]
         self.hub.rejects = f"s{whole}" if self.fault == "reject" else ""
+        self.hub.rejection = chance.choice((400, 503))  # 503: it is retried
         return sorted(plan, key=lambda step: step[0])
 
     def begin(self) -> None:
@@ -217,7 +220,7 @@ class Run:
         elif b"late: this machine" in text or b"not watched" in text:
             self.disturbed.append((now, now))  # rounds stretch, and the fleet reports it
             self.busy = now
-        lately = any(first <= now <= last + PERIOD for first, last in self.disturbed)
+        lately = any(first <= now <= last + 3 * PERIOD for first, last in self.disturbed)
         why = ("nobody has been told" if self.untold(now) else
                f"{idle:.0f} agents are not polled" if idle > self.count / 2 and not lately else
                f"fault: {self.fault}" if self.is_shown(now) else "")
@@ -301,11 +304,12 @@ class Run:
         return [(outage, kind, self.due(at)) for outage in self.outages
                 for bad in [outage.begins + CRIT * (outage.variable > 0)]
                 if outage.ends > max(self.noticed(bad), hidden)
+                and not (outage.site == self.hub.rejects and self.hub.rejection == 503)
                 for kind, at in (("new", bad), ("resolved", outage.ends)) if at < 1e9]
 
     def of(self, outage: Outage, kind: str) -> list[Message]:
         """The messages about it that arrived."""
-        return [message for message in list(self.hub.messages) if message.status
+        return [message for message in list(self.hub.messages) if message.status in (200, 400)
                 and message.body["name"] == outage.site and any(
                     self.number(item["name"]) in outage.agents for item in message.body[kind])]
 

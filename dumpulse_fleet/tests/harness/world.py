@@ -116,7 +116,7 @@ class Hub:
         self.warp, self.inventory, self.manager = warp, inventory, Manager()
         self.messages: list[Message] = []
         self.failing = 0.0  # since when the Alertmanager has not answered; 0: it has
-        self.rejects, self.hangs = "", False
+        self.rejects, self.rejection, self.hangs = "", 400, False  # a site, with this status
         hub = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -158,7 +158,7 @@ class Hub:
             self.failing = 0.0
             self.manager.take(body)
             return 200
-        return 400 if path == "/first" and body["name"] == self.rejects else 200
+        return self.rejection if path == "/first" and body["name"] == self.rejects else 200
 
     def look(self, moment: str) -> None:
         """Makes the messages of the Alertmanager that are due."""
