@@ -1047,10 +1047,3 @@ def test_nothing_else_is_believed(typed: Run) -> None:
     with FakeAgent([good]) as agent:
         assert "report verified" in typed("get", agent.address, "--now-from", "3",
                                           "--accept-bad-sum")[1]
-
-
-def test_no_wrong_checksum_on_a_serial_line(typed: Run) -> None:
-    for words, status in ((["get"], 2), ([], 2), (["watch"], 2), (["check"], 3)):
-        done, said = typed(*words, "serial:/dev/ttyACM0", "--accept-bad-sum",
-                           *(["--expect", "3"] * (words == ["check"])))
-        assert done == status and "not for serial lines" in said

@@ -5,7 +5,6 @@ import errno
 import fcntl
 import io
 import os
-import re
 import sys
 import termios
 import threading
@@ -98,21 +97,6 @@ def test_a_line_that_is_pulled_out(tmp_path: Path) -> None:
     with pytest.raises(client.NoAnswer, match="no answer in 1.5 s: .*(is gone|no such device)"):
         client.Agent(f"serial:{path}").ask(1.5)
     assert time.process_time() - begun < 0.7  # it does not spin
-
-
-@pytest.mark.parametrize("address, status, text", [
-    ("serial:/dev/no such", 3, "there is no such device: is it plugged in?"),
-    ("serial:/dev/null", 2, "/dev/null is not a serial line"),
-    ("serial:ttyACM0", 2, "is not a serial line: write it like serial:/dev/ttyACM0@115200"),
-    ("serial:", 2, "is not a serial line"),
-    ("serial:/dev/ttyACM0@", 2,
-     "'' is no baud rate: try 9600, 19200, 38400, 57600, 115200, 230400"),
-    ("serial:/dev/ttyACM0@115201", 2, "'115201' is no baud rate"),
-    ("serial:/dev/ttyACM0@0", 2, "'0' is no baud rate")])
-def test_what_cannot_be_opened(address: str, status: int, text: str) -> None:
-    done = run("get", address)
-    assert (done.returncode, done.stdout) == (status, "")
-    assert text in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_addresses_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,6 +241,4 @@ def test_no_permission(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_command(line: FakeLine, tmp_path: Path) -> None:
     done = run("get", line.address)
     assert done.returncode == 0 and f"serial:{line.path}@115200: report verified" in done.stdout
-    older = run(line.address)  # without a command; seconds may have passed
-    assert re.sub("[0-9]+ s ago", "", older.stdout) == re.sub("[0-9]+ s ago", "", done.stdout)
     assert run("check", "serial:/dev/null").returncode == 3
