@@ -1432,9 +1432,8 @@ class Keyed:
             return unchecked_entries(packet[4:])
         if self.hear(packet):
             return None
-        full = not self._repeat and self.count == FULL
         self._repeat, self._refused = False, self._refused + self._repeat
-        raise BadReport("full" if full else "refused",
+        raise BadReport("full" if self.count == FULL else "refused",
                         "it refuses requests with its beacon: other readers have used the counts "
                         "of this epoch, so ask again in a little while")
 
