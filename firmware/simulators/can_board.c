@@ -49,7 +49,7 @@
  * name, the new level and the cycle, lines "sent 03 at 170000" and "answer ff at 170000" for each
  * byte on SPI, and "int 00 at 180000" for each change of INT.
  */
-#include "avr_host.h" /* first: simavr's other headers need what it includes */
+#include "avr_board.h" /* first: simavr's other headers need what it includes */
 
 #include <stdint.h>
 #include <stdio.h>
@@ -380,7 +380,7 @@ int main(int argc, char **argv)
     do
         run_for(avr, SILENCE_US);
     while (avr->cycle - last_sent < avr_usec_to_cycles(avr, SILENCE_US));
-    print_counts(stderr, avr);
+    print_board(stderr, avr);
     fprintf(stderr, " errors %u destroyed %u\n", chip.registers[EFLG], destroyed);
     return fflush(frames_out) != 0;
 }

@@ -18,7 +18,7 @@
  *     cycles N asleep N boots N stack N flags N stretched N
  * stretched: for how many microseconds the firmware has held the clock low at most.
  */
-#include "avr_host.h"
+#include "avr_board.h"
 
 #include <unistd.h>
 
@@ -199,7 +199,7 @@ int main(int argc, char **argv)
     while (scanf(" %31s", word) == 1)
         do_word(word);
     run_for(avr, 1000);
-    print_counts(stderr, avr);
+    print_board(stderr, avr);
     fprintf(stderr, " stretched %u\n", (unsigned)avr_cycles_to_usec(avr, stretched));
     return fflush(out) != 0;
 }

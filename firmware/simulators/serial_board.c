@@ -44,7 +44,7 @@
  *     show                    prints "shown"
  * A byte from the firmware is a line with two hexadecimal digits.
  */
-#include "avr_host.h" /* first: simavr's other headers need what it includes */
+#include "avr_board.h" /* first: simavr's other headers need what it includes */
 #include "eeprom.h"
 
 #include <errno.h>
@@ -312,7 +312,7 @@ int main(int argc, char **argv)
     while (!scripted && !told_to_end &&
            !(input_ended && taken == filled && avr->cycle - last_event > silence))
         step(avr);
-    print_counts(stderr, avr);
+    print_board(stderr, avr);
     fprintf(stderr, " bytes %llu unread %u resumed %llu answered %llu jitter %.0f oscillator %u\n",
             (unsigned long long)bytes_in, unread, (unsigned long long)resumed,
             (unsigned long long)answered, jitter, avr->data[OSCCAL]);

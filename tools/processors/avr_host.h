@@ -14,7 +14,6 @@
 #include <simavr/sim_time.h>
 
 enum { OUT_SPH = 0xBE0E, OUT_SPL = 0xBE0D }; /* of any register */
-enum { MCUSR = 0x54 }; /* in the data space of each chip of firmware/: why it has started */
 
 static uint64_t asleep;               /* cycles */
 static uint64_t boots;                /* how often the firmware began at address 0 */
@@ -44,13 +43,6 @@ static avr_t *load_chip_with_ram(const char *mcu, const char *image, uint16_t ra
     chip->log = LOG_ERROR;
     avr_load_firmware(chip, &firmware);
     return chip;
-}
-
-/* Replaces simavr's own function, which really sleeps. */
-static inline void count_sleep(avr_t *unused, avr_cycle_count_t cycles)
-{
-    (void)unused;
-    asleep += cycles + 1;
 }
 
 static inline avr_t *load_chip(const char *mcu, const char *image)
@@ -155,9 +147,8 @@ static inline void run_for(avr_t *chip, uint32_t microseconds)
 
 static inline void print_counts(FILE *file, const avr_t *chip)
 {
-    fprintf(file, "cycles %llu asleep %llu boots %llu stack %u flags %u",
-            (unsigned long long)chip->cycle, (unsigned long long)asleep, (unsigned long long)boots,
-            chip->ramend - deepest, chip->data[MCUSR]);
+    fprintf(file, "cycles %llu asleep %llu boots %llu stack %u", (unsigned long long)chip->cycle,
+            (unsigned long long)asleep, (unsigned long long)boots, chip->ramend - deepest);
 }
 
 #endif
