@@ -130,7 +130,7 @@ class Roster:
         self.make_book()
         self.due = table.now() + self.period * self._phases()  # all that took a while
         self.settled = np.full(count, table.now())  # when an answer came, or its lack was judged
-        self.nameless_since = self.settled.copy()
+        self.nameless_since = np.full(count, np.inf)  # when its name was first not found
         if old and stay:
             self._go_on(old, np.array([*stay], np.intp), np.array([*stay.values()], np.intp))
 
@@ -262,6 +262,7 @@ class Collector:
         self._room = 0  # reports for which each buffer has room
         self._seen = 0.0  # what came before this time has been read
         self._stuck_why = ""  # why a request could not leave
+        self._resolved_at = -np.inf  # when a name was found last
         self._overflow = 0  # packets without room, of the sockets that are open
         self._overflow_at = -np.inf  # when there were more of them
         self._repeats = float(SPARE)  # so many are allowed now
@@ -438,12 +439,12 @@ class Collector:
         roster.deadline[sent] = now + roster.wait[sent]
 
     def _unresolve(self, rows: Rows, now: float) -> None:
-        """A name that has no address for long is a trouble of its agent, unless none has: then the
-        name service is down."""
+        """A name that is not found for long is a trouble of its agent, unless none has been found
+        meanwhile: then the name service is down."""
         roster, known = self._roster, self.table.nameless
-        long = rows[(now - roster.nameless_since[rows] > NAMELESS_S) & ~known[rows]]
-        if long.size and (roster.is_named & roster.placed).any() \
-                and client.uptime() >= self._grace_ends:
+        since = roster.nameless_since[rows]
+        long = rows[(now - since > NAMELESS_S) & (since < self._resolved_at) & ~known[rows]]
+        if long.size and client.uptime() >= self._grace_ends:
             self._tell(roster.judge.unresolve(long, time.time()))
         roster.settled[rows[known[rows]]] = now
 
@@ -736,10 +737,12 @@ class Collector:
         """Of those that are due: agents that have no address from the name service yet, or do not
         answer. The last address is used meanwhile."""
         roster = self._roster
-        rows = rows[(now - roster.looked_up[rows] > AGAIN) & (
-            ~np.isfinite(roster.looked_up[rows])
-            | (self.table.agent_state[rows] >= State.DAMAGED) | ~roster.placed[rows])]
-        for row in rows.tolist():
+        others = np.flatnonzero(roster.is_named & roster.placed)
+        rows = rows[~np.isfinite(roster.looked_up[rows]) | ~roster.placed[rows]
+                    | (self.table.agent_state[rows] >= State.DAMAGED)]
+        if others.size and not roster.placed[rows].all():  # does the name service find another one?
+            rows = np.append(rows, others[int(now) % len(others)])
+        for row in np.unique(rows[now - roster.looked_up[rows] > AGAIN]).tolist():
             roster.looked_up[row] = np.inf
             self._resolvers.do(partial(resolve, roster, row, *roster.hosts[row]), RESOLVERS)
 
@@ -750,7 +753,10 @@ class Collector:
                 continue
             roster.looked_up[row] = self.table.now()
             self.figures.lookups_failed += not found
-            if found:
+            if not found:
+                roster.nameless_since[row] = min(roster.nameless_since[row], self.table.now())
+            else:
+                roster.nameless_since[row], self._resolved_at = np.inf, self.table.now()
                 roster.choices[row] = found
                 moved |= roster.names[row].tobytes() not in found and roster.move(row)
         if moved:

@@ -196,7 +196,8 @@ def test_the_last_good_addresses_are_used_while_look_ups_are_slow(
 def test_a_name_that_never_resolves_is_a_trouble_of_its_agent(monkeypatch: pytest.MonkeyPatch
                                                               ) -> None:
     """It is told once, with the reason. If no name resolves, the name service is to blame."""
-    monkeypatch.setattr("dumpulse_fleet.collect.collector.NAMELESS_S", 1.0)
+    for name in ("NAMELESS_S", "AGAIN"):
+        monkeypatch.setattr(f"dumpulse_fleet.collect.collector.{name}", 1.0)
     nowhere = Agent("nowhere", "no-such-host.invalid", WELL, period=0.3)
     with FakeFleet(1) as fake:
         port = fake.address(0).partition(":")[2]
