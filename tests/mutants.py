@@ -328,10 +328,10 @@ class Server:
         self._tests = PythonTests(
             ["server/tests/test_udpserver.py", "server/tests/test_udpserver_keyed.py",
              "server/tests/test_overlap.py", "server/tests/test_watch_server.py",
-             "server/tests/test_can.py"],
+             "server/tests/test_can.py", "server/tests/test_alarm_runs.py"],
             without="machine_with_can or install_units or addresses_that_cannot",
             slow="only_then or kills_amid or fails_later or during_a_flood or "
-                 "wastes_no_processor or watchdog")
+                 "wastes_no_processor or watchdog or each_alarm")
 
     def mutants(self) -> list[Mutant]:
         return [mutant for file in ("udpserver.c", "server/canserver.c", *PARTS, *HEADERS_WITH_CODE)
