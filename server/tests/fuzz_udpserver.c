@@ -7,6 +7,7 @@
  * failure prints a command that runs it again:
  *     build/fuzz/server build/fuzz/crash-…
  */
+#define _GNU_SOURCE /* NOLINT: for IFNAMSIZ */
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <stdio.h>

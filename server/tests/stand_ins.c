@@ -57,3 +57,13 @@ uint64_t timing_unix_ns(void)
 {
     return clock_unix_ns;
 }
+
+uint64_t random_number(void)
+{
+    static uint64_t state;
+    uint64_t mixed = state += UINT64_C(0x9E3779B97F4A7C15);
+
+    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94D049BB133111EB);
+    return mixed ^ mixed >> 31;
+}

@@ -15,4 +15,6 @@ const char *last_logged(void);
 extern uint64_t clock_ns;      /* what timing_ns() and timing_boot_ns() return */
 extern uint64_t clock_unix_ns; /* what timing_unix_ns() returns */
 
+uint64_t random_number(void); /* splitmix64: the same numbers in each run */
+
 #endif

@@ -309,17 +309,39 @@ static void come_fd(struct can_frame frame, canid_t id)
     can0.coming_fd = false;
 }
 
+/* Nothing is leaving, and the interface takes all. */
+static void start(const char *key)
+{
+    memset(&can0, 0, sizeof can0);
+    memset(counters, 0, sizeof counters);
+    sockets_count = keyed_taken = 0;
+    sockets_capacity = 1000;
+    started = clock_ns += 3600 * TIMING_SECOND;
+    can_set_defaults();
+    options.key = key;
+    assert_true(can_set_interface("can0") && can_open());
+    can0.room = 1000;
+}
+
+static int with_key(void **state)
+{
+    (void)state;
+    start("key");
+    return 0;
+}
+
+static int without_key(void **state)
+{
+    (void)state;
+    start(NULL);
+    return 0;
+}
+
 /* A report is leaving, the interface's queue is full, and two more requests have come. */
 static int stuck(void **state)
 {
     (void)state;
-    memset(&can0, 0, sizeof can0);
-    memset(counters, 0, sizeof counters);
-    sockets_count = 0;
-    sockets_capacity = 1000;
-    started = clock_ns += 3600 * TIMING_SECOND;
-    can_set_defaults();
-    assert_true(can_set_interface("can0") && can_open());
+    start(NULL);
     can0.room = 10;
     come(REQUEST, 1);
     come_round();
@@ -353,22 +375,6 @@ static void assert_that_the_next_report_leaves(void)
 static struct can_frame keyed_request(uint8_t count)
 {
     return (struct can_frame){0x680 + 98, .can_dlc = 8, .data = {[4] = 0xC0, count}};
-}
-
-/* Nothing is leaving, and the interface takes all. */
-static int with_key(void **state)
-{
-    (void)state;
-    memset(&can0, 0, sizeof can0);
-    memset(counters, 0, sizeof counters);
-    sockets_count = keyed_taken = 0;
-    sockets_capacity = 1000;
-    started = clock_ns += 3600 * TIMING_SECOND;
-    can_set_defaults();
-    options.key = "key";
-    assert_true(can_set_interface("can0") && can_open());
-    can0.room = 1000;
-    return 0;
 }
 
 /* Nothing is left of what was asked for. */
@@ -471,9 +477,8 @@ TEST_BETWEEN(test_a_beacon_is_one_frame_at_any_time, with_key, end)
 
 /* A request in a frame of CAN FD gets a report in such frames, and a classic one in classic frames.
  * If both wait, they take turns. */
-TEST_BETWEEN(test_can_fd, with_key, end)
+TEST_BETWEEN(test_can_fd, without_key, end)
 {
-    options.key = NULL;
     memset(table_agent.report, 0x5A, sizeof table_agent.report);
     come_fd(REQUEST, 0x680 + 126);
     come_round();
@@ -497,11 +502,10 @@ TEST_BETWEEN(test_can_fd, with_key, end)
     assert_int_equal(counters[COUNT_REPORTS], 10);
 }
 
-TEST_BETWEEN(test_which_frames_of_can_fd_are_no_requests, with_key, end)
+TEST_BETWEEN(test_which_frames_of_can_fd_are_no_requests, without_key, end)
 {
     struct can_frame heartbeat = {.can_dlc = 8}, classic = REQUEST;
 
-    options.key = NULL;
     dumpulse_make_heartbeat(heartbeat.data, 3, 1, 5);
     come_fd(heartbeat, 0x683);
     come_fd(heartbeat, 0x680 + 126);
@@ -516,11 +520,10 @@ TEST_BETWEEN(test_which_frames_of_can_fd_are_no_requests, with_key, end)
     assert_int_equal(counters[COUNT_LENGTH], 1);
 }
 
-TEST_BETWEEN(test_the_content_decides_what_a_packet_is, with_key, end)
+TEST_BETWEEN(test_the_content_decides_what_a_packet_is, without_key, end)
 {
     struct can_frame heartbeat = {.can_id = 0x680 + 127, .can_dlc = 8}, request = REQUEST;
 
-    options.key = NULL;
     dumpulse_make_heartbeat(heartbeat.data, 9, 1, 5);
     request.can_id = 0x685;
     come(heartbeat, 1);

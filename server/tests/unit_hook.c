@@ -402,15 +402,9 @@ TEST_AFTER(start_again, test_nobody_waits_for_ever)
     assert_false(runs(26) || runs(27));
 }
 
-/* splitmix64: the same numbers in each run. */
 static unsigned chance(unsigned below)
 {
-    static uint64_t number;
-    uint64_t mixed = number += UINT64_C(0x9E3779B97F4A7C15);
-
-    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94D049BB133111EB);
-    return (unsigned)((mixed ^ mixed >> 31) % below);
+    return (unsigned)(random_number() % below);
 }
 
 /* Variables change and programs end at random. In the end, the program knows each variable's newest

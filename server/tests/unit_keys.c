@@ -4,12 +4,8 @@
  * tests the rest, with the real server.
  */
 #define _GNU_SOURCE /* NOLINT: for sigset_t, in loop.h */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "server/counters.h"
 #include "server/keys.h"
@@ -23,6 +19,7 @@
 #include "server/table.h"
 #include "server/timing.h"
 #include "stand_ins.h"
+#include "tools/units.h"
 
 enum { LABELS = 65, EPOCH = 13 /* s */ };
 
@@ -158,9 +155,8 @@ static void start(uint32_t block)
 /* At the start, no beacon leaves at once. The first ones go to the bus one after the other, so that
  * a short queue loses none. Each later one goes to its node, too. A round of them takes as long as
  * an epoch. */
-static void test_beacons_have_their_time(void **state)
+TEST(test_beacons_have_their_time)
 {
-    (void)state;
     start(0x123);
     assert_true(sent == 0 && keys.keyed.epoch == 0x12400);
     for (unsigned i = 0; i < LABELS; i++) {
@@ -191,11 +187,10 @@ static void run_until(uint32_t epoch)
 
 /* Not to one whose variable is retired, until it is renewed; and this keeps no other one. What is
  * renewed is stored at once. */
-static void test_who_gets_beacons(void **state)
+TEST(test_who_gets_beacons)
 {
     static const uint8_t generations[LABELS] = {1};
 
-    (void)state;
     is_retired = true;
     start(7);
     is_retired = false;
@@ -214,9 +209,8 @@ static void test_who_gets_beacons(void **state)
 
 /* The loop does not wait for the disk. The next block is stored when a quarter of the last one is
  * left, and begins when that has ended. */
-static void test_a_block_is_stored_ahead(void **state)
+TEST(test_a_block_is_stored_ahead)
 {
-    (void)state;
     start(0);
     run_until(0x1BF);
     assert_true(on_disk() == 1 && due == NULL && stores == 1);
@@ -236,9 +230,8 @@ static void test_a_block_is_stored_ahead(void **state)
 }
 
 /* So it is noticed early when the disk is full. */
-static void test_numbers_are_stored_now_and_then(void **state)
+TEST(test_numbers_are_stored_now_and_then)
 {
-    (void)state;
     start(0);
     clock_ns += 1199 * TIMING_SECOND;
     run_until(0x102);
@@ -254,9 +247,8 @@ static void test_numbers_are_stored_now_and_then(void **state)
 
 /* The disk fails before the next block is needed. What belongs to the last epoch is taken until it
  * works again. */
-static void test_the_last_epoch_goes_on(void **state)
+TEST(test_the_last_epoch_goes_on)
 {
-    (void)state;
     start(0);
     disk_fails = true;
     run_until(0x1FF);
@@ -281,9 +273,8 @@ static void test_the_last_epoch_goes_on(void **state)
     assert_int_equal(logged_count, 3);
 }
 
-static void test_nothing_begins_without_a_number(void **state)
+TEST(test_nothing_begins_without_a_number)
 {
-    (void)state;
     disk_fails = true;
     start(5);
     assert_true(sent == 0 && keys.keyed.reached == 0 && task_every == TIMING_SECOND);
@@ -298,12 +289,11 @@ static void test_nothing_begins_without_a_number(void **state)
 }
 
 /* Another server has stored them. But what is in a damaged file is no number. */
-static void test_larger_numbers_are_not_replaced(void **state)
+TEST(test_larger_numbers_are_not_replaced)
 {
     uint8_t later[NUMBERS_SIZE], earlier[NUMBERS_SIZE];
     struct numbers numbers;
 
-    (void)state;
     start(0);
     numbers_encode(earlier, &keys.numbers);
     for (unsigned i = 0; i < 32 + DUMPULSE_VARIABLES; i++) {
@@ -320,11 +310,10 @@ static void test_larger_numbers_are_not_replaced(void **state)
     }
 }
 
-static void test_epochs_can_be_used_up(void **state)
+TEST(test_epochs_can_be_used_up)
 {
     static const char said[] = "no new epoch can begin: all epochs of this key are used up: make a "
                                "new one";
-    (void)state;
     start(0x1FFFFF);
     assert_true(sent == 0 && keys.keyed.reached == 0);
     assert_string_equal(last_logged(), said);
@@ -348,7 +337,7 @@ static void set_clock(uint32_t block)
 
 /* Numbers that were put back from an old copy begin where the date is. A clock that is behind
  * changes nothing. With one that is so far ahead that it may be wrong, nothing begins. */
-static void test_the_first_block_follows_the_date(void **state)
+TEST(test_the_first_block_follows_the_date)
 {
     static const struct {
         uint32_t stored, date, skips, first, left; /* first 0: nothing begins */
@@ -363,7 +352,6 @@ static void test_the_first_block_follows_the_date(void **state)
         {0x1FFF00, 0x1FFF01, 9, 0x1FFF01, 1}, /* a share of those that are left */
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         set_clock(cases[i].date);
         stored_skips = cases[i].skips;
@@ -402,9 +390,8 @@ static void run_an_epoch(void)
 
 /* Epochs of 10 s fall behind the date. All labels begin at once, and each node hears its beacon. If
  * the disk fails, the last epoch goes on until it works. */
-static void test_epochs_follow_the_date(void **state)
+TEST(test_epochs_follow_the_date)
 {
-    (void)state;
     set_clock(1001);
     stored_skips = HOUR + 2;
     start(1000);
@@ -436,7 +423,7 @@ static void test_epochs_follow_the_date(void **state)
 
 /* A snapshot of a machine that runs again does not know which epochs were used meanwhile, until
  * somebody sets its clock. Then a new block begins, though this one is not behind the date. */
-static void test_a_clock_that_is_set_forward(void **state)
+TEST(test_a_clock_that_is_set_forward)
 {
     static const struct {
         uint32_t date, step, skipped, skips; /* a block, s, blocks */
@@ -446,7 +433,6 @@ static void test_a_clock_that_is_set_forward(void **state)
         {500, 900, 0, 0},    {1000, 86400, 97, 200}, {1003, 3600, 5, 200}, {500, 86400, 5, 5},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         set_clock(cases[i].date);
         stored_skips = cases[i].skips;
@@ -480,11 +466,10 @@ static void test_a_clock_that_is_set_forward(void **state)
 }
 
 /* Whoever has the clock sets it a thousand times, and restarts the server when he likes. */
-static void test_no_clock_uses_up_the_epochs(void **state)
+TEST(test_no_clock_uses_up_the_epochs)
 {
     uint32_t number = 1, before, skips_before;
 
-    (void)state;
     set_clock(1000);
     stored_skips = BLOCKS / 128;
     start(1000);
@@ -516,11 +501,10 @@ static void test_no_clock_uses_up_the_epochs(void **state)
 }
 
 /* It may be stopped again at any of the beacons that follow a stop. */
-static void test_heartbeats_after_a_second_stop_have_the_time_of_then(void **state)
+TEST(test_heartbeats_after_a_second_stop_have_the_time_of_then)
 {
     static const uint8_t packet[DUMPULSE_PACKET_SIZE];
 
-    (void)state;
     start(0);
     clock_ns += 64 * TIMING_SECOND;
     beacon_takes = TIMING_SECOND;
@@ -531,12 +515,11 @@ static void test_heartbeats_after_a_second_stop_have_the_time_of_then(void **sta
 }
 
 /* Those of the epochs before do not count. */
-static void test_wrong_tags_of_an_epoch(void **state)
+TEST(test_wrong_tags_of_an_epoch)
 {
     static const uint8_t packet[DUMPULSE_PACKET_SIZE] = {0, 0, 0, 1, DUMPULSE_IS_HEARTBEAT_, 255};
     static const unsigned tags[] = {255, 255, 256, 255, 0}, lines[] = {0, 0, 1, 1, 0};
 
-    (void)state;
     start(0);
     for (unsigned i = 0; i < 5; i++) {
         run_until(0x101 + i);
@@ -550,22 +533,5 @@ static void test_wrong_tags_of_an_epoch(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_beacons_have_their_time),
-        cmocka_unit_test(test_who_gets_beacons),
-        cmocka_unit_test(test_a_block_is_stored_ahead),
-        cmocka_unit_test(test_numbers_are_stored_now_and_then),
-        cmocka_unit_test(test_the_last_epoch_goes_on),
-        cmocka_unit_test(test_nothing_begins_without_a_number),
-        cmocka_unit_test(test_larger_numbers_are_not_replaced),
-        cmocka_unit_test(test_epochs_can_be_used_up),
-        cmocka_unit_test(test_the_first_block_follows_the_date),
-        cmocka_unit_test(test_epochs_follow_the_date),
-        cmocka_unit_test(test_a_clock_that_is_set_forward),
-        cmocka_unit_test(test_no_clock_uses_up_the_epochs),
-        cmocka_unit_test(test_heartbeats_after_a_second_stop_have_the_time_of_then),
-        cmocka_unit_test(test_wrong_tags_of_an_epoch),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_units("unit-keys");
 }

@@ -23,17 +23,6 @@
 
 static struct limits limits;
 
-/* splitmix64: the same numbers in each run. */
-static uint64_t random_number(void)
-{
-    static uint64_t state;
-    uint64_t mixed = state += UINT64_C(0x9E3779B97F4A7C15);
-
-    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94D049BB133111EB);
-    return mixed ^ mixed >> 31;
-}
-
 /* Makes everything as after a start, with a new secret. */
 static void start(uint64_t rate, uint64_t burst)
 {
@@ -306,7 +295,7 @@ TEST(test_too_many_sources_take_turns)
     assert_true(counted[6] + counted[7] >= SOURCES * 98 / 100);
 }
 
-/* An answer leaves from the address that was asked, which the kernel writes after other messages, if
+/* An answer leaves from the address that was asked, which the kernel writes after other messages if
  * there is room. The kernel chooses the interface, unless the address is link-local. */
 TEST(test_where_an_answer_leaves_from)
 {
