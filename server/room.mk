@@ -18,7 +18,7 @@ $(call add,udpserver-i386,i686-linux-gnu-gcc -static,-O2 -funroll-loops -flto -p
     udpserver.c $(AGENT_C))
 $(call add,udpserver-sanitized,clang,$(SANITIZERS) -pthread,udpserver.c $(AGENT_C))
 CALLS := server/tests/calls.c udpserver.c $(AGENT_C)
-WRAP_CALLS := $(call wrap,open flock read pwrite fsync clock_gettime rename bind ppoll sendmmsg \
+WRAP_CALLS := $(call wrap,open flock pwrite fsync clock_gettime rename bind ppoll sendmmsg \
     sendmsg recvmmsg)
 $(call add,udpserver-calls,gcc,-pthread,$(CALLS),$(WRAP_CALLS))
 $(call add,udpserver-threads,clang,-fsanitize=thread -pthread,$(CALLS),$(WRAP_CALLS))

@@ -11,7 +11,6 @@
  *     ENDLESS   is how many packets the first socket always has.
  *     UNSENT    are the error numbers with which the first calls of sendmmsg() fail.
  *     UNTOLD    is the same for sendmsg(), with which nodes get their beacons.
- *     SHORT     is how many bytes one read() returns at most.
  *     SLOW      is how many ms each fsync() takes.
  *     CLOCK     names a file: its number is added to Unix time, in s.
  *     SLEPT     names a file: its number is how many seconds the machine has slept.
@@ -35,7 +34,6 @@ int __real_open(const char *path, int flags, ...);
 int __real_flock(int descriptor, int operation);
 ssize_t __real_pwrite(int descriptor, const void *bytes, size_t size, off_t at);
 int __real_fsync(int descriptor);
-ssize_t __real_read(int descriptor, void *bytes, size_t room);
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
 int __real_rename(const char *from, const char *to);
 int __real_bind(int descriptor, const struct sockaddr *address, socklen_t length);
@@ -47,7 +45,7 @@ int __real_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned count, in
                     struct timespec *timeout);
 
 static const char *before, *calls_to, *in_use, *full, *endless, *slow, *clock_in, *slept, *unsent,
-    *untold, *reads_at_most, *reason;
+    *untold, *reason;
 
 /* Once, because the server changes its environment while its thread saves. */
 __attribute__((constructor)) static void read_environment(void)
@@ -61,7 +59,6 @@ __attribute__((constructor)) static void read_environment(void)
     slow = getenv("SLOW");
     unsent = getenv("UNSENT");
     untold = getenv("UNTOLD");
-    reads_at_most = getenv("SHORT");
     clock_in = getenv("CLOCK");
     slept = getenv("SLEPT");
 }
@@ -117,13 +114,6 @@ ssize_t __wrap_pwrite(int descriptor, const void *bytes, size_t size, off_t at)
     errno = reason == NULL ? ENOSPC : (int)strtol(reason, NULL, 10);
     return full != NULL && access(full, F_OK) == 0 ? -1
                                                    : __real_pwrite(descriptor, bytes, size, at);
-}
-
-ssize_t __wrap_read(int descriptor, void *bytes, size_t room)
-{
-    const size_t most = reads_at_most == NULL ? room : strtoul(reads_at_most, NULL, 10);
-
-    return __real_read(descriptor, bytes, most < room ? most : room);
 }
 
 int __wrap_fsync(int descriptor)

@@ -296,27 +296,6 @@ def test_renewed_is_refused_under_both_keys(both: list[str], tmp_path: Path, res
         server.stop()
 
 
-def test_a_retirement_is_logged_when_it_is_stored(both: list[str], tmp_path: Path) -> None:
-    """The key before is refused at once, though the disk is full. After a crash, it may be accepted
-    again: so nobody was told that it is not."""
-    full, said = tmp_path / "full", "variable 3 has its new key"
-    with noted(lasting(both), FULL=str(full))[0] as server, Peer(server) as peer:
-        old, new = Known(peer).node(OLD, 3), Known(peer).node(NEW, 3)
-        full.touch()
-        peer.send(old.heartbeat(1, 1), new.heartbeat(2, 2), old.heartbeat(1, 2))
-        server.says("numbers cannot be stored: if that lasts for ")
-        counters = server.stats()
-        assert counters["heartbeats"] == 2 and counters["key_before"] == 1
-        assert not any(said in line for line in server.stderr.lines)
-        full.unlink()
-        server.says(said)
-        server.kill()
-    with Server(*lasting(both)) as server, Peer(server) as peer:
-        peer.send(Known(peer).node(OLD, 3).heartbeat(9, 9))
-        assert server.wait_for(lambda now: now["tag"] == 1, "it is refused")["heartbeats"] == 0
-        server.stop()
-
-
 def test_a_slow_disk_delays_no_answer(both: list[str], tmp_path: Path) -> None:
     """Neither when a variable is retired, nor when a block ends or the clock is set: a new block
     begins when its number is stored. A store takes 0.8 s."""

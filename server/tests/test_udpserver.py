@@ -433,27 +433,6 @@ def answers(peer: socket.socket) -> bool:
     return False
 
 
-def test_a_terminal_that_is_not_read_stops_nothing() -> None:
-    """It has room for a part of a line, and then the rest of the line is lost."""
-    ours, terminal = os.openpty()
-    port = free_port(socket.SOCK_DGRAM)
-    with started(*command(), "--log", "errors", port, stdout=terminal, stdin=subprocess.DEVNULL,
-                 stderr=terminal) as process, \
-            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
-        peer.settimeout(PATIENCE)
-        peer.connect(("127.0.0.1", port))
-        wait_until(lambda: process.poll() is not None or answers(peer), "it listens")
-        for number in range(1000):
-            process.send_signal(signal.SIGUSR1)
-            if number % 20 == 0:
-                peer.send(REQUEST)
-                assert len(peer.recv(512)) == 260
-        process.terminate()
-        assert process.wait(PATIENCE) == 0
-    os.close(ours)
-    os.close(terminal)
-
-
 @pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])
 def test_asked_by_broadcast(wildcard: str) -> None:
     """A report cannot leave from that address."""
@@ -884,33 +863,35 @@ def test_a_socket_that_always_has_more_does_not_hold_up_the_others() -> None:
         assert server.stop()["length"] > 0
 
 
-def test_a_reader_that_does_not_read_stops_nothing() -> None:
-    """Neither a full pipe for the counters nor a closed one stops the server."""
-    for close in (False, True):
-        reading, writing = os.pipe()
-        if not close:
-            os.set_blocking(writing, False)
-            with contextlib.suppress(BlockingIOError):
-                while True:
-                    os.write(writing, bytes(65536))
-            os.set_blocking(writing, True)
-        with started(*command(), "0", stdout=writing, stderr=subprocess.PIPE) as process, \
-                socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
-            os.close(writing)
-            if close:
-                os.close(reading)
-            assert process.stderr is not None
-            while "listening" not in (listening := process.stderr.readline()):
-                pass
-            for _ in range(20):
-                process.send_signal(signal.SIGUSR1)
-            asker.settimeout(PATIENCE)
-            asker.sendto(REQUEST, ("127.0.0.1", int(re.findall(r"1:(\d+)", listening)[0])))
-            assert len(asker.recv(999)) == 260
-            process.terminate()
-            assert process.wait(PATIENCE) == 0
-        if not close:
+@pytest.mark.parametrize("output", ["terminal", "full pipe", "closed pipe"])
+def test_an_output_that_nobody_reads_stops_nothing(output: str) -> None:
+    """A terminal has room for a part of a line, and then the rest of the line is lost."""
+    reading, writing = os.openpty() if output == "terminal" else os.pipe()
+    if output == "full pipe":
+        os.set_blocking(writing, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(writing, bytes(65536))
+        os.set_blocking(writing, True)
+    port = free_port(socket.SOCK_DGRAM)
+    with started(*command(), "--log", "errors", port, stdout=writing, stdin=subprocess.DEVNULL,
+                 stderr=writing) as process, \
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+        os.close(writing)
+        if output == "closed pipe":
             os.close(reading)
+        peer.settimeout(PATIENCE)
+        peer.connect(("127.0.0.1", port))
+        wait_until(lambda: process.poll() is not None or answers(peer), "it listens")
+        for number in range(1000):
+            process.send_signal(signal.SIGUSR1)
+            if number % 20 == 0:
+                peer.send(REQUEST)
+                assert len(peer.recv(512)) == 260
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+    if output != "closed pipe":
+        os.close(reading)
 
 
 # ---- The state file -----------------------------------------------------------------------
@@ -1268,16 +1249,6 @@ def test_threads_use_nothing_at_once(tmp_path: Path) -> None:
             server.process.send_signal(signal.SIGHUP)
             time.sleep(0.2)
         server.stop()
-
-
-def test_a_file_is_read_to_its_end(tmp_path: Path) -> None:
-    """One call of read() may return less."""
-    file = tmp_path / "table"
-    file.write_bytes(state_bytes(FIVES))
-    with Server("--state", str(file), program=[built("build/udpserver-calls")],
-                env={**os.environ, "SHORT": "100"}) as server, Peer(server) as peer:
-        assert peer.ask()[0][2:] == b"\5\5"
-    assert {path.name for path in tmp_path.iterdir()} == {"table", "table.lock"}
 
 
 # ---- The service manager ------------------------------------------------------------------
