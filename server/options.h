@@ -58,8 +58,8 @@ enum { OPTIONS_LONGEST_PATH = PATH_MAX - (int)sizeof ".00000000.numbers" };
  * `return options_wrong(…)`. */
 __attribute__((format(printf, 1, 2))) bool options_wrong(const char *format, ...);
 
-/* Returns whether something is right. If not, --check logs options.wrong here and empties it, so that
- * its caller can go on to the next mistake. */
+/* Returns whether something is right. If not, --check logs options.wrong here and empties it, so
+ * that its caller can go on to the next mistake. */
 bool options_check(bool is_right);
 
 /* Reads a decimal number, of digits alone, that ends before the character `end`. False: there is no

@@ -977,7 +977,7 @@ def test_entries_that_grew_too_old_meanwhile_are_forgotten(tmp_path: Path) -> No
 
 
 def test_what_cannot_be_the_state(tmp_path: Path) -> None:
-    """It stays as it is: FILE, or what has the new file's name, may be or lead to anybody's file."""
+    """It stays as it is: FILE, or what has the new file's name, may be anybody's file."""
     content = state_bytes(FIVES)
     (tmp_path / "precious").write_bytes(content)
     (tmp_path / "directory").mkdir()
