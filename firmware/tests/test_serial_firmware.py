@@ -445,6 +445,22 @@ def test_the_sender() -> None:
             heartbeat(7, 7, beat % 256) for beat in range(300))
 
 
+def test_the_watchdog_resets_a_sender_that_hangs(tmp_path: Path) -> None:
+    """The same watchdog wakes it from its sleep. It hangs after its third heartbeat."""
+    board, source, image = BOARDS["sender_attiny13"], tmp_path / "hang.c", tmp_path / "hang.elf"
+    source.write_text("#include BOARD\n"
+                      "#define board_sleep() while (value == 2) {} board_sleep()\n"
+                      '#include "sender.c"\n')
+    run(["avr-gcc", *board.options, "-std=c11", "-Os", *INCLUDES, f"-I{ROOT / 'firmware'}",
+         "-ffunction-sections", "-Wl,--gc-sections", source, ROOT / "dumpulse.c", "-o", image])
+    with Line(board, image) as line:
+        line.send_no_more()
+        for cause in (1, 4, 4):
+            assert line.receive(32) == b"".join(
+                heartbeat(*each)
+                for each in ((BOOTS, 7, cause << 5), (7, 7, 0), (7, 7, 1), (7, 7, 2)))
+
+
 # ---------------------------------------------------------------- an RS-485 bus
 
 @pytest.mark.slow
