@@ -257,6 +257,8 @@ def main(baud: str, image: str, pages: str) -> None:
     chip = Chip(int(baud), Path(image), Path(pages).read_bytes())
     for line in sys.stdin:
         chip.play(line.strip())
+    if not chip.flash.cr & LOCK:
+        raise Misuse("the flash stays unlocked (2.3.2)")
     print(f"cycles {chip.now} asleep {chip.asleep} boots {chip.boots} stack {chip.stack()} "
           f"erased {chip.flash.erased}", file=sys.stderr)
 
