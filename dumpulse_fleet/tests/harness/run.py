@@ -192,11 +192,11 @@ class Run:
             self.fleets[0] = self.start(0)
 
     # ---- what was seen
-    def ask(self, path: str) -> tuple[int, bytes]:
+    def ask(self, path: str, timeout: float = 2.0) -> tuple[int, bytes]:
         """Of the first fleet, or of the second if that is killed. Status 0: there is no answer."""
         port = 9061 + (self.options.pair and self.fault == "kill")
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=timeout) as answer:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
             return error.code, error.read()
@@ -253,8 +253,10 @@ class Run:
         since += [self.hub.failing] * (self.hub.failing > 0)
         return bool(since) and now - min(since) > UNTOLD + 15
 
-    def page(self, before: str = "") -> list[Json]:
-        status, text = self.ask(f"/api/v1/events?limit=1000{before}")
+    def page(self, before: str = "", timeout: float = 2.0) -> list[Json]:
+        status, text = self.ask(f"/api/v1/events?limit=1000{before}", timeout)
+        if not status and before:
+            self.note("void", f"no answer in {timeout:.0f} s: this machine is busy")
         return json.loads(text)["events"] if status == 200 else []
 
     def take(self, event: Json, now: float) -> None:
@@ -343,7 +345,7 @@ class Run:
         """The store has all events that were ever seen, and each begins where the last one of its
         subject ended."""
         stored = dict[int, Json]()
-        while page := self.page(f"&before={min(stored)}" if stored else ""):
+        while page := self.page(f"&before={min(stored, default=10**18 - 1)}", 60.0):
             stored.update((event["number"], event) for event in page)
             for event in page:
                 self.take(event, self.warp.now())
