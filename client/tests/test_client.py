@@ -1594,7 +1594,7 @@ def test_the_status_of_a_server(tmp_path: Path, call: Call) -> None:
     path = str(tmp_path / "stats")
     (tmp_path / "names").write_text("[3]\nname = pump\n[4]\nvalue = 0..9\n")
     with Server("--stats", path, "--watch", str(tmp_path / "names")) as server:
-        for words in ("3 5", "4 50", "9 7"):
+        for words in ("3 5", "4 50", "9 0"):
             assert call("set", f"127.0.0.1:{server.port}", *words.split()).status == 0
         server.says("variable 4: out-of-range")
         about, counters, *rows = call("status", path).out.splitlines()
@@ -1602,12 +1602,13 @@ def test_the_status_of_a_server(tmp_path: Path, call: Call) -> None:
         assert "heartbeats 3, " in counters and "lost_lines 0" in counters
         assert [" ".join(re.sub("[0-9.]+ s ago", "ago", row).split()) for row in rows] == [
             "3 pump alive ago, value 5, sender 1", "4 out-of-range ago, value 50, sender 1",
-            "9 not watched ago, value 7, sender 1"]
+            "9 not watched ago, value 0, sender 1"]
         status = json.loads(call("status", path, "--json").out)
         assert (status["table"][3]["name"], status["table"][3]["number"]) == ("pump", 1)
         metrics = call("status", path, "--prometheus").out.splitlines()
         assert {"# TYPE dumpulse_heartbeats_total counter", "dumpulse_heartbeats_total 3",
                 'dumpulse_variable_value{variable="3",name="pump"} 5',
+                'dumpulse_variable_value{variable="9",name=""} 0',
                 'dumpulse_variable_alive{variable="4",name=""} 1'} < set(metrics)
         assert len([line for line in metrics if line.startswith("dumpulse_variable_age")]) == 3
     for gone in (path, str(tmp_path / "names")):
