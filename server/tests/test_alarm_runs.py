@@ -266,15 +266,15 @@ class Run:
             self.lives[-1].status["table"][0]["name"] == f"v{self.version}x0", self.version
         self.write_names()
 
-    def end(self, number: int) -> None:
-        """A kill may also come soon after SIGTERM."""
+    def end(self, number: int, share: float = 0.4) -> None:
+        """In this share, a kill comes soon after SIGTERM."""
         life, is_full = self.lives[-1], self.is_changed and self.full.exists()
         assert self.ask()
         if self.is_stalled and self.chance.random() < 0.5:
             self.stall()
         life.is_bad = self.sync_ms > 50 or is_full or time.monotonic() < self.bad_until
         life.process.send_signal(number)
-        if number == signal.SIGTERM and self.chance.random() < 0.4:
+        if number == signal.SIGTERM and self.chance.random() < share:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 life.process.wait(self.chance.uniform(0, 0.03 + self.sync_ms / 500))
             life.process.kill()
@@ -291,14 +291,16 @@ class Run:
             self.cat.wait(PATIENCE)
 
     def restart(self) -> None:
-        log = self.lives[-1].log
-        if self.chance.random() < 0.5:  # as soon as a change is told
+        log, is_hasty = self.lives[-1].log, self.chance.random() < 0.5
+        if is_hasty:  # as soon as a change is told; then comes another one
             self.change()
             self.live(STEP)
             end, size = time.monotonic() + 0.11, log.stat().st_size
             while log.stat().st_size == size and time.monotonic() < end:
                 time.sleep(0.001)
         self.end(self.chance.choice((signal.SIGTERM, signal.SIGKILL)))
+        if is_hasty:
+            self.change()
         self.live(self.chance.choice((0, self.chance.uniform(0, 0.8))))
         self.start()
 
@@ -326,7 +328,7 @@ class Run:
         deadline = time.monotonic() + PATIENCE
         while self.ask() and self.problems() and time.monotonic() < deadline:
             self.live(0.2)
-        self.end(signal.SIGTERM)
+        self.end(signal.SIGTERM, 0)  # the next life would tell what a kill leaves untold
         return self.problems()
 
 
