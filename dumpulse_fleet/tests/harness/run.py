@@ -196,7 +196,8 @@ class Run:
         """Of the first fleet, or of the second if that is killed. Status 0: there is no answer."""
         port = 9061 + (self.options.pair and self.fault == "kill")
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=timeout) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}",
+                                        timeout=timeout) as answer:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
             return error.code, error.read()
@@ -210,15 +211,16 @@ class Run:
                   f"{result}: {text}", flush=True)
 
     def look(self) -> int:
-        """Compares /-/ready with what must be, and collects events. Returns the status."""
+        """Compares /-/ready with what must be, and collects events. Returns the status. No answer
+        in 2 s, or one that rounds stretch, means that messages may be later."""
         now, (status, text) = self.warp.now(), self.ask("/-/ready")
         idle, gap = self.agents.tell("idle", 5 * PERIOD)
         if gap > PERIOD:
             self.note("void", f"the agents did not answer for {gap:.0f} s: this machine is busy")
-        if status and self.disturbed and self.disturbed[-1][1] == 1e9:
-            self.disturbed[-1] = self.disturbed[-1][0], now
-        elif b"late: this machine" in text or b"not watched" in text:
-            self.disturbed.append((now, now))  # rounds stretch, and the fleet reports it
+        if self.disturbed and self.disturbed[-1][1] == 1e9:  # it was killed
+            self.disturbed[-1] = self.disturbed[-1][0], now if status else 1e9
+        elif not status or b"late: this machine" in text or b"not watched" in text:
+            self.disturbed.append((now, now))
             self.busy = now
         lately = any(first <= now <= last + 3 * PERIOD for first, last in self.disturbed)
         why = ("nobody has been told" if self.untold(now) else
@@ -265,8 +267,13 @@ class Run:
         if seen != key:
             self.note("events", f"event {event['number']} was {seen}, and is {key}")
         elif seen is key and event["agent"]:
-            at = now if self.fault == "clock" else event["at"] - self.warp.bases[0]
-            self.judge(event["agent"], event["variable"], event["what"], event["now"], at)
+            self.judge(event["agent"], event["variable"], event["what"], event["now"],
+                       self.when(event["at"], now))
+
+    def when(self, unix: float, seen: float) -> float:
+        """The time of an event, by a clock that may be an hour wrong."""
+        return min((unix - self.warp.bases[0] - wrong for wrong in (-3600.0, 0.0, 3600.0)),
+                   key=lambda at: abs(seen - at))
 
     def number(self, name: str) -> int:
         return int(name[1:-5]) if name[0] == "a" else int.from_bytes(
@@ -331,8 +338,7 @@ class Run:
             if len({key for key, _ in ids}) > 1 or max(ids.values(), default=0) > 1 + again:
                 self.note("twice", what)
         for message in self.hub.messages:
-            made = message.at if self.fault == "clock" or self.options.pair else \
-                message.body["at"] - self.warp.bases[0]
+            made = message.at if self.options.pair else self.when(message.body["at"], message.at)
             for item in message.body["new"]:
                 self.judge(item["name"], item["variable"], "state", "told", made)
             for item in message.body["resolved"]:
