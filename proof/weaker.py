@@ -19,6 +19,7 @@ from tools.programs import BUILD, ROOT
 
 SPEC = ROOT / "proof" / "spec.h"
 FOLDER = BUILD / "proof" / "weaker"
+PARTS = ("users", "library")
 CLAUSE = re.compile(r"\b(?P<kind>requires|ensures|assigns|exits|predicate)\b"
                     r"(?P<text>(?:\\(?:forall|exists)[^;]*;|[^;\\]|\\(?!forall|exists))*);")
 # What no firmware and no code can notice, with the reason.
@@ -66,17 +67,24 @@ def variants(spec: str) -> Iterator[tuple[str, str]]:
                        spec[:clause.start()] + text + spec[clause.end():])
 
 
+def fails(part: str, timeout: int) -> bool:
+    """Does the proof of a part fail with the contracts in FOLDER?"""
+    done = subprocess.run(["proof/prove", "amd64"], cwd=ROOT, text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          env={**os.environ, "SPECS": str(FOLDER), "OUT": str(FOLDER / "out"),
+                               "PART": part, "TIMEOUT": str(timeout)})
+    counts = re.findall(r"(\d+) (?:of|/) (\d+) goals proved|Proved goals: (\d+) / (\d+)",
+                        done.stdout)
+    if not counts:
+        raise SystemExit(f"{done.stdout}\nFrama-C does not accept these contracts")
+    proved, total = (int(word) for word in counts[0] if word)
+    return proved != total
+
+
 def failing_part() -> str:
     """Returns the part whose proof fails with the contracts in FOLDER, or nothing."""
-    for part in ("users", "library"):
-        done = subprocess.run(["proof/prove", "amd64"], cwd=ROOT, text=True, check=False,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              env={**os.environ, "SPECS": str(FOLDER), "OUT": str(FOLDER / "out"),
-                                   "PART": part, "TIMEOUT": "2"})
-        proved = re.findall(r"(\d+) of (\d+) goals proved|amd64, \w+: (\d+) passed", done.stdout)
-        if not proved:  # Frama-C rejects it
-            return "Frama-C"
-        if proved[0][0] != proved[0][1]:
+    for part in PARTS:
+        if fails(part, 3) and fails(part, 20):  # a busy machine may need more time
             return part
     return ""
 
@@ -90,12 +98,15 @@ def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     for header in (ROOT / "proof").glob("*.h"):
         (FOLDER / header.name).write_bytes(header.read_bytes())
-    missed = []
     chosen = list(variants(SPEC.read_text()))[first % step:: step]
+    if options.list:
+        print("\n".join(shown for shown, _ in chosen))
+        return
+    # WP keeps what the provers answer: later only goals that a weaker contract changes are new.
+    if any([fails(part, 60) for part in PARTS]):
+        raise SystemExit("the proof fails with the whole contracts: make proof")
+    missed = []
     for shown, text in chosen:
-        if options.list:
-            print(shown)
-            continue
         (FOLDER / SPEC.name).write_text(text)
         part = failing_part()
         print(f"{part or 'NOT NOTICED'}: {shown}", flush=True)
