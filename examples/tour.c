@@ -16,9 +16,9 @@ static const char *const names[] = {"agent", "engine", "brakes", "battery", "doo
 DUMPULSE_WATCH(watch,
                DUMPULSE_WATCHED(variable(2), silence(3), misses(2), grace(60), values(0, 255)));
 
-static dumpulse agent;     /* zeros: no heartbeat has come yet */
-static dumpulse_line line; /* finds packets in the bytes of the line */
-static uint16_t now;       /* seconds */
+static dumpulse agent;       /* zeros: no heartbeat has come yet */
+static dumpulse_line serial; /* finds packets in the bytes of the line */
+static uint16_t now;         /* seconds */
 static uint8_t received[DUMPULSE_REPORT_SIZE];
 static size_t received_length;
 
@@ -53,7 +53,7 @@ static void receive(uint16_t time, const uint8_t *packet, const char *what)
     printf("%5us  ", (unsigned)now);
     for (size_t i = 0; i < DUMPULSE_PACKET_SIZE; i++) {
         printf("%02x ", packet[i]);
-        result = dumpulse_take_byte(&agent, &line, packet[i], NULL);
+        result = dumpulse_take_byte(&agent, &serial, packet[i], NULL);
     }
     printf(" %-10s %s\n", results[result], what);
     dumpulse_watch(&watch, &agent, now);

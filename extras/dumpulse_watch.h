@@ -279,7 +279,7 @@ static inline uint8_t dumpulse_watch_check(const dumpulse_watcher *watch, uint16
             (uint16_t)((silence)*DUMPULSE_MUST_((silence) > 0 && (silence) <= 65535,               \
                                                 "silence() must be 1 to 65535 ticks") +            \
                        DUMPULSE_AHEAD),                                                            \
-            (uint16_t)((uint32_t)(silence) *                                                       \
+            (uint16_t)((uint64_t)(silence) *                                                       \
                            (misses)*DUMPULSE_MUST_(                                                \
                                (misses) > 0 && (misses) <= 65535 &&                                \
                                    DUMPULSE_FITS_((uint64_t)(silence) * (misses)),                 \

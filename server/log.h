@@ -11,8 +11,8 @@ void log_open_again(void); /* the files of both outputs: they may have other nam
 
 /* Writes one line to stderr, cut off at 1 KB. If the format begins like "<4>", that is the severity
  * of syslog, from 3 to 6; without, it is an error, 3. The arguments may contain anything: each byte
- * that is not part of a printable UTF-8 character becomes a question mark. Returns false if the line
- * could not be written, and is counted. */
+ * that is not part of a printable UTF-8 character becomes a question mark. Returns false if the
+ * line could not be written, and is counted. */
 __attribute__((format(printf, 1, 2))) bool log_say(const char *format, ...);
 
 /* Writes one line to a descriptor, or nothing if it would have to wait: a reader that has stopped

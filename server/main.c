@@ -114,6 +114,34 @@ static bool read_at_start(void)
     return is_right;
 }
 
+/* Serves until a signal ends it. Returns whether everything has been saved. */
+static bool serve(char **argv)
+{
+    static const struct loop_handlers handlers = {stats_print, read_again, stats_answer, hook_reap};
+    const sigset_t waiting = loop_catch_signals();
+    loop_define_task(LOOP_DROPS, do_each_minute, 60 * TIMING_SECOND);
+    table_begin();
+    table_own_value = own_value;
+    if (!open_all())
+        return false;
+    stats_begin(program.name, argv);
+    if (options.state != NULL)
+        state_begin();
+    if (options.watch != NULL)
+        watch_begin();
+    program.say_what_is_served();
+    manager_begin();
+    loop_serve(&waiting, &handlers);
+    manager_end();
+    program.finish();
+    stats_close();
+    if (options.state != NULL && alarms_to_store())
+        (void)state_save();
+    watch_finish();
+    stats_print();
+    return options.state == NULL || state_save();
+}
+
 int main(int argc, char **argv)
 {
     keep_standard_descriptors();
@@ -132,27 +160,5 @@ int main(int argc, char **argv)
         return keys_make_numbers() ? EXIT_SUCCESS : EXIT_FAILURE;
     if (options.key_to_date)
         return keys_skip_to_date() ? EXIT_SUCCESS : EXIT_FAILURE;
-    static const struct loop_handlers handlers = {stats_print, read_again, stats_answer, hook_reap};
-    const sigset_t waiting = loop_catch_signals();
-    loop_define_task(LOOP_DROPS, do_each_minute, 60 * TIMING_SECOND);
-    table_begin();
-    table_own_value = own_value;
-    if (!open_all())
-        return EXIT_FAILURE;
-    stats_begin(program.name, argv);
-    if (options.state != NULL)
-        state_begin();
-    if (options.watch != NULL)
-        watch_begin();
-    program.say_what_is_served();
-    manager_begin();
-    loop_serve(&waiting, &handlers);
-    manager_end();
-    program.finish();
-    stats_close();
-    if (options.state != NULL && alarms_to_store())
-        (void)state_save();
-    watch_finish();
-    stats_print();
-    return options.state == NULL || state_save() ? EXIT_SUCCESS : EXIT_FAILURE;
+    return serve(argv) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

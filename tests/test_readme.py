@@ -125,7 +125,8 @@ def test_it_finds_its_place_again() -> None:
     """It finds the next packet after a missing byte, an extra byte, and heartbeats that come while
     a report leaves."""
     for nuisance in (b"\x04", heartbeat(9, 9, 9)[:7], bytes(9), b"AreyouO"):
-        assert entries_of(run_firmware(nuisance, heartbeat(3, 76, 9), REQUEST))[3][2:] == b"\x4c\x09"
+        answer = run_firmware(nuisance, heartbeat(3, 76, 9), REQUEST)
+        assert entries_of(answer)[3][2:] == b"\x4c\x09"
     flood = b"".join(heartbeat(variable, 1, 1) for variable in range(40))
     answers = run_firmware(REQUEST, flood, 0.05, heartbeat(3, 76, 9), 0.05, REQUEST)
     assert len(answers) == 2 * 260

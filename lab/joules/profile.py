@@ -213,7 +213,8 @@ def arguments() -> argparse.Namespace:
                         help="keep the time of each call there, too: 8 bytes of ns")
     options = parser.parse_args()
     options.operations = options.operations.split(",")
-    if not options.command and (unknown := [name for name in options.operations if name not in OPERATIONS]):
+    unknown = [name for name in options.operations if name not in OPERATIONS]
+    if unknown and not options.command:
         parser.error(f"there is no operation {unknown[0]!r}; there are {', '.join(OPERATIONS)}")
     if len({*options.operations}) != len(options.operations):
         parser.error("an operation is named twice")

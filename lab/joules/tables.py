@@ -6,7 +6,7 @@ The joules of an operation are watts × cycles / clock: the watts are those of i
 cycles are what the board counted. Signatures are sorted by the joules of a verification, key
 agreements by the total. What cannot be used is reported, with its file and line, and left out.
 
-A line of a log has the seconds since the run began, who sent it, and the text. `note` is the driver:
+A line of a log has the seconds since the run began, its sender, and the text. `note` is the driver:
 
     0.000 note: sandwich 1          a run begins; then scheme, run, seed and image
     9.120 note: measure k           what follows belongs to a measurement …

@@ -1,8 +1,8 @@
+# SPDX-License-Identifier: MIT
 """A program for lab/run profile --with: hashes and signatures by Python's package cryptography.
 
     lab/run profile --with "python3 lab/joules/examples/profile.py" --operations sha256,ecdsa-sign
-
-SPDX-License-Identifier: MIT"""
+"""
 
 import os
 import sys
