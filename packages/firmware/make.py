@@ -48,7 +48,7 @@ def build(to: Path) -> list[Path]:
         made = Path(folder)
         page = (HERE / "README.md").read_text().replace("VERSION", project.version())
         linked = {project.ROOT / name
-                  for name in re.findall(r"\]\(\.\./\.\./(firmware/[^)]*)", page)}
+                  for name in re.findall(r"\]\(\.\./\.\./(firmware/[^)#]*)", page)}
         (made / "README.md").write_text(page.replace("../../firmware/", ""))
         files: dict[str, Path | str] = {
             **images(made), "LICENSE": project.ROOT / "LICENSE", "LICENSE.avr-libc": AVR_LIBC,
