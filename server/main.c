@@ -114,25 +114,9 @@ static bool read_at_start(void)
     return is_right;
 }
 
-/* Serves until a signal ends it. Returns whether everything has been saved. */
-static bool serve(char **argv)
+/* What is left to do when a signal has ended the loop. Returns whether everything is saved. */
+static bool finish(void)
 {
-    static const struct loop_handlers handlers = {stats_print, read_again, stats_answer, hook_reap};
-    const sigset_t waiting = loop_catch_signals();
-    loop_define_task(LOOP_DROPS, do_each_minute, 60 * TIMING_SECOND);
-    table_begin();
-    table_own_value = own_value;
-    if (!open_all())
-        return false;
-    stats_begin(program.name, argv);
-    if (options.state != NULL)
-        state_begin();
-    if (options.watch != NULL)
-        watch_begin();
-    program.say_what_is_served();
-    manager_begin();
-    loop_serve(&waiting, &handlers);
-    manager_end();
     program.finish();
     stats_close();
     if (options.state != NULL && alarms_to_store())
@@ -160,5 +144,21 @@ int main(int argc, char **argv)
         return keys_make_numbers() ? EXIT_SUCCESS : EXIT_FAILURE;
     if (options.key_to_date)
         return keys_skip_to_date() ? EXIT_SUCCESS : EXIT_FAILURE;
-    return serve(argv) ? EXIT_SUCCESS : EXIT_FAILURE;
+    static const struct loop_handlers handlers = {stats_print, read_again, stats_answer, hook_reap};
+    const sigset_t waiting = loop_catch_signals();
+    loop_define_task(LOOP_DROPS, do_each_minute, 60 * TIMING_SECOND);
+    table_begin();
+    table_own_value = own_value;
+    if (!open_all())
+        return EXIT_FAILURE;
+    stats_begin(program.name, argv);
+    if (options.state != NULL)
+        state_begin();
+    if (options.watch != NULL)
+        watch_begin();
+    program.say_what_is_served();
+    manager_begin();
+    loop_serve(&waiting, &handlers);
+    manager_end();
+    return finish() ? EXIT_SUCCESS : EXIT_FAILURE;
 }

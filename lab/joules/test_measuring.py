@@ -265,7 +265,7 @@ def test_without_a_meter_there_are_no_joules(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words, says", [
-    ([], "either -- COMMAND or --operation"), (["true"], "unrecognized"),
+    ([], "either -- COMMAND, --operation"), (["true"], "unrecognized"),
     (["--operation", "x", "--", "true"], "either"), (["--repeat", "0", "--", "true"], "from 1 to"),
     (["--seconds", "nan", "--", "true"], "a number from 0.001 to 86,400 is wanted"),
     (["--seconds", "3", "--", "true"], "are for --operation"), (["--"], "either"),

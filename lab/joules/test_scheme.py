@@ -10,6 +10,7 @@ import pytest
 from lab.joules import measure, results, scheme
 from lab.joules.standins import moving
 from lab.joules.test_measuring import inside
+from tools.tiers import tiered
 
 API = """#include <stdint.h>
 #define {0}CRYPTO_ALGNAME "A toy"
@@ -124,7 +125,7 @@ int crypto_sign_verify(const uint8_t *s, size_t l, const uint8_t *m, size_t n, c
                                 '#include "fips202.h"')}, 0)}
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", tiered([*SHAPES], lambda shape: "common" not in shape))
 def test_a_folder_of_each_shape_is_counted_unmodified(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         shape: str) -> None:
