@@ -37,12 +37,7 @@ static inline uint8_t board_ticks(void)
 
 static inline __attribute__((always_inline)) uint16_t board_time(void)
 {
-    uint16_t now;
-    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
-    {
-        now = seconds;
-    }
-    return now;
+    return both_bytes(&seconds);
 }
 
 static inline void start_clock(void)

@@ -84,12 +84,7 @@ static inline uint8_t board_ticks(void)
 
 static inline __attribute__((always_inline)) uint16_t board_time(void)
 {
-    uint16_t now;
-    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
-    {
-        now = ticks;
-    }
-    return now;
+    return both_bytes(&ticks);
 }
 
 static inline bool board_transmits(void)

@@ -48,6 +48,17 @@ static inline uint8_t low_byte(const volatile uint16_t *number)
     return *(const volatile uint8_t *)number;
 }
 
+/* Both bytes of a number that an interrupt writes. */
+static inline __attribute__((always_inline)) uint16_t both_bytes(const volatile uint16_t *number)
+{
+    uint16_t copy;
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        copy = *number;
+    }
+    return copy;
+}
+
 static inline void board_feed(void)
 {
     wdt_reset();
