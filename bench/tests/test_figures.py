@@ -97,6 +97,7 @@ def test_years_on_a_line() -> None:
             assert float(cell) == pytest.approx(1 / chance / 100 / YEAR, rel=0.07), row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "compiler"), [
     ("ATmega328P", "avr-gcc -mmcu=atmega328p"), ("amd64", "gcc -fno-asynchronous-unwind-tables"
                                                          " -fcf-protection=none -fno-pie"),
