@@ -464,7 +464,6 @@ class Variable:
     listed: bool = False  # in the file of names
     expected: bool = False  # to be alive
     authenticated: Optional[bool] = None  # None: without a key, no variable is
-    every_ms: int = 1_000  # only `simulate` uses it
     warn_ms: int = WARN_MS
     crit_ms: int = CRIT_MS
     low: int = 0
@@ -518,8 +517,7 @@ GENERAL: OfFile = {"tick": (parse_tick, "a time of 1 ms to 1 h, like 500ms"), "w
                    "crit": TIME, "now-from": (parse_variable, "a variable, 0 to 63")}
 OF_A_VARIABLE: OfFile = {
     "name": (parse_name, "1 to 24 letters, digits, spaces and ._-/+(), with a letter"),
-    "warn": TIME, "crit": TIME, "value": RANGE, "value-warn": RANGE, "every": TIME,
-    "expect": YES_OR_NO, "authenticated": YES_OR_NO, "boots": (parse_variable, "a variable")}
+    "warn": TIME, "crit": TIME, "value": RANGE, "value-warn": RANGE, "expect": YES_OR_NO, "authenticated": YES_OR_NO, "boots": (parse_variable, "a variable")}
 
 
 def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
@@ -605,7 +603,6 @@ def make_settings(options: argparse.Namespace) -> Settings:
         own = sections.get(variable.number, {})
         variable.expected = variable.number in {*expected, *values, *value_warns}
         variable.authenticated = variable.number not in unkeyed if "key" in typed else None
-        variable.every_ms = own.get("every", variable.every_ms)
         variable.boots = own.get("boots")
         if variable.boots is not None:
             variables[variable.boots].is_boot_count = True
@@ -2165,13 +2162,6 @@ class Agent:
             self.bad_sum = f"report NOT verified: {error}"
             return unchecked_entries(packet)
 
-    def heartbeat(self, variable: int, sender: int, value: int, timeout: float = TIMEOUT) -> bytes:
-        """What beat() sends. For an agent with a key, it requests the epoch and stores the count:
-        NoAnswer, BadReport, Error."""
-        with self._lock, self._next_heartbeat(variable, sender, value, end_of(timeout)) as packet:
-            pass
-        return packet
-
     @contextlib.contextmanager
     def _next_heartbeat(self, variable: int, sender: int, value: int,
                         end: float) -> Iterator[bytes]:
@@ -2708,116 +2698,6 @@ def run_watch(options: argparse.Namespace) -> int:
     return watched.trouble.STATUS if options.count and watched.trouble else 0
 
 
-# ---------------------------------------------------------------- simulate
-# Sends the heartbeats of nodes that do not exist.
-RATES_MS = (250, 500, 1_000)
-FIRST_SENDER = 10
-DAMAGED = 0.5  # of the heartbeats of a corrupt node
-
-
-@dataclasses.dataclass
-class Node:
-    """A node that exists only here."""
-    variable: Variable
-    period: float
-    value: int
-    corrupt: bool = False
-    make: Callable[..., bytes] = heartbeat
-    dies_at: float = math.inf
-    sent: int = 0
-    damaged: int = 0
-    unsent: int = 0
-
-    def next_heartbeat(self, chance: random.Random) -> bytes:
-        low, high = self.variable.warn_low, self.variable.warn_high
-        self.value = min(high, max(low, self.value + chance.randint(-3, 3)))
-        packet = self.make(self.variable.number, FIRST_SENDER + self.variable.number, self.value)
-        if not self.corrupt or chance.random() >= DAMAGED:
-            return packet
-        self.damaged += 1
-        bit = chance.randrange(64)  # the checksum shows every change of one bit
-        return (int.from_bytes(packet, "big") ^ 1 << bit).to_bytes(8, "big")
-
-
-def make_nodes(options: argparse.Namespace, settings: Settings) -> list[Node]:
-    """One for each variable in the file of --names, or for 1, 2, 3 and so on."""
-    chosen = [variable for variable in settings.variables
-              if variable.listed and variable.number != settings.now_from]
-    if not chosen:
-        chosen = settings.variables[1:1 + (options.nodes or 8)]
-        for variable in chosen:
-            variable.every_ms = RATES_MS[variable.number % len(RATES_MS)]
-    if options.nodes and len(chosen) < options.nodes:
-        raise BadUsage(f"there are only {len(chosen)} nodes in {options.names!r}")
-    nodes = {variable.number: Node(variable, variable.every_ms / 1000,
-                                   (variable.warn_low + variable.warn_high) // 2)
-             for variable in chosen[:options.nodes]}
-
-    def find_nodes(text: Optional[str]) -> list[Node]:
-        numbers = parse_variables(text, settings.variables) if text is not None else []
-        for number in numbers:
-            if number not in nodes:
-                raise BadUsage(f"{text}: there is no node {number}, only "
-                               f"{', '.join(map(str, nodes))}")
-        return [nodes[number] for number in numbers]
-
-    for text in options.die or ():
-        which, at, when = text.rpartition("@")
-        if not at:
-            raise BadUsage(f"{text!r} does not say who dies when: write it like 5@8s")
-        for node in find_nodes(which):
-            node.dies_at = parse_duration(when) / 1000
-    for node in find_nodes(options.late):
-        node.period = node.variable.crit_ms * 0.9 / 1000  # late, but not dead
-    for node in find_nodes(options.corrupt):
-        node.corrupt = True
-    return list(nodes.values())
-
-
-def run_simulate(options: argparse.Namespace) -> int:
-    nodes = make_nodes(options, make_settings(options))
-    agent = Agent(options.address, keys=options.key)
-    for node in nodes:
-        if node.variable.authenticated is not False:
-            node.make = partial(agent.heartbeat, timeout=MIDDLE_WAIT)
-    beat = "node beats" if len(nodes) == 1 else "nodes beat"
-    print(f"simulate: {len(nodes)} {beat} at {agent.name}", flush=True)
-    begun = time.monotonic()
-    with contextlib.suppress(KeyboardInterrupt):
-        beat_all(agent, nodes, random.Random(), begun, (options.seconds or math.inf) / 1000)
-    for node in nodes:
-        died = f", dead since {node.dies_at:g} s" if time.monotonic() - begun > node.dies_at else ""
-        unsent = f", {node.unsent} could not be sent" if node.unsent else ""
-        print(f"simulate: {node.variable.label}: {node.sent} heartbeat{'s' * (node.sent != 1)}, "
-              f"{node.damaged} damaged{unsent}{died}")
-    return 3 if 0 < sum(node.sent for node in nodes) == sum(node.unsent for node in nodes) else 0
-
-
-def beat_all(agent: Agent, nodes: Sequence[Node], chance: random.Random, begun: float,
-             duration: float) -> None:
-    """Lets the nodes send heartbeats for this many seconds."""
-    turns = [begun + chance.uniform(0, min(1, node.period)) for node in nodes]
-    failed = False
-    while (due := min(turns)) < begun + duration:
-        index = turns.index(due)
-        node = nodes[index]
-        time.sleep(max(0.0, due - time.monotonic()))
-        if due - begun >= node.dies_at:
-            turns[index] = math.inf
-            continue
-        turns[index] = max(due, time.monotonic()) + node.period * chance.uniform(0.9, 1.1)
-        node.sent += 1  # before Ctrl-C can come, while send() waits
-        try:
-            packet = node.next_heartbeat(chance)
-            agent.send(packet, max(0.0, min(*turns, begun + duration) - time.monotonic()))
-            failed = False
-        except (NoAnswer, BadReport) as error:
-            node.unsent += 1
-            if not failed:
-                complain(str(error), "simulate")
-            failed = True
-
-
 # ---------------------------------------------------------------- names
 # Prints what firmware and CAN tools need of a file of names.
 NAME_IN_DBC = 22  # characters: an identifier there has up to 32, and Timestamp_ takes 10 of them
@@ -3197,9 +3077,6 @@ stands out. ! marks a value that is out of its range.""", AGES),
 Print one line: who is not alive, and performance data. These must be alive:
 the variables of --expect, --value and --value-warn, or all in the file of
 --names, except those with expect = no.""", CHECK_STATUSES),
-    "simulate": Command(run_simulate, "HOST[:PORT]", "nodes that beat, die or are late", """\
-Send heartbeats of several nodes until Ctrl-C: of the variables in the file of
---names, or of 1 to 8. The sender is the variable plus 10."""),
     "names": Command(run_names, "FILE", "show names; make C or a DBC file", """\
 Show the variables in a file of names, or make of them a header for firmware, or
 a DBC file for CAN tools."""),
@@ -3234,13 +3111,13 @@ class Option(NamedTuple):
 
 READERS = ("get", "watch", "check")
 ASKERS = (*READERS, "set")
-JUDGES = ("watch", "check", "simulate")
+JUDGES = ("watch", "check")
 HOST_HELP = f"the agent: {', '.join(form.FORM for form in (Udp, Serial, Can))}"
 PARSERS = {"TIME": parse_duration, "FILE": parse_file, "FOLDER": parse_file,
            "VALUE": parse_byte, "SENDER": parse_byte}  # by the name of the value
 
 OPTIONS = [
-    Option(("get", "set", "watch", "simulate"), "address", "HOST[:PORT]", HOST_HELP),
+    Option(("get", "set", "watch"), "address", "HOST[:PORT]", HOST_HELP),
     Option(("check",), "address", "HOST[:PORT]", HOST_HELP, more={"nargs": "?"}),
     Option(("check",), "-H", "HOST[:PORT]", "the agent, for plugins", more={"dest": "plugin_host"}),
     Option(("check",), "-p --port", "PORT", "its port (9060)"),
@@ -3276,25 +3153,18 @@ OPTIONS = [
     Option(("watch",), "--interval", "TIME", "between requests (1s)", more={"default": 1_000}),
     Option(("watch",), "--count", "N", "end after this many reports or failures",
            partial(parse_number, low=1, high=10**8)),
-    Option(("simulate",), "--nodes", "N", "how many nodes (all of --names, or 8)",
-           partial(parse_number, low=1, high=VARIABLES - 1)),
-    Option(("simulate",), "--die", "NODES@TIME", "stop then: 5@8s", more={"action": "append"}),
-    Option(("simulate",), "--late", "NODES", "these beat too rarely"),
-    Option(("simulate",), "--corrupt", "NODES", "half of their heartbeats are damaged"),
-    Option(("simulate",), "--seconds", "TIME", "end after this time (at Ctrl-C)"),
     Option((*READERS, "names"), "--tick", "TIME", "unit of the agent's timestamps (1s)",
            parse_tick),
     Option(READERS, "--now-from", "VARIABLE", "count ages from this variable (the clock here)"),
-    Option((*ASKERS, "simulate"), "--names", "FILE", "names and deadlines, as in vehicle.ini"),
-    Option((*ASKERS, "simulate"), "--key", "FILE", "the agent's keys, which `key` makes", KeyFile),
+    Option(ASKERS, "--names", "FILE", "names and deadlines, as in vehicle.ini"),
+    Option(ASKERS, "--key", "FILE", "the agent's keys, which `key` makes", KeyFile),
     Option(("set",), "--readers-key", "FILE", "for --confirm, if --key has only the node's",
            KeyFile),
     Option(ASKERS, "-t --timeout", "TIME", "give up after this time (3s)", more={"default": 3_000}),
     Option(("check",), "-v --verbose", "", "more text; -vv: a line for each variable",
            more={"action": "count", "default": 0}),
     Option(("check",), "--memory", "FILE", "remember ages from check to check"),
-    Option((*READERS, "simulate"), "--also-unkeyed", "VARIABLES",
-           "the agent accepts these without a key"),
+    Option(READERS, "--also-unkeyed", "VARIABLES", "the agent accepts these without a key"),
     Option(READERS, "--accept-bad-sum", "", "accept wrong checksums of old agents"),
     Option((*READERS, "key", "status"), "--json", "", "print JSON"),
     Option(("status",), "path", "PATH", "the socket, as in /run/dumpulse/stats"),

@@ -10,20 +10,30 @@ of the tank's heartbeats are damaged.
 from __future__ import annotations
 
 import contextlib
+import itertools
+import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
 EXAMPLES = Path(__file__).resolve().parent
+sys.path.insert(0, str(EXAMPLES.parent))
+
+from client import heartbeat, parse_udp
+
 CLIENT = [sys.executable, str(EXAMPLES.parent / "client.py")]
 NAMES = ["--names", str(EXAMPLES / "vehicle.ini")]
 READING = [*NAMES, "--tick", "100ms"]  # the agent's, so that ages show tenths of a second
 UPDATES = 7        # of the table in a pipe, one per second
-LONGEST = "1h"     # then the nodes end, even if this program was killed and could not end them
+TURN_S = 0.25
+DOORS, TANK, RADIO = 5, 7, 8
+PERIODS = {1: 1, 2: 1, 3: 2, 4: 1, DOORS: 2, 6: 2, TANK: 4, RADIO: 32}  # turns, by variable
 
 
 def on_signal(*_: object) -> NoReturn:
@@ -41,6 +51,22 @@ def start_agent(stack: contextlib.ExitStack, server: str,
     if not found:
         raise SystemExit("demo: the agent does not start")
     return agent, found[1]
+
+
+def beat(address: str, doors_stop_s: float, ended: threading.Event) -> None:
+    """Sends the heartbeats of the eight nodes until the event is set."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
+        for turn in itertools.count():
+            for variable, period in PERIODS.items():
+                if turn % period or variable == DOORS and turn * TURN_S >= doors_stop_s:
+                    continue
+                value = random.randint(90, 100) + 20 * (variable != TANK)
+                packet = bytearray(heartbeat(variable, 10 + variable, value))
+                if variable == TANK and random.random() < 0.5:
+                    packet[-1] ^= 1  # now its checksum is wrong
+                link.sendto(packet, parse_udp(address))
+            if ended.wait(TURN_S):
+                return
 
 
 def end(process: subprocess.Popen[Any], how: signal.Signals = signal.SIGTERM) -> None:
@@ -64,10 +90,9 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         said = stack.enter_context(tempfile.TemporaryFile("w+"))
         agent, address = start_agent(stack, sys.argv[1], said)
-        nodes = subprocess.Popen(
-            [*CLIENT, "simulate", address, *NAMES, "--late", "radio", "--corrupt", "tank",
-             "--die", "doors@8s" if interactive else "doors@1s", "--seconds", LONGEST], stdout=said)
-        stack.callback(end, nodes)
+        ended = threading.Event()
+        stack.callback(ended.set)
+        threading.Thread(target=beat, args=(address, 8 if interactive else 1, ended)).start()
         watch = [*CLIENT, "watch", address, *READING]
         watcher = subprocess.Popen(watch if interactive else [*watch, "--count", str(UPDATES)])
         stack.callback(end, watcher)
@@ -78,8 +103,7 @@ def main() -> int:
             print("\nThe report:\n", flush=True)
             status = subprocess.run([*CLIENT, "get", address, *READING], check=False).returncode
             print()
-        end(nodes, signal.SIGINT)  # then they print what they have done
-        end(agent, signal.SIGINT)
+        end(agent, signal.SIGINT)  # then it prints its counters
         said.seek(0)
         print(said.read(), end="")
         return status

@@ -29,7 +29,7 @@ struct names_variable names_variables[DUMPULSE_VARIABLES];
 
 /* A section of the file. That of [dumpulse] comes last. */
 static struct section {
-    uint64_t warn, crit, tick, every; /* ms; 0: not given; `simulate` uses the last one */
+    uint64_t warn, crit, tick;        /* ms; 0: not given */
     unsigned line;                    /* where it begins; 0: it is not in the file */
     unsigned given;                   /* a bit for each key, in the order of `keys` */
     bool unexpected;                  /* expect = no */
@@ -223,7 +223,6 @@ static const struct key {
     {"crit", OF_ALL | OF_ONE, read_time, offsetof(struct section, crit)},
     {"value", OF_ONE, read_range, offsetof(struct section, value)},
     {"value-warn", OF_ONE, read_range, offsetof(struct section, value_warn)},
-    {"every", OF_ONE, read_time, offsetof(struct section, every)},
     {"expect", OF_ONE, read_yes_or_no, offsetof(struct section, unexpected)},
     {"authenticated", OF_ONE, read_yes_or_no, offsetof(struct section, unauthenticated)},
     {"boots", OF_ONE, read_variable, offsetof(struct section, boots)},

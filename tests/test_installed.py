@@ -233,7 +233,7 @@ OF_SET = "--confirm --help --key --names --readers-key --sender --timeout --vers
 
 
 @pytest.mark.parametrize("typed, offered", [
-    ("dumpulse ", "check gateway get key names set simulate status wagon watch"),
+    ("dumpulse ", "check gateway get key names set status wagon watch"),
     ("dumpulse --n", "--names --now-from"),
     ("dumpulse set gateway --", OF_SET),
     ("dumpulse check -H ", "gateway wagon"),
@@ -241,7 +241,7 @@ OF_SET = "--confirm --help --key --names --readers-key --sender --timeout --vers
     ("dumpulse check gateway --warn ", ""),
     ("dumpulse watch gateway --names=veh", "vehicle.ini"),
     ("dumpulse watch gateway --names a\\ ", "a b.ini"),
-    ("client.py sim", "simulate"),
+    ("client.py sta", "status"),
     ("dumpulse key s", "show split"),
     ("dumpulse get gateway --key veh", "vehicle.ini"),
 ])

@@ -39,14 +39,14 @@ class Compiled:
 
 
 TOKENS = ("[3]", "[03]", "[0x3]", "[64]", "[dumpulse]", "[DUMPULSE]", "[ 3 ]", "[3", "[3] x", "[]",
-          "name", "Warn", "boots", "crit", "value", "value-warn", "every", "expect",
+          "name", "Warn", "boots", "crit", "value", "value-warn", "expect",
           "authenticated", "tick", "now-from", "=", " = ", "\t", "  ", "\r", "#", ";", "engine",
           "a é", "5s",
           "500ms", "0.0015", "1.5 min", "1 h", "0", "65470s", "65471s", "3s", "yes", "no", "0..80",
           "10 .. 0x20", "80..0", "..", "255..256", "7", "0x3F", "0x", "1e3", "-1", "\0", "\ufeff",
           "100000h", "100001h", "x" * 25, "\x1b", "\u2028")
 GOOD_LINES = ("[dumpulse]", "[3]", "[4]", "[0x5]", "warn = 2s", "crit = 9", "warn=1.5s",
-              "Crit = 1min", "name = engine", "value = 1..9", "value-warn = 2..8", "every = 1s",
+              "Crit = 1min", "name = engine", "value = 1..9", "value-warn = 2..8",
               "expect = no", "authenticated = no", "boots = 3", "boots = 0x7", "tick = 1s",
               "now-from = 0", "# text", "",
               "  name = x")
@@ -101,7 +101,7 @@ AT_THE_LIMITS = (
     (1000, "[0X1f]\nVALUE = 0x000000ff..000000255\n[0x0000003F]\nvalue = 0..0xFf\n[000000000]\n"),
     (1000, f"[3]\nname = {'é' * 24}\n[4]\nname = {chr(0x10400) * 24}\n[5]\nname = {'n' * 24}\n"),
     (1000, "[3]\nvalue = 1..9\nvalue-warn = 1..9\n[4]\nvalue = 0..0\n[5]\nvalue = 255..255\n"),
-    (1000, "[3]\nEVERY = 100000 h\ncrit = 65470\nwarn = 65470\n[4]\nwarn = 2ms\n"),
+    (1000, "[3]\nCRIT = 65470\nwarn = 65470\n[4]\nwarn = 2ms\n"),
     (3600000, "[dumpulse]\ntick = 1h\nWaRN = 1h\ncrit = 65470h\n[3]\nexpect = yes\n"),
     (1, "[dumpulse]\ntick = 1ms\n" + "".join(
         f"[{number}]\nwarn = {time}\n" for number, time in enumerate((

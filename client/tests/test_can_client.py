@@ -54,7 +54,7 @@ def test_each_variable_has_an_identifier(variable: int, bus: FakeBus) -> None:
     packet = model.heartbeat(variable, 76, 9)
     client.Agent("can:can0").beat(variable, 76, 9, timeout=0.01)
     assert bus.heard() == (0x680 + variable, 8, packet)
-    opened().send(packet[:5] + bytes((64 + variable,)) + packet[6:])  # one that `simulate` damaged
+    opened().send(packet[:5] + bytes((64 + variable,)) + packet[6:])  # damaged
     assert bus.heard()[0] == 0x680 + variable
 
 

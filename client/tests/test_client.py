@@ -27,9 +27,9 @@ from hypothesis import strategies as st
 
 import client
 from spec import model
-from tools.agents import (COMMAND, GOOD, STRANGER, VEHICLE, WRONG_SUM, FakeAgent,
+from tools.agents import (GOOD, STRANGER, VEHICLE, WRONG_SUM, FakeAgent,
                                   ask_again_after, report, run, unused_port)
-from tools.programs import PATIENCE, ROOT, started, wait_until
+from tools.programs import PATIENCE, ROOT, wait_until
 from tools.servers import Server
 
 LOOPBACKS = ["127.0.0.1", "::1"]
@@ -736,15 +736,8 @@ TYPED = [
     ("watch HERE --crit 18.2h", 2, "can never be seen"),
     ("watch HERE --tick 1ms --crit 65.471s", 2, "ages end at 65.471 s"),
     ("watch HERE --tick 1ms --crit 65.472s", 2, "ages end at 65.471 s"),
-    ("simulate HERE --nodes 0", 2, "must be 1 to 63"),
-    ("simulate HERE --die 5", 2, "does not say who dies when"),
-    ("simulate HERE --die 9@1s", 2, "there is no node 9, only 1, 2, 3, 4, 5, 6, 7, 8"),
-    ("simulate HERE --late x", 2, "'x' is no variable"),
-    ("simulate HERE --nodes 9 --names VEHICLE", 2, "only 8 nodes"),
-    ("simulate NOBODY --seconds 1200ms", 3, "cannot send to"),
     ("localhost:65536", 2, "port 65536 is out of range: it must be 1 to 65535"),
     ("watch HERE --count 100000001", 2, "must be 1 to 100000000"),
-    ("simulate HERE --nodes 64", 2, "must be 1 to 63"),
     ("get HERE --time 1s", 2, "unrecognized arguments: --time"),
 ]
 
@@ -779,7 +772,7 @@ SECRET = "f0e1d2c3b4a5968778695a4b3c2d1e0f"
     "TEXT", "get TEXT:x", "get 127.0.0.1 TEXT", "get 127.0.0.1 --names TEXT", "set TEXT TEXT 1",
     "get 127.0.0.1 --TEXT", "get 127.0.0.1 --tick TEXT", "serial:TEXT", "can:TEXT", "can:can0:TEXT",
     "serial:/dev/TEXT@TEXT", "localhost TEXT", "check TEXT --expect 3", "key TEXT FILE",
-    "check 127.0.0.1 --expect TEXT", "watch TEXT --count 1", "simulate 127.0.0.1 --die TEXT",
+    "check 127.0.0.1 --expect TEXT", "watch TEXT --count 1",
     "get 127.0.0.1 --key no/TEXT", "key new no/TEXT", "set 127.0.0.1 3 TEXT"])
 def test_what_was_typed_is_not_repeated_at_length_nor_if_it_may_be_a_key(
         typed: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -795,9 +788,8 @@ def test_what_was_typed_is_not_repeated_at_length_nor_if_it_may_be_a_key(
         assert result.status in (2, 3) and 0 < len(said) < 1000
         assert said.endswith("\n") and said[:-1].isprintable()
         assert not any(SECRET[at:at + 4] in said for at in range(28)), said
-    for words in ("watch TEXT --count 1 --json", "simulate TEXT --seconds 1"):  # their names
-        result = call(*words.replace("TEXT", SECRET).split())
-        assert SECRET not in result.out + result.err
+    result = call(*f"watch {SECRET} --count 1 --json".split())  # its name is a key
+    assert SECRET not in result.out + result.err
     assert client.hide_keys(f"{SECRET[1:]} {SECRET}.") == f"{SECRET[1:]} {'*' * 32}."
 
 
@@ -1144,7 +1136,7 @@ def test_a_key_in_the_place_of_another_file_is_not_printed(content: str, tmp_pat
     path.chmod(0o600)
     with FakeAgent([GOOD]) as agent:
         for arguments in ("check HERE --names FILE", "check --json HERE --names FILE",
-                          "get HERE --names FILE", "simulate HERE --names FILE",
+                          "get HERE --names FILE",
                           "check HERE --expect 3 --memory FILE", "key show FILE",
                           "key split --out O --readers FILE", "get HERE --key FILE"):
             if content == f"{SECRET}\n" and " FILE" in arguments and "key" in arguments:
@@ -1387,10 +1379,6 @@ def test_unusual_values_elsewhere(tmp_path: Path, call: Call) -> None:
             == (True, True, False, False)
         watched = call("watch", agent.address, *options, "--count", "1").out
         assert ", 1 with a bad value, 1 with an unusual value\n" in watched
-    nodes = client.build_parser("simulate").parse_args(["x", "--names", str(names)])
-    (node, _) = client.make_nodes(nodes, client.make_settings(nodes))
-    chance = random.Random(1)
-    assert {node.next_heartbeat(chance)[7] for _ in range(1000)} == set(range(91, 101))
 
 
 def test_check_by_this_machines_clock(call: Call) -> None:
@@ -1403,182 +1391,24 @@ def test_check_by_this_machines_clock(call: Call) -> None:
         assert "'variable 3 age'=0s;" in call("check", agent.address, "--expect", "3").out
 
 
-# ---------------------------------------------------------------- simulate
-
-def test_simulate_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same seed gives the same packets. A damaged heartbeat is never taken for another one."""
-    def packets(seed: int) -> list[bytes]:
-        options = client.build_parser("simulate").parse_args(["x", "--corrupt", "1-4"])
-        chance = random.Random(seed)
-        nodes = client.make_nodes(options, client.make_settings(options))
-        assert [node.variable.number for node in nodes] == list(range(1, 9))
-        made = [(node, node.next_heartbeat(chance)) for _ in range(500) for node in nodes]
-        agent = model.Agent()
-        taken = [agent.process(0, packet) == model.HEARTBEAT for _, packet in made]
-        assert taken.count(False) == sum(node.damaged for node in nodes) > 0
-        assert all(node.damaged == 0 for node in nodes[4:])
-        return [packet for _, packet in made]
-    assert packets(3) == packets(3) != packets(4)
-
-
-class Fixed(random.Random):
-    """Always draws the same number, and notes the limits."""
-
-    def __init__(self, drawn: float = 0.5) -> None:
-        super().__init__()
-        self.drawn, self.limits = drawn, []  # type: tuple[float, list[Any]]
-
-    def random(self) -> float:
-        return self.drawn
-
-    def randint(self, low: int, high: int) -> int:
-        self.limits.append((low, high))
-        return high
-
-    def randrange(self, start: int, *_: Any) -> int:
-        self.limits.append(start)
-        return 0
-
-    def uniform(self, low: float, high: float) -> float:
-        return (low + high) / 2
-
-
-def nodes_of(*options: str) -> list[client.Node]:
-    parsed = client.build_parser("simulate").parse_args(["x", *options])
-    return client.make_nodes(parsed, client.make_settings(parsed))
-
-
-def test_which_nodes_there_are(tmp_path: Path) -> None:
-    assert [(node.variable.number, node.period, node.value) for node in nodes_of("--nodes", "4")] \
-        == [
-        (1, 0.5, 127), (2, 1.0, 127), (3, 0.25, 127), (4, 0.5, 127)]
-    assert len(nodes_of()) == 8 and len(nodes_of("--nodes", "63")) == 63
-    names = tmp_path / "names.ini"
-    names.write_text("[dumpulse]\nnow-from = 9\n[2]\nevery = 3s\ncrit = 10s\nvalue = 10..21\n"
-                     "[5]\n[7]\n[9]\n")
-    listed = ("--names", str(names))
-    assert [node.variable.number for node in nodes_of(*listed)] == [2, 5, 7]
-    two, five = nodes_of(*listed, "--nodes", "2", "--late", "2", "--corrupt", "5", "--die",
-                         "2@1.5s", "--die", "5@9s")
-    assert (two.period, two.value, two.corrupt, two.dies_at) == (9.0, 15, False, 1.5)
-    assert (five.period, five.value, five.corrupt, five.dies_at) == (1.0, 127, True, 9.0)
-    with pytest.raises(client.BadUsage, match="there are only 3 nodes in "):
-        nodes_of(*listed, "--nodes", "4")
-    assert len(nodes_of(*listed, "--nodes", "3")) == 3
-
-
-@pytest.mark.parametrize("corrupt, drawn, damaged", [
-    (False, 0.0, False), (True, 0.49, True), (True, 0.5, False), (True, 0.9, False)])
-def test_what_a_node_sends(corrupt: bool, drawn: float, damaged: bool) -> None:
-    """A value is in its range, and differs from the last one by at most 3. Half of a corrupt node's
-    heartbeats have one wrong bit."""
-    chance = Fixed(drawn)
-    node = client.Node(client.Variable(63, warn_low=10, warn_high=20), 1.0, 15, corrupt)
-    for value in (18, 20, 20):
-        right = model.heartbeat(63, 73, value)
-        assert node.next_heartbeat(chance) \
-            == (right[:7] + bytes((right[7] ^ 1,)) if damaged else right)
-    assert chance.limits == [(-3, 3), *[64] * damaged] * 3 and node.damaged == 3 * damaged
-
-
-@pytest.mark.parametrize("dies, lasts, sends", [
-    (None, 0.0, [(0.5, 1, 0.0), (0.5, 2, 1.0), (1.5, 1, 1.0), (2.5, 1, 0.5)]),
-    (1.5, 0.0, [(0.5, 1, 0.0), (0.5, 2, 1.0)]),
-    (1.6, 0.0, [(0.5, 1, 0.0), (0.5, 2, 1.0), (1.5, 1, 1.0)]),
-    (None, 1.25, [(0.5, 1, 0.0), (1.75, 2, 0.0), (3.0, 1, 0.0)])])
-def test_when_nodes_beat(dies: Optional[float], lasts: float, sends: list[Any],
-                         monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two nodes send for 3 s, one every 1 s and one every 4 s. Each waits for a refusal until the
-    next heartbeat is due."""
-    now = [50.0]
-    sent: list[Any] = []
-
-    def sleep(seconds: float) -> None:
-        assert seconds >= 0
-        now[0] += seconds
-
-    class Link:
-        def send(self, packet: bytes, seconds: float) -> None:
-            sent.append((now[0] - 50, packet[5], seconds))
-            now[0] += max(seconds, lasts)
-            if len(sent) in (1, 2, 4):
-                raise client.NoAnswer("nobody")
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(time, "sleep", sleep)
-    said: list[Any] = []
-    monkeypatch.setattr(client, "complain", lambda *what: said.append(what))
-    nodes = [client.Node(client.Variable(number), period, 9) for number,
-             period in ((1, 1.0), (2, 4.0))]
-    nodes[0].dies_at = dies or nodes[0].dies_at
-    client.beat_all(Link(), nodes, Fixed(), 50.0, 3.0)  # type: ignore[arg-type]
-    assert sent == sends
-    assert said == [("nobody", "simulate")] * (2 if len(sends) == 4 else 1)
-    assert sum(node.unsent for node in nodes) == (3 if len(sends) == 4 else 2)
-    assert sum(node.sent for node in nodes) == len(sends)
-
-
-@pytest.mark.parametrize("options, duration, sent, unsent, status, says", [
-    (["--nodes", "1"], math.inf, 1, 1, 3, "1 heartbeat, 0 damaged, 1 could not be sent"),
-    (["--nodes", "1", "--seconds", "4s"], 4.0, 2, 1, 0,
-     "2 heartbeats, 0 damaged, 1 could not be sent"),
-    (["--nodes", "1", "--die", "1@1999ms"], math.inf, 2, 0, 0,
-     "2 heartbeats, 0 damaged, dead since 1.999 s"),
-    (["--nodes", "1", "--die", "1@2s"], math.inf, 0, 0, 0, "0 heartbeats, 0 damaged")])
-def test_what_is_said_of_nodes(options: list[str], duration: float, sent: int, unsent: int,
-                               status: int, says: str,
-                               call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [50.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-
-    def beat_all(_: object, nodes: list[client.Node], chance: object, begun: float,
-                 seconds: float) -> None:
-        assert (begun, seconds) == (50.0, duration)
-        now[0] += 2.0
-        nodes[0].sent += sent
-        nodes[0].unsent += unsent
-        raise KeyboardInterrupt
-    monkeypatch.setattr(client, "beat_all", beat_all)
-    result = call("simulate", "127.0.0.1", *options)
-    assert (result.status, result.err) == (status, "")
-    assert result.out == f"simulate: 1 node beats at 127.0.0.1:9060\nsimulate: 1: {says}\n"
-    now[0] = 50.0
-    assert "simulate: 2 nodes beat at 127.0.0.1:9060\n" in call(
-        "simulate", "127.0.0.1", "--nodes", "2", *options[2:]).out
-
-
-def test_long_waits(tmp_path: Path) -> None:
-    """A node sends every eleven years, and no number overflows."""
-    names = tmp_path / "names.ini"
-    names.write_text("[1]\nevery = 99999h\n")
-    with Server() as server, started(*COMMAND, "simulate", f"127.0.0.1:{server.port}", "--names",
-                                     names, **PIPES) as process:
-        server.wait_for(lambda counters: counters["heartbeats"] == 1, "the first beat")
-        assert process.stdout and "simulate: 1 node beats at" in process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=PATIENCE)
-        assert (process.returncode, err) == (0, "") and "1: 1 heartbeat, 0 damaged" in out
-
-
 def test_the_commands_of_the_readme() -> None:
     """Runs the commands as a reader would type them, except that the port is another one. After a
     few seconds, one node of the vehicle is dead."""
     readme, page = ((ROOT / name).read_text() for name in ("README.md", "client/README.md"))
     (server_options,) = re.findall(r"make udpserver\n    build/udpserver (.*)$", readme, re.M)
     lines = re.findall(r"^    \./client\.py (?!serial:|can:|key )([^#\n]+)", page, re.M)
-    assert len(lines) == 5
-    endings = {"watch": ["--count", "1"], "simulate": ["--seconds", "3s"]}
+    assert len(lines) == 4
     commands = {words[0]: words for words in map(str.split, lines)}
     with Server(*server_options.split(), "--rate", "1000") as server:
         def type_(name: str) -> subprocess.CompletedProcess[str]:
             words = [f"localhost:{server.port}" if word == "localhost" else word
                      for word in commands[name]]
-            return subprocess.run(["./client.py", *words, *endings.get(name, ())], cwd=ROOT,
+            return subprocess.run(["./client.py", *words, *["--count", "1"] * (name == "watch")], cwd=ROOT,
                                   text=True, capture_output=True, timeout=PATIENCE, check=False)
 
         assert type_("set").returncode == 0
-        simulated = type_("simulate")
-        assert (simulated.returncode, simulated.stderr) == (0, "") \
-            and "simulate: 8: " in simulated.stdout
+        for number in range(1, 9):
+            client.Agent(f"127.0.0.1:{server.port}").beat(number, number + 10, 120)
         beaten = time.monotonic()
         shown = type_("localhost")
         assert shown.returncode == 0 and "9 of 64 variables heard" in shown.stdout

@@ -474,7 +474,8 @@ def test_a_beacon_of_a_far_epoch_is_forgotten(key: str, monkeypatch: pytest.Monk
         later += 400
         node = asking(fake, key)
         for count in range(1, 4):  # an epoch that lasts long
-            assert node.heartbeat(3, 76, 9, PATIENCE)[5] == count
+            node.beat(3, 76, 9, PATIENCE)
+            assert fake.agent.last[3] == count
             later += 400
 
 
@@ -803,7 +804,7 @@ def test_counts_of_heartbeats(key: str) -> None:
             node.heartbeat(76, 9)
         assert not node.hear(KEYS.beacon(3, epoch))
     with pytest.raises(ValueError, match="a variable is 0 to 63"):
-        client.Agent("localhost", keys=client.KeyFile(key)).heartbeat(64, 1, 1)
+        client.Agent("localhost", keys=client.KeyFile(key)).beat(64, 1, 1)
 
 
 def test_set(key: str, tmp_path: Path, call: Call) -> None:
@@ -861,36 +862,10 @@ def test_watch_and_json(key: str, call: Call) -> None:
         assert status == 2 and "--accept-bad-sum is not for agents with keys" in err
 
 
-def test_simulate_of_nodes_without_a_key(key: str, tmp_path: Path, call: Call) -> None:
-    (tmp_path / "names.ini").write_text("[3]\n[5]\nauthenticated = no\n[6]\n")
-    with KeyedFake() as fake:
-        assert call("simulate", fake.address, "--key", key, "--names", str(tmp_path / "names.ini"),
-                    "--seconds", "2s", "--also-unkeyed", "6")[0] == 0
-        beats = {packet[4:6] for packet in fake.heard}
-        assert beats >= {b"\xf1\5", b"\xf1\6", b"\x83\1"}
-        assert not any(packet[4] in b"\x85\x86" for packet in fake.heard)
+def test_identifiers_of_nodes_without_a_key() -> None:
     line = client.Serial("/dev/null", 9600)
     for line.keyed in (False, True):
         assert line._choose_identifier(client.heartbeat(5, 76, 9), 127) == 5
-
-
-def test_simulate(key: str, call: Call) -> None:
-    with KeyedFake() as fake:
-        ticking = threading.Timer(0.8, fake.tick)
-        ticking.start()
-        status, out, err = call("simulate", fake.address, "--key", key, "--nodes", "4",
-                                "--seconds", "2s", "--corrupt", "4")
-        ticking.join()
-        assert (status, err) == (0, "")
-        beats = [packet for packet in fake.heard if packet[5]]
-        assert len(beats) > 5 and all(fake.agent.entries[number] != bytes(4)
-                                       for number in (1, 2, 3))
-        assert fake.agent.epoch == 257 and {packet[5] for packet in beats} >= {1, 2}
-        for number in range(1, 5):  # about one in a second
-            assert 1 <= fake.heard.count(keyed.question(number)) <= 4
-    status, out, err = call("simulate", f"127.0.0.1:{unused_port()}", "--key", key, "--nodes", "1",
-                            "--seconds", "1s")
-    assert status == 3 and "could not be sent" in out and err.count("\n") == 1
 
 
 # ---------------------------------------------------------------- a serial line

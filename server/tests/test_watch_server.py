@@ -384,7 +384,7 @@ def test_a_program_gets_no_capabilities_of_the_server(tmp_path: Path) -> None:
     ("[3]\nwarn = 5x", 2, "this is not a time"), ("[3]\nwarn = 0", 2, "is not a time"),
     ("[3]\nwarn = 1.s", 2, "is not a time"), ("[3]\nwarn = 0.4ms", 2, "is not a time"),
     ("[3]\nwarn = 1.0000000", 2, "is not a time"), ("[3]\nwarn = 0000000001", 2, "is not a time"),
-    ("[3]\nevery = 100001h", 2, "is not a time of at most 100000 h"),
+    ("[3]\nwarn = 100001h", 2, "is not a time of at most 100000 h"),
     ("[dumpulse]\ntick = 2h", 2, "of at most 1 h"),
     ("[3]\nwarn = 5s\nwarn = 5s", 3, "warn is given twice"),
     ("[3]\nvalue = 9", 2, "a range"), ("[3]\nvalue = 9..8", 2, "a range"),
