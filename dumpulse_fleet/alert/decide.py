@@ -17,7 +17,7 @@ FLAP_S = 900.0  # what is bad again within this time flaps; also the longest tim
 FLAPS = 5  # what has been bad so often is told without a wait
 RECENT_S = 900.0  # an agent that has been silent for longer is no sign that the collector is blind
 BLIND_LEAST = 10  # agents; with fewer, nobody can tell
-SPREAD_S = 300.0  # a message waits at most this long for what is on its way
+SPREAD_S = 300.0  # a message waits at most this long, and `wait`, for what is on its way
 SEVERITY = {State.LATE: 1, State.OUT_OF_RANGE: 1, State.NEVER: 2, State.DEAD: 2,
             State.DAMAGED: 2, State.UNREACHABLE: 2}
 GONE = frozenset((State.NEVER, State.DEAD, *MUTE_STATES))  # does not live, for its group
@@ -153,6 +153,7 @@ class Core:
         self._mutes: tuple[Mute, ...] = ()
         self._firing: list[Problem] = []
         self.nameless: Container[str] = ()  # agents whose names do not resolve
+        self.failing: Container[str] = ()  # sites with agents that miss rounds, but not all yet
         self.replace(rules, agents, groups)
 
     def replace(self, rules: Rules, agents: Iterable[Agent], groups: Iterable[Group]
@@ -169,7 +170,8 @@ class Core:
         self._spread: dict[Key, float] = {}
         for agent in self._agents.values():
             key = Key("site", agent.site)
-            self._spread[key] = min(SPREAD_S, max(self._spread.get(key, 0.0), agent.period))
+            self._spread[key] = min(SPREAD_S, max(self._spread.get(key, 0.0),
+                                                  agent.period * (agent.misses + 1)))
         self._ancestors = {name: self._up(name) for name in self._agents}
         self._state = {name: self._state.get(name, State.PENDING) for name in self._agents}
         self._silent = {name: since for name, since in self._silent.items() if name in self._state}
@@ -368,7 +370,9 @@ class Core:
         new, over, told = tally[Case.NEW], tally[Case.OVER], tally[Case.OPEN]
         if new or over:
             ripe = self._ripe.setdefault(key, now)
-            if tally[Case.COMING] and now < ripe + max(
+            # An outage is noticed agent by agent, and each one is new only after `wait`.
+            coming = tally[Case.COMING] or new and key.kind == "site" and key.name in self.failing
+            if coming and now < ripe + self._rules.wait + max(
                     self._rules.wait, self._spread.get(key, 0.0)):
                 return None
             ends = not new and len(over) == len(told)

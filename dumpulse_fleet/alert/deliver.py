@@ -158,6 +158,9 @@ class Alerts:
             self._core.see(*change, now, wall)
         self._core.nameless = {self._table.agents[row].name
                                for row in np.flatnonzero(self._table.nameless).tolist()}
+        failing = (self._table.misses > 0) & (self._table.agent_state < State.DAMAGED)
+        self._core.failing = {self._table.agents[row].site
+                              for row in np.flatnonzero(failing).tolist()}
         messages = self._core.step(now, wall, mutes)
         managers = [each for each in self._receivers if isinstance(each, Alertmanager)]
         if managers and (firing := self._core.firing(now)) is not None:

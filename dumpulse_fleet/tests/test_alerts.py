@@ -426,7 +426,7 @@ def test_what_goes_on_and_on_does_not_hold_up_the_first_message() -> None:
     world = World([agent(f"a{number}", "berlin") for number in range(60)],
                   rules=dataclasses.replace(RULES, blind=100))
     world.run(60)
-    for number in range(10):
+    for number in range(13):
         world.silence(f"a{number}")
         world.run(9)
     assert len(world.messages) == 1
@@ -434,7 +434,27 @@ def test_what_goes_on_and_on_does_not_hold_up_the_first_message() -> None:
     world = World([agent("fast", "bern"), slow])
     world.run(60)
     world.silence("fast", "slow")
-    assert told(world.run(SPREAD_S + 40)) == [("problem", "bern", 1, 0, 1)]
+    assert not world.run(SPREAD_S + 2 * RULES.wait - 1)
+    assert told(world.run(10)) == [("problem", "bern", 1, 0, 1)]
+
+
+@pytest.mark.parametrize("seconds", [1, 25, 39])  # between two agents of six
+def test_an_outage_that_is_noticed_late_is_one_message(seconds: float) -> None:
+    """Agents that miss rounds, or the time that the longest of the site takes, show that more is
+    to come, although the first ones have been bad for longer than `wait`."""
+    slow = dataclasses.replace(agent("a5", "berlin"), period=50.0)
+    world = World([*(agent(f"a{number}", "berlin") for number in range(5)), slow,
+                   agent("b", "bern")])
+    world.run(60)
+    world.core.failing = {"berlin"}
+    world.silence("b")
+    for number in range(6):
+        world.silence(f"a{number}")
+        world.run(seconds)
+    world.core.failing = ()
+    world.run(1000)
+    assert told(world.messages) == [("problem", "bern", 1, 0, 1), ("problem", "berlin", 6, 0, 6)] \
+        or told(world.messages) == [("problem", "berlin", 6, 0, 6), ("problem", "bern", 1, 0, 1)]
 
 
 def test_a_mute_that_begins_later_holds_nothing_back() -> None:

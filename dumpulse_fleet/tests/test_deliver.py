@@ -185,6 +185,10 @@ async def test_a_webhook_gets_json(path: Path) -> None:
         assert [(each.now, each.site) for each in stored][::-1] == [
             ("problem: 2 new, 0 resolved, 2 open", "berlin"),
             ("resolved: 0 new, 2 resolved, 0 open", "berlin")]
+        assert alerts._core and not alerts._core.failing
+        fleet.table.misses[:] = 1, 0, 9  # the last one is unreachable already
+        fleet.put(2, State.UNREACHABLE)
+        await until(lambda: alerts._core and alerts._core.failing == {"berlin"})
 
 
 @async_test
