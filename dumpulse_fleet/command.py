@@ -303,8 +303,7 @@ refuses; 3 no answer; 4 a bad answer."""
 COMMANDS = {
     "serve": client.Command(run_serve, "", "ask the agents, and tell who asks", """\
 Ask all agents of a configuration again and again. Show them on a page, to
-Prometheus and over MQTT, and send alerts. SIGHUP reads the configuration again,
-SIGTERM ends."""),
+Prometheus, and send alerts. SIGHUP reads the configuration again, SIGTERM ends."""),
     "ls": client.Command(run_ls, "[WORD]...", "list agents, the worst first",
                          "List the agents in whose name, site, address or labels all words are."),
     "show": client.Command(run_show, "NAME", "one agent and its variables",

@@ -1,6 +1,6 @@
 """The whole fleet in one process: puts its parts together, reads the configuration again, looks at
-the sources of agents, and ends. The loop's thread has the web, the alerts and MQTT. The collector
-and the store have threads of their own."""
+the sources of agents, and ends. The loop's thread has the web and the alerts. The collector and the
+store have threads of their own."""
 
 import asyncio
 import concurrent.futures
@@ -28,7 +28,6 @@ from dumpulse_fleet.config.values import Secret, page_of
 from dumpulse_fleet.model.agents import Agent, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
-from dumpulse_fleet.publish.mqtt import Publisher
 from dumpulse_fleet.record.past import Past
 from dumpulse_fleet.record.snapshot import Snapshot
 from dumpulse_fleet.record.store import Store, Trouble
@@ -133,7 +132,6 @@ class Service:
     days: Days
     collector: Collector
     alerts: Alerts
-    mqtt: Publisher | None = None
     failure = ""  # why it ended, if nobody stopped it
 
     def __init__(self, config: Config, given: Given = Given()) -> None:
@@ -175,7 +173,6 @@ class Service:
             "the configuration is wrong, and the old one stays",
             "alerts": self.alerts.trouble,
             "receivers": self.alerts.untold,
-            "mqtt": f"mqtt: {self.mqtt.trouble}" if self.mqtt and self.mqtt.trouble else "",
             "sources": self.discovery.shrunk or (self._told[0] if self._told else "")}
 
     @property
@@ -218,8 +215,7 @@ class Service:
 
     def numbers(self) -> Mapping[str, float]:
         return {**vars(self.collector.figures),
-                **self.alerts.numbers(), **(self.mqtt.numbers() if self.mqtt else {}),
-                "events": self.store.stored, "events_lost": self.store.lost + self.store.unstored,
+                **self.alerts.numbers(), "events": self.store.stored, "events_lost": self.store.lost + self.store.unstored,
                 "sources_failed": self.discovery.failures, "logins_failed": self.access.failed,
                 "reloaded": self._reloaded, "reloaded_at": self._reloaded_at}
 
@@ -255,13 +251,13 @@ class Service:
         discovery = Discovery(config, config.state, confirmed=True)
         agents = await discovery.look() or ()
         try:
-            take = self._prepare(config)
+            self.alerts.check(config.alerts)
             may = await asyncio.to_thread(self.access.look)  # passwords and certificates
         except (Trouble, client.BadUsage) as error:
             return [str(error)]
         self.config, self.discovery = config, discovery
         self.access.take(may, config.web.token)
-        await take()
+        self._mutes_at = -MUTES_S
         await self._change(agents)
         return ()
 
@@ -283,27 +279,6 @@ class Service:
                 say(problem)
         self._told = problems
 
-    def _prepare(self, config: Config) -> Callable[[], Awaitable[object]]:
-        self.alerts.check(config.alerts)
-        mqtt = self.mqtt if config.mqtt == self.config.mqtt else self._publisher(config)
-        self._mutes_at = -MUTES_S
-        return lambda: self._connect(mqtt)
-
-    def _publisher(self, config: Config) -> Publisher | None:
-        return Publisher(config.mqtt, self.table, say) if config.mqtt else None
-
-    async def _connect(self, mqtt: Publisher | None) -> None:
-        """Uses this from now on. The one that goes says goodbye first."""
-        if mqtt is not self.mqtt:
-            await self._end_mqtt()
-            self.mqtt = mqtt
-            if mqtt:
-                await asyncio.to_thread(mqtt.start)
-
-    async def _end_mqtt(self) -> None:
-        if self.mqtt:
-            await asyncio.to_thread(self.mqtt.stop)
-
     async def _change(self, agents: Sequence[Agent]) -> None:
         """Asks these from now on."""
         table = Table(agents)
@@ -312,8 +287,6 @@ class Service:
         self.table, self.past, self._coming = table, past, None
         self.groups, self.parts = self.config.groups, self.config.status
         self.alerts.configure(self.config.alerts, self.config.grace, table, self.groups)
-        if self.mqtt:
-            self.mqtt.replace(table)
         self._tell()
 
     # ---------------------------------------------------------------- from start to end
@@ -370,8 +343,6 @@ class Service:
         self._stops.append(listening.end)
         await asyncio.to_thread(self.collector.start)
         self._stops.append(lambda: asyncio.to_thread(self.collector.stop))
-        self._stops.append(self._end_mqtt)
-        await self._connect(self._publisher(config))
         loop = asyncio.get_running_loop()
         self.store.subscribe(lambda events: loop.call_soon_threadsafe(
             lambda: self.past.heard(events)))

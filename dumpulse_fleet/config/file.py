@@ -8,8 +8,7 @@ from typing import Annotated
 
 from dumpulse_fleet.config.agents import Agents, Source
 from dumpulse_fleet.config.labels import Window, read_groups, read_mutes, read_status
-from dumpulse_fleet.config.outputs import (
-    AlertSettings, Mqtt, Web, read_alerts, read_mqtt, read_web)
+from dumpulse_fleet.config.outputs import AlertSettings, Web, read_alerts, read_web
 from dumpulse_fleet.config.toml_reader import (
     LARGEST, PATH, LineNumbers, Mistake, Mistakes, Reader, checked, shown_path)
 from dumpulse_fleet.config.values import (
@@ -17,8 +16,8 @@ from dumpulse_fleet.config.values import (
 from dumpulse_fleet.model.agents import Agent, Group, Mute
 from dumpulse_fleet.model.naming import Wrong, hide, shown
 
-SECTIONS = ("collector", "defaults", "agents", "groups", "mutes", "alerts", "notify", "mqtt",
-            "web", "status", "events")
+SECTIONS = ("collector", "defaults", "agents", "groups", "mutes", "alerts", "notify", "web",
+            "status", "events")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +45,6 @@ class Config(Collecting, Keeping):
     fixed_mutes: tuple[Mute, ...]
     windows: tuple[Window, ...]
     alerts: AlertSettings
-    mqtt: Mqtt | None
     web: Web
     status: tuple[Group, ...]  # the parts of the public page
 
@@ -73,8 +71,8 @@ def read_sections(reader: Reader) -> Config:
     return Config(
         path=reader.path, agents=agents, sources=sources,
         groups=read_groups(reader, agents, more), fixed_mutes=fixed_mutes, windows=windows,
-        alerts=read_alerts(reader), mqtt=read_mqtt(reader), web=read_web(reader),
-        status=read_status(reader, agents, more), **vars(collecting), **vars(keeping))
+        alerts=read_alerts(reader), web=read_web(reader), status=read_status(reader, agents, more),
+        **vars(collecting), **vars(keeping))
 
 
 def load(path: str) -> Config:

@@ -1,4 +1,4 @@
-"""Where the fleet reports to: [alerts] and [[notify]], [mqtt], [web]."""
+"""Where the fleet reports to: [alerts] and [[notify]], [web]."""
 
 import dataclasses
 import ipaddress
@@ -6,26 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import Field, PlainValidator
+from pydantic import Field
 
 from dumpulse_fleet.config.toml_reader import READABLE, SECRET, Reader, checked, in_file
 from dumpulse_fleet.config.values import (
     DAY, HTTP, WEB_PORT, Secret, address, duration, listening, match_of, number, text, url_of, yes)
-from dumpulse_fleet.model.naming import Wrong, shown
+from dumpulse_fleet.model.naming import Wrong
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-def fits(pattern: str, wrong: str) -> PlainValidator:
-    """A text like this; else the words of a mistake."""
-    def parse(value: Any) -> str:
-        if not re.fullmatch(pattern, text(value)):
-            raise Wrong(f"{shown(value)} {wrong}")
-        return str(value)
-    return checked(parse)
-
-
-TOPIC = fits(r"[^/+#$][^+#]*(?<!/)", "cannot begin a topic: use no + and #, and no / at its ends")
 
 
 # ---------------------------------------------------------------- who is told, and when
@@ -110,32 +98,6 @@ def read_alerts(reader: Reader) -> AlertSettings:
         reader.wrong(("alerts", "ping_file"), "alerts: use one of ping and ping_file")
     ping = {"ping": found.ping or found.ping_file, "ping_file": Secret()}
     return AlertSettings(**{**vars(found), **ping}, notify=read_notify(reader))
-
-
-# ---------------------------------------------------------------- the broker
-@dataclasses.dataclass(frozen=True)
-class Mqtt:
-    host: Annotated[str, fits(r"[A-Za-z0-9._:-]+", "is not a host")]
-    port: Annotated[int, checked(number, 1, 65535)] = 0
-    tls: Annotated[bool, checked(yes)] = False
-    ca_file: Annotated[str, READABLE] = ""  # empty: the authorities of this machine
-    user: Annotated[str, checked(text)] = ""
-    password: Annotated[Secret, SECRET, Field(alias="password_file")] = Secret()
-    client_id: Annotated[str, checked(text)] = ""  # empty: made from the name of this machine
-    prefix: Annotated[str, TOPIC] = "dumpulse"  # the topics begin with it
-    discovery: Annotated[bool, checked(yes)] = True  # for Home Assistant
-    discovery_prefix: Annotated[str, TOPIC] = "homeassistant"
-
-
-def read_mqtt(reader: Reader) -> Mqtt | None:
-    found = reader.table(("mqtt",), reader.data["mqtt"], Mqtt) if "mqtt" in reader.data else None
-    if found is None:
-        return None
-    if found.ca_file and not found.tls:
-        reader.wrong(("mqtt", "ca_file"), "mqtt: 'ca_file' goes only with tls = true")
-    if found.password and not found.user:
-        reader.wrong(("mqtt", "password_file"), "mqtt: a password needs a 'user'")
-    return dataclasses.replace(found, port=found.port or (8883 if found.tls else 1883))
 
 
 # ---------------------------------------------------------------- who may ask

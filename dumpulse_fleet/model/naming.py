@@ -39,7 +39,7 @@ def shown(value: Any, longest: int = 60) -> str:
 
 
 def check_name(text: str, what: str = "name") -> str:
-    """Names appear in addresses of pages, in topics of MQTT, and in columns of terminals."""
+    """Names appear in addresses of pages, and in columns of terminals."""
     for character in "" if PLAIN.fullmatch(text) else text:
         if not (character.isalnum() or character in " ._-:()@") \
                 or unicodedata.east_asian_width(character) in "WF":

@@ -1,4 +1,4 @@
-"""Starts the real command with real agents, Mosquitto, and servers of HTTP."""
+"""Starts the real command with real agents, and servers of HTTP."""
 
 from __future__ import annotations
 
@@ -16,13 +16,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from paho.mqtt import client as paho
-from paho.mqtt.enums import CallbackAPIVersion
-
 from dumpulse_fleet.http_client import FleetClient
 from dumpulse_fleet.simulation.fake_fleet import FakeFleet
 from dumpulse_fleet.tests.collecting import PATIENCE, until
-from tools.programs import free_port
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "dumpulse_fleet"]
@@ -153,74 +149,6 @@ def started(*command: str, port: int, **more: Any) -> Iterator[None]:
             yield
         finally:
             process.kill()
-
-
-class Broker:
-    """It forgets everything when it ends."""
-
-    def __init__(self, folder: Path, extra: str = "allow_anonymous true") -> None:
-        self.port = free_port()
-        self._file = folder / "mosquitto.conf"
-        self._file.write_text(f"listener {self.port} 127.0.0.1\nuser root\nmax_queued_messages 0\n"
-                              f"{extra}\n")
-        self.start()
-
-    def start(self) -> None:
-        # pylint: disable-next=consider-using-with
-        self.process = subprocess.Popen(["mosquitto", "-c", str(self._file)],
-                                        stderr=subprocess.DEVNULL)
-        until(lambda: listens(self.port))
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
-        self.process.terminate()
-        self.process.wait(20)
-
-
-class Reader:
-    """A client that has read all that is retained, and goes on to read."""
-
-    def __init__(self, port: int, topic: str = "#") -> None:
-        self._topics: dict[str, bytes] = {}
-        self.all: list[tuple[str, bytes]] = []
-        self._ready = threading.Event()
-        self._client = paho.Client(CallbackAPIVersion.VERSION2)
-        self._topic = topic
-        self._client.on_connect = self._on_connect
-        self._client.on_subscribe = lambda *_: self._ready.set()
-        self._client.on_message = self._on_message
-        self._client.reconnect_delay_set(1, 1)
-        self._client.connect("127.0.0.1", port)
-        self._client.loop_start()
-        assert self._ready.wait(20)
-
-    def _on_connect(self, *_: Any) -> None:
-        self._client.subscribe(self._topic, qos=1)
-
-    def _on_message(self, _: Any, __: Any, message: Any) -> None:
-        self.all.append((message.topic, message.payload))
-        if message.payload:
-            self._topics[message.topic] = message.payload
-        else:
-            self._topics.pop(message.topic, None)
-
-    @property
-    def topics(self) -> dict[str, bytes]:
-        return dict(self._topics)
-
-    def close(self) -> None:
-        self._client.disconnect()
-        with contextlib.suppress(AttributeError):  # its thread, which it waits for, has just ended
-            self._client.loop_stop()
-
-
-@contextlib.contextmanager
-def reading(port: int, topic: str = "#") -> Iterator[Reader]:
-    reader = Reader(port, topic)
-    try:
-        yield reader
-    finally:
-        reader.close()
 
 
 class Answering(http.server.BaseHTTPRequestHandler):

@@ -18,7 +18,7 @@ from dumpulse_fleet.collect.discovery import parse_targets
 from dumpulse_fleet.config.agents import Shared, make_profile
 from dumpulse_fleet.config.file import Config, load
 from dumpulse_fleet.config.labels import times_of
-from dumpulse_fleet.config.outputs import AlertSettings, Mqtt
+from dumpulse_fleet.config.outputs import AlertSettings
 from dumpulse_fleet.config.toml_reader import Mistakes
 from dumpulse_fleet.model.agents import ReaderKeys
 from dumpulse_fleet.model.naming import Wrong, check_name, expand, matches, name_of
@@ -130,7 +130,7 @@ def test_the_example_has_every_key(tmp_path: Path) -> None:
         f"[[{name}]]\nzzzzz = 1\n" for name in ("agents", "groups", "mutes", "notify", "status")
         ) + "".join(
         f"[{name}]\nzzzzz = 1\n" for name in (
-            "collector", "defaults", "alerts", "mqtt", "web", "events"))
+            "collector", "defaults", "alerts", "web", "events"))
     in_example = set(example_keys())
     count = 0
     for _, message in mistakes(tmp_path, text):
@@ -140,7 +140,7 @@ def test_the_example_has_every_key(tmp_path: Path) -> None:
                 shared |= match[1] == "defaults" and ("agents", key) in in_example
                 assert shared or (match[1], key) in in_example, (match[1], key)
                 count += 1
-    assert count == 71
+    assert count == 61
 
 
 def test_keys_that_are_commented_out(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_keys_that_are_commented_out(tmp_path: Path) -> None:
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys" / "gateway-north.key").write_text("00112233445566778899aabbccddeeff\n")
     (tmp_path / "keys" / "gateway-north.key").chmod(0o600)
-    for name in ("inventory.token", "webhook.token", "mqtt.password", "web.token"):
+    for name in ("inventory.token", "webhook.token", "web.token"):
         (tmp_path / name).write_text("hunter2\n")
     for name, url in (("ping.url", "https://x/1"), ("webhook.url", "http://x"),
                       ("apprise.url", "tgram://x/y"), ("alertmanager.url", "http://x")):
@@ -182,8 +182,7 @@ def test_defaults_are_those_of_the_example(tmp_path: Path) -> None:
     for key in ("wait", "remind", "blind", "ping_every"):
         assert getattr(found.alerts, key) == getattr(empty.alerts, key)
     assert empty.agents[0].period == 10 and empty.agents[0].misses == 3
-    assert empty.mqtt is None and not empty.mutes(0)
-    assert read(tmp_path, AGENT + "[mqtt]\nhost = 'x'").mqtt == Mqtt("x", 1883)
+    assert not empty.mutes(0)
 
 
 def test_the_page_of_the_fleet(tmp_path: Path) -> None:
@@ -271,8 +270,7 @@ def test_a_key_in_the_place_of_another_file_is_not_printed(tmp_path: Path, conte
             said.append(str(error))
         else:
             said += found[1] if isinstance(found, tuple) and len(found) > 1 else []
-    for section, key in (("mqtt", "ca_file"), ("mqtt", "password_file"),
-                         ("alerts", "ping_file"), ("web", "token_file"), ("web", "config_file"),
+    for section, key in (("alerts", "ping_file"), ("web", "token_file"), ("web", "config_file"),
                          ("defaults", "names"), ("defaults", "keys")):
         whole = tmp_path / "fleet.toml"
         whole.write_text(f"{AGENT}[{section}]\n{key} = '{path}'\n")
@@ -335,8 +333,6 @@ WRONG = [
      5, "must be a time with its zone"),
     (AGENT + "[[mutes]]\nmatch = { name = 'a' }\nfrom = 2026-01-03T00:00:00Z\n"
      "until = 2026-01-02T00:00:00Z\n", 6, "'until' must be after 'from'"),
-    (AGENT + "[mqtt]\nport = 1\n", 3, "mqtt: 'host' is missing"),
-    (AGENT + "[mqtt]\nhost = 'x'\nprefix = 'a/#'\n", 5, "cannot begin a topic"),
     (AGENT + "[web]\nlisten = '9061'\n", 4, "is not HOST:PORT"),
     (AGENT + "[web]\nconfig_file = 'nowhere.yml'\n", 4, "nowhere.yml': No such file"),
     (AGENT + "[web]\npublic = 'https://x'\n", 3, "'public' and 'proxies' need each other"),
@@ -434,8 +430,7 @@ def test_a_pair_of_tick_and_period_that_nobody_can_judge(
     "[[agents]]\nurl = 'http://u:hunter2@ x'", "[[notify]]\nwebhook = hunter2",
     "[[notify]]\nwebhook = 'http://hunter2", "[[notify]]\nwebhook_file = 'secret'",
     "[alerts]\nping_file = 'secret'",
-    "[[notify]]\nwebhook = 'http://hunter2'\nwebhook = 1",
-    "[mqtt]\nhost = 'x'\npassword_file = 'secret'"], ids=range(13))
+    "[[notify]]\nwebhook = 'http://hunter2'\nwebhook = 1"], ids=range(12))
 def test_no_secret_in_a_message(tmp_path: Path, text: str) -> None:
     (tmp_path / "secret").write_text("hunter2\n")
     assert "hunter2" not in str(mistakes(tmp_path, text + "\n" + AGENT))

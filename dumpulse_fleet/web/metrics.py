@@ -230,10 +230,6 @@ alerts_held fleet_alerts_held Problems that a parent, a group or a grace holds b
 blind fleet_blind 1 if so many agents are silent that the fleet itself must be at fault.
 pings fleet_pings_total Pings of the dead man's switch.
 pings_failed fleet_pings_failed_total Pings that did not arrive.
-mqtt_connected fleet_mqtt_connected 1 if the broker is there.
-mqtt_published fleet_mqtt_published_total Messages published over MQTT.
-mqtt_waiting fleet_mqtt_waiting Agents whose state waits to be published.
-mqtt_unacknowledged fleet_mqtt_unacknowledged Messages that the broker has not acknowledged yet.
 sources_failed fleet_source_failures_total Lists of agents that could not be read.
 reloaded fleet_config_last_reload_successful 1 if the configuration that was read last is in force.
 reloaded_at fleet_config_last_reload_success_timestamp_seconds When a configuration came in force.

@@ -11,7 +11,7 @@ from packages.python.make import VERSION, build_tree, write_tree
 
 # From the oldest version that is tested to the next one that may break things.
 NEEDS = ("aiohttp>=3.14,<4", "bcrypt>=4.0,<6", f"dumpulse=={VERSION}", "numpy>=1.26,<3",
-         "paho-mqtt>=2.0,<3", "pydantic>=2.12,<3", "PyYAML>=6.0.1,<7")
+         "pydantic>=2.12,<3", "PyYAML>=6.0.1,<7")
 OWN = {"name": "dumpulse-fleet", "version": project.FORMS["python"](project.version("fleet")),
        "python": "3.11", "package": "dumpulse_fleet",
        "summary": "Asks thousands of Dumpulse agents, and says what changed",
