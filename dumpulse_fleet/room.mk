@@ -4,7 +4,6 @@ fleet-demo: ##! 50 simulated agents, and a page of which are alive
 	@tools/setup gcc libc6-dev python3 python3-venv
 	@python3 -m venv build/venv-fleet
 	@build/venv-fleet/bin/pip -q install -r dumpulse_fleet/requirements.txt
-	@tools/setup --curves || echo "there is no npm, so agents have no curves"
 	@build/venv-fleet/bin/python -m dumpulse_fleet.simulation.demo
 PART_fleet-soak = $(PYTHON) -m dumpulse_fleet.simulation.age_oracle $(if $(PORTION),5000000 $(NEW),$(ARGS))	## ages against the truth; ARGS="REPORTS SEED"
 TABLE_fleet-picture = $(PYTHON) -m dumpulse_fleet.tests.picture	## take the manual's picture of the wall anew

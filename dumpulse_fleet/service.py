@@ -28,7 +28,6 @@ from dumpulse_fleet.config.values import Secret, page_of
 from dumpulse_fleet.model.agents import Agent, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
-from dumpulse_fleet.record.past import Past
 from dumpulse_fleet.record.snapshot import Snapshot
 from dumpulse_fleet.record.store import Store, Trouble
 from dumpulse_fleet.record.uptime import Days, Uptime
@@ -40,8 +39,7 @@ QUIET_S = 60.0  # s between two lines of the log that say the same
 FILES, FEWEST = 65_536, 64  # descriptors that we ask for, and without which nothing works
 LOOK_S = 1.0  # s between two looks whether a source is due
 THREADS = READS + 16  # what takes long must not keep others waiting
-SAMPLE_S = 60.0  # s between two looks that the past remembers
-SAVE_S = 3600.0  # s between two times that it is written
+SAMPLE_S = 60.0  # s between two looks for the status page
 MUTES_S = 60.0  # s between two looks at the mutes that come back each week
 HANGS_S = 10.0  # s that the disk may take
 WELL_S = 60.0  # s for which all must be well until what was acknowledged ends
@@ -127,7 +125,6 @@ class Service:
     groups: Sequence[Group] = ()
     parts: Sequence[Group] = ()
     store: Store
-    past: Past
     uptime: Uptime
     days: Days
     collector: Collector
@@ -151,7 +148,6 @@ class Service:
         self._fixed_mutes: tuple[Mute, ...] = ()
         self._mutes_at = -MUTES_S
         self._logged = ""  # the collector's trouble
-        self._saves = 0  # of the past
 
     # ---------------------------------------------------------------- for the web server
     def mutes(self) -> Sequence[Mute]:
@@ -282,9 +278,8 @@ class Service:
     async def _change(self, agents: Sequence[Agent]) -> None:
         """Asks these from now on."""
         table = Table(agents)
-        past = self.past.moved(table, time.time())
         await asyncio.to_thread(self.collector.replace, table)
-        self.table, self.past, self._coming = table, past, None
+        self.table, self._coming = table, None
         self.groups, self.parts = self.config.groups, self.config.status
         self.alerts.configure(self.config.alerts, self.config.grace, table, self.groups)
         self._tell()
@@ -328,12 +323,9 @@ class Service:
         self.table = Table(agents)
         self._tell()
         self.groups, self.parts = config.groups, config.status
-        self.past = Past(self.store, self.table, time.time())
-        await asyncio.to_thread(self.past.load)
         self.uptime, self.days = Uptime(self.store), Days(self.store)
         await asyncio.to_thread(self.days.load)
         parts.callback(self.uptime.save)
-        parts.callback(lambda: self.past.save())
         parts.push_async_callback(self._stop)
         self.alerts = Alerts(self.store, say)
         self.alerts.configure(config.alerts, config.grace, self.table, self.groups)
@@ -343,15 +335,11 @@ class Service:
         self._stops.append(listening.end)
         await asyncio.to_thread(self.collector.start)
         self._stops.append(lambda: asyncio.to_thread(self.collector.stop))
-        loop = asyncio.get_running_loop()
-        self.store.subscribe(lambda events: loop.call_soon_threadsafe(
-            lambda: self.past.heard(events)))
         # The dead man's ping says the same as /-/ready.
         self._do(self._every(LOOK_S, lambda: self.alerts.run(self.mutes, lambda: self.ready)))
         self._do(self._every(LOOK_S, self._look))
         self._do(self._every(WELL_S / 10, self._end_acknowledged))
         self._do(self._every(SAMPLE_S, self._sample))
-        self._do(self._every(SAVE_S, self._save_past))
         self._do(self._every(LOOK_S, self._look_at_time))
         self._do(self._watch())
         self._running = True
@@ -362,15 +350,9 @@ class Service:
             await asyncio.wrap_future(self.store.end_mute(mute.number))
 
     async def _sample(self) -> None:
-        self.past.add(self.table, time.time(), sees=not self.collector.trouble())
         if self.parts:
             self.days.add(self.table, self.parts, time.time())
             self.days.save()
-
-    async def _save_past(self) -> None:
-        if self._saves:  # at the start, nothing is new
-            self.past.save()
-        self._saves += 1
 
     async def _look_at_time(self) -> None:
         now, sees = time.time(), self.collector.running and not self.collector.is_blind

@@ -37,12 +37,6 @@ LICENSES = {"avr-libc": "BSD-3-Clause", "gcc": "GPL-3.0-or-later WITH GCC-except
 
 def linked(path: Path) -> Iterator[Component]:
     """What a file contains of others."""
-    if path.name.startswith("dumpulse_fleet-"):
-        version, = re.findall(r"\buplot@([\d.]+)", (
-            project.ROOT / "tools" / "toolchains.txt").read_text())
-        yield Component(name="uplot", version=version, bom_ref=f"{path.name}/uplot",
-                        purl=PackageURL("npm", None, "uplot", version),
-                        licenses=[LicenseExpression("MIT")])
     if "-servers-" in path.name:  # musl and the compiler's own functions
         version = importlib.metadata.version("ziglang")
         yield Component(name="ziglang", version=version, bom_ref=f"{path.name}/ziglang",

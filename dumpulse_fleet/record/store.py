@@ -42,7 +42,7 @@ DAY = 86_400
 MUTES = 1_000
 MADE = ("muted", "acknowledged")  # what events say of a mute, and of one that acknowledges
 APPLICATION = 0x44706C66  # marks our files: "Dplf"
-SCHEMA_VERSION = 5  # in `user_version`; a file with another one is rejected
+SCHEMA_VERSION = 6  # in `user_version`; a file with another one is rejected
 SCHEMA = """
 CREATE TABLE source (id INTEGER PRIMARY KEY, agent TEXT NOT NULL, site TEXT NOT NULL,
                      UNIQUE (agent, site));
@@ -60,8 +60,6 @@ CREATE TABLE state (agent TEXT PRIMARY KEY, about TEXT NOT NULL, after INTEGER N
 CREATE TABLE outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, receiver TEXT NOT NULL,
                      made REAL NOT NULL, body TEXT NOT NULL);
 CREATE TABLE seen (began REAL PRIMARY KEY, ended REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE recent (agent TEXT PRIMARY KEY, step INTEGER NOT NULL, slot INTEGER NOT NULL,
-                     points BLOB NOT NULL) WITHOUT ROWID;
 """
 EVENTS = """SELECT at, agent, variable, what, was, now, lasted, site, number
             FROM event {} JOIN source ON source.id = event.source """

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 from aiohttp import web
-from numpy.typing import NDArray
 
 from dumpulse_fleet import client
 from dumpulse_fleet.config.agents import make_profile
@@ -117,22 +116,10 @@ class FakeStore:
         return done
 
 
-class FakePast:
-    """A made-up one: each minute of 3 hours, but none of variables 16 and above; and a month, all
-    of which was seen, and of which 15 minutes were bad."""
+class FakeUptime:
+    """A month, all of which was seen, and of which 15 minutes were bad."""
 
-    def of(self, row: int, variable: int) -> tuple[NDArray[np.float64], NDArray[np.uint8],
-                                                   NDArray[np.uint8]]:
-        count = 180 if variable < 16 else 0
-        chance = np.random.default_rng(row * 64 + variable)
-        steps = np.cumsum(chance.integers(-3, 4, count)) + 60 + 8 * variable
-        states = np.full(count, State.ALIVE, np.uint8)
-        states[:20] = 255  # before the start
-        states[100:110] = (State.LATE, State.DEAD, State.UNKNOWN)[variable % 3]
-        times = np.asarray(time.time() - 60.0 * np.arange(count, 0, -1), np.float64)
-        return times, np.clip(steps, 0, 255).astype(np.uint8), states
-
-    def of_all(self, _: Table, __: int, now: float) -> dict[int, list[Span]]:
+    def of(self, _: Table, __: int, now: float) -> dict[int, list[Span]]:
         spans = [Span(now - 30 * DAY, now - 1200, State.ALIVE),
                  Span(now - 1200, now - 300, State.DEAD), Span(now - 300, now, State.ALIVE)]
         return dict.fromkeys((-1, *range(1, 9)), spans)
@@ -152,8 +139,7 @@ class FakeBackend:
         self.asked = 0  # how often the numbers were
         self.access: Access | None = None  # read again by a reload
         self.store: Any = FakeStore()
-        self.past: Any = FakePast()
-        self.uptime: Any = SimpleNamespace(of=self.past.of_all)
+        self.uptime: Any = FakeUptime()
         self.days: Any = SimpleNamespace(parts={})
         self.fixed = [Mute({"name": "*-00009"}, 0, 4e9, "it is old", "configuration")]
 

@@ -74,7 +74,6 @@ LOOKS = {
     "trouble": Look(),
     "large": Look(5000),
     "agent": Look(query="?agent=pump-0000", until=IN_FULL),
-    "whole-page": Look(query="?agent=pump-0000&whole=yes", until=IN_FULL),
     "nothing-found": Look(query="?q=nothing+has+this"),
     "by-rack-as-dots": Look(query="?by=label:rack&as=dots"),
     "blind": Look(change=blind, until=STALE),

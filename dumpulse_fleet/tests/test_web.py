@@ -148,7 +148,6 @@ EXAMPLES = {
     "/api/v1/agents": "?q=agent&state=alive&state=out-of-range&site=site-3&label=rack%3Dr*"
                       "&sort=name&offset=0&limit=5",
     "/api/v1/agents/{name}": "/api/v1/agents/agent-00007",
-    "/api/v1/agents/{name}/history": "/api/v1/agents/agent-00007/history",
     "/api/v1/agents/{name}/uptime": "/api/v1/agents/agent-00007/uptime",
     "/api/v1/events": "?limit=3"}
 
@@ -246,16 +245,6 @@ def test_events(running: Running) -> None:
     one = ask(running.port, "/api/v1/events?agent=agent-0003?&site=site-1*&variable=1&what=state"
                             "&since=1&until=99999999999").json["events"]
     assert {event["agent"] for event in one} == {f"agent-{number:05}" for number in range(30, 35)}
-
-
-def test_history(running: Running) -> None:
-    past = ask(running.port, "/api/v1/agents/agent-00020/history").json
-    assert [each["variable"] for each in past["variables"]] == list(range(16))
-    values, states = past["variables"][2]["values"], past["variables"][2]["states"]
-    assert len(values) == len(states) == len(past["times"]) == 180
-    assert values[0] is None and states[0] is None
-    assert values[100] is None and states[100] == "unknown"
-    assert values[-1] == running.service.past.of(20, 2)[1][-1] and states[-1] == "alive"
 
 
 def test_what_no_key_proves_is_marked(tmp_path: Path) -> None:

@@ -181,11 +181,6 @@ SCHEMAS: Json = {
         "round_trip": {"type": ["number", "null"]}, "reports": COUNT, "lost": COUNT,
         "late": COUNT, "bad": COUNT, "reboots": COUNT,
         "variables": {**several(of("Variable")), "minItems": 64, "maxItems": 64}}),
-    "History": record({
-        "times": {**several({"type": "number"}), "description": "of the samples"},
-        "variables": several(record({
-            "variable": NODE, "values": several(BYTE),
-            "states": several({"anyOf": [of("State"), {"type": "null"}]})}))}),
     "Uptime": record({"cells": several(record({
         "variable": {"type": ["integer", "null"], "description": "null: the agent itself"},
         **{word: {"type": ["number", "null"], "description": f"percent of the last {hours} hours "

@@ -23,7 +23,6 @@ from pydantic import BaseModel, ValidationError
 from dumpulse_fleet.model.agents import Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
-from dumpulse_fleet.record.past import Past
 from dumpulse_fleet.record.uptime import Days, Uptime
 from dumpulse_fleet.record.store import Store, Trouble
 from dumpulse_fleet.web.access import HEADERS, Access, Handler, first_wrong, in_thread
@@ -57,7 +56,6 @@ class Backend(Protocol):
     table: Table  # another one after a reload; then what follows is made anew, too
     groups: Sequence[Group]
     parts: Sequence[Group]  # what the public page shows
-    past: Past
     uptime: Uptime
     days: Days
     store: Store
@@ -87,9 +85,6 @@ ROUTES = (
           ("q", "state", "site", "label", "sort", "offset", "limit"), "Agents"),
     Route("GET", "/api/v1/agents/{name}", "agent", "One agent with its 64 variables", ("name",),
           "AgentInFull", errors=(404,)),
-    Route("GET", "/api/v1/agents/{name}/history", "history",
-          "Values and states of the last hours, the oldest first", ("name",), "History",
-          errors=(404,)),
     Route("GET", "/api/v1/agents/{name}/uptime", "uptime", "How it has been: its last hour by "
           "minutes, its last day by hours, and how much of 30 days was well", ("name",), "Uptime",
           errors=(404,)),
@@ -171,10 +166,6 @@ class Site:
     async def agent(self, request: web.Request) -> Json:
         row = self._row(request)
         return self.view().agent(row, self.marks())
-
-    async def history(self, request: web.Request) -> Json:
-        row = self._row(request)
-        return self.view().past(row, self.service.past)
 
     async def uptime(self, request: web.Request) -> Json:
         row = self._row(request)

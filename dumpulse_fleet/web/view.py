@@ -11,13 +11,10 @@ from numpy.typing import NDArray
 from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State, boot_of
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import VARIABLES, Rows, Table
-from dumpulse_fleet.record.past import Past
 from dumpulse_fleet.record.uptime import DAY, Span, share, worst
 from dumpulse_fleet.web.metrics import Metrics
 
 Json = dict[str, Any]
-STATES = frozenset(map(int, State))
-VALUELESS = (State.PENDING.words, State.UNKNOWN.words, State.NEVER.words)
 
 
 class Marks(NamedTuple):
@@ -151,19 +148,6 @@ class View:
                 "misses": agent.misses,
                 "round_trip": round(round_trip, 6) if heard_at else None,
                 **numbers, "variables": variables}
-
-    def past(self, row: int, past: Past) -> Json:
-        times: list[float] = []
-        variables = []
-        for number in range(VARIABLES):
-            at, values, states = past.of(row, number)
-            if len(at):
-                times = [round(each, 3) for each in at.tolist()]
-                words = [State(each).words if each in STATES else None for each in states.tolist()]
-                variables.append({"variable": number, "states": words, "values": [
-                    None if word in (None, *VALUELESS) else value
-                    for word, value in zip(words, values.tolist())]})
-        return {"times": times, "variables": variables}
 
     # ---- sums
     def summary(self) -> Json:

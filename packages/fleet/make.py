@@ -26,7 +26,6 @@ FLEET = project.ROOT / "dumpulse_fleet"
 NOT_INSTALLED = ("tests", "simulation")
 COPIED = {
     "LICENSE": "LICENSE",
-    "build/toolchains/uplot/package/LICENSE": "LICENSE.uPlot",  # of what web/wall links to
     "dumpulse_fleet/dumpulse-fleet.1": "share/man/man1/dumpulse-fleet.1",
     "dumpulse_fleet/dumpulse-fleet.service": "lib/systemd/system/dumpulse-fleet.service",
     "examples/vehicle.ini": "share/doc/dumpulse-fleet/examples/vehicle.ini",

@@ -52,8 +52,6 @@ def use(folder: Path, command: Path) -> None:
                     command, "ls", "--fleet", page[1]), "the agent is not alive")
                 with urllib.request.urlopen(page[1], timeout=PATIENCE) as wall:
                     assert b"wall.js" in wall.read()
-                with urllib.request.urlopen(f"{page[1]}uplot.js", timeout=PATIENCE) as curves:
-                    assert b"uPlot" in curves.read()
             finally:
                 process.send_signal(signal.SIGTERM)
                 process.wait(PATIENCE)

@@ -60,8 +60,7 @@ def use(python: Path) -> None:
 PACKAGES = {"client": make, "fleet": fleet}
 
 
-@pytest.mark.parametrize("which", [
-    "client", pytest.param("fleet", marks=pytest.mark.slow)])  # uPlot is fetched for make full
+@pytest.mark.parametrize("which", PACKAGES)
 def test_the_page_has_no_link_into_the_project(tmp_path: Path, which: str) -> None:
     PACKAGES[which].tree(tmp_path)
     assert (tmp_path / "dumpulse" / "py.typed").exists() or which == "fleet"  # mypy looks for it

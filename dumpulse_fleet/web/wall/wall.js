@@ -20,7 +20,6 @@ const SLOW_TICK = 5000; // ms between two looks at "12 min"
 const QUIET = 10_000; // ms between two announcements to who listens
 const FRESH = 2500; // ms for which a change is marked,
 const MOST_FRESH = 50; // unless more change at once
-const CURVE = 150; // px, with its axis
 const LARGE = 200; // agents of a card that takes the whole width of a large screen,
 const LARGE_BAD = 8; // or so many that need a look
 const MANY = 60; // bad agents of a card that are dots, too, so that other cards stay in sight
@@ -29,7 +28,7 @@ const MOST_LABELS = 200; // that can be chosen
 const collator = new Intl.Collator(undefined, { numeric: true });
 const agents = new Map(); // by name: the agent as the server says it, with its tile
 const cards = new Map(); // by site or label, in the order of these names
-let chosen = { q: "", states: new Set(), by: "site", size: "", agent: "", whole: false };
+let chosen = { q: "", states: new Set(), by: "site", size: "", agent: "" };
 let period = 10; // s: the shortest of all agents
 let clockAhead = 0; // ms by which the server's clock is ahead of this one
 let heardAt = 0; // s, Unix time: the newest report of all agents
@@ -50,7 +49,6 @@ function readAddress() {
   const query = new URLSearchParams(location.search);
   chosen = {
     q: query.get("q") || "", by: query.get("by") || "site", agent: query.get("agent") || "",
-    whole: query.has("whole"),
     size: ["names", "dots", "lines"].includes(query.get("as")) ? query.get("as") : "",
     states: new Set(query.getAll("state").filter((state) => CHIPS.includes(state))),
   };
@@ -66,7 +64,6 @@ function writeAddress(step = false) {
   if (chosen.by !== "site") query.set("by", chosen.by);
   if (chosen.size) query.set("as", chosen.size);
   if (chosen.agent) query.set("agent", chosen.agent);
-  if (chosen.agent && chosen.whole) query.set("whole", "yes");
   const text = query.toString();
   history[step ? "pushState" : "replaceState"](null, "", text ? `?${text}` : location.pathname);
 }
@@ -675,7 +672,6 @@ $("wall").addEventListener("click", (event) => {
 
 // ---------------------------------------------------------------- one agent
 let shown = null; // the agent in the panel, as the server says it
-let pastOf = null; // its history
 let upOf = new Map(); // how it and its variables have been, by variable; null: itself
 let showing = 0;
 let everything = false; // also variables that nobody watches and that were never heard
@@ -684,11 +680,10 @@ const rows = new Map(); // of the table, by variable
 function open(name, focus = true) {
   if (shown?.name !== name) {
     everything = false;
-    shown = pastOf = null;
+    shown = null;
     for (const id of ["facts", "uptime", "events", "mutes"]) $(id).replaceChildren();
     $("variables").tBodies[0].replaceChildren();
     rows.clear();
-    dropCurves();
     $("mute-answer").textContent = "";
   }
   const old = chosen.agent;
@@ -708,7 +703,6 @@ function close(write = true) {
   chosen.agent = "";
   showing += 1;
   if (write) writeAddress();
-  dropCurves();
   shown = null;
   showPanel(false);
   if (agents.has(name)) drawTile(agents.get(name));
@@ -719,10 +713,8 @@ const narrow = matchMedia("(max-width: 999px)"); // the panel is above the wall,
 
 /** Nobody shall get to what is behind it. */
 function showPanel(open) {
-  const whole = open && (chosen.whole || narrow.matches);
+  const whole = open && narrow.matches;
   $("panel").hidden = !open;
-  $("whole").hidden = narrow.matches;
-  $("whole").ariaPressed = chosen.whole;
   document.body.classList.toggle("beside", open && !whole);
   document.body.classList.toggle("whole", whole);
   for (const each of document.querySelectorAll("header, main")) each.inert = whole;
@@ -744,12 +736,10 @@ async function refresh(mine, turn = 0) {
     shown = agent;
     showFacts();
     if (turn % 6 === 0) {
-      const [past, up, changes, muted] = await Promise.all([get(`${path}/history`),
-        get(`${path}/uptime`),
+      const [up, changes, muted] = await Promise.all([get(`${path}/uptime`),
         get(`api/v1/events?limit=30&agent=${encodeURIComponent(agent.name)}`),
         get(`api/v1/mutes?agent=${encodeURIComponent(agent.name)}`)]);
       if (mine !== showing) return;
-      pastOf = past;
       upOf = new Map(up.cells.map((cell) => [cell.variable, cell]));
       showUptime(upOf.get(null));
       for (const row of rows.values()) row.drawn = false;
@@ -758,7 +748,6 @@ async function refresh(mine, turn = 0) {
       $("mutes").replaceChildren(...muted.mutes.map((mute) => muteItem(mute, refreshNow)));
     }
     showVariables();
-    if (turn % 6 === 0) await drawCurves(mine);
     next += 1;
   } catch (error) {
     report(error);
@@ -871,80 +860,6 @@ function drawAges() {
   }
 }
 
-// ---------------------------------------------------------------- curves
-let library = null; // uPlot: packages have it, and a copy of the sources after `make setup`
-const curves = new Map(); // by variable
-const hour = new Intl.DateTimeFormat(undefined, { timeStyle: "short", hourCycle: "h23" });
-const colour = (name) => getComputedStyle(document.body).getPropertyValue(name);
-const resized = new ResizeObserver(() => {
-  for (const { chart, box } of curves.values()) {
-    if (box.clientWidth) chart.setSize({ width: box.clientWidth, height: CURVE });
-  }
-});
-resized.observe($("curves"));
-
-function dropCurves() {
-  for (const { chart } of curves.values()) chart.destroy();
-  curves.clear();
-  $("curves").replaceChildren();
-}
-
-async function drawCurves(mine) {
-  library ??= import("./uplot.js");
-  const uPlot = await library.then((module) => module.default, () => null);
-  if (mine !== showing) return;
-  if (!uPlot) setText($("curves"), "There are no curves: this copy of the fleet has no uPlot.");
-  for (const past of uPlot ? pastOf.variables : []) {
-    const known = past.values.filter((value) => value !== null);
-    if (!known.length || !rows.has(past.variable)) continue;
-    if (!curves.has(past.variable)) makeCurve(uPlot, past.variable);
-    const curve = curves.get(past.variable);
-    curve.states = past.states;
-    curve.box.ariaLabel = `values from ${Math.min(...known)} to ${Math.max(...known)}`;
-    curve.chart.setData([pastOf.times, past.values]);
-  }
-}
-
-/** A bar at the bottom says when the state was bad. */
-function drawBad({ ctx, bbox }, states) {
-  const width = bbox.width / states.length;
-  states.forEach((state, index) => {
-    if (SEVERITY.indexOf(state) < FIRST_BAD) return;
-    ctx.fillStyle = colour(`--${slug(state)}`);
-    ctx.fillRect(bbox.left + index * width, bbox.top + 0.94 * bbox.height, width + 1,
-      0.06 * bbox.height);
-  });
-}
-
-function makeCurve(uPlot, variable) {
-  const curve = { states: [], box: make("div", { role: "img" }) };
-  const { name } = shown.variables[variable];
-  $("curves").append(make("figure", {}, make("figcaption", {
-    textContent: `${variable} ${name}`.trim() }), curve.box));
-  const axis = { stroke: () => colour("--soft"), ticks: { show: false },
-    grid: { stroke: () => colour("--line"), width: 1 } };
-  curve.chart = new uPlot({
-    width: curve.box.clientWidth, height: CURVE,
-    cursor: { sync: { key: "agent" }, drag: { x: false } },
-    scales: { y: { range: (_, low, high) => {
-      const room = Math.max(1, (8 - (high - low)) / 2);
-      return [low - room, high + room];
-    } } },
-    axes: [{ ...axis, size: 28, values: (_, times) => times.map((at) => hour.format(at * 1000)) },
-      { ...axis, size: 42 }],
-    series: [{ label: "at", value: (_, at) => (at === null ? "–" : hour.format(at * 1000)) },
-      { label: "value", stroke: () => colour("--accent"), width: 1.5,
-        value: (_, value, __, index) => (value === null ? "–"
-          : `${value}, ${curve.states[index]}`) }],
-    hooks: { drawAxes: [(chart) => drawBad(chart, curve.states)] },
-  }, [[], []], curve.box);
-  curves.set(variable, curve);
-}
-
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  for (const { chart } of curves.values()) chart.redraw(false);
-});
-
 // ---------------------------------------------------------------- the rest of the page
 const refreshNow = () => refresh(++showing);
 makeMuteForm(() => ({ name: chosen.agent }), refreshNow);
@@ -952,12 +867,6 @@ $("close").addEventListener("click", () => close());
 $("more").addEventListener("click", () => {
   everything = true;
   showVariables();
-  drawCurves(showing).catch(report);
-});
-$("whole").addEventListener("click", () => {
-  chosen.whole = !chosen.whole;
-  writeAddress();
-  showPanel(true);
 });
 $("search").addEventListener("input", () => {
   chosen.q = $("search").value;

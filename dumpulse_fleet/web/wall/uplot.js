@@ -1,1 +1,0 @@
-../../../build/toolchains/uplot/package/dist/uPlot.esm.js
