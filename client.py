@@ -482,7 +482,6 @@ class Settings(NamedTuple):
     variables: list[Variable]
     tick_ms: int
     now_from: Optional[int]
-    tick_given: bool
 
     def now(self, entries: Entries) -> Optional[int]:
         """The agent's time in ticks, if a variable has it."""
@@ -627,7 +626,7 @@ def make_settings(options: argparse.Namespace) -> Settings:
                            f"{format_age(longest)}")
     now_from = parse_one(typed["now_from"], variables, "only one is the clock") \
         if "now_from" in typed else general.get("now-from")
-    return Settings(variables, tick_ms, now_from, "tick" in {**general, **typed})
+    return Settings(variables, tick_ms, now_from)
 
 
 def parse_one(text: str, variables: Sequence[Variable], why: str) -> int:
@@ -655,37 +654,8 @@ def parse_ranges(option: str, texts: Sequence[str],
 # ---------------------------------------------------------------- the agent's clock
 # Finds out by which clock the timestamps of a report are to be understood.
 FRESH_TICKS, FRESH_MS = 5, 2_000  # "just now" is the longer of these
-CLOCK_PAUSES = (1.25, 0.75)  # ticks, but at least as many seconds: before each extra request
-LONGEST_PAUSE = 5.0  # seconds
-UNLIKE = 1.8  # times: a node that beats regularly may look like a tick that differs by less
-TICKS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 250, 500, 1_000, 2_000, 5_000, 10_000, 60_000, 3_600_000)
-
-
-@dataclasses.dataclass
-class TickMeasure:
-    """How long a tick is, if the agent stamps this variable itself for each report."""
-    variable: int
-    ticks: int  # its first timestamp
-    asked: float  # when its report was asked for,
-    received: float  # and when it came: seconds of uptime()
-    last: int  # its last timestamp
-    middle: float = math.nan  # ms, as the last report says,
-    shortest: float = 0.0  # and as all reports so far say
-    longest: float = math.inf
-    count: int = 0  # reports that agree
-
-    def add(self, stamp: int, asked: float, received: float) -> bool:
-        """False: this is impossible, so the agent has restarted, or does not stamp it itself."""
-        ticks = (stamp - self.ticks) % WRAP
-        # Timestamps are rounded down. So the time between two of them is up to a tick more or less.
-        low = max(self.shortest, (asked - self.received) * 1000 / (ticks + 1))
-        high = min(self.longest, (received - self.asked) * 1000 / (ticks - 1)
-                   if ticks > 1 else math.inf)
-        self.shortest, self.longest, self.last, self.count = low, high, stamp, self.count + 1
-        self.middle = (received - self.asked) * 1000 / max(1, ticks)
-        if ticks > WRAP // 2:
-            self.ticks, self.asked, self.received = stamp, asked, received
-        return low <= high
+CLOCK_PAUSE = 1.25  # ticks of 1 to LONGEST_PAUSE seconds: before a second request
+LONGEST_PAUSE = 5.0
 
 
 class Clock:
@@ -695,9 +665,8 @@ class Clock:
     the agent has stamped it after our first request. So at the second one, its clock is at this
     timestamp, or later by no more than the time since. If ours is elsewhere, it has another one.
     """
-    def __init__(self, settings: Settings, enough: int = 2) -> None:
+    def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._enough = enough  # reports that must agree before a tick is called wrong
         self.source = "here" if settings.now_from is None else "now-from"  # or "seen"
         self.variable = settings.now_from  # the variable whose timestamps show the clock
         self.agreed = settings.now_from is not None  # False: the clock here may be the wrong one
@@ -708,45 +677,28 @@ class Clock:
         # A timestamp, when its report came, and by how many ticks the agent's clock may have been
         # ahead of it then: if the source is "seen".
         self._anchor: Optional[tuple[int, float, int]] = None
-        self._tick: Optional[TickMeasure] = None
 
     def ask(self, agent: Source, timeout: float) -> None:
         asked = uptime()
         self.take(agent.ask(timeout), asked, uptime())
 
     def take(self, entries: Entries, asked: float, received: float) -> None:
-        newest = self._find_newest(entries)
-        if newest is not None:
-            self._measure(newest, entries[newest], asked, received)
         self.now = self.settings.now(entries) if self.source == "now-from" else \
-            self._compare(newest, entries, asked, received)
-        if self.wrong_tick and not self.settings.tick_given:
-            self.now = None
+            self._compare(entries, asked, received)
         self.entries, self.asked, self.received = entries, asked, received
 
     def _find_newest(self, entries: Entries) -> Optional[int]:
         """Of those that have changed, the newest; of equal ones that of the last time, if any."""
         changed = [number for number, (old, new) in enumerate(zip(self.entries, entries))
                    if old != new and not new.never]
-        if self.source == "now-from":
-            return self.variable if self.variable in changed else None
         newest = [number for number in changed if all(
             (entries[number].timestamp - entries[other].timestamp) % WRAP < WRAP // 2
             for other in changed)]
         return self.variable if self.variable in newest else next(iter(newest), None)
 
-    def _measure(self, newest: int, entry: Entry, asked: float, received: float) -> None:
-        old = self.entries[newest]
-        tick = self._tick
-        if tick is None or (tick.variable, tick.last) != (newest, old.timestamp):
-            tick = TickMeasure(newest, old.timestamp, self.asked, self.received, old.timestamp)
-        is_new = entry.timestamp != old.timestamp
-        impossible = is_new and (old.never or not tick.add(entry.timestamp, asked, received))
-        self._tick = None if impossible else tick
-
-    def _compare(self, newest: Optional[int], entries: Entries, asked: float,
-                 received: float) -> Optional[int]:
+    def _compare(self, entries: Entries, asked: float, received: float) -> Optional[int]:
         """The time now: by our clock, if the agent may have the same."""
+        newest = self._find_newest(entries)
         tick_ms = self.settings.tick_ms
         here = clock(tick_ms)
         fresh = max(FRESH_TICKS, FRESH_MS // tick_ms)
@@ -774,70 +726,32 @@ class Clock:
             return guess
         return here if self.agreed or self.entries else None
 
-    @property
-    def _unlike(self) -> bool:
-        """Whether the agent's tick can hardly be the one that the user gave."""
-        tick_ms, measured = self.settings.tick_ms, self._tick
-        return self.source != "here" and measured is not None and (
-            tick_ms > measured.longest * UNLIKE or tick_ms * UNLIKE < measured.shortest)
-
-    @property
-    def wrong_tick(self) -> str:
-        """What to say about a tick that seems to be wrong, once enough reports agree."""
-        if self._tick is None or not self._unlike or self._tick.count < self._enough:
-            return ""
-        tick = self._tick
-        fits = min((usual for usual in TICKS_MS if tick.shortest <= usual <= tick.longest),
-                   key=lambda usual: abs(math.log(usual / tick.middle)),
-                   default=max(1, round(tick.middle)))
-        return f"--tick {format_age(self.settings.tick_ms)} seems to be wrong: " \
-               f"{format_age(fits)} fits"
-
-    @property
-    def undecided(self) -> bool:
-        """Whether one more report may tell more."""
-        return (self.source == "here" and self.now is None) or (
-            self.source == "seen" and self._unlike and not self.wrong_tick)
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether it may be another clock than the user thinks."""
-        return bool(self.wrong_tick) or not self.agreed
-
     def __str__(self) -> str:
         """What the ages depend on."""
-        if self.now is None and not self.wrong_tick:
+        if self.now is None:
             return "no ages yet: by this machine's clock, nothing is new" \
                 if self.source == "here" else \
                 f"no ages: variable {self.variable}, the agent's clock, was never heard"
         if self.source == "here":
             doubt = "" if self.agreed else ", wrong if the agent has another"
             return f"ages by this machine's clock{doubt}"
-        ages = f"{'ages' if self.now is not None else 'no ages'} by variable {self.variable}"
-        if self.wrong_tick or not self._anchor:
-            return "; ".join(filter(None, (ages, self.wrong_tick)))
-        tick, tick_ms = self._tick, self.settings.tick_ms
-        if tick and tick.count and tick.shortest <= tick_ms <= tick.longest:
-            return f"{ages}, which the agent seems to stamp itself"
-        return f"{ages}, the newest: up to {format_age(self._anchor[2] * tick_ms)} too short"
+        short = f", the newest: up to {format_age(self._anchor[2] * self.settings.tick_ms)} " \
+            "too short" if self._anchor else ""
+        return f"ages by variable {self.variable}{short}"
 
 
 def find_clock(agent: Source, settings: Settings, timeout: float) -> Clock:
-    """Asks for a report, and for up to two more if they may show which clock the agent has."""
+    """Asks for a report, and once more if another one may show which clock the agent has."""
     end = uptime() + timeout
     found = Clock(settings)
     found.ask(agent, timeout)
-    for ticks in CLOCK_PAUSES:
-        if not found.undecided:
-            break
-        pause = ticks * min(LONGEST_PAUSE, max(1.0, settings.tick_ms / 1000))
+    if found.now is None and found.source == "here":
+        pause = CLOCK_PAUSE * min(LONGEST_PAUSE, max(1.0, settings.tick_ms / 1000))
         time.sleep(max(0.0, min(pause, (end - uptime()) / 2)))
         try:
             found.ask(agent, end - uptime())
         except (NoAnswer, BadReport):
-            break
-    if found.undecided and found.source == "here":
-        found.now = clock(settings.tick_ms)
+            found.now = clock(settings.tick_ms)
     return found
 
 
@@ -1023,7 +937,7 @@ class Watched:
         self.restarted: bool  # between the last two reports
         self.event = ""  # the last one, with its time
         self.heard_at = uptime()
-        self.clock = Clock(settings, enough=5)
+        self.clock = Clock(settings)
         self.history = History()
         self.bad_sum = ""
 
@@ -2444,9 +2358,9 @@ def run_check(options: argparse.Namespace) -> int:
     if options.verbose:
         notes.append(f"{tally(expected)} at {agent.name}")
     if options.verbose or unknown or agent_clock.source == "seen" or (
-            status and agent_clock.doubtful):
+            status and not agent_clock.agreed):
         notes.append(str(agent_clock))
-    if (agent_clock.wrong_tick or trouble) and status == 0:
+    if trouble and status == 0:
         status = 3
     labels = [one.variable.label for one in expected if one.variable.authenticated is False]
     unkeyed = f"not authenticated: {', '.join(labels)}" * bool(labels)
@@ -2646,7 +2560,7 @@ class Lines:
         now = time.strftime("%H:%M:%S")
         if watched.event != self._event:
             yield watched.event
-        doubtful = watched.readings and (watched.bad_sum or watched.clock.doubtful)
+        doubtful = watched.readings and (watched.bad_sum or not watched.clock.agreed)
         if doubtful and watched.trust() != self._trust:
             self._trust = watched.trust()
             yield f"{now} {self._trust}"

@@ -50,7 +50,7 @@ Call = Callable[..., Result]
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
     """Runs the command in this process. This is quicker, and its second request comes sooner."""
-    monkeypatch.setattr(client, "CLOCK_PAUSES", (0.01,))
+    monkeypatch.setattr(client, "CLOCK_PAUSE", 0.01)
     return lambda *words: Result(client.run_command(words), *capsys.readouterr())
 
 
