@@ -159,14 +159,6 @@ def unchecked_entries(packet: bytes) -> Entries:
     return tuple(Entry(*fields) for fields in struct.iter_unpack(">HBB", packet[4:]))
 
 
-class Source(Protocol):
-    """Where reports come from: an Agent."""
-    bad_sum: str
-
-    def ask(self, timeout: float) -> Entries:
-        """NoAnswer, BadReport."""
-
-
 def age(now: int, timestamp: int) -> int:
     """Ticks since a timestamp, 0 to WRAP - SKEW - 1."""
     ticks = (now - timestamp) % WRAP
@@ -490,9 +482,9 @@ class Settings(NamedTuple):
 
 
 def parse_variables(text: str, variables: Sequence[Variable]) -> list[int]:
-    """Numbers, ranges of numbers, and names: 3,7-12,engine."""
+    """Numbers, ranges of numbers, and names: 3,7-12,engine. No text is none of them."""
     found: list[int] = []
-    for part in (part.strip() for part in text.split(",")):
+    for part in (part.strip() for part in text.split(",") if text):
         named = [variable.number for variable in variables if variable.name == part != ""]
         match = re.fullmatch(r"([0-9][^-]*)(?:-(.+))?", part)
         if not match and not named:
@@ -654,8 +646,6 @@ def parse_ranges(option: str, texts: Sequence[str],
 # ---------------------------------------------------------------- the agent's clock
 # Finds out by which clock the timestamps of a report are to be understood.
 FRESH_TICKS, FRESH_MS = 5, 2_000  # "just now" is the longer of these
-CLOCK_PAUSE = 1.25  # ticks of 1 to LONGEST_PAUSE seconds: before a second request
-LONGEST_PAUSE = 5.0
 
 
 class Clock:
@@ -677,10 +667,6 @@ class Clock:
         # A timestamp, when its report came, and by how many ticks the agent's clock may have been
         # ahead of it then: if the source is "seen".
         self._anchor: Optional[tuple[int, float, int]] = None
-
-    def ask(self, agent: Source, timeout: float) -> None:
-        asked = uptime()
-        self.take(agent.ask(timeout), asked, uptime())
 
     def take(self, entries: Entries, asked: float, received: float) -> None:
         self.now = self.settings.now(entries) if self.source == "now-from" else \
@@ -738,21 +724,6 @@ class Clock:
         short = f", the newest: up to {format_age(self._anchor[2] * self.settings.tick_ms)} " \
             "too short" if self._anchor else ""
         return f"ages by variable {self.variable}{short}"
-
-
-def find_clock(agent: Source, settings: Settings, timeout: float) -> Clock:
-    """Asks for a report, and once more if another one may show which clock the agent has."""
-    end = uptime() + timeout
-    found = Clock(settings)
-    found.ask(agent, timeout)
-    if found.now is None and found.source == "here":
-        pause = CLOCK_PAUSE * min(LONGEST_PAUSE, max(1.0, settings.tick_ms / 1000))
-        time.sleep(max(0.0, min(pause, (end - uptime()) / 2)))
-        try:
-            found.ask(agent, end - uptime())
-        except (NoAnswer, BadReport):
-            found.now = clock(settings.tick_ms)
-    return found
 
 
 # ---------------------------------------------------------------- ages that outlast the wrap
@@ -941,23 +912,20 @@ class Watched:
         self.history = History()
         self.bad_sum = ""
 
-    def ask(self, agent: Source, timeout: float) -> None:
-        with self.asking(agent) as take:
-            take(agent.ask(timeout))
-
     @contextlib.contextmanager
-    def asking(self, agent: Source) -> Iterator[Callable[[Entries], None]]:
-        """Notes why no report comes. Yields what takes the report."""
+    def polling(self) -> Iterator[Callable[[Entries, str], None]]:
+        """Notes why no report comes. Yields what takes the report, and Agent.bad_sum."""
         asked = uptime()
         try:
-            yield lambda entries: self.take(entries, uptime(), asked)
-            self.bad_sum = agent.bad_sum
+            yield lambda entries, bad_sum: self.take(entries, uptime(), asked, bad_sum)
         except (NoAnswer, BadReport) as error:
             self.trouble, self.restarted, self.changed = error, False, {}
             self.refused = self.refused or isinstance(error, Refused)
 
-    def take(self, entries: Entries, at: float, asked: Optional[float] = None) -> None:
+    def take(self, entries: Entries, at: float, asked: Optional[float] = None,
+             bad_sum: str = "") -> None:
         """The next report, which came at this uptime()."""
+        self.bad_sum = bad_sum
         restart = self._explain_restart(entries, at) if self.readings else ""
         self.restarted = bool(restart)
         if self.readings and self.trouble and not restart:
@@ -1395,21 +1363,12 @@ class Transport(Protocol):
 # ---------------------------------------------------------------- transports: UDP
 # Datagrams, and all addresses of a host.
 def parse_udp(text: str) -> tuple[str, int]:
-    """HOST, HOST:PORT, [IPv6]:PORT or an IPv6 address alone."""
-    host, port = text, None
-    if text.startswith("["):
-        host, closed, rest = text[1:].partition("]")
-        if not closed or rest[:1] not in ("", ":"):
-            raise BadUsage(f"{text!r} is not an address: write [IPV6]:PORT")
-        port = rest[1:] if rest else None
-    elif text.count(":") == 1:
-        host, port = text.split(":")
-    elif text.endswith(f":{PORT}"):
-        raise BadUsage(f"{text!r} can be read in two ways: write [{text.rpartition(':')[0]}]:{PORT}"
-                       f", or [{text}] if all of it is the address")
-    if not host:
-        raise BadUsage(f"{text!r} names no host: write HOST or HOST:PORT")
-    return host, PORT if port is None else parse_port(port)
+    """HOST, HOST:PORT, [IPV6]:PORT or an IPv6 address alone."""
+    match = re.fullmatch(r"(?:\[([^]]+)\]|([^:[]+))(?::([^:]*))?|([^[]*:.*:.*)", text, re.DOTALL)
+    bracketed, host, port, bare = match.groups() if match else ("", "", None, "")
+    if not match or bare and bare.endswith(f":{PORT}"):  # is that the port?
+        raise BadUsage(f"{text!r} is not an address: write HOST, HOST:PORT or [IPV6]:PORT")
+    return bracketed or host or bare, PORT if port is None else parse_port(port)
 
 
 def format_address(address: Any) -> str:
@@ -1865,10 +1824,8 @@ def join_port(host: str, port: Optional[str]) -> str:
     """The address of HOST and PORT, if there is a port apart from the host."""
     if port is None:
         return host
-    has = "has no" if prefix_of(host) else \
-        "names a" if re.fullmatch(r"\[.*\]:.*|[^:]*:[^:]*", host) else ""
-    if has:
-        raise BadUsage(f"{host!r} {has} port, and {port} is one too many")
+    if prefix_of(host) or re.fullmatch(r"\[.*\]:.*|[^:]*:[^:]*", host):
+        raise BadUsage(f"{host!r} is no host alone, so --port cannot follow it")
     return f"[{host.strip('[]')}]:{port}"
 
 
@@ -2041,8 +1998,8 @@ class Agent:
         watched = Watched(settings, [], self.name)
         while True:
             end = end_of(interval)
-            with watched.asking(self) as take:
-                take(await self.ask_async(timeout))
+            with watched.polling() as take:
+                take(await self.ask_async(timeout), self.bad_sum)
             if watched.trouble or watched.news():
                 yield Change(watched.news(), watched.trouble)
             await asyncio.sleep(max(0.1, end - time.monotonic()))
@@ -2108,12 +2065,10 @@ class Agent:
             packet = turn.enter_context(self._next_heartbeat(variable, sender, value, end))
             with contextlib.closing(self._transport):
                 self._transport.open(timeout)
-                self.send(packet, min(0.1, timeout / 4, max(0.0, end - time.monotonic())),
-                          turn.close)
+                self._send(packet, min(end, time.monotonic() + min(0.1, timeout / 4)), turn.close)
 
-    def send(self, packet: bytes, seconds: float, sent: Callable[[], None] = lambda: None) -> None:
-        """Waits so long for a refusal, and then tries the next address. NoAnswer: all refuse."""
-        end = time.monotonic() + seconds
+    def _send(self, packet: bytes, end: float, sent: Callable[[], None]) -> None:
+        """Waits until then for a refusal, and tries the next address. NoAnswer: all refuse."""
         for tried in itertools.count(1):
             try:
                 self._transport.send(packet)
@@ -2131,19 +2086,33 @@ class Agent:
 
 # ---------------------------------------------------------------- get and set
 # The commands that poll once, or send once.
-def parse_wanted(options: argparse.Namespace, settings: Settings) -> list[int]:
-    """The variables after HOST. Users of the older command line may write a port there."""
-    try:
-        return parse_variables(",".join(options.variables), settings.variables) \
-            if options.variables else []
-    except BadUsage as error:
-        hint = "; a port is written HOST:PORT" if options.variables[-1].isdecimal() else ""
-        raise BadUsage(f"{error}{hint}") from error
+CLOCK_PAUSE = 1.25  # ticks of 1 to LONGEST_PAUSE seconds: before a second request
+LONGEST_PAUSE = 5.0
+
+
+def find_clock(agent: Agent, settings: Settings, timeout: float) -> Clock:
+    """Asks for a report, and once more if another one may show which clock the agent has."""
+    found = Clock(settings)
+    end = uptime() + timeout
+
+    def poll(seconds: float) -> None:
+        asked = uptime()
+        found.take(agent.ask(seconds), asked, uptime())
+
+    poll(timeout)
+    if found.now is None and found.source == "here":
+        pause = CLOCK_PAUSE * min(LONGEST_PAUSE, max(1.0, settings.tick_ms / 1000))
+        time.sleep(max(0.0, min(pause, (end - uptime()) / 2)))
+        try:
+            poll(end - uptime())
+        except (NoAnswer, BadReport):
+            found.now = clock(settings.tick_ms)
+    return found
 
 
 def run_get(options: argparse.Namespace) -> int:
     settings = make_settings(options)
-    wanted = parse_wanted(options, settings)
+    wanted = parse_variables(",".join(options.variables), settings.variables)
     agent = Agent(options.address, options.accept_bad_sum, options.key)
     agent.patient = False
     agent_clock = find_clock(agent, settings, options.timeout / 1000)
@@ -2590,7 +2559,7 @@ class Lines:
 
 def run_watch(options: argparse.Namespace) -> int:
     settings = make_settings(options)
-    wanted = parse_wanted(options, settings)
+    wanted = parse_variables(",".join(options.variables), settings.variables)
     agent = Agent(options.address, options.accept_bad_sum, options.key)
     watched = Watched(settings, wanted, agent.name)
     interval = options.interval / 1000
@@ -2602,7 +2571,8 @@ def run_watch(options: argparse.Namespace) -> int:
         view.begin()
         for done in itertools.count(1):
             begun = time.monotonic()
-            watched.ask(agent, timeout)
+            with watched.polling() as take:
+                take(agent.ask(timeout), agent.bad_sum)
             view.show(watched)
             left = max(0.0, begun + interval - time.monotonic())
             if done == options.count or not view.wait(left):
@@ -2780,23 +2750,20 @@ KEY_OPTIONS = {"new": "epoch", "show": "secret", "list": "numbers json",
                "renew": "variable readers", "split": "out variable readers agent text"}
 
 
-def write_new(path: str, content: str, sync: bool) -> None:
+def write_new(path: str, content: str) -> None:
     """Makes a file that nobody else can read. It overwrites nothing."""
     with explained(f"cannot make {path!r}"):
-        replace_file(path, content.encode(), sync, fresh=True)
+        replace_file(path, content.encode(), fresh=True)
 
 
-def write_all(files: dict[str, str], sync: bool) -> None:
-    """All or nothing. `sync`: on the disk when it returns, also if the power fails then."""
-    for path in files:
-        if os.path.lexists(path):
-            raise Error(f"cannot make {path!r}: it exists, and keys are never overwritten")
+def write_all(files: Sequence[tuple[str, str]]) -> None:
+    """All or nothing. They are on the disk when it returns, also if the power fails then."""
     made: list[str] = []
     try:
-        for path, content in files.items():
-            write_new(path, content, sync)
+        for path, content in files:
+            write_new(path, content)
             made.append(path)
-        for folder in {os.path.dirname(path) or "." for path in made} if sync else ():
+        for folder in {os.path.dirname(path) or "." for path in made}:
             with explained(f"cannot make files in {folder!r}"):
                 sync_folder(folder)
     except BaseException:
@@ -2818,7 +2785,7 @@ def make_private_folder(path: str) -> None:
         raise Error(f"cannot use {path!r}: give a new name, or a folder of yours with chmod 700")
     with explained(f"cannot use {path!r}"):
         if not os.listdir(path):
-            write_new(os.path.join(path, ".gitignore"), "# Keys are in this folder.\n*\n", False)
+            write_new(os.path.join(path, ".gitignore"), "# Keys are in this folder.\n*\n")
 
 
 def format_header(about: str, macros: dict[str, Union[str, bytes]]) -> str:
@@ -2832,36 +2799,32 @@ def run_split(options: argparse.Namespace) -> None:
     """Writes what each role needs of a master key."""
     if not options.out:
         raise BadUsage("name a folder for the keys with --out")
-    made: dict[str, str] = {}
+    made: list[tuple[str, str]] = []
     for keys in map(read_master, options.files):
         start = os.path.join(options.out, os.path.splitext(os.path.basename(keys.path))[0])
-        about, found = compute_fingerprint(keys.master), {}
-        for number in parse_variables(options.variable, ()) if options.variable else ():
-            found[f"{start}-{number}.{'key' if options.text else 'h'}"] = \
-                f"{number} {keys.of(number).hex()}\n" if options.text else format_header(about, {
-                    "KEY_VARIABLE": f"{number}", "KEY_OWN": keys.of(number),
-                    "EPOCH_SECONDS": f"{keys.epoch or EPOCH} /* as the agent has it */"})
+        about = compute_fingerprint(keys.master)
+        for number in parse_variables(options.variable, ()):
+            made.append((f"{start}-{number}.key", f"{number} {keys.of(number).hex()}\n")
+                        if options.text else (f"{start}-{number}.h", format_header(about, {
+                            "KEY_VARIABLE": f"{number}", "KEY_OWN": keys.of(number),
+                            "EPOCH_SECONDS": f"{keys.epoch or EPOCH} /* as the agent has it */"})))
         if options.readers:
-            found[f"{start}-readers.key"] = f"readers {keys.of(READER_LABEL).hex()}\n"
+            made.append((f"{start}-readers.key", f"readers {keys.of(READER_LABEL).hex()}\n"))
         if options.agent:
             turns = ",".join(f"{keys.generations.get(label, 0)}" for label in LABELS.values())
-            found[f"{start}-agent.h"] = format_header(about, {
+            made.append((f"{start}-agent.h", format_header(about, {
                 "KEY_MASTER": keys.master,
-                "KEY_GENERATIONS": f"{{{turns}}} /* of labels 0 to 64 */"})
-        for name in sorted(made.keys() & found.keys())[:1]:
-            raise BadUsage(f"{keys.path!r}: {name!r} would be made twice: give each an --out")
-        made.update(found)
+                "KEY_GENERATIONS": f"{{{turns}}} /* of labels 0 to 64 */"})))
     if not made:
         raise BadUsage("say for whom: --variable, --readers or --agent")
     make_private_folder(options.out)
-    write_all(made, False)  # somebody with the master key can make them again
+    write_all(made)
     print(f"{len(made)} file{'s' * (len(made) != 1)} in {options.out!r}")
 
 
 def run_renew(options: argparse.Namespace) -> None:
     """Keys of the next generation. The file keeps its mode and its owner."""
-    labels = {*parse_variables(options.variable, ())} if options.variable else set()
-    labels |= {READER_LABEL} if options.readers else set()
+    labels = {*parse_variables(options.variable, ()), *[READER_LABEL] * options.readers}
     if not labels:
         raise BadUsage("say whose keys: --variable or --readers")
     for path in [each.path for each in map(read_master, options.files)]:
@@ -2902,12 +2865,7 @@ def run_key(options: argparse.Namespace) -> int:
         run_split(options)
         return 0
     if options.action == "new":
-        places = [*map(os.path.abspath, options.files)]
-        for at, path in enumerate(options.files):
-            if places[at] in places[:at]:
-                raise BadUsage(f"{path!r} is named twice: each key needs a file of its own")
-        write_all({path: format_master(os.urandom(16), options.epoch) for path in options.files},
-                  True)
+        write_all([(path, format_master(os.urandom(16), options.epoch)) for path in options.files])
     if options.action == "renew":
         run_renew(options)
     for keys in map(KeyFile, options.files):
@@ -3048,7 +3006,8 @@ OPTIONS = [
     Option(("key",), "files", "FILE", "a file of keys", more={"nargs": "+"}),
     Option(("key",), "--secret", "", "show: the key itself, and not its fingerprint"),
     Option(("key",), "--out", "FOLDER", "split: write there; git and other users see nothing"),
-    Option(("key",), "--variable", "VARIABLES", "split: FILE-3.h for node 3; renew: of these"),
+    Option(("key",), "--variable", "VARIABLES", "split: FILE-3.h for node 3; renew: of these",
+           more={"default": ""}),
     Option(("key",), "--readers", "", "split: FILE-readers.key for who asks; renew: of readers"),
     Option(("key",), "--agent", "", "split: FILE-agent.h: the master key, for its firmware"),
     Option(("key",), "--text", "", "split: FILE-3.key for --key of set, not FILE-3.h for C"),

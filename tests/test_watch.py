@@ -326,9 +326,8 @@ def test_what_is_said_after_trouble(trouble: client.Error, refused: bool) -> Non
     class Link:
         script: list[Any] = [trouble, client.NoAnswer("silence"), client.parse_report(GOOD),
                              client.NoAnswer("silence"), client.parse_report(GOOD)]
-        bad_sum = ""
 
-        def ask(self, timeout: float) -> client.Entries:
+        def ask(self) -> client.Entries:
             step = self.script.pop(0)
             if isinstance(step, client.Error):
                 raise step
@@ -339,7 +338,8 @@ def test_what_is_said_after_trouble(trouble: client.Error, refused: bool) -> Non
     state.take(client.parse_report(GOOD), client.uptime() - 70)
     said = []
     while link.script:
-        state.ask(link, 1)
+        with state.polling() as take:
+            take(link.ask(), "")
         said.append((state.event[9:], state.restarted))
         assert bool(state.changed) == (state.trouble is None)
     what = "the agent restarted: it was away for 70 s" if refused else "no report came for 70 s"

@@ -614,7 +614,7 @@ def test_what_is_sent_and_how_long_a_refusal_is_waited_for(
     transport = Scripted(monkeypatch, *steps, addresses=addresses)
     said = None
     try:
-        agent_on(transport).send(b"packet", 0.5)
+        agent_on(transport)._send(b"packet", time.monotonic() + 0.5, lambda: None)
     except client.NoAnswer as error:
         said = str(error)
     assert (said, transport.calls) == (ending, calls)
@@ -634,7 +634,8 @@ def test_how_long_a_beat_listens(timeout: float, took: float, listens: float,
     def open_(seconds: float) -> None:
         transport.now += took
     transport.open = open_  # type: ignore[method-assign]
-    monkeypatch.setattr(agent, "send", lambda packet, seconds, sent: waited.append(seconds))
+    monkeypatch.setattr(agent, "_send", lambda packet, end, sent: waited.append(
+        max(0.0, end - time.monotonic())))
     agent.beat(3, 76, 9, timeout)
     assert waited == pytest.approx([listens]) and transport.calls == ["close"]
 
@@ -691,10 +692,8 @@ TYPED = [
     ("NOBODY --timeout 300ms", 3, "nothing listens at"),
     ("get", 2, "required: HOST[:PORT] (see"),
     ("watch", 2, "required: HOST[:PORT] (see"),
-    ("HERE 9060", 2, "is out of range: it must be 0 to 63; a port is written HOST:PORT"),
-    ("watch localhost 9060", 2, "variable 9060 is out of range: it must be 0 to 63; a port is"),
-    ("[::1", 2, "write [IPV6]:PORT"),
-    ("::1:9060", 2, "write [::1]:9060, or [::1:9060] if"),
+    ("HERE 9060", 2, "variable 9060 is out of range: it must be 0 to 63"),
+    ("::1:9060", 2, "'::1:9060' is not an address: write HOST, HOST:PORT or [IPV6]:PORT"),
     ("get HERE 3 --now-from 4", 0, "variable 4, the agent's clock, was never heard"),
     ("get HERE 3,9", 0, "never"),
     ("get HERE 64", 2, "must be 0 to 63"),
@@ -1239,7 +1238,7 @@ CHECKS = [
     ("--value-warn 4", 3, "UNKNOWN - '4' is not a variable and a range: write it like 4:0..80"),
     ("--expect 2 -w 7", 0, "OK - 1 alive at HERE"),
     ("--expect 2 -c 6 -t 20", 2, "CRITICAL - 2 dead: silent for 7 s, crit 6 s"),
-    ("--expect 2 -p 9060", 3, "UNKNOWN - 'HERE' names a port, and 9060 is one too many"),
+    ("--expect 2 -p 9060", 3, "UNKNOWN - 'HERE' is no host alone, so --port cannot follow it"),
     ("--expect 2 -v", 1, "WARNING - 2 late: silent for 7 s, warn 5 s; 1 late at HERE; ages by "
                          "variable 0"),
     ("--expect 2 -H HERE", 3, "UNKNOWN - name one agent, as HOST[:PORT] or -H HOST[:PORT]"),
