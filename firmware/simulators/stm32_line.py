@@ -8,6 +8,8 @@ standard input is a script, as of `serial_board --script`, with these difference
     fail COUNT SEED     the power is cut in the midst of the flash's operation that comes after
                         COUNT others, and comes back; chance decides which bits have changed
     flash               prints all bytes of the last three pages
+    protect             from now on, the flash is protected: what is written changes nothing
+    stop                the clock of the core, SysTick, stops
 It prints a line for each change of PC13, as serial_board does for its pins. The numbers in comments
 are sections of PM0075, and of RM0008 if that is named. Times are the longest of the data sheet,
 DS5319, table 29. What it has no register for ends the program."""
@@ -31,7 +33,7 @@ LAST_PAGES, SETTINGS, NUMBERS, END = 0x0800F000, 0x0800F400, 0x0800F800, 0x08010
 FLASH, USART, UART_IRQ = 0x40022000, 0x40013800, 37  # RM0008, 3.3 and 10.1.2
 KEYR, SR, CR, AR = FLASH + 4, FLASH + 0xC, FLASH + 0x10, FLASH + 0x14  # 3.2, 3.4, 3.5, 3.6
 KEY1, KEY2 = 0x45670123, 0xCDEF89AB  # 2.3.1
-PGERR, PG, PER, STRT, LOCK = 4, 1, 2, 0x40, 0x80  # 3.4, 3.5
+PGERR, WRPRTERR, PG, PER, STRT, LOCK = 4, 0x10, 1, 2, 0x40, 0x80  # 3.4, 3.5
 PROGRAM_US, ERASE_US = 70, 40_000
 PORT_A, PORT_C, CLOCKS = 0x40010804, 0x40011004, 0x40021018  # RM0008, 9.2.2; 7.3.7
 PA10_HIGH, PC13, PC13_HIGH = 0x40010810, 13, 0x40011010
@@ -44,7 +46,7 @@ class Flash:
     def __init__(self, pages: bytes) -> None:
         self.bytes = bytearray(b"\xff" * (SETTINGS - LAST_PAGES) + pages)
         self.bytes += b"\xff" * (END - LAST_PAGES - len(self.bytes))
-        self.erased = 0
+        self.erased, self.is_protected = 0, False
         self.chance, self.left = random.Random(), -1  # operations until the power is cut; -1: never
         self.reset()
 
@@ -105,8 +107,8 @@ class Flash:
         cut = self.is_cut()
         place = at - LAST_PAGES
         before = int.from_bytes(self.bytes[place:place + 2], "little")
-        if before != 0xFFFF and value != 0:
-            self.sr |= PGERR
+        if self.is_protected or before != 0xFFFF and value != 0:
+            self.sr |= WRPRTERR if self.is_protected else PGERR
             return 0
         after = value | before & self.chance.randrange(0x10000) if cut else value
         self.bytes[place:place + 2] = after.to_bytes(2, "little")
@@ -247,6 +249,10 @@ class Chip(Board):
             self.flash.left, self.flash.chance = int(numbers[0]), random.Random(int(numbers[1]))
         elif word == "flash":
             print(self.flash.bytes[SETTINGS - LAST_PAGES:].hex())
+        elif word == "protect":
+            self.flash.is_protected = True
+        elif word == "stop":
+            self.tick_at = -1
         elif word == "show":
             print("shown", flush=True)
         else:

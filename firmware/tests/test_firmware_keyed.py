@@ -21,6 +21,7 @@ from firmware.costs.awake import KEYS
 from firmware.simulators.boards import (BOARDS, REPORT_AT, REQUEST_AT, Board, LiveBus, LiveLine,
                                         eeprom, eeprom_of_node, frame, serial_frame,
                                         serial_frames)
+from firmware.tests.test_serial_firmware import straddled
 from spec.keyed import (HEARTBEAT, IS_HEARTBEAT, IS_REQUEST, LABELS, READER_LABEL, Agent, Hearer,
                         Keys, Number, Reader, question, slots_read)
 from spec.model import REQUEST, heartbeat
@@ -277,11 +278,11 @@ def test_a_block_ends() -> None:
 
 
 def unkeyed(board: Board, folder: Path) -> Path:
-    """Its image with -DUNKEYED=45,46."""
+    """Its image with -DUNKEYED=2,4,45,46."""
     name = "can_avr" if board is CAN else "keyed_serial"
     parts = ("tag.c", "tag_avr.S", "agent.c", "mixed.c", "report.c", "master.c", "slots.c")
     run(["avr-gcc", *board.options, "-std=c11", "-Os", "-DKEYED",
-         "-DUNKEYED=45,46", *INCLUDES, f"-I{ROOT / 'firmware'}", ROOT / "firmware" / f"{name}.c",
+         "-DUNKEYED=2,4,45,46", *INCLUDES, f"-I{ROOT / 'firmware'}", ROOT / "firmware" / f"{name}.c",
          *(ROOT / f"firmware/keyed_{part}.c" for part in ("avr", "agent")), ROOT / "dumpulse.c",
          *(EXTRAS / f"dumpulse_{part}" for part in parts), "-o", folder / "unkeyed.elf"])
     return folder / "unkeyed.elf"
@@ -403,6 +404,18 @@ def test_a_node_asks_and_forgets() -> None:
         line.end()
 
 
+def test_a_node_without_a_key_and_one_whose_clock_stops() -> None:
+    """The first sends nothing. The watchdog resets the second, although 2 s of bytes come."""
+    for board in (NODE, FLASH_NODE):
+        with LiveLine(board, b"\xff") as line:
+            assert line.do("wait 1500000") == b""
+            assert line.end()["boots"] == 1
+    with LiveLine(FLASH_NODE, eeprom_of_node(KEYS, 60, board=FLASH_NODE)) as line:
+        line.do("wait 500000", "stop")
+        line.do(send=bytes(1920))
+        assert line.end()["boots"] == 2
+
+
 # ---------------------------------------------------------------- an agent on a serial line
 
 class Line:
@@ -481,8 +494,8 @@ def test_an_agent_on_a_line_loses_no_byte(board: Board) -> None:
     with Line(board=board) as agent:
         agent.do(BEGUN[board], "wait 900000")
         beats = [serial_frame(at, KEYS.counted(at, EPOCH, 1, 7, at)) for at in range(32, 64)]
-        request = serial_frame(REQUEST_AT, KEYS.counted(READER_LABEL, EPOCH, 1, 1, 1))
-        others = [serial_frame(at, KEYS.counted(12, EPOCH, 1, 7, 12)) for at in (64, 96, 97)]
+        request = serial_frame(98, KEYS.counted(READER_LABEL, EPOCH, 1, 1, 1))  # the first reader
+        others = [serial_frame(at, KEYS.counted(12, EPOCH, 1, 7, 12)) for at in (64, 96, 97, -116)]
         damaged = serial_frame(13, KEYS.counted(13, EPOCH, 1, 7, 13))
         agent.do("wait 800000", send=request + b"\x8d\xff" + b"".join(
             beats + others + [damaged[:9] + bytes([damaged[9] ^ 1])]))
@@ -496,16 +509,18 @@ def test_an_agent_on_a_line_loses_no_byte(board: Board) -> None:
 
 
 def test_nodes_of_version_1_on_a_line(tmp_path: Path) -> None:
-    """They have no frames. What is not accepted stays a part of what follows."""
+    """They have no frames. What is not accepted stays a part of what follows, and no byte is in two
+    packets: the pair contains a heartbeat of variable 2."""
+    pair = straddled()[45]  # of variables 4 and 45
     with Line(unkeyed(ON_LINE, tmp_path)) as agent:
         agent.do("wait 2300000")
         keyed = [serial_frame(at, KEYS.counted(at, EPOCH, 1, 2, at)) for at in (46, 50)]
         agent.do("wait 100000", send=b"".join((
-            heartbeat(45, 1, 5), heartbeat(44, 1, 4), keyed[0], heartbeat(46, 1, 6), b"\xff",
+            *pair, heartbeat(45, 1, 5), heartbeat(44, 1, 4), keyed[0], heartbeat(46, 1, 6), b"\xff",
             keyed[1], REQUEST)))
         table = agent.table()
         assert {at: entry[2:] for at, entry in enumerate(table) if any(entry[2:]) and at} == {
-            45: b"\1\5", 46: b"\1\6", 50: b"\2\x32", 63: b"\1\x21"}
+            4: pair[0][6:], 45: b"\1\5", 46: b"\1\6", 50: b"\2\x32", 63: b"\1\x21"}
 
 
 @pytest.mark.parametrize("fault", [b"HangHere", b"StopTime"])
@@ -567,13 +582,16 @@ def test_the_power_fails_while_flash_is_written(operation: int, chance: random.R
 @pytest.mark.parametrize(("board", "memory", "flashes", "pin"), [
     (ON_LINE, b"\xff" * 93, 2, "C5"), (ON_LINE, eeprom(KEYS, 0x1FFFFF), 3, "C5"),
     (FLASH, b"", 2, "C13"), (FLASH, bytes(3072), 2, "C13"),
-    (FLASH, eeprom(KEYS, 0x1FFFFF, FLASH), 3, "C13"), (FLASH, eeprom(KEYS, 1, FLASH), 0, "C13")],
-    ids=["blank", "used-up", "flash-ff", "flash-00", "flash-used-up", "flash-begins"])
+    (FLASH, eeprom(KEYS, 0x1FFFFF, FLASH), 3, "C13"), (FLASH, eeprom(KEYS, 1, FLASH), 0, "C13"),
+    (FLASH, eeprom(KEYS, 2, FLASH), 1, "C13")],
+    ids=["blank", "used-up", "flash-ff", "flash-00", "flash-used-up", "flash-begins", "protected"])
 def test_an_led_shows_why_an_agent_has_not_begun(board: Board, memory: bytes, flashes: int,
                                                  pin: str) -> None:
-    """It flashes 2 times if there is no number, 3 times if all epochs are used up."""
+    """It flashes once if a number cannot be stored, 2 times if there is none, and 3 times if all
+    epochs are used up."""
     with LiveLine(board, memory) as line:
-        assert (line.do("wait 8500000") == b"") == bool(flashes)
+        protect = ["protect"] * (flashes == 1)
+        assert (line.do(*protect, "wait 8500000") == b"") == bool(flashes)
         line.end()
         changes = [at for at, name, _ in line.pin_changes if name == pin and 3.9 < at < 7.8]
         assert len(changes) == 2 * flashes

@@ -326,6 +326,23 @@ def test_an_open_line_rests() -> None:
         assert [change[1:] for change in line.pin_changes] == [("D0", 1)]
 
 
+def test_an_overrun_of_an_avr() -> None:
+    """simavr's UART holds 64 bytes, and never sets DOR0: the interrupt tests it before the byte is
+    read, which clears it."""
+    code = run(["avr-objdump", "-d", BOARDS["uart_atmega328p"].image()])
+    assert re.search(r"lds\t(r\d+), 0x00C0.*\n.*sbr[sc]\t\1, 3\n(.*\n)*?.*lds\tr\d+, 0x00C6", code)
+
+
+@pytest.mark.parametrize("error", [-0.04, 0.04])
+def test_bits_are_read_at_their_middle(error: float) -> None:
+    """A node's clock is wrong by 4 %: the middle of the last bit is 0.34 bits early or late."""
+    board = BOARDS["uart_attiny85"]
+    with Line(dataclasses.replace(board, baud=round(board.baud * (1 + error)))) as line:
+        line.send(heartbeat(3, 0x55, 0xAA) + heartbeat(4, 0xFE, 0x01))
+        table = ask(line)
+    assert table[3][2:] == b"\x55\xaa" and table[4][2:] == b"\xfe\x01"
+
+
 class Started:
     """The image of a Cortex-M, run until it sleeps: what it wrote to peripherals, whose registers
     have these values, or else the other one."""
@@ -426,6 +443,19 @@ def test_what_no_simulator_sees() -> None:
     chip = Started("uart_rp2040", {}, 0xFFFFFFFF)
     assert chip.is_up and [each for each in chip.writes if each in starts] == starts
     assert Started("uart_nrf51", {}).engine.mem_read(0x50000764, 4) == b"\x0c\0\0\0"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["uart_stm32-f1", "uart_stm32-f4"])
+def test_an_overrun_without_a_byte(name: str) -> None:
+    """A byte that comes between the reads of SR and DR is lost, and ORE interrupts again without
+    RXNE: the loss is counted, and DR not read as a byte. The image sleeps with interrupts masked,
+    so that one which comes after the last look at the ring ends the sleep (ARMv7-M, B1.5.18)."""
+    chip = Started(name, {0x40013800: 8, 0x40011000: 8})
+    assert chip.engine.reg_read(unicorn.arm_const.UC_ARM_REG_PRIMASK) == 1
+    chip.engine.reg_write(unicorn.arm_const.UC_ARM_REG_LR, chip.sleeps | 1)
+    chip.engine.emu_start(chip.symbols["on_uart"] | 1, chip.sleeps)
+    assert bytes(chip.engine.mem_read(chip.symbols["ring"] + 32, 3)) == b"\0\0\1"
 
 
 @pytest.mark.slow
