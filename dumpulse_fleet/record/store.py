@@ -1,8 +1,7 @@
-"""Keeps every event in SQLite, and hands each on with a number.
+"""Keeps every event in SQLite, with a number.
 
-One thread writes. It commits what came in BATCH_S seconds at once, and only then calls the
-subscribers: an event that one has seen survives kill -9 and a loss of power. While the disk cannot
-be written, subscribers are called all the same, because alerts matter more than history.
+One thread writes. It commits what came in BATCH_S seconds at once: an event that can be read
+survives kill -9 and a loss of power.
 
 Numbers only grow, also when the file was lost: a number is at least the Unix time in microseconds
 at which the event was stored."""
@@ -64,7 +63,6 @@ CREATE TABLE seen (began REAL PRIMARY KEY, ended REAL NOT NULL) WITHOUT ROWID;
 EVENTS = """SELECT at, agent, variable, what, was, now, lasted, site, number
             FROM event {} JOIN source ON source.id = event.source """
 Result = TypeVar("Result")
-Subscriber = Callable[[Sequence[Event]], object]
 
 
 class Trouble(Exception):
@@ -88,8 +86,8 @@ class Store:
         self.trouble = ""  # why the disk cannot be written now
         # What happened since the start.
         self.stored = 0  # events that are on the disk
-        self.lost = 0  # events that nobody has seen, because the queue was full
-        self.unstored = 0  # events that subscribers have seen, and the disk never
+        self.lost = 0  # events that found the queue full
+        self.unstored = 0  # events that waited too long for the disk
         self.refused = 0  # events that make no sense
         self.commits = 0
         self.rows = 0  # events in the file
@@ -100,7 +98,6 @@ class Store:
         self._closing = False
         self._untold = 0  # lost events that no event tells of yet
         # Only the writer uses what follows.
-        self._subscribers: list[Subscriber] = []
         self._unwritten: collections.deque[Event] = collections.deque()  # numbered
         self._next_try = 0.0
         self._trouble_since = 0.0
@@ -134,10 +131,6 @@ class Store:
             if not before or before < BATCH <= len(self._queue):
                 self._some.notify()
             return True
-
-    def subscribe(self, subscriber: Subscriber) -> None:
-        """Calls it in the writer's thread with all events from now on. It must not block."""
-        self._subscribers.append(subscriber)
 
     def write(self, work: Callable[[sqlite3.Connection], Result],
               then: Callable[[], object] = lambda: None) -> concurrent.futures.Future[Result]:
@@ -380,11 +373,9 @@ class Store:
             if lost:
                 events.append(Event(now, "", -1, "store", "", f"{lost} events lost: the queue was "
                                     "full", -1))
-            batch = self._number(events, now)
-            self._unwritten.extend(batch)
+            self._unwritten.extend(self._number(events, now))
             if self._unwritten and (closing or time.monotonic() >= self._next_try):
                 self._save()
-            self._call(self._subscribers, batch)
             if job:
                 self._do(job)
             if time.monotonic() >= self._next_upkeep:
@@ -432,13 +423,6 @@ class Store:
             except (TypeError, ValueError, OverflowError, AttributeError):
                 self.refused += 1
         return batch
-
-    def _call(self, subscribers: Sequence[Subscriber], events: Sequence[Event]) -> None:
-        for subscriber in tuple(subscribers) if events else ():
-            try:
-                subscriber(events)
-            except Exception as error:  # pylint: disable=broad-except
-                self._say(f"a subscriber of the store failed: {error!r}")
 
     def _save(self) -> None:
         """Commits what is not written yet."""

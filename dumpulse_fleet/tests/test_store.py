@@ -56,48 +56,17 @@ def _store(path: Path, said: list[str]) -> Iterator[Store]:
 
 # ---------------------------------------------------------------- what goes in comes out
 def test_events_come_back_with_numbers_that_grow(store: Store, path: Path) -> None:
-    seen: list[Event] = []
-    store.subscribe(seen.extend)
     for number in range(0, 5_000, 50):
         assert store.publish([event(each) for each in range(number, number + 50)])
     assert store.flush()
     wanted = [event(number) for number in range(5_000)]
-    assert unnumbered(seen) == wanted
-    assert unnumbered(store.select(limit=9_999)) == wanted[::-1]
-    numbers = [each.number for each in seen]
+    found = store.select(limit=9_999)[::-1]
+    assert unnumbered(found) == wanted
+    numbers = [each.number for each in found]
     assert numbers == sorted(set(numbers))
-    assert numbers == sorted(each.number for each in store.select(limit=9_999))
     assert store.commits < 100, "they are not written in batches"
     assert (store.stored, store.rows, store.lost) == (5_000, 5_000, 0)
     assert path.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_subscriber_is_called_after_the_commit(store: Store, path: Path) -> None:
-    """Another connection, which knows nothing of the store, sees what the subscriber was told."""
-    missing: list[int] = []
-
-    def check(events: Sequence[Event]) -> None:
-        with sqlite3.connect(path) as database:
-            have = {row for row, in database.execute("SELECT number FROM event")}
-        missing.extend(each.number for each in events if each.number not in have)
-
-    store.subscribe(check)
-    for number in range(300):
-        store.publish([event(number)])
-        time.sleep(0.0003)
-    assert store.flush() and not missing
-
-
-def test_a_subscriber_that_fails_stops_nobody(store: Store, said: list[str]) -> None:
-    seen: list[Event] = []
-
-    def fail(_: Sequence[Event]) -> None:
-        raise RuntimeError("broken")
-
-    store.subscribe(fail)
-    store.subscribe(seen.extend)
-    store.publish([event()])
-    assert store.flush() and len(seen) == 1 and "broken" in said[0]
 
 
 @settings(max_examples=12, suppress_health_check=list(HealthCheck))
@@ -187,9 +156,9 @@ def test_half_a_pair_of_utf_16_is_no_poison(store: Store) -> None:
 def test_a_full_queue_is_counted_and_told(path: Path, said: list[str]) -> None:
     store = Store(path, queue=100, say=said.append)
     gate = threading.Event()
-    store.subscribe(lambda _: gate.wait(20))
     store.publish([event(0)])
-    until(lambda: not store._queue)  # the writer waits in its subscriber now
+    store.write(lambda _: gate.wait(20))
+    until(lambda: not store._queue)  # the writer waits now
     assert store.publish([event(number) for number in range(100)])
     begun = time.monotonic()
     assert not store.publish([event(0)]) and not store.publish([event(0), event(1)])
@@ -243,8 +212,9 @@ def test_numbers_grow_over_restarts_and_when_the_file_is_lost(path: Path) -> Non
     numbers: list[int] = []
     for attempt in range(4):
         store = Store(path)
-        store.subscribe(lambda events: numbers.extend(each.number for each in events))
         store.publish([event(1), event(2)])
+        assert store.flush()
+        numbers += [each.number for each in store.select(limit=2)][::-1]
         store.close()
         if attempt == 1:
             path.unlink()
@@ -276,10 +246,8 @@ def test_a_damaged_file_is_set_aside_at_the_start(path: Path, said: list[str]) -
 
 
 def test_damage_at_run_time_loses_no_new_event(store: Store, path: Path, said: list[str]) -> None:
-    seen: list[Event] = []
     store.publish([event(each) for each in range(3_000)])
     assert store.flush()
-    store.subscribe(seen.extend)
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     corrupt(path)
@@ -288,8 +256,6 @@ def test_damage_at_run_time_loses_no_new_event(store: Store, path: Path, said: l
     until(lambda: said)
     until(lambda: not store.trouble and store.flush())
     assert "is damaged" in said[0] and path.with_name("fleet.sqlite.damaged").exists()
-    states = [each for each in seen if each.what == "state"]
-    assert [each.now for each in states] == [str(each) for each in range(3_000, 6_000)]
     with sqlite3.connect(path) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     new = [each for each in store.select(limit=9_999) if each.what == "state"]
@@ -303,13 +269,12 @@ def test_a_full_disk_stops_no_alert_and_loses_nothing(path: Path) -> None:
 import resource, signal
 from dumpulse_fleet.tests.test_store import *
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-said, seen = [], []
+said = []
 store = Store({str(path)!r}, say=said.append)
-store.subscribe(seen.extend)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
 for number in range(10_000):
     store.publish([event(number)])
-until(lambda: store.trouble and len(seen) == 10_000)
+until(lambda: store.trouble and store.stored + len(store._unwritten) == 10_000)
 assert "cannot write" in said[0], said
 assert store.stored < 10_000, store.stored
 assert not store.flush()
@@ -318,10 +283,9 @@ future = store.make_mute(Mute({{"site": "x"}}, 0.0, time.time() + 99))
 assert isinstance(future.exception(), sqlite3.Error)
 assert store.mutes() == ()
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-until(lambda: seen[-1].what == "store" and store.flush())
+until(lambda: store.flush() and store.select(what="store"))
 kept = store.select(limit=99_999)[::-1]
 assert [each.now for each in kept if each.what == "state"] == [str(n) for n in range(10_000)]
-assert [each.number for each in kept] == [each.number for each in seen]
 (told,) = [each for each in kept if each.what == "store"]
 assert told.now == "works again" and told.lasted > 0, told
 store.close()
@@ -331,14 +295,11 @@ store.close()
 
 def test_what_the_disk_never_took_is_bounded_and_counted(path: Path, said: list[str]) -> None:
     store = Store(path, queue=500, say=said.append)
-    seen: list[Event] = []
-    store.subscribe(seen.extend)
     hold = sqlite3.connect(path, isolation_level=None)
     hold.execute("CREATE TRIGGER full BEFORE INSERT ON event "
                  "BEGIN SELECT RAISE(FAIL, 'disk is full'); END")
     for number in range(2_000):
         until(lambda: store.publish([event(number)]))
-    until(lambda: len([each for each in seen if each.what == "state"]) == 2_000)
     until(lambda: store.unstored >= 1_500)
     assert "disk is full" in store.trouble
     hold.execute("DROP TRIGGER full")
@@ -452,8 +413,8 @@ def test_a_file_with_any_damage_starts(path: Path, said: list[str], seed: int) -
 # ---------------------------------------------------------------- kill -9
 # Each line of its input is a number. Then a child of it stores events, which count up from there,
 # until somebody kills it. Lines of the output: "child PID", "over" when it is dead, and numbers:
-# the last event that is on the disk, as a subscriber is told. Children start at once, because all
-# modules are loaded already.
+# the last event that is on the disk, as the store says. Children start at once, because all modules
+# are loaded already.
 KILLED = r"""
 import os, sys, time
 from dumpulse_fleet.model.agents import Event
@@ -464,12 +425,13 @@ def say(text):
 
 def store_events(value):
     store = Store(sys.argv[1], rows=10_000_000)
-    store.subscribe(lambda events: store.trouble or say(events[-1].now))
     while True:
         size = 1 + value % 37
         value += size * store.publish([
             Event(time.time(), f"agent {each % 100}", each % 64, "state", "alive", str(each), 1.0)
             for each in range(value, value + size)])
+        if size % 5 == 0 and store.flush():
+            say(value - 1)
         time.sleep(0.001)  # some 10,000 events a second
 
 for line in sys.stdin:
