@@ -252,7 +252,7 @@ every = "1s"
             host, _, port = serving.address.removeprefix("http://").partition(":")
             with socket.create_connection((host, int(port))), \
                     socket.create_connection((host, int(port))) as reader:
-                reader.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                reader.sendall(b"GET /metrics/agents HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 time.sleep(1.5)  # so that the page is asked again
                 begun = time.monotonic()
                 assert serving.end() == 0

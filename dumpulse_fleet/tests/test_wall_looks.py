@@ -183,18 +183,6 @@ def test_without_stutter(browser: Browser, screen: str) -> None:
 
 
 # ---------------------------------------------------------------- over minutes
-def test_a_connection_that_ends_without_a_sign(browser: Browser) -> None:
-    """It stays open, but nothing comes. The page asks anew."""
-    service = make_service()
-    with running(browser, service) as wall:
-        wall.open()
-        wall.hub._clients.clear()
-        browser.until(STALE)
-        service.change(3, State.DEAD)
-        browser.until(f"{LIVE} && document.querySelector('.tile.dead')", "it asks anew", 120)
-        leave(browser)
-
-
 def test_who_listens_hears_little(browser: Browser) -> None:
     """A storm of changes is said in a few words, and not more often than each ten seconds."""
     service = make_service()

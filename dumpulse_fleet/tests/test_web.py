@@ -34,7 +34,6 @@ from dumpulse_fleet.record.store import Trouble
 from dumpulse_fleet.record.uptime import DAY, Share
 from dumpulse_fleet.tests import fakes
 from dumpulse_fleet.tests.collecting import PATIENCE, until
-from dumpulse_fleet.web import stream as live
 from dumpulse_fleet.web import openapi, server
 from dumpulse_fleet.web.access import CHECKS, WAITING, Access, is_loopback, read_file
 
@@ -149,11 +148,11 @@ EXAMPLES = {
                       "&sort=name&offset=0&limit=5",
     "/api/v1/agents/{name}": "/api/v1/agents/agent-00007",
     "/api/v1/agents/{name}/uptime": "/api/v1/agents/agent-00007/uptime",
+    "/api/v1/changes": "?seen=1",
     "/api/v1/events": "?limit=3"}
 
 
-@pytest.mark.parametrize("route", [route for route in server.ROUTES
-                                   if route.method == "GET" and route.handler != "stream"])
+@pytest.mark.parametrize("route", [route for route in server.ROUTES if route.method == "GET"])
 def test_every_answer_is_as_described(running: Running, route: openapi.Route) -> None:
     example = EXAMPLES.get(route.path, "")
     path = example if example.startswith("/") else route.path + example
@@ -430,8 +429,7 @@ def test_limits(running: Running) -> None:
 def test_no_request_is_answered_otherwise_than_described(running: Running,
                                                          data: st.DataObject) -> None:
     """Hypothesis prints the request that fails. `@reproduce_failure` replays it."""
-    route = data.draw(st.sampled_from([each for each in server.ROUTES
-                                       if each.handler not in ("stream", "reload")]))
+    route = data.draw(st.sampled_from([each for each in server.ROUTES if each.handler != "reload"]))
     texts = st.one_of(st.text(max_size=20), st.integers().map(str),
                       st.sampled_from(["1", "dead", "a=b", "name", "agent-00001", "1e999", "nan"]))
     path = route.path
@@ -592,8 +590,9 @@ def test_scrapers_that_went_while_nobody_served_them_leave_no_traceback(
         go_on.wait(PATIENCE)
         return ()
 
-    with served() as (port, service):
+    with served() as (port, service), socket.create_connection(("127.0.0.1", port)) as first:
         monkeypatch.setattr(service, "mutes", mutes)
+        first.sendall(REQUEST)
         assert stands.wait(PATIENCE)
         for path in (b"/metrics", b"/metrics/agents", b"/sd") * 5:
             with socket.create_connection(("127.0.0.1", port)) as gone:
@@ -776,21 +775,6 @@ def test_a_connection_that_reads_slowly_is_closed(monkeypatch: pytest.MonkeyPatc
         assert content.startswith(b"HTTP/1.1 200") and not content.endswith(b"\r\n0\r\n\r\n")
 
 
-def test_a_stream_is_not_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "NEXT_REQUEST", 1.0)
-    monkeypatch.setattr(server, "FIRST_REQUEST", 1.0)
-    with served(3) as (port, service), \
-            socket.create_connection(("127.0.0.1", port), 10) as reader:
-        reader.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        time.sleep(2.0)
-        service.change(0, State.DEAD)
-        content = b""
-        while b"event: agents" not in content:
-            more = reader.recv(65536)
-            assert more, content
-            content += more
-
-
 # ---------------------------------------------------------------- the file
 @pytest.mark.parametrize("text, about", [
     ("- a", "keys and values"), ("tls: {}", "'tls' is not known"), ("a: [", "not YAML"),
@@ -906,131 +890,53 @@ def test_tls_comes_and_goes_only_with_a_restart(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- live
-Messages = Iterator[dict[str, Any]]
+def changes(port: int, seen: str) -> dict[str, Any]:
+    found: dict[str, Any] = ask(port, f"/api/v1/changes?seen={urllib.parse.quote(seen)}").json
+    return found
 
 
-@contextlib.contextmanager
-def streamed(port: int, seen: str = "") -> Iterator[Messages]:
-    """Server-sent events, as they come."""
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as reader:
-        reader.request("GET", "/api/v1/stream", headers={"Last-Event-ID": seen} if seen else {})
-        response = reader.getresponse()
-        assert response.headers["Content-Type"] == "text/event-stream"
-
-        def messages() -> Messages:
-            fields: dict[str, Any] = {}
-            for line in iter(response.readline, b""):
-                name, _, value = line.decode().rstrip("\n").partition(": ")
-                if name:
-                    fields[name] = value
-                elif fields.keys() - {"retry"}:
-                    yield {**fields, "data": json.loads(fields["data"])}
-                    fields = {}
-
-        yield messages()
+def version(port: int) -> str:
+    return str(ask(port, "/api/v1/agents?limit=1").json["version"])
 
 
-def changes(messages: Messages, name: str) -> tuple[dict[str, Any], str]:
-    """Of this agent, and the version then. Other tests may have changed others just before."""
-    for message in messages:
-        for agent in message["data"]["agents"]:
-            if agent["name"] == name:
-                return agent, message["id"]
-    raise AssertionError("the stream has ended")
-
-
-def test_changes_come_at_once_and_again_after_a_pause(running: Running) -> None:
-    with streamed(running.port) as messages:
-        next(messages)
-        begun = time.monotonic()
-        running.service.change(60, State.DEAD, 1)
-        agent, version = changes(messages, "agent-00060")
-        assert time.monotonic() - begun < 5
-        assert agent["state"] == "dead" and agent["counts"]["dead"] == 1
-    running.service.change(61, State.LATE)
-    running.service.change(62, State.LATE)
-    with streamed(running.port, version) as messages:
-        missed = next(message for message in messages if message["data"]["agents"])
-    assert {agent["name"] for agent in missed["data"]["agents"]} == {"agent-00061", "agent-00062"}
+def test_changes_since_a_version(running: Running) -> None:
+    """Of states, and of mutes, each until it has been seen."""
+    port, service = running
+    seen = version(port)
+    assert (quiet := changes(port, seen))["agents"] == [] and quiet["version"] == seen
+    service.change(60, State.DEAD, 1)
+    first = changes(port, seen)
+    (agent,) = first["agents"]
+    assert agent["state"] == "dead" and agent["counts"]["dead"] == 1
+    service.change(61, State.LATE)
+    service.change(62, State.LATE)
+    number = ask(port, "/api/v1/mutes", "POST", {
+        "match": {"name": "agent-00070"}, "seconds": 60}, AUTHORISED).json["number"]
+    second = changes(port, first["version"])
+    assert {agent["name"]: agent["muted"] for agent in second["agents"]} == {
+        "agent-00061": False, "agent-00062": False, "agent-00070": True}
+    ask(port, f"/api/v1/mutes/{number}", "DELETE", headers=AUTHORISED)
+    (agent,) = changes(port, second["version"])["agents"]
+    assert agent["name"] == "agent-00070" and not agent["muted"]
+    assert len(changes(port, seen)["agents"]) == 4, "nothing is kept for a reader"
     for row in (60, 61, 62):
-        running.service.change(row, State.ALIVE, 1)
+        service.change(row, State.ALIVE, 1)
+    service.trouble = "blind"
+    assert changes(port, version(port))["trouble"] == "blind"
+    service.trouble = ""
 
 
-@pytest.mark.parametrize("seen", ["x", "x.1", "0.0", ".", "9" * 100, "1.-1", "1.²", "now.999999"])
+@pytest.mark.parametrize("seen", ["", "x", "x.1", "0.0", ".", "9" * 100, "1.-1", "1.²", "now.9999",
+                                  "now", "now.-1"])
 def test_an_unknown_version_is_told_to_begin_anew(running: Running, seen: str) -> None:
     """Or one of the future."""
-    now = ask(running.port, "/api/v1/summary").json["version"].partition(".")[0]
-    seen = seen.replace("now", now)
-    with streamed(running.port, seen.encode().decode("latin-1")) as messages:
-        assert next(messages)["event"] == "reset"
+    found = changes(running.port, seen.replace("now", version(running.port).partition(".")[0]))
+    assert found["reset"] and not found["agents"]
 
 
-def test_a_quiet_fleet_says_that_all_is_well(running: Running) -> None:
-    with streamed(running.port) as messages:
-        next(messages)
-        running.service.trouble = "blind"
-        message = next(each for each in messages if each["data"]["trouble"])  # one may wait
-    running.service.trouble = ""
-    assert message["data"]["agents"] == [] and message["data"]["trouble"] == "blind"
-
-
-def test_mutes_are_changes(running: Running) -> None:
-    with streamed(running.port) as messages:
-        next(messages)
-        number = ask(running.port, "/api/v1/mutes", "POST", {
-            "match": {"name": "agent-00070"}, "seconds": 60}, AUTHORISED).json["number"]
-        assert changes(messages, "agent-00070")[0]["muted"]
-        ask(running.port, f"/api/v1/mutes/{number}", "DELETE", headers=AUTHORISED)
-        assert not changes(messages, "agent-00070")[0]["muted"]
-
-
-def test_a_reload_tells_all_readers() -> None:
-    with served(5) as (port, service), streamed(port) as messages:
-        next(messages)
+def test_a_reload_is_told() -> None:
+    with served(5) as (port, service):
+        seen = version(port)
         service.table = fakes.fleet(6)
-        message = next(message for message in messages if message["event"] == "reset")
+        assert changes(port, seen)["reset"] and not changes(port, version(port))["reset"]
         assert len(ask(port, "/api/v1/agents").json["agents"]) == 6
-        version = ask(port, "/api/v1/summary").json["version"]
-        assert version.partition(".")[0] == message["id"].partition(".")[0]
-
-
-def test_one_address_does_not_keep_others_from_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "CLIENTS", 4)
-
-    def read(host: int) -> tuple[socket.socket, bytes]:
-        made = socket.create_connection(("127.0.0.1", port), source_address=(f"127.0.0.{host}", 0))
-        made.sendall(REQUEST.replace(b"summary", b"stream"))
-        return stack.enter_context(made), made.recv(12)[9:]
-
-    with served() as (port, _), contextlib.ExitStack() as stack:
-        first, *_ = [read(1) for _ in range(4)]
-        assert first[1] == b"200" and [read(host)[1] for host in (1, 2, 2, 2, 1)] == [
-            b"503", b"200", b"200", b"503", b"503"]
-        while not first[0].recv(1 << 16).endswith(b"\r\n0\r\n\r\n"):  # until it ends
-            pass
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("patience, backlog", [(3.0, 10 ** 6), (60.0, 16)])
-def test_slow_readers_are_dropped_and_there_is_a_limit(
-        monkeypatch: pytest.MonkeyPatch, patience: float, backlog: int) -> None:
-    """Either by the time that a write takes, or by the messages that wait."""
-    monkeypatch.setattr(live, "CLIENTS", 2)
-    monkeypatch.setattr(live, "PATIENCE", patience)
-    monkeypatch.setattr(live, "BACKLOG", backlog)
-    monkeypatch.setattr(live, "PAUSE", 0.05)
-    service = fakes.FakeBackend(fakes.fleet(3000))
-    app = server.make_app(service)
-    hub = app[server.SITE].hub
-    with fakes.serving(lambda: app) as port, \
-            socket.create_connection(("127.0.0.1", port)) as slow:
-        slow.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        with streamed(port) as messages:
-            assert ask(port, "/api/v1/stream").status == 503
-            end = time.monotonic() + 30
-            while (hub.dropped == 0 or hub.clients > 1) and time.monotonic() < end:
-                with service.table.lock:
-                    service.table.version += 1
-                    service.table.changed[:] = service.table.version
-                next(message for message in messages if message["data"]["agents"])
-            assert hub.dropped == 1 and hub.clients == 1

@@ -17,7 +17,6 @@ from dumpulse_fleet.tests import fakes
 from dumpulse_fleet.tests.collecting import until
 from dumpulse_fleet.web import server
 from dumpulse_fleet.web.access import Access
-from dumpulse_fleet.web.stream import Hub
 
 if TYPE_CHECKING:  # `make test` has no Selenium, and leaves these tests out
     from selenium.webdriver import Chrome
@@ -129,7 +128,6 @@ class Running(NamedTuple):
     browser: Browser
     service: fakes.FakeBackend
     port: int
-    hub: Hub
 
     def open(self, query: str = "") -> None:
         self.browser.open(f"http://127.0.0.1:{self.port}/{query}")
@@ -165,9 +163,8 @@ class Running(NamedTuple):
 
 @contextlib.contextmanager
 def running(browser: Browser, service: fakes.FakeBackend, at: int = 0) -> Iterator[Running]:
-    app = server.make_app(service, Access(token=TOKEN))
-    with fakes.serving(lambda: app, at) as port:
-        yield Running(browser, service, port, app[server.SITE].hub)
+    with fakes.serving(lambda: server.make_app(service, Access(token=TOKEN)), at) as port:
+        yield Running(browser, service, port)
 
 
 def leave(browser: Browser) -> list[str]:

@@ -192,11 +192,8 @@ def gzipped(blocks: Iterable[bytes]) -> Iterator[bytes]:
 # ---------------------------------------------------------------- the fleet's own
 FLEET_AGENTS = Family("dumpulse_fleet_agents", "Agents by state.")
 FLEET_VARIABLES = Family("dumpulse_fleet_variables", "Variables by state.")
-CLIENTS = Family("dumpulse_fleet_stream_clients", "Readers of live changes.")
 TROUBLE = Family("dumpulse_fleet_trouble",
                  "1 if this part of the fleet does not work: the log says why.")
-DROPPED = Family("dumpulse_fleet_stream_dropped_total",
-                 "Readers of live changes that were too slow.")
 # What the parts say of themselves: the part's own word, the series, and what it is.
 OWN = {word: Family(f"dumpulse_{name}", about)
        for word, name, about in (line.split(" ", 2) for line in """\

@@ -76,7 +76,7 @@ PARAMETERS: Mapping[str, Any] = {
     "before": one(number(1, 10 ** 18 - 1), "only events with a lower number, for the next page"),
     "name": one(TEXT, "the agent's name", ...),
     "number": one(number(1, 10 ** 18 - 1), "the mute's number", ...),
-    "seen": one(TEXT, "the version that was seen last: as the header Last-Event-ID", ""),
+    "seen": one(TEXT, "the version of the last answer with agents", ""),
     "shard": one(number(0, 4095), "the shard, from 0", 0),
     "of": one(number(1, 4096), "of so many shards", 1)}
 
@@ -166,6 +166,9 @@ SCHEMAS: Json = {
     "Done": record({"done": STRING}),
     "Agent": record(AGENT),
     "Agents": record({"version": STRING, "total": COUNT, "agents": several(of("Agent"))}),
+    "Changes": record({
+        "version": STRING, "now": {"type": "number"}, "heard_at": MOMENT, "trouble": STRING,
+        "reset": YES, "agents": several(record(CHANGING))}),
     "Variable": record({
         "variable": NODE, "name": STRING, "expected": YES, "authenticated": {
             "type": ["boolean", "null"], "description": "null: its agent has no key"},
@@ -208,7 +211,7 @@ SCHEMAS: Json = {
                      "alive": COUNT, "at_least": COUNT, "enough": YES}),
     "Groups": record({"groups": several(of("Group"))}),
     "Summary": record({
-        "version": STRING, "now": {"type": "number"}, "heard_at": MOMENT,
+        "now": {"type": "number"}, "heard_at": MOMENT,
         "period": {**SECONDS, "description": "the shortest of all agents"},
         "trouble": {**STRING, "description": "what is wrong with the fleet itself; empty: nothing"},
         "alertmanager": {**STRING, "description": "the address of its page; empty: none"},

@@ -1,4 +1,4 @@
-"""The web server: the wall, the JSON interface, live changes, and what Prometheus reads. ROUTES is
+"""The web server: the wall, the JSON interface, and what Prometheus reads. ROUTES is
 the list of all that can be asked, also for /api/openapi.json."""
 
 import asyncio
@@ -28,7 +28,6 @@ from dumpulse_fleet.record.store import Store, Trouble
 from dumpulse_fleet.web.access import HEADERS, Access, Handler, first_wrong, in_thread
 from dumpulse_fleet.web.openapi import Json, NewMute, Route
 from dumpulse_fleet.web import metrics, openapi, status, view
-from dumpulse_fleet.web.stream import Hub
 from dumpulse_fleet.web.view import Marks, View
 
 BODY_MAX = 16384  # bytes
@@ -99,9 +98,8 @@ ROUTES = (
           body="NewMute"),
     Route("DELETE", "/api/v1/mutes/{number}", "end_mute", "End a mute that was made here",
           ("number",), "Done", errors=(404,)),
-    Route("GET", "/api/v1/stream", "stream",
-          "Server-sent events: 'agents' has the agents that have changed, 'reset' says that all "
-          "must be read again", ("seen",), kind="text/event-stream"),
+    Route("GET", "/api/v1/changes", "changes", "Agents that have changed since a version; 'reset' "
+          "says that all must be read again", ("seen",), "Changes"),
     Route("GET", "/api/openapi.json", "document", "This description", answer="Document"),
     Route("GET", "/metrics", "own_metrics", "The fleet as a whole, for Prometheus",
           kind="text/plain"),
@@ -123,7 +121,6 @@ class Site:
     def __init__(self, service: Backend, access: Access) -> None:
         self.service, self.access = service, access
         self._view = View(service.table, service.groups, service.parts)
-        self.hub = Hub(self.view, self.marks, lambda: service.trouble)
         self._reads = asyncio.Semaphore(READS)
         self._document = openapi.document(ROUTES)
 
@@ -137,16 +134,15 @@ class Site:
 
     # ---- the fleet
     async def summary(self, request: web.Request) -> Json:
-        version = f"{self.view().epoch}.{self.hub.version}"
         who = request[WHO]
-        return {"version": version, "now": round(time.time(), 3), **self.view().summary(),
+        return {"now": round(time.time(), 3), **self.view().summary(),
                 "trouble": self.service.trouble, "alertmanager": self.service.alertmanager,
                 "muted": int(np.count_nonzero(self.marks().muted)),
                 "you": {"name": who, "may_change": bool(who)}}
 
     async def agents(self, request: web.Request) -> Json:
         wanted, shown, marks = request[GIVEN], self.view(), self.marks()
-        version = f"{shown.epoch}.{self.hub.version}"  # what changes meanwhile comes again
+        version = shown.version  # what changes meanwhile comes again
 
         def find() -> Json:
             rows = shown.chosen(wanted["q"], wanted["state"], wanted["site"],
@@ -186,9 +182,14 @@ class Site:
     async def groups(self, request: web.Request) -> Json:
         return {"groups": self.view().groups()}
 
-    async def stream(self, request: web.Request) -> web.StreamResponse:
-        seen = request.headers.get("Last-Event-ID") or request[GIVEN]["seen"]
-        return await self.hub.serve(request, seen, self.access.asker(request))
+    async def changes(self, request: web.Request) -> Json:
+        shown, marks = self.view(), self.marks()
+        version = shown.version
+        rows = shown.changed_since(request[GIVEN]["seen"])
+        found = [] if rows is None else await asyncio.to_thread(shown.changing, rows, marks)
+        return {"version": version, "now": round(time.time(), 3),
+                "heard_at": view.when(shown.table.newest()), "trouble": self.service.trouble,
+                "reset": rows is None, "agents": found}
 
     # ---- mutes
     async def mutes(self, request: web.Request) -> Json:
@@ -228,8 +229,6 @@ class Site:
             yield metrics.text(metrics.TROUBLE, [({"about": part}, bool(text)) for part, text
                                                  in self.service.troubles().items()])
             yield from metrics.of_process()
-            yield metrics.text(metrics.CLIENTS, [({}, self.hub.clients)])
-            yield metrics.text(metrics.DROPPED, [({}, self.hub.dropped)])
 
         return await send_metrics(request, blocks())
 
@@ -461,27 +460,21 @@ def make_app(service: Backend, access: Access | None = None) -> web.Application:
         response.headers.setdefault("Cache-Control", "no-store")
 
     async def background(_: web.Application) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(work) for work in (
-            site.hub.run(), close_slow(waiting, site.access))]
+        task = asyncio.create_task(close_slow(waiting, site.access))
         yield
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def end_streams(_: web.Application) -> None:
-        site.hub.end()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
     app = web.Application(middlewares=[guard], client_max_size=BODY_MAX)
     app[SITE], app[WAITING] = site, waiting
     for route in ROUTES:
         handle = answer(site, route)
         app.router.add_route(route.method, route.path, handle)
-        if route.method == "GET" and route.handler != "stream":
+        if route.method == "GET":
             app.router.add_route("HEAD", route.path, handle)
     for path, name in FILES.items():
         app.router.add_get(path, file(name))
     app.on_response_prepare.append(prepare)
-    app.on_shutdown.append(end_streams)
     app.cleanup_ctx.append(background)
     return app
 

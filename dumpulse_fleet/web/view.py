@@ -35,7 +35,7 @@ class View:
                  ) -> None:
         self.table = table
         self.metrics = Metrics(table)
-        self.epoch = f"{time.time_ns():x}"  # of the versions that the stream counts
+        self._epoch = f"{time.time_ns():x}"  # of the versions of this table
         self._words = [" ".join((agent.name, agent.site, agent.address,
                                  *(f"{key}={text}" for key, text in agent.labels.items()))
                                 ).casefold() for agent in table.agents]
@@ -67,8 +67,27 @@ class View:
                 muted[row] = not all(mute.acknowledges for mute in fit)
                 known[row] = max((mute for mute in fit if mute.acknowledges),
                                  key=lambda mute: mute.ends, default=None)
+            with self.table.lock:
+                self.table.version += 1
+                self.table.changed[(muted != self._marks.muted) | (known != self._marks.known)] = \
+                    self.table.version
             self._marks = Marks(muted, known)
         return self._marks
+
+    @property
+    def version(self) -> str:
+        """Read it before what it is the version of."""
+        return f"{self._epoch}.{self.table.version}"
+
+    def changed_since(self, seen: str) -> Rows | None:
+        """The rows of agents that have changed since this version. None: it is none of this table,
+        or one of the future."""
+        epoch, _, number = seen.partition(".")
+        with self.table.lock:
+            if epoch != self._epoch or not number.isdecimal() or len(number) > 18 \
+                    or int(number) > self.table.version:
+                return None
+            return np.flatnonzero(self.table.changed > int(number))
 
     # ---- agents
     def chosen(self, words: str = "", states: Sequence[State] = (), sites: Sequence[str] = (),

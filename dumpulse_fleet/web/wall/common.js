@@ -2,7 +2,7 @@
 
 export const SEVERITY = ["unwatched", "alive", "pending", "unknown", "late", "out of range",
   "never", "dead", "damaged", "unreachable"];
-export const PATIENCE = 20_000; // ms for an answer, or for a message
+const PATIENCE = 20_000; // ms for an answer
 const TIMES = [[3600, "1 hour"], [14400, "4 hours"], [86400, "1 day"], [604800, "1 week"]];
 
 export const $ = (id) => document.getElementById(id);

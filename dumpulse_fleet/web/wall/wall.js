@@ -4,7 +4,7 @@
 // gathered, and drawn once a frame: only tiles that have changed are touched. What is shown can be
 // found again by the address of the page.
 
-import { $, PATIENCE, SEVERITY, clock, duration, eventItems, get, here, make, makeMuteForm, moment,
+import { $, SEVERITY, clock, duration, eventItems, get, make, makeMuteForm, moment,
   muteItem, number, report, setText, shape, showWho, slug } from "./common.js";
 
 const phone = matchMedia("(max-width: 640px)"); // see wall.css
@@ -15,7 +15,8 @@ const PIPS = "·●–=▲◆□✕"; // by the numbers of the states that a var
 const FEW = 30; // agents that need a look, and have large tiles on a large screen
 const LONGEST_NAME = 26; // characters of a name that a good tile has room for
 const DOTS_FROM = 300; // agents from which good ones are dots, unless somebody chose
-const SILENCE = 7000; // ms without a message; the server sends one every 2 s
+const PAUSE = 1000; // ms between two looks for changes
+const SILENCE = 7000; // ms without an answer
 const SLOW_TICK = 5000; // ms between two looks at "12 min"
 const QUIET = 10_000; // ms between two announcements to who listens
 const FRESH = 2500; // ms for which a change is marked,
@@ -35,7 +36,6 @@ let heardAt = 0; // s, Unix time: the newest report of all agents
 let trouble = "";
 let lastMessage = 0; // performance.now()
 let lastAt = 0; // the same by the clock of this computer
-let source = null;
 let loading = 0; // each load has a number; an old one stops
 const dirty = new Map(); // agents that have changed, until the next frame
 let dots = false; // whether good tiles are dots
@@ -72,8 +72,6 @@ function writeAddress(step = false) {
 /** Everything anew, then what changes. */
 async function load() {
   const mine = ++loading;
-  source?.close();
-  source = null;
   try {
     const found = [];
     let seen = "";
@@ -106,22 +104,27 @@ async function load() {
   }
 }
 
-function listen(seen) {
-  const mine = source = new EventSource(
-    here(`api/v1/stream?seen=${encodeURIComponent(seen)}`));
-  mine.addEventListener("agents", (event) => {
-    const message = JSON.parse(event.data);
-    note(message);
-    for (const agent of message.agents) dirty.set(agent.name, agent);
-    if (message.agents.length) schedule();
-  });
-  mine.addEventListener("reset", () => load());
-  mine.addEventListener("error", () => {
-    // A browser tries again by itself, unless the server has refused it.
-    if (mine.readyState === EventSource.CLOSED && mine === source) {
-      setTimeout(() => mine === source && load(), 3000);
+/** Until the next load. An answer that does not come is asked for again. */
+async function listen(seen) {
+  const mine = loading;
+  for (let next = seen; ;) {
+    await new Promise((done) => { setTimeout(done, PAUSE); });
+    if (mine !== loading) return;
+    try {
+      const message = await get(`api/v1/changes?seen=${encodeURIComponent(next)}`);
+      if (mine !== loading) return;
+      if (message.reset) {
+        load();
+        return;
+      }
+      note(message);
+      next = message.version;
+      for (const agent of message.agents) dirty.set(agent.name, agent);
+      if (message.agents.length) schedule();
+    } catch (error) {
+      report(error);
     }
-  });
+  }
 }
 
 function note(message) {
@@ -131,11 +134,6 @@ function note(message) {
   lastMessage = performance.now();
   lastAt = Date.now();
   showLink();
-}
-
-/** A connection can end without a sign, for example while a computer sleeps. */
-function watch() {
-  if (source && performance.now() - lastMessage > PATIENCE) load();
 }
 
 /** Whether what is shown is true now. What is read out changes only if the trouble does. */
@@ -900,7 +898,6 @@ readAddress();
 load();
 setInterval(showLink, 1000);
 setInterval(drawAges, 1000);
-setInterval(watch, SLOW_TICK);
 setInterval(drawTimes, SLOW_TICK);
 setInterval(announce, QUIET);
 setInterval(showGroups, 15_000);
