@@ -6,7 +6,7 @@
 #define CAN_BASE 0x680 /* a multiple of 128 */
 #endif
 #ifndef CAN_REPORTS
-#define CAN_REPORTS CAN_BASE /* another multiple, if several agents hear the same nodes */
+#define CAN_REPORTS CAN_BASE /* another multiple, if several agents serve the same nodes */
 #endif
 #ifndef CAN_EXTENDED
 #define CAN_EXTENDED 0 /* 1: identifiers have 29 bits */

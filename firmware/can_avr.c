@@ -1,18 +1,13 @@
 /* The agent on a CAN bus: an ATmega328P at 16 MHz with an MCP2515.   SPDX-License-Identifier: MIT
  *
- * SPEC.md, "Transport: CAN", has the identifiers. can_avr.md has the wiring. The controller's
- * filters stop the frames of others. The controller's interrupt puts frames into a queue, and sends
- * the report frame by frame. The loop takes packets from the queue, and sleeps when there are none.
- * Variable 0 is the agent's own: its timestamp is the current time, its value says how often the
- * controller was off the bus, up to 255.
+ * SPEC.md, "Transport: CAN", has the identifiers. can_avr.md has the wiring, and how the controller
+ * listens at first. Its filters stop the frames of others. Its interrupt puts frames into a queue,
+ * and sends the report frame by frame. The loop takes packets from the queue, and sleeps when there
+ * are none. Variable 0 is the agent's own: its timestamp is the current time, its value counts how
+ * often the controller was off the bus, up to 255.
  *
- * After a reset of the agent, the controller only listens. If all that it receives are errors, the
- * loop sets it for the other crystal. The first good frame shows that crystal and bit rate are
- * right, and then the controller joins the bus. At a wrong bit rate it never does, and destroys no
- * frames.
- *
- * With -DKEYED it speaks version 2 of the protocol, which spec/keyed.md has. Then keyed_avr.c knows
- * the keys, and the frame after a report's last one is a beacon, which leaves alone.
+ * With -DKEYED it uses version 2 of the protocol, which spec/keyed.md has. Then keyed_avr.c has the
+ * keys, and the frame after a report's last one is a beacon, which leaves alone.
  */
 #include <avr/pgmspace.h>
 #include <string.h>
@@ -72,15 +67,11 @@ static volatile uint16_t report_began; /* seconds */
 static bool asked_again;
 
 static uint16_t settings_written; /* seconds */
-/* Since then, the filters have let a foreign frame through, or a listening controller has heard an
- * error. */
+/* Since then, the filters have let a foreign frame through, or a listening controller has received
+ * an error. */
 static volatile bool foreign;
-enum {
-    LISTENS,
-    HEARD,
-    JOINED
-}; /* no good frame has come since the reset; one has; and since
-                                    then, the controller was seen in normal mode */
+/* No good frame has come since the reset; one has; and then the controller was in normal mode. */
+enum { LISTENS, RECEIVED, JOINED };
 static volatile uint8_t bus;
 static bool is_second; /* the crystal */
 /* While the cause of ERRIF lasts, it cannot be cleared (data sheet, section 7.7). Then it is masked
@@ -172,7 +163,7 @@ static uint8_t setting(uint8_t at)
     return pgm_read_byte((const uint8_t *)settings + at);
 }
 
-/* Do the registers from this one to the end of its row have their right values? */
+/* Returns whether the registers from this one to the end of its row have their right values. */
 static bool row_is_set(uint8_t at)
 {
     bool same = true;
@@ -186,7 +177,7 @@ static bool row_is_set(uint8_t at)
     return same;
 }
 
-/* Do all registers that can be read in all modes have their right values? */
+/* Returns whether all registers that can be read in all modes have their right values. */
 static bool is_set(void)
 {
     return row_is_set(CNF3) && (read_register(RXB0CTRL) & (RXM | BUKT)) == BUKT &&
@@ -199,7 +190,7 @@ static uint8_t wanted_mode(void)
 }
 
 /* The controller goes to the bus only if all its settings are right. If not, the loop starts it
- * again a second later. If it has only heard errors, its crystal is the other one. */
+ * again a second later. If it has only received errors, its crystal is the other one. */
 static void start_controller(void)
 {
     is_second ^= foreign && bus == LISTENS;
@@ -279,16 +270,16 @@ static uint8_t listen(uint8_t flags)
         return 0;
     }
     if ((flags & (RX0IF | RX1IF)) != 0) {
-        bus = HEARD;
+        bus = RECEIVED;
         foreign = false;
         modify(CANCTRL, MODE, NORMAL);
     }
     return flags;
 }
 
-/* Does what the controller asks for, each thing once. Its INT stays low until all is done. If the
- * queue is full, frames stay in the controller's buffers, and later ones are lost there. Interrupts
- * are off. */
+/* Serves each flag of the controller once. Its INT stays low until all are served. If the queue is
+ * full, frames stay in the controller's buffers, and later ones are lost there. Interrupts are off.
+ */
 static void serve_controller(void)
 {
     uint8_t flags = read_register(CANINTF);
@@ -392,7 +383,7 @@ static void look_after_controller(void)
         modify(CANINTE, ERRIF, ERRIF);
         is_masked = false;
         const uint8_t mode = read_register(CANSTAT) & MODE;
-        if (bus == HEARD && mode == NORMAL)
+        if (bus == RECEIVED && mode == NORMAL)
             bus = JOINED;
         if (foreign || mode != wanted_mode() || !is_set() || needs_refresh())
             start_controller();
@@ -426,9 +417,9 @@ int main(void)
             keyed_each_second(&keyed);
         }
         looked_after = now;
-        bool heard = false;
+        bool received = false;
         if (queued != 0) {
-            heard = process(queue[first]) == DUMPULSE_HEARTBEAT;
+            received = process(queue[first]) == DUMPULSE_HEARTBEAT;
             ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
             {
                 first = (uint8_t)(first + 1) % QUEUE;
@@ -438,7 +429,7 @@ int main(void)
         if (asked_again && next_frame == FRAMES)
             process(request);
         keyed_go_on(&keyed);
-        watch_nodes(&keyed.agent, heard);
+        watch_nodes(&keyed.agent, received);
         cli();
         if (bit_is_clear(PIND, INTERRUPT) || (is_masked && next_frame < FRAMES)) {
             serve_controller();

@@ -6,7 +6,7 @@
  * mailboxes with the frames of a report. The loop takes packets from the queue, and sleeps when
  * there are none.
  *
- * Variable 0 is the agent's own: its timestamp is the current time, its value says how often the
+ * Variable 0 is the agent's own: its timestamp is the current time, its value counts how often the
  * controller was off the bus or lost frames, up to 255.
  *
  * Each wait for the controller or for the crystal ends when the watchdog resets the chip.

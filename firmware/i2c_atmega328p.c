@@ -1,7 +1,7 @@
 /* An agent on an I²C bus: an ATmega328P that answers at an address.   SPDX-License-Identifier: MIT
  *
- * i2c_atmega328p.md says what masters do. After each byte, the chip's interface holds the clock low
- * until the loop has taken note. So all masters wait, and nothing gets lost.
+ * i2c_atmega328p.md describes what masters do. After each byte, the chip's interface holds the
+ * clock low until the loop has served it. So all masters wait, and nothing gets lost.
  */
 #define BAUD 0 /* no serial line */
 #include BOARD
@@ -19,7 +19,7 @@ static uint8_t packet[DUMPULSE_PACKET_SIZE + 1], length; /* since the address; 9
 static uint8_t outgoing[DUMPULSE_REPORT_SIZE]; /* a copy: the table changes while it is read */
 static uint16_t left;                          /* bytes of it that nobody has read */
 static uint8_t faults;                         /* illegal starts and stops, and silent masters */
-static uint8_t patience; /* s, at most, with the master that has begun and has not ended */
+static uint8_t timeout; /* s, until a master that is silent in a packet is given up; 0: none */
 
 uint16_t dumpulse_get_timestamp(void)
 {
@@ -39,11 +39,11 @@ void dumpulse_send_packet(void *context, const uint8_t *report, size_t size)
     left = (uint16_t)size;
 }
 
-static void take_note(uint8_t status)
+static void serve(uint8_t status)
 {
-    patience = 2;
+    timeout = 2;
     if (status == TW_SR_STOP || status == TW_ST_DATA_NACK || status == TW_BUS_ERROR)
-        patience = 0;
+        timeout = 0;
     if (status == TW_SR_SLA_ACK) {
         length = 0;
     } else if (status == TW_SR_DATA_ACK && length != sizeof packet) {
@@ -72,7 +72,7 @@ int main(void)
         const uint8_t now = board_ticks();
         if (now != fed) {
             board_feed();
-            if (patience != 0 && --patience == 0) {
+            if (timeout != 0 && --timeout == 0) {
                 if (faults != UINT8_MAX)
                     faults++;
                 TWCR = 0; /* lets the wires go, which others need */
@@ -87,6 +87,6 @@ int main(void)
         }
         sei();
         if (bit_is_set(TWCR, TWINT))
-            take_note(TW_STATUS);
+            serve(TW_STATUS);
     }
 }

@@ -1,7 +1,7 @@
-/* What an agent asks of keyed_agent.c, and that of its chip.   SPDX-License-Identifier: MIT
+/* The interface of keyed_agent.c to an agent and to its chip.   SPDX-License-Identifier: MIT
  *
- * An image that is built with -DKEYED has these files, and speaks version 2 of the protocol. Other
- * images speak version 1: here these functions do nothing more than that, and take no memory.
+ * An image that is built with -DKEYED has these files, and uses version 2 of the protocol. Other
+ * images use version 1: here these functions do nothing more than that, and take no memory.
  */
 #ifndef KEYED_H
 #define KEYED_H
@@ -11,8 +11,7 @@
 
 typedef dumpulse_keyed keyed_agent;
 /* What the agent sends: a report, or the beacon of a label. And how many identifiers requests have;
- * the first two of them are the last frame of a report and the beacons, and nobody else sends
- * these. */
+ * the first two of them are the last frame of a report and the beacons, which only agents send. */
 enum { SENDS_BEACONS = 1, SENT_SIZE = DUMPULSE_KEYED_REPORT_SIZE + 8, REQUESTS = 32 };
 /* With this context, the send hook sends no beacon. */
 #define KEYED_NO_BEACON ((void *)1)
@@ -23,19 +22,19 @@ void keyed_start(void);
 /* Begins, if it has not. To be called once in each second. */
 void keyed_each_second(keyed_agent *keyed);
 
-/* Takes a packet of 8 bytes. */
+/* Processes a packet of 8 bytes. */
 dumpulse_result keyed_process(keyed_agent *keyed, const uint8_t *packet);
 
-/* Begins the epoch of a label if it is time. Takes packets that had to wait, and sends a beacon
- * that had to. To be called in each turn of the loop. */
+/* Begins the epoch of a label if it is time, and processes a request and sends a beacon that had to
+ * wait. To be called in each turn of the loop. */
 void keyed_go_on(keyed_agent *keyed);
 
-/* The agent's: can a report or a beacon leave now? If not, requests have to wait, and the send hook
- * drops beacons: keyed_agent.c sends them later. */
+/* Hook of the agent: returns whether a report or a beacon can leave now. If not, requests have to
+ * wait, and the send hook drops beacons: keyed_agent.c sends them later. */
 bool keyed_may_send(void);
 
-/* The chip's: the turns of a clock that has about 65 in a second, and an LED that shows why the
- * agent has not begun. */
+/* Hooks of the chip: the turns of a clock that has about 65 in a second, and an LED that shows why
+ * the agent has not begun. */
 uint8_t keyed_turns(void);
 void keyed_show(bool is_lit);
 extern bool keyed_has_begun;

@@ -10,7 +10,7 @@
 
 enum { LABELS = DUMPULSE_READER_LABEL + 1, IS_REQUEST = 0x80 + DUMPULSE_READER_LABEL };
 enum { TURNS = 10 }; /* until the next label begins its epoch */
-/* In each turn, one question or refused request may be answered, and after a pause some at once.
+/* In each turn, one question or rejected request may be answered, and after a pause some at once.
  * This is less than 100 in any second. */
 enum { MOST_ANSWERS = 16 };
 
@@ -19,43 +19,43 @@ static dumpulse_beginning beginning; /* the last result, if the agent has not be
 
 /* ---- Beacons ----------------------------------------------------------------------------- */
 
-static uint8_t answers;              /* so many may be given now */
-static uint8_t owed[LABELS / 8 + 1]; /* a bit for each label whose beacon still has to leave */
-static bool owes;                    /* perhaps one */
+static uint8_t answers;                 /* how many may be given now */
+static uint8_t pending[LABELS / 8 + 1]; /* a bit for each label whose beacon still has to leave */
+static bool may_be_pending;             /* false: no bit is set */
 
-static void owe(uint8_t label)
+static void add_beacon(uint8_t label)
 {
-    owed[label / 8] = (uint8_t)(owed[label / 8] | 1U << label % 8);
-    owes = true;
+    pending[label / 8] = (uint8_t)(pending[label / 8] | 1U << label % 8);
+    may_be_pending = true;
 }
 
 /* Sends one of them. */
-static void send_owed(const keyed_agent *keyed)
+static void send_beacon(const keyed_agent *keyed)
 {
     for (uint8_t label = 0; label != LABELS; label++) {
         const uint8_t bit = (uint8_t)(1U << label % 8);
-        if ((owed[label / 8] & bit) != 0) {
-            owed[label / 8] &= (uint8_t)~bit;
+        if ((pending[label / 8] & bit) != 0) {
+            pending[label / 8] &= (uint8_t)~bit;
             dumpulse_keyed_beacon(keyed, label, NULL);
             return;
         }
     }
-    owes = false;
+    may_be_pending = false;
 }
 
 /* Begins the epoch of the next label. This does not wait until its beacon can leave: otherwise
- * somebody who disturbs the bus could make an epoch longer, and what is of it would be taken later
- * than it may be. */
+ * an attacker who disturbs the bus could make an epoch longer, and its heartbeats would be accepted
+ * for longer. */
 static void begin_next(keyed_agent *keyed)
 {
     const bool sends = keyed_may_send();
 
     if (!sends)
-        owe(keyed->reached == LABELS ? 0 : keyed->reached);
+        add_beacon(keyed->reached == LABELS ? 0 : keyed->reached);
     (void)dumpulse_keyed_next(keyed, sends ? NULL : KEYED_NO_BEACON);
 }
 
-/* If the agent has not begun, an LED flashes as often as the result of dumpulse_keyed_begin() says,
+/* If the agent has not begun, an LED flashes as often as the result of dumpulse_keyed_begin(),
  * a quarter of a second each time, and again after 4 seconds. */
 static void pass_turn(keyed_agent *keyed)
 {
@@ -87,7 +87,7 @@ void keyed_each_second(keyed_agent *keyed)
     beginning = dumpulse_keyed_begin(keyed);
     keyed_has_begun = beginning == DUMPULSE_BEGUN;
     for (uint8_t label = 0; keyed_has_begun && label != LABELS; label++)
-        owe(label);
+        add_beacon(label);
 }
 
 #ifdef UNKEYED
@@ -105,8 +105,8 @@ static bool is_unkeyed(uint8_t label)
     return false;
 }
 
-/* Takes a packet that costs no answer, or whose answer can leave now. */
-static dumpulse_result take(keyed_agent *keyed, const uint8_t *packet)
+/* Processes a packet that costs no answer, or whose answer can leave now. */
+static dumpulse_result process(keyed_agent *keyed, const uint8_t *packet)
 {
 #ifdef UNKEYED
     uint8_t unkeyed[DUMPULSE_VARIABLES / 8] = {0}; /* a bit for each */
@@ -120,12 +120,12 @@ static dumpulse_result take(keyed_agent *keyed, const uint8_t *packet)
 #endif
 }
 
-/* Frames on a bus do not show who sends them, so all questions have one limit. Other packets have
- * none. */
+/* Frames on a bus do not show their sender, so all questions have one rate limit. Other packets
+ * have none. */
 dumpulse_result keyed_process(keyed_agent *keyed, const uint8_t *packet)
 {
     const bool requests = packet[4] == IS_REQUEST;
-    /* take() would answer a wrong request at once: to make a beacon that must not leave would
+    /* process() would answer a wrong request at once: to make a beacon that must not leave would
      * double what such a request costs. */
     const dumpulse_result result = requests
                                        ? dumpulse_keyed_try(keyed, packet, DUMPULSE_PACKET_SIZE)
@@ -137,7 +137,7 @@ dumpulse_result keyed_process(keyed_agent *keyed, const uint8_t *packet)
         (requests && (result == DUMPULSE_OLD || result == DUMPULSE_WRONG_TAG))) {
         if (answers != 0) {
             answers--;
-            owe(packet[4] % 128);
+            add_beacon(packet[4] % 128);
         }
         return result;
     }
@@ -147,7 +147,7 @@ dumpulse_result keyed_process(keyed_agent *keyed, const uint8_t *packet)
             request[i] = packet[i];
         return DUMPULSE_REFUSED;
     }
-    return take(keyed, packet);
+    return process(keyed, packet);
 }
 
 void keyed_go_on(keyed_agent *keyed)
@@ -157,6 +157,6 @@ void keyed_go_on(keyed_agent *keyed)
         request_waits = false;
         (void)keyed_process(keyed, request);
     }
-    if (owes && keyed_may_send())
-        send_owed(keyed);
+    if (may_be_pending && keyed_may_send())
+        send_beacon(keyed);
 }

@@ -1,12 +1,10 @@
 /* The keys of an agent on an AVR, and its number. keyed_agent.c is the rest.
  *                                                       SPDX-License-Identifier: MIT
  *
- * can_avr.md says how to bring keys in, and what to know.
- *
- * The EEPROM takes 3.4 ms for each byte, and on a CAN bus 15 frames can come in this time. So an
- * interrupt writes the bytes, and the loop goes on: if the number of the next block of epochs is
- * not there yet, the epoch lasts a moment longer. Only after a reset does the agent wait for its
- * EEPROM.
+ * can_avr.md describes how to bring keys in. The EEPROM takes 3.4 ms for each byte, and on a CAN bus
+ * 15 frames can come in this time. So an interrupt writes the bytes, and the loop goes on: if the
+ * number of the next block of epochs is not there yet, the epoch lasts a moment longer. Only after a
+ * reset does the agent wait for its EEPROM.
  */
 #include <avr/interrupt.h>
 #include <avr/io.h>
@@ -69,7 +67,8 @@ uint32_t dumpulse_load(void)
     return dumpulse_slots_read(copy);
 }
 
-/* Is this number stored? If not, this begins to write it, if nothing is being written. */
+/* Returns whether this number is stored. If not, it begins to write it, if nothing is being
+ * written. */
 static bool is_stored(uint32_t number)
 {
     uint8_t copy[SLOTS];

@@ -1,8 +1,7 @@
 /* Watches nodes on an ATmega328P: lights lamps and opens relays.   SPDX-License-Identifier: MIT
  *
- * watch_atmega328p.md says how to wire, set and try it. This file is only what is done about the
- * nodes. It is linked with an agent: serial_agent.c hears the nodes on a serial line, can_avr.c on
- * a CAN bus. Both have timestamps in seconds.
+ * watch_atmega328p.md describes how to wire, set and try it. It is linked with an agent, which has
+ * timestamps in seconds: serial_agent.c on a serial line, can_avr.c on a CAN bus.
  */
 #include <avr/io.h>
 #include <avr/pgmspace.h>
@@ -20,7 +19,7 @@
 enum { NONE = 8 }; /* as a pin: no lamp, or no relay */
 enum { OPEN = 0, CLOSED = 1 };
 
-/* The relays, and the position of their contacts in each situation in which nobody is known to be
+/* The relays, and the position of their contacts in each situation in which a node may not be
  * alive. While all nodes of a relay are alive, it has the other position than after a death. The
  * wiring gives the first two: watch_atmega328p.md. A choice that a reset or a loss of power would
  * turn into chatter does not compile; so OPEN and CLOSED cannot be swapped by mistake. */
@@ -30,7 +29,7 @@ enum { OPEN = 0, CLOSED = 1 };
     relay(MOTOR,   0,          OPEN,     OPEN,                        OPEN,         OPEN) \
     relay(LOAD,    1,          OPEN,     OPEN,                        OPEN,         OPEN)
 
-/* The nodes. The times are in seconds. dumpulse_watch.h says what the numbers mean. A lamp is a pin
+/* The nodes. The times are in seconds. dumpulse_watch.h has what the numbers mean. A lamp is a pin
  * of the port, 0 to 5. Nodes may share lamps and relays. */
 #define NODES(node) \
     node(variable(5), silence(2), misses(3), grace(5), values(10, 120), lamp(5), relay(MOTOR)) \
@@ -89,12 +88,12 @@ void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, d
     changed = true; /* the pins follow after the look, once for all that changed in it */
 }
 
-/* A lamp is lit if something is wrong with one of its nodes. A relay takes the position of its line
- * if one of its nodes is dead or missing, or was not heard yet. Values out of range and nodes that
- * are late do not move it. */
+/* Lights a lamp if something is wrong with one of its nodes. A relay takes the position of its line
+ * if one of its nodes is dead or missing, or has sent nothing yet, and the other one if all are
+ * alive. Values out of range and nodes that are late do not move it. */
 static void set_pins(void)
 {
-    uint8_t lit = 0, moved = 0;
+    uint8_t lit = 0, moved = 0, held = 0;
     for (uint8_t i = 0; i != COUNT; i++) {
         const dumpulse_state state = watch.seen[i].state;
         uint8_t relay = pgm_read_byte(&pins[i].relay);
@@ -104,7 +103,10 @@ static void set_pins(void)
             lit |= pgm_read_byte(&pins[i].lamp);
         if (state < DUMPULSE_ALIVE || state == DUMPULSE_DEAD) /* also waiting and missing */
             moved |= relay;
+        else if (state != DUMPULSE_ALIVE)
+            held |= relay;
     }
+    moved |= (uint8_t)(held & (PORT ^ ENERGISED));
     PORT = (uint8_t)(lit | (ENERGISED ^ moved)); /* in one step, so no relay moves in between */
 }
 
@@ -114,11 +116,11 @@ void watch_start(void)
     DIRECTION = LAMP_PINS | RELAY_PINS;
 }
 
-void watch_nodes(dumpulse *agent, bool heard)
+void watch_nodes(dumpulse *agent, bool received)
 {
     static uint16_t looked;
     const uint16_t now = dumpulse_get_timestamp();
-    if (now == looked && !heard)
+    if (now == looked && !received)
         return;
     looked = now;
     dumpulse_watch(&watch, agent, now);

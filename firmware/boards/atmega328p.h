@@ -114,7 +114,7 @@ ISR(USART_UDRE_vect)
     }
 }
 
-/* Sends the last bytes of outgoing. Only a board that does not transmit may be told so. */
+/* Sends the last bytes of outgoing. The board must not be transmitting. */
 static inline void board_send(uint16_t length)
 {
     next = outgoing + sizeof outgoing - length;

@@ -1,7 +1,7 @@
 /* What boards with a Cortex-M share: how a program starts, its clock and its interrupts.
  *                                                           SPDX-License-Identifier: MIT
- * The header of a board says UART_IRQ and how many IRQS its table has, and includes this file. A
- * program without a serial line says IRQS and INTERRUPTS itself. The linker script is cortex_m.ld.
+ * The header of a board defines UART_IRQ and IRQS, the length of its table, and includes this file.
+ * A program without a serial line defines IRQS and INTERRUPTS itself. Link with cortex_m.ld.
  */
 #ifndef CORTEX_M_H
 #define CORTEX_M_H

@@ -69,7 +69,7 @@ static inline bool board_transmits(void)
     return left != 0;
 }
 
-/* Sends the last bytes of outgoing. Only a board that does not transmit may be told so. */
+/* Sends the last bytes of outgoing. The board must not be transmitting. */
 static inline void board_send(uint16_t length)
 {
     left = length;

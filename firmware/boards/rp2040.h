@@ -55,8 +55,8 @@ __asm__(".syntax unified\n .section .boot, \"a\"\n .balign 4\n"
         "program: .word vectors\ntable: .word 0xE000ED08\n"
         " .org 252\n .word 0x30EC0D22\n .text\n");
 
-/* The watchdog has started the chip by its timer (1) or was forced to (2), or else RUN_PIN tells
- * the pin from a power-up or a brown-out. The debugger's restart leads to a safe mode (2.10.6). */
+/* The watchdog has started the chip by its timer (1) or was forced to (2). Otherwise RUN_PIN is 1
+ * after a reset by the pin. The debugger's restart leads to a safe mode (2.10.6). */
 static inline uint8_t board_reset_cause(void)
 {
     const uint32_t reason = DOG_REASON;

@@ -24,6 +24,7 @@ static struct {
     uint64_t begun;                 /* how many bytes the firmware has begun to write */
     uint16_t at;                    /* where a byte is being written, */
     bool busy;                      /* and whether one is */
+    bool is_worn;                   /* writing a byte changes nothing */
 } eeprom;
 
 static avr_cycle_count_t eeprom_written(avr_t *chip, avr_cycle_count_t when, void *unused)
@@ -47,7 +48,8 @@ static void on_eecr(avr_t *chip, avr_io_addr_t address, uint8_t value, void *unu
     if ((value & EE_PE) != 0 && chip->cycle <= eeprom.enabled_till) {
         if (eeprom.busy)
             fail("the firmware writes its EEPROM while a byte is being written");
-        eeprom.io->eeprom[at] = data[eeprom.io->r_eedr];
+        if (!eeprom.is_worn)
+            eeprom.io->eeprom[at] = data[eeprom.io->r_eedr];
         eeprom.at = (uint16_t)at;
         eeprom.busy = true;
         eeprom.begun++;

@@ -41,6 +41,7 @@
  *     cut BYTE                the power is cut, and comes back. A byte of the EEPROM that is being
  *                             written becomes this one (hexadecimal), and so does all RAM.
  *     hold LEVEL              from now on, the input pin has this level
+ *     protect                 from now on, the EEPROM is worn: what is written changes nothing
  *     show                    prints "shown"
  * A byte from the firmware is a line with two hexadecimal digits.
  */
@@ -261,6 +262,8 @@ static void play_script(void)
             cut_power((uint8_t)number);
         } else if (sscanf(line, "hold %u", &number) == 1) {
             avr_raise_irq(input, number);
+        } else if (strcmp(line, "protect") == 0) {
+            eeprom.is_worn = true;
         } else if (strcmp(line, "show") == 0) {
             dprintf(line_out, "shown\n");
         } else {

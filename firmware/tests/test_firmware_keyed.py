@@ -583,8 +583,9 @@ def test_the_power_fails_while_flash_is_written(operation: int, chance: random.R
     (ON_LINE, b"\xff" * 93, 2, "C5"), (ON_LINE, eeprom(KEYS, 0x1FFFFF), 3, "C5"),
     (FLASH, b"", 2, "C13"), (FLASH, bytes(3072), 2, "C13"),
     (FLASH, eeprom(KEYS, 0x1FFFFF, FLASH), 3, "C13"), (FLASH, eeprom(KEYS, 1, FLASH), 0, "C13"),
-    (FLASH, eeprom(KEYS, 2, FLASH), 1, "C13")],
-    ids=["blank", "used-up", "flash-ff", "flash-00", "flash-used-up", "flash-begins", "protected"])
+    (FLASH, eeprom(KEYS, 2, FLASH), 1, "C13"), (ON_LINE, eeprom(KEYS, 2), 1, "C5")],
+    ids=["blank", "used-up", "flash-ff", "flash-00", "flash-used-up", "flash-begins", "protected",
+         "worn"])
 def test_an_led_shows_why_an_agent_has_not_begun(board: Board, memory: bytes, flashes: int,
                                                  pin: str) -> None:
     """It flashes once if a number cannot be stored, 2 times if there is none, and 3 times if all

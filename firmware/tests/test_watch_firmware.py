@@ -13,7 +13,7 @@ import pytest
 
 from firmware.simulators.boards import BOARDS, REQUEST_AT, Board, Bus, Line, PinChange, frame
 from spec.model import HEARTBEAT, REQUEST, Agent, heartbeat
-from spec.watch import ALIVE, DEAD, MISSING, WAITING, Watch, line
+from spec.watch import ALIVE, LATE, OUT_OF_RANGE, WAITING, Watch, line
 from tools.programs import INCLUDES, ROOT, run
 
 SERIAL = replace(BOARDS["watch_atmega328p"], pins=tuple(f"B{pin}" for pin in range(6)))
@@ -31,15 +31,17 @@ RELAYS = {MOTOR: "0", BATTERY: "1"}
 Event = tuple[float, bytes]  # seconds since the start, a packet that begins then
 
 
-def levels(port: str, watch: Watch) -> dict[str, int]:
-    """What the pins of watch_atmega328p.c have to be in these states."""
+def levels(port: str, watch: Watch, before: dict[str, int]) -> dict[str, int]:
+    """What the pins of watch_atmega328p.c have to be in these states. A relay stays as it was before
+    if its node is late or out of range."""
     states = dict(zip((one.variable for one in LINES), watch.states, strict=True))
     pins = dict.fromkeys((port + pin for pin in LAMPS.values()), 0)
     for variable, state in states.items():
         if state not in (WAITING, ALIVE):
             pins[port + LAMPS[variable]] = 1
         if variable in RELAYS:
-            pins[port + RELAYS[variable]] = int(state not in (WAITING, MISSING, DEAD))
+            relay = port + RELAYS[variable]
+            pins[relay] = before.get(relay, 0) if state in (LATE, OUT_OF_RANGE) else state == ALIVE
     return pins
 
 
@@ -47,14 +49,14 @@ def expected(events: Sequence[Event], end: float, port: str) -> list[PinChange]:
     """When the pins change, by the models of the agent and of the watch. The agent looks at each
     tick of its clock, each second, and after each heartbeat."""
     agent, watch = Agent(), Watch(LINES)
-    pins = dict.fromkeys(levels(port, watch), 0)
+    pins = dict.fromkeys(levels(port, watch, {}), 0)
     changes = []
     moments = sorted([*events, *((float(tick), b"") for tick in range(int(end) + 1))])
     for moment, packet in moments:
         now = int(moment) % 65536
         if agent.process(now, packet) == HEARTBEAT or packet == b"":
             watch.look(agent.entries, now)
-        after = levels(port, watch)
+        after = levels(port, watch, pins)
         changes += [(moment, pin, after[pin]) for pin in sorted(pins) if pins[pin] != after[pin]]
         pins = after
     return changes
@@ -133,10 +135,12 @@ SCENES = {
         [(0.1, "0", 1), (0.3, "1", 1), (7.0, "5", 1), (12.0, "1", 0), (17.2, "1", 1),
          (17.2, "5", 0)]),
     "a value out of range is not silence": (
-        each(MOTOR, 50, 0.1, 3) + each(MOTOR, 121, 3.3, 12) + each(MOTOR, 120, 12.5, 14)
+        [(0.02, heartbeat(MOTOR, 1, 121))] + each(MOTOR, 50, 0.1, 3) + each(MOTOR, 121, 3.3, 12)
+        + each(MOTOR, 120, 12.5, 14)
         + each(BATTERY, 5, 0.25, 14) + each(DOOR, 0, 0.6, 5) + each(DOOR, 2, 5.3, 9)
         + each(DOOR, 1, 9.4, 14), 14.5,
-        [(0.1, "0", 1), (0.25, "1", 1), (3.3, "5", 1), (5.3, "4", 1), (9.4, "4", 0),
+        [(0.02, "5", 1), (0.1, "0", 1), (0.1, "5", 0), (0.25, "1", 1), (3.3, "5", 1),
+         (5.3, "4", 1), (9.4, "4", 0),
          (12.5, "5", 0)]),
     "one speaks too fast while another dies": (
         [(0.02, heartbeat(BATTERY, 1, 0))] + each(MOTOR, 10, 0.03, 14, 0.0041)
