@@ -40,11 +40,8 @@ void dumpulse_get_key(uint8_t key[16], uint8_t label)
 
 static inline void read_pace(dumpulse_pace *pace)
 {
-    uint8_t seconds[2];
-
     memory_read(&pace->variable, &memory.variable, 1);
-    memory_read(seconds, memory.seconds, 2);
-    pace->epoch = (uint16_t)((seconds[0] | seconds[1] << 8) * TICKS);
+    memory_read((uint8_t *)&pace->epoch, memory.seconds, 2);
 }
 #endif
 

@@ -10,7 +10,7 @@
 enum { KEYED_FRAME = DUMPULSE_PACKET_SIZE + 2 };
 enum { KEYED_FIRST = 0x80 }; /* byte 0 of a frame: this, and its identifier on a CAN bus */
 
-/* Makes the frame of a packet. Its last byte makes the sum of all bytes 0. */
+/* Makes the frame of a packet, which may be in it. Its last byte makes the sum of all bytes 0. */
 static inline void keyed_frame_make(uint8_t frame[KEYED_FRAME], uint8_t first,
                                     const uint8_t packet[DUMPULSE_PACKET_SIZE])
 {
@@ -24,14 +24,14 @@ static inline void keyed_frame_make(uint8_t frame[KEYED_FRAME], uint8_t first,
     *frame = (uint8_t)-sum;
 }
 
-/* The last bytes from a line. All members start as zero. */
+/* The last bytes from a line; at first, and after a frame that was taken, zeros. So no byte is in
+ * two frames: no frame begins with a zero. */
 typedef struct keyed_frame {
     uint8_t bytes[KEYED_FRAME];
-    uint8_t length; /* how many of them belong to no frame yet */
 } keyed_frame;
 
 /* Takes a byte from the line. Are the last bytes a frame, as far as their sum tells? If byte 0 is
- * one that the caller receives, it sets the length to 0: so no byte is in two frames. */
+ * one that the caller receives, it makes all of them zeros. */
 static inline bool keyed_frame_ends(keyed_frame *frame, uint8_t byte)
 {
     uint8_t sum = byte;
@@ -41,9 +41,7 @@ static inline bool keyed_frame_ends(keyed_frame *frame, uint8_t byte)
         sum = (uint8_t)(sum + frame->bytes[i]);
     }
     frame->bytes[KEYED_FRAME - 1] = byte;
-    if (frame->length != KEYED_FRAME)
-        frame->length++;
-    return frame->length == KEYED_FRAME && sum == 0;
+    return sum == 0;
 }
 
 #endif /* KEYED_FRAME_H */

@@ -9,7 +9,7 @@
 #ifndef BAUD
 #define BAUD 9600UL
 #endif
-#define TICKS 8 /* in a second: the unit of time of this node */
+#define TICKS 2 /* in a second */
 #define KEYED_NODE
 #include "keyed_frame.h"
 #define PACKET_SIZE KEYED_FRAME
@@ -26,17 +26,15 @@ static keyed_frame window;
 
 static void serve(uint16_t now)
 {
-    uint8_t packet[DUMPULSE_PACKET_SIZE], bytes[KEYED_FRAME];
-
     if (!serial_empty(&ring) && keyed_frame_ends(&window, serial_get(&ring)) &&
         window.bytes[0] == BEACON) {
-        window.length = 0;
         (void)dumpulse_hear(&node, pace.variable, window.bytes + 1, DUMPULSE_PACKET_SIZE);
+        window = (keyed_frame){{0}};
     }
     if (pace.variable < DUMPULSE_VARIABLES && !board_transmits() &&
-        dumpulse_node_tick(&node, &pace, now, (uint8_t)(now / TICKS), packet)) {
-        keyed_frame_make(bytes, (uint8_t)(KEYED_FIRST + pace.variable), packet);
-        board_transmit(bytes, sizeof bytes);
+        dumpulse_node_tick(&node, &pace, now, (uint8_t)now, outgoing + 1)) {
+        keyed_frame_make(outgoing, (uint8_t)(KEYED_FIRST + pace.variable), outgoing + 1);
+        board_send(KEYED_FRAME);
     }
 }
 
@@ -47,17 +45,18 @@ int main(void)
 
     (void)board_reset_cause(); /* clears the flags */
     board_start();
-    pace.period = TICKS;
+    pace.period = 1;
     pace.sender = SENDER;
     read_pace(&pace);
     for (;;) {
         const uint8_t tick = board_ticks();
         if (tick != last) {
-            now = (uint16_t)(now + (uint8_t)(tick - last));
             last = tick;
+            if (tick % TICKS == 0)
+                now++;
             board_feed(); /* only here: it resets a chip whose loop or clock stands still */
         }
-        board_rest();
         serve(now);
+        board_rest();
     }
 }

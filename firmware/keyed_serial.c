@@ -54,8 +54,7 @@ static bool took_unkeyed(void)
 #ifdef UNKEYED
     const uint8_t *packet = window.bytes + KEYED_FRAME - DUMPULSE_PACKET_SIZE;
 
-    return window.length >= DUMPULSE_PACKET_SIZE && packet[4] == DUMPULSE_MAGIC &&
-           keyed_process(&keyed, packet) == DUMPULSE_HEARTBEAT;
+    return packet[4] == DUMPULSE_MAGIC && keyed_process(&keyed, packet) == DUMPULSE_HEARTBEAT;
 #else
     return false;
 #endif
@@ -68,13 +67,13 @@ static void take_byte(void)
         return;
     const bool ends = keyed_frame_ends(&window, serial_get(&ring));
     const uint8_t at = window.bytes[0];
-    if (took_unkeyed())
-        window.length = 0;
-    else if (ends && at >= KEYED_FIRST && (at < REPORT_AT || at >= REQUESTS_AT)) {
-        window.length = 0;
+    if (!took_unkeyed()) {
+        if (!ends || at < KEYED_FIRST || (at >= REPORT_AT && at < REQUESTS_AT))
+            return;
         (void)dumpulse_record(&keyed.agent, SERIAL_SELF, SERIAL_SELF_SENDER, ring.lost);
         (void)keyed_process(&keyed, window.bytes + 1);
     }
+    window = (keyed_frame){{0}};
 }
 
 int main(void)

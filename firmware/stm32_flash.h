@@ -56,7 +56,7 @@ void dumpulse_get_key(uint8_t key[16], uint8_t label)
 static inline void read_pace(dumpulse_pace *pace)
 {
     pace->variable = SETTINGS->labels[0];
-    pace->epoch = (uint16_t)(SETTINGS->epoch_seconds * TICKS);
+    pace->epoch = SETTINGS->epoch_seconds;
 }
 #else
 #define FLASH_KEY REGISTER(0x40022004)     /* PM0075, 3.2 */

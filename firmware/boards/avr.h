@@ -85,8 +85,9 @@ static inline void calibrate(void)
 {
     EEAR = E2END;
     EECR |= _BV(EERE);
-    if (EEDR != UINT8_MAX)
-        OSCCAL = EEDR;
+    const uint8_t setting = EEDR;
+    if (setting != UINT8_MAX)
+        OSCCAL = setting;
 }
 
 #endif /* AVR_H */

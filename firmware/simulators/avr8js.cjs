@@ -41,6 +41,11 @@ const tiny = {
         TCCRA: 0x4a, TCCRB: 0x53, TCNT: 0x52, OCRA: 0x49, OCRB: 0x48, TIFR: 0x58, TIMSK: 0x59,
         TOV: 2, OCFA: 16, OCFB: 8, TOIE: 2, OCIEA: 16, OCIEB: 8,
         compPortA: 0x38, compPinA: 0, compPortB: 0x38, compPinB: 1, externalClockPort: 0,
+    }, { // timer 1, as far as the firmware uses it: CS10 to CS13 are all 1, and TCNT1 counts to 255
+        ...avr.timer0Config, compAInterrupt: 3, compBInterrupt: 9, ovfInterrupt: 4,
+        TCCRA: 0x4c, TCCRB: 0x50, TCNT: 0x4f, OCRA: 0x4e, OCRB: 0x4b, TIFR: 0x58, TIMSK: 0x59,
+        TOV: 4, OCFA: 64, OCFB: 32, TOIE: 4, OCIEA: 64, OCIEB: 32, dividers: { 7: 16384 },
+        compPortA: 0x38, compPinA: 1, compPortB: 0x38, compPinB: 4, externalClockPort: 0,
     }],
     clock: { CLKPR: 0x46 },
     eeprom: { eepromReadyInterrupt: 6, EECR: 0x3c, EEDR: 0x3d, EEARL: 0x3e, EEARH: 0x3f },
@@ -87,6 +92,18 @@ function addLines() {
     }, spi.transferCycles);
 }
 
+/* The timers of an ATtiny85 have TIFR and TIMSK in common, and only ones clear flags (11.9.7). */
+function shareRegisters(timers) {
+    const { TIFR, TIMSK } = tiny.timers[0];
+    const each = timers.flatMap(({ OVF, OCFA, OCFB }) => [OVF, OCFA, OCFB]);
+    cpu.writeHooks[TIFR] = (value) => {
+        each.forEach((interrupt) => cpu.clearInterruptByFlag(interrupt, value));
+        return true;
+    };
+    cpu.writeHooks[TIMSK] = (value) =>
+        each.forEach((interrupt) => cpu.updateInterruptEnable(interrupt, value));
+}
+
 function boot(cycle, cause) {
     const flags = cpu ? cpu.data[MCUSR] : 0; // only the program clears them (11.9.1)
     cpu = new avr.CPU(flash, chip.ram - OUTSIDE);
@@ -95,8 +112,10 @@ function boot(cycle, cause) {
     cpu.reset = () => { throw WDRF; }; // only the watchdog calls it
     sleeping = false;
     print('boot', ++boots);
-    for (const config of chip.timers)
-        new avr.AVRTimer(cpu, { ...config, dividers: { ...config.dividers, ...job.dividers } });
+    const timers = chip.timers.map((config) => new avr.AVRTimer(
+        cpu, { ...config, dividers: { ...config.dividers, ...job.dividers } }));
+    if (!chip.hasLines)
+        shareRegisters(timers);
     const { EER } = new avr.AVREEPROM(cpu, eeprom, memory);
     const control = chip.eeprom.EECR, writeControl = cpu.writeHooks[control];
     cpu.writeHooks[control] = (...values) => {

@@ -503,7 +503,7 @@ def listen_with_keys(board: Board) -> None:
         beacon = serial_frame(97, keys.beacon(7, 0x12345))
         print("The board asks for its beacon:", line.do("wait 500000").hex(" "),
               "It receives:", beacon.hex(" "), sep="\n")
-        sent = line.do("wait 4500000", send=beacon)
+        sent = line.do("wait 4250000", send=beacon)
     print("It sends:", *(sent[at:at + 10].hex(" ") for at in range(0, len(sent), 10)), sep="\n")
 
 

@@ -59,6 +59,7 @@
 #include <unistd.h>
 
 #include <simavr/avr_ioport.h>
+#include <simavr/avr_timer.h>
 #include <simavr/avr_uart.h>
 #include <simavr/sim_regbit.h>
 
@@ -272,6 +273,17 @@ static void play_script(void)
     }
 }
 
+/* simavr 1.6 lacks the mode of an ATtiny85's timer 1, and most of its prescaler (2586Q, table 12-5).
+ */
+static void complete_timer(avr_timer_t *timer)
+{
+    if (timer->wgm_op[0].kind != avr_timer_wgm_none)
+        return;
+    timer->wgm_op[0] = (avr_timer_wgm_t)AVR_TIMER_WGM_NORMAL8();
+    for (uint8_t i = 1; i != 16; i++)
+        timer->cs_div[i] = i - 1;
+}
+
 int main(int argc, char **argv)
 {
     const char *const pins = pins_option(&argc, &argv);
@@ -295,6 +307,8 @@ int main(int argc, char **argv)
     for (avr_io_t *io = avr->io_port; io != NULL; io = io->next)
         if (strcmp(io->kind, "uart") == 0)
             uart = (avr_uart_t *)io; /* the io is its first member */
+        else if (strcmp(io->kind, "timer") == 0)
+            complete_timer((avr_timer_t *)io);
     if (uart == NULL) {
         input = avr_io_getirq(avr, AVR_IOCTL_IOPORT_GETIRQ('B'), PIN_IN);
         avr_raise_irq(input, 1);

@@ -18,7 +18,7 @@
 #ifdef TIMSK1
 #define STOP (TIMSK1 = 0)
 #elif defined __AVR_ATtiny85__
-#define STOP (TIMSK &= (uint8_t)~_BV(TOIE0))
+#define STOP (TCCR1 = 0)
 #elif defined __arm__
 #define STOP (*(volatile uint32_t *)0xE000E010 = 0) /* SysTick */
 #elif defined __riscv_32e
