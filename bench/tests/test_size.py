@@ -134,12 +134,7 @@ SERVANT = "__attribute__((noinline)) static void servant(void) { %s; }"
     ({"MORE": 'asm("hidden: nop\\n push r24\\n pop r24\\n ret");', "LOOP": 'asm("call hidden")'},
      "main calls hidden"),
     ({"SERVED": 'asm("call main + 4")'}, "main lets in other interrupts"),
-    ({"SERVED": 'asm("call __vector_2")'}, "__vector_1 calls __vector_2, an interrupt"),
     ({"KIND": ", ISR_NOBLOCK"}, "__vector_2 lets in other interrupts"),
-    ({"SERVED": 'asm("sts 0x5f, r24")'}, "__vector_1 lets in other interrupts"),
-    ({"MORE": SERVANT % "SREG = to[1]", "SERVED": "servant()"}, "servant lets in other interrupts"),
-    ({"MORE": NAKED % "push r24\\n pop r0\\n out 0x3f, r0\\n pop r0\\n pop r1\\n reti"},
-     "__vector_3 lets in"),
     ({"MORE": NAKED % "nop\\n push r24\\n pop r24\\n reti"}, "on the stack: __vector_3"),
     ({"MORE": NAKED % "call deep\\n reti"}, "on the stack: __vector_3")])
 def test_an_image_without_a_bound(tmp_path: Path, what: dict[str, str], why: str) -> None:
@@ -177,7 +172,6 @@ def changed_bound(folder: Path, chip: str, before: str, after: str) -> int:
 
 
 TICK, RING = "    count_tick();\n", "static serial_ring ring;"
-LOOP = "    board_start();\n"
 
 
 @pytest.mark.parametrize(("chip", "loop", "interrupt", "pushed"), tiered([
@@ -193,13 +187,8 @@ def test_the_stack_of_a_firmware(tmp_path: Path, chip: str, loop: str, interrupt
 
 
 @pytest.mark.parametrize(("chip", "before", "after", "why"), tiered([
-    ("m0plus", LOOP, LOOP + "REGISTER(0xE000ED20) = 1U << 30;",
-     "main sets an interrupt's priority"),
     ("m0plus", TICK, TICK + '__asm__ volatile("cpsie i");', "on_tick lets in other interrupts"),
     ("m0plus", TICK, TICK + '__asm__ volatile("bx r3");', "on_tick calls by a pointer"),
-    ("m4", LOOP, LOOP + '__asm__ volatile("bl on_tick");', "main calls on_tick, an interrupt"),
-    ("m4", "    for (;;) {\n    }\n", "seconds = 0;",
-     "fault comes within interrupts, and is not an endless loop"),
     ("ch32v003", TICK, TICK + '__asm__ volatile("csrs mstatus, %0" ::"r"(8));',
      "on_tick lets in other interrupts"),
     ("ch32v003", TICK, TICK + '__asm__ volatile("jalr a5");', "on_tick calls by a pointer"),

@@ -30,7 +30,7 @@ def bound(image: Path, report: Path) -> int:
     memory.refuse_pointers(image, code, code)
     graph = memory.calls(code)
     served = interrupts.found(image, code)
-    interrupts.refuse_nesting(image, code, graph, served, memory.reached([chip.begin], graph))
+    interrupts.refuse_nesting(image, code, memory.reached(served, graph))
     if chip is AVR:  # the compiler does not report assembly, avr-libc's functions and naked ones
         frame = dict.fromkeys(interrupts.leave_stack_alone(code), RETURN) | {
             name: RETURN + pushed for name, pushed in interrupts.pushes(code).items()} | frame
