@@ -58,11 +58,12 @@ def download(name: str) -> str:
 
 
 def version(part: str = "library", root: Path = ROOT) -> str:
-    """Returns the version of a part, such as 1.2.3 or 1.2.3-dev."""
+    """Returns the version of a part, such as 1.2.3, 1.2.3-rc1 or 1.2.3-dev."""
     name, before = VERSIONS[part]
-    found = re.findall(rf'^{before} "(\d+\.\d+\.\d+(?:-dev)?)"', (root / name).read_text(), re.M)
+    found = re.findall(rf'^{before} "(\d+\.\d+\.\d+(?:-dev|-rc\d+)?)"', (root / name).read_text(),
+                       re.M)
     if len(found) != 1:
-        raise SystemExit(f"{name} must have {before} once, as 1.2.3 or 1.2.3-dev")
+        raise SystemExit(f"{name} must have {before} once, as 1.2.3, 1.2.3-rc1 or 1.2.3-dev")
     return str(found[0])
 
 
@@ -81,11 +82,12 @@ def git(*words: str, root: Path = ROOT) -> str:
 # uses semantic versions, and so the version as it is.
 FORMS: dict[str, Callable[[str], str]] = {
     "semantic": lambda text: text,
-    "python": lambda text: text.replace("-dev", ".dev0"),
-    "debian": lambda text: text.replace("-dev", "~dev"),
-    "numbers": lambda text: text.replace("-dev", ""),
+    "python": lambda text: text.replace("-dev", ".dev0").replace("-", ""),
+    "debian": lambda text: text.replace("-", "~"),
+    "heading": lambda text: text.replace("-dev", ""),  # of CHANGELOG.md
+    "numbers": lambda text: text.partition("-")[0],
     "number": lambda text: "{}{:02}{:02}".format(
-        *map(int, text.replace("-dev", "").split("."))).lstrip("0"),  # 0… would be octal in C
+        *map(int, text.partition("-")[0].split("."))).lstrip("0"),  # 0… would be octal in C
 }
 
 # The part, the file, the form of the version, and what stands before and after it. The address has

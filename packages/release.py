@@ -5,8 +5,8 @@
 
 Everything is built twice, in two folders, from the unpacked archive of the sources, and must be the
 same to the byte. The tests run there, too. The version may be one before a release, as 1.2.3-dev:
-then CHANGELOG.md must have the heading "## 1.2.3, not released yet". For a release 1.2.3, it is
-"## 1.2.3, DATE"."""
+then CHANGELOG.md must have the heading "## 1.2.3, not released yet". For a release 1.2.3-rc1, it is
+"## 1.2.3-rc1, DATE"."""
 
 import argparse
 import hashlib
@@ -58,9 +58,9 @@ def check() -> None:
     if fleet.endswith("-dev") != version.endswith("-dev"):
         reasons.append(f"the version is {version}, and the fleet's is {fleet}: both or none end in "
                        "-dev")
-    number = project.FORMS["numbers"](version)
-    wanted, shown = (r"\d{4}-\d\d-\d\d", "DATE") if version == number else \
-        ("not released yet", "not released yet")
+    number, wanted, shown = project.FORMS["heading"](version), r"\d{4}-\d\d-\d\d", "DATE"
+    if number != version:
+        wanted = shown = "not released yet"
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
     if not headings or not re.fullmatch(f"{re.escape(number)}, {wanted}", headings[0]):
         reasons.append(f'the first heading of CHANGELOG.md must be "## {number}, {shown}", because '
@@ -121,15 +121,7 @@ def bill_of_materials(folder: Path) -> Path:
     return Path(done.stdout.strip())
 
 
-def sign(folder: Path, key: str) -> None:
-    """Signs the sums with a key of the user's gpg, which may ask for its password."""
-    done = subprocess.run(["gpg", "--local-user", key, "--armor", "--detach-sign", "SHA256SUMS"],
-                          cwd=folder, text=True, stderr=subprocess.PIPE, check=False)
-    if done.returncode != 0:
-        raise Failed(f"gpg does not sign with the key {key!r}: {done.stderr.strip()}")
-
-
-def release(tests: tuple[str, ...], key: str) -> Path:
+def release(tests: tuple[str, ...]) -> Path:
     """Builds twice, compares, tests, and returns the folder of the release."""
     os.environ["SOURCE_DATE_EPOCH"] = str(archive.build_time())
     with tempfile.TemporaryDirectory(prefix="dumpulse-release-") as work:
@@ -164,8 +156,6 @@ def release(tests: tuple[str, ...], key: str) -> Path:
         told = sums(Path(work, "from-one"))
         Path(work, "from-one", "SHA256SUMS").write_text(
             "".join(f"{value}  {name}\n" for name, value in told.items()))
-        if key:
-            sign(Path(work, "from-one"), key)
         # Whoever finds the folder finds all of it, whatever stops this program.
         to, new = BUILD / "release", BUILD / "release-new"
         shutil.rmtree(new, ignore_errors=True)
@@ -189,8 +179,6 @@ def main() -> int:
         "build/release.", epilog="Give options as in make release ARGS=--check.")
     parser.add_argument("--check", action="store_true",
                         help="only say whether a release can be made of this state")
-    parser.add_argument("--sign", default="", metavar="KEY",
-                        help="sign SHA256SUMS with this key of your gpg; a release must be signed")
     parser.add_argument("--tests", nargs="*", default=TESTS, metavar="TARGET",
                         help="the targets of make that test the unpacked sources "
                         f"({', '.join(TESTS)})")
@@ -205,10 +193,7 @@ def main() -> int:
         if options.check:
             print(f"release: {project.version()} can be released")
             return 0
-        if not options.sign and not project.version().endswith("-dev"):
-            raise Refused("a release must be signed: make release ARGS='--sign KEY', with the name "
-                          "of a key of your gpg")
-        folder = release(tuple(options.tests), options.sign)
+        folder = release(tuple(options.tests))
     except BrokenPipeError:
         raise  # as_program() ends with the reader
     except (Refused, Failed, OSError, subprocess.CalledProcessError) as why:

@@ -149,7 +149,7 @@ def counted_from(scheme: Scheme, target: str) -> tuple[set[Path], list[str]]:
     words = [repr(scheme.steps), repr(scheme.most.get(target)), *flags, TARGETS[target].by,
              *machines.SECTIONS, *machines.LINK, inspect.getsource(measure)]
     if target not in COUNTERS:
-        words += re.findall("^unicorn==.*", PACKAGES.read_text(), re.M)
+        words += re.findall(r"^unicorn==\S+", PACKAGES.read_text(), re.M)
     for code in scheme.code:
         words.append(repr((code.files, code.include, code.flags)))
         if code.source:

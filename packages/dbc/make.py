@@ -1,11 +1,16 @@
-"""Makes the DBC file, which tells CAN tools what each frame of Dumpulse has."""
+"""Makes DBC files, which tell CAN tools what each frame of Dumpulse has: one for all, and one with
+the names of the example vehicle."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import client
 from packages.making import Failed
+from packages.project import ROOT
 
 BASE = "680"
+NAMES = "client.py", "names", "examples/vehicle.ini", "--dbc", "--base"
 
 
 def text(base: str = BASE, reports: str = "") -> str:
@@ -17,6 +22,8 @@ def text(base: str = BASE, reports: str = "") -> str:
 
 
 def build(to: Path, base: str = BASE, reports: str = "") -> list[Path]:
-    path = to / "dumpulse.dbc"
+    path, named = to / "dumpulse.dbc", to / "vehicle.dbc"
     path.write_text(text(base, reports))
-    return [path]
+    named.write_text(subprocess.run([sys.executable, *NAMES, base], cwd=ROOT, text=True,
+                                    stdout=subprocess.PIPE, check=True).stdout)
+    return [path, named]

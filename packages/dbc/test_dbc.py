@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import client
 from packages import project
 from packages.dbc import make
 from spec import model
@@ -70,7 +71,9 @@ OUT_OF_RANGE: list[Values] = [{**GOOD, name: value} for name, value in (
 @pytest.mark.long
 @pytest.mark.parametrize("base", ["680", "000", "1fffff80", "00000680"])
 def test_cantools_decodes_every_frame(tmp_path: Path, base: str) -> None:
-    (made,) = make.build(tmp_path, base)
+    made, named = make.build(tmp_path, base)
+    for number, name in ((1, "engine"), (2, "brakes")):
+        assert f"\nBO_ {client.parse_base(base) + number} Heartbeat_{name}: " in named.read_text()
     assert made.read_text().startswith(f'VERSION "{project.version()}"\n')
     frames = [(int(base, 16) + offset, len(base) == 8, content.hex())
               for offset, content, _, _ in traffic()]

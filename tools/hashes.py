@@ -1,0 +1,64 @@
+"""Writes the hash of each file to a list of Python packages, for the Pythons of Debian 12 and 13.
+
+    python3 -m tools.hashes tools/requirements.txt    # after a change of a version; uv finds files
+
+pip rejects other files. A line has the wheels for amd64 and arm64, or the sources if a Python has
+no wheel."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from packaging import tags
+from packaging.utils import parse_wheel_filename
+
+PYTHONS, MACHINES, GLIBC = ((3, 11), (3, 13)), ("x86_64", "aarch64"), 36
+
+
+def ranks(python: tuple[int, int], machine: str) -> dict[tags.Tag, int]:
+    """The tags of wheels that fit, the best first."""
+    platforms = [f"manylinux_2_{minor}_{machine}" for minor in range(GLIBC, 16, -1)] + [
+        f"manylinux{year}_{machine}" for year in (2014, 2010, 1)] + [f"linux_{machine}"]
+    found = [*tags.cpython_tags(python, platforms=platforms),
+             *tags.compatible_tags(python, f"cp{python[0]}{python[1]}", platforms)]
+    return {tag: rank for rank, tag in reversed([*enumerate(found)])}
+
+
+ALL_RANKS = [ranks(python, machine) for python in PYTHONS for machine in MACHINES]
+
+
+def hashes(package: dict[str, list[dict[str, dict[str, str]]]]) -> list[str]:
+    """Those of the files that pip would take, each once."""
+    found = []
+    for rank in ALL_RANKS:
+        fitting = [(min(rank[tag] for tag in fits), wheel) for wheel in package.get("wheels", [])
+                   if (fits := parse_wheel_filename(str(wheel["url"]).rpartition("/")[2])[3] &
+                       rank.keys())]
+        best = min(fitting, key=lambda each: each[0])[1] if fitting else package.get("sdist")
+        if best:
+            found.append(best["hashes"]["sha256"])  # type: ignore[call-overload]
+    return [*dict.fromkeys(found)]
+
+
+def main() -> None:
+    for name in sys.argv[1:]:
+        path = Path(name)
+        lines = path.read_text().splitlines()
+        locked = tomllib.loads(subprocess.run(
+            ["uv", "pip", "compile", "--quiet", "--no-deps", "--universal", "--python-version",
+             "3.11", "--format", "pylock.toml", "-"], input="\n".join(
+                 line.partition(" --")[0] for line in lines), text=True, check=True,
+            stdout=subprocess.PIPE).stdout)
+        known = {package["name"]: package for package in locked["packages"]}
+        for at, line in enumerate(lines):
+            if "==" in line and not line.startswith("#"):
+                pin = line.partition(" --")[0]
+                normal = re.sub("[-_.]+", "-", pin.partition("==")[0]).lower()
+                lines[at] = " --hash=sha256:".join([pin, *hashes(known[normal])])
+        path.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
