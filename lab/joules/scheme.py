@@ -2,8 +2,8 @@
 
     make lab-scheme PQALG=FOLDER [TARGETS=amd64,Cortex-M4,Cortex-M0+]
 
-The folder has api.h with crypto_kem_… or crypto_sign_…, as in SUPERCOP, PQClean and pqm4. It may be
-one in the code of lab/sources.tsv.
+The folder has api.h with crypto_kem_… or crypto_sign_…, as in SUPERCOP, PQClean, pqm4 and liboqs, or
+it is that of mlkem-native or mldsa-native. It may be one in the code of lab/sources.tsv.
 
 Its known answers, if it is in PQClean's tree: META.yml has the SHA-256 of what PQClean's own test
 prints. The lab builds that test, and compares. Then it remembers what the scheme makes of the lab's
@@ -31,6 +31,7 @@ COMMON = ("fips202.c", "sha2.c", "aes.c", "sp800-185.c", "nistseedexpander.c")
 # What gcc 12.2 for Arm makes of PQClean's Falcon at -O1 or -O2 throws each key away, for ever. With
 # this, at -Os, or for another processor, it makes the same key everywhere.
 FALCON_ON_ARM = "-fno-ivopts"
+NATIVE = machines.C / "native"  # what gives mlkem-native and mldsa-native the interface of pqm4
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,13 @@ class Foreign:
     joined: bool  # crypto_sign and crypto_sign_open, which put a message and its signature together
     adds: int  # bytes of a signature, or that are sent for a key
     bare: bool  # as SUPERCOP's of signatures: no header has prototypes
+    compiled: Path  # the folder whose files are compiled: this one, or NATIVE
 
     @property
     def tree(self) -> Path | None:
         """PQClean's: its code is in crypto_kem/NAME/clean, or crypto_sign/NAME/clean."""
         above = self.folder.parents[2] if len(self.folder.parents) > 2 else self.folder
-        return above if (above / "common").is_dir() else None
+        return above if (above / "common" / "fips202.h").is_file() else None
 
 
 def looked_at(place: str) -> Foreign:
@@ -57,12 +59,16 @@ def looked_at(place: str) -> Foreign:
     name, _, inside = place.partition("/")
     folder = Path(place) if Path(place).is_dir() or name not in sources.table() else \
         sources.fetched(name) / inside
-    api = folder / "api.h"
+    native = next(folder.glob("ml*_native.h"), None)
+    compiled = NATIVE if native else folder.resolve()
+    api = compiled / "api.h"
     if not api.is_file():
         raise SystemExit(f"lab: {place} has no api.h")
     # Sizes and prototypes may be in another header than api.h, which includes it.
     text = "\n".join(file.read_text(errors="replace") for file in (
-        api, *sorted(folder.glob("*.h")), *sorted(folder.glob("*.c"))))
+        api, *sorted(compiled.glob("*.h")), *sorted(compiled.glob("*.c"))))
+    if native:
+        text = api.read_text().split("#else")[native.name.startswith("mldsa")]
 
     def value(what: str) -> str | None:
         found = re.search(rf'^#\s*define\s+\w*CRYPTO_{what}\s+"?([\w .+-]+)"?', text, re.M)
@@ -78,13 +84,13 @@ def looked_at(place: str) -> Foreign:
                    not kem and "crypto_sign_signature" not in text,
                    int(adds) if adds.isdecimal() else 0,
                    not any("crypto_sign_keypair" in file.read_text(errors="replace")
-                           for file in folder.glob("*.h")))
+                           for file in compiled.glob("*.h")), compiled)
 
 
 def code_of(it: Foreign) -> Code:
-    files = sorted(str(file) for kind in ("*.c", "*.s", "*.S") for file in it.folder.glob(kind))
-    include = [str(it.folder)]
-    wanted = {name for file in it.folder.glob("*.[ch]") for name in re.findall(
+    files = sorted(str(file) for kind in ("*.c", "*.s", "*.S") for file in it.compiled.glob(kind))
+    include = list(dict.fromkeys((str(it.compiled), str(it.folder))))
+    wanted = {name for file in it.compiled.glob("*.[ch]") for name in re.findall(
         r'#\s*include\s+"(\w+)\.h"', file.read_text(errors="replace"))
         if not (it.folder / f"{name}.h").exists()}
     common = it.tree / "common" if it.tree is not None else \

@@ -144,6 +144,22 @@ def test_a_folder_of_each_shape_is_counted_unmodified(
     assert "Image for the power sandwich: build/lab/board/A-toy-m4f.bin" in said
 
 
+PQCLEAN, NATIVE = "pqcrypto-falcon/pqclean/crypto_", "aws-lc-sys/aws-lc/crypto/fipsmodule/ml_"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder, same_as", [
+    (f"{NATIVE}kem/mlkem", "kem/ml-kem-768"), (f"{NATIVE}dsa/mldsa", "sign/ml-dsa-65"),
+    ("oqs-sys/liboqs/src/sig/falcon/pqclean_falcon-512_clean", "sign/falcon-512")])
+def test_published_folders_make_what_pqclean_makes(folder: str, same_as: str) -> None:
+    """mlkem-native, mldsa-native and liboqs, unmodified: the same keys, ciphertexts and signatures
+    from the same random numbers as PQClean's, which meet their known answers."""
+    theirs = scheme.looked_at(f"{PQCLEAN}{same_as}/clean")
+    assert "it meets its known answers" in scheme.known_answers(theirs)
+    made = [scheme.scheme_of(one).flags[-1] for one in (scheme.looked_at(folder), theirs)]
+    assert made[0] == made[1] != "-DLAB_CRC=0UL"
+
+
 def test_the_steps_of_a_folder_are_measured_on_this_computer(tmp_path: Path) -> None:
     """As SUPERCOP's: each in turn, or the one that is named."""
     folder = written(tmp_path / "toy" / "ref", "", "", "unsigned long long")

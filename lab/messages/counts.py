@@ -338,7 +338,7 @@ def as_figures(counts: dict[tuple[str, ...], Count]) -> Figures:
 
 
 def table(counts: list[Count]) -> str:
-    row = "{:<26}{:<24}{:<17}{:>6} {:<11}{:>13}{:>13}{:>13}{:>8}{:>7}{:>8}"
+    row = "{:<26}{:<25}{:<17}{:>6} {:<11}{:>13}{:>13}{:>13}{:>8}{:>7}{:>8}"
     lines = [row.format("scheme", "by", "step", "bytes", "machine", "least", "mean", "most",
                         "flash", "RAM", "stack")]
     for count in counts:
