@@ -8,7 +8,7 @@ sys.path[0] = __file__.rpartition("/lab/")[0]
 VERSION = "0.1.0"
 LEAST = (3, 11)
 # The module of each command, whose main() it is.
-MODULES = {"formats": "lab.joules.formats", "groups": "lab.groups.java",
+MODULES = {"formats": "lab.joules.formats", "groups": "lab.joules.jvm",
            "measure": "lab.joules.measure", "profile": "lab.joules.profile",
            "sandwich": "lab.joules.sandwich",
            "tables": "lab.joules.tables"}

@@ -2,7 +2,6 @@
 """
 
 import hashlib
-import importlib.util
 import os
 import re
 import subprocess
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lab import sources
-from tools.programs import ROOT, as_program
+from tools.programs import ROOT
 
 
 def test_its_version_is_shown() -> None:
@@ -87,19 +86,6 @@ def test_a_missing_client_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         sources.fetched("micro-ecc-sys")
 
 
-def test_every_table_is_listed_and_is_printed_by_a_module() -> None:
-    listed = subprocess.run(["make", "-s", "--no-print-directory", "figures"], cwd=ROOT,
-                            text=True, capture_output=True, check=True).stdout
-    names = re.findall(r"^  (lab-\w+) ", listed, re.M)
-    assert len(names) > 7
-    for name in names:
-        started = subprocess.run(["make", "-ns", "--no-print-directory", "figures", f"ONLY={name}"],
-                                 cwd=ROOT, text=True, capture_output=True, check=True).stdout
-        ((module,),) = [re.findall(r"-m (lab[.\w]+)", line) for line in started.splitlines()
-                        if " -m " in line]
-        assert importlib.util.find_spec(module)
-
-
 PRINTED = re.findall(r"^TABLE_(lab-\w+) = \$\(PRINTER\) -m ([\w.]+)([^$#\t]*)",
                      (ROOT / "lab" / "room.mk").read_text(), re.M)
 
@@ -118,23 +104,3 @@ def test_what_is_kept_is_printed_without_packages_and_to_a_reader_who_leaves(
         done = subprocess.run([sys.executable, "-S", "-m", module, *words.split()], cwd=ROOT,
                               stdout=gone, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (141, "")
-
-
-def test_every_command_bears_a_reader_who_leaves() -> None:
-    """Those of the lab, bench and packages that are started alone, but for parts of others."""
-    parts = {"lab/joules/fetches.py"}
-    for file in [*ROOT.glob("lab/**/*.py"), *ROOT.glob("bench/**/*.py"),
-                 *ROOT.glob("packages/**/*.py")]:
-        text = file.read_text()
-        if re.search(r'^if __name__ == "__main__":', text, re.M) and \
-                str(file.relative_to(ROOT)) not in parts:
-            assert re.search(r"\n    as_program\(.*main(\(.*\))?(, .*)?\)\n$", text), file
-
-
-def test_what_a_command_has_found_wrong_is_not_lost_with_its_reader() -> None:
-    def wrong() -> None:
-        print("a table")
-        raise SystemExit("moved")
-
-    with pytest.raises(SystemExit, match="moved"):
-        as_program(wrong, ".*")

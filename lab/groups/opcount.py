@@ -291,14 +291,6 @@ class Counter:
         self.now.terms.clear()
 
 
-@dataclass
-class Maps:
-    """Between groups. `homomorphisms` lead from G2 to G1; type 2 alone has them."""
-
-    pairings: int = 0
-    homomorphisms: int = 0
-
-
 class Group:
     """A cyclic group of any order, whose elements are their own logarithms."""
 
@@ -563,7 +555,7 @@ class Bilinear:
         self.g1 = group("G1")
         self.g2 = self.g1 if kind == 1 else group("G2")
         self.gt = group("GT")
-        self._maps = Maps()
+        self._pairings = self._homomorphisms = 0
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -580,13 +572,13 @@ class Bilinear:
 
     def counts(self, *, allow_pending: bool = False) -> BilinearCounts:
         return BilinearCounts([group.counts(allow_pending=allow_pending) for group in self.groups],
-                              self._maps.pairings, self._maps.homomorphisms)
+                              self._pairings, self._homomorphisms)
 
     def reset(self, *, allow_pending: bool = False) -> None:
         self.counts(allow_pending=allow_pending)  # or some groups would be reset and some not
         for group in self.groups:
             group.reset(allow_pending=True)
-        self._maps.pairings = self._maps.homomorphisms = 0
+        self._pairings = self._homomorphisms = 0
 
 
 class Pairing(Element):
@@ -596,7 +588,7 @@ class Pairing(Element):
 
     def _work(self) -> Work:
         first, second = (yield self._parts[0]._wanted()), (yield self._parts[1]._wanted())
-        self.bilinear._maps.pairings += 1
+        self.bilinear._pairings += 1
         return first * second % self.bilinear.order
 
 
@@ -607,5 +599,5 @@ class Homomorphism(Element):
 
     def _work(self) -> Work:
         value = yield self._parts[0]._wanted()
-        self.bilinear._maps.homomorphisms += 1
+        self.bilinear._homomorphisms += 1
         return value

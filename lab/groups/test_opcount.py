@@ -2,12 +2,10 @@
 
 import ast
 import json
-import random
 import re
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 

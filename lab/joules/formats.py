@@ -18,12 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.arguments import number
-from lab.joules import jvm, measuring, meters, results, uncertainty
+from lab.joules import jvm, measuring, meters, results
 from lab.joules.measure import INTERRUPTED
-from lab.joules.measuring import Failed, Measurement, say
-from lab.joules.meters import Absent, Clock, Lost, Meter
-from lab.joules.results import Run, Times, Unreadable
-from lab.joules.uncertainty import Value
+from lab.joules.measuring import Failed, Measurement, Value, say
+from lab.joules.meters import Clock, Lost, Meter
+from lab.joules.results import Times, Unreadable
 from lab.messages.codecs import CODECS
 from tools.programs import ROOT, as_program
 
@@ -95,7 +94,7 @@ def timed(options: argparse.Namespace, address: str, name: str) -> list[float]:
 def times_of(name: str, values: Sequence[float], began: str) -> Times:
     each = [value * 1e9 for value in values]
     return Times(name, len(each), len(each), round(min(each)), statistics.median(each),
-                 uncertainty.mad(each), round(max(each)), round(sum(each)), round(sum(each)), began)
+                 measuring.mad(each), round(max(each)), round(sum(each)), round(sum(each)), began)
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ class Row:
     def joules(self) -> str:
         if not self.net:
             return "no meter"
-        found = uncertainty.interval(self.net)
+        found = measuring.interval(self.net)
         if not found.known:  # too few rounds show how far they spread: the meter's steps alone
             return f"{found.middle * 1e3:.3g} ± {found.meter * 1e3:.2g} (meter)"
         return "not seen" if found.holds_zero else \
@@ -134,9 +133,7 @@ class Formats:
         for name in options.formats:
             file = options.results / f"{name}.jsonl"
             unit = f"J a fetch of {options.records} records, {options.on}, {options.harness}"
-            _, turns, times = results.begun(file, Run(
-                name, unit, meter.what() if meter else "none", results.machine(),
-                results.governor(), results.versions(), results.now()))
+            _, turns, times = results.begun(file, name, unit, meter)
             measured = Measurement(meter, Clock(), file, turns, rest=options.rest) if meter else \
                 None
             self.rows[name] = measured, times, file
@@ -221,14 +218,7 @@ def arguments() -> argparse.Namespace:
 
 
 def measured(options: argparse.Namespace) -> None:
-    meter, without = None, ""
-    try:
-        meter = meters.find(options.meter, options.at)
-    except Absent as absent:
-        if options.meter:
-            print(meters.paragraph(absent), file=sys.stderr)
-            raise SystemExit(2) from None
-        without = meters.paragraph(absent)
+    meter, without = meters.chosen(options)
     try:
         with server(options) as address:
             formats = Formats(options, meter)
@@ -239,7 +229,7 @@ def measured(options: argparse.Namespace) -> None:
             meter.close()
     harness = "JMH" if options.on == "jvm" else "pyperf"
     print(f"µs: the median of {options.rounds} rounds, by {harness}." +
-          (f" Joules: measured with {meter.what()}, {uncertainty.ASSUMES}." if meter else ""))
+          (f" Joules: measured with {meter.what()}, {measuring.ASSUMES}." if meter else ""))
     say(f"{without}\nlab: kept in {options.results}".strip())
 
 

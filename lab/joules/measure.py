@@ -14,7 +14,7 @@ from lab.arguments import number
 from lab.joules import measuring, meters, results
 from lab.joules.measuring import Failed, Measurement, Work
 from lab.joules.meters import Absent, Lost, Meter
-from lab.joules.results import Run, Unreadable
+from lab.joules.results import Unreadable
 
 SECONDS = 10.0  # of an operation, in a turn
 DAY = 86400  # seconds: no turn takes longer
@@ -132,9 +132,7 @@ def measured(options: argparse.Namespace, name: str, work: Work, meter: Meter, f
     """Measures one of them, prints the result, and returns the exit status."""
     status = 0
     unit = ("J a run" if options.command else "J a call") + results.NET * options.net
-    run, turns, _ = results.begun(file, Run(
-        name, unit, meter.what(), results.machine(), results.governor(), results.versions(),
-        results.now()))
+    run, turns, _ = results.begun(file, name, unit, meter)
     measurement = Measurement(meter, meter.clock, file, turns, rest=options.rest)
     try:
         pairs = options.repeat or (measuring.PAIRS if options.net else 1)

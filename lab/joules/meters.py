@@ -12,6 +12,7 @@ them read(), release() and what()."""
 import argparse
 import importlib
 import re
+import sys
 import textwrap
 import threading
 import time
@@ -168,6 +169,17 @@ def find(name: str | None, at: str | None = None, clock: Clock | None = None) ->
     begin = "There is no meter, so there are no joules: " if name is None else \
         "This meter cannot be used: "
     raise Absent(begin + " ".join(absent))
+
+
+def chosen(options: argparse.Namespace) -> tuple[Meter | None, str]:
+    """The meter of --meter and --at, or why there is none. If one was named, that is the end."""
+    try:
+        return find(options.meter, options.at), ""
+    except Absent as absent:
+        if options.meter:
+            print(paragraph(absent), file=sys.stderr)
+            raise SystemExit(2) from None
+        return None, paragraph(absent)
 
 
 def without_login(at: str | None) -> str:

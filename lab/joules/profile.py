@@ -18,10 +18,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab.joules import measuring, meters, results, uncertainty
+from lab.joules import measuring, meters, results
 from lab.joules.measure import INTERRUPTED, count
 from lab.joules.measuring import Failed, Measurement, duration, say, scaled
-from lab.joules.meters import Absent, Clock, Lost, Meter
+from lab.joules.meters import Clock, Lost, Meter
 from lab.joules.results import Run, Times, Unreadable
 from tools.programs import BUILD
 
@@ -131,7 +131,7 @@ class Operation:
         if keep:
             keep.write_bytes(each.tobytes())
         return Times(self.name, self.calls, len(each), min(each), statistics.median(each),
-                     uncertainty.mad(each), max(each), sum(each), self.clock, self.began)
+                     measuring.mad(each), max(each), sum(each), self.clock, self.began)
 
     def close(self) -> None:
         self.process.kill()
@@ -173,7 +173,7 @@ def report(run: Run, turns: Sequence[results.Turn], times: Sequence[Times]) -> l
     work, idle = (sum(pair[at].joules for pair in pairs) for at in (0, 1))
     seconds = sum(pair[0].seconds for pair in pairs)
     lines = [*table(times, net), "",
-             f"Joules are {run.label} with {run.meter}: work {scaled(work, 'J')}, idle "
+             f"Joules are measured with {run.meter}: work {scaled(work, 'J')}, idle "
              f"{scaled(idle, 'J')},",
              f"net {scaled(net, 'J', max(abs(net), bound))} in {seconds:,.1f} s of work; the meter "
              f"may be off by {scaled(bound, 'J')}.",
@@ -277,21 +277,13 @@ class Profile:
 
 def main() -> None:
     options = arguments()
-    meter, status, without = None, 0, ""
-    try:
-        meter = meters.find(options.meter, options.at)
-    except Absent as absent:
-        if options.meter:
-            print(meters.paragraph(absent), file=sys.stderr)
-            raise SystemExit(2) from None
-        without = meters.paragraph(absent)
+    meter, without = meters.chosen(options)
+    status = 0
     file = options.results or results.new_file("profile")
     what = f"{','.join(options.operations)}, {options.calls:,} calls, {options.curve}" + \
         f" with {shlex.join(options.command)}" * bool(options.command)
     try:
-        run, turns, times = results.begun(file, Run(
-            what, "J of all, net", meter.what() if meter else "none", results.machine(),
-            results.governor(), results.versions(), results.now()))
+        run, turns, times = results.begun(file, what, "J of all, net", meter)
         profile = Profile(options, meter, file, turns, times)
         try:
             profile.run()

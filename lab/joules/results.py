@@ -8,27 +8,22 @@ import json
 import os
 import platform
 import shutil
-import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from lab.joules.meters import Energy
+from lab.joules.meters import Energy, Meter
 from tools.programs import BUILD, ROOT
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-FORMAT = 2
-LARGEST = 256 << 20  # bytes of a file that is read; a reading of a meter has about 25
 FOLDER = BUILD / "lab" / "measured"
-MEASURED = "measured"  # the other label is `model`, and nothing here writes it
 WORK, IDLE = "work", "idle"
 NET = ", net"  # the end of a unit from which the idle time was subtracted
-# What two runs must have in common: otherwise a difference of theirs says nothing.
+# What must be the same when a run is resumed.
 ALIKE = ("meter", "unit", "operation", "machine", "governor")
 
 
@@ -48,8 +43,6 @@ class Run:
     versions: dict[str, str]
     began: str  # UTC
     kind: str = "run"
-    label: str = MEASURED
-    format: int = FORMAT
 
 
 @dataclass(frozen=True)
@@ -68,7 +61,6 @@ class Turn:
     parts: dict[str, float] = field(default_factory=dict)  # joules
     readings: tuple[tuple[float, float], ...] = ()  # seconds, watts
     kind: str = "turn"
-    label: str = MEASURED
 
 
 @dataclass(frozen=True)
@@ -90,6 +82,9 @@ class Times:
     @property
     def mean(self) -> float:
         return self.total / self.calls
+
+
+KINDS: dict[str, type[Run | Turn | Times]] = {"run": Run, "turn": Turn, "times": Times}
 
 
 def turn_of(pair: int, turn: str, energy: Energy, calls: int, began: str) -> Turn:
@@ -136,11 +131,6 @@ def new_file(name: str) -> Path:
     return FOLDER / f"{name}-{when}-{os.getpid()}.jsonl"
 
 
-def encoded(line: "DataclassInstance") -> str:
-    """The line of the file that says it."""
-    return json.dumps(asdict(line), allow_nan=False) + "\n"
-
-
 def append(file: Path, line: "DataclassInstance") -> None:
     """It is on the disk when this returns: a battery that is measured may be empty soon."""
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -149,34 +139,32 @@ def append(file: Path, line: "DataclassInstance") -> None:
             opened.seek(-1, os.SEEK_END)
             if opened.read(1) != b"\n":
                 opened.write(b"\n")
-        opened.write(encoded(line).encode())
+        opened.write((json.dumps(asdict(line), allow_nan=False) + "\n").encode())
         opened.flush()
         os.fsync(opened.fileno())
 
 
-Line = TypeVar("Line", bound="DataclassInstance")
-
-
-def checked(into: type[Line], found: dict[str, Any]) -> Line:
-    """The line, if it has all that it must have."""
+def checked(found: Any) -> Run | Turn | Times:
+    """What a line of a file has, if it has all that it must have. Raises ValueError."""
+    if not isinstance(found, dict) or found.get("kind") not in KINDS:
+        raise ValueError("a run comes first, and then its turns")
     for name in {"notes", "readings"} & found.keys():
         found[name] = tuple(tuple(one) if isinstance(one, list) else one for one in found[name])
     try:
-        return into(**found)
+        return KINDS[found["kind"]](**found)
     except TypeError as fault:
         raise ValueError(str(fault).partition(") ")[2]) from None
 
 
-def lines_of(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def read(file: Path) -> tuple[Run, list[Turn], list[Times]]:
+    """The run, its turns, and the times of its operations."""
     try:
-        about = file.stat()
-        if not stat.S_ISREG(about.st_mode):  # some have no end
-            raise ValueError("it is no file")
-        if about.st_size > LARGEST:
-            raise ValueError(f"it has more than {LARGEST >> 20} MB")
         text = file.read_text(encoding="utf-8")
     except (OSError, ValueError) as fault:
         raise Unreadable(f"{file} cannot be read: {fault}") from None
+    runs: list[Run] = []
+    turns: list[Turn] = []
+    times: list[Times] = []
     for number, line in enumerate(text.split("\n"), start=1):  # JSON may hold other ends of lines
         try:
             found = json.loads(line)
@@ -184,50 +172,34 @@ def lines_of(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if line:  # cut by a break, before the turn was over, or damaged since
                 print(f"lab: {file}: line {number} is cut or damaged: left out", file=sys.stderr)
             continue
-        if not isinstance(found, dict):
-            raise Unreadable(f"{file}: line {number} is no result")
-        yield number, found
-
-
-def read(file: Path) -> tuple[Run, list[Turn], list[Times]]:
-    """The run, its turns, and the times of its operations."""
-    run: Run | None = None
-    turns: list[Turn] = []
-    times: list[Times] = []
-    for number, found in lines_of(file):
         try:
-            if found.get("kind") == "run" and run is None:
-                run = checked(Run, found)
-            elif found.get("kind") == "turn" and run is not None:
-                turns.append(checked(Turn, found))
-            elif found.get("kind") == "times" and run is not None:
-                times.append(checked(Times, found))
-            else:
+            made = checked(found)
+            if isinstance(made, Run) == bool(runs):
                 raise ValueError("a run comes first, and only once; then its turns")
-        except (ValueError, OverflowError) as fault:
+        except ValueError as fault:
             raise Unreadable(f"{file}: line {number} is no result: {fault}") from None
-    if run is None:
+        if isinstance(made, Run):
+            runs.append(made)
+        elif isinstance(made, Turn):
+            turns.append(made)
+        else:
+            times.append(made)
+    if not runs:
         raise Unreadable(f"{file} has no results")
-    if run.label != MEASURED or any(turn.label != MEASURED for turn in turns):
-        raise Unreadable(f"{file} has joules that were not measured")
-    if run.format != FORMAT:
-        raise Unreadable(f"{file} has format {run.format}; this program knows {FORMAT}")
-    return run, turns, times
+    return runs[0], turns, times
 
 
-def differences(a: Run, b: Run) -> list[str]:
-    """A line for each thing in which two runs are not alike."""
-    return [f"{name}: {getattr(a, name)!r} is not {getattr(b, name)!r}"
-            for name in ALIKE if getattr(a, name) != getattr(b, name)]
-
-
-def begun(file: Path, run: Run) -> tuple[Run, list[Turn], list[Times]]:
-    """The run of the file, with what it has, if it is the same; or this one, which begins there."""
+def begun(file: Path, operation: str, unit: str, meter: Meter | None
+          ) -> tuple[Run, list[Turn], list[Times]]:
+    """The run of the file, with what it has, if it is the same; or one that begins there."""
+    run = Run(operation, unit, meter.what() if meter else "none", machine(), governor(), versions(),
+              now())
     if not file.exists():
         append(file, run)
         return run, [], []
     found = read(file)
-    if apart := differences(found[0], run):
-        raise Unreadable(f"{file} has another run, which cannot be gone on with: "
-                         + "; ".join(apart))
+    if apart := [f"{name}: {theirs!r} is not {own!r}" for name in ALIKE
+                 for theirs, own in [(getattr(found[0], name), getattr(run, name))]
+                 if theirs != own]:
+        raise Unreadable(f"{file} has another run, which cannot be resumed: {'; '.join(apart)}")
     return found

@@ -204,12 +204,7 @@ def noted(path: Path, name: str) -> str:
 
 
 def left_to_do(jobs: Iterable[Job], folder: Path) -> list[Job]:
-    """Without those that have a log. What was not completed is put aside."""
-    for part in sorted(folder.glob("*.log.part")):
-        number = 1
-        while (aside := part.with_suffix(f".broken-{number}")).exists():
-            number += 1
-        print(f"sandwich: {part.name} was not completed, and is {part.replace(aside).name} now")
+    """Without those that have a log. What was not completed is measured again."""
     left = []
     for job in jobs:
         path = job.log(folder)

@@ -345,8 +345,7 @@ class Shield(Pty):
         self.faults: list[str] = []  # each spoils one acquisition, or one answer, and is gone
         self.busy, self.unwilling = 2, 1  # how often status is not ok, and d7 is not taken
         self.volts = "3300-03"
-        self.source, self.armed = "sw", False
-        self.running: list[str] = []  # samples of an acquisition without a time
+        self.armed = False
         self.rises = 0
 
     def strewn(self, text: str) -> bytes:
@@ -390,27 +389,15 @@ class Shield(Pty):
         elif command == "trigsrc d7" and self.unwilling > 0:
             self.unwilling -= 1
             self.tell("PowerShield > error trigsrc")
-        elif word == "trigsrc":
-            self.source = rest
-            self.tell(f"PowerShield > ack {command}")
         elif word == "start":
             self.armed = True
             self.tell("PowerShield > ack start")
-            if self.source == "sw":  # goes on until it is stopped
-                self.stamp()
-                self.running = list(self.samples())
-                for text in self.running:
-                    self.tell(text)
-        elif word == "stop" and self.running:
-            count, self.running, self.armed = len(self.running), [], False
-            self.tell("PowerShield > ack stop")
-            self.summary(count)
         elif word == "stop" and not self.armed:
             if self.by_manual:
                 self.tell("PowerShield > error stop")
         elif word in ("htc", "stop", "temp", "lcd", "output", "format", "freq", "acqtime",
-                      "acqmode"):
-            self.armed = False
+                      "acqmode", "trigsrc"):
+            self.armed = self.armed and word == "trigsrc"
             self.tell(f"PowerShield > ack {command}")
         else:
             self.tell(f"PowerShield > error {command}")

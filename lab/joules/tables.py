@@ -81,32 +81,14 @@ def read(path: Path) -> list[Entry]:
             if (found := LINE.fullmatch(printable(line)))]
 
 
-def scaled(digits: int, exponent: int) -> Fraction:
-    return Fraction(digits * 10**exponent) if exponent > 0 else Fraction(digits, 10**-exponent)
-
-
 def sample(text: str) -> Fraction | None:
     """The joules of a sample, if it is one."""
     found = SAMPLE.fullmatch(text)
-    return scaled(int(found[1]), int(found[2])) if found else None
+    return Fraction(f"{found[1]}e{found[2]}") if found else None
 
 
-@dataclass(frozen=True)
-class Acquisition:
-    samples: tuple[Fraction, ...]  # joules
-    seconds: Fraction
-
-    @property
-    def joules(self) -> Fraction:
-        return sum(self.samples, Fraction(0))
-
-    @property
-    def watts(self) -> Fraction:
-        return self.joules / self.seconds
-
-
-def acquisition(lines: Iterable[str]) -> Acquisition:
-    """What the meter said from its TimeStamp to its "Acquisition completed"."""
+def watts_of(lines: Iterable[str]) -> Fraction:
+    """Of what the meter sent from its TimeStamp to its "Acquisition completed"."""
     samples: list[Fraction] = []
     said: dict[str, Fraction] = {}
     begun = ended = finished = False
@@ -123,8 +105,7 @@ def acquisition(lines: Iterable[str]) -> Acquisition:
         elif FINISHED in line:
             finished = True
         elif found := SUMMARY.search(line):
-            exponent = int(found[3] or 0) + UNITS[found[4] or ""]
-            said[found[1]] = Fraction(found[2]) * scaled(1, exponent)
+            said[found[1]] = Fraction(f"{found[2]}e{int(found[3] or 0) + UNITS[found[4] or '']}")
         elif not begun or "PowerShield >" in line:
             continue
         elif line == "end":
@@ -147,10 +128,10 @@ def acquisition(lines: Iterable[str]) -> Acquisition:
         raise Trouble("its time is 0 s")
     if count != len(samples):
         raise Trouble(f"it has {len(samples)} samples, and says {float(count):g}")
-    seen = Acquisition(tuple(samples), seconds)
-    if not LEAST_WATTS <= seen.watts <= MOST_WATTS:
-        raise Trouble(f"it makes {float(seen.watts):.3g} W, which no board takes")
-    return seen
+    watts = sum(samples, Fraction(0)) / seconds
+    if not LEAST_WATTS <= watts <= MOST_WATTS:
+        raise Trouble(f"it makes {float(watts):.3g} W, which no board takes")
+    return watts
 
 
 @dataclass(frozen=True)
@@ -224,12 +205,12 @@ def measured(lines: Iterable[str], letter: str, about: Board) -> dict[str, int]:
 
 
 def measurement(entries: Sequence[Entry], letter: str, about: Board
-                ) -> tuple[Acquisition | None, dict[str, int]]:
-    """What was sent between two notes: the meter's acquisition, if it is no test, and the board's
-    counts. Raises Trouble."""
-    seen = None if letter == TEST else acquisition(
+                ) -> tuple[Fraction, dict[str, int]]:
+    """What was sent between two notes: the meter's watts, 0 of a test, and the board's counts.
+    Raises Trouble."""
+    watts = Fraction(0) if letter == TEST else watts_of(
         entry.text for entry in entries if entry.who == "meter")
-    return seen, measured((entry.text for entry in entries if entry.who == "target"), letter, about)
+    return watts, measured((entry.text for entry in entries if entry.who == "target"), letter, about)
 
 
 @dataclass(frozen=True)
@@ -280,14 +261,13 @@ def parse(path: Path) -> tuple[list[One], list[str]]:
         try:
             if (then, entries[end].text.partition(" ")[2]) != ("measured", letter):
                 raise Trouble("it has no end")
-            seen, counts = measurement(entries[begin:end], letter, about)
-            assert seen
+            watts, counts = measurement(entries[begin:end], letter, about)
         except Trouble as trouble:
             complaints.append(f"{where}: measurement {letter}: {trouble}: left out")
             continue
         left.discard(letter)
         names = {"a": ("Total",), IDLE: ("Idle",)}.get(letter, tuple(counts))
-        found += [One(about, run, name, counts.get(name, 0), seen.watts) for name in names]
+        found += [One(about, run, name, counts.get(name, 0), watts) for name in names]
     if whole and left:
         complaints.append(f"{path}: the run lacks {', '.join(sorted(left))}")
     return found, complaints

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from lab.groups import java
 from lab.joules import fetches, formats, jvm, results
 from lab.joules.formats import TITLES, Formats
 from lab.joules.measuring import Failed, Measurement
@@ -192,4 +191,4 @@ def test_a_scheme_of_ones_own_is_counted_in_both_modes_and_timed(tmp_path: Path)
     assert len(re.findall(r"^Groups\.verify\w* +1 +Own +avgt", said, re.M)) == 3
     own.write_text("class Own { int")
     with pytest.raises(Failed, match="javac failed: .*error"):
-        java.compiled(own, tmp_path)
+        jvm.compiled(own, tmp_path)

@@ -12,10 +12,10 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 from lab import arguments
+from lab.arguments import number
 from lab.messages import counts
 from lab.messages.counts import Count
 from lab.messages.energy import (BATTERIES, DAYS_A_YEAR, MEDIA, MODELS, SECONDS_A_YEAR, Medium,
@@ -71,16 +71,6 @@ def micro(joules: float) -> str:
     joules *= 1e6
     return (f"{joules / 1e6:.1f} J" if joules >= 99_999 else f"{joules:,.0f}" if joules >= 100 else
             f"{joules:.2g}" if joules < 1 else f"{joules:.1f}")
-
-
-def number(least: float, most: float) -> Callable[[str], float]:
-    def between(text: str) -> float:
-        value = float(text) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) else -1.0
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(
-                f"{text!r}: it must be a number from {least:g} to {most:,.0f}")
-        return value
-    return between
 
 
 def of_heartbeat(scheme: Scheme, name: str, steps: tuple[str, ...],
@@ -305,12 +295,12 @@ def main() -> None:
     parser.add_argument("--every", type=seconds, default=1.0, metavar="TIME",
                         help="100ms, 1s, 10min, 2h, 1d")
     parser.add_argument("--battery", choices=BATTERIES, default="cr2032")
-    parser.add_argument("--sleep", type=number(*SLEEP), metavar="µA",
+    parser.add_argument("--sleep", type=number(*SLEEP, float), metavar="µA",
                         help="current between messages; if not given, that of the data sheet")
     parser.add_argument("--over", choices=MEDIA, default="can", help="what it is sent over")
-    parser.add_argument("--waits", type=number(0, SLEEP[1]), metavar="µA",
+    parser.add_argument("--waits", type=number(0, SLEEP[1], float), metavar="µA",
                         help="current of what sends, between messages; else that of data sheets")
-    parser.add_argument("--bitrate", type=number(*BITRATE), default=500_000.0,
+    parser.add_argument("--bitrate", type=number(*BITRATE, float), default=500_000.0,
                         help="of the CAN bus, in bits a second")
     parser.add_argument("--all", action="store_true", help="every program, not only the best")
     parser.add_argument("--json", action="store_true", help="for other programs")

@@ -258,11 +258,10 @@ def test_years_above_a_shelf_life_say_so() -> None:
 @pytest.mark.parametrize("words, says", [
     (["--every", "3x"], "it must be a time"), (["--every", "0s"], "it must be a time"),
     (["--target", "z80"], "have a model of their energy"),
-    (["--every", "1e99s"], "it must be a time"), (["--sleep", "nan"], "it must be a number"),
-    (["--sleep", "1e12"], "it must be a number"), (["--sleep", "1_0"], "it must be a number"),
-    (["--bitrate", "0.000001"], "it must be a number"), (["--ev", "1s"], "unrecognized"),
+    (["--every", "1e99s"], "it must be a time"), (["--sleep", "nan"], "a number from"),
+    (["--sleep", "1e12"], "a number from"), (["--bitrate", "0.000001"], "a number from"), (["--ev", "1s"], "unrecognized"),
     (["--choices", "--json"], "takes no other option"),
-    (["--every", f"0.{'0' * 322}1ms"], "it must be a time")], ids=range(11))
+    (["--every", f"0.{'0' * 322}1ms"], "it must be a time")], ids=range(10))
 def test_bad_arguments_are_refused_in_one_line(
         words: list[str], says: str, monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str]) -> None:
@@ -282,19 +281,6 @@ def test_a_node_needs_the_stack_of_its_deepest_step() -> None:
     stacks = {step: known[scheme.name, scheme.by, step, length, "ATmega328P"].stack
               for step, length in (("key", "0"), ("accept", "4"))}
     assert found and found.stack == stacks["key"] > stacks["accept"]
-
-
-def test_what_the_page_says_of_tags_and_signatures() -> None:
-    """On an ATmega328P: AES takes less than Chaskey, and SHA-256 about twenty times as much as AES;
-    the fastest signature thousands of times as much."""
-    made: dict[str, int] = {}
-    for count in counts.read().values():
-        if count.target == "ATmega328P" and count.length == schemes.HEARTBEAT and (
-                count.step in ("make", "sign")):
-            made[count.scheme] = min(count.mean, made.get(count.scheme, count.mean))
-    aes = made["AES-128-CMAC"]
-    assert aes < made["Chaskey-12"] < 2 * aes and 18 < made["HMAC-SHA-256"] / aes < 22
-    assert 5000 < made["ECDSA secp160r1"] / aes < 8000
 
 
 def test_a_transceiver_that_waits_empties_a_coin_cell_in_25_days_on_can() -> None:
@@ -392,12 +378,3 @@ def test_other_protocols_send_what_their_standards_say() -> None:
     expected = [bytes(int(byte, 16) for byte in re.findall("0x(..)", found)) for found in
                 re.findall(r"lab_expected\[WIRE\] = {(.*?)}", source, re.S)]
     assert expected == [secoc, lorawan, mavlink, data + bytes(255 - byte for byte in data)]
-
-
-# ---------------------------------------------------------------- counting leaves nothing out
-
-def test_what_make_test_counts_has_every_target_and_every_family() -> None:
-    quick = [scheme for scheme in SCHEMES if scheme.key in counts.QUICK]
-    assert {scheme.family for scheme in quick} == {scheme.family for scheme in SCHEMES}
-    assert {target for scheme in quick for target in scheme.targets} == set(machines.MACHINES)
-    assert {scheme.key for scheme in quick} == set(counts.QUICK)
