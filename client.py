@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Talks to Dumpulse agents: a command and a module in one file.   SPDX-License-Identifier: MIT
+"""Polls Dumpulse agents: a command and a module in one file.   SPDX-License-Identifier: MIT
 
 It needs Python 3.9 or later and nothing else. `client.py --help` explains the command.
 This is how a program uses the module. After `make install`, write `import dumpulse as client`:
@@ -19,7 +19,7 @@ This is how a program uses the module. After `make install`, write `import dumpu
         print(change.error, [(one.variable.name, one.state) for one in change.readings])
 
 `heartbeat` and `parse_report` make and read packets without sending them. A timestamp has 16 bits:
-`History` knows longer ages. `Clock` finds out which clock the agent has.
+`History` keeps longer ages. `Clock` finds which clock the agent has.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ JUMP_MS = 5_000  # a clock may seem to jump by this much, because answers take t
 # Heartbeats, requests and reports of version 1, their times, and what can be wrong with them. Each
 # part of this file uses only parts above it.
 def hide_keys(text: str) -> str:
-    """With * for what may be a key: somebody gave it where something else belongs."""
+    """Shows * for what may be a key that was typed in the place of something else."""
     return re.sub("[0-9a-fA-F]{32,}", lambda key: "*" * len(key[0]), text)
 
 
@@ -101,7 +101,7 @@ class BadUsage(Error, argparse.ArgumentTypeError):
 
 
 class NoAnswer(Error):
-    """Nothing came, or the network said that nobody is there."""
+    """Nothing came, or the network reported an error."""
     STATUS = 3
 
 
@@ -120,7 +120,7 @@ class BadReport(Error):
 
 
 class Entry(NamedTuple):
-    """What a report says about one variable."""
+    """The last heartbeat of one variable."""
     timestamp: int
     sender: int
     value: int
@@ -155,7 +155,7 @@ def parse_report(packet: bytes) -> Entries:
 
 
 def unchecked_entries(packet: bytes) -> Entries:
-    """The 64 entries of a report that somebody has decided to believe."""
+    """The 64 entries of a report, without a check."""
     return tuple(Entry(*fields) for fields in struct.iter_unpack(">HBB", packet[4:]))
 
 
@@ -189,23 +189,23 @@ def on_signal(number: int, *_: object) -> NoReturn:
 
 
 def uptime() -> float:
-    """Seconds of a clock that nobody sets, and that runs while this machine sleeps."""
+    """Seconds of a clock that is never set, and that runs while this machine sleeps."""
     if sys.platform == "win32":
         return time.monotonic()
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-def complain(text: str, who: str = "") -> None:
-    """On the standard error, if there is one and it can be written."""
+def complain(text: str, program: str = "") -> None:
+    """Prints to the standard error, if there is one and it can be written."""
     if sys.stderr:
         try:
-            print(f"{who or PROGRAM}: {text}", file=sys.stderr)
+            print(f"{program or PROGRAM}: {text}", file=sys.stderr)
         except OSError:
             discard(sys.stderr)
 
 
 def discard(stream: Any) -> None:
-    """What is still in the buffer goes nowhere. Otherwise Python tries to write it at the end."""
+    """Drops what is still in the buffer. Otherwise Python tries to write it at the end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -224,9 +224,9 @@ def explained(what: str, kind: type[Error] = Error) -> Iterator[None]:
 
 def replace_file(path: str, content: bytes, sync: bool = True, fresh: bool = False,
                  like: Optional[os.stat_result] = None) -> None:
-    """If anything goes wrong, the old file stays. Nobody else can read the new one, or those who
-    can read one like this. `fresh`: there must be no old one. `sync`: its content is on the disk,
-    also if the power fails then."""
+    """Writes a file whole, or leaves the old one. Only the owner can read it, unless it is to be
+    `like` another file. `fresh`: there must be no old one. `sync`: its content is on the disk
+    when this returns, even if the power fails then."""
     descriptor, new = (os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), path) \
         if fresh else tempfile.mkstemp("", f"{os.path.basename(path)}.", os.path.dirname(path))
     try:
@@ -259,15 +259,15 @@ def sync_folder(path: str) -> None:
 
 
 def user() -> int:
-    """On Windows, all files are of user 0, and their modes say nothing."""
+    """On Windows, all files are of user 0, and their modes mean nothing."""
     return os.geteuid() if hasattr(os, "geteuid") else 0
 
 
 def read_own(path: str, flags: int, refuse: Callable[[os.stat_result], str]) -> bytes:
-    """The start of a file. BadUsage: it is no ordinary one, or refuse() says what is wrong."""
+    """The start of a file. BadUsage: it is not a regular one, or refuse() returns a reason."""
     with open(path, "rb", opener=lambda name, usual: os.open(name, usual | flags)) as file:
         about = os.fstat(file.fileno())
-        wrong = refuse(about) if stat.S_ISREG(about.st_mode) else "it is no ordinary file"
+        wrong = refuse(about) if stat.S_ISREG(about.st_mode) else "it is not a regular file"
         if wrong:
             raise BadUsage(f"cannot use {path!r}: {wrong}")
         return file.read(FILE_MAX + 1)
@@ -289,7 +289,7 @@ def format_seconds(duration_ms: int) -> str:
 # ---------------------------------------------------------------- waiting
 # What waits is a generator. It yields files and a time.monotonic(), and continues when one of them
 # is ready to be read, at that time, or earlier. So the same code runs in a thread and in asyncio.
-TIMEOUT = 3.0  # seconds, unless the user says otherwise
+TIMEOUT = 3.0  # seconds, the default
 LONGEST_WAIT = 1e6  # seconds; poll() and select() count milliseconds in 31 bits
 POLL_WAIT = 0.02  # seconds between two looks at what no selector can wait for
 Result = TypeVar("Result")
@@ -376,7 +376,7 @@ def within(seconds: float, work: Callable[[], Result]) -> Optional[Result]:
 
 
 def locking(descriptor: int, end: float) -> Steps[None]:
-    """Waits until nobody else has the lock. BlockingIOError: somebody has it until the end."""
+    """Waits for a lock. BlockingIOError: another program has it until the end."""
     while True:
         try:
             return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -432,7 +432,7 @@ def parse_name(text: str) -> str:
     column wide."""
     if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text) or any(
             not (each.isalnum() or each in " ._-/+()") or unicodedata.east_asian_width(each) in "WF"
-            or each in "\u1160\uffa0" for each in text):  # fillers, which nobody sees
+            or each in "\u1160\uffa0" for each in text):  # fillers, which are invisible
         raise BadUsage(f"{text!r} is not a name")
     return text
 
@@ -450,7 +450,7 @@ WARN_MS, CRIT_MS = 5_000, 30_000  # deadlines, unless the user gives others
 
 @dataclasses.dataclass
 class Variable:
-    """What the user says about a variable."""
+    """The settings of a variable."""
     number: int
     name: str = ""
     listed: bool = False  # in the file of names
@@ -508,7 +508,8 @@ GENERAL: OfFile = {"tick": (parse_tick, "a time of 1 ms to 1 h, like 500ms"), "w
                    "crit": TIME, "now-from": (parse_variable, "a variable, 0 to 63")}
 OF_A_VARIABLE: OfFile = {
     "name": (parse_name, "1 to 24 letters, digits, spaces and ._-/+(), with a letter"),
-    "warn": TIME, "crit": TIME, "value": RANGE, "value-warn": RANGE, "expect": YES_OR_NO, "authenticated": YES_OR_NO, "boots": (parse_variable, "a variable")}
+    "warn": TIME, "crit": TIME, "value": RANGE, "value-warn": RANGE, "expect": YES_OR_NO,
+    "authenticated": YES_OR_NO, "boots": (parse_variable, "a variable")}
 
 
 def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
@@ -520,7 +521,7 @@ def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
         parser.read_string(read_text(path), path)
     except configparser.Error as error:
         line = getattr(error, "lineno", None) or getattr(error, "errors", [(1,)])[0][0]
-        wrong = "is there twice" if hasattr(error, "section") else \
+        wrong = "is a duplicate" if hasattr(error, "section") else \
             "is no section like [3], and no key and value like: name = engine"
         raise BadUsage(f"{path!r}, line {line}: this {wrong}") from None
     sections: dict[int, Keys] = {}
@@ -528,7 +529,7 @@ def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
         try:
             number = -1 if section == "dumpulse" else parse_variable(section)
         except BadUsage:
-            raise BadUsage(f"{path!r}: its section {place} is neither [dumpulse] nor a "
+            raise BadUsage(f"{path!r}: section {place} is neither [dumpulse] nor a "
                            "variable's number like [3]") from None
         where, allowed = f"{path!r}, [{section}]", GENERAL if number < 0 else OF_A_VARIABLE
         if number in sections:
@@ -536,7 +537,7 @@ def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
         keys = sections[number] = {}
         for at, (key, text) in enumerate(parser[section].items(), 1):
             if key not in allowed:
-                raise BadUsage(f"{where}: its key {at} is not known: use {', '.join(allowed)}")
+                raise BadUsage(f"{where}: key {at} is unknown: use {', '.join(allowed)}")
             parse, what = allowed[key]
             try:
                 keys[key] = parse(text)
@@ -564,7 +565,7 @@ def read_text(path: str) -> str:
     with explained(f"cannot read {path!r}", BadUsage):
         content = within(TIMEOUT, read_start)  # a pipe may wait for a writer
         if content is None:
-            raise TimeoutError(f"nothing comes from it in {TIMEOUT:g} s")
+            raise TimeoutError(f"no data within {TIMEOUT:g} s")
     if len(content) > FILE_MAX:
         raise BadUsage(f"{path!r} is not a file of names: it is longer than {FILE_MAX} bytes")
     try:
@@ -614,7 +615,7 @@ def make_settings(options: argparse.Namespace) -> Settings:
         if variable.warn_ms > variable.crit_ms:
             raise BadUsage(f"{who}warn, {late}, is longer than crit, {dead}")
         if variable.crit_ms >= longest:
-            raise BadUsage(f"{who}crit, {dead}, can never be seen: with this tick, ages end at "
+            raise BadUsage(f"{who}crit, {dead}, is never reached: with this tick, ages end at "
                            f"{format_age(longest)}")
     now_from = parse_one(typed["now_from"], variables, "only one is the clock") \
         if "now_from" in typed else general.get("now-from")
@@ -717,7 +718,7 @@ class Clock:
         if self.now is None:
             return "no ages yet: by this machine's clock, nothing is new" \
                 if self.source == "here" else \
-                f"no ages: variable {self.variable}, the agent's clock, was never heard"
+                f"no ages: variable {self.variable}, the agent's clock, was never received"
         if self.source == "here":
             doubt = "" if self.agreed else ", wrong if the agent has another"
             return f"ages by this machine's clock{doubt}"
@@ -740,7 +741,7 @@ class History:
 
     An entry that does not change gets older by the time that passes here, whatever the agent's
     clock does meanwhile. One case looks the same: a node beats again at the same timestamp, a
-    whole number of wraps later, and nobody has asked in between.
+    whole number of wraps later, with no poll in between.
     """
     def __init__(self) -> None:
         self.entries: dict[int, Unchanged] = {}  # by variable
@@ -770,7 +771,7 @@ class History:
                 old = old._replace(age_ms=max(0, age_ms - passed))
             least = (old.age_ms or 0) + passed
             if age_ms is not None and age_ms not in range(least, least + close + 1):
-                age_ms = least  # the timestamp has wrapped, or somebody has set a clock
+                age_ms = least  # the timestamp has wrapped, or a clock was set
             if not entry.never:
                 self.entries[number] = old
             ages.append(age_ms)
@@ -800,9 +801,9 @@ class Reading(NamedTuple):
     """An entry of a report, and what it means."""
     variable: Variable
     entry: Entry
-    age_ms: Optional[int]  # None: never heard, or the time now is unknown
+    age_ms: Optional[int]  # None: never received, or the time now is unknown
     state: str
-    at_least: bool  # the age is more than a timestamp can tell, and may be even more
+    at_least: bool  # the age is the longest of a timestamp, and may be longer
     boot_value: Optional[int] = None  # SPEC.md, "Boots"; None: no boot count was received
     restarted: bool = False  # since the report before
 
@@ -839,7 +840,7 @@ class Reading(NamedTuple):
         return format_age(self.age_ms, self.at_least)
 
     def for_json(self) -> Keys:
-        heard: Keys = {"value": self.entry.value, "value_ok": not self.bad_value,
+        entry: Keys = {"value": self.entry.value, "value_ok": not self.bad_value,
                        "value_unusual": self.unusual_value, **self.entry._asdict()}
         return {"variable": self.variable.number, "name": self.variable.name or None,
                 "state": "unknown" if self.state == UNKNOWN else self.state,
@@ -848,7 +849,7 @@ class Reading(NamedTuple):
                 **({} if (yes := self.variable.authenticated) is None else {"authenticated": yes}),
                 **({} if self.variable.boots is None else {
                     "restarted": self.restarted, "boot": self.boot or None}),
-                **(dict.fromkeys(heard) if self.state == NEVER else heard)}
+                **(dict.fromkeys(entry) if self.state == NEVER else entry)}
 
 
 def interpret(agent_clock: Clock, history: History) -> list[Reading]:
@@ -869,12 +870,12 @@ def interpret(agent_clock: Clock, history: History) -> list[Reading]:
 def describe_report(agent_clock: Clock, bad_sum: str, readings: Sequence[Reading]) -> Keys:
     """For JSON."""
     return {"checksum_ok": not bad_sum, "clock": {
-        "from": agent_clock.source, "variable": agent_clock.variable, "says": str(agent_clock)},
+        "from": agent_clock.source, "variable": agent_clock.variable, "text": str(agent_clock)},
         "variables": [reading.for_json() for reading in readings]}
 
 
 def worth_showing(readings: Sequence[Reading], wanted: Sequence[int]) -> list[Reading]:
-    """The variables that the user wants, or those that were heard, are named or expected."""
+    """The variables that were named, or those that were received, are listed or expected."""
     return [reading for reading in readings if (
         reading.variable.number in wanted if wanted else not reading.variable.is_boot_count and (
         reading.state != NEVER or reading.variable.listed or reading.variable.expected))]
@@ -886,19 +887,19 @@ def tally(readings: Sequence[Reading]) -> str:
     counts = {state: states.count(state) for state in (OK, LATE, DEAD, NEVER, UNKNOWN)}
     counts["with a bad value"] = sum(reading.bad_value for reading in readings)
     counts["with an unusual value"] = sum(reading.unusual_value for reading in readings)
-    return ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "nothing heard"
+    return ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "nothing received"
 
 
 # ---------------------------------------------------------------- what changes
 # Compares each report with the one before it.
 class Change(NamedTuple):
-    """What Agent.changes() tells."""
+    """What Agent.changes() yields."""
     readings: list[Reading]  # that are new, or whose sender, value or state has changed
     error: Optional[Error]  # why there was no report this time
 
 
 class Watched:
-    """An agent that is asked again and again."""
+    """An agent that is polled repeatedly."""
     def __init__(self, settings: Settings, wanted: Sequence[int], name: str) -> None:
         self.settings, self.wanted, self.name = settings, wanted, name
         self.readings: list[Reading] = []
@@ -962,12 +963,12 @@ class Watched:
         return found
 
     def _explain_restart(self, entries: Entries, at: float) -> str:
-        """How one can see that the agent has restarted. Otherwise nobody can see it."""
+        """The evidence that the agent has restarted, if there is any."""
         pairs = zip(self.clock.entries, entries)
         if forgotten := sum(new.never and not old.never for old, new in pairs):
-            return f"the agent restarted: it forgot {forgotten} variable{'s' * (forgotten > 1)}"
+            return f"the agent restarted: it lost {forgotten} variable{'s' * (forgotten > 1)}"
         if self.refused:
-            return f"the agent restarted: it was away for {at - self.heard_at:.0f} s"
+            return f"the agent restarted: nothing listened for {at - self.heard_at:.0f} s"
         before, now = self.settings.now(self.clock.entries), self.settings.now(entries)
         if before is None or now is None:
             return ""
@@ -1003,14 +1004,14 @@ BEACON_END, IS_HEARTBEAT, IS_REQUEST = 0x20, 0x80, 0xC0  # byte 4; a beacon has 
 FULL = 255  # the largest count in an epoch
 EPOCH, LONGEST_EPOCH = 10, 3600  # seconds, unless the file with the master key has another one
 FORGET = 300.0  # seconds with old beacons and none of this epoch: as after a reset
-HEAR_AGAIN = 1.0  # seconds until a node asks for its beacon again
+HEAR_AGAIN = 1.0  # seconds until a node requests its beacon again
 SLOWLY = 2  # refusals, after which a reader leaves out one count more
-BEACONS = 2  # that one ask goes by: who has kept many reports must not choose among many epochs
-JUMP = 65536  # epochs at once, and PACE a second: who has the readers' key may make up others
+BEACONS = 2  # epochs in one poll: an attacker with many old reports must not choose among many
+JUMP = 65536  # epochs at once, and PACE a second: the readers' key can forge others
 PACE = 2  # the shortest epoch has a second, and each restart of an agent skips up to 511
 LAST_GENERATION = 255  # of the key of a variable
 KEY_FORM = "one line of 32 digits 0-9a-f, or lines like 'readers 00112233...'"
-NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # to open a pipe that nobody writes to
+NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # to open a pipe without a writer
 
 
 def chaskey(key: bytes, message: bytes) -> bytes:
@@ -1036,12 +1037,12 @@ def chaskey(key: bytes, message: bytes) -> bytes:
 
 
 def compute_fingerprint(key: bytes) -> str:
-    """Tells keys apart, and nothing about them: no tag is made of such a block."""
+    """Distinguishes keys, and reveals nothing of them: no tag is made of such a block."""
     return chaskey(key, b"\xff" * 16)[:8].hex()
 
 
 def make_question(label: int) -> bytes:
-    """It is answered with the beacon of a label, whoever asks."""
+    """A request for the beacon of a label, which needs no key."""
     return bytes((0, 0, 0, 0, IS_HEARTBEAT + label, 0, 0, 0))
 
 
@@ -1059,9 +1060,9 @@ class KeyFile:
         self.path, self.master = path, b""
         self.known: dict[int, bytes] = {}  # by label
         self.generations: dict[int, int] = {}  # by label, if it is not 0
-        self.epoch = 0  # s, for whoever has the master key; 0: it has EPOCH
+        self.epoch = 0  # s, only with a master key; 0: EPOCH
         if re.fullmatch("[0-9a-fA-F]{32}", path):
-            raise BadUsage("this is a key and no file: others may have seen it, so make a new one")
+            raise BadUsage("this is a key, not a file: it may have been seen, so make a new one")
         with explained(f"cannot read {path!r}", BadUsage):
             content = read_own(path, NO_WAIT, self._refuse).decode("ascii", "replace")
         for number, line in enumerate(content.splitlines(keepends=True) or [""], 1):
@@ -1079,9 +1080,9 @@ class KeyFile:
             self.master = bytes.fromhex(text)
         elif not self.master:
             if label < 0 or label in self.known:
-                if line.endswith(("\r", "\r\n")):  # which nobody sees
-                    return r"it ends with CR LF, as on Windows: sed -i 's/\r$//' FILE mends that"
-                return "its name must be readers, or 0 to 63, and come once" if name else "no key"
+                if line.endswith(("\r", "\r\n")):  # which is invisible
+                    return r"it ends with CR LF, as on Windows: sed -i 's/\r$//' FILE removes it"
+                return "its name must be readers, or 0 to 63, once each" if name else "no key"
             self.known[label] = bytes.fromhex(text)
         elif name == "epoch" and not self.epoch and 1 <= int(text) <= LONGEST_EPOCH:
             self.epoch = int(text)
@@ -1095,12 +1096,12 @@ class KeyFile:
 
     @staticmethod
     def _refuse(about: os.stat_result) -> str:
-        """Refuses a file that others may read, as ssh does."""
+        """Why a file is rejected that other users may read, as ssh does."""
         if about.st_uid not in (0, user()):
             return "it must belong to you or to root: its owner can read it, and write another key"
         # The group may read a file of root: that is how root lends it to us.
         others = 0o077 if about.st_uid == user() else 0o007
-        return "other users may read it: chmod 600 it, and make a new key if somebody has" \
+        return "other users may read it: chmod 600 it, and make a new key if it was read" \
             if os.name == "posix" and about.st_mode & others else ""
 
     def of(self, label: int) -> bytes:
@@ -1114,22 +1115,22 @@ class KeyFile:
 
 
 class Epochs:
-    """Remembers, from run to run, the last epoch that was believed under each key, the last count
-    in it, and the pace_time() since when epochs were saved up. There is a small file for each key.
-    It says nothing about the key."""
+    """Stores the last epoch that was accepted under each key, the last count in it, and the
+    pace_time() since when epochs were saved up. There is a small file for each key, which reveals
+    nothing of the key."""
     # A count of more than FULL is as FULL.
     FORM = re.compile(rb"([0-9]{1,9}) ([0-9]{1,3})(?: (-?[0-9]{1,15}))?\n")
-    trouble = ""  # why something is not remembered
+    trouble = ""  # why something is not stored
 
     @staticmethod
     def name(key: bytes) -> str:
         folder = os.environ.get("XDG_STATE_HOME", "")
-        if not os.path.isabs(folder):  # the standard says that such a one does not count
+        if not os.path.isabs(folder):  # by the standard, a relative one is ignored
             folder = os.path.join(os.path.expanduser("~"), ".local", "state")
         return os.path.join(folder, "dumpulse", f"{compute_fingerprint(key)}.epoch")
 
     def load(self, key: bytes) -> tuple[int, int, int]:
-        """The epoch, the count and the pace_time(); zeros if none is known."""
+        """The epoch, the count and the pace_time(); zeros if none is stored."""
         path = self.name(key)
         try:
             with open(path, "rb", opener=lambda name, flags: os.open(name, flags | NO_WAIT)) as old:
@@ -1165,7 +1166,7 @@ class Epochs:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(file.fileno())
 
-        with explained(f"nothing is sent, as {path!r} cannot keep counts (XDG_STATE_HOME may name "
+        with explained(f"nothing is sent: no count can be stored in {path!r} (XDG_STATE_HOME names "
                        "another folder)"):
             os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
             with io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT | NO_WAIT, 0o600), "r+") as file:
@@ -1173,7 +1174,7 @@ class Epochs:
                     if termios is not None:  # on Windows, programs must run one after the other
                         wait(locking(file.fileno(), end))
                 except BlockingIOError:
-                    raise NoAnswer(f"nothing is sent: others keep {path!r} locked") from None
+                    raise NoAnswer(f"nothing is sent: another program locks {path!r}") from None
                 old = file.read(99)
                 match = self.FORM.fullmatch(old or b"0 0\n")  # it is new, so nothing was sent
                 if not match:
@@ -1189,21 +1190,21 @@ def pace_time() -> int:
 
 
 class Keyed:
-    """What is known under a label of an agent's epoch, and of the counts in it."""
-    FORGED = "or somebody with this key has made an epoch up: dumpulse key renew gives a new key"
+    """The state of a label: the agent's epoch, and the counts in it."""
+    FORGED = "or an epoch was forged with this key: dumpulse key renew makes another"
 
     def __init__(self, keys: KeyFile, label: int = READER_LABEL,
                  epochs: Optional[Epochs] = None) -> None:
         self.keys, self.label, self._epochs, key = keys, label, epochs, keys.of(label)
-        # What is from before this epoch is never believed. 0: there is none
+        # The last accepted epoch: nothing older is accepted. 0: there is none.
         self.known, self.count, self._since = \
             epochs.load(key) if epochs and label == READER_LABEL else (0, 0, 0)
         self.epoch = self.known
-        # What cannot be known of the last report.
-        self.remark = "" if self.known else "no earlier one is known here"
-        self.heard_at = -math.inf  # the uptime() of the last beacon that we believed
-        self._old_at = math.inf  # the same, of the first old one since we believed something new
-        self._refused = 0  # how often since we believed something: others have used these counts
+        # What was not checked of the last report.
+        self.remark = "" if self.known else "no earlier one is stored here"
+        self.heard_at = -math.inf  # the uptime() of the last beacon that was accepted
+        self._old_at = math.inf  # the same, of the first old one since then
+        self._refused = 0  # how often since then: others have used these counts
         self._later = 0  # beacons of later epochs since begin()
         self._asked = b""  # the last request
         self._repeat = False  # whether nothing has refused it
@@ -1221,7 +1222,7 @@ class Keyed:
         return self._make_tag(self.epoch, four)[:4] + four
 
     def _allowed(self) -> int:
-        """How many epochs may have begun since the last one that was believed: PACE a second, and
+        """How many epochs may have begun since the last one that was accepted: PACE a second, and
         up to JUMP that were saved up. Each report uses some of them, so many forged ones lead no
         further than one. When a clock was set back, all may be saved up."""
         saved = pace_time() - self._since
@@ -1231,12 +1232,12 @@ class Keyed:
         """From now on, only an answer to a new request counts."""
         self._asked, self._repeat, self._later = b"", False, 0
         if uptime() - self._old_at > FORGET and self.epoch != self.known:
-            # An epoch that somebody has made up ends like this.
+            # A forged epoch ends like this.
             self.epoch, self.count, self._refused = self.known, 0, 0
             self.heard_at, self._old_at = -math.inf, math.inf
 
     def request(self) -> bytes:
-        """The last request once more, until something refuses it; else a new one, if possible."""
+        """The last request again, until it is rejected; else a new one, if possible."""
         if not self._repeat:
             new = self._make_packet(os.urandom(2), self._refused // SLOWLY)
             if not new:
@@ -1248,22 +1249,22 @@ class Keyed:
         """Goes on after this epoch and count of another program."""
         self.known = last[0]
         if self.known > self.epoch:
-            self.heard_at = -math.inf  # what we have heard since then is old
+            self.heard_at = -math.inf  # what came since then is old
         self.epoch, self.count = max(last, (self.epoch, self.count))
 
     def heartbeat(self, sender: int, value: int) -> bytes:
         packet = self._make_packet(bytes((sender, value)))
         if not packet:
             unless = "" if self.keys.master else " unless the agent has longer epochs"
-            raise NoAnswer(f"variable {self.label} has had all {FULL} heartbeats of this epoch: "
+            raise NoAnswer(f"variable {self.label} has sent all {FULL} heartbeats of this epoch: "
                            f"the next one begins within {self.keys.epoch or EPOCH} s{unless}")
         return packet
 
     def hear(self, packet: bytes) -> bool:
-        """Takes a beacon. Returns whether its epoch was not heard before. BadReport."""
+        """Takes a beacon. Returns whether its epoch is new. BadReport."""
         if len(packet) == REPORT_SIZE and packet[:4] == struct.pack(">L", zlib.adler32(packet[4:])):
-            raise BadReport("version", "this agent has no key: it sends a report of version 1, "
-                                       "which anybody can make: leave out --key to believe it")
+            raise BadReport("version", "this agent has no key: its report of version 1 is not "
+                                       "authentic: leave out --key to accept it")
         if len(packet) != 8 or packet[4] >= BEACON_END:
             raise BadReport("length", f"it is {len(packet)} bytes long, not {KEYED_REPORT_SIZE}, "
                                       "and no beacon")
@@ -1274,16 +1275,16 @@ class Keyed:
                                       f"{self.keys.path!r} the key of this agent?")
         if epoch < max(self.epoch, 1):
             self._old_at = min(self._old_at, uptime())
-            raise BadReport("old", f"its beacon is old, of epoch {epoch}, and we know epoch "
-                                   f"{self.epoch}: somebody repeats it, or the agent has lost its "
+            raise BadReport("old", f"its beacon is of epoch {epoch}, older than epoch "
+                                   f"{self.epoch}: it is replayed, or the agent has lost its "
                                    f"numbers, {self.FORGED}")
         if self.known and self.label == READER_LABEL and \
                 epoch > self.known + self._allowed():
             raise BadReport("old", f"its beacon is of epoch {epoch}, too far ahead of epoch "
                                    f"{self.known}: its clock was set, {self.FORGED}")
         if epoch > self.epoch and self._later == BEACONS:
-            raise BadReport("old", f"it has told more than {BEACONS} epochs: somebody repeats old "
-                                   "beacons, or an epoch is too short")
+            raise BadReport("old", f"it has sent more than {BEACONS} epochs: old beacons are "
+                                   "replayed, or an epoch is too short")
         is_new = epoch > self.epoch or self.heard_at == -math.inf
         self.heard_at, self._old_at = uptime(), math.inf
         if epoch > self.epoch:
@@ -1292,13 +1293,13 @@ class Keyed:
         return is_new
 
     def take(self, packet: bytes) -> Optional[Entries]:
-        """The entries of the report that was asked for. None: ask again. BadReport."""
+        """The entries of the report that was requested. None: request again. BadReport."""
         if len(packet) == KEYED_REPORT_SIZE:
-            # With this epoch: a report of one before may have been held back.
+            # With this epoch: a report of an earlier one may be a delayed one.
             right = self._asked and self._make_tag(self.epoch, self._asked[4:], packet[8:])
             if not right or not hmac.compare_digest(packet[:8], right[:8]):
-                raise BadReport("tag", "its tag is wrong: it answers another request, or somebody "
-                                       "else has made it")
+                raise BadReport("tag", "its tag is wrong: it answers another request, or is "
+                                       "forged")
             self._asked, self._refused, self._repeat, self._old_at = b"", 0, False, math.inf
             if self.epoch != self.known:
                 self.remark = "" if self.known else self.remark
@@ -1313,8 +1314,8 @@ class Keyed:
             return None
         self._repeat, self._refused = False, self._refused + self._repeat
         raise BadReport("full" if self.count == FULL else "refused",
-                        "it refuses requests with its beacon: other readers have used the counts "
-                        "of this epoch, so ask again in a little while")
+                        "it rejects requests: other readers have used the counts of this epoch, so "
+                        "try again later")
 
 
 # ---------------------------------------------------------------- transports
@@ -1327,8 +1328,8 @@ class Transport(Protocol):
     FORM: str  # how users write its addresses
     SILENCE: str = ""  # what may be the reason if nothing comes
     NEEDS_CHECKSUM: bool = False  # whether only the checksum shows where a report begins
-    SHARED: bool = False  # whether beacons come that nobody has asked for
-    keyed: bool = False  # whether the agent speaks version 2
+    SHARED: bool = False  # whether beacons come without a request
+    keyed: bool = False  # whether the agent has version 2
     addresses: int = 1  # of the host
     name: str  # the agent's address in full
 
@@ -1346,7 +1347,7 @@ class Transport(Protocol):
 
     def receiving(self, end: float) -> Steps[Optional[bytes]]:
         """The next report, or None if nothing comes until (nearly) this time. BadReport: what came
-        is damaged. NoAnswer: the network says that nobody is there."""
+        is damaged. NoAnswer: the network reported an error."""
 
     def receive(self, seconds: float) -> Optional[bytes]:
         return wait(self.receiving(time.monotonic() + max(0.0, seconds)))
@@ -1383,9 +1384,9 @@ RECEIVE_ERRORS: dict[int, tuple[int, int]] = {
 
 class Udp(Transport):
     """The sockets are not connected. A connected socket hides datagrams from other addresses,
-    and the user would not learn why the agent seems to be silent."""
+    and no error would show why the agent seems to be silent."""
     FORM = "HOST[:PORT]"
-    SILENCE = "; an agent does not answer those it does not allow, or who ask too often"
+    SILENCE = "; this address may not be allowed, or above the rate limit"
 
     def __init__(self, host: str, port: int) -> None:
         self.name = format_address((host, port))
@@ -1543,17 +1544,17 @@ class Device(Transport):
 
     def _join_frames(self, at: int, part: bytes) -> Optional[bytes]:
         """The report that is complete with this frame, or a beacon."""
-        if at >= self.FRAMES:  # a request of somebody else, or something from a later version
+        if at >= self.FRAMES:  # a request of another reader, or something from a later version
             return part if self.keyed and at == CAN_BEACON - CAN_REPORT else None
         if at == 0:
             self._parts = []
         due = len(self._parts)
         if at != due and not due:
-            return None  # this report began before we listened
+            return None  # this report began before the device was open
         sizes = (KEYED_REPORT_SIZE, REPORT_SIZE) if self.keyed else (REPORT_SIZE,)
         if at != due or len(part) not in {min(self.PART, size - self.PART * due) for size in sizes}:
             self._parts = []
-            raise BadReport("length", f"its frame {due + 1} of {self.FRAMES} did not come")
+            raise BadReport("length", f"its frame {due + 1} of {self.FRAMES} is missing")
         self._parts.append(part)
         if due + 1 < self.FRAMES:
             return None
@@ -1587,7 +1588,8 @@ def parse_serial(text: str) -> tuple[str, int]:
     if not re.fullmatch(form, path, re.DOTALL):
         raise BadUsage(f"{text!r} is not a serial line: write it like serial:{like}@{BAUD}")
     if not re.fullmatch("[1-9][0-9]{0,6}", baud) or termios and not hasattr(termios, f"B{baud}"):
-        raise BadUsage(f"{baud!r} is no baud rate: try 9600, 19200, 38400, 57600, {BAUD}, 230400")
+        raise BadUsage(f"{baud!r} is not a baud rate of this system: try 9600, 19200, 38400, "
+                       f"57600, {BAUD}, 230400")
     return path, int(baud)
 
 
@@ -1596,11 +1598,11 @@ class Serial(Device):
     whose checksum is right. In version 2, a frame is any 10 bytes whose sum is right."""
     FORM = "serial:/DEVICE[@BAUD]"
     NEEDS_CHECKSUM = True
-    SILENCE = "; is that its baud rate?"
-    ADVICE = {errno.ENOENT: "there is no such device: is it plugged in?",
+    SILENCE = "; check the baud rate"
+    ADVICE = {errno.ENOENT: "no such device: check that it is plugged in",
               errno.EACCES: "no permission: join the group that owns it, often dialout",
               errno.EAGAIN: "it is in use by another program",
-              errno.EIO: "it is gone: was it pulled out?"}
+              errno.EIO: "the device was disconnected"}
 
     def __init__(self, path: str, baud: int) -> None:
         super().__init__(path, f"serial:{path}@{baud}")
@@ -1657,8 +1659,8 @@ class Serial(Device):
         count, self._count = self._count, 0
         if count:
             raise BadReport("length" if count < REPORT_SIZE else "checksum",
-                            f"{count} bytes came, and no "
-                            f"{'frame of version 2' if self.keyed else 'report'} among them")
+                            f"{count} bytes without a "
+                            f"{'frame of version 2' if self.keyed else 'report'}")
 
 
 class ComPort(Serial):
@@ -1795,7 +1797,7 @@ class Can(Device):
 class CanFd(Can):
     """The same in frames of CAN FD: a report comes in five. Heartbeats and beacons are classic."""
     PREFIX, PART, FRAMES, REQUEST_AT, OPTIONS = "canfd:", 64, 5, 126, (CAN_RAW_FD_FRAMES,)
-    ADVICE = {**Can.ADVICE, errno.EINVAL: "DEVICE has no CAN FD: ask without it, as can:DEVICE"}
+    ADVICE = {**Can.ADVICE, errno.EINVAL: "DEVICE has no CAN FD: use can:DEVICE"}
 
     def _make_frame(self, packet: bytes, form: struct.Struct = CANFD_FRAME) -> bytes:
         asks = packet == REQUEST or self.keyed and packet[4] == IS_REQUEST
@@ -1856,7 +1858,7 @@ def draw_waits(draw: Callable[[float, float], float] = random.uniform) -> Iterat
 
 @dataclasses.dataclass
 class Talk(Generic[Result]):
-    """Requests to one agent, and what comes instead of a good answer."""
+    """Requests to one agent, and what comes instead of a valid answer."""
     transport: Transport
     request: Callable[[], bytes]
     take: Callable[[bytes], Optional[Result]]
@@ -1868,8 +1870,8 @@ class Talk(Generic[Result]):
     kind: type[NoAnswer] = NoAnswer
 
     def ask_until(self, again: float) -> Steps[Optional[Result]]:
-        """Sends a request, and reads until this time. It asks once more before if take() wants
-        that, if the agent has refused the request, or if the host has another address."""
+        """Sends a request, and reads until this time. It sends another one before if
+        take() returns None, if the agent rejects the request, or if another address is left."""
         untried = self.transport.addresses
         asking = True
         while asking or time.monotonic() < again:
@@ -1907,7 +1909,7 @@ class Talk(Generic[Result]):
         name, hint = self.transport.name, "; if it has a key, give --key"
         if self.bad is not None:
             return BadReport(self.bad.cause, f"bad report from {name}: {self.bad}")
-        silence = self.silence or f" from {name}, asked {self.asked} times" \
+        silence = self.silence or f" from {name} after {self.asked} requests" \
             f"{self.transport.SILENCE}{hint * (not self.transport.keyed)}"
         time_is_up = f" in {format_age(round(timeout * 1000))}" if timeout else ""
         return self.kind(f"no answer{time_is_up}{silence}")
@@ -1917,15 +1919,15 @@ class Agent:
     """An agent at an address. Nothing is looked up or sent before the first ask() or beat().
 
     `accept_bad_sum` accepts reports whose checksum is wrong, as some old agents send them: see
-    SPEC.md. Then `bad_sum` says that the last report was such a one.
+    SPEC.md. Then `bad_sum` describes the last such report.
 
-    With `keys`, the agent must speak version 2 of the protocol, and no other report is believed.
-    `epochs` remembers how far it is: if it is not given, in files of this user.
+    With `keys`, the agent must have version 2 of the protocol, and no other report is accepted.
+    `epochs` stores the last epoch: by default, in files of this user.
     """
     def __init__(self, address: str, accept_bad_sum: bool = False,
                  keys: Optional[KeyFile] = None, epochs: Optional[Epochs] = None) -> None:
         self.bad_sum = ""
-        self.patient = True  # if nothing listens: does ask() go on until its time is over?
+        self.patient = True  # whether ask() goes on if nothing listens
         self._lock = threading.Lock()  # threads and tasks may share an agent: each call waits
         self._keys, self._epochs = keys, epochs or Epochs()
         self._known: dict[int, Keyed] = {}  # by label
@@ -1935,36 +1937,36 @@ class Agent:
         self._transport.keyed = keys is not None
         self.name = hide_keys(self._transport.name)
         if not self.name.isprintable():
-            raise BadUsage(f"{address!r} is not an address: it has characters that cannot be shown")
+            raise BadUsage(f"{address!r} is not an address: it has unprintable characters")
         if accept_bad_sum and self._transport.NEEDS_CHECKSUM:
-            raise BadUsage("--accept-bad-sum is not for serial lines: only checksums show reports")
+            raise BadUsage("--accept-bad-sum is not for serial lines: they need checksums")
         if accept_bad_sum and keys:
             raise BadUsage("--accept-bad-sum is not for agents with keys")
 
     @property
     def trust(self) -> str:
-        """Why the last report was believed."""
+        """Why the last report was accepted."""
         return self.bad_sum or "; ".join(
             (f"report {'authentic' if self._keys else 'verified'}", *self.remarks))
 
     @property
     def remarks(self) -> list[str]:
-        """What cannot be known of the last report of an agent with a key."""
+        """What was not checked of the last report of an agent with a key."""
         reader = self._known.get(READER_LABEL)
         remark = reader.remark if reader else ""
         return [remark, *filter(None, [self._epochs.trouble])] if remark else []
 
     def _keyed(self, label: int) -> Keyed:
-        """What is known under this label. BadUsage: its key is not in the file."""
+        """The state of this label. BadUsage: its key is not in the file."""
         assert self._keys
         if label not in self._known:
             self._known[label] = Keyed(self._keys, label, self._epochs)
         return self._known[label]
 
     def ask(self, timeout: float = TIMEOUT) -> Entries:
-        """The entries of the first good report within this time, in seconds.
+        """The entries of the first valid report within this time, in seconds.
 
-        A bad report does not end the wait. Otherwise anybody could send one to hide the good one.
+        An invalid report does not end the wait. Otherwise anyone could send one to hide it.
         """
         with self._lock:
             return wait(self._ask(timeout))
@@ -1990,7 +1992,7 @@ class Agent:
     async def changes(self, interval: float = 1.0, names: str = "",
                       timeout: float = TIMEOUT) -> AsyncIterator[Change]:
         """Asks every `interval` seconds, with a pause of at least 0.1 s. The first change has all
-        variables that are heard, or that the file of names has. BadUsage: that file is wrong."""
+        variables that were received, or are in the file of names. BadUsage: that file is wrong."""
         import asyncio
         options = argparse.Namespace(names=names or None, key=self._keys)
         settings = await wait_async(run_apart(math.inf, lambda: make_settings(options)))
@@ -2006,7 +2008,7 @@ class Agent:
 
     def _talk(self, timeout: float, request: Callable[[], bytes],
               take: Callable[[bytes], Optional[Result]]) -> Steps[Result]:
-        """Asks until take() makes something of an answer. If it is None, it asks again at once."""
+        """Sends requests until take() returns something. After None, it sends another at once."""
         end = end_of(timeout)
         talk = Talk(self._transport, request, take, end)
         with contextlib.closing(self._transport):
@@ -2042,10 +2044,10 @@ class Agent:
             yield packet
             return
         node = self._keyed(variable)
-        self._hear(node, end)  # before the lock: while an agent is silent, nobody else must wait
+        self._hear(node, end)  # before the lock, so that a silent agent stops no other program
         with self._epochs.locked(self._keys.of(variable), end) as (last, store):
             node.resume(last)
-            self._hear(node, end)  # again only if others have heard a later epoch, or it took long
+            self._hear(node, end)  # again only if others have stored a later epoch, or it took long
             packet = node.heartbeat(sender, value)
             store(node.epoch, node.count)
             yield packet
@@ -2058,7 +2060,7 @@ class Agent:
                             node.hear))
 
     def beat(self, variable: int, sender: int, value: int, timeout: float = TIMEOUT) -> None:
-        """Sends one heartbeat. NoAnswer: it cannot be sent. Nobody says whether it arrives.
+        """Sends one heartbeat. NoAnswer: it cannot be sent. Nothing shows whether it arrives.
         Error: the count of a keyed one cannot be stored, so it is not sent."""
         end = end_of(timeout)
         with self._lock, contextlib.ExitStack() as turn:
@@ -2091,7 +2093,7 @@ LONGEST_PAUSE = 5.0
 
 
 def find_clock(agent: Agent, settings: Settings, timeout: float) -> Clock:
-    """Asks for a report, and once more if another one may show which clock the agent has."""
+    """Polls an agent, and once more if another report may show which clock it has."""
     found = Clock(settings)
     end = uptime() + timeout
 
@@ -2122,10 +2124,11 @@ def run_get(options: argparse.Namespace) -> int:
                           "now": agent_clock.now,
                           **describe_report(agent_clock, agent.bad_sum, shown)}))
         return 0
-    heard = sum(not entry.never for entry in agent_clock.entries)
-    print(f"{agent.name}: {agent.trust}, {heard} of {VARIABLES} variables heard, {agent_clock}")
+    received = sum(not entry.never for entry in agent_clock.entries)
+    print(f"{agent.name}: {agent.trust}, {received} of {VARIABLES} variables received, "
+          f"{agent_clock}")
     if shown:
-        print(f"{'variable':27} value  sender  last heard")
+        print(f"{'variable':27} value  sender  last received")
     for reading in shown:
         when = {NEVER: "never", UNKNOWN: "?"}.get(reading.state, f"{reading.age} ago")
         when += f"; {reading.boot}" * bool(reading.boot)
@@ -2133,7 +2136,7 @@ def run_get(options: argparse.Namespace) -> int:
         label = f"{reading.variable.number}{mark}{reading.variable.name}"
         print(f"{label:27} {reading.value:>5}  {reading.sender:>6}  {when}")
     if any(reading.variable.authenticated is False for reading in shown):
-        print("* not authenticated: the agent accepts it without a key, so anybody can forge it")
+        print("* not authenticated: the agent accepts it without a key, so anyone can forge it")
     return 0
 
 
@@ -2158,7 +2161,7 @@ def run_set(options: argparse.Namespace) -> int:
             return 0
         entry = reader.ask(left())[variable]
         if entry[1:] != wanted:
-            found = "was never heard" if entry.never else \
+            found = "was never received" if entry.never else \
                 f"has value {entry.value} from sender {entry.sender}"
         elif entry != before:
             return 0
@@ -2185,7 +2188,7 @@ NO_FOLLOW = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK"))
 
 
 def boot() -> str:
-    """Names this start of the machine, from which uptime() counts, if the system tells it."""
+    """An identifier of this start of the machine, from which uptime() counts, if it has one."""
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", "rb") as file:
         return file.read().decode().strip()
     return "-"
@@ -2206,7 +2209,7 @@ def interpret_with_memory(path: Optional[str], name: str, agent_clock: Clock,
                 os.open(file, flags | NO_FOLLOW, 0o600))))
             wait(locking(lock_file.fileno(), time.monotonic() + max(1, end - uptime())))
         except BlockingIOError:
-            trouble = f"others keep '{path}.lock' locked"
+            trouble = f"another program locks '{path}.lock'"
         except (OSError, ValueError) as error:
             trouble = explain(error)
         history = load_history(path, name, received_ms)
@@ -2237,7 +2240,7 @@ def load_history(path: str, name: str, received_ms: int) -> History:
         raise BadUsage(f"{path!r} is of the agent {found[3]}: each agent needs its own --memory")
     history.basis, history.at_ms = found[5], int(found[6])
     history.now = None if found[7] == "-" else int(found[7])
-    # Then nobody knows how much time has passed. What is ahead by 10 minutes is from before it.
+    # Then the time since is unknown. What is ahead by 10 minutes is from before the restart.
     restarted = found[4] != boot() or history.at_ms > received_ms + 600_000
     for line in found[8].splitlines():
         number, ticks, sender, value, since_ms = map(int, line.split()[:5])
@@ -2270,7 +2273,7 @@ def judge(reading: Reading) -> tuple[int, list[str]]:
     """The status of an expected variable, and all that is wrong with it."""
     variable = reading.variable
     status, silence = {
-        OK: (0, ""), NEVER: (2, "never heard"), UNKNOWN: (3, "age unknown"),
+        OK: (0, ""), NEVER: (2, "never received"), UNKNOWN: (3, "age unknown"),
         DEAD: (2, f"dead: silent for {reading.age}, crit {format_age(variable.crit_ms)}"),
         LATE: (1, f"late: silent for {reading.age}, warn {format_age(variable.warn_ms)}"),
     }[reading.state]
@@ -2499,7 +2502,7 @@ class Terminal:
     def wait(self, pause: float) -> bool:
         """False if the user pressed q."""
         end = time.monotonic() + pause
-        # It looks at least once, because asking may take the whole interval.
+        # It looks at least once, because a poll may take the whole interval.
         while self._input is not None and select.select(
                 [self._input], [], [], max(0.0, end - time.monotonic()))[0]:
             if os.read(self._input, 64)[:1] in (b"q", b"Q", b""):
@@ -2546,7 +2549,7 @@ class Lines:
                    + ", not authenticated" * (reading.variable.authenticated is False))
 
     def wait(self, pause: float) -> bool:
-        """BrokenPipeError as soon as nobody reads any more, and not only at the next change."""
+        """BrokenPipeError as soon as the reader has gone, and not only at the next change."""
         if not hasattr(select, "poll"):
             time.sleep(pause)
             return True
@@ -2682,7 +2685,7 @@ def run_names(options: argparse.Namespace) -> int:
 # ---------------------------------------------------------------- status
 # Shows what the socket of a server's --stats answers.
 def read_status(path: str) -> dict[str, Any]:
-    """What the server sends to whoever connects: its counters, and the table with names."""
+    """What the server sends at this socket: its counters, and the table with names."""
     answer = b""
     with explained(f"cannot read the status of {path!r}"), \
             socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as reader:
@@ -2694,7 +2697,7 @@ def read_status(path: str) -> dict[str, Any]:
         status: dict[str, Any] = json.loads(answer)
         status["table"][63]["age_ms"]
     except (ValueError, LookupError, TypeError):
-        raise Error(f"{path!r} is not the socket of --stats of such a server") from None
+        raise Error(f"{path!r} is not the socket of --stats of a server") from None
     return status
 
 
@@ -2732,7 +2735,7 @@ def run_status(options: argparse.Namespace) -> int:
                         if isinstance(value, int) and key not in ("started", "uptime", "tick_ms")))
         for row in status["table"]:
             if row["state"] or row["age_ms"] is not None:
-                age = "never heard" if row["age_ms"] is None else \
+                age = "never received" if row["age_ms"] is None else \
                     f"{row['age_ms'] / 1000:g} s ago, value {row['value']}, sender {row['sender']}"
                 state = row["state"] or "not watched"
                 print(f"{row['variable']:2} {row['name']:24} {state:12} {age}")
@@ -2742,16 +2745,16 @@ def run_status(options: argparse.Namespace) -> int:
 # ---------------------------------------------------------------- key
 # Makes, lists, renews and splits files of keys.
 KEY_MEANING = """\
-Whoever has the master key can speak for everybody. Whoever has the key of a
-variable can send its heartbeats. Whoever has the readers' key can ask for
-reports, and can make reports that other readers believe. The generation tells
-how often `key renew` has replaced a key: only the last one is good."""
+All other keys derive from the master key. The key of a variable authenticates
+its heartbeats. The readers' key authenticates requests, and can forge reports
+for other readers. The generation counts how often `key renew` has replaced a
+key: only the last one is accepted."""
 KEY_OPTIONS = {"new": "epoch", "show": "secret", "list": "numbers json",
                "renew": "variable readers", "split": "out variable readers agent text"}
 
 
 def write_new(path: str, content: str) -> None:
-    """Makes a file that nobody else can read. It overwrites nothing."""
+    """Makes a file that only its owner can read. It overwrites nothing."""
     with explained(f"cannot make {path!r}"):
         replace_file(path, content.encode(), fresh=True)
 
@@ -2773,16 +2776,16 @@ def write_all(files: Sequence[tuple[str, str]]) -> None:
 
 
 def make_private_folder(path: str) -> None:
-    """Makes a folder that nobody else can read, and that git ignores, if it is not there."""
+    """Makes a folder that only its owner can read, and that git ignores, if it is not there."""
     with explained(f"cannot make the folder {path!r}"):
         with contextlib.suppress(FileExistsError):
             os.mkdir(path, 0o700)
             os.chmod(path, 0o700)  # whatever the umask is
         about = os.lstat(path)
     if not stat.S_ISDIR(about.st_mode):
-        raise Error(f"cannot use {path!r}: it is no folder")
+        raise Error(f"cannot use {path!r}: it is not a folder")
     if os.name == "posix" and (about.st_mode & 0o077 or about.st_uid != user()):
-        raise Error(f"cannot use {path!r}: give a new name, or a folder of yours with chmod 700")
+        raise Error(f"cannot use {path!r}: use a new name, or a folder of yours with mode 700")
     with explained(f"cannot use {path!r}"):
         if not os.listdir(path):
             write_new(os.path.join(path, ".gitignore"), "# Keys are in this folder.\n*\n")
@@ -2816,7 +2819,7 @@ def run_split(options: argparse.Namespace) -> None:
                 "KEY_MASTER": keys.master,
                 "KEY_GENERATIONS": f"{{{turns}}} /* of labels 0 to 64 */"})))
     if not made:
-        raise BadUsage("say for whom: --variable, --readers or --agent")
+        raise BadUsage("name the keys with --variable, --readers or --agent")
     make_private_folder(options.out)
     write_all(made)
     print(f"{len(made)} file{'s' * (len(made) != 1)} in {options.out!r}")
@@ -2826,7 +2829,7 @@ def run_renew(options: argparse.Namespace) -> None:
     """Keys of the next generation. The file keeps its mode and its owner."""
     labels = {*parse_variables(options.variable, ()), *[READER_LABEL] * options.readers}
     if not labels:
-        raise BadUsage("say whose keys: --variable or --readers")
+        raise BadUsage("name the keys with --variable or --readers")
     for path in [each.path for each in map(read_master, options.files)]:
         real = os.path.realpath(path)
         with explained(f"cannot write {path!r}"), contextlib.ExitStack() as stack:
@@ -2860,7 +2863,7 @@ def read_master(path: str) -> KeyFile:
 def run_key(options: argparse.Namespace) -> int:
     for name in " ".join(KEY_OPTIONS.values()).split():
         if getattr(options, name) and name not in KEY_OPTIONS[options.action].split():
-            raise BadUsage(f"--{name} does not go with key {options.action}")
+            raise BadUsage(f"--{name} is not an option of key {options.action}")
     if options.action == "split":
         run_split(options)
         return 0
@@ -2901,7 +2904,7 @@ def read_accepted(path: str, key: bytes) -> list[Optional[int]]:
         content = file.read(167)
     if len(content) != 166 or content[:12] != b"Dumpulsekey2" or \
             zlib.crc32(content[:-4]) != int.from_bytes(content[-4:], "big"):
-        raise BadUsage(f"{path!r} has no numbers of an agent of this version")
+        raise BadUsage(f"{path!r} is not a file of an agent's numbers of this version")
     if content[12:16].hex() != compute_fingerprint(key)[:8]:
         raise BadUsage(f"{path!r} has the numbers of another key")
     return [number - 1 if number else None for number in content[97:162]]
@@ -2923,7 +2926,7 @@ Ages are by this machine's clock, or by the newest heartbeat if that disagrees."
 
 CHECK_STATUSES = """\
 exit status: 0 OK; 1 WARNING: late, or an unusual value; 2 CRITICAL: dead,
-never heard, a bad value, or no good report; 3 UNKNOWN: bad usage, an unknown
+never received, a bad value, or no good report; 3 UNKNOWN: bad usage, an unknown
 age, or the output could not be written; also after --help and --version"""
 
 KEY_USE = "  dumpulse key new a.key\n  dumpulse key split a.key --out a --variable 0-31 --readers\n"
@@ -2943,21 +2946,21 @@ COMMANDS = {
     "set": Command(run_set, "HOST[:PORT] VARIABLE VALUE", "send one heartbeat",
                    "Send one heartbeat. Only --confirm checks whether the agent accepts it."),
     "watch": Command(run_watch, "HOST[:PORT] [VARIABLE]...", "show a live table", """\
-Show again and again who is alive. What has changed since the last report
-stands out. ! marks a value that is out of its range.""", AGES),
+Poll an agent until q or Ctrl-C. What has changed since the last report stands
+out. ! marks a value that is out of its range.""", AGES),
     "check": Command(run_check, "HOST[:PORT]", "for Nagios, Icinga, cron, scripts", """\
-Print one line: who is not alive, and performance data. These must be alive:
-the variables of --expect, --value and --value-warn, or all in the file of
+Print one line: which nodes are not alive, and performance data. These must be
+alive: the variables of --expect, --value and --value-warn, or all in the file of
 --names, except those with expect = no.""", CHECK_STATUSES),
     "names": Command(run_names, "FILE", "show names; make C or a DBC file", """\
 Show the variables in a file of names, or make of them a header for firmware, or
 a DBC file for CAN tools."""),
     "status": Command(run_status, "PATH", "states, counters of a server", """\
-Show what a server answers at the socket of its --stats: the state of each
+Show the status of a server, from the socket of its --stats: the state of each
 variable with its name and age, counters, and the server's arguments."""),
     "key": Command(run_key, "new|show|list|renew|split FILE...", "keys for agents and nodes", """\
 Make files with master keys, one for each agent; show or list which keys are in
-a file, by fingerprints that give nothing away; replace keys of some labels;
+a file, by their fingerprints; replace keys of some labels;
 or write into a folder what nodes and readers need of a master key.""", KEY_USE + KEY_MEANING),
 }
 
@@ -2965,7 +2968,7 @@ or write into a folder what nodes and readers need of a master key.""", KEY_USE 
 # If the first word is no command, the command is `get`, and this is its help.
 NO_COMMAND = COMMANDS["get"]._replace(
     arguments="COMMAND ... | HOST[:PORT] [VARIABLE]...", epilog=STATUSES, about="\n".join([
-        "Talks to Dumpulse agents, which know who is alive.", "",
+        "Polls Dumpulse agents, and shows which nodes are alive.", "",
         *(f"  %(prog)s {f'{name} {command.arguments}':34} {command.summary}"
           for name, command in COMMANDS.items()), "",
         "If the first word is not the name of a command, the command is get."]))
@@ -2993,7 +2996,7 @@ OPTIONS = [
     Option(("check",), "address", "HOST[:PORT]", HOST_HELP, more={"nargs": "?"}),
     Option(("check",), "-H", "HOST[:PORT]", "the agent, for plugins", more={"dest": "plugin_host"}),
     Option(("check",), "-p --port", "PORT", "its port (9060)"),
-    Option(("get", "watch"), "variables", "VARIABLE", "3,7-12 or names (all heard or named)",
+    Option(("get", "watch"), "variables", "VARIABLE", "3,7-12 or names (all received or named)",
            more={"nargs": "*", "default": []}),
     Option(("set",), "variable", "VARIABLE", "0 to 63, or its name"),
     Option(("set",), "value", "VALUE", "0 to 255"),
@@ -3005,10 +3008,10 @@ OPTIONS = [
     Option(("key",), "action", "|".join(KEY_OPTIONS), "what to do", more={"choices": KEY_OPTIONS}),
     Option(("key",), "files", "FILE", "a file of keys", more={"nargs": "+"}),
     Option(("key",), "--secret", "", "show: the key itself, and not its fingerprint"),
-    Option(("key",), "--out", "FOLDER", "split: write there; git and other users see nothing"),
-    Option(("key",), "--variable", "VARIABLES", "split: FILE-3.h for node 3; renew: of these",
+    Option(("key",), "--out", "FOLDER", "split: the folder, private and ignored by git"),
+    Option(("key",), "--variable", "VARIABLES", "split: FILE-3.h for node 3; renew: these keys",
            more={"default": ""}),
-    Option(("key",), "--readers", "", "split: FILE-readers.key for who asks; renew: of readers"),
+    Option(("key",), "--readers", "", "split: FILE-readers.key; renew: the readers' key"),
     Option(("key",), "--agent", "", "split: FILE-agent.h: the master key, for its firmware"),
     Option(("key",), "--text", "", "split: FILE-3.key for --key of set, not FILE-3.h for C"),
     Option(("key",), "--numbers", "FILE", "list: the agent's numbers: what it accepted last"),
@@ -3016,10 +3019,10 @@ OPTIONS = [
            partial(parse_number, low=1, high=LONGEST_EPOCH)),
     Option(("set",), "--sender", "SENDER", "from this sender, 0 to 255 (1)", more={"default": 1}),
     Option(("set",), "--confirm", "", "check that a new report has it, with a new timestamp"),
-    Option(("check",), "--expect", "VARIABLES", "these must be alive: 3,7-12 or names"),
-    Option(("check",), "--value", "VARIABLES:LOW..HIGH", "these must have values in this range",
+    Option(("check",), "--expect", "VARIABLES", "variables that must be alive: 3,7-12 or names"),
+    Option(("check",), "--value", "VARIABLES:LOW..HIGH", "range of valid values",
            more={"action": "append", "dest": "value_ranges"}),
-    Option(("check",), "--value-warn", "VARIABLES:LOW..HIGH", "warn of values outside this range",
+    Option(("check",), "--value-warn", "VARIABLES:LOW..HIGH", "range of usual values",
            more={"action": "append", "dest": "value_warn_ranges"}),
     Option(JUDGES, "-w --warn", "TIME", "late after this much silence (5s)"),
     Option(JUDGES, "-c --crit", "TIME", "dead after this much silence (30s)"),
@@ -3033,10 +3036,10 @@ OPTIONS = [
     Option(ASKERS, "--key", "FILE", "the agent's keys, which `key` makes", KeyFile),
     Option(("set",), "--readers-key", "FILE", "for --confirm, if --key has only the node's",
            KeyFile),
-    Option(ASKERS, "-t --timeout", "TIME", "give up after this time (3s)", more={"default": 3_000}),
+    Option(ASKERS, "-t --timeout", "TIME", "timeout (3s)", more={"default": 3_000}),
     Option(("check",), "-v --verbose", "", "more text; -vv: a line for each variable",
            more={"action": "count", "default": 0}),
-    Option(("check",), "--memory", "FILE", "remember ages from check to check"),
+    Option(("check",), "--memory", "FILE", "store ages from one check to the next"),
     Option(READERS, "--also-unkeyed", "VARIABLES", "the agent accepts these without a key"),
     Option(READERS, "--accept-bad-sum", "", "accept wrong checksums of old agents"),
     Option((*READERS, "key", "status"), "--json", "", "print JSON"),
@@ -3053,7 +3056,7 @@ class Parser(argparse.ArgumentParser):
         raise BadUsage(f"{line} (see {self.prog} --help)")
 
     def _print_message(self, message: str, file: object = None) -> None:
-        print(message, end="")  # the original hides that nobody can read the help
+        print(message, end="")  # the original hides errors
 
 
 def build_parser(name: str) -> Parser:

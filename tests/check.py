@@ -129,7 +129,7 @@ class Check(unittest.TestCase):
         self.assertEqual((variable["variable"], variable["value"]), (7, 230))
         patient = ("-w", "1000", "-c", "2000")  # seconds: a busy machine may be slow
         self.assertIn("DUMPULSE OK", client("check", address, "--expect", "7", *patient))
-        self.assertIn("8 never heard", client("check", address, "--expect", "7-8", status=2))
+        self.assertIn("8 never received", client("check", address, "--expect", "7-8", status=2))
         client("set", address, "64", "0", status=2)
         server.stop()
         self.assertIn("no answer", client("get", address, "--timeout", "500ms", status=3))

@@ -61,7 +61,7 @@ def test_try_it_on_linux(home: Path) -> None:
     with Server(*shlex.split(serve)[1:], cwd=home) as server:
         script = second.replace("127.0.0.1", f"127.0.0.1:{server.port}")
         said = shell(script + script.splitlines()[1], home).splitlines()
-        assert "report authentic; no earlier one is known here, 0 of 64" in said[1]
+        assert "report authentic; no earlier one is stored here, 0 of 64" in said[1]
         assert "report authentic, 1 of 64" in said[2]
         assert said[-1].split()[:2] == ["3", "126"]
         assert server.stop()["beacons"] > 0

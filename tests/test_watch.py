@@ -287,7 +287,7 @@ def test_it_survives_the_agents_restart() -> None:
         assert "restart" not in text[2]
         with Server("--self", "0", "--rate", "1000", port=port):
             text = terminal.wait_for(lambda text: "restarted" in text[2])
-            assert re.fullmatch(r"\d\d:\d\d:\d\d the agent restarted: it forgot 1 variable",
+            assert re.fullmatch(r"\d\d:\d\d:\d\d the agent restarted: it lost 1 variable",
                                 text[2])
             assert text[4].split() == ["3", "-", "-", "-", "never"]
         terminal.type(b"\x03")
@@ -303,14 +303,14 @@ def watched(*options: str) -> client.Watched:
 
 @pytest.mark.parametrize("before, after, passed, says", [
     (dict(v0=(5000, 1, 0), v3=(5000, 76, 9)), dict(v0=(5001, 1, 0), v3=(5000, 76, 9)), 1, ""),
-    (dict(v0=(5000, 1, 0), v3=(5000, 76, 9)), dict(v0=(5001, 1, 0)), 1, "it forgot 1 variable"),
+    (dict(v0=(5000, 1, 0), v3=(5000, 76, 9)), dict(v0=(5001, 1, 0)), 1, "it lost 1 variable"),
     (dict(v0=(5000, 1, 0)), dict(v0=(3, 1, 0)), 1, "jumped by -4998 s"),
     (dict(v0=(65000, 1, 0)), dict(v0=(464, 1, 0)), 1000, ""),  # the wrap
     (dict(v0=(5000, 1, 0)), dict(v0=(5000, 1, 0)), 65536, ""),
     (dict(v0=(5000, 1, 0)), dict(v0=(5064, 1, 0)), 0, ""),  # as much as clocks may differ
     (dict(v0=(5000, 1, 0)), dict(v0=(5065, 1, 0)), 0, "jumped by 65 s"),
     (dict(v0=(5000, 1, 0), v1=(1, 1, 1), v2=(1, 1, 1)), dict(v0=(3, 1, 0)), 1,
-     "it forgot 2 variables"),
+     "it lost 2 variables"),
 ])
 def test_restarts(before: dict[str, Any], after: dict[str, Any], passed: float, says: str) -> None:
     state = watched("--now-from", "0")
@@ -342,7 +342,8 @@ def test_what_is_said_after_trouble(trouble: client.Error, refused: bool) -> Non
             take(link.ask(), "")
         said.append((state.event[9:], state.restarted))
         assert bool(state.changed) == (state.trouble is None)
-    what = "the agent restarted: it was away for 70 s" if refused else "no report came for 70 s"
+    what = "the agent restarted: nothing listened for 70 s" if refused \
+        else "no report came for 70 s"
     assert said == [("", False), ("", False), (what, refused), (what, False),
                     ("no report came for 0 s", False)]
 
@@ -369,7 +370,7 @@ def test_a_line_of_json(monkeypatch: pytest.MonkeyPatch,
     assert json.loads(capsys.readouterr().out) == {
         "time": 1_700_000_000.988, "agent": "x", "error": None, "restarted": False,
         "checksum_ok": True,
-        "clock": {"from": "now-from", "variable": 3, "says": "ages by variable 3"},
+        "clock": {"from": "now-from", "variable": 3, "text": "ages by variable 3"},
         "variables": [{
             "variable": 3, "name": None, "state": "ok", "age": 0.0, "age_at_least": False,
             "value": 9, "value_ok": True, "value_unusual": False, "sender": 76,
@@ -838,7 +839,7 @@ def test_demo_in_a_pipe() -> None:
     assert re.search(r"^\S+ 5 doors: .*, dead\*$", result.stdout, re.M)
     assert re.search(r"^\S+ 8 radio: .*, late\*$", result.stdout, re.M)
     # Half of what the tank sends is damaged, by chance all of it.
-    assert re.search(r"\b[89] of 64 variables heard, ages by variable 0", result.stdout)
+    assert re.search(r"\b[89] of 64 variables received, ages by variable 0", result.stdout)
     assert re.search(r"^packets \d+: heartbeats \d+, reports \d+; refused", result.stdout, re.M)
 
 

@@ -84,7 +84,7 @@ def test_a_frame_that_does_not_come(frames: list[int], missing: int, bus: FakeBu
     transport = opened()
     for at in frames:
         bus.report(GOOD, frames=range(at, at + 1))
-    with pytest.raises(client.BadReport, match=f"its frame {missing} of 33 did not come") as caught:
+    with pytest.raises(client.BadReport, match=f"its frame {missing} of 33 is missing") as caught:
         transport.receive(1)
     assert caught.value.cause == "length"
     bus.report(GOOD, frames=range(5, 9))  # the rest of it is no report
@@ -99,7 +99,7 @@ def test_a_frame_of_another_length(at: int, part: bytes, bus: FakeBus) -> None:
     transport = opened()
     bus.report(GOOD, frames=range(at))
     bus.send(0x680 + 64 + at, part)
-    with pytest.raises(client.BadReport, match=f"its frame {at + 1} of 33 did not come"):
+    with pytest.raises(client.BadReport, match=f"its frame {at + 1} of 33 is missing"):
         transport.receive(1)
     transport.close()
 
@@ -119,7 +119,7 @@ def test_can_fd(bus: FakeBus) -> None:
     transport = opened("canfd:can0")
     bus.report_fd(GOOD, range(2))
     bus.report_fd(GOOD, range(3, 4))
-    with pytest.raises(client.BadReport, match="its frame 3 of 5 did not come"):
+    with pytest.raises(client.BadReport, match="its frame 3 of 5 is missing"):
         transport.receive(1)
     bus.send(1 << 29 | 0x40, bytes(8))
     with pytest.raises(client.NoAnswer, match="off the bus"):

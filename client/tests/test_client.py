@@ -565,7 +565,7 @@ SHORT = client.BadReport("length", "short")
     ([GOOD], 1, [("send", 0), ("receive", 1.0)], None),
     ([], 1, [("send", 0), ("receive", 1.0), "next", ("send", 1.0), ("receive", 2.0), "next",
              ("send", 3.0), ("receive", 0.5), "forget"],
-     "NoAnswer: no answer in 3.5 s from scripted, asked 3 times; if it has a key, give --key"),
+     "NoAnswer: no answer in 3.5 s from scripted after 3 requests; if it has a key, give --key"),
     ([SHORT, None, GOOD], 1, [("send", 0), ("receive", 1.0), ("receive", 0.75), "next",
                               ("send", 1.0), ("receive", 2.0)], None),
     ([SHORT], 1, [("send", 0), ("receive", 1.0), ("receive", 0.75), "next", ("send", 1.0),
@@ -694,25 +694,26 @@ TYPED = [
     ("watch", 2, "required: HOST[:PORT] (see"),
     ("HERE 9060", 2, "variable 9060 is out of range: it must be 0 to 63"),
     ("::1:9060", 2, "'::1:9060' is not an address: write HOST, HOST:PORT or [IPV6]:PORT"),
-    ("get HERE 3 --now-from 4", 0, "variable 4, the agent's clock, was never heard"),
+    ("get HERE 3 --now-from 4", 0, "variable 4, the agent's clock, was never received"),
     ("get HERE 3,9", 0, "never"),
     ("get HERE 64", 2, "must be 0 to 63"),
     ("get HERE 3,", 2, "'' is no variable"),
     ("get HERE 9-3", 2, "lower one first"),
     ("get HERE engine", 2, "'engine' is no variable"),
     ("get [::1 3", 2, "is not an address"),
-    ("get serial:/dev/nosuch", 3, "there is no such device: is it plugged in?"),
+    ("get serial:/dev/nosuch", 3, "no such device: check that it is plugged in"),
     ("get serial:/dev/null", 2, "/dev/null is not a serial line"),
     ("get serial:ttyACM0", 2, "is not a serial line: write it like serial:/dev/ttyACM0@115200"),
-    ("get serial:/dev/x@", 2, "'' is no baud rate: try 9600, 19200, 38400, 57600, 115200, 230400"),
-    ("get serial:/dev/ttyACM0@115201", 2, "'115201' is no baud rate"),
+    ("get serial:/dev/x@", 2, "'' is not a baud rate of this system: try 9600, 19200, 38400, "
+     "57600, 115200, 230400"),
+    ("get serial:/dev/ttyACM0@115201", 2, "'115201' is not a baud rate"),
     ("get serial:/dev/ttyACM0 --accept-bad-sum", 2, "not for serial lines"),
     ("get nosuch.invalid", 3, "cannot find the host 'nosuch.invalid'"),
     ("get NOBODY --timeout 100001h", 2, "is not a time"),
     ("get HERE --timeout 100000h", 0, "report verified"),
     ("get NOBODY --timeout 0.2", 3, "nothing listens at"),
-    ("get SILENT --timeout 300ms", 3, "times; an agent does not answer those it does not allow, or "
-     "who ask too often; if it has a key, give --key"),
+    ("get SILENT --timeout 300ms", 3, "requests; this address may not be allowed, or above the "
+     "rate limit; if it has a key, give --key"),
     ("get SHORT --timeout 500ms", 4, "8 bytes long, not 260"),
     ("get SUM --timeout 500ms", 4, "its checksum is"),
     ("get STRANGER --timeout 500ms", 4, "it came from"),
@@ -722,7 +723,7 @@ TYPED = [
     ("set HERE 3 9 --confirm", 1, "variable 3 has value 9 from sender 76"),
     ("set HERE 3 8 --confirm", 1, "variable 3 has value 9 from sender 76"),
     ("set HERE 3 8 --sender 76 --confirm", 1, "variable 3 has value 9 from sender 76"),
-    ("set HERE 4 8 --confirm", 1, "variable 4 was never heard"),
+    ("set HERE 4 8 --confirm", 1, "variable 4 was never received"),
     ("set HERE 3,4 8", 2, "one at a time"),
     ("set NOBODY 3 1", 3, "cannot send to"),
     ("set SUM 3 1 --confirm --timeout 500ms", 4, "its checksum is"),
@@ -814,7 +815,7 @@ def test_set_and_get_the_real_server(host: str, call: Call) -> None:
         assert call("set", address, "radio", "44", "--names", VEHICLE).status == 0
         server.wait_for(lambda counters: counters["heartbeats"] == 3, "three arrive")
         shown = call(address, "--now-from", "0").out.splitlines()
-        assert "4 of 64 variables heard, ages by variable 0" in shown[0]
+        assert "4 of 64 variables received, ages by variable 0" in shown[0]
         assert [line.split()[:3] for line in shown[2:]] == [
             ["0", "0", "1"], ["3", "30", "33"], ["7", "70", "77"], ["8", "44", "1"]]
         assert all(re.search(r" [0-9]+ s ago$", line) for line in shown[2:])
@@ -828,7 +829,7 @@ def test_get_in_json(call: Call) -> None:
         result = call("get", agent.address, "3,5", "--now-from", "0", "--tick", "100ms", "--json")
     assert (result.status, result.err) == (0, "") and json.loads(result.out) == {
         "agent": agent.address, "tick": 0.1, "now": NOW, "checksum_ok": True,
-        "clock": {"from": "now-from", "variable": 0, "says": "ages by variable 0"},
+        "clock": {"from": "now-from", "variable": 0, "text": "ages by variable 0"},
         "variables": [{
             "variable": 3, "name": None, "state": "late", "age": 7.0, "age_at_least": False,
             "value": 9, "value_ok": True, "value_unusual": False, "sender": 76,
@@ -1212,8 +1213,8 @@ CHECKS = [
     ("--expect 2 --crit 6s", 2, "CRITICAL - 2 dead: silent for 7 s, crit 6 s"),
     ("--expect 3", 2, "CRITICAL - 3 dead: silent for 31 s, crit 30 s"),
     ("--expect 3 --crit 31s", 1, "WARNING - 3 late: silent for 31 s, warn 5 s"),
-    ("--expect 63", 2, "CRITICAL - 63 never heard"),
-    ("--expect 1,2,3,63", 2, "CRITICAL - 3 dead: silent for 31 s, crit 30 s; 63 never heard; "
+    ("--expect 63", 2, "CRITICAL - 63 never received"),
+    ("--expect 1,2,3,63", 2, "CRITICAL - 3 dead: silent for 31 s, crit 30 s; 63 never received; "
                              "2 late: silent for 7 s, warn 5 s"),
     ("--value 1:0..90", 0, "OK - 1 alive at HERE"),
     ("--value 4:0..80", 2, "CRITICAL - 4 bad value: 81 is not in 0..80"),
@@ -1230,7 +1231,7 @@ CHECKS = [
      "WARNING - 2 late: silent for 7 s, warn 5 s; 2 unusual value: 8 is not in 9..9"),
     ("--value-warn 5:0..80", 2,
      "CRITICAL - 5 dead: silent for 40 s, crit 30 s; 5 unusual value: 200 is not in 0..80"),
-    ("--value-warn 9:0..80", 2, "CRITICAL - 9 never heard"),
+    ("--value-warn 9:0..80", 2, "CRITICAL - 9 never received"),
     ("--value-warn 4:0..80 --value-warn 4:0..255", 3,
      "UNKNOWN - --value-warn gives variable 4 a range twice"),
     ("--value 4:10..20 --value-warn 4:5..20", 3,
@@ -1248,17 +1249,17 @@ CHECKS = [
     ("a\x1bb", 3, "UNKNOWN - unrecognized arguments: a\\x1bb (see client.py check --help)"),
     ("--expect 1 --now-from 9", 3,
      "UNKNOWN - 1 age unknown; no ages: variable 9, the agent's clock, "
-                                   "was never heard"),
+                                   "was never received"),
     ("--expect 1,10 --now-from 9", 2,
-     "CRITICAL - 10 never heard; 1 age unknown; no ages: variable 9, the "
-                                      "agent's clock, was never heard"),
+     "CRITICAL - 10 never received; 1 age unknown; no ages: variable 9, the "
+                                      "agent's clock, was never received"),
     ("", 3, "UNKNOWN - nothing is expected: name variables with --expect or in --names FILE"),
     ("--expect 64", 3, "UNKNOWN - variable 64 is out of range: it must be 0 to 63"),
     ("--value 4", 3, "UNKNOWN - '4' is not a variable and a range: write it like 4:0..80"),
     ("--names /nonexistent", 3, "UNKNOWN - cannot read '/nonexistent': No such file or directory"),
     ("--value 1,4:0..80 --value 4:0..255", 3, "UNKNOWN - --value gives variable 4 a range twice"),
     ("--expect 1 --tick 1ms --crit 70s", 3,
-     "UNKNOWN - crit, 70 s, can never be seen: with this tick, ages end "
+     "UNKNOWN - crit, 70 s, is never reached: with this tick, ages end "
                                             "at 65.471 s"),
     ("--expcet 1", 3, "UNKNOWN - unrecognized arguments: --expcet 1 (see client.py check --help)"),
 ]
@@ -1402,15 +1403,16 @@ def test_the_commands_of_the_readme() -> None:
         def type_(name: str) -> subprocess.CompletedProcess[str]:
             words = [f"localhost:{server.port}" if word == "localhost" else word
                      for word in commands[name]]
-            return subprocess.run(["./client.py", *words, *["--count", "1"] * (name == "watch")], cwd=ROOT,
-                                  text=True, capture_output=True, timeout=PATIENCE, check=False)
+            more = ["--count", "1"] * (name == "watch")
+            return subprocess.run(["./client.py", *words, *more], cwd=ROOT, text=True,
+                                  capture_output=True, timeout=PATIENCE, check=False)
 
         assert type_("set").returncode == 0
         for number in range(1, 9):
             client.Agent(f"127.0.0.1:{server.port}").beat(number, number + 10, 120)
         beaten = time.monotonic()
         shown = type_("localhost")
-        assert shown.returncode == 0 and "9 of 64 variables heard" in shown.stdout
+        assert shown.returncode == 0 and "9 of 64 variables received" in shown.stdout
         assert type_("check").stdout.startswith("DUMPULSE ")
         time.sleep(max(0.0, beaten + 6 - time.monotonic()))
         seen = type_("watch")
@@ -1456,4 +1458,4 @@ def test_the_status_of_another_program(answer: bytes, tmp_path: Path, call: Call
         other.listen()
         threading.Thread(target=reply).start()
         result = call("status", path)
-    assert result.status == 2 and "is not the socket of --stats of such a server" in result.err
+    assert result.status == 2 and "is not the socket of --stats of a server" in result.err

@@ -248,7 +248,7 @@ FORGED = other(64, 300, (300).to_bytes(4, "big"))
 LIES: dict[str, tuple[str, Callable[[bytes, bytes], list[bytes]]]] = {
     "length": (r"it is \d+ bytes long, not 264, and no beacon",
                lambda packet, answer: [b"", answer[:-1], answer + b"\0", b"x" * 8]),
-    "tag": ("its tag is wrong: it answers another request, or somebody else has made it",
+    "tag": ("its tag is wrong: it answers another request, or is forged",
             lambda packet, answer: [answer] if len(answer) == 8 else
             [answer[:8] + bytes((answer[8] ^ 1,)) + answer[9:],
              bytes((answer[0] ^ 1,)) + answer[1:],
@@ -258,10 +258,10 @@ LIES: dict[str, tuple[str, Callable[[bytes, bytes], list[bytes]]]] = {
     "version": ("this agent has no key: it sends a report of version 1, .* leave out --key",
                 lambda packet, answer: [GOOD]),
     "refused": ("it refuses requests with its beacon: other readers have used the counts of this "
-                "epoch, so ask again in a little while$",
+                "epoch, so try again later$",
                 lambda packet, answer: [KEYS.beacon(64, 300)]),
-    "old": ("its beacon is old, of epoch 299, and we know epoch 300: somebody repeats it, or the "
-            "agent has lost its numbers, or somebody with this key has made an epoch up: dumpulse "
+    "old": ("its beacon is of epoch 299, older than epoch 300: it is replayed, or the agent has "
+            "lost its numbers, or an epoch was forged with this key: dumpulse "
             "key renew gives a new key$",
             lambda packet, answer: [KEYS.beacon(64, 300), KEYS.beacon(64, 299)]),
     "address": (r"it came from \S+, not from",
@@ -391,7 +391,7 @@ def test_old_beacons_are_not_believed(key: str) -> None:
         assert agent._keyed(64).epoch == 769
         fake.hooks = [lambda packet, answer: [old[0], answer]]
         fresh = client.Agent(fake.address, keys=client.KeyFile(key), epochs=Nothing())
-        with pytest.raises(client.BadReport, match="old, of epoch 0"):
+        with pytest.raises(client.BadReport, match="of epoch 0, older"):
             fresh._keyed(64).hear(KEYS.beacon(64, 0))
         fresh.ask(PATIENCE)  # this one believes it, and then the true one
         assert fresh._keyed(64).epoch == 769
@@ -455,7 +455,7 @@ def test_a_beacon_of_a_far_epoch_is_forgotten(key: str, monkeypatch: pytest.Monk
         agent.ask(PATIENCE)
         reader = agent._keyed(64)
         assert reader.hear(KEYS.beacon(64, 60_000))
-        with pytest.raises(client.BadReport, match="old, of epoch 256, and we know epoch 60000"):
+        with pytest.raises(client.BadReport, match="of epoch 256, older than epoch 60000"):
             agent.ask(0.3)
         later = client.uptime() + 299
         monkeypatch.setattr(client, "uptime", lambda: later)
@@ -498,7 +498,7 @@ def state_of(label: int) -> Path:
     return Path(os.environ["XDG_STATE_HOME"]) / "dumpulse" / f"{fingerprint}.epoch"
 
 
-FIRST = "; no earlier one is known here"
+FIRST = "; no earlier one is stored here"
 
 
 def test_another_run_believes_nothing_from_before(key: str, readers: str, call: Call) -> None:
@@ -523,14 +523,14 @@ def test_another_run_believes_nothing_from_before(key: str, readers: str, call: 
     past.begin()
     with KeyedFake(lambda packet, answer: [past.process(5, packet)[1] or b""]) as fake:
         status, _, err = call("get", fake.address, "--key", readers, "-t", "300ms")
-        assert status == 4 and "its beacon is old, of epoch 768, and we know epoch 769" in err
+        assert status == 4 and "its beacon is of epoch 768, older than epoch 769" in err
         assert not fake.requests
         state_of(64).unlink()
         assert FIRST in call("get", fake.address, "--key", readers)[1]
     with KeyedFake() as fake:
         status, out, _ = call("check", fake.address, "--key", readers, "-t", "300ms", "--expect",
                               "3", "--now-from", "3")
-        assert status == 2 and "we know epoch 768" in out
+        assert status == 2 and "older than epoch 768" in out
 
 
 @pytest.mark.parametrize("content, text", [
@@ -549,7 +549,7 @@ def test_what_cannot_be_remembered(content: Optional[bytes], text: str, key: str
             status, out, _ = call(*words, "--key", key)
             assert status == 0
             if content is None or words[0] == "get":
-                assert re.search(f"no earlier one is known here; {text}", out), out
+                assert re.search(f"no earlier one is stored here; {text}", out), out
             else:  # it was mended
                 assert "no earlier" not in out
 
@@ -580,7 +580,7 @@ def test_variables_that_are_not_authenticated(key: str, tmp_path: Path, call: Ca
     names = tmp_path / "names.ini"
     names.write_text("[3]\nname = engine\nauthenticated = no\n[4]\nauthenticated = yes\n"
                      "expect = no\n[5]\nauthenticated = no\nexpect = no\n")
-    explained = "* not authenticated: the agent accepts it without a key, so anybody can forge it"
+    explained = "* not authenticated: the agent accepts it without a key, so anyone can forge it"
     with KeyedFake() as fake:
         usual = ("--key", key, "--now-from", "3")
         for more, marked in ((("--names", str(names)), {3, 5}), ((), set[int]()),
@@ -727,7 +727,7 @@ def test_who_keeps_the_lock(key: str, call: Call) -> None:
             stdout=subprocess.PIPE) as program:
         assert program.stdout and program.stdout.readline() == b"locked\n"
         status, _, err = call("set", fake.address, "7", "1", "--key", key, "-t", "300ms")
-        assert status == 3 and re.search("nothing is sent: others keep '.*epoch' locked\n", err)
+        assert status == 3 and re.search("nothing is sent: another program locks '.*epoch'\n", err)
         assert not any(packet[5] for packet in fake.heard)
         program.kill()
         program.wait(PATIENCE)
@@ -782,7 +782,7 @@ def test_others_have_heard_a_later_epoch(key: str, call: Call) -> None:
         assert fake.agent.last[7] == 4
     with KeyedFake() as fake:
         status, _, err = call("set", fake.address, "7", "1", "--key", key, "-t", "300ms")
-        assert status == 4 and "its beacon is old, of epoch 256, and we know epoch 257" in err
+        assert status == 4 and "its beacon is of epoch 256, older than epoch 257" in err
         state_of(7).write_text("256 255\n")
         status, _, err = call("set", fake.address, "7", "1", "--key", key)
         assert status == 3 and err.endswith("this epoch: the next one begins within 10 s\n")
@@ -794,13 +794,13 @@ def test_counts_of_heartbeats(key: str) -> None:
     node = client.Keyed(client.KeyFile(key), 3)
     with pytest.raises(client.NoAnswer):
         node.heartbeat(76, 9)
-    with pytest.raises(client.BadReport, match="old, of epoch 0"):
+    with pytest.raises(client.BadReport, match="of epoch 0, older"):
         node.hear(KEYS.beacon(3, 0))
     for epoch in (5, 6):
         assert node.hear(KEYS.beacon(3, epoch))
         for count in range(1, 256):
             assert node.heartbeat(76, 9) == KEYS.counted(3, epoch, count, 76, 9)
-        with pytest.raises(client.NoAnswer, match="variable 3 has had all 255 heartbeats"):
+        with pytest.raises(client.NoAnswer, match="variable 3 has sent all 255 heartbeats"):
             node.heartbeat(76, 9)
         assert not node.hear(KEYS.beacon(3, epoch))
     with pytest.raises(ValueError, match="a variable is 0 to 63"):
@@ -812,7 +812,8 @@ def test_set(key: str, tmp_path: Path, call: Call) -> None:
         assert call("set", fake.address, "7", "230", "--confirm", "--key", key) == (0, "", "")
         assert fake.agent.entries[7][2:] == bytes((1, 230))
         status, out, _ = call("get", fake.address, "7", "--key", key, "--tick", "1s")
-        assert status == 0 and f"{fake.address}: report authentic, 2 of 64 variables heard" in out
+        assert status == 0
+        assert f"{fake.address}: report authentic, 2 of 64 variables received" in out
         node = file_of(tmp_path / "node.key", names="7")
         status, _, err = call("set", fake.address, "8", "1", "--key", node)
         assert status == 2 and "has no key of variable 8" in err
@@ -963,8 +964,8 @@ def test_a_serial_line(before: bytes, mend: Any, key: str) -> None:
 
 
 @pytest.mark.parametrize("mend, text", [
-    (lambda frames: frames[:20] + frames[21:], "its frame 21 of 33 did not come"),
-    (lambda frames: [GOOD], "[0-9]+ bytes came, and no frame of version 2")])
+    (lambda frames: frames[:20] + frames[21:], "its frame 21 of 33 is missing"),
+    (lambda frames: [GOOD], "[0-9]+ bytes without a frame of version 2")])
 def test_a_line_that_loses_a_frame_or_speaks_otherwise(mend: Any, text: str, key: str) -> None:
     with KeyedLine(mend=mend) as line, pytest.raises(client.BadReport, match=text):
         client.Agent(line.address, keys=client.KeyFile(key)).ask(0.6)
@@ -1080,9 +1081,9 @@ ZEROS = "00" * 16
         MASTER.hex().upper(), f"{MASTER.hex()}0", f"3 {MASTER.hex()[1:]}")],
     ("\n", "line 1: no key; "),
     (f"3 {MASTER.hex()}\n{MASTER.hex()}\n", "line 2: no key; "),
-    (f"reader {MASTER.hex()}\n", "line 1: its name must be readers, or 0 to 63, and come once"),
+    (f"reader {MASTER.hex()}\n", "line 1: its name must be readers, or 0 to 63, once each"),
     (f"3 {MASTER.hex()}\n3 {MASTER.hex()}\n", "line 2: its name must be readers, or 0 to 63"),
-    (f"beacons {MASTER.hex()}\n", "line 1: its name must be readers, or 0 to 63, and come once"),
+    (f"beacons {MASTER.hex()}\n", "line 1: its name must be readers, or 0 to 63, once each"),
     *[(f"{MASTER.hex()}\n7 1\n{line}\n", "line 3: after a master key, a line is like '7 2'")
       for line in ("7 2", "64 1", "readers 256 1", "07 1", "8 01", "8  1", "8 1 ", "8 1\r", "8 -1",
                    "8 10000", "", MASTER.hex(), f"8 {MASTER.hex()}")],
@@ -1140,8 +1141,8 @@ def test_what_cannot_be_read(tmp_path: Path, key: str, call: Call) -> None:
     client.KeyFile(str(tmp_path / "link"))
     begun = time.monotonic()
     for name, text in ((str(tmp_path), "Is a directory|no ordinary file"),
-                       (str(tmp_path / "pipe"), "it is no ordinary file"),
-                       ("/dev/null", "it is no ordinary file"),
+                       (str(tmp_path / "pipe"), "it is not a regular file"),
+                       ("/dev/null", "it is not a regular file"),
                        (str(tmp_path / "none"), "No such file or directory"),
                        (str(tmp_path / "loop"), "symbolic links"), ("a\0b", "null "),
                        ("", "No such file or directory")):
@@ -1415,7 +1416,7 @@ def test_list(key: str, readers: str, call: Call) -> None:
         f"'{key}': {name} key, generation {int(label in (7, 64))}, "
         f"fingerprint {client.compute_fingerprint(keys.of(label))}"
         for name, label in NAMES.items()]
-    assert "Whoever has the master key can speak for everybody" in out
+    assert "All other keys derive from the master key" in out
     assert not any(each.hex() in out for each in (MASTER, *(keys.of(label) for label in range(65))))
     assert len(call("key", "show", key)[1].splitlines()) == 3
     assert call("key", "list", readers)[1].splitlines()[1:] == client.KEY_MEANING.splitlines()
@@ -1453,19 +1454,19 @@ def test_list_what_was_accepted(tmp_path: Path, key: str, call: Call) -> None:
     (["show", "KEY", "--readers"], "--readers does not go with key show"),
     (["list", "KEY", "--variable", "3"], "--variable does not go with key list"),
     (["split", "KEY", "--secret", "--out", "x", "--agent"], "--secret does not go with key split"),
-    (["renew", "KEY"], "say whose keys: --variable or --readers"),
+    (["renew", "KEY"], "name the keys with --variable or --readers"),
     (["renew", "KEY", "--variable", "64"], "variable 64 is out of range"),
     (["renew", "PART", "--variable", "4"], "has no master key: only that can be split or renewed"),
     (["renew", "LAST", "--variable", "4,3"], "variable 3: all 256 keys are used up"),
     (["split", "KEY", "--readers"], "name a folder for the keys with --out"),
-    (["split", "KEY", "--out", "x"], "say for whom: --variable, --readers or --agent"),
+    (["split", "KEY", "--out", "x"], "name the keys with --variable, --readers or --agent"),
     (["split", "KEY", "--out", "x", "--variable", "64"], "variable 64 is out of range"),
     (["split", "KEY", "--out", "x", "--variable", "engine"], "'engine' is no variable"),
     (["split", "PART", "--out", "x", "--readers"], "has no master key: only that can be split or"),
     (["split", "KEY", "--out", "x", "--readers", "--epoch", "9"], "--epoch does not go with key s"),
     (["new", "x", "--epoch", "0"], "it must be 1 to 3600"),
-    (["split", "KEY", "--out", "KEY", "--readers"], "it is no folder"),
-    (["split", "KEY", "--out", "LINK", "--readers"], "it is no folder"),
+    (["split", "KEY", "--out", "KEY", "--readers"], "it is not a folder"),
+    (["split", "KEY", "--out", "LINK", "--readers"], "it is not a folder"),
     (["split", "KEY", "--out", "OPEN", "--readers"], "or a folder of yours with chmod 700"),
     (["split", "KEY", "--out", "none/x", "--readers"], "No such file or directory"),
     (["split", "KEY", "--out", "a\0b", "--readers"], "null ")])

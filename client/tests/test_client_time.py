@@ -139,7 +139,7 @@ def test_an_agent_that_counts_from_its_start_and_stamps_itself(monkeypatch: Patc
     assert str(known) == "ages by variable 0, the newest: up to 3 s too short"
     described = client.describe_report(known, "", [])
     assert described == {"checksum_ok": True, "variables": [], "clock": {
-        "from": "seen", "variable": 0, "says": str(known)}}
+        "from": "seen", "variable": 0, "text": str(known)}}
     assert readings[0].age_ms == 0 and readings[3].age in ("2 s", "3 s") and readings[3].state \
         == client.OK
     assert readings[4].age in ("3621 s", "3622 s") and readings[4].state == client.DEAD
@@ -689,7 +689,7 @@ def test_files_that_are_none(tmp_path: Path, check: Check, monkeypatch: Patch) -
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "folder").mkdir()
     for file, why in (("link", "it is a symbolic link"), ("dangling", "it is a symbolic link"),
-                      ("fifo", "it is no ordinary file"), ("folder", "")):
+                      ("fifo", "it is not a regular file"), ("folder", "")):
         status, text = check(world, file=file)
         assert status == 3 and text.startswith("cannot use ") and why in text, text
     assert not (tmp_path / "nowhere").exists() and (tmp_path / "link").is_symlink()

@@ -40,8 +40,8 @@ def test_it_asks_again(line: FakeLine) -> None:
 
 
 @pytest.mark.parametrize("answer, cause, text", [
-    (WRONG_SUM, "checksum", "260 bytes came, and no report among them"),
-    (GOOD[:259], "length", "259 bytes came")])
+    (WRONG_SUM, "checksum", "260 bytes without a report"),
+    (GOOD[:259], "length", "259 bytes without")])
 def test_a_bad_report(line: FakeLine, answer: bytes, cause: str, text: str) -> None:
     line.script = [[answer], []]
     with pytest.raises(client.BadReport, match=text) as caught:
@@ -104,7 +104,7 @@ def test_addresses_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(client.BadUsage, match="is not a serial line: write it like"):
             client.parse_serial(text)
     for rate in ("1234567890", "-9600", "9600.0", "0", "00000000", "RKINT"):
-        with pytest.raises(client.BadUsage, match=f"'{rate}' is no baud rate"):
+        with pytest.raises(client.BadUsage, match=f"'{rate}' is not a baud rate"):
             client.parse_serial(f"serial:/dev/x@{rate}")
     assert client.parse_serial("serial:/dev/a@b@50") == ("/dev/a@b", 50)
 
@@ -194,7 +194,7 @@ def test_what_is_left_of_the_bytes(line: FakeLine) -> None:
     os.write(line.end, other[100:])
     assert transport.receive(PATIENCE) == other
     os.write(line.end, b"x")
-    for text in ("1 bytes came, and no report among them", ""):
+    for text in ("1 bytes without a report", ""):
         if text:
             with pytest.raises(client.BadReport, match=text) as caught:
                 transport.receive(0.1)
