@@ -1270,9 +1270,8 @@ class Keyed:
                                       "and no beacon")
         epoch = int.from_bytes(packet[4:], "big")
         if not hmac.compare_digest(packet[:4], self._make_tag(epoch, packet[4:])[:4]):
-            who = f"variable {self.label}" if self.label < READER_LABEL else "readers"
-            raise BadReport("beacon", f"its beacon is not authentic for {who}: is "
-                                      f"{self.keys.path!r} the key of this agent?")
+            raise BadReport("beacon", f"its beacon is not authentic for {name_label(self.label)}: "
+                                      f"is {self.keys.path!r} the key of this agent?")
         if epoch < max(self.epoch, 1):
             self._old_at = min(self._old_at, uptime())
             raise BadReport("old", f"its beacon is of epoch {epoch}, older than epoch "
@@ -1489,6 +1488,18 @@ class Device(Transport):
         self._device = device
         self._descriptor = -1
         self._parts: list[bytes] = []  # the first frames of a report
+        self._bytes = b""  # the last of a serial line, fewer than a report
+        self._count = 0  # how many came since the last report or error
+
+    def opening(self, seconds: float) -> Steps[None]:
+        self.close()
+        self._parts, self._bytes, self._count = [], b"", 0
+        with self._advised():
+            yield from self._open_device(seconds)
+
+    def _open_device(self, seconds: float) -> Steps[None]:
+        """Opens the descriptor. What came before is dropped."""
+        yield from ()
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -1607,26 +1618,21 @@ class Serial(Device):
     def __init__(self, path: str, baud: int) -> None:
         super().__init__(path, f"serial:{path}@{baud}")
         self._baud = baud
-        self._bytes: bytes  # the last that came: fewer than a report
-        self._count: int  # how many came since the last report or error
 
-    def opening(self, seconds: float) -> Steps[None]:
-        """Opens the line in raw mode and locks it. What came before is dropped."""
-        self.close()
-        self._bytes, self._count, self._parts = b"", 0, []
-        with self._advised():
-            self._descriptor = os.open(self._device, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
-            if not os.isatty(self._descriptor):
-                self.close()
-                raise BadUsage(f"{self._device} is not a serial line")
-            yield from locking(self._descriptor, time.monotonic() + seconds)
-            settings: list[Any] = termios.tcgetattr(self._descriptor)
-            # Without HUPCL, close() leaves the control lines. An Arduino resets when they change.
-            settings[:4] = [0, 0, termios.CS8 | termios.CREAD | termios.CLOCAL, 0]
-            settings[4] = settings[5] = getattr(termios, f"B{self._baud}")
-            settings[6][termios.VMIN], settings[6][termios.VTIME] = 1, 0
-            termios.tcsetattr(self._descriptor, termios.TCSANOW, settings)
-            termios.tcflush(self._descriptor, termios.TCIFLUSH)
+    def _open_device(self, seconds: float) -> Steps[None]:
+        """Locks the line, and sets it to raw mode."""
+        self._descriptor = os.open(self._device, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+        if not os.isatty(self._descriptor):
+            self.close()
+            raise BadUsage(f"{self._device} is not a serial line")
+        yield from locking(self._descriptor, time.monotonic() + seconds)
+        settings: list[Any] = termios.tcgetattr(self._descriptor)
+        # Without HUPCL, close() leaves the control lines. An Arduino resets when they change.
+        settings[:4] = [0, 0, termios.CS8 | termios.CREAD | termios.CLOCAL, 0]
+        settings[4] = settings[5] = getattr(termios, f"B{self._baud}")
+        settings[6][termios.VMIN], settings[6][termios.VTIME] = 1, 0
+        termios.tcsetattr(self._descriptor, termios.TCSANOW, settings)
+        termios.tcflush(self._descriptor, termios.TCIFLUSH)
 
     def _add_bytes(self, content: bytes) -> Optional[bytes]:
         if not content:
@@ -1675,13 +1681,10 @@ class ComPort(Serial):
             raise BadUsage("serial lines need pyserial on this system: "
                            "python -m pip install pyserial") from None
 
-    def opening(self, seconds: float) -> Steps[None]:
+    def _open_device(self, seconds: float) -> Steps[None]:
         yield from ()
-        self.close()
-        self._bytes, self._count, self._parts = b"", 0, []
-        with self._advised():
-            self._port = self._pyserial.Serial(self._device, self._baud, timeout=0, write_timeout=0)
-            self._descriptor = 0  # it is open
+        self._port = self._pyserial.Serial(self._device, self._baud, timeout=0, write_timeout=0)
+        self._descriptor = 0  # it is open
 
     def close(self) -> None:
         self._descriptor = -1
@@ -1766,13 +1769,11 @@ class Can(Device):
         super().__init__(interface, f"{self.PREFIX}{interface}{digits}{own}")
         self._base, self._reader = base, reader
 
-    def opening(self, seconds: float) -> Steps[None]:
+    def _open_device(self, seconds: float) -> Steps[None]:
         yield from ()
-        self.close()
-        self._parts = []
         if sys.platform != "linux":
-            return  # parse_can() has refused it
-        with self._advised(), socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW) as new:
+            return  # parse_can() has rejected it
+        with socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW) as new:
             new.setblocking(False)
             every_bit = CAN_EXTENDED | CAN_REMOTE | 0x1FFFFFFF
             new.setsockopt(SOL_CAN_RAW, socket.CAN_RAW_FILTER, struct.pack(
@@ -2926,8 +2927,8 @@ Ages are by this machine's clock, or by the newest heartbeat if that disagrees."
 
 CHECK_STATUSES = """\
 exit status: 0 OK; 1 WARNING: late, or an unusual value; 2 CRITICAL: dead,
-never received, a bad value, or no good report; 3 UNKNOWN: bad usage, an unknown
-age, or the output could not be written; also after --help and --version"""
+never received, a bad value, or no valid report; 3 UNKNOWN: bad usage, an
+unknown age, or the output could not be written; also after --help and --version"""
 
 KEY_USE = "  dumpulse key new a.key\n  dumpulse key split a.key --out a --variable 0-31 --readers\n"
 
@@ -2949,8 +2950,8 @@ COMMANDS = {
 Poll an agent until q or Ctrl-C. What has changed since the last report stands
 out. ! marks a value that is out of its range.""", AGES),
     "check": Command(run_check, "HOST[:PORT]", "for Nagios, Icinga, cron, scripts", """\
-Print one line: which nodes are not alive, and performance data. These must be
-alive: the variables of --expect, --value and --value-warn, or all in the file of
+Print one line: which nodes are not alive, and performance data. The variables
+of --expect, --value and --value-warn must be alive, or all in the file of
 --names, except those with expect = no.""", CHECK_STATUSES),
     "names": Command(run_names, "FILE", "show names; make C or a DBC file", """\
 Show the variables in a file of names, or make of them a header for firmware, or
@@ -2960,8 +2961,8 @@ Show the status of a server, from the socket of its --stats: the state of each
 variable with its name and age, counters, and the server's arguments."""),
     "key": Command(run_key, "new|show|list|renew|split FILE...", "keys for agents and nodes", """\
 Make files with master keys, one for each agent; show or list which keys are in
-a file, by their fingerprints; replace keys of some labels;
-or write into a folder what nodes and readers need of a master key.""", KEY_USE + KEY_MEANING),
+a file, by their fingerprints; replace keys of some labels; or write into a
+folder what nodes and readers need of a master key.""", KEY_USE + KEY_MEANING),
 }
 
 
@@ -3013,11 +3014,11 @@ OPTIONS = [
            more={"default": ""}),
     Option(("key",), "--readers", "", "split: FILE-readers.key; renew: the readers' key"),
     Option(("key",), "--agent", "", "split: FILE-agent.h: the master key, for its firmware"),
-    Option(("key",), "--text", "", "split: FILE-3.key for --key of set, not FILE-3.h for C"),
+    Option(("key",), "--text", "", "split: FILE-3.key for set --key, in place of FILE-3.h"),
     Option(("key",), "--numbers", "FILE", "list: the agent's numbers: what it accepted last"),
     Option(("key",), "--epoch", "SECONDS", "new: how long an epoch is, for agent and nodes (10)",
            partial(parse_number, low=1, high=LONGEST_EPOCH)),
-    Option(("set",), "--sender", "SENDER", "from this sender, 0 to 255 (1)", more={"default": 1}),
+    Option(("set",), "--sender", "SENDER", "its sender, 0 to 255 (1)", more={"default": 1}),
     Option(("set",), "--confirm", "", "check that a new report has it, with a new timestamp"),
     Option(("check",), "--expect", "VARIABLES", "variables that must be alive: 3,7-12 or names"),
     Option(("check",), "--value", "VARIABLES:LOW..HIGH", "range of valid values",

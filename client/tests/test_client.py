@@ -733,7 +733,7 @@ TYPED = [
     ("watch NOBODY --count 1 --timeout 100ms", 3, "no report yet"),
     ("watch SUM --count 1 --timeout 500ms", 4, "its checksum is"),
     ("watch HERE --warn 40s --crit 30s", 2, "warn, 40 s, is longer than crit, 30 s"),
-    ("watch HERE --crit 18.2h", 2, "can never be seen"),
+    ("watch HERE --crit 18.2h", 2, "is never reached"),
     ("watch HERE --tick 1ms --crit 65.471s", 2, "ages end at 65.471 s"),
     ("watch HERE --tick 1ms --crit 65.472s", 2, "ages end at 65.471 s"),
     ("localhost:65536", 2, "port 65536 is out of range: it must be 1 to 65535"),
@@ -843,16 +843,16 @@ def test_get_in_json(call: Call) -> None:
 
 WRONG_FILES = [
     ("[3]\nboots = 5\n[4]\nboots = 5\n", "[3]: boots must be another variable, of no other"),
-    ("[dumpulse]\nwran = 5s\n", "[dumpulse]: its key 1 is not known: use tick"),
-    ("[3]\ntick = 5s\n", "[3]: its key 1 is not known: use name"),
-    ("[64]\nname = x\n", "its section 1 is neither [dumpulse] nor a variable's number"),
-    ("[engine]\n", "its section 1 is neither"),
+    ("[dumpulse]\nwran = 5s\n", "[dumpulse]: key 1 is unknown: use tick"),
+    ("[3]\ntick = 5s\n", "[3]: key 1 is unknown: use name"),
+    ("[64]\nname = x\n", "section 1 is neither [dumpulse] nor a variable's number"),
+    ("[engine]\n", "section 1 is neither"),
     ("[3]\nname : a\n", "line 2: this is no section"),
     ("[3]\nname = a\n\n  b\n", "line 4: this is no section"),
-    ("[DEFAULT]\nname = x\n[3]\n", "its section 1 is neither"),
+    ("[DEFAULT]\nname = x\n[3]\n", "section 1 is neither"),
     ("[0]\n[00]\n", "[00]: this variable has a section already"),
-    ("[3]\nname=a\n[3]\n", "line 3: this is there twice"),
-    ("[3]\nname=a\nname=b\n", "line 3: this is there twice"),
+    ("[3]\nname=a\n[3]\n", "line 3: this is a duplicate"),
+    ("[3]\nname=a\nname=b\n", "line 3: this is a duplicate"),
     ("name = x\n", "line 1: this is no section"),
     ("[3]\nname\n", "line 2: this is no section"),
     ("[3]\nname = \x1b[31m\n", "[3]: name must be 1 to 24 letters"),
@@ -874,10 +874,10 @@ WRONG_FILES = [
      "variable 3: value-warn, 5..10, is not within value, 5..9"),
     ("[3]\nexpect = maybe\n", "expect must be yes or no"),
     ("[3]\nwarn = 50s\n", "variable 3: warn, 50 s, is longer than crit, 40 s"),
-    ("[dumpulse]\ntick = 1ms\n[3]\ncrit = 70s\n", "can never be seen"),
+    ("[dumpulse]\ntick = 1ms\n[3]\ncrit = 70s\n", "is never reached"),
     ("[dumpulse]\nnow-from = 64\n", "[dumpulse]: now-from must be a variable, 0 to 63"),
     ("[3]\nname = \udcff\n", "byte 11 is not UTF-8"),
-    (f"{'[64]':65536}", "its section 1 is neither"),
+    (f"{'[64]':65536}", "section 1 is neither"),
     (f"{'[64]':65537}", "is longer than 65536 bytes"),
 ]
 
@@ -1159,7 +1159,7 @@ def test_a_pipe_that_nobody_writes_to(tmp_path: Path, call: Call,
     os.mkfifo(other)
     result = call("get", "127.0.0.1:1", "--names", str(path))
     assert result.status == 2 and result.err \
-        == f"client.py: cannot read '{path}': nothing comes from it in 0.2 s\n"
+        == f"client.py: cannot read '{path}': no data within 0.2 s\n"
     path.write_text("[3]\nname = late\n")  # so that the thread which waits there ends
     monkeypatch.setattr(client, "TIMEOUT", PATIENCE)
     writer = threading.Thread(target=other.write_text, args=("[64]\n",))

@@ -253,16 +253,16 @@ LIES: dict[str, tuple[str, Callable[[bytes, bytes], list[bytes]]]] = {
             [answer[:8] + bytes((answer[8] ^ 1,)) + answer[9:],
              bytes((answer[0] ^ 1,)) + answer[1:],
              answer[:7] + bytes((answer[7] ^ 128,)) + answer[8:], bytes(264)]),
-    "beacon": ("its beacon is not authentic for readers: is '.*agent.key' the key of this agent",
+    "beacon": ("its beacon is not authentic for the readers: is '.*agent.key' the key of this",
                lambda packet, answer: [FORGED, KEYS.beacon(3, 300)]),
-    "version": ("this agent has no key: it sends a report of version 1, .* leave out --key",
+    "version": ("this agent has no key: its report of version 1 .* leave out --key",
                 lambda packet, answer: [GOOD]),
-    "refused": ("it refuses requests with its beacon: other readers have used the counts of this "
-                "epoch, so try again later$",
+    "refused": ("it rejects requests: other readers have used the counts of this epoch, so try "
+                "again later$",
                 lambda packet, answer: [KEYS.beacon(64, 300)]),
     "old": ("its beacon is of epoch 299, older than epoch 300: it is replayed, or the agent has "
             "lost its numbers, or an epoch was forged with this key: dumpulse "
-            "key renew gives a new key$",
+            "key renew makes another$",
             lambda packet, answer: [KEYS.beacon(64, 300), KEYS.beacon(64, 299)]),
     "address": (r"it came from \S+, not from",
                 lambda packet, answer: [b"stranger"]),
@@ -306,7 +306,7 @@ def test_a_wrong_master_key(tmp_path: Path, call: Call) -> None:
     path = file_of(tmp_path / "other.key", keyed.Keys(OTHER_MASTER))
     with KeyedFake() as fake:
         status, out, err = call("get", fake.address, "--key", path, "-t", "300ms")
-        assert (status, out) == (4, "") and "its beacon is not authentic for readers" in err
+        assert (status, out) == (4, "") and "its beacon is not authentic for the readers" in err
         status, out, err = call("check", "-H", fake.address, "--expect", "3", "--key", path,
                                 "-t", "300ms")
         assert status == 2 and out.startswith("DUMPULSE CRITICAL - ") and "not authentic" in out
@@ -407,7 +407,7 @@ def test_whoever_has_the_readers_key_makes_up_an_epoch(key: str, call: Call) -> 
         assert status == 4 and "of epoch 66560, too far ahead of epoch 256: its clock" in err
         assert call(*words)[0] == call("get", other.address, *words[2:])[0] == 0
         status, _, err = call(*words)
-        assert status == 4 and "an epoch up: dumpulse key renew gives a new key" in err
+        assert status == 4 and "forged with this key: dumpulse key renew makes another" in err
 
 
 def test_how_far_an_epoch_may_be(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -562,8 +562,8 @@ def test_where_nothing_can_be_written(tmp_path: Path, key: str, call: Call,
         status, out, _ = call("get", fake.address, "--key", key)
         assert status == 0 and re.search(f"{FIRST}; cannot (read|write) '.*epoch': Not a dir", out)
         status, _, err = call("set", fake.address, "3", "4", "--key", key)
-        assert status == 2 and re.search("nothing is sent, as '.*epoch' cannot keep counts [(]XDG_"
-                                         "STATE_HOME may name another folder[)]: Not a dir", err)
+        assert status == 2 and re.search("no count can be stored in '.*epoch' [(]XDG_"
+                                         "STATE_HOME names another folder[)]: Not a dir", err)
         assert not any(packet[5] for packet in fake.heard if packet[4] == 0x83)
     for wrong in ("", "relative"):  # the standard says what counts then
         monkeypatch.setenv("XDG_STATE_HOME", wrong)
@@ -752,7 +752,7 @@ def test_a_count_is_stored_before_it_is_sent(key: str, monkeypatch: pytest.Monke
         assert synced == [(state_of(7).parent.stat().st_ino, ""),
                           (state_of(7).stat().st_ino, "000000256 001\n")]
         failing = True
-        with pytest.raises(client.Error, match="nothing is sent, as .*: Input/output error"):
+        with pytest.raises(client.Error, match="nothing is sent: no .*: Input/output error"):
             asking(fake, key).beat(7, 1, 1)
         assert fake.heard[-1] == keyed.question(7)
 
@@ -1157,7 +1157,7 @@ def test_a_key_instead_of_its_file(call: Call) -> None:
                   ["key", "show", MASTER.hex().upper()],
                   ["key", "split", MASTER.hex(), "--out", "x", "--readers"]):
         status, out, err = call(*words)
-        assert status == 2 and "this is a key and no file: others may have seen it" in err
+        assert status == 2 and "this is a key, not a file: it may have been seen" in err
         assert MASTER.hex() not in (out + err).lower()
 
 
@@ -1441,7 +1441,8 @@ def test_list_what_was_accepted(tmp_path: Path, key: str, call: Call) -> None:
     out = call("key", "list", key, "--numbers", str(numbers))[1]
     assert f"{key}': 7 key, generation 1, accepted 0, f" in out and "0, none accepted, f" in out
     write(MASTER, b"x")
-    assert "has no numbers of an agent" in call("key", "list", key, "--numbers", str(numbers))[2]
+    assert "not a file of an agent's numbers" in call(
+        "key", "list", key, "--numbers", str(numbers))[2]
     write(bytes(16))
     assert "numbers of another key" in call("key", "list", key, "--numbers", str(numbers))[2]
 
@@ -1450,10 +1451,10 @@ def test_list_what_was_accepted(tmp_path: Path, key: str, call: Call) -> None:
     (["new"], "the following arguments are required: FILE"),
     (["old", "x"], "invalid choice: 'old'"),
     (["new", ""], "the name of the file is empty"),
-    (["new", "x", "--secret"], "--secret does not go with key new"),
-    (["show", "KEY", "--readers"], "--readers does not go with key show"),
-    (["list", "KEY", "--variable", "3"], "--variable does not go with key list"),
-    (["split", "KEY", "--secret", "--out", "x", "--agent"], "--secret does not go with key split"),
+    (["new", "x", "--secret"], "--secret is not an option of key new"),
+    (["show", "KEY", "--readers"], "--readers is not an option of key show"),
+    (["list", "KEY", "--variable", "3"], "--variable is not an option of key list"),
+    (["split", "KEY", "--secret", "--out", "x", "--agent"], "--secret is not an option of key s"),
     (["renew", "KEY"], "name the keys with --variable or --readers"),
     (["renew", "KEY", "--variable", "64"], "variable 64 is out of range"),
     (["renew", "PART", "--variable", "4"], "has no master key: only that can be split or renewed"),
@@ -1463,11 +1464,11 @@ def test_list_what_was_accepted(tmp_path: Path, key: str, call: Call) -> None:
     (["split", "KEY", "--out", "x", "--variable", "64"], "variable 64 is out of range"),
     (["split", "KEY", "--out", "x", "--variable", "engine"], "'engine' is no variable"),
     (["split", "PART", "--out", "x", "--readers"], "has no master key: only that can be split or"),
-    (["split", "KEY", "--out", "x", "--readers", "--epoch", "9"], "--epoch does not go with key s"),
+    (["split", "KEY", "--out", "x", "--readers", "--epoch", "9"], "--epoch is not an option of"),
     (["new", "x", "--epoch", "0"], "it must be 1 to 3600"),
     (["split", "KEY", "--out", "KEY", "--readers"], "it is not a folder"),
     (["split", "KEY", "--out", "LINK", "--readers"], "it is not a folder"),
-    (["split", "KEY", "--out", "OPEN", "--readers"], "or a folder of yours with chmod 700"),
+    (["split", "KEY", "--out", "OPEN", "--readers"], "or a folder of yours with mode 700"),
     (["split", "KEY", "--out", "none/x", "--readers"], "No such file or directory"),
     (["split", "KEY", "--out", "a\0b", "--readers"], "null ")])
 def test_wrong_words(words: list[str], text: str, tmp_path: Path, key: str, readers: str,

@@ -731,7 +731,7 @@ def test_a_locked_memory_is_not_waited_for_long(tmp_path: Path) -> None:
         begun = time.monotonic()
         done = run("check", agent.address, "--expect", "3", "--now-from", "0", "--memory",
                    str(memory), "--timeout", "1s")
-        assert done.returncode == 3 and "others keep " in done.stdout \
+        assert done.returncode == 3 and "another program locks " in done.stdout \
             and time.monotonic() - begun < PATIENCE / 2
         assert "'variable 3 age'=1s" in done.stdout and not memory.exists()
 
