@@ -15,10 +15,9 @@ from elftools.elf.elffile import ELFFile
 from firmware.costs import images
 from firmware.simulators.boards import BOARDS, REPORT_AT, REQUEST_AT, Board, Bus, frame
 from spec.model import REQUEST, checksummed, heartbeat
-from tools.processors import budgets
 from tools.programs import INCLUDES, ROOT, built, run
 
-CAN, CAN_KEYED = BOARDS["can_avr"], BOARDS["can_avr-keyed"]
+CAN = BOARDS["can_avr"]
 CAN_29 = dataclasses.replace(CAN, can_id=0x18FF5000)  # identifiers of 29 bits
 BASE = CAN.can_id
 STM32 = [BOARDS["can_stm32-f1"], BOARDS["can_stm32-f4"]]
@@ -412,11 +411,3 @@ def test_the_watchdog_resets_a_loop_that_hangs() -> None:
     assert before[3][2:] == b"\x4c\x09"
     assert [after[at][2:] for at in (3, 4, 7)] == [bytes(2), bytes(2), b"\x08\x09"]
     assert [table[63][2:] for table in (before, after)] == [b"\1\x21", b"\1\x82"]
-
-
-def test_the_page_has_its_figures() -> None:
-    page = (ROOT / "firmware" / "can_avr.md").read_text()
-    cycles = budgets.load(images.BUDGETS)[CAN_KEYED.name]["heartbeat"]
-    rate, full = CAN_KEYED.hertz // cycles, 500_000 // 128
-    assert (f"A packet takes {cycles:,} cycles, so it can do {rate:,} in a second: junk can have "
-            f"{rate / full:.0%} of the bus") in " ".join(page.replace(" %", "%").split())

@@ -555,16 +555,18 @@ def test_a_replay_after_a_restart() -> None:
         assert agent.reader.epoch == EPOCH + 256 and agent.table()[50] == bytes(4)
 
 
-@pytest.mark.parametrize("operation", [*range(5), 8])
-def test_the_power_fails_while_flash_is_written(operation: int, chance: random.Random) -> None:
-    """The first page is full, so it is erased when the second one is: operation 0 is half a word of
-    its last record, 4 the erasure of the first page, and 5 to 8 the next record. No epoch is used
-    again, and the agent begins."""
+@pytest.mark.parametrize(("operation", "full"), [(0, 0), (1, 1), (2, 0), (3, 1), (4, 0), (4, 1),
+                                                 (8, 0)])
+def test_the_power_fails_while_flash_is_written(operation: int, full: int,
+                                                chance: random.Random) -> None:
+    """One page is full, so it is erased when the other one is: operation 0 is half a word of its
+    last record, 4 the erasure of the full page, and 5 to 8 the next record. No epoch is used again,
+    and the agent begins."""
     first, records = 0x122, 2 * 1024 // 8
-    memory = eeprom(KEYS, 0, FLASH)[:1024] + b"".join(
-        number.to_bytes(4, "big") + (number ^ 0xFFFFFFFF).to_bytes(4, "big")
-        for number in range(first, first + records - 1))
-    last = first + records - 2
+    numbers = b"".join(number.to_bytes(4, "big") + (number ^ 0xFFFFFFFF).to_bytes(4, "big")
+                       for number in range(first, first + records - 1)) + b"\xff" * 8
+    at, last = 1024 * full, first + records - 2
+    memory = eeprom(KEYS, 0, FLASH)[:1024] + numbers[at:] + numbers[:at]
     with Line(board=FLASH, memory=memory) as agent:
         agent.do(f"fail {operation} {chance.getrandbits(32)}", "wait 3500000")
         before = set[int]()

@@ -125,14 +125,6 @@ def test_an_image_is_for_its_core(name: str, core: str) -> None:
     assert re.search(core, run(["readelf", "-A", BOARDS[name].image()]), re.M)
 
 
-def test_every_program_belongs_to_an_image() -> None:
-    """The others are sources of several."""
-    rows = (ROOT / "firmware" / "images.tsv").read_text().splitlines()
-    sources = {source.stem for source in (ROOT / "firmware").glob("*.c")}
-    assert sources - {"keyed_agent", "keyed_avr", "watch_atmega328p"} == {
-        row.split("\t")[1] for row in rows if not row.startswith(("#", "boards/"))}
-
-
 def test_packets_junk_and_short_ones(board: Board, chance: random.Random) -> None:
     good = [heartbeat(3, 76, 9), heartbeat(63, 255, 128), heartbeat(7, 1, 255)]
     refused = [heartbeat(5, 6, 7)[:7] + b"\x08", heartbeat(64, 1, 1), heartbeat(5, 1, 1)[:7],
@@ -324,6 +316,22 @@ def test_an_open_line_rests() -> None:
     with Line(board, script=b"") as line:
         line.end()
         assert [change[1:] for change in line.pin_changes] == [("D0", 1)]
+
+
+def test_a_ring_that_is_full(tmp_path: Path) -> None:
+    """A 33rd byte is lost, and losses are counted up to 255. The indices wrap meanwhile."""
+    (tmp_path / "ring.c").write_text("""#include <stdio.h>
+        #include "serial.h"
+        static serial_ring ring;
+        int main(void) {
+            for (int i = 0; i != 250; i++) serial_put(&ring, 0), serial_get(&ring);
+            for (int i = 0; i != 50; i++) serial_put(&ring, (uint8_t)i);
+            for (printf("%d", ring.lost); !serial_empty(&ring);) printf(" %d", serial_get(&ring));
+            for (int i = 0; i != 300; i++) serial_put(&ring, 0);
+            printf(" %d", ring.lost); }""")
+    run(["gcc", "-O1", *INCLUDES, f"-I{ROOT / 'firmware'}", tmp_path / "ring.c",
+         "-o", tmp_path / "ring"])
+    assert run([tmp_path / "ring"]).split() == [str(it) for it in (18, *range(32), 255)]
 
 
 def test_an_overrun_of_an_avr() -> None:
