@@ -1,30 +1,22 @@
 """What a packet costs while an image runs, interrupts and waking up included.
 
-simavr counts cycles, QEMU counts instructions. The time in which the image sleeps does not count.
+simavr counts cycles, Unicorn counts instructions. The time in which the image sleeps does not
+count.
 """
 
-import json
-import re
-import socket
-import tempfile
-import time
+import io
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import redirect_stdout
 
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
-
-from firmware.costs.interrupts import CORTEX_M
-from firmware.simulators.boards import (PATIENCE, REPORT_SIZE, REQUEST_AT, Board, Bus, Line,
-                                        LiveBus, LiveLine, blocks, eeprom, eeprom_of_node,
-                                        frame, serial_frame, written)
+from firmware.simulators.boards import (REPORT_SIZE, REQUEST_AT, Board, Bus, Line, LiveBus,
+                                        LiveLine, blocks, eeprom, eeprom_of_node, frame,
+                                        serial_frame, written)
+from firmware.simulators.stm32_can import Board as Stm32
+from firmware.simulators.stm32_line import Chip
 from spec.keyed import READER_LABEL, Keys
 from spec.model import REQUEST, heartbeat
-from tools.processors import memory
 
 FEW, MANY = 200, 1000  # packets in simavr; the start-up cancels out in the difference of two runs
-PAINT = 0xA5  # the bytes of the stack before they are used
-READ = 33  # offset of the member `read` in serial.h's ring: how many bytes the loop has taken
 
 
 def beats(count: int) -> list[bytes]:
@@ -132,122 +124,25 @@ def with_keys_on_line(board: Board) -> Counts:
         return {"stack": line.end()["stack"]}
 
 
-# ---------------------------------------------------------------- QEMU: instructions
+# ---------------------------------------------------------------- Unicorn: instructions
 
-class Counted(Line):
-    """A board in QEMU, which counts instructions. QEMU's monitor tells how many."""
+class Counted(Chip):
+    """An STM32 on a line, whose instructions are counted one by one."""
+    counts, slice = Stm32.counts, Stm32.slice
 
-    def __init__(self, board: Board) -> None:
-        image = board.image()
-        with image.open("rb") as stream:
-            table = ELFFile(stream).get_section_by_name(".symtab")
-            assert isinstance(table, SymbolTableSection)
-            at = {symbol.name.partition(".")[0]: symbol["st_value"]
-                  for symbol in table.iter_symbols()}
-        self._read, self._ticks = at["ring"] + READ, at["ticks"]
-        self._free, self._top = at["zeros_end"], at["stack_top"]
-        self._asleep = after_wfi(image)
-        self._taken = 0
-        ours, theirs = socket.socketpair()
-        number = theirs.fileno()
-        with tempfile.NamedTemporaryFile() as paint:
-            paint.write(bytes([PAINT]) * (self._top - self._free))
-            paint.flush()
-            super().__init__(board, keep_open=[number], arguments=[
-                "-icount", "shift=0",
-                "-device", f"loader,file={paint.name},addr={self._free},force-raw=on",
-                "-chardev", f"socket,id=monitor,fd={number}",
-                "-mon", "chardev=monitor,mode=control"])
-            theirs.close()
-            ours.settimeout(PATIENCE)
-            self._monitor = ours.makefile("rw")
-            ours.close()
-            self._monitor.readline()  # its greeting
-            self.ask("qmp_capabilities")  # the answer comes when the board and the paint are there
-        self.settle()
-
-    def hang_up(self) -> None:
-        super().hang_up()
-        self._monitor.close()
-
-    def ask(self, command: str, **arguments: str) -> object:
-        json.dump({"execute": command, "arguments": arguments}, self._monitor)
-        self._monitor.flush()
-        while "return" not in (answer := json.loads(self._monitor.readline())):
-            assert "event" in answer, answer
-        return answer["return"]
-
-    def show(self, line: str) -> str:
-        return str(self.ask("human-monitor-command", **{"command-line": line}))
-
-    def read(self, address: int, size: int = 1) -> bytes:
-        shown = self.show(f"xp /{size}xb {address:#x}")
-        return bytes(int(byte, 16) for byte in re.findall(r" 0x([0-9a-f]{2})\b", shown))
-
-    def deepest(self) -> int:
-        """How many bytes of the stack have ever been written: whole words, of which a byte may look
-        like paint."""
-        used = len(self.read(self._free, self._top - self._free).lstrip(bytes([PAINT])))
-        return used + -used % 4
-
-    def settle(self) -> None:
-        """Waits until the loop has taken all bytes that were sent, and sleeps."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            (taken,) = self.read(self._read)
-            at = re.findall(r"R15=([0-9a-f]+)", self.show("info registers"))
-            if taken == self._taken and int(at[0], 16) == self._asleep:
-                return
-            assert time.monotonic() < deadline, "it does not sleep"
-
-    def instructions(self) -> int:
-        answer = self.ask("query-replay")
-        assert isinstance(answer, dict)
-        return int(answer["icount"])
-
-    def one_byte(self, value: int, answer: int) -> int | None:
-        """How many instructions a byte and its answer take. None if the clock has ticked meanwhile,
-        because a tick takes instructions, too."""
-        ticks = self.read(self._ticks)
-        self.settle()
-        before = self.instructions()
-        self.send(bytes([value]))
-        self._taken = (self._taken + 1) % 256
-        self.receive(answer)
-        self.settle()
-        taken = self.instructions() - before
-        return taken if self.read(self._ticks) == ticks else None
-
-    def one_packet(self, packet: bytes) -> dict[int, int]:
-        """What each byte of a packet takes, by its index. The bytes come one by one, as on a real
-        line, so each wakes the board."""
-        last = len(packet) - 1
-        taken = {at: self.one_byte(value, REPORT_SIZE if packet == REQUEST and at == last else 0)
-                 for at, value in enumerate(packet)}
-        return {at: count for at, count in taken.items() if count is not None}
-
-    def packet(self, packet: bytes) -> int:
-        """How many instructions a packet takes after another one of its kind."""
-        deadline = time.monotonic() + PATIENCE
-        self.one_packet(packet)
-        taken: dict[int, int] = {}
-        while len(taken) < len(packet):
-            assert time.monotonic() < deadline, "the clock ticks each time"
-            taken |= self.one_packet(packet)
-        return sum(taken.values())
+    def count(self, engine: object, at: int, size: int, data: object) -> None:
+        Stm32.count(self, engine, at, size, data)
 
 
-def after_wfi(image: Path) -> int:
-    """The address of the core while it sleeps: after the only instruction "wfi"."""
-    lines = [line for body in memory.code(CORTEX_M.objdump, image).values()
-             for line in body]
-    (at,) = (at for at, (_, instruction, _) in enumerate(lines) if instruction == "wfi")
-    return lines[at + 1][0]
-
-
-def instructions(board: Board) -> Counts:
-    with Counted(board) as line:
-        taken = {kind: round(sum(map(line.packet, packets)) / len(packets))
-                 for kind, packets in (("heartbeat", beats(64)[::16]), ("junk", junk(64)[::16]))}
-        taken["report"] = line.packet(REQUEST)
-        return taken | {"stack": line.deepest()}
+def in_unicorn(board: Board) -> Callable[[list[bytes]], Counts]:
+    """Returns a function that sends packets at full speed, and returns the counts."""
+    def run(packets: list[bytes]) -> Counts:
+        chip = Counted(board.baud, board.image(), b"", board.name[-2:])
+        with redirect_stdout(io.StringIO()) as sent:
+            chip.run(20_000)
+            for byte in b"".join(packets):
+                chip.play(f"send {byte:x}")
+            chip.run(100_000)
+        assert len(sent.getvalue().split()) == REPORT_SIZE * packets.count(REQUEST)
+        return {"cycles": chip.instructions, "asleep": 0, "stack": chip.stack()}
+    return run

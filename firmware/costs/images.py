@@ -56,10 +56,10 @@ def costs(board: Board) -> dict[str, int]:
         with Line(board) as line:
             line.receive(2 * 8)
             return {"stack": line.end(at_once=True)["stack"]}
-    if board.simulator in ("rp2040js", "ch32v003"):
-        return {}  # rp2040js and the model of a CH32V003 count nothing
-    if board.simulator == "qemu":
-        return awake.instructions(board)
+    if board.machine.startswith(("stm32", "netduino")):
+        return awake.cycles(awake.in_unicorn(board))
+    if board.simulator in ("qemu", "rp2040js", "ch32v003"):
+        return {}  # these count nothing
     if board.keyed:
         return awake.keyed_cycles(board)
     return awake.cycles(awake.on_line(board) if board.baud else awake.on_bus(board))

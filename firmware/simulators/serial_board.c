@@ -273,8 +273,7 @@ static void play_script(void)
     }
 }
 
-/* simavr 1.6 lacks the mode of an ATtiny85's timer 1, and most of its prescaler (2586Q, table 12-5).
- */
+/* simavr 1.6 lacks the mode of an ATtiny85's timer 1, and most of its dividers (2586Q, 12.3.1). */
 static void complete_timer(avr_timer_t *timer)
 {
     if (timer->wgm_op[0].kind != avr_timer_wgm_none)
