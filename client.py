@@ -543,7 +543,14 @@ def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
                 keys[key] = parse(text)
             except (BadUsage, KeyError):
                 raise BadUsage(f"{where}: {key} must be {what}") from None
-    general, names = sections.pop(-1, {}), dict[str, int]()
+    general = sections.pop(-1, {})
+    check_sections(path, sections)
+    return general, sections
+
+
+def check_sections(path: str, sections: dict[int, Keys]) -> None:
+    """BadUsage: two variables have one name, or a boot count is not that of one node."""
+    names: dict[str, int] = {}
     for number, keys in sections.items():
         if names.setdefault(keys.get("name", f"{number}"), number) != number:
             raise BadUsage(f"{path!r}: {names[keys['name']]} and {number} have the same name")
@@ -554,7 +561,6 @@ def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
                                   or sections.get(boots, {"expect": False}).get("expect", True)):
             raise BadUsage(f"{path!r}, [{number}]: boots must be another variable, of no other "
                            "node, and not one that is expected to be alive")
-    return general, sections
 
 
 def read_text(path: str) -> str:
@@ -1891,11 +1897,7 @@ class Talk(Generic[Result]):
                         return found
                     asking = time.monotonic() < self.end
             except BadReport as error:
-                refused = error.cause == "refused"
-                # On a bus, the beacons of others come, too.
-                is_reason = not refused and (error.cause != "beacon" or not self.transport.SHARED)
-                self.bad = error if is_reason else self.bad or error
-                asking = refused and not self.transport.SHARED and time.monotonic() < self.end
+                asking = self._note(error)
             except NoAnswer as error:
                 untried -= 1
                 self.silence = f": {error}"
@@ -1905,6 +1907,14 @@ class Talk(Generic[Result]):
                 else:
                     self.kind = type(error)
         return None
+
+    def _note(self, error: BadReport) -> bool:
+        """Returns whether another request is to be sent."""
+        refused = error.cause == "refused"
+        # On a bus, the beacons of others come, too.
+        is_reason = not refused and (error.cause != "beacon" or not self.transport.SHARED)
+        self.bad = error if is_reason else self.bad or error
+        return refused and not self.transport.SHARED and time.monotonic() < self.end
 
     def explain_failure(self, timeout: float) -> Error:
         name, hint = self.transport.name, "; if it has a key, give --key"
@@ -2861,6 +2871,30 @@ def read_master(path: str) -> KeyFile:
     return keys
 
 
+def list_keys(keys: KeyFile, options: argparse.Namespace) -> None:
+    """Prints the keys in a file; of `key list`, also all that are made of a master key."""
+    of_all = options.action == "list" and keys.master
+    accepted = read_accepted(options.numbers, keys.master) if options.numbers else []
+    shown: list[tuple[str, bytes, Keys]] = []
+    if keys.master:
+        shown.append(("master", keys.master, {"epoch": keys.epoch} if keys.epoch else {}))
+    for name, label in LABELS.items():
+        if of_all or label in keys.known or label in keys.generations:
+            about: Keys = {"generation": keys.generations.get(label, 0)} if keys.master else {}
+            if accepted:
+                about["accepted"] = accepted[label]
+            shown.append((name, keys.of(label), about))
+    for name, key, about in shown:
+        mark = compute_fingerprint(key)
+        if options.json:
+            print(json.dumps({"file": keys.path, "key": name, "fingerprint": mark, **about}))
+            continue
+        more = "".join(f", {what} {'none' if value is None else value}{' s' * (what == 'epoch')}"
+                       for what, value in about.items())
+        print(f"{keys.path!r}: {name} key{more}, "
+              f"{key.hex() if options.secret else f'fingerprint {mark}'}")
+
+
 def run_key(options: argparse.Namespace) -> int:
     for name in " ".join(KEY_OPTIONS.values()).split():
         if getattr(options, name) and name not in KEY_OPTIONS[options.action].split():
@@ -2873,26 +2907,7 @@ def run_key(options: argparse.Namespace) -> int:
     if options.action == "renew":
         run_renew(options)
     for keys in map(KeyFile, options.files):
-        of_all = options.action == "list" and keys.master
-        accepted = read_accepted(options.numbers, keys.master) if options.numbers else None
-        shown: list[tuple[str, bytes, str, dict[str, Optional[int]]]] = [
-            ("master", keys.master, f", epoch {keys.epoch} s" * (keys.epoch > 0), {})]
-        for name, label in LABELS.items():
-            if of_all or label in keys.known or label in keys.generations:
-                about: dict[str, Optional[int]] = {}
-                turn = ""
-                if keys.master:
-                    about["generation"] = keys.generations.get(label, 0)
-                    turn = f", generation {about['generation']}"
-                if accepted:
-                    about["accepted"] = last = accepted[label]
-                    turn += ", none accepted" if last is None else f", accepted {last}"
-                shown.append((name, keys.of(label), turn, about))
-        for name, key, more, about in shown[not keys.master:]:
-            mark = compute_fingerprint(key)
-            print(json.dumps({"file": keys.path, "key": name, "fingerprint": mark, **about})
-                  if options.json else f"{keys.path!r}: {name} key{more}, "
-                  f"{key.hex() if options.secret else f'fingerprint {mark}'}")
+        list_keys(keys, options)
     if options.action == "list" and not options.json:
         print(KEY_MEANING)
     return 0

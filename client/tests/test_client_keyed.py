@@ -1439,7 +1439,7 @@ def test_list_what_was_accepted(tmp_path: Path, key: str, call: Call) -> None:
     assert {line["key"]: (line["generation"], line["accepted"]) for line in lines[1:]
             if line["accepted"] is not None} == {"7": (1, 0), "readers": (1, 1)}
     out = call("key", "list", key, "--numbers", str(numbers))[1]
-    assert f"{key}': 7 key, generation 1, accepted 0, f" in out and "0, none accepted, f" in out
+    assert f"{key}': 7 key, generation 1, accepted 0, f" in out and "0, accepted none, f" in out
     write(MASTER, b"x")
     assert "not a file of an agent's numbers" in call(
         "key", "list", key, "--numbers", str(numbers))[2]
