@@ -40,7 +40,6 @@ FILES, FEWEST = 65_536, 64  # descriptors that we ask for, and without which not
 LOOK_S = 1.0  # s between two looks whether a source is due
 THREADS = READS + 16  # what takes long must not keep others waiting
 SAMPLE_S = 60.0  # s between two looks for the status page
-MUTES_S = 60.0  # s between two looks at the mutes that come back each week
 HANGS_S = 10.0  # s that the disk may take
 WELL_S = 60.0  # s for which all must be well until what was acknowledged ends
 Result = TypeVar("Result")
@@ -145,18 +144,9 @@ class Service:
         self._told: list[str] = []  # what is wrong with the sources
         self._failed, self._failed_at = 0, -QUIET_S  # logins that were told, and when
         self._odd_until: dict[str, float] = {}  # errors of the loop that are not told again
-        self._fixed_mutes: tuple[Mute, ...] = ()
-        self._mutes_at = -MUTES_S
         self._logged = ""  # the collector's trouble
 
     # ---------------------------------------------------------------- for the web server
-    def mutes(self) -> Sequence[Mute]:
-        """Of the configuration and of the store."""
-        if time.monotonic() - self._mutes_at >= MUTES_S:
-            self._mutes_at = time.monotonic()
-            self._fixed_mutes = self.config.mutes(time.time())
-        return (*self._fixed_mutes, *self.store.mutes())
-
     def troubles(self) -> dict[str, str]:
         """What is wrong with each part; empty: nothing."""
         why = self.store.trouble
@@ -253,7 +243,6 @@ class Service:
             return [str(error)]
         self.config, self.discovery = config, discovery
         self.access.take(may, config.web.token)
-        self._mutes_at = -MUTES_S
         await self._change(agents)
         return ()
 
@@ -336,7 +325,7 @@ class Service:
         await asyncio.to_thread(self.collector.start)
         self._stops.append(lambda: asyncio.to_thread(self.collector.stop))
         # The dead man's ping says the same as /-/ready.
-        self._do(self._every(LOOK_S, lambda: self.alerts.run(self.mutes, lambda: self.ready)))
+        self._do(self._every(LOOK_S, lambda: self.alerts.run(self.store.mutes, lambda: self.ready)))
         self._do(self._every(LOOK_S, self._look))
         self._do(self._every(WELL_S / 10, self._end_acknowledged))
         self._do(self._every(SAMPLE_S, self._sample))

@@ -7,17 +7,17 @@ import tomllib
 from typing import Annotated
 
 from dumpulse_fleet.config.agents import Agents, Source
-from dumpulse_fleet.config.labels import Window, read_groups, read_mutes, read_status
+from dumpulse_fleet.config.labels import read_groups, read_status
 from dumpulse_fleet.config.outputs import AlertSettings, Web, read_alerts, read_web
 from dumpulse_fleet.config.toml_reader import (
     LARGEST, PATH, LineNumbers, Mistake, Mistakes, Reader, checked, shown_path)
 from dumpulse_fleet.config.values import (
     DAY, duration, number, read_file, similar)
-from dumpulse_fleet.model.agents import Agent, Group, Mute
+from dumpulse_fleet.model.agents import Agent, Group
 from dumpulse_fleet.model.naming import Wrong, hide, shown
 
-SECTIONS = ("collector", "defaults", "agents", "groups", "mutes", "alerts", "notify", "web",
-            "status", "events")
+SECTIONS = ("collector", "defaults", "agents", "groups", "alerts", "notify", "web", "status",
+            "events")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,15 +42,9 @@ class Config(Collecting, Keeping):
     agents: tuple[Agent, ...]  # those that the file lists
     sources: tuple[Source, ...]
     groups: tuple[Group, ...]
-    fixed_mutes: tuple[Mute, ...]
-    windows: tuple[Window, ...]
     alerts: AlertSettings
     web: Web
     status: tuple[Group, ...]  # the parts of the public page
-
-    def mutes(self, now: float) -> tuple[Mute, ...]:
-        """Of the file, with those of windows that are near. Ask again at least once a day."""
-        return (*self.fixed_mutes, *(mute for window in self.windows for mute in window.mutes(now)))
 
 
 def read_sections(reader: Reader) -> Config:
@@ -67,11 +61,10 @@ def read_sections(reader: Reader) -> Config:
     if not agents and not more:
         reader.wrong((), "there are no agents: write [[agents]] with an address")
     of_agents.check_parents(agents, more)
-    fixed_mutes, windows = read_mutes(reader, agents, more)
     return Config(
         path=reader.path, agents=agents, sources=sources,
-        groups=read_groups(reader, agents, more), fixed_mutes=fixed_mutes, windows=windows,
-        alerts=read_alerts(reader), web=read_web(reader), status=read_status(reader, agents, more),
+        groups=read_groups(reader, agents, more), alerts=read_alerts(reader),
+        web=read_web(reader), status=read_status(reader, agents, more),
         **vars(collecting), **vars(keeping))
 
 

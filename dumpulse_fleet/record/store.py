@@ -203,7 +203,7 @@ class Store:
 
     # ---------------------------------------------------------------- mutes
     def mutes(self) -> tuple[Mute, ...]:
-        """Returns the mutes of run time that have not ended, by number."""
+        """Returns those that have not ended, by number."""
         return self._mutes
 
     def make_mute(self, mute: Mute) -> concurrent.futures.Future[Mute]:

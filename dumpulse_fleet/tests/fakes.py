@@ -79,6 +79,7 @@ class FakeStore:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        self.fixed = [Mute({"name": "*-00009"}, 0, 4e9, "it is old", "ada", 10**6)]
         self.made: list[Mute] = []
         self.error: Exception | None = None
 
@@ -94,6 +95,9 @@ class FakeStore:
                 and (not now or event.now in now)
                 and (since or 0) <= event.at < (until or 1e12)
                 and (before is None or event.number < before)][:limit]
+
+    def mutes(self) -> Sequence[Mute]:
+        return [*self.fixed, *self.made]
 
     def make_mute(self, mute: Mute) -> Future[Mute]:
         if mute.ends <= time.time():
@@ -141,10 +145,6 @@ class FakeBackend:
         self.store: Any = FakeStore()
         self.uptime: Any = FakeUptime()
         self.days: Any = SimpleNamespace(parts={})
-        self.fixed = [Mute({"name": "*-00009"}, 0, 4e9, "it is old", "configuration")]
-
-    def mutes(self) -> Sequence[Mute]:
-        return [*self.fixed, *self.store.made]
 
     def troubles(self) -> Mapping[str, str]:
         return {"collector": self.trouble}

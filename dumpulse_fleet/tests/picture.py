@@ -36,7 +36,7 @@ def fleet() -> fakes.FakeBackend:
                     parent=f"{site}-gateway" if number else "")
               for row, (site, count) in enumerate(SITES.items()) for number in range(count)]
     service = fakes.FakeBackend(fakes.filled(agents))
-    service.fixed, now = [], time.time()
+    service.store.made, now = [], time.time()
     for row, (state, variable, ago) in TROUBLE.items():
         service.change(row, state, variable)
         service.table.agent_since[row] = service.table.since[row, variable] = now - ago

@@ -17,7 +17,6 @@ from dumpulse_fleet import client
 from dumpulse_fleet.collect.discovery import parse_targets
 from dumpulse_fleet.config.agents import Shared, make_profile
 from dumpulse_fleet.config.file import Config, load
-from dumpulse_fleet.config.labels import times_of
 from dumpulse_fleet.config.outputs import AlertSettings
 from dumpulse_fleet.config.toml_reader import Mistakes
 from dumpulse_fleet.model.agents import ReaderKeys
@@ -108,7 +107,7 @@ def example_keys() -> list[tuple[str, str]]:
        st.booleans())
 def test_any_value_of_any_key(tmp_path: Path, chosen: list[tuple[tuple[str, str], Any]],
                               agent: bool) -> None:
-    lists = ("agents", "groups", "mutes", "notify", "status")
+    lists = ("agents", "groups", "notify", "status")
     text = AGENT * agent
     sections: dict[str, dict[str, Any]] = {}
     for (section, key), value in chosen:
@@ -127,7 +126,7 @@ def test_any_value_of_any_key(tmp_path: Path, chosen: list[tuple[tuple[str, str]
 def test_the_example_has_every_key(tmp_path: Path) -> None:
     """The list of keys comes from the messages about unknown ones."""
     text = "zzzzz = 1\n" + "".join(
-        f"[[{name}]]\nzzzzz = 1\n" for name in ("agents", "groups", "mutes", "notify", "status")
+        f"[[{name}]]\nzzzzz = 1\n" for name in ("agents", "groups", "notify", "status")
         ) + "".join(
         f"[{name}]\nzzzzz = 1\n" for name in (
             "collector", "defaults", "alerts", "web", "events"))
@@ -140,7 +139,7 @@ def test_the_example_has_every_key(tmp_path: Path) -> None:
                 shared |= match[1] == "defaults" and ("agents", key) in in_example
                 assert shared or (match[1], key) in in_example, (match[1], key)
                 count += 1
-    assert count == 61
+    assert count == 55
 
 
 def test_keys_that_are_commented_out(tmp_path: Path) -> None:
@@ -182,7 +181,6 @@ def test_defaults_are_those_of_the_example(tmp_path: Path) -> None:
     for key in ("wait", "remind", "blind", "ping_every"):
         assert getattr(found.alerts, key) == getattr(empty.alerts, key)
     assert empty.agents[0].period == 10 and empty.agents[0].misses == 3
-    assert not empty.mutes(0)
 
 
 def test_the_page_of_the_fleet(tmp_path: Path) -> None:
@@ -217,34 +215,6 @@ def test_labels_add_up(tmp_path: Path) -> None:
     found = read(tmp_path, "[defaults]\nsite = 'x'\nlabels = { a = '1', b = '2' }\n[[agents]]\n"
                  "address = 'n'\nsite = 'y'\nlabels = { b = '3' }")
     assert found.agents[0].labels == {"a": "1", "b": "3"} and found.agents[0].site == "y"
-
-
-def test_windows(tmp_path: Path) -> None:
-    found = read(tmp_path, AGENT + "[[mutes]]\nmatch = { site = '*' }\nwhen = 'sat,sun 22:00-02:00'"
-                 "\nzone = 'Europe/Berlin'\n[[mutes]]\nmatch = { site = '*' }\n"
-                 "from = 1970-01-01T00:00:00Z\nuntil = 1970-01-01T01:00:00+01:00\n"
-                 .replace("01:00:00+01:00", "03:00:00+01:00"))
-    assert found.fixed_mutes[0].begins == 0 and found.fixed_mutes[0].ends == 7200
-    # In this night the clocks go forward from 02:00 to 03:00: it ends when they do.
-    sunday = datetime.datetime(2026, 3, 29, 12, tzinfo=datetime.UTC).timestamp()
-    spans = [(mute.begins, mute.ends) for mute in found.windows[0].mutes(sunday)]
-    assert [[datetime.datetime.fromtimestamp(each, datetime.UTC).isoformat()[:16] for each in span]
-            for span in spans] == [["2026-03-28T21:00", "2026-03-29T01:00"],
-                                   ["2026-03-29T20:00", "2026-03-30T00:00"]]
-    for hour in range(24 * 14):  # whenever one asks, all that hold now are there
-        now = sunday + hour * 3600
-        local = datetime.datetime.fromtimestamp(now, found.windows[0].zone)
-        night = local - datetime.timedelta(hours=2)
-        held = any(mute.begins <= now < mute.ends for mute in found.mutes(now))
-        assert held == (night.weekday() in (5, 6) and (local.hour >= 22 or local.hour < 2)
-                        and night.hour not in range(1, 20)), local
-
-
-@pytest.mark.parametrize("text, days", [
-    ("daily", {0, 1, 2, 3, 4, 5, 6}), ("fri-mon", {4, 5, 6, 0}), ("wed", {2}),
-    ("mon-tue,thu", {0, 1, 3}), ("sun-sat", {0, 1, 2, 3, 4, 5, 6})])
-def test_days(text: str, days: set[int]) -> None:
-    assert times_of(f"{text} 01:30-02:00") == (frozenset(days), 90, 120)
 
 
 # ---------------------------------------------------------------- what is wrong
@@ -326,13 +296,6 @@ WRONG = [
     (AGENT + "[[groups]]\nname = 'g'\nmatch = { name = 'a' }\nat_least = 2\n", 6, "has only 1 mem"),
     (AGENT + "[[groups]]\nname = 'g'\nmatch = {}\nat_least = 1\n", 5, "is empty"),
     (AGENT + "[[groups]]\nname = 'g'\nat_least = 1\n", 3, "groups: 'match' is missing"),
-    (AGENT + "[[mutes]]\nmatch = { name = 'a' }\n", 3, "needs 'from' and 'until', or else 'when'"),
-    (AGENT + "[[mutes]]\nmatch = { name = 'a' }\nwhen = 'sunday'\n", 5, "time of the week"),
-    (AGENT + "[[mutes]]\nmatch = { name = 'a' }\nwhen = 'sun 02:00-01:00'\nzone = 'X'", 6, "zone"),
-    (AGENT + "[[mutes]]\nmatch = { name = 'a' }\nfrom = 2026-01-01\nuntil = 2026-01-02T00:00:00Z\n",
-     5, "must be a time with its zone"),
-    (AGENT + "[[mutes]]\nmatch = { name = 'a' }\nfrom = 2026-01-03T00:00:00Z\n"
-     "until = 2026-01-02T00:00:00Z\n", 6, "'until' must be after 'from'"),
     (AGENT + "[web]\nlisten = '9061'\n", 4, "is not HOST:PORT"),
     (AGENT + "[web]\nconfig_file = 'nowhere.yml'\n", 4, "nowhere.yml': No such file"),
     (AGENT + "[web]\npublic = 'https://x'\n", 3, "'public' and 'proxies' need each other"),

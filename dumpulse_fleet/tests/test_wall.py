@@ -60,7 +60,7 @@ def test_a_dead_gateway_is_the_cause_and_where_more_is_wrong_comes_first(browser
         Agent(f"{site}-{'gateway' if not number else number}", f"10.0.{at}.{number}:1", cars, site,
               parent=f"{site}-gateway" if number else "")
         for at, (site, count) in enumerate(sites.items()) for number in range(count)]))
-    service.fixed = []
+    service.store.fixed = []
     service.table.heard_at[:] = time.time() + 3600
     service.change(3, State.DEAD, 2)
     for row in range(20, 30):
@@ -275,7 +275,7 @@ def test_keys_alone_do_everything(wall: Running) -> None:
 def test_what_no_key_proves_is_marked(browser: Browser, tmp_path: Path) -> None:
     """In a tile, and in the list of variables, but not of an agent without a key."""
     service = fakes.FakeBackend(fakes.with_and_without_key(tmp_path))
-    service.fixed = []
+    service.store.fixed = []
     service.table.heard_at[:] = time.time() + 3600
     service.change(0, State.DEAD, 2)
     service.change(1, State.DEAD, 2)
@@ -382,7 +382,7 @@ def test_trouble_is_acknowledged_from_the_panel(wall: Running) -> None:
 
 def test_the_page_of_events_and_mutes(wall: Running) -> None:
     browser, service = wall.browser, wall.service
-    service.fixed = [Mute({"rack": HOSTILE}, 0, 4e9, "it is old", "configuration")]
+    service.store.made = [Mute({"rack": HOSTILE}, 0, 4e9, "it is old", "ada", 7)]
     for row in (4, 5):
         service.change(row, State.DEAD, 2)
     browser.open(f"http://127.0.0.1:{wall.port}/log")
@@ -396,7 +396,7 @@ def test_the_page_of_events_and_mutes(wall: Running) -> None:
                 "document.getElementById('glob').value = 'Ber*'")
     browser.click("#mute button:last-of-type")
     browser.until("document.getElementById('mutes').textContent.includes('site=Ber*')")
-    assert service.store.made[0].match == {"site": "Ber*"}
+    assert service.store.made[1].match == {"site": "Ber*"}
     browser.run("document.getElementById('agent').value = '*-0004';"
                 "document.getElementById('agent').dispatchEvent(new Event('input',"
                 "{bubbles: true}))")
@@ -408,7 +408,7 @@ def test_the_page_of_events_and_mutes(wall: Running) -> None:
                     "document.getElementById('which').dispatchEvent(new Event('input'))", choice)
         browser.until(f"document.getElementById('events').textContent.includes('{words}')")
     assert violations(browser) == {} and cut_off(browser, 1280) == []
-    browser.click("#mutes button")
+    browser.click("#mutes li:last-child button")
     browser.until("!document.getElementById('mutes').textContent.includes('site=Ber*')")
 
 

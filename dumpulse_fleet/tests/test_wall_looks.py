@@ -40,8 +40,8 @@ def a_site_is_gone(service: fakes.FakeBackend) -> None:
 
 def muted(service: fakes.FakeBackend) -> None:
     trouble(service)
-    service.fixed = [Mute({"name": "pump-000[0-3]"}, 0, 4e9, "repair", "configuration"),
-                     Mute({"rack": "r2"}, 0, 4e9, "move", "configuration")]
+    service.store.fixed = [Mute({"name": "pump-000[0-3]"}, 0, 4e9, "repair", "ada", 7),
+                           Mute({"rack": "r2"}, 0, 4e9, "move", "ada", 7)]
 
 
 def blind(service: fakes.FakeBackend) -> None:

@@ -389,7 +389,7 @@ def test_the_public_page(guarded: Running) -> None:
         service.change(1, State.DEAD, 2)
         assert said() == ["0 of 2 work", "does not work", "works in part"]
         service.change(2, State.UNKNOWN)
-        service.fixed = [Mute({"name": "*"}, 0, 4e9)]
+        service.store.fixed = [Mute({"name": "*"}, 0, 4e9)]
         assert said() == ["0 of 2 work", "is being worked on", "is not known"]
         service.sees = False
         assert said() == ["0 of 2 work", "is not known", "is not known"]
@@ -401,7 +401,7 @@ def test_the_public_page(guarded: Running) -> None:
         assert ask(guarded.port, "/wall.css").status == 200
         assert ask(guarded.port, "/status", "POST", {}).status in (401, 405)
     finally:
-        service.parts, service.sees, service.fixed = (), True, []
+        service.parts, service.sees, service.store.fixed = (), True, []
         service.table = fakes.fleet(3)
 
 
@@ -591,7 +591,7 @@ def test_scrapers_that_went_while_nobody_served_them_leave_no_traceback(
         return ()
 
     with served() as (port, service), socket.create_connection(("127.0.0.1", port)) as first:
-        monkeypatch.setattr(service, "mutes", mutes)
+        monkeypatch.setattr(service.store, "mutes", mutes)
         first.sendall(REQUEST)
         assert stands.wait(PATIENCE)
         for path in (b"/metrics", b"/metrics/agents", b"/sd") * 5:

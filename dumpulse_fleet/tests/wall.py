@@ -110,7 +110,7 @@ def make_service(count: int = COUNT) -> fakes.FakeBackend:
                             {"rack": HOSTILE, "constructor": "x", "toString": "y"}))
     service = fakes.FakeBackend(fakes.filled(agents),
                                [Group(f"half{HOSTILE}", {"rack": "r1"}, 50)])
-    service.fixed = []
+    service.store.fixed = []
     service.table.heard_at[:] = time.time() + 3600  # so that it does not get old meanwhile
     return service
 

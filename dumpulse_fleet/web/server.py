@@ -63,9 +63,6 @@ class Backend(Protocol):
     trouble: str  # what is wrong with the fleet itself; empty: nothing
     alertmanager: str  # the address of its page; empty: there is none
 
-    def mutes(self) -> Sequence[Mute]:
-        """Of the configuration and of the store: those in force, and those to come."""
-
     def troubles(self) -> Mapping[str, str]:
         """What is wrong with each part."""
 
@@ -96,7 +93,7 @@ ROUTES = (
     Route("POST", "/api/v1/mutes", "add_mute", "Hold back alerts, or acknowledge them",
           answer="Mute",
           body="NewMute"),
-    Route("DELETE", "/api/v1/mutes/{number}", "end_mute", "End a mute that was made here",
+    Route("DELETE", "/api/v1/mutes/{number}", "end_mute", "End a mute",
           ("number",), "Done", errors=(404,)),
     Route("GET", "/api/v1/changes", "changes", "Agents that have changed since a version; 'reset' "
           "says that all must be read again", ("seen",), "Changes"),
@@ -130,7 +127,7 @@ class Site:
         return self._view
 
     def marks(self) -> Marks:
-        return self.view().marks(self.service.mutes(), time.time())
+        return self.view().marks(self.service.store.mutes(), time.time())
 
     # ---- the fleet
     async def summary(self, request: web.Request) -> Json:
@@ -194,7 +191,7 @@ class Site:
     # ---- mutes
     async def mutes(self, request: web.Request) -> Json:
         table, name = self.view().table, request[GIVEN]["agent"]
-        return {"mutes": [view.mute(each) for each in self.service.mutes() if not name
+        return {"mutes": [view.mute(each) for each in self.service.store.mutes() if not name
                           or name in table.row
                           and matches(each.match, table.agents[table.row[name]])]}
 
@@ -214,7 +211,7 @@ class Site:
     async def end_mute(self, request: web.Request) -> Json:
         number = request[GIVEN]["number"]
         if not await stored(asyncio.wrap_future(self.service.store.end_mute(number))):
-            raise web.HTTPNotFound(text="no mute with this number was made here")
+            raise web.HTTPNotFound(text="there is no mute with this number")
         return {"done": f"mute {number} has ended"}
 
     # ---- the description

@@ -163,20 +163,17 @@ async function change(path, method, body, done) {
   done();
 }
 
-/** A line about a mute, with a button that ends it, unless the configuration has it. */
+/** A line about a mute, with a button that ends it. */
 export function muteItem(mute, done) {
   const what = Object.entries(mute.match).map(([key, glob]) => `${key}=${glob}`).join(" ");
   const item = make("li", {}, make("b", { textContent: what }), ` ${
     mute.acknowledges ? "acknowledged" : "muted"}${mute.begins * 1000 > Date.now()
     ? ` from ${moment(mute.begins)}` : ""} until ${moment(mute.ends)}, by ${
     mute.by || "unknown"}${mute.why && `: ${mute.why}`} `);
-  if (mute.number) {
-    const end = make("button", { type: "button", className: "end", hidden: !mayChange,
-      textContent: "End", ariaLabel: `End ${what}` });
-    end.addEventListener("click", () => change(`api/v1/mutes/${mute.number}`, "DELETE", null,
-      done));
-    item.append(end);
-  }
+  const end = make("button", { type: "button", className: "end", hidden: !mayChange,
+    textContent: "End", ariaLabel: `End ${what}` });
+  end.addEventListener("click", () => change(`api/v1/mutes/${mute.number}`, "DELETE", null, done));
+  item.append(end);
   return item;
 }
 

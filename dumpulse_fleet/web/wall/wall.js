@@ -317,15 +317,13 @@ function search(list, agent, compare) {
   return low;
 }
 
-/** Moves a tile to where its new state belongs. `old` is the half it was in. */
-function place(agent, old) {
-  const from = old.list.indexOf(agent);
-  old.list.splice(from, 1);
+/** Puts an agent that is in no list, and its tile, where its state belongs. */
+function place(agent) {
   const half = halfOf(agent);
   const index = search(half.list, agent, half.compare);
   const next = half.list[index]?.tile || null;
   half.list.splice(index, 0, agent);
-  if (old === half && from === index) return;
+  if (agent.tile.parentNode === half.tiles && agent.tile.nextSibling === next) return;
   const focused = document.activeElement === agent.tile;
   half.tiles.insertBefore(agent.tile, next);
   if (focused) agent.tile.focus({ preventScroll: true });
@@ -456,10 +454,17 @@ function drawChanges() {
     Object.assign(agent, changes);
   }
   explain(touch);
+  // The lists are sorted, and can be searched, only without the agents that move.
+  const moved = [...changed.keys()].filter((agent) => changed.get(agent).rank !== rank(agent)
+    || changed.get(agent).weight !== weight(agent));
+  for (const agent of moved) {
+    const { list } = changed.get(agent).half;
+    list.splice(list.indexOf(agent), 1);
+  }
+  moved.forEach(place);
   for (const [agent, was] of changed) {
     agent.tile.hidden = !fits(agent);
     drawTile(agent);
-    if (was.rank !== rank(agent) || was.weight !== weight(agent)) place(agent, was.half);
     if (was.state !== agent.state) fresh.push(agent.tile);
     touched.add(cards.get(agent.key));
   }
