@@ -102,14 +102,24 @@ class FakeLine:
     def _run(self) -> None:
         try:
             while fresh := os.read(self.end, 1000):
-                self.heard += fresh
-                while self.heard.count(model.REQUEST) > self._asked:
-                    step = self.script[min(self._asked, len(self.script) - 1)]
-                    for answer in step() if callable(step) else step:
-                        os.write(self.end, answer)
-                    self._asked += 1
+                self.take(fresh)
         except OSError as error:
             assert error.errno == errno.EIO  # it has been pulled out
+
+    def take(self, fresh: bytes) -> None:
+        self.heard += fresh
+        while self.heard.count(model.REQUEST) > self._asked:
+            step = self.script[min(self._asked, len(self.script) - 1)]
+            for answer in step() if callable(step) else step:
+                os.write(self.end, answer)
+            self._asked += 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pull_out()
+        assert not self._thread.is_alive()
 
     def pull_out(self) -> None:
         os.close(self.kept)
@@ -119,7 +129,5 @@ class FakeLine:
 
 @pytest.fixture
 def line() -> Iterator[FakeLine]:
-    made = FakeLine()
-    yield made
-    made.pull_out()
-    assert not made._thread.is_alive()
+    with FakeLine() as made:
+        yield made

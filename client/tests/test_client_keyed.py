@@ -14,11 +14,10 @@ import subprocess
 import sys
 import threading
 import time
-import tty
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Optional, Self
+from typing import Any, Optional
 
 import pytest
 from hypothesis import given, settings
@@ -28,7 +27,7 @@ import client
 from spec import keyed, model
 from tools.agents import (COMMAND, GOOD, LADDER, MASTER, OTHER_MASTER, STRANGER, FakeAgent,
                           KeyedFake, ask_again_after, run, unused_port)
-from tools.lines import FRAME, FakeBus, bus
+from tools.lines import FRAME, FakeBus, FakeLine, bus
 from tools.programs import PATIENCE, ROOT, vectors, wait_until
 from tools.servers import Server, command, lasting
 
@@ -888,9 +887,9 @@ def test_the_worked_frames(key: str) -> None:
     assert line._make_frame(model.REQUEST) == model.REQUEST
 
 
-class KeyedLine:
-    """A pty with the model at its other end. `before` comes before each answer, and `mend` makes
-    the frames of an answer to what is written."""
+class KeyedLine(FakeLine):
+    """With the model at its other end. `before` comes before each answer, and `mend` makes the
+    frames of an answer to what is written."""
 
     def __init__(self, before: bytes = b"",
                  mend: Callable[[list[bytes]], list[bytes]] = lambda frames: frames) -> None:
@@ -898,37 +897,22 @@ class KeyedLine:
         assert self.agent.begin() == keyed.BEGUN
         self.agent.entries[3] = bytes.fromhex("12344c09")
         self.before, self.mend = before, mend
-        self.heard: list[bytes] = []
-        self._end, self._kept = os.openpty()
-        tty.setraw(self._kept)
-        self.address = f"serial:{os.ttyname(self._kept)}"
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self.frames: list[bytes] = []
+        self._waiting = b""
+        super().__init__()
 
-    def _run(self) -> None:
-        waiting = b""
-        with pytest.raises(OSError):
-            while True:
-                waiting += os.read(self._end, 1000)
-                while len(waiting) >= 10:
-                    if sum(waiting[:10]) % 256 or waiting[0] < 0x80:
-                        waiting = waiting[1:]
-                        continue
-                    self.heard.append(waiting[:10])
-                    answer = self.agent.process(7, waiting[1:9])[1] or b""
-                    waiting = waiting[10:]
-                    frames = [framed(97, answer)] * (len(answer) == 8) or [
-                        framed(64 + at // 8, answer[at:at + 8]) for at in range(0, len(answer), 8)]
-                    os.write(self._end, self.before + b"".join(self.mend(frames)))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._kept)
-        self._thread.join(PATIENCE)
-        os.close(self._end)
-        assert not self._thread.is_alive()
+    def take(self, fresh: bytes) -> None:
+        self._waiting += fresh
+        while len(frame := self._waiting[:10]) == 10:
+            if sum(frame) % 256 or frame[0] < 0x80:
+                self._waiting = self._waiting[1:]
+                continue
+            self.frames.append(frame)
+            answer = self.agent.process(7, frame[1:9])[1] or b""
+            self._waiting = self._waiting[10:]
+            frames = [framed(97, answer)] * (len(answer) == 8) or [
+                framed(64 + at // 8, answer[at:at + 8]) for at in range(0, len(answer), 8)]
+            os.write(self.end, self.before + b"".join(self.mend(frames)))
 
 
 BEACON = framed(97, KEYS.beacon(64, 256))
@@ -960,7 +944,7 @@ def test_a_serial_line(before: bytes, mend: Any, key: str) -> None:
             assert agent.ask(PATIENCE)[3] == (0x1234, 76, 9)
         agent.beat(3, 76, 10, 0.5)
         assert agent.ask(PATIENCE)[3].value == 10
-        assert {frame[0] for frame in line.heard} == {0xFF, 0x83}
+        assert {frame[0] for frame in line.frames} == {0xFF, 0x83}
 
 
 @pytest.mark.parametrize("mend, text", [

@@ -4,7 +4,6 @@ import copy
 import errno
 import fcntl
 import json
-import math
 import os
 import random
 import re
@@ -561,12 +560,9 @@ def test_the_serial_line_of_the_readme() -> None:
     """Runs the command as it stands there, on the README's agent, with another device."""
     (words,) = re.findall(r"^    \./client\.py (serial:[^#\n]+?) *#",
                           (ROOT / "client" / "README.md").read_text(), re.M)
-    line = FakeLine()
-    try:
+    with FakeLine() as line:
         line.script = [boot_agent(9)]
         done = run(words.replace("/dev/ttyACM0", line.path))
-    finally:
-        line.pull_out()
     assert done.returncode == 0 and not done.stderr
     assert "ages by variable 0, the newest: up to 3 s too short" in done.stdout
     assert re.search(r"^3 .* [1-3] s ago$", done.stdout, re.M) \
