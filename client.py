@@ -1734,7 +1734,7 @@ def parse_base(digits: str) -> int:
     return base | CAN_EXTENDED * extended
 
 
-def parse_can(text: str) -> Union[tuple[str, int], tuple[str, int, int]]:
+def parse_can(text: str) -> tuple[str, int, int]:
     """can:INTERFACE or can:INTERFACE:ID, an identifier as cansend writes it. Of several readers of
     version 2, each has an identifier of its own: can:INTERFACE:ID:ID."""
     interface, colon, rest = text.partition(":")[2].partition(":")
@@ -1743,17 +1743,13 @@ def parse_can(text: str) -> Union[tuple[str, int], tuple[str, int, int]]:
         raise BadUsage(f"{text!r} is not a CAN interface: write it like can:can0")
     if sys.platform != "linux" or not hasattr(socket, "AF_CAN"):
         raise BadUsage("this system has no SocketCAN: CAN works on Linux only")
-    if not colon:
-        return interface, CAN_BASE
-    first = parse_base(digits)
-    if not second:
-        return interface, first
+    first = parse_base(digits) if colon else CAN_BASE
     base = first & ~CAN_EXTENDED
-    if not re.fullmatch("[0-9a-fA-F]{1,8}", own) \
-            or not CAN_BEACON < int(own, 16) - base <= CAN_REQUEST:
+    if second and not (re.fullmatch("[0-9a-fA-F]{1,8}", own)
+                       and CAN_BEACON < int(own, 16) - base <= CAN_REQUEST):
         raise BadUsage(f"{own!r} cannot be the identifier of this reader: it must be "
                        f"{base + CAN_BEACON + 1:X} to {base + CAN_REQUEST:X}")
-    return interface, first, int(own, 16) - base
+    return interface, first, int(own, 16) - base if second else CAN_REQUEST
 
 
 class Can(Device):
@@ -1761,6 +1757,7 @@ class Can(Device):
     FORM = "can:INTERFACE[:ID[:ID]]"
     PREFIX = "can:"
     OPTIONS: tuple[int, ...] = ()  # of the socket, set to 1
+    LONG_FRAME = CAN_FRAME  # of requests and reports; heartbeats and beacons are classic frames
     ADVICE = {
         **dict.fromkeys((errno.ENODEV, errno.ENXIO),  # ENXIO: it has gone since it was opened
                         "there is no CAN interface DEVICE: ip link lists them"),
@@ -1790,33 +1787,26 @@ class Can(Device):
             new.bind((self._device,))
             self._descriptor = new.detach()
 
-    def _make_frame(self, packet: bytes, form: struct.Struct = CAN_FRAME) -> bytes:
+    def _make_frame(self, packet: bytes) -> bytes:
+        is_request = packet == REQUEST or self.keyed and packet[4] == IS_REQUEST
         number = self._base + self._choose_identifier(packet, self._reader)
-        return form.pack(number, len(packet), packet)
+        return (self.LONG_FRAME if is_request else CAN_FRAME).pack(number, len(packet), packet)
 
     def _add_bytes(self, content: bytes) -> Optional[bytes]:
-        number, length, data = CAN_FRAME.unpack(content)
+        form = CANFD_FRAME if len(content) == CANFD_FRAME.size else CAN_FRAME
+        number, length, data = form.unpack(content)
         if number & CAN_ERROR:
             raise NoAnswer(f"{self._device} is off the bus: check wiring and bit rate")
+        if form is not self.LONG_FRAME and number < self._base + CAN_BEACON:
+            return None  # a report for a reader with the other kind of frames
         return self._join_frames(number - self._base - CAN_REPORT, data[:length])
 
 
 class CanFd(Can):
-    """The same in frames of CAN FD: a report comes in five. Heartbeats and beacons are classic."""
+    """The same in frames of CAN FD: a report comes in five."""
     PREFIX, PART, FRAMES, REQUEST_AT, OPTIONS = "canfd:", 64, 5, 126, (CAN_RAW_FD_FRAMES,)
+    LONG_FRAME = CANFD_FRAME
     ADVICE = {**Can.ADVICE, errno.EINVAL: "DEVICE has no CAN FD: use can:DEVICE"}
-
-    def _make_frame(self, packet: bytes, form: struct.Struct = CANFD_FRAME) -> bytes:
-        asks = packet == REQUEST or self.keyed and packet[4] == IS_REQUEST
-        return super()._make_frame(packet, form if asks else CAN_FRAME)
-
-    def _add_bytes(self, content: bytes) -> Optional[bytes]:
-        if len(content) == CANFD_FRAME.size:
-            number, length, data = CANFD_FRAME.unpack(content)
-            return self._join_frames(number - self._base - CAN_REPORT, data[:length])
-        number, _, _ = CAN_FRAME.unpack(content)
-        is_report = not number & CAN_ERROR and number < self._base + CAN_BEACON
-        return None if is_report else super()._add_bytes(content)
 
 
 # What an address begins with, what parses it, and what carries its packets. "" fits all the others.

@@ -180,7 +180,7 @@ def test_an_interface_that_takes_nothing(number: int, text: Optional[str], bus: 
 
 
 def test_a_system_without_can(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert client.parse_can("can:can0") == ("can0", 0x680)
+    assert client.parse_can("can:can0") == ("can0", 0x680, 127)
     with monkeypatch.context() as patched:
         patched.setattr(sys, "platform", "darwin")
         with pytest.raises(client.BadUsage, match="this system has no SocketCAN"):

@@ -104,4 +104,4 @@ def test_addresses_that_cannot_be(address: str, why: str) -> None:
     ("can:can0:780", "can0", 0x780), ("can:can0:00000680", "can0", 0x80000680),
     ("can:can0:1FFFFF80", "can0", 0x9FFFFF80), ("can:can0:1fffff80", "can0", 0x9FFFFF80)])
 def test_addresses_that_can_be(address: str, interface: str, base: int) -> None:
-    assert client.parse_can(address) == (interface, base)
+    assert client.parse_can(address) == (interface, base, 127)
