@@ -1,4 +1,4 @@
-"""The JSON interface: what it says, that it is as it describes itself, and who may ask."""
+"""The JSON interface: what it says, and who may ask."""
 
 import base64
 import contextlib
@@ -22,8 +22,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import bcrypt
-import jsonschema
-import openapi_spec_validator
 import pytest
 from hypothesis import strategies as st
 from hypothesis import HealthCheck, given, settings
@@ -34,7 +32,7 @@ from dumpulse_fleet.record.store import Trouble
 from dumpulse_fleet.record.uptime import DAY, Share
 from dumpulse_fleet.tests import fakes
 from dumpulse_fleet.tests.collecting import PATIENCE, until
-from dumpulse_fleet.web import openapi, server
+from dumpulse_fleet.web import requests, server
 from dumpulse_fleet.web.access import CHECKS, WAITING, Access, is_loopback, read_file
 
 TOKEN = "a long token"
@@ -42,7 +40,6 @@ REQUEST = b"GET /api/v1/summary HTTP/1.1\r\nHost: localhost\r\n\r\n"
 AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}
 PASSWORD = "correct horse"
 HASHED = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
-DOCUMENT = openapi.document(server.ROUTES)
 
 
 class Answer(NamedTuple):
@@ -109,38 +106,16 @@ def basic(name: str, password: str) -> dict[str, str]:
             f"Basic {base64.b64encode(f'{name}:{password}'.encode()).decode()}"}
 
 
-# ---------------------------------------------------------------- the description
-def resolved(schema: Any) -> Any:
-    return {**schema, "components": DOCUMENT["components"]}
-
-
-def check(port: int, method: str, template: str, answer: Answer) -> None:
-    """As any program would that has read the description."""
-    responses = DOCUMENT["paths"][template][method.lower()]["responses"]
-    assert str(answer.status) in responses, (method, template, answer)
-    content = responses[str(answer.status)]["content"]
-    kind = answer.headers["Content-Type"].partition(";")[0]
-    assert kind in content, (kind, content)
-    if kind == "application/json":
-        jsonschema.Draft202012Validator(resolved(content[kind]["schema"])).validate(answer.json)
-
-
-def test_the_description_is_openapi(running: Running) -> None:
-    answer = ask(running.port, "/api/openapi.json")
-    assert answer.json == json.loads(json.dumps(DOCUMENT))
-    openapi_spec_validator.validate(answer.json)
-    for schema in openapi.SCHEMAS.values():
-        jsonschema.Draft202012Validator.check_schema(schema)
-
-
-def test_every_route_is_described() -> None:
-    app = server.make_app(fakes.FakeBackend(fakes.fleet(1)))
-    routed = {(route.method.lower(), route.resource.canonical)
-              for route in app.router.routes() if route.resource and route.method != "HEAD"}
-    described = {(method, path) for path, methods in DOCUMENT["paths"].items()
-                 for method in methods}
-    assert routed - described == {("get", path) for path in server.FILES}
-    assert described <= routed
+# ---------------------------------------------------------------- all routes
+def test_every_route_is_in_the_page() -> None:
+    page = (Path(server.__file__).parents[1] / "README.md").read_text()
+    rows = re.findall(r"^\| `(\w+) (/api\S+)` \|(.*)", page, re.M)
+    assert {(method, path) for method, path, _ in rows} == {
+        (route.method, route.path) for route in server.ROUTES if route.path.startswith("/api")}
+    for method, path, words in rows:
+        (route,) = (each for each in server.ROUTES if each[:2] == (method, path))
+        for name in set(route.parameters) - set(re.findall(r"{(\w+)}", path)):
+            assert f"`{name}`" in words, (path, name)
 
 
 EXAMPLES = {
@@ -153,17 +128,15 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("route", [route for route in server.ROUTES if route.method == "GET"])
-def test_every_answer_is_as_described(running: Running, route: openapi.Route) -> None:
+def test_every_route_answers_and_knows_its_parameters(running: Running, route: server.Route) -> None:
     example = EXAMPLES.get(route.path, "")
     path = example if example.startswith("/") else route.path + example
     running.service.change(7, State.DEAD, 3)
     running.service.change(7, State.ALIVE, 3)
     answer = ask(running.port, path)
     assert answer.status == 200
-    check(running.port, route.method, route.path, answer)
     strict = ask(running.port, f"{path}{'&' if '?' in path else '?'}unknown=1")
     assert strict.status == 400 and "unknown" in strict.json["error"]
-    check(running.port, route.method, route.path, strict)
 
 
 # ---------------------------------------------------------------- what it says
@@ -252,9 +225,6 @@ def test_what_no_key_proves_is_marked(tmp_path: Path) -> None:
     with fakes.serving(lambda: server.make_app(service)) as port:
         keyed, plain = (ask(port, f"/api/v1/agents/{name}") for name in ("keyed", "plain"))
         listed = ask(port, "/api/v1/agents?sort=name")
-        for answer in keyed, plain:
-            check(port, "GET", "/api/v1/agents/{name}", answer)
-        check(port, "GET", "/api/v1/agents", listed)
     said = [each["authenticated"] for each in keyed.json["variables"]]
     assert [number for number, proved in enumerate(said) if proved is False] == [2, 5]
     assert said.count(True) == 62
@@ -270,14 +240,11 @@ def test_what_no_key_proves_is_marked(tmp_path: Path) -> None:
 def test_a_store_that_cannot(running: Running, error: Exception, status: int) -> None:
     running.service.store.error = error
     try:
-        for method, path, template in (
-                ("GET", "/api/v1/events", ""), ("POST", "/api/v1/mutes", ""),
-                ("DELETE", "/api/v1/mutes/1", "/api/v1/mutes/{number}")):
+        for method, path in (("GET", "/api/v1/events"), ("POST", "/api/v1/mutes"),
+                             ("DELETE", "/api/v1/mutes/1")):
             body = {"match": {"a": "b"}, "seconds": 9} if method == "POST" else None
             answer = ask(running.port, path, method, body, AUTHORISED)
             assert answer.status == status and answer.json["error"] == str(error)
-            if status == 503 or method == "POST":
-                check(running.port, method, template or path, answer)
     finally:
         running.service.store.error = None
         running.service.store.made.clear()
@@ -287,17 +254,14 @@ def test_mutes(running: Running) -> None:
     path = "/api/v1/mutes"
     new = {"match": {"site": "site-3", "rack": "r*"}, "seconds": 60, "why": "<b>work</b>"}
     answer = ask(running.port, path, "POST", new, AUTHORISED)
-    check(running.port, "POST", path, answer)
     assert answer.json["by"] == "token" and answer.json["match"] == new["match"]
     listed = ask(running.port, path).json["mutes"]
     assert answer.json in listed and len(listed) == 2
     muted = ask(running.port, "/api/v1/agents?site=site-3").json["agents"]
     assert len(muted) == 5 and all(agent["muted"] for agent in muted)
     gone = ask(running.port, f"{path}/{answer.json['number']}", "DELETE", headers=AUTHORISED)
-    check(running.port, "DELETE", f"{path}/{{number}}", gone)
     assert gone.status == 200
     again = ask(running.port, f"{path}/{answer.json['number']}", "DELETE", headers=AUTHORISED)
-    check(running.port, "DELETE", f"{path}/{{number}}", again)
     assert again.status == 404
     assert not any(agent["muted"]
                    for agent in ask(running.port, "/api/v1/agents?site=site-3").json["agents"])
@@ -309,12 +273,10 @@ def test_trouble_is_acknowledged(guarded: Running) -> None:
     new = {"match": {"name": "agent-00001"}, "seconds": 60, "why": "I go", "by": "ada",
            "acknowledges": True}
     healthy = ask(guarded.port, path, "POST", new, AUTHORISED)
-    check(guarded.port, "POST", path, healthy)
     assert healthy.status == 400 and "no agent that fits is in trouble" in healthy.json["error"]
     guarded.service.change(1, State.UNREACHABLE)
     try:
         made = ask(guarded.port, path, "POST", new, AUTHORISED)
-        check(guarded.port, "POST", path, made)
         assert made.json["by"] == "ada" and made.json["acknowledges"]
         for url in ("/api/v1/agents?q=agent-00001", "/api/v1/agents/agent-00001"):
             agent = ask(guarded.port, url, headers=AUTHORISED).json
@@ -351,7 +313,6 @@ def test_trouble_is_acknowledged(guarded: Running) -> None:
 def test_wrong_mutes(running: Running, body: Any, about: str) -> None:
     answer = ask(running.port, "/api/v1/mutes", "POST", body, AUTHORISED)
     assert answer.status == 400 and about in answer.json["error"]
-    check(running.port, "POST", "/api/v1/mutes", answer)
     assert not running.service.store.made
 
 
@@ -426,30 +387,28 @@ def test_limits(running: Running) -> None:
 @settings(max_examples=150,
           suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_request_is_answered_otherwise_than_described(running: Running,
-                                                         data: st.DataObject) -> None:
+def test_any_request_has_an_answer(running: Running, data: st.DataObject) -> None:
     """Hypothesis prints the request that fails. `@reproduce_failure` replays it."""
     route = data.draw(st.sampled_from([each for each in server.ROUTES if each.handler != "reload"]))
     texts = st.one_of(st.text(max_size=20), st.integers().map(str),
                       st.sampled_from(["1", "dead", "a=b", "name", "agent-00001", "1e999", "nan"]))
-    path = route.path
+    path, has_body = route.path, route.handler == "add_mute"
     for name in re.findall("{(.*?)}", path):
         segment = urllib.parse.quote(data.draw(texts) or "x", safe="", errors="replace")
         path = path.replace(f"{{{name}}}", segment if segment.strip(".") else "x")
-    names = st.one_of(st.sampled_from([*openapi.PARAMETERS]), st.text(max_size=5))
+    names = st.one_of(st.sampled_from([*requests.PARAMETERS]), st.text(max_size=5))
     query = urllib.parse.urlencode(data.draw(st.lists(st.tuples(names, texts), max_size=3)),
                                    errors="replace")
     scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5))
     body = data.draw(st.recursive(scalars, lambda inner: st.one_of(
         st.lists(inner, max_size=3),
         st.dictionaries(st.sampled_from(["match", "seconds", "why", "begins", "x"]), inner)),
-        max_leaves=8)) if route.body else None
+        max_leaves=8)) if has_body else None
     answer = ask(running.port, f"{path}?{query}" if query else path, route.method,
-                 json.dumps(body).encode() if route.body else None, AUTHORISED)
-    if answer.status != 404 or "404" in DOCUMENT["paths"][route.path][route.method.lower()][
-            "responses"]:
-        check(running.port, route.method, route.path, answer)
-    assert answer.status < 500
+                 json.dumps(body).encode() if has_body else None, AUTHORISED)
+    assert answer.status in (200, 400, 404)
+    if answer.status >= 400:
+        assert answer.json.keys() == {"error"}
     running.service.store.made.clear()
 
 
@@ -684,7 +643,6 @@ def test_reload(running: Running) -> None:
     service.mistakes = ["fleet.toml:3: this is wrong"]
     answer = ask(running.port, "/-/reload", "POST", headers=AUTHORISED)
     assert answer.status == 400 and answer.json["error"] == "fleet.toml:3: this is wrong"
-    check(running.port, "POST", "/-/reload", answer)
     service.mistakes = []
     assert service.reloads == 2
     service.reloads = 0

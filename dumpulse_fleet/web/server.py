@@ -1,5 +1,5 @@
 """The web server: the wall, the JSON interface, and what Prometheus reads. ROUTES is
-the list of all that can be asked, also for /api/openapi.json."""
+the list of all that can be asked."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, get_origin
 import numpy as np
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 
 from dumpulse_fleet.model.agents import Group, Mute, State
 from dumpulse_fleet.model.naming import matches
@@ -26,8 +26,8 @@ from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.uptime import Days, Uptime
 from dumpulse_fleet.record.store import Store, Trouble
 from dumpulse_fleet.web.access import HEADERS, Access, Handler, first_wrong, in_thread
-from dumpulse_fleet.web.openapi import Json, NewMute, Route
-from dumpulse_fleet.web import metrics, openapi, status, view
+from dumpulse_fleet.web import metrics, status, view
+from dumpulse_fleet.web.requests import PARAMETERS, Json, NewMute
 from dumpulse_fleet.web.view import Marks, View
 
 BODY_MAX = 16384  # bytes
@@ -74,41 +74,38 @@ class Backend(Protocol):
         reads again, too; empty: it is in force."""
 
 
-ROUTES = (
-    Route("GET", "/api/v1/summary", "summary", "How many agents and variables are in which state",
-          answer="Summary"),
-    Route("GET", "/api/v1/agents", "agents", "Agents, the worst first",
-          ("q", "state", "site", "label", "sort", "offset", "limit"), "Agents"),
-    Route("GET", "/api/v1/agents/{name}", "agent", "One agent with its 64 variables", ("name",),
-          "AgentInFull", errors=(404,)),
-    Route("GET", "/api/v1/agents/{name}/uptime", "uptime", "How it has been: its last hour by "
-          "minutes, its last day by hours, and how much of 30 days was well", ("name",), "Uptime",
-          errors=(404,)),
-    Route("GET", "/api/v1/events", "events", "What has changed, the newest first",
-          ("agent", "site", "variable", "what", "state", "since", "until", "before", "limit"),
-          "Events"),
-    Route("GET", "/api/v1/groups", "groups", "Groups of which some must live", answer="Groups"),
-    Route("GET", "/api/v1/mutes", "mutes", "Mutes that hold back alerts, or will, and "
-          "acknowledgements", ("agent",), "Mutes"),
-    Route("POST", "/api/v1/mutes", "add_mute", "Hold back alerts, or acknowledge them",
-          answer="Mute",
-          body="NewMute"),
-    Route("DELETE", "/api/v1/mutes/{number}", "end_mute", "End a mute",
-          ("number",), "Done", errors=(404,)),
-    Route("GET", "/api/v1/changes", "changes", "Agents that have changed since a version; 'reset' "
-          "says that all must be read again", ("seen",), "Changes"),
-    Route("GET", "/api/openapi.json", "document", "This description", answer="Document"),
-    Route("GET", "/metrics", "own_metrics", "The fleet as a whole, for Prometheus",
-          kind="text/plain"),
-    Route("GET", "/metrics/agents", "agent_metrics", "All agents of a shard, for Prometheus",
-          ("shard", "of"), kind="text/plain"),
-    Route("GET", "/sd", "targets", "What to scrape, for Prometheus' http_sd", answer="Targets"),
-    Route("GET", "/status", "status", "How the parts of [[status]] are, for everybody",
-          kind="text/html", errors=(404,)),
-    Route("GET", "/-/healthy", "healthy", "Whether the server answers", kind="text/plain"),
-    Route("GET", "/-/ready", "ready", "Whether the agents are asked", kind="text/plain"),
-    Route("POST", "/-/reload", "reload", "Read the configuration again: all or nothing",
-          answer="Done"),
+class Route(NamedTuple):
+    method: str
+    path: str
+    handler: str  # the method of Site
+    parameters: Sequence[str] = ()  # of PARAMETERS
+
+    def model(self) -> type[BaseModel]:
+        """Of its parameters."""
+        fields = {name: PARAMETERS[name] for name in self.parameters}
+        return create_model(self.handler, __config__={"extra": "forbid"}, **fields)
+
+
+ROUTES = (  # README.md has the same ones of the JSON interface
+    Route("GET", "/api/v1/summary", "summary"),
+    Route("GET", "/api/v1/agents", "agents",
+          ("q", "state", "site", "label", "sort", "offset", "limit")),
+    Route("GET", "/api/v1/agents/{name}", "agent", ("name",)),
+    Route("GET", "/api/v1/agents/{name}/uptime", "uptime", ("name",)),
+    Route("GET", "/api/v1/changes", "changes", ("seen",)),
+    Route("GET", "/api/v1/events", "events", (
+        "agent", "site", "variable", "what", "state", "since", "until", "before", "limit")),
+    Route("GET", "/api/v1/groups", "groups"),
+    Route("GET", "/api/v1/mutes", "mutes", ("agent",)),
+    Route("POST", "/api/v1/mutes", "add_mute"),
+    Route("DELETE", "/api/v1/mutes/{number}", "end_mute", ("number",)),
+    Route("GET", "/metrics", "own_metrics"),
+    Route("GET", "/metrics/agents", "agent_metrics", ("shard", "of")),
+    Route("GET", "/sd", "targets"),
+    Route("GET", "/status", "status"),
+    Route("GET", "/-/healthy", "healthy"),
+    Route("GET", "/-/ready", "ready"),
+    Route("POST", "/-/reload", "reload"),
 )
 
 
@@ -119,7 +116,6 @@ class Site:
         self.service, self.access = service, access
         self._view = View(service.table, service.groups, service.parts)
         self._reads = asyncio.Semaphore(READS)
-        self._document = openapi.document(ROUTES)
 
     def view(self) -> View:
         if self._view.table is not self.service.table:
@@ -213,10 +209,6 @@ class Site:
         if not await stored(asyncio.wrap_future(self.service.store.end_mute(number))):
             raise web.HTTPNotFound(text="there is no mute with this number")
         return {"done": f"mute {number} has ended"}
-
-    # ---- the description
-    async def document(self, request: web.Request) -> Json:
-        return self._document
 
     # ---- Prometheus
     async def own_metrics(self, request: web.Request) -> web.StreamResponse:
