@@ -148,6 +148,15 @@ def test_what_came_while_nobody_asked_for_long_may_be_too_old_soon() -> None:
         assert out.used[0] and not out.empty[0] and not out.reset[0]
 
 
+def test_after_so_long_that_wraps_cannot_be_counted_ages_are_minimums() -> None:
+    one = One()
+    one.hear(1000, v0=5000, v3=4990)
+    one.hear(1010, v0=5010, v3=5005)
+    assert one.age(3) == (5, False)
+    one.hear(701_010, v0=705_010, v3=5005)
+    assert one.age(3) == (5 + 700_000 - 65_536, True)  # its clock may be a tenth slower
+
+
 def test_a_variable_that_appears_and_an_own_variable_that_comes_later() -> None:
     one = One()
     one.hear(1000, v3=70)

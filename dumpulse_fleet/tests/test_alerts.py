@@ -204,6 +204,8 @@ def test_a_group_speaks_for_its_members() -> None:
     world.run(60)
     world.silence("a0", "a1")
     assert not world.run(5000)
+    world.put(("a2", -1, State.PENDING))  # it may live
+    assert not world.run(1000)
     world.put(("a2", -1, State.DEAD), ("a2", 3, State.DEAD))
     (message,) = world.run(1000)
     assert message.key == Key("group", "nodes") and message.new[0].subject.kind == "group"
@@ -306,7 +308,10 @@ def test_a_blind_collector_is_one_alert() -> None:
     assert len(heard) == 1
     lone = World([agent(f"a{number}", "berlin") for number in range(BLIND_LEAST - 1)])
     lone.silence(*(each.name for each in lone.agents))
-    assert [each.key.kind for each in lone.run(100)] == ["site"], "too few to tell"
+    assert [each.key.kind for each in lone.run(200)] == ["site"], "too few to tell"
+    half = World([agent(f"a{number}", "berlin") for number in range(2 * BLIND_LEAST)])
+    half.silence(*(each.name for each in half.agents[:BLIND_LEAST]))
+    assert [each.key.kind for each in half.run(200)] == ["collector"], "exactly 50 percent"
 
 
 def test_after_a_while_the_dead_majority_is_believed() -> None:
@@ -363,7 +368,17 @@ def test_what_is_not_configured_any_more_is_over() -> None:
         heard = world.run(400)
         assert sorted(told(heard)) == [("resolved", "berlin", 0, 2, 0),
                                        ("resolved", "two", 0, 1, 0)]
-        assert all(not item.agents for each in heard for item in each.over)
+        assert all(not item.agents and item.removed for each in heard for item in each.over)
+    world = World([agent("a", "berlin")])
+    world.silence("a")
+    assert len(world.run(100)) == 1
+    for agents in ([], world.agents):  # it comes back before its end is told
+        world.core.replace(RULES, agents, [])
+    world.silence("a")
+    assert not world.run(400)
+    world.heal("a")
+    (end,) = world.run(200)
+    assert [item.removed for item in end.over] == [False]
 
 
 # ---------------------------------------------------------------- the edges of these rules

@@ -62,6 +62,8 @@ def test_events_come_back_with_numbers_that_grow(store: Store, path: Path) -> No
     wanted = [event(number) for number in range(5_000)]
     found = store.select(limit=9_999)[::-1]
     assert unnumbered(found) == wanted
+    assert unnumbered(store.select(since=NOW + 10, until=NOW + 12)) == [event(11), event(10)]
+    assert store.select(before=found[9].number, limit=1) == [found[8]]
     numbers = [each.number for each in found]
     assert numbers == sorted(set(numbers))
     assert store.commits < 100, "they are not written in batches"
