@@ -1,15 +1,16 @@
 """Are the bounds on the stack true?"""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from bench.size import AGENT, bound, hooks_of
-from firmware.costs import images
+from firmware.costs import images, interrupts
 from tools.processors import memory
 from tools.processors.memory import frames
 from tools.processors.targets import TARGETS
-from tools.programs import INCLUDES, ROOT, run
+from tools.programs import run
 from tools.tiers import tiered
 
 SOURCE, BEGIN = AGENT
@@ -29,10 +30,6 @@ int dumpulse_process_packet(int i)
 
 def is_quick(name: str) -> bool:
     return TARGETS[name].quick
-
-
-def is_on_arm(case: tuple[str | int, ...]) -> bool:
-    return case[0] != "ch32v003"
 
 
 def depth(folder: Path, name: str, inside: str) -> tuple[int, dict[str, int]]:
@@ -142,62 +139,15 @@ def test_an_image_without_a_bound(tmp_path: Path, what: dict[str, str], why: str
         image_bound(tmp_path, **what)
 
 
-GCC = ["-ffreestanding", "-nostdlib", "-std=c11", "-Os", "-w", "-ffunction-sections",
-       "-fdata-sections",
-       "-Wl,--gc-sections", "-fstack-usage", *INCLUDES, f"-I{ROOT / 'firmware'}"]
-CHIPS = {"m0plus": ("rp2040", "cortex_m",
-                    ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m0plus"]),
-         "m4": ("stm32f4", "cortex_m", ["arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m4"]),
-         "ch32v003": ("ch32v003", "ch32v003", [
-             "riscv64-unknown-elf-gcc", "-march=rv32ec_zicsr", "-mabi=ilp32e", "-mno-relax"])}
-
-
-def changed_bound(folder: Path, chip: str, before: str, after: str) -> int:
-    """Returns the bound for the firmware of that chip with one changed line."""
-    name, script, compiler = CHIPS[chip]
-    text = (ROOT / "firmware/serial_agent.c").read_text()
-    text = text.replace("#include BOARD", f'#include "boards/{name}.h"')
-    for header in (name, "cortex_m", "polled"):
-        shared = (ROOT / f"firmware/boards/{header}.h").read_text()
-        text = text.replace(f'#include "boards/{header}.h"\n', shared)
-    assert text.count(before) == 1
-    (folder / "image.c").write_text(text.replace(before, after))
-    for source in (folder / "image.c", ROOT / "dumpulse.c"):
-        run([*compiler, *GCC, "-c", source, "-o", folder / f"{source.stem}.o"])
-    run([*compiler, *GCC, "-T", ROOT / "firmware" / f"{script}.ld", folder / "image.o",
-         folder / "dumpulse.o", "-lgcc", "-o", folder / "image.elf"])
-    (folder / "both.su").write_text("".join((folder / f"{stem}.su").read_text()
-                                            for stem in ("image", "dumpulse")))
-    return images.bound(folder / "image.elf", folder / "both.su")
-
-
-TICK, RING = "    count_tick();\n", "static serial_ring ring;"
-
-
-@pytest.mark.parametrize(("chip", "loop", "interrupt", "pushed"), tiered([
-    ("m0plus", "reset", "on_uart", 32), ("m4", "reset", "on_uart", 32),
-    ("ch32v003", "start", "on_uart", 0)], is_on_arm))
-def test_the_stack_of_a_firmware(tmp_path: Path, chip: str, loop: str, interrupt: str,
-                                 pushed: int) -> None:
-    deepest = changed_bound(tmp_path, chip, RING, RING)
-    frame = frames(tmp_path / "both.su")
-    chain = frame[loop] + frame["main"] + frame[BEGIN] + frame["dumpulse_send_packet"]
-    aligned = -(-chain // 8) * 8 if pushed else chain
-    assert deepest == aligned + pushed + frame[interrupt]
-
-
-@pytest.mark.parametrize(("chip", "before", "after", "why"), tiered([
-    ("m0plus", TICK, TICK + '__asm__ volatile("cpsie i");', "on_tick lets in other interrupts"),
-    ("m0plus", TICK, TICK + '__asm__ volatile("bx r3");', "on_tick calls by a pointer"),
-    ("ch32v003", TICK, TICK + '__asm__ volatile("csrs mstatus, %0" ::"r"(8));',
-     "on_tick lets in other interrupts"),
-    ("ch32v003", TICK, TICK + '__asm__ volatile("jalr a5");', "on_tick calls by a pointer"),
-    ("ch32v003", RING, "#define interrupt unused\n" + RING, "interrupts were not found")],
-    is_on_arm))
-def test_a_firmware_without_a_bound(tmp_path: Path, chip: str, before: str, after: str,
-                                    why: str) -> None:
-    with pytest.raises(SystemExit, match=why):
-        changed_bound(tmp_path, chip, before, after)
+@pytest.mark.parametrize(("what", "operands", "does"), [
+    ("cpsie", "i", True), ("cpsid", "i", False), ("sei", "", True), ("cli", "", False),
+    ("csrs", "mstatus,a5", True), ("csrw", "mstatus,a5", True), ("csrr", "a5,mstatus", False),
+    ("csrs", "mie,a5", False)])
+def test_what_lets_in_an_interrupt(what: str, operands: str, does: bool) -> None:
+    """On AVR, Cortex-M and RISC-V."""
+    code = {"served": [(0, what, operands)], "loop": [(2, "cpsie", "i")]}
+    with pytest.raises(SystemExit, match="served lets in") if does else nullcontext():
+        interrupts.refuse_nesting(Path("image"), code, {"served"})
 
 
 def test_a_stack_deeper_than_the_bound_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,17 +103,6 @@ static void test_reset(void **state)
     }
 }
 
-static void test_bit_modify(void **state)
-{
-    (void)state;
-    SPI(0x02, 0x2B, 0xF0);
-    SPI(0x05, 0x2B, 0x3C, 0x0F);
-    assert_int_equal(get(0x2B), 0xCC);
-    SPI(0x02, 0x00, 0xF0); /* for other registers the mask is always 0xFF */
-    SPI(0x05, 0x00, 0x3C, 0x0F);
-    assert_int_equal(get(0x00), 0x0F);
-}
-
 static void test_modes(void **state)
 {
     static const uint8_t modes[] = {0x00, 0x60, 0x80};
@@ -139,21 +128,6 @@ static void test_modes(void **state)
     SPI(0x02, 0x1C, 9, 9); /* counters of errors cannot be written */
     SPI(0x02, 0x2D, 0x3F); /* nor states of errors */
     assert_int_equal(get(0x1C) | get(0x1D) | get(0x2D), 0);
-}
-
-/* Masks and filters read as 0, except in configuration mode. CNF1 to CNF3 can always be read. */
-static void test_what_modes_hide(void **state)
-{
-    (void)state;
-    for (uint8_t row = 0; row < 0x30; row += 0x10)
-        SPI(0x02, row, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1);
-    for (uint8_t at = 0; at < 0x2B; at++)
-        if ((at & 0x0F) < 0x0B) {
-            mode(0x80);
-            assert_int_equal(get(at), 1);
-            mode(0);
-            assert_int_equal(get(at), at < 0x28 ? 0 : 1);
-        }
 }
 
 /* Section 10.0: a mode begins when all requested frames are sent; OPMOD shows it. The normal mode
@@ -408,63 +382,12 @@ static void test_what_is_heard_and_sent_while_it_is_configured(void **state)
     assert_false(mcp2515_pending(&chip, &frame));
 }
 
-/* Section 10.3: it receives all frames, also damaged ones, whatever its filters say. It sends
- * nothing, not even an acknowledgement or an error flag, and its error counters stay 0. A damaged
- * frame also sets MERRF. A node that takes part, and is not passive, destroys such a frame. */
-static void test_listen_only(void **state)
-{
-    mcp2515_frame frame;
-
-    (void)state;
-    for (uint8_t at = 0x20; at < 0x28; at++)
-        SPI(0x02, at, 0xFF); /* masks: only frames with the identifier 0 pass */
-    mode(0);
-    for (unsigned errors = 0; errors < 130; errors++) {
-        assert_true(mcp2515_takes_part(&chip));
-        assert_int_equal(mcp2515_receive_failed(&chip), errors < 128);
-    }
-    assert_int_equal(get(0x1D), 130);
-    assert_int_equal(get(0x2C) & 0x83, 0x80);
-    SPI(0x05, 0x0F, 0xE0, 0x60);
-    assert_int_equal(get(0x0E) & 0xE0, 0); /* like the normal mode, it waits until the bus rests */
-    mcp2515_bus_rests(&chip);
-    assert_int_equal(get(0x0E) & 0xE0, 0x60);
-    for (int i = 0; i < 130; i++) {
-        SPI(0x02, 0x2C, 0);
-        assert_false(mcp2515_receive_failed(&chip));
-        assert_int_equal(get(0x2C), 0x81);
-    }
-    assert_int_equal(get(0x1D) | get(0x2D), 0);
-    assert_false(mcp2515_takes_part(&chip));
-    SPI(0x81);
-    assert_false(mcp2515_pending(&chip, &frame));
-    SPI(0x02, 0x2C, 0);
-    bring(0x683, false, false, 2, "xy");
-    assert_int_equal(get(0x2C), 0x01);
-    SPI(0x90, 0, 0, 0, 0, 0, 0, 0);
-    assert_memory_equal(back + 6, "xy", 2);
-}
-
-/* Sections 5.2 to 5.5: 16 MHz and 500 kbit/s, 8 MHz and 125 kbit/s, and the longest bit. */
-static void test_bit_timing(void **state)
-{
-    (void)state;
-    SPI(0x02, 0x28, 0x01, 0xB5, 0x00);
-    assert_int_equal(mcp2515_bit(&chip), 32);
-    SPI(0x02, 0x28, 0x01, 0xB5, 0x01);
-    assert_int_equal(mcp2515_bit(&chip), 64);
-    SPI(0x02, 0x28, 0x07, 0xBF, 0x3F);
-    assert_int_equal(mcp2515_bit(&chip), 2 * 64 * 25);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_hold, fresh),
         cmocka_unit_test_setup(test_reset, fresh),
-        cmocka_unit_test_setup(test_bit_modify, fresh),
         cmocka_unit_test_setup(test_modes, fresh),
-        cmocka_unit_test_setup(test_what_modes_hide, fresh),
         cmocka_unit_test_setup(test_when_a_mode_begins, fresh),
         cmocka_unit_test_setup(test_sending, fresh),
         cmocka_unit_test_setup(test_taken_back, fresh),
@@ -473,8 +396,6 @@ int main(void)
         cmocka_unit_test_setup(test_roll_over, fresh),
         cmocka_unit_test_setup(test_error_states, fresh),
         cmocka_unit_test_setup(test_what_is_heard_and_sent_while_it_is_configured, fresh),
-        cmocka_unit_test_setup(test_listen_only, fresh),
-        cmocka_unit_test_setup(test_bit_timing, fresh),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
