@@ -256,7 +256,7 @@ int main(void)
     uint8_t fed = 0; /* the tick in which the watchdog was fed */
 
     record_boot(&agent, board_reset_cause());
-    start_dog(250);
+    start_watchdog(250);
     start_crystal(CAN_CLOCKED); /* CAN needs 0.5 %, so an internal oscillator will not do */
     set_can_pins();
     start_interrupts();

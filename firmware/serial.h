@@ -11,8 +11,8 @@
 enum { SERIAL_SELF = 0, SERIAL_SELF_SENDER = 1 };
 
 #ifdef KEYED_NODE
-/* The byte on its way from an interrupt to the loop of a node, which is small. The loop takes it
- * before the next one comes, but while it sends or checks a tag. Lost bytes are not counted. */
+/* The byte on its way from an interrupt to the loop of a node. The loop takes it before the next one
+ * comes, except while it sends. Lost bytes are not counted. */
 typedef struct serial_ring {
     volatile uint8_t byte;
     volatile bool is_full;
@@ -102,12 +102,12 @@ static inline uint8_t serial_get(serial_ring *ring)
     return byte;
 }
 
-/* Gives the agent one byte of the ring, if there is one. Returns what the agent made of it. */
+/* Gives the agent one byte of the ring, if there is one. Returns what dumpulse_take_byte() does. */
 static inline dumpulse_result serial_serve(dumpulse *agent, dumpulse_line *line, serial_ring *ring)
 {
     if (serial_empty(ring))
         return DUMPULSE_REFUSED;
-    /* This tells the reader of a report the agent's time. */
+    /* With each report, a reader gets the agent's time. */
     (void)dumpulse_record(agent, SERIAL_SELF, SERIAL_SELF_SENDER, ring->lost);
     return dumpulse_take_byte(agent, line, serial_get(ring), NULL);
 }

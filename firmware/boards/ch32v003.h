@@ -63,7 +63,7 @@ static inline void board_start(void)
     };
 
     SET_REGISTERS(settings);
-    start_dog(1000);                    /* here, as the UART holds what comes in its 40 us */
+    start_watchdog(1000);               /* here, as the UART holds what comes in its 40 us */
     __asm__ volatile("csrwi mtvec, 3"); /* the table at 0 has addresses */
     __asm__ volatile("csrsi mstatus, 8" ::: "memory");
 }

@@ -20,7 +20,7 @@ enum { SEND_PIN = 24, RECEIVE_PIN = 25 }; /* the micro:bit's USB is at these */
 #define UART_IN REGISTER(UART(0x518))
 #define UART_OUT REGISTER(UART(0x51C))
 #define TIMER(offset) (0x40008000 + (offset))
-#define DOG(offset) (0x40010000 + (offset))
+#define WATCHDOG(offset) (0x40010000 + (offset))
 #define PIN_SETTING(pin) (0x50000700 + 4 * (pin))
 #define PINS_SET 0x50000508
 
@@ -43,11 +43,11 @@ static inline uint8_t board_reset_cause(void)
 static inline void board_start(void)
 {
     static const setting settings[] = {
-        {DOG(0x504), 2 * 32768 - 1}, /* 2 s of its own oscillator */
-        {DOG(0x508), 1},             /* the first of its 8 registers feeds it */
-        {DOG(0x000), 1},             /* it starts */
-        {CRYSTAL_START, 1},          /* until it swings, an oscillator within 6 % does its work */
-        {TIMER(0x508), 3},           /* 32 bits */
+        {WATCHDOG(0x504), 2 * 32768 - 1}, /* 2 s of its own oscillator */
+        {WATCHDOG(0x508), 1},             /* the first of its 8 registers feeds it */
+        {WATCHDOG(0x000), 1},             /* it starts */
+        {CRYSTAL_START, 1}, /* until it swings, an oscillator within 6 % does its work */
+        {TIMER(0x508), 3},  /* 32 bits */
         {TIMER(0x510), 9},
         {TIMER(0x540), TIMER_RATE / TICKS},
         {TIMER(0x200), 1},       /* it starts over then, */
@@ -71,7 +71,7 @@ static inline void board_start(void)
 
 static inline void board_feed(void)
 {
-    REGISTER(DOG(0x600)) = 0x6E524635;
+    REGISTER(WATCHDOG(0x600)) = 0x6E524635;
 }
 
 static void on_timer(void)

@@ -9,10 +9,10 @@
 enum { CLOCK = 12000000, UART_IRQ = 20, IRQS = 21 };
 #include "boards/cortex_m.h"
 
-#define SET 0x2000              /* writing to a register's address plus this sets these bits, */
-#define CLEAR 0x3000            /* and plus this clears them */
-#define WAIT 1                  /* in a row of settings: waits until these bits are set */
-#define RESET_AT_DOG 0x40010008 /* PSM_WDSEL: what the watchdog resets */
+#define SET 0x2000   /* writing to a register's address plus this sets these bits, */
+#define CLEAR 0x3000 /* and plus this clears them */
+#define WAIT 1       /* in a row of settings: waits until these bits are set */
+#define RESET_BY_WATCHDOG 0x40010008 /* PSM_WDSEL: what the watchdog resets */
 #define CLOCK_REFERENCE 0x40008030
 #define CLOCK_REFERENCE_IS 0x40008038
 #define CLOCK_PERIPHERALS 0x40008048
@@ -27,14 +27,14 @@ enum { CLOCK = 12000000, UART_IRQ = 20, IRQS = 21 };
 #define UART_DATA REGISTER(UART(0x00))
 #define UART_STATE REGISTER(UART(0x18))
 #define CHIP_RESET REGISTER(0x40064008) /* 2.10.6: not changed by a reset by the watchdog */
-#define DOG_CONTROL 0x40058000
-#define DOG_LOAD 0x40058004
-#define DOG_REASON REGISTER(0x40058008) /* 4.7.6: 1 by its timer, 2 forced, else 0 */
-#define DOG_TICK 0x4005802C
+#define WATCHDOG_CONTROL 0x40058000
+#define WATCHDOG_LOAD 0x40058004
+#define WATCHDOG_REASON REGISTER(0x40058008) /* 4.7.6: 1 by its timer, 2 forced, else 0 */
+#define WATCHDOG_TICK 0x4005802C
 
 enum { NOTHING = 0x10, FULL = 0x20, OVERRUN = 0x800 }; /* bits of UART_STATE, and of UART_DATA */
 enum { DIVIDER = (CLOCK * 8LL / BAUD + 1) / 2 };       /* of 16 times the baud rate, in 64ths */
-enum { DOG_TIME = 2 * 2000000 }; /* 2 s: it counts each microsecond twice, erratum RP2040-E1 */
+enum { WATCHDOG_TIME = 2 * 2000000 }; /* 2 s: it counts each microsecond twice, erratum RP2040-E1 */
 enum { PARTS = 1 << 5 | 1 << 8 | 1 << 22 }; /* of RESETS: the pins, their pads, UART 0 */
 
 /* The chip's ROM copies the first 256 bytes of the flash into its RAM, checks their CRC, and runs
@@ -59,7 +59,7 @@ __asm__(".syntax unified\n .section .boot, \"a\"\n .balign 4\n"
  * after a reset by the pin. The debugger's restart leads to a safe mode (2.10.6). */
 static inline uint8_t board_reset_cause(void)
 {
-    const uint32_t reason = DOG_REASON;
+    const uint32_t reason = WATCHDOG_REASON;
     enum { RUN_PIN = 16 }; /* the number of a bit */
 
     if (reason != 0)
@@ -73,10 +73,10 @@ static inline uint8_t board_reset_cause(void)
 static inline void board_start(void)
 {
     static const setting settings[] = {
-        {DOG_TICK, 1 << 9 | CLOCK / 1000000},
-        {DOG_LOAD, DOG_TIME},
-        {RESET_AT_DOG, 0x1FFFC}, /* everything but the oscillators */
-        {DOG_CONTROL + SET, 1U << 30},
+        {WATCHDOG_TICK, 1 << 9 | CLOCK / 1000000},
+        {WATCHDOG_LOAD, WATCHDOG_TIME},
+        {RESET_BY_WATCHDOG, 0x1FFFC}, /* everything but the oscillators */
+        {WATCHDOG_CONTROL + SET, 1U << 30},
         {CRYSTAL_STARTUP, 64 * 47}, /* 64 ms, in 256 of its clocks (2.16): for slow crystals */
         {CRYSTAL, 0xFABAA0},        /* on, for 1 to 15 MHz */
         {CRYSTAL_STATE + WAIT, 1U << 31},
@@ -110,7 +110,7 @@ static inline void board_start(void)
 
 static inline void board_feed(void)
 {
-    REGISTER(DOG_LOAD) = DOG_TIME;
+    REGISTER(WATCHDOG_LOAD) = WATCHDOG_TIME;
 }
 
 static inline void uart_receive(void)

@@ -7,16 +7,16 @@
 #ifndef STM32_H
 #define STM32_H
 
-#define DOG_KEY REGISTER(0x40003000)
-#define DOG_PRESCALER REGISTER(0x40003004)
-#define DOG_RELOAD REGISTER(0x40003008)
-#define DOG_UPDATES REGISTER(0x4000300C) /* IWDG_SR: not 0 while a register is being updated */
+#define WATCHDOG_KEY REGISTER(0x40003000)
+#define WATCHDOG_PRESCALER REGISTER(0x40003004)
+#define WATCHDOG_RELOAD REGISTER(0x40003008)
+#define WATCHDOG_UPDATES REGISTER(0x4000300C) /* IWDG_SR: not 0 while a register is being updated */
 #define UART_STATE REGISTER(USART)
 #define UART_DATA REGISTER(USART + 0x04)
 #define UART_DIVIDER (USART + 0x08)
 #define UART_CONTROL (USART + 0x0C) /* CR1 */
 
-enum { DOG_UNLOCK = 0x5555, DOG_FEED = 0xAAAA, DOG_START = 0xCCCC };
+enum { WATCHDOG_UNLOCK = 0x5555, WATCHDOG_FEED = 0xAAAA, WATCHDOG_START = 0xCCCC };
 enum { READY = 0x20, OVERRUN = 0x08, EMPTY = 0x80 };                   /* bits of UART_STATE */
 enum { ON = 0x2000, SENDS = 8, RECEIVES = 4, INTERRUPT_READY = 0x20 }; /* of UART_CONTROL */
 
@@ -36,28 +36,28 @@ static inline uint8_t board_reset_cause(void)
     return (uint8_t)(causes >> 28);
 }
 
-/* The watchdog counts down, each count 256 clocks of its oscillator. 250 are 2 s at 32 kHz
- * (STM32F4) and 1.6 s at 40 kHz (STM32F1), 1000 are 2 s at 128 kHz (CH32V003). The oscillators
- * differ by half from chip to chip. It starts from 0xFFF, with 4 clocks each: 0.5 s, which also end
- * the wait. Only feeding it loads its counter (RM0090, 21.3 and 21.4.4). */
-static inline void start_dog(uint32_t counts)
+/* Starts the watchdog. A count is 256 clocks of its oscillator: 250 are 2 s at 32 kHz (STM32F4) and
+ * 1.6 s at 40 kHz (STM32F1), 1000 are 2 s at 128 kHz (CH32V003). The oscillators differ by half
+ * from chip to chip. It starts from 0xFFF, with 4 clocks each: 0.5 s, which also end the wait. Only
+ * feeding it loads its counter (RM0090, 21.3 and 21.4.4). */
+static inline void start_watchdog(uint32_t counts)
 {
-    DOG_KEY = DOG_START;
-    DOG_KEY = DOG_UNLOCK;
-    DOG_PRESCALER = 6;
-    DOG_RELOAD = counts;
-    while (DOG_UPDATES) {
+    WATCHDOG_KEY = WATCHDOG_START;
+    WATCHDOG_KEY = WATCHDOG_UNLOCK;
+    WATCHDOG_PRESCALER = 6;
+    WATCHDOG_RELOAD = counts;
+    while (WATCHDOG_UPDATES) {
     }
-    DOG_KEY = DOG_FEED;
+    WATCHDOG_KEY = WATCHDOG_FEED;
 }
 
 static inline void board_feed(void)
 {
-    DOG_KEY = DOG_FEED;
+    WATCHDOG_KEY = WATCHDOG_FEED;
 }
 
 #ifdef __arm__
-/* If `clocked`, there is no crystal, but another chip's clock. The watchdog ends the waits. */
+/* Runs the chip by its crystal, or by another chip's clock. The watchdog ends the waits. */
 static inline void start_crystal(bool clocked)
 {
     CLOCK_CONTROL |= 1U << 16 | (clocked ? 1U << 18 : 0);
@@ -99,7 +99,7 @@ static inline bool uart_send(uint8_t byte)
 #ifdef __arm__
 static inline void board_start(void)
 {
-    start_dog(250);
+    start_watchdog(250);
     set_line_pins();
     start_ticks(CLOCK);
     start_uart();
