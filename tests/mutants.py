@@ -260,7 +260,7 @@ class Client:
             ["client/tests", "tests/test_watch.py", "server/tests/test_can.py"],
             without="machine_with_can",
             slow="commands_of_the_readme or demo or changed_cells or over_the_wrap or restart or "
-                 "nobody_answers or pulled_out or asks_again or 64_variables or long_waits")
+                 "nobody_answers or pulled_out or asks_again or 64_variables")
 
     def mutants(self) -> list[Mutant]:
         return mutation.python_mutants("client.py", (ROOT / "client.py").read_text())
