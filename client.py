@@ -754,6 +754,7 @@ class History:
         self.basis = ""  # which clock the ages are from,
         self.now: Optional[int] = None  # what it said at the last report,
         self.at_ms = 0  # and when that came
+        self.renewed: set[int] = set()  # variables that got another entry since the report before
 
     def ages(self, agent_clock: Clock) -> list[Optional[int]]:
         """In ms, at the clock's last report."""
@@ -763,9 +764,11 @@ class History:
         if basis != self.basis:
             self.now, self.entries = None, {number: old._replace(age_ms=None)
                                             for number, old in self.entries.items()}
+        before, is_first = self.entries.copy(), not self.basis
         if self._has_restarted(agent_clock, received_ms):
             self.entries = {}
         close = max(SKEW * tick_ms, JUMP_MS)  # clocks may differ by this much
+        self.renewed = set()  # an agent that has loaded an older table reports older entries
         ages: list[Optional[int]] = []
         for number, entry in enumerate(agent_clock.entries):
             age_ms = None if entry.never or now is None else age(now, entry.timestamp) * tick_ms
@@ -780,6 +783,11 @@ class History:
                 age_ms = least  # the timestamp has wrapped, or a clock was set
             if not entry.never:
                 self.entries[number] = old
+            last = before.get(number)
+            if not is_first and not entry.never and (last is None or last.entry != entry and (
+                    age_ms is None or last.age_ms is None
+                    or age_ms <= last.age_ms + received_ms - last.since_ms + tick_ms)):
+                self.renewed.add(number)
             ages.append(age_ms)
         self.basis, self.now, self.at_ms = basis, now, received_ms
         return ages
@@ -869,7 +877,8 @@ def interpret(agent_clock: Clock, history: History) -> list[Reading]:
             state = DEAD if age_ms > variable.crit_ms else LATE if age_ms > variable.warn_ms else OK
         sent = None if variable.boots is None else agent_clock.entries[variable.boots]
         readings.append(Reading(variable, entry, age_ms, state, (age_ms or 0) >= longest,
-                                sent.value if sent and not sent.never else None))
+                                sent.value if sent and not sent.never else None,
+                                variable.boots in history.renewed))
     return readings
 
 
@@ -944,29 +953,14 @@ class Watched:
                 (*Entry._fields, "state"), (*old.entry, old.state), (*new.entry, new.state))
                 if before != after}
             for old, new in zip(self.readings, readings)}
-        for number in self._find_restarts(readings, round((at - self.heard_at) * 1000)):
-            readings[number] = reading = readings[number]._replace(restarted=True)
-            self.changed[number].add("restarted")
+        for reading in filter(lambda reading: reading.restarted, readings):
+            self.changed[reading.variable.number].add("restarted")
             restart = f"{restart}; " * bool(restart) + \
                 f"{reading.variable.label} restarted: {reading.boot}"
         if restart:
             self.event = f"{time.strftime('%H:%M:%S')} {restart}"
         self.readings, self.heard_at = readings, at
         self.trouble, self.refused = None, False
-
-    def _find_restarts(self, readings: Sequence[Reading], passed_ms: int) -> list[int]:
-        """The nodes whose boot count was sent again since the last report. An agent that has loaded
-        an older table reports an older one: older than the last would be now."""
-        found = []
-        for node in readings if self.readings else ():
-            if node.variable.boots is None or node.boot_value is None:
-                continue
-            old, new = self.readings[node.variable.boots], readings[node.variable.boots]
-            if old.entry != new.entry and (
-                    old.age_ms is None or new.age_ms is None
-                    or new.age_ms <= old.age_ms + passed_ms + self.settings.tick_ms):
-                found.append(node.variable.number)
-        return found
 
     def _explain_restart(self, entries: Entries, at: float) -> str:
         """The evidence that the agent has restarted, if there is any."""
@@ -2282,6 +2276,9 @@ def judge(reading: Reading) -> tuple[int, list[str]]:
     if reading.bad_value:
         status = 2
         wrong.append(f"bad value: {reading.entry.value} is not in {variable.low}..{variable.high}")
+    if reading.restarted:
+        status = status or 1
+        wrong.append(f"restarted: {reading.boot}")
     if reading.unusual_value:
         status = status or 1
         wrong.append(f"unusual value: {reading.entry.value} is not in "

@@ -197,42 +197,6 @@ def test_watch_asks_no_more_for_it(monkeypatch: Patch) -> None:
     assert reading.age == "1 s"
 
 
-def test_a_node_that_restarts_is_shown(monkeypatch: Patch, tmp_path: Path) -> None:
-    """A restart of the agent is not one of the node, nor is a table that the agent has loaded."""
-    (tmp_path / "names.ini").write_text("[dumpulse]\nnow-from = 0\n[3]\nname = engine\n"
-                                        "boots = 40\n")
-    world, watch = World(monkeypatch, self_=0), watched("--names", f"{tmp_path / 'names.ini'}")
-
-    def restarted(passed: float = 1) -> bool:
-        world.passed += passed
-        reading = look(watch, world)[3]
-        assert reading.for_json()["restarted"] == reading.restarted <= (reading in watch.news())
-        return reading.restarted
-
-    world.beat(3)
-    world.beat(40, 4 * 32 + 5)
-    assert not restarted() and watch.readings[3].boot == "watchdog, boot 5"
-    older = copy.deepcopy(world.agent)
-    assert not restarted(2)
-    world.beat(40, 4 * 32 + 6)
-    assert restarted() and watch.event.endswith(" 3 engine restarted: watchdog, boot 6")
-    assert client.format_performance(watch.readings[3]).endswith("'engine boots'=6")
-    assert [reading.variable.number for reading in watch.shown()] == [0, 3] and not restarted()
-    world.agent = older
-    assert not restarted()
-    world.agent = model.Agent()
-    assert not restarted() and not restarted()
-    for passed in (1, 40_000, 70_000):
-        world.beat(40, 1 * 32)
-        assert restarted(passed) and not restarted(passed)
-        world.beat(3)
-        assert not restarted()
-    world.passed += 0.5
-    for boot, pause in ((2, 0.0), (3, 0.9)):  # at the same timestamp, and then a tick later
-        world.beat(40, 1 * 32 + boot)
-        assert restarted(pause)
-
-
 @pytest.mark.parametrize("seed", range(40))
 def test_no_dead_node_looks_alive_and_no_live_one_dead(seed: int, monkeypatch: Patch) -> None:
     """Agents of all kinds restart. Their nodes die, come back and lose heartbeats."""
@@ -613,6 +577,48 @@ def test_check_remembers_a_dead_node(check: Check, monkeypatch: Patch) -> None:
     assert check(world)[1] == "3 dead: silent for >72 h, crit 30 s"
     world.beat(3)
     assert check(world)[0] == 0
+
+
+def test_a_node_that_restarts_is_shown(monkeypatch: Patch, tmp_path: Path, check: Check) -> None:
+    """A restart of the agent is not one of the node, nor is a table that the agent has loaded."""
+    (tmp_path / "names.ini").write_text("[dumpulse]\nnow-from = 0\n[3]\nname = engine\n"
+                                        "boots = 40\n")
+    world, watch = World(monkeypatch, self_=0), watched("--names", f"{tmp_path / 'names.ini'}")
+
+    def restarted(passed: float = 1) -> bool:
+        world.passed += passed
+        reading = look(watch, world)[3]
+        assert reading.for_json()["restarted"] == reading.restarted <= (reading in watch.news())
+        return reading.restarted
+
+    def checked() -> tuple[int, str]:
+        return check(world, "--names", f"{tmp_path / 'names.ini'}")
+
+    world.beat(3)
+    world.beat(40, 4 * 32 + 5)
+    assert not restarted() and watch.readings[3].boot == "watchdog, boot 5"
+    assert checked() == (0, "1 alive at 127.0.0.1:9060")
+    older = copy.deepcopy(world.agent)
+    assert not restarted(2)
+    world.beat(40, 4 * 32 + 6)
+    assert restarted() and watch.event.endswith(" 3 engine restarted: watchdog, boot 6")
+    assert checked() == (1, "3 engine restarted: watchdog, boot 6")
+    assert client.format_performance(watch.readings[3]).endswith("'engine boots'=6")
+    assert [reading.variable.number for reading in watch.shown()] == [0, 3] and not restarted()
+    assert checked()[0] == 0
+    world.agent = older
+    assert not restarted() and "restarted" not in checked()[1]
+    world.agent = model.Agent()
+    assert not restarted() and not restarted()
+    for passed in (1, 40_000, 70_000):
+        world.beat(40, 1 * 32)
+        assert restarted(passed) and not restarted(passed)
+        world.beat(3)
+        assert not restarted()
+    world.passed += 0.5
+    for boot, pause in ((2, 0.0), (3, 0.9)):  # at the same timestamp, and then a tick later
+        world.beat(40, 1 * 32 + boot)
+        assert restarted(pause)
 
 
 def written(tmp_path: Path, check: Check, monkeypatch: Patch) -> tuple[World, Path]:
