@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "dumpulse_watch.h"
 #include "timing.h"
 
 enum { ROOM = 4 * DUMPULSE_VARIABLES };
@@ -35,22 +34,50 @@ void alarms_tell(bool all)
         alarms_tell_one(NULL);
 }
 
-void alarms_add(uint8_t variable, uint8_t was, uint8_t is)
+/* Adds the change that the record has. */
+static void add(uint8_t variable)
 {
     struct alarms_record *const record = &alarms[variable];
 
     if (count == ROOM)
         alarms_tell(true);
     record->number++;
-    record->was = was;
-    record->is = is;
     if (record->unlogged != UINT8_MAX)
         record->unlogged++;
     if (record->untold != UINT8_MAX)
         record->untold++;
-    changes[count++] = (struct alarms_change){timing_ns(), record->number, variable, was, is};
+    changes[count] = alarms_last(variable);
+    changes[count++].found_at = timing_ns();
     if (alarms_store != NULL)
         alarms_store();
+}
+
+void alarms_add(uint8_t variable, uint8_t was, uint8_t is)
+{
+    alarms[variable].was = was;
+    alarms[variable].is = is;
+    alarms[variable].restarted = false;
+    add(variable);
+}
+
+void alarms_add_restart(uint8_t variable, uint8_t boot)
+{
+    alarms[variable].restarted = true;
+    alarms[variable].boot = boot;
+    add(variable);
+}
+
+struct alarms_change alarms_last(uint8_t variable)
+{
+    const struct alarms_record *const record = &alarms[variable];
+
+    return (struct alarms_change){
+        .number = record->number,
+        .variable = variable,
+        .was = record->restarted ? record->is : record->was,
+        .is = record->restarted ? (uint8_t)ALARMS_RESTARTED : record->is,
+        .boot = record->boot,
+    };
 }
 
 void alarms_log(const struct alarms_change *change)
@@ -81,10 +108,10 @@ void alarms_encode(uint8_t bytes[ALARMS_SIZE])
          record++, bytes += 8) {
         dumpulse_write16_(bytes, record->number >> 16);
         dumpulse_write16_(bytes + 2, record->number & 0xFFFF);
-        bytes[4] = (uint8_t)(record->was << 4 | record->is);
+        bytes[4] = (uint8_t)(record->restarted << 7 | record->was << 4 | record->is);
         bytes[5] = record->unlogged;
         bytes[6] = record->untold;
-        bytes[7] = 0;
+        bytes[7] = record->boot;
     }
 }
 
@@ -100,8 +127,10 @@ void alarms_decode(const uint8_t bytes[ALARMS_SIZE])
          record++, bytes += 8)
         *record = (struct alarms_record){.number = (uint32_t)dumpulse_read16_(bytes) << 16 |
                                                    dumpulse_read16_(bytes + 2),
-                                         .was = state_in(bytes[4] >> 4),
+                                         .restarted = bytes[4] >> 7 != 0,
+                                         .was = state_in(bytes[4] >> 4 & 7),
                                          .is = state_in(bytes[4] & 15),
                                          .unlogged = bytes[5],
-                                         .untold = bytes[6]};
+                                         .untold = bytes[6],
+                                         .boot = bytes[7]};
 }

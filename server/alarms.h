@@ -12,16 +12,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "dumpulse.h"
+#include "dumpulse_watch.h"
 
 enum {
-    ALARMS_PATIENCE = 500,               /* ms */
-    ALARMS_SIZE = 8 * DUMPULSE_VARIABLES /* bytes of all records in the state file */
+    ALARMS_PATIENCE = 500,                /* ms */
+    ALARMS_SIZE = 8 * DUMPULSE_VARIABLES, /* bytes of all records in the state file */
+    ALARMS_RESTARTED = DUMPULSE_DEAD + 1  /* what a change is to that leaves the state */
 };
 
 struct alarms_record {
     uint32_t number;          /* of the last change */
-    uint8_t was, is;          /* that change: states as in dumpulse_watch.h */
+    uint8_t was, is;          /* the last change of the state: as in dumpulse_watch.h */
+    bool restarted;           /* the last change is a restart, later than that, */
+    uint8_t boot;             /* whose boot count was this */
     uint8_t unlogged, untold; /* changes that the log and the program of --exec did not get yet */
 };
 extern struct alarms_record alarms[DUMPULSE_VARIABLES]; /* all zeros at the first start */
@@ -29,11 +32,13 @@ extern struct alarms_record alarms[DUMPULSE_VARIABLES]; /* all zeros at the firs
 struct alarms_change {
     uint64_t found_at; /* ns: timing_ns() */
     uint32_t number;
-    uint8_t variable, was, is;
+    uint8_t variable, was, is, boot;
 };
 
 /* Adds a change, and calls alarms_store() to have it stored soon. NULL: changes are not stored. */
 void alarms_add(uint8_t variable, uint8_t was, uint8_t is);
+void alarms_add_restart(uint8_t variable, uint8_t boot); /* the same for a node that restarted */
+struct alarms_change alarms_last(uint8_t variable);
 extern void (*alarms_store)(void);
 
 /* Calls alarms_tell_one() for each change that is stored or has waited too long, or for all. After

@@ -3,7 +3,8 @@
  * The changes of a variable are told one after another, in their order: of two programs at the same
  * time, the one that says "dead" might come after the one that says "alive". Some changes of each
  * variable may wait. When there are more, the last one that waits becomes a change to the newest
- * state. So the program always learns the newest state, and nothing grows.
+ * state, and a restart is not told. So the program always learns the newest state, and nothing
+ * grows.
  *
  * If more variables have changed than programs may run, as when a network is cut, one program gets
  * all that have the same new state. */
@@ -44,9 +45,10 @@ enum {
 };
 
 const char *const hook_states[] = {
-    [DUMPULSE_WAITING] = "waiting", [DUMPULSE_MISSING] = "missing",
-    [DUMPULSE_ALIVE] = "alive",     [DUMPULSE_OUT_OF_RANGE] = "out-of-range",
-    [DUMPULSE_LATE] = "late",       [DUMPULSE_DEAD] = "dead",
+    [DUMPULSE_WAITING] = "waiting",   [DUMPULSE_MISSING] = "missing",
+    [DUMPULSE_ALIVE] = "alive",       [DUMPULSE_OUT_OF_RANGE] = "out-of-range",
+    [DUMPULSE_LATE] = "late",         [DUMPULSE_DEAD] = "dead",
+    [ALARMS_RESTARTED] = "restarted",
 };
 
 struct hook hook;
@@ -119,9 +121,11 @@ void hook_tell(const struct alarms_change *change)
             (struct hook_change){change->was, change->is, change->number};
         return;
     }
+    count_lost(variable, 1);
+    if (change->is == ALARMS_RESTARTED)
+        return;
     newest->is = change->is;
     newest->number = change->number;
-    count_lost(variable, 1);
     if (newest->was == change->is) { /* it is back to what was told */
         hook.of[variable].count--;
         count_lost(variable, 1);
@@ -130,12 +134,12 @@ void hook_tell(const struct alarms_change *change)
 
 void hook_tell_again(uint8_t variable)
 {
-    const struct alarms_record *const record = &alarms[variable];
+    const struct alarms_change last = alarms_last(variable);
 
-    if (record->untold == 0)
+    if (alarms[variable].untold == 0)
         return;
-    hook_tell(&(struct alarms_change){0, record->number, variable, record->was, record->is});
-    count_lost(variable, record->untold - 1U);
+    hook_tell(&last);
+    count_lost(variable, alarms[variable].untold - 1U);
 }
 
 /* Writes the variables that a child is for, like 1-3,7. Returns how many there are. */
@@ -223,7 +227,9 @@ static void merge(size_t variable)
     struct hook_change *const waiting = hook.of[variable].waiting;
     const size_t count = hook.of[variable].count;
 
-    waiting[0].is = waiting[count - 1].is;
+    for (size_t i = 1; i < count; i++)
+        if (waiting[i].is != ALARMS_RESTARTED)
+            waiting[0].is = waiting[i].is;
     waiting[0].number = waiting[count - 1].number;
     hook.of[variable].count = waiting[0].was != waiting[0].is;
     count_lost(variable, count - hook.of[variable].count);

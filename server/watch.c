@@ -26,8 +26,7 @@ enum {
     LONGEST = 1000,    /* ms from one look to the next, if the limits allow it */
     GRACE_MAX = 65344, /* ticks: then 64 looks reach each moment of 65536 ticks */
     WRAPS = 2 * 65536, /* ticks: for longer than this, nobody has to look back */
-    LINES = 100,       /* of the log at once; then one a second */
-    CHANGE_ROOM = 64   /* bytes of a text about a change */
+    LINES = 100        /* of the log at once; then one a second */
 };
 
 static dumpulse_watched lines[DUMPULSE_VARIABLES];
@@ -100,12 +99,16 @@ static void say_unsaid(void)
         unsaid = 0;
 }
 
-/* Logs a change of a variable unless too many came at once. Returns false if the log lacks it. */
-static bool log_change(uint8_t variable, const char *text, bool is_bad)
+/* Logs a change unless too many came at once. Returns false if the log lacks it. */
+static bool log_change(const struct alarms_change *change)
 {
+    static const char causes[][10] = {"unknown",  "power-up", "brown-out", "reset pin",
+                                      "watchdog", "software", "other",     "7"};
     const struct limit limit = limits_make(1, LINES);
     const uint64_t now = timing_ns();
-    const char *name = names_variables[variable].name;
+    const bool is_good = change->is == DUMPULSE_ALIVE || change->is == DUMPULSE_WAITING;
+    const char *const name = names_variables[change->variable].name;
+    char boot[32] = "";
 
     if (options.log < OPTIONS_LOG_NORMAL)
         return true;
@@ -115,21 +118,22 @@ static bool log_change(uint8_t variable, const char *text, bool is_bad)
     }
     limits_take(&said, &limit, now);
     say_unsaid();
-    return log_say(is_bad ? "<4>variable %u%s%s: %s" : "<5>variable %u%s%s: %s", variable,
-                   *name == '\0' ? "" : " ", name, text);
+    if (change->is == ALARMS_RESTARTED)
+        (void)snprintf(boot, sizeof boot, "; %s, boot %u", causes[change->boot / 32],
+                       change->boot % 32U);
+    return log_say(is_good ? "<5>variable %u%s%s: %s, was %s; number %u%s"
+                           : "<4>variable %u%s%s: %s, was %s; number %u%s",
+                   change->variable, *name == '\0' ? "" : " ", name, hook_states[change->is],
+                   hook_states[change->was], (unsigned)change->number, boot);
 }
 
 /* What the log lacks stays unlogged in the state: then the next run logs it, or counts it. */
 static void log_state(const struct alarms_change *change)
 {
     uint8_t *const unlogged = &alarms[change->variable].unlogged, before = *unlogged;
-    char text[CHANGE_ROOM];
 
     alarms_log(change);
-    (void)snprintf(text, sizeof text, "%s, was %s; number %u", hook_states[change->is],
-                   hook_states[change->was], (unsigned)change->number);
-    if (!log_change(change->variable, text,
-                    change->is != DUMPULSE_ALIVE && change->is != DUMPULSE_WAITING))
+    if (!log_change(change))
         *unlogged = before;
 }
 
@@ -155,19 +159,15 @@ void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, d
 }
 
 /* The variable's heartbeat is new since the last look: if it carries a boot count, its node has
- * restarted. */
+ * restarted. Its state stays. */
 static void note_boot(uint8_t variable, uint8_t value)
 {
-    static const char causes[][10] = {"unknown",  "power-up", "brown-out", "reset pin",
-                                      "watchdog", "software", "other",     "7"};
     const uint8_t node = node_of[variable];
-    char text[CHANGE_ROOM];
 
     if (node == DUMPULSE_VARIABLES)
         return;
     counters[COUNT_CHANGES]++;
-    (void)snprintf(text, sizeof text, "restarted: %s, boot %u", causes[value / 32], value % 32U);
-    (void)log_change(node, text, true);
+    alarms_add_restart(node, value);
 }
 
 /* Notes what was heard since the last look. The table's timestamp says when that was, unless
@@ -287,15 +287,16 @@ static void restore_state(const dumpulse_watched *line, dumpulse_seen *of)
     const uint8_t variable = line->variable;
     struct alarms_record *const record = &alarms[variable];
 
-    if (record->is == DUMPULSE_WAITING)
-        return;
-    if (heard_at[variable] == 0 && record->is >= DUMPULSE_ALIVE)
-        heard_at[variable] = looked - (line->dead - DUMPULSE_AHEAD) - 1;
-    dumpulse_write16_(of->since, (uint16_t)heard_at[variable]);
-    of->state = record->is;
+    if (record->is != DUMPULSE_WAITING) {
+        if (heard_at[variable] == 0 && record->is >= DUMPULSE_ALIVE)
+            heard_at[variable] = looked - (line->dead - DUMPULSE_AHEAD) - 1;
+        dumpulse_write16_(of->since, (uint16_t)heard_at[variable]);
+        of->state = record->is;
+    }
     if (record->unlogged != 0) {
+        const struct alarms_change last = alarms_last(variable);
         log_count_lost(record->unlogged - 1U);
-        log_state(&(struct alarms_change){0, record->number, variable, record->was, record->is});
+        log_state(&last);
     }
     if (options.exec != NULL)
         hook_tell_again(variable);

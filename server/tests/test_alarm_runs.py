@@ -6,7 +6,8 @@ full disks, a log that is not read or cannot grow, slow programs, and reloads th
 Nodes send heartbeats, change their values and fall silent: from that follows what the server must
 find. Each number of each variable must be in the log, and a program must have run for it, or the
 server has counted that there is none. No number comes twice without a kill, and then it is the same
-change. If a server ends that cannot store its state in time, numbers may begin again."""
+change. If a server ends that cannot store its state in time, numbers may begin again. Else, the
+state file has a change before its program runs, at the end of the server, too."""
 
 import argparse
 import concurrent.futures
@@ -36,11 +37,16 @@ from tools.tiers import SEED
 
 AT_ONCE = 12  # runs
 STEP, LATE, SETTLED = 0.03, 0.15, 1.2  # s
+PATIENCE_OF_SERVER = 0.4  # s: soon after that, it tells what it could not store
 LONG_STORE = 1.5  # s: after a fault, the state may be older than what was told
+RECORDS_AT, RECORD = 280, 8  # of the state file
+MEMORY = "/dev/shm"  # no disk is slow here but when a run makes it so
+BOOTS = 40  # the first variable with boot counts
 NAMES = "[dumpulse]\ntick = 20ms\nwarn = 300ms\ncrit = 600ms\n"
 MISTAKES = ("[64]\n", "[3]\nwarn = 5x\n", "name\n", "[0]\n", "[63]\nwarn = 9s\n", "[63\n")
 STATES = {"in": ("alive",), "out": ("out-of-range",), "silent": ("dead", "missing")}
-LINE = re.compile(r"udpserver: variable (\d+) \S+: ([a-z-]+), was ([a-z-]+); number (\d+)$", re.M)
+LINE = re.compile(r"udpserver: variable (\d+) \S+: ([a-z-]+), was ([a-z-]+); number (\d+)"
+                  r"(?:; .+, boot \d+)?$", re.M)
 LOST = re.compile(r"udpserver: (\d+) lines? could not be written$", re.M)
 LEFT_OUT = re.compile(r"udpserver: (\d+) more changes: too many came at once$", re.M)
 
@@ -57,24 +63,45 @@ class Change(NamedTuple):
 class Life:
     """From a start of the server to its end."""
     process: subprocess.Popen[bytes]
-    is_killed = is_bad = False  # the latter: numbers may begin again
+    is_killed = is_storable = False
+    is_bad = False  # numbers may begin again
 
     def __init__(self, at: int, folder: Path) -> None:
         self.at, self.log, self.told_to = at, folder / f"log{at}", folder / f"told{at}"
         self.status: dict[str, Any] = {}
+        self.ended = 0.0
+        self.checked = 0  # bytes of told_to
+        self.not_stored: list[str] = []
 
     def logged(self) -> Iterator[Change]:
         for variable, state, was, number in LINE.findall(self.log.read_text()):
             yield Change(self.at, int(variable), int(number), was, state)
 
+    def changes(self, line: str) -> Iterator[Change]:
+        """What one program was told."""
+        variables, was, state, numbers = line.split()[:4]
+        parts = [part.partition("-") for part in variables.split(",")]
+        listed = itertools.chain(*(range(int(first), int(last or first) + 1)
+                                   for first, _, last in parts))
+        for variable, number in zip(listed, numbers.split(","), strict=True):
+            yield Change(self.at, variable, int(number), was, state)
+
     def told(self) -> Iterator[Change]:
-        for line in self.told_to.read_text().splitlines() if self.told_to.exists() else ():
-            variables, was, state, numbers = line.split(" ")
-            parts = [part.partition("-") for part in variables.split(",")]
-            listed = itertools.chain(*(range(int(first), int(last or first) + 1)
-                                       for first, _, last in parts))
-            for variable, number in zip(listed, numbers.split(","), strict=True):
-                yield Change(self.at, variable, int(number), was, state)
+        for line in self.told_to.read_text().splitlines():
+            yield from self.changes(line)
+
+    def check_told(self, is_storable: bool) -> None:
+        """Reads what was told since the last call. The state file had it by then, if it could."""
+        with self.told_to.open() as file:
+            file.seek(self.checked)
+            lines = file.read().splitlines(keepends=True)
+        for line in lines:
+            self.checked += len(line)
+            stored = bytes.fromhex("".join(line.split()[4:]))
+            for change in self.changes(line) if is_storable else ():
+                at = change.variable * RECORD
+                if change.number > int.from_bytes(stored[at:at + 4], "big"):
+                    self.not_stored.append(f"told before it was stored: {change}")
 
     def lost(self) -> int:
         """How many lines and changes the log lacks, as the server has counted."""
@@ -115,7 +142,11 @@ def problems(lives: list[Life]) -> Iterator[str]:
                     yield f"{what}: what is between {before} and {same[0]}"
                 missing += not same
                 merged += gap if same and goes_on else 0
-                before, gap = (same[0].state, 0) if same else (before, gap + 1)
+                if same and same[0].state != "restarted":
+                    before = same[0].state
+                elif same and same[0].was != "several":
+                    before = same[0].was
+                gap = 0 if same else gap + 1
         # The counters of a life end with its kill. What was merged shows in the next change.
         is_whole = not (lives[0].at or any(life.is_killed or life.is_bad for life in lives))
         excused = merged if what == "not told" and not is_whole else 0
@@ -126,7 +157,7 @@ def problems(lives: list[Life]) -> Iterator[str]:
 class Run:
     """A server, its nodes, and what happens to them."""
 
-    def __init__(self, seed: int, folder: Path) -> None:
+    def __init__(self, seed: int, folder: Path, sync_ms: int | None = None) -> None:
         self.chance, self.folder, self.full = random.Random(seed), folder, folder / "full"
         self.host = f"127.{64 + os.getppid() % 128}.{seed >> 8 & 255}.{seed & 255}"
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -138,17 +169,20 @@ class Run:
         self.write_names()
         (folder / "program").write_text(
             f"#!/bin/sh\n[ ! -e {folder}/slow ] || sleep 0.$(($$ % 5))\n"
-            'echo "$1 $3 $4 $5" >>"$TOLD"\n')
+            f"stored=$(od -An -v -tx1 -j{RECORDS_AT} -N{64 * RECORD} {folder}/state)\n"
+            'echo "$1 $3 $4 $5" $stored >>"$TOLD"\n')
         (folder / "program").chmod(0o755)
-        self.start()
+        self.start(sync_ms)
 
     def write_names(self, more: str = "") -> None:
         (self.folder / "names").write_text(NAMES + "".join(
-            f"[{i}]\nname = v{self.version}x{i}\nvalue = 0..99\n" for i in self.modes) + more)
+            f"[{i}]\nname = v{self.version}x{i}\nvalue = 0..99\nboots = {BOOTS + i}\n"
+            for i in self.modes) + more)
 
-    def start(self) -> None:
+    def start(self, sync_ms: int | None = None) -> None:
         life = Life(len(self.lives), self.folder)
-        self.sync_ms = self.chance.choice((0, 0, 0, 40, 300, 900))
+        life.told_to.touch()
+        self.sync_ms = self.chance.choice((0, 0, 40, 40, 300, 900)) if sync_ms is None else sync_ms
         log = os.open(life.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(log, bytes(65536))  # other files are smaller: a limit is only for it
         self.cat, self.writing = None, log
@@ -199,6 +233,12 @@ class Run:
                 if value is not None:
                     self.socket.sendto(heartbeat(variable, 1, value), (self.host, 9060))
             time.sleep(STEP)
+            self.lives[-1].check_told(self.is_storable())
+
+    def is_storable(self) -> bool:
+        self.note_delay(self.beaten)
+        return self.sync_ms <= 50 and time.monotonic() > self.bad_until \
+            and not (self.is_changed and self.full.exists())
 
     def change(self) -> None:
         """Some nodes do something else, or all do the same."""
@@ -207,6 +247,9 @@ class Run:
             if self.chance.random() < share:
                 self.modes[variable] = mode if share == 1 else self.chance.choice((*STATES, "flap"))
                 self.since[variable] = time.monotonic()
+            if self.chance.random() < 0.2:
+                boot = heartbeat(BOOTS + variable, 1, self.chance.randrange(256))
+                self.socket.sendto(boot, (self.host, 9060))
 
     def settle(self) -> None:
         """What nodes have done for long enough is found."""
@@ -274,11 +317,14 @@ class Run:
             self.stall()
         life.is_bad = self.sync_ms > 50 or is_full or time.monotonic() < self.bad_until
         life.process.send_signal(number)
+        life.ended = time.monotonic()
         if number == signal.SIGTERM and self.chance.random() < share:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 life.process.wait(self.chance.uniform(0, 0.03 + self.sync_ms / 500))
             life.process.kill()
+        self.beaten = time.monotonic()
         status = life.process.wait(PATIENCE)
+        life.is_storable = self.is_storable()
         life.is_killed = status == -signal.SIGKILL
         if not life.is_killed:
             assert status == int(is_full), status
@@ -298,6 +344,9 @@ class Run:
             end, size = time.monotonic() + 0.11, log.stat().st_size
             while log.stat().st_size == size and time.monotonic() < end:
                 time.sleep(0.001)
+            if self.chance.random() < 0.5:  # this one is not stored yet
+                self.change()
+                self.live(0.1)
         self.end(self.chance.choice((signal.SIGTERM, signal.SIGKILL)))
         if is_hasty:
             self.change()
@@ -306,6 +355,9 @@ class Run:
 
     def problems(self) -> list[str]:
         found: list[str] = []
+        for life in self.lives:
+            life.check_told(life.is_storable)  # what came after its end
+            found += life.not_stored
         begin = 0
         for life in self.lives:
             if life.is_bad or life is self.lives[-1]:
@@ -321,6 +373,7 @@ class Run:
             self.live(self.chance.choice((0, self.chance.uniform(0, 0.8))))
         for path in (self.full, self.folder / "slow"):
             path.unlink(missing_ok=True)
+        self.bad_until = time.monotonic() + LONG_STORE
         if self.is_stalled:
             self.stall()
         self.modes = {i: "in" if mode == "flap" else mode for i, mode in self.modes.items()}
@@ -334,7 +387,7 @@ class Run:
 
 def run(seed: int) -> tuple[int, list[str], int, int]:
     """Returns what was wrong, and how many changes and starts there were."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as folder:
         one = Run(seed, Path(folder))
         try:
             found = one.run()
@@ -360,6 +413,21 @@ def report(seeds: range) -> list[str]:
 @pytest.mark.parametrize("runs", [6, pytest.param(30, marks=pytest.mark.slow)])
 def test_each_alarm_is_told_or_counted(runs: int) -> None:
     assert report(range(SEED, SEED + runs)) == []
+
+
+def test_a_change_at_the_end_is_stored_before_it_is_told(tmp_path: Path) -> None:
+    """The signal comes while the server stores it."""
+    one = Run(SEED, tmp_path, sync_ms=150)
+    life, one.modes = one.lives[-1], dict.fromkeys(one.modes, "in")
+    while len([*life.told()]) < len(one.modes):
+        one.live(STEP)
+    begun, one.modes = time.monotonic(), dict.fromkeys(one.modes, "out")
+    while one.ask() and life.status["changes"] == len(one.modes):
+        one.live(STEP)
+    one.end(signal.SIGTERM, 0)
+    wait_until(lambda: any(change.state == "out-of-range" for change in life.told()), "it is told")
+    life.check_told(life.ended - begun < PATIENCE_OF_SERVER)
+    assert life.not_stored == []
 
 
 if __name__ == "__main__":

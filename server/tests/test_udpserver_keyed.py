@@ -2,7 +2,6 @@
 
 DUMPULSE_SERVER names another command to test, as in test_udpserver.py."""
 
-import contextlib
 import errno
 import functools
 import os

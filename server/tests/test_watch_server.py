@@ -222,26 +222,32 @@ def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path) -> None:
         assert longest < 1.25
 
 
-def test_a_node_that_restarts_is_logged(tmp_path: Path) -> None:
-    """What the state file has is no restart."""
+def test_a_node_that_restarts_is_told(tmp_path: Path) -> None:
+    """It is a change with a number. Its state stays. What the state file has is no restart."""
     options: dict[str, Any] = {"names": f"{NAMES}boots = 40\n",
                                "more": ("--state", f"{tmp_path / 'state'}")}
-    said = "udpserver: variable 3 engine: restarted: "
 
-    def restarts() -> list[str]:
-        return [line.removeprefix(said) for line in watched.server.stderr.lines if said in line]
+    def restarts(*expected: str) -> bool:
+        said = "udpserver: variable 3 engine: restarted, was "
+        lines = [line.removeprefix(said) for line in watched.server.stderr.lines if said in line]
+        changes = watched.server.stats()["changes"]
+        return changes >= len(lines) and lines == list(expected) and \
+            watched.told()[-len(lines):] == [f"3 engine {line.split(';')[0]} restarted"
+                                             for line in lines]
 
     with Watched(tmp_path, **options) as watched:
-        for count in (1, 2):
+        lines = []
+        for number in (1, 2):
             watched.beat(40, 4 * 32 + 5)
-            wait_until(lambda: restarts() == ["watchdog, boot 5"] * count, "each boot is logged")
+            lines.append(f"waiting; number {number}; watchdog, boot 5")
+            wait_until(lambda: restarts(*lines), "each boot is logged and told")
             time.sleep(2 * TICK / 1000)
-        watched.server.stop()
+        assert watched.server.stop()["changes"] == 2
     with Watched(tmp_path, **options) as watched:
         watched.beat_until(3, 50, lambda: watched.logged()[-1:] == ["3 engine waiting alive"])
-        assert restarts() == []
         watched.beat(40, 1 * 32)
-        wait_until(lambda: restarts() == ["power-up, boot 0"], "the boot is logged")
+        wait_until(lambda: restarts("alive; number 4; power-up, boot 0"), "the boot is told")
+        watched.beat_until(3, 9, lambda: watched.logged()[-1:] == ["3 engine alive out-of-range"])
         watched.server.stop()
 
 

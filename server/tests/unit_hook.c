@@ -25,7 +25,7 @@
 #include "stand_ins.h"
 #include "tools/units.h"
 
-enum { VARIABLES = 64, STATES = 6, PROGRAMS = 8, FIRST_PID = 1000 };
+enum { VARIABLES = 64, STATES = 6, RESTARTED = STATES, PROGRAMS = 8, FIRST_PID = 1000 };
 
 /* ---- The kernel: programs that run, and the time ------------------------------------------ */
 
@@ -65,10 +65,10 @@ static void check_attributes(const posix_spawnattr_t *attributes)
 
 static int state_of(const char *word)
 {
-    static const char *const words[STATES] = {"waiting",      "missing", "alive",
-                                              "out-of-range", "late",    "dead"};
+    static const char *const words[] = {"waiting", "missing", "alive",    "out-of-range",
+                                        "late",    "dead",    "restarted"};
 
-    for (int i = 0; i < STATES; i++)
+    for (int i = 0; i <= RESTARTED; i++)
         if (strcmp(word, words[i]) == 0)
             return i;
     fail_msg("there is no state %s", word);
@@ -136,7 +136,8 @@ int __wrap_posix_spawn(pid_t *child, const char *path, const posix_spawn_file_ac
         several = several || (before >= 0 && told[variable] != before);
         before = told[variable];
         assert_int_not_equal(state_of(arguments[4]), told[variable]);
-        told[variable] = state_of(arguments[4]);
+        if (state_of(arguments[4]) != RESTARTED)
+            told[variable] = state_of(arguments[4]);
         char *after;
         const unsigned long number = strtoul(numbers, &after, 10);
         assert_true(number > told_number[variable] && number <= alarms[variable].number);
@@ -238,6 +239,12 @@ int __wrap_prctl(int option, long what, ...)
 
 struct names_variable names_variables[VARIABLES];
 
+static void tell_hook(const struct alarms_change *change)
+{
+    if (change != NULL)
+        hook_tell(change);
+}
+
 static int start_again(void **state)
 {
     (void)state;
@@ -248,6 +255,7 @@ static int start_again(void **state)
     memset(told, 0, sizeof told);
     memset(told_number, 0, sizeof told_number);
     memset(alarms, 0, sizeof alarms);
+    alarms_tell_one = tell_hook;
     logged_count = spawned = 0;
     given = changes_told = 0;
     spawn_error = 0;
@@ -261,13 +269,12 @@ static int start_again(void **state)
 
 static void tell(int variable, int state)
 {
-    alarms[variable].number++;
-    alarms[variable].was = (uint8_t)current[variable];
-    alarms[variable].is = (uint8_t)state;
-    alarms[variable].untold++;
-    hook_tell(&(struct alarms_change){0, alarms[variable].number, (uint8_t)variable,
-                                      (uint8_t)current[variable], (uint8_t)state});
-    current[variable] = state;
+    if (state == RESTARTED)
+        alarms_add_restart((uint8_t)variable, 0);
+    else
+        alarms_add((uint8_t)variable, (uint8_t)current[variable], (uint8_t)state);
+    alarms_tell(true);
+    current[variable] = state == RESTARTED ? current[variable] : state;
     given++;
 }
 
@@ -418,7 +425,9 @@ TEST_AFTER(start_again, test_any_order)
             const int variable = (int)chance(variables);
             const size_t program = chance(PROGRAMS);
             if (chance(busy) != 0)
-                tell(variable, (current[variable] + 1 + (int)chance(STATES - 1)) % STATES);
+                tell(variable, chance(9) == 0
+                                   ? RESTARTED
+                                   : (current[variable] + 1 + (int)chance(STATES - 1)) % STATES);
             spawn_error = chance(30) == 0 ? EAGAIN : 0;
             if (programs[program].pid != 0 && chance(3) == 0)
                 end(program, 0);
