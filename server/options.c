@@ -209,8 +209,7 @@ static const struct option_spec common[] = {
      .flag = &options.key_to_date},
     {"--stats", "PATH", "make a socket that `dumpulse status` reads", .set = set_stats},
     {"--check", NULL, "read all files, print each mistake, and end", .flag = &options.check},
-    {"--reload", NULL, "the same, and have the server at --stats read them",
-     .flag = &options.reload},
+    {"--reload", NULL, "the same, and have the server do so, within 5 s", .flag = &options.reload},
     {"--help", NULL, "print this help; so does -h", .flag = &options.help},
     {"--version", NULL, "print the version", .flag = &options.version},
 };

@@ -191,14 +191,21 @@ static struct sockaddr_un make_address(void)
     return address;
 }
 
-/* Connects to the server that listens there. Returns the socket, or -1 and errno. */
+enum { LONGEST = 5 /* s */ };
+
+/* Connects to the server that listens there. Returns the socket, or -1 and errno. The socket waits
+ * no longer than LONGEST: a server that is stopped does not answer. */
 static int connect_to_server(int flags)
 {
     const struct sockaddr_un address = make_address();
+    const struct timeval longest = {.tv_sec = LONGEST};
     const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
 
-    if (descriptor < 0 ||
-        connect(descriptor, (const struct sockaddr *)&address, sizeof address) == 0)
+    if (descriptor < 0)
+        return -1;
+    (void)setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest);
+    (void)setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof longest);
+    if (connect(descriptor, (const struct sockaddr *)&address, sizeof address) == 0)
         return descriptor;
     const int reason = errno;
     (void)close(descriptor);
@@ -282,17 +289,21 @@ void stats_close(void)
 /* Reads how often the server has read its files again, and sets which process it is. */
 static bool read_reloads(pid_t *server, unsigned long long *reloads)
 {
+    static const char silent[] = "the server there does not answer within 5 s: is it stopped?";
     static char line[ANSWER + 1];
     struct ucred peer = {0};
     socklen_t size = sizeof peer;
     const int descriptor = connect_to_server(0);
 
     if (descriptor < 0)
-        return refuse(strerror(errno));
+        return refuse(errno == EAGAIN ? silent : strerror(errno));
     (void)getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size);
     const ssize_t length = options_read_all(descriptor, line, ANSWER);
+    const int reason = errno;
     (void)close(descriptor);
-    line[length < 0 ? 0 : length] = '\0';
+    if (length < 0)
+        return refuse(reason == EAGAIN ? silent : strerror(reason));
+    line[length] = '\0';
     const char *const found = strstr(line, "\"reloads\":");
     if (found == NULL || peer.pid == 0)
         return refuse("no server of this version answers there");

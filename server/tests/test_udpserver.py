@@ -332,9 +332,14 @@ def test_a_reload_is_notified_and_checked(manager: socket.socket, tmp_path: Path
             b"READY=1\nSTATUS=its files were wrong at the last reload: see the log"
         assert server.stop()["reloads"] == 1
     names.write_text(right[0])
-    with Server(*options[:-1], preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)):
-        done = run("--reload", *options)
-        assert done.returncode == 1 and "has not read its files: its log has why" in done.stderr
+    with Server(*options[:-1], preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)
+                ) as server:
+        for number, said in ((signal.SIGCONT, "has not read its files: its log has why"),
+                             (signal.SIGSTOP, "does not answer within 5 s: is it stopped?")):
+            server.process.send_signal(number)
+            done = run("--reload", *options)
+            assert done.returncode == 1 and said in done.stderr
+        server.process.send_signal(signal.SIGCONT)
 
 
 @pytest.mark.parametrize("becomes", ["new", "link", "removed"])

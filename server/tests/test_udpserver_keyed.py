@@ -348,31 +348,6 @@ def test_a_clock_that_is_too_far_ahead(options: list[str], tmp_path: Path) -> No
             running.stop()
 
 
-def test_an_old_copy_of_the_numbers(options: list[str], tmp_path: Path) -> None:
-    """Somebody puts it back, an hour after the server had used later numbers. The date says that
-    they were used, also if the clock is set only after the start."""
-    clock, numbers, recorded = tmp_path / "clock", tmp_path / NUMBERS, []
-    copy_of_numbers = numbers.read_bytes()
-    for _ in range(3):
-        with Server(*lasting(options)) as server, Peer(server) as peer:
-            recorded.append(node(3, peer.beacon()).heartbeat(1, 1))
-            server.stop()
-    used = block_of(tmp_path)
-    for ahead in (3600, 30 * 86400, 0):
-        numbers.write_bytes(copy_of_numbers)
-        clock.write_text(str(ahead))
-        with noted(lasting(options, 2), CLOCK=str(clock))[0] as server, \
-                Peer(server) as peer:
-            if ahead == 0:
-                clock.write_text("7200")
-            wait_until(lambda: epoch_of(peer.beacon()) // 256 > used,  # noqa: B023
-                       "it follows the clock")
-            assert epoch_of(peer.beacon()) // 256 == block_of(tmp_path)
-            peer.send(*recorded)
-            server.wait_for(lambda now: now["tag"] + now["old"] == 3, "all are refused")
-            assert server.stop()["heartbeats"] == 0
-
-
 def test_numbers_of_another_key_and_the_table_are_damaged_numbers(options: list[str],
                                                                   tmp_path: Path) -> None:
     with Server(*options) as server:
@@ -807,26 +782,6 @@ def test_wrong_tags_stop_nobody(options: list[str], host: str, source: str) -> N
         beacon = peer.beacon()
         assert [entry[2:] for entry in peer.report(reader(beacon))[:10]] == [b"\x01\x27"] * 10
         server.stop()
-
-
-def test_31_readers_that_know_nothing(options: list[str]) -> None:
-    """All ask at once, with no memory, and all are answered within one epoch: whoever is refused
-    leaves counts out, as spec/keyed.md says."""
-    with Server(*lasting(options)) as server, contextlib.ExitStack() as stack:
-        peers = [stack.enter_context(Peer(server, source=f"127.0.8.{n + 1}")) for n in range(31)]
-        waiting = {peer: (reader(peer.beacon()), 0) for peer in peers}
-        for _ in peers:
-            for peer, (one, refused) in waiting.items():
-                one.count = min(one.count + refused // 2, 254)
-                peer.send(one.request(b"no"))
-            for peer, (one, refused) in [*waiting.items()]:
-                answer = peer.answer()
-                if one.check(answer):
-                    del waiting[peer]
-                else:
-                    assert len(answer) == 8
-                    waiting[peer] = one, refused + 1
-        assert not waiting and server.stop()["reports"] == 31
 
 
 @pytest.mark.parametrize("asked", [ASK, question(5), wrong_tag(1, 0xC0), b""])

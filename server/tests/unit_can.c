@@ -166,7 +166,8 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
 
 int __wrap_socket(int family, int type, int protocol)
 {
-    (void)family, (void)type, (void)protocol;
+    (void)family, (void)protocol;
+    assert_int_equal(type, SOCK_RAW | SOCK_CLOEXEC);
     return SOCKET;
 }
 
@@ -639,6 +640,8 @@ TEST_BETWEEN(test_a_bus_that_is_off, stuck, end)
     clock_ns += QUIET;
     come(off, 1);
     assert_int_equal(logged_count, 1);
+    come((struct can_frame){CAN_ERR_FLAG | CAN_ERR_CRTL, .can_dlc = 8}, 1); /* a warning */
+    assert_true(counters[COUNT_ERROR_FRAMES] == 4 && counters[COUNT_BUS_OFFS] == 3);
     can0.sent = 0;
     assert_that_the_next_report_leaves();
 }

@@ -3,15 +3,12 @@
 vcan0 is a bus in software; can0 and can1 are two SJA1000 controllers on one bus. cansend and
 candump from can-utils are other programs on the bus, without any of our code."""
 
-import contextlib
-import errno
 import os
 import re
 import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -69,16 +66,6 @@ class Program:
         """Returns the seconds of processor time that it has used so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def inherited(self) -> list[str]:
-        """The descriptors, besides the standard ones, that a program would get which it starts."""
-        found = []
-        for file in Path(f"/proc/{self.process.pid}/fdinfo").iterdir():
-            with contextlib.suppress(FileNotFoundError):  # it was open for a moment, for the log
-                flags = re.findall(r"^flags:\s*(\d+)", file.read_text(), re.M)[0]
-                if int(file.name) > 2 and not int(flags, 8) & os.O_CLOEXEC:
-                    found.append(file.name)
-        return found
 
     def stop(self, number: int = signal.SIGTERM) -> dict[str, int]:
         self.process.send_signal(number)
@@ -184,15 +171,6 @@ def test_the_worked_example_with_can_utils(serve: Callable[..., Program],
     table = entries(bytes.fromhex("".join(data for _, data in answer)))
     assert table[3][2:] == b"\x4c\x09" and table.count(bytes(4)) == 63
     assert server.stop()["heartbeats"] == 1
-
-
-def test_the_client_in_and_out(serve: Callable[..., Program]) -> None:
-    """Runs client.py as a process. It sets a variable, and succeeds if a report shows this."""
-    server = serve("vcan0", "--self", "0")
-    run(sys.executable, str(ROOT / "client.py"), "set", "can:vcan0", "7", "230", "--confirm")
-    assert server.inherited() == []
-    counters = server.stop()
-    assert counters["heartbeats"] >= 1 and counters["reports"] >= 1
 
 
 @pytest.mark.parametrize("digits", ["700", "18FF5080"])
@@ -394,51 +372,6 @@ def test_a_slow_bus_and_one_that_is_stuck(serve: Callable[..., Program]) -> None
         assert entries(report_on(bus)) == [bytes(4)] * 64
         assert server.stop()["unsent"] == 0
     run("ip", "link", "del", "slow0")
-
-
-def test_how_the_kernel_tells_that_an_interface_goes() -> None:
-    """If it is down, the first call gets that error, once. If it is gone, receiving gets that
-    error, even after sending has failed. server/tests/unit_can.c relies on this."""
-    run("ip", "link", "add", "vcan9", "type", "vcan")
-    run("ip", "link", "set", "vcan9", "up")
-    bus = opened("vcan9")
-    bus.setblocking(False)
-
-    def failure(call: Callable[[], object]) -> int | None:
-        with pytest.raises(OSError) as caught:
-            call()
-        return caught.value.errno
-
-    def sending() -> int | None:
-        return failure(lambda: bus.send(FRAME.pack(BASE, 0, b"")))
-
-    def receiving() -> int | None:
-        return failure(lambda: bus.recv(FRAME.size))
-
-    run("ip", "link", "set", "vcan9", "down")
-    assert (sending(), receiving(), sending()) == (errno.ENETDOWN, errno.EAGAIN, errno.ENETDOWN)
-    run("ip", "link", "set", "vcan9", "up")
-    run("ip", "link", "set", "vcan9", "down")
-    assert (receiving(), receiving()) == (errno.ENETDOWN, errno.EAGAIN)
-    run("ip", "link", "del", "vcan9")
-    assert (sending(), receiving(), receiving()) == (errno.ENXIO, errno.ENODEV, errno.EAGAIN)
-
-
-def test_errors_of_the_bus(serve: Callable[..., Program]) -> None:
-    """A driver reports errors by frames that no other program on the bus can send. Here the
-    kernel's loopback delivers them."""
-    server = serve("vcan0")
-    bus = opened("vcan0")
-    bus.send(FRAME.pack(ERROR | 0x4, 8, bytes((0, 8, 0, 0, 0, 0, 0, 0))))  # controller warning
-    bus.send(FRAME.pack(ERROR | BUS_OFF, 8, bytes(8)))
-    bus.send(FRAME.pack(ERROR | BUS_OFF, 8, bytes(8)))
-    server.wait_for("vcan0 is off the bus")
-    wait_until(lambda: server.stats()["error_frames"] == 3, "three error frames")
-    client.Agent("can:vcan0").beat(1, 2, 3)
-    wait_until(lambda: server.stats()["heartbeats"] == 1, "it goes on")
-    counters = server.stop()
-    assert (counters["bus_offs"], counters["packets"]) == (2, 1)
-    assert sum("off the bus" in line for line in server.lines) == 1  # logged only once
 
 
 def test_the_gateway(serve: Callable[..., Program]) -> None:
