@@ -272,7 +272,7 @@ def run_serve(options: argparse.Namespace) -> int:
 def parse_match(text: str) -> tuple[str, str]:
     label, equals, glob = text.partition("=")
     if not (label and equals and glob):
-        raise client.BadUsage(f"{text!r} says not what it is about: write it like site=north, "
+        raise client.BadUsage(f"{text!r} does not name what it is about: write it like site=north, "
                               "name=pump-* or variable=tank")
     return label, glob
 
@@ -301,7 +301,7 @@ could not be written; 2 bad usage, a mistake in the configuration, or the fleet
 refuses; 3 no answer; 4 a bad answer."""
 
 COMMANDS = {
-    "serve": client.Command(run_serve, "", "ask the agents, and tell who asks", """\
+    "serve": client.Command(run_serve, "", "poll the agents, and send alerts", """\
 Ask all agents of a configuration again and again. Show them on a page, to
 Prometheus, and send alerts. SIGHUP reads the configuration again, SIGTERM ends."""),
     "ls": client.Command(run_ls, "[WORD]...", "list agents, the worst first",
@@ -315,7 +315,7 @@ Hold back the alerts about all that has these labels; `name`, `site` and
 `variable` work, too. Values may have * in them. Without labels, list the mutes.
 Monitoring goes on."""),
     "ack": client.Command(partial(run_mute, acknowledges=True), "[NAME|LABEL=VALUE]...",
-                          "say that you take care of it", """\
+                          "mark that you take care of it", """\
 Acknowledge the trouble of these agents: others see who takes care of it, and no
 reminders come. It ends when all is well. Without words, list what mute lists."""),
     "reload": client.Command(run_reload, "", "read the configuration again", """\
@@ -328,7 +328,7 @@ COUNT = partial(client.parse_number, low=0, high=10**7)
 OPTIONS = [
     client.Option(("serve",), "--config.file", "FILE", f"the configuration ({CONFIG_FILE})",
                   more={"dest": "config_file", "default": CONFIG_FILE}),
-    client.Option(("serve",), "--config.check", "", "say what is wrong with it, and end",
+    client.Option(("serve",), "--config.check", "", "print what is wrong with it, and exit",
                   more={"dest": "check"}),
     client.Option(("serve",), "--web.listen-address", "HOST:PORT",
                   "where the page is (as in the file)", partial(parse_config, listening),
@@ -380,7 +380,7 @@ def build_parser(name: str) -> client.Parser:
         about, usage, epilog = command.about, f"{prog} {command.arguments} [OPTION]...", ""
     else:
         prog = client.PROGRAM
-        about = "\n".join(["Asks thousands of Dumpulse agents, and says what changed.", "", *(
+        about = "\n".join(["Polls thousands of Dumpulse agents, and reports changes.", "", *(
             f"  %(prog)s {f'{each} {command.arguments}':28} {command.summary}"
             for each, command in COMMANDS.items())])
         usage, epilog = f"{prog} COMMAND ...", STATUSES
@@ -419,7 +419,7 @@ def run_command(arguments: Sequence[str]) -> int:
             if name == "serve" and not word.startswith("-"):
                 raise client.BadUsage("name the configuration with --config.file "
                                       f"{printable(word)}")
-            raise client.BadUsage(f"{printable(word)!r} is not known here{similar(word, known)} "
+            raise client.BadUsage(f"{printable(word)!r} is unknown{similar(word, known)} "
                                   f"(see {parser.prog} --help)")
         try:
             return COMMANDS[name].run(options)

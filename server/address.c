@@ -40,14 +40,14 @@ static bool add_network(struct address_networks *networks, const char *text, con
     *wrong = "are too many networks: there may be 64 at most";
     if (networks->count == ADDRESS_NETWORKS)
         return false;
-    *wrong = "wants an address like 192.0.2.0/24 or 2001:db8::/32";
+    *wrong = "must be an address like 192.0.2.0/24 or 2001:db8::/32";
     if (!address_read(text, (size_t)(slash - text), network->address))
         return false;
     network->ipv4 = address_is_ipv4(network->address);
     const uint64_t before = network->ipv4 ? MAPPED_BITS : 0;
     uint64_t bits = BITS - before;
-    *wrong = network->ipv4 ? "wants a number from 0 to 32 after the slash of an IPv4 network"
-                           : "wants a number from 0 to 128 after the slash of an IPv6 network";
+    *wrong = network->ipv4 ? "must have a number from 0 to 32 after the slash of an IPv4 network"
+                           : "must have a number from 0 to 128 after the slash of an IPv6 network";
     if (*slash != '\0' && !options_read_number(slash + 1, '\0', 0, bits, &bits))
         return false;
     memset(network->mask, 0, sizeof network->mask);
@@ -88,7 +88,7 @@ static bool read_networks_file(struct address_networks *networks, const char *op
                           options_wrong("%.300s, line %u: %s %s", path, line, option, wrong));
     }
     return is_right &&
-           (!is_empty || options_wrong("%.300s: %s wants a network in it", path, option));
+           (!is_empty || options_wrong("%.300s: %s must have a network in it", path, option));
 }
 
 bool address_give(struct address_networks *networks, const char *option, const char *text)

@@ -106,7 +106,7 @@ bool can_set_id(const char *text)
     if (read_id(text, length, &base) && read_id(second, strlen(second), &reports))
         return true;
     return options_wrong(
-        "--can-id wants three hexadecimal digits, or eight for 29 bits, that are a multiple "
+        "--can-id must be three hexadecimal digits, or eight for 29 bits, that are a multiple "
         "of 80, like 680 or 18ff5080, or two of these like 680:700: not '%.40s'",
         text);
 }

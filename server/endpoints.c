@@ -75,7 +75,7 @@ bool endpoints_add(const char *text)
         return options_wrong("--bind may be given %d times at most", ENDPOINTS_MAX);
     if (!address_read(text, (size_t)(percent - text), endpoint->address))
         return options_wrong(
-            "--bind wants an address in numbers like 192.0.2.1 or :: and not '%.60s'", text);
+            "--bind must be an address in numbers like 192.0.2.1 or :: and not '%.60s'", text);
     endpoint->interface = *percent == '\0' ? NULL : percent + 1;
     endpoint->scope = *percent == '\0' ? 0 : if_nametoindex(percent + 1);
     if (*percent != '\0' && endpoint->scope == 0)

@@ -67,7 +67,7 @@ static bool may_say(void)
 static void say_merged(void)
 {
     if (hook.merged != 0 && may_say()) {
-        log_say("%llu change%s not told to %s: it is too slow", (unsigned long long)hook.merged,
+        log_say("%llu change%s not passed to %s: it is too slow", (unsigned long long)hook.merged,
                 hook.merged == 1 ? " was" : "s were", options.exec);
         hook.merged = 0;
     }
@@ -373,6 +373,6 @@ void hook_finish(void)
     for (size_t i = 0; i < DUMPULSE_VARIABLES && options.state == NULL; i++)
         count_lost(i, hook.of[i].count);
     if (hook.merged != 0)
-        log_say("%llu change%s not told to %s", (unsigned long long)hook.merged,
+        log_say("%llu change%s not passed to %s", (unsigned long long)hook.merged,
                 hook.merged == 1 ? " was" : "s were", options.exec);
 }

@@ -29,14 +29,14 @@ struct names_variable names_variables[DUMPULSE_VARIABLES];
 
 /* A section of the file. That of [dumpulse] comes last. */
 static struct section {
-    uint64_t warn, crit, tick;        /* ms; 0: not given */
-    unsigned line;                    /* where it begins; 0: it is not in the file */
-    unsigned given;                   /* a bit for each key, in the order of `keys` */
-    bool unexpected;                  /* expect = no */
-    bool unauthenticated;             /* it matters only to readers, */
-    uint8_t now_from;                 /* and so does this */
-    uint8_t boots;                    /* the variable that carries its boot count */
-    uint8_t value[2], value_warn[2];  /* without value-warn: 255 to 0, which is within any range */
+    uint64_t warn, crit, tick;       /* ms; 0: not given */
+    unsigned line;                   /* where it begins; 0: it is not in the file */
+    unsigned given;                  /* a bit for each key, in the order of `keys` */
+    bool unexpected;                 /* expect = no */
+    bool unauthenticated;            /* it matters only to readers, */
+    uint8_t now_from;                /* and so does this */
+    uint8_t boots;                   /* the variable that carries its boot count */
+    uint8_t value[2], value_warn[2]; /* without value-warn: 255 to 0, which is within any range */
     char name[NAMES_ROOM];
 } sections[DUMPULSE_VARIABLES + 1];
 enum { GENERAL = DUMPULSE_VARIABLES };
@@ -261,7 +261,7 @@ static bool refuse_key(unsigned where)
         if ((keys[i].where & where) != 0)
             (void)snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
                            known[0] == '\0' ? "" : ", ", keys[i].name);
-    return refuse("this key is not known here: use %s", known);
+    return refuse("this key does not exist: use %s", known);
 }
 
 static bool read_key(struct section *section, char *text)

@@ -107,8 +107,8 @@ static bool set_self(const char *text)
         (*colon == '\0' ||
          options_read_number(colon + 1, '\0', 1, UINT8_MAX, &options.self_sender)))
         return true;
-    return options_wrong("--self wants a variable from 0 to 63, or one and a sender from 1 to 255 "
-                         "like 0:1, not '%.40s'",
+    return options_wrong("--self must be a variable from 0 to 63, or one and a sender from 1 to "
+                         "255 like 0:1, not '%.40s'",
                          text);
 }
 
@@ -119,7 +119,7 @@ static bool set_state(const char *text)
                                          ".damaged", ".changed", ".retired"};
 
     if (*text == '\0' || strlen(text) > OPTIONS_LONGEST_PATH)
-        return options_wrong("--state wants the name of a file, of %d bytes at most",
+        return options_wrong("--state must be the name of a file, of %d bytes at most",
                              OPTIONS_LONGEST_PATH);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         const size_t size = strlen(others[i]), length = strlen(text);
@@ -139,7 +139,7 @@ static bool set_log(const char *text)
     for (options.log = OPTIONS_LOG_ERRORS; options.log <= OPTIONS_LOG_CHANGES; options.log++)
         if (strcmp(text, levels[options.log]) == 0)
             return true;
-    return options_wrong("--log wants errors, normal or changes, not '%.40s'", text);
+    return options_wrong("--log must be errors, normal or changes, not '%.40s'", text);
 }
 
 static bool set_stats(const char *text)
@@ -147,7 +147,7 @@ static bool set_stats(const char *text)
     enum { LONGEST = sizeof((struct sockaddr_un *)NULL)->sun_path - 1 };
 
     if (*text == '\0' || strlen(text) > LONGEST)
-        return options_wrong("--stats wants a path for a socket, of %d bytes at most", LONGEST);
+        return options_wrong("--stats must be a path for a socket, of %d bytes at most", LONGEST);
     options.stats = text;
     return true;
 }
@@ -172,8 +172,8 @@ static bool set_also_unkeyed(const char *text)
         if (!options_read_number(part, *first_end, 0, DUMPULSE_VARIABLES - 1, &first) ||
             !options_read_number(hyphen == NULL ? part : hyphen + 1, *end, first,
                                  DUMPULSE_VARIABLES - 1, &last))
-            return options_wrong("--also-unkeyed wants variables from 0 to 63, like 5,6 or 3,7-12, "
-                                 "not '%.40s'",
+            return options_wrong("--also-unkeyed must be variables from 0 to 63, like 5,6 or "
+                                 "3,7-12, not '%.40s'",
                                  text);
         listed |= (UINT64_MAX >> (DUMPULSE_VARIABLES - 1 - (last - first))) << first;
         if (*end == '\0')
@@ -193,9 +193,9 @@ static const struct option_spec common[] = {
     {"--state", "FILE", "keep the table in this file over a restart", .set = set_state},
     {"--state-every", "S", "seconds between two writes of FILE (10)",
      .number = &options.state_every, .low = 1, .high = 86400},
-    {"--log", "LEVEL", "what to say: errors, normal or changes (normal)", .set = set_log},
-    {"--watch", "FILE", "tell who is late or dead, by this file of names", .file = &options.watch},
-    {"--exec", "PROGRAM", "run this for each change that --watch tells", .file = &options.exec},
+    {"--log", "LEVEL", "what to log: errors, normal or changes (normal)", .set = set_log},
+    {"--watch", "FILE", "log who is late or dead, by this file of names", .file = &options.watch},
+    {"--exec", "PROGRAM", "run this for each change that --watch logs", .file = &options.exec},
     {"--key", "FILE", "take only packets made with this key; needs --state", .file = &options.key},
     {"--key-before", "FILE", "with --key: take packets made with this one, too",
      .file = &options.key_before},
@@ -256,7 +256,7 @@ static bool set_option(const struct option_spec *option, const char *text)
         return option->set(text);
     if (option->file != NULL) {
         *option->file = text;
-        return *text != '\0' || options_wrong("%s wants the name of a file", option->name);
+        return *text != '\0' || options_wrong("%s must be the name of a file", option->name);
     }
     return options_set_number(option->name, text, option->low, option->high, option->number);
 }

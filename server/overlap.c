@@ -95,8 +95,8 @@ const char *overlap_list(uint64_t variables)
 
 void overlap_say(const char *what)
 {
-    log_say("%s; the key before was used for %llu reports, and is all that was heard of variables: "
-            "%s",
+    log_say("%s; the key before was used for %llu reports, and is all that was received of "
+            "variables: %s",
             what, (unsigned long long)overlap.reports, overlap_list(overlap.variables & ~moved));
 }
 

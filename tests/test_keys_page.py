@@ -111,7 +111,7 @@ def test_a_new_master_key(home: Path) -> None:
         shell(f"dumpulse set {here} 4 126 --key keys/dumpulse-4.key", home)
         script = move.replace("127.0.0.1", here)
         shell(script.replace(RELOAD, f"kill -HUP {server.process.pid}"), home)
-        wait_until(lambda: any(line.endswith("all that was heard of variables: 4")
+        wait_until(lambda: any(line.endswith("all that was received of variables: 4")
                                for line in server.stderr.lines), "it says who is missing")
         said = shell(f"dumpulse set {here} 3 99 --key keys/dumpulse-3.key -t 500ms || echo no\n"
                      f"dumpulse set {here} 4 99 --key keys/dumpulse-4.key\n"

@@ -272,7 +272,7 @@ class Alerts:
                             (waiting.subject, waiting.body["id"]),
                             client.uptime() - max(0.0, time.time() - made))
         except (sqlite3.Error, Trouble, ValueError, TypeError, KeyError) as error:
-            self._say(f"what was told before the restart is unknown: {error}")
+            self._say(f"which alerts were sent before the restart is unknown: {error}")
 
     # ---------------------------------------------------------------- deliveries
     async def _deliver(self, receiver: Receiver) -> None:

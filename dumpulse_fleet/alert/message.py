@@ -97,7 +97,7 @@ def load_apprise(receiver: Receiver) -> Any:
     logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)  # it writes addresses to logs
     service = apprise.Apprise()
     if not service.add(str(receiver.settings.url)):
-        raise Trouble(f"{receiver.title}: Apprise does not know such an address")
+        raise Trouble(f"{receiver.title}: Apprise has no service with such an address")
     return service
 
 

@@ -79,7 +79,7 @@ CASES = (
     Case("a heartbeat", lambda of, _: of.is_set, lambda _: State.ALIVE),
     Case("a value out of its range", lambda of, _: of.is_set & of.outside,
          lambda _: State.OUT_OF_RANGE),
-    Case("an age that nobody knows", lambda of, _: of.is_set & of.vague, lambda _: State.UNKNOWN),
+    Case("an age that is unknown", lambda of, _: of.is_set & of.vague, lambda _: State.UNKNOWN),
     Case("older than warn", lambda of, _: of.is_set & (of.age > of.warn), lambda _: State.LATE),
     Case("older than crit", lambda of, _: of.is_set & (of.age > of.crit), lambda _: State.DEAD),
     # The time may be worth less than before: a clock was set.

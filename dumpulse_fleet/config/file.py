@@ -51,7 +51,7 @@ def read_sections(reader: Reader) -> Config:
     """What is wrong is noted by the reader, and has its default here."""
     for name in reader.data:
         if name not in SECTIONS:
-            reader.wrong((name,), f"{shown(name)} is not known here" + (
+            reader.wrong((name,), f"{shown(name)} is unknown" + (
                 similar(name, SECTIONS) or f": use {', '.join(SECTIONS)}"))
     collecting, keeping = reader.section("collector", Collecting), reader.section("events", Keeping)
     of_agents = Agents(reader)

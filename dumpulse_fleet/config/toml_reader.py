@@ -159,7 +159,7 @@ class Reader:
             elif each["type"] == "wrong":
                 self.wrong((*where, name), f"{place}{name}: {each['msg']}")
             else:
-                self.wrong((*where, name), f"{place}{shown(name)} is not known here"
+                self.wrong((*where, name), f"{place}{shown(name)} is unknown"
                            + (similar(name, keys) or f": use {', '.join(keys)}"))
         return None
 

@@ -211,7 +211,7 @@ class Store:
         if not (mute.match and len(mute.match) <= 20 and all(
                 isinstance(text, str) and text and len(text) <= TEXT
                 for pair in mute.match.items() for text in pair)):
-            raise ValueError("say what to mute: 1 to 20 names and globs, such as site=berlin*")
+            raise ValueError("name what to mute: 1 to 20 names and globs, such as site=berlin*")
         if not (math.isfinite(mute.begins) and math.isfinite(mute.ends)
                 and mute.begins < mute.ends > time.time()):
             raise ValueError("a mute must end later than it begins, and later than now")

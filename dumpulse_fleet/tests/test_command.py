@@ -140,7 +140,7 @@ def test_ack(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("words, part", [
-    (["mute", "north", "--for", "2h"], "'north' says not what it is about: write it like site="),
+    (["mute", "north", "--for", "2h"], "'north' does not name what it is about: write it"),
     (["mute", "site=north"], "for how long? write --for 2h"),
     (["mute", "site=north", "site=south", "--for", "2h"], "each label can be named once"),
     (["mute", "site=north", "--end", "3"], "--end ends one mute"),

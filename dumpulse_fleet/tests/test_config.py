@@ -133,7 +133,7 @@ def test_the_example_has_every_key(tmp_path: Path) -> None:
     in_example = set(example_keys())
     count = 0
     for _, message in mistakes(tmp_path, text):
-        if match := re.fullmatch(r"(\w+): 'zzzzz' is not known here: use (.*)", message):
+        if match := re.fullmatch(r"(\w+): 'zzzzz' is unknown: use (.*)", message):
             for key in match[2].split(", "):
                 shared = match[1] == "agents" and ("defaults", key) in in_example
                 shared |= match[1] == "defaults" and ("agents", key) in in_example
@@ -255,9 +255,9 @@ def test_a_key_in_the_place_of_another_file_is_not_printed(tmp_path: Path, conte
 WRONG = [
     # text, line, a part of the message
     ("", 1, "there are no agents: write [[agents]]"),
-    ("agent = 1\n", 1, "'agent' is not known here: do you mean 'agents'?"),
+    ("agent = 1\n", 1, "'agent' is unknown: do you mean 'agents'?"),
     ("[agents]\naddress = 'a'\n", 1, "agents: must be tables that begin with [[agents]]"),
-    ("[[agents]]\naddres = 'b'\n", 2, "agents: 'addres' is not known here: do you mean 'address'"),
+    ("[[agents]]\naddres = 'b'\n", 2, "agents: 'addres' is unknown: do you mean 'address'"),
     ("[[agents]]\nname = 'x'\n", 1, "needs exactly one of address, addresses, files, url"),
     (AGENT + "url = 'http://x'\n", 1, "files, url, not address and url"),
     (AGENT + "period = 10\n", 3, "period: must be a time in quotes like '10s', not a number"),

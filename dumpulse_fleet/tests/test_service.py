@@ -131,7 +131,7 @@ def test_reload_is_all_or_nothing(tmp_path: Path, fake: FakeFleet) -> None:
         serving.wait_for_agents({"a0": "alive", "a1": "alive"})
         write(tmp_path, fake, 3, "[[agents]]\naddres = 'x'\n")
         serving.process.send_signal(signal.SIGHUP)
-        assert "fleet.toml:20: agents: 'addres' is not known here: do you mean" \
+        assert "fleet.toml:20: agents: 'addres' is unknown: do you mean" \
             in serving.wait_for("'addres'")
         serving.wait_for("the configuration is wrong, and the old one stays")
         assert serving.agents() == {"a0": "alive", "a1": "alive"}
@@ -143,7 +143,7 @@ def test_reload_is_all_or_nothing(tmp_path: Path, fake: FakeFleet) -> None:
         write(tmp_path, fake, 3)
         (tmp_path / "web.yml").write_text("users: x")
         serving.process.send_signal(signal.SIGHUP)
-        serving.wait_for("web.yml': 'users' is not known here")
+        serving.wait_for("web.yml': 'users' is unknown")
         assert len(serving.agents()) == 2
         (tmp_path / "web.yml").write_text("")
         done = run("reload", "--fleet", serving.address, status=2)
@@ -272,7 +272,7 @@ every = "1s"
     (1, "[web]\nlisten = 'no.such.invalid:1'\nconfig_file = 'users.yml'\n", "cannot listen at no"),
     (2, "[web]\nlisten = '0.0.0.0:0'\n", "nobody would need a password"),
     (2, "[web]\nconfig_file = 'bad.yml'\n", "bad.yml"),
-    (2, "x = 1\n", "fleet.toml:1: 'x' is not kno")])
+    (2, "x = 1\n", "fleet.toml:1: 'x' is unknown")])
 def test_what_prevents_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str], status: int,
                                  text: str, part: str) -> None:
     """With status 1, systemd tries again later."""

@@ -90,7 +90,7 @@ def first_wrong(error: ValidationError) -> str:
     """The first thing that is wrong, without the value."""
     first = error.errors(include_url=False, include_input=False)[0]
     parts = [hide(str(part))[:60] for part in first["loc"] if part != "[key]"]
-    unknown = f"{parts.pop()!r} is not known here" if first["type"] == "extra_forbidden" else ""
+    unknown = f"{parts.pop()!r} is unknown" if first["type"] == "extra_forbidden" else ""
     # pydantic's "Input should be ..." becomes "must be ...".
     about = unknown or OWN_WORDS.get(first["type"]) or re.sub(
         r"^Value error, |^\w+ should(?= )", lambda found: "must" * found[0].endswith("should"),

@@ -95,7 +95,7 @@ class Known:
 @pytest.mark.parametrize("more, mention", [
     (["--key-before", "old"], "give it together with --key-until TIME"),
     (["--key-until", FAR], "give it together with --key-until TIME"),
-    (["--key-before=", "--key-until", FAR], "--key-before wants the name of a file"),
+    (["--key-before=", "--key-until", FAR], "--key-before must be the name of a file"),
     (["--key-before", "none", "--key-until", FAR], "cannot read --key-before none: No such file"),
     (["--key-before", "new", "--key-until", FAR], "--key and --key-before have the same key"),
     *((["--key-before", "old", "--key-until", text], "must be a time in UTC like 2026-12-31T23:59Z")
@@ -210,7 +210,7 @@ def test_the_old_key_is_refused_when_the_new_one_was_heard(both: list[str], tmp_
         peer.send(question(3))
         assert peer.answer() == NEW.beacon(3, new.epoch) and peer.is_silent()
         said = "variable 3 has its new key; the key before was used for 0 reports, and is all " \
-            "that was heard of variables: 8"
+            "that was received of variables: 8"
         server.says(said)
         server.kill()
     with Server(*lasting(both)) as server, Peer(server) as peer:
@@ -249,7 +249,7 @@ def test_generations_of_both_keys(server: Server, peer: Peer, tmp_path: Path) ->
     server.process.send_signal(signal.SIGHUP)
     for said in (has_new_key(1, 1), has_new_key(2, 1), "has read its files again",
                  "two keys are taken; the key before was used for 0 reports, and is all that was "
-                 "heard of variables: 1"):
+                 "received of variables: 1"):
         server.says(said)
     renewed = {OLD: Keys(OLD.master, generations={1: 1, 3: 1}),
                NEW: Keys(NEW.master, generations={2: 1})}
@@ -379,7 +379,7 @@ def test_the_old_key_ends(both: list[str], alone: dict[Keys, list[str]], tmp_pat
         assert counters["heartbeats"] == 3 and counters["tag"] == before["tag"] + 2
         assert later.answer() == NEW.beacon(READERS, new.epoch)
         said = "the time of the key before is over, and it is forgotten; the key before was used " \
-            "for 1 reports, and is all that was heard of variables: 61"
+            "for 1 reports, and is all that was received of variables: 61"
         server.says(said)
         assert server.stats()["key_before"] == 0
         if os.geteuid() == 0:

@@ -125,7 +125,7 @@ def unix_stamp(tick_ms: int) -> int:
     (["--allow-heartbeats=::"] * 65, "--allow-heartbeats may be given 64 times"),
     (["--burst", "0"], "--burst must be a number from 1 to 1000000"),
     (["--burst", "1000001"], "--burst"),
-    (["--log", "all"], "--log wants errors, normal or changes, not 'all'"),
+    (["--log", "all"], "--log must be errors, normal or changes, not 'all'"),
     (["--allow", "::1/"], "--allow"), (["--allow", "1.2.3.4/ 8"], "--allow"),
     (["--allow=::"] * 65, "64 times"), (["--rate", "0"], "1 to 1000000"),
     (["--rate-total", "x"], "--rate-total"), (["--self", "64"], "0 to 63"),

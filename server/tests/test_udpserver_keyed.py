@@ -139,7 +139,7 @@ def block_of(tmp_path: Path) -> int:
 # ---- Arguments and the file of the key ------------------------------------------------------
 
 @pytest.mark.parametrize("arguments, mention", [
-    (["--key"], "--key needs a value"), (["--key="], "--key wants the name of a file"),
+    (["--key"], "--key needs a value"), (["--key="], "--key must be the name of a file"),
     (["--key", "key"], "give --state FILE, too"),
     (["--also-unkeyed", "5"], "give --key FILE, too"), (["--key-is-new"], "give --key FILE, too"),
     (["--key-to-date"], "give --key FILE, too"),
@@ -531,7 +531,7 @@ def test_variables_without_a_key(options: list[str], tmp_path: Path) -> None:
 def test_what_is_no_list_of_variables(text: str) -> None:
     for arguments in ([f"--also-unkeyed={text}"], ["--also-unkeyed", text]):
         assert run("--key=k", "--state=s", *arguments) == (2, [
-            "--also-unkeyed wants variables from 0 to 63, like 5,6 or 3,7-12, not "
+            "--also-unkeyed must be variables from 0 to 63, like 5,6 or 3,7-12, not "
             f"'{text}'".replace("\n", "?")])
 
 
