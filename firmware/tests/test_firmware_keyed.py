@@ -281,8 +281,8 @@ def unkeyed(board: Board, folder: Path) -> Path:
     """Its image with -DUNKEYED=2,4,45,46."""
     name = "can_avr" if board is CAN else "keyed_serial"
     parts = ("tag.c", "tag_avr.S", "agent.c", "mixed.c", "report.c", "master.c", "slots.c")
-    run(["avr-gcc", *board.options, "-std=c11", "-Os", "-DKEYED",
-         "-DUNKEYED=2,4,45,46", *INCLUDES, f"-I{ROOT / 'firmware'}", ROOT / "firmware" / f"{name}.c",
+    run(["avr-gcc", *board.options, "-std=c11", "-Os", "-DKEYED", "-DUNKEYED=2,4,45,46",
+         *INCLUDES, f"-I{ROOT / 'firmware'}", ROOT / "firmware" / f"{name}.c",
          *(ROOT / f"firmware/keyed_{part}.c" for part in ("avr", "agent")), ROOT / "dumpulse.c",
          *(EXTRAS / f"dumpulse_{part}" for part in parts), "-o", folder / "unkeyed.elf"])
     return folder / "unkeyed.elf"

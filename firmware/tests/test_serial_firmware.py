@@ -1,10 +1,10 @@
-"""The firmware for serial lines, in simulators: packets, noise, floods, the real client."""
+"""The firmware for serial lines, in simulators: packets, noise, floods. The real client is in
+test_make_try.py."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import random
 import re
 import struct
@@ -22,7 +22,6 @@ from firmware.simulators.boards import BOARDS, Board, Line, LiveLine
 from firmware.uf2 import uf2
 from spec import model
 from spec.model import MAGIC, REQUEST, heartbeat
-from tools.agents import run as client
 from tools.processors.memory import sections
 from tools.processors.targets import COMMON
 from tools.programs import BUILD, INCLUDES, ROOT, run
@@ -134,21 +133,6 @@ def test_packets_junk_and_short_ones(board: Board, chance: random.Random) -> Non
         table = ask(line)
         assert [entry[2:] for entry in table[1:BOOTS]] == after(good)
         assert table[SELF][2:] == b"\x01\x00"  # no byte was lost
-
-
-def test_the_real_client(board: Board) -> None:
-    with Line(board, pty=True) as line:
-        address = f"serial:{line.path}@{board.baud}"
-        for variable, sender, value in ((3, 76, 9), (5, 12, 200), (63, 255, 255)):
-            done = client("set", address, str(variable), str(value), "--sender", str(sender),
-                          "--confirm", "--timeout", "20s")
-            assert done.returncode == 0, done.stderr
-        done = client("get", address, "--json", "--now-from", "0", "--timeout", "20s")
-        assert done.returncode == 0, done.stderr
-        shown = {entry["variable"]: (entry["sender"], entry["value"])
-                 for entry in json.loads(done.stdout)["variables"]}
-        assert shown[3] == (76, 9) and shown[5] == (12, 200) and shown[63] == (255, 255)
-        assert shown[SELF] == (1, 0)
 
 
 def test_a_flood_while_reports_go_out(board: Board, chance: random.Random) -> None:

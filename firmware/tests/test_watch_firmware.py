@@ -32,8 +32,8 @@ Event = tuple[float, bytes]  # seconds since the start, a packet that begins the
 
 
 def levels(port: str, watch: Watch, before: dict[str, int]) -> dict[str, int]:
-    """What the pins of watch_atmega328p.c have to be in these states. A relay stays as it was before
-    if its node is late or out of range."""
+    """What the pins of watch_atmega328p.c have to be in these states. A relay stays as it was
+    before if its node is late or out of range."""
     states = dict(zip((one.variable for one in LINES), watch.states, strict=True))
     pins = dict.fromkeys((port + pin for pin in LAMPS.values()), 0)
     for variable, state in states.items():
