@@ -2949,8 +2949,8 @@ COMMANDS = {
     "set": Command(run_set, "HOST[:PORT] VARIABLE VALUE", "send one heartbeat",
                    "Send one heartbeat. Only --confirm checks whether the agent accepts it."),
     "watch": Command(run_watch, "HOST[:PORT] [VARIABLE]...", "show a live table", """\
-Poll an agent until q or Ctrl-C. What has changed since the last report stands
-out. ! marks a value that is out of its range.""", AGES),
+Show a table of an agent's reports until q or Ctrl-C. What has changed since the
+last report stands out. ! marks a value that is out of its range.""", AGES),
     "check": Command(run_check, "HOST[:PORT]", "for Nagios, Icinga, cron, scripts", """\
 Print one line: which nodes are not alive, and performance data. The variables
 of --expect, --value and --value-warn must be alive, or all in the file of
