@@ -122,7 +122,7 @@ def test_can_fd(bus: FakeBus) -> None:
     with pytest.raises(client.BadReport, match="its frame 3 of 5 is missing"):
         transport.receive(1)
     bus.send(1 << 29 | 0x40, bytes(8))
-    with pytest.raises(client.NoAnswer, match="off the bus"):
+    with pytest.raises(client.NoAnswer, match="can0 is off the bus: check wiring and bit rate"):
         transport.receive(1)
     transport.close()
 
@@ -188,12 +188,6 @@ def test_a_system_without_can(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "AF_CAN")
     with pytest.raises(client.BadUsage, match="this system has no SocketCAN"):
         client.parse_can("can:can0")
-
-
-def test_off_the_bus(bus: FakeBus) -> None:
-    bus.send(0x20000040, bytes(8))
-    with pytest.raises(client.NoAnswer, match="can0 is off the bus: check wiring and bit rate"):
-        opened().receive(1)
 
 
 def test_opening_and_closing_again_keeps_no_descriptor(bus: FakeBus) -> None:
