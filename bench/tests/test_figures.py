@@ -2,12 +2,16 @@
 print the pages' figures, which `make part ONLY=check-pages` compares."""
 
 import re
-from math import comb, exp, factorial
+from math import ceil, comb, exp, factorial
 from pathlib import Path
+from struct import pack
+from zlib import adler32
 
 import pytest
 
 from bench import pages, summary
+from spec.keyed import Keys, chaskey12, label_key
+from spec.model import REQUEST, checksummed, heartbeat
 from tools.processors import budgets
 from tools.processors.targets import TARGETS, strangers
 from tools.programs import INCLUDES, ROOT, run
@@ -151,3 +155,127 @@ def test_the_purposes_add_up() -> None:
                               for at in (-3, -2, -1))
     assert (alone, queued) == (int(one[3]), int(one[4]))
     assert abs(reports - int(report[3])) <= 6  # rounded for each purpose
+
+
+# ---- What sentences say, computed from the model, and by hand.
+
+def bits_on_can(data: int, head: int, stuffed: int) -> tuple[int, int]:
+    """The bits of a frame of so many bytes, with the space after it: least, and most."""
+    return head + 8 * data, head + 8 * data + (stuffed + 8 * data - 1) // 4
+
+
+SHORT, LONG = (47, 34), (67, 54)  # identifiers of 11 and of 29 bits
+WORKED = heartbeat(3, 76, 9)
+TABLE = bytes(12) + bytes.fromhex("12344c09") + bytes(240)
+BOOT = heartbeat(40, 76, 4 * 32 + 5)
+KEYS = Keys(bytes(range(16)))
+EPOCH, COUNT = 0x12345, bytes.fromhex("83014c09")
+ASKED = KEYS.counted(64, EPOCH, 1, 0xBE, 0xEF)
+BLOCKS, PER_BLOCK = 2**21, 256 * 10  # of epochs; seconds
+
+
+def spaced(packet: bytes) -> str:
+    return f"{packet[:4].hex(' ')}  {packet[4:].hex(' ')}"
+
+
+def halved(packet: bytes) -> str:
+    return f"`{packet[:4].hex()} {packet[4:].hex()}`"
+
+
+def on_a_line(identifier: int, packet: bytes) -> str:
+    framed = bytes([0x80 + identifier % 128]) + packet
+    return f"`{(framed + bytes([-sum(framed) % 256])).hex(' ')}`"
+
+
+def milliseconds(form: tuple[int, int]) -> int:
+    return ceil((32 * bits_on_can(8, *form)[1] + bits_on_can(4, *form)[1]) / 500)
+
+
+def broken(*files: str) -> int:
+    rows = (ROOT / "proof/mutants").read_text().partition("<<'LIST'\n")[2]
+    return sum(row.split("\t")[1:2] != [] and row.split("\t")[1] in files
+               for row in rows.splitlines())
+
+
+A_SUM, B_SUM = 1 + 241 + 3 + 76 + 9, 4 + 4 * 241 + 3 * 3 + 2 * 76 + 9
+SENTENCES = {
+    "SPEC.md": [
+        spaced(WORKED), REQUEST.hex(" "), f"9 = {A_SUM} = `{A_SUM:04x}`",
+        f"9 = {B_SUM} = `{B_SUM:04x}`", f"*a* = 1 and *b* = {len(TABLE)}.",
+        f"`{checksummed(TABLE)[:4].hex(' ')}`", "clock stood at 4660 (`1234`)",
+        f"`{checksummed(bytes(256))[:4].hex(' ')}` and 256 zero", f"`{spaced(BOOT)}`",
+        f"A report is {260 / 8} times", f"`683#{WORKED.hex().upper()}`",
+        f"`6FF#{REQUEST.hex().upper()}`", f"`6C0#{checksummed(TABLE)[:8].hex().upper()}`",
+        "`6C2#12344C0900000000`, 29 frames of zeros", f"frame *k* of {ceil(260 / 8)} is",
+        f"need {1 + ceil((260 - 6) / 7)} frames, a flow", f"in {ceil(260 / 64)} frames.",
+        f"takes at most {milliseconds(SHORT)} ms with identifiers of 11 bits, and "
+        f"{milliseconds(LONG)} ms with 29"],
+    "spec/security.md": [f"A report is {260 / 8} times"],
+    "spec/keyed.md": [
+        "`00000000 83000000`", halved(KEYS.beacon(3, EPOCH)), halved(KEYS.beacon(64, EPOCH)),
+        halved(KEYS.packet(3, EPOCH, COUNT)), halved(ASKED),
+        f"`{KEYS.report(TABLE, EPOCH, ASKED)[:8].hex()}`, 12 zeros, `12344c09`, 240 zeros",
+        f"`03030303 03030303 {pack('<I', EPOCH).hex()} {COUNT.hex()}`",
+        f"`{label_key(KEYS.master, 3).hex()}`, and its next one "
+        f"`{label_key(KEYS.master, 3, 1).hex()}`",
+        f"`683#{KEYS.packet(3, EPOCH, COUNT).hex().upper()}`",
+        f"`6E1#{KEYS.beacon(3, EPOCH).hex().upper()}`", f"`6FF#{ASKED.hex().upper()}`",
+        f"`6C0#{KEYS.report(TABLE, EPOCH, ASKED)[:8].hex().upper()}`",
+        on_a_line(3, KEYS.packet(3, EPOCH, COUNT)), on_a_line(127, ASKED),
+        f"there are {BLOCKS:,} blocks", f"a step each {10_000 / 65:.0f} ms",
+        f"after {2**32 / 10 / YEAR:.1f} years with 10 a second, "
+        f"{2**32 / 3900 / 86400:.1f} days with 3,900",
+        f"{2**32 / 1e5 / 3600:.0f} hours with 100,000, and {2**32 / 1e6 / 60:.0f} minutes with 1,",
+        f"until {int(2020 + BLOCKS * 900 / YEAR)}.", f"at most {3 * 31} in 65536",
+        f"up to {2**16 * 10 / 86400:.1f} days ahead",
+        # The date has 4 blocks an hour; epochs take one each 256 of them, and a reset 1.25.
+        f"at most {4 / 1.25} − {ceil(36000 / 256 / 1.25) / 10}/*L* resets",
+        f"({round((BLOCKS * 900 - 6.5 * YEAR) / 128 / 86400, -1):.0f} days in 2026)"],
+    "extras/keys.md": [
+        f"the EEPROM lasts {int(2 * 100_000 * PER_BLOCK / YEAR)} years",
+        f"last {int(2 * 1024 // 8 * 10_000 * PER_BLOCK / YEAR)} years, or "
+        f"{int(2 * 1024 // 8 * 10_000 / (3600 / PER_BLOCK + 2) * 3600 / YEAR)} with two resets",
+        f"{2**32 / 1e6 / 60:.0f} minutes at a million",
+        f"`{chaskey12(KEYS.master, 16 * bytes([255]))[:8].hex()}`",
+        f"`readers {label_key(KEYS.master, 64).hex()}`"],
+    "proof/README.md": [
+        f"broken in {broken('dumpulse.c', 'dumpulse.h')} ways, the watch in "
+        f"{broken('dumpulse_watch.c', 'dumpulse_watch.h')} and"],
+    "performance.md": [
+        f"A heartbeat takes {bits_on_can(8, *SHORT)[0]} bits on CAN,",
+        f"and at most {bits_on_can(8, *SHORT)[1]} with stuffing",
+        f"10 · {bits_on_can(8, *SHORT)[1]} / 500,000, which is "
+        f"{64 * 10 * bits_on_can(8, *SHORT)[1] / 5000:.0f} %", f"UART, it has {8 * 10} bits",
+        f"8 bytes take {8 * 10 * 16e6 / 115_200:,.0f} cycles"],
+}
+
+
+@pytest.mark.parametrize("page", SENTENCES)
+def test_sentences_have_what_is_computed(page: str) -> None:
+    text = " ".join((ROOT / page).read_text().split())
+    assert [said for said in SENTENCES[page] if " ".join(said.split()) not in text] == []
+
+
+# All figures, packets, options and numbers in words of these pages, but those that a command prints
+# there, as a sum. If you change one, compare it with its source. Then write the new sum.
+SUMS = {
+    "README.md": "5558af1a",
+    "SPEC.md": "f9e6473d",
+    "performance.md": "7d27b4db",
+    "bench/README.md": "67a73250",
+    "extras/keys.md": "ca2301a7",
+    "proof/README.md": "4166b1f4",
+    "spec/README.md": "1fb378e4",
+    "spec/keyed.md": "b000c3d4",
+    "spec/security.md": "d9fa2261",
+}
+FIGURE = re.compile(r"[^ |]*\d[^ |]*(?: %| [^\W\d]+(?:/s)?)?|\b(?!be)[a-f]{2}\b|--[a-z][a-z-]*|"
+                    r"\b[A-Z]+=\w+|\b(?:two|three|four|five|six|seven|eight|nine|ten|twelve|half|"
+                    r"hundred|thousand|million|(?:thir|four|fif|six|seven|eigh|nine)teen|"
+                    r"(?:twen|thir|for|fif|six|seven|eigh|nine)ty)\b")
+
+
+@pytest.mark.parametrize("page", SUMS)
+def test_figures_stay_as_they_were_compared(page: str) -> None:
+    text = " ".join(pages.BLOCK.sub("", (ROOT / page).read_text()).split())
+    assert f"{adler32(' '.join(FIGURE.findall(text)).encode()):08x}" == SUMS[page]
