@@ -177,7 +177,7 @@ figures: $$(NEEDS_$$(ONLY)) | $$(TOOLS) ##! one table: ONLY=size; or a list of t
 	@{ $(if $(ONLY),$(or $(TABLE_$(ONLY)),echo "there is no table '$(ONLY)': make figures" \
 	    "lists them" >&2; exit 2),$(call contents,TABLE,figures)); } || \
 	    { status=$$?; [ $$status = 141 ] || exit $$status; }
-TOOLS = $(if $(filter-out layers $(PLAIN_TABLES),$(ONLY)),\
+TOOLS = $(if $(filter-out $(PLAIN_TABLES),$(ONLY)),\
     $(if $(filter $(PARTS_test),$(ONLY)),$(QUICK),$(READY)))
 # The rooms' lines PART_ and TABLE_, with their texts.
 contents = echo "make $2 ONLY=NAME, where NAME is one of:" && \

@@ -1,13 +1,16 @@
-/* Firmware that uses the library, and asserts what SPEC.md and dumpulse.h promise it.
+/* Firmware that uses the library, or the watch, and asserts what their headers and SPEC.md promise.
  * SPDX-License-Identifier: MIT
  *
- * WP proves the assertions from the contracts in spec.h alone, without the code of the library. So
+ * WP proves the assertions from the contracts in spec.h and watch.h alone, without the code. So
  * they fail if a contract promises less than it should, or asks for more. */
 #include "dumpulse.h"
 
+static uint8_t other; /* stands for all other memory */
+
+#ifndef DUMPULSE_WATCH_H
+
 static dumpulse agent;
 static uint8_t packet[8];
-static uint8_t other; /* stands for all other memory */
 
 /*@ predicate entry_kept{L1, L2}(integer v) =
       \forall integer i; 4 + 4 * v <= i < 8 + 4 * v ==>
@@ -135,3 +138,150 @@ void dumpulse_send_packet(void *context, const uint8_t *report, size_t length)
     //@ assert length == 260 && summed(report, 256);
     //@ assert \valid_read(report + (0 .. 259));
 }
+
+#else /* with watch.h */
+
+/*@ predicate is_there(dumpulse_watcher *watch, dumpulse *agent) = watched == agent &&
+      \valid_read(watch) && \valid_read(watch->table + (0 .. watch->count - 1)) &&
+      \valid(watch->seen + (0 .. watch->count - 1)) && \valid_read(agent) &&
+      \separated(watch->seen + (0 .. watch->count - 1), agent, watch,
+        watch->table + (0 .. watch->count - 1), &other) &&
+      \forall integer i; 0 <= i <= 255 ==> told[i] < INT_MAX && looks[i] < INT_MAX;
+    predicate looked_at{L1, L2}(integer n) =
+      (\forall integer i; 0 <= i < n ==> \at(looks[i], L2) == \at(looks[i], L1) + 1) &&
+      \forall integer i; n <= i <= 255 ==>
+        \at(looks[i], L2) == \at(looks[i], L1) && \at(told[i], L2) == \at(told[i], L1); */
+
+#define TOLD \
+    looking, first_line, first_seen, later_now, looks[0 .. 255], told[0 .. 255], \
+        told_was[0 .. 255], told_is[0 .. 255]
+
+/*@ requires is_there(watch, watcher);
+    assigns watch->seen[0 .. watch->count - 1], TOLD; exits \false; */
+void each_line_has_one_look(const dumpulse_watcher *watch, dumpulse *watcher, uint16_t now)
+{
+    dumpulse_watch(watch, watcher, now);
+    //@ assert looked_at{Pre, Here}(watch->count) && other == \at(other, Pre);
+    /*@ assert watch->count != 0 ==> first_line == watch->table && first_seen == watch->seen &&
+          later_now == (now + 64) % 65536; */
+}
+
+/*@ requires is_there(watch, watcher) && first < watch->count;
+    assigns watch->seen[first .. watch->count - 1], TOLD; exits \false; */
+void a_part_has_one_look(const dumpulse_watcher *watch, dumpulse *watcher, uint16_t now,
+                         uint8_t first, uint8_t count)
+{
+    dumpulse_watch_part(watch, watcher, now, first, count);
+    /*@ assert looked_at{Pre, Here}(first + count < watch->count ? count
+                                                                 : watch->count - first); */
+    /*@ assert count != 0 ==> first_line == watch->table + first &&
+          first_seen == watch->seen + first && later_now == (now + 64) % 65536; */
+    //@ assert other == \at(other, Pre);
+}
+
+/*@ logic integer elapsed(integer from, integer to) =
+      to >= from ? to - from : to - from + 65536; */
+
+/*@ requires \valid_read(line) && \valid(seen) && \valid_read(watcher);
+    requires \separated(seen, watcher) && \separated(seen, line) && \separated(seen, &other);
+    requires 0 <= looking <= 255 && told[looking] < INT_MAX && looks[looking] < INT_MAX;
+    requires line == first_line + looking && seen == first_seen + looking;
+    requires watched == watcher && later == later_now && line->variable < 64;
+    requires line->lowest + line->span <= 255;
+    assigns *seen, looks[looking], told[looking], told_was[looking], told_is[looking];
+    exits \false; */
+void a_look_decides(const dumpulse_line_ *line, dumpulse_seen *seen, dumpulse *watcher,
+                    uint16_t later)
+{
+    /*@ ghost const uint8_t was = seen->state, v = line->variable; */
+    /*@ ghost const unsigned since = seen->since[0] * 256U + seen->since[1]; */
+    /*@ ghost const unsigned time = watcher->report[4 + 4 * v] * 256U +
+          watcher->report[5 + 4 * v]; */
+    //@ ghost const uint8_t sender = watcher->report[6 + 4 * v];
+    //@ ghost const uint8_t value = watcher->report[7 + 4 * v];
+    look(line, seen, watcher, later);
+    //@ ghost const uint8_t heard = was > 1 || time != 0 || sender != 0 || value != 0;
+    //@ ghost const uint8_t kept = was >= 4 && since == time;
+    //@ assert line->variable % 64 == v && time == entry_time(watcher, v);
+    //@ assert elapsed(time, later) == ticks(time, later);
+    //@ assert elapsed(since, later) == ticks(since, later);
+    /*@ assert (value + 256 - line->lowest) % 256 > line->span <==>
+          value < line->lowest || value > line->lowest + line->span; */
+    //@ assert heard == 0 ==> seen->state == (elapsed(since, later) > line->grace ? 1 : was);
+    //@ assert heard != 0 && elapsed(time, later) > line->dead ==> seen->state == 5;
+    //@ assert heard != 0 && elapsed(time, later) <= line->dead && kept != 0 ==> seen->state == was;
+    /*@ assert heard != 0 && elapsed(time, later) <= line->dead && kept == 0 &&
+          elapsed(time, later) > line->late ==> seen->state == 4; */
+    /*@ assert heard != 0 && elapsed(time, later) <= line->dead && kept == 0 &&
+          elapsed(time, later) <= line->late ==> seen->state ==
+            (value < line->lowest || value > line->lowest + line->span ? 3 : 2); */
+    //@ assert number(&seen->since[0]) == (heard == 0 ? since : time);
+    //@ assert looks[looking] == \at(looks[looking], Pre) + 1;
+    //@ assert seen->state == was ==> told[looking] == \at(told[looking], Pre);
+    /*@ assert seen->state == was ==> told_was[looking] == \at(told_was[looking], Pre) &&
+          told_is[looking] == \at(told_is[looking], Pre); */
+    /*@ assert seen->state != was ==> told[looking] == \at(told[looking], Pre) + 1 &&
+          told_was[looking] == was && told_is[looking] == seen->state; */
+}
+
+/*@ requires \valid_read(watch) && \valid(watch->seen + (0 .. watch->count - 1));
+    requires \separated(watch->seen + (0 .. watch->count - 1), watch, &other);
+    assigns watch->seen[0 .. watch->count - 1]; exits \false; */
+void a_grace_begins(const dumpulse_watcher *watch, uint16_t now)
+{
+    dumpulse_watch_begin(watch, now);
+    /*@ assert \forall integer i; 0 <= i < watch->count ==>
+          watch->seen[i].state == \at(watch->seen[i].state, Pre); */
+    /*@ assert \forall integer i; 0 <= i < watch->count ==>
+          number(&watch->seen[i].since[0]) == (watch->seen[i].state == 0 ? now :
+            \at(number(&watch->seen[i].since[0]), Pre)); */
+    //@ assert other == \at(other, Pre);
+}
+
+/*@ requires \valid_read(watch) && \valid_read(watch->table + (0 .. watch->count - 1));
+    requires \valid(watch->seen + (0 .. watch->count - 1)) && watch->count >= 1;
+    requires \separated(watch->seen + (0 .. watch->count - 1), watch);
+    requires \forall integer i; 0 <= i < watch->count ==> watch->seen[i].state <= 5;
+    assigns \nothing; exits \false; */
+void states_are_read(const dumpulse_watcher *watch, uint8_t v, uint16_t within)
+{
+    const dumpulse_state worst = dumpulse_watch_worst(watch);
+    /*@ assert worst != 2 ==>
+          \exists integer i; 0 <= i < watch->count && watch->seen[i].state == worst; */
+    /*@ assert \forall integer i; 0 <= i < watch->count ==>
+          badness(watch->seen[i].state) <= badness(worst); */
+    const dumpulse_state state = dumpulse_watch_state(watch, v);
+    //@ assert watch->table[0].variable == v ==> state == watch->seen[0].state;
+    /*@ assert (\forall integer i; 0 <= i < watch->count ==> watch->table[i].variable != v) ==>
+          state == 0; */
+    /*@ assert watch->count >= 2 && watch->table[0].variable != v && watch->table[1].variable == v
+          ==> state == watch->seen[1].state; */
+    const uint8_t count = dumpulse_watch_count(watch, state);
+    //@ assert count == how_many(watch->seen, watch->count, state);
+    const uint8_t good = dumpulse_watch_check(watch, within);
+    /*@ assert \forall integer i; 0 <= i < good ==>
+          watch->table[i].variable <= 63 && watch->table[i].late >= 65 &&
+          watch->table[i].dead >= watch->table[i].late && watch->table[i].dead + within <= 65535 &&
+          watch->table[i].grace >= 64 && watch->table[i].grace + within <= 65535 &&
+          watch->table[i].lowest + watch->table[i].span <= 255; */
+    /*@ assert good == watch->count || good < watch->count && !(watch->table[good].variable <= 63 &&
+          watch->table[good].late >= 65 && watch->table[good].dead >= watch->table[good].late &&
+          watch->table[good].dead + within <= 65535 && watch->table[good].grace >= 64 &&
+          watch->table[good].grace + within <= 65535 &&
+          watch->table[good].lowest + watch->table[good].span <= 255); */
+}
+
+/*@ assigns \nothing; exits \false; */
+void a_line_is_made(uint8_t v, uint16_t late, uint16_t dead, uint16_t grace, uint8_t lowest,
+                    uint8_t highest)
+{
+    const dumpulse_watched line = dumpulse_watched_make(v, late, dead, grace, lowest, highest);
+    /*@ ghost const uint8_t good = v < 64 && lowest <= highest && late <= 65535 - 64 &&
+          dead <= 65535 - 64 && grace <= 65535 - 64; */
+    //@ assert line.variable == (good != 0 ? v : 0) && line.grace == (good != 0 ? grace + 64 : 0);
+    //@ assert line.lowest == (good != 0 ? lowest : 0);
+    //@ assert line.span == (good != 0 ? highest - lowest : 0);
+    //@ assert line.late == (good != 0 ? late + 64 : 0) && line.dead == (good != 0 ? dead + 64 : 0);
+}
+
+#endif

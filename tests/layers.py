@@ -1,7 +1,5 @@
-"""Lists the rooms of the project and what each uses, from the imports of Python files and the
-includes of C files.
-
-    python3 -m tests.layers    prints the list
+"""The rooms of the project, and what each uses, from the imports of Python files and the includes
+of C files.
 
 A room uses only rooms below it, in the order of ROOMS; its tests may also use `tools` and `spec`.
 No other file imports a test. Within a room, neither files nor folders import each other in a
@@ -11,11 +9,10 @@ import ast
 import functools
 import graphlib
 import re
-import textwrap
 from collections import defaultdict
 from pathlib import Path
 
-from tools.programs import KEYED, ROOT, as_program
+from tools.programs import KEYED, ROOT
 
 # From top to bottom: each room may use those that come after it.
 ROOMS = {
@@ -46,9 +43,6 @@ C_LAYERS = {
 # A C file is linked, and not included. Only these include one: a proof, and the lab's programs with
 # libraries of others.
 INCLUDING = ("proof/eva.c", "lab/messages/c/")
-WIDTH = 92  # columns
-
-
 # The files in the root that belong to a room.
 OF_ROOT = {"client.py": "client", "test_dumpulse.py": "tests"}
 
@@ -180,20 +174,6 @@ def included_sources() -> list[str]:
             for source in re.findall(r'^#include ["<](\S+\.c)[">]', path.read_text(), re.M)]
 
 
-def listed() -> str:
-    """Returns the rooms, and the layers of C. Each may use only those below it."""
-    lines: list[str] = []
-    for title, rows, used in (("Python: a room uses only rooms", ROOMS, python_uses()),
-                              ("C: a layer uses only layers", C_LAYERS, c_includes())):
-        lines.append(f"{title} below it:")
-        for row, meaning in rows.items():
-            uses = ", ".join(other for other in rows if (row, other) in used)
-            lines += [f"  {row}: {meaning}", *textwrap.wrap(
-                f"uses {uses or 'no other'}", WIDTH, initial_indent=6 * " ",
-                subsequent_indent=8 * " ")]
-    return "\n".join(lines)
-
-
 def faults() -> list[str]:
     """Returns a line for each file without a room, for each import or include that goes up, for
     circles, and for code that is included."""
@@ -204,7 +184,3 @@ def faults() -> list[str]:
         f"{', '.join(sorted(files))}: {own} must not use {other}"
         for (own, other), files in c_includes().items()
         if order.index(own) > order.index(other)] + circles() + included_sources()
-
-
-if __name__ == "__main__":
-    as_program(lambda: print(listed()))

@@ -47,6 +47,5 @@ PART_mutants-server = $(BREAK) server $(AT) $(ARGS)	## break udpserver
 PART_mutants-client = $(BREAK) client $(AT) $(ARGS)	## break client.py
 PART_mutants-sample = $(BREAK) keyed --count 30 || failed=1; $(BREAK) server --sample || failed=1; $(BREAK) client --sample || failed=1; exit $$failed	## a few of each, the same every time
 TABLE_messages = python3 -m tools.messages ## all messages and help texts of the programs
-TABLE_layers = python3 -m tests.layers ## the layers of the project, and what each uses
 weigh: ## files and lines of each room, by kind
 	@python3 -m tools.weigh

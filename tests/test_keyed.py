@@ -1,5 +1,5 @@
-"""Tests of version 2: the model against spec/keyed.md, the vectors against wrong models, and the
-library against the model, in simulators."""
+"""Tests of version 2: the vectors against wrong models, and the library against the model, in
+simulators."""
 
 import dataclasses
 import random
@@ -25,7 +25,6 @@ from tools.programs import EXTRAS, KEYED, ROOT, run, vectors
 from tools.tiers import tiered
 
 FOLDER = ROOT / "spec"
-PAGE = ROOT / "spec/keyed.md"
 GUARD = b"\xe7" * Machine.GUARD
 
 
@@ -38,38 +37,6 @@ def test_chaskey() -> None:
     assert [keyed.chaskey12(key, bytes(range(int(length)))).hex() for length, _ in rows] == \
         [tag for _, tag in rows]
     assert [int(length) for length, _ in rows] == list(range(33))
-
-
-def test_the_examples_of_the_page() -> None:
-    keys, epoch = Keys(bytes(range(16))), 0x012345
-    beat = keys.counted(3, epoch, 1, 76, 9)
-    request = keys.counted(READER_LABEL, epoch, 1, 0xBE, 0xEF)
-    table = bytes(12) + bytes.fromhex("12344c09") + bytes(240)
-    shown = [keyed.question(3), keys.beacon(3, epoch), beat, keys.beacon(64, epoch), request]
-    page = PAGE.read_text()
-    assert re.findall(r"^\| [^|]+ \| `(\w{8}) (\w{8})` \|$", page, re.M) == \
-        [(packet.hex()[:8], packet.hex()[8:]) for packet in shown]
-    assert f"| `{keys.report(table, epoch, request)[:8].hex()}`, 12 zeros, `12344c09`," in page
-    assert f"`{keys.of(3).hex()}`" in page
-    assert "`03030303 03030303 45230100 83014c09`" in page
-    for number, packet in ((3, beat), (127, request)):
-        frame = bytes((0x80 + number,)) + packet
-        assert f"`{frame.hex(' ')} {-sum(frame) % 256:02x}`" in page
-        assert f"`{0x680 + number:X}#{packet.hex().upper()}`" in page
-
-
-@pytest.mark.parametrize("epoch", [4, 10, 30, 3600])
-def test_the_rate_of_resets_on_the_page(epoch: int) -> None:
-    """The blocks that an agent has used are at most those of the date. It has run through whole
-    blocks, or was reset when three quarters of one were used, and the next one was stored."""
-    page = " ".join(PAGE.read_text().split())
-    found = re.search(r"1 block for each (\d+) seconds .* at most ([\d.]+) − ([\d.]+)/\*L\* resets "
-                      r"an hour on average: (\d) if \*L\* is 10", page)
-    assert found is not None
-    seconds, most, less, with_10 = map(float, found.groups())
-    whole, date = 3600 / (keyed.BLOCK * epoch), 3600 / seconds
-    assert date - 0.1 < whole + (most - less / epoch) * 5 / 4 <= date
-    assert epoch != 10 or date - 0.1 < whole + with_10 * 5 / 4 <= date
 
 
 # ---- The attacker. Each mutant takes back one thing that spec/keyed.md asks for, and

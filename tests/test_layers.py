@@ -1,5 +1,4 @@
-"""Does every import go down to a lower layer? Is every function short? Are the numbers of the wire
-only where they must be? Does every link of a page lead to a file and its heading?"""
+"""Do imports go down? Are functions short? Where are numbers of the wire? Is a link dead?"""
 
 import ast
 import re
@@ -12,13 +11,6 @@ import pytest
 from spec.model import MAGIC, heartbeat
 from tests import layers
 from tools.programs import ROOT, as_program, run
-
-
-def test_the_list_of_targets_fits_80_columns() -> None:
-    for target in "help", "help-all", "part", "figures":
-        text = subprocess.run(["make", "-s", "--no-print-directory", target], cwd=ROOT, check=True,
-                              capture_output=True, text=True).stdout.splitlines()
-        assert len(text) > 20 and [line for line in text if len(line) > 80] == []
 
 
 def test_an_argument_of_two_lines_reaches_a_parser(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,12 +69,6 @@ def test_each_part_of_the_client_uses_only_parts_above_it() -> None:
             if defined[name] > sum(rule < line for rule in rules)] == []
 
 
-def test_no_two_files_of_tests_have_one_name() -> None:
-    """pytest knows a file of tests, where no package holds it, by its name alone."""
-    names = [Path(name).name for name in run(["git", "-C", ROOT, "ls-files", "*test_*.py"]).split()]
-    assert len(names) > 60 and {name for name in names if names.count(name) > 1} == set()
-
-
 @pytest.mark.slow
 def test_every_import_goes_downwards() -> None:
     assert layers.faults() == []
@@ -127,9 +113,6 @@ def dead_links(page: Path) -> list[str]:
     return dead
 
 
-def test_no_link_is_dead(tmp_path: Path) -> None:
+def test_no_link_is_dead() -> None:
     pages = run(["git", "-C", ROOT, "ls-files", "*.md"]).splitlines()
     assert len(pages) > 20 and [link for page in pages for link in dead_links(ROOT / page)] == []
-    page = tmp_path / "page.md"
-    page.write_text("# A `b`\n[1](page.md#a-b) [2](#a-b) [3](#b) [4](lost.md)\n")
-    assert dead_links(page) == [f"{page}: #b", f"{page}: lost.md"]

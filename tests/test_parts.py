@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tools.processors.targets import OF_FIGURES, OS_RELEASE
 from tools.programs import ROOT, portion, run, wraps
 
 PROOFS = ["proof", "proof-eva", "proof-mutants", "proof-smoke"]
@@ -55,28 +54,12 @@ def test_a_commit_runs_one_portion_and_a_release_all(tmp_path: Path) -> None:
     assert "part" not in run(["make", "-n", "-C", ROOT, "release", "ARGS=--check", "NEEDS="])
 
 
-@pytest.mark.parametrize("room", ["", "server", "lab", "dumpulse_fleet"])
-def test_a_room_has_fewer_parts(room: str) -> None:
-    every, table, left = parts("test", f"ROOM={room}")
-    assert every == table and left == [] and "python" in every
-    assert ("vectors" in every) == (room == "") and ("unit" in every) == (room in {"", "server"})
-
-
 def test_portions_have_each_case_once() -> None:
     assert [list(range(7))[portion(f"{number}/3")] for number in (1, 2, 3)] == [
         [0, 3, 6], [1, 4], [2, 5]]
     for wrong in ("", "0/3", "4/3", "1/0", "1", "1/3/3", "-1/3", "1/3\n"):
         with pytest.raises(argparse.ArgumentTypeError, match="is no portion"):
             portion(wrong)
-
-
-def test_pytest_takes_a_portion() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tools.tiers",
-               "--collect-only", "tests/test_recorded.py", "-m", "not slow"]
-    every, *portions = [set(re.findall("^.*::.*$", run([*command, *more], ROOT), re.M))
-                        for more in ([], ["--portion=1/2"], ["--portion=2/2"])]
-    first, second = portions
-    assert first | second == every and not first & second and len(first) - len(second) in (0, 1)
 
 
 BROKEN = """
@@ -133,18 +116,6 @@ def test_each_function_that_replaces_another_is_known_to_the_linker() -> None:
                     re.findall(r"^(?:[a-z].*__wrap_|SUCCEEDS\()(\w+)[(,]",
                                (ROOT / source).read_text(), re.M)}
         assert {f"-Wl,--wrap={name}" for name in replaced} == set(wraps(f"build/{program}"))
-
-
-def test_debian_12_lacks_nothing(tmp_path: Path) -> None:
-    """What its mirror does not have is an error there, and elsewhere a line."""
-    for command, does in {"id": "echo 0", "dpkg-query": "", "apt-cache": "", "apt-get": ""}.items():
-        (tmp_path / command).write_text(f"#!/bin/sh\n{does}\n")
-        (tmp_path / command).chmod(0o755)
-    done = subprocess.run([ROOT / "tools" / "setup", "nowhere"], capture_output=True,
-                          text=True, check=False,
-                          env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
-    assert done.stderr.splitlines()[-1] == "setup: this release of Debian does not have: nowhere"
-    assert done.returncode == (OF_FIGURES <= set(OS_RELEASE.read_text().splitlines()))
 
 
 def test_two_processes_do_not_build_at_the_same_time() -> None:

@@ -57,29 +57,20 @@ def test_versions_are_of_the_programs_themselves() -> None:
     assert re.search(r"^gcc\t.+\ngcc-\d+\t\d", recorded.versions(), re.M)
 
 
-def test_a_command_has_changed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = recorded.inputs_hash(INPUTS)
-    monkeypatch.setenv("COMMAND", "prove --all")
-    assert recorded.inputs_hash(INPUTS) != before
-
-
-def test_a_file_becomes_a_program_and_is_removed(project: Path) -> None:
+def test_other_changes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command, a file that becomes a program, and one that is removed; and what is not read."""
+    (project / "server.c").write_text("changed")
+    (project / "proof/ignored.o").write_text("changed")
     hashes = [recorded.inputs_hash(INPUTS)]
+    (project / "server.c").unlink()
+    assert recorded.inputs_hash(INPUTS) == hashes[0]
     (project / "proof/contract").chmod(0o755)
     hashes.append(recorded.inputs_hash(INPUTS))
     (project / "proof/contract").unlink()
-    assert len({*hashes, recorded.inputs_hash(INPUTS)}) == 3
-
-
-def test_what_the_part_does_not_read(project: Path) -> None:
-    before = recorded.inputs_hash(INPUTS)
-    (project / "server.c").write_text("changed")
-    (project / "proof/ignored.o").write_text("changed")
-    assert recorded.inputs_hash(INPUTS) == before
-
-
-def test_a_path_without_files_is_an_error(project: Path) -> None:
-    with pytest.raises(subprocess.CalledProcessError):
+    hashes.append(recorded.inputs_hash(INPUTS))
+    monkeypatch.setenv("COMMAND", "prove --all")
+    assert len({*hashes, recorded.inputs_hash(INPUTS)}) == 4
+    with pytest.raises(subprocess.CalledProcessError):  # a path without files
         recorded.inputs_hash([*INPUTS, "proof/contracts"])
 
 
@@ -107,11 +98,6 @@ def test_what_must_run(project: Path, monkeypatch: pytest.MonkeyPatch,
                         else counted(*command, **kept))
     recorded.main()
     assert capsys.readouterr().out.strip() == now
-
-
-def test_each_part_has_its_turn() -> None:
-    for part in "proof", "models", "check-pages":
-        assert sum(recorded.is_its_turn(part, commits) for commits in range(5)) == 1
 
 
 @pytest.mark.slow
