@@ -1303,8 +1303,12 @@ def test_renew(tmp_path: Path, key: str, call: Call) -> None:
     assert Path(key).read_text() == f"{MASTER.hex()}\n7 1\n"
     assert call("key", "renew", key, "--variable", "9,7,7")[0] == 0
     assert Path(key).read_text() == f"{MASTER.hex()}\n7 2\n9 1\n"
+    last = file_of(tmp_path / "last.key")
+    Path(last).write_text(f"{MASTER.hex()}\n3 254\n")
+    assert call("key", "renew", last, "--variable", "3")[0] == 0
+    assert Path(last).read_text() == f"{MASTER.hex()}\n3 255\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "7.key", "8.key", "agent.key", "link"]
+        "7.key", "8.key", "agent.key", "last.key", "link"]
     with KeyedFake() as fake:
         fake.agent.keys = keyed.Keys(MASTER, generations={7: 2, 9: 1})
         status, _, err = call("set", fake.address, "7", "1", "--key", old, "-t", "300ms")
