@@ -1,10 +1,10 @@
 /* The keys of an agent on an AVR, and its number. keyed_agent.c is the rest.
  *                                                       SPDX-License-Identifier: MIT
  *
- * can_avr.md describes how to bring keys in. The EEPROM takes 3.4 ms for each byte, and on a CAN bus
- * 15 frames can come in this time. So an interrupt writes the bytes, and the loop goes on: if the
- * number of the next block of epochs is not there yet, the epoch lasts a moment longer. Only after a
- * reset does the agent wait for its EEPROM.
+ * can_avr.md describes how to bring keys in. The EEPROM takes 3.4 ms for each byte, and on a CAN
+ * bus 15 frames can come in this time. So an interrupt writes the bytes, and the loop goes on: if
+ * the number of the next block of epochs is not there yet, the epoch lasts a moment longer. Only
+ * after a reset does the agent wait for its EEPROM.
  */
 #include <avr/interrupt.h>
 #include <avr/io.h>

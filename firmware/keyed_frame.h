@@ -24,14 +24,14 @@ static inline void keyed_frame_make(uint8_t frame[KEYED_FRAME], uint8_t first,
     *frame = (uint8_t)-sum;
 }
 
-/* The last bytes from a line; at first, and after a frame that was received, zeros. So no byte is in
- * two frames: no frame begins with a zero. */
+/* The last bytes from a line; at first, and after a frame that was received, zeros. So no byte is
+ * in two frames: no frame begins with a zero. */
 typedef struct keyed_frame {
     uint8_t bytes[KEYED_FRAME];
 } keyed_frame;
 
-/* Takes a byte from the line. Returns whether the last bytes are a frame, by their sum. If byte 0 is
- * one that the caller receives, the caller sets all of them to 0. */
+/* Takes a byte from the line. Returns whether the last bytes are a frame, by their sum. If byte 0
+ * is one that the caller receives, the caller sets all of them to 0. */
 static inline bool keyed_frame_ends(keyed_frame *frame, uint8_t byte)
 {
     uint8_t sum = byte;

@@ -11,8 +11,8 @@
 enum { SERIAL_SELF = 0, SERIAL_SELF_SENDER = 1 };
 
 #ifdef KEYED_NODE
-/* The byte on its way from an interrupt to the loop of a node. The loop takes it before the next one
- * comes, except while it sends. Lost bytes are not counted. */
+/* The byte on its way from an interrupt to the loop of a node. The loop takes it before the next
+ * one comes, except while it sends. Lost bytes are not counted. */
 typedef struct serial_ring {
     volatile uint8_t byte;
     volatile bool is_full;

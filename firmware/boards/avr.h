@@ -11,9 +11,9 @@
 #include "reset.h"
 #include "serial.h"
 
-/* Returns the cause of the reset. To be called first. It clears the flags: otherwise they would stay
- * for the next reset, and the watchdog would keep its shortest time. Optiboot starts a program by
- * the watchdog, so a reset by the pin sets both flags. Old ones clear all flags. */
+/* Returns the cause of the reset. To be called first. It clears the flags: otherwise they would
+ * stay for the next reset, and the watchdog would keep its shortest time. Optiboot starts a program
+ * by the watchdog, so a reset by the pin sets both flags. Old ones clear all flags. */
 _Static_assert(_BV(WDRF) >> 1 == RESET_WATCHDOG, "the flag does not give the cause");
 static inline uint8_t board_reset_cause(void)
 {
@@ -34,8 +34,8 @@ static inline uint8_t board_reset_cause(void)
 #define WDTCSR WDTCR
 #endif
 
-/* Starts the watchdog. A period is WDTO_2S or the like. The second write must come within 4 cycles, and no interrupt is
- * enabled yet. */
+/* Starts the watchdog. A period is WDTO_2S or the like. The second write must come within 4 cycles,
+ * and no interrupt is enabled yet. */
 static inline void start_watchdog(uint8_t period)
 {
     WDTCSR = _BV(WDCE) | _BV(WDE);

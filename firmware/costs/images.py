@@ -10,7 +10,7 @@ from firmware.simulators.boards import BOARDS, Board, Line
 from tools.processors import budgets, memory
 from tools.processors.memory import sections
 from tools.processors.targets import TARGETS
-from tools.programs import ROOT, as_program, built
+from tools.programs import as_program, built
 
 BUDGETS = Path(__file__).with_name("budgets.tsv")
 COLUMNS = ("flash", "ram", "bound", "stack", "heartbeat", "junk", "report")
