@@ -280,7 +280,7 @@ def ages(lines: list[Line], long: bool) -> Iterator[Step]:
             yield it.look(start)
             yield it.entry(one.variable, start + 256, 7, one.lowest)  # only the high byte is new
             yield it.look(start + 300)
-            yield it.entry(one.variable, start + 257, 7, one.lowest)  # only the low byte is new
+            yield it.entry(one.variable, start + 290, 7, one.lowest)  # only the low byte is new
             yield it.look(start + 300)
 
 
