@@ -1407,10 +1407,10 @@ def test_list_what_was_accepted(tmp_path: Path, key: str, call: Call) -> None:
     assert call("key", "renew", key, "--variable", "7", "--readers")[0] == 0
     numbers = tmp_path / "numbers"
 
-    def write(master: bytes, end: bytes = b"") -> None:
+    def write(master: bytes) -> None:
         content = b"Dumpulsekey2" + bytes.fromhex(client.compute_fingerprint(master))[:4] + \
             bytes(81) + bytes(7) + b"\1" + bytes(56) + b"\2"
-        numbers.write_bytes(content + zlib.crc32(content).to_bytes(4, "big") + end)
+        numbers.write_bytes(content + zlib.crc32(content).to_bytes(4, "big"))
 
     write(MASTER)
     status, out, _ = call("key", "list", key, "--numbers", str(numbers), "--json")
@@ -1420,9 +1420,11 @@ def test_list_what_was_accepted(tmp_path: Path, key: str, call: Call) -> None:
             if line["accepted"] is not None} == {"7": (1, 0), "readers": (1, 1)}
     out = call("key", "list", key, "--numbers", str(numbers))[1]
     assert f"{key}': 7 key, generation 1, accepted 0, f" in out and "0, accepted none, f" in out
-    write(MASTER, b"x")
-    assert "not a file of an agent's numbers" in call(
-        "key", "list", key, "--numbers", str(numbers))[2]
+    good = numbers.read_bytes()
+    for damaged in (good + b"x", good[:100] + b"\7" + good[101:]):
+        numbers.write_bytes(damaged)
+        assert "not a file of an agent's numbers" in call(
+            "key", "list", key, "--numbers", str(numbers))[2]
     write(bytes(16))
     assert "numbers of another key" in call("key", "list", key, "--numbers", str(numbers))[2]
 
