@@ -189,19 +189,6 @@ static void test_sending(void **state)
 
     (void)state;
     mode(0);
-    assert_false(mcp2515_pending(&chip, &frame));
-    SPI(0x40, 0xD0, 0x60, 0, 0, 3, 'a', 'b', 'c');
-    SPI(0x81);
-    assert_int_equal(get(0x30), 0x08);
-    assert_true(mcp2515_pending(&chip, &frame));
-    assert_int_equal(frame.id, 0x683);
-    assert_false(frame.extended || frame.remote);
-    assert_int_equal(frame.length, 3);
-    assert_memory_equal(frame.data, "abc", 3);
-    mcp2515_sent(&chip);
-    assert_int_equal(get(0x30), 0);
-    assert_int_equal(get(0x2C), 4);
-    SPI(0x02, 0x2C, 0);
     /* 18FE5083 as SID 10..0, EXIDE, EID 17..0; and RTR */
     SPI(0x40, 0xC7, 0xEA, 0x50, 0x83, 0x48, 0);
     SPI(0x81);
