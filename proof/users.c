@@ -284,4 +284,13 @@ void a_line_is_made(uint8_t v, uint16_t late, uint16_t dead, uint16_t grace, uin
     //@ assert line.late == (good != 0 ? late + 64 : 0) && line.dead == (good != 0 ? dead + 64 : 0);
 }
 
+/* The hook of the firmware. */
+void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, dumpulse_state is)
+{
+    (void)context, (void)variable, (void)was, (void)is;
+    //@ assert 0 <= looking <= 255 && told[looking] < INT_MAX;
+    //@ assert context == watched && variable == first_line[looking].variable;
+    //@ assert \valid_read(first_seen + looking) && first_seen[looking].state == is;
+}
+
 #endif

@@ -476,15 +476,6 @@ def test_time_does_not_depend_on_keys(name: str) -> None:
     assert sum(costs[WRONG_TAG].values()) == 90 and len(costs[WRONG_TAG]) == 1, costs
 
 
-def test_the_model_has_the_numbers_of_the_header() -> None:
-    header = (EXTRAS / "dumpulse_keyed.h").read_text()
-    for name in ("OLD", "WRONG_TAG", "NOT_BEGUN", "ASKS", "NEW"):
-        assert f"    DUMPULSE_{name} = {getattr(keyed, name)}" in header
-    assert NAMES[:3] == ("refused", "heartbeat", "report")
-    for number, name in enumerate(BEGINNINGS):
-        assert f"    DUMPULSE_{name.upper()} = {number}" in header
-
-
 def test_no_macro_changes_the_library() -> None:
     """A role is a set of files. Only what the compiler itself defines may make a difference."""
     known = {"defined", "DUMPULSE_KEYED_H", "__cplusplus", "__AVR__", "__GNUC__", "__BYTE_ORDER__",
