@@ -17,7 +17,6 @@ README.md is its page."""
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -72,9 +71,6 @@ class Counts:
         return (f"{self.name}: in total {tally_in_words(self.total)};\n"
                 f"    outside of exponentiations {tally_in_words(self.outside)};\n"
                 f"    {', '.join(more)}.")
-
-    def as_json(self) -> str:
-        return json.dumps(asdict(self))
 
 
 def many(number: int, what: str) -> str:
@@ -534,9 +530,6 @@ class BilinearCounts:
         lines = [counts.in_words() for counts in self.groups]
         more = f", {many(self.homomorphisms, 'homomorphism')}" if self.homomorphisms else ""
         return "\n".join([*lines, f"{many(self.pairings, 'pairing')}{more}."])
-
-    def as_json(self) -> str:
-        return json.dumps(asdict(self))
 
 
 class Bilinear:

@@ -1,7 +1,6 @@
 """Does the counting group count what the original counted, and are its results right?"""
 
 import ast
-import json
 import re
 import subprocess
 import sys
@@ -218,16 +217,12 @@ def test_pairings_of_each_type() -> None:
                 group.homomorphism(b)
         group.reset()
         assert group.counts().pairings == group.counts().homomorphisms == 0
-        assert json.loads(group.counts().as_json())["pairings"] == 0
 
 
-def test_counts_in_words_and_as_json() -> None:
+def test_counts_in_words() -> None:
     group = Group(PRIME, "G1")
     (group.hash(b"a") ** 2 * group.parse(group.generator.serialize()) ** 3).inv().compute()
     counts = group.counts()
-    assert json.loads(counts.as_json()) == {
-        "name": "G1", "total": vars(counts.total), "outside": vars(counts.outside),
-        "exponentiations": 0, "terms": [2], "serialisations": 1, "parsings": 1, "hashes": 1}
     assert counts.in_words().splitlines()[1:] == [
         "    outside of exponentiations 0 operations, 1 inversion, 0 squarings;",
         "    0 exponentiations, 1 multi-exponentiation (terms: 2), 1 serialisation, 1 parsing, "

@@ -2,8 +2,8 @@
 
     make lab-scheme PQALG=FOLDER [TARGETS=amd64,Cortex-M4,Cortex-M0+]
 
-The folder has api.h with crypto_kem_… or crypto_sign_…, as in SUPERCOP, PQClean, pqm4 and liboqs, or
-it is that of mlkem-native or mldsa-native. It may be one in the code of lab/sources.tsv.
+The folder has api.h with crypto_kem_… or crypto_sign_…, as in SUPERCOP, PQClean, pqm4 and liboqs,
+or it is that of mlkem-native or mldsa-native. It may be one in the code of lab/sources.tsv.
 
 Its known answers, if it is in PQClean's tree: META.yml has the SHA-256 of what PQClean's own test
 prints. The lab builds that test, and compares. Then it remembers what the scheme makes of the lab's

@@ -210,7 +210,8 @@ def measurement(entries: Sequence[Entry], letter: str, about: Board
     Raises Trouble."""
     watts = Fraction(0) if letter == TEST else watts_of(
         entry.text for entry in entries if entry.who == "meter")
-    return watts, measured((entry.text for entry in entries if entry.who == "target"), letter, about)
+    return watts, measured([entry.text for entry in entries if entry.who == "target"], letter,
+                           about)
 
 
 @dataclass(frozen=True)

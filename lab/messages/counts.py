@@ -56,7 +56,6 @@ class Count:
         return self.scheme, self.by, self.step, str(self.length), self.target
 
 
-Figures = dict[tuple[str, str, str], str]  # by command, row and column
 Work = tuple[Scheme, str]  # and the target
 # What `make full` counts: each family and each target.
 QUICK = ("Adler-32, ours", "CRC-16, ours", "CRC-32, bitwise, ours", "SipHash-2-4, ours",
@@ -320,21 +319,13 @@ def longest_first(work: list[Work], before: dict[tuple[str, ...], Count]) -> lis
     return sorted(work, key=takes, reverse=True)
 
 
-def moved(before: Figures, now: Figures) -> list[str]:
-    """Returns a line for each figure that has changed."""
-    return [f"ONLY={command}: {row}: {column} was {before.get(key, 'not there')} "
-            f"and is {now.get(key, 'not there')}"
-            for key in before | now if before.get(key) != now.get(key)
-            for command, row, column in [key]]
-
-
-def as_figures(counts: dict[tuple[str, ...], Count]) -> Figures:
-    found: Figures = {}
-    for count in counts.values():
-        row = f"{count.scheme} ({count.by}), {count.step} {count.length} bytes, {count.target}"
-        for name, cell in zip(COLUMNS[5:], astuple(count)[5:], strict=True):
-            found["lab-counts", row, name] = str(cell)
-    return found
+def moved(before: dict[tuple[str, ...], Count], now: dict[tuple[str, ...], Count]) -> list[str]:
+    """Returns a line for each cell that has changed."""
+    return [f"{row[0]} ({row[1]}), {row[2]} {row[3]} bytes, {row[4]}: {name} was {was} and is {new}"
+            for row in before | now
+            for name, was, new in zip(COLUMNS[5:], *(
+                astuple(counts[row])[5:] if row in counts else ["not there"] * len(COLUMNS[5:])
+                for counts in (before, now)), strict=True) if was != new]
 
 
 def table(counts: list[Count]) -> str:
@@ -396,7 +387,7 @@ def main() -> None:
         return
     names = {(scheme.name, scheme.by, target) for scheme, target in work}
     compared = {key: count for key, count in before.items() if (key[0], key[1], key[4]) in names}
-    if faults := moved(as_figures(compared), as_figures(measured)):
+    if faults := moved(compared, measured):
         raise SystemExit("\n".join(faults))
     print(f"lab: {len(measured)} counts are as in {FILE.name}")
 

@@ -1,7 +1,5 @@
 """The counts of counts.tsv as a table for each family.     make figures ONLY=lab-families"""
 
-import textwrap
-
 from lab.messages import counts
 from lab.messages.counts import Count
 from lab.messages.machines import MACHINES
@@ -45,16 +43,6 @@ def rows(scheme: Scheme, known: dict[tuple[str, ...], Count]) -> list[str]:
     return lines
 
 
-def reasons() -> list[str]:
-    """Why a scheme is not on every machine, each reason once."""
-    found: dict[str, list[str]] = {}
-    for scheme in SCHEMES:
-        if scheme.without:
-            found.setdefault(scheme.without, []).append(scheme.title)
-    return [line for reason, titles in found.items() for line in textwrap.wrap(
-        f"{'; '.join(titles)}: {reason}.", 96, subsequent_indent="    ")]
-
-
 def main() -> None:
     known = counts.read()
     for family, title in TITLES.items():
@@ -68,8 +56,7 @@ def main() -> None:
           "stack) that the step needs there. If a step uses random numbers, its figure is a mean.\n"
           "+: it ran on an ATmega1284P: with what the lab adds to measure it, it does not fit\n"
           "into an ATmega328P. *: it ran on a simulated AVR with 63 KB of RAM, which nobody "
-          "makes.\n-: it was not brought there, for one of these reasons:\n")
-    print("\n".join(reasons()))
+          "makes.\n-: it is assembly for another machine, or that machine has assembly of its own.")
 
 
 if __name__ == "__main__":

@@ -72,7 +72,6 @@ class Scheme:
     by_target: dict[str, tuple[str, ...]] = field(default_factory=dict)  # more flags of a target
     link: dict[str, tuple[str, ...]] = field(default_factory=dict)  # what a target's linker gets
     targets: tuple[str, ...] = EVERYWHERE
-    without: str = ""  # why it is not on the others
     most: dict[str, int] = field(default_factory=dict)  # runs of a step on a target that is slow
 
     @property
@@ -122,11 +121,9 @@ def mac(name: str, by: str, file: str, *code: Code, steps: tuple[Step, ...] = KE
 
 # The best code for a target, where another is portable.
 HERE = "lab/messages/c/"
-WITH_ASSEMBLY: dict[str, Any] = {"targets": ("Cortex-M0+", "ATmega328P"),
-                                 "without": "it is assembly for a Cortex-M0+ and an AVR"}
-NOT_THERE: dict[str, Any] = {"targets": ("amd64", "Cortex-M4"),
-                             "without": "a Cortex-M0+ and an AVR have assembly of their own"}
-AVR_ALONE: dict[str, Any] = {"targets": ("ATmega328P",), "without": "it is assembly for AVR"}
+WITH_ASSEMBLY: dict[str, Any] = {"targets": ("Cortex-M0+", "ATmega328P")}
+NOT_THERE: dict[str, Any] = {"targets": ("amd64", "Cortex-M4")}
+AVR_ALONE: dict[str, Any] = {"targets": ("ATmega328P",)}
 AES = (*KEYED, Step("block", lengths=(16,), needs="key"))
 AES_ASSEMBLY = Code("", (HERE + "aes_avr.S", HERE + "aes_m0.S"))
 TABLES = ("-DLAB_TABLES",)
@@ -199,12 +196,10 @@ IN_ASSEMBLY = {"Cortex-M4": ("-DuECC_PLATFORM=uECC_arm_thumb2", *UNROLLED),
                "Cortex-M0+": ("-DuECC_PLATFORM=uECC_arm_thumb", *UNROLLED),
                "ATmega328P": ("-DuECC_PLATFORM=uECC_avr", *UNROLLED, "-DuECC_SUPPORTS_secp160r1=1")}
 IN_ASSEMBLY_160 = IN_ASSEMBLY | {"ATmega328P": ("-DuECC_PLATFORM=uECC_avr", "-DuECC_SQUARE_FUNC=1")}
-NO_ASSEMBLY = "its assembly is for AVR and Arm"
 P256_M4 = Code("p256-cortex-m4-sys",
                ("P256-Cortex-M4/p256-cortex-m4.c", "P256-Cortex-M4/p256-cortex-m4-asm-gcc.S"),
                ("P256-Cortex-M4",), ("-DLAB_SECP256R1", "-DLAB_P256_M4"))
-M4_ALONE: dict[str, Any] = {"targets": ("Cortex-M4",),
-                            "without": "it is assembly for the Cortex-M4"}
+M4_ALONE: dict[str, Any] = {"targets": ("Cortex-M4",)}
 MONOCYPHER = Code("monocypher-sys", ("Monocypher/src/monocypher.c",), ("Monocypher/src",))
 ED25519 = Code("monocypher-sys", ("Monocypher/src/optional/monocypher-ed25519.c",),
                ("Monocypher/src/optional",))
@@ -218,8 +213,7 @@ def micro_ecc(make: Callable[..., Scheme], name: str, file: str, adds: int, curv
     short = curve == "secp160r1"
     return (make(name, "micro-ecc", file, adds, UECC, *code, flags=flags, by_target=IN_C),
             make(name, "micro-ecc, assembly", file, adds, UECC, *code, flags=flags,
-                 by_target=IN_ASSEMBLY_160 if short else IN_ASSEMBLY, targets=BARE_CHIPS,
-                 without=NO_ASSEMBLY))
+                 by_target=IN_ASSEMBLY_160 if short else IN_ASSEMBLY, targets=BARE_CHIPS))
 
 
 SIGNATURES = (
