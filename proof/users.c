@@ -8,7 +8,6 @@
 static uint8_t other; /* stands for all other memory */
 
 #ifndef DUMPULSE_WATCH_H
-
 static dumpulse agent;
 static uint8_t packet[8];
 

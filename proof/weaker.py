@@ -102,7 +102,8 @@ def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     for header in (ROOT / "proof").glob("*.h"):
         (FOLDER / header.name).write_bytes(header.read_bytes())
-    chosen = [one for name in PARTS for one in variants(name)][options.portion]
+    chosen = [one for name in PARTS for one in variants(name) if UNNOTICED not in one[1]]
+    chosen = chosen[options.portion]
     if options.list:
         print("\n".join(shown for _, shown, _ in chosen))
         return
@@ -119,7 +120,7 @@ def main() -> None:
         part = noticed_by(name)
         (FOLDER / name).write_bytes((ROOT / "proof" / name).read_bytes())
         print(f"{part or 'NOT NOTICED'}: {shown}", flush=True)
-        if not part and UNNOTICED not in shown:
+        if not part:
             missed.append(shown)
     print(f"weaker contracts: {len(chosen) - len(missed)} passed, {len(missed)} failed")
     if missed:
