@@ -268,7 +268,7 @@ SUMS = {
     "bench/README.md": "c379348d",
     "extras/keys.md": "ca2301a7",
     "proof/README.md": "72bac4a5",
-    "spec/README.md": "80f57bad",
+    "spec/README.md": "41766d81",
     "spec/keyed.md": "b000c3d4",
     "spec/security.md": "d9fa2261",
 }
