@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dumpulse_fleet.client import SKEW
 from dumpulse_fleet.collect import ages
 from dumpulse_fleet.collect.ages import Memory, Reports, advance
 from dumpulse_fleet.model.agents import ClockKind
@@ -135,6 +136,11 @@ def test_entries_that_were_too_old_are_no_reboot() -> None:
     one.hear(65_000, v0=64_100, v3=105)
     out = one.hear(65_940, v0=65_040, v3=None)
     assert out.used[0] and not out.rebooted[0] and not out.empty[0]
+    one = One()  # its clock is set forward, and so the entry seems too old to the agent
+    one.hear(1000, v0=5000, v3=4990)
+    for late in (0, 0.1):
+        out = one.hear(1010 + late, v0=4990 + ages.FORGETS + 1, v3=None)
+    assert out.used[0] and out.reset[0] and not out.empty[0]
 
 
 def test_what_came_while_nobody_asked_for_long_may_be_too_old_soon() -> None:
@@ -146,6 +152,13 @@ def test_what_came_while_nobody_asked_for_long_may_be_too_old_soon() -> None:
     for late in (0, 0.1):
         out = one.hear(67_100 + late, v3=None, v4=base + 67_100)
         assert out.used[0] and not out.empty[0] and not out.reset[0]
+
+
+def test_a_heartbeat_may_be_ahead_by_the_skew_and_no_more() -> None:
+    one = One()
+    one.hear(1000, v0=5000, v3=4990)
+    assert one.hear(1010, v0=5010, v3=5010 + SKEW).used[0] and one.age(3) == (0, True)
+    assert not one.hear(1020, v0=5020, v3=5020 + SKEW + 1).used[0]
 
 
 def test_after_so_long_that_wraps_cannot_be_counted_ages_are_minimums() -> None:
