@@ -6,8 +6,8 @@ import contextlib
 import http.client
 import json
 import os
-import re
 import pty
+import re
 import signal
 import socket
 import threading
