@@ -249,6 +249,7 @@ class Collector:
         self.failure = ""  # why the thread has ended, if nobody stopped it
         self._publish, self._kept, self._complain = publish, kept, complain
         self._saved, self._save_at = 0, 0.0  # rows of this save; when the next one begins
+        self._save_every = snapshot.FIRST_S  # s
         self._epochs, self._epochs_path = Epochs(epochs), epochs
         self._grace, self._grace_ends = grace, 0.0  # s, and a time of client.uptime()
         self._ending = threading.Event()
@@ -283,7 +284,7 @@ class Collector:
             trouble = self._kept.load(self.table)
             if trouble:
                 self._complain(trouble)
-            self._save_at = client.uptime() + snapshot.PERIOD_S
+            self._save_at = client.uptime() + self._save_every
         if self._epochs_path:
             trouble = self._epochs.read()
             if trouble and any(agent.keys for agent in self.table.agents):
@@ -788,8 +789,9 @@ class Collector:
         while self._kept and (whole or client.uptime() >= self._save_at):
             self._saved = self._kept.save(self.table, 0 if self._saved >= count else self._saved)
             if self._saved >= count:
-                self._save_at = client.uptime() + max(
-                    snapshot.PERIOD_S, count * snapshot.FOR_EACH_S)
+                self._save_every = min(2 * self._save_every, max(
+                    snapshot.PERIOD_S, count * snapshot.FOR_EACH_S))
+                self._save_at = client.uptime() + self._save_every
                 return
             if not whole:
                 return

@@ -17,7 +17,8 @@ from dumpulse_fleet.model.agents import MUTE_STATES, Agent, ClockKind, State
 from dumpulse_fleet.model.table import VARIABLES, Table
 from dumpulse_fleet.record.store import Store, Trouble
 
-PERIOD_S, FOR_EACH_S = 60.0, 0.006  # between two saves: this, or so long for each agent
+FIRST_S = 10.0  # from a start to the first save; twice as long to each next one, at most until
+PERIOD_S, FOR_EACH_S = 60.0, 0.006  # it is this, or so long for each agent
 AT_ONCE = 4096  # agents, which are copied while the table is locked
 LOAD_S = 60.0  # s that loading may take
 MOST_64 = 1 << 62  # of counters, and of numbers of ticks
@@ -30,11 +31,13 @@ ARRAYS: dict[str, float] = {
     "heard_at": 1e12, "round_trip": 1e9, "reports": MOST_64, "lost": MOST_64, "bad": MOST_64,
     "late": MOST_64, "refused": MOST_64, "reboots": MOST_64, "settable": 1, "place": 255,
     "nameless": 1, "seen_s": 1e12, "well_s": 1e12}
+REBOOTS = "rebooted", "clock"
 # SQLite takes the other columns from the row with the greatest number.
-NEWER = """SELECT max(number), agent, variable, now, at
+NEWER = """SELECT max(number), agent, variable, what, now, at
            FROM event JOIN source ON source.id = event.source
-           WHERE what = 'state' AND number > (SELECT coalesce(min(after), 0) FROM state)
-           GROUP BY agent, variable"""
+           WHERE what IN ('state', 'rebooted', 'clock', 'sender', 'restarted')
+           AND number > (SELECT coalesce(min(after), 0) FROM state)
+           GROUP BY agent, variable, what"""
 
 
 def about(agent: Agent, width: int) -> list[Any]:
@@ -132,11 +135,22 @@ class Snapshot:
         state that was published seems to have ended."""
         states = {state.words: state for state in State}
         with table.lock:
-            for number, name, variable, now, at in sorted(newer):
+            for number, name, variable, what, now, at in sorted(newer):
                 row, state = table.row.get(name, -1), states.get(now)
-                if row < 0 or state is None or number <= known.get(name, 0):
+                if row < 0 or number <= known.get(name, 0):
                     continue
-                if variable < 0:
+                if what in REBOOTS:  # its clock is not that of the row any more
+                    table.kind[row] = ClockKind.NONE
+                    table.reboots[row] += what == REBOOTS[0]
+                elif what == "sender":  # the entry of the row is from before this event
+                    table.entry[row, variable] = 0
+                elif what == "restarted":
+                    for each in table.agents[row].profile.settings.variables:
+                        if each.number == variable and each.boots is not None:
+                            table.entry[row, each.boots] = 0
+                elif state is None:
+                    continue
+                elif variable < 0:
                     table.agent_told[row], table.agent_since[row] = state, at
                     table.agent_state[row] = state
                     if state in MUTE_STATES:

@@ -19,26 +19,10 @@ from dumpulse_fleet.record.snapshot import Snapshot
 from dumpulse_fleet.record.store import Store
 from dumpulse_fleet.simulation.fake_fleet import FakeFleet
 from dumpulse_fleet.tests.collecting import (
-    ANY, QUICK, WELL, agents, collecting, profile, until)
+    ANY, QUICK, agents, collecting, profile, until)
 from tools.agents import unused_port
 from tools.servers import Server
 from tools.tiers import SEED
-
-
-def test_a_fake_fleet_of_a_thousand() -> None:
-    with FakeFleet(1000) as fake:
-        table = Table(agents(fake, 1000, WELL, period=1.0))
-        with collecting(table) as (collector, heard, _):
-            until(lambda: (table.reports >= 5).all())
-    figures = collector.figures
-    assert (table.agent_state == State.ALIVE).all()
-    assert (table.state[:, 1:16] == State.ALIVE).all()
-    assert figures.bad == figures.strange == figures.stale == 0
-    assert len(heard.of("state", was="pending", now="alive")) == 1000 == len(heard.events)
-    ages, known = table.clock[:, None] - table.stamped, table.entry != 0
-    assert known[:, :16].all() and not known[:, 16:].any()
-    assert ages[known].min() >= 0 and ages[known].max() <= 3
-    assert figures.rounds - figures.reports - figures.lost <= 1000  # of the last round
 
 
 def test_agents_die_lie_reboot_fall_silent_and_come_back() -> None:

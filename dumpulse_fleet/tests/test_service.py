@@ -425,29 +425,3 @@ def test_a_fleet_that_asks_nobody_says_so(tmp_path: Path, fake: FakeFleet) -> No
             until(lambda: get(serving, "/-/ready")[0] == 200)
             until(lambda: len(heard) > pings + 1)
             assert serving.end() == 0
-
-
-@pytest.mark.slow
-def test_who_is_told(tmp_path: Path, fake: FakeFleet) -> None:
-    """A webhook and a dead man's switch."""
-    heard: list[Any] = []
-
-    def messages(kind: str) -> list[str]:
-        return [problem["name"] for body in list(heard) if body and body["kind"] == kind
-                for problem in body["new"] + body["resolved"]]
-
-    with answering(type("Handler", (Taking,), {"came": heard})) as port, \
-            contextlib.ExitStack() as after:
-        after.callback(fake.tell, "live", 2, 2)
-        url = f"http://127.0.0.1:{port}"
-        alerts = f"[alerts]\nwait = '0'\nping = '{url}/ping'\nping_every = '1s'\n" \
-            f"[[notify]]\nwebhook = '{url}/hook'\n"
-        write(tmp_path, fake, 3, alerts)
-        with Serving(tmp_path) as serving:
-            serving.wait_for_agents({"a0": "alive", "a1": "alive", "a2": "alive"})
-            until(lambda: {} in heard, lambda: heard)
-            fake.tell("die", 2, 2)
-            until(lambda: messages("problem") == ["a2"], lambda: heard)
-            fake.tell("live", 2, 2)
-            until(lambda: messages("resolved") == ["a2"], lambda: heard)
-            assert serving.end() == 0

@@ -17,6 +17,7 @@ from dumpulse_fleet.record import snapshot
 from dumpulse_fleet.record.snapshot import Snapshot
 from dumpulse_fleet.record.store import Store
 from dumpulse_fleet.tests.collecting import profile
+from dumpulse_fleet.tests.test_judge import One
 
 WELL = profile(now_from="0", expect="1-3")
 
@@ -176,3 +177,27 @@ def test_what_was_unreachable_when_the_fleet_was_killed_is_so_after_it(tmp_path:
     assert one.agent_state[:2].tolist() == [State.UNREACHABLE, State.ALIVE]
     assert one.state[0, 2] == State.UNKNOWN
     assert one.told[0, 2] == State.DEAD
+
+
+@pytest.mark.parametrize("reports, told", [
+    ([{0: (1020, 9, 0), 1: (1019, 8, 7), 5: (1017, 8, 5)}], ["restarted", "sender"]),
+    ([{0: (9, 9, 0), 1: (8, 9, 7)}, {0: (19, 9, 0), 1: (18, 9, 7)}], ["rebooted"])])
+def test_after_a_crash_no_reboot_restart_or_sender_is_new(
+        tmp_path: Path, reports: list[dict[int, tuple[int, int, int]]], told: list[str]) -> None:
+    """The row of the agent is from before it."""
+    names = tmp_path / "names.ini"
+    names.write_text("[dumpulse]\nnow-from = 0\n[1]\nboots = 5\n")
+    old, one = (One(names=str(names), expect=None, value_ranges=[]) for _ in range(2))
+    old.hear(0, {0: (1000, 9, 0), 1: (999, 9, 7), 5: (900, 9, 4)})
+    save(tmp_path, old.table)
+    old.events.clear()
+    for number, report in enumerate(reports, 2):
+        old.hear(10 * number, report)
+    with storing(tmp_path) as store:
+        store.publish([event._replace(at=time.time()) for event in old.events])
+    assert load(tmp_path, one.table) == ""
+    for number, report in enumerate(reports, 2):
+        one.hear(10 * number, report)
+    assert [event.what for event in old.events if event.what != "state"] == told
+    assert [event for event in one.events if event.what != "state"] == []
+    assert one.table.reboots == old.table.reboots

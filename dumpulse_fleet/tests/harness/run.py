@@ -7,8 +7,9 @@ A run has one seed and one fault: the real command in a network namespace of its
 world.py surrounds it with. warp.c makes its clocks `speed` times as fast as those of this machine.
 All times here are seconds of the fleet's clock since the run began. --pair: two fleets and an
 Alertmanager; the fault hits the first one. While /-/ready reports that the machine is too slow,
-messages may be later; the line of the run says until when, and such a run shows less. Choose a
-lower speed then."""
+messages may be later; the line of the run has until when (`busy`), and such a run shows less.
+Choose a lower speed then. `lag` is for how long a program of the run waited for a processor at
+most: a failure with a long lag may be due to this machine, so that run is repeated, slower."""
 
 import argparse
 import collections
@@ -18,6 +19,7 @@ import fcntl
 import json
 import os
 import random
+import resource
 import signal
 import socket
 import struct
@@ -32,7 +34,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dumpulse_fleet.tests.harness.world import (
-    AGENTS_PORT, FIRST, HUB, NAME_SERVERS, Agents, Hub, Json, Message, Names, Warp, build)
+    AGENTS_PORT, FIRST, HUB, NAME_SERVERS, Agents, Hub, Json, Message, Names, Warp, build, waited)
 
 ROOT = Path(__file__).parents[3]
 PERIOD, MISSES, GRACE, WAIT, CRIT, SITES = 6.0, 3, 10.0, 12.0, 20.0, 10
@@ -41,9 +43,12 @@ DUE = NOTICED + 3 * WAIT  # from what happens to the message
 LATE, UNTOLD = 60.0, 60.0  # a message; /-/ready after the first failure
 CALM, LONGEST = 160.0, 500.0  # a run lasts at least, at most
 FAULTS = ("none", "kill", "freeze", "reject", "hang", "dns", "nameserver", "cpu", "full", "slow",
-          "clock", "inventory")
+          "clock", "inventory", "network")
+BUSY, REPEATS = PERIOD / 2, 3  # from this lag on, a failure is repeated so often
+NAMES = "dns", "nameserver"
+KILLED = *NAMES, "hang", "reject"  # in half of the runs also killed
+STANDSTILLS = "freeze", "cpu", "network"  # the fleet cannot poll
 REBOOTED = "rebooted", "clock"  # or its clock was set: if the fleet did not run meanwhile
-RESULTS = ("false", "lost", "twice", "late", "ready", "events")
 
 
 class Outage(NamedTuple):
@@ -77,6 +82,8 @@ class Run:
         self.fleets: list[subprocess.Popen[bytes]] = []
         self.began = self.paged = 0.0  # when all agents had been polled; when events were read
         self.busy = 0.0  # when the fleet reported last that the machine is too slow
+        self.lag = 0.0  # s for which a program of this run waited for a processor, at most
+        self.up, self.killed = 0.0, 1e9  # when the fleet began to answer; when it was killed first
         self.disturbed: list[tuple[float, float]] = []  # it could not poll from, to
         self.outages: list[Outage] = []
         self.rebooted: set[int] = set()
@@ -84,7 +91,7 @@ class Run:
 
     # ---- what there is
     def name(self, number: int) -> str:
-        if self.fault in ("dns", "nameserver"):
+        if self.fault in NAMES:
             return f"a{number}.test"
         return ".".join(map(str, (FIRST + number).to_bytes(4, "big")))
 
@@ -119,6 +126,10 @@ class Run:
                      "LD_PRELOAD": str(build("warp.c", "-shared", "-fPIC"))})
 
     @property
+    def asked(self) -> int:
+        return int(self.options.pair and self.fault == "kill")
+
+    @property
     def has_fallback(self) -> bool:
         return bool(self.fault == "hang" and self.options.seed % 2)
 
@@ -148,11 +159,13 @@ class Run:
             self.fault, chance.uniform(60, 90))
         self.fault_ends = begins + lasts
         plan += [(begins, self.begin, ()), (begins + lasts, self.end, ())]
-        kills = chance.randint(1, 3) if self.fault == "kill" else \
-            chance.randint(0, 1) if self.fault in ("dns", "nameserver") else 0
+        kills = chance.randint(1, 3) if self.fault == "kill" else 0
+        if self.fault in KILLED and not self.options.pair:
+            kills = chance.randint(0, 1) if self.fault != "hang" else int(not self.has_fallback)
+        lasts /= 3 if self.fault in NAMES else 1  # the names stay unknown after the restart
         plan += [(chance.uniform(begins, begins + lasts), self.kill, ()) for _ in range(kills)]
-        self.hub.rejects = f"s{whole}" if self.fault == "reject" else ""
-        self.hub.rejection = chance.choice((400, 503))  # 503: it is retried
+        self.hub.rejects = self.rejected = f"s{whole}" if self.fault == "reject" else ""
+        self.hub.rejection = chance.choice((400, 503))  # 503: it is retried until the fault ends
         return sorted(plan, key=lambda step: step[0])
 
     def begin(self) -> None:
@@ -160,20 +173,22 @@ class Run:
         self.hub.hangs = fault == "hang"
         self.names.delay, self.names.is_dead = 5.0 * (fault == "dns"), fault == "nameserver"
         self.warp.set(full=fault == "full", slow=chance.uniform(1, 4) * (fault == "slow"),
-                      ahead=3600.0 * chance.choice((-1, 1)) * (fault == "clock"))
+                      ahead=3600.0 * chance.choice((-1, 1)) * (fault == "clock"),
+                      cut=fault == "network")
         if fault == "inventory":
             self.hub.inventory = chance.choice(([], self.inventory()[:1]))
         elif fault == "freeze":
             process.send_signal(signal.SIGSTOP)
         elif fault == "cpu":
             threading.Thread(target=self.cut, args=(process,)).start()
-        if fault in ("freeze", "cpu"):
+        if fault in STANDSTILLS:
             self.disturbed.append((self.fault_begins, self.fault_ends))
 
     def end(self) -> None:
         self.hub.hangs, self.names.delay, self.names.is_dead = False, 0.0, False
         self.hub.inventory = self.inventory()
-        self.warp.set(full=0, slow=0, ahead=self.warp.ahead * self.chance.randint(0, 1))
+        self.hub.rejects *= self.hub.rejection == 400
+        self.warp.set(full=0, slow=0, cut=0, ahead=self.warp.ahead * self.chance.randint(0, 1))
         self.fleets[0].send_signal(signal.SIGCONT)
 
     def cut(self, process: subprocess.Popen[bytes]) -> None:
@@ -187,6 +202,7 @@ class Run:
     def kill(self) -> None:
         self.fleets[0].kill()
         self.fleets[0].wait()
+        self.killed = min(self.killed, self.warp.now())
         if not self.options.pair:
             self.disturbed.append((self.warp.now(), 1e9))
             self.fleets[0] = self.start(0)
@@ -194,9 +210,8 @@ class Run:
     # ---- what was seen
     def ask(self, path: str, timeout: float = 2.0) -> tuple[int, bytes]:
         """Of the first fleet, or of the second if that is killed. Status 0: there is no answer."""
-        port = 9061 + (self.options.pair and self.fault == "kill")
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}",
+            with urllib.request.urlopen(f"http://127.0.0.1:{9061 + self.asked}{path}",
                                         timeout=timeout) as answer:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
@@ -213,12 +228,18 @@ class Run:
     def look(self) -> int:
         """Compares /-/ready with what must be, and collects events. Returns the status. No answer
         in 2 s, or one that rounds stretch, means that messages may be later."""
-        now, (status, text) = self.warp.now(), self.ask("/-/ready")
+        begins = time.monotonic()
+        time.sleep(0.1)
+        now, fleet = self.warp.now(), self.fleets[self.asked].pid
+        late, before = time.monotonic() - begins - 0.1, waited(fleet)
+        status, text = self.ask("/-/ready")
+        late = max(late, waited(fleet) - before)
         idle, gap = self.agents.tell("idle", 5 * PERIOD)
-        if gap > PERIOD:
-            self.note("void", f"the agents did not answer for {gap:.0f} s: this machine is busy")
+        self.lag = max(self.lag, gap, late * self.warp.speed)
         if self.disturbed and self.disturbed[-1][1] == 1e9:  # it was killed
-            self.disturbed[-1] = self.disturbed[-1][0], now if status else 1e9
+            is_up = status and b"is starting" not in text and b"not asked yet" not in text
+            self.disturbed[-1] = self.disturbed[-1][0], now if is_up else 1e9
+            self.up = now
         elif not status or b"late: this machine" in text or b"not watched" in text:
             self.disturbed.append((now, now))
             self.busy = now
@@ -228,6 +249,10 @@ class Run:
                f"fault: {self.fault}" if self.is_shown(now) else "")
         if status == 200 and why:
             self.note("ready", f"it is green: {why}")
+        rounds = 3 if self.fault in NAMES else 10
+        if idle > self.count / 2 and now > self.up + rounds * PERIOD and \
+                self.fault not in STANDSTILLS:
+            self.note("lost", f"{idle:.0f} agents are not polled, and their addresses were known")
         if now - self.paged > self.options.speed:
             self.paged = now
             for event in self.page():
@@ -257,8 +282,8 @@ class Run:
 
     def page(self, before: str = "", timeout: float = 2.0) -> list[Json]:
         status, text = self.ask(f"/api/v1/events?limit=1000{before}", timeout)
-        if not status and before:
-            self.note("void", f"no answer in {timeout:.0f} s: this machine is busy")
+        if not status and before:  # this machine is busy
+            self.lag = max(self.lag, timeout)
         return json.loads(text)["events"] if status == 200 else []
 
     def take(self, event: Json, now: float) -> None:
@@ -281,6 +306,9 @@ class Run:
 
     def judge(self, name: str, variable: int | None, what: str, state: str, at: float) -> None:
         """Is this event, or this line of a message, of something that the agents did?"""
+        if not name:
+            self.note("false", f"the collector is {state}")
+            return
         agent = self.number(name)
         if variable is None:  # an agent has the worst state of its variables
             variable = -1 if state in ("unreachable", "damaged") else 1
@@ -299,10 +327,12 @@ class Run:
                 due = max(due, last + DUE + GRACE)
         return due
 
-    def due(self, begins: float) -> float:
+    def due(self, outage: Outage, begins: float) -> float:
         """When it is sent."""
         due = self.noticed(begins) + 40.0 * self.has_fallback
-        if self.fault == "hang" and not self.has_fallback and due > self.fault_begins:
+        fails = self.fault == "hang" and not self.has_fallback or (
+            outage.site == self.rejected and self.hub.rejection == 503)
+        if fails and due > self.fault_begins:
             due = max(due, self.fault_ends + 60)  # the last back-off
         return due
 
@@ -310,10 +340,9 @@ class Run:
         """Messages that must come once, and when they are due. What has ended before it was
         noticed, or before an Alertmanager answered, may remain unknown."""
         hidden = self.fault_ends + LATE if self.options.pair and self.fault == "hang" else 0.0
-        return [(outage, kind, self.due(at)) for outage in self.outages
+        return [(outage, kind, self.due(outage, at)) for outage in self.outages
                 for bad in [outage.begins + CRIT * (outage.variable > 0)]
                 if outage.ends > max(self.noticed(bad), hidden)
-                and not (outage.site == self.hub.rejects and self.hub.rejection == 503)
                 for kind, at in (("new", bad), ("resolved", outage.ends)) if at < 1e9]
 
     def of(self, outage: Outage, kind: str) -> list[Message]:
@@ -342,8 +371,8 @@ class Run:
             for item in message.body["new"]:
                 self.judge(item["name"], item["variable"], "state", "told", made)
             for item in message.body["resolved"]:
-                if not any(self.number(item["name"]) in each.agents and each.ends <= message.at
-                           for each in self.outages):
+                if not any(item["name"] and self.number(item["name"]) in each.agents
+                           and each.ends <= message.at for each in self.outages):
                     self.note("false", f"{item['name']} is resolved")
         self.check_events()
 
@@ -365,17 +394,21 @@ class Run:
                     self.note("events", f"{agent} {variable}: from {was} to {now}")
                 last[agent, variable] = now
             reboots[agent] += what in REBOOTED
+        # What a fleet knows of an agent is written soon after it has started.
+        was_kept = self.killed > self.began + 5 * PERIOD
         for agent in self.rebooted:
-            if reboots[self.name(agent)] != 1:
+            if not was_kept <= reboots[self.name(agent)] <= 1:
                 self.note("events", f"{reboots[self.name(agent)]} reboots of {self.name(agent)}")
 
     def run(self) -> None:
         self.fleets = [self.start(number) for number in range(1 + self.options.pair)]
         while self.ask("/-/ready")[0] != 200 or self.agents.tell("idle", 1e6)[0]:
-            if self.warp.now() > LONGEST or self.fleets[0].poll() is not None:
-                raise SystemExit(f"it does not start: {(self.folder / 'fleet0/log').read_text()}")
-            time.sleep(0.05)
-        self.began = self.warp.now()
+            time.sleep(0.1)
+            if self.warp.now() > 10 * LONGEST or self.fleets[0].poll() is not None:
+                self.note("lost", f"it does not start: {(self.folder / 'fleet0/log').read_text()}")
+                return
+        self.began = self.up = self.warp.now()
+        self.agents.tell("idle", 0)
         plan, status = self.make_plan(), 0
         while (now := self.warp.now()) < self.began + LONGEST:
             while plan and plan[0][0] <= now:
@@ -387,7 +420,6 @@ class Run:
                     self.of(outage, kind) or now > due + LATE
                     for outage, kind, due in self.expected()):
                 break
-            time.sleep(0.1)
         else:
             self.note("ready", f"it does not end: /-/ready is {self.ask('/-/ready')}")
         self.warp.sleep(2 * WAIT + PERIOD)
@@ -409,26 +441,55 @@ def inside(options: argparse.Namespace) -> int:
         try:
             run.run()
         finally:
-            for process in run.fleets:
+            seconds = round(run.warp.now())
+            processes: list[subprocess.Popen[Any]] = [*run.fleets, run.agents.process]
+            for process in processes:
                 process.kill()
-            run.agents.process.kill()
-    busy = f"busy until {run.busy - run.began:.0f} s" if run.busy else ""
-    print(json.dumps([options.faults, options.seed, round(run.warp.now()), run.found, busy]))
+                process.wait()
+    used = sum(sum(resource.getrusage(who)[:2])
+               for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    print(json.dumps({
+        "fault": options.faults, "seed": options.seed, "seconds": seconds, "found": run.found,
+        "busy": round(run.busy - run.began) if run.busy else 0, "lag": round(run.lag, 1),
+        "speed": options.speed, "cpu": round(used, 1)}))
     return 0
 
 
-def outside(options: argparse.Namespace, fault: str, seed: int
-            ) -> tuple[str, collections.Counter[str]]:
-    """The same in a process of its own. Returns what it printed, and what was wrong."""
-    done = subprocess.run(
-        ["unshare", "-rmn", sys.executable, "-m", __spec__.name if __spec__ else "", "--inside",
-         "--faults", fault, "--seed", str(seed), "--agents", str(options.agents), "--speed",
-         str(options.speed), *["--pair"] * options.pair], cwd=ROOT, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    lines = done.stdout.splitlines()
-    if done.returncode or not lines:
-        return done.stdout, collections.Counter(crashed=1)
-    return done.stdout, collections.Counter(json.loads(lines[-1])[3])
+def outside(options: argparse.Namespace, fault: str, seed: int) -> tuple[str, Json]:
+    """The same in a process of its own. Returns what it printed, and its last line. A failure of a
+    run that was late itself is none: it is repeated, slower each time."""
+    text = ""
+    for repeats in range(REPEATS + 1):
+        done = subprocess.run(
+            ["unshare", "-rmn", sys.executable, "-m", __spec__.name if __spec__ else "",
+             "--inside", "--faults", fault, "--seed", str(seed), "--agents", str(options.agents),
+             "--speed", str(options.speed / 2**repeats), *["--pair"] * options.pair], cwd=ROOT,
+            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        text += done.stdout
+        if done.returncode:
+            return text, {"fault": fault, "found": {"crashed": 1}, "repeats": repeats}
+        result: Json = json.loads(done.stdout.splitlines()[-1]) | {"repeats": repeats}
+        if not result["found"] or result["lag"] < BUSY:
+            return text, result
+    return text, result | {"found": {"void": 1}}
+
+
+def table(results: list[Json]) -> str:
+    """A line for each fault."""
+    lines = ["fault       runs passed failed void repeated  CPU s  failures"]
+    for fault in dict.fromkeys(result["fault"] for result in results):
+        of = [result for result in results if result["fault"] == fault]
+        void = sum("void" in result["found"] for result in of)
+        good = sum(not result["found"] for result in of)
+        kinds = collections.Counter[str]()
+        for result in of:
+            kinds.update(result["found"])
+        lines.append(
+            f"{fault:11}{len(of):5}{good:7}{len(of) - good - void:7}{void:5}"
+            f"{sum(result['repeats'] for result in of):9}"
+            f"{sum(result.get('cpu', 0) for result in of):7.0f}  "
+            + ", ".join(f"{kind} {kinds[kind]}" for kind in sorted(kinds.keys() - {"void"})))
+    return "\n".join(lines)
 
 
 def main() -> int:
@@ -444,18 +505,16 @@ def main() -> int:
     options = parser.parse_args()
     if options.inside:
         return inside(options)
-    total = collections.Counter[str]()
+    results = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        runs = [(fault, pool.submit(outside, options, fault, seed))
-                for seed in range(options.seed, options.seed + options.seeds)
-                for fault in options.faults.split(",")]
-        for fault, future in runs:
-            text, found = future.result()
-            total += found
+        for run in [pool.submit(outside, options, fault, seed)
+                    for seed in range(options.seed, options.seed + options.seeds)
+                    for fault in options.faults.split(",")]:
+            text, result = run.result()
+            results.append(result)
             print(text, end="", flush=True)
-    print(f"{len(runs)} runs: " + ", ".join(
-        f"{name} {total[name]}" for name in (*RESULTS, *(total.keys() - set(RESULTS)))))
-    return int(total.total() > 0)
+    print(table(results))
+    return int(any(result["found"].keys() - {"void"} for result in results))
 
 
 if __name__ == "__main__":

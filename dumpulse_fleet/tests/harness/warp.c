@@ -1,6 +1,7 @@
 /* A library for LD_PRELOAD that gives Python other clocks, and SQLite another disk. The structure
  * in the file $WARP says which: clocks run `speed` times as fast as the system's from `base` on,
- * Unix time is `ahead` seconds ahead, the disk is full, and a sync takes `slow` more seconds.
+ * Unix time is `ahead` seconds ahead, the disk is full, a sync takes `slow` more seconds, and no
+ * request leaves while the network is `cut`.
  * SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,7 +20,7 @@
 
 static volatile struct {
     double base[8]; /* of each clock, by its number */
-    double speed, ahead, full, slow;
+    double speed, ahead, full, slow, cut;
 } * warp;
 
 __attribute__((constructor)) static void begin(void)
@@ -112,6 +113,15 @@ int recvmmsg(int file, struct mmsghdr *messages, unsigned count, int flags, stru
             }
     }
     return got;
+}
+
+int sendmmsg(int file, struct mmsghdr *messages, unsigned count, int flags)
+{
+    if (warp && warp->cut > 0) {
+        errno = ENETUNREACH;
+        return -1;
+    }
+    return (int)syscall(SYS_sendmmsg, file, messages, count, flags);
 }
 
 ssize_t pwrite64(int file, const void *bytes, size_t count, off64_t at)

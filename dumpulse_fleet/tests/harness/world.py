@@ -46,7 +46,7 @@ class Warp:
 
     def __init__(self, path: Path, speed: float) -> None:
         self.path, self.speed = path, speed
-        self.ahead = self.full = self.slow = 0.0
+        self.ahead = self.full = self.slow = self.cut = 0.0
         self.bases = [time.clock_gettime(clock) if clock in CLOCKS else 0.0 for clock in range(8)]
         self.set()
 
@@ -54,7 +54,7 @@ class Warp:
         vars(self).update(values)
         with open(self.path, "r+b" if self.path.exists() else "wb", 0) as file:
             file.write(struct.pack(
-                "12d", *self.bases, self.speed, self.ahead, self.full, self.slow))
+                "13d", *self.bases, self.speed, self.ahead, self.full, self.slow, self.cut))
 
     def now(self) -> float:
         """Seconds of the fleets' clocks since the run began."""
@@ -62,6 +62,14 @@ class Warp:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds / self.speed)
+
+
+def waited(process: int) -> float:
+    """Seconds for which the main thread of a process has waited for a processor."""
+    try:
+        return int(Path(f"/proc/{process}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):  # it has ended
+        return 0.0
 
 
 class Agents:
@@ -94,7 +102,7 @@ class Manager:
         self.ends.update((tuple(sorted(each["labels"].items())), each["endsAt"]) for each in alerts)
 
     def messages(self, now: float, moment: str) -> list[Json]:
-        firing = {labels for labels, end in self.ends.items() if end > moment}
+        firing = {labels for labels, end in dict(self.ends).items() if end > moment}
         sites = collections.defaultdict[str, set[Labels]](set)
         for labels in firing ^ self._told:
             sites[dict(labels).get("site", "")].add(labels)
