@@ -86,16 +86,16 @@ class Alertmanager(Receiver):
                 *({**each, "endsAt": moment(time.time() + self.validity)}
                   for each in self._firing.values()), *self._ended.values()]
             if alerts and client.uptime() >= self._due:
-                trouble = ""
+                trouble, self._due = "", client.uptime() + RESEND_S  # sooner if something changes
                 for first in range(0, len(alerts), AT_ONCE):
                     trouble = trouble or await post(alerts[first:first + AT_ONCE], "/api/v2/alerts")
-                self._due = client.uptime() + (RETRY_S if trouble else RESEND_S)
                 if not trouble:
                     self.failing_since = 0.0
                     for key in ended:
                         self._ended.pop(key, None)
-                elif not self.failing_since:
-                    self.failing_since = client.uptime()
+                else:
+                    self._due = client.uptime() + RETRY_S
+                    self.failing_since = self.failing_since or client.uptime()
                 done(self, trouble, len(alerts))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.some.wait(), max(

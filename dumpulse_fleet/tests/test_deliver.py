@@ -18,7 +18,7 @@ from aiohttp import web
 
 from dumpulse_fleet import client
 from dumpulse_fleet.alert import alertmanager, deliver, message
-from dumpulse_fleet.alert.decide import Core, Rules
+from dumpulse_fleet.alert.decide import COLLECTOR, Core, Item, Rules
 from dumpulse_fleet.alert.deliver import Alerts
 from dumpulse_fleet.config.outputs import AlertSettings, Notify
 from dumpulse_fleet.config.values import Secret
@@ -379,6 +379,23 @@ async def test_a_real_alertmanager_has_each_alert_for_as_long_as_it_lasts(path: 
                 fleet.put(2, State.ALIVE, 3)
             await until(lambda: firing(port) == {"pump 0": "DumpulseAgentUnreachable"})
         await until(lambda: not firing(port))
+
+
+@async_test
+async def test_an_alertmanager_gets_at_once_what_changes_while_it_answers(path: Path) -> None:
+    manager = alertmanager.Alertmanager(Notify("alertmanager", Secret(f"http://{path}"), {}), 1)
+    sent = []
+
+    async def post(alerts: list[Any], _: str) -> str:
+        sent.append(alerts)
+        manager.put([], 7.0)  # while it answers, the alert ends
+        return ""
+
+    manager.put([Item(COLLECTOR, State.DEAD, 5.0, False, (), None)], 6.0)
+    task = asyncio.create_task(manager.run(post, lambda *_: None))
+    await until(lambda: len(sent) > 1)
+    task.cancel()
+    assert [alerts[0]["endsAt"] for alerts in sent[1:]] == [alertmanager.moment(7.0)]
 
 
 @async_test
