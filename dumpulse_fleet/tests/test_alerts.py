@@ -526,20 +526,6 @@ def test_a_grandparent_explains_though_nothing_is_known_of_the_parent() -> None:
     assert [each.key.name for each in world.run(1000)] == ["berlin"]
 
 
-def test_a_step_over_a_fleet_costs_little() -> None:
-    world = World([agent(f"a{number}", f"site {number % 100}") for number in range(10_000)],
-                  rules=Rules(blind=100))
-    world.run(60, 30)
-    world.silence(*(f"a{number}" for number in range(9_000)))
-    world.mutes = [Mute({"site": f"x{number}"}, 0, 9e12) for number in range(5)]
-    world.run(2)
-    begun = time.process_time()
-    world.run(20)
-    cost = (time.process_time() - begun) / 20
-    print(f"{cost * 1000:.1f} ms a step with 9,000 problems")
-    assert cost < 0.3
-
-
 # ---------------------------------------------------------------- any sequence
 CAST = [agent("door", "A"), *(agent(f"a{each}", "A", "door") for each in range(4)),
         *(agent(f"b{each}", "B") for each in range(6)),
