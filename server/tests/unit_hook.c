@@ -316,7 +316,7 @@ TEST_AFTER(start_again, test_one_change_that_was_not_told_is_said)
     for (int i = 0; i < 5; i++)
         tell(3, 2 + i % 3);
     hook_run();
-    assert_string_equal(last_logged(), "1 change was not told to /bin/lamp: it is too slow");
+    assert_string_equal(last_logged(), "1 change was not passed to /bin/lamp: it is too slow");
     hook_run();
     assert_int_equal(logged_count, 1);
 }
@@ -561,13 +561,13 @@ TEST_AFTER(start_again, test_what_is_left_at_the_end_is_said)
         tell(63, 2 + (i + 1) % 3);
     }
     hook_finish();
-    assert_string_equal(last_logged(), "12 changes were not told to /bin/lamp");
+    assert_string_equal(last_logged(), "12 changes were not passed to /bin/lamp");
     assert_int_equal(counters[COUNT_NOT_TOLD], 12);
 
     (void)start_again(state);
     tell(63, 2);
     hook_finish();
-    assert_string_equal(last_logged(), "1 change was not told to /bin/lamp");
+    assert_string_equal(last_logged(), "1 change was not passed to /bin/lamp");
 }
 
 /* What the last run has not told comes first, with its number. The rest of it is counted. */
