@@ -13,6 +13,7 @@
 #include <string.h>
 #include <util/delay.h>
 
+#undef BAUD
 #define BAUD 0 /* no serial line */
 #include BOARD
 #include "can.h"

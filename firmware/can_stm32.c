@@ -29,6 +29,7 @@ enum { PARTS = PERIODS % 16 == 0 ? 16 : PERIODS % 12 == 0 ? 12 : PERIODS % 10 ==
 enum { AFTER = 2, BEFORE = PARTS - 1 - AFTER, DIVIDER = PERIODS / PARTS };
 _Static_assert(CAN_CRYSTAL * 1000 == CAN_KBITS * PARTS * DIVIDER && DIVIDER >= 1 && DIVIDER <= 1024,
                "this crystal cannot do this bit rate");
+#undef BAUD
 #define BAUD 0 /* no serial line */
 enum { IRQ_SENT = 19, IRQ_RECEIVED = 20, IRQ_ERROR = 22, IRQS = 23 };
 static void on_can(void);

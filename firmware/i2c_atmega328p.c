@@ -3,6 +3,7 @@
  * i2c_atmega328p.md describes what masters do. After each byte, the chip's interface holds the
  * clock low until the loop has served it. So all masters wait, and nothing gets lost.
  */
+#undef BAUD
 #define BAUD 0 /* no serial line */
 #include BOARD
 

@@ -57,7 +57,8 @@ static inline void board_start(void)
 #else
 enum { UBRR = (F_CPU / 8 + BAUD / 2) / BAUD - 1 }; /* the nearest divider, at double speed */
 _Static_assert(UBRR <= 4095, "the baud rate is too low for this clock");
-_Static_assert((UBRR + 1) * BAUD * 40 <= F_CPU / 8 * 41 && (UBRR + 1) * BAUD * 40 >= F_CPU / 8 * 39,
+_Static_assert((UBRR + 1UL) * BAUD * 40 <= F_CPU / 8 * 41 &&
+                   (UBRR + 1UL) * BAUD * 40 >= F_CPU / 8 * 39,
                "no divider of this clock is within 2.5 % of the baud rate");
 
 ISR(USART_RX_vect)
