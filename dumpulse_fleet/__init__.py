@@ -1,1 +1,1 @@
-"""Asks thousands of agents, and says what changed."""
+"""Polls thousands of agents, and reports changes."""

@@ -438,7 +438,7 @@ async def test_a_reload_keeps_what_is_told_and_what_waits(path: Path) -> None:
             alerts.configure(AlertSettings(
                 notify=(receiver.notify(token=Secret("new")), other.notify()), wait=0.05),
                 0.0, table, [])
-            with pytest.raises(Trouble, match="Apprise does not know"):
+            with pytest.raises(Trouble, match="Apprise has no service"):
                 alerts.configure(AlertSettings(
                     notify=(Notify("apprise", Secret(f"no-{SECRET}"), {}),)), 0.0, table, [])
             receiver.status = 200

@@ -735,7 +735,7 @@ def test_a_connection_that_reads_slowly_is_closed(monkeypatch: pytest.MonkeyPatc
 
 # ---------------------------------------------------------------- the file
 @pytest.mark.parametrize("text, about", [
-    ("- a", "keys and values"), ("tls: {}", "'tls' is not known"), ("a: [", "not YAML"),
+    ("- a", "keys and values"), ("tls: {}", "'tls' is unknown"), ("a: [", "not YAML"),
     ("basic_auth_users: [a]", "keys and values"), ("basic_auth_users: {a: secret}", "bcrypt"),
     ("basic_auth_users: {a: 1}", "text"), ("basic_auth_users: {1: a}", "text"),
     (f"basic_auth_users: {{'a:b': '{HASHED}'}}", "name of a user"),

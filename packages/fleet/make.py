@@ -14,7 +14,7 @@ NEEDS = ("aiohttp>=3.14,<4", "bcrypt>=4.0,<6", f"dumpulse=={VERSION}", "numpy>=1
          "pydantic>=2.12,<3", "PyYAML>=6.0.1,<7")
 OWN = {"name": "dumpulse-fleet", "version": project.FORMS["python"](project.version("fleet")),
        "python": "3.11", "package": "dumpulse_fleet",
-       "summary": "Asks thousands of Dumpulse agents, and says what changed",
+       "summary": "Polls thousands of Dumpulse agents, and reports changes",
        "module": "dumpulse_fleet.__main__", "dependencies": json.dumps(NEEDS)[1:-1],
        "extras": 'apprise = ["apprise>=1.9,<3"]',
        "classifiers": '"Development Status :: 3 - Alpha", '
