@@ -40,7 +40,7 @@ AT_ONCE = 8  # messages that are sent to one receiver at the same time
 REJECTIONS = {f"the answer was {status}" for status in (400, 413, 415, 422)}
 COMMIT_S = 2.0  # a message waits so long for the disk, and is then sent all the same
 STATES = tuple(State)  # by their numbers
-STATE = "alerts"  # its row in the store's table `kept`
+STATE, UNTOLD = "alerts", "untold"  # rows in the store's table `kept`
 
 
 class Alerts:
@@ -212,6 +212,13 @@ class Alerts:
         waits = receiver.settings.fallback and body["incident"] not in receiver.incidents
         return client.uptime() + FALLBACK_S if waits else 0.0
 
+    def _keep_untold(self) -> None:
+        """A message that was given up does not wait any more, but nobody has been told of it."""
+        text = json.dumps([[subject, number, time.time() - client.uptime() + since]
+                           for (subject, number), since in self._untold.items()])
+        self._store.write(lambda database: database.execute(
+            "INSERT OR REPLACE INTO kept VALUES (?, ?)", (UNTOLD, text)).rowcount)
+
     def _forget(self, receiver: Receiver, waiting: Waiting) -> None:
         """Deletes what was delivered, or was given up. The store does things in their order, so it
         writes a row before it deletes it."""
@@ -223,6 +230,7 @@ class Alerts:
         """Lets a message step aside, with an event. A fallback gets it at once."""
         self._forget(receiver, waiting)
         self.given_up += 1
+        self._keep_untold()
         text = f"gave up the message {waiting.body['id']}: {why}"
         self._say(f"{receiver.title}: {text}")
         self._event(waiting.subject, f"{receiver.title}: {text}")
@@ -236,6 +244,7 @@ class Alerts:
         self._untold = {(subject, number): since for (subject, number), since in
                         self._untold.items() if subject != waiting.subject
                         or since > self._untold.get((subject, waiting.body["id"]), -1.0)}
+        self._keep_untold()
         incident = waiting.body["incident"]
         if receiver.settings.fallback:
             receiver.incidents.add(incident)
@@ -252,16 +261,18 @@ class Alerts:
     async def _load(self) -> None:
         """Reads what was told before the restart, and what waits. Deletes messages to receivers
         that are not configured any more."""
-        def read(database: sqlite3.Connection) -> tuple[list[Any], list[Any]]:
+        def read(database: sqlite3.Connection) -> tuple[dict[str, str], list[Any]]:
             keys = json.dumps([each.key for each in self._receivers])
             database.execute("DELETE FROM outbox WHERE receiver NOT IN "
                              "(SELECT value FROM json_each(?))", (keys,))
-            return (database.execute("SELECT value FROM kept WHERE name = ?", (STATE,)).fetchall(),
+            return (dict(database.execute("SELECT name, value FROM kept").fetchall()),
                     database.execute("SELECT * FROM outbox ORDER BY id").fetchall())
         try:
             kept, rows = await asyncio.wrap_future(self._store.write(read))
-            if kept and self._core:
-                self._core.load(json.loads(kept[0][0]), client.uptime(), time.time())
+            if STATE in kept and self._core:
+                self._core.load(json.loads(kept[STATE]), client.uptime(), time.time())
+            for (kind, name), number, since in json.loads(kept.get(UNTOLD, "[]")):
+                self._untold[(kind, name), number] = client.uptime() - max(0, time.time() - since)
             for row, key, made, body in rows:
                 for receiver in self._receivers:
                     if receiver.key == key:

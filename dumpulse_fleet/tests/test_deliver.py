@@ -270,6 +270,8 @@ async def test_a_rejected_message_steps_aside(path: Path) -> None:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(deliver, "UNTOLD_S", 0.5)
                 assert alerts.untold.startswith("no receiver has accepted an alert for ")
+        async with fleet.running(receiver.notify(), again=0) as alerts:
+            await until(lambda: [subject for subject, _ in alerts._untold] == [("site", "a")])
         for row in range(3):
             fleet.put(row, State.ALIVE)
         async with fleet.running(receiver.notify(), fallback.notify(fallback=True), again=0
