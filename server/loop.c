@@ -13,7 +13,7 @@
 #include "timing.h"
 
 /* `signalled` is set with each of the others, so that the loop has to read only that one. */
-static volatile sig_atomic_t ending, usr1_came, hup_came, io_came, tasks_due, signalled;
+static volatile sig_atomic_t ending, usr1_came, hup_came, io_came, tasks_due, child_came, signalled;
 
 static void on_signal(int number)
 {
@@ -25,7 +25,9 @@ static void on_signal(int number)
         io_came = 1;
     else if (number == SIGALRM)
         tasks_due = 1;
-    else if (number != SIGCHLD)
+    else if (number == SIGCHLD)
+        child_came = 1;
+    else
         ending = 1;
     signalled = 1;
 }
@@ -117,7 +119,9 @@ __attribute__((noinline, cold)) static bool handle_signals(const struct loop_han
     if (io_came)
         call->on_io();
     io_came = 0;
-    call->on_child(); /* if there are such */
+    if (child_came)
+        call->on_child();
+    child_came = 0;
     if (tasks_due)
         run_tasks();
     tasks_due = 0;

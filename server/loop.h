@@ -34,7 +34,7 @@ struct loop_handlers {
     void (*on_usr1)(void);  /* SIGUSR1 */
     void (*on_hup)(void);   /* SIGHUP */
     void (*on_io)(void);    /* SIGIO: somebody has connected */
-    void (*on_child)(void); /* SIGCHLD, or any other */
+    void (*on_child)(void); /* SIGCHLD */
 };
 /* Takes packets and runs tasks, until a signal ends it. */
 void loop_serve(const sigset_t *waiting, const struct loop_handlers *handlers);

@@ -254,13 +254,6 @@ static void limit_age(const dumpulse_watched *line)
         *at = looked - line->dead;
 }
 
-static void forget_unwatched(void)
-{
-    for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++)
-        if (!names_variables[i].expected)
-            alarms_forget(i);
-}
-
 bool watch_read_again(void)
 {
     struct names_variable names[DUMPULSE_VARIABLES];
@@ -273,7 +266,9 @@ bool watch_read_again(void)
         memcpy(names_variables, names, sizeof names);
         return false;
     }
-    forget_unwatched();
+    for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++)
+        if (!names[i].expected || !names_variables[i].expected)
+            alarms_forget(i);
     for (uint8_t i = 0; i < watch_watcher.count; i++) {
         const dumpulse_watcher one = {lines + i, seen + i, 1};
         seen[i] = before[lines[i].variable];
@@ -311,7 +306,9 @@ static void restore_state(const dumpulse_watched *line, dumpulse_seen *of)
 
 static void restore_states(void)
 {
-    forget_unwatched();
+    for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++)
+        if (!names_variables[i].expected)
+            alarms_forget(i);
     for (uint8_t i = 0; i < watch_watcher.count; i++)
         restore_state(&lines[i], &seen[i]);
 }

@@ -251,35 +251,6 @@ def test_a_node_that_restarts_is_told(tmp_path: Path) -> None:
         watched.server.stop()
 
 
-@pytest.mark.parametrize("restarts", [True, False])
-def test_who_is_watched_again_is_new(tmp_path: Path, restarts: bool) -> None:
-    """What was told before it was left out of the file of names is forgotten, but its number. After
-    a restart, the table shows that it is alive: that is a change again."""
-    names, calm = tmp_path / "names.ini", "[dumpulse]\ntick = 50ms\nwarn = 30min\ncrit = 40min\n"
-    stats, more = tmp_path / "stats", ("--state", f"{tmp_path / 'state'}")
-    with contextlib.ExitStack() as stack:
-        last = ("alive", 2) if restarts else ("waiting", 1)
-        for text, row in (("[3]\n", ("alive", 1)), ("[4]\n", (None, None)), ("[3]\n", last)):
-            if restarts or row == ("alive", 1):
-                watched = stack.enter_context(Watched(tmp_path, names=calm + text, more=(
-                    *more, "--stats", f"{stats}")))
-            else:
-                names.write_text(calm + text)
-                reloads = watched.server.stats()["reloads"]
-                watched.server.process.send_signal(signal.SIGHUP)
-                watched.server.wait_for(lambda now: now["reloads"] > reloads,  # noqa: B023
-                                        "it reads them again")
-            if row == ("alive", 1):
-                watched.beat_until(3, 5, lambda: watched.told() == ["3  waiting alive"])
-
-            def is_right() -> bool:
-                found = client.read_status(f"{stats}")["table"][3]
-                return (found["state"], found["number"]) == row  # noqa: B023
-            wait_until(is_right, f"{row}")
-            if restarts:
-                watched.server.stop()
-
-
 @repeated_if_late
 def test_a_board_without_a_clock(tmp_path: Path) -> None:
     """It starts in 1970, and gets the right time late. What the state file has is as old as it was
