@@ -200,8 +200,8 @@ class Service:
             self._failed, self._failed_at = self.access.failed, time.monotonic()
 
     def numbers(self) -> Mapping[str, float]:
-        return {**vars(self.collector.figures),
-                **self.alerts.numbers(), "events": self.store.stored, "events_lost": self.store.lost + self.store.unstored,
+        return {**vars(self.collector.figures), **self.alerts.numbers(),
+                "events": self.store.stored, "events_lost": self.store.lost + self.store.unstored,
                 "sources_failed": self.discovery.failures, "logins_failed": self.access.failed,
                 "reloaded": self._reloaded, "reloaded_at": self._reloaded_at}
 

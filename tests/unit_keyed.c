@@ -24,7 +24,7 @@ static uint8_t *const sent = (uint8_t *)&room;
 static size_t sent_length;
 static uint8_t beacons[LABELS][8]; /* the last ones */
 static unsigned keys, sends, stores;
-static int bus;    /* the context of the agent */
+static int bus; /* the context of the agent */
 
 void dumpulse_get_key(uint8_t key[16], uint8_t label)
 {

@@ -1,4 +1,4 @@
-"""Prints all messages and help texts of udpserver, canserver, client and fleet, as one text to edit.
+"""Prints all messages and help texts of the servers, the client and the fleet, as one text to edit.
 
     python3 -m tools.messages     # or make figures ONLY=messages
 

@@ -91,7 +91,8 @@ def test_a_line_that_is_pulled_out(tmp_path: Path) -> None:
 
     threading.Timer(0.3, pull).start()
     begun = time.process_time()
-    with pytest.raises(client.NoAnswer, match="no answer in 1.5 s: .*(disconnected|no such device)"):
+    with pytest.raises(client.NoAnswer,
+                       match="no answer in 1.5 s: .*(disconnected|no such device)"):
         client.Agent(f"serial:{path}").ask(1.5)
     assert time.process_time() - begun < 0.7  # it does not spin
 

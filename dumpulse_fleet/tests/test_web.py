@@ -128,7 +128,7 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("route", [route for route in server.ROUTES if route.method == "GET"])
-def test_every_route_answers_and_knows_its_parameters(running: Running, route: server.Route) -> None:
+def test_every_route_answers_and_checks_parameters(running: Running, route: server.Route) -> None:
     example = EXAMPLES.get(route.path, "")
     path = example if example.startswith("/") else route.path + example
     running.service.change(7, State.DEAD, 3)

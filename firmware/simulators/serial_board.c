@@ -273,6 +273,29 @@ static void play_script(void)
     }
 }
 
+static avr_int_vector_t *compare; /* of timer 1 of an ATtiny85, whose flag is in its TIFR */
+static avr_io_write_t write_flags;
+static void *parameter_of_flags;
+
+/* simavr 1.6 clears the flags of one timer when the program clears those of the other. */
+static void keep_flags(avr_t *chip, avr_io_addr_t at, uint8_t value, void *unused)
+{
+    const uint8_t kept = chip->data[at] & (uint8_t)~value & (uint8_t)(1U << compare->raised.bit);
+
+    (void)unused;
+    write_flags(chip, at, value, parameter_of_flags);
+    chip->data[at] |= kept;
+}
+
+/* Nor does it look at a flag when the interrupt is enabled. */
+static void enable_interrupts(avr_t *chip, avr_io_addr_t at, uint8_t value, void *unused)
+{
+    (void)unused;
+    avr_core_watch_write(chip, at, value);
+    if (avr_regbit_get(chip, compare->raised) != 0)
+        avr_raise_interrupt(chip, compare);
+}
+
 /* simavr 1.6 lacks the mode of an ATtiny85's timer 1, and most of its dividers (2586Q, 12.3.1). */
 static void complete_timer(avr_timer_t *timer)
 {
@@ -281,6 +304,12 @@ static void complete_timer(avr_timer_t *timer)
     timer->wgm_op[0] = (avr_timer_wgm_t)AVR_TIMER_WGM_NORMAL8();
     for (uint8_t i = 1; i != 16; i++)
         timer->cs_div[i] = i - 1;
+    compare = &timer->comp[AVR_TIMER_COMPA].interrupt;
+    const avr_io_addr_t flags = AVR_DATA_TO_IO(compare->raised.reg);
+    write_flags = avr->io[flags].w.c;
+    parameter_of_flags = avr->io[flags].w.param;
+    avr->io[flags].w.c = keep_flags;
+    avr_register_io_write(avr, compare->enable.reg, enable_interrupts, NULL);
 }
 
 int main(int argc, char **argv)
