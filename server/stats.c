@@ -259,15 +259,22 @@ bool stats_open(void)
 }
 
 /* A line fits into the empty buffer of a new connection, so send() never has to wait. After AT_ONCE
- * connections there may be more: a new SIGIO lets the loop answer them after the next packets. */
+ * connections there may be more: a new SIGIO lets the loop answer them after the next packets. It
+ * also answers a reader who connected after a SIGHUP that still waits: --reload needs the new count.
+ */
 void stats_answer(void)
 {
     static char line[ANSWER];
+    static int held = -1;
 
     for (unsigned i = 0; i < AT_ONCE; i++) {
-        const int reader = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+        const int reader = held >= 0 ? held : accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+        sigset_t pending;
         if (reader < 0)
             return;
+        held = sigpending(&pending) == 0 && sigismember(&pending, SIGHUP) == 1 ? reader : -1;
+        if (held >= 0)
+            break;
         (void)send(reader, line, write_json(line), MSG_DONTWAIT | MSG_NOSIGNAL);
         (void)close(reader);
     }
