@@ -5,6 +5,7 @@
 A text is a string with three words or more, wherever it is used: in a message, a page or a
 statement of SQL. Values that the program fills in have braces or a percent sign."""
 
+import argparse
 import ast
 import re
 from collections.abc import Iterator
@@ -42,6 +43,8 @@ def of_python(text: str) -> Iterator[tuple[int, str]]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(prog="tools.messages",
+                            description="Prints all messages of the programs.").parse_args()
     sources = [ROOT / "udpserver.c", *sorted(ROOT.glob("server/*.c")), ROOT / "client.py",
                *sorted(path for path in ROOT.glob("dumpulse_fleet/**/*.py")
                        if not {"tests", "simulation"} & {*path.parts} and not path.is_symlink())]

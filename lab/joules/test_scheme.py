@@ -179,6 +179,7 @@ def test_known_answers_of_pqclean_are_met_or_end_it(tmp_path: Path) -> None:
     folder = written(tmp_path / "crypto_kem" / "toy" / "clean", "TOY_", "PQCLEAN_",
                      "__SIZE_TYPE__")
     (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "fips202.h").touch()
     (tmp_path / "test" / "crypto_kem").mkdir(parents=True)
     (tmp_path / "test" / "common").mkdir()
     (tmp_path / "test" / "crypto_kem" / "nistkat.c").write_text(
