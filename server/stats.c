@@ -259,9 +259,8 @@ bool stats_open(void)
 }
 
 /* A line fits into the empty buffer of a new connection, so send() never has to wait. After AT_ONCE
- * connections there may be more: a new SIGIO lets the loop answer them after the next packets. It
- * also answers a reader who connected after a SIGHUP that still waits: --reload needs the new count.
- */
+ * connections there may be more: a new SIGIO lets the loop answer them after the next packets. A
+ * reader that connects while a SIGHUP waits is answered after it: --reload needs the new count. */
 void stats_answer(void)
 {
     static char line[ANSWER];
