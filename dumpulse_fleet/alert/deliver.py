@@ -212,25 +212,22 @@ class Alerts:
         waits = receiver.settings.fallback and body["incident"] not in receiver.incidents
         return client.uptime() + FALLBACK_S if waits else 0.0
 
-    def _keep_untold(self) -> None:
-        """A message that was given up does not wait any more, but nobody has been told of it."""
-        text = json.dumps([[subject, number, time.time() - client.uptime() + since]
-                           for (subject, number), since in self._untold.items()])
-        self._store.write(lambda database: database.execute(
-            "INSERT OR REPLACE INTO kept VALUES (?, ?)", (UNTOLD, text)).rowcount)
-
     def _forget(self, receiver: Receiver, waiting: Waiting) -> None:
-        """Deletes what was delivered, or was given up. The store does things in their order, so it
-        writes a row before it deletes it."""
+        """Deletes what was delivered, or was given up, and keeps which messages no receiver has
+        accepted. The store does things in their order, so it writes a row before it deletes it."""
         receiver.waiting.remove(waiting)
-        self._store.write(lambda database: database.execute(
-            "DELETE FROM outbox WHERE id = ?", (waiting.row,)).rowcount)
+        untold = json.dumps([[subject, number, time.time() - client.uptime() + since]
+                             for (subject, number), since in self._untold.items()])
+
+        def write(database: sqlite3.Connection) -> None:
+            database.execute("DELETE FROM outbox WHERE id = ?", (waiting.row,))
+            database.execute("INSERT OR REPLACE INTO kept VALUES (?, ?)", (UNTOLD, untold))
+        self._store.write(write)
 
     def _give_up(self, receiver: Receiver, waiting: Waiting, why: str) -> None:
         """Lets a message step aside, with an event. A fallback gets it at once."""
         self._forget(receiver, waiting)
         self.given_up += 1
-        self._keep_untold()
         text = f"gave up the message {waiting.body['id']}: {why}"
         self._say(f"{receiver.title}: {text}")
         self._event(waiting.subject, f"{receiver.title}: {text}")
@@ -240,11 +237,10 @@ class Alerts:
 
     def _accepted(self, receiver: Receiver, waiting: Waiting) -> None:
         """The message is told. A fallback gets it only if it has told of this incident before."""
-        self._forget(receiver, waiting)
         self._untold = {(subject, number): since for (subject, number), since in
                         self._untold.items() if subject != waiting.subject
                         or since > self._untold.get((subject, waiting.body["id"]), -1.0)}
-        self._keep_untold()
+        self._forget(receiver, waiting)
         incident = waiting.body["incident"]
         if receiver.settings.fallback:
             receiver.incidents.add(incident)
