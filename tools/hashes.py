@@ -5,14 +5,17 @@
 pip rejects other files. A line has the wheels for amd64 and arm64, or the sources if a Python has
 no wheel."""
 
+import argparse
 import re
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from packaging import tags
 from packaging.utils import parse_wheel_filename
+
+from tools.programs import as_program
 
 PYTHONS, MACHINES, GLIBC = ((3, 11), (3, 13)), ("x86_64", "aarch64"), 36
 
@@ -29,22 +32,23 @@ def ranks(python: tuple[int, int], machine: str) -> dict[tags.Tag, int]:
 ALL_RANKS = [ranks(python, machine) for python in PYTHONS for machine in MACHINES]
 
 
-def hashes(package: dict[str, list[dict[str, dict[str, str]]]]) -> list[str]:
-    """Those of the files that pip would take, each once."""
-    found = []
+def hashes(package: dict[str, Any]) -> list[str]:
+    """Returns those of the files that pip would take, each once."""
+    files = []
     for rank in ALL_RANKS:
         fitting = [(min(rank[tag] for tag in fits), wheel) for wheel in package.get("wheels", [])
-                   if (fits := parse_wheel_filename(str(wheel["url"]).rpartition("/")[2])[3] &
+                   if (fits := parse_wheel_filename(wheel["url"].rpartition("/")[2])[3] &
                        rank.keys())]
-        best = min(fitting, key=lambda each: each[0])[1] if fitting else package.get("sdist")
-        if best:
-            found.append(best["hashes"]["sha256"])  # type: ignore[call-overload]
-    return [*dict.fromkeys(found)]
+        files.append(min(fitting, key=lambda fit: fit[0])[1] if fitting else package.get("sdist"))
+    return [*dict.fromkeys(file["hashes"]["sha256"] for file in files if file)]
 
 
 def main() -> None:
-    for name in sys.argv[1:]:
-        path = Path(name)
+    parser = argparse.ArgumentParser(prog="tools.hashes", description="Writes the hashes of Python "
+                                     "packages to their lists. It needs uv.")
+    parser.add_argument("lists", nargs="+", type=Path, metavar="LIST",
+                        help="a file such as tools/requirements.txt")
+    for path in parser.parse_args().lists:
         lines = path.read_text().splitlines()
         locked = tomllib.loads(subprocess.run(
             ["uv", "pip", "compile", "--quiet", "--no-deps", "--universal", "--python-version",
@@ -61,4 +65,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_program(main, ".*")

@@ -1,16 +1,14 @@
 """Makes DBC files, which tell CAN tools what each frame of Dumpulse has: one for all, and one with
 the names of the example vehicle."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import client
 from packages.making import Failed
-from packages.project import ROOT
+from tools.programs import ROOT, run
 
 BASE = "680"
-NAMES = "client.py", "names", "examples/vehicle.ini", "--dbc", "--base"
 
 
 def text(base: str = BASE, reports: str = "") -> str:
@@ -24,6 +22,6 @@ def text(base: str = BASE, reports: str = "") -> str:
 def build(to: Path, base: str = BASE, reports: str = "") -> list[Path]:
     path, named = to / "dumpulse.dbc", to / "vehicle.dbc"
     path.write_text(text(base, reports))
-    named.write_text(subprocess.run([sys.executable, *NAMES, base], cwd=ROOT, text=True,
-                                    stdout=subprocess.PIPE, check=True).stdout)
+    named.write_text(run([sys.executable, "client.py", "names", "examples/vehicle.ini", "--dbc",
+                          "--base", base], cwd=ROOT))
     return [path, named]
