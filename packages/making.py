@@ -27,10 +27,10 @@ def builder(name: str) -> Callable[..., list[Path]]:
         return importlib.import_module(f"packages.{name}.make").build  # type: ignore[no-any-return]
 
     def build(to: Path) -> list[Path]:
-        made = to / ONE_FILE[name]
-        text = (ROOT / "packages" / name / made.name).read_text()
-        made.write_text(text.replace("@version@", version()))
-        return [made]
+        written = to / ONE_FILE[name]
+        text = (ROOT / "packages" / name / written.name).read_text()
+        written.write_text(text.replace("@version@", version()))
+        return [written]
     return build
 
 
@@ -48,10 +48,10 @@ def main() -> None:
     to = ROOT / "build" / "packages"
     try:
         to.mkdir(parents=True, exist_ok=True)
-        made = builder(options.package)(to, *(bases if options.package == "dbc" else ()))
+        files = builder(options.package)(to, *(bases if options.package == "dbc" else ()))
     except (Failed, OSError, subprocess.CalledProcessError) as why:
         raise SystemExit(f"packages.making: {options.package}: {why}") from None
-    print(*made, sep="\n")
+    print(*files, sep="\n")
 
 
 if __name__ == "__main__":

@@ -60,11 +60,11 @@ def download(name: str) -> str:
 def version(part: str = "library", root: Path = ROOT) -> str:
     """Returns the version of a part, such as 1.2.3, 1.2.3-rc1 or 1.2.3-dev."""
     name, before = VERSIONS[part]
-    found = re.findall(rf'^{before} "(\d+\.\d+\.\d+(?:-dev|-rc\d+)?)"', (root / name).read_text(),
-                       re.M)
-    if len(found) != 1:
+    text = (root / name).read_text()
+    versions = re.findall(rf'^{before} "(\d+\.\d+\.\d+(?:-dev|-rc\d+)?)"', text, re.M)
+    if len(versions) != 1:
         raise SystemExit(f"{name} must have {before} once, as 1.2.3, 1.2.3-rc1 or 1.2.3-dev")
-    return str(found[0])
+    return str(versions[0])
 
 
 def shown(program: str) -> str:
@@ -84,7 +84,7 @@ FORMS: dict[str, Callable[[str], str]] = {
     "semantic": lambda text: text,
     "python": lambda text: text.replace("-dev", ".dev0").replace("-", ""),
     "debian": lambda text: text.replace("-", "~"),
-    "heading": lambda text: text.replace("-dev", ""),  # of CHANGELOG.md
+    "heading": lambda text: text.replace("-dev", ""),  # CHANGELOG.md has it.
     "numbers": lambda text: text.partition("-")[0],
     "number": lambda text: "{}{:02}{:02}".format(
         *map(int, text.partition("-")[0].split("."))).lstrip("0"),  # 0… would be octal in C
@@ -116,10 +116,10 @@ PLACES = (
 def behind(root: Path = ROOT) -> dict[Path, str]:
     """Returns the files that do not have the version of their part, or the address, with the text
     they need."""
-    found: dict[Path, str] = {}
+    changed_texts: dict[Path, str] = {}
     for part, name, form, before, after in PLACES:
         path = root / name
-        text = found.get(path, path.read_text())
+        text = changed_texts.get(path, path.read_text())
         value = URL if part == "address" else FORMS[form](version(part, root))
         # The group 1 keeps what stands before the value.
         new, count = re.subn(f"({before})[^\"' \n]*(?={after})", rf"\g<1>{value}", text,
@@ -128,8 +128,8 @@ def behind(root: Path = ROOT) -> dict[Path, str]:
             raise SystemExit(f"{name} must have the version or address once, after {before}: it is "
                              f"there {count} times")
         if new != text:
-            found[path] = new
-    return found
+            changed_texts[path] = new
+    return changed_texts
 
 
 def main() -> None:

@@ -48,9 +48,9 @@ def check() -> None:
     # The archive of the sources gets new files, too, whatever this user wants to see of them.
     changed = project.git("status", "--porcelain", "--untracked-files=all").splitlines()
     if changed:
-        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        reasons.append(f"git has not all of this folder: {changed[0][3:]}{more}: commit or remove "
-                       "what is new or changed")
+        others = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        reasons.append(f"git has not all of this folder: {changed[0][3:]}{others}: commit or "
+                       "remove what is new or changed")
     for path in sorted(project.behind()):
         reasons.append(f"{path.relative_to(ROOT)} does not have its version or the address: "
                        "run make version")
@@ -58,11 +58,11 @@ def check() -> None:
     if fleet.endswith("-dev") != version.endswith("-dev"):
         reasons.append(f"the version is {version}, and the fleet's is {fleet}: both or none end in "
                        "-dev")
-    number, wanted, shown = project.FORMS["heading"](version), r"\d{4}-\d\d-\d\d", "DATE"
+    number, date, shown = project.FORMS["heading"](version), r"\d{4}-\d\d-\d\d", "DATE"
     if number != version:
-        wanted = shown = "not released yet"
+        date = shown = "not released yet"
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
-    if not headings or not re.fullmatch(f"{re.escape(number)}, {wanted}", headings[0]):
+    if not headings or not re.fullmatch(f"{re.escape(number)}, {date}", headings[0]):
         reasons.append(f'the first heading of CHANGELOG.md must be "## {number}, {shown}", because '
                        f'the version is {version}: it is "## {"".join(headings[:1])}"')
     if reasons:
@@ -71,19 +71,19 @@ def check() -> None:
 
 def build_all(to: Path) -> list[Path]:
     """Builds the archive of the sources and the artefacts of every world into a folder."""
-    made = [archive.build_sources(to)]
+    files = [archive.build_sources(to)]
     for name in making.WORLDS:
         begun = time.monotonic()
         new = making.builder(name)(to)
-        if twice := {path.name for path in made} & {path.name for path in new}:
+        if twice := {path.name for path in files} & {path.name for path in new}:
             raise Failed(f"{name} has written {', '.join(sorted(twice))}, which was there already")
-        made += new
+        files += new
         say(f"{name}: built in {time.monotonic() - begun:.0f} s")
-    for path in made[1:]:
-        if sum_of(path) == sum_of(made[0]):  # Debian's copy of the sources, under its own name
-            made.remove(path)
+    for path in files[1:]:
+        if sum_of(path) == sum_of(files[0]):  # Debian's copy of the sources, under its own name
+            files.remove(path)
             path.unlink()
-    return made
+    return files
 
 
 def sum_of(path: Path) -> str:
@@ -101,10 +101,10 @@ def run(what: str, *command: str, cwd: Path, environment: Mapping[str, str]) -> 
     log = BUILD / "log" / f"release-{what.replace(' ', '-')}"
     log.parent.mkdir(parents=True, exist_ok=True)
     # The options of the make that runs this are not for others.
-    own = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     with log.open("w") as out:
         done = subprocess.run(command, cwd=cwd, stdout=out, stderr=subprocess.STDOUT,
-                              stdin=subprocess.DEVNULL, env={**own, **environment},
+                              stdin=subprocess.DEVNULL, env={**inherited, **environment},
                               check=False)
     if done.returncode != 0:
         print(*log.read_text(errors="replace").splitlines()[-40:], sep="\n", file=sys.stderr)
@@ -126,7 +126,7 @@ def release(tests: tuple[str, ...]) -> Path:
     os.environ["SOURCE_DATE_EPOCH"] = str(archive.build_time())
     with tempfile.TemporaryDirectory(prefix="dumpulse-release-") as work:
         packed = archive.build_sources(Path(work))
-        made: list[dict[str, str]] = []
+        sums_of_builds: list[dict[str, str]] = []
         folders: list[Path] = []
         # What is built must not depend on the folder, the language, the time zone and the umask.
         for name, umask, surroundings in (
@@ -141,21 +141,21 @@ def release(tests: tuple[str, ...]) -> Path:
             to.mkdir()
             before = os.umask(umask)
             try:
-                run(f"build {len(made) + 1} of 2", sys.executable, "-m", "packages.release",
+                run(f"build {len(folders) + 1} of 2", sys.executable, "-m", "packages.release",
                     "--build", str(to), cwd=folder, environment=surroundings)
             finally:
                 os.umask(before)
             folders.append(folder)
-            made.append(sums(to))
+            sums_of_builds.append(sums(to))
         bill_of_materials(Path(work, "from-one"))
         notes = re.split("^## ", (ROOT / "CHANGELOG.md").read_text(), maxsplit=2, flags=re.M)[1]
         Path(work, "from-one", "NOTES.md").write_text(f"# Dumpulse {notes}")
-        compare(made[0], made[1], {packed.name: sum_of(packed)})
+        compare(sums_of_builds[0], sums_of_builds[1], {packed.name: sum_of(packed)})
         for target in tests:
             run(f"make {target}", "make", *target.split(), cwd=folders[0], environment={})
-        told = sums(Path(work, "from-one"))
+        sums_of_files = sums(Path(work, "from-one"))
         Path(work, "from-one", "SHA256SUMS").write_text(
-            "".join(f"{value}  {name}\n" for name, value in told.items()))
+            "".join(f"{value}  {name}\n" for name, value in sums_of_files.items()))
         # Whoever finds the folder finds all of it, whatever stops this program.
         to, new = BUILD / "release", BUILD / "release-new"
         shutil.rmtree(new, ignore_errors=True)

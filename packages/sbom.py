@@ -53,24 +53,25 @@ def linked(path: Path) -> Iterator[Component]:
 
 def needs(path: Path) -> Iterator[Component]:
     """What a file needs of others where it is installed, as its own fields say."""
-    found: list[tuple[str, str | None, str, bool]] = []
+    requirements: list[tuple[str, str | None, str, bool]] = []
     if path.suffix == ".whl":
         with zipfile.ZipFile(path) as wheel:
             (name,) = (name for name in wheel.namelist() if name.endswith("/METADATA"))
             lines = re.findall("^Requires-Dist: (.*)$", wheel.read(name).decode(), re.M)
-        found = [("pypi", None, line, "extra ==" in line) for line in lines]
+        requirements = [("pypi", None, line, "extra ==" in line) for line in lines]
     elif path.suffix == ".deb":
         fields = subprocess.run(["dpkg-deb", "--field", path, "Depends"], text=True,
                                 stdout=subprocess.PIPE, check=True).stdout
-        found = [("deb", "debian", line, False) for line in fields.split(",") if line.strip()]
+        requirements = [("deb", "debian", line, False)
+                        for line in fields.split(",") if line.strip()]
     elif path.suffix == ".crate":
         with tarfile.open(path) as crate:
             manifest = crate.extractfile(f"{path.stem}/Cargo.toml")
             assert manifest
             fields = tomllib.loads(manifest.read().decode()).get("dependencies", {})
-        found = [("cargo", None, f"{name} {rule.get('version')}", bool(rule.get("optional")))
-                 for name, rule in fields.items()]
-    for world, group, line, is_optional in found:
+        requirements = [("cargo", None, f"{name} {rule.get('version')}", bool(rule.get("optional")))
+                        for name, rule in fields.items()]
+    for world, group, line, is_optional in requirements:
         name = re.findall(r"[\w.+-]+", line)[0]
         yield Component(name=name, description=line.strip(), bom_ref=f"{path.name}>{name}",
                         purl=PackageURL(world, group, name),
@@ -81,7 +82,7 @@ def bill(folder: Path) -> Bom:
     licence = LicenseExpression(project.LICENSE)
     whole = Component(name=project.NAME, version=project.version(), type=ComponentType.APPLICATION,
                       bom_ref=project.NAME, description=project.SUMMARY, licenses=[licence])
-    made = Bom(metadata=BomMetaData(
+    document = Bom(metadata=BomMetaData(
         component=whole, timestamp=datetime.fromtimestamp(archive.build_time(), timezone.utc)))
     sums, files = hashlib.sha256(), []
     for path in sorted(folder.iterdir()):
@@ -92,20 +93,20 @@ def bill(folder: Path) -> Bom:
         file = Component(name=path.name, version=project.version(part), type=ComponentType.FILE,
                          bom_ref=path.name, licenses=[licence], components=linked(path),
                          hashes=[HashType(alg=HashAlgorithm.SHA_256, content=value)])
-        others = [*needs(path)]
-        made.components.update([file, *others])
-        made.register_dependency(file, others)
+        needed = [*needs(path)]
+        document.components.update([file, *needed])
+        document.register_dependency(file, needed)
         files.append(file)
-    made.register_dependency(whole, files)
-    made.serial_number = uuid.UUID(bytes=sums.digest()[:16], version=4)
-    return made
+    document.register_dependency(whole, files)
+    document.serial_number = uuid.UUID(bytes=sums.digest()[:16], version=4)
+    return document
 
 
 def write(folder: Path) -> Path:
     out: BaseOutput = make_outputter(bill(folder), OutputFormat.JSON, SchemaVersion.V1_6)
     text = out.output_as_string(indent=1)
-    if wrong := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
-        raise making.Failed(f"this is no bill of materials: {wrong}")
+    if fault := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
+        raise making.Failed(f"this is no bill of materials: {fault}")
     to = folder / f"{project.NAME}-{project.version()}.cdx.json"
     to.write_text(f"{text}\n")
     return to
@@ -116,10 +117,10 @@ def main() -> None:
         prog="packages.sbom", description="Writes the bill of materials of a release.")
     parser.add_argument("folder", type=Path, help="it has the files of the release, and gets it")
     try:
-        made = write(parser.parse_args().folder)
+        written = write(parser.parse_args().folder)
     except (making.Failed, OSError, subprocess.CalledProcessError) as why:
         raise SystemExit(f"packages.sbom: {why}") from None
-    print(made)
+    print(written)
 
 
 if __name__ == "__main__":

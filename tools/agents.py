@@ -125,7 +125,7 @@ class KeyedFake(UdpAgent):
         self.agent.entries[3] = bytes.fromhex("12344c09")
         self.hooks = list(hooks)
         self.heard: list[bytes] = []
-        self.answered: list[bytes] = []  # what the model said to each of them
+        self.answered: list[bytes] = []  # The model's answer to each packet in `heard`.
         self.lock = threading.Lock()
         super().__init__(host)
 
@@ -136,8 +136,8 @@ class KeyedFake(UdpAgent):
             self.answered.append(answer)
             hook = (self.hooks.pop(0) if len(self.hooks) > 1 else self.hooks[0]) \
                 if self.hooks else None
-        for each in hook(packet, answer) if hook else [answer] if answer else []:
-            self._socket.sendto(each, asker)
+        for datagram in hook(packet, answer) if hook else [answer] if answer else []:
+            self._socket.sendto(datagram, asker)
 
     def tick(self) -> None:
         with self.lock:

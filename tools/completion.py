@@ -190,14 +190,14 @@ Parser = Callable[[str], argparse.ArgumentParser]
 def manual_options(build_parser: Parser = client.build_parser,
                    commands: Iterable[str] = tuple(client.COMMANDS)) -> str:
     """Describes each option once, with the commands that have it."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    commands_by_option: dict[tuple[str, str, str], list[str]] = {}
     for command in commands:
         for action in build_parser(command)._actions:
             if action.option_strings and action.dest not in ("help", "version"):
                 key = ", ".join(action.option_strings), metavar(action), str(action.help)
-                found.setdefault(key, []).append(command)
+                commands_by_option.setdefault(key, []).append(command)
     lines = []
-    for (flags, value, meaning), having in found.items():
+    for (flags, value, meaning), having in commands_by_option.items():
         named = f'.BI "{roff(flags)}" " {roff(value)}"' if value else f'.B "{roff(flags)}"'
         sentence = roff(meaning[0].upper() + meaning[1:])
         about = textwrap.wrap(f"{sentence}. ({', '.join(having)})", 100, break_on_hyphens=False)
@@ -206,8 +206,8 @@ def manual_options(build_parser: Parser = client.build_parser,
 
 
 def manual() -> str:
-    before, found, after = MANUAL.read_text().partition(OPTIONS)
-    assert found
+    before, marker, after = MANUAL.read_text().partition(OPTIONS)
+    assert marker
     return f"{before}{manual_options()}{after}"
 
 
@@ -215,6 +215,6 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (("dumpulse.bash", bash()), ("_dumpulse", zsh()), ("dumpulse.1", manual())):
-        made = folder / f"{name}.{os.getpid()}"  # another `make install` may want it just now
-        made.write_text(text)
-        made.replace(folder / name)
+        new = folder / f"{name}.{os.getpid()}"  # another `make install` may want it just now
+        new.write_text(text)
+        new.replace(folder / name)

@@ -24,9 +24,9 @@ def ranks(python: tuple[int, int], machine: str) -> dict[tags.Tag, int]:
     """The tags of wheels that fit, the best first."""
     platforms = [f"manylinux_2_{minor}_{machine}" for minor in range(GLIBC, 16, -1)] + [
         f"manylinux{year}_{machine}" for year in (2014, 2010, 1)] + [f"linux_{machine}"]
-    found = [*tags.cpython_tags(python, platforms=platforms),
-             *tags.compatible_tags(python, f"cp{python[0]}{python[1]}", platforms)]
-    return {tag: rank for rank, tag in reversed([*enumerate(found)])}
+    known_tags = [*tags.cpython_tags(python, platforms=platforms),
+                  *tags.compatible_tags(python, f"cp{python[0]}{python[1]}", platforms)]
+    return {tag: rank for rank, tag in reversed([*enumerate(known_tags)])}
 
 
 ALL_RANKS = [ranks(python, machine) for python in PYTHONS for machine in MACHINES]
@@ -55,12 +55,12 @@ def main() -> None:
              "3.11", "--format", "pylock.toml", "-"], input="\n".join(
                  line.partition(" --")[0] for line in lines), text=True, check=True,
             stdout=subprocess.PIPE).stdout)
-        known = {package["name"]: package for package in locked["packages"]}
-        for at, line in enumerate(lines):
+        packages = {package["name"]: package for package in locked["packages"]}
+        for number, line in enumerate(lines):
             if "==" in line and not line.startswith("#"):
                 pin = line.partition(" --")[0]
                 normal = re.sub("[-_.]+", "-", pin.partition("==")[0]).lower()
-                lines[at] = " --hash=sha256:".join([pin, *hashes(known[normal])])
+                lines[number] = " --hash=sha256:".join([pin, *hashes(packages[normal])])
         path.write_text("\n".join(lines) + "\n")
 
 

@@ -24,8 +24,8 @@ class FakeBus:
     """Replaces the socket that socket.socket() makes for AF_CAN."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.asked: list[Any] = []  # of the kernel
-        self.fails: dict[str, int] = {}  # by name: the errno
+        self.asked: list[Any] = []  # The calls, with their arguments.
+        self.fails: dict[str, int] = {}  # The errno of each call that fails.
         self.ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ours.setblocking(False)
         monkeypatch.setattr(socket, "socket", self.made)
@@ -62,13 +62,13 @@ class FakeBus:
         self.ours.send(FRAME.pack(number, len(part), part))
 
     def report(self, packet: bytes, base: int = 0x680, frames: range = range(33)) -> None:
-        for at in frames:
-            self.send(base + 64 + at, packet[8 * at:8 * at + 8])
+        for index in frames:
+            self.send(base + 64 + index, packet[8 * index:8 * index + 8])
 
     def report_fd(self, packet: bytes, frames: range = range(5)) -> None:
-        for at in frames:
-            part = packet[64 * at:64 * at + 64]
-            self.ours.send(FD_FRAME.pack(0x680 + 64 + at, len(part), part))
+        for index in frames:
+            part = packet[64 * index:64 * index + 64]
+            self.ours.send(FD_FRAME.pack(0x680 + 64 + index, len(part), part))
 
     def heard(self) -> tuple[int, int, bytes]:
         frame = self.ours.recv(100)
@@ -78,10 +78,10 @@ class FakeBus:
 
 @pytest.fixture
 def bus(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBus]:
-    made = FakeBus(monkeypatch)
-    yield made
-    made.ours.close()
-    made._theirs.close()
+    fake_bus = FakeBus(monkeypatch)
+    yield fake_bus
+    fake_bus.ours.close()
+    fake_bus._theirs.close()
 
 
 class FakeLine:
@@ -129,5 +129,5 @@ class FakeLine:
 
 @pytest.fixture
 def line() -> Iterator[FakeLine]:
-    with FakeLine() as made:
-        yield made
+    with FakeLine() as fake_line:
+        yield fake_line

@@ -30,15 +30,15 @@ def elf_hash(name: str) -> int:
 
 def versions(image: bytearray, start: int) -> list[int]:
     """The offsets of the entries for the versions that a program needs, of all libraries."""
-    found = []
+    offsets = []
     while True:
         _, count, _, first, following = struct.unpack_from("<HHIII", image, start)
-        at = start + first
+        offset = start + first
         for _ in range(count):
-            found.append(at)
-            at += struct.unpack_from("<I", image, at + 12)[0]
+            offsets.append(offset)
+            offset += struct.unpack_from("<I", image, offset + 12)[0]
         if not following:
-            return found
+            return offsets
         start += following
 
 
@@ -53,18 +53,18 @@ def with_old_names(file: Path) -> bytes | None:
             return None
         names = elf.get_section_by_name(".dynstr")
         entries = {}
-        for at in versions(image, needs["sh_offset"]):
-            name = struct.unpack_from("<I", image, at + VERSION_NAME)[0]
-            entries[names.get_string(name)] = at, name
+        for offset in versions(image, needs["sh_offset"]):
+            name = struct.unpack_from("<I", image, offset + VERSION_NAME)[0]
+            entries[names.get_string(name)] = offset, name
         if NEW not in entries:
             return None
         for number, symbol in enumerate(symbols.iter_symbols()):
             if symbol.name.startswith(PREFIX):  # the new name ends with the old one
-                at = symbols["sh_offset"] + number * SYMBOL_SIZE
-                struct.pack_into("<I", image, at, symbol["st_name"] + len(PREFIX))
-        at, _ = entries[NEW]
-        struct.pack_into("<I", image, at + VERSION_HASH, elf_hash(OLD))
-        struct.pack_into("<I", image, at + VERSION_NAME, entries[OLD][1])
+                offset = symbols["sh_offset"] + number * SYMBOL_SIZE
+                struct.pack_into("<I", image, offset, symbol["st_name"] + len(PREFIX))
+        offset, _ = entries[NEW]
+        struct.pack_into("<I", image, offset + VERSION_HASH, elf_hash(OLD))
+        struct.pack_into("<I", image, offset + VERSION_NAME, entries[OLD][1])
     return bytes(image)
 
 

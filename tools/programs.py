@@ -19,7 +19,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
-EXTRAS = ROOT / "extras"  # what a firmware may add to the library
+EXTRAS = ROOT / "extras"  # The library's optional parts.
 INCLUDES = (f"-I{ROOT}", f"-I{EXTRAS}")
 # The part with keys has a file for each role.
 KEYED = tuple(f"dumpulse_{role}.c" for role in (
@@ -103,10 +103,10 @@ def vectors(name: str, *, long: bool = False) -> Path:
 
 def portion(text: str) -> slice:
     """Returns the slice of a list that K/N means: each N-th, from the K-th on."""
-    found = re.fullmatch(r"([1-9][0-9]*)/([1-9][0-9]*)", text)
-    if found is None or int(found[1]) > int(found[2]):
+    fraction = re.fullmatch(r"([1-9][0-9]*)/([1-9][0-9]*)", text)
+    if fraction is None or int(fraction[1]) > int(fraction[2]):
         raise argparse.ArgumentTypeError(f"{text!r} is no portion: K/N, with K from 1 to N")
-    return slice(int(found[1]) - 1, None, int(found[2]))
+    return slice(int(fraction[1]) - 1, None, int(fraction[2]))
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:

@@ -29,7 +29,7 @@ from typing import IO, Self
 
 from tools.programs import PATIENCE, built, wait_until
 
-Counters = dict[str, int]  # with the keys of --stats
+Counters = dict[str, int]  # Its keys are the names that --stats prints.
 KEYS = {"refused for length": "length", "reports unsent": "unsent", "bus-offs": "bus_offs",
         "dropped by the kernel": "drops", "variables with the key before": "key_before",
         "wrong tags in the last epoch": "epoch_tags"}

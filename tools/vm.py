@@ -77,7 +77,7 @@ def unpack(work: Path, package: str) -> None:
     run(["dpkg-deb", "-x", archive, files])
     (image,) = files.glob("boot/vmlinuz-*")
     version = image.name.removeprefix("vmlinuz-")
-    if not (files / "lib").exists():  # since Debian 13 modules are in /usr/lib, where /lib leads to
+    if not (files / "lib").exists():  # Debian 13 and later have modules in /usr/lib.
         (files / "lib").symlink_to("usr/lib")
     run(["/sbin/depmod", "-b", files, version])
     for folder in ("bin", "modules", "proc", "root"):
@@ -134,12 +134,12 @@ def started(files: dict[str, str], folders: dict[str, Path], more: str = "",
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 timeout=seconds)
         except subprocess.TimeoutExpired as late:
-            said = (late.stdout or b"").decode(errors="replace")
-            raise TooLong(f"the VM did not end in {seconds:.0f} s:\n{said}") from late
-    said = done.stdout.decode(errors="replace").replace("\r\n", "\n")
-    output, found, status = said.rpartition(STATUS)
-    if not found:
-        raise AssertionError(f"the VM ended without a word:\n{said}")
+            console = (late.stdout or b"").decode(errors="replace")
+            raise TooLong(f"the VM did not end in {seconds:.0f} s:\n{console}") from late
+    console = done.stdout.decode(errors="replace").replace("\r\n", "\n")
+    output, separator, status = console.rpartition(STATUS)
+    if not separator:
+        raise AssertionError(f"the VM ended without a word:\n{console}")
     return int(status.split()[0]), output.partition(BEGINS)[2]
 
 

@@ -40,10 +40,11 @@ def main() -> None:
     print(f"{'all':15}" + "".join(f"{n:9,}" for n in (len(lines), *totals, sum(totals))))
     make = sum(count for path, count in lines.items()
                if path.name == "Makefile" or path.suffix == ".mk")
-    for what, count, most in (("files", len(paths), MOST_FILES), ("lines", sum(totals), MOST_LINES),
-                              ("root entries", len({p.parts[0] for p in paths}), MOST_ROOT_ENTRIES),
-                              ("lines of make", make, MOST_MAKE_LINES)):
-        print(f"{what}: {count:,}, at most {most:,}")
+    roots = len({path.parts[0] for path in paths})
+    for what, count, limit in (
+            ("files", len(paths), MOST_FILES), ("lines", sum(totals), MOST_LINES),
+            ("root entries", roots, MOST_ROOT_ENTRIES), ("lines of make", make, MOST_MAKE_LINES)):
+        print(f"{what}: {count:,}, at most {limit:,}")
 
 
 if __name__ == "__main__":

@@ -122,5 +122,5 @@ def write_wrap(archive: Path, to: Path) -> Path:
 
 
 def build(to: Path) -> list[Path]:
-    made = write_archive(to)
-    return [made, write_wrap(made, to)]
+    zip_file = write_archive(to)
+    return [zip_file, write_wrap(zip_file, to)]

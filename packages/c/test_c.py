@@ -16,7 +16,8 @@ from spec.model import REQUEST, heartbeat
 
 pytestmark = pytest.mark.slow
 
-TOOLS = project.ROOT / "build" / "venv-packages" / "bin"  # with the oldest CMake and Meson
+TOOLS = project.ROOT / "build" / "venv-packages" / "bin"
+# It has the oldest versions of CMake and Meson that the library supports.
 OLD = {"PATH": f"{TOOLS}:{consumers.environment(TOOLS)['PATH']}"}
 
 

@@ -51,16 +51,16 @@ def run(words: Words, folder: Path, standard_input: bytes = b"",
         more: Mapping[str, str] = NOTHING) -> bytes:
     """Returns what the command prints."""
     done = try_run(words, folder, standard_input, more)
-    said = (done.stdout + done.stderr).decode(errors="replace")
-    assert done.returncode == 0, f"{words}: status {done.returncode}: {said}"
+    output = (done.stdout + done.stderr).decode(errors="replace")
+    assert done.returncode == 0, f"{words}: status {done.returncode}: {output}"
     return done.stdout
 
 
 def fails(words: Words, folder: Path, message: str, more: Mapping[str, str] = NOTHING) -> None:
     """The command must fail, with this message."""
     done = try_run(words, folder, more=more)
-    said = " ".join((done.stdout + done.stderr).decode(errors="replace").split())
-    assert done.returncode != 0 and message in said, said
+    output = " ".join((done.stdout + done.stderr).decode(errors="replace").split())
+    assert done.returncode != 0 and message in output, output
 
 
 def compiles(given: str, source: Path, *options: str | Path) -> None:
@@ -178,11 +178,11 @@ def check_keyed(node: Path) -> None:
         options = ("--key", str(key), "--state", f"{folder}/table")
         run([*command(), *options, "--key-is-new"], Path(folder))
         with Server(*options) as server, \
-                socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as there:
-            there.settimeout(PATIENCE)
-            there.sendto(run(words, node.parent), ("127.0.0.1", server.port))
-            beacon = there.recv(100)
-            there.sendto(run(words, node.parent, beacon), ("127.0.0.1", server.port))
+                socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as node_socket:
+            node_socket.settimeout(PATIENCE)
+            node_socket.sendto(run(words, node.parent), ("127.0.0.1", server.port))
+            beacon = node_socket.recv(100)
+            node_socket.sendto(run(words, node.parent, beacon), ("127.0.0.1", server.port))
             server.wait_for(lambda now: now["packets"] == 2, "both have come")
             assert server.stop()["heartbeats"] == 1
         # The 4 bytes of each variable are in the file of the table: the last two are what was sent.

@@ -52,7 +52,7 @@ def traffic() -> list[tuple[int, bytes, str, Values]]:
             "Variable": variable, "Sender": sender, "Value": value}))
     assert agent.process(0, model.REQUEST) == model.REPORT
     report = agent.table()
-    for frame in range(33):  # as SPEC.md says: bytes 8k to 8k + 7
+    for frame in range(33):  # Frame k has bytes 8k to 8k + 7 (SPEC.md).
         content = report[8 * frame:8 * frame + 8]
         values = entry(2 * frame - 1, content) if frame else \
             {"Checksum": int.from_bytes(content[:4], "big")}

@@ -19,11 +19,11 @@ from pathlib import Path
 from packages import archive, making, project
 
 HERE = Path(__file__).resolve().parent
-DEBIAN = project.ROOT / "build" / "debian"  # what is made once, and used each time
+DEBIAN = project.ROOT / "build" / "debian"  # The Debians stay here between builds.
 CROSS = "arm64"  # the other processor that the packages are for
-# The Debians in folders, each with mmdebstrap's variant and its packages: one builds (with no more
-# than Build-Depends), one builds for the other processor, one runs Debian's own checkers, and one
-# boots.
+# Each Debian in a folder has mmdebstrap's variant and its packages. "builder" has no more than
+# Build-Depends, "cross" builds for the other processor, "checker" runs Debian's own checkers, and
+# "system" boots.
 BUILD_DEPENDS = ("debhelper", "dh-python", "python3")
 BASES: dict[str, tuple[str, tuple[str, ...]]] = {
     "builder": ("buildd", BUILD_DEPENDS),
@@ -52,10 +52,10 @@ def say(text: str) -> None:
 # ---------------------------------------------------------------- the sources
 
 # The short files of debian/; files/ has the others. Of the scripts: debhelper does not restart the
-# instances of a template, stops only what it has started, which is the socket, and forgets only
-# what it has enabled. The agents' tables are purged. The fleet, which has a folder beside them, is
-# no part of this package. The unit that lintian finds unusual is for a CAN interface, and starts
-# when the interface appears.
+# instances of a template. It stops only the socket, because it has started nothing else, and it
+# removes only links that it has made. The agents' tables are purged, but not the fleet's folder,
+# which is beside them and belongs to no package. The unit that lintian finds unusual is for a CAN
+# interface, and starts when the interface appears.
 SCRIPT = """\
 #!/bin/sh
 # SPDX-License-Identifier: MIT
@@ -196,19 +196,19 @@ def base(name: str) -> Path:
                                Path("/etc/apt/sources.list")) if path.exists()]
     also = [f"--include={','.join(include)}"]
     with tempfile.TemporaryDirectory(dir=DEBIAN) as work:
-        made, list_of_apt = Path(work) / "root", lists[0]
-        if others := {each.partition(":")[2] for each in include} - {""}:
-            also.append(f"--architectures={','.join([native(), *sorted(others)])}")
+        new_root, list_of_apt = Path(work) / "root", lists[0]
+        if architectures := {name.partition(":")[2] for name in include} - {""}:
+            also.append(f"--architectures={','.join([native(), *sorted(architectures)])}")
             # A library has the same version for all processors, and security updates do not come
             # for all at once.
             list_of_apt = Path(work) / lists[0].name
             list_of_apt.write_text(without_security(lists[0].read_text()))
         run("mmdebstrap", "--quiet", f"--variant={variant}", *also,
-            release["VERSION_CODENAME"].strip('"'), made, list_of_apt)
-        (made / made_of.name).write_text(packages)
+            release["VERSION_CODENAME"].strip('"'), new_root, list_of_apt)
+        (new_root / made_of.name).write_text(packages)
         if folder.exists():
             folder.rename(Path(work) / "old")
-        made.rename(folder)
+        new_root.rename(folder)
     return folder
 
 
@@ -220,7 +220,7 @@ def native() -> str:
 def without_security(text: str) -> str:
     """A list of apt has an archive in each paragraph, or, in its old form, in each line."""
     between = "\n\n" if "URIs:" in text else "\n"
-    return between.join(each for each in text.split(between) if "-security" not in each) + "\n"
+    return between.join(entry for entry in text.split(between) if "-security" not in entry) + "\n"
 
 
 def in_debian(root: Path, script: str, shared: Path) -> str:
@@ -259,8 +259,8 @@ def make_debs(dsc: Path, to: Path, machine: str = "") -> list[Path]:
     os.umask(mask := os.umask(0o022))
     place, language = shlex.quote(f"/{to.name}"), os.environ.get("LC_ALL", "C")
     root, kind = base("cross" if machine else "builder"), f"-B -a{machine}" if machine else "-b"
-    # Programs for another processor do not run here: test_debian.py has QEMU. Nobody needs packages
-    # of debugging symbols of a program that the sources build in seconds.
+    # Programs for another processor do not run here: test_debian.py has QEMU. Debugging symbols
+    # need no packages, because the sources build in seconds.
     checks = "nocheck" if machine else os.environ.get("DEB_BUILD_OPTIONS", "")
     options = f"noautodbgsym {checks}"
     with tempfile.TemporaryDirectory() as shared:
@@ -285,9 +285,9 @@ cp ./*.deb /shared/
 
 
 def build(to: Path) -> list[Path]:
-    made = make_sources(to)
-    (dsc,) = [path for path in made if path.suffix == ".dsc"]
+    files = make_sources(to)
+    (dsc,) = [path for path in files if path.suffix == ".dsc"]
     for machine in ("", CROSS):
         say(f"building the packages for {machine or native()} in a clean Debian")
-        made += make_debs(dsc, to, machine)
-    return made
+        files += make_debs(dsc, to, machine)
+    return files

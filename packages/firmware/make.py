@@ -18,13 +18,13 @@ IMAGES = re.findall(r"^\| `(\S+)` \|", (HERE / "README.md").read_text(), re.M)
 def flash_of(elf: Path, to: Path) -> Path:
     """Writes what belongs into the flash, as the board takes it: .uf2 for a chip that is a USB
     drive, .hex for all others. Nothing in it names a folder."""
-    board, made = BOARDS[elf.stem], to / elf.with_suffix(".hex").name
+    board, image = BOARDS[elf.stem], to / elf.with_suffix(".hex").name
     if elf.stem == "uart_rp2040":
-        made = made.with_suffix(".uf2")
-        made.write_bytes(uf2(elf))
-        return made
-    subprocess.run([*objcopy(board), "-O", "ihex", elf, made], check=True)
-    return made
+        image = image.with_suffix(".uf2")
+        image.write_bytes(uf2(elf))
+        return image
+    subprocess.run([*objcopy(board), "-O", "ihex", elf, image], check=True)
+    return image
 
 
 def objcopy(board: Board) -> list[str]:
@@ -45,13 +45,13 @@ def images(to: Path) -> dict[str, Path]:
 def build(to: Path) -> list[Path]:
     top = f"{project.NAME}-firmware-{project.version()}"
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder)
+        contents = Path(folder)
         page = (HERE / "README.md").read_text().replace("VERSION", project.version())
         linked = {project.ROOT / name
                   for name in re.findall(r"\]\(\.\./\.\./(firmware/[^)#]*)", page)}
-        (made / "README.md").write_text(page.replace("../../firmware/", ""))
+        (contents / "README.md").write_text(page.replace("../../firmware/", ""))
         files: dict[str, Path | str] = {
-            **images(made), "LICENSE": project.ROOT / "LICENSE", "LICENSE.avr-libc": AVR_LIBC,
+            **images(contents), "LICENSE": project.ROOT / "LICENSE", "LICENSE.avr-libc": AVR_LIBC,
             **{path.name: archive.page(path, linked) for path in linked}}
         return [archive.write_zip(to / f"{top}.zip", {f"{top}/{name}": path
                                                       for name, path in files.items()})]

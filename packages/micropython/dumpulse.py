@@ -46,12 +46,12 @@ def entries(packet: bytes) -> dict[int, tuple[int, int, int]]:
     """Of a report: the timestamp, the sender and the value of each variable that was ever set."""
     if not is_report(packet):
         raise ValueError("this is no report, or it is damaged: ask again")
-    found: dict[int, tuple[int, int, int]] = {}
+    by_variable: dict[int, tuple[int, int, int]] = {}
     for variable in range(64):
         high, low, sender, value = packet[4 + 4 * variable:8 + 4 * variable]
         if high or low or sender or value:
-            found[variable] = high << 8 | low, sender, value
-    return found
+            by_variable[variable] = high << 8 | low, sender, value
+    return by_variable
 
 
 class Line:
@@ -62,8 +62,8 @@ class Line:
 
     def take(self, data: bytes) -> bytes | None:
         """Takes bytes that came. Returns a report, or None as long as there is none."""
-        for at in range(len(data)):
-            self.last = (self.last + data[at:at + 1])[-REPORT_SIZE:]
+        for position in range(len(data)):
+            self.last = (self.last + data[position:position + 1])[-REPORT_SIZE:]
             if is_report(self.last):
                 report, self.last = self.last, b""
                 return report

@@ -16,10 +16,10 @@ PATH = os.pathsep.join([os.environ["PATH"], str(Path.home() / ".cargo" / "bin")]
 
 def installed(program: str) -> str:
     """Where cargo or rustc is."""
-    found = shutil.which(program, path=PATH)
-    if not found:
+    path = shutil.which(program, path=PATH)
+    if not path:
         raise SystemExit(f"packages.rust: {program} is not installed: run make setup")
-    return found
+    return path
 
 
 def lock(own: str) -> str:
@@ -55,5 +55,5 @@ def build(to: Path) -> list[Path]:
         subprocess.run([installed("cargo"), "package", "--quiet", "--no-verify", "--locked",
                         "--target-dir", "target"], cwd=crate, check=True,
                        env={**os.environ, "PATH": PATH})
-        (made,) = (crate / "target" / "package").glob("*.crate")
-        return [Path(shutil.copy(made, to))]
+        (crate_file,) = (crate / "target" / "package").glob("*.crate")
+        return [Path(shutil.copy(crate_file, to))]

@@ -35,7 +35,7 @@ def licences() -> dict[str, Path]:
 
 
 def build(to: Path) -> list[Path]:
-    made = []
+    archives = []
     with tempfile.TemporaryDirectory() as folder:
         # A copy of the sources: in build/ may be programs for this machine.
         root = archive.unpack(archive.build_sources(Path(folder)), Path(folder))
@@ -46,6 +46,6 @@ def build(to: Path) -> list[Path]:
         for machine in MACHINES:
             top = f"{project.NAME}-servers-{project.version()}-linux-{machine}"
             files = {**texts, **programs(machine, root)}
-            made.append(archive.write_tar(to / f"{top}.tar.gz", {
+            archives.append(archive.write_tar(to / f"{top}.tar.gz", {
                 f"{top}/{name}": path for name, path in files.items()}))
-    return made
+    return archives

@@ -31,8 +31,7 @@ tree.load_config(sys.argv[2])
 tree.write_config(".config")
 sys.exit("\\n".join(tree.warnings) or 0)
 """
-# What reads .config before the module, and Zephyr's functions that the module calls: these tell
-# what they are given.
+# A reader of .config, and Zephyr's functions that the module calls. They print their arguments.
 BEFORE = """\
 file(STRINGS .config lines REGEX "^CONFIG_[A-Z_]+=[a-z0-9]+$")
 foreach(line IN LISTS lines)

@@ -5,7 +5,7 @@
 #include <dumpulse.h>
 #include <stdio.h>
 
-static uint16_t packets; /* how many have come: the clock of this agent */
+static uint16_t packets; /* Number of packets received: the agent's clock. */
 
 uint16_t dumpulse_get_timestamp(void)
 {

@@ -36,7 +36,7 @@ __attribute__((constructor)) static void open_uart(void)
 
 #include <stdint.h>
 
-void _start(void); /* of newlib */
+void _start(void); /* Newlib's entry point. */
 
 enum { STACK_TOP = 0x400000 }; /* the end of the first RAM of QEMU's board mps2-an385 */
 

@@ -7,7 +7,7 @@
 
 DUMPULSE_WATCH(watch, DUMPULSE_WATCHED(variable(3), silence(2), misses(2), grace(3), values(0, 99)),
                DUMPULSE_WATCHED(variable(5), silence(1), misses(1), grace(5), values(0, 255)));
-static uint16_t packets; /* how many have come: the clock of this agent */
+static uint16_t packets; /* Number of packets received: the agent's clock. */
 
 uint16_t dumpulse_get_timestamp(void)
 {

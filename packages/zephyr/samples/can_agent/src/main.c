@@ -22,7 +22,7 @@ enum { QUEUE = 64 };
 static const struct device *const bus = DEVICE_DT_GET(DT_CHOSEN(zephyr_canbus));
 CAN_MSGQ_DEFINE(received, QUEUE);
 K_SEM_DEFINE(sent, 0, 1);
-static int status; /* of the frame that was sent last; 0: it is on the bus */
+static int status; /* Result of the last frame: 0 means that it is on the bus. */
 
 static dumpulse agent; /* zeros: no heartbeat has come yet */
 static uint8_t given_up;
@@ -59,7 +59,7 @@ static bool send_frame(const uint8_t *bytes, size_t length, size_t number, bool 
 void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
 {
     const k_timepoint_t end = sys_timepoint_calc(K_SECONDS(1));
-    const bool fd = *(const bool *)context; /* as the request; all readers get the report */
+    const bool fd = *(const bool *)context; /* The report has the format of the request. */
     const size_t most = fd ? CAN_MAX_DLEN : FRAME;
 
     k_sem_reset(&sent);
