@@ -375,10 +375,10 @@ static bool read_file(struct keys *key, const char **wrong)
         return false;
     const bool is_good = size >= 0 && numbers_decode(&key->numbers, bytes, (size_t)size) &&
                          memcmp(key->numbers.mark, mark, sizeof mark) == 0;
-    *wrong = is_good                                               ? NULL
-             : size < 0                                            ? "not there"
-             : memcmp(bytes, "Dumpulsekeys", NUMBERS_MARK_AT) == 0 ? "of an older version"
-                                                                   : "damaged";
+    *wrong = is_good                                    ? NULL
+             : size < 0                                 ? "not there"
+             : numbers_are_foreign(bytes, (size_t)size) ? "of another version"
+                                                        : "damaged";
     return true;
 }
 

@@ -42,6 +42,9 @@ void numbers_encode(uint8_t bytes[NUMBERS_SIZE], const struct numbers *numbers);
 /* False: they are damaged, or of another version. */
 bool numbers_decode(struct numbers *numbers, const uint8_t *bytes, size_t size);
 
+/* Returns whether this is a file of numbers in the form of another version. */
+bool numbers_are_foreign(const uint8_t *bytes, size_t size);
+
 /* Has `file` a later block than `known`, or variables that are retired only there? Both must be
  * whole, and of the same key. */
 bool numbers_are_later(const uint8_t *file, const uint8_t *known, size_t size);
