@@ -23,8 +23,8 @@ from dumpulse_fleet.model.naming import Wrong
 from dumpulse_fleet.model.version import VERSION
 
 CONFIG_FILE = "/etc/dumpulse/fleet.toml"
-KNOWN_FOR = 86_400_000  # ms; what is acknowledged for ever is forgotten
-PAGE = 1000  # agents or events of one answer
+KNOWN_FOR = 86_400_000  # ms; what is acknowledged for ever is forgotten.
+PAGE = 1000  # Agents or events of one answer.
 WORST = [state.words for state in sorted(State, reverse=True) if state != State.UNWATCHED]
 # Events whose words need no kind.
 SPEAKS = ("state", "rebooted", "clock", "restarted", "name", "mute")
@@ -79,7 +79,7 @@ def table(rows: Sequence[Sequence[str]], head: Sequence[str], states: Sequence[s
     """In columns that are as wide as they must be. If the terminal is narrow, the widest ones give
     way, but not the first one. That has the colours of these states."""
     rows = [[printable(text) for text in row] for row in (head, *rows)]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(head))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     while sum(widths) + 2 * (len(widths) - 1) > columns() and max(widths[1:]) > 4:
         widths[widths.index(max(widths[1:]), 1)] -= 1
     for row, state in zip(rows, ("", *(states or [""] * len(rows)))):
@@ -96,16 +96,16 @@ def fleet_of(options: argparse.Namespace) -> FleetClient:
 def all_pages(fleet: FleetClient, path: str, key: str, query: Mapping[str, Any], limit: int,
               ) -> tuple[list[dict[str, Any]], int]:
     """Returns up to so many (0: all) agents, and how many there are."""
-    found: list[dict[str, Any]] = []
+    items: list[dict[str, Any]] = []
     total = 1
-    while len(found) < total and (not limit or len(found) < limit):
-        count = min(PAGE, limit - len(found)) if limit else PAGE
-        answer = fleet.request(path, {**query, "offset": len(found), "limit": count})
+    while len(items) < total and (not limit or len(items) < limit):
+        count = min(PAGE, limit - len(items)) if limit else PAGE
+        answer = fleet.request(path, {**query, "offset": len(items), "limit": count})
         total = int(answer["total"])
         if not answer[key]:
             break
-        found += answer[key]
-    return found, total
+        items += answer[key]
+    return items, total
 
 
 def run_ls(options: argparse.Namespace) -> int:
@@ -117,12 +117,12 @@ def run_ls(options: argparse.Namespace) -> int:
         return print_json({"total": total, "agents": agents})
     summary = fleet.request("/api/v1/summary")
     if agents:
-        rows = [[str(each["state"]) + " (muted)" * bool(each["muted"])
-                 + care(each["acknowledged"]), since(each["since"]),
-                 str(each["name"]), str(each["site"]) or "-",
-                 counted(each["counts"], ("alive", "unknown")) or "-"] for each in agents]
+        rows = [[str(agent["state"]) + " (muted)" * bool(agent["muted"])
+                 + care(agent["acknowledged"]), since(agent["since"]),
+                 str(agent["name"]), str(agent["site"]) or "-",
+                 counted(agent["counts"], ("alive", "unknown")) or "-"] for agent in agents]
         print(*table(rows, ["state", "since", "agent", "site", "variables"],
-                     [str(each["state"]) for each in agents]), sep="\n")
+                     [str(agent["state"]) for agent in agents]), sep="\n")
     if total > len(agents):
         print(f"and {total - len(agents):,} more: --limit 0 shows all")
     trouble = f"; {summary['trouble']}" if summary["trouble"] else ""
@@ -137,7 +137,7 @@ def run_show(options: argparse.Namespace) -> int:
     try:
         agent = fleet.request(f"/api/v1/agents/{quote(options.name, safe='')}")
     except NotFound as error:
-        names = [str(each["name"]) for each in all_pages(
+        names = [str(item["name"]) for item in all_pages(
             fleet, "/api/v1/agents", "agents", {"sort": "name"}, 5 * PAGE)[0]]
         near = difflib.get_close_matches(options.name, names, 1)
         raise NotFound(f"{error}: {options.name}" + (f" (do you mean {printable(near[0])!r}?)"
@@ -158,18 +158,18 @@ def run_show(options: argparse.Namespace) -> int:
                         + (f"{since(agent['heard_at'])} ago" if agent["heard_at"] else "never"))):
         if text:
             print(f"{what:9}{cut(text, columns() - 9)}")
-    shown = [each for each in agent["variables"]
-             if each["expected"] or each["heard_at"] is not None]
-    rows = [[str(each["state"]), f"{each['variable']} {each['name']}".strip()
-             + " (not authenticated)" * (each["authenticated"] is False),
-             "-" if each["value"] is None else str(each["value"]),
-             "-" if each["sender"] is None else str(each["sender"]),
-             "never" if each["heard_at"] is None else
-             f"{'over ' * bool(each['at_least'])}{since(each['heard_at'])} ago",
-             f"{each['low']}..{each['high']}"] for each in shown]
+    shown = [cell for cell in agent["variables"]
+             if cell["expected"] or cell["heard_at"] is not None]
+    rows = [[str(cell["state"]), f"{cell['variable']} {cell['name']}".strip()
+             + " (not authenticated)" * (cell["authenticated"] is False),
+             "-" if cell["value"] is None else str(cell["value"]),
+             "-" if cell["sender"] is None else str(cell["sender"]),
+             "never" if cell["heard_at"] is None else
+             f"{'over ' * bool(cell['at_least'])}{since(cell['heard_at'])} ago",
+             f"{cell['low']}..{cell['high']}"] for cell in shown]
     if rows:
         print(*table(rows, ["state", "variable", "value", "sender", "heard", "range"],
-                     [str(each["state"]) for each in shown]), sep="\n")
+                     [str(cell["state"]) for cell in shown]), sep="\n")
     return 0
 
 
@@ -178,25 +178,25 @@ def run_events(options: argparse.Namespace) -> int:
     query = {"agent": options.agent, "site": options.site, "what": options.what, "since": begins,
              "variable": options.variable}
     fleet = fleet_of(options)
-    found: list[dict[str, Any]] = []
-    while len(found) < options.limit:
-        more = fleet.request("/api/v1/events", {
-            **query, "limit": min(PAGE, options.limit - len(found)),
-            "before": found[-1]["number"] if found else None})["events"]
-        found += more
-        if len(more) < min(PAGE, options.limit):
+    events: list[dict[str, Any]] = []
+    while len(events) < options.limit:
+        page = fleet.request("/api/v1/events", {
+            **query, "limit": min(PAGE, options.limit - len(events)),
+            "before": events[-1]["number"] if events else None})["events"]
+        events += page
+        if len(page) < min(PAGE, options.limit):
             break
     if options.json:
-        return print_json({"events": found})
+        return print_json({"events": events})
     rows = []
-    for each in reversed(found):  # the newest at the bottom, as in a log
-        who = str(each["agent"]) + ("" if each["variable"] is None else
-                                    f" {each['name'] or each['variable']}")
-        lasted = f" after {for_how_long(each['lasted'])}" if each["lasted"] is not None else ""
-        change = f"{each['was']} -> {each['now']}" if each["was"] and each["now"] else \
-            f"{each['was']}{each['now']}"
-        kind = "" if each["what"] in SPEAKS else f"{each['what']}: " if change else each["what"]
-        rows.append([clock(each["at"]), who or "-", str(each["site"]) or "-",
+    for event in reversed(events):  # The newest at the bottom, as in a log.
+        who = str(event["agent"]) + ("" if event["variable"] is None else
+                                    f" {event['name'] or event['variable']}")
+        lasted = f" after {for_how_long(event['lasted'])}" if event["lasted"] is not None else ""
+        change = f"{event['was']} -> {event['now']}" if event["was"] and event["now"] else \
+            f"{event['was']}{event['now']}"
+        kind = "" if event["what"] in SPEAKS else f"{event['what']}: " if change else event["what"]
+        rows.append([clock(event["at"]), who or "-", str(event["site"]) or "-",
                      f"{kind}{change}{lasted}"])
     if rows:
         print(*table(rows, ["time", "agent", "site", "what"]), sep="\n")
@@ -219,19 +219,19 @@ def run_mute(options: argparse.Namespace, acknowledges: bool = False) -> int:
         if len(match) < len(options.match):
             raise client.BadUsage("each label can be named once; values may have * in them")
         who = os.environ.get("LOGNAME", "") or os.environ.get("USER", "") or "somebody"
-        made = fleet.request("/api/v1/mutes", method="POST", body={
+        answer = fleet.request("/api/v1/mutes", method="POST", body={
             "match": match, "seconds": (options.duration or KNOWN_FOR) / 1000,
             "why": options.why or "", "by": who, "acknowledges": acknowledges})
         words = "acknowledged until all is well, at most" if acknowledges else "is in force"
-        return finish(options, made, f"mute {made.get('number')} {words} until "
-                                     f"{clock(made['ends'])}; end it with --end")
+        return finish(options, answer, f"mute {answer.get('number')} {words} until "
+                                       f"{clock(answer['ends'])}; end it with --end")
     mutes = fleet.request("/api/v1/mutes")
     if options.json:
         return print_json(mutes)
-    rows = [[str(each["number"] or "-"), clock(each["begins"]), clock(each["ends"]),
-             " ".join(f"{key}={text}" for key, text in each["match"].items()),
-             "acknowledged" if each["acknowledges"] else "muted",
-             f"{each['why']} ({each['by'] or '?'})".strip()] for each in mutes["mutes"]]
+    rows = [[str(mute["number"] or "-"), clock(mute["begins"]), clock(mute["ends"]),
+             " ".join(f"{key}={text}" for key, text in mute["match"].items()),
+             "acknowledged" if mute["acknowledges"] else "muted",
+             f"{mute['why']} ({mute['by'] or '?'})".strip()] for mute in mutes["mutes"]]
     print(*table(rows, ["mute", "from", "until", "what", "kind", "why"]) if rows else ["no mutes"],
           sep="\n")
     return 0
@@ -256,16 +256,16 @@ def run_serve(options: argparse.Namespace) -> int:
     from dumpulse_fleet.config.file import load
     from dumpulse_fleet.config.toml_reader import Mistakes
     try:
-        found = load(options.config_file)
+        config = load(options.config_file)
     except Mistakes as error:
-        for each in error.all:
-            client.complain(str(each))
+        for mistake in error.all:
+            client.complain(str(mistake))
         count = len(error.all)
         if error.all[0].file:
             client.complain(f"{count} mistake{'s' * (count != 1)} in {options.config_file!r}")
         return client.BadUsage.STATUS
     from dumpulse_fleet import service
-    return service.run(found, service.Given(options.listen, options.web_file), options.check)
+    return service.run(config, service.Given(options.listen, options.web_file), options.check)
 
 
 # ---------------------------------------------------------------- the command line
@@ -381,8 +381,8 @@ def build_parser(name: str) -> client.Parser:
     else:
         prog = client.PROGRAM
         about = "\n".join(["Polls thousands of Dumpulse agents, and reports changes.", "", *(
-            f"  %(prog)s {f'{each} {command.arguments}':28} {command.summary}"
-            for each, command in COMMANDS.items())])
+            f"  %(prog)s {f'{word} {command.arguments}':28} {command.summary}"
+            for word, command in COMMANDS.items())])
         usage, epilog = f"{prog} COMMAND ...", STATUSES
     parser = client.Parser(prog=prog, usage=" ".join(usage.split()), description=about,
                            epilog=epilog, allow_abbrev=False,
@@ -405,21 +405,21 @@ def run_command(arguments: Sequence[str]) -> int:
     try:
         if not name:
             typed = build_parser("").parse_known_args(arguments)[0].command
-            wrong = "name a command first" if not typed or arguments[0].startswith("-") else \
+            message = "name a command first" if not typed or arguments[0].startswith("-") else \
                 f"{printable(typed)!r} is no command"
-            raise client.BadUsage(wrong + (similar(typed, COMMANDS)
-                                           or f": {', '.join(COMMANDS)}")
+            raise client.BadUsage(message + (similar(typed, COMMANDS)
+                                             or f": {', '.join(COMMANDS)}")
                                   + f" (see {client.PROGRAM} --help)")
         parser = build_parser(name)
         options, unknown = parser.parse_known_intermixed_args(arguments[1:])
         if unknown:
-            known = [flag for option in OPTIONS if name in option.commands
+            flags = [flag for option in OPTIONS if name in option.commands
                      for flag in option.flags.split() if flag.startswith("-")]
             word = unknown[0].partition("=")[0]
             if name == "serve" and not word.startswith("-"):
                 raise client.BadUsage("name the configuration with --config.file "
                                       f"{printable(word)}")
-            raise client.BadUsage(f"{printable(word)!r} is unknown{similar(word, known)} "
+            raise client.BadUsage(f"{printable(word)!r} is unknown{similar(word, flags)} "
                                   f"(see {parser.prog} --help)")
         try:
             return COMMANDS[name].run(options)
@@ -435,20 +435,20 @@ def run_command(arguments: Sequence[str]) -> int:
 
 
 def main() -> NoReturn:
-    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # see __main__.py
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # See __main__.py.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     client.PROGRAM = "dumpulse-fleet"
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # it may be closed
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # It may be closed.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # ? for what the locale does not have
     try:
         try:
             status = run_command(sys.argv[1:])
-        except SystemExit as end:  # after --help and --version
+        except SystemExit as end:  # After --help and --version.
             status = int(end.code or 0)
         sys.stdout.flush()
     except BrokenPipeError:
-        status = 128 + 13  # as if by SIGPIPE
+        status = 128 + 13  # The status that a shell reports after SIGPIPE.
     except OSError as error:
         client.complain(f"cannot write: {error.strerror}")
         status = 1

@@ -19,7 +19,7 @@ from dumpulse_fleet.model.naming import Wrong
 
 ADDRESS = f"http://127.0.0.1:{WEB_PORT}"
 LARGEST = 64 << 20  # bytes of an answer
-ADDRESS_ENV = "DUMPULSE_FLEET"  # in the environment
+ADDRESS_ENV = "DUMPULSE_FLEET"  # Environment variable.
 TOKEN_ENV = "DUMPULSE_FLEET_TOKEN_FILE"
 NOT_OURS = "what answers is no fleet: is the address right?"
 
@@ -76,7 +76,7 @@ class FleetClient:
             try:
                 handlers.append(urllib.request.HTTPSHandler(
                     context=ssl.create_default_context(cafile=ca_file or None)))
-            except OSError as error:  # also ssl.SSLError
+            except OSError as error:  # Also ssl.SSLError.
                 raise client.BadUsage(f"cannot use the certificates of {ca_file!r}: "
                                       f"{error.strerror or error}") from error
         self._opener = urllib.request.build_opener(*handlers)

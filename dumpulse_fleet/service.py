@@ -36,9 +36,9 @@ from dumpulse_fleet.web.server import READS, Backend, Listening, listen, make_ap
 
 STOP_S = 5.0  # s from SIGTERM to the end, at most
 QUIET_S = 60.0  # s between two lines of the log that say the same
-FILES, FEWEST = 65_536, 64  # descriptors that we ask for, and without which nothing works
+FILES, FEWEST = 65_536, 64  # Descriptors that we ask for, and without which nothing works.
 LOOK_S = 1.0  # s between two looks whether a source is due
-THREADS = READS + 16  # what takes long must not keep others waiting
+THREADS = READS + 16  # Slow calls must not block the others.
 SAMPLE_S = 60.0  # s between two looks for the status page
 HANGS_S = 10.0  # s that the disk may take
 WELL_S = 60.0  # s for which all must be well until what was acknowledged ends
@@ -128,23 +128,23 @@ class Service:
     days: Days
     collector: Collector
     alerts: Alerts
-    failure = ""  # why it ended, if nobody stopped it
+    failure = ""  # Why it ended without a signal.
 
     def __init__(self, config: Config, given: Given = Given()) -> None:
         self.config = given.over(config)
         self._given = given
         self._running = False
-        self._changing = asyncio.Lock()  # a reload, or a change of the sources
+        self._changing = asyncio.Lock()  # Held by a reload or a change of the sources.
         self._ending = asyncio.Event()
         self._reloaded, self._reloaded_at = True, time.time()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._stops: list[Callable[[], Awaitable[object]]] = []  # what can end at the same time
+        self._stops: list[Callable[[], Awaitable[object]]] = []  # Called at the same time.
         self._stopper = threading.Timer(STOP_S, self._give_up)
-        self._coming: Sequence[Agent] | None = None  # a list that is not in force yet
-        self._told: list[str] = []  # what is wrong with the sources
-        self._failed, self._failed_at = 0, -QUIET_S  # logins that were told, and when
-        self._odd_until: dict[str, float] = {}  # errors of the loop that are not told again
-        self._logged = ""  # the collector's trouble
+        self._coming: Sequence[Agent] | None = None  # A list that is not in force yet.
+        self._told: list[str] = []  # Logged troubles of the sources.
+        self._failed, self._failed_at = 0, -QUIET_S  # Failed logins that were logged, and when.
+        self._odd_until: dict[str, float] = {}  # Errors of the loop, and until when none is logged.
+        self._logged = ""  # The collector's last logged trouble.
 
     # ---------------------------------------------------------------- for the web server
     def troubles(self) -> dict[str, str]:
@@ -169,8 +169,8 @@ class Service:
     @property
     def alertmanager(self) -> str:
         """The address of its page, without a password."""
-        return next((page_of(each.url) for each in self.config.alerts.notify
-                     if each.kind == "alertmanager"), "")
+        return next((page_of(receiver.url) for receiver in self.config.alerts.notify
+                     if receiver.kind == "alertmanager"), "")
 
     @property
     def sees(self) -> bool:
@@ -229,16 +229,16 @@ class Service:
         try:
             config = self._given.over(await asyncio.to_thread(load, self.config.path))
         except Mistakes as error:
-            return [str(each) for each in error.all]
-        wrong = [f"{name} changes only with a restart" for name, part in FIXED.items()
+            return [str(mistake) for mistake in error.all]
+        mistakes = [f"{name} changes only with a restart" for name, part in FIXED.items()
                  if part(config) != part(self.config)]
-        if wrong:
-            return wrong
+        if mistakes:
+            return mistakes
         discovery = Discovery(config, config.state, confirmed=True)
         agents = await discovery.look() or ()
         try:
             self.alerts.check(config.alerts)
-            may = await asyncio.to_thread(self.access.look)  # passwords and certificates
+            may = await asyncio.to_thread(self.access.look)  # Passwords and certificates.
         except (Trouble, client.BadUsage) as error:
             return [str(error)]
         self.config, self.discovery = config, discovery
@@ -251,7 +251,7 @@ class Service:
         async with self._changing:
             agents = await self.discovery.look()
             self._coming = self._coming if agents is None else agents
-            if self._coming is not None:  # if it fails, the next look tries again
+            if self._coming is not None:  # If it fails, the next look tries again.
                 await self._change(self._coming)
             else:
                 self._tell()
@@ -392,7 +392,7 @@ class Service:
         """What no task handles. There may be thousands of the same."""
         text = f"{context['message']}: {context.get('exception')!r}"[:500]
         now = time.monotonic()
-        self._odd_until = {each: end for each, end in self._odd_until.items() if end > now}
+        self._odd_until = {message: end for message, end in self._odd_until.items() if end > now}
         if text not in self._odd_until:
             self._odd_until[text] = now + QUIET_S
             say(text)
@@ -449,11 +449,11 @@ def check(config: Config) -> int:
         problems.append(str(error))
     files = dataclasses.replace(config, sources=tuple(
         source for source in config.sources if source.files))
-    found = Discovery(files)
-    agents = asyncio.run(found.look()) or ()
-    for problem in (*problems, *found.problems):
+    discovery = Discovery(files)
+    agents = asyncio.run(discovery.look()) or ()
+    for problem in (*problems, *discovery.problems):
         say(problem)
-    if problems or found.problems:
+    if problems or discovery.problems:
         return client.BadUsage.STATUS
     pages = len(config.sources) - len(files.sources)
     if not (agents or pages):

@@ -67,7 +67,7 @@ def _labels(value: Any) -> dict[str, str]:
 def _texts(value: Any) -> list[str]:
     if not isinstance(value, list) or not value:
         raise Wrong("must be a list of addresses in brackets")
-    return [text(each) for each in value]
+    return [text(item) for item in value]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Shared:
     labels: Annotated[Mapping[str, str], checked(_labels)] = dataclasses.field(
         default_factory=dict)
     parent: Annotated[str, checked(check_name_of, "parent")] = ""
-    keys: Annotated[str, PATH] = ""  # a folder with NAME-readers.key of each agent
+    keys: Annotated[str, PATH] = ""  # A folder with NAME-readers.key of each agent.
     period: Annotated[float, checked(duration, 0.1, 3600)] = 10.0  # s
     misses: Annotated[int, checked(number, 1, 1000)] = 3
     timeout: Annotated[float, checked(duration, 0.05, 3240)] = 3.0  # s
@@ -117,10 +117,10 @@ class Source:
     """
 
     shared: Shared
-    line: int  # of the configuration
-    files: str = ""  # a path in full, whose file may have * in its name
+    line: int  # Line of the configuration.
+    files: str = ""  # A path in full, whose file may have * in its name.
     url: Secret = Secret()
-    token: Secret = Secret()  # sent as "Authorization: Bearer"
+    token: Secret = Secret()  # Sent as "Authorization: Bearer".
     every: float = 60.0  # s between two looks
 
     @property
@@ -134,48 +134,48 @@ class Agents:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._lines: dict[str, int] = {}  # of the agents, by name
-        self._addresses: dict[str, str] = {}  # whose they are
-        self._keys: dict[ReaderKeys, str] = {}  # the same
+        self._lines: dict[str, int] = {}  # Line of each agent, by name.
+        self._addresses: dict[str, str] = {}  # Name of the agent with each address.
+        self._keys: dict[ReaderKeys, str] = {}  # Name of the agent with each key.
 
     def read(self) -> tuple[tuple[Agent, ...], tuple[Source, ...]]:
         reader = self._reader
         defaults = reader.section("defaults", Shared)
         agents: dict[str, Agent] = {}
         sources = []
-        for where, table, own in reader.sections("agents", AgentsSection):
-            given = reader.one_of(where, own, ("address", "addresses", "files", "url"))
-            if not given:
+        for where, table, keys in reader.sections("agents", AgentsSection):
+            origin = reader.one_of(where, keys, ("address", "addresses", "files", "url"))
+            if not origin:
                 continue
-            shared = Shared(**{each: getattr(table if each in own else defaults, each)
-                               for each in vars(defaults)} | {
+            shared = Shared(**{name: getattr(table if name in keys else defaults, name)
+                               for name in vars(defaults)} | {
                                    "labels": {**defaults.labels, **table.labels}})
-            if "key" in own and "keys" in own:
+            if "key" in keys and "keys" in keys:
                 reader.wrong((*where, "keys"), "agents: use one of key and keys")
             self._check_wrap(where, shared)
-            if "timeout" in own and shared.timeout > 0.9 * shared.period:
+            if "timeout" in keys and shared.timeout > 0.9 * shared.period:
                 reader.wrong((*where, "timeout"), f"agents: {shared.timeout:g} s are more than "
                              f"nine tenths of the period, {shared.period:g} s: use a longer period")
-            if given in ("address", "addresses"):
-                self._refuse(where, own, ("every", "token_file"), "files or url")
-                self._listed(agents, where, shared, own[given], table.name, table.key)
+            if origin in ("address", "addresses"):
+                self._refuse(where, keys, ("every", "token_file"), "files or url")
+                self._listed(agents, where, shared, keys[origin], table.name, table.key)
             else:
-                self._refuse(where, own, ("key",), "address")
-                self._refuse(where, own, ("name", *["token_file"] * (given == "files")),
-                             "other agents" if "name" in own else "url")
+                self._refuse(where, keys, ("key",), "address")
+                self._refuse(where, keys, ("name", *["token_file"] * (origin == "files")),
+                             "other agents" if "name" in keys else "url")
                 sources.append(Source(shared, reader.lines[where], table.files, table.url,
                                       table.token, table.every))
         return tuple(agents.values()), tuple(sources)
 
-    def _refuse(self, where: Where, own: Collection[str], names: Iterable[str], what: str) -> None:
+    def _refuse(self, where: Where, keys: Collection[str], names: Iterable[str], what: str) -> None:
         for name in names:
-            if name in own:
+            if name in keys:
                 self._reader.wrong((*where, name), f"agents: {name!r} goes only with {what}")
 
     def _check_wrap(self, where: Where, shared: Shared) -> None:
         """An age is exact only if a report comes before the timestamps begin again."""
         silence = shared.period * shared.misses
-        longest = client.WRAP * shared.names.tick * 0.9  # clocks may differ by a tenth
+        longest = client.WRAP * shared.names.tick * 0.9  # Clocks may differ by a tenth.
         if silence > longest:
             self._reader.wrong(where, f"agents: {shared.misses} periods of {shared.period:g} s are "
                                f"too long: with a tick of {shared.names.tick:g} s, timestamps "
@@ -191,49 +191,49 @@ class Agents:
     def _listed(self, agents: dict[str, Agent], where: Where, shared: Shared,
                 patterns: str | list[str], name: str, key_of_one: ReaderKeys | None) -> None:
         """Adds the agents of address = or addresses = to those so far."""
-        at = (*where, "addresses" if isinstance(patterns, list) else "address")
-        found: list[str] = []
+        place = (*where, "addresses" if isinstance(patterns, list) else "address")
+        addresses: list[str] = []
         names: list[str] = []
         for pattern in patterns if isinstance(patterns, list) else [patterns]:
             try:
-                found += list(islice(expand(pattern), MOST_AGENTS))
+                addresses += list(islice(expand(pattern), MOST_AGENTS))
             except Wrong as error:
-                self._reader.wrong(at, f"agents: {error}")
+                self._reader.wrong(place, f"agents: {error}")
         try:
-            names = list(expand(name)) if name else [""] * len(found)
+            names = list(expand(name)) if name else [""] * len(addresses)
         except Wrong as error:
             self._reader.wrong((*where, "name"), f"agents: {error}")
             return
-        if len(agents) + len(found) > MOST_AGENTS:
+        if len(agents) + len(addresses) > MOST_AGENTS:
             self._reader.wrong(where, f"agents: these are more than {MOST_AGENTS:,} agents")
-        elif len(names) != len(found):
-            self._reader.wrong((*where, "name"), f"agents: {len(found)} addresses, but the name "
-                               f"stands for {len(names)}: write a pattern like node-{{1..50}}, "
-                               "or no name")
-        elif key_of_one and len(found) > 1:
-            self._reader.wrong((*where, "key"), f"agents: {len(found)} agents cannot have one key: "
-                               "use keys = and a folder with NAME-readers.key of each")
+        elif len(names) != len(addresses):
+            self._reader.wrong((*where, "name"), f"agents: {len(addresses)} addresses, but the "
+                               f"name stands for {len(names)}: write a pattern like "
+                               "node-{1..50}, or no name")
+        elif key_of_one and len(addresses) > 1:
+            self._reader.wrong((*where, "key"), f"agents: {len(addresses)} agents cannot have one "
+                               "key: use keys = and a folder with NAME-readers.key of each")
         else:
-            for address, own_name in zip(found, names):
+            for address, own_name in zip(addresses, names):
                 try:
-                    self._add(agents, at, shared.agent(address, own_name, key_of_one))
+                    self._add(agents, place, shared.agent(address, own_name, key_of_one))
                 except Wrong as error:
-                    self._reader.wrong(at, f"agents: {error}")
+                    self._reader.wrong(place, f"agents: {error}")
 
-    def _add(self, agents: dict[str, Agent], at: Where, agent: Agent) -> None:
+    def _add(self, agents: dict[str, Agent], place: Where, agent: Agent) -> None:
         if agent.name in agents:
             raise Wrong(f"the name {agent.name!r} is that of line {self._lines[agent.name]}, too: "
                         "give one of the agents another name")
-        other = self._addresses.setdefault(agent.address, agent.name)
-        if other != agent.name:
-            raise Wrong(f"{agent.address} is the address of {other!r}, too, "
-                        f"in line {self._lines[other]}")
+        owner = self._addresses.setdefault(agent.address, agent.name)
+        if owner != agent.name:
+            raise Wrong(f"{agent.address} is the address of {owner!r}, too, "
+                        f"in line {self._lines[owner]}")
         twin = self._keys.setdefault(agent.keys, agent.name) if agent.keys else agent.name
         if twin != agent.name:
             raise Wrong(f"{agent.name} has the key of {twin!r}, in line {self._lines[twin]}, too: "
                         "each agent needs its own")
         agents[agent.name] = agent
-        self._lines[agent.name] = self._reader.lines[at]
+        self._lines[agent.name] = self._reader.lines[place]
 
     def check_parents(self, agents: Sequence[Agent], more: bool) -> None:
         names = {agent.name for agent in agents}
@@ -248,9 +248,9 @@ def wrong_parents(agents: Sequence[Agent], more: bool = False) -> Iterator[tuple
     """The agents whose parent does not exist (unless there are more agents than these), and of
     each circle of parents one, with what is wrong."""
     by_name = {agent.name: agent for agent in agents}
-    done: set[str] = set()  # it leads to no circle, or to one that was told
+    done: set[str] = set()  # It leads to no circle, or to one that was told.
     for agent in agents:
-        way: dict[str, None] = {}  # in order
+        way: dict[str, None] = {}  # Names from child to parent.
         name = agent.name
         while name in by_name and name not in done and name not in way:
             way[name] = None

@@ -39,12 +39,12 @@ class Keeping:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(Collecting, Keeping):
     path: str
-    agents: tuple[Agent, ...]  # those that the file lists
+    agents: tuple[Agent, ...]  # Those that the file lists.
     sources: tuple[Source, ...]
     groups: tuple[Group, ...]
     alerts: AlertSettings
     web: Web
-    status: tuple[Group, ...]  # the parts of the public page
+    status: tuple[Group, ...]  # The parts of the public page.
 
 
 def read_sections(reader: Reader) -> Config:
@@ -57,14 +57,14 @@ def read_sections(reader: Reader) -> Config:
     of_agents = Agents(reader)
     agents, sources = of_agents.read()
     # Whether there are more agents than these: of sources, or in a table that is wrong.
-    more = bool(sources or reader.mistakes)
-    if not agents and not more:
+    incomplete = bool(sources or reader.mistakes)
+    if not agents and not incomplete:
         reader.wrong((), "there are no agents: write [[agents]] with an address")
-    of_agents.check_parents(agents, more)
+    of_agents.check_parents(agents, incomplete)
     return Config(
         path=reader.path, agents=agents, sources=sources,
-        groups=read_groups(reader, agents, more), alerts=read_alerts(reader),
-        web=read_web(reader), status=read_status(reader, agents, more),
+        groups=read_groups(reader, agents, incomplete), alerts=read_alerts(reader),
+        web=read_web(reader), status=read_status(reader, agents, incomplete),
         **vars(collecting), **vars(keeping))
 
 
@@ -80,9 +80,9 @@ def load(path: str) -> Config:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise Mistakes([Mistake(shown_path(path), line, "this is not UTF-8")]) from None
     except tomllib.TOMLDecodeError as error:
-        found = re.fullmatch(r"(.*) \((?:at line ([0-9]+), column [0-9]+|at end of document)\)",
+        parts = re.fullmatch(r"(.*) \((?:at line ([0-9]+), column [0-9]+|at end of document)\)",
                              str(error), re.DOTALL)
-        message, line = (found[1], int(found[2] or 0)) if found else (str(error), 0)
+        message, line = (parts[1], int(parts[2] or 0)) if parts else (str(error), 0)
         message += ": is it text without quotes?" if message == "Invalid value" else ""
         raise Mistakes([Mistake(shown_path(path), line or content.count("\n") + 1,
                                 f"this is not TOML: {hide(message)}")]) from None

@@ -16,11 +16,11 @@ def check_match(reader: Reader, where: Where, match: Mapping[str, str], agents: 
                 more: bool) -> bool:
     """A label that no agent has is a typing error, unless pages and files name more agents."""
     before = len(reader.mistakes)
-    known = {"name", "site", *(key for agent in agents for key in agent.labels)}
+    keys = {"name", "site", *(key for agent in agents for key in agent.labels)}
     for key in match:
-        if key not in known and not more:
+        if key not in keys and not more:
             reader.wrong((*where, "match", key), f"{where[0]}: no agent has a label "
-                         f"{shown(key)}{similar(key, known)}")
+                         f"{shown(key)}{similar(key, keys)}")
     return len(reader.mistakes) == before
 
 
@@ -41,8 +41,8 @@ class Members(Part):
 
 def read_groups(reader: Reader, agents: Sequence[Agent], more: bool) -> tuple[Group, ...]:
     groups: dict[str, Group] = {}
-    for where, found, _ in reader.sections("groups", Members):
-        group = Group(**vars(found))
+    for where, members_section, _ in reader.sections("groups", Members):
+        group = Group(**vars(members_section))
         if group.name in groups:
             reader.wrong((*where, "name"), f"groups: two have the name {group.name!r}")
         groups[group.name] = group

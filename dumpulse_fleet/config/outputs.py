@@ -23,10 +23,10 @@ class Notify:
 
     kind: str  # "webhook", "apprise" or "alertmanager"
     url: Secret
-    match: Mapping[str, str]  # only about agents with these labels; empty: about all
-    token: Secret = Secret()  # for a webhook: sent as "Authorization: Bearer"
-    resolved: bool = True  # send also the end of problems
-    fallback: bool = False  # only what no other receiver has accepted
+    match: Mapping[str, str]  # Only about agents with these labels; empty: about all.
+    token: Secret = Secret()  # For a webhook: sent as "Authorization: Bearer".
+    resolved: bool = True  # Send also the end of problems.
+    fallback: bool = False  # Only what no other receiver has accepted.
 
 
 def apprise_url(value: Any) -> Secret:
@@ -56,17 +56,18 @@ KINDS = ("webhook", "apprise", "alertmanager")
 
 
 def read_notify(reader: Reader) -> tuple[Notify, ...]:
-    found = []
-    for where, keys, own in reader.sections("notify", NotifySection):
-        given = reader.one_of(where, own, (*KINDS, *(f"{kind}_file" for kind in KINDS)))
-        if given.startswith("apprise") and "token_file" in own:
+    receivers = []
+    for where, section, keys in reader.sections("notify", NotifySection):
+        target = reader.one_of(where, keys, (*KINDS, *(f"{kind}_file" for kind in KINDS)))
+        if target.startswith("apprise") and "token_file" in keys:
             reader.wrong((*where, "token_file"), "notify: 'token_file' goes not with apprise")
-        for key in {"fallback", "resolved"} & own.keys() if given.startswith("alertm") else ():
+        for key in {"fallback", "resolved"} & keys.keys() if target.startswith("alertm") else ():
             reader.wrong((*where, key), f"notify: '{key}' goes not with alertmanager")
-        if given:
-            found.append(Notify(given.removesuffix("_file"), getattr(keys, given), keys.match,
-                                keys.token, keys.resolved, keys.fallback))
-    return tuple(found)
+        if target:
+            receivers.append(Notify(
+                target.removesuffix("_file"), getattr(section, target), section.match,
+                section.token, section.resolved, section.fallback))
+    return tuple(receivers)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,11 +94,11 @@ class AlertSettings(AlertsSection):
 
 
 def read_alerts(reader: Reader) -> AlertSettings:
-    found = reader.section("alerts", AlertsSection)
-    if found.ping and found.ping_file:
+    alerts = reader.section("alerts", AlertsSection)
+    if alerts.ping and alerts.ping_file:
         reader.wrong(("alerts", "ping_file"), "alerts: use one of ping and ping_file")
-    ping = {"ping": found.ping or found.ping_file, "ping_file": Secret()}
-    return AlertSettings(**{**vars(found), **ping}, notify=read_notify(reader))
+    ping = {"ping": alerts.ping or alerts.ping_file, "ping_file": Secret()}
+    return AlertSettings(**{**vars(alerts), **ping}, notify=read_notify(reader))
 
 
 # ---------------------------------------------------------------- who may ask
@@ -105,7 +106,7 @@ def networks(value: Any) -> tuple[Network, ...]:
     if not isinstance(value, list):
         raise Wrong("must be a list like ['127.0.0.1', '192.0.2.0/24']")
     try:
-        return tuple(ipaddress.ip_network(text(each)) for each in value)
+        return tuple(ipaddress.ip_network(text(network)) for network in value)
     except ValueError as error:
         raise Wrong(str(error)) from error
 
@@ -113,17 +114,17 @@ def networks(value: Any) -> tuple[Network, ...]:
 @dataclasses.dataclass(frozen=True)
 class Web:
     listen: Annotated[tuple[str, int], checked(listening)] = ("127.0.0.1", WEB_PORT)
-    # TLS and passwords, as Prometheus' exporters have it
+    # File with TLS and passwords, in the format of Prometheus' exporters.
     config_file: Annotated[str, READABLE] = ""
-    # of programs that may change something
+    # Token of programs that may change something.
     token: Annotated[Secret, SECRET, Field(alias="token_file")] = Secret()
-    # the address behind a proxy, with the folder that the proxy takes away
+    # Address behind a proxy, with the folder that the proxy takes away.
     public: Annotated[str, checked(address)] = ""
-    proxies: Annotated[tuple[Network, ...], checked(networks)] = ()  # whose claims are believed
+    proxies: Annotated[tuple[Network, ...], checked(networks)] = ()  # Their headers are accepted.
 
 
 def read_web(reader: Reader) -> Web:
-    found = reader.section("web", Web)
-    if bool(found.public) != bool(found.proxies):
+    web = reader.section("web", Web)
+    if bool(web.public) != bool(web.proxies):
         reader.wrong(("web",), "web: 'public' and 'proxies' need each other")
-    return found
+    return web

@@ -20,11 +20,11 @@ from dumpulse_fleet.model.agents import Profile
 from dumpulse_fleet.model.naming import Wrong, hide, shown
 
 LARGEST = 4 << 20  # bytes of a configuration; file_sd and http_sd take more agents than this
-MOST_MISTAKES = 1_000  # that are told
+MOST_MISTAKES = 1_000  # Mistakes that are printed.
 HEADING = re.compile(r"\s*(\[\[?)\s*([\w-]+)\s*\]")
 KEY = re.compile(r"\s*([\w-]+)\s*[.=]")
 Section = TypeVar("Section")
-Where = tuple[str | int, ...]  # keys, and positions in lists: ("agents", 3, "name")
+Where = tuple[str | int, ...]  # Keys, and positions in lists: ("agents", 3, "name").
 
 
 class LineNumbers:
@@ -68,11 +68,11 @@ class Mistakes(Exception):
     """The configuration cannot be used. It says everything that is wrong, in the file's order."""
 
     def __init__(self, all_of_them: Iterable[Mistake]) -> None:
-        found = sorted(all_of_them, key=lambda each: (each.file, each.line))
-        self.all = found[:MOST_MISTAKES]
-        if len(found) > MOST_MISTAKES:
+        in_order = sorted(all_of_them, key=lambda mistake: (mistake.file, mistake.line))
+        self.all = in_order[:MOST_MISTAKES]
+        if len(in_order) > MOST_MISTAKES:
             self.all.append(self.all[-1]._replace(
-                text=f"and {len(found) - MOST_MISTAKES} more mistakes"))
+                text=f"and {len(in_order) - MOST_MISTAKES} more mistakes"))
         super().__init__("\n".join(map(str, self.all)))
 
 
@@ -105,12 +105,12 @@ SECRET = in_file(Secret)
 def adapter(section: Any) -> tuple[TypeAdapter[Any], list[str]]:
     """How it is read, and its keys for messages: its own come before inherited ones."""
     section.__pydantic_config__ = {"extra": "forbid"}
-    fields = sorted(dataclasses.fields(section), key=lambda each: each.name
+    fields = sorted(dataclasses.fields(section), key=lambda field: field.name
                     not in section.__annotations__)
     hints = get_type_hints(section, include_extras=True)
     aliases = {name: info.alias for name, hint in hints.items()
                for info in getattr(hint, "__metadata__", ()) if isinstance(info, FieldInfo)}
-    return TypeAdapter(section), [aliases.get(each.name) or each.name for each in fields]
+    return TypeAdapter(section), [aliases.get(field.name) or field.name for field in fields]
 
 
 def shown_path(path: str) -> str:
@@ -123,7 +123,7 @@ class Reader:
     def __init__(self, path: str, lines: LineNumbers, data: dict[str, Any]) -> None:
         self.path, self.lines, self.data = path, lines, data
         self.mistakes: list[Mistake] = []
-        self.profiles: dict[str, Profile] = {}  # by the paths of files of names
+        self.profiles: dict[str, Profile] = {}  # By path of the file of names.
 
     def wrong(self, where: Where, message: str) -> None:
         self.mistakes.append(Mistake(shown_path(self.path), self.lines[where], message))
@@ -145,32 +145,32 @@ class Reader:
         """A section. None: it is no table, or something is wrong in it, which is noted."""
         read, keys = adapter(section)  # type: ignore[arg-type]
         try:
-            found: Section = read.validate_python(value, context=self)
-            return found
+            result: Section = read.validate_python(value, context=self)
+            return result
         except ValidationError as error:
-            wrong = error.errors(include_url=False, include_input=False)
+            details = error.errors(include_url=False, include_input=False)
         place = next((f"{part}: " for part in where[::-1] if isinstance(part, str)), "")
-        for each in wrong:
-            name = str(each["loc"][0]) if each["loc"] else ""
+        for detail in details:
+            name = str(detail["loc"][0]) if detail["loc"] else ""
             if not name:
                 self.wrong(where, f"{place}must be a table, not {kind(value)}")
-            elif each["type"] == "missing":
+            elif detail["type"] == "missing":
                 self.wrong(where, f"{place}{name!r} is missing")
-            elif each["type"] == "wrong":
-                self.wrong((*where, name), f"{place}{name}: {each['msg']}")
+            elif detail["type"] == "wrong":
+                self.wrong((*where, name), f"{place}{name}: {detail['msg']}")
             else:
                 self.wrong((*where, name), f"{place}{shown(name)} is unknown"
                            + (similar(name, keys) or f": use {', '.join(keys)}"))
         return None
 
-    def one_of(self, where: Where, own: Mapping[str, Any], names: Sequence[str]) -> str:
+    def one_of(self, where: Where, keys: Mapping[str, Any], names: Sequence[str]) -> str:
         """Which one of these keys a table has; "" if that is not exactly one, which is noted."""
-        given = [name for name in names if name in own]
-        if len(given) != 1:
+        present = [name for name in names if name in keys]
+        if len(present) != 1:
             self.wrong(where, f"{where[0]}: needs exactly one of {', '.join(names)}"
-                       + (f", not {' and '.join(given)}" if given else ""))
+                       + (f", not {' and '.join(present)}" if present else ""))
             return ""
-        return given[0]
+        return present[0]
 
     def section(self, name: str, section: type[Section]) -> Section:
         """[name]; the defaults, if something is wrong in it."""
@@ -180,11 +180,11 @@ class Reader:
                  ) -> Iterator[tuple[Where, Section, Mapping[str, Any]]]:
         """Each [[name]] that is right: where it is, what it says, what the file has."""
         tables = self.data.get(name, [])
-        if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             self.wrong((name,), f"{name}: must be tables that begin with [[{name}]], "
                        f"not {kind(tables)}")
             return
-        for position, each in enumerate(tables):
-            found = self.table((name, position), each, section)
-            if found is not None:
-                yield (name, position), found, each
+        for position, table in enumerate(tables):
+            values = self.table((name, position), table, section)
+            if values is not None:
+                yield (name, position), values, table

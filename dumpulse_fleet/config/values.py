@@ -13,7 +13,7 @@ DAY = 86_400.0  # s
 HTTP = ("https", "http")
 WEB_PORT = 9061
 LARGEST_SECRET = 65536  # bytes of a file with a password, a token or an address
-MOST_SUGGESTIONS = 2_000  # a similar name is looked for among so many at most: it takes long
+MOST_SUGGESTIONS = 2_000  # A similar name is looked for among so many at most: it takes long.
 
 
 class Secret(str):
@@ -85,7 +85,7 @@ def url_of(value: Any, schemes: Collection[str]) -> Secret:
     try:
         parts = urllib.parse.urlsplit(text(value, 2000))
         fine = parts.scheme in schemes and parts.hostname and parts.port != 0 and " " not in value
-    except ValueError:  # brackets without an IPv6 address in them, or no port is so large
+    except ValueError:  # Brackets without an IPv6 address in them, or no port is so large.
         fine = False
     if not fine:
         raise Wrong(f"must be an address that begins with {' or '.join(f'{s}://' for s in schemes)}"
@@ -133,7 +133,7 @@ def read_file(path: str, most: int) -> bytes:
             return file.read(most + 1)
 
     try:
-        content = client.within(client.TIMEOUT, read_start)  # a pipe may wait for a writer
+        content = client.within(client.TIMEOUT, read_start)  # A pipe may wait for a writer.
     except (OSError, ValueError) as error:
         raise Wrong(f"cannot read {shown(path, 200)}: "
                     f"{getattr(error, 'strerror', None) or error}") from error

@@ -39,10 +39,10 @@ from tools.programs import as_program
 
 
 VARIABLES = 64
-PART = 2_500_000  # reports with one seed
-OFFSET = 1_700_000_000.0  # s: Unix time when our own clock is at 0
-OWN, UNIX, OTHER = 0, 1, 2  # what clock an agent has; only the first stamps a variable of its own
-OWN_UNIX = 3  # both: it stamps a variable of its own, by Unix time
+PART = 2_500_000  # Reports with one seed.
+OFFSET = 1_700_000_000.0  # s: Unix time when our own clock is at 0.
+OWN, UNIX, OTHER = 0, 1, 2  # Clocks of an agent; only the first stamps a variable of its own.
+OWN_UNIX = 3  # The agent stamps a variable of its own, by Unix time.
 
 
 class Mismatch(Exception):
@@ -53,14 +53,14 @@ class Truth(NamedTuple):
     """What the agents' reports say, and what is true when they are made: arrays."""
 
     entry: Any
-    beaten: Any  # s: when each entry was stamped,
-    ticks: Any  # and how many ticks of its clock had really passed then,
-    epoch: Any  # and how often its clock had been set
-    made: Any  # s: the report
-    shown: Any  # its clock, in ticks that never wrap
-    passed: Any  # ticks that have really passed
+    beaten: Any  # s: when each entry was stamped.
+    ticks: Any  # Ticks of its clock that had really passed then.
+    epoch: Any  # Changes of its clock by then.
+    made_at: Any  # s: when the report was made.
+    shown: Any  # Its clock, in ticks that never wrap.
+    passed: Any  # Ticks that have really passed.
     now_epoch: Any
-    boots: Any  # how often it has lost its table
+    boots: Any  # Losses of its table.
 
 
 class World:
@@ -85,7 +85,7 @@ class World:
         skew = draw.integers(-SKEW + 2, SKEW - 2, count) * self.tick
         self.begun = np.where(self.unix, skew - OFFSET,
                               self.time - draw.integers(0, 3 * WRAP, count) * self.tick)
-        self.set_by = np.zeros(count)  # ticks: how much more it shows than have passed
+        self.set_by = np.zeros(count)  # Ticks: how much more it shows than have passed.
         self.epoch, self.boots = np.zeros(count), np.zeros(count)
         # Nodes: seconds between two heartbeats; some never beat; some die.
         self.beat = self.tick[:, None] * draw.choice([0.7, 3, 20, 200, 3000, 1e5, 4e5], whole)
@@ -103,11 +103,11 @@ class World:
             np.zeros(count, np.bool_))
         self.past = [self.truth()] * 3
         self.used = self.truth()
-        self.error = np.zeros(whole)  # ticks: hidden changes of the clock
-        self.off = np.zeros(whole)  # ticks: what an age without a clock may be wrong
+        self.error = np.zeros(whole)  # Ticks: hidden changes of the clock.
+        self.off = np.zeros(whole)  # Ticks: what an age without a clock may be wrong.
         self.twin, self.lame = np.zeros((2, *whole), np.bool_)  # "again" and "before"
-        self.waits = np.zeros(count, np.bool_)  # it has rebooted; what says so may come later
-        self.early = np.zeros(count, np.bool_)  # its clock was set before its first report
+        self.waits = np.zeros(count, np.bool_)  # It has rebooted; what says so may come later.
+        self.early = np.zeros(count, np.bool_)  # Its clock was set before its first report.
         self.seen: collections.Counter[str] = collections.Counter()
 
     def some(self, share: float) -> Flags:
@@ -116,13 +116,14 @@ class World:
 
     def show(self, when: Any, begun: Any) -> Any:
         """What the clocks show, in ticks that never wrap."""
-        more = (slice(None), None) if when.ndim > 1 else slice(None)
-        shown: Any = np.floor((when - begun[more]) * self.rate[more] / self.tick[more])
+        per_agent = (slice(None), None) if when.ndim > 1 else slice(None)
+        ticks_per_s = self.rate[per_agent] / self.tick[per_agent]
+        shown: Any = np.floor((when - begun[per_agent]) * ticks_per_s)
         return shown
 
     def truth(self) -> Truth:
         shown = self.show(self.time, self.begun)
-        return Truth(*(each.copy() for each in (
+        return Truth(*(array.copy() for array in (
             self.entry, self.beaten, self.ticks, self.since, self.time, shown,
             shown - self.set_by, self.epoch, self.boots)))
 
@@ -161,10 +162,10 @@ class World:
                    np.where(after, self.epoch[:, None], epoch[:, None]))
         self.forget(self.time)
         shown = self.show(self.time, self.begun)
-        own = np.zeros(last.shape, np.bool_)
-        own[:, 0] = self.now_from == 0
-        self.write(own, (pack(shown) | self.own_sender)[:, None], *(each[:, None] for each in (
-            self.time, shown, shown - self.set_by, self.epoch)))
+        is_clock = np.zeros(last.shape, np.bool_)
+        is_clock[:, 0] = self.now_from == 0
+        self.write(is_clock, (pack(shown) | self.own_sender)[:, None], *(
+            array[:, None] for array in (self.time, shown, shown - self.set_by, self.epoch)))
 
     def write(self, where: Flags, entry: NDArray[np.uint32], beaten: Real, shown: Real,
               ticks: Any, since: Real) -> None:
@@ -175,7 +176,7 @@ class World:
     def forget(self, when: Real) -> None:
         """Agents on Linux forget what is too old by their clock."""
         view = self.show(when, self.begun)[:, None] - self.shown
-        view = np.where(view < -240, view + WRAP, view)  # it seems to be in the future
+        view = np.where(view < -240, view + WRAP, view)  # It seems to be in the future.
         old = self.forgets[:, None] & (view >= FORGETS + 60) & (self.entry != 0)
         self.seen["forgotten"] += int(old.sum())
         self.entry[old] = 0
@@ -188,24 +189,24 @@ class World:
         asked = np.maximum(self.time - slow * self.draw.random(self.count), self.known.received)
         received = self.time + slow * self.draw.random(self.count)
         self.past = [*self.past[1:], now]
-        late = self.some(0.002) & (self.past[0].made < self.used.made) \
-            & (now.made - self.past[0].made < 5 * self.period)
-        forgotten = self.some(0.0003)  # then the ports are new, too, and nothing comes late
+        late = self.some(0.002) & (self.past[0].made_at < self.used.made_at) \
+            & (now.made_at - self.past[0].made_at < 5 * self.period)
+        forgotten = self.some(0.0003)  # The ports are new, too, so no report is late.
         self.known.kind[forgotten] = ClockKind.NONE
         late &= self.known.kind != ClockKind.NONE
         report = Truth._make(map(partial(choose, late), self.past[0], now))
         rows = np.flatnonzero(~self.some(0.03))
-        was = Memory._make(each[rows] for each in self.known)
+        was = Memory._make(array[rows] for array in self.known)
         new = Reports(self.tick[rows], self.now_from[rows], asked[rows], received[rows],
                       received[rows] + OFFSET, report.entry[rows])
         out = advance(was, new)
         self.seen["late"] += int(late[rows].sum())
         self.seen["late, refused"] += int((late[rows] & ~out.used).sum())
         use = np.flatnonzero(out.used)
-        self.check(rows[use], Memory._make(each[use] for each in was),
-                   Reports._make(each[use] for each in new), out.rebooted[use], out.reset[use],
-                   Memory._make(each[use] for each in out.memory),
-                   Truth._make(each[rows[use]] for each in report))
+        self.check(rows[use], Memory._make(array[use] for array in was),
+                   Reports._make(array[use] for array in new), out.rebooted[use], out.reset[use],
+                   Memory._make(array[use] for array in out.memory),
+                   Truth._make(array[rows[use]] for array in report))
         mine: Any
         for mine, theirs in zip(self.known, out.memory):
             mine[rows] = theirs
@@ -217,24 +218,24 @@ class World:
     def check(self, rows: Rows, was: Memory, new: Reports, rebooted: Flags, reset: Flags,
               memory: Memory, report: Truth) -> None:
         """Compares what the rule says of these reports, which it has used, with the truth."""
-        used = Truth._make(each[rows] for each in self.used)  # of the reports before
-        first, own = was.kind == ClockKind.NONE, memory.kind == ClockKind.OWN
-        anew = first | (own & (memory.strikes > 1)) | (own != (was.kind == ClockKind.OWN))
+        used = Truth._make(array[rows] for array in self.used)  # Truth of the last reports.
+        first, counts = was.kind == ClockKind.NONE, memory.kind == ClockKind.OWN
+        anew = first | (counts & (memory.strikes > 1)) | (counts != (was.kind == ClockKind.OWN))
         was_set = report.now_epoch != used.now_epoch
         booted = (report.boots != used.boots) | self.waits[rows]
         self.waits[rows] = booted & memory.emptied
         span = (new.received - was.asked) / new.tick
         moved = (report.shown - report.passed) - (used.shown - used.passed)
         self.early[rows[first]] = report.now_epoch[first] > 0
-        self.check_told(rows, was, report, span, moved, rebooted, reset, own, booted, was_set)
+        self.check_told(rows, was, report, span, moved, rebooted, reset, counts, booted, was_set)
         # By how much its time goes wrong in this step: only if its clock was set, or if we were
         # away for so long that we must not be sure of any age.
         passed = report.passed - used.passed
-        wrong = np.where(own & ~anew, memory.clock - was.clock - passed, 0)
-        vague = (span * 2 * RATE > WRAP - 8) & memory.at_least.all(axis=1) & (wrong < 0)
-        self.demand((wrong == 0) | was_set | vague, rows, "a wrong time", wrong, span)
-        wrong[vague] = 0
-        self.seen["hidden"] += int((wrong != 0).sum())
+        drift = np.where(counts & ~anew, memory.clock - was.clock - passed, 0)
+        vague = (span * 2 * RATE > WRAP - 8) & memory.at_least.all(axis=1) & (drift < 0)
+        self.demand((drift == 0) | was_set | vague, rows, "a wrong time", drift, span)
+        drift[vague] = 0
+        self.seen["hidden"] += int((drift != 0).sum())
 
         heard = report.entry != 0
         same = heard & (report.entry == was.entry)
@@ -249,35 +250,35 @@ class World:
         lame |= same & anew[:, None] & (report.epoch != used.epoch) \
             & (report.now_epoch > used.now_epoch + 1)[:, None]
         age = memory.clock[:, None] - memory.stamped
-        truth = np.where(own[:, None], report.passed[:, None] - report.ticks,
+        truth = np.where(counts[:, None], report.passed[:, None] - report.ticks,
                          (new.received[:, None] - report.beaten) / new.tick[:, None])
-        fresh = np.where((was_set & own & ~anew)[:, None], age - truth, 0)
+        fresh = np.where((was_set & counts & ~anew)[:, None], age - truth, 0)
         fresh = np.where(memory.at_least, np.maximum(fresh, 0), fresh)
         # A heartbeat from before the clock was set is wrong by that, after a long time by wraps.
         far = np.where((span > WRAP // 2)[:, None], (fresh + WRAP // 2) % WRAP - WRAP // 2, fresh)
         self.demand(~heard | same | (np.abs(far) <= np.abs(moved)[:, None] + 1),
                     rows, "a heartbeat far from the truth", age, truth, fresh)
-        error = np.where(same, self.error[rows] + np.where(anew, 0, wrong)[:, None], fresh)
-        off = np.where(own[:, None], 0, np.where(
+        error = np.where(same, self.error[rows] + np.where(anew, 0, drift)[:, None], fresh)
+        off = np.where(counts[:, None], 0, np.where(
             same & ~first[:, None] & (was.kind != ClockKind.OWN)[:, None], self.off[rows],
             span[:, None] + 2 * SKEW + 2))
         sure = heard & ~twin & ~lame
-        exact, least = sure & ~memory.at_least, sure & memory.at_least
+        exact, bounded = sure & ~memory.at_least, sure & memory.at_least
         self.demand(~exact | (np.abs(age - truth - error) <= off) | (age == truth), rows,
                     "a wrong age", age, truth, error, off)
         # Without a clock, an age is right to two ticks: a node may have beaten twice in one.
-        most = truth + np.where(own, 1, 1 + 1 / (1 - RATE))[:, None]
-        self.demand(~least | (age <= most + np.maximum(error, 0)), rows,
+        limit = truth + np.where(counts, 1, 1 + 1 / (1 - RATE))[:, None]
+        self.demand(~bounded | (age <= limit + np.maximum(error, 0)), rows,
                     "an age that is more than the truth", age, truth, error, memory.kind, was.kind,
                     was.strikes, memory.strikes)
-        for mine, each in ((self.error, error), (self.off, off), (self.twin, twin),
-                           (self.lame, lame)):
-            mine[rows] = each
-        self.tally({"exact": exact, "at least": least, "again": again, "before": lame & heard,
+        for mine, array in ((self.error, error), (self.off, off), (self.twin, twin),
+                            (self.lame, lame)):
+            mine[rows] = array
+        self.tally({"exact": exact, "at least": bounded, "again": again, "before": lame & heard,
                     "beyond 65536": exact & (truth >= WRAP)})
 
     def check_told(self, rows: Rows, was: Memory, report: Truth, span: Real, moved: Any,
-                   rebooted: Flags, reset: Flags, own: Flags, booted: Flags, was_set: Flags
+                   rebooted: Flags, reset: Flags, counts: Flags, booted: Flags, was_set: Flags
                    ) -> None:
         """Reboots and clocks that were set."""
         # Set forward by whole wraps, an agent that forgets looks like one that has rebooted.
@@ -286,29 +287,29 @@ class World:
         unseen = self.early[rows] & was_set & rebooted & ~booted & ~wraps \
             & (report.shown % WRAP <= span * (1 + RATE) + 3)
         self.demand(~rebooted | booted | wraps | unseen, rows, "a reboot that was none")
-        skew = np.abs(report.shown - np.floor((report.made + OFFSET) / self.tick[rows]))
+        skew = np.abs(report.shown - np.floor((report.made_at + OFFSET) / self.tick[rows]))
         earlier = (was.kind >= ClockKind.ARRIVAL) & (report.now_epoch > 0)
-        self.demand(~reset | was_set | booted | (~own & (skew >= SKEW - 1)) | earlier, rows,
+        self.demand(~reset | was_set | booted | (~counts & (skew >= SKEW - 1)) | earlier, rows,
                     "a clock that nobody set")
-        known = was.kind != ClockKind.NONE
-        seen = (rebooted | reset) & known
-        self.tally({"before, and set again": unseen, "reboots to see": booted & known,
-                    "clocks to see": was_set & known, "reboots seen": booted & seen,
+        polled = was.kind != ClockKind.NONE
+        seen = (rebooted | reset) & polled
+        self.tally({"before, and set again": unseen, "reboots to see": booted & polled,
+                    "clocks to see": was_set & polled, "reboots seen": booted & seen,
                     "clocks seen": was_set & seen})
 
-    def tally(self, found: dict[str, Flags]) -> None:
-        for what, flags in found.items():
+    def tally(self, cases: dict[str, Flags]) -> None:
+        for what, flags in cases.items():
             self.seen[what] += int(flags.sum())
 
-    def demand(self, right: Flags, rows: Rows, what: str, *show: NDArray[Any]) -> None:
-        if right.all():
+    def demand(self, holds: Flags, rows: Rows, what: str, *show: NDArray[Any]) -> None:
+        if holds.all():
             return
-        at = np.argwhere(~right)[0]
-        row, of = int(rows[at[0]]), f", variable {at[1]}" if len(at) > 1 else ""
+        place = np.argwhere(~holds)[0]
+        row, of = int(rows[place[0]]), f", variable {place[1]}" if len(place) > 1 else ""
         raise Mismatch(
             f"{what}: agent {row}{of}, clock {self.sort[row]}, tick {self.tick[row]:g} s, "
             f"period {self.period[row]:g} s, rate {self.rate[row]:.4f}: "
-            f"{', '.join(str(each[tuple(at[:each.ndim])]) for each in show)}; "
+            f"{', '.join(str(array[tuple(place[:array.ndim])]) for array in show)}; "
             f"{self.count} agents, seed {self.seed}")
 
 
@@ -342,11 +343,11 @@ def main() -> None:
     parts = [(min(PART, reports - begin), seed + begin // PART)
              for begin in range(0, reports, PART)]
     with concurrent.futures.ProcessPoolExecutor() as pool:
-        for found in pool.map(attempt, *zip(*parts)):
-            if isinstance(found, str):
+        for outcome in pool.map(attempt, *zip(*parts)):
+            if isinstance(outcome, str):
                 pool.shutdown(cancel_futures=True)
-                sys.exit(found)
-            seen += found
+                sys.exit(outcome)
+            seen += outcome
     for what, number in seen.items():
         print(f"{number:12d} {what}")
 

@@ -53,9 +53,9 @@ def service(folder: pathlib.Path, fake: FakeFleet, period: float, keyed: bool) -
         assert process.stderr
         try:
             for line in process.stderr:
-                if found := re.search(r"the page is (http://\S+)/$", line):
+                if match := re.search(r"the page is (http://\S+)/$", line):
                     threading.Thread(target=process.stderr.read, daemon=True).start()
-                    yield found[1]
+                    yield match[1]
                     break
             else:
                 sys.exit("the service did not start")
@@ -70,9 +70,9 @@ def page(address: str) -> str:
 
 
 def number(text: str, series: str) -> float:
-    found = re.search(rf"^{series} (\S+)$", text, re.M)
-    assert found, series
-    return float(found[1])
+    match = re.search(rf"^{series} (\S+)$", text, re.M)
+    assert match, series
+    return float(match[1])
 
 
 def false_states(address: str) -> int:
@@ -80,8 +80,8 @@ def false_states(address: str) -> int:
     now = sum(float(count) for state, count in re.findall(
         r'^dumpulse_fleet_agents\{state="([a-z ]+)"\} (\S+)$', page(f"{address}/metrics"), re.M)
         if state != "alive")
-    told = json.loads(page(f"{address}/api/v1/events?what=state&limit=1000"))["events"]
-    return int(now) + sum(each["now"] not in ("alive", "pending") for each in told)
+    events = json.loads(page(f"{address}/api/v1/events?what=state&limit=1000"))["events"]
+    return int(now) + sum(event["now"] not in ("alive", "pending") for event in events)
 
 
 def measure(count: int, period: float, keyed: bool, seconds: float) -> bool:

@@ -22,7 +22,7 @@ from dumpulse_fleet.simulation.fake_fleet import FakeFleet
 from tools.programs import as_program
 
 ROOT = Path(__file__).resolve().parents[2]
-NODES = range(1, 9)  # variables of examples/vehicle.ini; 0 is the agent's own clock
+NODES = range(1, 9)  # Variables of examples/vehicle.ini; 0 is the agent's own clock.
 SITES = ("harbour", "hill", "mill", "north field", "south field")
 # What may happen to an agent, by the words of fake_fleet.c, what ends it, and for how many seconds.
 TROUBLES = (("die", "live", 45), ("stop 1", "stop 0", 40), ("stop 5", "stop 0", 40),
@@ -39,9 +39,9 @@ def site_of(number: int, count: int) -> int:
 def tell_story(fake: FakeFleet, ending: threading.Event) -> None:
     """Lets things happen to the agents, for a thread."""
     chance, begun, seconds = random.Random(), time.monotonic(), 0
-    busy: dict[int, tuple[int, str]] = {}  # agents in trouble: until when, and what ends it
+    busy: dict[int, tuple[int, str]] = {}  # Agents in trouble: until when, and what ends it.
     while not ending.wait(max(0.0, begun + seconds - time.monotonic())):
-        for number in [each for each, (end, _) in busy.items() if end <= seconds]:
+        for number in [agent for agent, (end, _) in busy.items() if end <= seconds]:
             fake.tell(busy.pop(number)[1], number, number)
         site = chance.randrange(len(SITES)) if seconds % OUTAGE_S == OUTAGE_S - 1 else -1
         for number in range(fake.count) if seconds >= FIRST_S else ():
@@ -138,7 +138,7 @@ def run(options: argparse.Namespace) -> int:
 
 def tell(count: int, port: int, folder: Path) -> str:
     python = sys.executable
-    with contextlib.suppress(ValueError):  # it is elsewhere
+    with contextlib.suppress(ValueError):  # It is elsewhere.
         python = str(Path(python).relative_to(ROOT))
     return f"""
 {count} agents run here, and dumpulse-fleet polls each of them every second.

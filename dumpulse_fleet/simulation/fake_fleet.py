@@ -12,7 +12,7 @@ EXTRAS = ROOT / "extras"
 SOURCES = [pathlib.Path(__file__).with_name("fake_fleet.c"), ROOT / "dumpulse.c",
            *(EXTRAS / f"dumpulse_{part}.c" for part in ("agent", "master", "report", "tag"))]
 PROGRAM = ROOT / "build" / "fleet" / "fake_fleet"
-FIRST = 0x7F010000  # the address of the first agent
+FIRST = 0x7F010000  # The address of the first agent.
 
 
 def build() -> pathlib.Path:

@@ -140,7 +140,7 @@ class FakeBackend:
         self.trouble = self.alertmanager = ""
         self.mistakes: list[str] = []
         self.reloads = 0
-        self.asked = 0  # how often the numbers were
+        self.asked = 0  # Number of calls of numbers().
         self.access: Access | None = None  # read again by a reload
         self.store: Any = FakeStore()
         self.uptime: Any = FakeUptime()

@@ -25,8 +25,8 @@ SITES = {"harbour": 14, "hill": 9, "mill": 12, "north field": 18, "south field":
 TROUBLE = {3: (State.DEAD, 2, 754), 17: (State.LATE, 6, 42), 36: (State.DEAD, 1, 70),
            41: (State.OUT_OF_RANGE, 3, 9000),
            **dict.fromkeys(range(23, 35), (State.UNREACHABLE, -1, 5000))}  # variable, s ago
-COLOURS = 64  # of the file
-WIDTH, HEIGHT = 1920, 1080  # of the screen; those of the file are half as large
+COLOURS = 64  # Colours of the file.
+WIDTH, HEIGHT = 1920, 1080  # Pixels of the screen; the file has half of them.
 
 
 def fleet() -> fakes.FakeBackend:

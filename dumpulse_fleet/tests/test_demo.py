@@ -41,7 +41,7 @@ def test_the_demo(tmp_path: Path) -> None:
             assert fleet.request("/api/v1/groups")["groups"]
         finally:
             begun = time.monotonic()
-            os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
+            os.killpg(process.pid, signal.SIGINT)  # Ctrl-C does the same.
             process.communicate(timeout=PATIENCE)
     assert process.returncode == 0 and time.monotonic() - begun < 20
     assert not list(tmp_path.iterdir())

@@ -49,7 +49,7 @@ def on_a_line(node: Node) -> Iterator[str]:
 
     def answer() -> None:
         heard = b""
-        with contextlib.suppress(OSError):  # until it is closed
+        with contextlib.suppress(OSError):  # The test closes the socket.
             while more := os.read(ours, 1000):
                 heard += more
                 if heard.endswith(client.REQUEST) and node.answers:

@@ -31,8 +31,8 @@ fastcgi_temp_path {0}/c; uwsgi_temp_path {0}/d; scgi_temp_path {0}/e; {1} }}"""
 
 
 class Proxied(NamedTuple):
-    port: int  # of the proxy
-    own: int  # of the fleet
+    port: int  # Port of the proxy.
+    own: int  # Port of the fleet.
     context: ssl.SSLContext
     certificate: Path
     service: fakes.FakeBackend

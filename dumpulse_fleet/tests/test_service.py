@@ -164,10 +164,10 @@ def test_reload_is_all_or_nothing(tmp_path: Path, fake: FakeFleet) -> None:
         serving.process.send_signal(signal.SIGHUP)
         serving.wait_for_agents({f"a{number}": "alive" for number in range(4)})
         reload = "reload", "--fleet", serving.address, "--token-file"
-        for _ in range(2):  # then none of those before is under way, which would read the new token
+        for _ in range(2):  # No earlier reload, which would read the new token, runs now.
             run(*reload, str(tmp_path / "token"))
         (tmp_path / "token").rename(tmp_path / "old token")
-        (tmp_path / "token").write_text("another\n")  # what the file says is read again
+        (tmp_path / "token").write_text("another\n")  # A reload reads the file again.
         assert "the token is wrong" in run(*reload, str(tmp_path / "token"), status=2).stderr
         run(*reload, str(tmp_path / "old token"))
         assert "the token is wrong" in run(*reload, str(tmp_path / "old token"), status=2).stderr
@@ -197,7 +197,7 @@ def test_a_reload_goes_on_when_nobody_waits_for_it(tmp_path: Path, fake: FakeFle
         connection.request("POST", "/-/reload", headers={"Authorization": "Bearer sesame"})
         page = pages.accept()[0]
         connection.close()
-        time.sleep(0.5)  # then the fleet has seen it
+        time.sleep(0.5)  # The fleet has polled it by then.
         answer(page, fake.address(5))
         serving.wait_for_agents({"a0": "alive", "a1": "alive", "t0": "alive"})
         assert serving.end() == 0
@@ -211,7 +211,7 @@ def test_a_reload_waits_for_the_start(tmp_path: Path, fake: FakeFleet) -> None:
         with Serving(tmp_path) as serving:
             page = pages.accept()[0]
             serving.process.send_signal(signal.SIGHUP)
-            time.sleep(0.5)  # then it has come
+            time.sleep(0.5)  # It has arrived by then.
             answer(page)
             answer(pages.accept()[0], fake.address(5))
             serving.wait_for("the configuration was read again")
@@ -254,7 +254,7 @@ every = "1s"
             with socket.create_connection((host, int(port))), \
                     socket.create_connection((host, int(port))) as reader:
                 reader.sendall(b"GET /metrics/agents HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                time.sleep(1.5)  # so that the page is asked again
+                time.sleep(1.5)  # The fleet polls the page again by then.
                 begun = time.monotonic()
                 assert serving.end() == 0
                 assert time.monotonic() - begun < BUSY_S

@@ -151,7 +151,8 @@ def test_a_tile_names_what_is_wrong_and_numbers_have_their_order(wall: Running) 
     assert wall.browser.text(".tile.dead .pips") == "✕●▲●●●●●", "1, 2, 3, ... 8"
     assert wall.browser.text(".tile.unreachable .pips") == ""
     wall.service.change(2, State.LATE, 1)
-    wall.browser.until("document.querySelector('.tile.late .pips')?.textContent === '▲●▲●●●●●'")
+    wall.browser.until(
+        "document.querySelector('.tile.late .pips')?.textContent === '▲●▲●●●●●'")
     wall.service.change(2, State.DEAD, 1)
     wall.browser.until("document.querySelector('.tile.dead .pips')")
     assert re.fullmatch("damaged · [0-9]+ s", wall.browser.run(
@@ -216,7 +217,7 @@ def test_choices_are_in_the_address(wall: Running) -> None:
     assert urllib.parse.parse_qs(address[1:]) == {
         "q": ["be =r1"], "state": ["late", "dead"], "by": ["label:rack"]}
     before = wall.tiles()
-    wall.open(f"{address}&as=large&state=happy&agent=nobody&more=%FF%00")  # and some nonsense
+    wall.open(f"{address}&as=large&state=happy&agent=nobody&more=%FF%00")  # Partly nonsense.
     until(lambda: any("/nobody" in line for line in browser.complaints()), "a 404")
     assert "no such agent" in browser.text("#agent-state")
     browser.click("#close")
@@ -243,7 +244,7 @@ def test_keys_alone_do_everything(wall: Running) -> None:
         return str(browser.run(FOCUSED))
 
     assert press("/", *"pump") == "search"
-    for _ in range(10):  # by, as, and then the tiles
+    for _ in range(10):  # Focus on by, as and the tiles.
         if (focused := press("Tab")).startswith("pump"):
             break
     assert focused == "pump-0002"  # the worst
@@ -351,7 +352,7 @@ def test_a_mute_from_the_panel(wall: Running) -> None:
     browser.until("document.getElementById('mutes').textContent.includes('<b>repair')")
     assert (service.store.made[0].match, service.store.made[0].by) == ({"name": "pump-0009"}, "ada")
     browser.until("document.querySelector('.tile.muted')")
-    wall.open("log")  # in the same tab, one log-in is enough for all pages
+    wall.open("log")  # One log-in is enough for all pages of a tab.
     browser.until("document.getElementById('login').textContent === 'ada, log out'")
     wall.open("?agent=pump-0009")
     browser.until("document.querySelector('#mutes .end:not([hidden])')")

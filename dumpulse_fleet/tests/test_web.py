@@ -628,7 +628,7 @@ def test_passwords_that_nobody_waits_for_count(tmp_path: Path, monkeypatch: pyte
             connection.request("GET", "/-/healthy", headers=basic("bob", f"wrong{number}"))
             assert checking.acquire(timeout=20)
             connection.close()
-        time.sleep(0.5)  # then the server has seen it
+        time.sleep(0.5)  # The server has received it by then.
         more = ask(port, "/-/healthy", headers=basic("bob", "wrong"))
         go_on.set()
         assert more.status == 503
@@ -744,7 +744,7 @@ def test_a_connection_that_reads_slowly_is_closed(monkeypatch: pytest.MonkeyPatc
     ("tls_server_config: {cert_file: a, key_file: b, cipher: c}", "cipher"),
     ("[" * 5000, "not YAML"), ("\0", "not YAML"),
     ("!!python/object/apply:os.system [id]", "not YAML"), ("#" * 70_000, "longer than")],
-    ids=lambda text: text[:20] if HASHED not in text else "name")  # the same in each process
+    ids=lambda text: text[:20] if HASHED not in text else "name")  # Hashes differ each time.
 def test_mistakes_in_the_file(tmp_path: Path, text: str, about: str) -> None:
     with pytest.raises(client.BadUsage, match=re.escape(about)) as error:
         read_file(web_file(tmp_path, text))

@@ -111,7 +111,7 @@ def make_service(count: int = COUNT) -> fakes.FakeBackend:
     service = fakes.FakeBackend(fakes.filled(agents),
                                [Group(f"half{HOSTILE}", {"rack": "r1"}, 50)])
     service.store.fixed = []
-    service.table.heard_at[:] = time.time() + 3600  # so that it does not get old meanwhile
+    service.table.heard_at[:] = time.time() + 3600  # Reports never get old in the test.
     return service
 
 

@@ -29,14 +29,14 @@ from dumpulse_fleet.config.outputs import Network
 from dumpulse_fleet.model.naming import Wrong, hide
 
 FILE_MAX = 65536  # bytes of the file
-COST_MAX = 14  # of bcrypt: about 1 s a password; a check of cost 31 would take a day
-CHECKS = 2  # passwords that are checked at the same time
-WAITING = 16  # passwords that wait to be checked; more are told to come again
-REMEMBERED = 256  # passwords that were right; a scrape each second must not cost bcrypt each time
+COST_MAX = 14  # Cost of bcrypt: about 1 s a password; with 31, it would take a day.
+CHECKS = 2  # Passwords that are checked at the same time.
+WAITING = 16  # Passwords that wait to be checked; more are told to come again.
+REMEMBERED = 256  # Passwords that were right; a scrape each second must not cost bcrypt each time.
 HASH = re.compile(r"\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{53}")
-NOBODY = "$2b$10$" + "." * 53  # what an unknown user's password is compared with
+NOBODY = "$2b$10$" + "." * 53  # Hash for the passwords of unknown users.
 FORWARDED = "X-Forwarded-For"
-CHANGE_HEADER = "X-Dumpulse-Change"  # its value is "yes"
+CHANGE_HEADER = "X-Dumpulse-Change"  # Its value is "yes".
 READING = ("GET", "HEAD")
 HEADERS = {
     "Content-Security-Policy":
@@ -93,7 +93,7 @@ def first_wrong(error: ValidationError) -> str:
     unknown = f"{parts.pop()!r} is unknown" if first["type"] == "extra_forbidden" else ""
     # pydantic's "Input should be ..." becomes "must be ...".
     about = unknown or OWN_WORDS.get(first["type"]) or re.sub(
-        r"^Value error, |^\w+ should(?= )", lambda found: "must" * found[0].endswith("should"),
+        r"^Value error, |^\w+ should(?= )", lambda match: "must" * match[0].endswith("should"),
         first["msg"])
     return ": ".join([*parts, about]) if parts or unknown else f"it {about}"
 
@@ -105,18 +105,18 @@ def read_file(path: str) -> WebFile:
     except Wrong as error:
         raise client.BadUsage(str(error)) from error
     try:
-        found = yaml.safe_load(content.decode())
-        said = WebFile.model_validate({} if found is None else found)
+        data = yaml.safe_load(content.decode())
+        file = WebFile.model_validate({} if data is None else data)
     except ValidationError as error:
         raise client.BadUsage(f"{path!r}: {first_wrong(error)}") from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)  # its text may repeat a secret of the file
+        mark = getattr(error, "problem_mark", None)  # Its text may repeat a secret of the file.
         raise client.BadUsage(f"{path!r} is not YAML"
                               + (f": see line {mark.line + 1}" if mark else "")) from None
-    folder, tls = os.path.dirname(os.path.abspath(path)), said.tls_server_config
+    folder, tls = os.path.dirname(os.path.abspath(path)), file.tls_server_config
     for key in ("cert_file", "key_file") if tls else ():
         setattr(tls, key, os.path.join(folder, getattr(tls, key)))
-    return said
+    return file
 
 
 def is_loopback(host: str) -> bool:
@@ -151,12 +151,12 @@ class Access:
         self._pepper = secrets.token_bytes(32)
         # Digests of passwords that were right, oldest first, and their hashes in the file.
         self._right: dict[bytes, str] = {}
-        self.failed = 0  # wrong passwords and tokens
-        self.failed_from = ""  # the address of the last one
+        self.failed = 0  # Wrong passwords and tokens.
+        self.failed_from = ""  # The address of the last one.
         self._checks = asyncio.Semaphore(CHECKS)
-        self._waiting: collections.Counter[str] = collections.Counter()  # by address
+        self._waiting: collections.Counter[str] = collections.Counter()  # Checks by address.
         self._now = self._look()
-        self.ssl = self._now.context  # of the server, which lets each connection have a newer one
+        self.ssl = self._now.context  # _choose gives each connection the newest one.
         if self.ssl:
             self.ssl.sni_callback = self._choose
         self.take(self._now, token)
@@ -168,19 +168,19 @@ class Access:
     def look(self) -> Found:
         """Reads the file and the certificates again, and changes nothing. BadUsage: they are wrong,
         or what they say needs a restart."""
-        found, now = self._look(), self._now
-        if (found.context is None) != (now.context is None):
+        new, now = self._look(), self._now
+        if (new.context is None) != (now.context is None):
             raise client.BadUsage(f"{self.path!r}: TLS comes or goes only with a restart")
-        return found
+        return new
 
-    def take(self, found: Found, token: str) -> None:
+    def take(self, new: Found, token: str) -> None:
         """From now on, these users and certificates, and this token. For the loop's thread."""
-        self._now = found
+        self._now = new
         self._token = hashlib.sha256(token.encode()).digest() if token else b""
 
     def _look(self) -> Found:
-        said = read_file(self.path) if self.path else WebFile()
-        users, tls = said.basic_auth_users or {}, said.tls_server_config
+        file = read_file(self.path) if self.path else WebFile()
+        users, tls = file.basic_auth_users or {}, file.tls_server_config
         if not (self.local or users):
             raise client.BadUsage(
                 f"{self._host or 'every address'} can be reached from other machines, and nobody "
@@ -211,8 +211,8 @@ class Access:
             return ""
         kind, _, rest = header.partition(" ")
         if kind.lower() == "bearer":
-            given = hashlib.sha256(rest.strip().encode("utf-8", "surrogateescape")).digest()
-            if self._token and hmac.compare_digest(given, self._token):
+            digest = hashlib.sha256(rest.strip().encode("utf-8", "surrogateescape")).digest()
+            if self._token and hmac.compare_digest(digest, self._token):
                 return "token"
         elif kind.lower() == "basic" and self.users:
             try:
@@ -223,7 +223,7 @@ class Access:
             if colon and await self._right_password(name, password, self.asker(request)):
                 return name
         elif kind.lower() == "basic":
-            return ""  # nobody has a password here, so this one says nothing
+            return ""  # Without users, a password authenticates nobody.
         self.failed, self.failed_from = self.failed + 1, self.asker(request)
         raise self._unauthorized("the password or the token is wrong")
 
@@ -236,9 +236,9 @@ class Access:
                 self._waiting[address] >= max(CHECKS, WAITING // 4):
             raise web.HTTPServiceUnavailable(text="too many passwords to check: try again",
                                              headers={"Retry-After": "2"})
-        self._waiting[address] += 1  # now: what others ask may come before the task begins
-        right = await to_its_end(self._compare(password, hashed or NOBODY, address))
-        if not right or hashed is None or self.users.get(name) != hashed:
+        self._waiting[address] += 1  # Now: what others ask may come before the task begins.
+        matches = await to_its_end(self._compare(password, hashed or NOBODY, address))
+        if not matches or hashed is None or self.users.get(name) != hashed:
             return False
         while len(self._right) >= REMEMBERED:
             del self._right[next(iter(self._right))]
@@ -251,7 +251,7 @@ class Access:
                 return await asyncio.to_thread(compare, password, hashed)
         finally:
             self._waiting[address] -= 1
-            self._waiting += collections.Counter()  # forgets those that are 0
+            self._waiting += collections.Counter()  # Forgets those that are 0.
 
     def _unauthorized(self, text: str) -> web.HTTPUnauthorized:
         kind = 'Basic realm="Dumpulse", charset="UTF-8"' if self.users else \
@@ -261,18 +261,18 @@ class Access:
     # ---- through which door
     def is_proxy(self, address: str) -> bool:
         try:
-            here = ipaddress.ip_address(address.strip().partition("%")[0])
+            asker = ipaddress.ip_address(address.strip().partition("%")[0])
         except ValueError:
             return False
-        return any(here in network for network in self._proxies)
+        return any(asker in network for network in self._proxies)
 
     def asker(self, request: web.Request) -> str:
         """The address of who asks: what the nearest proxies say, as far as they are ours."""
         address = request.remote or ""
-        for said in reversed(",".join(request.headers.getall(FORWARDED, [])).split(",")):
-            if not (said.strip() and self.is_proxy(address)):
+        for hop in reversed(",".join(request.headers.getall(FORWARDED, [])).split(",")):
+            if not (hop.strip() and self.is_proxy(address)):
                 break
-            address = said.strip()[:100]
+            address = hop.strip()[:100]
         return address
 
     def address(self, request: web.Request) -> str:
@@ -328,20 +328,21 @@ async def to_its_end(work: Coroutine[Any, Any, Result]) -> Result:
     return await asyncio.shield(task)
 
 
-async def in_thread(room: asyncio.Semaphore, work: Callable[..., Result], *given: Any) -> Result:
+async def in_thread(room: asyncio.Semaphore, work: Callable[..., Result],
+                    *arguments: Any) -> Result:
     """In a thread, which takes room until its end. Others must not wait for threads that hang."""
     await room.acquire()
 
     async def run() -> Result:
         try:
-            return await asyncio.to_thread(work, *given)
+            return await asyncio.to_thread(work, *arguments)
         finally:
             room.release()
 
     return await to_its_end(run())
 
 
-_at_work: set[asyncio.Task[Any]] = set()  # the loop alone would forget them
+_at_work: set[asyncio.Task[Any]] = set()  # The loop alone would forget them.
 
 
 def compare(password: str, hashed: str) -> bool:

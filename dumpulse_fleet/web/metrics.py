@@ -19,9 +19,9 @@ from dumpulse_fleet.model.naming import agent_labels
 from dumpulse_fleet.model.table import VARIABLES, Table
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-BLOCK = 256  # agents that are written at once: about 1 MB of text
-SHARD = 128  # agents of a shard that http_sd lists, at most, on average
-SHARDS_MAX = 4096  # also what /metrics/agents takes for `of`
+BLOCK = 256  # Agents that are written at once: about 1 MB of text.
+SHARD = 128  # Agents of a shard that http_sd lists, at most, on average.
+SHARDS_MAX = 4096  # Also what /metrics/agents takes for `of`.
 STATES = ", ".join(f"{state.value} {state.words}" for state in State)
 
 Array = NDArray[Any]
@@ -32,7 +32,7 @@ class Family(NamedTuple):
 
     name: str
     help: str
-    form: bytes = b"%d"  # of its numbers
+    form: bytes = b"%d"  # Format of its numbers.
 
     @property
     def head(self) -> bytes:
@@ -52,7 +52,7 @@ HEARD = Family("dumpulse_agent_last_report_timestamp_seconds",
                "Unix time of the last good report; 0 if there was none.", b"%.3f")
 ROUND_TRIP = Family("dumpulse_agent_round_trip_seconds",
                     "Time from the last answered request to its report.", b"%.6f")
-COUNTERS = {  # by the array of the table
+COUNTERS = {  # By array of the table.
     "reports": Family("dumpulse_agent_reports_total", "Good reports."),
     "lost": Family("dumpulse_agent_requests_lost_total", "Requests without an answer."),
     "late": Family("dumpulse_agent_late_reports_total", "Reports that came after their round."),
@@ -103,9 +103,9 @@ class Metrics:
         self._variables = np.empty((len(profiles), VARIABLES), object)
         for number, profile in enumerate(profiles):
             variables = profile.settings.variables
-            self._named[number] = [each.listed or each.expected for each in variables]
-            self._variables[number] = [f",{joined(variable_labels(each))}}} ".encode()
-                                       for each in variables]
+            self._named[number] = [variable.listed or variable.expected for variable in variables]
+            self._variables[number] = [f",{joined(variable_labels(variable))}}} ".encode()
+                                       for variable in variables]
 
     @property
     def shards(self) -> int:
@@ -125,8 +125,8 @@ class Metrics:
             clock, heard_at = table.clock[rows], table.heard_at[rows]
             agent_state, round_trip = table.agent_state[rows], table.round_trip[rows]
             counters = [(family, getattr(table, array)[rows]) for array, family in COUNTERS.items()]
-        known = heard_at > 0
-        heard = known[:, None] & (entry != 0)
+        answered = heard_at > 0
+        heard = answered[:, None] & (entry != 0)
         named = self._named[self._profile[rows]]
         tick = self._tick[rows]
 
@@ -139,7 +139,7 @@ class Metrics:
         for family, shown, of_cells in (
                 (STATE, heard | named, lambda which: state[which]),
                 (VALUE, heard & answers[:, None], lambda which: entry[which].astype(np.uint8)),
-                (BEAT, heard | (named & known[:, None]), beats)):
+                (BEAT, heard | (named & answered[:, None]), beats)):
             yield family.head
             for begin in range(0, len(rows), BLOCK):
                 row, variable = np.nonzero(shown[begin:begin + BLOCK])
@@ -156,7 +156,7 @@ class Metrics:
         every = np.ones(len(rows), np.bool_)
         for family, values, which in (
                 (AGENT_STATE, agent_state, every), (HEARD, heard_at, every),
-                (ROUND_TRIP, round_trip, known),
+                (ROUND_TRIP, round_trip, answered),
                 *((family, values, every) for family, values in counters)):
             yield family.head
             yield lines(family, self._agents[rows][which], end[which],
@@ -183,7 +183,7 @@ def lines(family: Family, *columns: Array) -> bytes:
 
 
 def gzipped(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    press = zlib.compressobj(1, wbits=31)  # level 6 takes three times as long for a third less
+    press = zlib.compressobj(1, wbits=31)  # Level 6 takes three times as long for a third less.
     for block in blocks:
         yield press.compress(block)
     yield press.flush()

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field, PlainValidator
 from dumpulse_fleet.model.agents import State
 
 Json = dict[str, Any]
-LONGEST = 500  # characters of a parameter
+LONGEST = 500  # Characters of a parameter.
 STATES = [state.words for state in State]
 
 
@@ -51,22 +51,22 @@ LABEL = Annotated[tuple[str, str], PlainValidator(label_of)]
 
 # Each with its default. With `...`, it must be given.
 PARAMETERS: Mapping[str, Any] = {
-    "q": (TEXT, ""),  # words, all of which are in the name, site, address or labels
-    "state": many(ONE_STATE),  # of agents; for events, states that they led to
+    "q": (TEXT, ""),  # Words, all of which are in the name, site, address or labels.
+    "state": many(ONE_STATE),  # States of agents; for events, the new state.
     "site": many(TEXT),
     "label": many(LABEL),
     "sort": (Literal["worst", "name"], "worst"),
     "offset": (number(0, 10_000_000), 0),
     "limit": (number(1, 1000), 100),
-    "agent": (TEXT, ""),  # for events, it may be a glob
+    "agent": (TEXT, ""),  # For events, it may be a glob.
     "variable": (number(0, 63), None),
-    "what": (TEXT, ""),  # the kind of events: state, rebooted, clock, …
+    "what": (TEXT, ""),  # The kind of events: state, rebooted, clock, …
     "since": (TIME, None),
     "until": (TIME, None),
-    "before": (number(1, 10 ** 18 - 1), None),  # the lowest number of the page of events before
+    "before": (number(1, 10 ** 18 - 1), None),  # The lowest number of the page of events before.
     "name": (TEXT, ...),
     "number": (number(1, 10 ** 18 - 1), ...),
-    "seen": (TEXT, ""),  # the version of the last answer with agents
+    "seen": (TEXT, ""),  # The version of the last answer with agents.
     "shard": (number(0, 4095), 0),
     "of": (number(1, 4096), 1)}
 
@@ -79,5 +79,5 @@ class NewMute(BaseModel):
     seconds: Annotated[float, Field(ge=1, le=366 * 86400, allow_inf_nan=False)]
     why: TEXT = ""
     begins: TIME = Field(default_factory=time.time)
-    by: TEXT = ""  # for those who share a token; a user is who asks
+    by: TEXT = ""  # For those who share a token; a user is who asks.
     acknowledges: bool = False

@@ -33,35 +33,35 @@ from dumpulse_fleet.web.view import Marks, View
 BODY_MAX = 16384  # bytes
 STORE_TIME = 10.0  # s for the disk
 BODY_TIME = 10.0  # s for a body to come
-CONNECTIONS = 1000  # at most, if there are descriptors for them
+CONNECTIONS = 1000  # Maximum number, if there are descriptors for them.
 OURS = 320  # descriptors for other things: sockets of the collector, files, brokers, and 128
 # connections that the loop takes at once, before anybody counts them
 FIRST_REQUEST = 15.0  # s after which a connection that has asked nothing is closed
 NEXT_REQUEST = 75.0  # s for taking an answer and asking again; Prometheus asks each 15 or 60 s
 SCRAPE_TIME = 60.0  # s for taking the metrics
 SWEEP = 0.1  # s between two looks at connections that wait for too long
-READS = 8  # of the disk at the same time: it may hang
+READS = 8  # Simultaneous reads of the disk, which may hang.
 Result = TypeVar("Result")
 WHO = web.RequestKey("who", str)
 GIVEN: web.RequestKey[dict[str, Any]] = web.RequestKey("given", dict)
 WALL = os.path.join(os.path.dirname(__file__), "wall")
-PAGES = {"index.html": "/", "log.html": "/log"}  # the others have the names of their files
+PAGES = {"index.html": "/", "log.html": "/log"}  # The others have the names of their files.
 FILES = {PAGES.get(name, f"/{name}"): name for name in os.listdir(WALL)}
 
 
 class Backend(Protocol):
     """What this module needs to know and to do. Only the loop's thread asks it."""
 
-    table: Table  # another one after a reload; then what follows is made anew, too
+    table: Table  # A reload makes another one, also of what follows.
     groups: Sequence[Group]
-    parts: Sequence[Group]  # what the public page shows
+    parts: Sequence[Group]  # Parts of the public page.
     uptime: Uptime
     days: Days
     store: Store
-    sees: bool  # it asks the agents, hears of them, and writes what happens
-    ready: bool  # this, people can be told, and the inventory is whole
-    trouble: str  # what is wrong with the fleet itself; empty: nothing
-    alertmanager: str  # the address of its page; empty: there is none
+    sees: bool  # It polls the agents, and stores events.
+    ready: bool  # It sees, alerts get out, and the inventory is whole.
+    trouble: str  # Trouble of the fleet itself, or empty.
+    alertmanager: str  # Address of its page, or empty.
 
     def troubles(self) -> Mapping[str, str]:
         """What is wrong with each part."""
@@ -77,8 +77,8 @@ class Backend(Protocol):
 class Route(NamedTuple):
     method: str
     path: str
-    handler: str  # the method of Site
-    parameters: Sequence[str] = ()  # of PARAMETERS
+    handler: str  # A method of Site.
+    parameters: Sequence[str] = ()  # Keys of PARAMETERS.
 
     def model(self) -> type[BaseModel]:
         """Of its parameters."""
@@ -134,13 +134,13 @@ class Site:
                 "you": {"name": who, "may_change": bool(who)}}
 
     async def agents(self, request: web.Request) -> Json:
-        wanted, shown, marks = request[GIVEN], self.view(), self.marks()
-        version = shown.version  # what changes meanwhile comes again
+        query, shown, marks = request[GIVEN], self.view(), self.marks()
+        version = shown.version  # Changes after this line are sent again.
 
         def find() -> Json:
-            rows = shown.chosen(wanted["q"], wanted["state"], wanted["site"],
-                                wanted["label"], wanted["sort"] == "worst")
-            part = rows[wanted["offset"]:wanted["offset"] + wanted["limit"]]
+            rows = shown.chosen(query["q"], query["state"], query["site"],
+                                query["label"], query["sort"] == "worst")
+            part = rows[query["offset"]:query["offset"] + query["limit"]]
             return {"version": version, "total": len(rows), "agents": shown.agents(part, marks)}
 
         return await asyncio.to_thread(find)
@@ -163,14 +163,14 @@ class Site:
             self._reads, self.service.uptime.of, self.view().table, row, now)), now)}
 
     async def events(self, request: web.Request) -> Json:
-        wanted: dict[str, Any] = request[GIVEN].copy()
-        if len(wanted["site"]) > 1:
+        query: dict[str, Any] = request[GIVEN].copy()
+        if len(query["site"]) > 1:
             raise web.HTTPBadRequest(text="site: only one can be chosen here")
-        wanted["site"] = "".join(wanted["site"])
-        wanted["now"] = [state.words for state in wanted.pop("state")]
-        found = await stored(in_thread(
-            self._reads, lambda: self.service.store.select(**wanted)))
-        return {"events": [view.event(each, self.view().table) for each in found]}
+        query["site"] = "".join(query["site"])
+        query["now"] = [state.words for state in query.pop("state")]
+        events = await stored(in_thread(
+            self._reads, lambda: self.service.store.select(**query)))
+        return {"events": [view.event(event, self.view().table) for event in events]}
 
     async def groups(self, request: web.Request) -> Json:
         return {"groups": self.view().groups()}
@@ -179,17 +179,17 @@ class Site:
         shown, marks = self.view(), self.marks()
         version = shown.version
         rows = shown.changed_since(request[GIVEN]["seen"])
-        found = [] if rows is None else await asyncio.to_thread(shown.changing, rows, marks)
+        agents = [] if rows is None else await asyncio.to_thread(shown.changing, rows, marks)
         return {"version": version, "now": round(time.time(), 3),
                 "heard_at": view.when(shown.table.newest()), "trouble": self.service.trouble,
-                "reset": rows is None, "agents": found}
+                "reset": rows is None, "agents": agents}
 
     # ---- mutes
     async def mutes(self, request: web.Request) -> Json:
         table, name = self.view().table, request[GIVEN]["agent"]
-        return {"mutes": [view.mute(each) for each in self.service.store.mutes() if not name
+        return {"mutes": [view.mute(mute) for mute in self.service.store.mutes() if not name
                           or name in table.row
-                          and matches(each.match, table.agents[table.row[name]])]}
+                          and matches(mute.match, table.agents[table.row[name]])]}
 
     async def add_mute(self, request: web.Request) -> Json:
         new = await new_mute(request)
@@ -222,12 +222,12 @@ class Site:
         return await send_metrics(request, blocks())
 
     async def agent_metrics(self, request: web.Request) -> web.StreamResponse:
-        wanted = request[GIVEN]
-        if wanted["shard"] >= wanted["of"]:
-            raise web.HTTPBadRequest(text=f"shard: must be 0 to {wanted['of'] - 1}")
+        query = request[GIVEN]
+        if query["shard"] >= query["of"]:
+            raise web.HTTPBadRequest(text=f"shard: must be 0 to {query['of'] - 1}")
         writer = self.view().metrics
-        return await send_metrics(request, writer.write(writer.rows(wanted["shard"],
-                                                                    wanted["of"])))
+        return await send_metrics(request, writer.write(writer.rows(query["shard"],
+                                                                    query["of"])))
 
     async def targets(self, request: web.Request) -> web.Response:
         """The label `shard` keeps the series `up` of the shards apart."""
@@ -281,10 +281,10 @@ async def send_metrics(request: web.Request, blocks: Iterator[bytes]) -> web.Str
                 if block:
                     await response.write(block)
             await response.write_eof()
-    except TimeoutError:  # a part must not look like the whole
+    except TimeoutError:  # A part must not look like the whole.
         if request.transport is not None:
             request.transport.abort()
-    except ConnectionError:  # it has gone
+    except ConnectionError:  # The client has disconnected.
         pass
     return response
 
@@ -294,7 +294,7 @@ async def stored(work: Awaitable[Result]) -> Result:
     try:
         async with asyncio.timeout(STORE_TIME):
             return await work
-    except ValueError as error:  # a mute that makes no sense
+    except ValueError as error:  # The mute is impossible.
         raise web.HTTPBadRequest(text=str(error)) from error
     except TimeoutError as error:
         raise web.HTTPServiceUnavailable(text="the disk is busy: try again") from error
@@ -319,22 +319,22 @@ async def new_mute(request: web.Request) -> Mute:
         raise web.HTTPBadRequest(text="the body did not come in time") from error
     except ValidationError as error:
         raise wrong(error) from error
-    who = request[WHO]  # many people may use one token, but a user is one
+    who = request[WHO]  # Many people may use one token, but a user is one.
     return Mute(new.match, new.begins, new.begins + new.seconds, new.why,
                 new.by if who == "token" and new.by else who, acknowledges=new.acknowledges)
 
 
 def parameters_of(request: web.Request, model: type[BaseModel]) -> dict[str, Any]:
     """All parameters that the route knows. HTTPBadRequest: one is not known, or wrong."""
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for name, text in [*request.query.items(), *request.match_info.items()]:
-        given.setdefault(name, []).append(text)
-    for name, texts in given.items():
+        arguments.setdefault(name, []).append(text)
+    for name, texts in arguments.items():
         field = model.model_fields.get(name)
         if len(texts) == 1 and not (field and get_origin(field.annotation) is list):
-            given[name] = texts[0]
+            arguments[name] = texts[0]
     try:
-        return vars(model.model_validate(given))
+        return vars(model.model_validate(arguments))
     except ValidationError as error:
         raise wrong(error) from error
 
@@ -375,7 +375,7 @@ def file(name: str) -> Handler:
         response = web.FileResponse(os.path.join(WALL, name), headers={"Cache-Control": "no-cache"})
         # aiohttp writes the end of what it compresses even if the answer must not have a body.
         conditions = "If-None-Match", "If-Modified-Since"
-        if request.method == "GET" and not any(each in request.headers for each in conditions):
+        if request.method == "GET" and not any(header in request.headers for header in conditions):
             response.enable_compression()
         return response
 
@@ -398,9 +398,9 @@ async def close_slow(waiting: Waiting, access: Access) -> None:
     while True:
         await asyncio.sleep(SWEEP)
         now = asyncio.get_running_loop().time()
-        idle: dict[str, list[Any]] = {}  # by address
+        idle: dict[str, list[Any]] = {}  # Connections by address.
         for connection, (end, first) in list(waiting.items()):
-            transport = connection.transport  # a new one has none for a moment
+            transport = connection.transport  # A new one has none for a moment.
             if end <= now or (transport is None and not first):
                 del waiting[connection]
                 if transport is not None:
@@ -408,8 +408,8 @@ async def close_slow(waiting: Waiting, access: Access) -> None:
             elif transport is not None:
                 idle.setdefault((transport.get_extra_info("peername") or ("",))[0], []).append(
                     (not first, end, connection))
-        for address, some in idle.items():  # those that have never asked anything go first
-            some.sort(key=lambda each: each[:2])
+        for address, some in idle.items():  # Those that have never asked anything go first.
+            some.sort(key=lambda entry: entry[:2])
             for _, _, connection in some[:max(0, len(some) - most_of(address, access))]:
                 del waiting[connection]
                 connection.transport.abort()
@@ -418,7 +418,7 @@ async def close_slow(waiting: Waiting, access: Access) -> None:
 def make_app(service: Backend, access: Access | None = None) -> web.Application:
     site = Site(service, access or Access())
     waiting: Waiting = {}
-    used: Counter[str] = Counter()  # connections, by address
+    used: Counter[str] = Counter()  # Connections, by address.
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -491,12 +491,12 @@ class Handshake(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        transport.pause_reading()  # what comes is for TLS
+        transport.pause_reading()  # TLS reads the bytes that follow.
         self._task = asyncio.create_task(self._agree(transport))
 
     async def _agree(self, transport: asyncio.Transport) -> None:
         secure = None
-        with contextlib.suppress(OSError):  # the other side has gone, or speaks no TLS
+        with contextlib.suppress(OSError):  # The other side has gone, or speaks no TLS.
             secure = await asyncio.get_running_loop().start_tls(
                 transport, self._handler, self._context, server_side=True,
                 ssl_handshake_timeout=FIRST_REQUEST)
@@ -530,10 +530,10 @@ async def listen(app: web.Application, host: str, port: int) -> Listening:
     await runner.setup()
     loop, waiting, context = asyncio.get_running_loop(), app[WAITING], app[SITE].access.ssl
     assert runner.server is not None
-    make, most = runner.server, share()
+    make, limit = runner.server, share()
 
     def connection() -> asyncio.Protocol:
-        if len({*make.connections, *waiting}) >= most:  # some have no transport yet
+        if len({*make.connections, *waiting}) >= limit:  # Some have no transport yet.
             return RejectedConnection()
         new = make() if context is None else Handshake(make(), context, waiting)
         waiting[new] = loop.time() + FIRST_REQUEST, True

@@ -12,8 +12,8 @@ from dumpulse_fleet.model.table import Rows
 from dumpulse_fleet.record.uptime import DAY, STATUS_DAYS, Share
 from dumpulse_fleet.web.view import Marks, View
 
-FREE = ("/status", "/wall.css", "/favicon.svg")  # what needs no password, if there is a page
-FRESH_S = 120.0  # s after the last report of all agents, when nobody knows how they are
+FREE = ("/status", "/wall.css", "/favicon.svg")  # No password protects them if there is a page.
+FRESH_S = 120.0  # s after the last report of all agents until states are unknown.
 
 
 class How(enum.Enum):
@@ -41,16 +41,16 @@ def how(view: View, rows: Rows, marks: Marks, sees: bool) -> How:
 
 def bars(name: str, days: Mapping[int, Share], now: float) -> str:
     """A bar for each of the last days, and how much of what was seen was well, never rounded up."""
-    found = []
+    cells = []
     for day in range(int(now // DAY) - STATUS_DAYS + 1, int(now // DAY) + 1):
         date = time.strftime("%Y-%m-%d", time.gmtime(day * DAY))
         seen, well = days.get(day, Share())
         state = "nothing" if not seen else "alive" if well > 0.9999 * seen else \
             "late" if well > 0.99 * seen else "unreachable"
-        found.append(f'<i class="{state}" title="{date}: {percent(seen, well)}"></i>')
+        cells.append(f'<i class="{state}" title="{date}: {percent(seen, well)}"></i>')
     label = f"{name}: {percent(*map(sum, zip(*days.values(), Share())))} of {STATUS_DAYS} days"
     return f'<small>{html.escape(label.removeprefix(f"{name}: "))}</small><span class="beats" ' \
-        f'role="img" aria-label="{html.escape(label)}">{"".join(found)}</span>'
+        f'role="img" aria-label="{html.escape(label)}">{"".join(cells)}</span>'
 
 
 def percent(seen: float, well: float) -> str:
@@ -60,15 +60,15 @@ def percent(seen: float, well: float) -> str:
 def page(view: View, days: Mapping[str, Mapping[int, Share]], marks: Marks, ready: bool) -> str:
     now = time.time()
     sees = ready and now - view.table.newest() < max(FRESH_S, 3 * view.period)
-    found = [(name, how(view, rows, marks, sees)) for name, rows in view.parts]
+    parts = [(name, how(view, rows, marks, sees)) for name, rows in view.parts]
     order = list(How)
-    worst = max((each for _, each in found), key=order.index)
-    fine = sum(each is How.WORKS for _, each in found)
-    title = "Everything works" if worst is How.WORKS else f"{fine} of {len(found)} work"
+    worst = max((part for _, part in parts), key=order.index)
+    fine = sum(part is How.WORKS for _, part in parts)
+    title = "Everything works" if worst is How.WORKS else f"{fine} of {len(parts)} work"
     items = "".join(
-        f'<li class="{each.value[1].words.replace(" ", "-")}"><i class="shape"></i> '
-        f"<b>{html.escape(name)}</b> {each.value[0]} {bars(name, days.get(name, {}), now)}</li>"
-        for name, each in found)
+        f'<li class="{part.value[1].words.replace(" ", "-")}"><i class="shape"></i> '
+        f"<b>{html.escape(name)}</b> {part.value[0]} {bars(name, days.get(name, {}), now)}</li>"
+        for name, part in parts)
     clock = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>

@@ -20,8 +20,8 @@ Json = dict[str, Any]
 class Marks(NamedTuple):
     """What people have said of each agent as a whole. It is another object when it changes."""
 
-    muted: NDArray[np.bool_]  # whether its alerts are held back
-    known: NDArray[np.object_]  # the mute that acknowledges its trouble, or None
+    muted: NDArray[np.bool_]  # True where alerts are held back.
+    acknowledged: NDArray[np.object_]  # The mute that acknowledges its trouble, or None.
 
 
 def when(stamp: float) -> float | None:
@@ -35,7 +35,7 @@ class View:
                  ) -> None:
         self.table = table
         self.metrics = Metrics(table)
-        self._epoch = f"{time.time_ns():x}"  # of the versions of this table
+        self._epoch = f"{time.time_ns():x}"  # Prefix of the versions of this table.
         self._words = [" ".join((agent.name, agent.site, agent.address,
                                  *(f"{key}={text}" for key, text in agent.labels.items()))
                                 ).casefold() for agent in table.agents]
@@ -47,7 +47,7 @@ class View:
                  if agent.authenticated(number) is False]} for agent in table.agents]
         self._by_name = sorted(range(len(table.agents)), key=lambda row: table.agents[row].name)
         self._groups = [(group, self._members(group)) for group in groups]
-        self.parts = [(part.name, self._members(part)) for part in parts]  # of the status page
+        self.parts = [(part.name, self._members(part)) for part in parts]  # For the status page.
         self._active: list[Mute] = []
         count = len(table.agents)
         self._marks = Marks(np.zeros(count, np.bool_), np.full(count, None, object))
@@ -61,17 +61,18 @@ class View:
                   if mute.begins <= now < mute.ends and "variable" not in mute.match]
         if self._active != active:
             self._active = active
-            muted, known = self._marks.muted.copy(), self._marks.known.copy()
+            marks = self._marks
+            muted, acknowledged = marks.muted.copy(), marks.acknowledged.copy()
             for row, agent in enumerate(self.table.agents):
                 fit = [mute for mute in active if matches(mute.match, agent)]
                 muted[row] = not all(mute.acknowledges for mute in fit)
-                known[row] = max((mute for mute in fit if mute.acknowledges),
-                                 key=lambda mute: mute.ends, default=None)
+                acknowledged[row] = max((mute for mute in fit if mute.acknowledges),
+                                        key=lambda mute: mute.ends, default=None)
             with self.table.lock:
                 self.table.version += 1
-                self.table.changed[(muted != self._marks.muted) | (known != self._marks.known)] = \
-                    self.table.version
-            self._marks = Marks(muted, known)
+                changed = (muted != marks.muted) | (acknowledged != marks.acknowledged)
+                self.table.changed[changed] = self.table.version
+            self._marks = Marks(muted, acknowledged)
         return self._marks
 
     @property
@@ -104,7 +105,7 @@ class View:
                         for key, glob in labels)]
         if not worst_first:
             return rows
-        bad = (table.state >= State.LATE).sum(axis=1)  # of the same state, who has more comes first
+        bad = (table.state >= State.LATE).sum(axis=1)  # Order within a state.
         return sorted(rows, key=lambda row: (-int(states_now[row]), -int(bad[row])))
 
     def changing(self, rows: Sequence[int] | Rows, marks: Marks) -> list[Json]:
@@ -112,21 +113,21 @@ class View:
         table, picked = self.table, np.asarray(rows, np.intp)
         with table.lock:
             state, since = table.agent_state[picked], table.agent_since[picked]
-            heard, states = table.heard_at[picked], table.state[picked]
+            heard_at, states = table.heard_at[picked], table.state[picked]
         worst, digits = states.argmax(axis=1).tolist(), states + ord("0")
         named = ((states >= State.LATE).any(axis=1) & (state < State.DAMAGED)).tolist()
-        counts = {each: (states == each).sum(axis=1).tolist()
-                  for each in State if each != State.UNWATCHED}
-        return [{"name": table.agents[row].name, "state": State(own).words,
+        counts = {level: (states == level).sum(axis=1).tolist()
+                  for level in State if level != State.UNWATCHED}
+        return [{"name": table.agents[row].name, "state": State(own_state).words,
                  "worst": variable_name(table.agents[row], worst[index]) if named[index] else None,
-                 "since": when(begun), "heard_at": when(at), "muted": quiet,
-                 "acknowledged": known and {"by": known.by, "until": known.ends, "why": known.why},
+                 "since": when(begun), "heard_at": when(heard), "muted": quiet,
+                 "acknowledged": mute and {"by": mute.by, "until": mute.ends, "why": mute.why},
                  "pips": digits[index, table.agents[row].profile.expected].tobytes().decode(),
-                 "counts": {each.words: numbers[index] for each, numbers in counts.items()
+                 "counts": {level.words: numbers[index] for level, numbers in counts.items()
                             if numbers[index]}}
-                for index, (row, own, begun, at, quiet, known) in enumerate(zip(
-                    picked.tolist(), state.tolist(), since.tolist(), heard.tolist(),
-                    marks.muted[picked].tolist(), marks.known[picked].tolist()))]
+                for index, (row, own_state, begun, heard, quiet, mute) in enumerate(zip(
+                    picked.tolist(), state.tolist(), since.tolist(), heard_at.tolist(),
+                    marks.muted[picked].tolist(), marks.acknowledged[picked].tolist()))]
 
     def agents(self, rows: Sequence[int], marks: Marks) -> list[Json]:
         return [{**self._static[row], **changes}
@@ -185,13 +186,13 @@ class View:
 
     def groups(self) -> list[Json]:
         states = self.table.agent_state.copy()
-        found = []
+        groups = []
         for group, rows in self._groups:
             alive = int(np.count_nonzero(states[rows] == State.ALIVE))
-            found.append({"name": group.name, "match": dict(group.match), "members": len(rows),
+            groups.append({"name": group.name, "match": dict(group.match), "members": len(rows),
                           "alive": alive, "at_least": group.at_least,
                           "enough": alive >= group.at_least})
-        return found
+        return groups
 
 
 def variable_name(agent: Agent, variable: int) -> str:
@@ -206,9 +207,9 @@ def uptime(seen: Mapping[int, Sequence[Span]], now: float) -> list[Json]:
                   for word, days in (("day", 1), ("week", 7), ("month", 30))}
         cells.append({
             "variable": variable if variable >= 0 else None,
-            **{word: round(100 * one.well / one.seen, 5) if one.seen else None
-               for word, one in shares.items()},
-            **{f"{word}_seen": round(one.seen, 3) for word, one in shares.items()},
+            **{word: round(100 * part.well / part.seen, 5) if part.seen else None
+               for word, part in shares.items()},
+            **{f"{word}_seen": round(part.seen, 3) for word, part in shares.items()},
             **{word: [state and state.words for state in worst(spans, now, step, count)]
                for word, step, count in (("hours", 3600, 24), ("minutes", 60, 60))}})
     return cells
@@ -220,10 +221,10 @@ def by_state(counts: NDArray[Any]) -> Json:
 
 def event(one: Event, table: Table) -> Json:
     row = table.row.get(one.agent, -1)
-    known = row >= 0 and one.variable >= 0  # an agent may have gone since
+    has_name = row >= 0 and one.variable >= 0  # An agent may have been removed.
     return {"number": one.number, "at": round(one.at, 3), "agent": one.agent,
             "variable": one.variable if one.variable >= 0 else None,
-            "name": variable_name(table.agents[row], one.variable) if known else "",
+            "name": variable_name(table.agents[row], one.variable) if has_name else "",
             "what": one.what,
             "was": one.was, "now": one.now, "lasted": one.lasted if one.lasted >= 0 else None,
             "site": one.site}
