@@ -57,14 +57,14 @@ def of_cargo(source: Source, folder: Path) -> Path:
         f'{source.name} = "={source.version}"\n')
     run([installed("cargo"), "fetch", "--quiet"], cwd=folder)
     home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
-    kept = home.glob(f"registry/cache/*/{source.name}-{source.version}.crate")
-    return one(source, sorted(kept, key=lambda file: file.stat().st_mtime)[-1:])
+    archives = home.glob(f"registry/cache/*/{source.name}-{source.version}.crate")
+    return one(source, sorted(archives, key=lambda file: file.stat().st_mtime)[-1:])
 
 
 def deb_src_lists(into: Path, suite: str) -> None:
     """This machine's own package sources, of source packages and of this suite."""
-    own = re.search(r"^VERSION_CODENAME=(\w+)", Path("/etc/os-release").read_text(), re.M)
-    if own is None:
+    release = re.search(r"^VERSION_CODENAME=(\w+)", Path("/etc/os-release").read_text(), re.M)
+    if release is None:
         raise SystemExit("sources: /etc/os-release names no release of Debian")
     parts = into / "parts"
     parts.mkdir()
@@ -79,7 +79,7 @@ def deb_src_lists(into: Path, suite: str) -> None:
         else:
             continue
         text = "\n".join(lines) + "\n"
-        (parts / file.name).write_text(text.replace(f" {own[1]}", f" {suite}"))
+        (parts / file.name).write_text(text.replace(f" {release[1]}", f" {suite}"))
 
 
 def of_debian(source: Source, folder: Path, suite: str) -> Path:
@@ -92,8 +92,8 @@ def of_debian(source: Source, folder: Path, suite: str) -> Path:
            "-o", f"Dir::Etc::sourceparts={folder}/parts", "-o", f"Dir::State::lists={folder}/lists",
            "-o", "APT::Sandbox::User=root", "-o", "APT::Update::Error-Mode=any"]
     run([*apt, "update"], cwd=folder)
-    wanted = f"{source.name}={source.version}" if "-" in source.version else source.name
-    run([*apt, "source", "--download-only", "--tar-only", wanted], cwd=folder)
+    package = f"{source.name}={source.version}" if "-" in source.version else source.name
+    run([*apt, "source", "--download-only", "--tar-only", package], cwd=folder)
     return one(source, list(folder.glob(f"{source.name}_*.orig.tar.*")))
 
 
@@ -110,12 +110,12 @@ CLIENTS: dict[str, tuple[str, Callable[[Source, Path], Path]]] = {
 
 def contents(folder: Path) -> str:
     """The hash of all files, and of their names."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         if file.is_file() and file != folder / READY:
             sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
-            found.update(f"{sha256} {file.relative_to(folder)}\n".encode())
-    return found.hexdigest()
+            digest.update(f"{sha256} {file.relative_to(folder)}\n".encode())
+    return digest.hexdigest()
 
 
 seen_contents = functools.cache(contents)  # a program looks once
@@ -134,9 +134,9 @@ def fetched(name: str) -> Path:
 
 def fetch_once(source: Source) -> None:
     ready = source.folder / READY
-    kept = ready.read_text().split() if ready.exists() else []
-    if len(kept) == 2 and kept[0] == source.sha256:
-        if kept[1] != seen_contents(source.folder):
+    hashes = ready.read_text().split() if ready.exists() else []
+    if len(hashes) == 2 and hashes[0] == source.sha256:
+        if hashes[1] != seen_contents(source.folder):
             raise SystemExit(f"sources: {source.folder} is not as it was fetched: remove it, "
                              "and it will be fetched again")
         return

@@ -31,13 +31,13 @@ def main() -> None:
     if sys.stdout is None:  # it was closed
         sys.stdout = open(os.devnull, "w")
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # what a command is called may be no text at all
+        if stream is not None:  # A command's name may be no text at all.
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     from tools.programs import as_program
     try:
         as_program(importlib.import_module(MODULES[name]).main, ".*")
     except KeyboardInterrupt:
-        sys.exit(130)  # as shells have it
+        sys.exit(130)  # The status that shells use.
     except OSError as fault:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(f"lab/run {name}: {fault}")

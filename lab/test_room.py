@@ -44,7 +44,7 @@ def test_an_archive_is_not_unpacked_before_its_hash_is_right(archive: Path) -> N
     archive.write_bytes(good)
     assert (sources.fetched("any") / "file.h").read_text() == "enum { RIGHT = 1 };\n"
     archive.unlink()
-    assert sources.fetched("any") == right.folder  # and is not fetched again
+    assert sources.fetched("any") == right.folder  # It is not fetched again.
 
 
 def test_a_fetched_source_that_has_been_changed_is_not_used(archive: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_fetched_source_that_has_been_changed_is_not_used(archive: Path) -> No
     for change in (lambda: header.write_text("enum { RIGHT = 2 };\n"),
                    lambda: header.rename(header.with_name("other.h")),
                    lambda: (folder / "more.h").write_text("")):
-        sources.seen_contents.cache_clear()  # as a new program would
+        sources.seen_contents.cache_clear()  # A new program's cache is empty.
         change()
         with pytest.raises(SystemExit, match="any is not as it was fetched: remove it"):
             sources.fetched("any")

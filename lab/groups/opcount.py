@@ -46,10 +46,10 @@ class Counts:
     total: Tally = field(default_factory=Tally)
     outside: Tally = field(default_factory=Tally)
     exponentiations: int = 0
-    terms: list[int] = field(default_factory=list)  # of each multi-exponentiation, in turn
+    terms: list[int] = field(default_factory=list)  # One number for each product of powers.
     serialisations: int = 0
-    parsings: int = 0  # of bytes that serialize() made
-    hashes: int = 0  # of bytes, to an element
+    parsings: int = 0  # Elements that were read from the bytes of serialize().
+    hashes: int = 0  # Elements that were derived from other bytes.
 
     def row(self) -> tuple[int, int, int, int, int, int, int, list[int], int]:
         """In the order of the study's counts."""
@@ -62,15 +62,15 @@ class Counts:
         products = many(len(self.terms), "multi-exponentiation")
         if self.terms:
             products += f" (terms: {', '.join(map(str, self.terms))})"
-        more = [many(self.exponentiations, "exponentiation"), products,
-                many(self.serialisations, "serialisation")]
+        details = [many(self.exponentiations, "exponentiation"), products,
+                   many(self.serialisations, "serialisation")]
         if self.parsings:
-            more.append(many(self.parsings, "parsing"))
+            details.append(many(self.parsings, "parsing"))
         if self.hashes:
-            more.append(f"{self.hashes} hashed to the group")
+            details.append(f"{self.hashes} hashed to the group")
         return (f"{self.name}: in total {tally_in_words(self.total)};\n"
                 f"    outside of exponentiations {tally_in_words(self.outside)};\n"
-                f"    {', '.join(more)}.")
+                f"    {', '.join(details)}.")
 
 
 def many(number: int, what: str) -> str:
@@ -247,7 +247,7 @@ class Settings:
     """How a group works out powers."""
 
     power: str = "wnaf"
-    product: str = "wnaf"  # of powers; interleaved
+    product: str = "wnaf"  # Its powers are interleaved.
     window: int = WINDOW
     precomputed: int = PRECOMPUTED  # window of precompute() without one
     lazy: bool = True
@@ -269,7 +269,7 @@ class Counter:
 
     def __init__(self, name: str) -> None:
         self.now = Counts(name)
-        self.pending: dict[int, Element] = {}  # by id: nothing else will work them out
+        self.pending: dict[int, Element] = {}  # Each id's result, which nothing else will compute.
 
     def refuse_pending(self, what: str) -> None:
         if self.pending:
@@ -395,7 +395,7 @@ class Element:
 
     def __init__(self, group: Group, value: int | None = None, *parts: Element) -> None:
         self.group, self._value, self._parts = group, value, parts
-        self._tables: tuple[Table, Table] | None = None  # as total sees it, and as outside does
+        self._tables: tuple[Table, Table] | None = None  # One for `total`, one for `outside`.
         for part in parts:
             part._is_taken()
         if value is None:
@@ -507,13 +507,13 @@ class Product(Element):
         if self._value is not None:
             return [], self._value
         if self._found is None:
-            left_terms, left = yield self._parts[0]._factors()
-            right_terms, right = yield self._parts[1]._factors()
-            if left is not None and right is not None:
-                left = self.group._everywhere.multiply(left, right)
-            elif left is None:
-                left = right
-            self._found = left_terms + right_terms, left
+            left_terms, left_factor = yield self._parts[0]._factors()
+            right_terms, right_factor = yield self._parts[1]._factors()
+            if left_factor is not None and right_factor is not None:
+                left_factor = self.group._everywhere.multiply(left_factor, right_factor)
+            elif left_factor is None:
+                left_factor = right_factor
+            self._found = left_terms + right_terms, left_factor
         return self._found
 
 
@@ -524,12 +524,12 @@ class BilinearCounts:
 
     groups: list[Counts]
     pairings: int
-    homomorphisms: int  # from G2 to G1; type 2 alone has them
+    homomorphisms: int  # Elements of G2 mapped to G1, which only type 2 allows.
 
     def in_words(self) -> str:
         lines = [counts.in_words() for counts in self.groups]
-        more = f", {many(self.homomorphisms, 'homomorphism')}" if self.homomorphisms else ""
-        return "\n".join([*lines, f"{many(self.pairings, 'pairing')}{more}."])
+        suffix = f", {many(self.homomorphisms, 'homomorphism')}" if self.homomorphisms else ""
+        return "\n".join([*lines, f"{many(self.pairings, 'pairing')}{suffix}."])
 
 
 class Bilinear:
@@ -568,7 +568,7 @@ class Bilinear:
                               self._pairings, self._homomorphisms)
 
     def reset(self, *, allow_pending: bool = False) -> None:
-        self.counts(allow_pending=allow_pending)  # or some groups would be reset and some not
+        self.counts(allow_pending=allow_pending)  # This fails before any group is reset.
         for group in self.groups:
             group.reset(allow_pending=True)
         self._pairings = self._homomorphisms = 0

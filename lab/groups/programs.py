@@ -33,10 +33,10 @@ from lab.groups.opcount import Counts, CountingError, Element, Group
 from tools.programs import as_program
 
 FILE = Path(__file__).with_name("oracle.tsv")
-Known = tuple[Any, ...]  # counts
+CountsRow = tuple[Any, ...]
 
 
-def known_counts(text: str) -> Known:
+def known_counts(text: str) -> CountsRow:
     try:
         return tuple(ast.literal_eval(text))
     except (SyntaxError, TypeError, ValueError) as fault:
@@ -49,14 +49,14 @@ class Row:
 
     program: str
     original: str = ""
-    right: str = ""  # where the original is wrong
+    corrected: str = ""  # The right counts, where those of the original are wrong.
 
     @property
-    def wanted(self) -> Known | None:
-        known = self.right or self.original
-        return known_counts(known) if known else None
+    def expected(self) -> CountsRow | None:
+        text = self.corrected or self.original
+        return known_counts(text) if text else None
 
-    def counted(self, **changes: Any) -> Known:
+    def counted(self, **changes: Any) -> CountsRow:
         return run(self.program, **changes)[1].row()
 
 
@@ -64,27 +64,27 @@ def rows(file: Path) -> Iterator[Row]:
     lines = [line for line in file.read_text().splitlines()
              if line.strip() and not line.startswith("#")]
     for number, line in enumerate(lines):
-        first, *more = line.split("\t")
+        first, *columns = line.split("\t")
         if ";" in first:
-            yield Row(first, *more[:1], *(known for known in more[1:2] if known.startswith("(")))
+            yield Row(first, *columns[:1], *(text for text in columns[1:2] if text.startswith("(")))
         elif number or re.search(r"\d", first):  # else it names the columns
             raise CountingError(f"{line[:60]!r} is no program")
 
 
-def step(group: Group, made: list[Element], words: list[str]) -> None:
+def step(group: Group, results: list[Element], words: list[str]) -> None:
     name, *numbers = words
 
     def result(i: int) -> Element:
-        if not 0 <= i < len(made):
+        if not 0 <= i < len(results):
             raise CountingError(f"{' '.join(words)!r}: there is no result {i} yet")
-        return made[i]
+        return results[i]
 
     actions: dict[str, tuple[int, Callable[..., object]]] = {
-        "W": (1, lambda v: made.append(group.element(v))),
-        "N": (0, lambda: made.append(group.neutral())),
-        "O": (2, lambda i, j: made.append(result(i) * result(j))),
-        "I": (1, lambda i: made.append(result(i).inv())),
-        "P": (2, lambda i, k: made.append(result(i) ** k)),
+        "W": (1, lambda v: results.append(group.element(v))),
+        "N": (0, lambda: results.append(group.neutral())),
+        "O": (2, lambda i, j: results.append(result(i) * result(j))),
+        "I": (1, lambda i: results.append(result(i).inv())),
+        "P": (2, lambda i, k: results.append(result(i) ** k)),
         "T": (2, lambda i, window: result(i).precompute(window)),
         "C": (1, lambda i: result(i).compute()),
         "Q": (1, lambda i: result(i).serialize()),
@@ -101,12 +101,12 @@ def run(program: str, **changes: Any) -> tuple[list[Element], Counts]:
         order, power, product, window, precomputed = head.split()
         group = Group(int(order), power=power, product=product, window=int(window),
                       precomputed=int(precomputed), **changes)
-        made: list[Element] = []
+        results: list[Element] = []
         for words in steps:
-            step(group, made, words.split() or [""])
+            step(group, results, words.split() or [""])
     except ValueError as fault:
         raise CountingError(f"{program[:60]!r}…: {fault}") from fault
-    return made, group.counts(allow_pending=True)
+    return results, group.counts(allow_pending=True)
 
 
 def main() -> None:
@@ -117,27 +117,27 @@ def main() -> None:
                         help="its lines are as in lab/groups/oracle.tsv")
     file = parser.parse_args().file
     try:
-        counted = [(row, row.wanted, row.counted(as_original=True), row.counted())
+        counted = [(row, row.expected, row.counted(as_original=True), row.counted())
                    for row in rows(file)]
     except (OSError, ValueError) as fault:
         parser.error(str(fault))
     if not counted:
         parser.error(f"{file} has no program")
-    compared = wrong = apart = 0
-    for row, wanted, as_original, ours in counted:
+    compared = differing = apart = 0
+    for row, expected, as_original, ours in counted:
         apart += ours != as_original
-        if wanted is None:
+        if expected is None:
             print(row.program, as_original, *[f"here {ours}"] * (ours != as_original), sep="\t")
             continue
         compared += 1
-        if as_original != wanted:
-            wrong += 1
-            print(f"differs: {row.program}\n  must be {wanted}\n  is      {as_original}")
-    print(f"{compared - wrong} of {compared} lines with counts are right.")
+        if as_original != expected:
+            differing += 1
+            print(f"differs: {row.program}\n  must be {expected}\n  is      {as_original}")
+    print(f"{compared - differing} of {compared} lines with counts are right.")
     if apart:
         print(f"In {apart} the original counts a power times a known factor as nothing outside;\n"
               "here it is an exponentiation and an operation.")
-    if wrong:
+    if differing:
         raise SystemExit(1)
 
 

@@ -22,12 +22,12 @@ PRIME = 1_000_003
 
 # -- against the original ------------------------------------------------------------------------
 def test_the_tables_of_the_original_are_whole() -> None:
-    assert (len(PROGRAMS), sum(bool(row.right) for row in PROGRAMS)) == (48, 1)
+    assert (len(PROGRAMS), sum(bool(row.corrected) for row in PROGRAMS)) == (48, 1)
 
 
 @pytest.mark.parametrize("row", PROGRAMS, ids=range(len(PROGRAMS)))
 def test_a_program_counts_as_in_the_original(row: programs.Row) -> None:
-    assert row.counted(as_original=True) == ast.literal_eval(row.right or row.original)
+    assert row.counted(as_original=True) == ast.literal_eval(row.corrected or row.original)
 
 
 @pytest.mark.parametrize("row", PROGRAMS, ids=range(len(PROGRAMS)))

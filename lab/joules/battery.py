@@ -1,7 +1,7 @@
 """The batteries of a laptop, as Linux shows them under /sys/class/power_supply: all of them.
 
-A gauge shows either energy_now in µWh, or charge_now in µAh beside voltage_now in µV. Ampere-hours
-times volts are watt-hours, and a watt-hour is 3,600 joules."""
+A gauge shows either energy_now in µWh, or charge_now in µAh beside voltage_now in µV.
+Ampere-hours times volts are watt-hours, and a watt-hour is 3,600 joules."""
 
 import math
 from dataclasses import dataclass, field
@@ -24,12 +24,12 @@ class Gauge:
     folder: Path
     form: str = ""  # energy or charge
     last: int = 0  # µWh or µAh
-    volts: float = 0.0  # of the last reading
+    volts: float = 0.0  # The battery's voltage at the last reading.
     joules: float = 0.0  # that it gave since begin()
     step: int = 0  # the largest number that divides all that it has shown
     jump: float = 0.0  # joules: the largest change from one reading to the next
     statuses: set[str] = field(default_factory=set)
-    moved: bool = False  # since open(): its steps are known
+    moved: bool = False  # The gauge has changed since open(), so the size of its steps is known.
 
     def look(self) -> int:
         """What the gauge shows now. Raises Lost if the battery is not there any more."""

@@ -21,7 +21,7 @@ STEP(sign)
 STEP(verify)
 #endif
 STEP(refuse)
-extern const uint32_t lab_sizes[3]; /* of the secret key, the public key, and what is sent: bytes */
+extern const uint32_t lab_sizes[3]; /* Bytes of secret key, public key, and signature or cipher. */
 
 /* ---------------------------------------------------------------- registers, by RM0383 */
 
@@ -50,7 +50,7 @@ extern const uint32_t lab_sizes[3]; /* of the secret key, the public key, and wh
 #define DWT_CYCLES REGISTER(0xE0001004)
 
 enum { HERTZ = 96000000, HSI_HERTZ = 16000000, BAUD = 115200 };
-enum { RECEIVED = 1 << 5, OVERRUN = 1 << 3, SENT = 1 << 6, EMPTY = 1 << 7 }; /* of USART2_SR */
+enum { RECEIVED = 1 << 5, OVERRUN = 1 << 3, SENT = 1 << 6, EMPTY = 1 << 7 }; /* USART2_SR */
 enum { D7 = 1 << 8 };                                                        /* PA8 */
 enum { TICK_BITS = 24 };
 
@@ -104,7 +104,7 @@ static void start_clock(void)
     clock_source = "HSI, as the PLL does not run";
 }
 
-static volatile uint32_t wraps; /* of SysTick */
+static volatile uint32_t wraps; /* Wraps of SysTick. */
 
 static void on_tick(void)
 {
@@ -266,7 +266,7 @@ typedef struct step {
     void (*prepare)(unsigned n);
     void (*run)(void);
     bool (*right)(void);
-    bool quick; /* to say whether it is right, next to what it takes to run */
+    bool quick; /* A check of its result takes little time beside a run. */
 } step;
 
 #define OF(part) part##_prepare, part##_run, part##_right

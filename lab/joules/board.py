@@ -43,8 +43,8 @@ def all_schemes() -> list[Scheme]:
 class Image:
     """What is written into the flash."""
 
-    name: str  # of the scheme, as the console says it
-    path: Path  # of the raw bytes, for address 0x08000000
+    name: str  # The scheme's name on the console.
+    path: Path  # The raw bytes for address 0x08000000.
 
 
 def build(scheme: Scheme, folder: Path = FOLDER) -> Image:
@@ -73,9 +73,9 @@ def build_all(schemes: list[Scheme], folder: Path = FOLDER) -> list[Image]:
 
 def stacks() -> dict[str, int]:
     """Bytes of the deepest step of each, as it was counted."""
-    known = list(counts.read().values())
+    all_counts = list(counts.read().values())
     return {name_of(scheme): max(
-        count.stack for count in known
+        count.stack for count in all_counts
         if (count.scheme, count.by, count.target) == (scheme.name, scheme.by, CORE))
             for scheme in all_schemes()}
 

@@ -43,7 +43,7 @@ def fetch(loops: int, address: str, records: int, name: str) -> float:
     connection = http.client.HTTPConnection(address, timeout=PATIENCE)
     connection.connect()
     # Never a second connection: after the server's end, another program could have its port, and
-    # what pickle reads must come from the server.
+    # pickle must read nothing but the server's answers.
     connection.auto_open = 0
     begun = time.perf_counter()
     for _ in range(loops):
@@ -70,15 +70,16 @@ def main() -> None:
         return
     import pyperf
 
-    def same_place(command: list[str], given: Namespace) -> None:
-        command.extend([given.address, given.records, given.format])  # of each worker
+    def add_arguments(command: list[str], options: Namespace) -> None:
+        command.extend([options.address, options.records, options.format])
 
-    runner = pyperf.Runner(add_cmdline_args=same_place,
+    runner = pyperf.Runner(add_cmdline_args=add_arguments,
                            program_args=("-m", "lab.joules.fetches"))
     for name in ("address", "records", "format"):
         runner.argparser.add_argument(name)
-    given = runner.parse_args()
-    runner.bench_time_func(given.format, fetch, given.address, int(given.records), given.format)
+    options = runner.parse_args()
+    runner.bench_time_func(options.format, fetch, options.address, int(options.records),
+                           options.format)
 
 
 if __name__ == "__main__":

@@ -85,43 +85,43 @@ def timed(options: argparse.Namespace, address: str, name: str) -> list[float]:
             lines = done.stdout.splitlines()
             reasons = [line for line in lines if f"in {name} " in line or f"as {name}:" in line]
             raise Failed((reasons or [f"{name}: {line}" for line in lines] or [name])[-1])
-        found = json.loads(file.read_text())
+        report = json.loads(file.read_text())
     if options.on == "jvm":
-        return [value for fork in found[0]["primaryMetric"]["rawData"] for value in fork]
-    return [value for one in found["benchmarks"][0]["runs"] for value in one.get("values", ())]
+        return [value for fork in report[0]["primaryMetric"]["rawData"] for value in fork]
+    return [value for run in report["benchmarks"][0]["runs"] for value in run.get("values", ())]
 
 
 def times_of(name: str, values: Sequence[float], began: str) -> Times:
-    each = [value * 1e9 for value in values]
-    return Times(name, len(each), len(each), round(min(each)), statistics.median(each),
-                 measuring.mad(each), round(max(each)), round(sum(each)), round(sum(each)), began)
+    ns = [value * 1e9 for value in values]
+    return Times(name, len(ns), len(ns), round(min(ns)), statistics.median(ns), measuring.mad(ns),
+                 round(max(ns)), round(sum(ns)), round(sum(ns)), began)
 
 
 @dataclass(frozen=True)
 class Row:
-    """Of one format in all rounds."""
+    """The results of a format in all rounds."""
 
     name: str
     size: int  # bytes
-    times: Sequence[Times]  # of each round
-    net: Sequence[Value]  # joules of a fetch in each round
+    times: Sequence[Times]
+    net: Sequence[Value]  # Joules of a fetch.
 
     @property
     def seconds(self) -> float:
-        return statistics.median(one.median for one in self.times) * 1e-9
+        return statistics.median(result.median for result in self.times) * 1e-9
 
     @property
     def mad(self) -> float:
-        return statistics.median(one.mad for one in self.times) * 1e-9
+        return statistics.median(result.mad for result in self.times) * 1e-9
 
     def joules(self) -> str:
         if not self.net:
             return "no meter"
-        found = measuring.interval(self.net)
-        if not found.known:  # too few rounds show how far they spread: the meter's steps alone
-            return f"{found.middle * 1e3:.3g} ± {found.meter * 1e3:.2g} (meter)"
-        return "not seen" if found.holds_zero else \
-            f"{found.middle * 1e3:.3g} ± {found.half * 1e3:.2g}"
+        interval = measuring.interval(self.net)
+        if not interval.known:  # too few rounds show how far they spread: the meter's steps alone
+            return f"{interval.middle * 1e3:.3g} ± {interval.meter * 1e3:.2g} (meter)"
+        return "not seen" if interval.holds_zero else \
+            f"{interval.middle * 1e3:.3g} ± {interval.half * 1e3:.2g}"
 
 
 class Formats:
@@ -167,9 +167,9 @@ class Formats:
         measured, times, _ = self.rows[name]
         if measured is None:
             return []
-        return [Value(*(joules / work.seconds * one.median * 1e-9
+        return [Value(*(joules / work.seconds * result.median * 1e-9
                         for joules in (net.value, net.bound)))
-                for (work, idle), one in zip(measuring.pairs_of(measured.turns), times)
+                for (work, idle), result in zip(measuring.pairs_of(measured.turns), times)
                 for net in [measuring.net_of(work, idle)]]
 
     def table(self, address: str) -> list[str]:
@@ -209,10 +209,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, metavar="FOLDER",
                         help="where all is kept; a run that is there is resumed")
     options = parser.parse_args()
-    known = TITLES[options.on]
-    options.formats = options.formats.split(",") if options.formats else list(known)
-    if not set(options.formats) <= set(known) or len({*options.formats}) < len(options.formats):
-        parser.error(f"--formats: some of these are wanted, with commas between: {','.join(known)}")
+    names = TITLES[options.on]
+    options.formats = options.formats.split(",") if options.formats else list(names)
+    if not set(options.formats) <= set(names) or len({*options.formats}) < len(options.formats):
+        parser.error(f"--formats: some of these are wanted, with commas between: {','.join(names)}")
     options.results = options.results or results.new_file("formats").with_suffix("")
     return options
 

@@ -59,17 +59,16 @@ def built() -> Path:
     return BUILD
 
 
-def java(*words: str, own: Path | None = None) -> list[str]:
-    """The command that runs a class; `own` is a folder of more classes."""
-    made = built()
-    return ["java", "-cp", ":".join([*[str(own)] * bool(own), f"{made}/classes", f"{made}/lib/*"]),
-            *words]
+def java(*words: str, extra: Path | None = None) -> list[str]:
+    """The command that runs a class; `extra` is a folder of more classes."""
+    folders = [*[str(extra)] * bool(extra), f"{built()}/classes", f"{built()}/lib/*"]
+    return ["java", "-cp", ":".join(folders), *words]
 
 
 def compiled(source: Path, folder: Path) -> str:
     """Compiles a scheme into the folder, and returns the name of its class."""
-    made = built()
-    run("javac", "-cp", f"{made}/classes:{made}/lib/*", "-d", folder, source)
+    build = built()
+    run("javac", "-cp", f"{build}/classes:{build}/lib/*", "-d", folder, source)
     package = re.search(r"^package ([\w.]+);", source.read_text(), re.M)
     return f"{package[1]}.{source.stem}" if package else source.stem
 
@@ -90,7 +89,7 @@ def main() -> None:
         with scratch() as folder:
             name = compiled(options.scheme, Path(folder)) if options.scheme else "dumpulse.lab.Ps18"
             words = ["-counts"] if options.counts else options.jmh.split()
-            done = subprocess.run(java("dumpulse.lab.Groups", name, *words, own=Path(folder)),
+            done = subprocess.run(java("dumpulse.lab.Groups", name, *words, extra=Path(folder)),
                                   check=False)
     except Failed as reason:
         sys.exit(f"lab/run groups: {reason}")

@@ -16,7 +16,7 @@ from lab.joules.measuring import Failed, Measurement, Work
 from lab.joules.meters import Absent, Lost, Meter
 from lab.joules.results import Unreadable
 
-SECONDS = 10.0  # of an operation, in a turn
+SECONDS = 10.0  # Length of a turn of an operation.
 DAY = 86400  # seconds: no turn takes longer
 MOST_TURNS = 100_000  # all are held in memory
 ENDS = 5.0  # seconds that a command has to end after Ctrl-C
@@ -31,8 +31,7 @@ def terminate(_signal: int, _frame: object) -> None:
     raise Terminated
 
 
-# Of options.
-count = number(1, 10**15)
+count = number(1, 10**15)  # The type of options.
 
 
 def ended(status: int) -> str:
@@ -168,8 +167,8 @@ def main() -> None:
     file = options.results or results.new_file("measure")
     try:
         for name, work in works:
-            own = file if len(works) == 1 else file.with_stem(f"{file.stem}-{name}")
-            if status := measured(options, name, work, meter, own):
+            turns_file = file if len(works) == 1 else file.with_stem(f"{file.stem}-{name}")
+            if status := measured(options, name, work, meter, turns_file):
                 break
     except (Unreadable, OSError) as fault:
         print(f"lab/run measure: {fault}", file=sys.stderr)

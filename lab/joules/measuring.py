@@ -19,12 +19,12 @@ from lab.joules import results
 from lab.joules.meters import Clock, Lost, Meter
 from lab.joules.results import IDLE, WORK, Run, Turn
 
-MARGIN = 1.5  # of the time that is advised: the spread is itself not known exactly
+MARGIN = 1.5  # The advised time has this factor, as the spread is itself an estimate.
 LONGEST = 14 * 24 * 60  # minutes; nobody measures for longer
 LOOKS = 60.0  # seconds between two looks at the meter in an idle time
-PAIRS = 10  # so that the interval leaves out the least and the most
+PAIRS = 10  # With ten, the interval leaves out the lowest and the highest value.
 LEVEL = 0.95
-LEAST = 6  # with less than that, no two values enclose the median in 95 of 100 cases
+LEAST = 6  # No two of fewer values enclose the median in 95 of 100 cases.
 ASSUMES = "if the turns do not depend on each other"
 
 
@@ -48,7 +48,7 @@ class Interval:
     middle: float  # the median
     low: float
     high: float
-    meter: float = 0.0  # how far off the middle may be by the meter alone
+    meter: float = 0.0  # Largest error of the middle by the meter alone.
 
     @property
     def holds_zero(self) -> bool:
@@ -71,10 +71,10 @@ def mad(values: Sequence[float]) -> float:
 
 def rank(count: int) -> int:
     """Counted from both ends from 1, which values enclose the median at LEVEL. 0: none do."""
-    beyond, found = 0.0, 0
-    while (beyond := beyond + math.comb(count, found) / 2 ** count) <= (1 - LEVEL) / 2:
-        found += 1
-    return found
+    beyond, position = 0.0, 0
+    while (beyond := beyond + math.comb(count, position) / 2 ** count) <= (1 - LEVEL) / 2:
+        position += 1
+    return position
 
 
 def interval(values: Sequence[Value]) -> Interval:
@@ -83,8 +83,8 @@ def interval(values: Sequence[Value]) -> Interval:
     low = sorted(value.value - value.bound for value in values)
     high = sorted(value.value + value.bound for value in values)
     meter = max(middle - statistics.median(low), statistics.median(high) - middle)
-    at = rank(len(values))
-    return Interval(middle, low[at - 1], high[-at], meter) if at else \
+    position = rank(len(values))
+    return Interval(middle, low[position - 1], high[-position], meter) if position else \
         Interval(middle, -math.inf, math.inf, meter)
 
 
@@ -105,9 +105,9 @@ def order(pairs: Iterable[int], net: bool) -> list[tuple[int, str]]:
 
 def whole(turns: Sequence[Turn], net: bool) -> list[Turn]:
     """The turns of pairs that are complete. What a break cut in two was not at like charge."""
-    each = {(turn.pair, turn.turn): turn for turn in turns}
-    return [each[key] for key in order(sorted({turn.pair for turn in turns}), net)
-            if all((key[0], other) in each for other in ((WORK, IDLE) if net else (WORK,)))]
+    by_key = {(turn.pair, turn.turn): turn for turn in turns}
+    return [by_key[key] for key in order(sorted({turn.pair for turn in turns}), net)
+            if all((key[0], kind) in by_key for kind in ((WORK, IDLE) if net else (WORK,)))]
 
 
 class Measurement:
@@ -153,10 +153,10 @@ class Measurement:
             except Lost:
                 if calls >= 0:  # otherwise the work's own failure comes first
                     raise
-        kept = results.turn_of(pair, turn, energy, calls, began)
-        results.append(self.file, kept)
-        self.turns.append(kept)
-        for note in kept.notes:
+        record = results.turn_of(pair, turn, energy, calls, began)
+        results.append(self.file, record)
+        self.turns.append(record)
+        for note in record.notes:
             say(f"lab: {note}")
 
 
@@ -172,9 +172,9 @@ class Quantity:
 
 def pairs_of(turns: Sequence[Turn]) -> list[tuple[Turn, Turn]]:
     """Work and idle of each complete pair."""
-    each = {(turn.pair, turn.turn): turn for turn in turns}
-    return [(work, each[pair, IDLE]) for (pair, turn), work in each.items()
-            if turn == WORK and (pair, IDLE) in each]
+    by_key = {(turn.pair, turn.turn): turn for turn in turns}
+    return [(work, by_key[pair, IDLE]) for (pair, turn), work in by_key.items()
+            if turn == WORK and (pair, IDLE) in by_key]
 
 
 def net_of(work: Turn, idle: Turn) -> Value:
@@ -197,10 +197,10 @@ def values(turns: Sequence[Turn], net: bool) -> list[Value]:
 
 def quantities(turns: Sequence[Turn], net: bool) -> list[Quantity]:
     """All that is printed: of a turn, and at last of a call."""
-    found = []
+    quantities = []
 
     def add(name: str, unit: str, each: Iterable[Value]) -> None:
-        found.append(Quantity(name, unit, interval(list(each))))
+        quantities.append(Quantity(name, unit, interval(list(each))))
 
     for name in (WORK, IDLE) if net else (WORK,):
         some = [turn for turn in turns if turn.turn == name]
@@ -215,7 +215,7 @@ def quantities(turns: Sequence[Turn], net: bool) -> list[Quantity]:
                          for work, idle in pairs for net in [net_of(work, idle)]))
     if any(turn.calls > 1 for turn in turns):
         add("net of a call" if net else "a call", "J", values(turns, net))
-    return found
+    return quantities
 
 
 PREFIXES = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
@@ -230,14 +230,14 @@ def scaled(number: float, unit: str, like: float | None = None) -> str:
     return f"{number / factor:,.{digits}f} {prefix}{unit}"
 
 
-def row(one: Quantity) -> str:
-    at = one.interval
-    like = max(abs(at.middle), abs(at.low), abs(at.high)) if at.known else \
-        max(abs(at.middle), at.meter)
-    middle, low, high, meter = (scaled(number, one.unit, like)
-                                for number in (at.middle, at.low, at.high, at.meter))
-    spread = f"{low} to {high}" if at.known else f"spread unknown; ± {meter} by the meter alone"
-    return f"{one.name:<14}{middle:>15}   {spread}"
+def row(quantity: Quantity) -> str:
+    estimate = quantity.interval
+    ends = (estimate.low, estimate.high) if estimate.known else (estimate.meter,)
+    like = max(map(abs, (estimate.middle, *ends)))
+    middle, *limits = (scaled(number, quantity.unit, like) for number in (estimate.middle, *ends))
+    spread = " to ".join(limits) if estimate.known else \
+        f"spread unknown; ± {limits[0]} by the meter alone"
+    return f"{quantity.name:<14}{middle:>15}   {spread}"
 
 
 def plural(number: int, what: str) -> str:
@@ -263,10 +263,10 @@ def verdict(turns: Sequence[Turn]) -> list[str]:
         return ["Not measurable with this meter in this time, nor in two weeks: the net is at most "
                 f"{scaled(net.high, 'J')} a turn,",
                 f"and the meter and the turns leave it open by {scaled(half, 'J')} to either side."]
-    known = "the net is about" if net.middle > 0 else "the net is at most"
+    claim = "the net is about" if net.middle > 0 else "the net is at most"
     return ["Not measurable with this meter in this time; "
             f"try {plural(math.ceil(max(needs, minutes)), 'minute')}, in longer turns.",
-            f"The sum: in {minutes:,.1f} min {known} {scaled(guess, 'J')} a turn, and open by "
+            f"The sum: in {minutes:,.1f} min {claim} {scaled(guess, 'J')} a turn, and open by "
             f"{scaled(half, 'J')} to either side.",
             "What is open falls, beside the net, with the square root of the time:",
             f"{minutes:,.1f} min x ({scaled(half, 'J')} / {scaled(guess, 'J')})² x {MARGIN} = "
@@ -297,6 +297,6 @@ def report(run: Run, turns: Sequence[Turn], net: bool) -> list[str]:
                   ", ".join(f"{name} {scaled(joules, 'J')}" for name, joules in parts.items())]
     others = [note for note in notes if note not in warnings]
     lines += ["", *others] if others else []
-    if net and (told := verdict(turns)):
-        lines += ["", *told]
+    if net and (verdict_lines := verdict(turns)):
+        lines += ["", *verdict_lines]
     return lines

@@ -73,7 +73,7 @@ class Energy:
     seconds: float
     uncertainty: float  # joules: it is at most so far off, by the meter's own steps and gaps
     samples: int  # readings that it stands on
-    notes: tuple[str, ...] = ()  # what a person must know: gaps, dropped readings, a second opinion
+    notes: tuple[str, ...] = ()  # Sentences on gaps, dropped readings and a second opinion.
     parts: tuple[tuple[str, float], ...] = ()  # joules by domain, battery …; they need not add up
     readings: tuple[tuple[float, float], ...] = ()  # seconds since the start, watts
 
@@ -85,7 +85,7 @@ class Energy:
 class Meter(ABC):
     """`at` is the user's --at: where the meter is; None: where such a meter usually is."""
 
-    name: str  # of its module
+    name: str  # The module's name.
     reads = 1.0  # seconds between two calls of read()
 
     def __init__(self, at: str | None, clock: Clock) -> None:
@@ -157,13 +157,13 @@ def find(name: str | None, at: str | None = None, clock: Clock | None = None) ->
     """Returns the meter of this name, or the first that is there, opened. Raises Absent with a
     paragraph that says of each why it is not there."""
     absent = []
-    for one in METERS if name is None else [name]:
-        meter = made(one, at, clock or Clock())
+    for candidate in METERS if name is None else [name]:
+        meter = made(candidate, at, clock or Clock())
         try:
             meter.open()
         except Absent as reason:
             meter.close()
-            absent.append(f"{one}: {reason}")
+            absent.append(f"{candidate}: {reason}")
         else:
             return meter
     begin = "There is no meter, so there are no joules: " if name is None else \

@@ -6,9 +6,9 @@ from typing import Any
 
 from lab.joules.meters import Absent, Energy, Lost, Meter
 
-HERTZ = 100_000  # of its samples, whose unit is µA
+HERTZ = 100_000  # Sampling rate. A sample's unit is µA.
 LEAST_MV, MOST_MV = 800, 5000
-MISSING = 0.02  # of the samples: if more are lost, there is no measurement
+MISSING = 0.02  # Largest share of lost samples; if more are lost, there is no measurement.
 USAGE = (f"say where it is, and the {LEAST_MV} to {MOST_MV} mV that it feeds the board with: "
          "--meter ppk2 --at /dev/ttyACM0@3300")
 
@@ -19,14 +19,14 @@ class Ppk2(Meter):
     kit: Any = None
 
     def open(self) -> None:
-        found = re.fullmatch(r"(/[^@]+)@(\d{3,4})", self.at or "")
-        if not found or not LEAST_MV <= int(found[2]) <= MOST_MV:
+        place = re.fullmatch(r"(/[^@]+)@(\d{3,4})", self.at or "")
+        if not place or not LEAST_MV <= int(place[2]) <= MOST_MV:
             raise Absent(f"{USAGE}.")
         try:
             package = importlib.import_module("ppk2_api.ppk2_api")
         except ImportError:
             raise Absent("the Python package ppk2-api is missing: pip install ppk2-api.") from None
-        self.device, self.millivolts = found[1], int(found[2])
+        self.device, self.millivolts = place[1], int(place[2])
         try:
             self.kit = package.PPK2_API(self.device, timeout=1, write_timeout=1, exclusive=True)
             if not self.kit.get_modifiers():
@@ -41,7 +41,7 @@ class Ppk2(Meter):
         return f"ppk2, {self.millivolts} mV"
 
     def begin(self) -> None:
-        self.samples, self.sum, self.most = 0, 0.0, 0.0
+        self.samples, self.sum, self.peak = 0, 0.0, 0.0
         self.readings: list[tuple[float, float]] = []
         self.kit.start_measuring()
         self.begun = self.clock.now()
@@ -49,11 +49,11 @@ class Ppk2(Meter):
     def read(self) -> None:
         try:
             if data := self.kit.get_data():
-                found, _ = self.kit.get_samples(data)
-                self.samples += len(found)
-                self.sum += sum(found)
-                self.most = max(self.most, *found, 0.0)
-                watts = sum(found) / max(len(found), 1) * 1e-9 * self.millivolts
+                samples, _ = self.kit.get_samples(data)
+                self.samples += len(samples)
+                self.sum += sum(samples)
+                self.peak = max(self.peak, *samples, 0.0)
+                watts = sum(samples) / max(len(samples), 1) * 1e-9 * self.millivolts
                 self.readings.append((self.clock.now() - self.begun, watts))
         except OSError as fault:
             raise Lost(f"{self.device} is gone: {fault}") from None
@@ -67,9 +67,10 @@ class Ppk2(Meter):
         if missing > MISSING:
             raise Lost(f"{self.samples:,} samples came in {seconds:.1f} s, not {HERTZ:,} a second")
         watts = self.sum / self.samples * 1e-9 * self.millivolts
-        most = self.most * 1e-9 * self.millivolts
-        return Energy(watts * seconds, seconds, missing * seconds * most + 2 * most / HERTZ,
-                      self.samples, readings=tuple(self.readings))
+        peak_watts = self.peak * 1e-9 * self.millivolts
+        uncertainty = (missing * seconds + 2 / HERTZ) * peak_watts
+        return Energy(watts * seconds, seconds, uncertainty, self.samples,
+                      readings=tuple(self.readings))
 
     def release(self) -> None:
         """The board keeps its power."""

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 enum { MESSAGE = 1024, SIGNATURE = 80, MOST_CALLS = 2000000, MOST_INPUTS = 1 << 16 };
-#define SECOND 1000000000U /* in ns */
+#define SECOND 1000000000U /* ns */
 
 typedef struct {
     uint8_t message[MESSAGE];

@@ -38,15 +38,15 @@ OFTEN = 5.0  # seconds between two lines about how far it is
 def program(source: Path = SOURCE, folder: Path = BUILD / "lab") -> Path:
     """Compiled beside the old one, which another lab/run profile may be running."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = folder / f"profile-{os.getpid()}"
+    binary = folder / f"profile-{os.getpid()}"
     try:
-        done = subprocess.run(["gcc", "-O2", "-std=gnu11", "-Wall", "-Wextra", source, "-o", made,
+        done = subprocess.run(["gcc", "-O2", "-std=gnu11", "-Wall", "-Wextra", source, "-o", binary,
                                "-lcrypto"], capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise Failed("gcc is not installed; `make setup` installs it") from None
     if done.returncode:
         raise Failed(f"{source.name} does not compile; it needs libssl-dev:\n{done.stderr}")
-    return made.replace(folder / "profile")
+    return binary.replace(folder / "profile")
 
 
 class Operation:
@@ -81,12 +81,12 @@ class Operation:
                 self.stopped = True
                 self.process.send_signal(signal.SIGINT)
 
-    def _expect(self, wanted: str) -> None:
+    def _expect(self, expected: str) -> None:
         line = self._line()
         if self.stopped:  # while it made its inputs: there is nothing to keep
             raise KeyboardInterrupt
-        if line != wanted:
-            raise Failed(f"{self.name}: {line!r} came instead of {wanted!r}; {self._errors()}")
+        if line != expected:
+            raise Failed(f"{self.name}: {line!r} came instead of {expected!r}; {self._errors()}")
 
     def _errors(self) -> str:
         assert self.process.stderr
@@ -99,39 +99,40 @@ class Operation:
             self.process.stdin.write("\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            pass  # what it says next tells why
+            pass  # The next line that it prints shows why.
 
     def go(self) -> None:
         """Makes the calls."""
         self._go_on()
-        began = said = time.monotonic()
-        while found := re.fullmatch(r"at (\d+)", line := self._line()):
+        began = reported = time.monotonic()
+        while match := re.fullmatch(r"at (\d+)", line := self._line()):
             now = time.monotonic()
-            if now - said > OFTEN:
-                said, done = now, int(found[1])
+            if now - reported > OFTEN:
+                reported, done = now, int(match[1])
                 left = (now - began) * (self.calls - done) / done
                 say(f"lab: {self.name}: {done:,} of {self.calls:,} calls, {duration(left)} left")
-        found = re.fullmatch(r"over (\d+)", line)
-        if not found:
+        match = re.fullmatch(r"over (\d+)", line)
+        if not match:
             raise Failed(f"{self.name} ended in the midst; {self._errors()}")
-        self.clock, self.over = int(found[1]), True
+        self.clock, self.over = int(match[1]), True
 
     def times(self, keep: Path | None = None) -> Times:
         """Of all calls; those of each go into the file, too."""
         self._go_on()
         assert self.process.stdout
-        said = self.process.stdout.read()
-        numbers, _, rest = said.partition("descriptors ")
+        output = self.process.stdout.read()
+        numbers, _, rest = output.partition("descriptors ")
         if self.process.wait() or not re.fullmatch(r"(\d+\n)+", numbers):
-            raise Failed(f"{self.name} gave no times: {said[:80]!r}; {self._errors()}")
-        each = array.array("Q", map(int, numbers.split()))
+            raise Failed(f"{self.name} gave no times: {output[:80]!r}; {self._errors()}")
+        nanoseconds = array.array("Q", map(int, numbers.split()))
         before, after = rest.split() or ("", "")
         if before != after:
             raise Failed(f"{self.name} had {before} descriptors open before, and {after} after")
         if keep:
-            keep.write_bytes(each.tobytes())
-        return Times(self.name, self.calls, len(each), min(each), statistics.median(each),
-                     measuring.mad(each), max(each), sum(each), self.clock, self.began)
+            keep.write_bytes(nanoseconds.tobytes())
+        return Times(self.name, self.calls, len(nanoseconds), min(nanoseconds),
+                     statistics.median(nanoseconds), measuring.mad(nanoseconds), max(nanoseconds),
+                     sum(nanoseconds), self.clock, self.began)
 
     def close(self) -> None:
         self.process.kill()
@@ -146,19 +147,19 @@ def table(times: Sequence[Times], net: float | None) -> list[str]:
     """Microseconds, seconds, and what each has of the net joules by its share of the time."""
     if not times:
         return ["Nothing was timed."]
-    accounted = sum(one.total for one in times)
+    accounted = sum(result.total for result in times)
     row = "{:<13}{:>10}{:>8}{:>8}{:>7}{:>8}{:>8}{:>7}{:>9}".format
     joules = "{:>10}{:>11}".format
     lines = [row("", "calls", "min, µs", "median", "MAD", "mean", "max", "share", "total, s") +
              (joules("net", "of a call") if net is not None else "")]
-    for one in times:
-        share = one.total / accounted
-        lines.append(row(one.operation, f"{one.calls:,}", microseconds(one.least),
-                         microseconds(one.median), microseconds(one.mad), microseconds(one.mean),
-                         microseconds(one.most), f"{share:.1%}", f"{one.total / 1e9:,.2f}") +
+    for result in times:
+        share = result.total / accounted
+        columns = (result.least, result.median, result.mad, result.mean, result.most)
+        lines.append(row(result.operation, f"{result.calls:,}", *map(microseconds, columns),
+                         f"{share:.1%}", f"{result.total / 1e9:,.2f}") +
                      ("" if net is None else joules(scaled(net * share, "J"),
-                                                    scaled(net * share / one.calls, "J"))))
-    clock = sum(one.clock for one in times)
+                                                    scaled(net * share / result.calls, "J"))))
+    clock = sum(result.clock for result in times)
     lines.append(f"Clock time {clock / 1e9:,.2f} s, of which {accounted / 1e9:,.2f} s are "
                  f"accounted for ({accounted / clock:.1%}).")
     return lines
@@ -170,7 +171,7 @@ def report(run: Run, turns: Sequence[results.Turn], times: Sequence[Times]) -> l
         return [*table(times, None), "No joules: no meter was read beside all of it."]
     nets = [measuring.net_of(*pair) for pair in pairs]
     net, bound = sum(value.value for value in nets), sum(value.bound for value in nets)
-    work, idle = (sum(pair[at].joules for pair in pairs) for at in (0, 1))
+    work, idle = (sum(pair[index].joules for pair in pairs) for index in (0, 1))
     seconds = sum(pair[0].seconds for pair in pairs)
     lines = [*table(times, net), "",
              f"Joules are measured with {run.meter}: work {scaled(work, 'J')}, idle "
@@ -233,14 +234,14 @@ class Profile:
     def __init__(self, options: argparse.Namespace, meter: Meter | None, file: Path,
                  turns: Sequence[results.Turn], times: Sequence[Times]) -> None:
         self.options, self.file = options, file
-        self.times = {one.operation: one for one in times}
+        self.times = {result.operation: result for result in times}
         self.measured = Measurement(meter, Clock(), file, turns) if meter else None
 
     def run(self) -> None:
         done = {turn.pair for turn in measuring.whole(self.turns, True)}
         for pair, name in enumerate(self.options.operations):
-            known = self.times.get(name)
-            if known and known.calls == known.wanted and (not self.measured or pair in done):
+            earlier = self.times.get(name)
+            if earlier and earlier.calls == earlier.wanted and (not self.measured or pair in done):
                 continue
             say(f"lab: {name}: inputs are made")
             keep = self.options.times and self.options.times / f"{name}.ns"

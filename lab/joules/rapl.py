@@ -46,8 +46,8 @@ class Domain:
 
 def domains(sys: Path) -> list[Domain]:
     """All that have a counter. intel-rapl-mmio shows packages once more, by another way."""
-    found: list[Domain] = []
-    names: dict[str, str] = {}  # of packages, by folder
+    counters: list[Domain] = []
+    names: dict[str, str] = {}  # A folder's name, with that of its package before it.
     for folder in sysfs.folders(sys / "class" / "powercap"):
         name = sysfs.text(folder / "name")
         span = sysfs.number(folder / "max_energy_range_uj")
@@ -55,8 +55,8 @@ def domains(sys: Path) -> list[Domain]:
             continue
         parent = names.get(folder.name.rpartition(":")[0])
         names[folder.name] = f"{parent}/{name}" if parent else name
-        found.append(Domain(names[folder.name], folder / "energy_uj", span))
-    return found
+        counters.append(Domain(names[folder.name], folder / "energy_uj", span))
+    return counters
 
 
 class Rapl(Meter):

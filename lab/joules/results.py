@@ -36,8 +36,8 @@ class Run:
     """How the turns of a file were measured."""
 
     operation: str  # the command, or an operation of the lab
-    unit: str  # what the joules are for: "J a call, net"
-    meter: str  # with its parts: "rapl: package-0 + package-0/dram"
+    unit: str  # The unit of a value, such as "J a call, net".
+    meter: str  # A meter and its parts, such as "rapl: package-0 + package-0/dram".
     machine: str
     governor: str
     versions: dict[str, str]
@@ -55,7 +55,7 @@ class Turn:
     seconds: float
     uncertainty: float  # joules
     samples: int
-    calls: int  # of the operation; 0 when idle
+    calls: int  # Calls of the operation; 0 when idle.
     began: str
     notes: tuple[str, ...] = ()
     parts: dict[str, float] = field(default_factory=dict)  # joules
@@ -75,7 +75,7 @@ class Times:
     mad: float
     most: int
     total: int
-    clock: int  # from before the first call until after the last one
+    clock: int  # Time between the first call's begin and the last call's end.
     began: str
     kind: str = "times"
 
@@ -108,20 +108,20 @@ def machine() -> str:
 
 def governor(sys: Path = Path("/sys")) -> str:
     """Of all processors: who chooses their frequency."""
-    found = set()
+    governors = set()
     for file in sys.glob("devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"):
         try:
-            found.add(file.read_text().strip())
+            governors.add(file.read_text().strip())
         except OSError:
             continue
-    return " and ".join(sorted(found)) or "none"
+    return " and ".join(sorted(governors)) or "none"
 
 
 def versions() -> dict[str, str]:
-    said = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"],
-                          capture_output=True, text=True, check=False) if \
+    git = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"],
+                         capture_output=True, text=True, check=False) if \
         (ROOT / ".git").exists() and shutil.which("git") else None
-    return {"lab": said.stdout.strip() if said and said.returncode == 0 else "unknown",
+    return {"lab": git.stdout.strip() if git and git.returncode == 0 else "unknown",
             "python": platform.python_version(),
             "system": f"{platform.system()} {platform.release()}"}
 
@@ -144,14 +144,15 @@ def append(file: Path, line: "DataclassInstance") -> None:
         os.fsync(opened.fileno())
 
 
-def checked(found: Any) -> Run | Turn | Times:
+def checked(values: Any) -> Run | Turn | Times:
     """What a line of a file has, if it has all that it must have. Raises ValueError."""
-    if not isinstance(found, dict) or found.get("kind") not in KINDS:
+    if not isinstance(values, dict) or values.get("kind") not in KINDS:
         raise ValueError("a run comes first, and then its turns")
-    for name in {"notes", "readings"} & found.keys():
-        found[name] = tuple(tuple(one) if isinstance(one, list) else one for one in found[name])
+    for name in {"notes", "readings"} & values.keys():
+        values[name] = tuple(tuple(item) if isinstance(item, list) else item
+                             for item in values[name])
     try:
-        return KINDS[found["kind"]](**found)
+        return KINDS[values["kind"]](**values)
     except TypeError as fault:
         raise ValueError(str(fault).partition(") ")[2]) from None
 
@@ -167,23 +168,23 @@ def read(file: Path) -> tuple[Run, list[Turn], list[Times]]:
     times: list[Times] = []
     for number, line in enumerate(text.split("\n"), start=1):  # JSON may hold other ends of lines
         try:
-            found = json.loads(line)
+            values = json.loads(line)
         except (ValueError, RecursionError):
             if line:  # cut by a break, before the turn was over, or damaged since
                 print(f"lab: {file}: line {number} is cut or damaged: left out", file=sys.stderr)
             continue
         try:
-            made = checked(found)
-            if isinstance(made, Run) == bool(runs):
+            record = checked(values)
+            if isinstance(record, Run) == bool(runs):
                 raise ValueError("a run comes first, and only once; then its turns")
         except ValueError as fault:
             raise Unreadable(f"{file}: line {number} is no result: {fault}") from None
-        if isinstance(made, Run):
-            runs.append(made)
-        elif isinstance(made, Turn):
-            turns.append(made)
+        if isinstance(record, Run):
+            runs.append(record)
+        elif isinstance(record, Turn):
+            turns.append(record)
         else:
-            times.append(made)
+            times.append(record)
     if not runs:
         raise Unreadable(f"{file} has no results")
     return runs[0], turns, times
@@ -197,9 +198,9 @@ def begun(file: Path, operation: str, unit: str, meter: Meter | None
     if not file.exists():
         append(file, run)
         return run, [], []
-    found = read(file)
-    if apart := [f"{name}: {theirs!r} is not {own!r}" for name in ALIKE
-                 for theirs, own in [(getattr(found[0], name), getattr(run, name))]
-                 if theirs != own]:
+    resumed = read(file)
+    if apart := [f"{name}: {theirs!r} is not {ours!r}" for name in ALIKE
+                 for theirs, ours in [(getattr(resumed[0], name), getattr(run, name))]
+                 if theirs != ours]:
         raise Unreadable(f"{file} has another run, which cannot be resumed: {'; '.join(apart)}")
-    return found
+    return resumed

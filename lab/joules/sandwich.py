@@ -31,7 +31,7 @@ from lab.joules.tables import (BEGINS, COMPLETE, COUNT, FINISHED, IDLE, SAMPLE, 
                                Trouble, printable)
 from tools.programs import ROOT, as_program
 
-SECONDS = 10  # of an acquisition: 100 samples
+SECONDS = 10  # Length of an acquisition, which has 100 samples.
 ATTEMPTS = 3  # for each measurement
 FLASHING = 120.0  # seconds at most
 TARGETS = "/dev/serial/by-id/*STLink*"
@@ -45,17 +45,17 @@ FLASHERS = {
 
 
 METERS = "/dev/serial/by-id/*PowerShield*"
-HERTZ = 10  # of the samples
+HERTZ = 10  # Sampling rate.
 ANSWER = 2.0  # seconds until a command is sent again
 PAUSE = 0.5  # seconds after a rejection, and for an answer that may not come
 TRIES, PATIENT = 5, 40  # attempts of a command; until its status is ok, and its trigger is accepted
 START = 5.0  # seconds after a trigger until the first sample must have come
-VOLTS, VOLTS_OFF = 3.0, 0.01  # what study 2 fed its board with; how far it may be off
+VOLTS, VOLTS_OFF = 3.0, 0.01  # Study 2's supply of the board; the tolerance.
 AWAKE, MEASURING, TESTING = 5.0, 45.0, 60.0  # seconds until the board asks for a letter again
 ASKS, FAULT = "[INPUT]", "[FAULT]"
-MOST_BYTES = 2 << 20  # of a log that is written: more comes only from a line that never pauses
+MOST_BYTES = 2 << 20  # A log's limit, which only a line that never pauses exceeds.
 LONGEST = 400  # bytes of a line; the longest that is right has 80
-MOST_LINES = 3000  # in one wait; an acquisition has about 110
+MOST_LINES = 3000  # Limit of one wait; an acquisition has about 110 lines.
 
 
 class Usage(Exception):
@@ -73,7 +73,7 @@ class Log:
         self.path, self.part = path, path.with_name(path.name + ".part")
         self.file = self.part.open("w", encoding="ascii", buffering=1)
         self.begun, self.room = time.monotonic(), MOST_BYTES
-        self.recent: list[Entry] = []  # since the last note
+        self.recent: list[Entry] = []  # All entries that follow the last note.
         self.note(BEGINS)
 
     def write(self, who: str, text: str) -> None:
@@ -134,12 +134,12 @@ class Line:
         if not select.select([self.file], [], [], max(0.0, until - time.monotonic()))[0]:
             return False
         try:
-            more = os.read(self.file, 4096)
+            data = os.read(self.file, 4096)
         except OSError as error:
             raise Gone(f"{self.name}: {self.path} is gone: {error.strerror}") from None
-        if not more:
+        if not data:
             raise Gone(f"{self.name}: {self.path} is gone")
-        self.buffer += more
+        self.buffer += data
         return True
 
     def forget(self) -> None:
@@ -150,7 +150,7 @@ class Line:
             self.buffer = b""
         self.buffer = b""
 
-    def until(self, wanted: Callable[[str], bool], seconds: float, what: str) -> list[str]:
+    def until(self, is_last: Callable[[str], bool], seconds: float, what: str) -> list[str]:
         """The lines up to the one that is wanted."""
         lines: list[str] = []
         end = time.monotonic() + seconds
@@ -165,7 +165,7 @@ class Line:
             text = printable(raw[:LONGEST])
             self._write_log(self.name, text)
             lines.append(text)
-            if wanted(text):
+            if is_last(text):
                 return lines
         raise Trouble(f'{self.name}: no {what} in {MOST_LINES:,} lines; the last was '
                       f'"{lines[-1][:60]}"')
@@ -174,7 +174,7 @@ class Line:
 @dataclass(frozen=True)
 class Job:
     image: Image
-    run: int  # from 1
+    run: int  # Runs are numbered, beginning with 1.
 
     def log(self, folder: Path) -> Path:
         return folder / f"{self.image.name}.run-{self.run}.log"
@@ -216,9 +216,9 @@ def left_to_do(jobs: Iterable[Job], folder: Path) -> list[Job]:
     return left
 
 
-def flasher(wanted: str) -> tuple[str, ...]:
+def flasher(choice: str) -> tuple[str, ...]:
     """The command that writes an image into the flash."""
-    names = list(FLASHERS) if wanted == "auto" else [wanted]
+    names = list(FLASHERS) if choice == "auto" else [choice]
     for name in names:
         if shutil.which(name):
             return FLASHERS[name]
@@ -227,15 +227,15 @@ def flasher(wanted: str) -> tuple[str, ...]:
                 f"apt install {packages.get(names[0], names[0])}")
 
 
-def device(given: str | None, pattern: str, what: str, option: str) -> str:
+def device(name: str | None, pattern: str, what: str, option: str) -> str:
     """The one that was named, or the only one that looks like it."""
-    if given:
-        return given
-    found = sorted(glob(pattern))
-    if len(found) == 1:
-        return found[0]
-    several = f": {', '.join(found)}" if found else f", which would be {pattern}"
-    raise Usage(f"{'several' if found else 'no'} {what}{several}; {option} names it")
+    if name:
+        return name
+    candidates = sorted(glob(pattern))
+    if len(candidates) == 1:
+        return candidates[0]
+    several = f": {', '.join(candidates)}" if candidates else f", which would be {pattern}"
+    raise Usage(f"{'several' if candidates else 'no'} {what}{several}; {option} names it")
 
 
 class Bench:
@@ -264,21 +264,21 @@ class Bench:
 
     def ask(self, command: str, answer: str = "", *, tries: int = TRIES) -> str:
         """Sends a command to the meter until it is acknowledged."""
-        wanted, trouble = answer or "ack " + command.partition(' "')[0], ""
+        expected, trouble = answer or "ack " + command.partition(' "')[0], ""
         for _ in range(tries):
             self.meter.forget()
             self.meter.send(f"{command}\n")
             try:
-                said = self.meter.until(lambda text: "ack" in text or "error" in text, ANSWER,
-                                        f'answer to "{command}"')[-1]
+                reply = self.meter.until(lambda text: "ack" in text or "error" in text, ANSWER,
+                                         f'answer to "{command}"')[-1]
             except Gone:
                 raise
             except Trouble as error:
                 trouble = str(error)
                 continue
-            if wanted in said:
-                return said
-            trouble = f'meter: it answers "{command}" with "{said[:60]}"'
+            if expected in reply:
+                return reply
+            trouble = f'meter: it answers "{command}" with "{reply[:60]}"'
             time.sleep(PAUSE)
         raise Trouble(f"{trouble}; tried {tries} times")
 
@@ -299,10 +299,10 @@ class Bench:
 
     def volts(self) -> float:
         answer = self.ask("volt get")
-        found = SAMPLE.search(answer)
-        if found is None:
+        match = SAMPLE.search(answer)
+        if match is None:
             raise Trouble(f'meter: "{answer[:60]}" names no voltage')
-        return float(f"{found[1]}e{found[2]}")
+        return float(f"{match[1]}e{match[2]}")
 
     def feed(self) -> None:
         if abs(self.volts() - VOLTS) > VOLTS_OFF:
@@ -320,8 +320,8 @@ class Bench:
         except OSError as error:
             raise Gone(f"{command[0]}: {error.strerror}") from None
         if done.returncode:
-            said = [printable(line) for line in done.stdout.split(b"\n") if printable(line)]
-            raise Trouble(f"{command[0]} failed: {said[-1][:100] if said else 'without output'}")
+            lines = [printable(line) for line in done.stdout.split(b"\n") if printable(line)]
+            raise Trouble(f"{command[0]} failed: {lines[-1][:100] if lines else 'without output'}")
 
     def asked(self, seconds: float) -> list[str]:
         """What the board sends until it asks for a letter."""
@@ -377,12 +377,12 @@ class Bench:
         self.board.send(letter)
         if letter != TEST:
             try:
-                said = self.meter.until(lambda text: FINISHED in text, START + SECONDS,
-                                        f'"{FINISHED}"')
+                lines = self.meter.until(lambda text: FINISHED in text, START + SECONDS,
+                                         f'"{FINISHED}"')
             except Trouble:
                 self.start_each = True  # perhaps that was missing
                 raise
-            if not any(COUNT in text for text in said):
+            if not any(COUNT in text for text in lines):
                 self.meter.until(lambda text: COUNT in text, ANSWER, f'"{COUNT}"')
         self.asked(TESTING if letter == TEST else MEASURING)
         tables.measurement(record.recent, letter, about)
@@ -438,7 +438,7 @@ def left(seconds: float) -> str:
 def run_all(bench: Bench, jobs: Sequence[Job], folder: Path, facts: Sequence[str]) -> list[str]:
     """Measures, and returns a line for each scheme that could not be measured."""
     failed: list[str] = []
-    begun, seconds = time.monotonic(), 6 * (SECONDS + 2.0) + 8  # of a run, until one has been timed
+    begun, seconds = time.monotonic(), 6 * (SECONDS + 2.0) + 8  # A guess, before a run is timed.
     for number, job in enumerate(jobs, start=1):
         print(f"sandwich: {number} of {len(jobs)}, {left((len(jobs) - number + 1) * seconds)} "
               f"left: {job.image.name}, run {job.run}:", end="", flush=True)

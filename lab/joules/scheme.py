@@ -2,8 +2,9 @@
 
     make lab-scheme PQALG=FOLDER [TARGETS=amd64,Cortex-M4,Cortex-M0+]
 
-The folder has api.h with crypto_kem_… or crypto_sign_…, as in SUPERCOP, PQClean, pqm4 and liboqs,
-or it is that of mlkem-native or mldsa-native. It may be one in the code of lab/sources.tsv.
+The folder has api.h with crypto_kem_… or crypto_sign_…, as in SUPERCOP, PQClean, pqm4 and
+liboqs, or it is that of mlkem-native or mldsa-native. It may be one in the code of
+lab/sources.tsv.
 
 Its known answers, if it is in PQClean's tree: META.yml has the SHA-256 of what PQClean's own test
 prints. The lab builds that test, and compares. Then it remembers what the scheme makes of the lab's
@@ -31,7 +32,7 @@ COMMON = ("fips202.c", "sha2.c", "aes.c", "sp800-185.c", "nistseedexpander.c")
 # What gcc 12.2 for Arm makes of PQClean's Falcon at -O1 or -O2 throws each key away, for ever. With
 # this, at -Os, or for another processor, it makes the same key everywhere.
 FALCON_ON_ARM = "-fno-ivopts"
-NATIVE = machines.C / "native"  # what gives mlkem-native and mldsa-native the interface of pqm4
+NATIVE = machines.C / "native"  # The interface of pqm4 for mlkem-native and mldsa-native.
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Foreign:
     kem: bool
     joined: bool  # crypto_sign and crypto_sign_open, which put a message and its signature together
     adds: int  # bytes of a signature, or that are sent for a key
-    bare: bool  # as SUPERCOP's of signatures: no header has prototypes
+    bare: bool  # No header has prototypes: SUPERCOP's signatures are such folders.
     compiled: Path  # the folder whose files are compiled: this one, or NATIVE
 
     @property
@@ -71,8 +72,8 @@ def looked_at(place: str) -> Foreign:
         text = api.read_text().split("#else")[native.name.startswith("mldsa")]
 
     def value(what: str) -> str | None:
-        found = re.search(rf'^#\s*define\s+\w*CRYPTO_{what}\s+"?([\w .+-]+)"?', text, re.M)
-        return found[1].strip() if found else None
+        match = re.search(rf'^#\s*define\s+\w*CRYPTO_{what}\s+"?([\w .+-]+)"?', text, re.M)
+        return match[1].strip() if match else None
 
     prefix = re.search(r"(\w*)crypto_(kem|sign)_keypair", text)
     if prefix is None:
@@ -90,12 +91,12 @@ def looked_at(place: str) -> Foreign:
 def code_of(it: Foreign) -> Code:
     files = sorted(str(file) for kind in ("*.c", "*.s", "*.S") for file in it.compiled.glob(kind))
     include = list(dict.fromkeys((str(it.compiled), str(it.folder))))
-    wanted = {name for file in it.compiled.glob("*.[ch]") for name in re.findall(
+    included = {name for file in it.compiled.glob("*.[ch]") for name in re.findall(
         r'#\s*include\s+"(\w+)\.h"', file.read_text(errors="replace"))
         if not (it.folder / f"{name}.h").exists()}
     common = it.tree / "common" if it.tree is not None else \
         sources.fetched("pqcrypto-falcon") / "pqclean" / "common" \
-        if wanted & {Path(name).stem for name in COMMON} else None
+        if included & {Path(name).stem for name in COMMON} else None
     if it.tree is None:
         include.append(HERE + "pqm4")
     if common is not None:  # pqm4's have the same functions
@@ -124,11 +125,11 @@ def known_answers(it: Foreign) -> str:
         run(["gcc", "-O2", "-w", f"-DPQCLEAN_NAMESPACE={it.prefix.rstrip('_')}", *code.options(),
              f"-I{tests / 'common'}", program, *code.paths(),
              tests / "common" / ("hqckatrng.c" if hqc else "nistkatrng.c"), "-o", image])
-        found = hashlib.sha256(run([image]).encode()).hexdigest()
-    if found != expected[1]:
+        digest = hashlib.sha256(run([image]).encode()).hexdigest()
+    if digest != expected[1]:
         raise SystemExit(f"lab: {it.name} does not meet its known answers: their SHA-256 is "
-                         f"{found}, and must be {expected[1]}")
-    return f"it meets its known answers: {found[:16]}…"
+                         f"{digest}, and must be {expected[1]}")
+    return f"it meets its known answers: {digest[:16]}…"
 
 
 def scheme_of(it: Foreign) -> Scheme:
@@ -141,7 +142,7 @@ def scheme_of(it: Foreign) -> Scheme:
         try:
             run(["gcc", "-O2", "-w", "-std=gnu11", *flags, *code.options(), f"-I{machines.C}",
                  machines.C / "foreign.c", *code.paths(), "-o", image])
-        except SystemExit:  # as with assembly for a Cortex-M4: each machine checks itself
+        except SystemExit:  # It may be assembly for a Cortex-M4; each machine checks itself, too.
             print(f"{it.name} is not compiled for this computer: no result to compare with")
             result = 0
         else:
@@ -157,17 +158,18 @@ def scheme_of(it: Foreign) -> Scheme:
                     targets=NOT_AVR if result else NOT_AVR[1:],
                     by_target=dict.fromkeys(BARE_CHIPS, bare),
                     link={chip: ("--specs=nosys.specs",) for chip in BARE_CHIPS},
-                    most=dict.fromkeys(BARE_CHIPS, 1))
+                    run_limits=dict.fromkeys(BARE_CHIPS, 1))
     counts.KNOWN[scheme.key] = scheme
     return scheme
 
 
-def row(title: str, target: str, steps: tuple[str, ...], found: list[Count]) -> str:
+def row(title: str, target: str, steps: tuple[str, ...], of_scheme: list[Count]) -> str:
     """The counts of the shortest message; what the largest step needs."""
-    means = [min((count for count in found if count.step == step), key=lambda one: one.length,
-                 default=None) for step in steps]
-    return ROW.format(f"{title:.33}", target, *(short(one.mean) if one else "-" for one in means),
-                      *(f"{max(getattr(one, what) for one in found):,}"
+    shortest = [min((count for count in of_scheme if count.step == step),
+                    key=lambda count: count.length, default=None) for step in steps]
+    return ROW.format(f"{title:.33}", target,
+                      *(short(count.mean) if count else "-" for count in shortest),
+                      *(f"{max(getattr(count, what) for count in of_scheme):,}"
                         for what in ("flash", "ram", "stack")))
 
 
@@ -175,15 +177,16 @@ def beside(scheme: Scheme, measured: list[Count]) -> list[str]:
     """Its row beside those of the same family on the same machines."""
     steps = board.STEPS[scheme.family]
     lines = [ROW.format("", "", *steps, "flash", "RAM", "stack")]
-    known = counts.read().values()
+    all_counts = counts.read().values()
     for target in dict.fromkeys(count.target for count in measured):
-        own = [count for count in measured if count.target == target]
-        lines.append(row(f"{scheme.title}  <--", target, steps, own))
-        for other in SCHEMES:
-            found = [count for count in known if count.target == target and count.step in steps
-                     and (count.scheme, count.by) == (other.name, other.by)]
-            if other.family == scheme.family and found:
-                lines.append(row(other.title, target, steps, found))
+        of_target = [count for count in measured if count.target == target]
+        lines.append(row(f"{scheme.title}  <--", target, steps, of_target))
+        for neighbour in SCHEMES:
+            counted = [count for count in all_counts
+                       if count.target == target and count.step in steps
+                       and (count.scheme, count.by) == (neighbour.name, neighbour.by)]
+            if neighbour.family == scheme.family and counted:
+                lines.append(row(neighbour.title, target, steps, counted))
     return lines
 
 
@@ -195,11 +198,11 @@ def has_room(measured: list[Count]) -> list[str]:
 
 def image_of(scheme: Scheme) -> str:
     try:
-        made = board.build(scheme)
+        image = board.build(scheme)
     except SystemExit as why:
         last = str(why).strip().splitlines()[-1]
         return f"No image for the power sandwich: {last}"
-    return f"Image for the power sandwich: {made.path.relative_to(ROOT)}"
+    return f"Image for the power sandwich: {image.path.relative_to(ROOT)}"
 
 
 def main() -> None:

@@ -18,15 +18,15 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from lab.joules.meters import Absent, Energy, Lost, Meter, without_login
 
 MOST_WATTS = 5000.0  # no plug takes more
-MOST_BYTES = 1 << 16  # of what it says
+MOST_BYTES = 1 << 16  # Limit of an answer.
 LONGEST = 200  # characters of a prefix; MQTT has topics of at most 65,535 bytes
-MOST_READINGS = 200_000  # in one turn; a day has 86,400 seconds
+MOST_READINGS = 200_000  # Limit of a turn; a day has 86,400 seconds.
 GAP = 5.0  # seconds without a reading, from which on it counts as a gap
 PATIENCE = 40.0  # seconds for the first reading: generation 1 may report every 30 s only
 PATHS = ((2, "/rpc/Switch.GetStatus?id=0"), (2, "/rpc/PM1.GetStatus?id=0"), (1, "/meter/0"))
-PARTS = "switch", "pm1"  # of generation 2: a plug has either
+PARTS = "switch", "pm1"  # Components of generation 2; a plug has either.
 TIMEOUT = 3.0  # seconds for an answer over HTTP
-AGREED = 0.02  # of the joules, by which watts and counter may differ without a warning
+AGREED = 0.02  # Share of the joules by which watts and counter may differ without a warning.
 USAGE = ("say where it is: --meter shelly --at mqtt://BROKER[:PORT]/PREFIX, with the PREFIX "
          "shellies/ID for generation 1, or --at http://PLUG")
 
@@ -65,12 +65,12 @@ def parsed(payload: bytes) -> Any:
         raise Refused("not JSON") from None
 
 
-def member(found: Any, *names: str) -> Any:
+def member(value: Any, *names: str) -> Any:
     for name in names:
-        if not isinstance(found, dict) or name not in found:
+        if not isinstance(value, dict) or name not in value:
             raise Refused("without " + ".".join(names))
-        found = found[name]
-    return found
+        value = value[name]
+    return value
 
 
 def watts_of(value: object) -> float:
@@ -84,16 +84,16 @@ def joules_of(value: object, unit: float) -> float:
 
 def second_generation(payload: bytes) -> tuple[float, float]:
     """Watts and joules of a switch's status, over MQTT or HTTP."""
-    found = parsed(payload)
-    return watts_of(member(found, "apower")), joules_of(member(found, "aenergy", "total"), 3600)
+    status = parsed(payload)
+    return watts_of(member(status, "apower")), joules_of(member(status, "aenergy", "total"), 3600)
 
 
 def first_generation(payload: bytes) -> tuple[float, float]:
     """Of /meter/0. A reading counts only if the plug says that it is valid."""
-    found = parsed(payload)
-    if member(found, "is_valid") is not True:
+    status = parsed(payload)
+    if member(status, "is_valid") is not True:
         raise Refused("not valid")
-    return watts_of(member(found, "power")), joules_of(member(found, "total"), 60)
+    return watts_of(member(status, "power")), joules_of(member(status, "total"), 60)
 
 
 @dataclass
@@ -302,13 +302,13 @@ class Shelly(Meter):
             answer = connection.getresponse()
             if answer.status != 200:
                 raise OSError(f"{answer.status} {answer.reason}")
-            said = answer.read(MOST_BYTES + 1)
+            body = answer.read(MOST_BYTES + 1)
         except http.client.HTTPException as fault:
             raise OSError(f"no answer in HTTP: {fault!r}") from None
         finally:
             late.cancel()
             connection.close()
-        return (second_generation if self.generation == 2 else first_generation)(said)
+        return (second_generation if self.generation == 2 else first_generation)(body)
 
     # The measurement.
 
@@ -339,7 +339,7 @@ class Shelly(Meter):
             if not self._points:
                 raise Lost(f"the plug gave no reading in {until - self.begun:.0f} s")
             silent = max(until - self._points[-1][0], self._points[0][0] - self.begun)
-            if silent > GAP:  # at an end, the counter does not show what happened then
+            if silent > GAP:  # The counter does not show what happened at an end.
                 raise Lost(f"the plug has said nothing for the first or the last {silent:.0f} s")
             points = [(self.begun, self._points[0][1]), *self._points]
             joules, uncertainty, gaps, in_gaps = integral(points, until)
@@ -368,7 +368,7 @@ class Shelly(Meter):
                 uncertainty = max(uncertainty, apart + off)
             return Energy(joules, seconds, uncertainty, self.samples, tuple(notes),
                           () if counted is None else (("counter", counted),),
-                          tuple((at - self.begun, watts) for at, watts in self._points))
+                          tuple((moment - self.begun, watts) for moment, watts in self._points))
 
     def _faults(self) -> str:
         return ", ".join(f"{count} {why}" for why, count in self._dropped.items())

@@ -103,8 +103,8 @@ def moving(sys: Path, watts: float) -> Iterator[Path]:
 
 
 class Cell:
-    """A battery that gives so many watts. Its gauge shows whole steps, rounded down, of µWh or µAh,
-    and looks anew every `period` seconds."""
+    """A battery that gives so many watts. Its gauge shows whole steps, rounded down, of µWh or
+    µAh, and looks anew every `period` seconds."""
 
     def __init__(self, sys: Path, name: str, now: float, *, watts: float = 0.0, step: int = 10_000,
                  form: str = "energy", volts: float = 12.0, status: str = "Discharging",
@@ -178,7 +178,7 @@ class Plug:
         self.client.reconnect_delay_set(1, 1)
         self.asked: list[tuple[str, bytes]] = []
         self.answer: tuple[float, float] | None = None  # watts and joules, when it is asked
-        self.hears = threading.Event()  # what it is asked before is lost
+        self.hears = threading.Event()  # A command before that is lost.
         self.client.on_connect = lambda *_: self.client.subscribe(
             [(f"{prefix}/command/#", 0)])
         self.client.on_subscribe = lambda *_: self.hears.set()
@@ -188,16 +188,16 @@ class Plug:
         self.client.loop_start()
         wait_until(self.hears.is_set, "a plug at its broker")
 
-    def _message(self, client: object, data: object, said: Any) -> None:
-        self.asked.append((said.topic, said.payload))
+    def _message(self, client: object, data: object, message: Any) -> None:
+        self.asked.append((message.topic, message.payload))
         if self.answer is not None:
             self.say(*self.answer, wait=False)
 
     def publish(self, topic: str, payload: bytes | str, retain: bool = False, *,
                 wait: bool = True) -> None:
-        said = self.client.publish(f"{self.prefix}/{topic}", payload, retain=retain)
+        message = self.client.publish(f"{self.prefix}/{topic}", payload, retain=retain)
         if wait:
-            said.wait_for_publish(PATIENCE)
+            message.wait_for_publish(PATIENCE)
 
     def say(self, watts: float, joules: float, *, wait: bool = True) -> None:
         if self.generation == 1:
@@ -218,17 +218,17 @@ class WebPlug:
 
     def __init__(self) -> None:
         self.answers: dict[str, bytes] = {}
-        self.wanted: list[str] = []
+        self.paths: list[str] = []
         plug = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                plug.wanted.append(self.path)
-                said = plug.answers.get(self.path)
-                self.send_response(200 if said is not None else 404)
-                self.send_header("Content-Length", str(len(said or b"")))
+                plug.paths.append(self.path)
+                body = plug.answers.get(self.path)
+                self.send_response(200 if body is not None else 404)
+                self.send_header("Content-Length", str(len(body or b"")))
                 self.end_headers()
-                self.wfile.write(said or b"")
+                self.wfile.write(body or b"")
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -343,7 +343,7 @@ class Shield(Pty):
         self.buffer = b""
         self.commands: list[str] = []
         self.faults: list[str] = []  # each spoils one acquisition, or one answer, and is gone
-        self.busy, self.unwilling = 2, 1  # how often status is not ok, and d7 is not taken
+        self.busy, self.unwilling = 2, 1  # Commands `status` and `trigsrc d7` that it rejects.
         self.volts = "3300-03"
         self.armed = False
         self.rises = 0
@@ -409,16 +409,16 @@ class Shield(Pty):
             if not self.armed:
                 return
             self.armed = not self.by_manual
-            said = list(self.samples())
-            count = len(said)
+            samples = list(self.samples())
+            count = len(samples)
             if self.fault("no trigger"):
                 return
             if self.fault("short"):
-                del said[-1]
+                del samples[-1]
             if self.fault("cut"):
-                said[len(said) // 2] = said[len(said) // 2][2:]
+                samples[len(samples) // 2] = samples[len(samples) // 2][2:]
             self.stamp()
-            for text in said:
+            for text in samples:
                 self.tell(text)
             if self.fault("no end"):
                 return
@@ -472,8 +472,8 @@ class Qemu(Pty, Board):
 
     def _console(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
-        while said := process.stdout.read(4096):
-            self.say(said)
+        while data := process.stdout.read(4096):
+            self.say(data)
 
     def _pins(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stderr is not None

@@ -14,8 +14,8 @@ from lab.messages.counts import Builder
 from lab.messages.machines import MACHINES
 from lab.messages.schemes import SCHEMES, Scheme, Step
 
-HERE = "amd64"  # what the lab can build that also runs here
-SHOWN = 8  # of the operations that a wrong name is like
+HERE = "amd64"  # The only machine of the lab whose programs run here.
+SHOWN = 8  # Limit of the similar names that an error lists.
 
 
 @dataclass(frozen=True)
@@ -43,39 +43,39 @@ def operations() -> dict[str, Operation]:
 def of_folder(folder: str, step: str | None) -> list[Operation]:
     """The steps of a scheme that the lab does not have, as lab/joules/scheme.py builds it."""
     from lab.joules import scheme
-    made = scheme.scheme_of(scheme.looked_at(folder))
-    found = [Operation(made, each, each.lengths[0]) for each in made.steps
-             if step in (None, each.name)]
-    if not found or HERE not in made.targets:
-        raise ValueError(f"{folder} has no step {step!r}" if not found else
+    custom = scheme.scheme_of(scheme.looked_at(folder))
+    matching = [Operation(custom, candidate, candidate.lengths[0]) for candidate in custom.steps
+                if step in (None, candidate.name)]
+    if not matching or HERE not in custom.targets:
+        raise ValueError(f"{folder} has no step {step!r}" if not matching else
                          f"{folder} cannot be compiled for this computer")
-    return found
+    return matching
 
 
-def like(wanted: str) -> list[str]:
+def like(name_or_words: str) -> list[str]:
     """Names that have all these words."""
-    words = re.findall(r"[a-z0-9]+", wanted.casefold())
+    words = re.findall(r"[a-z0-9]+", name_or_words.casefold())
     return [name for name in operations() if all(word in name for word in words)]
 
 
-def chosen(wanted: str) -> Operation:
+def chosen(name_or_words: str) -> Operation:
     """By its name, or by words that only one has. Raises ValueError."""
     if platform.machine() != "x86_64":
         raise ValueError(f"the lab's operations are built for amd64; this is {platform.machine()}")
-    found = [wanted] if wanted in operations() else like(wanted)
-    if len(found) != 1:
-        some = ", ".join(found[:SHOWN]) + (" …" if len(found) > SHOWN else "")
-        raise ValueError(f"{len(found)} operations are like {wanted!r}: {some}" if found else
-                         f"no operation is like {wanted!r}; --list shows all")
-    return operations()[found[0]]
+    names = [name_or_words] if name_or_words in operations() else like(name_or_words)
+    if len(names) != 1:
+        some = ", ".join(names[:SHOWN]) + (" …" if len(names) > SHOWN else "")
+        raise ValueError(f"{len(names)} operations are like {name_or_words!r}: {some}" if names else
+                         f"no operation is like {name_or_words!r}; --list shows all")
+    return operations()[names[0]]
 
 
 def repeated(program: Path, how: str, much: float) -> int:
     """Runs it for so many seconds or calls, and returns how many calls there were."""
     done = subprocess.run([program, how, f"{much:.17g}"], capture_output=True, text=True,
                           check=False)
-    found = re.fullmatch(r"calls (\d+)\nright 1\n", done.stdout)
-    if done.returncode or not found:
+    match = re.fullmatch(r"calls (\d+)\nright 1\n", done.stdout)
+    if done.returncode or not match:
         raise Failed(f"{program.name} did not do its work: status {done.returncode}, "
                      f"{(done.stdout + done.stderr).strip()!r}")
-    return int(found[1])
+    return int(match[1])

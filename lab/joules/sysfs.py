@@ -16,20 +16,20 @@ def text(file: Path) -> str | None:
     """What is in the file, or nothing if it cannot be read now. It may be shown on a terminal."""
     try:
         with opened(file) as now:
-            found = now.read(MOST) or b""
+            content = now.read(MOST) or b""
     except OSError:
         return None
-    return "".join(filter(str.isprintable, found.decode("ascii", "replace").strip()))
+    return "".join(filter(str.isprintable, content.decode("ascii", "replace").strip()))
 
 
 def number(file: Path) -> int | None:
     """The number in the file, or nothing if there is none."""
-    found = text(file)
-    if found is None or len(found) > 20 or not found.lstrip("-").isdecimal():
+    digits = text(file)
+    if digits is None or len(digits) > 20 or not digits.lstrip("-").isdecimal():
         return None
     try:
-        return int(found)
-    except ValueError:  # as in "--1"
+        return int(digits)
+    except ValueError:  # "--1" is such a text.
         return None
 
 

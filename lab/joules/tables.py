@@ -60,7 +60,7 @@ class Trouble(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    number: int  # of its line in the file
+    number: int  # Line number in the file.
     who: str
     text: str
 
@@ -70,42 +70,43 @@ def printable(raw: bytes) -> str:
     text = raw.replace(b"\0", b"").strip().decode("latin-1")
     if text.isascii() and text.isprintable():
         return text
-    return "".join(each if " " <= each <= "~" else f"\\x{ord(each):02x}" for each in text)
+    return "".join(character if " " <= character <= "~" else f"\\x{ord(character):02x}"
+                   for character in text)
 
 
 def read(path: Path) -> list[Entry]:
     """The lines of a log; what is none is left out. Raises OSError."""
     with path.open("rb") as file:
         lines = file.read(LARGEST).split(b"\n")[:-1]  # the last one may be cut
-    return [Entry(number, found[1], found[2]) for number, line in enumerate(lines, start=1)
-            if (found := LINE.fullmatch(printable(line)))]
+    return [Entry(number, match[1], match[2]) for number, line in enumerate(lines, start=1)
+            if (match := LINE.fullmatch(printable(line)))]
 
 
 def sample(text: str) -> Fraction | None:
     """The joules of a sample, if it is one."""
-    found = SAMPLE.fullmatch(text)
-    return Fraction(f"{found[1]}e{found[2]}") if found else None
+    match = SAMPLE.fullmatch(text)
+    return Fraction(f"{match[1]}e{match[2]}") if match else None
 
 
 def watts_of(lines: Iterable[str]) -> Fraction:
     """Of what the meter sent from its TimeStamp to its "Acquisition completed"."""
     samples: list[Fraction] = []
-    said: dict[str, Fraction] = {}
+    summary: dict[str, Fraction] = {}
     begun = ended = finished = False
-    at = ""  # the TimeStamp
-    width = 0  # of each sample, in characters
+    first_stamp = ""  # the TimeStamp
+    width = 0  # Characters of a sample.
     for line in lines:
         if line.startswith("TimeStamp"):
             # The same one may come twice, before the samples. A later one says how far they are.
             # Any other is of a second acquisition.
             stamp = line.partition(",")[0]
-            if ended or (begun and (stamp < at or (stamp == at and samples))):
+            if ended or (begun and (stamp < first_stamp or (stamp == first_stamp and samples))):
                 raise Trouble("a second TimeStamp comes before the end of the first")
-            begun, at = True, stamp
+            begun, first_stamp = True, stamp
         elif FINISHED in line:
             finished = True
-        elif found := SUMMARY.search(line):
-            said[found[1]] = Fraction(f"{found[2]}e{int(found[3] or 0) + UNITS[found[4] or '']}")
+        elif match := SUMMARY.search(line):
+            summary[match[1]] = Fraction(f"{match[2]}e{int(match[3] or 0) + UNITS[match[4] or '']}")
         elif not begun or "PowerShield >" in line:
             continue
         elif line == "end":
@@ -121,7 +122,7 @@ def watts_of(lines: Iterable[str]) -> Fraction:
         raise Trouble("it has no TimeStamp: no trigger came")
     if not ended or not finished:
         raise Trouble(f"it breaks off after {len(samples)} samples")
-    seconds, count = said.get("Acquisition time"), said.get("Number of samples")
+    seconds, count = summary.get("Acquisition time"), summary.get("Number of samples")
     if seconds is None or count is None:
         raise Trouble("its summary lacks the time or the number of samples")
     if seconds <= 0:
@@ -139,11 +140,11 @@ class Board:
     """What it says of itself."""
 
     hertz: int
-    name: str  # of the scheme
+    name: str  # The scheme's name.
     secret: int  # bytes
     public: int
-    sent: int  # of a ciphertext; 0: it is a signature scheme
-    made: int  # of a signature or a shared secret
+    sent: int  # Bytes of a ciphertext; 0 for a signature scheme.
+    output: int  # Bytes of a signature or a shared secret.
     counted: str = "cycles"
 
     @property
@@ -152,54 +153,54 @@ class Board:
 
     @property
     def sizes(self) -> str:
-        rest = f"ct={self.sent}, ss={self.made}" if self.sent else f"sl={self.made}"
+        rest = f"ct={self.sent}, ss={self.output}" if self.sent else f"sl={self.output}"
         return f"sk={self.secret}, pk={self.public}, {rest}"
 
 
 def board(lines: Iterable[str]) -> Board:
     """From what it says after a reset."""
-    said = {found[1]: found[2] for line in lines if (found := NAMED.match(line))}
+    values = {match[1]: match[2] for line in lines if (match := NAMED.match(line))}
 
     def number(name: str, least: int = 1) -> int:
-        text = said.get(name, "")
+        text = values.get(name, "")
         if not re.fullmatch(r"\d{1,10}", text) or int(text) < least:
             raise Trouble(f'the board says "{text[:40]}" for {name}' if text else
                            f"the board says no {name}")
         return int(text)
 
-    name = said.get("CRYPTO_ALGNAME", "")
+    name = values.get("CRYPTO_ALGNAME", "")
     if not NAME.fullmatch(name):
         raise Trouble(f'the board says "{name[:40]}" for CRYPTO_ALGNAME' if name else
                        "the board says no CRYPTO_ALGNAME")
-    sent = number("CRYPTO_CIPHERTEXTBYTES") if "CRYPTO_CIPHERTEXTBYTES" in said else 0
+    sent = number("CRYPTO_CIPHERTEXTBYTES") if "CRYPTO_CIPHERTEXTBYTES" in values else 0
     return Board(number("SystemCoreClock", 1_000_000), name, number("CRYPTO_SECRETKEYBYTES"),
                  number("CRYPTO_PUBLICKEYBYTES"), sent, number("CRYPTO_BYTES"),
-                 said.get("COUNTED", "cycles"))
+                 values.get("COUNTED", "cycles"))
 
 
 def measured(lines: Iterable[str], letter: str, about: Board) -> dict[str, int]:
     """The mean cycles (or instructions) of each operation, of what it sends of one measurement."""
-    found_end: list[re.Match[str]] = []
+    ends: list[re.Match[str]] = []
     counts: dict[str, int] = {}
     for line in lines:
-        if found := END.fullmatch(line):
-            found_end.append(found)
-        elif found := RESULT.fullmatch(line):
-            if found[3] != about.name:
-                raise Trouble(f"the board speaks of {found[3][:40]}, and is {about.name}")
-            if found[1] in counts:
-                raise Trouble(f"the board says {found[1]} twice")
-            counts[found[1]] = int(found[2])
-    if len(found_end) != 1:
-        raise Trouble(f"the board says {len(found_end)} ends of one measurement")
-    runs, errors = map(int, found_end[0].groups())
+        if match := END.fullmatch(line):
+            ends.append(match)
+        elif match := RESULT.fullmatch(line):
+            if match[3] != about.name:
+                raise Trouble(f"the board speaks of {match[3][:40]}, and is {about.name}")
+            if match[1] in counts:
+                raise Trouble(f"the board says {match[1]} twice")
+            counts[match[1]] = int(match[2])
+    if len(ends) != 1:
+        raise Trouble(f"the board says {len(ends)} ends of one measurement")
+    runs, errors = map(int, ends[0].groups())
     if errors:
         raise Trouble(f"the board made {errors} errors")
-    wanted = about.letters.get(letter, ())
-    if set(counts) != set(wanted):
+    expected = about.letters.get(letter, ())
+    if set(counts) != set(expected):
         raise Trouble(f"the board gives {', '.join(sorted(counts)) or 'no counts'}, not "
-                       f"{', '.join(wanted) or 'none'}")
-    if wanted and (not runs or min(counts.values()) == 0):
+                       f"{', '.join(expected) or 'none'}")
+    if expected and (not runs or min(counts.values()) == 0):
         raise Trouble("the board has measured nothing")
     return counts
 
@@ -252,9 +253,9 @@ def parse(path: Path) -> tuple[list[One], list[str]]:
         return [], [f"{path}: {trouble}: the run is left out"]
     run = next((rest for _, word, rest in notes if word == "run"), "?")
     whole = any(word == COMPLETE for _, word, _ in notes)
-    found: list[One] = []
+    measurements: list[One] = []
     complaints = [] if whole else [f"{path}: the run is not complete"]
-    left = {*about.letters, IDLE}  # what nobody has measured
+    left = {*about.letters, IDLE}  # Letters without a measurement.
     for (begin, word, letter), (end, then, _) in zip(notes, notes[1:]):
         if word != "measure" or then == "failed" or letter not in left:
             continue
@@ -268,10 +269,10 @@ def parse(path: Path) -> tuple[list[One], list[str]]:
             continue
         left.discard(letter)
         names = {"a": ("Total",), IDLE: ("Idle",)}.get(letter, tuple(counts))
-        found += [One(about, run, name, counts.get(name, 0), watts) for name in names]
+        measurements += [One(about, run, name, counts.get(name, 0), watts) for name in names]
     if whole and left:
         complaints.append(f"{path}: the run lacks {', '.join(sorted(left))}")
-    return found, complaints
+    return measurements, complaints
 
 
 @dataclass(frozen=True)
@@ -284,7 +285,7 @@ class Row:
     cycles: Fraction
     watts: Fraction
     joules: Fraction
-    spread: Fraction  # of the joules: the most less the least, as a share of the mean
+    spread: Fraction  # Range of the joules, as a share of their mean.
 
     @property
     def seconds(self) -> Fraction:
@@ -295,19 +296,19 @@ def mean(values: Sequence[Fraction]) -> Fraction:
     return sum(values, Fraction(0)) / len(values)
 
 
-def rows(found: Iterable[One]) -> dict[str, dict[str, Row]]:
+def rows(measurements: Iterable[One]) -> dict[str, dict[str, Row]]:
     """By scheme and operation."""
     grouped: dict[tuple[str, str], list[One]] = {}
-    for one in found:
-        grouped.setdefault((one.board.name, one.operation), []).append(one)
+    for result in measurements:
+        grouped.setdefault((result.board.name, result.operation), []).append(result)
     by_scheme: dict[str, dict[str, Row]] = {}
     for (name, operation), ones in grouped.items():
-        joules = [one.joules for one in ones]
+        joules = [result.joules for result in ones]
         of_all = mean(joules)
         spread = (max(joules) - min(joules)) / of_all if of_all else Fraction(0)
         by_scheme.setdefault(name, {})[operation] = Row(
-            ones[0].board, operation, len(ones), mean([Fraction(one.cycles) for one in ones]),
-            mean([one.watts for one in ones]), of_all, spread)
+            ones[0].board, operation, len(ones), mean([Fraction(result.cycles) for result in ones]),
+            mean([result.watts for result in ones]), of_all, spread)
     return by_scheme
 
 
@@ -333,12 +334,12 @@ def table(title: str, operations: Sequence[str], by: str,
         has = schemes[name]
         cells = [in_unit(has[operation].joules) if operation in has else "-"
                  for operation in operations]
-        own = [has[operation] for operation in operations if operation in has]
-        if not own:
+        shown = [has[operation] for operation in operations if operation in has]
+        if not shown:
             continue
-        least, most = min(row.runs for row in own), max(row.runs for row in own)
-        runs = str(most) if least == most else f"{least}-{most}"
-        spread = f"{float(max(row.spread for row in own)):8.1%}" if most > 1 else f"{'-':>8}"
+        min_runs, max_runs = min(row.runs for row in shown), max(row.runs for row in shown)
+        runs = str(max_runs) if min_runs == max_runs else f"{min_runs}-{max_runs}"
+        spread = f"{float(max(row.spread for row in shown)):8.1%}" if max_runs > 1 else f"{'-':>8}"
         lines.append(f"{name:<{width}}" + "".join(f"{cell:>14}" for cell in cells) +
                      f"{runs:>6}{spread}")
     return lines
@@ -391,18 +392,18 @@ def command(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--tsv", type=Path, metavar="FILE",
                         help="a line for each operation, with tabs, into this file")
     options = parser.parse_args(words)
-    found: list[One] = []
+    measurements: list[One] = []
     complaints: list[str] = []
     for path in options.logs:
-        ones, more = parse(path)
-        found += ones
-        complaints += more
+        ones, faults = parse(path)
+        measurements += ones
+        complaints += faults
     for complaint in complaints:
         print(f"tables: {complaint}", file=sys.stderr)
-    if not found:
+    if not measurements:
         print("tables: the logs hold no measurement", file=sys.stderr)
         return 1 if any(path.exists() for path in options.logs) else 2
-    schemes = rows(found)
+    schemes = rows(measurements)
     print("\n".join(tables(schemes)))
     if options.tsv:
         options.tsv.write_text(tsv(schemes))

@@ -153,7 +153,7 @@ def test_a_jvms_server_sends_the_list_in_each_format(tmp_path: Path) -> None:
                 wire = answer.read()
             if name in OTHERS:
                 assert CODECS[OTHERS[name]].decode(wire) == records_of(12), name
-        assert wire[:4] == bytes.fromhex("aced0005")  # as Java's specification has it
+        assert wire[:4] == bytes.fromhex("aced0005")  # Java's specification has these bytes.
         words = ["--on", "jvm", "--formats", "java,cbor", f"--harness={JMH}", "--results",
                  tmp_path / "a", "--at", tmp_path, "--remote", address]
         said = inside(formats, *words, "--records", 12)

@@ -161,7 +161,7 @@ def test_an_operation_that_the_file_has_is_not_done_again(tmp_path: Path) -> Non
     words = ["--operations", "sha256,tcp-send", "--calls", 50, "--results", file, "--at", tmp_path]
     first = command(*words)
     lines = file.read_text().splitlines(keepends=True)
-    file.write_text("".join(lines[:2]))  # as if it had been stopped after the first
+    file.write_text("".join(lines[:2]))  # A run that was stopped after the first has these.
     again = command(*words)
     assert "sha256: inputs" in first.stderr and "sha256: inputs" not in again.stderr
     assert first.stdout.splitlines()[1].split()[:7] == again.stdout.splitlines()[1].split()[:7]

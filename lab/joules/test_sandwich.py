@@ -26,7 +26,7 @@ from tools.programs import ROOT
 STRICT = ("-std=gnu11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion",
           "-Wcast-align", "-Wcast-qual", "-Wshadow", "-Werror")
 THREE = ("ECDH P-256, P256-Cortex-M4", "ECDSA P-256, P256-Cortex-M4", "X25519, Monocypher")
-WATTS = Fraction(7688, 100_000)  # of 100 samples of 7688 µJ in 10 s
+WATTS = Fraction(7688, 100_000)  # 100 samples of 7688 µJ in 10 s make this power.
 
 
 @pytest.fixture(autouse=True)
@@ -375,7 +375,7 @@ def test_a_fault_of_the_meter_is_noticed_and_the_measurement_made_again(
     if says:
         assert len(failures) == 1 and says in failures[0]
     else:
-        assert failures == []  # to a command there is another attempt
+        assert failures == []  # The driver sends a command again.
     # Before and after the flash was written, and after a failure: the board begins anew.
     assert desk.shield.commands.count("targrst 1") == 2 + len(failures)
 
@@ -425,7 +425,7 @@ def test_a_meter_that_is_unplugged_ends_it(desk: Sandwich, capsys: pytest.Captur
     monkeypatch.setattr(sandwich, "SECONDS", 0)
     with standins.Shield(desk.board, lambda: Even) as shield:
         def unplug() -> list[str]:
-            os.close(shield.slave)  # with the master closed, too, the line hangs up
+            os.close(shield.slave)  # The line hangs up when both ends are closed.
             shield.slave = os.dup(1)
             held, shield.master = shield.master, os.dup(1)
             os.close(held)

@@ -95,7 +95,7 @@ OWN = ("#include <stdint.h>\n#include <stddef.h>\n"
 SUM = "for (int i = 0; i < 16; i++) out[i] = (uint8_t)(add(k[i], m[i % n]) + i);"
 ARM = ("    .syntax unified\n    .cpu cortex-m4\n    .thumb\n    .global add\n"
        "    .type add, %function\nadd: adds r0, r0, r1\n    bx lr\n")
-SHAPES = {  # how a folder of each kind differs, and whether it is for a Cortex-M4 alone
+SHAPES = {  # Each has its files, and a flag for a Cortex-M4 alone.
     "supercop": ({"api.h": SIGN_API,  # no prototypes: SUPERCOP generates crypto_sign.h
                   "sign.c": JOINED.format(size="unsigned long long", hash=SUM, includes='#include '
                                           '"crypto_sign.h"\n' "int "

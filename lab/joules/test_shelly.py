@@ -154,7 +154,7 @@ def test_what_cannot_be_a_reading_is_dropped_and_counted(bench: Bench) -> None:
     assert energy.joules == pytest.approx(joules(10), abs=1e-6) and energy.samples == 10
     note, = energy.notes
     counts = [int(part.split()[0]) for part in note.partition(": ")[2].split(", ")]
-    assert sum(counts) == len(HOSTILE) + 1  # and that of settle()
+    assert sum(counts) == len(HOSTILE) + 1  # settle() adds one.
     assert "too large" in note and "negative" in note and "not JSON" in note
 
 
@@ -273,7 +273,7 @@ def test_joules_are_read_back_exactly_over_http(web: WebPlug, generation: int) -
     clock.sleep(60)
     energy = meter.stop()
     assert energy.joules == pytest.approx(joules(60), abs=1e-6) and energy.notes == ()
-    assert set(web.wanted) <= {"/meter/0", *(f"/rpc/{part}.GetStatus?id=0" for part in (
+    assert set(web.paths) <= {"/meter/0", *(f"/rpc/{part}.GetStatus?id=0" for part in (
         "Switch", "PM1"))}
 
 

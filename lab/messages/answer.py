@@ -26,13 +26,13 @@ from lab.messages.schemes import (ACCIDENT, EVERYWHERE, HEARTBEAT, NOT_AVR, REPL
 from tools.processors import budgets
 from tools.programs import ROOT, as_program
 
-MAKES = ("make", "sign", "send")  # what a node does for each message
+MAKES = ("make", "sign", "send")  # The steps that a node takes for a message.
 SHORTEST = 0.001  # seconds between two messages
 SLEEP = 0.001, 1e6  # µA
-BITRATE = 1e3, 1e6  # of a classical CAN bus
+BITRATE = 1e3, 1e6  # Range of a classical CAN bus, bit/s.
 UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 TOO_SLOW = "too slow"
-AGENT = "ATmega328P, gcc 5.4"  # of bench/budgets.tsv
+AGENT = "ATmega328P, gcc 5.4"  # A target of bench/budgets.tsv.
 # Where version 2 is measured, for each machine; and where another protocol needs two frames.
 KEYED = ROOT / "bench" / "budgets_keyed.tsv"
 KEYED_TARGETS = {"ATmega328P": AGENT, "Cortex-M0+": "Cortex-M0+, gcc 12.2",
@@ -42,8 +42,8 @@ ROW = "{:<19}{:<17.16}{:>4}{:>9}{:>9}{:>7}{:>7}{:>7}{:>6}  {}"
 
 
 def seconds(text: str) -> float:
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|min|h|d)", text)
-    value = float(found[1]) * UNITS[found[2]] if found else 0.0
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|min|h|d)", text)
+    value = float(match[1]) * UNITS[match[2]] if match else 0.0
     if not SHORTEST <= value <= SECONDS_A_YEAR:
         raise argparse.ArgumentTypeError(
             f"{text!r}: it must be a time like 100ms, 1s, 10min, 2h or 1d, from 1ms to a year")
@@ -61,8 +61,8 @@ def target(text: str) -> str:
     for name in MODELS:
         if text.casefold() == name.casefold():
             return name
-    known = ", ".join(MODELS)
-    raise argparse.ArgumentTypeError(f"{text!r}: only {known} have a model of their energy; make "
+    names = ", ".join(MODELS)
+    raise argparse.ArgumentTypeError(f"{text!r}: only {names} have a model of their energy; make "
                                      "figures ONLY=lab-published has a Cortex-M4's")
 
 
@@ -74,15 +74,16 @@ def micro(joules: float) -> str:
 
 
 def of_heartbeat(scheme: Scheme, name: str, steps: tuple[str, ...],
-                 known: dict[tuple[str, ...], Count]) -> Count | None:
+                 all_counts: dict[tuple[str, ...], Count]) -> Count | None:
     """The count of a scheme's step for a heartbeat. If the step needs another step before it, the
     count has the deeper stack of the two: they use the same stack, one after the other."""
     for step in scheme.steps:
         key = scheme.name, scheme.by, step.name, str(HEARTBEAT), name
-        if step.name in steps and (count := known.get(key)):
-            return replace(count, stack=max(other.stack for other in known.values() if (
-                other.scheme, other.by, other.target) == (scheme.name, scheme.by, name)
-                and other.step in (step.name, step.needs)))
+        if step.name in steps and (count := all_counts.get(key)):
+            before = scheme.name, scheme.by, step.needs, name
+            return replace(count, stack=max(
+                candidate.stack for candidate in all_counts.values() if candidate is count or
+                (candidate.scheme, candidate.by, candidate.step, candidate.target) == before))
     return None
 
 
@@ -102,7 +103,7 @@ class Way:
     by: str  # whose code
     family: str
     frames: list[int]  # bytes of each, on the medium
-    count: int  # of making it: instructions, or cycles
+    count: int  # Instructions of making it, or cycles on AVR.
     flash: int
     refuses: str
     lacks: str = ""  # flash or RAM that the machine does not have
@@ -114,35 +115,37 @@ def frames_of(size: int) -> list[int]:
     return [8] * (size // 8) + [size % 8] * (size % 8 > 0)
 
 
-def ours(name: str, known: dict[tuple[str, ...], Count]) -> list[Way]:
+def ours(name: str, all_counts: dict[tuple[str, ...], Count]) -> list[Way]:
     """Version 1, and a node of version 2 with all of its rules: it takes a beacon with every tenth
     heartbeat."""
-    one = known["Dumpulse", "ours", "make_heartbeat", "8", name]
-    two = budgets.load(KEYED)[KEYED_TARGETS[name]]
+    version_1 = all_counts["Dumpulse", "ours", "make_heartbeat", "8", name]
+    version_2 = budgets.load(KEYED)[KEYED_TARGETS[name]]
     by = "ours asm" if name == "ATmega328P" else "ours"
-    return [Way("Dumpulse version 1", "ours", "protocol", [8], one.mean, one.flash, ACCIDENT),
-            Way("Dumpulse version 2", by, "protocol", [8], two["beat"] + two["hear"] // 10,
-                two["node"], f"{REPLAY}, late")]
+    return [Way("Dumpulse version 1", "ours", "protocol", [8], version_1.mean, version_1.flash,
+                ACCIDENT),
+            Way("Dumpulse version 2", by, "protocol", [8],
+                version_2["beat"] + version_2["hear"] // 10,
+                version_2["node"], f"{REPLAY}, late")]
 
 
 def ways(name: str) -> list[Way]:
     """Each program that protects a heartbeat on this machine."""
-    known = counts.read()
-    found = ours(name, known)
+    all_counts = counts.read()
+    programs = ours(name, all_counts)
     for scheme in SCHEMES:
-        count = of_heartbeat(scheme, name, MAKES, known) if scheme.against else None
+        count = of_heartbeat(scheme, name, MAKES, all_counts) if scheme.against else None
         if count is not None:
             frames = TWO_FRAMES.get(scheme.name) or frames_of(HEARTBEAT + scheme.adds)
-            found.append(Way(scheme.name, scheme.author, scheme.family, frames, count.mean,
-                             count.flash, scheme.against, missing(count, MACHINES[name])))
-    return found
+            programs.append(Way(scheme.name, scheme.author, scheme.family, frames, count.mean,
+                                count.flash, scheme.against, missing(count, MACHINES[name])))
+    return programs
 
 
-def best(found: list[Way]) -> list[Way]:
+def best(programs: list[Way]) -> list[Way]:
     """Of each scheme the program with the lowest count, beside the one in portable C."""
     chosen = []
-    for name in dict.fromkeys(way.name for way in found):
-        same = [way for way in found if way.name == name]
+    for name in dict.fromkeys(way.name for way in programs):
+        same = [way for way in programs if way.name == name]
         first = min(same, key=lambda way: way.count)
         portable = [way.count for way in same
                     if (name, way.by) in PORTABLE and way.by != first.by]
@@ -159,8 +162,8 @@ class Line:
     """What a way takes, and how long the battery lasts with it."""
 
     way: Way
-    seconds: float  # of the processor
-    joules: float  # of the processor
+    seconds: float  # The processor's time.
+    joules: float  # The processor's energy.
     sent: Sent
     years: float
     notes: str
@@ -216,8 +219,8 @@ class Setting:
 
     def lots(self, everything: bool) -> list[tuple[str, list[Line]]]:
         """The protocols in a fixed order, and then the tags, the cheapest first."""
-        found = ways(self.name)
-        lines = [self.line(way) for way in (found if everything else best(found))]
+        programs = ways(self.name)
+        lines = [self.line(way) for way in (programs if everything else best(programs))]
         whole = [line for line in lines if line.way.family == "protocol"]
         tags = sorted((line for line in lines if line.way.family != "protocol"),
                       key=lambda line: line.joules + line.sent.usual)
@@ -241,37 +244,38 @@ CHOICE = "{:<12}{:<8}" + "{:>12}" * len(WAYS)
 
 def cheapest(name: str, over: str, every: float = 10.0) -> dict[str, Line]:
     """Each way on a chip; of the signatures the one that takes the least."""
-    found: dict[str, Line] = {}
+    lines: dict[str, Line] = {}
     for _, lot in setting_of(name, every, COIN_CELL, over=over).lots(False):
         for line in lot:  # the cheapest first
             way = SIGNED if line.way.family == "signature" else line.way.name
             if way in WAYS:
-                found.setdefault(way, line)
-    return found
+                lines.setdefault(way, line)
+    return lines
 
 
 def counted(name: str) -> dict[str, Way]:
     """As cheapest(), by the count alone."""
-    found: dict[str, Way] = {}
+    by_name: dict[str, Way] = {}
     for way in sorted(best(ways(name)), key=lambda way: way.count):
-        found.setdefault(SIGNED if way.family == "signature" else way.name, way)
-    return found
+        by_name.setdefault(SIGNED if way.family == "signature" else way.name, way)
+    return by_name
 
 
 def choices() -> list[str]:
-    made = [f"How long {BATTERIES[COIN_CELL].name} lasts, with a heartbeat every 10 s. A model:",
-            CHOICE.format("", "over", *HEADS)]
+    lines = [f"How long {BATTERIES[COIN_CELL].name} lasts, with a heartbeat every 10 s. A model:",
+             CHOICE.format("", "over", *HEADS)]
     for name in MODELS:
         for over in MEDIA:
-            found = cheapest(name, over)
-            made.append(CHOICE.format(name if over == "can" else "", over,
-                                      *(lasting(found[way], COIN_CELL) for way in WAYS)))
-    made += ["", "Work of the processor for one heartbeat. Counted:", CHOICE.format("", "", *HEADS)]
+            line_of = cheapest(name, over)
+            lines.append(CHOICE.format(name if over == "can" else "", over,
+                                       *(lasting(line_of[way], COIN_CELL) for way in WAYS)))
+    lines += ["", "Work of the processor for one heartbeat. Counted:",
+              CHOICE.format("", "", *HEADS)]
     for name in KEYED_TARGETS:
         works = counted(name)
-        made.append(CHOICE.format(name, MACHINES[name].unit.replace("instructions", "instr."),
-                                  *(short(works[way].count) for way in WAYS)))
-    return made
+        lines.append(CHOICE.format(name, MACHINES[name].unit.replace("instructions", "instr."),
+                                   *(short(works[way].count) for way in WAYS)))
+    return lines
 
 
 def explained(setting: Setting) -> str:
@@ -284,8 +288,8 @@ def explained(setting: Setting) -> str:
             f"{setting.waits:g} µA.\n"
             "portable: the same in portable C, if the code is not that. flash: of a node, in bytes."
             f"\n>{shelf:g} y: the battery does not keep longer than that. d: days.\n"
-            "forged: by somebody without the key. + old: and an old message, sent again.\n"
-            "late: and one that was held back. forged by all: also by those who can verify.")
+            "forged: by an attacker without the key. + old: and a replayed message.\n"
+            "late: and a delayed message. forged by all: also by those who can verify.")
 
 
 def main() -> None:

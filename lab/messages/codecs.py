@@ -58,8 +58,8 @@ def list_message() -> type[Any]:
                 added.type_name = f".{kind}"
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    made: type[Any] = message_factory.GetMessageClass(pool.FindMessageTypeByName("List"))
-    return made
+    list_class: type[Any] = message_factory.GetMessageClass(pool.FindMessageTypeByName("List"))
+    return list_class
 
 
 LIST_MESSAGE = list_message()

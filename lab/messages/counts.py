@@ -48,7 +48,7 @@ class Count:
     flash: int  # bytes that the step needs, linked alone
     ram: int  # static bytes
     stack: int  # the deepest, in bytes
-    hash: str  # of what it was counted from
+    hash: str  # A digest of its sources, flags, compiler and counter.
     chip: str  # that ran it
 
     @property
@@ -56,7 +56,7 @@ class Count:
         return self.scheme, self.by, self.step, str(self.length), self.target
 
 
-Work = tuple[Scheme, str]  # and the target
+Work = tuple[Scheme, str]  # The string is the target's name.
 # What `make full` counts: each family and each target.
 QUICK = ("Adler-32, ours", "CRC-16, ours", "CRC-32, bitwise, ours", "SipHash-2-4, ours",
          "HalfSipHash-2-4, ours",
@@ -74,7 +74,7 @@ HEAD = ("# What each step costs: instructions, or cycles on AVR; bytes of flash,
 
 
 def parse(text: str) -> dict[tuple[str, ...], Count]:
-    found: dict[tuple[str, ...], Count] = {}
+    counts: dict[tuple[str, ...], Count] = {}
     for line in text.splitlines():
         if line and not line.startswith("#"):
             scheme, by, step, length, *cells = line.split("\t")
@@ -82,11 +82,11 @@ def parse(text: str) -> dict[tuple[str, ...], Count]:
                 if cell != "-":
                     *numbers, of, chip = f"{cell} {target}".split(" ", 7)
                     chip = chip.removesuffix(f" {target}")
-                    least, mean, most, flash, ram, stack = map(int, numbers)
-                    count = Count(scheme, by, step, int(length), target, least, mean, most, flash,
-                                  ram, stack, of, chip)
-                    found[count.key] = count
-    return found
+                    lowest, mean, highest, flash, ram, stack = map(int, numbers)
+                    count = Count(scheme, by, step, int(length), target, lowest, mean, highest,
+                                  flash, ram, stack, of, chip)
+                    counts[count.key] = count
+    return counts
 
 
 def written(counts: dict[tuple[str, ...], Count]) -> str:
@@ -103,13 +103,13 @@ def written(counts: dict[tuple[str, ...], Count]) -> str:
 
 def read() -> dict[tuple[str, ...], Count]:
     """For tables. Ends the program if a cell was counted from something else than is here."""
-    known = parse(FILE.read_text())
-    if old := stale(known):
+    all_counts = parse(FILE.read_text())
+    if old := stale(all_counts):
         names = ", ".join(f"{scheme.key} on {target}" for scheme, target in old)
         raise SystemExit(f"lab: {FILE.name} was counted from other sources, flags, compilers or "
                          f"counters than those here: {names}. "
                          'make figures ONLY=lab-counts ARGS="--stale --write" counts them again')
-    return known
+    return all_counts
 
 
 # What a cell is counted from. Third-party code and Unicorn are pinned: versions stand for them.
@@ -124,13 +124,13 @@ PACKAGES = ROOT / "tools" / "requirements.txt"
 @functools.cache
 def included(file: Path) -> frozenset[Path]:
     """The file, and each of the project's that it includes, however deep."""
-    found, new = set(), {file}
+    visited, new = set(), {file}
     while new:
-        found |= new
-        new = {path.resolve() for one in new for name in INCLUDE.findall(one.read_text())
-               for folder in (one.parent, machines.C, ROOT)
-               if (path := folder / name).is_file()} - found
-    return frozenset(found)
+        visited |= new
+        new = {path.resolve() for source in new for name in INCLUDE.findall(source.read_text())
+               for folder in (source.parent, machines.C, ROOT)
+               if (path := folder / name).is_file()} - visited
+    return frozenset(visited)
 
 
 @functools.cache
@@ -145,7 +145,7 @@ def counted_from(scheme: Scheme, target: str) -> tuple[set[Path], list[str]]:
     begin = [machines.C / scheme.file, *(machines.C / name for name in (
         "image.c", "marks.c", NOTHING.file)), *COUNTERS.get(target, UNICORN)]
     flags = [*scheme.flags, *scheme.by_target.get(target, ()), *scheme.link.get(target, ())]
-    words = [repr(scheme.steps), repr(scheme.most.get(target)), *flags, TARGETS[target].by,
+    words = [repr(scheme.steps), repr(scheme.run_limits.get(target)), *flags, TARGETS[target].by,
              *machines.SECTIONS, *machines.LINK, inspect.getsource(measure)]
     if target not in COUNTERS:
         words += re.findall(r"^unicorn==\S+", PACKAGES.read_text(), re.M)
@@ -169,10 +169,10 @@ def hash_of(scheme: Scheme, target: str) -> str:
     return hashlib.sha256("\n".join(text).encode()).hexdigest()[:10]
 
 
-def stale(known: dict[tuple[str, ...], Count]) -> list[Work]:
+def stale(all_counts: dict[tuple[str, ...], Count]) -> list[Work]:
     """What has to be counted again."""
     cells: dict[tuple[str, str, str], set[str]] = {}
-    for count in known.values():
+    for count in all_counts.values():
         cells.setdefault((count.scheme, count.by, count.target), set()).add(count.hash)
     return [(scheme, target) for scheme in SCHEMES for target in scheme.targets
             if cells.get((scheme.name, scheme.by, target)) != {hash_of(scheme, target)}]
@@ -189,9 +189,9 @@ NUMBERS = itertools.count()
 
 def compiled(machine: Machine, source: Path, *flags: str) -> Path:
     """Each has a name of its own: two threads may want the same at once."""
-    made = Path(place().name) / f"{next(NUMBERS)}-{source.stem}.o"
-    machine.compile(source, made, *flags)
-    return made
+    object_file = Path(place().name) / f"{next(NUMBERS)}-{source.stem}.o"
+    machine.compile(source, object_file, *flags)
+    return object_file
 
 
 shared = once(compiled)  # for what is the same in every scheme
@@ -237,7 +237,8 @@ KNOWN = {scheme.key: scheme for scheme in (NOTHING, *SCHEMES)}  # make lab-schem
 @functools.cache
 def builder(scheme: str, chip: str, target: str) -> Builder:
     """By names; only one thread at a time works on a scheme for a target."""
-    return Builder(KNOWN[scheme], next(one for one in chips(target) if one.name == chip), target)
+    machine, = (candidate for candidate in chips(target) if candidate.name == chip)
+    return Builder(KNOWN[scheme], machine, target)
 
 
 def run_on(scheme: Scheme, step: Step, length: int, target: str) -> tuple[list[Run], str]:
@@ -257,10 +258,10 @@ def run_on(scheme: Scheme, step: Step, length: int, target: str) -> tuple[list[R
 @once
 def nothing(target: str, chip: str) -> tuple[Run, Size]:
     """What the empty step takes."""
-    machine, = (one for one in chips(target) if one.name == chip)
-    step, made = NOTHING.steps[0], builder(NOTHING.key, chip, target)
-    run, *_ = machine.runs(made.image(step, 0))
-    return run, machines.size(made.image(step, 0, size=True))
+    machine, = (candidate for candidate in chips(target) if candidate.name == chip)
+    step, empty = NOTHING.steps[0], builder(NOTHING.key, chip, target)
+    run, *_ = machine.runs(empty.image(step, 0))
+    return run, machines.size(empty.image(step, 0, size=True))
 
 
 def measure(scheme: Scheme, step: Step, length: int, target: str) -> Count:
@@ -312,9 +313,9 @@ def longest_first(work: list[Work], before: dict[tuple[str, ...], Count]) -> lis
     """So all processors end at about the same time. New work may be long, so it comes first."""
     def takes(pair: Work) -> float:
         scheme, target = pair
-        kept = [before.get((scheme.name, scheme.by, step.name, str(length), target))
-                for step in scheme.steps if step.kept for length in step.lengths]
-        return sum(count.mean if count else math.inf for count in kept)
+        earlier = [before.get((scheme.name, scheme.by, step.name, str(length), target))
+                   for step in scheme.steps if step.kept for length in step.lengths]
+        return sum(count.mean if count else math.inf for count in earlier)
 
     return sorted(work, key=takes, reverse=True)
 

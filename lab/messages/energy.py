@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Model:
-    nanojoules: float  # of one cycle or instruction that is counted
-    hertz: int  # of the processor, at that energy
+    nanojoules: float  # Energy of one cycle or instruction that is counted.
+    hertz: int  # The processor's clock at that energy.
     per_count: float  # cycles of the processor for each that is counted
     sleep: float  # µA while it waits for its timer
     source: str
@@ -82,8 +82,8 @@ def over_can(frames: list[int], bitrate: float, model: Model) -> Sent:
     """Half of the bits are dominant: then 1.5 to 3 V, mostly 2, lie on the 60 ohms of the bus. The
     transceiver takes 10 to 17 mA, and the controller 5 to 10."""
     seconds = sum(map(can_bits, frames)) / bitrate
-    return Sent(seconds, *((own + volts / 60 / 2) * 3.3 * seconds
-                           for own, volts in ((0.015, 1.5), (0.015, 2.0), (0.027, 3.0))))
+    return Sent(seconds, *((amperes + volts / 60 / 2) * 3.3 * seconds
+                           for amperes, volts in ((0.015, 1.5), (0.015, 2.0), (0.027, 3.0))))
 
 
 def over_uart(frames: list[int], bitrate: float, model: Model) -> Sent:
@@ -95,7 +95,7 @@ def over_uart(frames: list[int], bitrate: float, model: Model) -> Sent:
 def over_nrf(frames: list[int], bitrate: float, model: Model) -> Sent:
     """1 Mbit/s: 8 bytes and 9 bits around at most 32 bytes; 130 µs of settling; at most the start
     of the crystal, too."""
-    sizes = [min(32, sum(frames) - at) for at in range(0, sum(frames), 32)]
+    sizes = [min(32, sum(frames) - offset) for offset in range(0, sum(frames), 32)]
     seconds, settling = sum(73 + 8 * size for size in sizes) * 1e-6, 130e-6 * len(sizes)
     return Sent(seconds + settling, *(3 * (start + settling * 0.008 + amperes * seconds) for
                                       start, amperes in ((0, 0.007), (0, 0.0113),

@@ -42,7 +42,7 @@ class Run:
 class Size:
     flash: int  # bytes of code and constants
     ram: int  # static bytes
-    lab_flash: int  # of which belong to the measurement
+    lab_flash: int  # The measurement's part of it.
     lab_ram: int
 
     @property
@@ -94,7 +94,7 @@ def size(image: Path) -> Size:
     flash = ram = lab_flash = lab_ram = 0
     with image.open("rb") as file:
         elf = ELFFile(file)
-        allocated: dict[int, tuple[bool, bool]] = {}  # by section: in flash, in RAM
+        allocated: dict[int, tuple[bool, bool]] = {}  # A section's places: flash, RAM.
         for index, section in enumerate(elf.iter_sections()):
             flags = section["sh_flags"]
             if flags & 2:  # SHF_ALLOC
@@ -113,21 +113,21 @@ def size(image: Path) -> Size:
     return Size(flash, ram, lab_flash, lab_ram)
 
 
-def parse(said: str, what: Path) -> list[Run]:
+def parse(output: str, what: Path) -> list[Run]:
     """The lines of a host: each run with its result, and "over" at the end."""
     runs: list[Run] = []
-    right = 0
-    lines = said.splitlines()
+    successes = 0
+    lines = output.splitlines()
     for line in lines:
-        if found := re.fullmatch(r"run (\d+) (\d+)", line):
-            runs.append(Run(int(found[1]), int(found[2])))
+        if match := re.fullmatch(r"run (\d+) (\d+)", line):
+            runs.append(Run(int(match[1]), int(match[2])))
         elif line == "right 1":
-            right += 1
+            successes += 1
         elif line == "right 0":
             raise SystemExit(f"lab: {what.name}: run {len(runs)} did not do its work")
-    if not runs or right != len(runs) or "over" not in lines:
-        raise SystemExit(f"lab: {what.name}: {len(runs)} runs, of which {right} were right, "
-                         f"and no end:\n{said}")
+    if not runs or successes != len(runs) or "over" not in lines:
+        raise SystemExit(f"lab: {what.name}: {len(runs)} runs, of which {successes} were right, "
+                         f"and no end:\n{output}")
     return runs
 
 
@@ -137,14 +137,14 @@ R = TypeVar("R")
 
 def once(make: Callable[P, R]) -> Callable[P, R]:
     """Calls it once for the same arguments, even if many threads want it at the same time."""
-    lock, made = threading.Lock(), functools.cache(make)
+    lock, cached = threading.Lock(), functools.cache(make)
 
     @functools.wraps(make)
-    def known(*args: P.args, **kwargs: P.kwargs) -> R:
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
         with lock:
-            return made(*args, **kwargs)  # type: ignore[arg-type]
+            return cached(*args, **kwargs)  # type: ignore[arg-type]
 
-    return known
+    return call
 
 
 @once
@@ -152,15 +152,15 @@ def host(name: str) -> Path:
     """The program that simulates a chip."""
     import unicorn
     folder = Path(unicorn.__file__).parent
-    more: dict[str, list[object]] = {
+    options: dict[str, list[object]] = {
         "avr": ["-I/usr/include/simavr", "-lsimavr", "-lelf"],
         "thumb": [f"-I{folder}/include", folder / "lib" / "libunicorn.so.2",
                   f"-Wl,-rpath,{folder}/lib", "-lelf"]}
     HOSTS.mkdir(parents=True, exist_ok=True)
-    made = HOSTS / f"{name}-{os.getpid()}"  # as another process may run the old one
-    run(["gcc", "-O2", "-std=gnu11", "-Wall", "-Wextra", HERE / "hosts" / f"{name}.c", "-o", made,
-         *more[name]])
-    return made.replace(HOSTS / name)
+    program = HOSTS / f"{name}-{os.getpid()}"  # Another process may run the old one.
+    run(["gcc", "-O2", "-std=gnu11", "-Wall", "-Wextra", HERE / "hosts" / f"{name}.c",
+         "-o", program, *options[name]])
+    return program.replace(HOSTS / name)
 
 
 def simulated(command: Sequence[object], image: Path) -> list[Run]:
@@ -248,8 +248,8 @@ MACHINES: dict[str, Machine] = {machine.name: machine for machine in (
     thumb("Cortex-M0+", "m0", flash=256 << 10, ram=32 << 10),
     avr("ATmega328P", "atmega328p", 32 << 10, 2 << 10),
 )}
-# These run what does not fit into the chip: an AVR with 16 KB of RAM, and one that nobody makes,
-# with all the RAM that an address of 16 bits can reach; and a Cortex-M with 1 MB of flash.
+# These run what does not fit into the chip: an AVR with 16 KB of RAM; one that nobody makes, whose
+# RAM is all that an address of 16 bits can reach; and a Cortex-M with 1 MB of flash.
 LARGER: dict[str, tuple[Machine, ...]] = {
     name: (replace(MACHINES[name], name=f"a {name} with 512 KB of RAM", flash=1 << 20,
                    ram=512 << 10),) for name in ("Cortex-M4", "Cortex-M0+")} | {"ATmega328P": (

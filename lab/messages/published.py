@@ -48,8 +48,8 @@ def published() -> list[Operation]:
 def counted() -> list[tuple[Operation, int]]:
     """The published operations of PAIRS, with the instructions that the lab counts: of several
     lengths of the message those of the shortest, as the study's was."""
-    known = sorted(counts.read().values(), key=lambda count: count.length)
-    return [(operation, next(count.mean for count in known if (
+    by_length = sorted(counts.read().values(), key=lambda count: count.length)
+    return [(operation, next(count.mean for count in by_length if (
                 count.scheme, count.by, count.step, count.target) == (
                     ours, by, STEPS[operation.name], TARGET)))
             for theirs, ours, by in PAIRS for operation in published()
@@ -62,36 +62,36 @@ def variation(numbers: list[float]) -> float:
 
 def errors(rows: list[tuple[Operation, int]]) -> list[float]:
     """Of the cycles of each scheme, predicted by the cycles an instruction of the others."""
-    return [statistics.median(other.cycles / count for other, count in rows
-                              if other.scheme != operation.scheme) * instructions
+    return [statistics.median(reference.cycles / count for reference, count in rows
+                              if reference.scheme != operation.scheme) * instructions
             / operation.cycles - 1 for operation, instructions in rows]
 
 
 def lines() -> Iterator[str]:
     operations, rows = published(), counted()
-    watts = {name: [one.watts * 1e3 for one in operations if one.scheme == name]
-             for name in dict.fromkeys(one.scheme for one in operations)}
+    watts = {name: [row.watts * 1e3 for row in operations if row.scheme == name]
+             for name in dict.fromkeys(row.scheme for row in operations)}
     means = list(map(statistics.mean, watts.values()))
     yield (f"{len(operations)} operations of {len(watts)} schemes: {min(means):.1f} to "
            f"{max(means):.1f} mW by scheme, {statistics.median(means):.1f} mW in the median.\n")
     yield (f"{'published':<18}{'operation':<11}{'cycles':>11}{'mW':>7}{'µJ':>11}"
            f"{'instructions':>14}{'cycles each':>13}{'nJ each':>9}")
-    for one, count in rows:
-        yield (f"{one.scheme:<18}{one.name:<11}{one.cycles:>11,}{one.watts * 1e3:>7.1f}"
-               f"{one.joules * 1e6:>11,.1f}{count:>14,}{one.cycles / count:>13.2f}"
-               f"{one.joules * 1e9 / count:>9.2f}")
+    for row, count in rows:
+        yield (f"{row.scheme:<18}{row.name:<11}{row.cycles:>11,}{row.watts * 1e3:>7.1f}"
+               f"{row.joules * 1e6:>11,.1f}{count:>14,}{row.cycles / count:>13.2f}"
+               f"{row.joules * 1e9 / count:>9.2f}")
     off = errors(rows)
     yield (f"\nOf these {len(rows)}, joules vary by "
-           f"{variation([one.joules / one.cycles for one, _ in rows]):.1%} for a cycle, and by "
-           f"{variation([one.joules / count for one, count in rows]):.1%} for an instruction.")
+           f"{variation([row.joules / row.cycles for row, _ in rows]):.1%} for a cycle, and by "
+           f"{variation([row.joules / count for row, count in rows]):.1%} for an instruction.")
     yield (f"Cycles that are predicted from instructions by the other schemes are off by "
-           f"{min(off):+.0%} to {max(off):+.0%}:\n{sum(abs(one) <= CLOSE for one in off)} of "
+           f"{min(off):+.0%} to {max(off):+.0%}:\n{sum(abs(error) <= CLOSE for error in off)} of "
            f"{len(off)} are within {CLOSE:.0%}. So the lab predicts no cycles and no joules here.")
     yield "\nOther schemes, mW by operation:"
     paired = {theirs for theirs, _, _ in PAIRS}
-    for name, each in watts.items():
+    for name, powers in watts.items():
         if name not in paired:
-            yield f"{name:<28}" + " ".join(f"{power:5.1f}" for power in each)
+            yield f"{name:<28}" + " ".join(f"{power:5.1f}" for power in powers)
 
 
 def main() -> None:

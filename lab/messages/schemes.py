@@ -26,10 +26,10 @@ NOT_AVR = ("amd64", "Cortex-M4", "Cortex-M0+")
 @dataclass(frozen=True)
 class Step:
     name: str
-    runs: int = 2  # of a step that is deterministic: both must cost the same
-    lengths: tuple[int, ...] = (HEARTBEAT,)  # of the message; 0: there is none
+    runs: int = 2  # Two runs of a deterministic step must cost the same.
+    lengths: tuple[int, ...] = (HEARTBEAT,)  # Bytes of a message; 0 means that there is none.
     needs: str = ""  # another step, without which a node cannot take this one: its code counts, too
-    kept: bool = True  # in counts.tsv. What refuses is only run
+    kept: bool = True  # counts.tsv has it. A step that rejects is only run.
 
     @property
     def random(self) -> bool:
@@ -63,16 +63,16 @@ class Scheme:
     name: str
     by: str  # whose code
     family: str
-    file: str  # in lab/messages/c, or a whole path
+    file: str  # The name in lab/messages/c, or a whole path.
     steps: tuple[Step, ...]
     adds: int  # bytes to a message
-    against: str = ""  # what it protects from
+    against: str = ""  # The threat that it protects from.
     code: tuple[Code, ...] = ()
     flags: tuple[str, ...] = ()
-    by_target: dict[str, tuple[str, ...]] = field(default_factory=dict)  # more flags of a target
-    link: dict[str, tuple[str, ...]] = field(default_factory=dict)  # what a target's linker gets
+    by_target: dict[str, tuple[str, ...]] = field(default_factory=dict)  # More flags of a target.
+    link: dict[str, tuple[str, ...]] = field(default_factory=dict)  # Flags of a target's linker.
     targets: tuple[str, ...] = EVERYWHERE
-    most: dict[str, int] = field(default_factory=dict)  # runs of a step on a target that is slow
+    run_limits: dict[str, int] = field(default_factory=dict)  # Runs of a step on a slow target.
 
     @property
     def key(self) -> str:
@@ -89,7 +89,7 @@ class Scheme:
         return self.by.replace(", assembly", " asm").replace(", RAM", " RAM")
 
     def runs(self, step: Step, target: str) -> int:
-        return min(step.runs, self.most.get(target, step.runs))
+        return min(step.runs, self.run_limits.get(target, step.runs))
 
     def options(self, target: str) -> list[str]:
         return [f"-I{ROOT}", *self.flags, *self.by_target.get(target, ()),
@@ -143,8 +143,8 @@ def protocol(name: str, macro: str, adds: int, refuses: str, needs: str,
     steps = tuple(Step(step, needs=needs, kept=step != "reject")
                   for step in ("send", "take", "reject"))
     return tuple(Scheme(name, code_of, "protocol", "protocol.c", steps, adds, refuses, code,
-                        **{**more, "flags": (f"-DLAB_{macro}", *more.get("flags", ()))})
-                 for code_of, code, more in by)
+                        **{**options, "flags": (f"-DLAB_{macro}", *options.get("flags", ()))})
+                 for code_of, code, options in by)
 
 
 AES_BY: tuple[By, ...] = (
@@ -171,9 +171,10 @@ A_KEY = "a key for a MAC"
 
 def public(family: str, steps: tuple[Step, ...], against: str) -> Callable[..., Scheme]:
     """What makes the schemes of a family with these steps."""
-    def made(name: str, by: str, file: str, adds: int, *code: Code, **more: Any) -> Scheme:
-        return Scheme(name, by, family, file, steps, adds, against, code, **{"most": MOST, **more})
-    return made
+    def scheme(name: str, by: str, file: str, adds: int, *code: Code, **options: Any) -> Scheme:
+        return Scheme(name, by, family, file, steps, adds, against, code,
+                      **{"run_limits": MOST, **options})
+    return scheme
 
 
 BOTH = HEARTBEAT, KILOBYTE
@@ -209,7 +210,8 @@ def micro_ecc(make: Callable[..., Scheme], name: str, file: str, adds: int, curv
               *code: Code) -> tuple[Scheme, Scheme]:
     """In C and in assembly, both with this curve alone."""
     flags = (f"-DLAB_{curve.upper()}",
-             *(f"-DuECC_SUPPORTS_{known}={int(known == curve)}" for known in UECC_CURVES))
+             *(f"-DuECC_SUPPORTS_{name_of_curve}={int(name_of_curve == curve)}"
+               for name_of_curve in UECC_CURVES))
     short = curve == "secp160r1"
     return (make(name, "micro-ecc", file, adds, UECC, *code, flags=flags, by_target=IN_C),
             make(name, "micro-ecc, assembly", file, adds, UECC, *code, flags=flags,

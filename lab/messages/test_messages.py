@@ -170,7 +170,7 @@ def test_a_moved_figure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert changed.read_text() != text
     monkeypatch.setattr(counts, "FILE", changed)
     monkeypatch.setattr(sys, "argv", ["counts", "--only", "CRC-16", "--target", "Cortex-M0+"])
-    monkeypatch.setattr(counts, "strangers", dict)  # with every compiler something has moved
+    monkeypatch.setattr(counts, "strangers", dict)  # The test is for every compiler.
     says = rf"make 4 bytes, Cortex-M0\+: flash was {count.flash + 1} and is \d+"
     with pytest.raises(SystemExit, match=rf"CRC-16 \(ours\), {says}"):
         counts.main()
@@ -187,7 +187,7 @@ def test_years_of_a_battery() -> None:
 
 @pytest.mark.parametrize("medium, usual", [
     ("can", (0.015 + 1 / 60) * 3.3 * 135 / 500_000),
-    ("uart", 8 * 10 / 115_200 * 1.28e-9 * 4e6),  # at 4 MHz
+    ("uart", 8 * 10 / 115_200 * 1.28e-9 * 4e6),  # The clock is 4 MHz.
     ("nrf", 3 * (130e-6 * 0.008 + 137e-6 * 0.0113)),
     ("lora", 0.029 * 3.3 * 0.123904)])  # SF9: 12.25 + 18 symbols of 4.096 ms
 def test_joules_of_sending_8_bytes_by_hand(medium: str, usual: float) -> None:

@@ -120,7 +120,7 @@ static void make_tag(uint8_t *tag, const uint8_t *message, size_t length)
         permute(s, 8);
     }
     s[4] ^= (uint64_t)1 << 63; /* the associated data are over */
-    s[0] ^= 1;                 /* and the text is empty */
+    s[0] ^= 1;                 /* the text is empty */
     s[2] ^= key_words[0];
     s[3] ^= key_words[1];
     permute(s, ALL_ROUNDS);

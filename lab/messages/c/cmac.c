@@ -9,7 +9,7 @@
 
 enum { BLOCK = 16 };
 
-static uint8_t keys[2][BLOCK]; /* what ends a message: a whole last block, or a part of one */
+static uint8_t keys[2][BLOCK]; /* One for a message whose last block is whole, one for others. */
 
 #ifdef LAB_TABLES
 #include "aes.h"

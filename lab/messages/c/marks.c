@@ -18,7 +18,7 @@ enum { STACK_BYTES = 1 << 20, PAINT = 0xA5 };
 #define PAINT_8 0xA5A5A5A5A5A5A5A5ULL
 
 static uint8_t lab_stack[STACK_BYTES] __attribute__((aligned(4096)));
-static uint8_t *lab_top; /* of what a run can use, with the address to return to */
+static uint8_t *lab_top; /* The end of a run's stack, whose last word is the return address. */
 static uint8_t *lab_lowest;
 
 /* On a stack of its own, as a second thread's start would count, too. */
@@ -26,7 +26,7 @@ void lab_main(void (*measure)(void))
 {
     static ucontext_t lab_back, lab_there;
     static char lab_said[1 << 12];
-    setvbuf(stdout, lab_said, _IOFBF, sizeof lab_said); /* or it is allocated between two runs */
+    setvbuf(stdout, lab_said, _IOFBF, sizeof lab_said); /* No run allocates a buffer. */
     if (getcontext(&lab_there) != 0)
         abort();
     lab_there.uc_stack.ss_sp = lab_stack;

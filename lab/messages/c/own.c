@@ -63,7 +63,7 @@ void read_heartbeat_run(void)
     lab_answer =
         dumpulse_process_packet(&agent, lab_wire, sizeof lab_wire, NULL) == DUMPULSE_HEARTBEAT;
     if (lab_answer)
-        lab_read = (struct heartbeat){lab_wire[5], lab_wire[6], lab_wire[7]}; /* as in SPEC.md */
+        lab_read = (struct heartbeat){lab_wire[5], lab_wire[6], lab_wire[7]}; /* See SPEC.md. */
 }
 
 bool read_heartbeat_right(void)

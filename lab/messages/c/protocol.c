@@ -25,7 +25,7 @@ STEP(reject)
 
 /* The number of the message: what was sent last, or taken last. */
 static uint32_t counter;
-static const uint32_t lab_before = 0x0001FFFF; /* so the low bytes begin again */
+static const uint32_t lab_before = 0x0001FFFF; /* The next number's low bytes begin again. */
 
 /* In constant time: how many bytes of a guess are right must not show. */
 static bool equal(const uint8_t *a, const uint8_t *b, uint8_t length)
@@ -157,7 +157,7 @@ static uint16_t crc(uint16_t sum, const uint8_t *bytes, uint8_t length)
 
 static void protect(uint8_t *wire)
 {
-    static const uint8_t extra = EXTRA; /* of this kind of message */
+    static const uint8_t extra = EXTRA; /* MAVLink's CRC_EXTRA of a heartbeat. */
     uint8_t digest[32];
     br_sha256_context hash;
     store(wire + TEXT - 2, crc(crc(0xFFFF, wire + 1, TEXT - 3), &extra, 1), 2);

@@ -44,7 +44,7 @@ int main(int argc, char **argv)
         const double passed = seconds() - begun;
         if (timed ? passed >= wanted : (double)calls >= wanted)
             break;
-        if (passed < 0.01) /* until a batch takes about that long, or a call does */
+        if (passed < 0.01) /* A batch grows to about that many seconds. */
             batch *= 2;
     }
     printf("calls %llu\nright %d\n", calls, JOINED(LAB_STEP, _right)());

@@ -17,7 +17,7 @@ static void set_key(const uint8_t *key);
 static void make_tag(uint8_t *tag, const uint8_t *message, size_t length) LAB_APART
     __attribute__((used));
 
-enum { WHOLE_WORDS = (LAB_TAG + 3) / 4 * 4 }; /* or what pads them would count as static RAM */
+enum { WHOLE_WORDS = (LAB_TAG + 3) / 4 * 4 }; /* Padding would count as static RAM. */
 
 static uint8_t lab_message[LAB_LENGTH], lab_tag[WHOLE_WORDS], lab_key[16];
 static int lab_answer;

@@ -26,11 +26,11 @@ enum {
 };
 
 static uint8_t stack[STACK_BYTES];
-static uint16_t instructions_at[FLASH_BYTES / 2]; /* of the block that begins there; 0: not seen */
+static uint16_t instructions_at[FLASH_BYTES / 2]; /* A block's instructions; 0: it has not run. */
 static uint16_t bytes_at[FLASH_BYTES / 2];        /* its length, as a block may be cut */
 static uint32_t begin, end, result, over;
 static uint64_t instructions;
-static uint32_t top, lowest_pointer; /* of the stack, when a run began, and since */
+static uint32_t top, lowest_pointer; /* The stack pointer at a run's begin; its lowest value. */
 
 static void fail(const char *what)
 {
