@@ -12,7 +12,7 @@
 #define CAN_EXTENDED 0 /* 1: identifiers have 29 bits */
 #endif
 #ifndef CAN_KBITS
-#define CAN_KBITS 500 /* of the bus, in a second */
+#define CAN_KBITS 500 /* bit rate of the bus, kbit/s */
 #endif
 _Static_assert(CAN_BASE % 128 == 0 && CAN_BASE < (CAN_EXTENDED ? 0x20000000 : 0x800),
                "CAN_BASE is no first identifier of 128");

@@ -35,7 +35,7 @@ _Static_assert(CAN_DO(FIRST_CRYSTAL), "this crystal cannot do this bit rate");
 enum { SELECT = PB2, MOSI = PB3, SCK = PB5, INTERRUPT = PD2 };
 enum { QUEUE = 16, FRAME = 8, FRAMES = (SENT_SIZE + FRAME - 1) / FRAME, GIVEN_UP = FRAMES + 1 };
 enum { REPORT_FRAMES = FRAMES - SENDS_BEACONS };
-enum { LAST_LENGTH = (SENT_SIZE - 1) % FRAME + 1 };    /* of the last frame of a report */
+enum { LAST_LENGTH = (SENT_SIZE - 1) % FRAME + 1 };    /* bytes of the last frame of a report */
 enum { REPORT_AT = 64, REQUESTS_AT = 128 - REQUESTS }; /* identifiers, from CAN_REPORTS */
 enum { GIVE_UP = 2, REFRESH = 60 };                    /* s */
 /* After a RESET the controller takes no SPI for 128 periods of its oscillator (data sheet, section

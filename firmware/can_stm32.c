@@ -54,13 +54,13 @@ _Static_assert(CAN_CRYSTAL >= 4 && CAN_CRYSTAL <= MAX_CRYSTAL, "the chip takes n
 #define FILTER(number, offset) CAN(0x240 + 8 * (number) + 4 * (offset))
 
 enum { INRQ = 1, INAK = 1, FINIT = 1, ERRI = 4, BOFF = 4, EPVF = 2 };
-enum { FMP = 3, FOVR = 0x10, RFOM = 0x20 }; /* of RF0R */
-enum { FMPIE0 = 0x02, WAKES = 0x8401 };     /* of IER; the others: ERRIE, BOFIE, TMEIE */
+enum { FMP = 3, FOVR = 0x10, RFOM = 0x20 }; /* bits of RF0R */
+enum { FMPIE0 = 0x02, WAKES = 0x8401 };     /* bits of IER; WAKES are ERRIE, BOFIE and TMEIE */
 enum { ID = 0, DLC = 4, LOW = 8, HIGH = 12, TXRQ = 1, RTR = 2, IDE = 4, LENGTH = 0x0F };
-enum { RQCP = 0x010101, ABRQ = 0x808080, TME = 0x1C000000 }; /* of TSR, for all mailboxes */
-enum { CODE = 24 }; /* from this bit on, TSR has the number of an empty mailbox */
+enum { RQCP = 0x010101, ABRQ = 0x808080, TME = 0x1C000000 }; /* bits of TSR, for all mailboxes */
+enum { CODE = 24 }; /* lowest bit of TSR's number of an empty mailbox */
 #define SILM (1U << 31)
-#define LEC 0x70U /* of ESR; all ones: the controller has seen no frame and no error since */
+#define LEC 0x70U /* bits of ESR; all ones: neither a frame nor an error since they were written */
 
 /* ABOM: after bus-off the controller returns by itself, when it has seen 128 times 11 recessive
  * bits. RFLM: a frame that comes while its FIFO is full is lost, and not the one before it. DBF is
@@ -72,12 +72,12 @@ enum { TIMING = 1 << 24 | (AFTER - 1) << 20 | (BEFORE - 1) << 16 | (DIVIDER - 1)
 #define MASK(count) (IDENTIFIER(-(count)) | IDE | RTR) /* lets in `count` identifiers, and no RTR */
 
 enum { QUEUE = 16, FRAME = 8, FRAMES = (DUMPULSE_REPORT_SIZE + FRAME - 1) / FRAME };
-enum { HEARTBEATS = 64, REPORT_AT = 64, REQUEST_AT = 127 }; /* from CAN_REPORTS */
+enum { HEARTBEATS = 64, REPORT_AT = 64, REQUEST_AT = 127 }; /* counted from CAN_REPORTS */
 enum { GIVE_UP = 2 };                                       /* s */
 
 static dumpulse agent; /* zeros: no heartbeat has come yet */
 static volatile uint8_t losses;
-static bool speaks; /* until the first good frame, the controller listens only */
+static bool speaks; /* false until the first good frame: the controller only listens */
 
 /* Packets on their way from the interrupt to the loop. Each count has one writer. Both wrap at 256,
  * which is a multiple of the size. */
@@ -107,7 +107,7 @@ static void give_up_report(void)
  * that here, as the bus may be broken for a long time. */
 static void start_controller(void)
 {
-    MCR = OPTIONS | INRQ; /* and no longer SLEEP, which is set after a reset */
+    MCR = OPTIONS | INRQ; /* without SLEEP, which a reset sets */
     while (!(MSR & INAK)) {
     }
     FMR |= FINIT;

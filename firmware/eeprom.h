@@ -22,8 +22,8 @@ static inline void memory_read(uint8_t *to, const uint8_t *from, uint8_t count)
 /* From the first byte on. `make eeprom` writes a file with it. */
 static struct {
     uint8_t variable;
-    uint8_t key[16];    /* of the variable */
-    uint8_t seconds[2]; /* of an epoch of the agent, the low byte first */
+    uint8_t key[16];    /* the variable's own key */
+    uint8_t seconds[2]; /* duration of the agent's epochs, s, low byte first */
 } memory EEMEM
 #ifdef DUMPULSE_KEY_OWN
     = {DUMPULSE_KEY_VARIABLE,

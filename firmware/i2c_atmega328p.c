@@ -16,7 +16,7 @@ _Static_assert(ADDRESS >= 0x08 && ADDRESS <= 0x77, "I2C has reserved the other a
 enum { WAKE = _BV(TWEA) | _BV(TWEN), LISTEN = WAKE | _BV(TWINT) | _BV(TWIE) };
 
 static dumpulse agent;                                   /* zeros: no heartbeat has come yet */
-static uint8_t packet[DUMPULSE_PACKET_SIZE + 1], length; /* since the address; 9: too long */
+static uint8_t packet[DUMPULSE_PACKET_SIZE + 1], length; /* received bytes; 9: too many */
 static uint8_t outgoing[DUMPULSE_REPORT_SIZE]; /* a copy: the table changes while it is read */
 static uint16_t left;                          /* bytes of it that nobody has read */
 static uint8_t faults;                         /* illegal starts and stops, and silent masters */
@@ -49,7 +49,7 @@ static void serve(uint8_t status)
         length = 0;
     } else if (status == TW_SR_DATA_ACK && length != sizeof packet) {
         packet[length++] = TWDR;
-    } else if (status == TW_SR_STOP) { /* or a repeated start */
+    } else if (status == TW_SR_STOP) { /* also a repeated start */
         (void)dumpulse_record(&agent, SERIAL_SELF, SERIAL_SELF_SENDER, faults);
         (void)dumpulse_process_packet(&agent, packet, length, NULL);
     } else if (status == TW_ST_SLA_ACK || status == TW_ST_DATA_ACK) {

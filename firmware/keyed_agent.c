@@ -9,7 +9,7 @@
 #include "keyed.h"
 
 enum { LABELS = DUMPULSE_READER_LABEL + 1, IS_REQUEST = 0x80 + DUMPULSE_READER_LABEL };
-enum { TURNS = 10 }; /* until the next label begins its epoch */
+enum { TURNS = 10 }; /* turns between the beginnings of two labels' epochs */
 /* In each turn, one question or rejected request may be answered, and after a pause some at once.
  * This is less than 100 in any second. */
 enum { MOST_ANSWERS = 16 };
@@ -19,7 +19,7 @@ static dumpulse_beginning beginning; /* the last result, if the agent has not be
 
 /* ---- Beacons ----------------------------------------------------------------------------- */
 
-static uint8_t answers;                 /* how many may be given now */
+static uint8_t answers;                 /* requests that may be answered now */
 static uint8_t pending[LABELS / 8 + 1]; /* a bit for each label whose beacon still has to leave */
 static bool may_be_pending;             /* false: no bit is set */
 

@@ -24,7 +24,7 @@ enum { SLOTS = 2 * DUMPULSE_SLOT_SIZE };
 static struct {
     uint8_t key[16];             /* the master key */
     uint8_t block[SLOTS];        /* the block of epochs */
-    uint8_t generations[LABELS]; /* of each label's key */
+    uint8_t generations[LABELS]; /* generation of each label's key */
 } memory EEMEM
 #ifdef SINCE_2020
 #define BYTE(at) (uint8_t)((SINCE_2020 / 900) >> (at)&0xFF)
@@ -39,7 +39,7 @@ static struct {
 
 static uint8_t slot[DUMPULSE_SLOT_SIZE];
 static uint8_t *slot_at;      /* where its next byte goes */
-static volatile uint8_t left; /* how many of its bytes are not written yet */
+static volatile uint8_t left; /* bytes of it that are not written yet */
 
 static bool is_writing(void)
 {
@@ -121,7 +121,7 @@ void keyed_start(void)
     DDRC |= _BV(LED);
 }
 
-static volatile uint8_t turns; /* of timer 0 */
+static volatile uint8_t turns; /* periods of timer 0, modulo 256 */
 
 ISR(TIMER0_COMPA_vect)
 {

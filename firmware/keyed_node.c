@@ -9,7 +9,7 @@
 #ifndef BAUD
 #define BAUD 9600UL
 #endif
-#define TICKS 2 /* in a second */
+#define TICKS 2 /* ticks per second */
 #define KEYED_NODE
 #include "keyed_frame.h"
 #define PACKET_SIZE KEYED_FRAME

@@ -10,7 +10,7 @@
 #ifndef BAUD
 #define BAUD 9600UL
 #endif
-#define TICKS 64 /* in a second, if the board counts turns by its clock */
+#define TICKS 64 /* ticks per second, on boards that count turns by their clock */
 #include "keyed.h"
 #include "keyed_frame.h"
 enum { REPORT_FRAMES = DUMPULSE_KEYED_REPORT_SIZE / DUMPULSE_PACKET_SIZE };

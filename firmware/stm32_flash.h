@@ -17,8 +17,8 @@ enum { PAGE = 1024, SETTINGS_AT = 0x0800F400, NUMBERS_AT = SETTINGS_AT + PAGE };
  * keyed_avr.c. A node has its own key. */
 typedef struct settings {
     uint8_t key[16];
-    uint8_t labels[DUMPULSE_READER_LABEL + 2]; /* of an agent the generations, of a node its own */
-    uint16_t epoch_seconds;                    /* of a node */
+    uint8_t labels[DUMPULSE_READER_LABEL + 2]; /* an agent's generations; a node's own label */
+    uint16_t epoch_seconds;                    /* duration of an epoch, s; only a node's */
     uint8_t rest[PAGE - 16 - DUMPULSE_READER_LABEL - 4];
     uint8_t number[DUMPULSE_RECORD_SIZE];
 } settings;
@@ -104,7 +104,7 @@ bool dumpulse_store(uint32_t number)
 
 #define LED_HIGH REGISTER(0x40011004) /* port C's pins 8 to 15 */
 #define LED_SET REGISTER(0x40011010)
-enum { LED = 13 }; /* of a Blue Pill: lit when it is low */
+enum { LED = 13 }; /* PC13 of a Blue Pill: lit when it is low */
 
 void keyed_show(bool is_lit)
 {

@@ -17,7 +17,8 @@ HAS_FAMILY, RP2040 = 0x2000, 0xE48BFF56
 
 def uf2(elf: Path) -> bytes:
     image = elf.read_bytes()
-    first, segments = struct.unpack_from("<28xI12xH", image)  # of the ELF header: e_phoff, e_phnum
+    # E_phoff and e_phnum of the ELF header.
+    first, segments = struct.unpack_from("<28xI12xH", image)
     ((start, address, size),) = (
         (start, address, size) for kind, start, _, address, size, *_ in
         struct.iter_unpack("<8I", image[first:first + 32 * segments]) if kind == PT_LOAD and size)

@@ -16,7 +16,7 @@
 #define PORT PORTB
 #define DIRECTION DDRB
 #endif
-enum { NONE = 8 }; /* as a pin: no lamp, or no relay */
+enum { NONE = 8 }; /* this pin means no lamp, or no relay */
 enum { OPEN = 0, CLOSED = 1 };
 
 /* The relays, and the position of their contacts in each situation in which a node may not be
@@ -107,7 +107,7 @@ static void set_pins(void)
             held |= relay;
     }
     moved |= (uint8_t)(held & (PORT ^ ENERGISED));
-    PORT = (uint8_t)(lit | (ENERGISED ^ moved)); /* in one step, so no relay moves in between */
+    PORT = (uint8_t)(lit | (ENERGISED ^ moved)); /* one write, so no relay moves in between */
 }
 
 void watch_start(void)

@@ -18,7 +18,7 @@
 #include "avr.h"
 
 #ifndef PACKET_SIZE
-#define PACKET_SIZE DUMPULSE_REPORT_SIZE /* of each packet that is sent */
+#define PACKET_SIZE DUMPULSE_REPORT_SIZE /* bytes of each packet that is sent */
 #endif
 enum { SECOND = F_CPU / 1024 - 1 }; /* the last count of timer 1: 15,625 - 1 at 16 MHz */
 _Static_assert(SECOND <= 65535, "the clock is too fast for timer 1");
@@ -69,12 +69,12 @@ ISR(USART_RX_vect)
 }
 
 static uint8_t outgoing[PACKET_SIZE];
-static const uint8_t *volatile next; /* of outgoing; only the interrupt writes it while it is on */
+static const uint8_t *volatile next; /* only the interrupt writes it while it is on */
 
 #ifdef RS485
 /* Only one driver may be on at a time. So the board turns its own on a while after the request, and
  * off when the stop bit of the last byte has left. */
-enum { DRIVE = PD2 }; /* to DE and /RE of the transceiver: high, it sends and receives nothing */
+enum { DRIVE = PD2 }; /* wired to DE and /RE of the transceiver: high, it drives the line */
 enum { TURN = F_CPU / 64 / 1000 }; /* counts of timer 0 until the other driver is off: 1 ms */
 _Static_assert(TURN >= 1 && TURN <= 256, "the clock does not fit timer 0");
 

@@ -13,14 +13,14 @@
 #define BAUD 19200UL
 #endif
 #ifndef TICKS
-#define TICKS 2 /* in a second: the unit of its timestamps */
+#define TICKS 2 /* ticks per second: the unit of its timestamps */
 #endif
 #include "avr.h"
 
 enum { IN = PB2, OUT = PB1 };                 /* INT0 is on PB2 */
 enum { BIT = (F_CPU / 8 + BAUD / 2) / BAUD }; /* counts of timer 0: 52 */
 enum { LATE = 4 };                            /* counts from an edge until we read the timer */
-enum { FIRST = BIT + BIT / 2 - LATE };        /* from the edge to the middle of bit 0 */
+enum { FIRST = BIT + BIT / 2 - LATE };        /* counts from the edge to the middle of bit 0 */
 enum { TICK = F_CPU / 16384 / TICKS };        /* counts of timer 1: 244 */
 _Static_assert(TICK <= 255, "timer 1 cannot count so slowly at this clock");
 _Static_assert(FIRST <= 255 && BIT >= 40, "timer 0 cannot do this baud rate at this clock");
@@ -78,7 +78,7 @@ static inline __attribute__((always_inline)) uint16_t board_time(void)
 
 static inline void board_transmit(const uint8_t *packet, size_t length)
 {
-    ATOMIC_BLOCK(ATOMIC_FORCEON) /* or a byte that ends in between would call listen() */
+    ATOMIC_BLOCK(ATOMIC_FORCEON) /* otherwise a byte that ends in between would call listen() */
     {
         GIMSK = 0;
         TIMSK = 0;

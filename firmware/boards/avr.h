@@ -18,7 +18,7 @@ _Static_assert(_BV(WDRF) >> 1 == RESET_WATCHDOG, "the flag does not give the cau
 static inline uint8_t board_reset_cause(void)
 {
     const uint8_t flags = MCUSR;
-    uint8_t cause = flags >> 1 & RESET_WATCHDOG; /* or RESET_UNKNOWN */
+    uint8_t cause = flags >> 1 & RESET_WATCHDOG; /* without this flag, RESET_UNKNOWN */
 
     MCUSR = 0;
     if (flags & _BV(EXTRF))
@@ -65,7 +65,7 @@ static inline void board_feed(void)
 }
 
 #if BAUD != 0
-static serial_ring ring; /* of the bytes that have come */
+static serial_ring ring; /* received bytes */
 
 /* Sleeps until an interrupt, if no byte waits. */
 static inline void board_rest(void)

@@ -16,7 +16,7 @@ enum { CLOCK = 24000000, USART = 0x40013800 };
 
 #define CLOCK_SETTING 0x40021004 /* RCC_CFGR0 */
 #define CLOCKS 0x40021018        /* RCC_APB2PCENR */
-#define PINS_MODE 0x40011400     /* of port D */
+#define PINS_MODE 0x40011400     /* GPIOD_CFGLR */
 #define PINS_SET 0x40011410
 #define TICK_CONTROL 0xE000F000         /* SysTick */
 #define TICK_STATE REGISTER(0xE000F004) /* writing 0 ends its interrupt */
@@ -43,7 +43,7 @@ static void fault(void) /* also for an NMI; the watchdog then resets the chip */
 /* The chip begins at its first word, which jumps over the table to start(). Then it reads from the
  * table what to call for each interrupt. */
 __attribute__((section(".vectors"), used)) static const struct {
-    uint32_t jump; /* by 132 bytes */
+    uint32_t jump; /* the instruction j 132 */
     void (*interrupts[UART_IRQ])(void);
 } vectors = {0x0840006F, {0, fault, fault, [TICK_IRQ - 1] = on_tick, [UART_IRQ - 1] = on_uart}};
 
@@ -73,7 +73,7 @@ static inline void board_rest(void) /* it never sleeps */
     serve_line();
 }
 
-extern uint32_t zeros_begin[], zeros_end[]; /* from the linker script, like stack_top */
+extern uint32_t zeros_begin[], zeros_end[]; /* the linker script defines these, and stack_top */
 
 __attribute__((used)) static void set_zeros(void)
 {

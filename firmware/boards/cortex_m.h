@@ -52,7 +52,7 @@ static inline void board_rest(void)
 #define INTERRUPTS [UART_IRQ] = on_uart
 #endif
 
-extern uint32_t zeros_begin[], zeros_end[], stack_top[]; /* from the linker script */
+extern uint32_t zeros_begin[], zeros_end[], stack_top[]; /* the linker script defines these */
 __attribute__((noreturn)) int main(void);
 
 static __attribute__((noreturn)) void reset(void)
@@ -68,7 +68,7 @@ static void fault(void) /* also for an NMI; the watchdog then resets the chip */
     }
 }
 
-#ifdef TIMER_IRQ /* of a chip without SysTick */
+#ifdef TIMER_IRQ /* the chip has no SysTick */
 static void on_timer(void);
 #define SYSTICK 0
 #define OTHERS , [TIMER_IRQ] = on_timer

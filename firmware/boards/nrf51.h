@@ -46,12 +46,12 @@ static inline void board_start(void)
         {WATCHDOG(0x504), 2 * 32768 - 1}, /* 2 s of its own oscillator */
         {WATCHDOG(0x508), 1},             /* the first of its 8 registers feeds it */
         {WATCHDOG(0x000), 1},             /* it starts */
-        {CRYSTAL_START, 1}, /* until it swings, an oscillator within 6 % does its work */
-        {TIMER(0x508), 3},  /* 32 bits */
+        {CRYSTAL_START, 1},               /* an RC oscillator clocks the chip until it is stable */
+        {TIMER(0x508), 3},                /* 32 bits */
         {TIMER(0x510), 9},
         {TIMER(0x540), TIMER_RATE / TICKS},
         {TIMER(0x200), 1},       /* it starts over then, */
-        {TIMER(0x304), 1 << 16}, /* and causes an interrupt */
+        {TIMER(0x304), 1 << 16}, /* the compare event requests an interrupt */
         {TIMER(0x000), 1},
         {IRQ_ENABLE(TIMER_IRQ), 1 << TIMER_IRQ},
         {PINS_SET, 1 << SEND_PIN}, /* a line rests high */

@@ -19,10 +19,10 @@
 #define BAUD 115200
 #endif
 #ifndef PACKET_SIZE
-#define PACKET_SIZE DUMPULSE_REPORT_SIZE /* of each packet that is sent */
+#define PACKET_SIZE DUMPULSE_REPORT_SIZE /* bytes of each packet that is sent */
 #endif
 #ifndef TICKS
-#define TICKS 2 /* in a second: SysTick has only 24 bits */
+#define TICKS 2 /* ticks per second; SysTick counts only 24 bits */
 #endif
 _Static_assert(65536 % TICKS == 0, "ticks wraps in the middle of a second");
 
@@ -62,7 +62,7 @@ static inline uint16_t board_time(void)
 static serial_ring ring;
 
 static uint8_t outgoing[PACKET_SIZE];
-static uint16_t left; /* how many of its last bytes are still to be sent */
+static uint16_t left; /* bytes of it that are still to be sent */
 
 static inline bool board_transmits(void)
 {

@@ -9,9 +9,9 @@
 enum { CLOCK = 12000000, UART_IRQ = 20, IRQS = 21 };
 #include "boards/cortex_m.h"
 
-#define SET 0x2000   /* writing to a register's address plus this sets these bits, */
-#define CLEAR 0x3000 /* and plus this clears them */
-#define WAIT 1       /* in a row of settings: waits until these bits are set */
+#define SET 0x2000   /* offset of the address that sets bits */
+#define CLEAR 0x3000 /* offset of the address that clears bits */
+#define WAIT 1       /* added to a setting's address: waits until these bits are set */
 #define RESET_BY_WATCHDOG 0x40010008 /* PSM_WDSEL: what the watchdog resets */
 #define CLOCK_REFERENCE 0x40008030
 #define CLOCK_REFERENCE_IS 0x40008038
@@ -33,9 +33,9 @@ enum { CLOCK = 12000000, UART_IRQ = 20, IRQS = 21 };
 #define WATCHDOG_TICK 0x4005802C
 
 enum { NOTHING = 0x10, FULL = 0x20, OVERRUN = 0x800 }; /* bits of UART_STATE, and of UART_DATA */
-enum { DIVIDER = (CLOCK * 8LL / BAUD + 1) / 2 };       /* of 16 times the baud rate, in 64ths */
+enum { DIVIDER = (CLOCK * 8LL / BAUD + 1) / 2 };       /* clock / 16 / baud rate, in 64ths */
 enum { WATCHDOG_TIME = 2 * 2000000 }; /* 2 s: it counts each microsecond twice, erratum RP2040-E1 */
-enum { PARTS = 1 << 5 | 1 << 8 | 1 << 22 }; /* of RESETS: the pins, their pads, UART 0 */
+enum { PARTS = 1 << 5 | 1 << 8 | 1 << 22 }; /* bits of RESETS: the pins, their pads, UART 0 */
 
 /* The chip's ROM copies the first 256 bytes of the flash into its RAM, checks their CRC, and runs
  * them. These set the flash so that the core can read its code there, with the command 03 that all
@@ -85,7 +85,7 @@ static inline void board_start(void)
         {CLOCK_PERIPHERALS, 1 << 11},
         {RESETS + CLEAR, PARTS},
         {RESET_DONE + WAIT, PARTS},
-        {0xE000E014, CLOCK / TICKS - 1}, /* as start_ticks() does */
+        {0xE000E014, CLOCK / TICKS - 1}, /* SysTick, which start_ticks() sets on other chips */
         {0xE000E018, 0},
         {0xE000E010, 7},
         {UART(0x24), DIVIDER / 64},

@@ -18,7 +18,7 @@
 
 enum { WATCHDOG_UNLOCK = 0x5555, WATCHDOG_FEED = 0xAAAA, WATCHDOG_START = 0xCCCC };
 enum { READY = 0x20, OVERRUN = 0x08, EMPTY = 0x80 };                   /* bits of UART_STATE */
-enum { ON = 0x2000, SENDS = 8, RECEIVES = 4, INTERRUPT_READY = 0x20 }; /* of UART_CONTROL */
+enum { ON = 0x2000, SENDS = 8, RECEIVES = 4, INTERRUPT_READY = 0x20 }; /* bits of UART_CONTROL */
 
 /* RCC_CSR has a flag for each cause: RM0008, 7.3.10; RM0090, 7.3.21. RCC_RSTSCKR is the same:
  * CH32V003 RM, 3.4.9. A digit for each bit from 31 on: low power, window and independent watchdog,

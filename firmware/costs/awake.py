@@ -60,14 +60,14 @@ def on_bus(board: Board) -> Callable[[list[bytes]], Counts]:
 
 
 KEYS, BLOCK = Keys(bytes(range(16))), 0x122
-EPOCH = (BLOCK + 1) * 256  # of an agent that begins with this block
+EPOCH = (BLOCK + 1) * 256  # number of the epoch of an agent that begins with this block
 SLOW = 600  # microseconds from packet to packet: an agent with keys takes no more
 
 
 def keyed_packets() -> dict[str, list[bytes]]:
     """Heartbeats that nobody has sent before, of as many nodes that hear as there are variables;
     junk that only its tag gives away; and a request."""
-    beats = [KEYS.counted(at % 64, EPOCH, at // 64 + 1, 76, at % 256) for at in range(MANY)]
+    beats = [KEYS.counted(i % 64, EPOCH, i // 64 + 1, 76, i % 256) for i in range(MANY)]
     return {"heartbeat": beats, "junk": [bytes([beat[0] ^ 1]) + beat[1:] for beat in beats],
             "request": [KEYS.counted(READER_LABEL, EPOCH, 1, 0xBE, 0xEF)]}
 

@@ -16,8 +16,7 @@ BUDGETS = Path(__file__).with_name("budgets.tsv")
 COLUMNS = ("flash", "ram", "bound", "stack", "heartbeat", "junk", "report")
 ROW = "{:<18}{:>6}{:>6}{:>7}{:>7}{:>11}{:>8}{:>10}"
 RETURN = 2  # bytes that these AVRs push at a call and at an interrupt
-# Bytes that a Cortex-M pushes at an interrupt, at an address divisible by 8. The compiler's report
-# of the interrupt's function does not contain them.
+# Bytes that a Cortex-M pushes at an interrupt, at a multiple of 8. No compiler reports them.
 EXCEPTION = 32
 
 
@@ -29,7 +28,7 @@ def bound(image: Path, report: Path) -> int:
     code, frame = memory.code(chip.objdump, image), memory.frames(report)
     memory.refuse_pointers(image, code, code)
     graph = memory.calls(code)
-    served = interrupts.found(image, code)
+    served = interrupts.handlers(image, code)
     interrupts.refuse_nesting(image, code, memory.reached(served, graph))
     if chip is AVR:  # the compiler does not report assembly, avr-libc's functions and naked ones
         frame = dict.fromkeys(interrupts.leave_stack_alone(code), RETURN) | {

@@ -30,8 +30,8 @@ AVR = Chip("avr-objdump", "main")
 CORTEX_M = Chip("arm-none-eabi-objdump", "reset")
 RISCV = Chip("riscv64-unknown-elf-objdump", "start")
 CHIPS = {"EM_AVR": AVR, "EM_ARM": CORTEX_M, "EM_RISCV": RISCV}
-STACK_POINTER = ("0x3d", "0x3e", "0x005d", "0x005e")  # of an AVR: of out, and of sts
-FIRST_INTERRUPT = 15  # in a Cortex-M's table: SysTick. The faults and the NMI come before it
+STACK_POINTER = ("0x3d", "0x3e", "0x005d", "0x005e")  # an AVR's addresses for out, and for sts
+FIRST_INTERRUPT = 15  # SysTick, behind the faults and the NMI in a Cortex-M's table
 
 
 def chip_of(image: Path) -> Chip:
@@ -55,7 +55,7 @@ def leaves_stack_alone(body: list[tuple[int, str, str]], others: set[int]) -> bo
     goals = {memory.goal(operands) for _, _, operands in body} - {None}
     _, last, operands = body[-1]
     ends = last in ("ret", "reti") or last in memory.JUMPS and memory.goal(operands) in others
-    return (ends and goals <= {at for at, _, _ in body} | others
+    return (ends and goals <= {address for address, _, _ in body} | others
             and not any(what in ("push", "pop", "call", "rcall")
                         or moves_stack(what, operands)
                         for what, operands in words_of(body)))
@@ -63,18 +63,18 @@ def leaves_stack_alone(body: list[tuple[int, str, str]], others: set[int]) -> bo
 
 def leave_stack_alone(code: Code) -> set[str]:
     """The functions that use the stack only to return. avr-libc 2.2's memmove jumps to memcpy."""
-    found: set[str] = set()
-    while more := {name for name, body in code.items() if name not in found
-                   and leaves_stack_alone(body, {code[other][0][0] for other in found})}:
-        found |= more
-    return found
+    names: set[str] = set()
+    while new := {name for name, body in code.items() if name not in names
+                   and leaves_stack_alone(body, {code[callee][0][0] for callee in names})}:
+        names |= new
+    return names
 
 
 def only_calls(body: list[tuple[int, str, str]]) -> bool:
     """Does a function of an AVR leave only by its last instruction, and never pop?"""
-    own = {at for at, _, _ in body}
+    addresses = {address for address, _, _ in body}
     goals = {memory.goal(operands) for _, what, operands in body if what not in ("call", "rcall")}
-    return body[-1][1] == "ret" and goals - {None} <= own and \
+    return body[-1][1] == "ret" and goals - {None} <= addresses and \
         not any(what in ("pop", "ret", "reti") for _, what, _ in body[:-1])
 
 
@@ -82,16 +82,16 @@ def pushes(code: Code) -> dict[str, int]:
     """How many bytes the functions of an AVR push that push registers only at their beginning, or
     after they have moved their argument, or none. From then on, they change the stack's depth only
     by calls and as they return."""
-    found = {}
+    pushed = {}
     for name, body in code.items():
         words = words_of(body)
         words = words[1:] if words[0][0] == "movw" else words
-        first = next((at for at, (what, _) in enumerate(words) if what != "push"), 0)
+        first = next((index for index, (what, _) in enumerate(words) if what != "push"), 0)
         ends = first or only_calls(body)
         if ends and not any(what == "push" or moves_stack(what, operands)
                             for what, operands in words[first:]):
-            found[name] = first
-    return found
+            pushed[name] = first
+    return pushed
 
 
 def no_bound(image: Path, why: str) -> SystemExit:
@@ -111,7 +111,7 @@ def in_table(image: Path) -> list[int]:
     return [word & ~1 for word, in struct.iter_unpack("<I", data)]
 
 
-def found(image: Path, code: Code) -> set[str]:
+def handlers(image: Path, code: Code) -> set[str]:
     """The functions that interrupts call."""
     chip = chip_of(image)
     names: set[str | None]
@@ -125,7 +125,7 @@ def found(image: Path, code: Code) -> set[str]:
                      if what in ("jmp", "rjmp")} - {"__bad_interrupt"}
         else:
             table = in_table(image)
-            names = {entries.get(at) for at in table[FIRST_INTERRUPT:] if at}
+            names = {entries.get(address) for address in table[FIRST_INTERRUPT:] if address}
     functions = {name for name in names if name}
     if functions != names or (not functions and chip is not AVR):  # an AVR may do without any
         raise no_bound(image, "its interrupts were not found")

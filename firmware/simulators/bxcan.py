@@ -21,14 +21,14 @@ MCR, MSR, TSR, RF0R, _, IER, ESR, BTR = range(0, 0x20, 4)
 FMR, FS1R, FA1R = 0x200, 0x20C, 0x21C
 SENDING, RECEIVING, BANKS, BANK_COUNT = 0x180, 0x1B0, 0x240, 28
 SLEEP, INIT, NORMAL = "sleep", "initialization", "normal"
-INRQ, SLEEP_REQUEST, RFLM, ABOM, RESET = 1, 2, 8, 0x40, 0x8000  # of MCR
+INRQ, SLEEP_REQUEST, RFLM, ABOM, RESET = 1, 2, 8, 0x40, 0x8000  # bits of MCR
 ERRI, LEC = 4, 0x70
-EWGF, EPVF, BOFF = 1, 2, 4  # of ESR; their interrupts are bits 8, 9, 10 of IER
+EWGF, EPVF, BOFF = 1, 2, 4  # bits of ESR; their interrupts are bits 8, 9, 10 of IER
 FULL, FOVR, RFOM = 0x08, 0x10, 0x20
-RQCP, TXOK, ALST, TERR, ABRQ = 1, 2, 4, 8, 0x80  # of TSR, for mailbox 0
+RQCP, TXOK, ALST, TERR, ABRQ = 1, 2, 4, 8, 0x80  # bits of TSR, for mailbox 0
 IRQ_TX, IRQ_RX0, IRQ_SCE = 19, 20, 22
 HANDSHAKE, RELEASE = 200, 128  # periods of the clock; an interrupt comes again after fewer
-ERROR_BITS = 45  # of a frame that fails in its identifier, with its error frame and what follows
+ERROR_BITS = 45  # bits of a frame that fails in its identifier, error frame and pause included
 
 
 def crc_15(bits: str) -> int:
@@ -44,7 +44,7 @@ class Frame:
     extended: bool = False
     remote: bool = False
     data: bytes = b""
-    length: int = 0  # of a remote frame
+    length: int = 0  # the length that a remote frame requests
 
     @property
     def priority(self) -> tuple[int, bool, int, bool]:
@@ -96,11 +96,11 @@ class Mailbox:
 
 class BxCan:
     def __init__(self) -> None:
-        self.now, self.connected = 0, True  # in periods of its clock; is it at the bus?
+        self.now, self.connected = 0, True  # periods of its clock; whether it is on the bus
         self.mute = False  # it never begins another mode
-        self.losses = 0  # how often it went off the bus, or lost frames until FOVR was cleared
+        self.losses = 0  # times it was off the bus, or lost frames until FOVR was cleared
         self.stale = (0, 0)  # the data of the frame that was received last
-        self.period = 1.0  # of its clock, in those of the crystal
+        self.period = 1.0  # period of its clock, in periods of the crystal
         self.reset()
 
     def reset(self) -> None:
@@ -192,28 +192,28 @@ class BxCan:
         """While FINIT is set, nothing is received (32.7.4)."""
         banks = [BANKS + 8 * bank for bank in range(14) if self.plain[FA1R] >> bank & 1]
         return not self.plain[FMR] & 1 and any(
-            not (frame.registers[0] ^ self.plain[at]) & self.plain[at + 4] for at in banks)
+            not (frame.registers[0] ^ self.plain[bank]) & self.plain[bank + 4] for bank in banks)
 
     # ---- What the firmware sees -----------------------------------------------------------------
 
     @property
     def esr(self) -> int:
-        most = max(self.tec, self.rec)
+        highest = max(self.tec, self.rec)
         return (self.rec << 24 | (self.tec & 255) << 16 | self.lec << 4 | self.off << 2
-                | (most > 127) << 1 | (most > 95))
+                | (highest > 127) << 1 | (highest > 95))
 
     def interrupts(self) -> set[int]:
         """32.8."""
-        enabled, found = self.plain[IER], set()
+        enabled, requested = self.plain[IER], set()
         if enabled & 1 and any(box.flags & RQCP for box in self.boxes):
-            found.add(IRQ_TX)
+            requested.add(IRQ_TX)
         self.release()
         flags = bool(self.fifo) | (self.fifo_flags & (FULL | FOVR)) >> 2
         if enabled >> 1 & flags & 7:
-            found.add(IRQ_RX0)
+            requested.add(IRQ_RX0)
         if enabled >> 15 & 1 and self.erri:
-            found.add(IRQ_SCE)
-        return found
+            requested.add(IRQ_SCE)
+        return requested
 
     def release(self) -> None:
         if 0 <= self.released <= self.now:
@@ -350,11 +350,12 @@ class Bus:
     def __init__(self, chip: BxCan, bit: int, show: Callable[[Frame], None]) -> None:
         self.chip, self.bit, self.show = chip, bit, show  # a bit has so many periods
         self.kind = self.TOGETHER
-        self.recessive: int | None = 0  # since when
+        # Time since which the bus is recessive; None: it is dominant.
+        self.recessive: int | None = 0
         self.ends: int | None = None  # the frame on the bus
         self.offered: list[Frame] = []  # another node sends the first as soon as it can
-        self.attempts = 0  # of that node
-        self.rests = 0  # how many times 11 recessive bits since bus-off
+        self.attempts = 0  # attempts of that node to send it
+        self.rests = 0  # sequences of 11 recessive bits since bus-off
         self.destroyed = 0  # frames of others
 
     def offer(self, frame: Frame) -> None:
@@ -388,14 +389,14 @@ class Bus:
             yield self.recessive + 11 * self.bit, self.start_frame
 
     def next_event(self) -> int | None:
-        return min((at for at, _ in self.events()), default=None)
+        return min((when for when, _ in self.events()), default=None)
 
     def advance(self, now: int) -> None:
         while True:
-            at, happen = min(self.events(), key=lambda event: event[0], default=(now + 1, None))
-            if happen is None or at > now:
+            when, happen = min(self.events(), key=lambda event: event[0], default=(now + 1, None))
+            if happen is None or when > now:
                 break
-            self.chip.now = max(at, self.chip.now)
+            self.chip.now = max(when, self.chip.now)
             happen()
         self.chip.now = now
 

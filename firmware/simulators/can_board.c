@@ -64,9 +64,9 @@
 #include "mcp2515.h"
 
 enum { FRAME_US = 250, TICK_US = 50, SILENCE_US = 100000, GREETING_US = 10000, EFLG = 0x2D };
-enum { KBITS = 500 };                    /* of the bus, in a second */
-enum { ACTIVE_TRIES = 16, TRIES = 100 }; /* of a frame that nobody acknowledges */
-enum { SPCR = 0x4C, SPSR = 0x4D, SPDR = 0x4E, SPR = 3, SPI2X = 1 }; /* of an ATmega328P */
+enum { KBITS = 500 };                    /* bit rate of the bus, kbit/s */
+enum { ACTIVE_TRIES = 16, TRIES = 100 }; /* attempts to send a frame without acknowledgement */
+enum { SPCR = 0x4C, SPSR = 0x4D, SPDR = 0x4E, SPR = 3, SPI2X = 1 }; /* an ATmega328P's */
 
 static avr_t *avr;
 static mcp2515 chip;

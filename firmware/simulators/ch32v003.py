@@ -32,11 +32,11 @@ RAM, RAM_SIZE, PERIPHERALS, SYSTEM = 0x20000000, 0x800, 0x40000000, 0xE0000000
 DOG, PORT_D, USART, RCC = 0x40003000, 0x40011400, 0x40013800, 0x40021000
 PFIC, SYSTICK = 0xE000E000, 0xE000F000
 TICK_IRQ, UART_IRQ = 12, 32
-ORE, RXNE, TXE = 0x08, 0x20, 0x80  # of STATR
-RMVF, PINRSTF, PORRSTF, IWDGRSTF = 1 << 24, 1 << 26, 1 << 27, 1 << 29  # of RCC_RSTSCKR
-UE, TXEIE, RXNEIE, TE, RE = 0x2000, 0x80, 0x20, 8, 4  # of CTLR1
-STE, STIE, STCLK, STRE = 1, 2, 4, 8  # of STK_CTLR
-MIE, MPIE, MPP = 0x8, 0x80, 0x1800  # of mstatus
+ORE, RXNE, TXE = 0x08, 0x20, 0x80  # bits of STATR
+RMVF, PINRSTF, PORRSTF, IWDGRSTF = 1 << 24, 1 << 26, 1 << 27, 1 << 29  # bits of RCC_RSTSCKR
+UE, TXEIE, RXNEIE, TE, RE = 0x2000, 0x80, 0x20, 8, 4  # bits of CTLR1
+STE, STIE, STCLK, STRE = 1, 2, 4, 8  # bits of STK_CTLR
+MIE, MPIE, MPP = 0x8, 0x80, 0x1800  # bits of mstatus
 
 
 class Usart:
@@ -125,10 +125,11 @@ class Chip:
             self.engine.mem_write(0, b"".join(
                 segment.data() for segment in file.iter_segments("PT_LOAD")
                 if segment["p_paddr"] < RAM))
-        for at in range(0, 0x4000 - 2, 2):
-            word = int.from_bytes(self.engine.mem_read(at, 4), "little")
+        for address in range(0, 0x4000 - 2, 2):
+            word = int.from_bytes(self.engine.mem_read(address, 4), "little")
             if word & 0xFFF07FFF == 0x30505073:  # csrwi mtvec
-                self.engine.hook_add(unicorn.UC_HOOK_CODE, self.set_table, word >> 15 & 31, at, at)
+                self.engine.hook_add(unicorn.UC_HOOK_CODE, self.set_table, word >> 15 & 31,
+                                     address, address)
         self.reset()
 
     def reset(self, by_watchdog: bool = False) -> None:
@@ -149,41 +150,41 @@ class Chip:
     # ---- Registers ------------------------------------------------------------------------------
 
     def read(self, _engine: object, offset: int, _size: int, base: int) -> int:
-        at = base + offset
+        address = base + offset
         self.usart.advance(self.now)
-        if at & ~0x3FF == USART:
+        if address & ~0x3FF == USART:
             self.has_its_pins()
-            return self.usart.read(at - USART)
-        if at in self.registers:
-            return self.registers[at]
-        if at == RCC + 0x24:
+            return self.usart.read(address - USART)
+        if address in self.registers:
+            return self.registers[address]
+        if address == RCC + 0x24:
             return self.causes
-        if at == DOG + 12:
+        if address == DOG + 12:
             return self.dog.read(self.now)
-        raise Misuse(f"{at:#x} is read")
+        raise Misuse(f"{address:#x} is read")
 
     def write(self, _engine: object, offset: int, _size: int, value: int, base: int) -> None:
-        at = base + offset
+        address = base + offset
         self.usart.advance(self.now)
-        if at & ~0x3FF == USART:
+        if address & ~0x3FF == USART:
             self.has_its_pins()
-            self.usart.write(at - USART, value)
-        elif at in self.registers:
-            self.registers[at] = value
-        elif at == RCC + 0x24 and value == RMVF:
+            self.usart.write(address - USART, value)
+        elif address in self.registers:
+            self.registers[address] = value
+        elif address == RCC + 0x24 and value == RMVF:
             self.causes = 0
-        elif at == PORT_D + 0x10:
+        elif address == PORT_D + 0x10:
             self.pulled |= value
-        elif DOG <= at < DOG + 12:
-            self.dog.write(at - DOG, value, self.now)
-        elif SYSTICK <= at < SYSTICK + 20:
-            self.write_tick(at - SYSTICK, value)
-        elif at in (PFIC + 0x100, PFIC + 0x104):
-            self.enabled |= value << 8 * (at - PFIC - 0x100)
-        elif at in (PFIC + 0x180, PFIC + 0x184):
-            self.enabled &= ~(value << 8 * (at - PFIC - 0x180))
+        elif DOG <= address < DOG + 12:
+            self.dog.write(address - DOG, value, self.now)
+        elif SYSTICK <= address < SYSTICK + 20:
+            self.write_tick(address - SYSTICK, value)
+        elif address in (PFIC + 0x100, PFIC + 0x104):
+            self.enabled |= value << 8 * (address - PFIC - 0x100)
+        elif address in (PFIC + 0x180, PFIC + 0x184):
+            self.enabled &= ~(value << 8 * (address - PFIC - 0x180))
         else:
-            raise Misuse(f"{at:#x} is written")
+            raise Misuse(f"{address:#x} is written")
 
     def has_its_pins(self) -> None:
         """HCLK is not divided; USART 1 and port D have a clock; PD5 is its output, PD6 an input

@@ -21,9 +21,9 @@ static struct {
     avr_t *avr;
     avr_eeprom_t *io;               /* simavr's own, which has the bytes */
     avr_cycle_count_t enabled_till; /* EEMPE was set a moment ago */
-    uint64_t begun;                 /* how many bytes the firmware has begun to write */
-    uint16_t at;                    /* where a byte is being written, */
-    bool busy;                      /* and whether one is */
+    uint64_t begun;                 /* bytes whose writing the firmware has begun */
+    uint16_t at;                    /* address of the last one */
+    bool busy;                      /* a byte is being written */
     bool is_worn;                   /* writing a byte changes nothing */
 } eeprom;
 

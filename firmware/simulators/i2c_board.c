@@ -26,15 +26,16 @@
 
 enum { TWINT = 0x80, TWEA = 0x40, TWSTO = 0x10, TWWC = 0x08, TWEN = 0x04 };
 enum { R_TWSR = 0xB9, R_TWAR = 0xBA, R_TWDR = 0xBB, R_TWCR = 0xBC };
-enum { OWN_W = 0x60, DATA = 0x80, REFUSED = 0x88, ENDED = 0xA0 }; /* as a receiver */
-enum { OWN_R = 0xA8, SENT_ACK = 0xB8, SENT_NACK = 0xC0, LAST = 0xC8, FAULT = 0 }; /* and sender */
-enum { PATIENCE_US = 3000000 }; /* until a clock that is held low has stopped the bus for good */
+/* States of TWSR, as a receiver and as a sender. */
+enum { OWN_W = 0x60, DATA = 0x80, REFUSED = 0x88, ENDED = 0xA0 };
+enum { OWN_R = 0xA8, SENT_ACK = 0xB8, SENT_NACK = 0xC0, LAST = 0xC8, FAULT = 0 };
+enum { PATIENCE_US = 3000000 }; /* the longest time that the firmware may hold the clock low */
 
 static avr_t *avr;
 static FILE *out;
 static avr_twi_t *twi;
 static unsigned kbits = 400;
-static enum { NOBODY, RECEIVER, SENDER } role; /* of the slave, while it is addressed */
+static enum { NOBODY, RECEIVER, SENDER } role; /* role of the slave; NOBODY: it is not addressed */
 static bool starts;                            /* the next byte is an address */
 static bool cut;                               /* a byte has begun, and is not whole */
 static avr_cycle_count_t stretched;

@@ -52,7 +52,7 @@ static uint8_t row_of(uint8_t address)
     return (address & 0x0E) == 0x0E ? address & 0x0F : address;
 }
 
-static bool is_filter(uint8_t at) /* or a mask */
+static bool is_filter(uint8_t at) /* true also for a mask */
 {
     return at <= RXF0 + 0x0B || (at >= RXF3 && at <= RXF3 + 0x0B) || (at >= RXM0 && at < CNF3);
 }
@@ -64,7 +64,7 @@ static uint8_t read_register(const mcp2515 *chip, uint8_t address)
     if (at == CANSTAT)
         return mode_of(chip);
     if (is_filter(at) && mode_of(chip) != CONFIGURATION)
-        return 0; /* by the note below registers 4-10 to 4-17 */
+        return 0; /* the note below registers 4-10 to 4-17 */
     return at == TEC ? (uint8_t)chip->tec : chip->registers[at];
 }
 

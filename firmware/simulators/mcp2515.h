@@ -58,7 +58,7 @@ void mcp2515_send_failed(mcp2515 *chip, bool unacknowledged);
 void mcp2515_receive(mcp2515 *chip, const mcp2515_frame *frame);
 bool mcp2515_receive_failed(mcp2515 *chip);   /* true: its error flag destroys the frame */
 bool mcp2515_takes_part(const mcp2515 *chip); /* it acknowledges good frames */
-unsigned mcp2515_bit(const mcp2515 *chip);    /* how long it takes a bit to be, in periods */
+unsigned mcp2515_bit(const mcp2515 *chip);    /* length of a bit, in periods */
 void mcp2515_bus_rests(mcp2515 *chip);        /* for 11 bits: ends the wait for the normal mode */
 void mcp2515_bus_idle(mcp2515 *chip);         /* for 128 times 11 bits: ends bus-off */
 

@@ -63,11 +63,11 @@
 #include <simavr/avr_uart.h>
 #include <simavr/sim_regbit.h>
 
-enum { BITS = 10 };               /* of a byte on the line */
-enum { PIN_IN = 2, PIN_OUT = 1 }; /* of port B */
+enum { BITS = 10 };               /* bits of a byte on the line */
+enum { PIN_IN = 2, PIN_OUT = 1 }; /* pins of port B */
 enum { OSCCAL = 0x51, PORF = 1 }; /* an address, in the data space of an ATtiny */
-enum { IDLE_US = 1000 };          /* how often an idle line is checked for input */
-enum { PATIENCE_MS = 1000 };      /* how long a reader may take for a byte */
+enum { IDLE_US = 1000 };          /* interval between checks of an idle line for input */
+enum { PATIENCE_MS = 1000 };      /* the longest time that a reader may take for a byte */
 static const double SILENCE = 2.0;
 static const double BAUD_ERROR = 0.03; /* the two ends of a line may differ by 5 % in all */
 
@@ -229,7 +229,7 @@ static void start_line(void)
 /* The firmware sleeps for this many cycles: until its own next timer, or ours. */
 static void on_sleep(avr_t *chip, avr_cycle_count_t cycles)
 {
-    static avr_cycle_count_t ahead; /* how far the firmware's time is ahead of real time */
+    static avr_cycle_count_t ahead; /* the firmware's time less real time */
     count_sleep(chip, cycles);
     if (taken < filled || input_ended || scripted ||
         chip->cycle - last_event <= avr_usec_to_cycles(chip, IDLE_US)) {
@@ -273,7 +273,7 @@ static void play_script(void)
     }
 }
 
-static avr_int_vector_t *compare; /* of timer 1 of an ATtiny85, whose flag is in its TIFR */
+static avr_int_vector_t *compare; /* timer 1 of an ATtiny85, whose flag is in its TIFR */
 static avr_io_write_t write_flags;
 static void *parameter_of_flags;
 

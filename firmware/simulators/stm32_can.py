@@ -37,7 +37,7 @@ FLASH, RAM, RAM_SIZE, PERIPHERALS, SYSTEM, CAN = \
     0x08000000, 0x20000000, 0x1000, 0x40000000, 0xE000E000, 0x40006400
 PAINT = b"\xa5"
 SYSTICK = -1
-RMVF, PINRSTF, IWDGRSTF = 1 << 24, 1 << 26, 1 << 29  # of RCC_CSR
+RMVF, PINRSTF, IWDGRSTF = 1 << 24, 1 << 26, 1 << 29  # bits of RCC_CSR
 TIME_TO_START, SILENCE = 20_000, 100_000  # microseconds
 PUSHED = (arm.UC_ARM_REG_R0, arm.UC_ARM_REG_R1, arm.UC_ARM_REG_R2, arm.UC_ARM_REG_R3,
           arm.UC_ARM_REG_R12, arm.UC_ARM_REG_LR, arm.UC_ARM_REG_PC, arm.UC_ARM_REG_XPSR)
@@ -89,8 +89,8 @@ class Board:
             for segment in file.iter_segments("PT_LOAD"):
                 self.engine.mem_write(segment["p_paddr"], segment.data())
         begin = self.symbols.get("main", self.symbols["reset"]) & ~1
-        (self.sleeps,) = (at for at in range(begin, begin + 0x400, 2)
-                          if self.engine.mem_read(at, 2) == b"\x30\xbf")  # wfi
+        (self.sleeps,) = (address for address in range(begin, begin + 0x400, 2)
+                          if self.engine.mem_read(address, 2) == b"\x30\xbf")  # wfi
         free = self.symbols["zeros_end"] - RAM
         self.engine.mem_write(RAM + free, PAINT * (RAM_SIZE - free))
         self.reset()
@@ -118,48 +118,48 @@ class Board:
     # ---- Registers ------------------------------------------------------------------------------
 
     def read(self, _engine: object, offset: int, _size: int, base: int) -> int:
-        at, chip = base + offset, self.chip
+        address, chip = base + offset, self.chip
         self.bus.advance(self.now)
-        if at & ~0x3FF == CAN:
+        if address & ~0x3FF == CAN:
             self.has_clock()
-            return self.can.read(at - CAN)
-        if at == chip.control:
+            return self.can.read(address - CAN)
+        if address == chip.control:
             ready = 0 <= self.crystal_on <= self.now - self.hertz // 500 and not self.dead  # 2 ms
-            return self.registers[at] | ready << 17
-        if at == chip.choice:
-            return self.registers[at] | (self.registers[at] & 3) << 2
-        if at == 0x4000300C:
+            return self.registers[address] | ready << 17
+        if address == chip.choice:
+            return self.registers[address] | (self.registers[address] & 3) << 2
+        if address == 0x4000300C:
             return self.dog.read(self.now)
-        if at == chip.csr:
+        if address == chip.csr:
             return self.causes
-        if at in chip.pins and at not in chip.unreadable or at == chip.clock:
-            return self.registers.get(at, 0)
-        raise Misuse(f"{at:#x} is read")
+        if address in chip.pins and address not in chip.unreadable or address == chip.clock:
+            return self.registers.get(address, 0)
+        raise Misuse(f"{address:#x} is read")
 
     def write(self, _engine: object, offset: int, _size: int, value: int, base: int) -> None:
-        at, chip = base + offset, self.chip
+        address, chip = base + offset, self.chip
         self.bus.advance(self.now)
-        if at & ~0x3FF == CAN:
+        if address & ~0x3FF == CAN:
             self.has_clock()
-            self.can.write(at - CAN, value)
-        elif at & ~0xF == 0x40003000:
-            self.dog.write(at & 15, value, self.now)
-        elif at == chip.csr and value == RMVF:
+            self.can.write(address - CAN, value)
+        elif address & ~0xF == 0x40003000:
+            self.dog.write(address & 15, value, self.now)
+        elif address == chip.csr and value == RMVF:
             self.causes = 0
-        elif at == 0xE000E100:
+        elif address == 0xE000E100:
             self.enabled |= {number for number in range(32) if value >> number & 1}
-        elif at & ~0xF == 0xE000E010:
-            self.write_tick(at & 15, value)
-        elif at in chip.pins or at in (chip.clock, chip.control, chip.choice):
-            self.registers[at] = value
-            if at == chip.control and value >> 16 & 1 and self.crystal_on < 0:
+        elif address & ~0xF == 0xE000E010:
+            self.write_tick(address & 15, value)
+        elif address in chip.pins or address in (chip.clock, chip.control, chip.choice):
+            self.registers[address] = value
+            if address == chip.control and value >> 16 & 1 and self.crystal_on < 0:
                 self.crystal_on = self.now
-            self.can.connected = all(self.registers.get(pin, 0) & mask == right
-                                     for pin, (mask, right) in chip.pins.items())
+            self.can.connected = all(self.registers.get(pin, 0) & mask == expected
+                                     for pin, (mask, expected) in chip.pins.items())
             slow = self.registers[chip.choice] & 3 != 1
             self.can.period = self.hertz / chip.internal if slow else 1.0
         else:
-            raise Misuse(f"{at:#x} is written")
+            raise Misuse(f"{address:#x} is written")
 
     def has_clock(self) -> None:
         if not self.registers.get(self.chip.clock, 0) >> 25 & 1:
@@ -254,7 +254,7 @@ class Board:
         until = self.now + round(microseconds * self.hertz / 1e6)
         while self.now < until:
             self.step(until)
-        self.bus.advance(self.now)  # what the script does next happens now
+        self.bus.advance(self.now)  # the next line of the script happens now
 
     # ---- The script -----------------------------------------------------------------------------
 
@@ -271,10 +271,10 @@ class Board:
 
     def play(self, line: str) -> None:
         word, *numbers = line.split()
-        if found := re.fullmatch(r"([0-9A-F]{3}|[0-9A-F]{8})#(R(\d)|[0-9A-F]*)", line):
-            remote = bool(found[3])
-            self.bus.offer(Frame(int(found[1], 16), len(found[1]) == 8, remote,
-                                 b"" if remote else bytes.fromhex(found[2]), int(found[3] or 0)))
+        if frame := re.fullmatch(r"([0-9A-F]{3}|[0-9A-F]{8})#(R(\d)|[0-9A-F]*)", line):
+            remote = bool(frame[3])
+            self.bus.offer(Frame(int(frame[1], 16), len(frame[1]) == 8, remote,
+                                 b"" if remote else bytes.fromhex(frame[2]), int(frame[3] or 0)))
             self.finish(waiting=0 if self.gap else 2)  # a step may end one
             self.run(self.gap)
             return
@@ -307,7 +307,7 @@ class Board:
 def main(chip: str, hertz: str, kbits: str, image: str) -> None:
     first, *script = sys.stdin.read().splitlines() or [""]
     board = Board(chip, int(hertz), int(kbits), Path(image))
-    if first in (Bus.STUCK, "mute", "dead"):  # from the beginning on
+    if first in (Bus.STUCK, "mute", "dead"):  # these last from the first cycle on
         board.play(first)
     board.run(TIME_TO_START)
     for line in [first, *script]:

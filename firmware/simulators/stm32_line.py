@@ -37,6 +37,7 @@ PGERR, WRPRTERR, PG, PER, STRT, LOCK = 4, 0x10, 1, 2, 0x40, 0x80  # 3.4, 3.5
 PROGRAM_US, ERASE_US = 70, 40_000
 PORT_A, PORT_C, CLOCKS = 0x40010804, 0x40011004, 0x40021018  # RM0008, 9.2.2; 7.3.7
 PA10_HIGH, PC13, PC13_HIGH = 0x40010810, 13, 0x40011010
+NVIC_ISER1, NVIC_ICER1 = 0xE000E104, 0xE000E184
 
 
 class Flash:
@@ -66,12 +67,12 @@ class Flash:
     def write_register(self, at: int, value: int) -> int:
         """Returns how long the core waits, in microseconds; -1: the power is cut."""
         if at == KEYR:  # 2.3.2: a wrong sequence locks it until the next reset
-            right = not self.shut and value == (KEY1, KEY2)[self.keys]
-            self.shut = not right
-            self.keys = (self.keys + 1) % 2 if right else 0
-            if right and not self.keys:
+            fits = not self.shut and value == (KEY1, KEY2)[self.keys]
+            self.shut = not fits
+            self.keys = (self.keys + 1) % 2 if fits else 0
+            if fits and not self.keys:
                 self.cr &= ~LOCK
-            if not right:
+            if not fits:
                 raise Misuse("a wrong key")
         elif self.cr & LOCK:
             raise Misuse("the flash is locked (2.3.2)")
@@ -92,9 +93,9 @@ class Flash:
         if self.cr != PER or not NUMBERS <= page < END:
             raise Misuse(f"the page at {page:#x} is erased")
         cut = self.is_cut()
-        at = page - LAST_PAGES
-        self.bytes[at:at + PAGE] = bytes(
-            byte | self.chance.randrange(256) for byte in self.bytes[at:at + PAGE]
+        start = page - LAST_PAGES
+        self.bytes[start:start + PAGE] = bytes(
+            byte | self.chance.randrange(256) for byte in self.bytes[start:start + PAGE]
         ) if cut else b"\xff" * PAGE
         self.erased += 1
         return -1 if cut else ERASE_US
@@ -116,10 +117,10 @@ class Flash:
 
 
 class Series(NamedTuple):
-    hertz: int  # of the internal oscillator
+    hertz: int  # frequency of the internal oscillator
     usart: int
     begin: dict[int, int]  # registers that read as written, with their values after a reset
-    pins: dict[int, tuple[int, int]]  # what a USART needs in them: a mask, and the bits in it
+    pins: dict[int, tuple[int, int]]  # register: mask, and the bits that a USART needs there
 
 
 SERIES = {
@@ -174,40 +175,40 @@ class Chip(Board):
         self.now += max(microseconds, 0) * HERTZ // 1_000_000
 
     def read(self, engine: object, offset: int, size: int, base: int) -> int:
-        at = base + offset
+        address = base + offset
         self.usart.advance(self.now)
-        if at & ~0x3FF == self.series.usart:
+        if address & ~0x3FF == self.series.usart:
             self.has_its_pins()
-            return self.usart.read(at - self.series.usart)
-        if at & ~0x3FF == FLASH:
-            return self.flash.read_register(at)
-        if at in self.plain:
-            return self.plain[at]
+            return self.usart.read(address - self.series.usart)
+        if address & ~0x3FF == FLASH:
+            return self.flash.read_register(address)
+        if address in self.plain:
+            return self.plain[address]
         return super().read(engine, offset, size, base)
 
     def write(self, engine: object, offset: int, size: int, value: int, base: int) -> None:
-        at = base + offset
+        address = base + offset
         self.usart.advance(self.now)
-        if at & ~0x3FF == self.series.usart:
+        if address & ~0x3FF == self.series.usart:
             self.has_its_pins()
-            self.usart.write(at - self.series.usart, value)
-        elif at & ~0x3FF == FLASH:
+            self.usart.write(address - self.series.usart, value)
+        elif address & ~0x3FF == FLASH:
             if not self.lost:
-                self.wait(self.flash.write_register(at, value))
-        elif at in self.plain:
-            self.plain[at] = value
-        elif at == PA10_HIGH:
+                self.wait(self.flash.write_register(address, value))
+        elif address in self.plain:
+            self.plain[address] = value
+        elif address == PA10_HIGH:
             self.pulled = bool(value >> 10 & 1)
-        elif at == PC13_HIGH:
+        elif address == PC13_HIGH:
             self.light(0 if value >> 16 + PC13 & 1 else 1)
-        elif at in (0xE000E104, 0xE000E184) and value == 1 << UART_IRQ % 32:  # NVIC_ISER1, ICER1
-            (self.enabled.add if at == 0xE000E104 else self.enabled.discard)(UART_IRQ)
+        elif address in (NVIC_ISER1, NVIC_ICER1) and value == 1 << UART_IRQ % 32:
+            (self.enabled.add if address == NVIC_ISER1 else self.enabled.discard)(UART_IRQ)
         else:
             super().write(engine, offset, size, value, base)
 
     def has_its_pins(self) -> None:
-        if not self.pulled or any(self.plain[at] & mask != bits
-                                  for at, (mask, bits) in self.series.pins.items()):
+        if not self.pulled or any(self.plain[address] & mask != bits
+                                  for address, (mask, bits) in self.series.pins.items()):
             raise Misuse("the USART lacks its clock or its pins")
 
     def light(self, level: int) -> None:

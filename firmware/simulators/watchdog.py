@@ -42,11 +42,11 @@ class Watchdog:
         return (4 in self._updates) | (8 in self._updates) << 1
 
     def _settle(self, now: float) -> None:
-        for at, (value, when) in list(self._updates.items()):
+        for offset, (value, when) in list(self._updates.items()):
             if when > now:
                 continue
-            del self._updates[at]
-            if at == 8:
+            del self._updates[offset]
+            if offset == 8:
                 self._reload = value
             else:
                 self._left -= int((when - self.fed) / ((4 << self._prescaler) * self.period))

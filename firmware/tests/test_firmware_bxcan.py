@@ -296,7 +296,7 @@ def test_the_modes_and_their_waits() -> None:
     model.wait(60)
     assert model.get(4) == 0xC00
     model.wait(60)
-    assert model.get(4) == 0xC01 and model.get(0xC) == 1  # and the frame was received
+    assert model.get(4) == 0xC01 and model.get(0xC) == 1  # the frame was received
     model.bus.be(Wire.STUCK)
     model.put(0, 0x10048)
     model.wait(10_000)
@@ -313,7 +313,7 @@ def test_the_time_of_a_frame() -> None:
     """Bits by ISO 11898-1: 47 for an empty frame, 111 for 8 bytes, and stuff bits. With 29 bits 20
     more."""
     text = "".join(f"{byte:08b}" for byte in b"123456789")
-    assert crc_15(text) == 0x059E  # as catalogues of CRCs have it
+    assert crc_15(text) == 0x059E  # the check value of CRC-15/CAN in catalogues
     assert Frame(0x555, data=b"\x55" * 8).bits() in range(111, 114)
     assert Frame(0x555).bits() in range(47, 51) and Frame(0x15555555, True).bits() in range(67, 72)
     assert Frame(0, data=bytes(8)).bits() == 127

@@ -45,8 +45,8 @@ class Rig:
         self.beacons: list[tuple[int, int]] = []  # epoch and label, in the order in which they came
         self.hearers: list[Hearer] = []  # nodes on this bus
         self.reports: list[bytes] = []
-        self.partial = b""  # of the next one
-        self._labels: dict[int, dict[bytes, int]] = {}  # by epoch and beacon
+        self.partial = b""  # the beginning of the next frame
+        self._labels: dict[int, dict[bytes, int]] = {}  # epoch: beacon: label
         self.bus = LiveBus(CAN, eeprom(keys, block), image)
 
     def do(self, *script: str) -> None:
@@ -140,7 +140,7 @@ def test_a_conversation() -> None:
         rig.send(beat)
         assert rig.table()[3] == bytes((0, 1, 76, 9))
         rig.send(again, beat, heartbeat(3, 1, 1))
-        rig.do(frame(BASE + REQUEST_AT, REQUEST), "wait 20000")  # of version 1: no answer
+        rig.do(frame(BASE + REQUEST_AT, REQUEST), "wait 20000")  # version 1 gets no answer
         assert len(rig.reports) == 1
         table = rig.table()
         assert table[3] == bytes((0, 1, 76, 10)) and table[0] == bytes((0, 1, 1, 0))
@@ -425,7 +425,7 @@ class Line:
                  memory: bytes | None = None) -> None:
         self.reader = Reader(KEYS)
         self.frames: list[tuple[int, bytes]] = []
-        self.partial = b""  # of the next one
+        self.partial = b""  # the beginning of the next frame
         self.line = LiveLine(board, eeprom(KEYS, 0x122, board) if memory is None else memory, image)
 
     def do(self, *script: str, send: bytes = b"") -> None:
@@ -466,7 +466,7 @@ def test_an_agent_on_a_line_and_a_node(board: Board, other: Board) -> None:
         for _ in range(16):
             of_node += b"".join(node.do("wait 2000", send=to_node[at:at + 10])
                                 for at in range(0, len(to_node), 10)) + node.do("wait 100000")
-            end = len(of_node) // 10 * 10  # of whole frames
+            end = len(of_node) // 10 * 10  # the end of the last whole frame
             before = len(agent.frames)
             agent.do("wait 200000", send=of_node[:end])
             to_node = b"".join(serial_frame(*sent) for sent in agent.frames[before:])
@@ -511,7 +511,7 @@ def test_an_agent_on_a_line_loses_no_byte(board: Board) -> None:
 def test_nodes_of_version_1_on_a_line(tmp_path: Path) -> None:
     """They have no frames. What is not accepted stays a part of what follows, and no byte is in two
     packets: the pair contains a heartbeat of variable 2."""
-    pair = straddled()[45]  # of variables 4 and 45
+    pair = straddled()[45]  # the slot of variables 4 and 45
     with Line(unkeyed(ON_LINE, tmp_path)) as agent:
         agent.do("wait 2300000")
         keyed = [serial_frame(at, KEYS.counted(at, EPOCH, 1, 2, at)) for at in (46, 50)]
@@ -638,7 +638,8 @@ def test_make_eeprom_needs_a_header_of_keys(board: Board, tmp_path: Path) -> Non
               for other in (tmp_path / "empty.h", *headers.values()))):
         done = make_eeprom(board, tmp_path, *arguments)
         assert done.returncode == 2 and done.stdout == ""
-        assert done.stderr.startswith(reason) and done.stderr.count("\n") == 2  # and that of make
+        # Make prints the second line.
+        assert done.stderr.startswith(reason) and done.stderr.count("\n") == 2
         assert not list(tmp_path.glob("**/*.eep*")) and not list(tmp_path.glob("**/*.hex"))
 
 
@@ -690,7 +691,8 @@ def test_no_number_comes_again(board: Board, tmp_path: Path) -> None:
     header.with_suffix(".hex" if board.keyed_stm32 else ".eep").unlink()
     for earlier, is_made in ((0, WANTS[board] == "variable"), (1, True)):
         now = 0
-        while now != (now := int(time.time() - SINCE_2020) // 900):  # until it has not changed
+        # The number must not change meanwhile.
+        while now != (now := int(time.time() - SINCE_2020) // 900):
             for made in tmp_path.glob("dumpulse/*.eeprom"):
                 os.utime(made, (SINCE_2020 + 900 * (now - earlier) + 899,) * 2)
             done = make_eeprom(board, tmp_path, f"KEYS={copy}")

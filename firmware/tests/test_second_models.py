@@ -28,7 +28,7 @@ from tools.programs import ROOT
 
 pytestmark = pytest.mark.slow  # avr8js comes with what `make full` installs
 MANUAL: dict[str, Any] = {"entry": 4, "wake": 4}  # cycles: ATmega328P (DS40002061), 7.7.1
-SIMAVR: dict[str, Any] = {"entry": 0, "wake": 2}  # what simavr 1.6 has
+SIMAVR: dict[str, Any] = {"entry": 0, "wake": 2}  # cycles in simavr 1.6
 BYTE = 10 * 8 * 17  # cycles: ten bits at 115,200 baud, UBRR0 = 16, double speed (20.3.1)
 NEAR = 40  # cycles, by which starts may differ: of some instructions, or of interrupts
 SLOWER = {"2": 64, "3": 256, "5": 256}  # dividers of the timers: a planted mistake

@@ -74,7 +74,7 @@ def straddled() -> list[tuple[bytes, bytes]]:
     pairs = []
     for variable in range(64):
         for sender in range(256):
-            value = (MAGIC - (968 + 3 * variable + 2 * sender)) % 256  # so that b_low is f1
+            value = (MAGIC - (968 + 3 * variable + 2 * sender)) % 256  # this value makes b_low f1
             second = heartbeat(variable, sender, value)
             within = heartbeat(second[2], second[3], MAGIC)
             if within[3] == second[0] and within[0] < 64:
@@ -218,8 +218,8 @@ LEVELS = {"ATmega328P": ("efuse", 0, {7: 0, 6: 1.8, 5: 2.7, 4: 4.3}),
           "ATtiny85": ("hfuse", 0, {7: 0, 6: 1.8, 5: 2.7, 4: 4.3}),
           "ATtiny13A": ("hfuse", 1, {3: 0, 2: 1.8, 1: 2.7, 0: 4.3})}
 CLOCKS = {("ATmega328P", 0xFF): 16.0, ("ATtiny85", 0xE2): 8.0, ("ATtiny13A", 0x6A): 1.2}
-VOLTS = {16.0: 3.78, 8.0: 2.4, 1.2: 1.8}  # from the charts of speed against voltage
-EESAVE = {"ATmega328P": 0x08, "ATtiny85": 0x08}  # of hfuse; 1: erasing also erases the EEPROM
+VOLTS = {16.0: 3.78, 8.0: 2.4, 1.2: 1.8}  # charts of speed against voltage
+EESAVE = {"ATmega328P": 0x08, "ATtiny85": 0x08}  # a bit of hfuse; 1: erasing also erases the EEPROM
 CHIPS = {"m328p": "ATmega328P", "t85": "ATtiny85", "t13": "ATtiny13A"}
 
 
@@ -376,7 +376,8 @@ DOGS = {"uart_stm32-f1": [*STM32_DOG, STM32_DOG[-1]], "uart_stm32-f4": [*STM32_D
 # Registers with the cause of a reset, and the number that SPEC.md gives it: from stm32-rs (the
 # CMSIS-SVD; RM0008, 7.3.10; RM0090, 7.3.21), nrf-pac 0.4.0 and rp2040-pac 0.6.0.
 F1, F4, NRF51, REASON, CHIP_RESET = 0x40021024, 0x40023874, 0x40000400, 0x40058008, 0x40064008
-STM32_CAUSES = {0: 0, 0x04: 3, 0x24: 4, 0x44: 4, 0x14: 5, 0x84: 6}  # by the highest eight bits
+# Keys are the highest eight bits.
+STM32_CAUSES = {0: 0, 0x04: 3, 0x24: 4, 0x44: 4, 0x14: 5, 0x84: 6}
 CAUSES = {
     "uart_stm32-f1": [({F1: at << 24}, to) for at, to in (STM32_CAUSES | {0x0C: 1}).items()],
     "uart_stm32-f4": [({F4: at << 24}, to) for at, to in (STM32_CAUSES | {0x0E: 1, 6: 2}).items()],

@@ -91,7 +91,7 @@ def on_bus(events: Sequence[Event], end: float, image: Path | None = None,
         return [change for change in board.pin_changes if change[0] <= end]
 
 
-RUNS = {"B": on_line, "C": on_bus}  # by the port of the pins
+RUNS = {"B": on_line, "C": on_bus}  # keys are the ports of the pins
 
 
 def check(seen: Sequence[PinChange], wanted: Sequence[PinChange]) -> None:

@@ -112,7 +112,7 @@ static void test_modes(void **state)
         mode(modes[i]);
         assert_int_equal(get(0x0E) & 0xE0, modes[i]);
         const bool configuring = modes[i] == 0x80;
-        for (uint8_t at = 0; configuring && at < 0x2B; at++) /* as they were written before */
+        for (uint8_t at = 0; configuring && at < 0x2B; at++) /* still the reset values */
             if ((at & 0x0F) < 0x0C)
                 assert_int_equal(get(at), 0);
         /* These can be written in configuration mode only, and only the bits that they have. */
@@ -258,7 +258,7 @@ static void test_filters(void **state)
     bring(0x18FE5183, true, false, 0, "");
     bring(0x18FE5083 >> 18, false, false, 0, "");
     assert_int_equal(get(0x2C), 0);
-    mode(0x80); /* in a standard frame, EID 15 to 0 are compared with two bytes of data */
+    mode(0x80); /* a standard frame: EID 15 to 0 are compared with two bytes of data */
     SPI(0x02, 0x20, 0xFF, 0xE0, 0xFF, 0x00);
     SPI(0x02, 0x00, 0x10, 0, 'x', 0);
     SPI(0x02, 0x04, 0x10, 0, 'x', 0);
@@ -268,7 +268,7 @@ static void test_filters(void **state)
     bring(0x80, false, false, 2, "xz");
     assert_int_equal(get(0x2C), 1);
     SPI(0x02, 0x2C, 0);
-    mode(0x80); /* and EID 17 and 16 with nothing */
+    mode(0x80); /* EID 17 and 16 are compared with nothing */
     SPI(0x02, 0x20, 0xFF, 0xE3, 0, 0);
     SPI(0x02, 0x00, 0x10, 0x03, 0, 0);
     SPI(0x02, 0x04, 0x10, 0x03, 0, 0);

@@ -35,7 +35,7 @@ enum { CYCLES_MAX = 1000000, LINE_MAX_BYTES = 4096, R24 = 24, R22 = 22, R20 = 20
 static avr_t *avr;
 static unsigned time_hook, send_hook, changed_hook, key_hook, load_hook, store_hook;
 static uint16_t now;
-static unsigned long answer; /* of a hook */
+static unsigned long answer; /* the result that a hook returns */
 
 static void set_stack_pointer(unsigned value)
 {

@@ -13,10 +13,10 @@
 #include <simavr/sim_elf.h>
 #include <simavr/sim_time.h>
 
-enum { OUT_SPH = 0xBE0E, OUT_SPL = 0xBE0D }; /* of any register */
+enum { OUT_SPH = 0xBE0E, OUT_SPL = 0xBE0D }; /* opcodes without the number of their register */
 
 static uint64_t asleep;               /* cycles */
-static uint64_t boots;                /* how often the firmware began at address 0 */
+static uint64_t boots;                /* starts of the firmware at address 0 */
 static uint16_t deepest = UINT16_MAX; /* the lowest value that the stack pointer has had */
 static void (*on_boot)(void) = NULL;  /* every reset stops all timers; this starts ours again */
 
@@ -127,7 +127,7 @@ static inline void step(avr_t *chip)
         boots++;
         print_event("boot", (unsigned)boots);
         for (const char *pin = watched_pins; *pin != 0; pin += 2)
-            avr_raise_irq(irq_of(chip, pin), 0); /* in reset, nothing drives it */
+            avr_raise_irq(irq_of(chip, pin), 0); /* a reset makes all pins inputs */
         if (on_boot != NULL)
             on_boot();
     }

@@ -18,7 +18,7 @@
 #include <simavr/avr_uart.h>
 
 enum { BYTE_US = 100, SILENCE_US = 50000, ENABLE_US = 1000000 };
-enum { UCSR0B = 0xC1, RXEN0 = 0x10 }; /* of an ATmega328P; its data sheet, section 20.11 */
+enum { UCSR0B = 0xC1, RXEN0 = 0x10 }; /* an ATmega328P's, section 20.11 of its data sheet */
 
 static avr_t *avr;
 static FILE *line_out;

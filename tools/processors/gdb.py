@@ -38,10 +38,10 @@ class Debugged:
         self.socket.sendall(f"+${text}#{sum(text.encode()) % 256:02x}".encode())
         answer = b""
         while answer[-3:-2] != b"#":
-            more = self.socket.recv(65536)
-            if not more:
+            received = self.socket.recv(65536)
+            if not received:
                 raise RuntimeError(f"the emulator has ended, status {self.process.wait(PATIENCE)}")
-            answer += more
+            answer += received
         return answer.decode().partition("$")[2][:-3]
 
     def tell(self, text: str) -> None:
@@ -56,7 +56,7 @@ class Debugged:
 
     def registers(self) -> list[int]:
         raw = bytes.fromhex(self.ask("g"))
-        return [int.from_bytes(raw[at:at + 4], "little") for at in range(0, len(raw), 4)]
+        return [int.from_bytes(raw[start:start + 4], "little") for start in range(0, len(raw), 4)]
 
     def set_registers(self, values: list[int]) -> None:
         self.tell("G" + b"".join(value.to_bytes(4, "little") for value in values).hex())

@@ -67,7 +67,8 @@ class Machine:
         self.image = image
         self.symbols = symbols
         self.now = 0
-        self.keys, self.stored = Keys(bytes(16)), Number()  # of dumpulse_keyed.h's hooks
+        # What dumpulse_keyed.h's hooks read and write.
+        self.keys, self.stored = Keys(bytes(16)), Number()
         self.start(image)
         self.agent = self.ram + self.GUARD
         self.packet = self.agent + 260 + self.GUARD
@@ -123,7 +124,7 @@ class Machine:
         operands."""
         raw = ["-M", "no-aliases"] if self.target.machine == "Riscv" else []
         listing = run([self.target.objdump, "-d", "--no-show-raw-insn", *raw, self.image])
-        return {int(at, 16): " ".join(words.split()) for at, words in
+        return {int(address, 16): " ".join(words.split()) for address, words in
                 re.findall(r"^ *([0-9a-f]+):\t(.*)$", listing, re.M)}
 
 
@@ -258,7 +259,7 @@ class Unicorn(Machine):
             answer = self.ask(self.asking[address], self.argument(0), self.argument(1), self.hooks)
             engine.reg_write(self.result, answer)
         else:
-            first, end = (bisect_left(self.starts, at) for at in (address, address + size))
+            first, end = (bisect_left(self.starts, i) for i in (address, address + size))
             self.cost += end - first
 
     def write(self, address: int, data: bytes) -> None:
@@ -276,9 +277,9 @@ class Unicorn(Machine):
         self.pass_arguments(arguments)
         self.go_home(top)
         self.engine.emu_start(self.entry(self.symbols[function]), self.HOME, count=1_000_000)
-        at = self.engine.reg_read(self.program_counter)
-        if at != self.HOME or self.engine.reg_read(self.stack_pointer) != top:
-            raise RuntimeError(f"{function} did not return: at {at:x}")
+        stopped = self.engine.reg_read(self.program_counter)
+        if stopped != self.HOME or self.engine.reg_read(self.stack_pointer) != top:
+            raise RuntimeError(f"{function} did not return: at {stopped:x}")
         result = self.engine.reg_read(self.result) & 0xFF
         return Call(result, self.cost, self.depth(top), self.hooks)
 
@@ -290,7 +291,7 @@ class Unicorn(Machine):
                 seen.append(address)
 
         hook = self.engine.hook_add(unicorn.UC_HOOK_CODE, step)
-        self.engine.ctl_flush_tb()  # or the hook would not see code that has run without it
+        self.engine.ctl_flush_tb()  # code that has run without the hook would not call it
         self.call(function, *arguments)
         self.engine.hook_del(hook)
         return seen
@@ -382,8 +383,8 @@ class I386(Amd64):
                    b"".join(value.to_bytes(self.WORD, "little") for value in arguments))
 
     def argument(self, number: int) -> int:
-        at = self.engine.reg_read(self.stack_pointer) + (1 + number) * self.WORD
-        return int.from_bytes(self.read(at, self.WORD), "little")
+        address = self.engine.reg_read(self.stack_pointer) + (1 + number) * self.WORD
+        return int.from_bytes(self.read(address, self.WORD), "little")
 
 
 class Xtensa(Machine):
@@ -521,10 +522,11 @@ def image_of(name: str, files: Iterable[Path], kept: Sequence[str], more: Sequen
     keep = [f"-Wl,-u,{function}" for function in kept]
     hooks = dict(zip(HOOKS, kind.HOOKS, strict=True))
     target.link(objects, image, f"-Wl,-Ttext={kind.TEXT:#x}", f"-Wl,-e,{kept[0]}",
-                *keep, *(f"-Wl,--defsym={hook}={at:#x}" for hook, at in hooks.items()))
+                *keep, *(f"-Wl,--defsym={hook}={address:#x}" for hook, address in hooks.items()))
     with image.open("rb") as elf:
         table = ELFFile(elf).get_section_by_name(".symtab")
-        thumb = int(target.machine == "Thumb")  # then the lowest bit of a function's address is set
+        # The lowest bit of a Thumb function's address is set.
+        thumb = int(target.machine == "Thumb")
         symbols = {symbol.name: symbol["st_value"] & ~thumb for symbol in table.iter_symbols()}
     symbols |= hooks
     machine = kind(target, image, symbols)
@@ -554,15 +556,15 @@ class Watching:
         machine, gap = self.machine, "" if isinstance(self.machine, Avr) else "x"
         table = b"".join(line.packed(self.order, gap) for line in lines)
         if isinstance(machine, Avr):
-            at = self.FLASH
-            machine.tell(f"f {at:x} {table.hex()}")
+            table_at = self.FLASH
+            machine.tell(f"f {table_at:x} {table.hex()}")
         else:
-            at = self.seen + 3 * 255 + machine.GUARD & ~7
-            machine.write(at, table)
+            table_at = self.seen + 3 * 255 + machine.GUARD & ~7
+            machine.write(table_at, table)
         order: Literal["little", "big"] = "little" if self.order == "<" else "big"
         self.count = len(lines)
         machine.write(self.watcher, b"".join(
-            pointer.to_bytes(self.wide, order) for pointer in (at, self.seen))
+            pointer.to_bytes(self.wide, order) for pointer in (table_at, self.seen))
             + bytes((len(lines),)))
         machine.write(self.seen, seen)
 
@@ -571,9 +573,9 @@ class Watching:
         before, self.told = self.known(), []
         call = self.machine.call(function, self.watcher, self.machine.agent, now, *part)
         after = self.known()
-        changed = [at for at in range(0, 3 * self.count, 3) if before[at + 2] != after[at + 2]]
-        for at, then in zip(changed, self.told, strict=False):
-            if then[at:at + 3] != after[at:at + 3]:
+        changed = [i for i in range(0, 3 * self.count, 3) if before[i + 2] != after[i + 2]]
+        for i, then in zip(changed, self.told, strict=False):
+            if then[i:i + 3] != after[i:i + 3]:
                 raise RuntimeError("the hook is called before the state is new")
         return call
 
@@ -584,11 +586,11 @@ class Watching:
     def made(self, variable: int, late: int, dead: int, grace: int, lowest: int,
              highest: int) -> Line:
         """What dumpulse_watched_make() makes, which AVR does not have. It overwrites the agent."""
-        numbers, at = self.machine.agent, self.machine.agent + 16
+        numbers, line = self.machine.agent, self.machine.agent + 16
         self.machine.write(numbers, struct.pack(">B3H2B", variable, late, dead, grace, lowest,
                                                 highest))
-        self.machine.call("export_watched_make", at, numbers)
-        return Line(*struct.unpack(self.order + "3Bx3H", self.machine.read(at, 10)))
+        self.machine.call("export_watched_make", line, numbers)
+        return Line(*struct.unpack(self.order + "3Bx3H", self.machine.read(line, 10)))
 
     def known(self) -> bytes:
         """What the watch knows of its lines, and the guard behind."""

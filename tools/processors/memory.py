@@ -10,7 +10,7 @@ from elftools.elf.elffile import ELFFile
 from tools.programs import run
 
 Graph = dict[str, set[str]]
-Code = dict[str, list[tuple[int, str, str]]]  # of each function: address, instruction, operands
+Code = dict[str, list[tuple[int, str, str]]]  # function: address, instruction, operands
 
 # A jump to the beginning of its own function is a loop, not a recursion.
 JUMPS = {"rjmp", "jmp", "b", "b.n", "b.w", "j"}
@@ -49,63 +49,64 @@ def unnumbered(name: str) -> str:
 
 def frames(report: Path) -> dict[str, int]:
     """Each function's stack in bytes, as the compiler reports it."""
-    found = {}
+    stacks = {}
     for line in report.read_text().splitlines():
         where, size, kind = line.split("\t")
         if kind == "dynamic":
             raise SystemExit(f"{report}: no bound on the stack:\n{line}")
         name = unnumbered(where.rsplit(":", 1)[1])
-        if name in found:
+        if name in stacks:
             raise SystemExit(f"{report}: no bound on the stack: two functions have the name {name}")
-        found[name] = int(size)
-    return found
+        stacks[name] = int(size)
+    return stacks
 
 
 def code(objdump: str, image: Path) -> Code:
     """The instructions of an image, by function. "literals" has Xtensa's constants before the first
     function. A label that begins with ".L" or has other characters than a name is within one."""
-    found: Code = {}
+    functions: Code = {}
     name = "literals"
     for line in run([objdump, "-d", image]).splitlines():
         if head := re.match(r"[0-9a-f]+ <(.+)>:$", line):
             if head[1].startswith(".L") or not re.fullmatch(r"[\w.]+", head[1]):
                 continue
             name = unnumbered(head[1])
-            if name in found:
+            if name in functions:
                 raise SystemExit(
                     f"{image}: no bound on the stack: two functions have the name {name}")
-        elif at := re.match(r" *([0-9a-f]+):\t[^\t]*\t(\S+)\s*(.*)$", line):
-            found.setdefault(name, []).append((int(at[1], 16), at[2], at[3]))
-    return found
+        elif row := re.match(r" *([0-9a-f]+):\t[^\t]*\t(\S+)\s*(.*)$", line):
+            functions.setdefault(name, []).append((int(row[1], 16), row[2], row[3]))
+    return functions
 
 
 def goal(operands: str) -> int | None:
     """The address that an instruction names."""
-    found = re.search(r"\b(?:0x)?([0-9a-f]+) <\S+>", operands)
-    return int(found[1], 16) if found else None
+    place = re.search(r"\b(?:0x)?([0-9a-f]+) <\S+>", operands)
+    return int(place[1], 16) if place else None
 
 
 def calls(functions: Code, hooks: Mapping[int, str] | None = None) -> Graph:
     """Which function calls or jumps to which others, also into the middle of one. It follows the
     addresses that instructions name. The hooks are outside of the functions."""
-    owner = {at: name for name, body in functions.items() for at, _, _ in body} | dict(hooks or {})
+    owner = {start: name for name, body in functions.items() for start, _, _ in body}
+    owner |= dict(hooks or {})
     graph: Graph = {name: set() for name in functions}
     for name, body in functions.items():
         for _, what, operands in body:
-            at = goal(operands)
-            to = owner.get(at) if at is not None and what not in ADDRESSES else None
-            if to is not None and not (to == name and (what in JUMPS or at != body[0][0])):
+            place = goal(operands)
+            to = owner.get(place) if place is not None and what not in ADDRESSES else None
+            if to is not None and not (to == name and (what in JUMPS or place != body[0][0])):
                 graph[name].add(to)
     return graph
 
 
 def reached(names: Iterable[str], graph: Graph) -> set[str]:
     """These functions, and all that they call, directly or not."""
-    found, open_ = set(names), list(names)
+    callees, open_ = set(names), list(names)
     while open_:
-        open_ += (new := graph.get(open_.pop(), set()) - found)
-        found |= new
-    return found
+        open_ += (new := graph.get(open_.pop(), set()) - callees)
+        callees |= new
+    return callees
 
 
 # Calls and jumps by a pointer on AVR; Cortex-M, also conditional ones; RISC-V; Xtensa; PowerPC.

@@ -27,9 +27,9 @@ class Target:
     compiler: str  # a GCC, which links, disassembles and, unless clang does, compiles
     flags: tuple[str, ...]
     machine: str  # the machine.py class that runs it
-    model: str | None = None  # and the chip or core it models
-    by: str = "gcc 12.2"  # what compiles: the budgets are of this one
-    clang: tuple[str, ...] = ()  # what clang needs to compile for it
+    model: str | None = None  # the chip or core that it models
+    by: str = "gcc 12.2"  # the compiler that the budgets are of
+    clang: tuple[str, ...] = ()  # clang's options for this target
 
     @property
     def key(self) -> str:
@@ -77,8 +77,8 @@ class Target:
         output.parent.mkdir(parents=True, exist_ok=True)
         command = [self.compiler, *self.flags, *COMMON]
         if self.clang:
-            own = ["-isystem", asked("clang", "-print-resource-dir") + "/include"]
-            command = ["clang", *self.clang, *own, *self.flags, *COMMON, *CLANG_SMALL]
+            headers = ["-isystem", asked("clang", "-print-resource-dir") + "/include"]
+            command = ["clang", *self.clang, *headers, *self.flags, *COMMON, *CLANG_SMALL]
         run([*command, *more, f"-I{include}", f"-I{include / EXTRAS.name}", "-c", source,
              "-o", output])
 
@@ -163,12 +163,12 @@ def strangers(made_by: Mapping[str, Target] | None = None) -> dict[str, str]:
     """Returns the targets whose compiler is not the one of the figures, by key, and why they are
     not compared. In Debian 12, which the figures are of, such a compiler ends the program."""
     made_by = made_by or {target.key: target for target in EVERY.values()}
-    found = {name: f"the figures are of {target.by}, and this is {target.version()}"
+    reasons = {name: f"the figures are of {target.by}, and this is {target.version()}"
              for name, target in made_by.items() if target.by_here != target.by}
     system = OS_RELEASE.read_text().splitlines() if OS_RELEASE.exists() else []
-    if found and OF_FIGURES <= set(system):
-        raise SystemExit("\n".join(f"{name}: {why}, in Debian 12" for name, why in found.items()))
-    return found
+    if reasons and OF_FIGURES <= set(system):
+        raise SystemExit("\n".join(f"{name}: {why}, in Debian 12" for name, why in reasons.items()))
+    return reasons
 
 
 def say_strangers(found: Mapping[str, str]) -> None:
