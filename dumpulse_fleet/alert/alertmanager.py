@@ -23,7 +23,8 @@ AT_ONCE = 500  # alerts in a request
 NAMES = {State.UNREACHABLE: "AgentUnreachable", State.DAMAGED: "AgentDamaged",
          State.OUT_OF_RANGE: "VariableOutOfRange"}
 Alert = dict[str, Any]
-Post = Callable[[list[Alert], str], Awaitable[str]]  # to this path; returns what went wrong
+# Sends alerts to this path. Returns what went wrong; empty: nothing.
+Post = Callable[[list[Alert], str], Awaitable[str]]
 
 
 def moment(unix: float) -> str:
@@ -39,12 +40,12 @@ def labels(item: Item) -> dict[str, str]:
         return {"alertname": "DumpulseCollectorBlind", **severity}
     if item.subject.kind == "group":
         return {"alertname": "DumpulseGroupDown", "group": item.subject.name, **severity}
-    found = {"alertname": f"Dumpulse{NAMES.get(item.state, 'VariableDead')}", **severity}
+    identity = {"alertname": f"Dumpulse{NAMES.get(item.state, 'VariableDead')}", **severity}
     if item.subject.variable >= 0:
-        found["variable"] = str(item.subject.variable)
+        identity["variable"] = str(item.subject.variable)
         if name := variable_name(item):
-            found["name"] = name
-    return {**(agent_labels(item.agents[0]) if item.agents else {}), **found}
+            identity["name"] = name
+    return {**(agent_labels(item.agents[0]) if item.agents else {}), **identity}
 
 
 def alert_of(item: Item, now: float) -> Alert:
@@ -60,8 +61,9 @@ class Alertmanager(Receiver):
         super().__init__(*about)
         self.failing_since = 0.0  # on client.uptime(), while something must be sent; 0: it is not
         self.validity = VALID_S  # s
-        self._firing: dict[str, Alert] = {}  # by their labels
-        self._ended: dict[str, Alert] = {}  # not accepted yet
+        # Alerts that fire, and those whose end is not accepted yet. The labels are the key.
+        self._firing: dict[str, Alert] = {}
+        self._ended: dict[str, Alert] = {}
         self._due = 0.0
 
     def put(self, items: Iterable[Item], now: float) -> None:
@@ -83,8 +85,8 @@ class Alertmanager(Receiver):
         while True:
             self.some.clear()
             ended, alerts = list(self._ended), [
-                *({**each, "endsAt": moment(time.time() + self.validity)}
-                  for each in self._firing.values()), *self._ended.values()]
+                *({**alert, "endsAt": moment(time.time() + self.validity)}
+                  for alert in self._firing.values()), *self._ended.values()]
             if alerts and client.uptime() >= self._due:
                 trouble, self._due = "", client.uptime() + RESEND_S  # sooner if something changes
                 for first in range(0, len(alerts), AT_ONCE):

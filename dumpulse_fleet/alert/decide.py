@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Optional
 from dumpulse_fleet.model.agents import MUTE_STATES, Agent, Group, Mute, State
 from dumpulse_fleet.model.naming import matches
 
-FLAP_S = 900.0  # what is bad again within this time flaps; also the longest time to settle
-FLAPS = 5  # what has been bad so often is told without a wait
+FLAP_S = 900.0  # A problem that comes back within this time flaps; also the longest time to settle.
+FLAPS = 5  # A problem that has come back so often is sent without a wait.
 RECENT_S = 900.0  # an agent that has been silent for longer is no sign that the collector is blind
 BLIND_LEAST = 10  # agents; with fewer, nobody can tell
 SPREAD_S = 300.0  # a message waits at most this long, and `wait`, for what is on its way
@@ -66,15 +66,15 @@ class Problem:
     subject: Subject
     key: Key
     began: float  # Unix time
-    onsets: int  # how often it was bad within FLAP_S before this time
+    onsets: int  # The number of its returns, each within FLAP_S of the one before.
     state: State = State.UNKNOWN
     bad: State = State.UNKNOWN  # the last bad state
     level: Level = Level.UNSURE
-    told: int = 0  # the severity that was told; 0: nothing was
-    good: float = 0.0  # since when it is good
-    free: Optional[float] = None  # since when nothing but `wait` holds it back
+    told_severity: int = 0  # The severity that was sent; 0: it was not sent.
+    good_since: float = 0.0  # When it ended, on the clock that nobody sets.
+    free: Optional[float] = None  # When `wait` began; None: a parent or a group explains it.
     muted: bool = False
-    known: Optional[Mute] = None  # the mute that acknowledges it, and lasts the longest
+    acknowledged: Optional[Mute] = None  # the mute that acknowledges it, and lasts the longest
     removed: bool = False  # it has not ended: its agent or group is not configured any more
 
 
@@ -86,7 +86,7 @@ class Item(NamedTuple):
     began: float  # Unix time
     flapping: bool
     agents: tuple[Agent, ...]  # the agent, the group's members; empty if it was removed
-    known: Optional[Mute]
+    acknowledged: Optional[Mute]
     removed: bool = False
     nameless: bool = False  # the name of the agent does not resolve
 
@@ -97,9 +97,9 @@ class Message:
 
     kind: str  # problem, resolved, reminder; resolved also if only some of it is over
     key: Key
-    incident: str  # from the first problem of a site until all is over
-    number: int  # of the message in its incident, from 1
-    at: float  # Unix time
+    incident: str  # The same from the first problem of a site to the last end.
+    number: int  # The message's place in its incident, from 1.
+    unix: float  # Unix time
     new: tuple[Item, ...]
     over: tuple[Item, ...]
     open: tuple[Item, ...]  # all that was told and is not over, `new` too
@@ -130,7 +130,7 @@ class Case(enum.Enum):
     OPEN = enum.auto()  # it was told: beside each other case
 
 
-Tally = Mapping[Case, list[Problem]]  # of one key
+Tally = Mapping[Case, list[Problem]]  # The problems of one key.
 
 
 class Core:
@@ -144,10 +144,10 @@ class Core:
         self._quiet_until = now + rules.grace
         self._problems: dict[Subject, Problem] = {}
         self._incidents: dict[Key, Incident] = {}
-        self._ripe: dict[Key, float] = {}  # since when there is something to tell
-        self._onsets: dict[Subject, tuple[int, float]] = {}  # how often, and the last time
+        self._ripe: dict[Key, float] = {}  # When its first change became due.
+        self._onsets: dict[Subject, tuple[int, float]] = {}  # The count, and the time of the last.
         self._forget_at = now + FLAP_S
-        self._state: dict[str, State] = {}  # of each agent
+        self._state: dict[str, State] = {}  # The state of each agent.
         self._silent: dict[str, float] = {}  # unreachable agents, since when
         self._answering = 0
         self._mutes: tuple[Mute, ...] = ()
@@ -178,7 +178,7 @@ class Core:
         self._answering = sum(_answers(state) for state in self._state.values())
         self._mutes = ()
         for subject, problem in list(self._problems.items()):
-            problem.muted, problem.known = False, None
+            problem.muted, problem.acknowledged = False, None
             self._end_what_is_gone(subject)
 
     def _end_what_is_gone(self, subject: Subject) -> None:
@@ -189,12 +189,12 @@ class Core:
 
     def _up(self, name: str) -> tuple[Agent, ...]:
         """Yields its parent, its parent's parent and so on. A circle ends where it closes."""
-        found: dict[str, Agent] = {}
+        ancestors: dict[str, Agent] = {}
         parent = self._agents[name].parent
-        while parent in self._agents and parent not in found and parent != name:
-            found[parent] = self._agents[parent]
-            parent = found[parent].parent
-        return tuple(found.values())
+        while parent in self._agents and parent not in ancestors and parent != name:
+            ancestors[parent] = self._agents[parent]
+            parent = ancestors[parent].parent
+        return tuple(ancestors.values())
 
     def _exists(self, subject: Subject) -> bool:
         if subject.kind == "group":
@@ -214,10 +214,11 @@ class Core:
                 self._silent.pop(agent, None)
             elif agent not in self._silent:
                 self._silent[agent] = now - max(0.0, wall - since)
-        told = state in TOLD and (state in MUTE_STATES) == (variable < 0)
+        is_bad = state in TOLD and (state in MUTE_STATES) == (variable < 0)
         unsure = state in UNSURE or (variable >= 0 and state in MUTE_STATES)
         self._set(Subject("agent", agent, variable),
-                  Level.BAD if told else Level.UNSURE if unsure else Level.GOOD, state, since, now)
+                  Level.BAD if is_bad else Level.UNSURE if unsure else Level.GOOD, state, since,
+                  now)
 
     def troubled(self) -> set[str]:
         """The agents whose variables `see` must hear of, whatever their states are."""
@@ -231,13 +232,13 @@ class Core:
             self._mark(problem)
         elif problem is None:
             return
-        elif not problem.told and level is not Level.BAD:
+        elif not problem.told_severity and level is not Level.BAD:
             del self._problems[subject]
             return
         elif level is Level.BAD and problem.level is Level.GOOD:
             problem.onsets = self._count_onset(subject, now)
         elif level is Level.GOOD and problem.level is not Level.GOOD:
-            problem.good = now
+            problem.good_since = now
         problem.level, problem.state, problem.removed = level, state, False
         if level is Level.BAD:
             problem.bad = state
@@ -245,7 +246,7 @@ class Core:
     def _count_onset(self, subject: Subject, now: float) -> int:
         if now >= self._forget_at:
             self._forget_at = now + FLAP_S
-            self._onsets = {each: onset for each, onset in self._onsets.items()
+            self._onsets = {key: onset for key, onset in self._onsets.items()
                             if now - onset[1] < FLAP_S}
         count, last = self._onsets.get(subject, (0, -math.inf))
         count = count if now - last < FLAP_S else 0
@@ -282,7 +283,7 @@ class Core:
         self._look_at_mutes(tuple(mute for mute in mutes if mute.begins <= wall < mute.ends))
         tallies: dict[Key, Tally] = collections.defaultdict(lambda: {case: [] for case in Case})
         for problem in self._problems.values():
-            for case in {self._case(problem, now), *[Case.OPEN] * (problem.told > 0)}:
+            for case in {self._case(problem, now), *[Case.OPEN] * (problem.told_severity > 0)}:
                 tallies[problem.key][case].append(problem)
         over = {problem for tally in tallies.values() for problem in tally[Case.OVER]}
         self._firing = [problem for tally in tallies.values()
@@ -299,12 +300,12 @@ class Core:
         its message back, with its last bad state. None: it is too early after the start."""
         return None if now < self._quiet_until else self._items([
             dataclasses.replace(problem, state=problem.bad)
-            for problem in {each.subject: each for each in self._firing}.values()])
+            for problem in {problem.subject: problem for problem in self._firing}.values()])
 
     def _case(self, problem: Problem, now: float) -> Case:
         if problem.level is Level.GOOD:
-            return Case.OVER if now - problem.good >= self._settle(problem) else Case.COMING
-        if problem.level is Level.UNSURE or SEVERITY[problem.state] <= problem.told:
+            return Case.OVER if now - problem.good_since >= self._settle(problem) else Case.COMING
+        if problem.level is Level.UNSURE or SEVERITY[problem.state] <= problem.told_severity:
             return Case.OPEN
         if self._is_held(problem):
             problem.free = None
@@ -346,7 +347,7 @@ class Core:
     def _mark(self, problem: Problem) -> None:
         fit = [mute for mute in self._mutes if self._fits(mute, problem.subject)]
         problem.muted = not all(mute.acknowledges for mute in fit)
-        problem.known = max((mute for mute in fit if mute.acknowledges),
+        problem.acknowledged = max((mute for mute in fit if mute.acknowledges),
                             key=lambda mute: mute.ends, default=None)
 
     def _fits(self, mute: Mute, subject: Subject) -> bool:
@@ -367,7 +368,7 @@ class Core:
 
     def _message(self, key: Key, tally: Tally, now: float, wall: float) -> Optional[Message]:
         incident = self._incidents.get(key)
-        new, over, told = tally[Case.NEW], tally[Case.OVER], tally[Case.OPEN]
+        new, over, announced = tally[Case.NEW], tally[Case.OVER], tally[Case.OPEN]
         if new or over:
             ripe = self._ripe.setdefault(key, now)
             # An outage is noticed agent by agent, and each one is new only after `wait`.
@@ -375,24 +376,24 @@ class Core:
             if coming and now < ripe + self._rules.wait + max(
                     self._rules.wait, self._spread.get(key, 0.0)):
                 return None
-            ends = not new and len(over) == len(told)
+            ends = not new and len(over) == len(announced)
             if incident and not ends and now < incident.sent + self._rules.again \
-                    and not _worse(new, told):
+                    and not _worse(new, announced):
                 return None
             kind = "problem" if new else "resolved"
         elif (incident and self._rules.remind and now >= incident.sent + self._rules.remind
-              and any(problem.level is Level.BAD and not (problem.muted or problem.known)
-                      for problem in told)):
+              and any(problem.level is Level.BAD and not (problem.muted or problem.acknowledged)
+                      for problem in announced)):
             kind = "reminder"
         else:
             self._ripe.pop(key, None)
             return None
         self._ripe.pop(key, None)
         for problem in new:
-            problem.told = SEVERITY[problem.state]
+            problem.told_severity = SEVERITY[problem.state]
         for problem in over:
             del self._problems[problem.subject]
-        opened = {problem.subject: problem for problem in (*told, *new)
+        opened = {problem.subject: problem for problem in (*announced, *new)
                   if problem.subject in self._problems}
         if incident is None:
             incident = Incident(f"{int(wall * 1000):x}-{key.kind}-{key.name}", now)
@@ -411,7 +412,7 @@ class Core:
             tuple(self._agents[name] for name in self._members.get(problem.subject.name, ())
                   ) if problem.subject.kind == "group"
             else tuple(agent for agent in (self._agents.get(problem.subject.name),) if agent),
-            problem.known, problem.removed,
+            problem.acknowledged, problem.removed,
             problem.subject.name in self.nameless and problem.subject.variable < 0)
             for problem in problems), key=lambda item: (-item.state, item)))
 
@@ -419,28 +420,28 @@ class Core:
     def dump(self, now: float, wall: float) -> dict[str, Any]:
         """What was told, as JSON has it."""
         return {"problems": [[*problem.subject, *problem.key, problem.began, problem.onsets,
-                              int(problem.bad), problem.told]
-                             for problem in self._problems.values() if problem.told],
+                              int(problem.bad), problem.told_severity]
+                             for problem in self._problems.values() if problem.told_severity],
                 "incidents": [[*key, incident.id, wall - (now - incident.sent), incident.messages]
                               for key, incident in self._incidents.items()]}
 
     def load(self, data: Mapping[str, Any], now: float, wall: float) -> None:
         """Takes what another core has dumped. Call `see` for all agents after it."""
-        for kind, name, variable, site, of, began, onsets, state, told in data["problems"]:
+        for kind, name, variable, site, of, began, onsets, state, severity in data["problems"]:
             subject = Subject(kind, name, variable)
             self._problems[subject] = Problem(subject, Key(site, of), began, onsets, State(state),
-                                              State(state), told=told)
+                                              State(state), told_severity=severity)
             self._end_what_is_gone(subject)
         for kind, name, incident, sent, messages in data["incidents"]:
             self._incidents[Key(kind, name)] = Incident(
                 incident, now - max(0.0, wall - sent), messages)
 
 
-def _worse(new: Sequence[Problem], told: Sequence[Problem]) -> bool:
+def _worse(new: Sequence[Problem], announced: Sequence[Problem]) -> bool:
     """Whether what is new may not wait. Each such message is about twice as long as the one before,
     so there are few."""
-    worst = max((problem.told for problem in told), default=0)
-    return len(new) > len(told) or any(SEVERITY[problem.state] > worst for problem in new)
+    worst = max((problem.told_severity for problem in announced), default=0)
+    return len(new) > len(announced) or any(SEVERITY[problem.state] > worst for problem in new)
 
 
 def _answers(state: State) -> bool:

@@ -29,7 +29,7 @@ from dumpulse_fleet.record.store import Store, Trouble
 
 BEAT_S = 1.0
 TIMEOUT_S = 10.0  # for one delivery
-SETTLE_S = 10.0  # what is good must be so for this long, whatever `wait` is
+SETTLE_S = 10.0  # The shortest time for which a problem must be over, whatever `wait` is.
 BACKOFF_S = (5.0, 300.0)  # between two attempts: from, to
 OLDEST_S = 86_400.0  # a message that could not be delivered for so long is given up
 MOST_WAITING = 1_000  # messages for one receiver; then the oldest is given up
@@ -39,7 +39,7 @@ AT_ONCE = 8  # messages that are sent to one receiver at the same time
 # The receiver rejects this message, and would reject it again: it is not sent to it again.
 REJECTIONS = {f"the answer was {status}" for status in (400, 413, 415, 422)}
 COMMIT_S = 2.0  # a message waits so long for the disk, and is then sent all the same
-STATES = tuple(State)  # by their numbers
+STATES = tuple(State)  # The place of a state is its number.
 STATE, UNTOLD = "alerts", "untold"  # rows in the store's table `kept`
 
 
@@ -56,7 +56,7 @@ class Alerts:
         self._core: Optional[Core] = None
         self._settings = AlertSettings()
         self._table: Optional[Table] = None
-        self._version = -1  # of the table, seen last
+        self._version = -1  # The version of the table that was read last.
         self._receivers: list[Receiver] = []
         # Messages that no receiver has accepted, since when on client.uptime().
         self._untold: dict[tuple[Subject, str], float] = {}
@@ -65,18 +65,18 @@ class Alerts:
 
     def check(self, settings: AlertSettings) -> list[Receiver]:
         """Trouble: a receiver cannot be used."""
-        return [(Alertmanager if each.kind == "alertmanager" else Receiver)(each, number)
-                for number, each in enumerate(settings.notify, 1)]
+        return [(Alertmanager if notify.kind == "alertmanager" else Receiver)(notify, number)
+                for number, notify in enumerate(settings.notify, 1)]
 
     def configure(self, settings: AlertSettings, grace: float, table: Table, groups: Sequence[Group]
                   ) -> None:
         """Uses these from now on. Trouble: a receiver cannot be used, and nothing has changed."""
-        known = {each.key: each for each in self._receivers}
+        old_receivers = {receiver.key: receiver for receiver in self._receivers}
         receivers = self.check(settings)
-        for at, receiver in enumerate(receivers):
-            old = known.get(receiver.key, receiver)
+        for index, receiver in enumerate(receivers):
+            old = old_receivers.get(receiver.key, receiver)
             if old.settings == receiver.settings:
-                receivers[at] = old  # its delivery goes on
+                receivers[index] = old  # its delivery goes on
             else:
                 receiver.waiting = old.waiting
             if isinstance(receiver, Alertmanager):
@@ -96,7 +96,7 @@ class Alerts:
         """What Prometheus shows."""
         counts = self._core.counts if self._core else {}
         return {"notified": self.sent, "unnotified": self.failed, "given_up": self.given_up,
-                "notifications_waiting": sum(len(each.waiting) for each in self._receivers),
+                "notifications_waiting": sum(len(receiver.waiting) for receiver in self._receivers),
                 "alerts_open": counts.get("open", 0), "alerts_muted": counts.get("muted", 0),
                 "alerts_held": counts.get("held", 0),
                 "blind": float(self._core.blind) if self._core else 0.0,
@@ -105,16 +105,16 @@ class Alerts:
     @property
     def trouble(self) -> str:
         """Says which receiver cannot be told, and why."""
-        return "; ".join(f"{each.title}: {each.trouble}" for each in self._receivers
-                         if each.trouble)
+        return "; ".join(f"{receiver.title}: {receiver.trouble}" for receiver in self._receivers
+                         if receiver.trouble)
 
     @property
     def untold(self) -> str:
         """Returns for how long no receiver has accepted an alert; empty: not for UNTOLD_S."""
         since = list(self._untold.values())
-        if self._receivers and all(each.trouble for each in self._receivers):
-            since += [each.failing_since for each in self._receivers
-                      if isinstance(each, Alertmanager) and each.failing_since]
+        if self._receivers and all(receiver.trouble for receiver in self._receivers):
+            since += [receiver.failing_since for receiver in self._receivers
+                      if isinstance(receiver, Alertmanager) and receiver.failing_since]
         longest = client.uptime() - min(since) if since else 0.0
         return f"no receiver has accepted an alert for {longest:.0f} s" * (longest > UNTOLD_S)
 
@@ -153,8 +153,8 @@ class Alerts:
         if not (self._core and self._table):
             return
         now, wall = client.uptime(), time.time()
-        self._version, found = changes(self._table, self._version, self._core.troubled())
-        for change in found:
+        self._version, updates = changes(self._table, self._version, self._core.troubled())
+        for change in updates:
             self._core.see(*change, now, wall)
         self._core.nameless = {self._table.agents[row].name
                                for row in np.flatnonzero(self._table.nameless).tolist()}
@@ -162,7 +162,7 @@ class Alerts:
         self._core.failing = {self._table.agents[row].site
                               for row in np.flatnonzero(failing).tolist()}
         messages = self._core.step(now, wall, mutes)
-        managers = [each for each in self._receivers if isinstance(each, Alertmanager)]
+        managers = [receiver for receiver in self._receivers if isinstance(receiver, Alertmanager)]
         if managers and (firing := self._core.firing(now)) is not None:
             for manager in managers:
                 manager.put(firing, wall)
@@ -174,14 +174,14 @@ class Alerts:
     async def _keep(self, messages: Sequence[Message], told: Mapping[str, Any], wall: float
                     ) -> None:
         """Writes who is to hear what, then lets them hear it."""
-        made = [(receiver, Waiting(body, wall, due=self._due(receiver, body)))
+        deliveries = [(receiver, Waiting(body, wall, due=self._due(receiver, body)))
                 for message in messages for receiver in self._receivers
                 if not isinstance(receiver, Alertmanager) and (body := receiver.body(message))]
 
         def write(database: sqlite3.Connection) -> None:
             database.execute("INSERT OR REPLACE INTO kept VALUES (?, ?)",
                              (STATE, json.dumps(told)))
-            for receiver, waiting in made:
+            for receiver, waiting in deliveries:
                 waiting.row = database.execute(
                     "INSERT INTO outbox (receiver, made, body) VALUES (?, ?, ?)",
                     (receiver.key, wall, json.dumps(waiting.body))).lastrowid or 0
@@ -191,7 +191,7 @@ class Alerts:
         if future.done() and future.exception():
             self._say(f"alerts are not kept over a restart: {future.exception()}")
         future.add_done_callback(lambda each: each.cancelled() or each.exception())
-        for receiver, waiting in made:
+        for receiver, waiting in deliveries:
             self._untold.setdefault((waiting.subject, waiting.body["id"]), client.uptime())
             receiver.waiting.append(waiting)
             if len(receiver.waiting) > MOST_WAITING:
@@ -231,8 +231,8 @@ class Alerts:
         text = f"gave up the message {waiting.body['id']}: {why}"
         self._say(f"{receiver.title}: {text}")
         self._event(waiting.subject, f"{receiver.title}: {text}")
-        for fallback, other in self._fallbacks(waiting):
-            other.due = min(other.due, client.uptime())
+        for fallback, duplicate in self._fallbacks(waiting):
+            duplicate.due = min(duplicate.due, client.uptime())
             fallback.some.set()
 
     def _accepted(self, receiver: Receiver, waiting: Waiting) -> None:
@@ -245,39 +245,39 @@ class Alerts:
         if receiver.settings.fallback:
             receiver.incidents.add(incident)
             return
-        for fallback, other in self._fallbacks(waiting):
+        for fallback, duplicate in self._fallbacks(waiting):
             if incident not in fallback.incidents:
-                self._forget(fallback, other)
+                self._forget(fallback, duplicate)
 
     def _fallbacks(self, waiting: Waiting) -> list[tuple[Receiver, Waiting]]:
         """Returns the same message as it waits for fallbacks."""
-        return [(receiver, other) for receiver in self._receivers if receiver.settings.fallback
-                for other in receiver.waiting if other.body["id"] == waiting.body["id"]]
+        return [(receiver, duplicate) for receiver in self._receivers if receiver.settings.fallback
+                for duplicate in receiver.waiting if duplicate.body["id"] == waiting.body["id"]]
 
     async def _load(self) -> None:
         """Reads what was told before the restart, and what waits. Deletes messages to receivers
         that are not configured any more."""
         def read(database: sqlite3.Connection) -> tuple[dict[str, str], list[Any]]:
-            keys = json.dumps([each.key for each in self._receivers])
+            keys = json.dumps([receiver.key for receiver in self._receivers])
             database.execute("DELETE FROM outbox WHERE receiver NOT IN "
                              "(SELECT value FROM json_each(?))", (keys,))
             return (dict(database.execute("SELECT name, value FROM kept").fetchall()),
                     database.execute("SELECT * FROM outbox ORDER BY id").fetchall())
         try:
-            kept, rows = await asyncio.wrap_future(self._store.write(read))
-            if STATE in kept and self._core:
-                self._core.load(json.loads(kept[STATE]), client.uptime(), time.time())
-            for (kind, name), number, since in json.loads(kept.get(UNTOLD, "[]")):
+            values, rows = await asyncio.wrap_future(self._store.write(read))
+            if STATE in values and self._core:
+                self._core.load(json.loads(values[STATE]), client.uptime(), time.time())
+            for (kind, name), number, since in json.loads(values.get(UNTOLD, "[]")):
                 self._untold[(kind, name), number] = client.uptime() - max(0, time.time() - since)
-            for row, key, made, body in rows:
+            for row, key, made_at, body in rows:
                 for receiver in self._receivers:
                     if receiver.key == key:
-                        waiting = Waiting(json.loads(body), made, row)
+                        waiting = Waiting(json.loads(body), made_at, row)
                         waiting.due = self._due(receiver, waiting.body)
                         receiver.waiting.append(waiting)
                         self._untold.setdefault(
                             (waiting.subject, waiting.body["id"]),
-                            client.uptime() - max(0.0, time.time() - made))
+                            client.uptime() - max(0.0, time.time() - made_at))
         except (sqlite3.Error, Trouble, ValueError, TypeError, KeyError) as error:
             self._say(f"which alerts were sent before the restart is unknown: {error}")
 
@@ -300,7 +300,7 @@ class Alerts:
         self._done(receiver, trouble)
         if not trouble:
             self._accepted(receiver, waiting)
-        elif trouble in REJECTIONS or time.time() - waiting.made > OLDEST_S:
+        elif trouble in REJECTIONS or time.time() - waiting.made_at > OLDEST_S:
             self._give_up(receiver, waiting, trouble)
         else:
             waiting.pause = min(max(2 * waiting.pause, BACKOFF_S[0]), BACKOFF_S[1])
@@ -319,9 +319,9 @@ class Alerts:
         try:
             if receiver.apprise:
                 async with asyncio.timeout(3 * TIMEOUT_S):
-                    told = await receiver.apprise.async_notify(
+                    is_delivered = await receiver.apprise.async_notify(
                         title=body["title"], body=body["text"] or body["title"])
-                return "" if told else "the service did not take it"
+                return "" if is_delivered else "the service did not take it"
             return await self._post(receiver, body, **{
                 "Idempotency-Key": str(body["id"]).encode("ascii", "replace").decode()})
         except asyncio.TimeoutError:
@@ -373,11 +373,12 @@ def changes(table: Table, version: int, troubled: Container[str]
         agents, since = table.agent_state[rows].tolist(), table.agent_since[rows].tolist()
         states, times = table.state[rows], table.since[rows]
     bad: list[bool] = np.any(states >= State.LATE, axis=1).tolist()
-    found: list[tuple[str, int, State, float]] = []
-    for at, row in enumerate(rows.tolist()):
+    updates: list[tuple[str, int, State, float]] = []
+    for index, row in enumerate(rows.tolist()):
         name = table.agents[row].name
-        found.append((name, -1, STATES[agents[at]], since[at]))
-        if bad[at] or name in troubled:
-            found += [(name, variable, STATES[states[at, variable]], float(times[at, variable]))
-                      for variable in np.flatnonzero(states[at]).tolist()]
-    return version_now, found
+        updates.append((name, -1, STATES[agents[index]], since[index]))
+        if bad[index] or name in troubled:
+            updates += [(name, variable, STATES[states[index, variable]],
+                         float(times[index, variable]))
+                        for variable in np.flatnonzero(states[index]).tolist()]
+    return version_now, updates

@@ -18,7 +18,7 @@ from dumpulse_fleet.record.store import Trouble
 LISTED = 200  # problems that a message lists; it always has the counts
 NAMED = 5  # problems that a line of its text names
 SEVERITIES = ("none", "warning", "critical")
-Subject = tuple[str, str]  # what a message is about: kind and name
+Subject = tuple[str, str]  # The kind and the name of a site, a group or the collector.
 
 
 @dataclasses.dataclass(eq=False)
@@ -26,8 +26,8 @@ class Waiting:
     """A message for one receiver."""
 
     body: dict[str, Any]
-    made: float  # Unix time
-    row: int = 0  # in the store; 0: not yet
+    made_at: float  # Unix time
+    row: int = 0  # Its id in the store's table `outbox`; 0: it is not stored yet.
     due: float = 0.0  # on client.uptime(): the next attempt is not earlier
     pause: float = 0.0  # s before the attempt after that
 
@@ -75,7 +75,7 @@ class Receiver:
                 "resolved" if over else "removed")
         return {
             "version": 1, "id": message.id, "incident": message.incident, "kind": kind,
-            "about": message.key.kind, "name": message.key.name, "at": message.at,
+            "about": message.key.kind, "name": message.key.name, "at": message.unix,
             "counts": {"new": len(new), "resolved": len(over), "removed": len(removed),
                        "open": len(opened), "muted": message.muted},
             "new": [line(item) for item in new[:LISTED]],
@@ -121,8 +121,9 @@ def line(item: Item) -> dict[str, Any]:
             "variable": item.subject.variable, "variable_name": variable_name(item),
             "state": item.state.words, "severity": SEVERITIES[SEVERITY.get(item.state, 0)],
             "since": item.began, "flapping": item.flapping,
-            "acknowledged": item.known and {"by": item.known.by, "until": item.known.ends,
-                                            "why": item.known.why},
+            "acknowledged": item.acknowledged and {
+                "by": item.acknowledged.by, "until": item.acknowledged.ends,
+                "why": item.acknowledged.why},
             "site": agent.site if agent else "", "labels": dict(agent.labels) if agent else {}}
 
 
@@ -147,10 +148,10 @@ def title(message: Message, kind: str, new: Sequence[Item], over: Sequence[Item]
 
 def by_state(items: Iterable[Item]) -> list[tuple[State, list[Item]]]:
     """The worst state first."""
-    found: dict[State, list[Item]] = {}
+    groups: dict[State, list[Item]] = {}
     for item in items:
-        found.setdefault(item.state, []).append(item)
-    return sorted(found.items(), key=lambda pair: -pair[0])
+        groups.setdefault(item.state, []).append(item)
+    return sorted(groups.items(), key=lambda pair: -pair[0])
 
 
 def text(items: Sequence[Item], opened: Sequence[Item]) -> str:
@@ -158,17 +159,17 @@ def text(items: Sequence[Item], opened: Sequence[Item]) -> str:
     lines = []
     for state, some in by_state(items):
         names = [named(item) + " (it comes and goes)" * item.flapping for item in some[:NAMED]]
-        more = f" and {len(some) - NAMED:,} more" if len(some) > NAMED else ""
-        lines.append(f"{len(some):,} {state.words}: {', '.join(names)}{more}")
+        rest = f" and {len(some) - NAMED:,} more" if len(some) > NAMED else ""
+        lines.append(f"{len(some):,} {state.words}: {', '.join(names)}{rest}")
     if len(lines) > 3:
-        lines[2:] = ["; ".join(each.partition(":")[0] for each in lines[2:])]
+        lines[2:] = ["; ".join(summary.partition(":")[0] for summary in lines[2:])]
     began = min((item.began for item in items if item.began > 0), default=0)
-    known = [item.known for item in opened if item.known]
+    acknowledgements = [item.acknowledged for item in opened if item.acknowledged]
     parts = [f"since {clock(began)}"] if began else []
-    if known:
-        last = max(known, key=lambda mute: mute.ends)
-        others = len({mute.by for mute in known}) - 1
-        parts.append(f"{len(known):,} of {len(opened):,} open acknowledged by {last.by}"
+    if acknowledgements:
+        last = max(acknowledgements, key=lambda mute: mute.ends)
+        others = len({mute.by for mute in acknowledgements}) - 1
+        parts.append(f"{len(acknowledgements):,} of {len(opened):,} open acknowledged by {last.by}"
                      + f" and {others:,} more" * bool(others) + f" until {clock(last.ends)}"
                      + f": {last.why}" * bool(last.why))
     if parts:

@@ -37,26 +37,26 @@ class Memory(NamedTuple):
     # Entries were lost: in the last of these reports; without one, in the report that was used.
     emptied: Flags
     began: Real  # its first report, or the first one after a reboot
-    asked: Real  # its last report, which was asked for then,
-    received: Real  # and came then
+    asked: Real  # When its last report was requested.
+    received: Real  # When its last report came.
     clock: Whole  # X, ticks
     entry: NDArray[np.uint32]  # two dimensions, as the next two
     stamped: Whole  # E, ticks
     at_least: Flags
-    settable: Flags  # by agent: its own clock has shown Unix time, so somebody may set it
+    settable: Flags  # The agent's own clock has shown Unix time, so it may be set.
 
 
 class Answers(NamedTuple):
     """Reports that have come, from no agent two: on their way from the wire to the judge."""
 
-    rows: Rows  # of the table
+    rows: Rows  # Their rows in the table.
     asked: Real  # when the first request was sent that this may answer; seconds of our own clock
     received: Real
     unix: Real  # Unix time when it came
     entry: NDArray[np.uint32]  # two dimensions
 
     def only(self, which: Flags) -> "Answers":
-        return Answers._make(each[which] for each in self)
+        return Answers._make(field[which] for field in self)
 
 
 class Reports(NamedTuple):
@@ -81,18 +81,18 @@ class Outcome(NamedTuple):
 
 
 class Clocks(NamedTuple):
-    """The time of each agent, as its report and our own clock tell it. All but `own` are ticks."""
+    """The time of each agent, by its report and our own clock, in ticks."""
 
-    own: Flags  # by its own variable
-    n: Whole  # what this variable says, modulo 65536
-    low: Whole  # so many have passed at least since the report before, by our clock,
-    high: Whole  # and so many at most
-    ours: Whole  # since our clock was 0
+    has_clock: Flags  # The agent stamps a variable of its own, and did so before.
+    n: Whole  # The time of this variable, modulo 65536.
+    low: Whole  # The shortest time since the report before, by our clock.
+    high: Whole  # The longest one.
+    ours: Whole  # The time since our clock was 0.
     unix: Whole
-    passed: Whole  # what has passed, as far as it is known,
-    longest: Whole  # and what may have passed
-    impossible: Flags  # its own variable says what cannot be
-    silent: Flags  # and has four zero bytes
+    passed: Whole  # The time since the report before, the most likely one.
+    longest: Whole  # The longest one that `n` allows.
+    impossible: Flags  # Its own variable contradicts our clock.
+    silent: Flags  # Its own variable has four zero bytes, too.
 
 
 class Entries(NamedTuple):
@@ -108,10 +108,10 @@ class Entries(NamedTuple):
 class Fit(NamedTuple):
     """Do the entries that changed fit the clock?"""
 
-    kind: NDArray[np.uint8]  # how the time is known from now on
+    kind: NDArray[np.uint8]  # The ClockKind from now on.
     span: Whole  # ticks since the report before, without a variable of its own
     soon: Flags  # that was not long ago
-    follows: Flags  # and entries have changed, without a variable of its own
+    follows: Flags  # `soon`, and entries have changed, without a variable of its own.
     misfit: Flags  # an entry changed that was stamped before the report before
 
 
@@ -119,8 +119,8 @@ class RebootVerdict(NamedTuple):
     fresh: Flags  # it has no past to compare with
     jumped: Flags  # its clock is not where it must be
     strikes: NDArray[np.uint8]
-    suspect: Flags  # the report contradicts the one before,
-    confirmed: Flags  # and so did the last one
+    suspect: Flags  # The report contradicts the one before.
+    confirmed: Flags  # The report before it was suspect, too, so this one is used.
     used: Flags
     empty: Flags
     waits: Flags  # it has lost entries, and the next heartbeat shows whether it has rebooted
@@ -152,20 +152,20 @@ def tell_time(was: Memory, new: Reports, own_entry: NDArray[np.uint32]) -> Clock
     # One tick more, as the report before may have been late by a tick.
     high = np.floor((new.received - was.asked) / new.tick * (1 + RATE) + 2)
     low, high = low.astype(np.int64), high.astype(np.int64)
-    own = (was.kind == ClockKind.OWN) & (new.now_from >= 0)
+    has_clock = (was.kind == ClockKind.OWN) & (new.now_from >= 0)
     # By its own variable. Four zero bytes are also what is sent at the tick 0 by sender 0.
     ours = np.floor(new.received / new.tick).astype(np.int64)
-    passed = np.where(own, low + ((n - was.clock - low) & LAST), ours - was.clock)
-    impossible = own & (passed > high)
-    silent = own & impossible & (own_entry == 0)
-    longest = np.where(own & ~impossible, passed + (high - passed) // WRAP * WRAP, passed)
+    passed = np.where(has_clock, low + ((n - was.clock - low) & LAST), ours - was.clock)
+    impossible = has_clock & (passed > high)
+    silent = has_clock & impossible & (own_entry == 0)
+    longest = np.where(has_clock & ~impossible, passed + (high - passed) // WRAP * WRAP, passed)
     unix = np.floor(new.unix / new.tick).astype(np.int64)
-    return Clocks(own, n, low, high, ours, unix, passed, longest, impossible, silent)
+    return Clocks(has_clock, n, low, high, ours, unix, passed, longest, impossible, silent)
 
 
 def compare(was: Memory, new: Reports, clocks: Clocks) -> Entries:
     # Ticks since each entry was stamped, modulo 65536. It may be a little ahead, as in client.age.
-    now = np.where(clocks.own, clocks.n, clocks.unix)
+    now = np.where(clocks.has_clock, clocks.n, clocks.unix)
     stamps = new.entry >> 16
     remainder = ((now & LAST).astype(np.uint32)[:, None] - stamps) & np.uint32(LAST)
     ahead = remainder >= WRAP - SKEW
@@ -178,35 +178,35 @@ def compare(was: Memory, new: Reports, clocks: Clocks) -> Entries:
 def lost_too_early(was: Memory, new: Reports, clocks: Clocks, lost: Flags) -> Flags:
     """Has an agent lost entries that were not too old? It may have forgotten an entry, by its own
     view of the time, because it was."""
-    own = clocks.own
-    evidence = np.zeros_like(own)
+    has_clock = clocks.has_clock
+    evidence = np.zeros_like(has_clock)
     gone = np.flatnonzero(lost.any(axis=1))
     if not gone.size:
         return evidence
-    here = Memory._make(each[gone] for each in was)
-    known = here.clock[:, None] - here.stamped
-    before = np.where(own, was.clock, clocks.unix - clocks.passed)[gone, None]
-    view = np.where((here.kind >= ClockKind.ARRIVAL)[:, None], known,
-                    np.maximum(before - (here.entry >> 16) & LAST, known))
-    view[~own[gone]] += WRAP // 16  # without its own clock, that is not so sure
-    there = here.stamped <= np.floor(here.began / new.tick[gone])[:, None]
-    view[there & ~own[gone, None]] = FORGETS
+    memory = Memory._make(field[gone] for field in was)
+    known_age = memory.clock[:, None] - memory.stamped
+    before = np.where(has_clock, was.clock, clocks.unix - clocks.passed)[gone, None]
+    view = np.where((memory.kind >= ClockKind.ARRIVAL)[:, None], known_age,
+                    np.maximum(before - (memory.entry >> 16) & LAST, known_age))
+    view[~has_clock[gone]] += WRAP // 16  # without its own clock, that is not so sure
+    since_start = memory.stamped <= np.floor(memory.began / new.tick[gone])[:, None]
+    view[since_start & ~has_clock[gone, None]] = FORGETS
     since = np.where(clocks.impossible, clocks.high, clocks.longest)[gone, None]
-    after = np.where(own, clocks.n, 0)[gone, None] - (here.entry >> 16) & LAST
-    seems_old = own[gone, None] & (after >= FORGETS)  # it seems to be in the future
+    after = np.where(has_clock, clocks.n, 0)[gone, None] - (memory.entry >> 16) & LAST
+    seems_old = has_clock[gone, None] & (after >= FORGETS)  # it seems to be in the future
     proof = lost[gone] & (view + since < FORGETS) & ~seems_old
-    proof[own[gone], new.now_from[gone][own[gone]]] = False  # zeros may be the time 0
+    proof[has_clock[gone], new.now_from[gone][has_clock[gone]]] = False  # zeros may be the time 0
     evidence[gone] = proof.any(axis=1)
     return evidence
 
 
 def judge_fit(was: Memory, new: Reports, clocks: Clocks, entries: Entries) -> Fit:
     """Without its own variable: does all that changed fit Unix time?"""
-    own, heard, old = clocks.own, entries.heard, entries.old
-    span = np.where(own, 0, clocks.ours - np.floor(was.asked / new.tick).astype(np.int64))
-    soon = ~own & (span < SOON)
+    has_clock, heard, old = clocks.has_clock, entries.heard, entries.old
+    span = np.where(has_clock, 0, clocks.ours - np.floor(was.asked / new.tick).astype(np.int64))
+    soon = ~has_clock & (span < SOON)
     follows = soon & heard.any(axis=1)
-    misfits = heard & np.where(own[:, None], old > clocks.longest[:, None],
+    misfits = heard & np.where(has_clock[:, None], old > clocks.longest[:, None],
                                follows[:, None] & (old > (span + SKEW)[:, None]))
     misfit = np.asarray(misfits.any(axis=1))
     fits = np.where(was.kind == ClockKind.ARRIVAL, ClockKind.MAYBE, ClockKind.UNIX)
@@ -218,14 +218,14 @@ def decide(was: Memory, new: Reports, own_entry: NDArray[np.uint32], clocks: Clo
            evidence: Flags, fit: Fit) -> RebootVerdict:
     """What contradicts the report before may be an answer that is late: ask again. But the time of
     an agent that goes on is proof enough."""
-    own = clocks.own
+    has_clock = clocks.has_clock
     first = was.kind == ClockKind.NONE
     appears = (was.kind != ClockKind.OWN) & (new.now_from >= 0) & (own_entry != 0)
     leaves = (was.kind == ClockKind.OWN) & (new.now_from < 0)
-    jumped = np.where(own, clocks.impossible | fit.misfit,
+    jumped = np.where(has_clock, clocks.impossible | fit.misfit,
                       (was.kind == ClockKind.UNIX) & fit.misfit)
     fresh = first | appears | leaves
-    suspect = (jumped | (evidence & ~(own & (clocks.passed > 0)))) & ~fresh
+    suspect = (jumped | (evidence & ~(has_clock & (clocks.passed > 0)))) & ~fresh
     strikes = was.strikes + np.uint8(1) - (was.strikes > 99) * np.uint8(2)
     confirmed = suspect & (strikes % CONFIRMED == 0)
     used = ~suspect | confirmed
@@ -236,10 +236,10 @@ def decide(was: Memory, new: Reports, own_entry: NDArray[np.uint32], clocks: Clo
     waits = was.emptied & (was.strikes == 0)
     # A clock that can be set may come to show such a time by chance.
     begun = (clocks.silent | (clocks.n <= clocks.high + 1)) & ~was.settable
-    goes_on = np.where(own, ~jumped | begun,
+    goes_on = np.where(has_clock, ~jumped | begun,
                        (was.kind == ClockKind.UNIX) & fit.follows & ~fit.misfit)
     rebooted = used & (empty | waits) & goes_on & ~fresh
-    waits = (empty | waits) & ~own & (was.kind == ClockKind.UNIX) & ~fit.follows
+    waits = (empty | waits) & ~has_clock & (was.kind == ClockKind.UNIX) & ~fit.follows
     reset = confirmed & ~rebooted & ~waits & (strikes == CONFIRMED)
     return RebootVerdict(fresh, jumped, strikes, suspect, confirmed, used, empty, waits, rebooted,
                          reset)
@@ -250,21 +250,21 @@ class Seen(NamedTuple):
 
     first: Flags  # it is its first report
     anew: Flags  # a new clock, and so for the first report, too
-    own: Flags  # its time is known by its own variable,
-    unix: Flags  # or by Unix time; what is neither has another clock
-    found: Flags  # that it counts Unix time is known only now
+    has_clock: Flags  # Its own variable shows its time.
+    unix: Flags  # It counts Unix time. An agent that has neither has another clock.
+    turns_unix: Flags  # This report shows for the first time that it counts Unix time.
     clock: Whole  # X
-    span: Whole  # ticks since the report before: as in Fit,
-    low: Whole  # and as in Clocks
+    span: Whole  # Ticks since the report before: as in Fit.
+    low: Whole  # Ticks: the next four as in Clocks.
     high: Whole
     longest: Whole
     passed: Whole
     heard: Flags  # two dimensions, as all that follow
     same: Flags  # it did not change
     ahead: Flags
-    old: Whole  # what the timestamp says
-    age: Whole  # of the entry that was there before
-    at_least: Flags  # and whether it was at least that
+    old: Whole  # Ticks since the timestamp, modulo 65536.
+    age: Whole  # The age of the entry before, which has grown.
+    at_least: Flags  # That age is a minimum.
 
     def ages(self) -> tuple[Whole, Flags]:
         """After this report, by CASES."""
@@ -275,7 +275,7 @@ class Seen(NamedTuple):
                 case.give(self, age, at_least)
             elif rows.any():
                 some = age[rows], at_least[rows]
-                case.give(Seen._make(each[rows] for each in self), *some)
+                case.give(Seen._make(field[rows] for field in self), *some)
                 age[rows], at_least[rows] = some
         return age, at_least
 
@@ -300,19 +300,19 @@ class Case(NamedTuple):
 # entry, the later one holds.
 CASES = (
     Case("an entry changed, and the agent has a variable of its own",
-         lambda seen: seen.own & ~seen.anew, lambda seen: seen.heard, lambda seen: seen.old,
-         lambda seen: seen.ahead),  # what is ahead may be from before the clock was set
+         lambda seen: seen.has_clock & ~seen.anew, lambda seen: seen.heard, lambda seen: seen.old,
+         lambda seen: seen.ahead),  # Such an entry may be from before the clock was set.
     Case("no variable of its own, but all that changes fits Unix time",
          lambda seen: seen.unix & ~seen.anew, lambda seen: seen.heard,
          lambda seen: np.minimum(seen.old, seen.span[:, None]), lambda _: False),
     Case("the first changes show that it is Unix time",
-         lambda seen: seen.found & ~seen.anew, lambda seen: seen.at_least & seen.same,
+         lambda seen: seen.turns_unix & ~seen.anew, lambda seen: seen.at_least & seen.same,
          lambda seen: np.maximum(seen.age, surely_older(seen)), lambda _: True),
     Case("another clock without a variable of its own",
-         lambda seen: ~(seen.own | seen.unix | seen.anew), lambda seen: seen.heard, lambda _: 0,
-         lambda _: True),
+         lambda seen: ~(seen.has_clock | seen.unix | seen.anew), lambda seen: seen.heard,
+         lambda _: 0, lambda _: True),
     Case("nobody could ask for longer than 65,536 ticks",
-         lambda seen: seen.own & (seen.longest >= WRAP - SKEW) & ~seen.anew,
+         lambda seen: seen.has_clock & (seen.longest >= WRAP - SKEW) & ~seen.anew,
          lambda seen: may_have_wrapped(seen),
          lambda seen: np.where(seen.heard, seen.old, seen.age), lambda _: True),
     Case("the agent's clock was set",
@@ -339,15 +339,15 @@ def may_have_wrapped(seen: Seen) -> Flags:
 def old_on_a_new_clock(seen: Seen) -> Whole:
     """An entry that looks the same may be a new one on the new clock. Then it came since the report
     before; otherwise it is older than it was then."""
-    least = seen.age - (seen.passed - seen.low)[:, None]
-    return np.where(seen.old > seen.high[:, None], least, np.minimum(seen.old, least))
+    minimum = seen.age - (seen.passed - seen.low)[:, None]
+    return np.where(seen.old > seen.high[:, None], minimum, np.minimum(seen.old, minimum))
 
 
 def remember(was: Memory, new: Reports, clocks: Clocks, entries: Entries, fit: Fit,
              verdict: RebootVerdict) -> Memory:
-    own, kind, clock = clocks.own, fit.kind, was.clock + clocks.passed
+    has_clock, kind, clock = clocks.has_clock, fit.kind, was.clock + clocks.passed
     age, old, ahead = clock[:, None] - was.stamped, entries.old, entries.ahead
-    anew = verdict.fresh | (verdict.confirmed & own & verdict.jumped)
+    anew = verdict.fresh | (verdict.confirmed & has_clock & verdict.jumped)
     settable = was.settable
     if anew.any():
         kind, clock, old = begin_anew(anew, was, new, clocks, kind, clock, old)
@@ -356,10 +356,11 @@ def remember(was: Memory, new: Reports, clocks: Clocks, entries: Entries, fit: F
         settable = anew & (kind == ClockKind.OWN) & fits | settable & (was.kind != ClockKind.NONE)
     unix = fit.soon & (fit.kind == ClockKind.UNIX)
     age, at_least = Seen(
-        was.kind == ClockKind.NONE, anew, own, unix, unix & (was.kind == ClockKind.NEW), clock,
-        fit.span, clocks.low, clocks.high, clocks.longest, clocks.passed, entries.heard,
+        was.kind == ClockKind.NONE, anew, has_clock, unix, unix & (was.kind == ClockKind.NEW),
+        clock, fit.span, clocks.low, clocks.high, clocks.longest, clocks.passed, entries.heard,
         ~entries.changed, ahead, old, age, was.at_least).ages()
-    blind = ~own & ~fit.soon  # what changed meanwhile is of any age, as at the first report
+    # Entries that changed meanwhile are of any age, as at the first report.
+    blind = ~has_clock & ~fit.soon
     began = np.where(verdict.empty | blind | (was.kind == ClockKind.NONE), new.received, was.began)
     strikes = np.where(verdict.suspect, verdict.strikes, np.uint8(0))
     return Memory(kind, np.where(verdict.waits, np.uint8(0), strikes), verdict.waits, began,
@@ -373,15 +374,17 @@ def begin_anew(anew: Flags, was: Memory, new: Reports, clocks: Clocks, kind: NDA
     rows = np.flatnonzero(anew)
     kind, clock, old = kind.copy(), clock.copy(), old.copy()
     n, first = clocks.n[rows], was.kind[rows] == ClockKind.NONE
-    own = (new.now_from[rows] >= 0) & (new.entry[rows, np.maximum(new.now_from[rows], 0)] != 0) \
+    variable = new.now_from[rows]
+    has_clock = (variable >= 0) & (new.entry[rows, np.maximum(variable, 0)] != 0) \
         & ~clocks.silent[rows]
-    kind[rows] = np.where(own, ClockKind.OWN, np.where(first, ClockKind.NEW, ClockKind.ARRIVAL))
-    clock[rows] = np.where(own, n, clocks.ours[rows])
+    kind[rows] = np.where(has_clock, ClockKind.OWN,
+                          np.where(first, ClockKind.NEW, ClockKind.ARRIVAL))
+    clock[rows] = np.where(has_clock, n, clocks.ours[rows])
     by_it = (n[:, None] - (new.entry[rows] >> 16)) & LAST
-    old[rows] = np.where((by_it >= WRAP - SKEW) | ~own[:, None], 0, by_it)
+    old[rows] = np.where((by_it >= WRAP - SKEW) | ~has_clock[:, None], 0, by_it)
     return kind, clock, old
 
 
-def choose(which: Flags, one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
-    return np.where(which if one.ndim == 1 else which[:, None], one, other).astype(
-        one.dtype, copy=False)
+def choose(which: Flags, chosen: NDArray[Any], rest: NDArray[Any]) -> NDArray[Any]:
+    return np.where(which if chosen.ndim == 1 else which[:, None], chosen, rest).astype(
+        chosen.dtype, copy=False)

@@ -34,7 +34,8 @@ from dumpulse_fleet.record import snapshot
 from dumpulse_fleet.record.snapshot import Snapshot
 
 Publish = Callable[[Sequence[Event]], object]
-Found = tuple["Roster", int, Any]  # what a helper found of the agent in this row
+# The result of a helper, about the agent in this row.
+Found = tuple["Roster", int, Any]
 
 RING = 16  # ports; an answer has to be so many rounds late to be mistaken
 BATCH = 1024  # datagrams
@@ -44,8 +45,8 @@ BUFFER = 4 << 20  # bytes that we ask for, for a socket's receive buffer
 ENOUGH = 1000  # reports that should fit into it
 GIVE_UP = 0.9  # part of the period after which a round is lost, if `timeout` is not less
 REPEAT = 1 / 3  # part of this time after which a request is repeated
-REPEATS = 0.5  # for each round, on average,
-SPARE = 64  # and so many more at once
+REPEATS = 0.5  # repeated requests for each round, on average
+SPARE = 64  # repeated requests that may be sent at once beyond that
 TRIES, MORE_TRIES = 2, 5  # requests in a round; the second number is for agents in doubt
 AT_ONCE = 64  # serial lines and CAN agents that are waited for at the same time
 RESOLVERS = 64  # threads that look up names: if a name server is dead, each takes 5 s or more
@@ -102,9 +103,9 @@ class Roster:
         self.judge = Judge(table)
         self._epochs = epochs
         self.readers = Readers([agent.keys for agent in agents], epochs)
-        self.keyed = self.readers.at >= 0
+        self.keyed = self.readers.slot >= 0
         self.names = np.zeros((count, wire.NAME), np.uint8)
-        self.hosts: dict[int, tuple[str, int]] = {}  # of agents whose address is a name
+        self.hosts: dict[int, tuple[str, int]] = {}  # The addresses that are names, by row.
         self.choices: dict[int, list[bytes]] = {}  # all addresses of these hosts
         self.looked_up = np.full(count, -np.inf)  # the last time; inf: a look-up is under way
         self.is_named = np.zeros(count, np.bool_)  # its address is a name
@@ -120,9 +121,9 @@ class Roster:
         self.wait = np.zeros(count, np.float64)  # s from one of them to the next
         self.asked = np.zeros(count, np.float64)  # the first of them
         self.deadline = np.full(count, np.inf)
-        self.port = np.zeros(count, np.uint8)  # of the ring
+        self.port = np.zeros(count, np.uint8)  # Its place in the ring.
         self.asked_at = np.full((RING, count), -np.inf)  # the first request at each port
-        self.damaged = np.zeros(count, np.bool_)  # what came in this round
+        self.damaged = np.zeros(count, np.bool_)  # A damaged report came in this round.
         stay = self._stay(old) if old else {}  # rows now and before
         for row, agent in enumerate(agents):
             if row not in stay:
@@ -164,8 +165,8 @@ class Roster:
         """Spreads the agents of each period evenly over it."""
         phases = np.zeros(len(self.period))
         for period in np.unique(self.period):
-            here = np.flatnonzero(self.period == period)
-            phases[here] = (np.arange(len(here)) + 0.5) / len(here)
+            members = np.flatnonzero(self.period == period)
+            phases[members] = (np.arange(len(members)) + 0.5) / len(members)
         return phases
 
     def _place(self, row: int, agent: Agent) -> None:
@@ -181,7 +182,7 @@ class Roster:
                 self.names[row] = np.frombuffer(wire.pack(family, (host, port)), np.uint8)
                 return
         self.hosts[row], self.is_named[row] = (host, port), True
-        self.names[row] = self.table.place[row]  # until it is looked up
+        self.names[row] = self.table.place[row]  # It is used until a look-up succeeds.
 
     def make_book(self) -> None:
         self.family = wire.family_of(self.names)
@@ -205,13 +206,13 @@ class Roster:
 class Packets(NamedTuple):
     """Packets of a batch that came from agents, and what decides what each of them is."""
 
-    at: Rows  # where it is in the batch
-    rows: Rows  # of the agents
+    slot: Rows  # Its place in the batch.
+    rows: Rows  # The agent's row in the table.
     is_keyed: NDArray[np.bool_]  # its agent has a key
     is_timely: NDArray[np.bool_]  # it came to the port of this round
     is_awaited: NDArray[np.bool_]  # this round of its agent has no answer yet
     verdict: NDArray[np.uint8]
-    begun: NDArray[np.float64]  # when the first request left that it may answer
+    begun: NDArray[np.float64]  # The time of the first request that it may answer.
 
     @property
     def is_report(self) -> NDArray[np.bool_]:
@@ -246,7 +247,7 @@ class Collector:
                  epochs: str = "") -> None:
         self.table = table
         self.figures = Figures()
-        self.failure = ""  # why the thread has ended, if nobody stopped it
+        self.failure = ""  # The exception that has ended the thread.
         self._publish, self._kept, self._complain = publish, kept, complain
         self._saved, self._save_at = 0, 0.0  # rows of this save; when the next one begins
         self._save_every = snapshot.FIRST_S  # s
@@ -256,17 +257,18 @@ class Collector:
         self._thread: threading.Thread | None = None
         self._keeper: threading.Thread | None = None
         self._orders: queue.SimpleQueue[tuple[Table, threading.Event]] = queue.SimpleQueue()
-        self._sockets: dict[tuple[int, int], socket.socket] = {}  # by family and place in the ring
+        # The key is the family and the place in the ring.
+        self._sockets: dict[tuple[int, int], socket.socket] = {}
         self._absent: set[int] = set()  # families that this machine does not have
         self._reopen = 0.0  # when sockets that could not be opened are tried again
-        self._shut = ""  # why there are such sockets
+        self._shut = ""  # The error of such a socket.
         self._room = 0  # reports for which each buffer has room
-        self._seen = 0.0  # what came before this time has been read
-        self._stuck_why = ""  # why a request could not leave
+        self._seen = 0.0  # All that came before this time has been read.
+        self._stuck_why = ""  # The error of the last request that could not leave.
         self._resolved_at = -np.inf  # when a name was found last
         self._overflow = 0  # packets without room, of the sockets that are open
         self._overflow_at = -np.inf  # when there were more of them
-        self._repeats = float(SPARE)  # so many are allowed now
+        self._repeats = float(SPARE)  # Repeated requests that are allowed now.
         self._incoming = Batch(BATCH)
         self._outgoing = Batch(BATCH, client.REQUEST)
         self._keyed_outgoing = Batch(BATCH, client.HELLO, apart=True)
@@ -332,7 +334,7 @@ class Collector:
         absent = int(np.isin(roster.family, list(self._absent)).sum())
         nameless = int((roster.is_named & ~roster.placed & ~roster.table.nameless).sum())
         stuck = int(roster.stuck.sum())
-        return "; ".join(text for wrong, text in (
+        return "; ".join(text for applies, text in (
             (self._shut, self._shut),
             (nameless, f"the names of {nameless:,} agents have no addresses yet"),
             (stuck, f"nothing can be sent to {stuck:,} agents: {self._stuck_why}"),
@@ -343,7 +345,7 @@ class Collector:
             (late, f"requests leave {lateness.max():.1f} s late: this machine cannot ask so often"),
             (now - self._overflow_at < RECENT, f"{self.figures.overflowed:,} answers found no "
              "room: allow larger receive buffers, "
-             f"sysctl -w net.core.rmem_max={BUFFER}, or longer periods")) if wrong)
+             f"sysctl -w net.core.rmem_max={BUFFER}, or longer periods")) if applies)
 
     def replace(self, table: Table) -> None:
         """Asks the agents of this table from now on. It keeps what it knows of agents that stay:
@@ -375,8 +377,8 @@ class Collector:
             if self._asking:
                 self._roster.readers.remember()
             self._asking = False
-            for each in self._sockets.values():
-                each.close()
+            for endpoint in self._sockets.values():
+                endpoint.close()
             self._sockets.clear()
             self._overflow = 0
 
@@ -410,9 +412,9 @@ class Collector:
         due = np.flatnonzero(((roster.due <= now) | roster.extra) & (roster.tries == 0))
         if not due.size:
             return
-        most = self._room or ENOUGH  # after a stand-still, answers must not come all at once
-        if due.size > most:
-            due = due[np.argsort(roster.due[due], kind="stable")[:most]]
+        capacity = self._room or ENOUGH  # after a stand-still, answers must not come all at once
+        if due.size > capacity:
+            due = due[np.argsort(roster.due[due], kind="stable")[:capacity]]
         regular = due[roster.due[due] <= now]
         if regular.size:
             self.figures.lateness = float((now - roster.due[regular]).max())
@@ -442,12 +444,12 @@ class Collector:
     def _unresolve(self, rows: Rows, now: float) -> None:
         """A name that is not found for long is a trouble of its agent, unless none has been found
         meanwhile: then the name service is down."""
-        roster, known = self._roster, self.table.nameless
+        roster, nameless = self._roster, self.table.nameless
         since = roster.nameless_since[rows]
-        long = rows[(now - since > NAMELESS_S) & (since < self._resolved_at) & ~known[rows]]
+        long = rows[(now - since > NAMELESS_S) & (since < self._resolved_at) & ~nameless[rows]]
         if long.size and client.uptime() >= self._grace_ends:
             self._tell(roster.judge.unresolve(long, time.time()))
-        roster.settled[rows[known[rows]]] = now
+        roster.settled[rows[nameless[rows]]] = now
 
     def _skip(self, rows: Rows, now: float) -> None:
         """A round in which no request leaves is none: it says nothing of the agent."""
@@ -468,16 +470,16 @@ class Collector:
         over = np.flatnonzero(roster.deadline <= now)
         if not over.size:
             return
-        more = roster.tries[over] < roster.most_tries[over]
-        more &= np.cumsum(more) <= self._repeats
-        again = self._send(over[more], probing=True)
+        retried = roster.tries[over] < roster.most_tries[over]
+        retried &= np.cumsum(retried) <= self._repeats
+        again = self._send(over[retried], probing=True)
         self.figures.repeated += len(again)
         self._repeats -= len(again)
         roster.tries[again] += 1
         last = roster.tries[again] == roster.most_tries[again]
         end = np.where(last, roster.asked[again] + roster.give_up[again], 0)
         roster.deadline[again] = np.maximum(end, now + roster.wait[again])
-        self._judge_lacks(over[~more])
+        self._judge_lacks(over[~retried])
 
     def _judge_lacks(self, rows: Rows) -> None:
         """Ends rounds without an answer: they are lost, or void if an answer may be unread or may
@@ -562,16 +564,16 @@ class Collector:
         places = np.flatnonzero(np.bincount(roster.port[rows])).tolist()
         for family in FAMILIES:
             for place in places:
-                here = rows[(roster.family[rows] == family) & (roster.port[rows] == place)]
+                targets = rows[(roster.family[rows] == family) & (roster.port[rows] == place)]
                 where = self._sockets.get((family, place))
                 if where is None:
                     continue
-                for start in range(0, len(here), BATCH):
-                    part = here[start:start + BATCH]
+                for start in range(0, len(targets), BATCH):
+                    part = targets[start:start + BATCH]
                     count = self._send_batch(where, part, outgoing)
                     done.append(part[:count])
                     if count < len(part):
-                        self.figures.unsent += len(here) - start - count
+                        self.figures.unsent += len(targets) - start - count
                         break
         sent: Rows = np.concatenate(done)
         return sent
@@ -580,10 +582,10 @@ class Collector:
         outgoing.address(len(rows), self._roster.names[rows])
         if outgoing is self._keyed_outgoing:
             outgoing.packets[:len(rows)] = self._roster.readers.requests(rows)
-        at, failures = 0, 0
-        while at < len(rows):
-            count, error = outgoing.send(where, at, len(rows))
-            at += count
+        position, failures = 0, 0
+        while position < len(rows):
+            count, error = outgoing.send(where, position, len(rows))
+            position += count
             self.figures.requests += count
             if not error:
                 failures = 0
@@ -591,12 +593,12 @@ class Collector:
                 break
             elif not self._drain_errors(where) or failures >= 3:
                 # It is not an error of another packet, which waited at the socket.
-                self._refuse(rows[at:at + 1])
-                self._roster.stuck[rows[at]], self._stuck_why = True, os.strerror(error)
-                at, failures = at + 1, 0
+                self._refuse(rows[position:position + 1])
+                self._roster.stuck[rows[position]], self._stuck_why = True, os.strerror(error)
+                position, failures = position + 1, 0
             else:
                 failures += 1
-        return at
+        return position
 
     def _refuse(self, rows: Rows) -> None:
         self.figures.refused += len(rows)
@@ -619,8 +621,8 @@ class Collector:
         batch, filled, unread = self._incoming, 0, False
         places = np.zeros(BATCH, np.uint8)
         for (_, place), where in self._sockets.items():
-            errors, more = 0, True
-            while more and time.monotonic() < end:
+            errors, has_more = 0, True
+            while has_more and time.monotonic() < end:
                 count, error = batch.receive(where, filled)
                 places[filled:filled + count] = place
                 filled += count
@@ -628,11 +630,11 @@ class Collector:
                     errors += 1
                     self._drain_errors(where)
                     continue
-                more = filled == BATCH
-                if more:
+                has_more = filled == BATCH
+                if has_more:
                     self._take(places)
                     filled = 0
-            unread |= more
+            unread |= has_more
         self._take(places[:filled])
         if not unread:
             self._seen = begun
@@ -650,17 +652,18 @@ class Collector:
             return
         batch, roster, figures = self._incoming, self._roster, self.figures
         rows = roster.book.find(batch.names[:count], roster.names)
-        known = np.flatnonzero(rows >= 0)
-        figures.strange += count - len(known)
-        if not known.size:
+        from_agents = np.flatnonzero(rows >= 0)
+        figures.strange += count - len(from_agents)
+        if not from_agents.size:
             return
-        if roster.twin[rows[known]].any():
+        if roster.twin[rows[from_agents]].any():
             self._tell_twins_apart(rows, places)
-        packets = self._sorted(known, rows[known], places[known])
+        packets = self._sorted(from_agents, rows[from_agents], places[from_agents])
         bad = packets.rows[packets.is_bad]
         figures.bad += len(bad)
         np.add.at(self.table.bad, bad, 1)
-        roster.damaged[bad] = ~roster.keyed[bad]  # what is not believed proves nothing
+        # A report that is not authenticated proves nothing.
+        roster.damaged[bad] = ~roster.keyed[bad]
         again = np.unique(packets.rows[packets.is_keyed & (packets.verdict == Verdict.AGAIN)])
         # A late report is the newest word of its agent if no later request has been answered.
         used = self._use(self._answers(packets, packets.is_report & packets.is_late & (
@@ -669,18 +672,18 @@ class Collector:
         figures.late += int((packets.is_late | packets.is_answer).sum()) - used
         self._send(again[roster.tries[again] > 0])
 
-    def _sorted(self, at: Rows, rows: Rows, places: NDArray[np.uint8]) -> Packets:
+    def _sorted(self, slots: Rows, rows: Rows, places: NDArray[np.uint8]) -> Packets:
         """These packets of the batch are from these agents."""
         batch, roster = self._incoming, self._roster
-        lengths, is_keyed = batch.lengths(batch.count)[at], roster.keyed[rows]
-        good, is_timely = wire.good(batch.packets[at], lengths), roster.port[rows] == places
-        verdict = np.where(good, Verdict.BELIEVED, Verdict.LENGTH).astype(np.uint8)
+        lengths, is_keyed = batch.lengths(batch.count)[slots], roster.keyed[rows]
+        is_whole, is_timely = wire.good(batch.packets[slots], lengths), roster.port[rows] == places
+        verdict = np.where(is_whole, Verdict.BELIEVED, Verdict.LENGTH).astype(np.uint8)
         if is_keyed.any():
             some = np.flatnonzero(is_keyed)
             verdict[some] = roster.readers.take(
-                rows[some], batch.packets[at[some]], lengths[some], good[some], is_timely[some],
-                self.table.now())
-        return Packets(at, rows, is_keyed, is_timely, roster.tries[rows] > 0, verdict,
+                rows[some], batch.packets[slots[some]], lengths[some], is_whole[some],
+                is_timely[some], self.table.now())
+        return Packets(slots, rows, is_keyed, is_timely, roster.tries[rows] > 0, verdict,
                        roster.asked_at[places, rows])
 
     def _answers(self, packets: Packets, which: NDArray[np.bool_]) -> Answers:
@@ -688,28 +691,29 @@ class Collector:
         use = np.flatnonzero(which)
         rows, firsts = np.unique(packets.rows[use], return_index=True)
         use = use[firsts]
-        at, asked = packets.at[use], packets.begun[use]
+        slots, asked = packets.slot[use], packets.begun[use]
         batch, now, unix_now = self._incoming, self.table.now(), time.time()
-        unix = batch.times(batch.count)[at]
+        unix = batch.times(batch.count)[slots]
         received = now - (unix_now - unix)
         # Unless Unix time was set meanwhile: then it came now, at the latest.
         was_set = (received < asked - 0.001) | (received > now + 0.001)
         received = np.maximum(np.where(was_set, now, received), asked)
-        entry = wire.entries(batch.packets[at])
+        entry = wire.entries(batch.packets[slots])
         keyed = np.flatnonzero(packets.is_keyed[use])
         if keyed.size:
-            entry[keyed] = wire.entries(batch.packets[at[keyed], 4:])
+            entry[keyed] = wire.entries(batch.packets[slots[keyed], 4:])
         return Answers(rows, asked, received, np.where(was_set, unix_now, unix), entry)
 
     def _tell_twins_apart(self, rows: Rows, places: NDArray[np.uint8]) -> None:
         """Gives each answer to one that waits, where several agents have the same address."""
         roster = self._roster
-        given: set[int] = set()
-        for at in np.flatnonzero((rows >= 0) & roster.twin[rows]).tolist():
-            for twin in roster.book.twins(int(rows[at])).tolist():
-                if twin not in given and roster.tries[twin] and roster.port[twin] == places[at]:
-                    rows[at] = twin
-                    given.add(twin)
+        answered: set[int] = set()
+        for slot in np.flatnonzero((rows >= 0) & roster.twin[rows]).tolist():
+            for twin in roster.book.twins(int(rows[slot])).tolist():
+                if twin not in answered and roster.tries[twin] \
+                        and roster.port[twin] == places[slot]:
+                    rows[slot] = twin
+                    answered.add(twin)
                     break
 
     def _use(self, answers: Answers, timely: bool = True) -> int:
@@ -749,17 +753,17 @@ class Collector:
 
     def _take_from_helpers(self) -> None:
         roster, moved = self._roster, False
-        for owner, row, found in self._resolvers.found():
+        for owner, row, addresses in self._resolvers.found():
             if owner is not roster:
                 continue
             roster.looked_up[row] = self.table.now()
-            self.figures.lookups_failed += not found
-            if not found:
+            self.figures.lookups_failed += not addresses
+            if not addresses:
                 roster.nameless_since[row] = min(roster.nameless_since[row], self.table.now())
             else:
                 roster.nameless_since[row], self._resolved_at = np.inf, self.table.now()
-                roster.choices[row] = found
-                moved |= roster.names[row].tobytes() not in found and roster.move(row)
+                roster.choices[row] = addresses
+                moved |= roster.names[row].tobytes() not in addresses and roster.move(row)
         if moved:
             roster.make_book()
         for owner, row, answer in self._askers.found():
@@ -776,7 +780,7 @@ class Collector:
                 self.table.bad[row] += 1
                 roster.damaged[row] = not roster.keyed[row]
                 if roster.keyed[row]:
-                    roster.readers.why[roster.readers.at[row]] = CAUSES.get(
+                    roster.readers.why[roster.readers.slot[row]] = CAUSES.get(
                         answer.cause, Verdict.LENGTH)
             elif isinstance(answer, client.Refused):
                 self._refuse(np.array([row]))
@@ -818,28 +822,28 @@ def carry_over(old: Table, new: Table, publish: Publish) -> None:
     that was told."""
     same = [(row, old.row[agent.name]) for row, agent in enumerate(new.agents)
             if agent.name in old.row]
-    to, whence = (np.array(each, np.intp) for each in (zip(*same) if same else ((), ())))
-    wanted, had = Expectations(new.agents), Expectations(old.agents)
+    to, old_rows = (np.array(column, np.intp) for column in (zip(*same) if same else ((), ())))
+    expectations, old_expectations = Expectations(new.agents), Expectations(old.agents)
     with old.lock, new.lock:
         new.zero, new.version = old.zero, old.version + 1
         for name in snapshot.ARRAYS:
-            copy_rows(getattr(new, name), to, getattr(old, name), whence)
+            copy_rows(getattr(new, name), to, getattr(old, name), old_rows)
         moved = np.array([new.agents[row].address != old.agents[before].address
                           for row, before in same], np.bool_)
-        moved |= wanted.tick[to] != had.tick[whence]
-        moved |= wanted.now_from[to] != had.now_from[whence]
+        moved |= expectations.tick[to] != old_expectations.tick[old_rows]
+        moved |= expectations.now_from[to] != old_expectations.now_from[old_rows]
         new.kind[to[moved]] = new.place[to[moved]] = new.nameless[to[moved]] = 0
         new.changed[:] = new.version
     events, now = [], time.time()
     for row, agent in enumerate(old.agents):
         if agent.name in new.row:
             continue
-        told = [(-1, old.agent_told[row], old.agent_since[row]),
+        states = [(-1, old.agent_told[row], old.agent_since[row]),
                 *zip(range(64), old.told[row], old.since[row])]
         events += [Event(now, agent.name, variable, "state", State(was).words,
                          State.UNWATCHED.words, max(0.0, now - since) if since else -1.0,
                          agent.site)
-                   for variable, was, since in told if was > State.PENDING]
+                   for variable, was, since in states if was > State.PENDING]
     if events:
         publish(events)
 
@@ -854,10 +858,10 @@ class Helpers:
         self._work: queue.SimpleQueue[Callable[[], Found] | None] = queue.SimpleQueue()
         self._found: deque[Found] = deque()
 
-    def do(self, work: Callable[[], Found], most: int) -> None:
+    def do(self, work: Callable[[], Found], threads: int) -> None:
         """By at most so many threads."""
         self._work.put(work)
-        if self._threads < most:
+        if self._threads < threads:
             self._threads += 1
             threading.Thread(target=self._run, name=self._name, daemon=True).start()
 
@@ -876,11 +880,12 @@ class Helpers:
 
 def resolve(roster: Roster, row: int, host: str, port: int) -> Found:
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     except (OSError, ValueError):  # ValueError: this cannot be a name
-        found = []
+        addresses = []
     return roster, row, [wire.pack(family, address)  # type: ignore[arg-type]
-                         for family, _, _, _, address in found if family in client.RECEIVE_ERRORS]
+                         for family, _, _, _, address in addresses
+                         if family in client.RECEIVE_ERRORS]
 
 
 def ask_device(roster: Roster, row: int) -> Found:
@@ -890,7 +895,8 @@ def ask_device(roster: Roster, row: int) -> Found:
         entries = roster.devices[row].ask(float(roster.give_up[row]))
         return roster, row, Answers(
             np.array([row]), np.array([asked]), np.array([client.uptime()]),
-            np.array([time.time()]), np.array([[
-                one.timestamp << 16 | one.sender << 8 | one.value for one in entries]], np.uint32))
-    except Exception as error:  # or nobody would ask the devices any more
+            np.array([time.time()]), np.array(
+                [[entry.timestamp << 16 | entry.sender << 8 | entry.value for entry in entries]],
+                np.uint32))
+    except Exception as error:  # Otherwise the thread would end, and poll no device any more.
         return roster, row, error

@@ -46,7 +46,7 @@ def parse_targets(content: bytes, shared: Shared) -> tuple[list[Agent], list[str
     problems: list[str] = []
     for position, group in enumerate(groups):
         try:
-            own, labels = _shared(group, shared)
+            defaults, labels = _shared(group, shared)
         except Wrong as error:
             problems.append(f"entry {position + 1}: {error}")
             continue
@@ -54,7 +54,7 @@ def parse_targets(content: bytes, shared: Shared) -> tuple[list[Agent], list[str
             try:
                 if not isinstance(target, str):
                     raise Wrong(f"{shown(target)} is no target: it must be text")
-                agents.append(own.agent(target, labels.get("name", "")))
+                agents.append(defaults.agent(target, labels.get("name", "")))
             except Wrong as error:
                 problems.append(f"entry {position + 1}: {error}")
         if len(agents) > MOST_AGENTS:
@@ -67,7 +67,7 @@ def _shared(group: Any, shared: Shared) -> tuple[Shared, dict[str, str]]:
     if not isinstance(group, dict) or not isinstance(group.get("targets"), list):
         raise Wrong("it has no list of targets")
     labels = group.get("labels") or {}
-    if not isinstance(labels, dict) or not all(isinstance(each, str) for each in labels.values()):
+    if not isinstance(labels, dict) or not all(isinstance(label, str) for label in labels.values()):
         raise Wrong("its labels must be texts")
     site, parent = labels.get("site", shared.site), labels.get("parent", shared.parent)
     for what, name in (("site", site), ("parent", parent)):
@@ -89,16 +89,16 @@ class SourceReader:
         self._confirmed = confirmed  # the first list is used, whatever it has lost
         self._held_since = math.inf  # on the monotonic clock
         self._list: list[Agent] = []  # the last good one
-        self.problems: list[str] = []  # of the last look
+        self.problems: list[str] = []  # The problems of the last look.
         self.failures = 0  # looks that gave no list
         self.good_at = 0.0  # Unix time of the last look that gave one
         self._due = 0.0  # on the monotonic clock
-        self._files: dict[str, tuple[Any, list[Agent], list[str]]] = {}  # by path
+        self._files: dict[str, tuple[Any, list[Agent], list[str]]] = {}  # The key is the path.
         # The page is kept over a restart: the inventory may be down then.
         name = hashlib.sha256(source.url.encode()).hexdigest()[:16]
         self._kept = os.path.join(folder, f"targets-{name}.json") if folder and source.url else ""
         self._body = self._kept_body = b""
-        self._told_of: list[str] = []  # what was wrong with it
+        self._told_of: list[str] = []  # The problems of this page.
 
     async def look(self, session: aiohttp.ClientSession | None, now: float) -> bool:
         """Reads or asks again if it is time, on the monotonic clock. Whether the list changed."""
@@ -171,9 +171,9 @@ class SourceReader:
         self.good_at = time.time()
 
     def _told(self, problems: Sequence[str], where: str = "") -> list[str]:
-        more = len(problems) - MOST_PROBLEMS
+        omitted = len(problems) - MOST_PROBLEMS
         return [f"{where or self.source.name}: {problem}" for problem in problems[:MOST_PROBLEMS]] \
-            + [f"{where or self.source.name}: {more} more targets are wrong"] * (more > 0)
+            + [f"{where or self.source.name}: {omitted} more targets are wrong"] * (omitted > 0)
 
     def _look_at_files(self) -> None:
         """Reads the files that have changed. One that is wrong keeps its last good list."""
@@ -185,17 +185,17 @@ class SourceReader:
             raise Wrong(f"these are more than {MOST_FILES:,} files")
         new, problems, bad = {}, [], False
         for path in paths:
-            seen, agents, told = self._files.get(path, (None, [], []))
+            seen, agents, messages = self._files.get(path, (None, [], []))
             try:
-                found = os.stat(path)
-                now = (found.st_mtime_ns, found.st_size, found.st_ino)
+                status = os.stat(path)
+                now = (status.st_mtime_ns, status.st_size, status.st_ino)
                 if now != seen:
-                    agents, wrong = parse_targets(read_file(path, LARGEST), self.source.shared)
-                    seen, told = now, self._told(wrong, path)
+                    agents, errors = parse_targets(read_file(path, LARGEST), self.source.shared)
+                    seen, messages = now, self._told(errors, path)
             except (Wrong, OSError) as error:
-                bad, seen, told = True, None, [f"{path}: {_reason(error)}"]
-            new[path] = (seen, agents, told)
-            problems += told
+                bad, seen, messages = True, None, [f"{path}: {_reason(error)}"]
+            new[path] = (seen, agents, messages)
+            problems += messages
         self._files, self.problems = new, problems
         self._list = [agent for _, agents, _ in new.values() for agent in agents]
         self.failures += bad
@@ -230,8 +230,8 @@ def merged(config: Config, lists: Iterable[Sequence[Agent]]) -> tuple[tuple[Agen
                 break
             names[agent.name] = agent
             addresses.add(agent.address)
-    while wrong := list(wrong_parents(list(names.values()))):  # again: a circle may hide another
-        for agent, message in wrong:
+    while orphans := list(wrong_parents(list(names.values()))):  # again: a circle may hide another
+        for agent, message in orphans:
             problems.append(f"{agent.name} has no parent now: {message}")
             names[agent.name] = dataclasses.replace(agent, parent="")
     return tuple(names.values()), problems
@@ -245,30 +245,30 @@ class Discovery:
         the first lists, however short they are."""
         self.config = config
         self.watched = [SourceReader(source, folder, confirmed) for source in config.sources]
-        self.problems: list[str] = []  # of the sources, and of their lists together
-        self._wrong: list[str] = []  # of their lists together
+        self.problems: list[str] = []  # All problems of the last look.
+        self._wrong: list[str] = []  # Those of the merged lists alone.
         self._looked = False
 
     @property
     def failures(self) -> int:
-        return sum(each.failures for each in self.watched)
+        return sum(source.failures for source in self.watched)
 
     @property
     def shrunk(self) -> str:
         """Which list has lost most of its agents; empty: none."""
-        return "; ".join(each.shrunk for each in self.watched if each.shrunk)
+        return "; ".join(source.shrunk for source in self.watched if source.shrunk)
 
     async def look(self, now: float | None = None) -> tuple[Agent, ...] | None:
         """The agents if any source has changed, or at the first look; else None."""
         now = time.monotonic() if now is None else now
-        pages = any(each.source.url for each in self.watched)
+        pages = any(source.source.url for source in self.watched)
         async with aiohttp.ClientSession() if pages else contextlib.nullcontext() as session:
-            changed = await asyncio.gather(*(each.look(session, now) for each in self.watched))
-        told = [problem for each in self.watched for problem in each.problems]
+            changed = await asyncio.gather(*(source.look(session, now) for source in self.watched))
+        problems = [problem for source in self.watched for problem in source.problems]
         agents = None
         if not self._looked or any(changed):
             agents, self._wrong = await asyncio.to_thread(
-                merged, self.config, [each.agents for each in self.watched])
+                merged, self.config, [source.agents for source in self.watched])
         self._looked = True
-        self.problems = told + self._wrong
+        self.problems = problems + self._wrong
         return agents

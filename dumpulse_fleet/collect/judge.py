@@ -22,19 +22,20 @@ class Expectations:
 
     def __init__(self, agents: Sequence[Agent]) -> None:
         profiles: dict[int, Profile] = {id(agent.profile): agent.profile for agent in agents}
-        order = {key: at for at, key in enumerate(profiles)}
+        order = {key: index for index, key in enumerate(profiles)}
         self.profile: Rows = np.array([order[id(agent.profile)] for agent in agents], np.intp)
-        each = list(profiles.values())
-        columns: Any = (np.array([getattr(one, name) for one in each], kind).reshape(-1, VARIABLES)
+        unique = list(profiles.values())
+        columns: Any = (np.array([getattr(profile, name) for profile in unique],
+                                 kind).reshape(-1, VARIABLES)
                         for name, kind in (("expected", np.bool_), ("warn", np.int64),
                                            ("crit", np.int64), ("low", np.uint8),
                                            ("high", np.uint8)))
         self.expected, self.warn, self.crit, self.low, self.high = columns
-        self.node = np.full((len(each), VARIABLES), -1)  # whose boot count a variable carries
-        for at, one in enumerate(each):
-            for variable in one.settings.variables:
+        self.node = np.full((len(unique), VARIABLES), -1)  # whose boot count a variable carries
+        for index, profile in enumerate(unique):
+            for variable in profile.settings.variables:
                 if variable.boots is not None:
-                    self.node[at, variable.boots] = variable.number
+                    self.node[index, variable.boots] = variable.number
         self.tick = np.array([agent.profile.tick for agent in agents], np.float64)
         self.now_from: Whole = np.array(
             [-1 if agent.profile.settings.now_from is None else agent.profile.settings.now_from
@@ -56,7 +57,7 @@ class Variables(NamedTuple):
     crit: Whole
     watched: NDArray[np.float64]  # ticks since the first report, or the last reboot
     forgetful: Flags  # the agent has lost no entries but those that were too old
-    told: States  # the state of the last event
+    told_state: States  # the state of the last event
     before: States  # the state until now; while the agent was silent, the one that was told
 
 
@@ -84,8 +85,9 @@ CASES = (
     Case("older than crit", lambda of, _: of.is_set & (of.age > of.crit), lambda _: State.DEAD),
     # The time may be worth less than before: a clock was set.
     Case("late or dead, without a new heartbeat",
-         lambda of, state: of.is_set & ~of.changed & is_silent(of.told) & (state < of.told),
-         lambda of: of.told),
+         lambda of, state: (of.is_set & ~of.changed & is_silent(of.told_state)
+                            & (state < of.told_state)),
+         lambda of: of.told_state),
     Case("nobody expects it", lambda of, _: ~of.expected, lambda _: State.UNWATCHED),
 )
 
@@ -109,12 +111,12 @@ class Judge:
     def __init__(self, table: Table) -> None:
         self.table = table
         self.spoilt = np.full(len(table.agents), 1 << 30, np.int32)  # rounds since a damaged answer
-        wanted = self.expectations = Expectations(table.agents)
+        expectations = self.expectations = Expectations(table.agents)
         # Only so many variables are used by anybody: those after them cost nothing.
         self.width = 8
-        self._widen(table.entry.any(axis=0) | wanted.expected.any(axis=0))
-        self._widen(np.arange(VARIABLES) <= wanted.now_from.max(initial=0))
-        never = (table.told == State.PENDING) & ~wanted.expected[wanted.profile]
+        self._widen(table.entry.any(axis=0) | expectations.expected.any(axis=0))
+        self._widen(np.arange(VARIABLES) <= expectations.now_from.max(initial=0))
+        never = (table.told == State.PENDING) & ~expectations.expected[expectations.profile]
         table.state[never] = table.told[never] = State.UNWATCHED
 
     def _widen(self, used: Any) -> None:
@@ -131,17 +133,17 @@ class Judge:
                       answers.entry[:, :self.width])
         out = advance(was, new)
         if out.used.all():
-            told = self._part("told")[rows]
+            told_states = self._part("told")[rows]
             state = states_of(self._variables(rows, out, new))
-            events = self._news(rows, out, new, was, state, told)
+            events = self._news(rows, out, new, was, state, told_states)
             with table.lock:
                 for name, values in zip(Memory._fields, out.memory):
                     self._part(name)[rows] = values
-                self._settle(rows, state, told, new.unix)
+                self._settle(rows, state, told_states, new.unix)
                 self._count(answers)
                 table.reboots[rows] += out.rebooted
             return events, out
-        with table.lock:  # what contradicts the report before changes nothing yet
+        with table.lock:  # A report that contradicts the one before changes nothing yet.
             odd = ~out.used
             table.strikes[rows[odd]] = out.memory.strikes[odd]
             table.emptied[rows[odd]] = out.memory.emptied[odd]
@@ -162,24 +164,24 @@ class Judge:
         self.table.misses[rows] = 0
 
     def _variables(self, rows: Rows, out: Outcome, new: Reports) -> Variables:
-        wanted, memory = self.expectations, out.memory
-        profile = wanted.profile[rows]
+        expectations, memory = self.expectations, out.memory
+        profile = expectations.profile[rows]
 
         def of(column: NDArray[Any]) -> Any:
             return column[:, :self.width][profile]
 
         value = memory.entry.astype(np.uint8)
         first = np.floor(memory.began / new.tick).astype(np.int64)  # the tick of the first report
-        told, before = self._part("told")[rows], self._part("state")[rows]
+        told_state, before = self._part("told")[rows], self._part("state")[rows]
         return Variables(
-            of(wanted.expected), memory.entry != 0, out.changed,
-            (value < of(wanted.low)) | (value > of(wanted.high)),
+            of(expectations.expected), memory.entry != 0, out.changed,
+            (value < of(expectations.low)) | (value > of(expectations.high)),
             (memory.kind >= ClockKind.ARRIVAL)[:, None] & (memory.stamped <= first[:, None]),
-            memory.clock[:, None] - memory.stamped, of(wanted.warn), of(wanted.crit),
+            memory.clock[:, None] - memory.stamped, of(expectations.warn), of(expectations.crit),
             ((new.received - memory.began) / new.tick)[:, None], ~out.empty[:, None],
-            told, np.where(before == State.UNKNOWN, told, before))
+            told_state, np.where(before == State.UNKNOWN, told_state, before))
 
-    def _settle(self, rows: Rows, state: NDArray[np.uint8], told: NDArray[np.uint8],
+    def _settle(self, rows: Rows, state: NDArray[np.uint8], told_states: NDArray[np.uint8],
                 unix: NDArray[np.float64]) -> None:
         """Writes states into the table."""
         table = self.table
@@ -192,12 +194,12 @@ class Judge:
         table.changed[rows[moved]] = table.version
         shown[rows] = state
         table.agent_state[rows] = worst
-        at, variable = np.nonzero((state != told) & (state != State.PENDING))
-        table.told[rows[at], variable] = state[at, variable]
-        table.since[rows[at], variable] = unix[at]
-        at = np.flatnonzero(self._agent_news(worst, table.agent_told[rows]))
-        table.agent_told[rows[at]] = worst[at]
-        table.agent_since[rows[at]] = unix[at]
+        place, variable = np.nonzero((state != told_states) & (state != State.PENDING))
+        table.told[rows[place], variable] = state[place, variable]
+        table.since[rows[place], variable] = unix[place]
+        place = np.flatnonzero(self._agent_news(worst, table.agent_told[rows]))
+        table.agent_told[rows[place]] = worst[place]
+        table.agent_since[rows[place]] = unix[place]
 
     @staticmethod
     def _worst(state: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -206,56 +208,59 @@ class Judge:
         return worst
 
     def _news(self, rows: Rows, out: Outcome, new: Reports, was: Memory,
-              state: NDArray[np.uint8], told: NDArray[np.uint8]) -> list[Event]:
+              state: NDArray[np.uint8], told_states: NDArray[np.uint8]) -> list[Event]:
         """Returns the events of a batch, before it is in the table. Notes new senders there."""
         table = self.table
         events: list[Event] = []
 
-        def tell(at: int, variable: int, what: str, before: str, now: str,
+        def tell(place: int, variable: int, what: str, before: str, now: str,
                  since: float = 0.0) -> None:
-            events.append(self._event(rows[at], new.unix[at], variable, what, before, now, since))
+            events.append(self._event(rows[place], new.unix[place], variable, what, before, now,
+                                      since))
 
         for flags, what, words in ((out.rebooted, "rebooted", "rebooted"),
                                    (out.reset, "clock", RESET)):
-            for at in np.flatnonzero(flags).tolist():
-                tell(at, -1, what, "", words)
+            for place in np.flatnonzero(flags).tolist():
+                tell(place, -1, what, "", words)
         worst, agent_told = self._worst(state), table.agent_told[rows]
-        for at in np.flatnonzero(self._agent_news(worst, agent_told)).tolist():
-            tell(at, -1, "state", State(agent_told[at]).words, State(worst[at]).words,
-                 table.agent_since[rows[at]])
-        news = (state != told) & (state != State.PENDING) \
-            & (np.maximum(state, told) > State.PENDING)
-        for at, variable in np.argwhere(news).tolist():
-            tell(at, variable, "state", State(told[at, variable]).words,
-                 State(state[at, variable]).words, table.since[rows[at], variable])
+        for place in np.flatnonzero(self._agent_news(worst, agent_told)).tolist():
+            tell(place, -1, "state", State(agent_told[place]).words, State(worst[place]).words,
+                 table.agent_since[rows[place]])
+        news = (state != told_states) & (state != State.PENDING) \
+            & (np.maximum(state, told_states) > State.PENDING)
+        for place, variable in np.argwhere(news).tolist():
+            tell(place, variable, "state", State(told_states[place, variable]).words,
+                 State(state[place, variable]).words, table.since[rows[place], variable])
         # A boot count that is older than the last one is from a table that the agent has loaded.
         node = self.expectations.node[:, :self.width][self.expectations.profile[rows]]
         both = out.changed & (was.entry != 0) & (new.entry != 0)
         booted = both & (node >= 0) & (out.memory.stamped >= was.stamped) \
             & ~(out.rebooted | out.reset)[:, None]
-        for at, variable in np.argwhere(booted).tolist():
-            tell(at, int(node[at, variable]), "restarted", "",
-                 f"restarted: {boot_of(int(new.entry[at, variable]) & 255)}")
+        for place, variable in np.argwhere(booted).tolist():
+            tell(place, int(node[place, variable]), "restarted", "",
+                 f"restarted: {boot_of(int(new.entry[place, variable]) & 255)}")
         # Two senders that take turns are told once.
         moved: Flags = both & (((was.entry ^ new.entry) & np.uint32(0xFF00)) != 0)
         moved &= state != State.UNWATCHED
-        for at, variable in np.argwhere(moved).tolist():
-            before, now = (int(entry[at, variable]) >> 8 & 255 for entry in (was.entry, new.entry))
-            if now != table.sender_before[rows[at], variable]:
-                tell(at, variable, "sender", str(before), str(now))
-            table.sender_before[rows[at], variable] = before
+        for place, variable in np.argwhere(moved).tolist():
+            before, now = (int(entry[place, variable]) >> 8 & 255
+                           for entry in (was.entry, new.entry))
+            if now != table.sender_before[rows[place], variable]:
+                tell(place, variable, "sender", str(before), str(now))
+            table.sender_before[rows[place], variable] = before
         return events
 
-    def _event(self, row: int, at: float, variable: int, what: str, was: str, now: str,
+    def _event(self, row: int, unix: float, variable: int, what: str, was: str, now: str,
                since: float) -> Event:
         agent = self.table.agents[row]
-        lasted = max(0.0, float(at - since)) if since else -1.0
-        return Event(float(at), agent.name, variable, what, was, now, lasted, agent.site)
+        lasted = max(0.0, float(unix - since)) if since else -1.0
+        return Event(float(unix), agent.name, variable, what, was, now, lasted, agent.site)
 
     @staticmethod
-    def _agent_news(state: NDArray[np.uint8], told: NDArray[np.uint8]) -> Flags:
+    def _agent_news(state: NDArray[np.uint8], told_states: NDArray[np.uint8]) -> Flags:
         """An agent that answers again is told at once, even if nothing else is known yet."""
-        news: Flags = (state != told) & ((state != State.PENDING) | (told >= State.DAMAGED))
+        news: Flags = (state != told_states) & (
+            (state != State.PENDING) | (told_states >= State.DAMAGED))
         return news
 
     def miss(self, rows: Rows, unix: float, grace: bool = False,
@@ -269,11 +274,11 @@ class Judge:
             self.spoilt[rows] += self.spoilt[rows] < 1 << 30
             if damaged is not None:
                 self.spoilt[rows[damaged]] = 0
-            most = self.expectations.misses[rows]
-            found = np.where(self.spoilt[rows] < most, np.uint8(State.DAMAGED),
+            limit = self.expectations.misses[rows]
+            states = np.where(self.spoilt[rows] < limit, np.uint8(State.DAMAGED),
                              np.uint8(State.UNREACHABLE))
-            gone = (table.misses[rows] >= most) & (found != table.agent_state[rows]) & (not grace)
-            return self._silence(rows[gone], found[gone], unix)
+            gone = (table.misses[rows] >= limit) & (states != table.agent_state[rows]) & (not grace)
+            return self._silence(rows[gone], states[gone], unix)
 
     def unresolve(self, rows: Rows, unix: float) -> list[Event]:
         """Notes that these agents cannot be asked, because their names have no addresses."""
@@ -282,7 +287,7 @@ class Judge:
             events = self._silence(rows, np.full(len(rows), State.UNREACHABLE, np.uint8), unix)
         return [*(self._event(row, unix, -1, "name", "", UNRESOLVED, 0.0) for row in rows), *events]
 
-    def _silence(self, rows: Rows, found: States, unix: float) -> list[Event]:
+    def _silence(self, rows: Rows, states: States, unix: float) -> list[Event]:
         """Of these agents, nothing is known but this state. Call it with the table locked."""
         table = self.table
         if rows.size:
@@ -290,11 +295,11 @@ class Judge:
             table.changed[rows] = table.version
             expected = self.expectations.expected[self.expectations.profile[rows]]
             table.state[rows] = np.where(expected, np.uint8(State.UNKNOWN), np.uint8(0))
-            table.agent_state[rows] = found
-        told, since = table.agent_told[rows], table.agent_since[rows]
-        news = told != found
-        table.agent_told[rows] = found
+            table.agent_state[rows] = states
+        told_states, since = table.agent_told[rows], table.agent_since[rows]
+        news = told_states != states
+        table.agent_told[rows] = states
         table.agent_since[rows[news]] = unix
         return [self._event(row, unix, -1, "state", State(before).words, State(now).words, begun)
-                for row, before, now, begun in zip(rows[news], told[news], found[news],
+                for row, before, now, begun in zip(rows[news], told_states[news], states[news],
                                                    since[news])]

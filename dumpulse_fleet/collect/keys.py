@@ -42,7 +42,7 @@ class Verdict(enum.IntEnum):
         return f"not believed: {why}" if why else "believed"
 
 
-CAUSES = {**{each.name.lower(): each for each in Verdict}, "full": Verdict.REFUSED}
+CAUSES = {**{verdict.name.lower(): verdict for verdict in Verdict}, "full": Verdict.REFUSED}
 
 
 def words_of(blocks: Sequence[bytes]) -> Words:
@@ -67,10 +67,10 @@ def chaskey(keys: Words, message: Words) -> Words:
     last = np.stack([a << 1 ^ (d >> 31) * np.uint32(0x87), b << 1 | a >> 31, c << 1 | b >> 31,
                      d << 1 | c >> 31])  # the key, doubled
     blocks = np.ascontiguousarray(message.T)  # each word of all agents lies together
-    for at in range(0, len(blocks), 4):
-        ends = at + 4 == len(blocks)
+    for first in range(0, len(blocks), 4):
+        ends = first + 4 == len(blocks)
         a, b, c, d = (state ^ word ^ mask if ends else state ^ word
-                      for state, word, mask in zip((a, b, c, d), blocks[at:at + 4], last))
+                      for state, word, mask in zip((a, b, c, d), blocks[first:first + 4], last))
         for _ in range(12):
             a = a + b
             b = turn(b, 5) ^ a
@@ -117,12 +117,12 @@ class Epochs(client.Epochs):
 
     def write(self) -> None:
         """OSError: it cannot be written."""
-        known = dict(self.known)  # other threads go on
-        if self._path and known != self._written:
+        snapshot = dict(self.known)  # other threads go on
+        if self._path and snapshot != self._written:
             client.replace_file(self._path, "".join(
                 f"{fingerprint} {epoch} {since}\n"
-                for fingerprint, (epoch, since) in known.items()).encode())
-            self._written = known
+                for fingerprint, (epoch, since) in snapshot.items()).encode())
+            self._written = snapshot
 
     def load(self, key: bytes) -> tuple[int, int, int]:
         epoch, since = self.known.get(client.compute_fingerprint(key), (0, 0))
@@ -133,72 +133,73 @@ class Epochs(client.Epochs):
 
 
 class Readers:
-    """What a reader knows of each agent that has a key. `at` is the place of an agent's row in the
-    other arrays, and -1 if it has no key."""
+    """What a reader knows of each agent that has a key. `slot` is the place of an agent's row in
+    the other arrays, and -1 if it has no key."""
 
     def __init__(self, keys: Sequence[ReaderKeys | None], epochs: Epochs | None = None) -> None:
-        of = [each.of(client.READER_LABEL) for each in keys if each]
-        self.at = np.full(len(keys), -1, np.intp)
-        self.at[[row for row, each in enumerate(keys) if each]] = np.arange(len(of))
+        of = [key.of(client.READER_LABEL) for key in keys if key]
+        self.slot = np.full(len(keys), -1, np.intp)
+        self.slot[[row for row, key in enumerate(keys) if key]] = np.arange(len(of))
         self._keys, self._epochs, count = words_of(of), epochs or Epochs(), len(of)
         prints = chaskey(self._keys, np.full((count, 4), 0xFFFFFFFF, np.uint32))
         self._prints = [row[:2].astype("<u4").tobytes().hex() for row in prints]
         # What is from before this epoch is never believed. 0: there is none.
-        known = np.array([self._epochs.known.get(each, (0, 0)) for each in self._prints], np.int64)
-        self.known, self.since = known.reshape(-1, 2).T.copy()
+        saved = np.array([self._epochs.known.get(key, (0, 0)) for key in self._prints], np.int64)
+        self.known, self.since = saved.reshape(-1, 2).T.copy()
         self.epoch = self.known.astype(np.uint32)
-        self.heard = np.zeros(count, np.bool_)  # whether a beacon has confirmed this epoch
+        self.heard = np.zeros(count, np.bool_)  # A beacon has confirmed this epoch.
         self.count = np.zeros(count, np.int64)  # the last one of this epoch
         self.refused = np.zeros(count, np.int64)  # requests: other readers have used their counts
         self.later = np.zeros(count, np.int64)  # times that a later epoch was heard in this round
-        # The last request of this round, and of the round before: a report may be late. Of each:
+        # The last request of this round, and of the round before: a report may be late.
         self.asked = np.zeros((2, count, 8), np.uint8)
-        self.asked_in = np.zeros((2, count), np.uint32)  # its epoch,
-        self.waits = np.zeros((2, count), np.bool_)  # and whether its report is still welcome
-        self.repeat = np.zeros(count, np.bool_)  # whether that of this round may be sent again
+        self.asked_in = np.zeros((2, count), np.uint32)  # The epoch of the request.
+        self.waits = np.zeros((2, count), np.bool_)  # Its report is still accepted.
+        self.repeat = np.zeros(count, np.bool_)  # The request of this round may be sent again.
         self.old_at = np.full(count, np.inf)  # the first old beacon since we believed something new
         self.why = np.zeros(count, np.uint8)  # Verdict of what came since the last report
-        self.told = np.zeros(count, np.uint8)  # and the one of the last event
+        self.told = np.zeros(count, np.uint8)  # Verdict of the last event.
 
     def carry(self, rows: Rows, old: Readers, old_rows: Rows) -> None:
         """What is known of agents that have the same key as before."""
-        to, whence = self.at[rows], old.at[old_rows]
-        both = (to >= 0) & (whence >= 0)
-        to, whence = to[both], whence[both]
-        same = (self._keys[to] == old._keys[whence]).all(axis=1)
+        slots, old_slots = self.slot[rows], old.slot[old_rows]
+        both = (slots >= 0) & (old_slots >= 0)
+        slots, old_slots = slots[both], old_slots[both]
+        same = (self._keys[slots] == old._keys[old_slots]).all(axis=1)
         for name in ("known", "since", "epoch", "heard", "count", "refused", "later", "asked",
                      "asked_in", "waits", "repeat", "old_at", "why", "told"):
-            of = (..., to[same], slice(None)) if name == "asked" else (..., to[same])
-            getattr(self, name)[of] = getattr(old, name)[(..., whence[same], *of[2:])]
+            of = (..., slots[same], slice(None)) if name == "asked" else (..., slots[same])
+            getattr(self, name)[of] = getattr(old, name)[(..., old_slots[same], *of[2:])]
 
     def remember(self) -> None:
         """For the next run. Any thread may call this."""
-        known = zip(self._prints, self.known.tolist(), self.since.tolist())
-        self._epochs.known.update((name, (epoch, since)) for name, epoch, since in known
+        columns = zip(self._prints, self.known.tolist(), self.since.tolist())
+        self._epochs.known.update((name, (epoch, since)) for name, epoch, since in columns
                                   if epoch > self._epochs.known.get(name, (0, 0))[0])
 
-    def _allowed(self, at: Rows) -> NDArray[np.int64]:
+    def _allowed(self, slots: Rows) -> NDArray[np.int64]:
         """As client.Keyed._allowed()."""
-        saved = client.pace_time() - self.since[at]
+        saved = client.pace_time() - self.since[slots]
         return np.where(saved >= 0, saved, client.JUMP)
 
-    def _tags(self, at: Rows, number: Words, four: Bytes, tables: Bytes | None = None) -> Words:
+    def _tags(self, slots: Rows, number: Words, four: Bytes, tables: Bytes | None = None) -> Words:
         """`four` are bytes 4 to 7 of each packet."""
-        block = np.empty((len(at), 4), np.uint32)
+        block = np.empty((len(slots), 4), np.uint32)
         block[:, :2], block[:, 2] = client.READER_LABEL * 0x01010101, number
         block[:, 3] = np.ascontiguousarray(four).view("<u4")[:, 0]
         message = block if tables is None else np.concatenate(
             [np.ascontiguousarray(tables).view("<u4").astype(np.uint32), block], axis=1)
-        return chaskey(self._keys[at], message)
+        return chaskey(self._keys[slots], message)
 
     def begin(self, rows: Rows, now: float) -> None:
         """A round begins: what answers a request of before is late."""
-        at = self.at[rows]
+        slots = self.slot[rows]
         for part in (self.asked, self.asked_in, self.waits):
-            part[1, at] = part[0, at]
-        self.waits[0, at] = self.repeat[at] = False
-        self.later[at] = 0
-        far = at[(now - self.old_at[at] > client.FORGET) & (self.epoch[at] > self.known[at])]
+            part[1, slots] = part[0, slots]
+        self.waits[0, slots] = self.repeat[slots] = False
+        self.later[slots] = 0
+        far = slots[(now - self.old_at[slots] > client.FORGET)
+                    & (self.epoch[slots] > self.known[slots])]
         self.epoch[far] = self.known[far]  # somebody has made up the later one
         self.count[far] = self.refused[far] = self.heard[far] = 0
         self.waits[:, far], self.old_at[far] = False, np.inf
@@ -206,8 +207,8 @@ class Readers:
     def requests(self, rows: Rows) -> Bytes:
         """For each agent the last request once more, until something refuses it; else a new one,
         if possible; else the one that asks for the beacon."""
-        at = self.at[rows]
-        new = at[~self.repeat[at] & self.heard[at] & (self.count[at] < client.FULL)]
+        slots = self.slot[rows]
+        new = slots[~self.repeat[slots] & self.heard[slots] & (self.count[slots] < client.FULL)]
         if new.size:
             self.count[new] = np.minimum(client.FULL, self.count[new] + 1
                                          + self.refused[new] // client.SLOWLY)
@@ -218,28 +219,28 @@ class Readers:
             asked[:, :4] = tags[:, :1].astype("<u4").view(np.uint8)
             self.asked[0, new], self.asked_in[0, new] = asked, self.epoch[new]
             self.waits[0, new] = self.repeat[new] = True
-        found: Bytes = np.where(self.repeat[at, None], self.asked[0, at], HELLO)
-        return found
+        packets: Bytes = np.where(self.repeat[slots, None], self.asked[0, slots], HELLO)
+        return packets
 
     def take(self, rows: Rows, packets: Bytes, lengths: NDArray[np.uint32],
              version_1: NDArray[np.bool_], timely: NDArray[np.bool_], now: float
              ) -> NDArray[np.uint8]:
         """The Verdict of each packet, and what follows from it. What is not timely answers a round
         of before. Then only a right tag says something."""
-        at, of_round = self.at[rows], (~timely).astype(np.intp)
-        found = np.full(len(rows), Verdict.LENGTH, np.uint8)
-        found[version_1] = Verdict.VERSION
+        slots, of_round = self.slot[rows], (~timely).astype(np.intp)
+        verdicts = np.full(len(rows), Verdict.LENGTH, np.uint8)
+        verdicts[version_1] = Verdict.VERSION
         report = lengths == client.KEYED_REPORT_SIZE
-        found[report] = Verdict.TAG
-        some = np.flatnonzero(report & self.waits[of_round, at])
+        verdicts[report] = Verdict.TAG
+        some = np.flatnonzero(report & self.waits[of_round, slots])
         if some.size:
-            which = of_round[some], at[some]
-            tags = self._tags(at[some], self.asked_in[which], self.asked[which][:, 4:],
+            which = of_round[some], slots[some]
+            tags = self._tags(slots[some], self.asked_in[which], self.asked[which][:, 4:],
                               packets[some, 8:client.KEYED_REPORT_SIZE])
             some = some[(tags[:, :2] == np.ascontiguousarray(packets[some, :8]).view("<u4")
                          ).all(axis=1)]
-            of = at[some]
-            found[some] = Verdict.BELIEVED
+            of = slots[some]
+            verdicts[some] = Verdict.BELIEVED
             self.waits[of_round[some], of] = False
             self.repeat[of[timely[some]]] = False
             left = np.where(self.known[of] > 0, np.minimum(
@@ -248,54 +249,56 @@ class Readers:
             self.refused[of], self.old_at[of], self.known[of] = 0, np.inf, self.epoch[of]
         some = np.flatnonzero((lengths == 8) & (packets[:, 4] < client.BEACON_END))
         if some.size:
-            found[some] = self._hear(at[some], packets[some, :8], timely[some], now)
-        wrong = timely & (found > Verdict.AGAIN) & (found != Verdict.REFUSED)
-        self.why[at[wrong]] = found[wrong]
-        return found
+            verdicts[some] = self._hear(slots[some], packets[some, :8], timely[some], now)
+        is_wrong = timely & (verdicts > Verdict.AGAIN) & (verdicts != Verdict.REFUSED)
+        self.why[slots[is_wrong]] = verdicts[is_wrong]
+        return verdicts
 
-    def _hear(self, at: Rows, packets: Bytes, timely: NDArray[np.bool_], now: float
+    def _hear(self, slots: Rows, packets: Bytes, timely: NDArray[np.bool_], now: float
               ) -> NDArray[np.uint8]:
         """Beacons."""
         epoch = np.ascontiguousarray(packets[:, 4:]).view(">u4")[:, 0].astype(np.uint32)
-        tags = self._tags(at, epoch, packets[:, 4:])[:, 0]
-        right = tags == np.ascontiguousarray(packets[:, :4]).view("<u4")[:, 0]
-        before = self.epoch[at]
-        first = right & (epoch == before) & (before > 0) & ~self.heard[at]  # since the start
-        self.heard[at[first]] = True
-        refused = right & (epoch == before) & ~first
-        self.old_at[at[refused]] = np.inf
-        again = timely & refused & self.repeat[at]
-        most = self.known[at] + self._allowed(at)
-        newer = right & (epoch > before) & (self.later[at] < client.BEACONS) & \
-            ((epoch <= most) | (self.known[at] == 0))
-        of = np.unique(at[again])
+        tags = self._tags(slots, epoch, packets[:, 4:])[:, 0]
+        is_valid = tags == np.ascontiguousarray(packets[:, :4]).view("<u4")[:, 0]
+        before = self.epoch[slots]
+        # The first beacon since the start.
+        first = is_valid & (epoch == before) & (before > 0) & ~self.heard[slots]
+        self.heard[slots[first]] = True
+        refused = is_valid & (epoch == before) & ~first
+        self.old_at[slots[refused]] = np.inf
+        again = timely & refused & self.repeat[slots]
+        newest = self.known[slots] + self._allowed(slots)
+        newer = is_valid & (epoch > before) & (self.later[slots] < client.BEACONS) & \
+            ((epoch <= newest) | (self.known[slots] == 0))
+        of = np.unique(slots[again])
         self.repeat[of] = False
         self.refused[of] += 1
-        np.maximum.at(self.epoch, at[newer], epoch[newer])
-        of = np.unique(at[newer])
+        np.maximum.at(self.epoch, slots[newer], epoch[newer])
+        of = np.unique(slots[newer])
         self.count[of] = self.refused[of] = 0
         self.heard[of] = True
         self.later[of] += 1
-        old = at[timely & right & (epoch < before)]
+        old = slots[timely & is_valid & (epoch < before)]
         self.old_at[old] = np.minimum(self.old_at[old], now)
         # A report to a request of before may have been held back.
         self.repeat[of], self.waits[:, of], self.old_at[of] = False, False, np.inf
         # A request that is repeated after a bad report is refused: that is not the reason.
-        self.why[at[timely & refused & (self.why[at] == Verdict.BELIEVED)]] = Verdict.REFUSED
+        self.why[slots[timely & refused & (self.why[slots] == Verdict.BELIEVED)]] = Verdict.REFUSED
         return np.where(again | newer | first, Verdict.AGAIN, np.where(
-            refused, Verdict.REFUSED, np.where(right, Verdict.OLD, Verdict.BEACON))
+            refused, Verdict.REFUSED, np.where(is_valid, Verdict.OLD, Verdict.BEACON))
             ).astype(np.uint8)
 
     def news(self, rows: Rows, believed: bool) -> list[tuple[int, Verdict, Verdict]]:
         """The agents of which it is new why they are not believed, or that they are again: their
         rows, what was told before, and what is to tell now."""
-        rows = rows[self.at[rows] >= 0]
-        at = self.at[rows]
+        rows = rows[self.slot[rows] >= 0]
+        slots = self.slot[rows]
         if believed:
-            self.why[at] = Verdict.BELIEVED
-        changed = (self.told[at] != self.why[at]) & (believed | (self.why[at] > Verdict.AGAIN))
-        rows, at = rows[changed], at[changed]
-        found = [(int(row), Verdict(was), Verdict(now)) for row, was, now in zip(
-            rows, self.told[at].tolist(), self.why[at].tolist())]
-        self.told[at] = self.why[at]
-        return found
+            self.why[slots] = Verdict.BELIEVED
+        changed = (self.told[slots] != self.why[slots]) & (
+            believed | (self.why[slots] > Verdict.AGAIN))
+        rows, slots = rows[changed], slots[changed]
+        pairs = [(int(row), Verdict(was), Verdict(now)) for row, was, now in zip(
+            rows, self.told[slots].tolist(), self.why[slots].tolist())]
+        self.told[slots] = self.why[slots]
+        return pairs

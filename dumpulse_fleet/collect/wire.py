@@ -21,7 +21,7 @@ Bytes = NDArray[np.uint8]
 NAME = 28  # bytes of an address of IPv6, which is the longest
 ROOM = 268  # bytes for a report of version 2, and a few to see that a packet is too long
 CONTROL = 32  # bytes of a control message with a time: 16 of header, seconds, nanoseconds
-NO_ROOM = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS)  # or nothing to read
+NO_ROOM = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS)  # There is also nothing to read then.
 # Constants of Linux that Python does not name.
 SO_TIMESTAMPNS, SO_RCVBUFFORCE, SO_MEMINFO, SK_MEMINFO_DROPS = 35, 33, 55, 8
 MSG_TRUNC_, MSG_DONTWAIT_, MSG_ERRQUEUE_ = 0x20, 0x40, 0x2000
@@ -63,25 +63,25 @@ class Batch:
                 -1, len(packet)).copy()
         self._control = np.zeros((count, CONTROL // 8), np.int64)
         self._iov = np.zeros(count, np.dtype(Iovec))
-        at = np.arange(count, dtype=np.uint64)
+        index = np.arange(count, dtype=np.uint64)
         stride = np.uint64(0 if packet and not apart else self.packets.shape[1])
-        self._iov["base"] = np.uint64(self.packets.ctypes.data) + at * stride
+        self._iov["base"] = np.uint64(self.packets.ctypes.data) + index * stride
         self._iov["length"] = len(packet) or ROOM
         self.messages = np.zeros(count, np.dtype(BatchMessage))
         self._header = self.messages["header"]
-        self._header["name"] = np.uint64(self.names.ctypes.data) + at * np.uint64(NAME)
+        self._header["name"] = np.uint64(self.names.ctypes.data) + index * np.uint64(NAME)
         self._header["iov"] = np.uint64(self._iov.ctypes.data) \
-            + at * np.uint64(self._iov.dtype.itemsize)
+            + index * np.uint64(self._iov.dtype.itemsize)
         self._header["iov_count"] = 1
         if not packet:
             self._header["control"] = np.uint64(self._control.ctypes.data) \
-                + at * np.uint64(CONTROL)
+                + index * np.uint64(CONTROL)
         self._address = self.messages.ctypes.data
         self._size = self.messages.dtype.itemsize
 
     def lengths(self, count: int) -> NDArray[np.uint32]:
-        found: NDArray[np.uint32] = self.messages["length"][:count]
-        return found
+        lengths: NDArray[np.uint32] = self.messages["length"][:count]
+        return lengths
 
     def address(self, count: int, names: Bytes) -> None:
         """The first `count` datagrams go to these addresses."""
@@ -105,9 +105,9 @@ class Batch:
 
     def times(self, count: int) -> NDArray[np.float64]:
         """Unix time at which each came; 0 if the kernel did not say it."""
-        told = self._header["control_length"][:count] >= CONTROL
+        has_time = self._header["control_length"][:count] >= CONTROL
         when = self._control[:count, 2] + self._control[:count, 3] * 1e-9
-        return np.where(told, when, 0.0)
+        return np.where(has_time, when, 0.0)
 
 
 def open_socket(family: int, room: int) -> tuple[socket.socket, int]:
@@ -151,9 +151,9 @@ def checksums(packets: Bytes) -> NDArray[np.uint32]:
 def good(packets: Bytes, lengths: NDArray[np.uint32]) -> NDArray[np.bool_]:
     """Which of these are reports, whole and undamaged?"""
     claimed = packets[:, :4].copy().view(">u4")[:, 0]
-    right: NDArray[np.bool_] = (checksums(packets[:, 4:client.REPORT_SIZE]) == claimed) \
+    is_valid: NDArray[np.bool_] = (checksums(packets[:, 4:client.REPORT_SIZE]) == claimed) \
         & (lengths == client.REPORT_SIZE)
-    return right
+    return is_valid
 
 
 def entries(packets: Bytes) -> NDArray[np.uint32]:
@@ -180,7 +180,7 @@ class Book(NamedTuple):
     """Finds the row of an agent by the address of its answer."""
 
     keys: NDArray[np.uint64]  # sorted
-    rows: Rows  # in the same order
+    rows: Rows  # The row of each key.
 
     @staticmethod
     def of(names: Bytes, rows: Rows) -> Book:
@@ -188,7 +188,7 @@ class Book(NamedTuple):
         order = np.argsort(keys, kind="stable")
         return Book(keys[order], rows[order])
 
-    def find(self, names: Bytes, known: Bytes) -> Rows:
+    def find(self, names: Bytes, places: Bytes) -> Rows:
         """The rows of `known` that have these names; -1 for strangers. Of several, the first."""
         if not len(self.keys):
             return np.full(len(names), -1, np.intp)
@@ -196,9 +196,9 @@ class Book(NamedTuple):
         v6 = family_of(names) == socket.AF_INET6
         names[v6, 4:8] = 0  # the flow label means nothing here
         names[~v6, 8:] = 0
-        at = np.minimum(np.searchsorted(self.keys, digest(names)), len(self.keys) - 1)
-        rows = self.rows[at]
-        same = (known[rows].view(np.uint32) == names.view(np.uint32)).all(axis=1)
+        place = np.minimum(np.searchsorted(self.keys, digest(names)), len(self.keys) - 1)
+        rows = self.rows[place]
+        same = (places[rows].view(np.uint32) == names.view(np.uint32)).all(axis=1)
         return np.where(same, rows, -1)
 
     def twins(self, row: int) -> Rows:

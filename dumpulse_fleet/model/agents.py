@@ -39,11 +39,11 @@ class ClockKind(enum.IntEnum):
     """How the time of an agent is known."""
 
     NONE = 0  # no report yet
-    OWN = 1  # by its own variable
+    OWN = 1  # It stamps a variable of its own.
     UNIX = 2  # it counts Unix time
     ARRIVAL = 3  # not at all: only when its entries are seen first
-    NEW = 4  # the same, and no entry has changed yet, which could tell more
-    MAYBE = 5  # the same, but the last entries that changed fit Unix time; late ones may do so
+    NEW = 4  # As ARRIVAL, and no entry has changed yet, which could show more.
+    MAYBE = 5  # As ARRIVAL, but the last entries that changed fit Unix time, as late ones may do.
 
 
 # Ticks from report to report in which a clock can be told from others without `now-from`: a
@@ -53,7 +53,8 @@ SOON = client.WRAP // 16 - 2 * client.SKEW
 MUTE_STATES = frozenset((State.DAMAGED, State.UNREACHABLE))
 
 
-UNRESOLVED = "its name does not resolve"  # why an agent is unreachable, in events and messages
+# The reason for which an agent is unreachable, in events and messages.
+UNRESOLVED = "its name does not resolve"
 
 
 def boot_of(value: int) -> str:
@@ -68,19 +69,21 @@ class Profile:
     """
 
     def __init__(self, settings: client.Settings, name: str = "") -> None:
-        self.name = name  # of its file; empty if there is none
+        self.name = name  # The name of its file; empty if there is none.
         self.settings = settings
         self.tick = settings.tick_ms / 1000  # s
         variables = settings.variables
-        self.expected: NDArray[np.bool_] = np.array([each.expected for each in variables])
+        self.expected: NDArray[np.bool_] = np.array([variable.expected for variable in variables])
         # An age is a whole number of ticks, so it exceeds a deadline that is rounded down at the
         # same tick.
         self.warn: NDArray[np.int64] = np.array(
-            [each.warn_ms // settings.tick_ms for each in variables], np.int64)
+            [variable.warn_ms // settings.tick_ms for variable in variables], np.int64)
         self.crit: NDArray[np.int64] = np.array(
-            [each.crit_ms // settings.tick_ms for each in variables], np.int64)
-        self.low: NDArray[np.uint8] = np.array([each.warn_low for each in variables], np.uint8)
-        self.high: NDArray[np.uint8] = np.array([each.warn_high for each in variables], np.uint8)
+            [variable.crit_ms // settings.tick_ms for variable in variables], np.int64)
+        self.low: NDArray[np.uint8] = np.array(
+            [variable.warn_low for variable in variables], np.uint8)
+        self.high: NDArray[np.uint8] = np.array(
+            [variable.warn_high for variable in variables], np.uint8)
 
 
 class ReaderKeys(client.KeyFile):
@@ -103,7 +106,7 @@ class Agent:
     """One agent that the fleet asks."""
 
     name: str  # unique in the fleet
-    address: str  # as client.py takes it: HOST:PORT, serial:…, can:…
+    address: str  # In the form of client.py: HOST:PORT, serial:…, can:…
     profile: Profile
     site: str = ""
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -124,7 +127,7 @@ class Group:
 
     name: str
     match: Mapping[str, str]  # labels (and `site`, `name`) that its members have
-    at_least: int  # so many members must be alive
+    at_least: int  # The number of members that must be alive.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,8 +141,8 @@ class Mute:
     begins: float  # Unix time
     ends: float
     why: str = ""
-    by: str = ""  # who made it; "configuration" if it is in a file
-    number: int = 0  # of a mute that was made at run time
+    by: str = ""  # Its author; "configuration" if it is in a file.
+    number: int = 0  # Its number in the store, if it was made at run time.
     acknowledges: bool = False  # SQLite says 0 or 1
 
 

@@ -14,7 +14,7 @@ from dumpulse_fleet.model.agents import Agent
 LONGEST_NAME = 100  # characters of an agent's name, a site, a label's name
 LONGEST_VALUE = 200  # characters of a label's value
 MOST_LABELS = 32
-MOST_AGENTS = 1_000_000  # of one configuration
+MOST_AGENTS = 1_000_000  # agents in one configuration
 # Labels with these names would hide what the fleet says itself, in queries and on the wall.
 RESERVED = ("agent", "address", "instance", "job", "name", "parent", "site", "state", "variable")
 PLAIN = re.compile(r"[A-Za-z0-9 ._:()@-]*+")  # most names, checked in one go
@@ -104,8 +104,8 @@ def expand(pattern: str) -> Iterator[str]:
     choices = [_choices(part, pattern) if position % 2 else [part]
                for position, part in enumerate(parts)]
     count = 1
-    for each in choices:
-        count *= len(each)
+    for words in choices:
+        count *= len(words)
     if count > MOST_AGENTS:
         raise Wrong(f"{shown(pattern)} stands for more than {MOST_AGENTS:,} agents")
     return ("".join(chosen) for chosen in itertools.product(*choices))
@@ -142,17 +142,17 @@ def _between(pattern: str, first: str, last: str, port: str) -> Iterator[str]:
 def matches(match: Mapping[str, str], agent: Agent) -> bool:
     """Whether an agent has all these labels; each value may be a glob. `variable` is about what
     an agent has, so it does not count here."""
-    own = {**agent.labels, "name": agent.name, "site": agent.site}
-    return all(key == "variable" or fnmatch.fnmatchcase(own.get(key, ""), glob)
+    texts = {**agent.labels, "name": agent.name, "site": agent.site}
+    return all(key == "variable" or fnmatch.fnmatchcase(texts.get(key, ""), glob)
                for key, glob in match.items())
 
 
 def agent_labels(agent: Agent) -> dict[str, str]:
     """Returns the labels of all series and alerts of an agent."""
-    found = {"agent": agent.name}
+    labels = {"agent": agent.name}
     if agent.site:
-        found["site"] = agent.site
+        labels["site"] = agent.site
     for key, text in sorted(agent.labels.items()):
-        if text:  # to Prometheus, an empty label is none
-            found[key] = text  # none of RESERVED
-    return found
+        if text:  # Prometheus treats an empty label as none.
+            labels[key] = text  # none of RESERVED
+    return labels

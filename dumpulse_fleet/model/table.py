@@ -13,7 +13,7 @@ from dumpulse_fleet import client
 from dumpulse_fleet.model.agents import Agent, State
 
 VARIABLES = 64
-UNSURE = (State.UNWATCHED, State.PENDING, State.UNKNOWN)  # of these, nothing is known
+UNSURE = (State.UNWATCHED, State.PENDING, State.UNKNOWN)  # Nothing is known in these states.
 PLACE = 28  # bytes of an address, as wire.pack makes it
 Array = NDArray[Any]
 Rows = NDArray[np.intp]
@@ -30,7 +30,7 @@ class Table:
         count = len(self.agents)
         whole = (VARIABLES, count)  # transposed: variables that nobody uses take no memory
         # ---- each variable
-        self.entry = np.zeros(whole, np.uint32).T  # as in the report: timestamp, sender, value
+        self.entry = np.zeros(whole, np.uint32).T  # Timestamp, sender and value.
         # When its entry was stamped, in ticks of the agent's clock that never wraps (see `clock`).
         self.stamped = np.zeros(whole, np.int64).T
         # The entry was there at the first report, so its age is "at least" this.
@@ -100,13 +100,13 @@ class Table:
         return int(np.flatnonzero(used).max(initial=-1)) + 1
 
 
-def copy_rows(to: Array, rows: Rows, whence: Array, old_rows: Rows) -> None:
+def copy_rows(to: Array, rows: Rows, old: Array, old_rows: Rows) -> None:
     """Copies rows of a field into another table. Columns that stay as they are still take no memory
     then."""
     if to.ndim == 1:
-        to[rows] = whence[old_rows]
+        to[rows] = old[old_rows]
         return
-    for variable in range(whence.shape[1]):
-        values = whence[old_rows, variable]
+    for variable in range(old.shape[1]):
+        values = old[old_rows, variable]
         if (values != to[rows, variable]).any():
             to[rows, variable] = values

@@ -17,11 +17,11 @@ from dumpulse_fleet.model.agents import MUTE_STATES, Agent, ClockKind, State
 from dumpulse_fleet.model.table import VARIABLES, Table
 from dumpulse_fleet.record.store import Store, Trouble
 
-FIRST_S = 10.0  # from a start to the first save; twice as long to each next one, at most until
-PERIOD_S, FOR_EACH_S = 60.0, 0.006  # it is this, or so long for each agent
+FIRST_S = 10.0  # The time to the first save. It doubles up to the longer one of the next two.
+PERIOD_S, FOR_EACH_S = 60.0, 0.006  # The second one is for each agent.
 AT_ONCE = 4096  # agents, which are copied while the table is locked
 LOAD_S = 60.0  # s that loading may take
-MOST_64 = 1 << 62  # of counters, and of numbers of ticks
+MOST_64 = 1 << 62  # The greatest counter, and the greatest number of ticks.
 # The fields of a table, and the greatest number that each may have.
 ARRAYS: dict[str, float] = {
     "entry": 0xFFFFFFFF, "stamped": MOST_64, "at_least": 1, "state": max(State),
@@ -99,9 +99,9 @@ class Snapshot:
         except (sqlite3.Error, Trouble, concurrent.futures.TimeoutError, ValueError,
                 TypeError, KeyError) as error:
             return f"what was kept cannot be used, so all agents are new: {error!r}"
-        known = {name: number for name, _, number, _ in rows}
+        last_numbers = {name: number for name, _, number, _ in rows}
         odd = sum(not self._put(table, *row) for row in rows if row[0] in table.row)
-        self._catch_up(table, known, newer)
+        self._catch_up(table, last_numbers, newer)
         return f"what was kept of {odd:,} agents makes no sense: they are new" * bool(odd)
 
     @staticmethod
@@ -112,10 +112,10 @@ class Snapshot:
             values = np.frombuffer(data, form(table, range(VARIABLES + 1)[width]))[0]
         except (ValueError, TypeError, LookupError):
             return False
-        for field, most in ARRAYS.items():
+        for field, limit in ARRAYS.items():
             value = values[field].view(np.uint8) if values[field].dtype == np.bool_ \
                 else values[field]
-            if not ((value >= (-most if value.dtype.kind == "i" else 0)) & (value <= most)).all():
+            if not ((value >= (-limit if value.dtype.kind == "i" else 0)) & (value <= limit)).all():
                 return False  # also if it is no number
         with table.lock:
             for field in ARRAYS:
@@ -130,14 +130,14 @@ class Snapshot:
         return True
 
     @staticmethod
-    def _catch_up(table: Table, known: Mapping[str, int], newer: list[Any]) -> None:
+    def _catch_up(table: Table, last_numbers: Mapping[str, int], newer: list[Any]) -> None:
         """Applies the events that are newer than the rows, so that none is published twice, and no
         state that was published seems to have ended."""
         states = {state.words: state for state in State}
         with table.lock:
-            for number, name, variable, what, now, at in sorted(newer):
+            for number, name, variable, what, now, unix in sorted(newer):
                 row, state = table.row.get(name, -1), states.get(now)
-                if row < 0 or number <= known.get(name, 0):
+                if row < 0 or number <= last_numbers.get(name, 0):
                     continue
                 if what in REBOOTS:  # its clock is not that of the row any more
                     table.kind[row] = ClockKind.NONE
@@ -145,18 +145,18 @@ class Snapshot:
                 elif what == "sender":  # the entry of the row is from before this event
                     table.entry[row, variable] = 0
                 elif what == "restarted":
-                    for each in table.agents[row].profile.settings.variables:
-                        if each.number == variable and each.boots is not None:
-                            table.entry[row, each.boots] = 0
+                    for watched in table.agents[row].profile.settings.variables:
+                        if watched.number == variable and watched.boots is not None:
+                            table.entry[row, watched.boots] = 0
                 elif state is None:
                     continue
                 elif variable < 0:
-                    table.agent_told[row], table.agent_since[row] = state, at
+                    table.agent_told[row], table.agent_since[row] = state, unix
                     table.agent_state[row] = state
                     if state in MUTE_STATES:
                         table.state[row, table.state[row] != State.UNWATCHED] = State.UNKNOWN
                 else:
-                    table.told[row, variable], table.since[row, variable] = state, at
+                    table.told[row, variable], table.since[row, variable] = state, unix
                     table.state[row, variable] = state
 
 

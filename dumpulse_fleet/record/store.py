@@ -39,9 +39,9 @@ ASK_S = 5.0  # a question may take this long
 TEXT = 500  # characters of a text that are kept
 DAY = 86_400
 MUTES = 1_000
-MADE = ("muted", "acknowledged")  # what events say of a mute, and of one that acknowledges
+MADE = ("muted", "acknowledged")  # Words of events for a mute, and for an acknowledgement.
 APPLICATION = 0x44706C66  # marks our files: "Dplf"
-SCHEMA_VERSION = 6  # in `user_version`; a file with another one is rejected
+SCHEMA_VERSION = 6  # It is in `user_version`; a file with another one is rejected.
 SCHEMA = """
 CREATE TABLE source (id INTEGER PRIMARY KEY, agent TEXT NOT NULL, site TEXT NOT NULL,
                      UNIQUE (agent, site));
@@ -83,7 +83,7 @@ class Store:
     def __init__(self, path: str | Path, *, days: float = 90, rows: int = 2_000_000,
                  queue: int = QUEUE, say: Optional[Callable[[str], None]] = None) -> None:
         self.path = Path(path)
-        self.trouble = ""  # why the disk cannot be written now
+        self.trouble = ""  # The error while the disk cannot be written.
         # What happened since the start.
         self.stored = 0  # events that are on the disk
         self.lost = 0  # events that found the queue full
@@ -152,9 +152,10 @@ class Store:
         """The newest events first. `agent` and `site` are globs; `now` is words of states. The next
         page begins `before` the last number of this one. Trouble: it took too long, or the file
         cannot be read."""
-        wanted: dict[str, Any] = {"at >= ?": since, "at < ?": until, "variable = ?": variable,
-                  "what = ?": _text(what) or None, "number < ?": before,
-                  "now IN (SELECT value FROM json_each(?))": json.dumps([*now]) if now else None}
+        tests: dict[str, Any] = {
+            "at >= ?": since, "at < ?": until, "variable = ?": variable,
+            "what = ?": _text(what) or None, "number < ?": before,
+            "now IN (SELECT value FROM json_each(?))": json.dumps([*now]) if now else None}
         few = ""
         with self._reader() as database:
             if agent or site:
@@ -162,20 +163,20 @@ class Store:
                            for glob in (agent, site)]
                 sources = [row for row, *names in database.execute("SELECT * FROM source")
                            if all(match(name) for match, name in zip(matches, names))]
-                wanted["source IN (SELECT value FROM json_each(?))"] = json.dumps(sources)
+                tests["source IN (SELECT value FROM json_each(?))"] = json.dumps(sources)
                 # SQLite does not know how many there are. For many, it reads event by event.
                 few = "INDEXED BY event_source" if len(sources) < 100 else ""
-            wanted = {test: value for test, value in wanted.items() if value is not None}
+            tests = {test: value for test, value in tests.items() if value is not None}
             return _events(database.execute(
-                EVENTS.format(few) + "WHERE " + " AND ".join(("true", *wanted))
+                EVENTS.format(few) + "WHERE " + " AND ".join(("true", *tests))
                 + " ORDER BY number DESC LIMIT ?",
-                (*wanted.values(), max(0, min(limit, 100_000)))))
+                (*tests.values(), max(0, min(limit, 100_000)))))
 
     def ask(self, question: str, *values: Any) -> list[Any]:
         """The rows of any question. Trouble: it took too long, or the file cannot be read."""
         with self._reader() as database:
-            found: list[Any] = database.execute(question, values).fetchall()
-            return found
+            rows: list[Any] = database.execute(question, values).fetchall()
+            return rows
 
     @property
     def is_full(self) -> bool:
@@ -217,7 +218,7 @@ class Store:
             raise ValueError("a mute must end later than it begins, and later than now")
         if len(self._mutes) >= MUTES:
             raise ValueError(f"there are {MUTES} mutes: end some first")
-        made: list[Mute] = []
+        created: list[Mute] = []
 
         def work(database: sqlite3.Connection) -> Mute:
             match = {_text(name): _text(glob) for name, glob in mute.match.items()}
@@ -226,12 +227,12 @@ class Store:
                 "INSERT INTO mute (match, begins, ends, why, by, acknowledges) "
                 "VALUES (?, ?, ?, ?, ?, ?)",
                 (json.dumps(match), *rest, mute.acknowledges)).lastrowid or 0
-            made.append(Mute(match, *rest, number, mute.acknowledges))
-            return made[0]
+            created.append(Mute(match, *rest, number, mute.acknowledges))
+            return created[0]
 
         def then() -> None:
-            self._mutes += tuple(made)
-            self._tell_mute(made[0], "", MADE[made[0].acknowledges])
+            self._mutes += tuple(created)
+            self._tell_mute(created[0], "", MADE[created[0].acknowledges])
         return self.write(work, then)
 
     def end_mute(self, number: int) -> concurrent.futures.Future[bool]:
@@ -399,11 +400,11 @@ class Store:
             events: list[Event] = []
             job = None
             while self._queue and len(events) < BATCH and job is None:
-                each = self._queue.popleft()
-                if isinstance(each, _Job):
-                    job = each
+                entry = self._queue.popleft()
+                if isinstance(entry, _Job):
+                    job = entry
                 else:
-                    events.append(each)
+                    events.append(entry)
             lost, self._untold = self._untold, 0
             return events, job, lost, self._closing and not self._queue
 
@@ -412,12 +413,12 @@ class Store:
         batch = []
         for event in events:
             try:
-                at, agent, variable, what, was, is_now, lasted, site, _ = event
-                at, variable, lasted = float(at), int(variable), float(lasted)
-                if not (math.isfinite(at) and math.isfinite(lasted) and -1 <= variable < 64):
+                unix, agent, variable, what, was, is_now, lasted, site, _ = event
+                unix, variable, lasted = float(unix), int(variable), float(lasted)
+                if not (math.isfinite(unix) and math.isfinite(lasted) and -1 <= variable < 64):
                     raise ValueError
                 number = max(self.last + 1, int(now * 1e6))
-                batch.append(Event(at, _text(agent), variable, _text(what), _text(was),
+                batch.append(Event(unix, _text(agent), variable, _text(what), _text(was),
                                    _text(is_now), lasted, _text(site), number))
                 self.last = number
             except (TypeError, ValueError, OverflowError, AttributeError):
@@ -445,8 +446,8 @@ class Store:
             ((self._sources[key],),) = database.execute(
                 "SELECT id FROM source WHERE agent = ? AND site = ?", key)
         database.executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [
-            (number, at, self._sources[agent, site], variable, what, was, now, lasted)
-            for at, agent, variable, what, was, now, lasted, site, number in events])
+            (number, unix, self._sources[agent, site], variable, what, was, now, lasted)
+            for unix, agent, variable, what, was, now, lasted, site, number in events])
 
     def _transaction(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         database = self._database or self._try_open()
@@ -495,7 +496,7 @@ class Store:
 
     def _do(self, job: _Job) -> None:
         if not job.done.set_running_or_notify_cancel():
-            return  # who wanted it waits no longer: a connection is closed, or the time is over
+            return  # The caller waits no longer: its connection is closed, or its time is over.
         try:
             result = self._transaction(job.work)
         except Exception as error:  # pylint: disable=broad-except

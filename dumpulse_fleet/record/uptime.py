@@ -9,14 +9,16 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
 from dumpulse_fleet.model.agents import MUTE_STATES, Group, State
 from dumpulse_fleet.model.naming import matches
-from dumpulse_fleet.model.table import VARIABLES, Table
+from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Store
 
 DAY = 86_400
 DAYS = 30
-STATUS_DAYS = 90  # of the status page
+STATUS_DAYS = 90  # days on the status page
 SAVE_S = 10.0  # between two times that the store is told that the fleet still sees
 GAP_S = 60.0  # a longer time between two looks was not seen: the clock was set, or all stood still
 NOT_KNOWN = frozenset((State.UNWATCHED, State.PENDING, State.UNKNOWN))
@@ -39,7 +41,7 @@ class Span(NamedTuple):
 class Share(NamedTuple):
     """Seconds."""
 
-    seen: float = 0.0  # in which the state was known
+    seen: float = 0.0  # The time for which the state was known.
     well: float = 0.0
 
 
@@ -48,7 +50,8 @@ class Uptime:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._began = self._last = self._saved = 0.0  # of the present time of seeing; 0: blind now
+        # The present time of seeing; 0: the fleet is blind now.
+        self._began = self._last = self._saved = 0.0
 
     def look(self, now: float, sees: bool) -> None:
         """Call it once a second, with Unix time."""
@@ -83,36 +86,36 @@ class Uptime:
             seen = [span for span in seen if span[0] < self._began]
             seen.append((max(begin, self._began), now, True))
         events: dict[int, list[tuple[float, State, State]]] = {}
-        for variable, at, was, is_now in self._store.ask(EVENTS, agent.name, begin):
+        for variable, unix, was, is_now in self._store.ask(EVENTS, agent.name, begin):
             events.setdefault(variable, []).append(
-                (at, STATES.get(was, State.PENDING), STATES.get(is_now, State.UNKNOWN)))
+                (unix, STATES.get(was, State.PENDING), STATES.get(is_now, State.UNKNOWN)))
         # The store deletes the oldest events if there are too many: what was before is unknown.
         if self._store.is_full and (oldest := self._store.ask("SELECT min(at) FROM event")[0][0]):
             seen = [(max(oldest, first), last, True) for first, last, _ in seen if last > oldest]
         with table.lock:
-            told = [int(table.agent_told[row]), *table.told[row].tolist()]
+            told_states = [int(table.agent_told[row]), *table.told[row].tolist()]
             states = [int(table.agent_state[row]), *table.state[row].tolist()]
         lines: dict[int, list[tuple[float, float, State]]] = {}
-        for variable in (-1, *(each for each in range(VARIABLES) if agent.profile.expected[each])):
-            state = State(told[variable + 1])
+        for variable in (-1, *np.flatnonzero(agent.profile.expected).tolist()):
+            state = State(told_states[variable + 1])
             lines[variable] = list(line(
                 events.get(variable, ()),
                 state if state != State.PENDING else State(states[variable + 1]), begin, now))
-        own = [(first, last, state) for first, last, state, _ in both(lines.pop(-1), seen)]
-        found = {-1: [Span(*span) for span in own]}
+        agent_spans = [(first, last, state) for first, last, state, _ in both(lines.pop(-1), seen)]
+        spans_of = {-1: [Span(*span) for span in agent_spans]}
         for variable, spans in lines.items():  # unknown while the agent is
-            found[variable] = [Span(first, last, State.UNKNOWN if above in HIDING else state)
-                               for first, last, state, above in both(spans, own)]
-        return found
+            spans_of[variable] = [Span(first, last, State.UNKNOWN if above in HIDING else state)
+                               for first, last, state, above in both(spans, agent_spans)]
+        return spans_of
 
 
 def line(events: Iterable[tuple[float, State, State]], state: State, begin: float, end: float
          ) -> Iterator[tuple[float, float, State]]:
     """Returns the states of a time from its changes; without any, it was always the present one."""
     first, before = begin, None
-    for at, was, is_now in events:
+    for unix, was, is_now in events:
         before = was if before is None else before
-        if (last := min(max(at, first), end)) > first:
+        if (last := min(max(unix, first), end)) > first:
             yield first, last, before
         first, before = last, is_now
     if end > first:
@@ -146,12 +149,12 @@ def share(spans: Iterable[Span], since: float) -> Share:
 
 def worst(spans: Iterable[Span], now: float, step: float, count: int) -> list[State | None]:
     """Returns the worst state of each of the last steps, the oldest first; None: none was seen."""
-    found: list[State | None] = [None] * count
+    states: list[State | None] = [None] * count
     for span in spans:
         first = max(0, count - math.ceil((now - span.begin) / step))
-        for at in range(first, count - int((now - span.end) / step)):
-            found[at] = max(found[at] or span.state, span.state)
-    return found
+        for index in range(first, count - int((now - span.end) / step)):
+            states[index] = max(states[index] or span.state, span.state)
+    return states
 
 
 class Days:
@@ -161,15 +164,15 @@ class Days:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._table: Table | None = None
-        self._rows: dict[str, list[int]] = {}  # by part; and its counters of the table
-        self._before: dict[str, Share] = {}
-        # By part and day, which is a number of days since 1970.
+        self._rows: dict[str, list[int]] = {}  # The rows of the agents of each part.
+        self._before: dict[str, Share] = {}  # The sums of its counters at the last call.
+        # The shares of each part, by the number of days since 1970.
         self.parts: dict[str, dict[int, Share]] = {}
 
     def load(self) -> None:
         """Goes on with what was written. Trouble: it cannot be read."""
         for text, in self._store.ask("SELECT value FROM kept WHERE name = 'days'"):
-            self.parts = {name: {day: Share(*each) for day, *each in days}
+            self.parts = {name: {day: Share(*sums) for day, *sums in days}
                           for name, days in json.loads(text).items()}
 
     def add(self, table: Table, parts: Sequence[Group], now: float) -> None:
@@ -186,12 +189,12 @@ class Days:
                 days[today] = Share(*(total + new - old for total, new, old in zip(
                     days.get(today, Share()), sums, self._before[name])))
             self._before[name] = sums
-        self.parts = {name: {day: each for day, each in days.items() if day > today - STATUS_DAYS}
+        self.parts = {name: {day: total for day, total in days.items() if day > today - STATUS_DAYS}
                       for name, days in self.parts.items() if name in self._rows}
 
     def save(self) -> None:
         """Lets the store write it. The store reports that it cannot."""
-        text = json.dumps({name: [[day, *each] for day, each in days.items()]
+        text = json.dumps({name: [[day, *sums] for day, sums in days.items()]
                            for name, days in self.parts.items()})
         self._store.write(lambda database: database.execute(
             "INSERT OR REPLACE INTO kept VALUES ('days', ?)", (text,)).rowcount

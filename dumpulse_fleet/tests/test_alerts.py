@@ -94,7 +94,7 @@ def test_a_bad_state_is_told_once_and_its_end_once() -> None:
     assert not world.run(29)
     (message,) = world.run(1000)
     assert told([message]) == [("problem", "berlin", 1, 0, 1)]
-    assert message.at == WALL + 1090 + 1, "it took longer than the wait"
+    assert message.unix == WALL + 1090 + 1, "it took longer than the wait"
     (item,) = message.new
     assert item[:2] == (Subject("agent", "a"), State.UNREACHABLE) and item.began == WALL + 1060
     world.heal("a")
@@ -135,7 +135,7 @@ def test_later_trouble_of_a_site_waits_and_is_told_together() -> None:
     world.heal("a0")
     second = world.run(1000)
     assert told(first + second) == [("problem", "berlin", 5, 0, 5), ("problem", "berlin", 5, 1, 9)]
-    assert second[0].at - first[0].at >= RULES.again
+    assert second[0].unix - first[0].unix >= RULES.again
 
 
 @pytest.mark.parametrize("first, second", [
@@ -250,10 +250,10 @@ def test_what_is_acknowledged_is_not_repeated_but_what_is_new_is_told() -> None:
     assert not world.run(8000), "no reminder"
     world.silence("b")
     (message,) = world.run(100)
-    assert message.new[0].known == message.open[0].known == known, "the one that lasts longest"
+    assert message.new[0].acknowledged == message.open[0].acknowledged == known, "the longest one"
     assert message.muted == 0
     reminder = world.run(8000)[0]
-    assert reminder.kind == "reminder" and reminder.open[0].known is None
+    assert reminder.kind == "reminder" and reminder.open[0].acknowledged is None
     world.heal("a", "b")
     assert told(world.run(100)) == [("resolved", "berlin", 0, 2, 0)]
 
@@ -403,7 +403,7 @@ def test_only_who_answered_of_late_counts_for_a_blind_collector() -> None:
     world.run(60)
     world.silence(*names[:40])
     world.run(RECENT_S + 10)
-    world.silence(*names[40:75])  # of the 60 that still answered
+    world.silence(*names[40:75])  # 35 of the 60 that still answered.
     world.run(100)
     assert world.core.blind
     world = World([agent(name) for name in names[:25]])
@@ -490,7 +490,7 @@ def test_over_a_restart_the_next_message_comes_when_it_would_have_come() -> None
     world.restart()
     world.silence("b")
     (second,) = world.run(1000)
-    assert second.at - first.at == pytest.approx(RULES.again, abs=15)
+    assert second.unix - first.unix == pytest.approx(RULES.again, abs=15)
     assert second.incident == first.incident and second.number == 2
 
 
@@ -499,7 +499,7 @@ def test_the_worst_is_named_first() -> None:
     world.put(("a", 2, State.OUT_OF_RANGE), ("b", 3, State.DEAD))
     (message,) = world.run(200)
     assert [item.subject.name for item in message.new] == ["b", "a"]
-    states = [State.DEAD, State.DAMAGED, State.LATE, State.UNREACHABLE]  # as the wall has it, too
+    states = [State.DEAD, State.DAMAGED, State.LATE, State.UNREACHABLE]
     items = [message.new[0]._replace(state=state) for state in states]
     assert [state.words for state, _ in by_state(items)] == [
         "unreachable", "damaged", "dead", "late"]
@@ -542,7 +542,7 @@ class Sequences(RuleBasedStateMachine):
         super().__init__()
         self.world = World(CAST, [GROUP])
         self.truth: dict[Subject, State] = {}
-        self.since: dict[Subject, float] = {}  # since when it is as good or bad as it is
+        self.since: dict[Subject, float] = {}  # The time of the last change of its level.
         self.onsets: dict[Subject, int] = {}
         self.told: dict[Subject, int] = {}  # severities
         self.last: dict[Key, tuple[float, bool]] = {}  # when a message was, and if any stayed open
@@ -620,7 +620,7 @@ class Sequences(RuleBasedStateMachine):
         """A new process knows only by the clock how long ago something was. So none starts here
         after the clock was set: what it says of the time before would be wrong."""
         self.world.restart()
-        passed = 5000  # what the new clock is ahead
+        passed = 5000  # s by which the new clock is ahead
         self.since = {subject: since + passed for subject, since in self.since.items()}
         self.last = {key: (at + passed, opened) for key, (at, opened) in self.last.items()}
         self.onsets = {subject: 99 for subject in self.since}  # unknown here: allow all

@@ -33,7 +33,7 @@ def test_agents_die_lie_reboot_fall_silent_and_come_back() -> None:
             until(lambda: (table.kind == 1).all())
             fake.tell("die", 0, 9)
             fake.tell("lie", 10, 19)
-            fake.tell("silence", 20, 39)  # so a report without entries comes, however late
+            fake.tell("silence", 20, 39)  # Then a report without entries comes, however late.
             fake.tell("reboot", 20, 29)
             fake.tell("stop 7", 40, 44)
             fake.tell("odd 7", 45, 49)

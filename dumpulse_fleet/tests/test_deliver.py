@@ -312,7 +312,7 @@ async def test_a_message_that_hangs_delays_no_other_subject_and_its_own_keep_the
         fleet.put(0, State.UNREACHABLE)
         await until(lambda: receiver.got)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(deliver, "BACKOFF_S", (60.0, 60.0))  # of the first message alone
+            patch.setattr(deliver, "BACKOFF_S", (60.0, 60.0))  # The first message waits.
             await until(lambda: alerts._receivers[0].waiting[0].pause == 60)
             receiver.status = 200
             fleet.put(0, State.ALIVE)

@@ -141,7 +141,7 @@ def test_late_answers(tmp_path: Path, count: int) -> None:
     assert not world.readers.news(world.rows, False)
     assert world.take(first, False) == [Verdict.BELIEVED] * count
     assert world.take(first, False) == [Verdict.TAG] * count
-    assert world.take(second) == [Verdict.BELIEVED] * count  # and its own round goes on
+    assert world.take(second) == [Verdict.BELIEVED] * count  # Its own round goes on.
     world.begin()
     third = world.ask()
     world.begin()
@@ -378,7 +378,7 @@ def test_what_is_carried_over(tmp_path: Path) -> None:
     # Row 0 of the old table had no key, and what is known of the last row is not for it.
     new.carry(np.array([0, 1, 2, 3, 4]), world.readers, np.array([5, 2, 3, 1, 0]))
     assert new.epoch.tolist() == [256, 0, 256, 0]
-    assert not Readers([None]).at[0] >= 0
+    assert not Readers([None]).slot[0] >= 0
 
 
 # ---------------------------------------------------------------- the collector
@@ -428,7 +428,7 @@ def test_hundreds_of_agents(tmp_path: Path) -> None:
             until(lambda: (collector.table.reports >= 5).all())
             assert {event.now for event in heard.events} == {State.ALIVE.words}
             fake.tell("reboot", 0, 99)
-            fake.tell("lie", 100, 199)  # in beacons nothing of a lie shows
+            fake.tell("lie", 100, 199)  # A beacon shows no lie.
             until(lambda: (collector.table.agent_state[100:200] == State.UNREACHABLE).all())
             assert (collector.table.bad[100:200] > 0).all()
             assert {event.now for event in heard.of("key")} == {Verdict.TAG.words}

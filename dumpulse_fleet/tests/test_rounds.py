@@ -319,7 +319,7 @@ def test_no_answer_of_an_earlier_round_is_used() -> None:
                 first = first if first[1] else asker
                 if asker != first:
                     agent.sendto(GOOD, first)
-            assert table.reports[0] <= 1 and collector.figures.late > 0  # of that round
+            assert table.reports[0] <= 1 and collector.figures.late > 0
             until(lambda: table.lost[0] > 2)
 
 

@@ -252,7 +252,7 @@ def test_damage_at_run_time_loses_no_new_event(store: Store, path: Path, said: l
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     corrupt(path)
-    for number in range(3_000, 6_000):  # until the writer meets a bad page
+    for number in range(3_000, 6_000):  # The writer meets a bad page at some number.
         store.publish([event(number)])
     until(lambda: said)
     until(lambda: not store.trouble and store.flush())

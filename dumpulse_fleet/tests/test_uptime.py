@@ -14,7 +14,7 @@ from dumpulse_fleet.record.uptime import (
 from dumpulse_fleet.tests.collecting import profile
 from dumpulse_fleet.web import view
 
-NOW = 1.9e9  # so nothing is too old to be kept
+NOW = 1.9e9  # Nothing is too old to be kept at this time.
 
 
 @pytest.fixture(name="store")

@@ -39,16 +39,16 @@ from dumpulse_fleet.tests.harness.world import (
 ROOT = Path(__file__).parents[3]
 PERIOD, MISSES, GRACE, WAIT, CRIT, SITES = 6.0, 3, 10.0, 12.0, 20.0, 10
 NOTICED = (MISSES + 2) * PERIOD
-DUE = NOTICED + 3 * WAIT  # from what happens to the message
+DUE = NOTICED + 3 * WAIT  # s from an outage to its message
 LATE, UNTOLD = 60.0, 60.0  # a message; /-/ready after the first failure
 CALM, LONGEST = 160.0, 500.0  # a run lasts at least, at most
 FAULTS = ("none", "kill", "freeze", "reject", "hang", "dns", "nameserver", "cpu", "full", "slow",
           "clock", "inventory", "network")
-BUSY, REPEATS = PERIOD / 2, 3  # from this lag on, a failure is repeated so often
+BUSY, REPEATS = PERIOD / 2, 3  # With more lag, in s, a failed run is repeated so often.
 NAMES = "dns", "nameserver"
-KILLED = *NAMES, "hang", "reject"  # in half of the runs also killed
+KILLED = *NAMES, "hang", "reject"  # Half of these runs kill the fleet, too.
 STANDSTILLS = "freeze", "cpu", "network"  # the fleet cannot poll
-REBOOTED = "rebooted", "clock"  # or its clock was set: if the fleet did not run meanwhile
+REBOOTED = "rebooted", "clock"  # The second one if the fleet did not run meanwhile.
 
 
 class Outage(NamedTuple):
@@ -74,7 +74,7 @@ class Run:
         self.options, self.folder, self.fault = options, folder, options.faults
         self.count, self.chance = options.agents, random.Random(f"{options.seed} {self.fault}")
         self.warp = Warp(folder / "warp", options.speed)
-        self.other = Warp(folder / "other", options.speed)  # of the second fleet
+        self.other = Warp(folder / "other", options.speed)  # The clock of the second fleet.
         self.agents = Agents(self.count, options.speed)
         self.names, self.hub = Names(self.warp), Hub(self.warp, self.inventory())
         self.found = collections.Counter[str]()

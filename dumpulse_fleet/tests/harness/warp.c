@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 static volatile struct {
-    double base[8]; /* of each clock, by its number */
+    double base[8]; /* The base of each clock, by its number, s. */
     double speed, ahead, full, slow, cut;
 } * warp;
 

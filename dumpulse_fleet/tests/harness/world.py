@@ -123,7 +123,7 @@ class Hub:
     def __init__(self, warp: Warp, inventory: list[Json]) -> None:
         self.warp, self.inventory, self.manager = warp, inventory, Manager()
         self.messages: list[Message] = []
-        self.failing = 0.0  # since when the Alertmanager has not answered; 0: it has
+        self.failing = 0.0  # When the Alertmanager stopped answering; 0: it answers.
         self.rejects, self.rejection, self.hangs = "", 400, False  # a site, with this status
         hub = self
 
