@@ -62,7 +62,7 @@ $(call add,unit-mcp2515,gcc,$(SANITIZERS),\
 firmware: $(FIRMWARE) ##! the images for boards: build/firmware
 	@$(PYTHON) -m firmware.uf2 build/firmware/uart_rp2040.elf
 	@printf '%s\n' $(FIRMWARE)
-TABLE_firmware-size = $(PYTHON) -m firmware.costs.images	## flash, RAM, stack, cycles of each image, against budgets
+TABLE_firmware-size = $(PYTHON) -m firmware.costs.images	## flash, RAM and stack of each image
 # It installs what this board needs: without QUICK, make installs nothing more for its programs.
 try: ##! simulate a board, and poll it: BOARD=uart_atmega328p
 	@tools/setup python3

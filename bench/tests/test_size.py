@@ -148,11 +148,3 @@ def test_what_lets_in_an_interrupt(what: str, operands: str, does: bool) -> None
     code = {"served": [(0, what, operands)], "loop": [(2, "cpsie", "i")]}
     with pytest.raises(SystemExit, match="served lets in") if does else nullcontext():
         interrupts.refuse_nesting(Path("image"), code, {"served"})
-
-
-def test_a_stack_deeper_than_the_bound_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "sizes", lambda _: {"flash": 1, "ram": 1, "bound": 7})
-    monkeypatch.setattr(images, "costs", lambda _: {"stack": 8})
-    monkeypatch.setattr("sys.argv", ["figures"])
-    with pytest.raises(SystemExit, match="uart_atmega328p: its stack was deeper than the bound"):
-        images.main()

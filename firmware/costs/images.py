@@ -1,20 +1,20 @@
-"""How much flash, RAM, stack and time each firmware image takes.
+"""How much flash, RAM and stack each firmware image takes.
 
     make figures ONLY=firmware-size"""
 
 from pathlib import Path
 
-from firmware.costs import awake, interrupts
+from firmware.costs import interrupts
 from firmware.costs.interrupts import AVR, CORTEX_M, chip_of
-from firmware.simulators.boards import BOARDS, Board, Line
+from firmware.simulators.boards import BOARDS, Board
 from tools.processors import budgets, memory
 from tools.processors.memory import sections
 from tools.processors.targets import TARGETS
 from tools.programs import as_program, built
 
 BUDGETS = Path(__file__).with_name("budgets.tsv")
-COLUMNS = ("flash", "ram", "bound", "stack", "heartbeat", "junk", "report")
-ROW = "{:<18}{:>6}{:>6}{:>7}{:>7}{:>11}{:>8}{:>10}"
+COLUMNS = ("flash", "ram", "bound")
+ROW = "{:<18}{:>6}{:>6}{:>7}"
 RETURN = 2  # bytes that these AVRs push at a call and at an interrupt
 # Bytes that a Cortex-M pushes at an interrupt, at a multiple of 8. No compiler reports them.
 EXCEPTION = 32
@@ -47,36 +47,14 @@ def sizes(board: Board) -> dict[str, int]:
             "bound": bound(image, Path(built(f"build/firmware/{board.name}.su")))}
 
 
-def costs(board: Board) -> dict[str, int]:
-    """What a packet takes of the running image, and the deepest stack meanwhile."""
-    if board.keyed_node or board.keyed and board.baud:
-        return awake.with_keys_on_line(board)
-    if board.only_sends:
-        with Line(board) as line:
-            line.receive(2 * 8)
-            return {"stack": line.end(at_once=True)["stack"]}
-    if board.machine.startswith(("stm32", "netduino")):
-        return awake.cycles(awake.in_unicorn(board))
-    if board.simulator in ("qemu", "rp2040js", "ch32v003"):
-        return {}  # these count nothing
-    if board.keyed:
-        return awake.keyed_cycles(board)
-    return awake.cycles(awake.on_line(board) if board.baud else awake.on_bus(board))
-
-
 def main() -> None:
     measured: budgets.Budgets = {}
     print(ROW.format("image", *COLUMNS))
     for name, board in BOARDS.items():
-        measured[name] = sizes(board) | costs(board)
-        print(ROW.format(name, *(measured[name].get(column, "-") for column in COLUMNS)))
-        if measured[name].get("stack", 0) > measured[name]["bound"]:
-            raise SystemExit(f"{name}: its stack was deeper than the bound")
+        measured[name] = sizes(board)
+        print(ROW.format(name, *measured[name].values()))
     print("Bytes; ram is without the stack. bound: the most that the stack can take, which is the "
           "sum of\nthe deepest chain of calls and of the interrupt that takes most.")
-    print("stack: the most that was seen. heartbeat, junk, report: what a packet of 8 bytes "
-          "costs at\nfull speed, with its interrupts and with waking up: in cycles on AVR, in "
-          "instructions on the\nothers. The cost of a report ends when its last byte is out.")
     compilers = {target.objdump: target for target in TARGETS.values()}
     made_by = {name: compilers[chip_of(board.image()).objdump] for name, board in BOARDS.items()}
     budgets.enforce(measured, COLUMNS, BUDGETS, made_by)

@@ -139,6 +139,7 @@ def boards() -> Iterator[Board]:
 
 BOARDS = {board.name: board for board in boards()}
 PinChange = tuple[float, str, int]  # seconds since the start, the pin, its new level
+Packet = tuple[int, bytes]  # its identifier, counted from an agent's first; its bytes
 UART_HOLDS = 2  # bytes, while the next one arrives
 SILENT = ("", "silent")  # for can_board: no EEPROM, and nobody else sends at first
 
@@ -334,10 +335,16 @@ class LiveBus(Live):
     """A board with keys, and its CAN bus."""
     shows, shown = "show 28", "28#"
 
-    def do(self, *script: str) -> list[tuple[int, bytes]]:
+    def do(self, *script: str) -> list[Packet]:
         """Lets this happen on the bus, and returns the frames that the board has sent."""
         parts = (line.partition("#") for line in self.play(*script))
         return [(int(number, 16), bytes.fromhex(data)) for number, _, data in parts]
+
+    def exchange(self, *script: str, send: Sequence[Packet] = ()) -> list[Packet]:
+        """Sends packets, lets this happen, and returns the packets that the board has sent."""
+        first = self.board.can_id
+        lines = [frame(first + offset, packet) for offset, packet in send]
+        return [(number - first, packet) for number, packet in self.do(*lines, *script)]
 
 
 class LiveLine(Live):
@@ -347,6 +354,10 @@ class LiveLine(Live):
     def do(self, *script: str, send: bytes = b"") -> bytes:
         """Sends these bytes, lets this happen, and returns the bytes that the board has sent."""
         return bytes.fromhex("".join(self.play(*(f"send {byte:x}" for byte in send), *script)))
+
+    def exchange(self, *script: str, send: Sequence[Packet] = ()) -> list[Packet]:
+        return serial_frames(self.do(*script, send=b"".join(
+            serial_frame(*offset_and_packet) for offset_and_packet in send)))
 
 
 def eeprom(keys: Keys, block: int, board: Board | None = None) -> bytes:
@@ -378,9 +389,9 @@ def serial_frame(offset: int, packet: bytes) -> bytes:
     return start + bytes([-sum(start) % 256])
 
 
-def serial_frames(sent: bytes) -> list[tuple[int, bytes]]:
+def serial_frames(sent: bytes) -> list[Packet]:
     """The identifiers and the packets of the frames in these bytes."""
-    frames, start = list[tuple[int, bytes]](), 0
+    frames, start = list[Packet](), 0
     while start + 10 <= len(sent):
         is_frame = sent[start] >= 0x80 and sum(sent[start:start + 10]) % 256 == 0
         if is_frame:
@@ -440,9 +451,7 @@ def ask_on_i2c(board: Board) -> None:
     print(f"Masters write to address {board.i2c:#x}:",
           *(packet.hex(" ") for packet in (*beats, REQUEST)), "A master reads:",
           hex_lines(report, 16), sep="\n")
-    if report != checksummed(report[4:]):
-        raise SystemExit("this is not a report")
-    show_entries(report[4:])
+    show_report(report)
 
 
 def candump(line: str) -> str:
@@ -463,7 +472,10 @@ def ask_on_bus(board: Board) -> None:
     print(*map(candump, (first, second, request)), sep="\n")
     print("The board answers with a report:")
     print(*map(candump, answer), sep="\n")
-    report = b"".join(bytes.fromhex(line.partition("#")[2]) for line in answer)
+    show_report(b"".join(bytes.fromhex(line.partition("#")[2]) for line in answer))
+
+
+def show_report(report: bytes) -> None:
     if len(report) != REPORT_SIZE or report != checksummed(report[4:]):
         raise SystemExit("this is not a report")
     show_entries(report[4:])
@@ -479,24 +491,21 @@ def show_entries(table: bytes) -> None:
 
 
 def ask_with_keys(board: Board) -> None:
-    """The same for an agent with keys: first come its beacons, and all answers are checked."""
-    keys, gone = Keys(bytes(range(16))), "which is not authentic"
-    node, reader = Hearer(keys, 3), Reader(keys)
-    with LiveBus(board, eeprom(keys, 0)) as bus:
-        print("The board stores its block of epochs, and sends a beacon for each label. That of "
-              "variable 3:")
-        beacons = sorted(bus.do("wait 1120000")[-LABELS:], key=lambda sent: node.hear(sent[1]))
-        print(candump(frame(*beacons[-1])))
-        if not node.epoch or not any([reader.hear(data) for _, data in beacons]):
-            raise SystemExit(gone)
+    """A node and a reader have the board's keys, and receive its beacons."""
+    keys = Keys(bytes(range(16)))
+    node, reader = Hearer(keys, 7), Reader(keys)
+    with (LiveLine if board.baud else LiveBus)(board, eeprom(keys, 0, board)) as agent:
+        beacons = [packet for _, packet in agent.exchange("wait 3000000")]
+        for hearer in (node, reader):
+            if not any([hearer.hear(beacon) for beacon in beacons]):
+                raise SystemExit("its beacons are not authentic")
         beat, request = node.heartbeat(1, 126) or b"", reader.request(os.urandom(2)) or b""
-        script = [frame(board.can_id + 3, beat), frame(board.can_id + REQUEST_AT, request)]
-        print("A heartbeat and a request go to the board:", *map(candump, script), sep="\n")
-        answer = bus.do(*script, "wait 30000")[:33]
-    print("The board answers with a report:", *(candump(frame(*sent)) for sent in answer), sep="\n")
-    report = b"".join(data for _, data in answer)
+        print(f"The board has sent {len(beacons)} beacons. A heartbeat and a request go to it:",
+              beat.hex(" "), request.hex(" "), sep="\n")
+        answer = agent.exchange("wait 700000", send=[(7, beat), (REQUEST_AT, request)])
+    report = b"".join(packet for offset, packet in answer if REPORT_AT <= offset < REPORT_AT + 33)
     if not reader.check(report):
-        raise SystemExit(gone)
+        raise SystemExit("its report is not authentic")
     show_entries(report[8:])
 
 
@@ -509,30 +518,6 @@ def listen_with_keys(board: Board) -> None:
               "It receives:", beacon.hex(" "), sep="\n")
         sent = line.do("wait 4250000", send=beacon)
     print("It sends:", hex_lines(sent), sep="\n")
-
-
-def hear_a_node(board: Board) -> None:
-    """A simulated node is on the same line as an agent, which is then asked."""
-    node_board = BOARDS["node_stm32" if board.keyed_stm32 else "keyed_attiny85"]
-    keys = Keys(bytes(range(16)))
-    reader, hearer = Reader(keys), Hearer(keys, 7)
-    with LiveLine(board, eeprom(keys, 0, board)) as agent:
-        beacons = serial_frames(agent.do("wait 3000000"))
-        if not any([reader.hear(data) for _, data in beacons]):
-            raise SystemExit("its beacons are not authentic")
-        beacon = [data for _, data in beacons if hearer.hear(data)][-1]
-        with LiveLine(node_board, eeprom_of_node(keys, 7, board=node_board)) as node:
-            node.do("wait 500000")
-            sent = node.do("wait 2500000", send=serial_frame(97, beacon))
-        print(f"The agent has sent {len(beacons)} beacons. {node_board.name} receives its own, and "
-              "sends:", hex_lines(sent), sep="\n")
-        agent.do("wait 100000", send=sent)
-        request = reader.request(os.urandom(2)) or b""
-        report = serial_frames(agent.do("wait 600000", send=serial_frame(REQUEST_AT, request)))
-    answer = b"".join(data for offset, data in report if REPORT_AT <= offset < REPORT_AT + 33)
-    if not reader.check(answer):
-        raise SystemExit("its report is not authentic")
-    show_entries(answer[8:])
 
 
 def show_pins(board: Board) -> None:
@@ -561,7 +546,7 @@ def main(name: str) -> None:
     if board.keyed_node:
         show = listen_with_keys
     elif board.keyed:
-        show = hear_a_node if board.baud else ask_with_keys
+        show = ask_with_keys
     else:
         show = listen if board.only_sends else ask_on_line if board.baud else \
             ask_on_i2c if board.i2c else ask_on_bus

@@ -68,7 +68,7 @@ class Board:
 
     def __init__(self, chip: str, hertz: int, kbits: int, image: Path) -> None:
         self.chip, self.hertz = Chip(chip), hertz
-        self.now = self.asleep = self.instructions = self.boots = self.last_sent = 0
+        self.now = self.asleep = self.boots = self.last_sent = 0
         self.can = BxCan()
         self.bus = Bus(self.can, hertz // 1000 // kbits, self.show)
         self.engine = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB |
@@ -177,7 +177,6 @@ class Board:
 
     def count(self, _engine: object, _at: int, _size: int, _data: object) -> None:
         self.now += self.charge
-        self.instructions += 1
 
     def leave(self, _engine: object, number: int, _data: object) -> None:
         if number != 8:
@@ -318,8 +317,7 @@ def main(chip: str, hertz: str, kbits: str, image: str) -> None:
     while board.now - board.last_sent < SILENCE * board.hertz // 1_000_000:
         board.run(SILENCE)
     print(f"cycles {board.now} asleep {board.asleep} boots {board.boots} stack {board.stack()} "
-          f"instructions {board.instructions} errors {board.can.esr & 7} "
-          f"destroyed {board.bus.destroyed}", file=sys.stderr)
+          f"errors {board.can.esr & 7} destroyed {board.bus.destroyed}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from firmware.costs import images
 from firmware.simulators.boards import (BOARDS, REPORT_SIZE, Bus, blocks, read_bytes, written)
 from spec.model import REQUEST, Agent, checksummed, heartbeat
 from tools.programs import ROOT
@@ -43,6 +44,7 @@ def test_a_report_is_read_in_blocks_of_any_size(kbits: int) -> None:
     assert len(reports) == 3 and reports.count(reports[0]) == 3
     assert reports[0][-2:] == b"\xff\xff" and table(reports[0][:-2])[3][2:] == b"L\t"
     assert "N" not in said and counts["boots"] == 1
+    assert counts["stack"] <= images.sizes(BOARD)["bound"]
     page = (ROOT / "firmware" / "i2c_atmega328p.md").read_text()
     (told,) = re.findall(r"(\d\.\d) ms while", page)
     assert round(counts["stretched"] / 1000, 1) == float(told)

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from firmware.costs import images
-from firmware.costs.awake import KEYS
 from firmware.simulators.boards import (BOARDS, REPORT_AT, REQUEST_AT, Board, LiveBus, LiveLine,
                                         eeprom, eeprom_of_node, frame, serial_frame,
                                         serial_frames)
@@ -27,6 +26,7 @@ from spec.keyed import (HEARTBEAT, IS_HEARTBEAT, IS_REQUEST, LABELS, READER_LABE
 from spec.model import REQUEST, heartbeat
 from tools.programs import EXTRAS, INCLUDES, ROOT, run
 
+KEYS = Keys(bytes(range(16)))
 CAN, ON_LINE = BOARDS["can_avr-keyed"], BOARDS["keyed_atmega328p"]
 NODE = BOARDS["keyed_attiny85"]
 FLASH, FLASH_NODE = BOARDS["keyed_stm32"], BOARDS["node_stm32"]
@@ -38,28 +38,45 @@ STARTED = "wait 1150000"
 
 
 class Rig:
-    """An agent in simavr, and all that its bus has heard."""
+    """An agent in a simulator, and all that it has sent."""
 
-    def __init__(self, keys: Keys, block: int, image: Path | None = None) -> None:
+    def __init__(self, keys: Keys = KEYS, block: int = 0x122, image: Path | None = None,
+                 board: Board = CAN, memory: bytes | None = None) -> None:
         self.keys, self.reader = keys, Reader(keys)
         self.beacons: list[tuple[int, int]] = []  # epoch and label, in the order in which they came
         self.hearers: list[Hearer] = []  # nodes on this bus
         self.reports: list[bytes] = []
-        self.partial = b""  # the beginning of the next frame
+        self.frames: list[tuple[int, bytes]] = []
         self._labels: dict[int, dict[bytes, int]] = {}  # epoch: beacon: label
-        self.bus = LiveBus(CAN, eeprom(keys, block), image)
+        memory = eeprom(keys, block, board) if memory is None else memory
+        self.bus: LiveBus | LiveLine = (
+            LiveLine if board.baud else LiveBus)(board, memory, image)
+        self.drop_partial()
 
-    def do(self, *script: str) -> None:
-        for number, data in self.bus.do(*script):
+    def drop_partial(self) -> None:
+        self._report, self._frame = b"", b""  # the beginnings of the next report and frame
+
+    def do(self, *script: str, send: bytes = b"") -> None:
+        if isinstance(self.bus, LiveBus):
+            frames = self.bus.exchange(*script)
+        else:
+            self._frame += self.bus.do(*script, send=send)
+            frames = serial_frames(self._frame)
+            assert len(self._frame) - 10 * len(frames) < 20  # power that fails cuts a frame
+            if frames:
+                last = serial_frame(*frames[-1])
+                self._frame = self._frame[self._frame.rindex(last) + 10:]
+        self.frames += frames
+        for offset, data in frames:
             assert len(data) == 8
-            if number == BASE + BEACON_AT:
+            if offset == BEACON_AT:
                 self._hear(data)
             else:
-                assert number == BASE + REPORT_AT + len(self.partial) // 8
-                self.partial += data
-                if len(self.partial) == 264:
-                    self.reports.append(self.partial)
-                    self.partial = b""
+                assert offset == REPORT_AT + len(self._report) // 8
+                self._report += data
+                if len(self._report) == 264:
+                    self.reports.append(self._report)
+                    self._report = b""
 
     def _hear(self, beacon: bytes) -> None:
         """It has to be authentic."""
@@ -81,15 +98,19 @@ class Rig:
         return self.keys.counted(variable, self.epoch(variable), count, first, second)
 
     def send(self, *packets: bytes) -> None:
-        self.do(*(frame(BASE + (REQUEST_AT if packet[4] == IS_REQUEST else packet[4] % 64), packet)
-                  for packet in packets), "wait 2000")
+        placed = [(REQUEST_AT if packet[4] == IS_REQUEST else packet[4] % 64, packet)
+                  for packet in packets]
+        if isinstance(self.bus, LiveBus):
+            self.do(*(frame(BASE + offset, packet) for offset, packet in placed), "wait 2000")
+        else:
+            self.do(send=b"".join(serial_frame(offset, packet) for offset, packet in placed))
 
-    def ask(self, *before: bytes, microseconds: int = 22_000) -> list[bytes] | None:
+    def ask(self, *before: bytes) -> list[bytes] | None:
         """Asks for a report, and waits. The report has to be authentic, if one has come."""
         request, reports = self.reader.request(b"no"), len(self.reports)
         assert request is not None
         self.send(*before, request)
-        self.do(f"wait {microseconds}")
+        self.do("wait 22000" if isinstance(self.bus, LiveBus) else "wait 700000")
         return self.answer() if self.reports[reports:] else None
 
     def answer(self) -> list[bytes] | None:
@@ -107,13 +128,14 @@ class Rig:
         return table
 
     def cut(self, byte: int) -> None:
-        self.partial = b""
+        self.drop_partial()
         self.do(f"cut {byte:x}")
 
     def end(self, boots: int) -> None:
         """It has begun as often as its power was switched on: its watchdog has never reset it."""
         counts = self.bus.end()
-        assert counts["boots"] == boots and counts["stack"] <= images.sizes(CAN)["bound"]
+        assert counts["boots"] == boots
+        assert counts["stack"] <= images.sizes(self.bus.board)["bound"]
 
     def __enter__(self) -> Rig:
         return self
@@ -124,7 +146,7 @@ class Rig:
 
 def test_a_conversation() -> None:
     """Beacons of all labels; heartbeats of a node; what is refused."""
-    with Rig(KEYS, 0x122) as rig:
+    with Rig() as rig:
         rig.do("wait 900000")
         assert rig.beacons == []
         rig.do("wait 250000")
@@ -167,7 +189,7 @@ def test_an_epoch_has_ten_seconds() -> None:
     """One label begins it after the other. Then each next beacon of a label comes 10 s after the
     one before, however full the bus is: here nobody lets the agent's frames through for 3 s, and
     when the first label begins the next one. Its beacon leaves later."""
-    with Rig(KEYS, 0x122) as rig:
+    with Rig() as rig:
         rig.do("until 1150000")
         for step in range(1, 108):
             rig.do(*(["alone"] if step in (20, 97) else ["together"] if step in (50, 105) else []),
@@ -196,7 +218,7 @@ def test_a_generation_is_a_byte_of_the_eeprom() -> None:
 def test_only_answers_have_a_limit() -> None:
     """In a second, 65 questions and refused requests, old or forged, are answered, and 16 more
     after a pause. Nothing else is limited, and what is repeated costs no tag."""
-    with Rig(KEYS, 0x122) as rig:
+    with Rig() as rig:
         rig.do("until 2010000")
         assert rig.table()[60] == bytes(4) and rig.reader.count >= 1  # a request of 1 is old
         first, more = (rig.counted(60, count, 7, count) for count in (1, 2))
@@ -221,7 +243,7 @@ def test_only_answers_have_a_limit() -> None:
 
 
 def test_one_more_request_is_kept_while_a_report_leaves() -> None:
-    with Rig(KEYS, 0x122) as rig:
+    with Rig() as rig:
         rig.do(STARTED)
         rig.send(*(KEYS.counted(64, EPOCH, count, 1, count) for count in (1, 2, 3)))
         rig.do("wait 40000")
@@ -262,7 +284,7 @@ def test_a_block_ends() -> None:
     label begins its epoch when it is there. If the power is cut meanwhile, no epoch is used
     again, either."""
     for cut_in in (False, True):
-        with Rig(KEYS, 0x122) as rig:
+        with Rig() as rig:
             rig.do("wait 2540000000", "writing 1", "wait 2000")
             assert rig.beacons[-1] == (EPOCH + 255, READER_LABEL)
             if cut_in:
@@ -300,7 +322,7 @@ def junk(chance: random.Random) -> bytes:
 def test_junk_silences_nobody(chance: random.Random) -> None:
     """Junk has 40 % of the bus for 12 seconds: in these, each label begins its next epoch."""
     frame_us, step_us, nodes = 256, 20_000, range(21, 64)  # a frame has 128 bits
-    with Rig(KEYS, 0x122) as rig:
+    with Rig() as rig:
         rig.do("gap 0", "until 2000000")
         sent = dict.fromkeys(nodes, 0)
         for step in range(600):
@@ -418,50 +440,11 @@ def test_a_node_without_a_key_and_one_whose_clock_stops() -> None:
 
 # ---------------------------------------------------------------- an agent on a serial line
 
-class Line:
-    """An agent in simavr, and all that it has sent."""
-
-    def __init__(self, image: Path | None = None, board: Board = ON_LINE,
-                 memory: bytes | None = None) -> None:
-        self.reader = Reader(KEYS)
-        self.frames: list[tuple[int, bytes]] = []
-        self.partial = b""  # the beginning of the next frame
-        self.line = LiveLine(board, eeprom(KEYS, 0x122, board) if memory is None else memory, image)
-
-    def do(self, *script: str, send: bytes = b"") -> None:
-        self.partial += self.line.do(*script, send=send)
-        frames = serial_frames(self.partial)
-        assert len(self.partial) - 10 * len(frames) < 20  # power that fails cuts a frame
-        if frames:
-            offset, packet = frames[-1]
-            end = self.partial.rindex(bytes([0x80 + offset]) + packet) + 10
-            self.partial = self.partial[end:]
-        self.frames += frames
-        for offset, packet in frames:
-            if offset == BEACON_AT:
-                self.reader.hear(packet)
-
-    def table(self) -> list[bytes]:
-        request = self.reader.request(b"no")
-        assert request is not None
-        before = len(self.frames)
-        self.do("wait 700000", send=serial_frame(REQUEST_AT, request))
-        report = b"".join(packet for offset, packet in self.frames[before:] if offset != BEACON_AT)
-        assert self.reader.check(report)
-        return [report[at:at + 4] for at in range(8, 264, 4)]
-
-    def __enter__(self) -> Line:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.line.__exit__()
-
-
 @pytest.mark.parametrize(("board", "other"), [(ON_LINE, NODE), (FLASH, FLASH_NODE)],
                          ids=lambda board: board.name)
 def test_an_agent_on_a_line_and_a_node(board: Board, other: Board) -> None:
     """A node receives the agent's beacons, and sends to it."""
-    with Line(board=board) as agent, LiveLine(other, eeprom_of_node(KEYS, 60, board=other)) as node:
+    with Rig(board=board) as agent, LiveLine(other, eeprom_of_node(KEYS, 60, board=other)) as node:
         to_node, of_node = b"", b""
         for _ in range(16):
             of_node += b"".join(node.do("wait 2000", send=to_node[at:at + 10])
@@ -473,25 +456,25 @@ def test_an_agent_on_a_line_and_a_node(board: Board, other: Board) -> None:
             of_node = of_node[end:]
         table = agent.table()
         assert table[60][2] == 7 and table[60][3] >= 1 and table[0][2:] == b"\1\0"
-        for ended, of in ((agent.line.end(), board), (node.end(), other)):
+        for ended, of in ((agent.bus.end(), board), (node.end(), other)):
             assert ended["boots"] == 1 and ended["stack"] <= images.sizes(of)["bound"]
 
 
 def test_beacons_on_a_line_have_a_pause() -> None:
     """A node without a UART hears nothing while it checks a tag, which takes 0.6 ms. A frame takes
     10.4 ms."""
-    with Line() as agent:
+    with Rig(board=ON_LINE) as agent:
         agent.do("wait 1100000")
-        before = len(agent.frames)
+        before = len(agent.beacons)
         agent.do("wait 500000")
-        assert 500 / 16 < len(agent.frames) - before <= 500 / 12.4 + 1
+        assert 500 / 16 < len(agent.beacons) - before <= 500 / 12.4 + 1
 
 
 @pytest.mark.parametrize("board", BEGUN, ids=lambda board: board.name)
 def test_an_agent_on_a_line_loses_no_byte(board: Board) -> None:
     """Frames come without a pause, also while a report leaves; with junk before them, and frames
     that are for others or damaged."""
-    with Line(board=board) as agent:
+    with Rig(board=board) as agent:
         agent.do(BEGUN[board], "wait 900000")
         beats = [serial_frame(at, KEYS.counted(at, EPOCH, 1, 7, at)) for at in range(32, 64)]
         request = serial_frame(98, KEYS.counted(READER_LABEL, EPOCH, 1, 1, 1))  # the first reader
@@ -499,20 +482,19 @@ def test_an_agent_on_a_line_loses_no_byte(board: Board) -> None:
         damaged = serial_frame(13, KEYS.counted(13, EPOCH, 1, 7, 13))
         agent.do("wait 800000", send=request + b"\x8d\xff" + b"".join(
             beats + others + [damaged[:9] + bytes([damaged[9] ^ 1])]))
-        assert [at for at, _ in agent.frames if 64 <= at < 97] == list(range(64, 97))
+        assert len(agent.reports) == 1
         agent.reader.count = 1
         table = agent.table()
         assert [table[at][2:] for at in range(32, 64)] == [bytes((7, at)) for at in range(32, 64)]
         assert table[12] == table[13] == bytes(4) and table[0][2:] == b"\1\0"
-        beacons = [packet for offset, packet in agent.frames if offset == BEACON_AT]
-        assert len({*beacons}) == len(beacons), "nobody has asked for one"
+        assert len({*agent.beacons}) == len(agent.beacons), "nobody has asked for one"
 
 
 def test_nodes_of_version_1_on_a_line(tmp_path: Path) -> None:
     """They have no frames. What is not accepted stays a part of what follows, and no byte is in two
     packets: the pair contains a heartbeat of variable 2."""
     pair = straddled()[45]  # the slot of variables 4 and 45
-    with Line(unkeyed(ON_LINE, tmp_path)) as agent:
+    with Rig(image=unkeyed(ON_LINE, tmp_path), board=ON_LINE) as agent:
         agent.do("wait 2300000")
         keyed = [serial_frame(at, KEYS.counted(at, EPOCH, 1, 2, at)) for at in (46, 50)]
         agent.do("wait 100000", send=b"".join((
@@ -529,23 +511,18 @@ def test_nodes_of_version_1_on_a_line(tmp_path: Path) -> None:
 def test_the_watchdog_of_an_agent_on_a_line(board: Board, fault: bytes) -> None:
     """It resets a loop or a clock that hangs, although 2.5 s of bytes come. Then the agent begins
     in a block that was never used."""
-    with Line(board.image("hanging"), board) as agent:
+    with Rig(image=board.image("hanging"), board=board) as agent:
         agent.do(BEGUN[board], "wait 1200000")
         assert agent.table()[63] == b"\0\0\1\x21", "the first boot, a power-up"
         agent.do("wait 4500000", send=serial_frame(3, fault) + bytes(2400))
         assert agent.reader.epoch == EPOCH + 256
         assert agent.table()[63] == b"\0\0\1\x82", "the second boot, by the watchdog"
-        assert agent.line.end()["boots"] == 2
-
-
-def used(agent: Line) -> set[int]:
-    """The epochs of its beacons."""
-    return {int.from_bytes(packet[4:], "big") for at, packet in agent.frames if at == BEACON_AT}
+        assert agent.bus.end()["boots"] == 2
 
 
 def test_a_replay_after_a_restart() -> None:
     """An agent on a chip with flash only rejects what was sent before its power was cut."""
-    with Line(board=FLASH) as agent:
+    with Rig(board=FLASH) as agent:
         agent.do(BEGUN[FLASH])
         beat = serial_frame(50, KEYS.counted(50, EPOCH, 1, 7, 9))
         agent.do("wait 200000", send=beat)
@@ -567,17 +544,17 @@ def test_the_power_fails_while_flash_is_written(operation: int, full: int,
                        for number in range(first, first + records - 1)) + b"\xff" * 8
     at, last = 1024 * full, first + records - 2
     memory = eeprom(KEYS, 0, FLASH)[:1024] + numbers[at:] + numbers[:at]
-    with Line(board=FLASH, memory=memory) as agent:
+    with Rig(board=FLASH, memory=memory) as agent:
         agent.do(f"fail {operation} {chance.getrandbits(32)}", "wait 3500000")
         before = set[int]()
         for block in range(3):
             if block:
                 agent.do(f"cut {chance.randrange(256):x}", BEGUN[FLASH])
-            epochs = used(agent) - before
+            epochs = {epoch for epoch, _ in agent.beacons} - before
             assert min(epochs) % 256 == 0 and min(epochs) > max(before, default=256 * last)
             before |= epochs
         assert min(before) // 256 <= last + 2 and max(before) // 256 <= last + 4
-        ended = agent.line.end()
+        ended = agent.bus.end()
         assert ended["boots"] == 4 and ended["erased"] >= 1
 
 

@@ -23,9 +23,9 @@ SHOWS = {  # the end, for some boards; for the others, see below
     "sender_attiny13": heartbeat(40, 7, 32).hex(" ") + "\n" + "".join(
         heartbeat(7, 7, beat).hex(" ") + "\n" for beat in range(4)),
     "keyed_attiny85": r"It sends:\n(?:87(?: [0-9a-f]{2}){9}\n){4,}",
-    "keyed_atmega328p": ENTRY.format(7, 7, 2, 3), "keyed_stm32": ENTRY.format(7, 7, 2, 3),
+    **dict.fromkeys(("keyed_atmega328p", "keyed_stm32", "can_avr-keyed"),
+                    ENTRY.format(7, 1, 126, 3)),
     "node_stm32": r"It sends:\n(?:87(?: [0-9a-f]{2}){9}\n){4,}",
-    "can_avr-keyed": ENTRY.format(3, 1, 126, 1),
     "i2c_atmega328p": ENTRY.format(3, 1, 126, 0) + ENTRY.format(7, 12, 9, 0)}
 BOOT = r"(?:  variable 63: .*\n)?"
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from firmware.costs import images
 from firmware.simulators.boards import (BOARDS, NODE, REQUEST_AT, Board, Bus, Line, LiveLine,
                                         Simulated, eeprom, eeprom_of_node, frame, serial_frame,
                                         serial_frames)
@@ -240,7 +241,7 @@ def in_unicorn(name: str, data: bytes, lost: bytes = b"") -> bytes:
             for byte in part:
                 chip.play(f"send {byte:02x}")
         chip.run(100_000)
-    assert chip.boots == 1
+    assert chip.boots == 1 and chip.stack() <= images.sizes(BOARDS[name])["bound"]
     return bytes.fromhex(sent.getvalue())
 
 

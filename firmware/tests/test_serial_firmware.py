@@ -18,6 +18,7 @@ import unicorn
 import unicorn.arm_const
 from elftools.elf.elffile import ELFFile
 
+from firmware.costs import images
 from firmware.simulators.boards import BOARDS, Board, Line, LiveLine
 from firmware.uf2 import uf2
 from spec import model
@@ -133,6 +134,8 @@ def test_packets_junk_and_short_ones(board: Board, chance: random.Random) -> Non
         table = ask(line)
         assert [entry[2:] for entry in table[1:BOOTS]] == after(good)
         assert table[SELF][2:] == b"\x01\x00"  # no byte was lost
+        if is_avr(board):
+            assert line.end(at_once=True)["stack"] <= images.sizes(board)["bound"]
 
 
 def test_a_flood_while_reports_go_out(board: Board, chance: random.Random) -> None:
@@ -467,6 +470,7 @@ def test_the_sender() -> None:
         line.send_no_more()
         assert line.receive(8 * 301) == heartbeat(40, 7, 1 << 5) + b"".join(
             heartbeat(7, 7, beat % 256) for beat in range(300))
+        assert line.end(at_once=True)["stack"] <= images.sizes(line.board)["bound"]
 
 
 def test_the_watchdog_resets_a_sender_that_hangs(tmp_path: Path) -> None:
