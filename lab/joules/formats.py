@@ -69,16 +69,15 @@ def size_of(address: str, name: str) -> int:
 
 def timed(options: argparse.Namespace, address: str, name: str) -> list[float]:
     """Seconds of a fetch, as the harness has found them: a value for each of its runs."""
-    words = options.harness.split()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "found.json"
         records = str(options.records)
-        command = jvm.java(
-            "org.openjdk.jmh.Main", "dumpulse.lab.Fetch", "-foe", "true", "-rf", "json",
-            "-rff", str(file), "-p", f"format={name}", "-p", f"server={address}",
-            "-p", f"records={records}", *words) if options.on == "jvm" else [
+        command = jvm.benchmark(
+            "Fetch", options.harness, "-tu", "s", "-rf", "json", "-rff", str(file),
+            "-p", f"format={name}", "-p", f"server={address}", "-p", f"records={records}"
+        ) if options.on == "jvm" else [
             sys.executable, "-m", "lab.joules.fetches", address, records, name, "--quiet",
-            "-o", str(file), *words]
+            "-o", str(file), *options.harness.split()]
         done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, check=False)
         if done.returncode or not file.exists():

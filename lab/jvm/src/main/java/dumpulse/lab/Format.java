@@ -33,10 +33,7 @@ record Format(Encoder encoder, Decoder decoder) {
 
     /** What XML has around the list. */
     @JacksonXmlRootElement(localName = "list")
-    static final class Root {
-        @JacksonXmlElementWrapper(useWrapping = false)
-        public List<Item> r;
-    }
+    record Root(@JacksonXmlElementWrapper(useWrapping = false) List<Item> r) {}
 
     private static final TypeReference<List<Item>> ITEMS = new TypeReference<>() {};
     private static final TypeToken<List<Item>> GSON_ITEMS = new TypeToken<>() {};
@@ -49,18 +46,20 @@ record Format(Encoder encoder, Decoder decoder) {
             ObjectInputFilter.Config.createFilter(
                     "dumpulse.lab.Item;java.util.ArrayList;java.lang.Object;!*");
 
+    private static Format of(ObjectMapper mapper) {
+        return new Format(mapper::writeValueAsBytes, wire -> mapper.readValue(wire, ITEMS));
+    }
+
     /** By the names of lab/joules/jvm.py. */
     static final Map<String, Format> ALL =
             Map.of(
-                    "jackson",
-                            new Format(
-                                    JACKSON::writeValueAsBytes,
-                                    wire -> JACKSON.readValue(wire, ITEMS)),
+                    "jackson", of(JACKSON),
                     "gson", new Format(Format::toGson, Format::fromGson),
-                    "xml", new Format(Format::toXml, wire -> XML.readValue(wire, Root.class).r),
-                    "cbor",
+                    "xml",
                             new Format(
-                                    CBOR::writeValueAsBytes, wire -> CBOR.readValue(wire, ITEMS)),
+                                    list -> XML.writeValueAsBytes(new Root(list)),
+                                    wire -> XML.readValue(wire, Root.class).r),
+                    "cbor", of(CBOR),
                     "protobuf", new Format(Format::toProtobuf, Format::fromProtobuf),
                     "java", new Format(Format::toJava, Format::fromJava));
 
@@ -72,52 +71,37 @@ record Format(Encoder encoder, Decoder decoder) {
         return GSON.fromJson(new String(wire, StandardCharsets.UTF_8), GSON_ITEMS.getType());
     }
 
-    private static byte[] toXml(List<Item> list) throws Exception {
-        Root root = new Root();
-        root.r = list;
-        return XML.writeValueAsBytes(root);
-    }
-
     private static byte[] toProtobuf(List<Item> list) {
-        Messages.List.Builder made = Messages.List.newBuilder();
+        var message = Messages.List.newBuilder();
         for (Item item : list) {
-            made.addRecords(
-                    Messages.Record.newBuilder()
-                            .setId((int) item.id)
-                            .setName(item.name)
-                            .setAmount(item.amount));
+            var record = message.addRecordsBuilder();
+            record.setId((int) item.id()).setName(item.name()).setAmount(item.amount());
         }
-        return made.build().toByteArray();
+        return message.build().toByteArray();
     }
 
     private static List<Item> fromProtobuf(byte[] wire) throws Exception {
         List<Item> list = new ArrayList<>();
-        for (Messages.Record read : Messages.List.parseFrom(wire).getRecordsList()) {
-            list.add(
-                    new Item(
-                            Integer.toUnsignedLong(read.getId()),
-                            read.getName(),
-                            read.getAmount()));
+        for (var read : Messages.List.parseFrom(wire).getRecordsList()) {
+            long id = Integer.toUnsignedLong(read.getId());
+            list.add(new Item(id, read.getName(), read.getAmount()));
         }
         return list;
     }
 
     private static byte[] toJava(List<Item> list) throws Exception {
-        ByteArrayOutputStream made = new ByteArrayOutputStream();
-        try (ObjectOutputStream to = new ObjectOutputStream(made)) {
-            to.writeObject(new ArrayList<>(list));
+        var wire = new ByteArrayOutputStream();
+        try (var stream = new ObjectOutputStream(wire)) {
+            stream.writeObject(new ArrayList<>(list));
         }
-        return made.toByteArray();
+        return wire.toByteArray();
     }
 
+    @SuppressWarnings("unchecked")
     private static List<Item> fromJava(byte[] wire) throws Exception {
-        try (ObjectInputStream from = new ObjectInputStream(new ByteArrayInputStream(wire))) {
-            from.setObjectInputFilter(OURS);
-            List<Item> list = new ArrayList<>();
-            for (Object item : (List<?>) from.readObject()) {
-                list.add((Item) item);
-            }
-            return list;
+        try (var stream = new ObjectInputStream(new ByteArrayInputStream(wire))) {
+            stream.setObjectInputFilter(OURS);
+            return (List<Item>) stream.readObject();
         }
     }
 }

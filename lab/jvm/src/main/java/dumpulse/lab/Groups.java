@@ -1,9 +1,6 @@
 package dumpulse.lab;
 
-import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.List;
-import java.util.concurrent.TimeUnit;
 import org.cryptimeleon.math.structures.Element;
 import org.cryptimeleon.math.structures.groups.Group;
 import org.cryptimeleon.math.structures.groups.GroupElement;
@@ -11,27 +8,16 @@ import org.cryptimeleon.math.structures.groups.debug.DebugBilinearGroup;
 import org.cryptimeleon.math.structures.groups.elliptic.BilinearGroup;
 import org.cryptimeleon.math.structures.groups.elliptic.type3.bn.BarretoNaehrigBilinearGroup;
 import org.openjdk.jmh.annotations.Benchmark;
-import org.openjdk.jmh.annotations.BenchmarkMode;
-import org.openjdk.jmh.annotations.Fork;
 import org.openjdk.jmh.annotations.Level;
-import org.openjdk.jmh.annotations.Measurement;
-import org.openjdk.jmh.annotations.Mode;
-import org.openjdk.jmh.annotations.OutputTimeUnit;
 import org.openjdk.jmh.annotations.Param;
 import org.openjdk.jmh.annotations.Scope;
 import org.openjdk.jmh.annotations.Setup;
 import org.openjdk.jmh.annotations.State;
-import org.openjdk.jmh.annotations.Warmup;
 
 /**
  * Verification of a Scheme: what Cryptimeleon's DebugBilinearGroup counts, in both modes, and its
  * time by JMH, each beside the pitfalls that change it. SPDX-License-Identifier: MIT
  */
-@BenchmarkMode(Mode.AverageTime)
-@OutputTimeUnit(TimeUnit.MILLISECONDS)
-@Fork(3)
-@Warmup(iterations = 5, time = 2)
-@Measurement(iterations = 5, time = 2)
 public class Groups {
     private static final int SECURITY_BITS = 128;
 
@@ -141,19 +127,12 @@ public class Groups {
         System.out.printf("%n== %s, messages: %d%n%s%n", title, messages, group.formatCounterData());
     }
 
-    /** The class of a scheme, and then arguments of JMH; `-counts` instead of these: no times. */
-    public static void main(String[] words) throws Exception {
+    /** Prints the counts of the class of a scheme. */
+    public static void main(String[] words) throws ReflectiveOperationException {
         for (int messages : new int[] {1, 10}) {
             count("verify", new Signed(), words[0], messages);
             count("verifyWithLazySigning", new Lazy(), words[0], messages);
             count("verifyWithTheSameKeyAgain", new Remembered(), words[0], messages);
         }
-        if (words.length > 1 && words[1].equals("-counts")) {
-            return;
-        }
-        List<String> jmh = new ArrayList<>(List.of("dumpulse.lab.Groups", "-foe", "true"));
-        jmh.addAll(List.of("-p", "scheme=" + words[0]));
-        jmh.addAll(List.of(words).subList(1, words.length));
-        org.openjdk.jmh.Main.main(jmh.toArray(String[]::new));
     }
 }

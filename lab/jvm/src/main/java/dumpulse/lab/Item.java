@@ -2,17 +2,15 @@ package dumpulse.lab;
 
 import com.fasterxml.jackson.dataformat.xml.annotation.JacksonXmlProperty;
 import java.io.Serializable;
-import java.util.ArrayList;
 import java.util.List;
-import java.util.Objects;
+import java.util.stream.IntStream;
 
-/**
- * A record of the list. It is no Java record: the Gson of Spring Boot 2 cannot make these.
- * SPDX-License-Identifier: MIT
- */
-public final class Item implements Serializable {
-    private static final long serialVersionUID = 1;
-
+/** A record of the list; its id has 32 bits, without a sign. SPDX-License-Identifier: MIT */
+public record Item(
+        @JacksonXmlProperty(isAttribute = true) long id,
+        @JacksonXmlProperty(isAttribute = true) String name,
+        @JacksonXmlProperty(isAttribute = true) int amount)
+        implements Serializable {
     /** The list of lab/messages/codecs.py. */
     private static final List<Item> TEN =
             List.of(
@@ -29,42 +27,11 @@ public final class Item implements Serializable {
 
     /** The first ten, and then those again with other names. */
     static List<Item> list(int records) {
-        List<Item> list = new ArrayList<>();
-        for (int i = 0; i < records; i++) {
-            Item item = TEN.get(i % 10);
-            String name = i < 10 ? item.name : item.name + " " + i / 10;
-            list.add(new Item(item.id, name, item.amount));
-        }
-        return list;
+        return IntStream.range(0, records).mapToObj(Item::numbered).toList();
     }
 
-    @JacksonXmlProperty(isAttribute = true)
-    public long id; // 32 bits, without a sign
-
-    @JacksonXmlProperty(isAttribute = true)
-    public String name;
-
-    @JacksonXmlProperty(isAttribute = true)
-    public int amount;
-
-    public Item() {} // for the libraries, which set the fields afterwards
-
-    Item(long id, String name, int amount) {
-        this.id = id;
-        this.name = name;
-        this.amount = amount;
-    }
-
-    @Override
-    public boolean equals(Object other) {
-        return other instanceof Item item
-                && id == item.id
-                && amount == item.amount
-                && Objects.equals(name, item.name);
-    }
-
-    @Override
-    public int hashCode() {
-        return Objects.hash(id, name, amount);
+    private static Item numbered(int i) {
+        Item item = TEN.get(i % 10);
+        return i < 10 ? item : new Item(item.id, item.name + " " + i / 10, item.amount);
     }
 }
