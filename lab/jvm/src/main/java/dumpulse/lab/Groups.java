@@ -18,67 +18,53 @@ import org.openjdk.jmh.annotations.State;
  * Verification of a Scheme: what Cryptimeleon's DebugBilinearGroup counts, in both modes, and its
  * time by JMH, each beside the pitfalls that change it. SPDX-License-Identifier: MIT
  */
+@State(Scope.Thread)
 public class Groups {
     private static final int SECURITY_BITS = 128;
+    // Lazy evaluation: nothing of the signature is computed before the clock runs. Mutability: the
+    // same key again, with the tables of earlier powers.
+    private static final String NONE = "none", LAZY = "lazySigning", AGAIN = "sameKeyAgain";
 
-    /** A key and a signature. They are made anew before each verification that is timed. */
-    @State(Scope.Thread)
-    public static class Signed {
-        @Param("dumpulse.lab.Ps18")
-        public String scheme;
+    @Param("dumpulse.lab.Ps18")
+    public String scheme;
 
-        @Param({"1", "10"})
-        public int messages;
+    @Param({"1", "10"})
+    public int messages;
 
-        private Scheme made;
-        private Element[] key;
-        private Element[] message;
-        private Element[] signature;
+    @Param({NONE, LAZY, AGAIN})
+    public String pitfall;
 
-        private void make(BilinearGroup group) throws ReflectiveOperationException {
-            made = (Scheme) Class.forName(scheme).getDeclaredConstructor().newInstance();
-            key = computed(made.key(group, messages));
-            message = new Element[messages];
-            Arrays.setAll(message, i -> group.getZn().getUniformlyRandomElement());
-            signature = computed(made.sign(message));
-        }
+    private Scheme made;
+    private Element[] key;
+    private Element[] message;
+    private Element[] signature;
 
-        @Setup
-        public void make() throws ReflectiveOperationException {
-            make(new BarretoNaehrigBilinearGroup(SECURITY_BITS));
-        }
-
-        @Setup(Level.Invocation)
-        public void restore() {
-            key = restored(key);
-            signature = restored(signature);
-        }
-
-        boolean verify() {
-            if (!made.verify(key, message, signature)) {
-                throw new IllegalStateException("a valid signature was rejected");
-            }
-            return true;
-        }
+    private void make(BilinearGroup group) throws ReflectiveOperationException {
+        made = (Scheme) Class.forName(scheme).getDeclaredConstructor().newInstance();
+        key = computed(made.key(group, messages));
+        message = new Element[messages];
+        Arrays.setAll(message, i -> group.getZn().getUniformlyRandomElement());
+        signature = computed(made.sign(message));
     }
 
-    /** The pitfall of lazy evaluation: nothing of the signature is computed before the clock runs. */
-    public static class Lazy extends Signed {
-        @Override
-        @Setup(Level.Invocation)
-        public void restore() {
-            super.restore();
-            super.signature = super.made.sign(super.message);
-        }
+    @Setup
+    public void make() throws ReflectiveOperationException {
+        make(new BarretoNaehrigBilinearGroup(SECURITY_BITS));
     }
 
-    /** The pitfall of mutability: the same key again, with the tables of earlier powers. */
-    public static class Remembered extends Signed {
-        @Override
-        @Setup(Level.Invocation)
-        public void restore() {
-            super.signature = restored(super.signature);
+    /** Makes key and signature anew before each verification that is timed, but for a pitfall. */
+    @Setup(Level.Invocation)
+    public void restore() {
+        key = pitfall.equals(AGAIN) ? key : restored(key);
+        signature = pitfall.equals(LAZY) ? made.sign(message) : restored(signature);
+    }
+
+    @Benchmark
+    public boolean verify() {
+        if (!made.verify(key, message, signature)) {
+            throw new IllegalStateException("a valid signature was rejected");
         }
+        return true;
     }
 
     private static Element[] computed(Element[] elements) {
@@ -99,40 +85,27 @@ public class Groups {
                 .toArray(Element[]::new);
     }
 
-    @Benchmark
-    public boolean verify(Signed state) {
-        return state.verify();
-    }
-
-    @Benchmark
-    public boolean verifyWithLazySigning(Lazy state) {
-        return state.verify();
-    }
-
-    @Benchmark
-    public boolean verifyWithTheSameKeyAgain(Remembered state) {
-        return state.verify();
-    }
-
-    private static void count(String title, Signed state, String scheme, int messages)
-            throws ReflectiveOperationException {
-        DebugBilinearGroup group = new DebugBilinearGroup(2 * SECURITY_BITS, BilinearGroup.Type.TYPE_3);
-        state.scheme = scheme;
-        state.messages = messages;
-        state.make(group);
-        state.verify(); // so that a key that remembers has something to remember
-        state.restore();
+    private void count() throws ReflectiveOperationException {
+        var group = new DebugBilinearGroup(2 * SECURITY_BITS, BilinearGroup.Type.TYPE_3);
+        make(group);
+        verify(); // so that a key that remembers has something to remember
+        restore();
         group.resetCounters();
-        state.verify();
-        System.out.printf("%n== %s, messages: %d%n%s%n", title, messages, group.formatCounterData());
+        verify();
+        System.out.printf("%n== pitfall: %s, messages: %d%n", pitfall, messages);
+        System.out.println(group.formatCounterData());
     }
 
     /** Prints the counts of the class of a scheme. */
     public static void main(String[] words) throws ReflectiveOperationException {
         for (int messages : new int[] {1, 10}) {
-            count("verify", new Signed(), words[0], messages);
-            count("verifyWithLazySigning", new Lazy(), words[0], messages);
-            count("verifyWithTheSameKeyAgain", new Remembered(), words[0], messages);
+            for (String pitfall : new String[] {NONE, LAZY, AGAIN}) {
+                Groups groups = new Groups();
+                groups.scheme = words[0];
+                groups.messages = messages;
+                groups.pitfall = pitfall;
+                groups.count();
+            }
         }
     }
 }
