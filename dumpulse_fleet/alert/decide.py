@@ -154,6 +154,7 @@ class Core:
         self._firing: list[Problem] = []
         self.nameless: Container[str] = ()  # agents whose names do not resolve
         self.failing: Container[str] = ()  # sites with agents that miss rounds, but not all yet
+        self.sought: Container[str] = ()  # sites with agents that wait for their first address
         self.replace(rules, agents, groups)
 
     def replace(self, rules: Rules, agents: Iterable[Agent], groups: Iterable[Group]
@@ -367,6 +368,9 @@ class Core:
                     agent.profile.settings.variables[subject.variable].name)))
 
     def _message(self, key: Key, tally: Tally, now: float, wall: float) -> Optional[Message]:
+        # After a start, names that are looked up late are polled later than others of their site.
+        if key.kind == "site" and key.name in self.sought and now < self._quiet_until + SPREAD_S:
+            return None
         incident = self._incidents.get(key)
         new, over, announced = tally[Case.NEW], tally[Case.OVER], tally[Case.OPEN]
         if new or over:

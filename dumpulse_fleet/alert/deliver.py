@@ -161,6 +161,8 @@ class Alerts:
         failing = (self._table.misses > 0) & (self._table.agent_state < State.DAMAGED)
         self._core.failing = {self._table.agents[row].site
                               for row in np.flatnonzero(failing).tolist()}
+        self._core.sought = {self._table.agents[row].site
+                             for row in np.flatnonzero(self._table.is_sought).tolist()}
         messages = self._core.step(now, wall, mutes)
         managers = [receiver for receiver in self._receivers if isinstance(receiver, Alertmanager)]
         if managers and (firing := self._core.firing(now)) is not None:

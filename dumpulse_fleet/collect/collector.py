@@ -134,6 +134,7 @@ class Roster:
         self.nameless_since = np.full(count, np.inf)  # when its name was first not found
         if old and stay:
             self._go_on(old, np.array([*stay], np.intp), np.array([*stay.values()], np.intp))
+        table.is_sought[:] = self.is_named & ~self.names.any(axis=1)
 
     def _stay(self, old: Roster) -> dict[int, int]:
         """Takes the places of agents that stay where they are. Their rows now and before."""
@@ -503,7 +504,7 @@ class Collector:
         if not len(rows):
             return
         self.figures.lost += len(rows)
-        roster.settled[rows] = self.table.now()
+        roster.settled[rows], self.table.is_sought[rows] = self.table.now(), False
         self._tell([*self._beliefs(rows, False), *roster.judge.miss(
             rows, time.time(), client.uptime() < self._grace_ends, roster.damaged[rows])])
         if roster.hosts:
@@ -727,7 +728,7 @@ class Collector:
             roster.deadline[rows] = np.inf
         else:
             self.table.late[rows] += 1
-        roster.settled[rows] = self.table.now()
+        roster.settled[rows], self.table.is_sought[rows] = self.table.now(), False
         named = rows[roster.is_named[rows]]
         self.table.place[named], self.table.nameless[named] = roster.names[named], False
         self.figures.reports += len(rows)
@@ -756,12 +757,13 @@ class Collector:
         for owner, row, addresses in self._resolvers.found():
             if owner is not roster:
                 continue
-            roster.looked_up[row] = self.table.now()
+            roster.looked_up[row] = now = self.table.now()
             self.figures.lookups_failed += not addresses
             if not addresses:
-                roster.nameless_since[row] = min(roster.nameless_since[row], self.table.now())
+                roster.nameless_since[row] = min(roster.nameless_since[row], now)
+                self.table.is_sought[row] &= now - self._resolved_at > AGAIN
             else:
-                roster.nameless_since[row], self._resolved_at = np.inf, self.table.now()
+                roster.nameless_since[row], self._resolved_at = np.inf, now
                 roster.choices[row] = addresses
                 moved |= roster.names[row].tobytes() not in addresses and roster.move(row)
         if moved:

@@ -92,6 +92,21 @@ def test_a_jump_is_believed_when_it_is_seen_twice() -> None:
     assert out.used[0] and not out.reset[0] and one.age(3) == (0, False)
 
 
+def test_an_entry_that_only_seems_younger_on_a_new_clock_is_as_old_as_before() -> None:
+    one = One()
+    one.hear(1000, v0=5000, v3=4990)
+    one.hear(2000, v0=6000, v3=4990)
+    for late in (0, 0.1):
+        out = one.hear(2010 + late, v0=5490, v3=4990)  # 500 ticks: more than have passed
+    assert out.reset[0] and one.age(3) == (1010 + 9, True)
+
+
+def test_lost_entries_at_the_same_tick_may_be_a_late_report() -> None:
+    one = One()
+    one.hear(1000, v0=5000, v3=4990)
+    assert not one.hear(1000.2, v0=5000, v3=None).used[0]
+
+
 @pytest.mark.parametrize("sender", [0, 76])
 def test_the_time_zero_is_a_time(sender: int) -> None:
     """Four zero bytes: an agent that stamps itself as sender 0, with value 0, once in a wrap."""
@@ -190,6 +205,13 @@ def test_a_clock_that_fits_once_by_chance_is_not_trusted_yet() -> None:
     assert one.memory.kind[0] == ClockKind.MAYBE and one.age(3) == (0, True)
     one.hear(1030, v3=base + 1028)
     assert one.memory.kind[0] == ClockKind.UNIX and one.age(3) == (2, False)
+
+
+def test_an_entry_from_before_unix_time_was_known_gets_no_younger() -> None:
+    one = One(now_from=-1, unix=1e9)
+    one.hear(1000, v3=10**9 + 995, v4=10**9 + 999)
+    one.hear(1010, v3=10**9 + 1005, v4=10**9 + 999)
+    assert one.memory.kind[0] == ClockKind.UNIX and one.age(4) == (10, True)
 
 
 def test_a_slow_unix_clock_makes_no_heartbeat_older_than_the_report_before() -> None:

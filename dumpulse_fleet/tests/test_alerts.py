@@ -413,6 +413,18 @@ def test_only_who_answered_of_late_counts_for_a_blind_collector() -> None:
     assert world.core.blind  # nobody has answered yet
 
 
+def test_problems_that_come_back_after_a_while_do_not_flap() -> None:
+    world = World([agent("a", "berlin"), agent("b", "bern")])
+    for _ in range(6):
+        for name, seconds in (("a", FLAP_S - 100), ("b", 200)):
+            world.silence(name)
+            world.run(100)
+            world.heal(name)
+            world.run(seconds - 100)
+    assert len(world.messages) == 24
+    assert not any(item.flapping for each in world.messages for item in each.new)
+
+
 def test_an_agent_with_a_dead_variable_is_not_told_beside_it() -> None:
     world = World([agent("a", "berlin")])
     world.put(("a", -1, State.DEAD), ("a", 3, State.DEAD))
@@ -470,6 +482,20 @@ def test_an_outage_that_is_noticed_late_is_one_message(seconds: float) -> None:
     world.run(1000)
     assert told(world.messages) == [("problem", "bern", 1, 0, 1), ("problem", "berlin", 6, 0, 6)] \
         or told(world.messages) == [("problem", "berlin", 6, 0, 6), ("problem", "bern", 1, 0, 1)]
+
+
+def test_after_a_start_an_outage_waits_for_look_ups_of_its_site() -> None:
+    for seconds, messages in ((90, [2]), (500, [1, 1])):  # It waits SPREAD_S at most.
+        world = World([agent("a", "berlin"), agent("b", "berlin"), agent("c", "bern")])
+        world.core.sought = {"berlin", ""}
+        world.silence("a", "c")
+        (message,) = world.run(seconds) if seconds == 90 else world.run(200)
+        assert message.key.name == "bern"
+        world.run(seconds - 90)
+        world.core.sought = ()
+        world.silence("b")
+        world.run(1000)
+        assert [len(each.new) for each in world.messages if each.key.name == "berlin"] == messages
 
 
 def test_a_mute_that_begins_later_holds_nothing_back() -> None:

@@ -187,8 +187,10 @@ async def test_a_webhook_gets_json(path: Path) -> None:
             ("resolved: 0 new, 2 resolved, 0 open", "berlin")]
         assert alerts._core and not alerts._core.failing
         fleet.table.misses[:] = 1, 0, 9  # the last one is unreachable already
+        fleet.table.is_sought[:2] = True, False
         fleet.put(2, State.UNREACHABLE)
-        await until(lambda: alerts._core and alerts._core.failing == {"berlin"})
+        await until(lambda: alerts._core and
+                    alerts._core.failing == alerts._core.sought == {"berlin"})
 
 
 @async_test

@@ -133,6 +133,14 @@ def test_unreachable_after_so_many_rounds_and_its_variables_raise_nothing() -> N
     assert one.table.misses[0] == 0
 
 
+def test_an_agent_is_damaged_while_one_of_its_last_rounds_had_a_damaged_answer() -> None:
+    one = One()
+    one.judge.miss(np.array([0]), BASE, damaged=np.array([True]))
+    assert one.miss(10) == []
+    assert [event.now for event in one.miss(20)] == ["damaged"]
+    assert [event.now for event in one.miss(30)] == ["unreachable"]
+
+
 def test_the_limits_themselves_are_well() -> None:
     one = One()
     one.at(0, ALL)
@@ -261,6 +269,7 @@ def test_a_restart_is_told_by_the_boot_count_of_a_node(tmp_path: pathlib.Path) -
     assert at(0, (100, 0x24)) == at(10, (110, 0x24)) == []  # the first one tells nothing
     assert at(20, (3, 0x85)) == [(1, "restarted", "", "restarted: watchdog, boot 5")]
     assert at(30, (13, 0x85)) == []
+    assert at(39, (0, 0x84)) == [(1, "restarted", "", "restarted: watchdog, boot 4")]
     assert at(40, (1, 0x85)) == [(1, "restarted", "", "restarted: watchdog, boot 5")]
     found = view.View(one.table).agent(0, view.Marks(
         np.zeros(1, np.bool_), np.full(1, None, object)))["variables"]

@@ -188,8 +188,10 @@ def test_the_last_good_addresses_are_used_while_look_ups_are_slow(
             until(lambda: "5 agents are not watched, such as n15" in collector.trouble())
             assert "the names of 5 agents have no addresses yet" in collector.trouble()
             assert not table.lost.any() and (table.agent_state[15:] == State.PENDING).all()
+            assert np.flatnonzero(table.is_sought).tolist() == [15, 16, 17, 18, 19]
             hang.set()
             until(lambda: collector.trouble() == "", collector.trouble)
+            assert not table.is_sought.any()
     assert heard.of("state", now="unreachable") == []
 
 

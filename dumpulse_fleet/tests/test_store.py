@@ -246,6 +246,16 @@ def test_a_damaged_file_is_set_aside_at_the_start(path: Path, said: list[str]) -
         assert "fleet.sqlite.damaged" in said.pop()
 
 
+def test_a_file_that_is_set_aside_takes_the_memory_of_its_readers_along(path: Path) -> None:
+    """Otherwise the new file would use, and shorten, what an old reader has mapped."""
+    with contextlib.closing(Store(path, say=lambda text: None)) as store:
+        with contextlib.closing(sqlite3.connect(path)) as reader:
+            reader.execute("SELECT count(*) FROM event").fetchall()
+            store._set_aside("a test")
+            assert {file.name for file in path.parent.glob("*.damaged*")} == {
+                f"fleet.sqlite.damaged{end}" for end in ("", "-wal", "-shm")}
+
+
 def test_damage_at_run_time_loses_no_new_event(store: Store, path: Path, said: list[str]) -> None:
     store.publish([event(each) for each in range(3_000)])
     assert store.flush()
