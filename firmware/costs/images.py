@@ -15,7 +15,6 @@ from tools.programs import as_program, built
 BUDGETS = Path(__file__).with_name("budgets.tsv")
 COLUMNS = ("flash", "ram", "bound")
 ROW = "{:<18}{:>6}{:>6}{:>7}"
-RETURN = 2  # bytes that these AVRs push at a call and at an interrupt
 # Bytes that a Cortex-M pushes at an interrupt, at a multiple of 8. No compiler reports them.
 EXCEPTION = 32
 
@@ -30,9 +29,8 @@ def bound(image: Path, report: Path) -> int:
     graph = memory.calls(code)
     served = interrupts.handlers(image, code)
     interrupts.refuse_nesting(image, code, memory.reached(served, graph))
-    if chip is AVR:  # the compiler does not report assembly, avr-libc's functions and naked ones
-        frame = dict.fromkeys(interrupts.leave_stack_alone(code), RETURN) | {
-            name: RETURN + pushed for name, pushed in interrupts.pushes(code).items()} | frame
+    if chip is AVR:
+        frame = interrupts.assembly_frames(code) | frame
     loop = memory.depth(chip.begin, graph, frame)
     if chip is CORTEX_M:
         loop += EXCEPTION + -loop % 8

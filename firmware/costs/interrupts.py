@@ -17,9 +17,6 @@ from elftools.elf.sections import SymbolTableSection
 from tools.processors import memory
 from tools.processors.memory import Code
 
-Words = list[tuple[str, str]]  # instructions and their operands
-
-
 @dataclass(frozen=True)
 class Chip:
     objdump: str
@@ -31,6 +28,7 @@ CORTEX_M = Chip("arm-none-eabi-objdump", "reset")
 RISCV = Chip("riscv64-unknown-elf-objdump", "start")
 CHIPS = {"EM_AVR": AVR, "EM_ARM": CORTEX_M, "EM_RISCV": RISCV}
 STACK_POINTER = ("0x3d", "0x3e", "0x005d", "0x005e")  # an AVR's addresses for out, and for sts
+RETURN = 2  # bytes that these AVRs push at a call and at an interrupt
 FIRST_INTERRUPT = 15  # SysTick, behind the faults and the NMI in a Cortex-M's table
 
 
@@ -39,59 +37,20 @@ def chip_of(image: Path) -> Chip:
         return CHIPS[ELFFile(stream)["e_machine"]]
 
 
-def words_of(body: list[tuple[int, str, str]]) -> Words:
-    """Instructions without addresses and without objdump's comments."""
-    return [(what, operands.partition(";")[0].strip().lower()) for _, what, operands in body]
-
-
-def moves_stack(what: str, operands: str) -> bool:
-    """Does an instruction of an AVR write to the stack pointer?"""
-    return what in ("out", "sts") and operands.startswith(STACK_POINTER)
-
-
-def leaves_stack_alone(body: list[tuple[int, str, str]], others: set[int]) -> bool:
-    """Does a function of an AVR use the stack only to return? It may end with a jump to one of the
-    others. These are known to use it only to return."""
-    goals = {memory.goal(operands) for _, _, operands in body} - {None}
-    _, last, operands = body[-1]
-    ends = last in ("ret", "reti") or last in memory.JUMPS and memory.goal(operands) in others
-    return (ends and goals <= {address for address, _, _ in body} | others
-            and not any(what in ("push", "pop", "call", "rcall")
-                        or moves_stack(what, operands)
-                        for what, operands in words_of(body)))
-
-
-def leave_stack_alone(code: Code) -> set[str]:
-    """The functions that use the stack only to return. avr-libc 2.2's memmove jumps to memcpy."""
-    names: set[str] = set()
-    while new := {name for name, body in code.items() if name not in names
-                   and leaves_stack_alone(body, {code[callee][0][0] for callee in names})}:
-        names |= new
-    return names
-
-
-def only_calls(body: list[tuple[int, str, str]]) -> bool:
-    """Does a function of an AVR leave only by its last instruction, and never pop?"""
-    addresses = {address for address, _, _ in body}
-    goals = {memory.goal(operands) for _, what, operands in body if what not in ("call", "rcall")}
-    return body[-1][1] == "ret" and goals - {None} <= addresses and \
-        not any(what in ("pop", "ret", "reti") for _, what, _ in body[:-1])
-
-
-def pushes(code: Code) -> dict[str, int]:
-    """How many bytes the functions of an AVR push that push registers only at their beginning, or
-    after they have moved their argument, or none. From then on, they change the stack's depth only
-    by calls and as they return."""
-    pushed = {}
+def assembly_frames(code: Code) -> dict[str, int]:
+    """The stacks of an AVR's functions that push registers only at their beginning, or after they
+    have moved their argument, and do not write to the stack pointer. What they call or jump to
+    comes in addition. The compiler does not report assembly, avr-libc's functions and naked ones.
+    """
+    stacks = {}
     for name, body in code.items():
-        words = words_of(body)
-        words = words[1:] if words[0][0] == "movw" else words
-        first = next((index for index, (what, _) in enumerate(words) if what != "push"), 0)
-        ends = first or only_calls(body)
-        if ends and not any(what == "push" or moves_stack(what, operands)
-                            for what, operands in words[first:]):
-            pushed[name] = first
-    return pushed
+        words = body[1:] if body[0][1] == "movw" else body
+        pushes = next((i for i, (_, what, _) in enumerate(words) if what != "push"), 0)
+        if not any(what == "push" or what in ("out", "sts")
+                   and operands.lower().startswith(STACK_POINTER)
+                   for _, what, operands in words[pushes:]):
+            stacks[name] = RETURN + pushes
+    return stacks
 
 
 def no_bound(image: Path, why: str) -> SystemExit:
