@@ -51,10 +51,10 @@ eeprom: ##! EEPROM or flash of keys: BOARD=keyed_attiny85 KEYS=FILE.h
 	@firmware/eeprom "$(BOARD)" $(CC_$(BOARD)) $(FIRMWARE_FLAGS)
 
 # Programs that run AVR code in simavr, whose headers have warnings.
-SIMULATORS := $(addprefix build/sim/,avr avr_uart serial_board can_board i2c_board)
+SIMULATORS := $(addprefix build/sim/,avr serial_board can_board i2c_board)
 simulator = $(call add,sim/$1,gcc,-O2 -std=gnu11 -Wno-cast-qual -Wno-sign-conversion \
     -Itools/processors,$2/$1.c $3,-lsimavr -lelf)
-$(foreach name,avr avr_uart,$(call simulator,$(name),tools/processors))
+$(call simulator,avr,tools/processors)
 $(foreach name,serial_board i2c_board,$(call simulator,$(name),firmware/simulators))
 $(call simulator,can_board,firmware/simulators,firmware/simulators/mcp2515.c)
 $(call add,unit-mcp2515,gcc,$(SANITIZERS),\

@@ -3,17 +3,18 @@
 import functools
 import re
 import shlex
-import subprocess
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import client
+from firmware.simulators.boards import BOARDS, LiveLine
 from spec.model import REQUEST, heartbeat
 from tools.agents import FakeAgent
 from tools.agents import run as ask
-from tools.programs import BUILD, INCLUDES, ROOT, built, library_file, run, wait_until
+from tools.programs import BUILD, INCLUDES, ROOT, library_file, run, wait_until
 from tools.servers import Server
 
 
@@ -38,16 +39,13 @@ def firmware_image() -> Path:
     return compiled(firmware_of_the_page(), "agent")
 
 
-def run_firmware(*pauses_and_packets: float | bytes, image: Path | None = None) -> bytes:
+def run_firmware(*pauses_and_packets: float | bytes, image: Path | None = None,
+                 baud: int = 115_200) -> bytes:
     """Returns the firmware's answers to packets, with pauses (numbers of seconds) between them."""
-    image = image or firmware_image()
-    script = image.with_name("line.txt")
-    script.write_text("".join(
-        f"send {step.hex()}\n" if isinstance(step, bytes) else f"wait {int(step * 1e6)}\n"
-        for step in pauses_and_packets))
-    with script.open() as line:
-        return subprocess.run([built("build/sim/avr_uart"), "atmega328p", "16000000", image],
-                              stdin=line, capture_output=True, timeout=60, check=True).stdout
+    board = replace(BOARDS["uart_atmega328p"], baud=baud, keyed_node=True)  # takes a script
+    with LiveLine(board, b"\xff", image or firmware_image()) as line:
+        return b"".join(line.do(send=step) if isinstance(step, bytes) else
+                        line.do(f"wait {step * 1e6:.0f}") for step in (*pauses_and_packets, 0.05))
 
 
 # What README.md leaves to its reader, on an ATmega328P: a clock, and a serial line that is polled.
@@ -95,7 +93,7 @@ def test_the_node_and_the_agent_of_the_readme() -> None:
     silent = re.sub(r"^ *dumpulse_record.*\n", "", agent, flags=re.M)
     for name, program, age in (("ages", agent, "2 s ago"), ("no-ages", silent, "?")):
         image = compiled(PLATFORM % (program, node), name)
-        with FakeAgent([run_firmware(2.0, REQUEST, image=image)]) as simulated:
+        with FakeAgent([run_firmware(2.0, REQUEST, image=image, baud=1_000_000)]) as simulated:
             shown = ask("get", simulated.address, *options.split())
         assert re.findall(r"^7 +126 +5  (.*)$", shown.stdout, re.M) == [age], shown
     assert (len(node.splitlines()), len(agent.splitlines())) == (3, 12)
