@@ -1,7 +1,6 @@
-"""Asks all agents, each one once in its period, and takes what they say into the table: README.md
-says how, in the section Collecting. One thread does it; others look up names of hosts, and wait for
-serial lines and CAN, so no agent can delay the others. A report has nothing that would tell which
-request it answers: so each round uses the next of RING ports."""
+"""Polls all agents, each one once in its period, and takes what they report into the table:
+README.md says how, in the section Polling. One thread does it; others look up names. A report has
+nothing that would tell which request it answers: so each round uses the next of RING ports."""
 
 from __future__ import annotations
 
@@ -16,8 +15,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +24,7 @@ from dumpulse_fleet import client
 from dumpulse_fleet.collect import wire
 from dumpulse_fleet.collect.ages import Answers
 from dumpulse_fleet.collect.judge import Expectations, Judge
-from dumpulse_fleet.collect.keys import CAUSES, Epochs, Readers, Verdict
+from dumpulse_fleet.collect.keys import Epochs, Readers, Verdict
 from dumpulse_fleet.collect.wire import Batch, Book
 from dumpulse_fleet.model.agents import Agent, Event, State
 from dumpulse_fleet.model.table import Rows, Table, copy_rows
@@ -34,8 +32,6 @@ from dumpulse_fleet.record import snapshot
 from dumpulse_fleet.record.snapshot import Snapshot
 
 Publish = Callable[[Sequence[Event]], object]
-# The result of a helper, about the agent in this row.
-Found = tuple["Roster", int, Any]
 
 RING = 16  # ports; an answer has to be so many rounds late to be mistaken
 BATCH = 1024  # datagrams
@@ -48,7 +44,6 @@ REPEAT = 1 / 3  # part of this time after which a request is repeated
 REPEATS = 0.5  # repeated requests for each round, on average
 SPARE = 64  # repeated requests that may be sent at once beyond that
 TRIES, MORE_TRIES = 2, 5  # requests in a round; the second number is for agents in doubt
-AT_ONCE = 64  # serial lines and CAN agents that are waited for at the same time
 RESOLVERS = 64  # threads that look up names: if a name server is dead, each takes 5 s or more
 NAMELESS_S = 300.0  # s without an address after which that is a trouble of the agent, not ours
 AGAIN = 60.0  # s until a name is looked up again, if its agent does not answer
@@ -101,7 +96,6 @@ class Roster:
         count = len(agents)
         self.table = table
         self.judge = Judge(table)
-        self._epochs = epochs
         self.readers = Readers([agent.keys for agent in agents], epochs)
         self.keyed = self.readers.slot >= 0
         self.names = np.zeros((count, wire.NAME), np.uint8)
@@ -110,8 +104,6 @@ class Roster:
         self.looked_up = np.full(count, -np.inf)  # the last time; inf: a look-up is under way
         self.is_named = np.zeros(count, np.bool_)  # its address is a name
         self.stuck = np.zeros(count, np.bool_)  # the last request could not leave this machine
-        self.devices: dict[int, client.Agent] = {}
-        self.is_device = np.zeros(count, np.bool_)
         self.period = np.array([agent.period for agent in agents], np.float64)
         timeout = np.array([agent.timeout for agent in agents], np.float64)
         self.give_up = np.minimum(timeout, self.period * GIVE_UP)
@@ -143,9 +135,7 @@ class Roster:
             before = old.table.row.get(agent.name, -1)
             if before >= 0 and old.table.agents[before].address == agent.address:
                 stay[row] = before
-                if before in old.devices:
-                    self._place(row, agent)
-                elif before in old.hosts:
+                if before in old.hosts:
                     self.hosts[row], self.is_named[row] = old.hosts[before], True
                     if old.placed[before]:
                         self.choices[row] = old.choices.get(before, [])
@@ -171,11 +161,6 @@ class Roster:
         return phases
 
     def _place(self, row: int, agent: Agent) -> None:
-        if client.prefix_of(agent.address):
-            self.devices[row] = client.Agent(agent.address, keys=agent.keys,
-                                             epochs=self._epochs)
-            self.is_device[row] = True
-            return
         host, port = client.parse_udp(agent.address)
         for family in (socket.AF_INET, socket.AF_INET6):
             with contextlib.suppress(OSError):
@@ -276,7 +261,7 @@ class Collector:
         self._errors = Batch(64)
         self._roster: Roster
         self._asking = False  # the roster is there
-        self._resolvers, self._askers = Helpers("resolver"), Helpers("device")
+        self._resolvers = Resolvers()
 
     @property
     def running(self) -> bool:
@@ -311,7 +296,6 @@ class Collector:
                 thread.join()
         self._thread = self._keeper = None
         self._resolvers.stop()
-        self._askers.stop()
 
     @property
     def is_blind(self) -> bool:
@@ -392,7 +376,7 @@ class Collector:
         if self._shut and client.uptime() >= self._reopen:
             self._open_ring()
         self._receive_all()
-        self._take_from_helpers()
+        self._take_addresses()
         self._end_rounds()
         self._begin_rounds()
 
@@ -423,11 +407,7 @@ class Collector:
         reachable = roster.placed & ~absent
         self._look_up(due[roster.is_named[due]], now)
         self._unresolve(due[roster.is_named[due] & ~roster.placed[due]], now)
-        self._skip(due[~reachable[due] & ~roster.is_device[due]], now)
-        for row in due[roster.is_device[due]].tolist():
-            roster.tries[row], roster.asked[row] = 1, now
-            self._begun(np.array([row]), now)
-            self._askers.do(partial(ask_device, roster, row), min(AT_ONCE, len(roster.devices)))
+        self._skip(due[~reachable[due]], now)
         placed = due[reachable[due]]
         roster.port[placed] = (roster.port[placed] + 1) % RING
         roster.readers.begin(placed[roster.keyed[placed]], now)
@@ -738,7 +718,7 @@ class Collector:
         self._tell([*self._beliefs(rows, True), *events])
         return len(rows)
 
-    # ---- names, serial lines and CAN
+    # ---- names
     def _look_up(self, rows: Rows, now: float) -> None:
         """Of those that are due: agents that have no address from the name service yet, or do not
         answer. The last address is used meanwhile."""
@@ -750,9 +730,9 @@ class Collector:
             rows = np.append(rows, others[int(now) % len(others)])
         for row in np.unique(rows[now - roster.looked_up[rows] > AGAIN]).tolist():
             roster.looked_up[row] = np.inf
-            self._resolvers.do(partial(resolve, roster, row, *roster.hosts[row]), RESOLVERS)
+            self._resolvers.look_up(roster, row)
 
-    def _take_from_helpers(self) -> None:
+    def _take_addresses(self) -> None:
         roster, moved = self._roster, False
         for owner, row, addresses in self._resolvers.found():
             if owner is not roster:
@@ -768,25 +748,6 @@ class Collector:
                 moved |= roster.names[row].tobytes() not in addresses and roster.move(row)
         if moved:
             roster.make_book()
-        for owner, row, answer in self._askers.found():
-            if owner is not roster:
-                continue
-            if isinstance(answer, Answers):
-                self.figures.requests += 1
-                zero = self.table.zero
-                self._use(answer._replace(rows=np.array([row]), asked=answer.asked + zero,
-                                          received=answer.received + zero))
-                continue
-            if isinstance(answer, client.BadReport):
-                self.figures.bad += 1
-                self.table.bad[row] += 1
-                roster.damaged[row] = not roster.keyed[row]
-                if roster.keyed[row]:
-                    roster.readers.why[roster.readers.slot[row]] = CAUSES.get(
-                        answer.cause, Verdict.LENGTH)
-            elif isinstance(answer, client.Refused):
-                self._refuse(np.array([row]))
-            self._lose(np.array([row]))
 
     # ---- over a restart
     def _save(self, whole: bool = False) -> None:
@@ -850,28 +811,27 @@ def carry_over(old: Table, new: Table, publish: Publish) -> None:
         publish(events)
 
 
-# ---------------------------------------------------------------- what may wait
-class Helpers:
-    """Threads for what may wait. They start when there is work, and never hold up the
+# ---------------------------------------------------------------- names
+class Resolvers:
+    """Threads that look up names. They start when there is work, and never hold up the
     collector."""
 
-    def __init__(self, name: str) -> None:
-        self._name, self._threads = name, 0
-        self._work: queue.SimpleQueue[Callable[[], Found] | None] = queue.SimpleQueue()
-        self._found: deque[Found] = deque()
+    def __init__(self) -> None:
+        self._threads = 0
+        self._work: queue.SimpleQueue[tuple[Roster, int] | None] = queue.SimpleQueue()
+        self._found: deque[tuple[Roster, int, list[bytes]]] = deque()
 
-    def do(self, work: Callable[[], Found], threads: int) -> None:
-        """By at most so many threads."""
-        self._work.put(work)
-        if self._threads < threads:
+    def look_up(self, roster: Roster, row: int) -> None:
+        self._work.put((roster, row))
+        if self._threads < RESOLVERS:
             self._threads += 1
-            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+            threading.Thread(target=self._run, name="resolver", daemon=True).start()
 
     def _run(self) -> None:
-        while (work := self._work.get()) is not None:
-            self._found.append(work())
+        while work := self._work.get():
+            self._found.append((*work, resolve(*work[0].hosts[work[1]])))
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[tuple[Roster, int, list[bytes]]]:
         return [self._found.popleft() for _ in range(len(self._found))]
 
     def stop(self) -> None:
@@ -880,25 +840,11 @@ class Helpers:
         self._threads = 0
 
 
-def resolve(roster: Roster, row: int, host: str, port: int) -> Found:
+def resolve(host: str, port: int) -> list[bytes]:
+    """Returns the addresses of a host; none: there is none."""
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     except (OSError, ValueError):  # ValueError: this cannot be a name
-        addresses = []
-    return roster, row, [wire.pack(family, address)  # type: ignore[arg-type]
-                         for family, _, _, _, address in addresses
-                         if family in client.RECEIVE_ERRORS]
-
-
-def ask_device(roster: Roster, row: int) -> Found:
-    """Answers, with times of client.uptime(), or what went wrong."""
-    asked = client.uptime()
-    try:
-        entries = roster.devices[row].ask(float(roster.give_up[row]))
-        return roster, row, Answers(
-            np.array([row]), np.array([asked]), np.array([client.uptime()]),
-            np.array([time.time()]), np.array(
-                [[entry.timestamp << 16 | entry.sender << 8 | entry.value for entry in entries]],
-                np.uint32))
-    except Exception as error:  # Otherwise the thread would end, and poll no device any more.
-        return roster, row, error
+        return []
+    return [wire.pack(family, address)  # type: ignore[arg-type]
+            for family, _, _, _, address in addresses if family in client.RECEIVE_ERRORS]

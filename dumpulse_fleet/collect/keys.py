@@ -42,9 +42,6 @@ class Verdict(enum.IntEnum):
         return f"not believed: {why}" if why else "believed"
 
 
-CAUSES = {**{verdict.name.lower(): verdict for verdict in Verdict}, "full": Verdict.REFUSED}
-
-
 def words_of(blocks: Sequence[bytes]) -> Words:
     """A row for each of them. They are all as long as the first; without any, a row has 4 words."""
     width = len(blocks[0]) // 4 if blocks else 4
@@ -85,14 +82,13 @@ def chaskey(keys: Words, message: Words) -> Words:
     return tags
 
 
-class Epochs(client.Epochs):
+class Epochs:
     """The epoch of the last report that was believed under each key, in one file for all agents.
     Without a path, nothing is kept over a restart."""
 
     LONGEST = 64 << 20  # bytes: 2 million agents
 
     def __init__(self, path: str = "") -> None:
-        super().__init__()
         self._path = path
         # By the fingerprint of the key: the epoch, and the pace_time() since when some are saved.
         self.known: dict[str, tuple[int, int]] = {}
@@ -123,13 +119,6 @@ class Epochs(client.Epochs):
                 f"{fingerprint} {epoch} {since}\n"
                 for fingerprint, (epoch, since) in snapshot.items()).encode())
             self._written = snapshot
-
-    def load(self, key: bytes) -> tuple[int, int, int]:
-        epoch, since = self.known.get(client.compute_fingerprint(key), (0, 0))
-        return epoch, 0, since
-
-    def save(self, key: bytes, epoch: int, count: int, since: int) -> None:
-        self.known[client.compute_fingerprint(key)] = epoch, since
 
 
 class Readers:

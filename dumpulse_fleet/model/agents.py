@@ -106,7 +106,7 @@ class Agent:
     """One agent that the fleet asks."""
 
     name: str  # unique in the fleet
-    address: str  # In the form of client.py: HOST:PORT, serial:…, can:…
+    address: str  # HOST:PORT
     profile: Profile
     site: str = ""
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)

@@ -69,21 +69,20 @@ def check_labels(labels: Mapping[str, Any]) -> dict[str, str]:
 
 
 def check_address(text: str) -> str:
-    """The address in full, as client.py takes it."""
+    """The address in full. The fleet polls over UDP alone."""
     if len(text) > 300 or re.search(r"\s", text):
         raise Wrong(f"{shown(text)} is not an address: it is too long, or has a space in it")
     try:
-        return client.Agent(text).name
+        if client.prefix_of(text):
+            raise Wrong(f"{shown(text)} is not an address: write HOST or HOST:PORT, for UDP")
+        return client.format_address(client.parse_udp(text))
     except client.BadUsage as error:
         raise Wrong(str(error)) from error
 
 
 def name_of(address: str) -> str:
-    """What an agent is called if nobody gives it a name: its host or its device."""
-    prefix = client.prefix_of(address)
-    if prefix == "serial:":
-        return check_name(client.parse_serial(address)[0].removeprefix("/dev/").replace("/", "-"))
-    return check_name(client.parse_udp(address)[0] if prefix == "" else address[len(prefix):])
+    """Returns the name of an agent that is configured without one: its host."""
+    return check_name(client.parse_udp(address)[0])
 
 
 # ---------------------------------------------------------------- patterns

@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # These mostly wait, so they begin first: the workers are busy with the others meanwhile.
-WAITING = ("test_collector", "test_web", "test_service", "test_rounds", "test_devices")
+WAITING = ("test_collector", "test_web", "test_service", "test_rounds")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -20,7 +20,7 @@ from dumpulse_fleet.config.file import Config, load
 from dumpulse_fleet.config.outputs import AlertSettings
 from dumpulse_fleet.config.toml_reader import Mistakes
 from dumpulse_fleet.model.agents import ReaderKeys
-from dumpulse_fleet.model.naming import Wrong, check_name, expand, matches, name_of
+from dumpulse_fleet.model.naming import Wrong, check_address, check_name, expand, matches, name_of
 from dumpulse_fleet.web.access import read_file as read_web
 
 ROOT = Path(__file__).parents[2]
@@ -277,7 +277,7 @@ WRONG = [
     (AGENT + "[[agents]]\naddresses = [\n'b',\n'c d']\n", 4, "'c d' is not an address"),
     (AGENT + "[[agents]]\naddresses = [\n'b',\n7]\n", 4, "must be text in quotes"),
     (AGENT.replace("'a'", "'a:99999'"), 2, "port 99999 is out of range"),
-    (AGENT.replace("'a'", "'can:can0:681'"), 2, "cannot be the first of 128 identifiers"),
+    (AGENT.replace("'a'", "'can:can0:681'"), 2, "write HOST or HOST:PORT, for UDP"),
     (AGENT.replace("'a'", "'a{2..1}'"), 2, "{2..1} is empty"),
     (AGENT.replace("'a'", "'{1..9999}{1..9999}'"), 2, "stands for more than 1,000,000 agents"),
     (AGENT.replace("'a'", "'192.0.2.9-192.0.2.1'"), 2, "write the lower address first"),
@@ -427,8 +427,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ("a", ["a"]), ("n{1..3}", ["n1", "n2", "n3"]), ("{08..11}", ["08", "09", "10", "11"]),
     ("{a,b}-{1..2}:5", ["a-1:5", "a-2:5", "b-1:5", "b-2:5"]), ("{0..1}", ["0", "1"]),
     ("10.0.0.254-10.0.1.1:7", ["10.0.0.254:7", "10.0.0.255:7", "10.0.1.0:7", "10.0.1.1:7"]),
-    ("[fd00::{1..2}]:7", ["[fd00::1]:7", "[fd00::2]:7"]), ("can:can{0..1}:700",
-                                                           ["can:can0:700", "can:can1:700"])])
+    ("[fd00::{1..2}]:7", ["[fd00::1]:7", "[fd00::2]:7"]),])
 def test_patterns(pattern: str, expected: list[str]) -> None:
     assert list(expand(pattern)) == expected
 
@@ -440,10 +439,9 @@ def test_wrong_patterns(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("address, name", [
-    ("a.lan:7", "a.lan"), ("[fd00::1]:7", "fd00::1"), ("can:can0:700", "can0:700"),
-    ("serial:/dev/ttyACM0@9600", "ttyACM0"), ("serial:/dev/serial/by-id/x", "serial-by-id-x")])
+    ("a.lan:7", "a.lan"), ("[fd00::1]:7", "fd00::1"), ])
 def test_names_of_addresses(address: str, name: str) -> None:
-    assert name_of(client.Agent(address).name) == name
+    assert name_of(check_address(address)) == name
 
 
 @quick

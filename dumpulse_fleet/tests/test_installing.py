@@ -65,7 +65,7 @@ def test_the_unit(tmp_path: Path) -> None:
     unit.write_text(text.replace("/opt/dumpulse-fleet/bin/dumpulse-fleet", "/bin/true"))
     page = re.sub("^    ", "", PAGE.read_text(), flags=re.M)
     drop_ins = re.findall(r"^\[Service\]\n(?:\w+=.*\n)+", manual + page, re.M)
-    assert len(drop_ins) == 2  # for devices, and for keys
+    assert len(drop_ins) == 1  # for keys
     for more in ("", *drop_ins):
         (tmp_path / f"{UNIT.name}.d").mkdir(exist_ok=True)
         (tmp_path / f"{UNIT.name}.d" / "manual.conf").write_text(more)

@@ -352,7 +352,7 @@ def test_known_epochs_that_are_damaged(content: bytes, tmp_path: Path) -> None:
 
 
 def test_the_collector_remembers(tmp_path: Path) -> None:
-    """Over UDP and on a serial line, over a restart. Then somebody shows it the past."""
+    """Over a restart. Then somebody shows it the past."""
     epochs = str(tmp_path / "epochs")
     with KeyedFake(master=master(1), epoch=512) as fake:
         listed = [agent(fake, key_file(tmp_path, "a", master(1)))]
@@ -450,25 +450,6 @@ def test_why_an_agent_is_not_believed(tmp_path: Path) -> None:
         collector.replace(Table([agent(fake, key_file(tmp_path, "b", bytes(range(16))))]))
         until(lambda: state_of(collector) == State.ALIVE)
         assert len(heard.of("key")) == 1  # it is another key: nothing was told of it
-
-
-def test_a_device_with_a_key(tmp_path: Path) -> None:
-    """On a serial line: here nobody answers in version 2."""
-    end, other = os.openpty()
-    try:
-        listed = Agent("line", f"serial:{os.ttyname(other)}", ANY, period=0.4, misses=2,
-                       keys=ReaderKeys(key_file(tmp_path, "a", bytes(range(16)))))
-        with collecting(Table([listed])) as (collector, heard, _):
-            frame = os.read(end, 10)
-            assert frame == bytes((0xFF,)) + client.HELLO + bytes((-(0xFF + 0xC0) & 255,))
-            beacon = keyed.Keys(OTHER_MASTER).beacon(64, 1)
-            other_key = bytes((0x80 + 97,)) + beacon
-            until(lambda: os.write(end, other_key + bytes((-sum(other_key) & 255,)))
-                     and heard.of("key", now="not believed: its key is another one"))
-            assert state_of(collector) != State.ALIVE
-    finally:
-        os.close(end)
-        os.close(other)
 
 
 # ---------------------------------------------------------------- the configuration

@@ -6,7 +6,6 @@ import contextlib
 import http.client
 import json
 import os
-import pty
 import re
 import signal
 import socket
@@ -221,9 +220,8 @@ def test_a_reload_waits_for_the_start(tmp_path: Path, fake: FakeFleet) -> None:
 
 
 def test_what_hangs_does_not_hold_up_the_end(tmp_path: Path, fake: FakeFleet) -> None:
-    """A serial line that says nothing, a page that never answers, readers that read nothing, and a
+    """A page that never answers, readers that read nothing, and a
     connection that never asks."""
-    ours, theirs = pty.openpty()
     silent = socket.create_server(("127.0.0.1", 0))
 
     def answer_once() -> None:
@@ -236,8 +234,6 @@ def test_what_hangs_does_not_hold_up_the_end(tmp_path: Path, fake: FakeFleet) ->
 
     answerer = threading.Thread(target=answer_once)
     write(tmp_path, fake, 1, f"""
-[[agents]]
-address = "serial:{os.ttyname(theirs)}"
 [[agents]]
 url = "http://127.0.0.1:{silent.getsockname()[1]}/"
 every = "1s"
@@ -261,8 +257,6 @@ every = "1s"
     finally:
         silent.close()
         answerer.join()
-        os.close(ours)
-        os.close(theirs)
 
 
 @pytest.mark.parametrize("status, text, part", [
