@@ -1,17 +1,18 @@
 /* A model of the MCP2515; mcp2515.h describes it.   SPDX-License-Identifier: MIT
  *
- * Registers and bits have the names of the data sheet.
+ * Registers and bits have the names of the data sheet, DS20001801.
  */
 #include "mcp2515.h"
 
 #include <string.h>
 
-/* Registers. */
+/* Registers: table 11-1. */
 enum { RXF0 = 0x00, CANSTAT = 0x0E, CANCTRL = 0x0F, RXF3 = 0x10 };
 enum { TEC = 0x1C, REC = 0x1D, RXM0 = 0x20, RXM1 = 0x24, CNF3 = 0x28, CNF2 = 0x29, CNF1 = 0x2A };
 enum { CANINTE = 0x2B, CANINTF = 0x2C, EFLG = 0x2D };
 enum { TXB0 = 0x30, TXB1 = 0x40, RXB0 = 0x60, RXB1 = 0x70 };
-/* Bits of CANCTRL, its modes, and bits of CANINTF, EFLG, TXBnCTRL, RXBnCTRL, SIDL, and DLC. */
+/* Bits of CANCTRL, its modes, and bits of CANINTF, EFLG, TXBnCTRL, RXBnCTRL, SIDL, and DLC:
+ * registers 10-1, 7-2, 6-3, 3-1, 4-1, 3-4, and 3-7. */
 enum { REQOP = 0xE0 };
 enum { NORMAL = 0x00, LISTEN_ONLY = 0x60, CONFIGURATION = 0x80 };
 enum { MERRF = 0x80, ERRIF = 0x20, TX0IF = 0x04, RX1IF = 0x02, RX0IF = 0x01 };
@@ -21,7 +22,7 @@ enum { ABTF = 0x40, MLOA = 0x20, TXERR = 0x10, TXREQ = 0x08, TXP = 0x03 };
 enum { RXM = 0x60, RXRTR = 0x08, BUKT = 0x04, BUKT1 = 0x02 };
 enum { SID_LOW = 0xE0, SRR = 0x10, IDE = 0x08, EID_HIGH = 0x03 };
 enum { RTR = 0x40 };
-/* Instructions. */
+/* Instructions: table 12-1. */
 enum { I_RESET = 0xC0, I_WRITE = 0x02, I_READ = 0x03, I_MODIFY = 0x05 };
 enum { I_READ_RX0 = 0x90, I_READ_RX1 = 0x94, I_LOAD_TX0 = 0x40, I_RTS0 = 0x81 };
 

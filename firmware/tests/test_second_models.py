@@ -19,9 +19,9 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from firmware.costs import images
-from firmware.simulators.boards import (BOARDS, NODE, REQUEST_AT, Board, Bus, Line, LiveLine,
-                                        Simulated, eeprom, eeprom_of_node, frame, serial_frame,
-                                        serial_frames)
+from firmware.simulators.boards import (BOARDS, NODE, REQUEST_AT, Board, Bus, Line, LiveBus,
+                                        LiveLine, Simulated, eeprom, eeprom_of_node, frame,
+                                        serial_frame)
 from firmware.simulators.stm32_line import Chip
 from spec.keyed import Hearer, Keys, Reader, slot
 from spec.model import REQUEST, checksummed, heartbeat
@@ -176,15 +176,16 @@ def test_agents_on_a_bus(name: str) -> None:
         compare(board, in_simavr(bus), (0, 1024))
 
 
-def test_agent_with_keys() -> None:
-    board, hearer, reader = watched("keyed_atmega328p"), Hearer(KEYS, 7), Reader(KEYS)
+@pytest.mark.parametrize("name", ["keyed_atmega328p", "can_avr-keyed"])
+def test_agent_with_keys(name: str) -> None:
+    board, hearer, reader = watched(name), Hearer(KEYS, 7), Reader(KEYS)
     memory = eeprom(KEYS, 122)
-    with LiveLine(board, memory) as agent:
-        for _, beacon in serial_frames(agent.do("wait 3000000")):
+    with (LiveLine if board.baud else LiveBus)(board, memory) as agent:
+        for _, beacon in agent.exchange("wait 3000000"):
             hearer.hear(beacon)
             reader.hear(beacon)
-        agent.do("wait 100000", send=serial_frame(7, hearer.heartbeat(1, 126) or b""))
-        agent.do("wait 600000", send=serial_frame(REQUEST_AT, reader.request(b"ab") or b""))
+        agent.exchange("wait 100000", send=[(7, hearer.heartbeat(1, 126) or b"")])
+        agent.exchange("wait 600000", send=[(REQUEST_AT, reader.request(b"ab") or b"")])
         first = in_simavr(agent)
     second = compare(board, first, (0, 1024), memory)
     assert slot(123) in second.eeprom
