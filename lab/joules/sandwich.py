@@ -62,7 +62,7 @@ class Usage(Exception):
     """What was asked for cannot be done: exit status 2."""
 
 
-class Gone(Trouble):
+class Gone(Exception):
     """The device is not there, or no longer: no attempt helps."""
 
 
@@ -245,10 +245,6 @@ class Bench:
     def __init__(self, meter: str, board: str, flash: tuple[str, ...]) -> None:
         self.flash_command = flash
         self.meter = Line(meter, "meter")
-        self.is_armed = False
-        # Each rise of D7 begins an acquisition, once it has been started: so public drivers have
-        # it. By its manual, each wants a start of its own. A measurement that fails shows it.
-        self.start_each = False
         try:
             self.board = Line(board, "target")
         except Gone:
@@ -271,8 +267,6 @@ class Bench:
             try:
                 reply = self.meter.until(lambda text: "ack" in text or "error" in text, ANSWER,
                                          f'answer to "{command}"')[-1]
-            except Gone:
-                raise
             except Trouble as error:
                 trouble = str(error)
                 continue
@@ -285,14 +279,11 @@ class Bench:
     def rest(self) -> None:
         """Ends what the meter does. While it does nothing, it may reject `stop`, or not answer it;
         and an acquisition that ends may be all that it answers."""
-        self.is_armed = False
         self.meter.forget()
         self.meter.send("stop\n")
         try:
             self.meter.until(lambda text: "ack" in text or "error" in text or FINISHED in text,
                              PAUSE, 'answer to "stop"')
-        except Gone:
-            raise
         except Trouble:
             pass
         self.ask("trigsrc sw")
@@ -355,33 +346,19 @@ class Bench:
             self.ask(command)
         return about
 
-    def arm(self) -> None:
-        """From now on the meter waits for D7 of the board."""
-        if self.is_armed and not self.start_each:
-            self.meter.forget()
-            return
-        self.ask("trigsrc d7", tries=PATIENT)
-        self.meter.forget()
-        self.meter.send("start\n")
-        self.meter.until(lambda text: "ack start" in text, ANSWER, '"ack start"')
-        self.is_armed = True
-
     def measure(self, letter: str, about: Board, record: Log) -> None:
-        """Raises Trouble if the log has no measurement then. The meter's summary may come before or
-        after its last line."""
-        if letter == TEST:
-            self.rest()
-        else:
-            self.arm()
+        """Raises Trouble if the log has no measurement then. The meter is started each time, as its
+        manual states, and stopped before, as it may still wait for D7. Its summary may come before
+        or after its last line."""
+        self.rest()
+        if letter != TEST:
+            self.ask("trigsrc d7", tries=PATIENT)
+            self.ask("start", tries=1)
         self.board.forget()
         self.board.send(letter)
         if letter != TEST:
-            try:
-                lines = self.meter.until(lambda text: FINISHED in text, START + SECONDS,
-                                         f'"{FINISHED}"')
-            except Trouble:
-                self.start_each = True  # perhaps that was missing
-                raise
+            lines = self.meter.until(lambda text: FINISHED in text, START + SECONDS,
+                                     f'"{FINISHED}"')
             if not any(COUNT in text for text in lines):
                 self.meter.until(lambda text: COUNT in text, ANSWER, f'"{COUNT}"')
         self.asked(TESTING if letter == TEST else MEASURING)
@@ -394,8 +371,6 @@ def attempted(bench: Bench, letter: str, about: Board, record: Log) -> None:
         record.note(f"measure {letter}")
         try:
             bench.measure(letter, about, record)
-        except Gone:
-            raise
         except Trouble as trouble:
             record.note(f"failed {letter}: {trouble}")
             if attempt == ATTEMPTS:
@@ -418,8 +393,6 @@ def run_job(bench: Bench, job: Job, record: Log, facts: Sequence[str]) -> None:
         try:
             about = bench.start(job.image)
             break
-        except Gone:
-            raise
         except Trouble as trouble:
             record.note(f"no start: {trouble}")
             if attempt == ATTEMPTS:
@@ -512,7 +485,7 @@ def drive(options: argparse.Namespace) -> int:
         print("\nsandwich: stopped; the same command goes on from here")
         try:
             bench.rest()
-        except Trouble:
+        except (Trouble, Gone):
             pass  # it stops by itself after 10 s
         return 130
     finally:

@@ -180,7 +180,7 @@ def beside(scheme: Scheme, measured: list[Count]) -> list[str]:
     all_counts = counts.read().values()
     for target in dict.fromkeys(count.target for count in measured):
         of_target = [count for count in measured if count.target == target]
-        lines.append(row(f"{scheme.title}  <--", target, steps, of_target))
+        lines.append(row(f"{scheme.title:.28}  <--", target, steps, of_target))
         for neighbour in SCHEMES:
             counted = [count for count in all_counts
                        if count.target == target and count.step in steps

@@ -30,19 +30,19 @@ public class Profile {
         generator.initialize(new ECGenParameterSpec(curve));
         KeyPair pair = generator.generateKeyPair();
         Call sign = (message, signature) -> {
-            Signature made = Signature.getInstance("SHA256withECDSA");
-            made.initSign(pair.getPrivate());
-            made.update(message);
-            return made.sign();
+            Signature signer = Signature.getInstance("SHA256withECDSA");
+            signer.initSign(pair.getPrivate());
+            signer.update(message);
+            return signer.sign();
         };
         Call verify = (message, signature) -> {
-            Signature made = Signature.getInstance("SHA256withECDSA");
-            made.initVerify(pair.getPublic());
-            made.update(message);
-            if (!made.verify(signature)) {
+            Signature verifier = Signature.getInstance("SHA256withECDSA");
+            verifier.initVerify(pair.getPublic());
+            verifier.update(message);
+            if (!verifier.verify(signature)) {
                 throw new IllegalStateException("a valid signature was rejected");
             }
-            return made;
+            return verifier;
         };
         Call hash = (message, signature) -> MessageDigest.getInstance("SHA-256").digest(message);
         Call call = words[0].equals("sha256") ? hash : words[0].equals("ecdsa-sign") ? sign : verify;
