@@ -6,7 +6,6 @@
  * needed. SIGINT ends it early, after a call.   SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <signal.h>
@@ -123,17 +122,6 @@ static void start_receiver(void)
     close(listener);
 }
 
-static int descriptors(void)
-{
-    int count = 0;
-    DIR *const folder = opendir("/proc/self/fd");
-    need(folder != NULL, "to count descriptors");
-    while (readdir(folder) != NULL)
-        count++;
-    closedir(folder);
-    return count;
-}
-
 static const struct {
     const char *name;
     void (*call)(input *);
@@ -175,7 +163,6 @@ int main(int argc, char **argv)
     operations[which].call(&all[0]); /* the first use of a library sets it up */
 
     signal(SIGINT, stop);
-    const int before = descriptors();
     puts("ready");
     fflush(stdout);
     (void)getchar();
@@ -198,6 +185,5 @@ int main(int argc, char **argv)
     (void)getchar(); /* the meter is read before the times are written */
     for (size_t i = 0; i < calls; i++)
         printf("%llu\n", (unsigned long long)times[i]);
-    printf("descriptors %d %d\n", before, descriptors());
     return 0;
 }

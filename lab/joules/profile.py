@@ -23,7 +23,7 @@ from lab.joules.measure import INTERRUPTED, count
 from lab.joules.measuring import Failed, Measurement, duration, say, scaled
 from lab.joules.meters import Clock, Lost, Meter
 from lab.joules.results import Run, Times, Unreadable
-from tools.programs import BUILD
+from tools.programs import BUILD, open_files
 
 SOURCE = Path(__file__).with_suffix(".c")
 OPERATIONS = ("sha256", "ecdsa-sign", "ecdsa-verify", "tcp-send")
@@ -67,6 +67,7 @@ class Operation:
         self.stopped = self.over = False
         try:
             self._expect("ready")
+            self.files = None if command else open_files(self.process.pid)
         except BaseException:
             self.process.kill()
             self.process.wait()
@@ -118,16 +119,14 @@ class Operation:
 
     def times(self, keep: Path | None = None) -> Times:
         """Of all calls; those of each go into the file, too."""
+        if self.files is not None and (after := open_files(self.process.pid)) != self.files:
+            raise Failed(f"{self.name} had {self.files} descriptors open before, and {after} after")
         self._go_on()
         assert self.process.stdout
         output = self.process.stdout.read()
-        numbers, _, rest = output.partition("descriptors ")
-        if self.process.wait() or not re.fullmatch(r"(\d+\n)+", numbers):
+        if self.process.wait() or not re.fullmatch(r"(\d+\n)+", output):
             raise Failed(f"{self.name} gave no times: {output[:80]!r}; {self._errors()}")
-        nanoseconds = array.array("Q", map(int, numbers.split()))
-        before, after = rest.split() or ("", "")
-        if before != after:
-            raise Failed(f"{self.name} had {before} descriptors open before, and {after} after")
+        nanoseconds = array.array("Q", map(int, output.split()))
         if keep:
             keep.write_bytes(nanoseconds.tobytes())
         return Times(self.name, self.calls, len(nanoseconds), min(nanoseconds),

