@@ -319,7 +319,7 @@ class Service:
         self.alerts = Alerts(self.store, say)
         self.alerts.configure(config.alerts, config.grace, self.table, self.groups)
         self.collector = Collector(self.table, self.store.publish, Snapshot(self.store), say,
-                                   config.grace, os.path.join(config.state, "known.epochs"))
+                                   config.grace)
         listening = await self._listen()
         self._stops.append(listening.end)
         await asyncio.to_thread(self.collector.start)

@@ -24,7 +24,7 @@ from dumpulse_fleet import client
 from dumpulse_fleet.collect import wire
 from dumpulse_fleet.collect.ages import Answers
 from dumpulse_fleet.collect.judge import Expectations, Judge
-from dumpulse_fleet.collect.keys import Epochs, Readers, Verdict
+from dumpulse_fleet.collect.keys import Readers, Verdict
 from dumpulse_fleet.collect.wire import Batch, Book
 from dumpulse_fleet.model.agents import Agent, Event, State
 from dumpulse_fleet.model.table import Rows, Table, copy_rows
@@ -90,13 +90,13 @@ def most_tries(table: Table, rows: Rows) -> NDArray[np.uint8]:
 class Roster:
     """The agents of a table: where they are, and when they are asked."""
 
-    def __init__(self, table: Table, epochs: Epochs, old: Roster | None = None) -> None:
+    def __init__(self, table: Table, old: Roster | None = None) -> None:
         """`old` is the one before: agents that stay where they are go on."""
         agents = table.agents
         count = len(agents)
         self.table = table
         self.judge = Judge(table)
-        self.readers = Readers([agent.keys for agent in agents], epochs)
+        self.readers = Readers([agent.keys for agent in agents], table.known_epoch)
         self.keyed = self.readers.slot >= 0
         self.names = np.zeros((count, wire.NAME), np.uint8)
         self.hosts: dict[int, tuple[str, int]] = {}  # The addresses that are names, by row.
@@ -223,25 +223,22 @@ class Packets(NamedTuple):
 class Collector:
     """Asks the agents of a table. `publish` gets the events, in this thread: it must not wait.
 
-    `kept` keeps what is known over a restart; the file `epochs` has the epochs of agents with keys.
-    For `grace` seconds after a start no
-    agent becomes unreachable, because the network may not be up yet.
+    `kept` keeps what is known over a restart. For `grace` seconds after a start no agent becomes
+    unreachable, because the network may not be up yet.
     """
 
     def __init__(self, table: Table, publish: Publish, kept: Snapshot | None = None,
-                 complain: Callable[[str], None] = client.complain, grace: float = 0.0,
-                 epochs: str = "") -> None:
+                 complain: Callable[[str], None] = client.complain, grace: float = 0.0
+                 ) -> None:
         self.table = table
         self.figures = Figures()
         self.failure = ""  # The exception that has ended the thread.
         self._publish, self._kept, self._complain = publish, kept, complain
         self._saved, self._save_at = 0, 0.0  # rows of this save; when the next one begins
         self._save_every = snapshot.FIRST_S  # s
-        self._epochs, self._epochs_path = Epochs(epochs), epochs
         self._grace, self._grace_ends = grace, 0.0  # s, and a time of client.uptime()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
-        self._keeper: threading.Thread | None = None
         self._orders: queue.SimpleQueue[tuple[Table, threading.Event]] = queue.SimpleQueue()
         # The key is the family and the place in the ring.
         self._sockets: dict[tuple[int, int], socket.socket] = {}
@@ -273,28 +270,19 @@ class Collector:
             if trouble:
                 self._complain(trouble)
             self._save_at = client.uptime() + self._save_every
-        if self._epochs_path:
-            trouble = self._epochs.read()
-            if trouble and any(agent.keys for agent in self.table.agents):
-                self._complain(f"{trouble}: so nobody knows whether the first reports of agents "
-                               "with keys are new")
         self._ending.clear()
         self._grace_ends = client.uptime() + self._grace
         self.failure, self._reopen = "", 0.0
         self._open_ring()
         self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
         self._thread.start()
-        if self._epochs_path:
-            self._keeper = threading.Thread(target=self._keep, name="keeper", daemon=True)
-            self._keeper.start()
 
     def stop(self) -> None:
         """Waits until the thread has ended and what is known is kept."""
         self._ending.set()
-        for thread in (self._thread, self._keeper):
-            if thread is not None:
-                thread.join()
-        self._thread = self._keeper = None
+        if self._thread is not None:
+            self._thread.join()
+        self._thread = None
         self._resolvers.stop()
 
     @property
@@ -347,7 +335,7 @@ class Collector:
     # ---- the thread
     def _run(self) -> None:
         try:
-            self._roster, self._asking = Roster(self.table, self._epochs), True
+            self._roster, self._asking = Roster(self.table), True
             while not self._ending.is_set():
                 begun = time.monotonic()
                 self._turn()
@@ -359,8 +347,6 @@ class Collector:
             self._complain(f"the collector has ended: {self.failure}")
         finally:
             self._save(whole=True)
-            if self._asking:
-                self._roster.readers.remember()
             self._asking = False
             for endpoint in self._sockets.values():
                 endpoint.close()
@@ -386,10 +372,10 @@ class Collector:
         return min(TICK, max(SHORTEST_TICK, (self._room or ENOUGH) / 2 / max(rate, 1e-9)))
 
     def _take_over(self, table: Table) -> None:
-        self._roster.readers.remember()
+        self._roster.readers.save(self.table.known_epoch)
         carry_over(self.table, table, self._publish)
         self._saved = 0
-        self.table, self._roster = table, Roster(table, self._epochs, self._roster)
+        self.table, self._roster = table, Roster(table, self._roster)
 
     # ---- rounds
     def _begin_rounds(self) -> None:
@@ -754,6 +740,8 @@ class Collector:
         """A part of the table when it is time, or the whole."""
         count = len(self.table.agents)
         while self._kept and (whole or client.uptime() >= self._save_at):
+            if self._asking:
+                self._roster.readers.save(self.table.known_epoch)
             self._saved = self._kept.save(self.table, 0 if self._saved >= count else self._saved)
             if self._saved >= count:
                 self._save_every = min(2 * self._save_every, max(
@@ -762,21 +750,6 @@ class Collector:
                 return
             if not whole:
                 return
-
-    def _keep(self) -> None:
-        while not self._ending.wait(snapshot.PERIOD_S):
-            self._write_epochs()
-        if self._thread is not None:
-            self._thread.join()
-        self._write_epochs()
-
-    def _write_epochs(self) -> None:
-        try:
-            if self._asking:
-                self._roster.readers.remember()
-            self._epochs.write()
-        except OSError as error:
-            self._complain(f"cannot keep epochs in {self._epochs_path!r}: {error.strerror}")
 
 
 def carry_over(old: Table, new: Table, publish: Publish) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import enum
 import os
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -82,59 +81,24 @@ def chaskey(keys: Words, message: Words) -> Words:
     return tags
 
 
-class Epochs:
-    """The epoch of the last report that was believed under each key, in one file for all agents.
-    Without a path, nothing is kept over a restart."""
-
-    LONGEST = 64 << 20  # bytes: 2 million agents
-
-    def __init__(self, path: str = "") -> None:
-        self._path = path
-        # By the fingerprint of the key: the epoch, and the pace_time() since when some are saved.
-        self.known: dict[str, tuple[int, int]] = {}
-        self._written: dict[str, tuple[int, int]] = {}
-
-    def read(self) -> str:
-        """Says what is wrong with the file, if something is. Then nothing is known."""
-        if not self._path:
-            return ""
-        try:
-            with open(self._path, "rb", opener=lambda name, flags: os.open(
-                    name, flags | os.O_NONBLOCK | os.O_NOFOLLOW)) as file:
-                content = file.read(self.LONGEST)
-        except OSError as error:
-            return f"cannot read {self._path!r}: {error.strerror}"
-        if not re.fullmatch(rb"(?:[0-9a-f]{16} [0-9]{1,9}(?: -?[0-9]{1,15})?\n)*", content):
-            return f"{self._path!r} is damaged"
-        lines = (line.split() for line in content.decode().splitlines())
-        self.known = {line[0]: (int(line[1]), int((*line, "0")[2])) for line in lines}
-        self._written = dict(self.known)
-        return ""
-
-    def write(self) -> None:
-        """OSError: it cannot be written."""
-        snapshot = dict(self.known)  # other threads go on
-        if self._path and snapshot != self._written:
-            client.replace_file(self._path, "".join(
-                f"{fingerprint} {epoch} {since}\n"
-                for fingerprint, (epoch, since) in snapshot.items()).encode())
-            self._written = snapshot
-
-
 class Readers:
     """What a reader knows of each agent that has a key. `slot` is the place of an agent's row in
     the other arrays, and -1 if it has no key."""
 
-    def __init__(self, keys: Sequence[ReaderKeys | None], epochs: Epochs | None = None) -> None:
+    def __init__(self, keys: Sequence[ReaderKeys | None], saved: NDArray[np.int64] | None = None
+                 ) -> None:
+        """`saved` is Table.known_epoch. It is used for agents that still have the same key."""
         of = [key.of(client.READER_LABEL) for key in keys if key]
         self.slot = np.full(len(keys), -1, np.intp)
         self.slot[[row for row, key in enumerate(keys) if key]] = np.arange(len(of))
-        self._keys, self._epochs, count = words_of(of), epochs or Epochs(), len(of)
+        self._keys, count = words_of(of), len(of)
         prints = chaskey(self._keys, np.full((count, 4), 0xFFFFFFFF, np.uint32))
-        self._prints = [row[:2].astype("<u4").tobytes().hex() for row in prints]
+        self._prints = prints[:, 0].astype(np.int64) << 30 ^ prints[:, 1]
         # What is from before this epoch is never believed. 0: there is none.
-        saved = np.array([self._epochs.known.get(key, (0, 0)) for key in self._prints], np.int64)
-        self.known, self.since = saved.reshape(-1, 2).T.copy()
+        self.known, self.since = np.zeros((2, count), np.int64)
+        if saved is not None:
+            print_before, *before = saved[self.slot >= 0].T
+            self.known, self.since = np.where(print_before == self._prints, before, 0)
         self.epoch = self.known.astype(np.uint32)
         self.heard = np.zeros(count, np.bool_)  # A beacon has confirmed this epoch.
         self.count = np.zeros(count, np.int64)  # the last one of this epoch
@@ -160,11 +124,9 @@ class Readers:
             of = (..., slots[same], slice(None)) if name == "asked" else (..., slots[same])
             getattr(self, name)[of] = getattr(old, name)[(..., old_slots[same], *of[2:])]
 
-    def remember(self) -> None:
-        """For the next run. Any thread may call this."""
-        columns = zip(self._prints, self.known.tolist(), self.since.tolist())
-        self._epochs.known.update((name, (epoch, since)) for name, epoch, since in columns
-                                  if epoch > self._epochs.known.get(name, (0, 0))[0])
+    def save(self, saved: NDArray[np.int64]) -> None:
+        """Writes what must be known after a restart into Table.known_epoch."""
+        saved[self.slot >= 0] = np.stack([self._prints, self.known, self.since], axis=1)
 
     def _allowed(self, slots: Rows) -> NDArray[np.int64]:
         """As client.Keyed._allowed()."""

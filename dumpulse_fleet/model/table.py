@@ -48,6 +48,9 @@ class Table:
         self.agent_since = np.zeros(count, np.float64)
         self.nameless = np.zeros(count, np.bool_)  # its name has no address
         self.is_sought = np.zeros(count, np.bool_)  # It waits for its first address.
+        # Of keys.Readers: its key's fingerprint, the epoch of its last report, and pace_time() from
+        # which later ones are counted.
+        self.known_epoch = np.zeros((count, 3), np.int64)
         self.place = np.zeros((count, PLACE), np.uint8)  # the last good address, or 0
         self.misses = np.zeros(count, np.int32)  # rounds in a row without an answer
         self.kind = np.zeros(count, np.uint8)  # ClockKind

@@ -21,6 +21,8 @@ from dumpulse_fleet.config.file import Config, load
 from dumpulse_fleet.config.toml_reader import Mistakes
 from dumpulse_fleet.model.agents import Agent, ReaderKeys, State
 from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.record.snapshot import Snapshot
+from dumpulse_fleet.record.store import Store
 from dumpulse_fleet.simulation.fake_fleet import FakeFleet
 from dumpulse_fleet.tests.collecting import collecting, profile, until
 from spec import keyed
@@ -303,12 +305,10 @@ def test_another_run_believes_nothing_from_before(tmp_path: Path, count: int) ->
     """Beacons and reports of an earlier epoch than that of the last report are old. What was only
     told by a beacon is not remembered."""
     world = World(tmp_path, count)
-    epochs = fleet_keys.Epochs(str(tmp_path / "epochs"))
+    saved = np.zeros((2 * count, 3), np.int64)
     world.models[0].round()
     for run in range(3):
-        assert epochs.read() == (run == 0) * \
-            f"cannot read '{tmp_path}/epochs': No such file or directory"
-        world.readers = Readers([each for key in world.keys for each in (None, key)], epochs)
+        world.readers = Readers([each for key in world.keys for each in (None, key)], saved)
         right = [run and model.epoch for model in world.models]
         assert world.readers.epoch.tolist() == right
         world.begin()
@@ -318,52 +318,34 @@ def test_another_run_believes_nothing_from_before(tmp_path: Path, count: int) ->
         assert (world.readers.requests(world.rows) == np.frombuffer(client.HELLO, np.uint8)).all()
         assert world.take(world.ask()) == [Verdict.AGAIN] * count
         if run == 0:
-            world.readers.remember()
-            assert not any(epoch for epoch, _ in epochs.known.values())
+            world.readers.save(saved)
+            assert not saved[:, 1].any()
         while (found := world.take(world.ask())) == [Verdict.AGAIN] * count:
             assert run  # the counts of the run before
         assert found == [Verdict.BELIEVED] * count
         world.take([model.keys.beacon(64, 70_000) for model in world.models])
-        world.readers.remember()
-        epochs.write()
-    lines = [line.rsplit(" ", 1)[0] for line in (tmp_path / "epochs").read_text().splitlines()]
-    assert sorted(lines) == sorted(
-        f"{client.compute_fingerprint(model.keys.of(64))} {model.epoch}" for model in world.models)
-    assert (tmp_path / "epochs").stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.parametrize("content", [b"x", b"0123456789abcdef 5", b"0123456789abcdef -5\n",
-                                     b"0123456789abcdef 5\n\n", b"0123456789abcdeF 5\n"])
-def test_known_epochs_that_are_damaged(content: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "kept.epochs"
-    path.write_bytes(content)
-    assert fleet_keys.Epochs(str(path)).read() == f"'{path}' is damaged"
-    with KeyedFake(master=master(1)) as fake, collecting(
-            Table([agent(fake, key_file(tmp_path, "a", master(1)))]),
-            epochs=str(path)) as (_, heard, complaints):
-        assert complaints == [f"'{path}' is damaged: so nobody knows whether the first reports of "
-                              "agents with keys are new"]
-        until(lambda: heard.of("state"))
-    assert re.fullmatch(client.compute_fingerprint(keyed.Keys(master(1)).of(64)) + r" 256 \d+\n",
-                        path.read_text())
-    path.unlink()
-    path.symlink_to("nowhere")
-    assert "symbolic links" in fleet_keys.Epochs(str(path)).read()
+        world.readers.save(saved)
+    assert saved[1::2, 1].tolist() == [model.epoch for model in world.models]
+    saved[3, 0] += 1  # It has another key now.
+    readers = Readers([each for key in world.keys for each in (None, key)], saved)
+    assert not readers.epoch[1] and readers.epoch[0] and not saved[::2].any()
 
 
 def test_the_collector_remembers(tmp_path: Path) -> None:
     """Over a restart. Then somebody shows it the past."""
-    epochs = str(tmp_path / "epochs")
-    with KeyedFake(master=master(1), epoch=512) as fake:
+    with KeyedFake(master=master(1), epoch=512) as fake, contextlib.closing(
+            Store(tmp_path / "events.sqlite", say=lambda text: None)) as store:
+        kept = Snapshot(store)
         listed = [agent(fake, key_file(tmp_path, "a", master(1)))]
-        with collecting(Table(listed), epochs=epochs) as (collector, _, _):
+        with collecting(Table(listed), kept=kept) as (collector, _, _):
             until(lambda: collector.table.reports[0] > 0)
+        reports = collector.table.reports[0]
         past = keyed.Agent(keyed.Keys(master(1)), keyed.Number())
         past.begin()
         fake.hooks = [lambda packet, answer: [past.process(5, packet)[1] or b""]]
-        with collecting(Table(listed), epochs=epochs) as (collector, heard, complaints):
+        with collecting(Table(listed), kept=kept) as (collector, heard, complaints):
             until(lambda: heard.of("key"))
-            assert collector.table.reports[0] == 0 and not complaints
+            assert collector.table.reports[0] == reports and not complaints
             assert [event.now for event in heard.of("key")] == ["not believed: its epoch"]
 
 

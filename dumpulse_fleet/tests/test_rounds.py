@@ -15,7 +15,6 @@ import pytest
 
 from dumpulse_fleet.collect import wire
 from dumpulse_fleet.collect.collector import Roster
-from dumpulse_fleet.collect.keys import Epochs
 from dumpulse_fleet.model.agents import Agent, ReaderKeys, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.snapshot import Snapshot
@@ -338,7 +337,7 @@ def test_rounds_begin_when_all_is_prepared(monkeypatch: pytest.MonkeyPatch) -> N
     """To prepare 100,000 agents takes seconds. Those due then must not be asked at once."""
     table = Table([Agent("a", "127.0.0.1:9", QUICK, period=0.01)])
     monkeypatch.setattr(Roster, "make_book", lambda self: time.sleep(0.1))
-    assert (Roster(table, Epochs()).due > table.now() - 0.05).all()
+    assert (Roster(table).due > table.now() - 0.05).all()
 
 
 def test_who_stays_goes_on(tmp_path: Path) -> None:
@@ -348,7 +347,7 @@ def test_who_stays_goes_on(tmp_path: Path) -> None:
     some = [Agent("plain", "127.0.0.1:9", QUICK, keys=ReaderKeys(str(tmp_path / "key"))),
             Agent("host", "somewhere.lan:9", QUICK), Agent("slower", "127.0.0.2:9", QUICK),
             Agent("last", "127.0.0.8:9", QUICK), Agent("gone", "127.0.0.3:9", QUICK)]
-    old = Roster(Table(some), Epochs())
+    old = Roster(Table(some))
     old.due[:], old.settled[:], old.port[:] = [1e9 + row for row in range(5)], 7.0, 3
     old.asked_at[3], old.readers.known[0], old.looked_up[1] = 5.0, 9, 6.0
     old.choices[1] = [wire.pack(socket.AF_INET, ("127.0.0.9", 9))]
@@ -356,7 +355,7 @@ def test_who_stays_goes_on(tmp_path: Path) -> None:
     old.make_book()
     new = Roster(Table([some[3], dataclasses.replace(some[4], address="127.0.0.4:9"),
                         dataclasses.replace(some[2], period=20.0), some[1], some[0]]),
-                 Epochs(), old)
+                 old)
     stay = np.array([3, 2, 1, 0])
     assert (new.names[[0, 2, 3, 4]] == old.names[stay]).all() and new.placed.all()
     assert new.due[[0, 3, 4]].tolist() == [1e9 + 3, 1e9 + 1, 1e9]
