@@ -87,7 +87,7 @@ def damage(file: Path, old: str, new: str) -> None:
 def dead_links(folder: Path) -> list[str]:
     """Returns the relative links of all pages in a folder that lead to no file there."""
     return [f"{page.name}: {link}" for page in folder.rglob("*.md")
-            for link in re.findall(r"\]\(([^)#:]+)[)#]", page.read_text())
+            for link in re.findall(r"\]\(\s*([^)#:\s]+)[)#]", page.read_text())
             if not (page.parent / link).exists()]
 
 

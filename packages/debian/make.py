@@ -23,13 +23,14 @@ DEBIAN = project.ROOT / "build" / "debian"  # The Debians stay here between buil
 CROSS = "arm64"  # the other processor that the packages are for
 # Each Debian in a folder has mmdebstrap's variant and its packages. "builder" has no more than
 # Build-Depends, "cross" builds for the other processor, "checker" runs Debian's own checkers, and
-# "system" boots.
+# "system" boots, and "user" has what users of any Debian have.
 BUILD_DEPENDS = ("debhelper", "dh-python", "python3")
 BASES: dict[str, tuple[str, tuple[str, ...]]] = {
     "builder": ("buildd", BUILD_DEPENDS),
     "cross": ("buildd", (*BUILD_DEPENDS, "gcc-aarch64-linux-gnu", f"libc6-dev:{CROSS}")),
-    "checker": ("minbase", ("autopkgtest", "gcc", "libc6-dev", "lintian", "python3")),
+    "checker": ("minbase", ("lintian", "python3")),
     "system": ("minbase", ("dbus", "iproute2", "python3", "systemd-sysv", "udev")),
+    "user": ("apt", ("ca-certificates", "curl")),
 }
 # Debian's own packages of a version begin with revision 1, which is newer than this one.
 REVISION = "0upstream1"
@@ -94,16 +95,8 @@ License: Expat
 
 License: Expat
 @licence@""",
-    "tests/control": """\
-Tests: library
-Depends: gcc, libc6-dev, libdumpulse-dev
-
-Tests: agent
-Depends: dumpulse, python3-dumpulse
-
-Tests: units
-Depends: dumpulse, python3-dumpulse
-Restrictions: isolation-machine, needs-root""",
+    "tests/control": "Tests: units\nDepends: dumpulse, python3-dumpulse\n"
+                     "Restrictions: isolation-machine, needs-root",
     "python3-dumpulse.install": "usr/lib/python3",
     "libdumpulse-dev.install": "usr/include\nusr/lib/*-*",
     "dumpulse.install": "usr/bin\nusr/sbin\nusr/share/bash-completion\n"
@@ -179,10 +172,10 @@ def make_sources(to: Path) -> list[Path]:
 # ---------------------------------------------------------------- a Debian in a folder
 
 
-def base(name: str) -> Path:
-    """Returns a Debian in a folder, which nobody writes to. Makes it if it is not there, or if it
-    was made of other packages."""
-    folder, variant, include = DEBIAN / name, *BASES[name]
+def base(name: str, codename: str = "") -> Path:
+    """Returns a Debian in a folder, which nobody writes to: this machine's release, or another one.
+    Makes it if it is not there, or if it was made of other packages."""
+    folder, variant, include = DEBIAN / f"{name}{codename and '-'}{codename}", *BASES[name]
     made_of, packages = folder / "made-of", f"{variant}: {' '.join(include)}\n"
     if made_of.exists() and made_of.read_text() == packages:
         return folder
@@ -195,16 +188,18 @@ def base(name: str) -> Path:
     lists = [path for path in (Path("/etc/apt/sources.list.d/debian.sources"),
                                Path("/etc/apt/sources.list")) if path.exists()]
     also = [f"--include={','.join(include)}"]
+    own = release["VERSION_CODENAME"].strip('"')
     with tempfile.TemporaryDirectory(dir=DEBIAN) as work:
-        new_root, list_of_apt = Path(work) / "root", lists[0]
+        new_root, list_of_apt = Path(work) / "root", Path(work) / lists[0].name
+        text = lists[0].read_text().replace(own, codename or own)
         if architectures := {name.partition(":")[2] for name in include} - {""}:
             also.append(f"--architectures={','.join([native(), *sorted(architectures)])}")
             # A library has the same version for all processors, and security updates do not come
             # for all at once.
-            list_of_apt = Path(work) / lists[0].name
-            list_of_apt.write_text(without_security(lists[0].read_text()))
-        run("mmdebstrap", "--quiet", f"--variant={variant}", *also,
-            release["VERSION_CODENAME"].strip('"'), new_root, list_of_apt)
+            text = without_security(text)
+        list_of_apt.write_text(text)
+        run("mmdebstrap", "--quiet", f"--variant={variant}", *also, codename or own, new_root,
+            list_of_apt)
         (new_root / made_of.name).write_text(packages)
         if folder.exists():
             folder.rename(Path(work) / "old")
@@ -223,9 +218,9 @@ def without_security(text: str) -> str:
     return between.join(entry for entry in text.split(between) if "-security" not in entry) + "\n"
 
 
-def in_debian(root: Path, script: str, shared: Path) -> str:
+def in_debian(root: Path, script: str, shared: Path, has_network: bool = False) -> str:
     """Runs a script in a Debian that is as `root` was made. What the script writes is gone after
-    it, except in the folder `shared`, which is /shared there. It has no network."""
+    it, except in the folder `shared`, which is /shared there."""
     with tempfile.TemporaryDirectory() as work:
         mount = f"""
 set -e
@@ -245,8 +240,8 @@ ip link set lo up 2>/dev/null || true
 exec chroot . /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \\
     DEBIAN_FRONTEND=noninteractive /bin/sh -euc "$1"
 """
-        return run("unshare", "--mount", "--pid", "--fork", "--kill-child", "--uts", "--net",
-                   "sh", "-c", mount, "sh", script)
+        return run("unshare", "--mount", "--pid", "--fork", "--kill-child", "--uts",
+                   *([] if has_network else ["--net"]), "sh", "-c", mount, "sh", script)
 
 
 # ---------------------------------------------------------------- .deb files

@@ -8,7 +8,6 @@ import pytest
 
 from firmware.simulators.boards import BOARDS
 from packages import project
-from packages.cmake.consumers import dead_links
 from packages.firmware import make
 
 pytestmark = pytest.mark.slow
@@ -22,11 +21,6 @@ def fixture_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with zipfile.ZipFile(made) as packed:
         packed.extractall(folder)
     return folder / made.stem
-
-
-def test_the_page_leads_to_what_is_there(images: Path) -> None:
-    """Who has the zip file alone needs the pages of keys and fuses, too."""
-    assert (images / "keyed_stm32.md").is_file() and dead_links(images) == []
 
 
 def flash_in(image: Path, folder: Path) -> bytes:
