@@ -77,7 +77,6 @@ class Outcome(NamedTuple):
     empty: Flags  # the agent has lost entries that were not too old
     rebooted: Flags
     reset: Flags  # it has rebooted, or somebody has set its clock
-    stale: Flags  # this one fits, and the one before did not: that one was too old
 
 
 class Clocks(NamedTuple):
@@ -141,9 +140,8 @@ def advance(was: Memory, new: Reports) -> Outcome:
         memory = Memory._make(map(partial(choose, verdict.used), memory, was))
         memory = memory._replace(strikes=np.where(verdict.used, memory.strikes, verdict.strikes),
                                  emptied=np.where(verdict.used, memory.emptied, evidence))
-    stale = verdict.used & ~verdict.suspect & (was.strikes & 1 == 1)
     return Outcome(memory, verdict.used, entries.changed, verdict.empty, verdict.rebooted,
-                   verdict.reset, stale)
+                   verdict.reset)
 
 
 def tell_time(was: Memory, new: Reports, own_entry: NDArray[np.uint32]) -> Clocks:

@@ -74,7 +74,6 @@ class Figures:
     bad: int = 0
     strange: int = 0
     late: int = 0
-    stale: int = 0
     refused: int = 0
     unsent: int = 0
     lookups_failed: int = 0
@@ -700,7 +699,6 @@ class Collector:
         self.figures.reports += len(rows)
         events, out = roster.judge.take(answers)
         roster.extra[rows[~out.used]] = True
-        self.figures.stale += int(out.stale.sum())
         self._tell([*self._beliefs(rows, True), *events])
         return len(rows)
 

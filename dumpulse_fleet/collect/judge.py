@@ -209,7 +209,7 @@ class Judge:
 
     def _news(self, rows: Rows, out: Outcome, new: Reports, was: Memory,
               state: NDArray[np.uint8], told_states: NDArray[np.uint8]) -> list[Event]:
-        """Returns the events of a batch, before it is in the table. Notes new senders there."""
+        """Returns the events of a batch, before it is in the table."""
         table = self.table
         events: list[Event] = []
 
@@ -233,21 +233,11 @@ class Judge:
                  State(state[place, variable]).words, table.since[rows[place], variable])
         # A boot count that is older than the last one is from a table that the agent has loaded.
         node = self.expectations.node[:, :self.width][self.expectations.profile[rows]]
-        both = out.changed & (was.entry != 0) & (new.entry != 0)
-        booted = both & (node >= 0) & (out.memory.stamped >= was.stamped) \
-            & ~(out.rebooted | out.reset)[:, None]
+        booted = (out.changed & (was.entry != 0) & (new.entry != 0) & (node >= 0)
+                  & (out.memory.stamped >= was.stamped) & ~(out.rebooted | out.reset)[:, None])
         for place, variable in np.argwhere(booted).tolist():
             tell(place, int(node[place, variable]), "restarted", "",
                  f"restarted: {boot_of(int(new.entry[place, variable]) & 255)}")
-        # Two senders that take turns are told once.
-        moved: Flags = both & (((was.entry ^ new.entry) & np.uint32(0xFF00)) != 0)
-        moved &= state != State.UNWATCHED
-        for place, variable in np.argwhere(moved).tolist():
-            before, now = (int(entry[place, variable]) >> 8 & 255
-                           for entry in (was.entry, new.entry))
-            if now != table.sender_before[rows[place], variable]:
-                tell(place, variable, "sender", str(before), str(now))
-            table.sender_before[rows[place], variable] = before
         return events
 
     def _event(self, row: int, unix: float, variable: int, what: str, was: str, now: str,

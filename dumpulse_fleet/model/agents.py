@@ -152,7 +152,7 @@ class Event(NamedTuple):
     at: float  # Unix time, s
     agent: str
     variable: int  # -1: the agent itself
-    what: str  # state, rebooted, clock, sender, group, collector, …
+    what: str  # state, rebooted, clock, restarted, group, collector, …
     was: str
     now: str
     lasted: float  # seconds that `was` lasted; -1 if unknown

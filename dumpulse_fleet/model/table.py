@@ -41,7 +41,6 @@ class Table:
         self.told = np.full(whole, State.PENDING, np.uint8).T
         # Unix time at which it came into the state that was told; 0: nothing was told yet.
         self.since = np.zeros(whole, np.float64).T
-        self.sender_before = np.zeros(whole, np.uint8).T  # the one before the sender in its entry
         # ---- each agent
         self.agent_state = np.full(count, State.PENDING, np.uint8)
         self.agent_told = np.full(count, State.PENDING, np.uint8)

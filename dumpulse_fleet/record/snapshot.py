@@ -25,7 +25,7 @@ MOST_64 = 1 << 62  # The greatest counter, and the greatest number of ticks.
 # The fields of a table, and the greatest number that each may have.
 ARRAYS: dict[str, float] = {
     "entry": 0xFFFFFFFF, "stamped": MOST_64, "at_least": 1, "state": max(State),
-    "told": max(State), "since": 1e12, "sender_before": 255, "agent_state": max(State),
+    "told": max(State), "since": 1e12, "agent_state": max(State),
     "agent_told": max(State), "agent_since": 1e12, "misses": 1 << 30, "kind": max(ClockKind),
     "strikes": 255, "emptied": 1, "began": 1e12, "asked": 1e12, "received": 1e12, "clock": MOST_64,
     "heard_at": 1e12, "round_trip": 1e9, "reports": MOST_64, "lost": MOST_64, "bad": MOST_64,
@@ -35,7 +35,7 @@ REBOOTS = "rebooted", "clock"
 # SQLite takes the other columns from the row with the greatest number.
 NEWER = """SELECT max(number), agent, variable, what, now, at
            FROM event JOIN source ON source.id = event.source
-           WHERE what IN ('state', 'rebooted', 'clock', 'sender', 'restarted')
+           WHERE what IN ('state', 'rebooted', 'clock', 'restarted')
            AND number > (SELECT coalesce(min(after), 0) FROM state)
            GROUP BY agent, variable, what"""
 
@@ -142,9 +142,7 @@ class Snapshot:
                 if what in REBOOTS:  # its clock is not that of the row any more
                     table.kind[row] = ClockKind.NONE
                     table.reboots[row] += what == REBOOTS[0]
-                elif what == "sender":  # the entry of the row is from before this event
-                    table.entry[row, variable] = 0
-                elif what == "restarted":
+                elif what == "restarted":  # The entry of the row is from before this event.
                     for watched in table.agents[row].profile.settings.variables:
                         if watched.number == variable and watched.boots is not None:
                             table.entry[row, watched.boots] = 0

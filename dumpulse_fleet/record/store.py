@@ -295,9 +295,6 @@ class Store:
             self._open()
 
     def _try_open(self) -> sqlite3.Connection:
-        if not _same(self._lock_path, os.fstat(self._lock_file).st_ino):  # the folder was removed
-            mine, self._lock_file = self._lock_file, self._lock()
-            os.close(mine)
         with contextlib.suppress(FileExistsError, OSError):  # only its owner may read it
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         database = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
@@ -328,7 +325,6 @@ class Store:
                 Mute(json.loads(match), *rest) for match, *rest in database.execute(
                     "SELECT match, begins, ends, why, by, number, acknowledges FROM mute "
                     "ORDER BY number"))
-            self._inode = os.stat(self.path).st_ino
         except ValueError as error:  # a mute is no JSON
             database.close()
             raise _Damaged(str(error)) from error
@@ -515,9 +511,6 @@ class Store:
         try:
             if self.trouble:
                 return
-            if not _same(self.path, self._inode):
-                self._forget_file()
-                self._say(f"{self.path} was removed: a new one begins")
             gone = self._transaction(lambda database: sum(database.execute(
                 f"DELETE FROM event WHERE number IN (SELECT number FROM event {which})",
                 (value,)).rowcount for which, value in (
@@ -551,13 +544,6 @@ def _schema_here() -> list[str]:
 def _damaged(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (
         sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-def _same(path: Path, inode: int) -> bool:
-    try:
-        return os.stat(path).st_ino == inode
-    except FileNotFoundError:
-        return False
 
 
 def _text(text: str) -> str:

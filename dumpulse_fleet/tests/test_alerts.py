@@ -5,7 +5,6 @@ import dataclasses
 import json
 import math
 import random
-import time
 from collections.abc import Iterable, Sequence
 
 import pytest

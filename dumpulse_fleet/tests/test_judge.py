@@ -41,11 +41,11 @@ class One:
         self.events += events
         return events
 
-    def at(self, now: int, ages: dict[int, int], value: int = 50, sender: int = 9,
-           clock: int = 1000) -> list[Event]:
+    def at(self, now: int, ages: dict[int, int], value: int = 50, clock: int = 1000
+           ) -> list[Event]:
         """A report at this time, of variables with these ages."""
         own = {0: ((clock + now) & 0xFFFF, 99, 0)}
-        return self.hear(now, own | {number: ((clock + now - age) & 0xFFFF, sender, value)
+        return self.hear(now, own | {number: ((clock + now - age) & 0xFFFF, 9, value)
                                      for number, age in ages.items()})
 
     def miss(self, at: float) -> list[Event]:
@@ -244,15 +244,6 @@ def test_who_is_not_well_is_not_better_because_a_clock_was_set(age: int, words: 
             number: (stamp + (number != 2), 9, 50) for number in ALL}})
     assert one.states() == f"alive {words} alive alive"
     assert short(one.events) == [(-1, "clock", "", "rebooted, or its clock was set")]
-
-
-def test_a_new_sender_is_told_and_two_that_take_turns_are_told_once() -> None:
-    one = One()
-    one.at(0, ALL, sender=9)
-    assert short(one.at(1, ALL, sender=10)) == [
-        (number, "sender", "9", "10") for number in range(1, 5)]
-    assert one.at(2, ALL, sender=9) == one.at(3, ALL, sender=10) == []
-    assert len(one.at(4, ALL, sender=11)) == 4
 
 
 def test_a_restart_is_told_by_the_boot_count_of_a_node(tmp_path: pathlib.Path) -> None:

@@ -150,7 +150,6 @@ def test_after_a_crash_no_event_is_new_however_many_there_were(tmp_path: Path) -
         store.publish([Event(now + 3, "a", 2, "state", "alive", "dead", 3.0)])
         Snapshot(store).save(old)  # its event of LATE was before this, and is not in the store
         store.publish([Event(now + 6, "a", -1, "state", "", "dead", 1),
-                       Event(now + 7, "b", 2, "sender", "3", "4", -1),
                        Event(now + 8, "gone", 2, "state", "", "dead", 1),
                        Event(now + 9, "b", 1, "state", "", "what", 1)])
         for first in range(0, 110_000, 10_000):
@@ -180,9 +179,9 @@ def test_what_was_unreachable_when_the_fleet_was_killed_is_so_after_it(tmp_path:
 
 
 @pytest.mark.parametrize("reports, told", [
-    ([{0: (1020, 9, 0), 1: (1019, 8, 7), 5: (1017, 8, 5)}], ["restarted", "sender"]),
+    ([{0: (1020, 9, 0), 1: (1019, 8, 7), 5: (1017, 8, 5)}], ["restarted"]),
     ([{0: (9, 9, 0), 1: (8, 9, 7)}, {0: (19, 9, 0), 1: (18, 9, 7)}], ["rebooted"])])
-def test_after_a_crash_no_reboot_restart_or_sender_is_new(
+def test_after_a_crash_no_reboot_or_restart_is_new(
         tmp_path: Path, reports: list[dict[int, tuple[int, int, int]]], told: list[str]) -> None:
     """The row of the agent is from before it."""
     names = tmp_path / "names.ini"

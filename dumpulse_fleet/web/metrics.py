@@ -207,7 +207,6 @@ late collector_late_reports_total Reports that came after their round, or twice.
 skipped collector_skipped_rounds_total Rounds that did not begin: the collector was too late.
 void collector_void_rounds_total Rounds of which nobody knows whether there was an answer.
 overflowed collector_overflowed_packets_total Packets that found no room in the receive buffers.
-stale collector_stale_reports_total Reports that the next one proved to be old.
 strange collector_strange_packets_total Packets from strangers.
 refused collector_refused_requests_total Requests that a network or a machine refused.
 unsent collector_delayed_requests_total Requests for which the system had no room at first.
