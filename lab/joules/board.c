@@ -11,6 +11,9 @@
  * scheme notices what was changed).   SPDX-License-Identifier: MIT */
 #include "operation.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
 STEP(vectors)
 STEP(key)
 #if BOARD_IS_KEM
@@ -191,41 +194,21 @@ static void write_text(const char *text)
         write_byte(*text++);
 }
 
-/* Right-aligned in `width` columns; 0: as wide as it is. */
-static void write_number(uint32_t number, int width)
+/* newlib's vsnprintf may refer to a heap, and uses none for these formats. */
+__attribute__((weak)) void *_sbrk(ptrdiff_t more)
 {
-    char digits[10];
-    int length = 0;
-    do {
-        digits[length++] = (char)('0' + number % 10U);
-        number /= 10U;
-    } while (number != 0);
-    for (int i = length; i < width; i++)
-        write_byte(' ');
-    while (length > 0)
-        write_byte(digits[--length]);
+    (void)more;
+    return (void *)-1;
 }
 
-static void write_padded(const char *text, int width)
+__attribute__((format(printf, 1, 2))) static void write_line(const char *format, ...)
 {
-    for (; *text != '\0'; width--)
-        write_byte(*text++);
-    for (; width > 0; width--)
-        write_byte(' ');
-}
-
-static void write_value(const char *name, uint32_t value)
-{
-    write_padded(name, 24);
-    write_number(value, 0);
-    write_byte('\n');
-}
-
-static void write_words(const char *name, const char *value)
-{
-    write_padded(name, 24);
-    write_text(value);
-    write_byte('\n');
+    char text[160];
+    va_list values;
+    va_start(values, format);
+    (void)vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    write_text(text);
 }
 
 /* The last bit is out: the line draws no current while the meter measures. */
@@ -302,22 +285,11 @@ static void trigger(void)
 
 static void write_end(uint64_t ticks, uint32_t runs, uint32_t errors)
 {
-    write_text("[END] ");
-    write_number(milliseconds_of(ticks), 0);
-    write_text(" milliseconds, n=");
-    write_number(runs, 0);
-    write_text(" (");
-    write_number(errors, 0);
-    write_text(" errors)\n");
+    write_line("[END] %lu milliseconds, n=%lu (%lu errors)\n", milliseconds_of(ticks), runs,
+               errors);
 }
 
-static void write_result(const char *name, uint32_t result)
-{
-    write_text("*** ");
-    write_padded(name, 8);
-    write_number(result, 11);
-    write_text(" " BOARD_NAME "\n");
-}
+#define RESULT "*** %-8s%11lu " BOARD_NAME "\n"
 
 /* These steps in turns. Nothing else happens between the trigger and the end, but for the look at
  * the clock, and at the result where that is quick. */
@@ -325,12 +297,9 @@ static void measure(const step *first, uint32_t count)
 {
     uint64_t sums[STEPS] = {0};
     uint32_t runs = 0, errors = 0;
-    write_text("[START] measure(");
-    write_number(MEASURED_MS, 0);
-    for (uint32_t i = 0; i < count; i++) {
-        write_byte(',');
-        write_text(first[i].brief);
-    }
+    write_line("[START] measure(%d", MEASURED_MS);
+    for (uint32_t i = 0; i < count; i++)
+        write_line(",%s", first[i].brief);
     write_text(")\n");
     for (uint32_t i = 0; i < count; i++)
         first[i].prepare(0);
@@ -354,19 +323,17 @@ static void measure(const step *first, uint32_t count)
     write_end(taken, runs, errors);
     uint32_t total = 0;
     for (uint32_t i = 0; i < count; i++) {
-        write_result(first[i].name, mean(sums[i], runs));
+        write_line(RESULT, first[i].name, mean(sums[i], runs));
         total += mean(sums[i], runs);
     }
     if (count > 1)
-        write_result("Total", total);
+        write_line(RESULT, "Total", total);
 }
 
 /* The core sleeps. Only the wraps of SysTick wake it, 6 times a second. */
 static void idle(void)
 {
-    write_text("[START] measure(");
-    write_number(MEASURED_MS, 0);
-    write_text(",idle)\n");
+    write_line("[START] measure(%d,idle)\n", MEASURED_MS);
     flush();
     trigger();
     const uint64_t begun = now();
@@ -395,17 +362,18 @@ static void test(void)
 static void serve(void)
 {
     write_text("\n[RESET] The power sandwich of the Dumpulse lab.\n\n");
-    write_value("SystemCoreClock", hertz);
-    write_words("CLOCK_SOURCE", clock_source);
-    write_words("COUNTED", has_cycles ? "cycles" : "instructions, by a simulator");
-    write_words("CRYPTO_ALGNAME", BOARD_NAME);
-    write_value("CRYPTO_SECRETKEYBYTES", lab_sizes[0]);
-    write_value("CRYPTO_PUBLICKEYBYTES", lab_sizes[1]);
+    write_line("SystemCoreClock         %lu\n", hertz);
+    write_line("CLOCK_SOURCE            %s\n", clock_source);
+    write_line("COUNTED                 %s\n",
+               has_cycles ? "cycles" : "instructions, by a simulator");
+    write_line("CRYPTO_ALGNAME          %s\n", BOARD_NAME);
+    write_line("CRYPTO_SECRETKEYBYTES   %lu\n", lab_sizes[0]);
+    write_line("CRYPTO_PUBLICKEYBYTES   %lu\n", lab_sizes[1]);
 #if BOARD_IS_KEM
-    write_value("CRYPTO_CIPHERTEXTBYTES", lab_sizes[2]);
-    write_value("CRYPTO_BYTES", 32);
+    write_line("CRYPTO_CIPHERTEXTBYTES  %lu\n", lab_sizes[2]);
+    write_line("CRYPTO_BYTES            32\n");
 #else
-    write_value("CRYPTO_BYTES", lab_sizes[2]);
+    write_line("CRYPTO_BYTES            %lu\n", lab_sizes[2]);
 #endif
     for (;;) {
 #if BOARD_IS_KEM
