@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from dumpulse_fleet.config.file import Collecting
 from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.tests import fakes
 from dumpulse_fleet.tests.collecting import until
@@ -128,6 +129,47 @@ def test_the_dashboard_asks_for_what_there_is() -> None:
     asked = {name for text in expressions() for name in re.findall("dumpulse_[a-z_]+", text)}
     assert asked <= exported()
     assert len(asked) >= 10
+
+
+# ---------------------------------------------------------------- compose.yaml
+def services() -> dict[str, dict[str, Any]]:
+    parts: dict[str, dict[str, Any]] = yaml.safe_load(
+        (EXAMPLES / "compose.yaml").read_text())["services"]
+    return parts
+
+
+def test_compose_pins_its_images_and_mounts_what_is_beside_it() -> None:
+    for name, service in services().items():
+        assert name == "fleet" or re.fullmatch(
+            rf"docker\.io/prom/{name}:v[0-9.]+@sha256:[0-9a-f]{{64}}", service["image"])
+        mounts = dict(mount.split(":")[:2] for mount in service["volumes"] if mount[0] == ".")
+        assert all((EXAMPLES / source).is_file() for source in mounts), mounts
+        assert name == "fleet" or f"--config.file={mounts[f'./{name}.yml']}" in service["command"]
+    assert services()["fleet"]["volumes"][1].split(":")[1] == Collecting().state
+    for name, files in (("alertmanager", ("fleet.toml", "prometheus.yml", "compose.yaml")),
+                        ("prometheus", ())):
+        address = listened(name)
+        assert all(address in (EXAMPLES / file).read_text() for file in files), address
+
+
+def listened(name: str) -> str:
+    (address,) = [str(word).partition("=")[2] for word in services()[name]["command"]
+                  if word.startswith("--web.listen-address=127.0.0.1:")]
+    return address
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["prometheus", "alertmanager"])
+def test_debians_programs_take_the_commands_of_compose(name: str, tmp_path: Path) -> None:
+    port, (source, target) = free_port(), services()[name]["volumes"][0].split(":")[:2]
+    command = services()[name]["command"]
+    for text, new in ((target, str(EXAMPLES / source)), (f"path=/{name}", f"path={tmp_path}"),
+                      (listened(name), f"127.0.0.1:{port}")):
+        command = [word.replace(text, new) for word in command]
+    with started(program({"alertmanager": "prometheus-alertmanager"}.get(name, name)),
+                 *command, port=port), \
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/-/healthy", timeout=10) as answer:
+        assert answer.status == 200
 
 
 # ---------------------------------------------------------------- rules
