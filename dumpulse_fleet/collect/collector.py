@@ -50,7 +50,6 @@ AGAIN = 60.0  # s until a name is looked up again, if its agent does not answer
 RECEIVE_FOR = 0.25  # s at most, until the next requests are sent
 FAMILIES = (socket.AF_INET, socket.AF_INET6)
 ABSENT = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)  # this machine does not have the family
-REOPEN = 1.0  # s until a socket is tried again, if there were no descriptors
 OVERDUE, SLACK = 2, 1.0  # periods, and s, in which a round of each agent must end
 LATE = (1.0, 0.5)  # s, or part of the period, by which requests may be late: the longer of both
 STARTING = "the agents are not asked yet"
@@ -242,8 +241,6 @@ class Collector:
         # The key is the family and the place in the ring.
         self._sockets: dict[tuple[int, int], socket.socket] = {}
         self._absent: set[int] = set()  # families that this machine does not have
-        self._reopen = 0.0  # when sockets that could not be opened are tried again
-        self._shut = ""  # The error of such a socket.
         self._room = 0  # reports for which each buffer has room
         self._seen = 0.0  # All that came before this time has been read.
         self._stuck_why = ""  # The error of the last request that could not leave.
@@ -271,7 +268,7 @@ class Collector:
             self._save_at = client.uptime() + self._save_every
         self._ending.clear()
         self._grace_ends = client.uptime() + self._grace
-        self.failure, self._reopen = "", 0.0
+        self.failure = ""
         self._open_ring()
         self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
         self._thread.start()
@@ -307,7 +304,6 @@ class Collector:
         nameless = int((roster.is_named & ~roster.placed & ~roster.table.nameless).sum())
         stuck = int(roster.stuck.sum())
         return "; ".join(text for applies, text in (
-            (self._shut, self._shut),
             (nameless, f"the names of {nameless:,} agents have no addresses yet"),
             (stuck, f"nothing can be sent to {stuck:,} agents: {self._stuck_why}"),
             (absent, f"this machine lacks the kind of addresses of {absent:,} agents"),
@@ -322,10 +318,6 @@ class Collector:
     def replace(self, table: Table) -> None:
         """Asks the agents of this table from now on. It keeps what it knows of agents that stay:
         that is in the new table when this returns."""
-        if not self.running:
-            carry_over(self.table, table, self._publish)
-            self.table = table
-            return
         done = threading.Event()
         self._orders.put((table, done))
         while not done.wait(0.1) and self.running:
@@ -358,8 +350,6 @@ class Collector:
                 table, done = self._orders.get_nowait()
                 self._take_over(table)
                 done.set()
-        if self._shut and client.uptime() >= self._reopen:
-            self._open_ring()
         self._receive_all()
         self._take_addresses()
         self._end_rounds()
@@ -489,19 +479,17 @@ class Collector:
 
     # ---- packets
     def _open_ring(self) -> None:
-        """Opens all sockets that are missing, before others take the descriptors."""
-        self._shut, self._reopen = "", client.uptime() + REOPEN
+        """Opens all sockets, before others take the descriptors. OSError: one cannot be opened."""
         for family, place in ((family, place) for family in FAMILIES for place in range(RING)):
-            if (family, place) in self._sockets or family in self._absent:
+            if family in self._absent:
                 continue
             try:
                 self._sockets[family, place], room = wire.open_socket(family, BUFFER)
             except OSError as error:
-                if error.errno in ABSENT:
-                    self._absent.add(family)
-                    continue
-                self._shut = f"cannot open a socket: {error.strerror}"
-                return
+                if error.errno not in ABSENT:
+                    raise
+                self._absent.add(family)
+                continue
             if not self._room and room < ENOUGH:
                 self._complain(
                     f"the receive buffers have room for {room} reports only: reports may get lost. "
@@ -511,9 +499,8 @@ class Collector:
     def _send(self, rows: Rows, probing: bool = False) -> Rows:
         """Sends a request to each of these agents. Returns those that got it, and those to which
         nothing can be sent, which are `stuck`. The others must wait until the kernel has room.
-        `probing`: the last
-        request of a round that looks lost may ask in version 1, to find out that an agent has no
-        key."""
+        `probing`: the last request of a round that looks lost may be of version 1, to find out that
+        an agent has no key."""
         keyed = self._roster.keyed[rows]
         if not keyed.any():
             return self._send_all(rows, self._outgoing)

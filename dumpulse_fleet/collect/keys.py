@@ -17,7 +17,6 @@ from dumpulse_fleet.model.table import Rows
 
 Words = NDArray[np.uint32]
 
-FEW = 13  # agents: for fewer, plain Python is faster
 HELLO = np.frombuffer(client.HELLO, np.uint8)
 
 
@@ -56,9 +55,6 @@ def turn(word: Words, by: int) -> Words:
 def chaskey(keys: Words, message: Words) -> Words:
     """Chaskey-12 of each row under the key in its row. A row of the message has 4 words, or a
     multiple of that."""
-    if len(keys) < FEW:
-        return words_of([client.chaskey(key.astype("<u4").tobytes(), text.astype("<u4").tobytes())
-                         for key, text in zip(keys, message)])
     a, b, c, d = keys.T
     last = np.stack([a << 1 ^ (d >> 31) * np.uint32(0x87), b << 1 | a >> 31, c << 1 | b >> 31,
                      d << 1 | c >> 31])  # the key, doubled

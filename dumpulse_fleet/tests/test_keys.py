@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dumpulse_fleet import client
-from dumpulse_fleet.collect import keys as fleet_keys, wire
+from dumpulse_fleet.collect import wire
 from dumpulse_fleet.collect.collector import Collector
 from dumpulse_fleet.collect.discovery import parse_targets
 from dumpulse_fleet.collect.keys import Readers, Verdict, chaskey, words_of
@@ -46,15 +46,12 @@ def key_file(folder: Path, name: str, secret: bytes, readers: bool = False) -> s
     return str(path)
 
 
-@pytest.fixture(params=[2, fleet_keys.FEW + 1])
-def count(request: pytest.FixtureRequest) -> int:
-    """Of agents: few of them are computed otherwise than many."""
-    return int(request.param)
+COUNT = 3  # agents
 
 
-def test_chaskey_is_the_models(count: int) -> None:
+def test_chaskey_is_the_models() -> None:
     for blocks in (1, 2, 17):
-        keys, texts = ([os.urandom(size) for _ in range(count)] for size in (16, 16 * blocks))
+        keys, texts = ([os.urandom(size) for _ in range(COUNT)] for size in (16, 16 * blocks))
         found = chaskey(words_of(keys), words_of(texts))
         assert [row.astype("<u4").tobytes() for row in found] == [
             keyed.chaskey12(key, text) for key, text in zip(keys, texts)]
@@ -96,81 +93,81 @@ class World:
         return [Verdict(each) for each in found]
 
 
-def test_asking(tmp_path: Path, count: int) -> None:
-    world = World(tmp_path, count)
+def test_asking(tmp_path: Path) -> None:
+    world = World(tmp_path, COUNT)
     world.begin()
     assert (world.readers.requests(world.rows) == np.frombuffer(client.HELLO, np.uint8)).all()
-    assert world.take(world.ask()) == [Verdict.AGAIN] * count
+    assert world.take(world.ask()) == [Verdict.AGAIN] * COUNT
     assert not world.readers.news(world.rows, False)  # nothing is wrong
     requests = world.readers.requests(world.rows)
     assert (requests[:, 4] == 0xC0).all() and (requests[:, 5] == 1).all()
-    assert len({each.tobytes() for each in requests}) == count
+    assert len({each.tobytes() for each in requests}) == COUNT
     assert (world.readers.requests(world.rows) == requests).all()  # they are repeated
     reports = world.ask()
     assert {len(each) for each in reports} == {REPORT}
     assert world.take([each[:-1] + bytes((each[-1] ^ 1,)) for each in reports]) \
-        == [Verdict.TAG] * count
-    assert world.take(reports) == [Verdict.BELIEVED] * count
-    assert world.take(reports) == [Verdict.TAG] * count  # each report is believed once
+        == [Verdict.TAG] * COUNT
+    assert world.take(reports) == [Verdict.BELIEVED] * COUNT
+    assert world.take(reports) == [Verdict.TAG] * COUNT  # each report is believed once
     for number in range(2, 5):
         world.begin()
-        assert world.take(world.ask()) == [Verdict.BELIEVED] * count
+        assert world.take(world.ask()) == [Verdict.BELIEVED] * COUNT
         assert (world.readers.count == number).all()
     for model in world.models:
         model.round()
     world.begin()
-    assert world.take(world.ask()) == [Verdict.AGAIN] * count
-    assert world.take(world.ask()) == [Verdict.BELIEVED] * count
+    assert world.take(world.ask()) == [Verdict.AGAIN] * COUNT
+    assert world.take(world.ask()) == [Verdict.BELIEVED] * COUNT
     assert (world.readers.count == 1).all() and (world.readers.epoch == 257).all()
 
 
-def test_late_answers(tmp_path: Path, count: int) -> None:
+def test_late_answers(tmp_path: Path) -> None:
     """Those to the round before are believed, once. The others say nothing, not even that something
     is wrong."""
-    world = World(tmp_path, count)
+    world = World(tmp_path, COUNT)
     world.begin()
     beacons = world.ask()
     world.begin()
-    assert world.take(beacons, False) == [Verdict.AGAIN] * count  # late, and still new
+    assert world.take(beacons, False) == [Verdict.AGAIN] * COUNT  # late, and still new
     first = world.ask()
-    assert world.take(beacons, False) == [Verdict.REFUSED] * count
+    assert world.take(beacons, False) == [Verdict.REFUSED] * COUNT
     assert world.readers.repeat.all() and not world.readers.refused.any()
     world.begin()
     second = world.ask()
-    assert world.take(first) == world.take(second, False) == [Verdict.TAG] * count
+    assert world.take(first) == world.take(second, False) == [Verdict.TAG] * COUNT
     world.readers.why[:] = Verdict.BELIEVED
-    assert world.take([bytes(264)] * count, False) == [Verdict.TAG] * count
+    assert world.take([bytes(264)] * COUNT, False) == [Verdict.TAG] * COUNT
     assert not world.readers.news(world.rows, False)
-    assert world.take(first, False) == [Verdict.BELIEVED] * count
-    assert world.take(first, False) == [Verdict.TAG] * count
-    assert world.take(second) == [Verdict.BELIEVED] * count  # Its own round goes on.
+    assert world.take(first, False) == [Verdict.BELIEVED] * COUNT
+    assert world.take(first, False) == [Verdict.TAG] * COUNT
+    assert world.take(second) == [Verdict.BELIEVED] * COUNT  # Its own round goes on.
     world.begin()
     third = world.ask()
     world.begin()
     world.begin()
-    assert world.take(third, False) == [Verdict.TAG] * count  # two rounds late
+    assert world.take(third, False) == [Verdict.TAG] * COUNT  # two rounds late
     fourth = world.ask()
     world.begin()
     assert world.take([model.keys.beacon(64, 500) for model in world.models]) \
-        == [Verdict.AGAIN] * count
-    assert world.take(fourth, False) == [Verdict.TAG] * count  # it may have been held back
+        == [Verdict.AGAIN] * COUNT
+    assert world.take(fourth, False) == [Verdict.TAG] * COUNT  # it may have been held back
 
 
-def test_nonces(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nonces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two bytes of the system's random numbers for each agent, and the rest of the request is the
     model's."""
-    world = World(tmp_path, count)
+    world = World(tmp_path, COUNT)
     beacons = [model.keys.beacon(64, 1) for model in world.models]
-    assert world.take(beacons) == [Verdict.AGAIN] * count
+    assert world.take(beacons) == [Verdict.AGAIN] * COUNT
     monkeypatch.setattr(os, "urandom", lambda size: bytes(range(7, 7 + size)))
     assert [each.tobytes() for each in world.readers.requests(world.rows)] == [
         model.keys.counted(64, 1, 1, 7 + 2 * number, 8 + 2 * number)
         for number, model in enumerate(world.models)]
 
 
-def test_other_readers_use_counts(tmp_path: Path, count: int) -> None:
+def test_other_readers_use_counts(tmp_path: Path) -> None:
     """The same counts as those of client.py."""
-    world = World(tmp_path, count)
+    world = World(tmp_path, COUNT)
     world.begin()
     world.take(world.ask())
     for model in world.models:
@@ -182,16 +179,16 @@ def test_other_readers_use_counts(tmp_path: Path, count: int) -> None:
         verdicts = world.take(answers)
         if verdicts[0] == Verdict.BELIEVED:
             break
-        assert verdicts == [Verdict.AGAIN] * count
+        assert verdicts == [Verdict.AGAIN] * COUNT
     assert counts == LADDER
     world.begin()
-    assert world.take(world.ask()) == [Verdict.REFUSED] * count  # all are used up
+    assert world.take(world.ask()) == [Verdict.REFUSED] * COUNT  # all are used up
     assert (world.readers.requests(world.rows) == np.frombuffer(client.HELLO, np.uint8)).all()
     for model in world.models:
         model.round()
     world.begin()
     world.take(world.ask())
-    assert world.take(world.ask()) == [Verdict.BELIEVED] * count
+    assert world.take(world.ask()) == [Verdict.BELIEVED] * COUNT
 
 
 LIES: list[tuple[Verdict, Callable[[keyed.Agent], bytes]]] = [
@@ -208,21 +205,20 @@ LIES: list[tuple[Verdict, Callable[[keyed.Agent], bytes]]] = [
 
 
 @pytest.mark.parametrize("verdict, lie", LIES)
-def test_lies(verdict: Verdict, lie: Callable[[keyed.Agent], bytes], tmp_path: Path,
-              count: int) -> None:
+def test_lies(verdict: Verdict, lie: Callable[[keyed.Agent], bytes], tmp_path: Path) -> None:
     """Each has its reason, which is told once. The true answer counts after it."""
-    world = World(tmp_path, count)
+    world = World(tmp_path, COUNT)
     world.begin()
     world.take(world.ask())
     if verdict != Verdict.REFUSED:
         reports = world.ask()
-    assert world.take([lie(model) for model in world.models]) == [verdict] * count
+    assert world.take([lie(model) for model in world.models]) == [verdict] * COUNT
     told = world.readers.news(world.rows, False)
     assert told == [(row, Verdict.BELIEVED, verdict) for row in world.rows.tolist()]
     assert not world.readers.news(world.rows, False)
     if verdict == Verdict.REFUSED:
         reports = world.ask()
-    assert world.take(reports) == [Verdict.BELIEVED] * count
+    assert world.take(reports) == [Verdict.BELIEVED] * COUNT
     assert world.readers.news(world.rows, True) == [
         (row, verdict, Verdict.BELIEVED) for row in world.rows.tolist()]
     assert not world.readers.news(world.rows, True)
@@ -242,27 +238,27 @@ def test_several_packets_of_one_agent_at_once(tmp_path: Path) -> None:
     assert world.readers.refused.tolist() == [1]
 
 
-def test_who_has_kept_many_reports(tmp_path: Path, count: int) -> None:
+def test_who_has_kept_many_reports(tmp_path: Path) -> None:
     """A round asks again for two later epochs, and for no more. A report that was asked for before
     a later beacon may have been held back."""
-    world = World(tmp_path, count)
+    world = World(tmp_path, COUNT)
     for first in (300, 400):
         world.begin()
         for epoch in range(first, first + 4):
             expected = Verdict.AGAIN if epoch < first + 2 else Verdict.OLD
             assert world.take([model.keys.beacon(64, epoch) for model in world.models]) \
-                == [expected] * count
+                == [expected] * COUNT
         assert (world.readers.epoch == first + 1).all()
     requests = [each.tobytes() for each in world.readers.requests(world.rows)]
     world.begin()
     world.take([model.keys.beacon(64, 500) for model in world.models])
     assert world.take([model.keys.report(bytes(256), 401, request) for model, request in zip(
-        world.models, requests)]) == [Verdict.TAG] * count
+        world.models, requests)]) == [Verdict.TAG] * COUNT
 
 
-def test_a_far_epoch_is_forgotten(tmp_path: Path, count: int) -> None:
+def test_a_far_epoch_is_forgotten(tmp_path: Path) -> None:
     """After 5 minutes of old beacons, and not because the rounds are far apart."""
-    world = World(tmp_path, count)
+    world = World(tmp_path, COUNT)
     for now in (1000.0, 5000.0, 9000.0):
         world.now = now
         world.begin()
@@ -271,41 +267,41 @@ def test_a_far_epoch_is_forgotten(tmp_path: Path, count: int) -> None:
             world.take(world.ask())
         assert (world.readers.epoch == 256).all()
     assert world.take([model.keys.beacon(64, 70_000) for model in world.models]) \
-        == [Verdict.OLD] * count  # too far ahead
+        == [Verdict.OLD] * COUNT  # too far ahead
     assert world.take([model.keys.beacon(64, 65_000) for model in world.models]) \
-        == [Verdict.AGAIN] * count
+        == [Verdict.AGAIN] * COUNT
     for now, epoch in ((9001.0, 65_000), (9301.0, 65_000), (9302.0, 256)):
         world.now = now
         world.begin()
         assert (world.readers.epoch == epoch).all()
-        assert world.take(world.ask()) == [Verdict.OLD if epoch > 256 else Verdict.AGAIN] * count
+        assert world.take(world.ask()) == [Verdict.OLD if epoch > 256 else Verdict.AGAIN] * COUNT
 
 
-def test_how_far_an_epoch_may_be(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
+def test_how_far_an_epoch_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                                  ) -> None:
     """As in the client: 65,536 epochs and two each second, however many reports led there."""
     seconds = [10**9]
     monkeypatch.setattr(time, "time", lambda: seconds[0])
-    world = World(tmp_path, count)
+    world = World(tmp_path, COUNT)
     for last in (2**24, 2**24 + 2**16, 2**24 + 2**16 + 14):
         if last > 2**24:
             world.begin()
             assert world.take([model.keys.beacon(64, last + 1) for model in world.models]) \
-                == [Verdict.OLD] * count
+                == [Verdict.OLD] * COUNT
             seconds[0] += 7
         world.begin()
         for model in world.models:
             model.epoch, model.last[64] = last, 0
-        assert world.take(world.ask()) == [Verdict.AGAIN] * count
-        assert world.take(world.ask()) == [Verdict.BELIEVED] * count
+        assert world.take(world.ask()) == [Verdict.AGAIN] * COUNT
+        assert world.take(world.ask()) == [Verdict.BELIEVED] * COUNT
     assert (world.readers.known == last).all()
 
 
-def test_another_run_believes_nothing_from_before(tmp_path: Path, count: int) -> None:
+def test_another_run_believes_nothing_from_before(tmp_path: Path) -> None:
     """Beacons and reports of an earlier epoch than that of the last report are old. What was only
     told by a beacon is not remembered."""
-    world = World(tmp_path, count)
-    saved = np.zeros((2 * count, 3), np.int64)
+    world = World(tmp_path, COUNT)
+    saved = np.zeros((2 * COUNT, 3), np.int64)
     world.models[0].round()
     for run in range(3):
         world.readers = Readers([each for key in world.keys for each in (None, key)], saved)
@@ -314,15 +310,15 @@ def test_another_run_believes_nothing_from_before(tmp_path: Path, count: int) ->
         world.begin()
         if run == 2:
             assert world.take([model.keys.beacon(64, 255) for model in world.models]) \
-                == [Verdict.OLD] * count
+                == [Verdict.OLD] * COUNT
         assert (world.readers.requests(world.rows) == np.frombuffer(client.HELLO, np.uint8)).all()
-        assert world.take(world.ask()) == [Verdict.AGAIN] * count
+        assert world.take(world.ask()) == [Verdict.AGAIN] * COUNT
         if run == 0:
             world.readers.save(saved)
             assert not saved[:, 1].any()
-        while (found := world.take(world.ask())) == [Verdict.AGAIN] * count:
+        while (found := world.take(world.ask())) == [Verdict.AGAIN] * COUNT:
             assert run  # the counts of the run before
-        assert found == [Verdict.BELIEVED] * count
+        assert found == [Verdict.BELIEVED] * COUNT
         world.take([model.keys.beacon(64, 70_000) for model in world.models])
         world.readers.save(saved)
     assert saved[1::2, 1].tolist() == [model.epoch for model in world.models]

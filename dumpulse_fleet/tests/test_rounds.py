@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import errno
 import socket
 import threading
 import time
@@ -118,27 +117,6 @@ def test_damaged_reports_are_no_silence() -> None:
     assert [event.now for event in heard.of("state", agent="torn", variable=-1)] == [
         "unknown", "damaged", "unknown"]
     assert not heard.of("state", agent="gone", now="damaged")
-
-
-def test_sockets_that_cannot_be_opened_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is called unreachable meanwhile, because nobody was asked."""
-    real, allowed = wire.open_socket, [False]
-
-    def opened(family: int, room: int) -> tuple[socket.socket, int]:
-        if not allowed[0]:
-            raise OSError(errno.EMFILE, "Too many open files")
-        return real(family, room)
-
-    monkeypatch.setattr(wire, "open_socket", opened)
-    with FakeFleet(3) as fake:
-        table = Table(agents(fake, 3, WELL, period=0.3, misses=1))
-        with collecting(table) as (collector, heard, _):
-            until(lambda: "3 agents are not watched" in collector.trouble(), collector.trouble)
-            assert "Too many open files" in collector.trouble() and not table.lost.any()
-            allowed[0] = True
-            until(lambda: (table.reports > 2).all())
-            until(lambda: collector.trouble() == "", collector.trouble)
-    assert heard.of("state", now="unreachable") == []
 
 
 @pytest.mark.parametrize("name, broken, said, counted", [

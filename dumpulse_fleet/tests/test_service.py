@@ -5,7 +5,6 @@ import concurrent.futures
 import contextlib
 import http.client
 import json
-import os
 import re
 import signal
 import socket
