@@ -23,6 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from statistics import mean
 
 from tools.programs import as_program
 
@@ -290,10 +291,6 @@ class Row:
     @property
     def seconds(self) -> Fraction:
         return self.cycles / self.board.hertz
-
-
-def mean(values: Sequence[Fraction]) -> Fraction:
-    return sum(values, Fraction(0)) / len(values)
 
 
 def rows(measurements: Iterable[One]) -> dict[str, dict[str, Row]]:
