@@ -7,8 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -177,58 +175,6 @@ def test_builds_that_differ_are_no_release() -> None:
                                 ({}, {"a": "1"}, {}), ({"a": "1"}, {"a": "1"}, {"a": "2"})):
         with pytest.raises(making.Failed, match="two builds differ in a"):
             release.compare(one, other, sources)
-
-
-@pytest.mark.long
-def test_a_release(clone: Path, tmp_path: Path) -> None:
-    """Builds all of it twice. `make packages` has the tests of it in any case."""
-    (clone / "build").mkdir()
-    for name in release.FETCHED:
-        if (release.BUILD / name).is_dir():
-            (clone / "build" / name).symlink_to((release.BUILD / name).resolve())
-    write_heading(clone, "7.8.9", "7.8.9, 2026-12-24")
-    status, said = asked(clone, "--tests", "tour")
-    assert status == 0, said
-    made = clone / "build" / "release"
-    assert subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"],
-                          cwd=made, check=False).returncode == 0
-    names = {path.name for path in made.iterdir()}
-    assert {"dumpulse-7.8.9-source.tar.gz", "dumpulse-7.8.9.tar.gz"} <= names
-    assert not [name for name in names if "orig" in name]  # the sources are there once
-    assert "# Dumpulse 7.8.9, 2026-12-24\n" in (made / "NOTES.md").read_text()
-    sums = (made / "SHA256SUMS").read_text().splitlines()
-    assert {line.split()[1] for line in sums} == names - {"SHA256SUMS"}
-    assert not [name for name in names if project.version() in name]
-    for path in made.iterdir():
-        (to := tmp_path / "read" / path.name).mkdir(parents=True)
-        words: tuple[str | Path, ...] = ("cp", path, to)
-        if path.suffix == ".deb":
-            words = ("dpkg-deb", "--raw-extract", path, to)
-        elif path.suffix in (".zip", ".whl"):
-            words = ("python3", "-m", "zipfile", "-e", path, to)
-        elif tarfile.is_tarfile(path):
-            words = ("tar", "-xf", path, "-C", to)
-        subprocess.run(words, check=True)
-    left = [each for path in (tmp_path / "read").rglob("*") if path.is_file()
-            for each in lines_left(path)]
-    assert not left, left[:9]
-
-
-# These tell what versions had, which versions others have, and examples.
-OF_OTHERS = ("*.md", "*.lock", "lock.txt", "*requirements.txt", "test_*.py")
-
-
-def lines_left(path: Path) -> Iterator[str]:
-    """Yields the lines of a file that still have the version of this tree as Dumpulse's. A released
-    version may be anybody's."""
-    if not project.version().endswith("-dev"):
-        return
-    forms = {re.escape(form(project.version())) for form in project.FORMS.values()}
-    found = re.compile(rf"(?<![\w.])({'|'.join(sorted(forms, reverse=True))})(?![\w.])")
-    for line in path.read_text(errors="replace").splitlines():
-        if found.search(line) and re.search("version|dumpulse", line, re.I) and not any(
-                path.match(pattern) for pattern in OF_OTHERS):
-            yield f"{path}: {line[:200]}"
 
 
 # ---------------------------------------------------------------- the bill of materials

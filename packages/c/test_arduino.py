@@ -286,27 +286,3 @@ def test_a_node_with_keys_is_heard(work: Path, tmp_path: Path) -> None:
                     if entry["variable"] == 3)
         assert entry["sender"] == 76 and 4 <= entry["value"] < 200
         assert server.stop()["length"] == 0
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("example", "old", "new"), [
-    # millis() starts again after 50 days: here 1.5 seconds after the start.
-    ("SerialAgent", "uint32_t counted;", "uint32_t counted = 0xFFFFFFFFUL - 1500;"),
-    # Timestamps start again after 65536 seconds: here a second counts 8192.
-    ("SilentNodeLed", "seconds++;", "seconds += 8192;")])
-def test_clocks_that_start_again(work: Path, tmp_path: Path, example: str, old: str,
-                                 new: str) -> None:
-    text = sketch_of(work, example).read_text()
-    assert old in text
-    sketch = tmp_path / example / f"{example}.ino"
-    sketch.parent.mkdir()
-    sketch.write_text(text.replace(old, new) + """
-extern "C" { extern volatile unsigned long timer0_millis; }
-static struct Late { Late() { timer0_millis = 0xFFFFFFFFUL - 1500; } } begin_late;
-""" * (example == "SerialAgent"))
-    image = compiled(work, sketch)[0]
-    if example == "SerialAgent":
-        check_clock(image)
-        return
-    with Line(UNO, image, script=bytes(9), arguments=[str(10 * HERTZ)]) as line:
-        assert line.end()["switched"] == 1  # after 1 second, for ever
