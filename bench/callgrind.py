@@ -31,7 +31,7 @@ TUNABLES = "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-AVX,-ERMS,-FSRM,-AVX_Fast_Una
 class Counts:
     total: int = 0
     main: int = 0  # within main() only: the start of the loader and of libc varies by a few
-    files: Counter[str] = field(default_factory=Counter)  # by source file, also inlined
+    files: Counter[str] = field(default_factory=Counter)  # Instructions by source file.
     calls: Counter[str] = field(default_factory=Counter)  # number of calls, by callee
     # By caller and callee: instructions of the callee, with those that it calls.
     within: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -42,21 +42,21 @@ def parse(text: str) -> Counts:
     counts, names, files = Counts(), dict[str, str](), dict[str, str]()
     caller = callee = file = ""
     for line in text.splitlines():
-        if found := re.match(r"(cfi|cfl|fl|fi|fe)=(\(\d+\))(?: (.*))?$", line):
-            name = files.setdefault(found[2], Path(found[3] or "").name)
-            file = file if found[1].startswith("c") else name
-        elif found := re.match(r"(c?fn)=(\(\d+\))(?: (.*))?$", line):
-            name = names.setdefault(found[2], found[3])
-            caller, callee = (caller, name) if found[1] == "cfn" else (name, "")
+        if matched := re.match(r"(cfi|cfl|fl|fi|fe)=(\(\d+\))(?: (.*))?$", line):
+            name = files.setdefault(matched[2], Path(matched[3] or "").name)
+            file = file if matched[1].startswith("c") else name
+        elif matched := re.match(r"(c?fn)=(\(\d+\))(?: (.*))?$", line):
+            name = names.setdefault(matched[2], matched[3])
+            caller, callee = (caller, name) if matched[1] == "cfn" else (name, "")
         elif line.startswith("calls="):
             counts.calls[callee] += int(line.split()[0].removeprefix("calls="))
-        elif found := re.match(r"(?:[+-]?\d+|\*) (\d+)$", line):
+        elif matched := re.match(r"(?:[+-]?\d+|\*) (\d+)$", line):
             if callee:
-                counts.within[caller, callee] += int(found[1])
-                counts.main += int(found[1]) if callee == "main" else 0
+                counts.within[caller, callee] += int(matched[1])
+                counts.main += int(matched[1]) if callee == "main" else 0
                 callee = ""
             else:
-                counts.files[file] += int(found[1])
+                counts.files[file] += int(matched[1])
         elif line.startswith(("summary: ", "totals: ")):
             counts.total = int(line.split()[1])
     if not counts.total or sum(counts.files.values()) != counts.total:
@@ -95,8 +95,8 @@ class Server:
         self.program, self.options = program, options
         self.folder = scratch()
         self.sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(sockets)]
-        for one in self.sockets:
-            one.bind(("127.0.0.1", 0))
+        for bound in self.sockets:
+            bound.bind(("127.0.0.1", 0))
         self.peers: dict[str, socket.socket] = {}
 
     def send(self, packet: bytes, number: int = 0, source: str = "127.0.0.1") -> None:
@@ -109,7 +109,7 @@ class Server:
     def start(self) -> None:
         """Starts the server. Its process number is written with ten digits, because the server
         needs more instructions to read more digits."""
-        copies = [fcntl.fcntl(one, fcntl.F_DUPFD, 100) for one in self.sockets]
+        copies = [fcntl.fcntl(passed, fcntl.F_DUPFD, 100) for passed in self.sockets]
         passing = " ".join(f"{3 + i}<&{copy}" for i, copy in enumerate(copies))
         tunables = "" if self.program.endswith("i386") else TUNABLES
         script = (f'exec env -i {tunables} LISTEN_PID=$(printf %010d $$) LISTEN_FDS={len(copies)} '
@@ -121,12 +121,12 @@ class Server:
         for copy in copies:
             os.close(copy)
         assert self.process.stderr is not None
-        said = []
+        stderr_lines = []
         for line in self.process.stderr:
-            said.append(line)
+            stderr_lines.append(line)
             if "reports to" in line:
                 return
-        raise SystemExit(f"callgrind: {self.program} did not start:\n{''.join(said)}")
+        raise SystemExit(f"callgrind: {self.program} did not start:\n{''.join(stderr_lines)}")
 
     def wait(self) -> None:
         """Waits until the server has taken all packets, and waits for more. Then it is in
@@ -146,12 +146,12 @@ class Server:
     def stop(self) -> Counts:
         self.process.terminate()
         assert self.process.stderr is not None
-        said = self.process.stderr.read()
+        stderr = self.process.stderr.read()
         if self.process.wait(PATIENCE):
-            raise SystemExit(f"callgrind: {self.program} failed:\n{said}")
+            raise SystemExit(f"callgrind: {self.program} failed:\n{stderr}")
         counts = parse((Path(self.folder.name) / "out").read_text())
-        for one in (*self.sockets, *self.peers.values()):
-            one.close()
+        for open_socket in (*self.sockets, *self.peers.values()):
+            open_socket.close()
         self.folder.cleanup()
         return counts
 
@@ -162,8 +162,8 @@ def serve(program: str, packets: list[tuple[bytes, str]], *, queued: bool,
     `keep_old`, the server does not look for old entries at its start. Otherwise that costs 4
     instructions more on i386 if a second begins meanwhile, which is often on a busy machine."""
     for _ in range(ATTEMPTS):
-        # One report each µs is allowed, so no report has to wait, however fast this machine is. The
-        # stamp is made again each tick: with ticks of an hour, it is made once.
+        # One report each µs is allowed, so no report has to wait, however fast this machine.
+        # The stamp is made again each tick: with ticks of an hour, it is made once.
         server = Server(program, "--rate", "1000000", "--rate-total", "1000000",
                         "--tick", "3600000", "--allow", "127.0.0.0/8",
                         *["--keep-old"] * keep_old, sockets=sockets)

@@ -30,17 +30,17 @@ def process(machine: Machine, packet: bytes, length: int = 8) -> Call:
 
 
 def measure(machine: Machine, run: Callable[..., Call] = process) -> dict[str, list[Call]]:
-    good = heartbeat(3, 76, 9)
+    valid = heartbeat(3, 76, 9)
     calls: dict[str, list[Call]] = {
         "heartbeat": [run(machine, heartbeat(variable, edge, 255 - edge))
                       for variable in range(64) for edge in EDGES],
         "report": [],
-        "length": [run(machine, good, 7)],
+        "length": [run(machine, valid, 7)],
         "magic": [run(machine, heartbeat(3, 76, 9, magic=0xF0))],
-        "sum": [run(machine, good[:at] + bytes((good[at] ^ 1,)) + good[at + 1:])
-                for at in (0, 1, 2, 3, 6, 7)],
+        "sum": [run(machine, valid[:byte] + bytes((valid[byte] ^ 1,)) + valid[byte + 1:])
+                for byte in (0, 1, 2, 3, 6, 7)],
         "variable": [run(machine, heartbeat(64, 76, 9))],
-        "request": [run(machine, REQUEST[:at] + b"!" + REQUEST[at + 1:]) for at in range(8)],
+        "request": [run(machine, REQUEST[:byte] + b"!" + REQUEST[byte + 1:]) for byte in range(8)],
     }
     for table in TABLES:
         machine.write(machine.agent, table)

@@ -65,15 +65,15 @@ def print_purposes() -> None:
     """What one more packet costs, by purpose. The numbers of packets have equally many digits, as
     the server prints them."""
     columns: list[list[int]] = []
-    for packet, queued, few, more in ((heartbeat(3, 76, 9), False, 10, 20),
+    for packet, queued, few, many in ((heartbeat(3, 76, 9), False, 10, 20),
                                       (heartbeat(3, 76, 9), True, 128, 192),
                                       (REQUEST, False, 10, 20)):
         less, all_ = (serve(built(PROGRAMS["amd64"]), [(packet, HERE)] * count, queued=queued)
-                      for count in (few, more))
-        spent = {file: (all_.files[file] - less.files[file]) / (more - few) for file in all_.files}
+                      for count in (few, many))
+        spent = {file: (all_.files[file] - less.files[file]) / (many - few) for file in all_.files}
         columns.append([round(sum(spent.get(file, 0) for file in files))
                         for files in PURPOSES.values()])
-        assert abs(sum(columns[-1]) - (all_.main - less.main) / (more - few)) <= 2, spent
+        assert abs(sum(columns[-1]) - (all_.main - less.main) / (many - few)) <= 2, spent
     row = "{:<42}{:>19}{:>19}{:>12}"
     print(row.format("instructions on amd64, by purpose", "a heartbeat alone", "a queued heartbeat",
                      "a report"))
@@ -102,10 +102,11 @@ def main() -> None:
             table[name(reports, heartbeats)] = {"published": total - PUBLISHED[0, 0], **{
                 head: more_than_none(*setup, reports, heartbeats)
                 for head, setup in zip(heads, setups, strict=True)}}
-    each = {head: another(*setup) for head, setup in zip(heads, setups, strict=True)}
+    next_packet = {head: another(*setup) for head, setup in zip(heads, setups, strict=True)}
     table["another heartbeat"] = {"published": 128,
-                                  **{head: each[head]["heartbeat"] for head in heads}}
-    table["another report"] = {"published": "-", **{head: each[head]["report"] for head in heads}}
+                                  **{head: next_packet[head]["heartbeat"] for head in heads}}
+    table["another report"] = {"published": "-",
+                               **{head: next_packet[head]["report"] for head in heads}}
     row = "{:<24}{:>10}" + "{:>17}" * 4
     print(row.format("more than with no packet", "published", *heads))
     for number, (what, cells) in enumerate(table.items()):
@@ -113,9 +114,9 @@ def main() -> None:
     print_purposes()
     budgets.enforce(
         {TARGETS[architecture].key: {
-            "udp_heartbeat": each[f"{architecture} queued"]["heartbeat"],
-            "udp_report": each[f"{architecture} queued"]["report"],
-            "udp_alone": each[f"{architecture} one by one"]["heartbeat"]}
+            "udp_heartbeat": next_packet[f"{architecture} queued"]["heartbeat"],
+            "udp_report": next_packet[f"{architecture} queued"]["report"],
+            "udp_alone": next_packet[f"{architecture} one by one"]["heartbeat"]}
          for architecture in PROGRAMS}, ("udp_heartbeat", "udp_report", "udp_alone"))
 
 

@@ -53,14 +53,14 @@ def link(target: Target, objects: list[Path], image: Path, begins: Sequence[str]
     """Links these functions and what they need. Returns the bytes of that."""
     target.link(objects, image, f"-Wl,-e,{begins[0]}", "-Wl,-Ttext=0x0",
                 *(f"-Wl,-u,{name}" for name in begins),
-                *(f"-Wl,--defsym={hook}={at:#x}"
-                  for at, hook in size.hooks_of(target, SOURCE).items()))
+                *(f"-Wl,--defsym={hook}={address:#x}"
+                  for address, hook in size.hooks_of(target, SOURCE).items()))
     return sum(sections(image).values())
 
 
 def promises(target: Target) -> dict[tuple[str, str], int]:
     """Returns how many bytes each promise adds."""
-    found = {}
+    added = {}
     with scratch() as folder:
         image = Path(folder) / "part.elf"
         objects = compiled(target, Path(folder))
@@ -69,8 +69,8 @@ def promises(target: Target) -> dict[tuple[str, str], int]:
             for promise, function in promised.items():
                 begins.append(function)
                 linked = link(target, objects, image, begins)
-                found[role, promise], before = linked - before, linked
-    return found
+                added[role, promise], before = linked - before, linked
+    return added
 
 
 def compiled(target: Target, folder: Path) -> list[Path]:
@@ -86,13 +86,13 @@ def compiled(target: Target, folder: Path) -> list[Path]:
 
 def measure(target: Target) -> dict[str, tuple[int, int]]:
     """Returns the bytes of each part when it is linked, and a bound on its stack."""
-    found = {}
+    parts = {}
     with scratch() as folder:
         image, objects = Path(folder) / "part.elf", compiled(target, Path(folder))
         for part, begins in PARTS.items():
-            found[part] = link(target, objects, image, begins), max(
+            parts[part] = link(target, objects, image, begins), max(
                 size.bound(target, objects, image, (SOURCE, begin), False) for begin in begins)
-    return found
+    return parts
 
 
 def ram(target: Target) -> int:
@@ -110,7 +110,7 @@ def costs(machine: Machine) -> tuple[dict[str, list[int]], int]:
     keyed, machine.keys = Keyed(machine), Keys(chance.randbytes(16))
     machine.stored, agent = Number(block), Agent(machine.keys, Number(block))
     keyed.clear()
-    found: dict[str, list[int]] = {kind: [] for kind in COSTS[:7]}
+    by_kind: dict[str, list[int]] = {kind: [] for kind in COSTS[:7]}
     deepest = keyed.begin().stack
     agent.begin()
 
@@ -119,46 +119,47 @@ def costs(machine: Machine) -> tuple[dict[str, list[int]], int]:
         call = keyed.process(0x1234, packet)
         if (call.result, agent.process(0x1234, packet)[0]) != (expected, expected):
             raise SystemExit(f"{machine.target.key}: wrong result for a {kind}: {call.result}")
-        found[kind].append(call.cost)
+        by_kind[kind].append(call.cost)
         deepest = max(deepest, call.stack)
 
     for _ in range(66):  # the last one is in the next epoch
         call = machine.call("dumpulse_keyed_next", machine.agent, 0)
         if not call.result or not agent.next():
             raise SystemExit(f"{machine.target.key}: no epoch has begun")
-        found["next"].append(call.cost)
+        by_kind["next"].append(call.cost)
         deepest = max(deepest, call.stack)
     for variable in range(0, 64, 5):
-        good = machine.keys.counted(variable, agent.epoch_of(variable), 1, *chance.randbytes(2))
-        for at in (0, 3, 5, 7):
-            process("wrong", WRONG_TAG, good[:at] + bytes((good[at] ^ 0x80,)) + good[at + 1:])
-        process("heartbeat", HEARTBEAT, good)
-        process("old", OLD, good)
+        valid = machine.keys.counted(variable, agent.epoch_of(variable), 1, *chance.randbytes(2))
+        for byte in (0, 3, 5, 7):
+            process("wrong", WRONG_TAG,
+                    valid[:byte] + bytes((valid[byte] ^ 0x80,)) + valid[byte + 1:])
+        process("heartbeat", HEARTBEAT, valid)
+        process("old", OLD, valid)
         process("beacon", ASKS, question(variable))
     request = machine.keys.counted(READER_LABEL, agent.epoch_of(READER_LABEL), 1, 1, 2)
     process("report", REPORT, request)
     process("beacon", OLD, request)
     for label in (0, 32, READER_LABEL):
         machine.write(keyed.packet, machine.keys.master)
-        found["label_key"].append(
+        by_kind["label_key"].append(
             machine.call("dumpulse_label_key", keyed.packet, label, 1).cost)
-    return found, deepest
+    return by_kind, deepest
 
 
 def costs_of_node(machine: Machine) -> dict[str, list[int]]:
     keys = machine.keys = Keys(random.Random(2).randbytes(16))
     node, packet = machine.agent, machine.agent + 16
     machine.write(node, bytes(16))
-    found: dict[str, list[int]] = {"hear": [], "beat": []}
+    by_kind: dict[str, list[int]] = {"hear": [], "beat": []}
     for epoch in (1, 0x123456, 0x1F000000):
         machine.write(packet, keys.beacon(9, epoch))
         call = machine.call("dumpulse_hear", node, 9, packet, 8)
-        found["hear"].append(call.cost)
+        by_kind["hear"].append(call.cost)
         beat = machine.call("export_keyed_heartbeat", node, packet, 9, 0x4C09)
-        found["beat"].append(beat.cost)
+        by_kind["beat"].append(beat.cost)
         if not call.result or machine.read(packet, 8) != keys.counted(9, epoch, 1, 76, 9):
             raise SystemExit(f"{machine.target.key}: a wrong heartbeat")
-    return found
+    return by_kind
 
 
 def main() -> None:
@@ -176,14 +177,14 @@ def main() -> None:
     print(row.format("target", "compiler", *COSTS))
     for name, target in TARGETS.items():
         with closing(load(name, SOURCE)) as machine:
-            found, deepest = costs(machine)
-            found |= costs_of_node(machine)
+            by_kind, deepest = costs(machine)
+            by_kind |= costs_of_node(machine)
         limit = measured[target.key]["stack"] + target.return_address
         if deepest > limit:
             raise SystemExit(f"{target.key}: its stack was {deepest} bytes deep, not {limit}")
-        most = {kind: max(same) for kind, same in found.items()}
-        measured[target.key] |= most
-        print(row.format(target.name, target.by_here, *(most[kind] for kind in COSTS)))
+        dearest = {kind: max(same) for kind, same in by_kind.items()}
+        measured[target.key] |= dearest
+        print(row.format(target.name, target.by_here, *(dearest[kind] for kind in COSTS)))
     chips = [promises(TARGETS[name]) for name in PROMISED]
     print(f"\n{'role':7}{'what it adds':17}" + "".join(f"{name:>12}" for name in PROMISED))
     for role, promise in chips[0]:

@@ -18,13 +18,13 @@ PAGES = {  # each page and the targets whose output it shows
     "performance.md": ["summary", "size", "cost", "firmware-size", "accepted", "bits", "bursts",
                        "report-damage", "channels"],
     "extras/keys.md": ["keyed"],
-    "proof/README.md": ["paths", "worst"],
+    "proof/README.md": ["worst"],
     "server/README.md": ["instructions"],
     "lab/messages/README.md": ["lab-answer"],
     "lab/designing.md": ["lab-choices"],
 }
 # Figures of compilers. With other compilers they are printed and not compared.
-COMPILED = ("size", "cost", "keyed", "paths", "worst", "firmware-size", "instructions")
+COMPILED = ("size", "cost", "keyed", "worst", "firmware-size", "instructions")
 BLOCK = re.compile(r"^```text\n\$ make figures ONLY=(?P<target>[a-z-]+)\n.*?^```$", re.S | re.M)
 
 

@@ -29,7 +29,7 @@ FAR = 0x8000  # where RISC-V has them: its shortest calls cannot reach that, as 
 def hooks_of(target: Target, source: str) -> dict[int, str]:
     """The hooks by address."""
     far = FAR if target.machine == "Riscv" else 0
-    return {far + at: hook for at, hook in HOOKS[source].items()}
+    return {far + address: hook for address, hook in HOOKS[source].items()}
 
 
 def pushes(code: memory.Code, target: Target) -> dict[str, int]:
@@ -74,7 +74,8 @@ def measure(target: Target, part: tuple[str, str] = AGENT) -> tuple[dict[str, in
     with scratch() as folder:
         object_file, image = Path(folder) / "part.o", Path(folder) / "part.elf"
         target.compile(library_file(source), object_file, "-fstack-usage")
-        hooks = [f"-Wl,--defsym={hook}={at:#x}" for at, hook in hooks_of(target, source).items()]
+        hooks = [f"-Wl,--defsym={hook}={address:#x}"
+                 for address, hook in hooks_of(target, source).items()]
         target.link([object_file], image, f"-Wl,-e,{begin}", "-Wl,-Ttext=0x0", *hooks)
         parts, linked = memory.sections(object_file), sum(memory.sections(image).values())
         if parts["data"] or parts["bss"]:

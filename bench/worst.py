@@ -1,15 +1,17 @@
 """Finds the least and the most that any packet costs, on every target.     make figures ONLY=worst
 
-On AVR, it takes the costs of all paths that `make figures ONLY=paths` follows, with all packets and
-tables at once. On other targets it takes the control flow of the machine code. It finds the loops
-there, and recognises each by how often a request makes it turn: 8 times to compare the request, 256
-times to sum a table. dumpulse.c limits how often any packet makes them turn:
+It takes the control flow of the machine code. It finds the loops there, and recognises each by how
+often a request makes it turn: 8 times to compare the request, 256 times to sum a table. dumpulse.c
+limits how often any packet makes them turn:
 
     packet                     compares    sums
     of another length                 0       0
     without the magic number     1 to 8       0    refused at the first other byte
     with the magic number             0       4
     a request                         8     256
+
+On AVR, a turn of the sum takes longer if it reduces the second sum, which never happens in 4 turns,
+and in 256 turns at most REDUCTIONS_MAX times.
 
 The least and the most are taken over all ways through the code that turn its loops that often.
 There may be ways among them that no packet takes, so these costs are bounds. Packets are run, too:
@@ -24,12 +26,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
-import z3
-
 from bench import cost
-from proof.avr import agent
-from proof.avr.machine import RAM_BYTES, Code, State, explore
-from proof.avr.symbols import feasible, unknown, vector
 from spec import model
 from tools.processors import budgets, memory
 from tools.processors.machine import SEND, TIME, Call, Machine, load
@@ -41,12 +38,15 @@ KINDS = ("length", "magic", "sum", "variable", "heartbeat", "report")
 RUN = {"length": "length", "magic": "magic", "request": "magic", "sum": "sum",
        "variable": "variable",
        "heartbeat": "heartbeat", "report": "report"}  # the kinds of cost.py
-COMPARE, SUM = 8, 256  # how often a request turns the two loops
+COMPARE, SUM = 8, 256  # Turns of the two loops in a request.
+# All that is added to the second sum is at most 256 + 256 * 257 / 2 * 255. Each reduction takes
+# 65521 off again, so there are at most this many.
+REDUCTIONS_MAX = (256 + 256 * 257 // 2 * 255) // 65521
 TURNS = {"length": {COMPARE: (0, 0), SUM: (0, 0)}, "magic": {COMPARE: (1, 8), SUM: (0, 0)},
          "sum": {COMPARE: (0, 0), SUM: (4, 4)}, "report": {COMPARE: (8, 8), SUM: (256, 256)}}
 TURNS["variable"] = TURNS["heartbeat"] = TURNS["sum"]
 START, END = -1, -2
-DEPTH = 20000  # of the recursion along a way; a report has 2,200 instructions
+DEPTH = 20000  # Limit of the recursion along a way; a report has 2,200 instructions.
 Edge = tuple[int, int]
 Range = tuple[int, int]
 
@@ -60,11 +60,11 @@ class Flow:
     edges: set[Edge] = field(default_factory=set)
     hooks: dict[str, set[int]] = field(default_factory=lambda: {TIME: set(), SEND: set()})
 
-    def into(self, at: int) -> list[Edge]:
-        return [edge for edge in self.edges if edge[1] == at]
+    def into(self, pc: int) -> list[Edge]:
+        return [edge for edge in self.edges if edge[1] == pc]
 
-    def out_of(self, at: int) -> list[Edge]:
-        return [edge for edge in self.edges if edge[0] == at]
+    def out_of(self, pc: int) -> list[Edge]:
+        return [edge for edge in self.edges if edge[0] == pc]
 
     def reaches(self, start: int, goal: int) -> bool:
         seen, open_ = {start}, [start]
@@ -75,7 +75,7 @@ class Flow:
 
     def heads(self) -> set[int]:
         """The instructions at which loops begin."""
-        return {to for at, to in self.edges if 0 <= to <= at and self.reaches(to, at)}
+        return {to for pc, to in self.edges if 0 <= to <= pc and self.reaches(to, pc)}
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,7 @@ JUMPS = {
                    r"c\.jr ra|jalr zero,0\(ra\)"),
     "Amd64": Jumps(r"call ", r"jmp ", r"j[a-z]+ ", r"ret"),
     "Xtensa": Jumps(r"call0 ", r"j ", r"b[a-z]+[0-9]?[a-z]*(\.n)? ", r"ret"),
+    "Avr": Jumps(r"r?call ", r"r?jmp ", r"br[a-z]{2} |cpse ", r"ret"),
     "PowerPC": Jumps(r"bl ", r"b ", r"b(dnz|[a-z]{2})[+-]? ", r"blr"),
 }
 JUMPS["I386"] = JUMPS["Amd64"]
@@ -110,33 +111,37 @@ def read(machine: Machine) -> Flow:
     flow.edges.add((START, machine.symbols[AGENT]))
     open_ = [machine.symbols[AGENT]]
     while open_:
-        at = open_.pop()
-        if at in flow.names or at == END:
+        pc = open_.pop()
+        if pc in flow.names or pc == END:
             continue
-        words = machine.code[at]
-        flow.names[at], _, flow.operands[at] = words.partition(" ")
+        words = machine.code[pc]
+        flow.names[pc], _, flow.operands[pc] = words.partition(" ")
         goal = memory.goal(words)
+        if machine.target.machine == "Avr" and goal is not None:
+            goal &= 0x1FFF  # A relative call wraps around 8 KB of flash.
+        if flow.names[pc] == "cpse":  # It skips the next instruction.
+            goal = following[following[pc]]
         if re.match(jumps.call, words) and goal in hooks:
-            flow.hooks[hooks[goal]].add(at)
-            successors = [following[at]]
+            flow.hooks[hooks[goal]].add(pc)
+            successors = [following[pc]]
         elif re.match(jumps.home, words):
             successors = [END]
         elif re.match(jumps.always, words) and goal is not None:
             successors = [goal]
         elif re.match(jumps.maybe, words) and not re.match(PLAIN, words) and goal is not None:
-            successors = [following[at], goal]
+            successors = [following[pc], goal]
         elif re.match(r"b|cb|j|tb|call|c\.j|c\.b", words) and not re.match(PLAIN, words):
-            raise SystemExit(f"{machine.target.name}: {words} at {at:x}: its target is not known")
+            raise SystemExit(f"{machine.target.name}: {words} at {pc:x}: its target is not known")
         else:
-            successors = [following[at]]
-        flow.edges.update((at, successor) for successor in successors)
+            successors = [following[pc]]
+        flow.edges.update((pc, successor) for successor in successors)
         open_ += successors
     return flow
 
 
 # The cycles of a Cortex-M0+ by table 3-1 of its technical reference manual, with memory that has no
-# wait states. Where the table leaves a choice, loads and stores do not use the single-cycle port,
-# and the multiplier is the fast one (the small one takes 32 cycles).
+# wait states. Where the table leaves a choice, loads and stores do not use the single-cycle port.
+# The multiplier is the fast one: the small one takes 32 cycles.
 M0_CYCLES = dict.fromkeys(
     "movs mov adds add subs muls cmp orrs lsls lsrs rev uxtb uxth nop".split(), 1)
 M0_CYCLES |= dict.fromkeys("ldr ldrb strb b".split(), 2) | {"bl": 3}
@@ -144,15 +149,37 @@ M0_CYCLES |= dict.fromkeys("ldr ldrb strb b".split(), 2) | {"bl": 3}
 
 def m0_cycles(flow: Flow, edge: Edge) -> int:
     """The cycles of the first instruction when the second one follows it."""
-    at, to = edge
-    name, operands = flow.names[at].split(".")[0], flow.operands[at]
+    pc, to = edge
+    name, operands = flow.names[pc].split(".")[0], flow.operands[pc]
     if name in ("push", "pop"):  # 1 + N; 3 + N where it returns
         return 1 + len(operands.split(",")) + (2 if "pc" in operands else 0)
     if name in M0_CYCLES:
         return M0_CYCLES[name]
     if len(name) == 3 and name[0] == "b":  # a conditional branch: 2 if it is taken
-        return 1 + (to != min(following for following in flow.names if following > at))
+        return 1 + (to != min(following for following in flow.names if following > pc))
     raise SystemExit(f"Cortex-M0+: {name} is in no table here")
+
+
+# The cycles of an AVR by its data sheet. Calls and returns take one more if the program counter has
+# three bytes.
+AVR_CYCLES = dict.fromkeys(("add adc sub subi sbc sbci or eor cp cpc cpi mov movw ldi brne breq "
+                            "brcc brcs cpse").split(), 1)
+AVR_CYCLES |= dict.fromkeys("adiw sbiw ld ldd st std push pop rjmp".split(), 2)
+AVR_CYCLES |= {"lpm": 3, "jmp": 3, "rcall": 3, "call": 4, "ret": 4}
+
+
+def avr_cycles(flow: Flow, edge: Edge, return_address: int) -> int:
+    """The cycles of the first instruction when the second one follows it."""
+    pc, to = edge
+    name = flow.names[pc]
+    if name not in AVR_CYCLES:
+        raise SystemExit(f"AVR: {name} is in no table here")
+    if name in ("call", "rcall", "ret"):
+        return AVR_CYCLES[name] + return_address - 2
+    following = min(later for later in flow.names if later > pc)
+    if name == "cpse":  # A skip takes a cycle more for each word of the skipped instruction.
+        return AVR_CYCLES[name] + (to - following) // 2
+    return AVR_CYCLES[name] + (name.startswith("br") and to != following)
 
 
 def edges_of(machine: Machine, packet: bytes, length: int = 8) -> Counter[Edge]:
@@ -162,24 +189,26 @@ def edges_of(machine: Machine, packet: bytes, length: int = 8) -> Counter[Edge]:
     return Counter(zip(seen, seen[1:], strict=False))
 
 
-def extremes(flow: Flow, kind: str, turns: dict[int, int], own: set[Edge],
+def extremes(flow: Flow, kind: str, turns: dict[int, int], own: set[Edge], reducing: set[Edge],
              weight: Callable[[Edge], int]) -> Range:
     """The costs of the cheapest and of the dearest way that a packet of this kind may take."""
-    after = {at: flow.out_of(at) for at in (START, *flow.names)}
+    after = {pc: [edge for edge in flow.out_of(pc) if kind == "report" or edge not in reducing]
+             for pc in (START, *flow.names)}
     heads = list(turns)
     allowed = [TURNS[kind][turns[head]] for head in heads]
-    called = {at: hook for hook, callers in flow.hooks.items() for at in callers}
-    wanted = {"heartbeat": (TIME,), "report": (SEND,)}.get(kind, ())
+    called = {pc: hook for hook, callers in flow.hooks.items() for pc in callers}
+    hooks_called = {"heartbeat": (TIME,), "report": (SEND,)}.get(kind, ())
 
     @functools.cache
-    def rest(at: int, turned: tuple[int, ...], hooks: tuple[str, ...], out: bool) -> Range | None:
+    def rest(pc: int, turned: tuple[int, ...], hooks: tuple[str, ...], out: bool) -> Range | None:
         """The least and the most from an instruction to the end. `turned`: the turns of each loop
         before it; `hooks`: the calls before it."""
-        if at == END:
+        if pc == END:
             enough = all(low <= count for count, (low, _) in zip(turned, allowed, strict=True))
-            return (0, 0) if enough and hooks == wanted and out == (kind == "variable") else None
+            is_whole = enough and hooks == hooks_called and out == (kind == "variable")
+            return (0, 0) if is_whole else None
         costs = []
-        for edge in after[at]:
+        for edge in after[pc]:
             to = edge[1]
             now = tuple(count + (to == head) for count, head in zip(turned, heads, strict=True))
             if any(count > high for count, (_, high) in zip(now, allowed, strict=True)):
@@ -188,27 +217,32 @@ def extremes(flow: Flow, kind: str, turns: dict[int, int], own: set[Edge],
             if sum(map(bool, now)) > sum(map(bool, turned)) and any(
                     0 < count < low for count, (low, _) in zip(turned, allowed, strict=True)):
                 continue
-            calls = (*hooks, called[at]) if at in called else hooks
-            if len(calls) <= 1 and (more := rest(to, now, calls, out or edge in own)):
-                cost_here = 0 if at == START else weight(edge)
-                costs.append((cost_here + more[0], cost_here + more[1]))
+            calls = (*hooks, called[pc]) if pc in called else hooks
+            if len(calls) <= 1 and (remaining := rest(to, now, calls, out or edge in own)):
+                cost_here = 0 if pc == START else weight(edge)
+                costs.append((cost_here + remaining[0], cost_here + remaining[1]))
         return (min(low for low, _ in costs), max(high for _, high in costs)) if costs else None
 
     sys.setrecursionlimit(max(DEPTH, sys.getrecursionlimit()))
-    found = rest(START, (0,) * len(heads), (), False)
-    if found is None:
+    limits = rest(START, (0,) * len(heads), (), False)
+    if limits is None:
         raise SystemExit(f"no way through the code for a {kind}")
-    return found
+    if kind == "report" and reducing:
+        longer, rest_of_turns = divmod(limits[1] - limits[0], SUM)
+        if rest_of_turns:
+            raise SystemExit("turns of the sum differ by more than a reduction")
+        return limits[0], limits[0] + longer * REDUCTIONS_MAX
+    return limits
 
 
 def by_flow(machine: Machine) -> dict[str, dict[str, Range]]:
     """The bounds by unit and kind, from the control flow."""
     flow = read(machine)
     machine.write(machine.agent, b"\xff" * 260)
-    good = model.heartbeat(3, 76, 9)
-    runs = {"report": edges_of(machine, model.REQUEST), "heartbeat": edges_of(machine, good),
-            "length": edges_of(machine, good, 7), "magic": edges_of(machine, b"AreyouO!"),
-            "sum": edges_of(machine, good[:7] + b"!"),
+    valid = model.heartbeat(3, 76, 9)
+    runs = {"report": edges_of(machine, model.REQUEST), "heartbeat": edges_of(machine, valid),
+            "length": edges_of(machine, valid, 7), "magic": edges_of(machine, b"AreyouO!"),
+            "sum": edges_of(machine, valid[:7] + b"!"),
             "variable": edges_of(machine, model.heartbeat(64, 76, 9))}
     for kind, steps in runs.items():
         if strange := steps.keys() - flow.edges:
@@ -219,43 +253,27 @@ def by_flow(machine: Machine) -> dict[str, dict[str, Range]]:
     if sorted(turns.values()) != sorted((COMPARE, SUM)):
         raise SystemExit(f"{machine.target.name}: loops that this program does not know: {turns}")
     # These steps refuse a variable that is out of range; a wrong checksum takes none of them.
-    own = set(runs["variable"]) - set(runs["sum"]) - set(runs["heartbeat"])
+    rejecting = set(runs["variable"]) - set(runs["sum"]) - set(runs["heartbeat"])
+    [sum_head] = [head for head, count in turns.items() if count == SUM]
+    # What a heartbeat leaves out in the loop of the sum is the reduction.
+    reducing = {edge for edge in flow.edges if min(edge) >= 0 and edge not in runs["heartbeat"]
+                and flow.reaches(sum_head, edge[0]) and flow.reaches(edge[1], sum_head)
+                and turns.get(edge[1]) != COMPARE}
     weigh: dict[str, Callable[[Edge], int]] = {"instructions": lambda edge: 1}
     if machine.target.name == "Cortex-M0+":
         weigh["cycles"] = lambda edge: m0_cycles(flow, edge)
-    return {unit: {kind: extremes(flow, kind, turns, own, weight) for kind in KINDS}
+    if machine.target.machine == "Avr":
+        if not reducing:
+            raise SystemExit(f"{machine.target.name}: the reduction of the sum was not found")
+        weigh = {"cycles": lambda edge: avr_cycles(flow, edge, machine.target.return_address)}
+    return {unit: {kind: extremes(flow, kind, turns, rejecting, reducing, weight) for kind in KINDS}
             for unit, weight in weigh.items()}
-
-
-def by_paths(machine: Machine) -> dict[str, dict[str, Range]]:
-    """The bounds on AVR, in cycles. It finds out for each path which kinds of packets take it."""
-    code = Code(machine, pushed=machine.target.return_address)
-    world = agent.World(machine.agent, machine.packet, machine.ram + RAM_BYTES - 1,
-                        unknown("table", 260), unknown("packet", 8), unknown("length", 2),
-                        unknown("context", 2))
-    start = world.process(code, machine.symbols[AGENT])
-    eight = z3.And(vector(world.length[0]) == 8, vector(world.length[1]) == 0)
-    magic = vector(world.bytes[4]) == model.MAGIC
-    in_range = z3.ULT(vector(world.bytes[5]), model.VARIABLES)
-    # A heartbeat with a variable below 64 can only be refused for its checksum.
-    refused = {"length": [z3.Not(eight)], "magic": [eight, z3.Not(magic)],
-               "sum": [eight, magic, in_range]}
-    found: dict[str, list[State]] = {kind: [] for kind in KINDS}
-    for state in explore(code, start):
-        kind = {model.HEARTBEAT: "heartbeat", model.REPORT: "report"}.get(state.registers[24])
-        kinds = [kind] if kind else [kind for kind, meaning in refused.items()
-                                     if feasible(*state.conditions, *meaning)]
-        for kind in kinds or ["variable"]:
-            found[kind].append(state)
-    # `make figures ONLY=paths` proves that all of them are equal.
-    extra = max(longer for state in found["report"] for longer in state.longer)
-    return {"cycles": {kind: agent.bounds(states, extra) for kind, states in found.items()}}
 
 
 def bounds(name: str) -> dict[str, dict[str, Range]]:
     """The bounds by unit and kind of packet."""
     with closing(load(name)) as machine:
-        return by_paths(machine) if TARGETS[name].machine == "Avr" else by_flow(machine)
+        return by_flow(machine)
 
 
 def in_cycles(flow: Flow, machine: Machine, packet: bytes, length: int = 8) -> Call:
@@ -289,10 +307,10 @@ def check(name: str, units: dict[str, dict[str, Range]]) -> None:
                 raise SystemExit(f"{name}: a {kind} took {min(costs)} to {max(costs)} {unit}, "
                                  f"where the bounds are {limits[kind][0]} and {limits[kind][1]}")
     for kind in ("heartbeat", "report") if TARGETS[name].key not in strangers() else ():
-        budget, most = budgets.load()[TARGETS[name].key][kind], units[machine.cost_unit][kind][1]
-        if most > budget:
+        budget, dearest = budgets.load()[TARGETS[name].key][kind], units[machine.cost_unit][kind][1]
+        if dearest > budget:
             raise SystemExit(
-                f"{name}: a {kind} may take {most} {machine.cost_unit}; its budget is {budget}")
+                f"{name}: a {kind} may take {dearest} {machine.cost_unit}; its budget is {budget}")
 
 
 def show(limits: Range) -> str:
@@ -313,9 +331,9 @@ def main() -> None:
             print(row.format(target.name, unit, *cells.values()), flush=True)
     print("The least and the most that any packet can take, whatever the table holds. The hooks "
           "are not\ncounted. magic: a packet of 8 bytes that has no magic number and is not a "
-          "request. On AVR, every\npath was followed. On other targets, the bounds come from the "
-          "control flow and from how often\nits loops turn. Cortex-M0+ cycles: computed from Arm's "
-          "table, for memory without wait states.")
+          "request. The bounds come\nfrom the control flow and from how often its loops turn. "
+          "Cycles are added up by the data sheet\nof the AVR and by Arm's table for the "
+          "Cortex-M0+, for memory without wait states.")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 #include "dumpulse_keyed.h"
 
 enum { LABELS = DUMPULSE_READER_LABEL + 1 };
-enum { BLOCK = 256 }; /* so many epochs are reserved by one stored number */
+enum { BLOCK = 256 }; /* Epochs that one stored number reserves. */
 
 #ifdef __GNUC__
 #define APART static __attribute__((noinline))

@@ -110,7 +110,7 @@ extern "C" {
  * request is old or has a wrong tag, a beacon was sent. Only a wrong tag can be a guess. */
 enum {
     DUMPULSE_OLD = 3,       /* its count is not larger than the last one */
-    DUMPULSE_WRONG_TAG = 4, /* of another key or epoch, damaged, or a guess */
+    DUMPULSE_WRONG_TAG = 4, /* Another key or epoch, damage, or a guess. */
     DUMPULSE_NOT_BEGUN = 5, /* the agent has no epoch: dumpulse_keyed_begin() says why */
     DUMPULSE_ASKS = 6,      /* a question, whose beacon was sent; it has no tag */
     DUMPULSE_NEW = 7        /* only of look and try: nothing but its tag can be wrong */
@@ -133,14 +133,14 @@ typedef struct dumpulse_keyed {
         reached;   /* labels below this are in the epoch, others in the one before; 0: not begun */
     uint8_t wrong; /* tags in this epoch, modulo 256 */
     uint8_t last[DUMPULSE_VARIABLES + 1]; /* the last counts: of the variables, of the readers */
-    uint32_t tag;                         /* the first half of the report's tag, as it is sent, */
-    dumpulse agent;                       /* and the rest of the report */
+    uint32_t tag;                         /* First half of the report's tag, as it is sent. */
+    dumpulse agent;                       /* The rest of the report. */
 } dumpulse_keyed;
 
 /* A node. Starts as zeros. */
 typedef struct dumpulse_node {
     uint32_t epoch;       /* the agent's; 0: none is known */
-    uint8_t left;         /* how many heartbeats can be made in this epoch */
+    uint8_t left;         /* Heartbeats that can still be made in this epoch. */
     uint8_t questions;    /* that no beacon has answered */
     bool heard;           /* its beacon, since the last tick */
     uint8_t answered;     /* questions, by the beacon of a later epoch: so a heartbeat is due */
@@ -151,22 +151,22 @@ typedef struct dumpulse_node {
 /* What a node is told. Times have a unit of yours, of which an epoch has 8 to 50000, and a period
  * at most 50000: milliseconds, for example. */
 typedef struct dumpulse_pace {
-    uint16_t epoch;   /* how long an epoch of the agent is */
-    uint16_t period;  /* of heartbeats */
+    uint16_t epoch;   /* Length of the agent's epochs, ticks. */
+    uint16_t period;  /* Time between two heartbeats, ticks. */
     uint8_t variable; /* the node's */
     uint8_t sender;
 } dumpulse_pace;
 
 /* Room for a report. */
 typedef struct dumpulse_keyed_report {
-    uint32_t tag;   /* the first half of its tag, */
-    dumpulse agent; /* and the rest of the report: the other half, and the entries */
+    uint32_t tag;   /* First half of the report's tag. */
+    dumpulse agent; /* The rest: the other half, and the entries. */
 } dumpulse_keyed_report;
 
 /* A reader. Starts as zeros. */
 typedef struct dumpulse_reader {
     dumpulse_node heard;
-    uint32_t epoch;                      /* of the last request; 0: none waits for a report */
+    uint32_t epoch;                      /* Epoch of the last request; 0 if none waits. */
     uint8_t asked[DUMPULSE_PACKET_SIZE]; /* the last request */
 } dumpulse_reader;
 
@@ -312,7 +312,7 @@ size_t dumpulse_flash_write(const uint8_t *pages, size_t size, uint8_t record[DU
  * least the second one. What is between them is reserved. */
 enum {
     DUMPULSE_BEACON_END_ = 0x20,
-    DUMPULSE_IS_HEARTBEAT_ = 0x80 /* and a request, and a question */
+    DUMPULSE_IS_HEARTBEAT_ = 0x80 /* Heartbeats, requests and questions begin here. */
 };
 /* The largest count: so many heartbeats can be made in an epoch. */
 enum { DUMPULSE_FULL_ = 255 };

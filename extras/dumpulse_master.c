@@ -29,7 +29,7 @@ static void copy(void *to, const void *from)
 
 void dumpulse_label_key(uint8_t key[16], uint8_t label, uint8_t generation)
 {
-    uint32_t it[12]; /* as in dumpulse_tag.c */
+    uint32_t it[12]; /* The words are those of dumpulse_tag.c. */
 #ifdef __AVR__
     uint8_t *byte = (uint8_t *)it; /* avr-gcc would multiply words */
     uint_fast8_t left = 15;

@@ -35,7 +35,7 @@ static void mix(uint32_t state[4], const uint8_t *report)
 
 void dumpulse_report_tag_(const uint8_t *request, uint32_t number, uint8_t *report)
 {
-    uint32_t it[12]; /* as in dumpulse_tag.c */
+    uint32_t it[12]; /* The words are those of dumpulse_tag.c. */
     uint_fast8_t i;
 
     dumpulse_start_tag_(it, request, DUMPULSE_READER_LABEL, number);

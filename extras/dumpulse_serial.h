@@ -23,7 +23,7 @@
 
 typedef struct dumpulse_line {
     uint8_t bytes[DUMPULSE_PACKET_SIZE]; /* the last ones, the newest at the end */
-    uint8_t length;                      /* how many of these belong to no packet yet */
+    uint8_t length;                      /* Bytes that belong to no packet yet. */
 } dumpulse_line;
 
 /* Returns what dumpulse_process_packet() returned for the last bytes, which is

@@ -54,7 +54,7 @@ uint8_t dumpulse_slots_write(const uint8_t memory[2 * DUMPULSE_SLOT_SIZE],
 
 static bool is_record(const uint8_t *bytes)
 {
-    uint8_t wrong = bytes[0]; /* of a number of 24 bits */
+    uint8_t wrong = bytes[0]; /* A number of 24 bits has 0 here. */
     uint_fast8_t i;
 
     for (i = 0; i != 4; i++) {

@@ -154,7 +154,7 @@ typedef uint8_t dumpulse_state;
 /* A line of the table. */
 typedef struct dumpulse_line_ {
     uint8_t variable;
-    uint8_t lowest, span;       /* of values; the highest value is lowest + span */
+    uint8_t lowest, span;       /* The highest value is lowest + span. */
     uint16_t grace, late, dead; /* ticks + 64: a time above this is too long */
 } dumpulse_line_;
 
@@ -167,7 +167,7 @@ typedef struct dumpulse_seen {
 /* DUMPULSE_WATCH makes one. */
 typedef struct dumpulse_watcher {
     const dumpulse_line_ *table; /* on AVR in program memory */
-    dumpulse_seen *seen;         /* as many as the table has lines */
+    dumpulse_seen *seen;         /* RAM of the lines, one for each. */
     uint8_t count;               /* lines of the table */
 } dumpulse_watcher;
 

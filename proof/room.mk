@@ -1,4 +1,4 @@
-# What is proved: by Frama-C, by Spin, and of the machine code.   SPDX-License-Identifier: MIT
+# What is proved: by Frama-C and by Spin.   SPDX-License-Identifier: MIT
 # Debian 12 has Frama-C: there it is an error if it is missing. Some releases have none.
 LEFT_OUT = $(if $(FRAMA_C),,proof proof-smoke proof-eva proof-mutants% proof-weaker% proof-keyed%)
 FRAMA_C = $(shell command -v frama-c || grep -x 'VERSION_ID="12"' /etc/os-release)
@@ -10,7 +10,6 @@ PART_proof = proof/prove ## prove library, watch and version 2
 PART_proof-keyed = proof/prove --keyed $(AT) ## version 2 on all data models
 PART_proof-smoke = proof/prove --smoke ## do no assumptions of the proof contradict each other?
 PART_proof-eva = proof/prove --eva ## a second opinion on undefined behaviour
-PART_proof-mutants = proof/mutants $(AT) $(ARGS)	## break the library: does the proof notice? ARGS=--all
+PART_proof-mutants = proof/mutants $(AT) $(ARGS)	## break the library; ARGS=--all
 PART_proof-weaker = $(PYTHON) -m proof.weaker $(AT)	## weaken the contracts: does a proof fail?
 PART_models = $(PYTHON) -m proof.spin ## does version 2 hold, and is each of its rules needed?
-TABLE_paths = $(PYTHON) -m proof.avr	## every path of the AVR code, all 2^64 packets at once

@@ -20,7 +20,7 @@ from tools.programs import ROOT, as_program, run
 MODELS = Path(__file__).with_name("keyed")
 OUT = ROOT / "build" / "models"
 LINE = re.compile(r"^#define ([A-Z_0-9]+) (\d+) +// (?:(insider )?([A-Z_]+): )?(.*)$", re.M)
-DEPTH = 1000000  # of the search; none is deeper than a tenth of it
+DEPTH = 1000000  # Limit of the search; no model needs a tenth of it.
 HOLDS, BROKEN = "it holds", "it does not hold"
 
 
@@ -39,9 +39,9 @@ def lines_of(model: Path) -> tuple[dict[str, Rule], list[Rule]]:
              for name, number, insider, breaks, text in LINE.findall(model.read_text())]
     properties = {rule.name: rule for rule in every if not rule.breaks}
     rules = [rule for rule in every if rule.breaks]
-    for each in (list(properties.values()), rules):
-        if sorted(int(rule.number) for rule in each) != list(range(1, len(each) + 1)):
-            raise SystemExit(f"{model.name}: its properties or rules are not 1 to {len(each)}")
+    for numbered in (list(properties.values()), rules):
+        if sorted(int(rule.number) for rule in numbered) != list(range(1, len(numbered) + 1)):
+            raise SystemExit(f"{model.name}: its properties or rules are not 1 to {len(numbered)}")
     for rule in rules:
         if rule.breaks not in properties:
             raise SystemExit(f"{model.name}: {rule.name} breaks {rule.breaks}, no property")
@@ -52,9 +52,9 @@ def compile_model(model: Path) -> Path:
     """Returns the program that Spin makes of a model."""
     folder = OUT / model.stem
     folder.mkdir(parents=True, exist_ok=True)
-    said = run(["spin", "-a", model], cwd=folder)
-    if re.search(r"\berror\b", said, re.I):
-        raise SystemExit(f"{model.name}: {said}")
+    output = run(["spin", "-a", model], cwd=folder)
+    if re.search(r"\berror\b", output, re.I):
+        raise SystemExit(f"{model.name}: {output}")
     run(["gcc", "-O1", "-w", "-DSAFETY", "-DNOREDUCE", "-o", "pan", "pan.c"], cwd=folder)
     return folder / "pan"
 
@@ -62,17 +62,17 @@ def compile_model(model: Path) -> Path:
 def search(program: Path, rule: str, checked: str, insider: bool) -> tuple[str, int]:
     """Returns HOLDS, BROKEN, or what else the search said; and the number of states."""
     settings = {"BROKEN": rule, "CHECKED": checked, "INSIDER": str(int(insider))}
-    said = subprocess.run([program, f"-m{DEPTH}", "-w20"], cwd=program.parent, text=True,
+    output = subprocess.run([program, f"-m{DEPTH}", "-w20"], cwd=program.parent, text=True,
                           capture_output=True, check=False, env={**os.environ, **settings}).stdout
-    errors, states = (re.search(pattern, said) for pattern in (r"errors: (\d+)",
+    errors, states = (re.search(pattern, output) for pattern in (r"errors: (\d+)",
                                                                 r"(\d+) states, stored"))
     if errors and states:
-        ended = "Search not completed" not in said and "depth too small" not in said
+        ended = "Search not completed" not in output and "depth too small" not in output
         if errors[1] == "0" and ended:
             return HOLDS, int(states[1])
-        if errors[1] == "1" and "assertion violated (violated==0)" in said:
+        if errors[1] == "1" and "assertion violated (violated==0)" in output:
             return BROKEN, int(states[1])
-    return said, 0
+    return output, 0
 
 
 def check(model: Path) -> int:

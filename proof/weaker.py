@@ -30,15 +30,15 @@ UNNOTICED = "requires \\valid_read(watched)"
 
 def pieces(text: str, operator: str) -> list[str]:
     """Splits a formula at the operator, but not within parentheses or behind a quantifier."""
-    found, depth, begin = [], 0, 0
-    for at, character in enumerate(text):
+    split, depth, begin = [], 0, 0
+    for index, character in enumerate(text):
         depth += (character in "([{") - (character in ")]}")
-        if depth == 0 and text.startswith("\\forall", at):
+        if depth == 0 and text.startswith("\\forall", index):
             break
-        if depth == 0 and text.startswith(operator, at):
-            found.append(text[begin:at])
-            begin = at + len(operator)
-    return [*found, text[begin:]]
+        if depth == 0 and text.startswith(operator, index):
+            split.append(text[begin:index])
+            begin = index + len(operator)
+    return [*split, text[begin:]]
 
 
 def weaker(kind: str, text: str) -> Iterator[str]:
@@ -77,10 +77,10 @@ def proof(part: str, steps: int, *options: str) -> subprocess.CompletedProcess[s
 
 def fails(part: str, steps: int) -> bool:
     """Does the proof of a part fail with the contracts in FOLDER?"""
-    said = proof(part, steps).stdout
-    counts = re.findall(r"(\d+) (?:of|/) (\d+) goals proved|Proved goals: (\d+) / (\d+)", said)
+    output = proof(part, steps).stdout
+    counts = re.findall(r"(\d+) (?:of|/) (\d+) goals proved|Proved goals: (\d+) / (\d+)", output)
     if not counts:
-        raise SystemExit(f"{said}\nFrama-C does not accept these contracts")
+        raise SystemExit(f"{output}\nFrama-C does not accept these contracts")
     proved, total = (int(word) for word in counts[0] if word)
     return proved != total
 
@@ -102,7 +102,8 @@ def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     for header in (ROOT / "proof").glob("*.h"):
         (FOLDER / header.name).write_bytes(header.read_bytes())
-    chosen = [one for name in PARTS for one in variants(name) if UNNOTICED not in one[1]]
+    chosen = [variant for name in PARTS for variant in variants(name)
+              if UNNOTICED not in variant[1]]
     chosen = chosen[options.portion]
     if options.list:
         print("\n".join(shown for _, shown, _ in chosen))

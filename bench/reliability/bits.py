@@ -27,12 +27,12 @@ def main() -> None:
                          crc[count] / errors))
     print("share: of all ways to flip that many of the 64 bits, in all 2^22 heartbeats\n")
     distance = min(count for count in adler if adler[count])
-    one, other = heartbeat(2, 2, 2), heartbeat(3, 0, 3)
-    if (int.from_bytes(one) ^ int.from_bytes(other)).bit_count() != distance:
+    first_of_two, second_of_two = heartbeat(2, 2, 2), heartbeat(3, 0, 3)
+    if (int.from_bytes(first_of_two) ^ int.from_bytes(second_of_two)).bit_count() != distance:
         raise SystemExit("the example does not have the Hamming distance")
     print(f"Hamming distance: {distance} with Adler-32, "
           f"{min(count for count in crc if crc[count])} with CRC-32. Two heartbeats that differ in "
-          f"{distance} bits:\n{one.hex(' ')} and {other.hex(' ')}")
+          f"{distance} bits:\n{first_of_two.hex(' ')} and {second_of_two.hex(' ')}")
     print("\n       share for         UDP's     flips in all, if each byte has a parity bit, too\n"
           "flips  another variable  sum kept             2            4            6            8")
     for count, (mistaken, same_variable, words, *parity) in searched().items():

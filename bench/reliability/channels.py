@@ -13,7 +13,7 @@ from tools.programs import as_program
 
 A_SECOND = 100
 YEAR = 365.25 * 86400  # seconds
-RATES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)  # of bits that flip
+RATES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)  # Bit error rates.
 
 
 def chance(rate: float, counts: Iterable[int]) -> float:

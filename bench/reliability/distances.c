@@ -38,11 +38,11 @@ enum {
 /* Where the lowest bit of each field is if the heartbeat is a big-endian number. */
 enum { B_AT = 48, A_AT = 32, VARIABLE_AT = 16, SENDER_AT = 8, VALUE_AT = 0 };
 
-static unsigned widths[3] = {6, 8, 8}; /* of variable, sender and value */
+static unsigned widths[3] = {6, 8, 8}; /* Bits of variable, sender and value. */
 
 /* What one heartbeat's sums do at one place. */
 typedef struct step {
-    unsigned carries;    /* to the next place: the carry of a times B_CARRIES, plus that of b */
+    unsigned carries;    /* Carries to the next place: that of a times B_CARRIES, plus that of b. */
     uint64_t difference; /* bits of the heartbeat that are 1 at this place */
 } step;
 
@@ -123,7 +123,7 @@ static void adler32(uint64_t flips[BITS + 1], uint64_t bursts[ORDERS][BITS + 1])
 {
     count_pairs(~0ULL, flips);
     for (unsigned order = 0; order < ORDERS; order++) {
-        static uint64_t in[LONGEST_BURST + 1][BITS]; /* by length and first bit */
+        static uint64_t in[LONGEST_BURST + 1][BITS]; /* Bursts by length and first bit. */
         for (unsigned length = 1; length <= LONGEST_BURST; length++)
             for (unsigned first = 0; first + length <= BITS; first++) {
                 in[length][first] = within(order, first, length);

@@ -18,7 +18,7 @@ enum { MOST_FLIPS = 4 };
 
 typedef struct counts {
     uint64_t mistaken, same_variable, same_words;
-    uint64_t with_parity[MOST_FLIPS + 1]; /* by half the number of flips, which is always even */
+    uint64_t with_parity[MOST_FLIPS + 1]; /* Pairs by half their flips, which are always even. */
 } counts;
 
 static counts found[MOST_FLIPS + 1];

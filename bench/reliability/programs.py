@@ -7,7 +7,7 @@ from pathlib import Path
 from tools.programs import built
 
 HEARTBEATS = 2**22  # all valid ones
-BITS = 64  # of a heartbeat
+BITS = 64  # Length of a heartbeat.
 Rows = list[list[str]]
 
 

@@ -41,11 +41,11 @@ def main() -> None:
             or not 0 < int(arguments[1]) <= 10**12 or int(arguments[0]) >= 2**64:
         raise SystemExit('usage: make figures ONLY=report-damage ARGS="SEED TRIALS": '
                          "a number below 2^64, and one from 1 to 10^12")
-    found = program_rows("report", *arguments)
+    rows = program_rows("report", *arguments)
     trials = int(arguments[1])
-    tables = list(dict.fromkeys(table for table, *_ in found))
-    errors = list(dict.fromkeys((kind, amount) for _, kind, amount, *_ in found))
-    taken = {(table, kind, amount): int(count) for table, kind, amount, count, _ in found}
+    tables = list(dict.fromkeys(table for table, *_ in rows))
+    errors = list(dict.fromkeys((kind, amount) for _, kind, amount, *_ in rows))
+    taken = {(table, kind, amount): int(count) for table, kind, amount, count, _ in rows}
     print("damage      " + "".join(f"{table + ' table':<24}" for table in tables).rstrip())
     for kind, amount in errors:
         cells = ""

@@ -54,7 +54,7 @@ def test_figures_of_another_compiler_are_said_not_to_be_compared(
     assert capsys.readouterr().out == f"not compared, as {WHY}: chip, gcc 5\n"
     with pytest.raises(SystemExit, match=r"^chip, clang 1: bytes 121 is not its budget of 120$"):
         budgets.enforce(measured | {"chip, clang 1": {"bytes": 121}}, ("bytes",), file, MADE_BY)
-    release.unlink()  # the same if nothing says what system it is
+    release.unlink()  # An unknown system is treated like Debian 13.
     assert strangers(MADE_BY) == {"chip, gcc 5": WHY}
 
 
@@ -78,5 +78,5 @@ def test_each_target_has_budgets_of_the_compiler_that_is_here() -> None:
                                                         "gcc 12.2", "clang 14.0"}
     here = {target.key for target in EVERY.values()
             if not target.version().startswith(f"{target.by}.")}
-    assert set(strangers()) == here  # in Debian 12 there are none, or this has failed
+    assert set(strangers()) == here  # Debian 12 has none: there this line fails.
     assert set(TARGETS) == {name for name, target in EVERY.items() if name == target.name}

@@ -59,7 +59,8 @@ def test_a_cycle_more_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "unit", "kinds"), [
-    ("rv32imc", "instructions", worst.KINDS), ("Cortex-M0+", "cycles", ("magic", "report"))])
+    ("rv32imc", "instructions", worst.KINDS), ("Cortex-M0+", "cycles", ("magic", "report")),
+    ("ATmega328P", "cycles", worst.KINDS)])
 def test_a_bound_that_does_not_hold_is_noticed(name: str, unit: str,
                                                kinds: tuple[str, ...]) -> None:
     units = worst.bounds(name)

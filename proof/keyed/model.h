@@ -38,7 +38,7 @@ bool calm; /* the attacker has gone, and neither power nor memory fails any more
 /* Somebody stores a number, and may fail, or lose power meanwhile. Then his memory has the old
  * number or the new one, and never another: slots.pml is about that. */
 #define STORED 1
-#define FAILED 2 /* and he is told so. It may be stored nevertheless */
+#define FAILED 2 /* The hook reports a failure. The number may be stored nevertheless. */
 #define CUT 3
 #define store(cell, number, may_lose_power) \
     if \

@@ -15,6 +15,7 @@
  *                        "changed CONTEXT VARIABLE WAS IS",
  *                        "key POINTER LABEL", "load 0 0" or "store NUMBER 0"), then
  *                        "done CYCLES STACK", or "lost PC" if it does not return
+ *     s ADDRESS          the same, and prints "at PC" before each instruction
  *     g RESULT           go on: the result of a hook "changed", "key", "load" or "store", which
  *                        waits for this
  *
@@ -99,7 +100,7 @@ static void ask(void)
     avr->pc = pop_return() * 2;
 }
 
-static void call(unsigned function)
+static void call(unsigned function, bool prints_steps)
 {
     const unsigned home = avr->flashend - 1; /* the last word of the flash, where no code is */
     const unsigned top = avr->ramend;
@@ -139,6 +140,8 @@ static void call(unsigned function)
             printf("store %lx 0\n", pair(R22) | (unsigned long)pair(R24) << 16);
             ask();
         } else {
+            if (prints_steps)
+                printf("at %x\n", (unsigned)avr->pc);
             avr->pc = avr_run_one(avr);
         }
         if (stack_pointer(avr) < lowest)
@@ -164,7 +167,8 @@ static bool serve(void)
     case 'f': write_bytes(avr->flash, avr->flashend, first, rest + 1); break;
     case 'r': print_bytes(first, (unsigned)strtoul(rest, NULL, 16)); break;
     case 't': now = (uint16_t)first; break;
-    case 'c': call(first); break;
+    case 'c':
+    case 's': call(first, line[0] == 's'); break;
     case 'g': answer = first; return false;
     default: fail("unknown command");
     }

@@ -164,17 +164,20 @@ class Avr(Machine):
         self.tell(f"r {address:x} {size:x}")
         return bytes.fromhex("".join(self.answer()))
 
-    def call(self, function: str, *arguments: int) -> Call:
+    def trace(self, command: str, function: str, *arguments: int) -> tuple[Call, list[int]]:
         registers = b"".join(  # the first argument is in r25:r24, the second in r23:r22 …
             value.to_bytes(2, "little") for value in reversed(arguments))
         self.write(26 - len(registers), registers)
         self.tell(f"t {self.now:x}")
-        self.tell(f"c {self.symbols[function]:x}")
+        self.tell(f"{command} {self.symbols[function]:x}")
         hooks: list[tuple[object, ...]] = []
+        steps: list[int] = []
         while (words := self.answer())[0] != "done":
-            if words[0] == "lost":
+            if words[0] == "at":
+                steps.append(int(words[1], 16))
+            elif words[0] == "lost":
                 raise RuntimeError(f"{function} did not return: at {words[1]}")
-            if words[0] == "time":
+            elif words[0] == "time":
                 hooks.append(("time",))
             elif words[0] in ("key", "load", "store"):
                 hook = {"key": KEY, "load": LOAD, "store": STORE}[words[0]]
@@ -186,7 +189,13 @@ class Avr(Machine):
             else:
                 context, pointer, length = (int(word, 16) for word in words[1:4])
                 hooks.append(("send", context, pointer, length, bytes.fromhex(words[4])))
-        return Call(self.read(24, 1)[0], int(words[1], 16), int(words[2], 16), hooks)
+        return Call(self.read(24, 1)[0], int(words[1], 16), int(words[2], 16), hooks), steps
+
+    def call(self, function: str, *arguments: int) -> Call:
+        return self.trace("c", function, *arguments)[0]
+
+    def steps(self, function: str, *arguments: int) -> list[int]:
+        return self.trace("s", function, *arguments)[1]
 
     def close(self) -> None:
         assert self.process.stdin is not None and self.process.stdout is not None
