@@ -73,7 +73,6 @@ class Figures:
     bad: int = 0
     strange: int = 0
     late: int = 0
-    refused: int = 0
     unsent: int = 0
     lookups_failed: int = 0
     cpu: float = 0.0
@@ -251,7 +250,6 @@ class Collector:
         self._incoming = Batch(BATCH)
         self._outgoing = Batch(BATCH, client.REQUEST)
         self._keyed_outgoing = Batch(BATCH, client.HELLO, apart=True)
-        self._errors = Batch(64)
         self._roster: Roster
         self._asking = False  # the roster is there
         self._resolvers = Resolvers()
@@ -535,54 +533,28 @@ class Collector:
         outgoing.address(len(rows), self._roster.names[rows])
         if outgoing is self._keyed_outgoing:
             outgoing.packets[:len(rows)] = self._roster.readers.requests(rows)
-        position, failures = 0, 0
+        position = 0
         while position < len(rows):
             count, error = outgoing.send(where, position, len(rows))
             position += count
             self.figures.requests += count
-            if not error:
-                failures = 0
-            elif error in wire.NO_ROOM:
+            if error in wire.NO_ROOM:
                 break
-            elif not self._drain_errors(where) or failures >= 3:
-                # It is not an error of another packet, which waited at the socket.
-                self._refuse(rows[position:position + 1])
+            if error:
                 self._roster.stuck[rows[position]], self._stuck_why = True, os.strerror(error)
-                position, failures = position + 1, 0
-            else:
-                failures += 1
+                position += 1
         return position
-
-    def _refuse(self, rows: Rows) -> None:
-        self.figures.refused += len(rows)
-        np.add.at(self.table.refused, rows, 1)
-
-    def _drain_errors(self, where: socket.socket) -> int:
-        """Counts what networks and machines have refused; each error names the agent."""
-        drained = 0
-        for _ in range(1000):
-            count, _ = self._errors.receive(where, 0, wire.MSG_ERRQUEUE_)
-            if not count:
-                break
-            drained += count
-            rows = self._roster.book.find(self._errors.names[:count], self._roster.names)
-            self._refuse(rows[rows >= 0])
-        return drained
 
     def _receive_all(self) -> None:
         begun, end = self.table.now(), time.monotonic() + RECEIVE_FOR
         batch, filled, unread = self._incoming, 0, False
         places = np.zeros(BATCH, np.uint8)
         for (_, place), where in self._sockets.items():
-            errors, has_more = 0, True
+            has_more = True
             while has_more and time.monotonic() < end:
-                count, error = batch.receive(where, filled)
+                count = batch.receive(where, filled)
                 places[filled:filled + count] = place
                 filled += count
-                if error and error not in wire.NO_ROOM and errors < 10:
-                    errors += 1
-                    self._drain_errors(where)
-                    continue
                 has_more = filled == BATCH
                 if has_more:
                     self._take(places)
@@ -805,4 +777,4 @@ def resolve(host: str, port: int) -> list[bytes]:
     except (OSError, ValueError):  # ValueError: this cannot be a name
         return []
     return [wire.pack(family, address)  # type: ignore[arg-type]
-            for family, _, _, _, address in addresses if family in client.RECEIVE_ERRORS]
+            for family, _, _, _, address in addresses if family in FAMILIES]

@@ -21,10 +21,10 @@ Bytes = NDArray[np.uint8]
 NAME = 28  # bytes of an address of IPv6, which is the longest
 ROOM = 268  # bytes for a report of version 2, and a few to see that a packet is too long
 CONTROL = 32  # bytes of a control message with a time: 16 of header, seconds, nanoseconds
-NO_ROOM = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS)  # There is also nothing to read then.
+NO_ROOM = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS)
 # Constants of Linux that Python does not name.
 SO_TIMESTAMPNS, SO_RCVBUFFORCE, SO_MEMINFO, SK_MEMINFO_DROPS = 35, 33, 55, 8
-MSG_TRUNC_, MSG_DONTWAIT_, MSG_ERRQUEUE_ = 0x20, 0x40, 0x2000
+MSG_TRUNC_, MSG_DONTWAIT_ = 0x20, 0x40
 REPORT_ROOM = 1280  # bytes that a report takes in a receive buffer
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -95,13 +95,13 @@ class Batch:
                              last - first, MSG_DONTWAIT_)
         return (done, 0) if done >= 0 else (0, ctypes.get_errno())
 
-    def receive(self, where: socket.socket, first: int = 0, flags: int = 0) -> tuple[int, int]:
-        """Fills the places from `first` on. Returns how many came, and an error number."""
+    def receive(self, where: socket.socket, first: int = 0) -> int:
+        """Fills the places from `first` on. Returns how many came."""
         room = self._header[first:]
         room["name_length"], room["control_length"] = NAME, CONTROL
         done = libc.recvmmsg(where.fileno(), ctypes.c_void_p(self._address + first * self._size),
-                             self.count - first, MSG_DONTWAIT_ | MSG_TRUNC_ | flags, None)
-        return (done, 0) if done >= 0 else (0, ctypes.get_errno())
+                             self.count - first, MSG_DONTWAIT_ | MSG_TRUNC_, None)
+        return max(int(done), 0)
 
     def times(self, count: int) -> NDArray[np.float64]:
         """Unix time at which each came; 0 if the kernel did not say it."""
@@ -115,7 +115,6 @@ def open_socket(family: int, room: int) -> tuple[socket.socket, int]:
     new = socket.socket(family, socket.SOCK_DGRAM)
     try:
         new.setblocking(False)
-        new.setsockopt(*client.RECEIVE_ERRORS[family], 1)
         new.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         try:
             new.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, room)

@@ -68,7 +68,6 @@ class Table:
         self.lost = np.zeros(count, np.int64)  # requests without an answer
         self.bad = np.zeros(count, np.int64)  # damaged reports
         self.late = np.zeros(count, np.int64)  # reports that came after their round
-        self.refused = np.zeros(count, np.int64)  # requests that its network or machine refused
         self.reboots = np.zeros(count, np.int64)
         # s in which the fleet saw it, and its state was known; and in which it was alive.
         self.seen_s, self.well_s = np.zeros(count), np.zeros(count)

@@ -29,7 +29,7 @@ ARRAYS: dict[str, float] = {
     "agent_told": max(State), "agent_since": 1e12, "misses": 1 << 30, "kind": max(ClockKind),
     "strikes": 255, "emptied": 1, "began": 1e12, "asked": 1e12, "received": 1e12, "clock": MOST_64,
     "heard_at": 1e12, "round_trip": 1e9, "reports": MOST_64, "lost": MOST_64, "bad": MOST_64,
-    "late": MOST_64, "refused": MOST_64, "reboots": MOST_64, "settable": 1, "place": 255,
+    "late": MOST_64, "reboots": MOST_64, "settable": 1, "place": 255,
     "nameless": 1, "known_epoch": MOST_64, "seen_s": 1e12, "well_s": 1e12}
 REBOOTS = "rebooted", "clock"
 # SQLite takes the other columns from the row with the greatest number.

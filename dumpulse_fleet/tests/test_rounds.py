@@ -21,7 +21,7 @@ from dumpulse_fleet.record.store import Store
 from dumpulse_fleet.simulation.fake_fleet import FakeFleet
 from dumpulse_fleet.tests.collecting import ANY, QUICK, WELL, agents, collecting, until
 from spec import keyed
-from tools.agents import GOOD, WRONG_SUM, FakeAgent, unused_port
+from tools.agents import GOOD, WRONG_SUM, FakeAgent
 
 
 @contextlib.contextmanager
@@ -267,20 +267,6 @@ def test_small_buffers_are_told_and_nothing_is_lost(monkeypatch: pytest.MonkeyPa
             until(lambda: (table.reports >= 3).all())
             assert collector._tick() < 0.05 or collector._room >= 100
     assert len(complaints) == 1 and "net.core.rmem_max" in complaints[0]
-
-
-def test_many_refused_at_once_do_not_hold_up_the_others() -> None:
-    """The kernel reports the refusal of one as the error of another."""
-    port = unused_port()
-    with FakeFleet(20) as fake:
-        table = Table([*agents(fake, 20, WELL, period=0.5), *(
-            Agent(f"closed{row}", f"127.0.9.{row}:{port}", ANY, period=0.5)
-            for row in range(1, 201))])
-        with collecting(table) as (collector, _, _):
-            until(lambda: (table.agent_state[20:] == State.UNREACHABLE).all())
-            until(lambda: (table.reports[:20] > 4).all())
-    assert (table.refused[:20] == 0).all() and (table.refused[20:] > 0).all()
-    assert (table.agent_state[:20] == State.ALIVE).all()
 
 
 def test_no_answer_of_an_earlier_round_is_used() -> None:

@@ -208,7 +208,6 @@ skipped collector_skipped_rounds_total Rounds that did not begin: the collector 
 void collector_void_rounds_total Rounds of which nobody knows whether there was an answer.
 overflowed collector_overflowed_packets_total Packets that found no room in the receive buffers.
 strange collector_strange_packets_total Packets from strangers.
-refused collector_refused_requests_total Requests that a network or a machine refused.
 unsent collector_delayed_requests_total Requests for which the system had no room at first.
 lookups_failed collector_failed_lookups_total Names of hosts that the name service did not find.
 lateness collector_lateness_seconds How long after their time the last requests were sent.
