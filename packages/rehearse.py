@@ -150,9 +150,9 @@ def blocks(page: str) -> Iterator[tuple[str, str, str]]:
     indented = r"(?<=\n\n)(?P<text>(?: {4}.*\n|\n(?= {4}))+)"
     for block in re.finditer(f"{mark}(?:^{fenced}|{indented})", page, re.M):
         text = textwrap.dedent(block["code"] or block["text"] or "").strip("\n")
-        is_code = block["text"] is None
-        is_other = is_code and not block["language"] or NO_COMMAND.match(text)
-        yield "text" if is_other else block["language"] or "", text, block["reason"] or ""
+        language, reason = block["language"] or "", block["reason"] or ""
+        is_text = NO_COMMAND.match(text) if block["text"] else not language
+        yield "text" if is_text else language, text, reason
 
 
 def commands(text: str) -> str:
@@ -237,6 +237,8 @@ def unpacked(file: Path, to: Path) -> Path:
     if file.suffix in (".whl", ".zip"):
         with zipfile.ZipFile(file) as packed:
             packed.extractall(to)
+    elif file.suffix == ".md":
+        shutil.copy(file, to)
     elif file.name.endswith((".tar.gz", ".crate")):
         subprocess.run(["tar", "-xf", file, "-C", to], check=True)
     for fields in to.rglob("*.dist-info/METADATA"):  # The page that PyPI shows.
@@ -276,6 +278,8 @@ def rehearse(release: Path, codenames: list[str], only: str) -> bool:
                         not page.path and file.name == SOURCES):
                     continue
                 seen.add(text)
+                if text.count("<!-- rehearse: ") != sum(bool(why) for *_, why in blocks(text)):
+                    failures.append(f"{what}: a mark is not before a block")
                 reasons = [f"{what}: {block.splitlines()[0]}: {reason}"
                            for _, block, reason in shown if reason]
                 marked += reasons

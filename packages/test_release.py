@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from packages import archive, making, project, release
+from packages import archive, making, project, rehearse, release
 
 
 def test_each_world_has_its_form() -> None:
@@ -175,6 +175,41 @@ def test_builds_that_differ_are_no_release() -> None:
                                 ({}, {"a": "1"}, {}), ({"a": "1"}, {"a": "1"}, {"a": "2"})):
         with pytest.raises(making.Failed, match="two builds differ in a"):
             release.compare(one, other, sources)
+
+
+PAGE = """Text.
+
+    udpserver --state table  # until it is stopped
+    a \\
+        b COMMAND
+
+More text.
+
+    $ c
+    shown by c
+
+<!-- rehearse: needs a board -->
+
+    d
+
+The formula:
+
+    x = y + 1
+
+1. A list:
+
+   <!-- rehearse: needs root -->
+   ```python
+   e = 1
+   ```
+"""
+
+
+def test_the_rehearsal_runs_the_commands_of_a_page() -> None:
+    assert [(language, reason) for language, _, reason in rehearse.blocks(PAGE)] == [
+        ("", ""), ("", ""), ("", "needs a board"), ("text", ""), ("python", "needs root")]
+    assert rehearse.script_of(rehearse.Page(before="begin", code={"python": ""}), PAGE) == (
+        "begin\nblock=0\nudpserver --state table & sleep 1; kill -0 $!\na     b get\nblock=1\nc")
 
 
 # ---------------------------------------------------------------- the bill of materials
