@@ -66,7 +66,7 @@ __all__ = ["Agent", "BadReport", "BadUsage", "Change", "Clock", "Entries", "Entr
            "History", "KeyFile", "NoAnswer", "Reading", "Refused", "Settings", "Variable", "age",
            "clock", "heartbeat", "interpret", "make_settings", "parse_report"]
 VERSION = __version__ = "1.0.0-dev"
-KEYS_VERSION = "0.2.0"  # of what has to do with keys, which is experimental
+KEYS_VERSION = "0.2.0"  # Keys are experimental.
 PROGRAM = "client.py"  # main() changes it to the name that the user typed
 PORT = 9060
 MAGIC = 0xF1
@@ -135,10 +135,10 @@ Entries = tuple[Entry, ...]
 
 def heartbeat(variable: int, sender: int, value: int) -> bytes:
     """The 8 bytes that a node sends."""
-    for what, number, most in (("variable", variable, VARIABLES - 1), ("sender", sender, 255),
+    for what, number, largest in (("variable", variable, VARIABLES - 1), ("sender", sender, 255),
                                ("value", value, 255)):
-        if not 0 <= number <= most:
-            raise ValueError(f"a {what} is 0 to {most}, not {number}")
+        if not 0 <= number <= largest:
+            raise ValueError(f"a {what} is 0 to {largest}, not {number}")
     body = bytes((MAGIC, variable, sender, value))
     return struct.pack(">L", zlib.adler32(body)) + body
 
@@ -148,9 +148,9 @@ def parse_report(packet: bytes) -> Entries:
     if len(packet) != REPORT_SIZE:
         raise BadReport("length", f"it is {len(packet)} bytes long, not {REPORT_SIZE}")
     (claimed,) = struct.unpack_from(">L", packet)
-    right = zlib.adler32(packet[4:])
-    if claimed != right:
-        raise BadReport("checksum", f"its checksum is {claimed:08x}, not {right:08x}")
+    computed = zlib.adler32(packet[4:])
+    if claimed != computed:
+        raise BadReport("checksum", f"its checksum is {claimed:08x}, not {computed:08x}")
     return unchecked_entries(packet)
 
 
@@ -267,9 +267,9 @@ def read_own(path: str, flags: int, refuse: Callable[[os.stat_result], str]) -> 
     """The start of a file. BadUsage: it is not a regular one, or refuse() returns a reason."""
     with open(path, "rb", opener=lambda name, usual: os.open(name, usual | flags)) as file:
         about = os.fstat(file.fileno())
-        wrong = refuse(about) if stat.S_ISREG(about.st_mode) else "it is not a regular file"
-        if wrong:
-            raise BadUsage(f"cannot use {path!r}: {wrong}")
+        reason = refuse(about) if stat.S_ISREG(about.st_mode) else "it is not a regular file"
+        if reason:
+            raise BadUsage(f"cannot use {path!r}: {reason}")
         return file.read(FILE_MAX + 1)
 
 
@@ -344,16 +344,16 @@ def run_apart(end: float, work: Callable[[], Result]) -> Steps[Optional[Result]]
     """What work() returns, or None if it takes longer. It runs in a thread, as it may hang."""
     results: list[Result] = []
     errors: list[BaseException] = []
-    here, there = socket.socketpair()
+    reader, writer = socket.socketpair()
 
     def run() -> None:
-        with there:
+        with writer:
             try:
                 results.append(work())
             except BaseException as error:
                 errors.append(error)
 
-    with here:
+    with reader:
         thread = threading.Thread(target=run, daemon=True)
         if termios is None:
             thread.start()
@@ -364,7 +364,7 @@ def run_apart(end: float, work: Callable[[], Result]) -> Steps[Optional[Result]]
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
         while not (results or errors) and time.monotonic() < end:
-            yield [here], end
+            yield [reader], end
     for error in errors:
         raise error
     return results[0] if results else None
@@ -431,8 +431,9 @@ def parse_name(text: str) -> str:
     """No character has a special meaning on terminals or in lists, or cannot be seen. Each is one
     column wide."""
     if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text) or any(
-            not (each.isalnum() or each in " ._-/+()") or unicodedata.east_asian_width(each) in "WF"
-            or each in "\u1160\uffa0" for each in text):  # fillers, which are invisible
+            not (character.isalnum() or character in " ._-/+()")
+            or unicodedata.east_asian_width(character) in "WF"
+            or character in "\u1160\uffa0" for character in text):  # fillers, which are invisible
         raise BadUsage(f"{text!r} is not a name")
     return text
 
@@ -453,8 +454,8 @@ class Variable:
     """The settings of a variable."""
     number: int
     name: str = ""
-    listed: bool = False  # in the file of names
-    expected: bool = False  # to be alive
+    listed: bool = False  # It has a section in the file of names.
+    expected: bool = False  # It must be alive.
     authenticated: Optional[bool] = None  # None: without a key, no variable is
     warn_ms: int = WARN_MS
     crit_ms: int = CRIT_MS
@@ -468,6 +469,11 @@ class Variable:
     @property
     def label(self) -> str:
         return f"{self.number} {self.name}".strip()
+
+    @property
+    def is_unkeyed(self) -> bool:
+        """A variable of an agent with keys that has none: its heartbeats can be forged."""
+        return self.authenticated is False
 
 
 class Settings(NamedTuple):
@@ -483,24 +489,24 @@ class Settings(NamedTuple):
 
 def parse_variables(text: str, variables: Sequence[Variable]) -> list[int]:
     """Numbers, ranges of numbers, and names: 3,7-12,engine. No text is none of them."""
-    found: list[int] = []
+    numbers: list[int] = []
     for part in (part.strip() for part in text.split(",") if text):
         named = [variable.number for variable in variables if variable.name == part != ""]
         match = re.fullmatch(r"([0-9][^-]*)(?:-(.+))?", part)
         if not match and not named:
             raise BadUsage(f"{part!r} is no variable: write it like 3,7-12, or a name from --names")
         if match and not named:
-            first, last = (parse_variable(each or match[1]) for each in match.groups())
+            first, last = (parse_variable(bound or match[1]) for bound in match.groups())
             if first > last:
                 raise BadUsage(f"{part} is empty: write the lower one first")
             named = [*range(first, last + 1)]
-        found += named
-    return found
+        numbers += named
+    return numbers
 
 
 Keys = dict[str, Any]
 Range = tuple[int, int]
-OfFile = dict[str, tuple[Callable[[str], Any], str]]  # by key: what reads it, and what it must be
+OfFile = dict[str, tuple[Callable[[str], Any], str]]  # The parser and the form of each key.
 TIME = (parse_duration, "a time like 500ms, 5s, 2min or 1h")
 RANGE = (parse_range, "two values of 0 to 255 like 0..80, the lower one first")
 YES_OR_NO = ({"yes": True, "no": False}.__getitem__, "yes or no")
@@ -521,9 +527,9 @@ def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
         parser.read_string(read_text(path), path)
     except configparser.Error as error:
         line = getattr(error, "lineno", None) or getattr(error, "errors", [(1,)])[0][0]
-        wrong = "is a duplicate" if hasattr(error, "section") else \
+        problem = "is a duplicate" if hasattr(error, "section") else \
             "is no section like [3], and no key and value like: name = engine"
-        raise BadUsage(f"{path!r}, line {line}: this {wrong}") from None
+        raise BadUsage(f"{path!r}, line {line}: this {problem}") from None
     sections: dict[int, Keys] = {}
     for place, section in enumerate(parser.sections(), 1):
         try:
@@ -535,9 +541,9 @@ def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
         if number in sections:
             raise BadUsage(f"{where}: this variable has a section already")
         keys = sections[number] = {}
-        for at, (key, text) in enumerate(parser[section].items(), 1):
+        for position, (key, text) in enumerate(parser[section].items(), 1):
             if key not in allowed:
-                raise BadUsage(f"{where}: key {at} is unknown: use {', '.join(allowed)}")
+                raise BadUsage(f"{where}: key {position} is unknown: use {', '.join(allowed)}")
             parse, what = allowed[key]
             try:
                 keys[key] = parse(text)
@@ -587,8 +593,9 @@ def make_settings(options: argparse.Namespace) -> Settings:
     variables = [Variable(number, sections.get(number, {}).get("name", ""), number in sections)
                  for number in range(VARIABLES)]
     expected = parse_variables(typed["expect"], variables) if "expect" in typed else \
-        [number for number, own in sections.items() if own.get("expect", True)]
-    unkeyed = [number for number, own in sections.items() if not own.get("authenticated", True)]
+        [number for number, section in sections.items() if section.get("expect", True)]
+    unkeyed = [number for number, section in sections.items()
+               if not section.get("authenticated", True)]
     if "also_unkeyed" in typed:
         unkeyed += parse_variables(typed["also_unkeyed"], variables)
     if "also_unkeyed" in typed and "key" not in typed:
@@ -598,25 +605,25 @@ def make_settings(options: argparse.Namespace) -> Settings:
     tick_ms: int = {**general, **typed}.get("tick", 1_000)
     longest = (WRAP - SKEW - 1) * tick_ms  # no age is longer, so a deadline must be shorter
     for variable in variables:
-        own = sections.get(variable.number, {})
+        section = sections.get(variable.number, {})
         variable.expected = variable.number in {*expected, *values, *value_warns}
         variable.authenticated = variable.number not in unkeyed if "key" in typed else None
-        variable.boots = own.get("boots")
+        variable.boots = section.get("boots")
         if variable.boots is not None:
             variables[variable.boots].is_boot_count = True
-        value: Range = values.get(variable.number) or own.get("value", (0, 255))
-        warn: Range = value_warns.get(variable.number) or own.get("value-warn", value)
+        value: Range = values.get(variable.number) or section.get("value", (0, 255))
+        warn: Range = value_warns.get(variable.number) or section.get("value-warn", value)
         (variable.low, variable.high), (variable.warn_low, variable.warn_high) = value, warn
         if not value[0] <= warn[0] <= warn[1] <= value[1]:
             raise BadUsage(f"variable {variable.label}: value-warn, {warn[0]}..{warn[1]}, "
                            f"is not within value, {value[0]}..{value[1]}")
-        keys = {**general, **own, **typed}
+        keys = {**general, **section, **typed}
         # Name the variable only if it has its own deadlines.
-        who = f"variable {variable.label}: " if {"warn", "crit"} & {*own} else ""
+        who = f"variable {variable.label}: " if {"warn", "crit"} & {*section} else ""
         # A deadline that the user gives may change the default of the other one.
-        given = keys.get("crit")
-        variable.warn_ms = keys.get("warn") or min(WARN_MS, given or WARN_MS)
-        variable.crit_ms = given or max(CRIT_MS, variable.warn_ms)
+        crit = keys.get("crit")
+        variable.warn_ms = keys.get("warn") or min(WARN_MS, crit or WARN_MS)
+        variable.crit_ms = crit or max(CRIT_MS, variable.warn_ms)
         late, dead = format_age(variable.warn_ms), format_age(variable.crit_ms)
         if variable.warn_ms > variable.crit_ms:
             raise BadUsage(f"{who}warn, {late}, is longer than crit, {dead}")
@@ -629,8 +636,8 @@ def make_settings(options: argparse.Namespace) -> Settings:
 
 
 def parse_one(text: str, variables: Sequence[Variable], why: str) -> int:
-    (number, *more) = parse_variables(text, variables)
-    if more:
+    (number, *rest) = parse_variables(text, variables)
+    if rest:
         raise BadUsage(f"{text!r} is more than one variable: {why}")
     return number
 
@@ -638,16 +645,16 @@ def parse_one(text: str, variables: Sequence[Variable], why: str) -> int:
 def parse_ranges(option: str, texts: Sequence[str],
                  variables: Sequence[Variable]) -> dict[int, Range]:
     """Ranges by variable, from all uses of an option."""
-    found: dict[int, Range] = {}
+    ranges: dict[int, Range] = {}
     for text in texts:
         which, colon, limits = text.rpartition(":")
         if not colon:
             raise BadUsage(f"{text!r} is not a variable and a range: write it like 4:0..80")
         for number in parse_variables(which, variables):
-            if number in found:
+            if number in ranges:
                 raise BadUsage(f"{option} gives variable {number} a range twice")
-            found[number] = parse_range(limits)
-    return found
+            ranges[number] = parse_range(limits)
+    return ranges
 
 
 # ---------------------------------------------------------------- the agent's clock
@@ -664,13 +671,13 @@ class Clock:
     """
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.source = "here" if settings.now_from is None else "now-from"  # or "seen"
+        self.source = "here" if settings.now_from is None else "now-from"  # It becomes "seen".
         self.variable = settings.now_from  # the variable whose timestamps show the clock
         self.agreed = settings.now_from is not None  # False: the clock here may be the wrong one
-        self.now: Optional[int] = None  # in ticks, at the last report, if it is known
-        self.entries: Entries = ()  # of the last report, which
-        self.asked: float  # was asked for at this uptime()
-        self.received: float  # and came at this one
+        self.now: Optional[int] = None  # Ticks, at the last report.
+        self.entries: Entries = ()  # The last report.
+        self.asked: float  # The uptime() of the request for it.
+        self.received: float  # The uptime() of its arrival.
         # A timestamp, when its report came, and by how many ticks the agent's clock may have been
         # ahead of it then: if the source is "seen".
         self._anchor: Optional[tuple[int, float, int]] = None
@@ -685,19 +692,19 @@ class Clock:
         changed = [number for number, (old, new) in enumerate(zip(self.entries, entries))
                    if old != new and not new.never]
         newest = [number for number in changed if all(
-            (entries[number].timestamp - entries[other].timestamp) % WRAP < WRAP // 2
-            for other in changed)]
+            (entries[number].timestamp - entries[rival].timestamp) % WRAP < WRAP // 2
+            for rival in changed)]
         return self.variable if self.variable in newest else next(iter(newest), None)
 
     def _compare(self, entries: Entries, asked: float, received: float) -> Optional[int]:
         """The time now: by our clock, if the agent may have the same."""
         newest = self._find_newest(entries)
         tick_ms = self.settings.tick_ms
-        here = clock(tick_ms)
+        local_now = clock(tick_ms)
         fresh = max(FRESH_TICKS, FRESH_MS // tick_ms)
 
         def may_be_ours(stamp: int, ticks: int = 0) -> bool:
-            return (here - stamp + SKEW) % WRAP <= SKEW + fresh + ticks
+            return (local_now - stamp + SKEW) % WRAP <= SKEW + fresh + ticks
 
         guess = None
         if self._anchor:
@@ -717,7 +724,7 @@ class Clock:
             self.agreed = not stamps or any(map(may_be_ours, stamps))
         if guess is not None:
             return guess
-        return here if self.agreed or self.entries else None
+        return local_now if self.agreed or self.entries else None
 
     def __str__(self) -> str:
         """What the ages depend on."""
@@ -750,10 +757,10 @@ class History:
     whole number of wraps later, with no poll in between.
     """
     def __init__(self) -> None:
-        self.entries: dict[int, Unchanged] = {}  # by variable
-        self.basis = ""  # which clock the ages are from,
-        self.now: Optional[int] = None  # what it said at the last report,
-        self.at_ms = 0  # and when that came
+        self.entries: dict[int, Unchanged] = {}  # The keys are variables.
+        self.basis = ""  # The clock of the ages.
+        self.now: Optional[int] = None  # Its time at the last report, in ticks.
+        self.at_ms = 0  # The uptime() of the last report.
         self.renewed: set[int] = set()  # variables that got another entry since the report before
 
     def ages(self, agent_clock: Clock) -> list[Optional[int]]:
@@ -778,9 +785,9 @@ class History:
             passed = max(0, asked_ms - old.since_ms) // tick_ms * tick_ms
             if old.age_ms is None and age_ms is not None:
                 old = old._replace(age_ms=max(0, age_ms - passed))
-            least = (old.age_ms or 0) + passed
-            if age_ms is not None and age_ms not in range(least, least + close + 1):
-                age_ms = least  # the timestamp has wrapped, or a clock was set
+            least_ms = (old.age_ms or 0) + passed
+            if age_ms is not None and age_ms not in range(least_ms, least_ms + close + 1):
+                age_ms = least_ms  # the timestamp has wrapped, or a clock was set
             if not entry.never:
                 self.entries[number] = old
             last = before.get(number)
@@ -819,7 +826,7 @@ class Reading(NamedTuple):
     state: str
     at_least: bool  # the age is the longest of a timestamp, and may be longer
     boot_value: Optional[int] = None  # SPEC.md, "Boots"; None: no boot count was received
-    restarted: bool = False  # since the report before
+    restarted: bool = False  # Its boot count has changed.
 
     @property
     def boot(self) -> str:
@@ -889,11 +896,11 @@ def describe_report(agent_clock: Clock, bad_sum: str, readings: Sequence[Reading
         "variables": [reading.for_json() for reading in readings]}
 
 
-def worth_showing(readings: Sequence[Reading], wanted: Sequence[int]) -> list[Reading]:
+def worth_showing(readings: Sequence[Reading], selected: Sequence[int]) -> list[Reading]:
     """The variables that were named, or those that were received, are listed or expected."""
-    return [reading for reading in readings if (
-        reading.variable.number in wanted if wanted else not reading.variable.is_boot_count and (
-        reading.state != NEVER or reading.variable.listed or reading.variable.expected))]
+    return [reading for reading in readings if (variable := reading.variable) and (
+        variable.number in selected if selected else not variable.is_boot_count and (
+            reading.state != NEVER or variable.listed or variable.expected))]
 
 
 def tally(readings: Sequence[Reading]) -> str:
@@ -909,19 +916,19 @@ def tally(readings: Sequence[Reading]) -> str:
 # Compares each report with the one before it.
 class Change(NamedTuple):
     """What Agent.changes() yields."""
-    readings: list[Reading]  # that are new, or whose sender, value or state has changed
-    error: Optional[Error]  # why there was no report this time
+    readings: list[Reading]  # Their sender, value or state has changed.
+    error: Optional[Error]  # The reason if there was no report.
 
 
 class Watched:
     """An agent that is polled repeatedly."""
-    def __init__(self, settings: Settings, wanted: Sequence[int], name: str) -> None:
-        self.settings, self.wanted, self.name = settings, wanted, name
+    def __init__(self, settings: Settings, selected: Sequence[int], name: str) -> None:
+        self.settings, self.selected, self.name = settings, selected, name
         self.readings: list[Reading] = []
-        self.changed: dict[int, set[str]] = {}  # fields by variable, since the last report
-        self.trouble: Optional[Error] = None  # why there was no report this time
-        self.refused = False  # since the last report
-        self.restarted: bool  # between the last two reports
+        self.changed: dict[int, set[str]] = {}  # The fields of each variable.
+        self.trouble: Optional[Error] = None  # The reason if there was no report.
+        self.refused = False  # Nothing has listened since the last report.
+        self.restarted: bool  # The agent did, between the last two reports.
         self.event = ""  # the last one, with its time
         self.heard_at = uptime()
         self.clock = Clock(settings)
@@ -978,7 +985,7 @@ class Watched:
                "it restarted, or was set" if ticks else ""
 
     def shown(self) -> list[Reading]:
-        return worth_showing(self.readings, self.wanted)
+        return worth_showing(self.readings, self.selected)
 
     def news(self) -> list[Reading]:
         """The readings that are new, or whose sender, value or state has changed."""
@@ -1009,18 +1016,18 @@ SLOWLY = 2  # refusals, after which a reader leaves out one count more
 BEACONS = 2  # epochs in one poll: an attacker with many old reports must not choose among many
 JUMP = 65536  # epochs at once, and PACE a second: the readers' key can forge others
 PACE = 2  # the shortest epoch has a second, and each restart of an agent skips up to 511
-LAST_GENERATION = 255  # of the key of a variable
+LAST_GENERATION = 255  # The key of a variable has no later generation.
 KEY_FORM = "one line of 32 digits 0-9a-f, or lines like 'readers 00112233...'"
-NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # to open a pipe without a writer
+NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # A pipe without a writer opens at once.
 
 
 def chaskey(key: bytes, message: bytes) -> bytes:
     """Chaskey-12 of ISO/IEC 29192-6. The message has 16 bytes, or a multiple of that."""
     state = int.from_bytes(key, "little")
     last = state << 1 ^ (state >> 127) * (1 << 128 | 0x87)  # the key, doubled
-    for at in range(0, len(message), 16):
-        mask = last if at + 16 == len(message) else 0
-        state ^= int.from_bytes(message[at:at + 16], "little") ^ mask
+    for start in range(0, len(message), 16):
+        mask = last if start + 16 == len(message) else 0
+        state ^= int.from_bytes(message[start:start + 16], "little") ^ mask
         a, b, c, d = (state >> shift & 0xFFFFFFFF for shift in (0, 32, 64, 96))
         for _ in range(12):
             a = a + b & 0xFFFFFFFF
@@ -1058,17 +1065,17 @@ class KeyFile:
     the first; or the keys of some labels. BadUsage."""
     def __init__(self, path: str) -> None:
         self.path, self.master = path, b""
-        self.known: dict[int, bytes] = {}  # by label
-        self.generations: dict[int, int] = {}  # by label, if it is not 0
+        self.known: dict[int, bytes] = {}  # The keys of labels.
+        self.generations: dict[int, int] = {}  # Others have generation 0.
         self.epoch = 0  # s, only with a master key; 0: EPOCH
         if re.fullmatch("[0-9a-fA-F]{32}", path):
             raise BadUsage("this is a key, not a file: it may have been seen, so make a new one")
         with explained(f"cannot read {path!r}", BadUsage):
             content = read_own(path, NO_WAIT, self._refuse).decode("ascii", "replace")
         for number, line in enumerate(content.splitlines(keepends=True) or [""], 1):
-            wrong = self._take(line, number == 1)  # which does not show the line
-            if wrong:
-                raise BadUsage(f"{path!r}, line {number}: {wrong}; the file must have {KEY_FORM}")
+            problem = self._take(line, number == 1)  # which does not show the line
+            if problem:
+                raise BadUsage(f"{path!r}, line {number}: {problem}; the file must have {KEY_FORM}")
 
     def _take(self, line: str, is_first: bool) -> str:
         """Returns what is wrong with the line."""
@@ -1120,12 +1127,12 @@ class Epochs:
     nothing of the key."""
     # A count of more than FULL is as FULL.
     FORM = re.compile(rb"([0-9]{1,9}) ([0-9]{1,3})(?: (-?[0-9]{1,15}))?\n")
-    trouble = ""  # why something is not stored
+    trouble = ""  # The reason if something is not stored.
 
     @staticmethod
     def name(key: bytes) -> str:
         folder = os.environ.get("XDG_STATE_HOME", "")
-        if not os.path.isabs(folder):  # by the standard, a relative one is ignored
+        if not os.path.isabs(folder):  # The standard ignores a relative one.
             folder = os.path.join(os.path.expanduser("~"), ".local", "state")
         return os.path.join(folder, "dumpulse", f"{compute_fingerprint(key)}.epoch")
 
@@ -1202,12 +1209,12 @@ class Keyed:
         self.epoch = self.known
         # What was not checked of the last report.
         self.remark = "" if self.known else "no earlier one is stored here"
-        self.heard_at = -math.inf  # the uptime() of the last beacon that was accepted
-        self._old_at = math.inf  # the same, of the first old one since then
-        self._refused = 0  # how often since then: others have used these counts
+        self.heard_at = -math.inf  # The uptime() of the last accepted beacon.
+        self._old_at = math.inf  # The uptime() of the first old beacon after it.
+        self._refused = 0  # Rejected requests after it: others have used these counts.
         self._later = 0  # beacons of later epochs since begin()
         self._asked = b""  # the last request
-        self._repeat = False  # whether nothing has refused it
+        self._repeat = False  # The last request was not rejected.
 
     def _make_tag(self, number: int, four: bytes, table: bytes = b"") -> bytes:
         block = bytes((self.label,)) * 8 + struct.pack("<L", number) + four
@@ -1249,7 +1256,7 @@ class Keyed:
         """Goes on after this epoch and count of another program."""
         self.known = last[0]
         if self.known > self.epoch:
-            self.heard_at = -math.inf  # what came since then is old
+            self.heard_at = -math.inf  # Its beacons are old now.
         self.epoch, self.count = max(last, (self.epoch, self.count))
 
     def heartbeat(self, sender: int, value: int) -> bytes:
@@ -1295,8 +1302,8 @@ class Keyed:
         """The entries of the report that was requested. None: request again. BadReport."""
         if len(packet) == KEYED_REPORT_SIZE:
             # With this epoch: a report of an earlier one may be a delayed one.
-            right = self._asked and self._make_tag(self.epoch, self._asked[4:], packet[8:])
-            if not right or not hmac.compare_digest(packet[:8], right[:8]):
+            tag = self._asked and self._make_tag(self.epoch, self._asked[4:], packet[8:])
+            if not tag or not hmac.compare_digest(packet[:8], tag[:8]):
                 raise BadReport("tag", "its tag is wrong: it answers another request, or is "
                                        "forged")
             self._asked, self._refused, self._repeat, self._old_at = b"", 0, False, math.inf
@@ -1324,12 +1331,12 @@ class Keyed:
 class Transport(Protocol):
     """Carries packets to one agent and back. A new transport is such a class, a function that
     parses its addresses, and a row in TRANSPORTS."""
-    FORM: str  # how users write its addresses
-    SILENCE: str = ""  # what may be the reason if nothing comes
-    NEEDS_CHECKSUM: bool = False  # whether only the checksum shows where a report begins
-    SHARED: bool = False  # whether beacons come without a request
-    keyed: bool = False  # whether the agent has version 2
-    addresses: int = 1  # of the host
+    FORM: str  # The form of its addresses.
+    SILENCE: str = ""  # A possible reason if nothing comes.
+    NEEDS_CHECKSUM: bool = False  # Only the checksum shows where a report begins.
+    SHARED: bool = False  # Beacons come without a request.
+    keyed: bool = False  # The agent has version 2.
+    addresses: int = 1  # The number of those of the host.
     name: str  # the agent's address in full
 
     def opening(self, seconds: float) -> Steps[None]:
@@ -1420,10 +1427,10 @@ class Udp(Transport):
     def _look_up(self, end: float) -> Steps[None]:
         look_up = partial(socket.getaddrinfo, self._host, self._port, type=socket.SOCK_DGRAM)
         try:  # Numbers need no name service, and no thread that waits for it.
-            found = look_up(flags=socket.AI_NUMERICHOST)
+            results = look_up(flags=socket.AI_NUMERICHOST)
         except socket.gaierror:
-            found = (yield from run_apart(end, look_up)) or []
-        self._found = [each[::4] for each in found]
+            results = (yield from run_apart(end, look_up)) or []
+        self._found = [result[::4] for result in results]
 
     def close(self) -> None:
         while self._sockets:
@@ -1479,7 +1486,7 @@ class Udp(Transport):
 class Device(Transport):
     """A serial line or a CAN interface: a descriptor whose device may be lost at any time."""
     SHARED = True
-    ADVICE: dict[int, str] = {}  # by errno: what is wrong, and what to do
+    ADVICE: dict[int, str] = {}  # What to do about each errno.
     PART, FRAMES = 8, 33  # bytes in a frame of a report, and frames: the last one has 4 bytes, or 8
     REQUEST_AT = 127  # the identifier of a request of version 1, counted from the agent's first one
 
@@ -1489,7 +1496,7 @@ class Device(Transport):
         self._descriptor = -1
         self._parts: list[bytes] = []  # the first frames of a report
         self._bytes = b""  # the last of a serial line, fewer than a report
-        self._count = 0  # how many came since the last report or error
+        self._count = 0  # Bytes since the last report or error.
 
     def opening(self, seconds: float) -> Steps[None]:
         self.close()
@@ -1553,17 +1560,18 @@ class Device(Transport):
         return request if self.keyed and packet[4] == IS_REQUEST else \
             packet[4 if self.keyed and packet[4] != MAGIC else 5] % VARIABLES
 
-    def _join_frames(self, at: int, part: bytes) -> Optional[bytes]:
+    def _join_frames(self, index: int, part: bytes) -> Optional[bytes]:
         """The report that is complete with this frame, or a beacon."""
-        if at >= self.FRAMES:  # a request of another reader, or something from a later version
-            return part if self.keyed and at == CAN_BEACON - CAN_REPORT else None
-        if at == 0:
+        if index >= self.FRAMES:  # a request of another reader, or something from a later version
+            return part if self.keyed and index == CAN_BEACON - CAN_REPORT else None
+        if index == 0:
             self._parts = []
         due = len(self._parts)
-        if at != due and not due:
+        if index != due and not due:
             return None  # this report began before the device was open
         sizes = (KEYED_REPORT_SIZE, REPORT_SIZE) if self.keyed else (REPORT_SIZE,)
-        if at != due or len(part) not in {min(self.PART, size - self.PART * due) for size in sizes}:
+        lengths = {min(self.PART, size - self.PART * due) for size in sizes}
+        if index != due or len(part) not in lengths:
             self._parts = []
             raise BadReport("length", f"its frame {due + 1} of {self.FRAMES} is missing")
         self._parts.append(part)
@@ -1592,8 +1600,8 @@ BAUD = 115_200
 
 
 def parse_serial(text: str) -> tuple[str, int]:
-    path, at, baud = text.partition(":")[2].rpartition("@")
-    if not at:
+    path, separator, baud = text.partition(":")[2].rpartition("@")
+    if not separator:
         path, baud = baud, str(BAUD)
     form, like = ("/[^\0]*", "/dev/ttyACM0") if termios else ("(?i:COM)[1-9][0-9]{0,2}", "COM3")
     if not re.fullmatch(form, path, re.DOTALL):
@@ -1644,13 +1652,13 @@ class Serial(Device):
     def _read_frame(self) -> Optional[bytes]:
         size = SERIAL_FRAME if self.keyed else REPORT_SIZE
         while len(self._bytes) >= size:
-            frame, at = self._bytes[:size], self._bytes[0] - 0x80 - CAN_REPORT
-            right = 0 <= at <= CAN_BEACON - CAN_REPORT and sum(frame) % 256 == 0 if self.keyed \
-                else int.from_bytes(frame[:4], "big") == zlib.adler32(frame[4:])
-            self._bytes = self._bytes[size if right else 1:]
-            if right:
+            frame, index = self._bytes[:size], self._bytes[0] - 0x80 - CAN_REPORT
+            is_valid = 0 <= index <= CAN_BEACON - CAN_REPORT and sum(frame) % 256 == 0 \
+                if self.keyed else int.from_bytes(frame[:4], "big") == zlib.adler32(frame[4:])
+            self._bytes = self._bytes[size if is_valid else 1:]
+            if is_valid:
                 self._count = 0
-                packet = self._join_frames(at, frame[1:9]) if self.keyed else frame
+                packet = self._join_frames(index, frame[1:9]) if self.keyed else frame
                 if packet is not None:
                     return packet
         return None
@@ -1707,7 +1715,7 @@ class ComPort(Serial):
 
 CAN_BLOCK = 128  # identifiers: the first 64 are for heartbeats,
 CAN_REPORT, CAN_REQUEST = 64, 127  # those from 64 on for reports, and the last one for requests
-CAN_BEACON = 97  # in version 2; there each reader has an identifier after it for its requests
+CAN_BEACON = 97  # Version 2 only. The requests of each reader have one of the next.
 SERIAL_FRAME = 10  # bytes, in version 2: the identifier, 8 bytes, and what makes their sum 0
 CAN_BASE = 0x680
 CAN_FRAME = struct.Struct("=LB3x8s")  # Linux's struct can_frame; its first number has flags:
@@ -1732,26 +1740,26 @@ def parse_can(text: str) -> tuple[str, int, int]:
     """can:INTERFACE or can:INTERFACE:ID, an identifier as cansend writes it. Of several readers of
     version 2, each has an identifier of its own: can:INTERFACE:ID:ID."""
     interface, colon, rest = text.partition(":")[2].partition(":")
-    digits, second, own = rest.partition(":")
+    digits, second, reader = rest.partition(":")
     if not re.fullmatch(r"[^\s/:\0]+", interface) or len(interface.encode(errors="replace")) > 15:
         raise BadUsage(f"{text!r} is not a CAN interface: write it like can:can0")
     if sys.platform != "linux" or not hasattr(socket, "AF_CAN"):
         raise BadUsage("this system has no SocketCAN: CAN works on Linux only")
     first = parse_base(digits) if colon else CAN_BASE
     base = first & ~CAN_EXTENDED
-    if second and not (re.fullmatch("[0-9a-fA-F]{1,8}", own)
-                       and CAN_BEACON < int(own, 16) - base <= CAN_REQUEST):
-        raise BadUsage(f"{own!r} cannot be the identifier of this reader: it must be "
+    if second and not (re.fullmatch("[0-9a-fA-F]{1,8}", reader)
+                       and CAN_BEACON < int(reader, 16) - base <= CAN_REQUEST):
+        raise BadUsage(f"{reader!r} cannot be the identifier of this reader: it must be "
                        f"{base + CAN_BEACON + 1:X} to {base + CAN_REQUEST:X}")
-    return interface, first, int(own, 16) - base if second else CAN_REQUEST
+    return interface, first, int(reader, 16) - base if second else CAN_REQUEST
 
 
 class Can(Device):
     """A CAN interface of Linux. A report comes in 33 frames."""
     FORM = "can:INTERFACE[:ID[:ID]]"
     PREFIX = "can:"
-    OPTIONS: tuple[int, ...] = ()  # of the socket, set to 1
-    LONG_FRAME = CAN_FRAME  # of requests and reports; heartbeats and beacons are classic frames
+    OPTIONS: tuple[int, ...] = ()  # The options of the socket that are set to 1.
+    LONG_FRAME = CAN_FRAME  # Requests and reports use it; heartbeats and beacons are classic.
     ADVICE = {
         **dict.fromkeys((errno.ENODEV, errno.ENXIO),  # ENXIO: it has gone since it was opened
                         "there is no CAN interface DEVICE: ip link lists them"),
@@ -1761,9 +1769,9 @@ class Can(Device):
 
     def __init__(self, interface: str, base: int, reader: int = CAN_REQUEST) -> None:
         width, first = (8, base & ~CAN_EXTENDED) if base & CAN_EXTENDED else (3, base)
-        own = f":{first + reader:0{width}X}" * (reader != CAN_REQUEST)
+        reader_digits = f":{first + reader:0{width}X}" * (reader != CAN_REQUEST)
         digits = f":{first:0{width}X}" * (base != CAN_BASE or reader != CAN_REQUEST)
-        super().__init__(interface, f"{self.PREFIX}{interface}{digits}{own}")
+        super().__init__(interface, f"{self.PREFIX}{interface}{digits}{reader_digits}")
         self._base, self._reader = base, reader
 
     def _open_device(self, seconds: float) -> Steps[None]:
@@ -1854,8 +1862,8 @@ class Talk(Generic[Result]):
     request: Callable[[], bytes]
     take: Callable[[bytes], Optional[Result]]
     end: float  # when no more requests are sent
-    asked: int = 0  # how many were sent
-    came: bool = False  # whether any packet has come
+    asked: int = 0  # The number of requests.
+    has_received: bool = False  # Any packet has come.
     bad: Optional[BadReport] = None  # the last one, or of refusals the first one
     silence: str = ""  # the last reason of the network
     kind: type[NoAnswer] = NoAnswer
@@ -1871,21 +1879,21 @@ class Talk(Generic[Result]):
                     asking = False
                     self.asked += 1
                     self.transport.send(self.request())
-                    if self.transport.keyed and self.asked > 2 and not self.came:
+                    if self.transport.keyed and self.asked > 2 and not self.has_received:
                         self.transport.send(REQUEST)  # is it of version 1?
                 packet = yield from self.transport.receiving(again)
                 if packet is not None:
-                    self.came = True
-                    found = self.take(packet)
-                    if found is not None:
-                        return found
+                    self.has_received = True
+                    result = self.take(packet)
+                    if result is not None:
+                        return result
                     asking = time.monotonic() < self.end
             except BadReport as error:
                 asking = self._note(error)
             except NoAnswer as error:
                 untried -= 1
                 self.silence = f": {error}"
-                asking = untried > 0  # at an address that was not tried
+                asking = untried > 0  # Another address is left.
                 if asking:
                     self.transport.next_address()
                 else:
@@ -1922,10 +1930,10 @@ class Agent:
     def __init__(self, address: str, accept_bad_sum: bool = False,
                  keys: Optional[KeyFile] = None, epochs: Optional[Epochs] = None) -> None:
         self.bad_sum = ""
-        self.patient = True  # whether ask() goes on if nothing listens
+        self.patient = True  # ask() goes on if nothing listens.
         self._lock = threading.Lock()  # threads and tasks may share an agent: each call waits
         self._keys, self._epochs = keys, epochs or Epochs()
-        self._known: dict[int, Keyed] = {}  # by label
+        self._known: dict[int, Keyed] = {}  # The keys are labels.
         self._accept_bad_sum = accept_bad_sum
         parse, transport = TRANSPORTS[prefix_of(address)]
         self._transport = transport(*parse(address))
@@ -2010,9 +2018,9 @@ class Agent:
             yield from self._transport.opening(timeout)
             for seconds in draw_waits():
                 again = min(end, time.monotonic() + seconds)
-                found = yield from talk.ask_until(again)
-                if found is not None:
-                    return found
+                result = yield from talk.ask_until(again)
+                if result is not None:
+                    return result
                 at_once = talk.kind is Refused and not self.patient
                 if at_once or again >= end:
                     break
@@ -2089,31 +2097,31 @@ LONGEST_PAUSE = 5.0
 
 def find_clock(agent: Agent, settings: Settings, timeout: float) -> Clock:
     """Polls an agent, and once more if another report may show which clock it has."""
-    found = Clock(settings)
+    agent_clock = Clock(settings)
     end = uptime() + timeout
 
     def poll(seconds: float) -> None:
         asked = uptime()
-        found.take(agent.ask(seconds), asked, uptime())
+        agent_clock.take(agent.ask(seconds), asked, uptime())
 
     poll(timeout)
-    if found.now is None and found.source == "here":
+    if agent_clock.now is None and agent_clock.source == "here":
         pause = CLOCK_PAUSE * min(LONGEST_PAUSE, max(1.0, settings.tick_ms / 1000))
         time.sleep(max(0.0, min(pause, (end - uptime()) / 2)))
         try:
             poll(end - uptime())
         except (NoAnswer, BadReport):
-            found.now = clock(settings.tick_ms)
-    return found
+            agent_clock.now = clock(settings.tick_ms)
+    return agent_clock
 
 
 def run_get(options: argparse.Namespace) -> int:
     settings = make_settings(options)
-    wanted = parse_variables(",".join(options.variables), settings.variables)
+    selected = parse_variables(",".join(options.variables), settings.variables)
     agent = Agent(options.address, options.accept_bad_sum, options.key)
     agent.patient = False
     agent_clock = find_clock(agent, settings, options.timeout / 1000)
-    shown = worth_showing(interpret(agent_clock, History()), wanted)
+    shown = worth_showing(interpret(agent_clock, History()), selected)
     if options.json:
         print(json.dumps({"agent": agent.name, "tick": settings.tick_ms / 1000,
                           "now": agent_clock.now,
@@ -2127,21 +2135,21 @@ def run_get(options: argparse.Namespace) -> int:
     for reading in shown:
         when = {NEVER: "never", UNKNOWN: "?"}.get(reading.state, f"{reading.age} ago")
         when += f"; {reading.boot}" * bool(reading.boot)
-        mark = " *"[reading.variable.authenticated is False]
+        mark = " *"[reading.variable.is_unkeyed]
         label = f"{reading.variable.number}{mark}{reading.variable.name}"
         print(f"{label:27} {reading.value:>5}  {reading.sender:>6}  {when}")
-    if any(reading.variable.authenticated is False for reading in shown):
+    if any(reading.variable.is_unkeyed for reading in shown):
         print("* not authenticated: the agent accepts it without a key, so anyone can forge it")
     return 0
 
 
 def run_set(options: argparse.Namespace) -> int:
     end: float = time.monotonic() + options.timeout / 1000
-    settings, wanted = make_settings(options), (options.sender, options.value)
+    settings, sent = make_settings(options), (options.sender, options.value)
     variable = parse_one(options.variable, settings.variables, "set one at a time")
     if options.readers_key and not options.confirm:
         raise BadUsage("--readers-key is for --confirm")
-    is_unkeyed = settings.variables[variable].authenticated is False  # it needs version 1
+    is_unkeyed = settings.variables[variable].is_unkeyed  # it needs version 1
     agent = Agent(options.address, keys=None if is_unkeyed else options.key)
     reader = Agent(options.address, keys=options.readers_key or options.key)
     agent.patient = reader.patient = False
@@ -2151,12 +2159,12 @@ def run_set(options: argparse.Namespace) -> int:
 
     before = reader.ask(left())[variable] if options.confirm else None
     while True:
-        agent.beat(variable, *wanted, left())
+        agent.beat(variable, *sent, left())
         if before is None:
             return 0
         entry = reader.ask(left())[variable]
-        if entry[1:] != wanted:
-            found = "was never received" if entry.never else \
+        if entry[1:] != sent:
+            problem = "was never received" if entry.never else \
                 f"has value {entry.value} from sender {entry.sender}"
         elif entry != before:
             return 0
@@ -2164,8 +2172,8 @@ def run_set(options: argparse.Namespace) -> int:
             time.sleep(tick)  # the heartbeat before may be of the same tick
             continue
         else:
-            found = "has this value, but no new timestamp"
-        complain(f"not confirmed: variable {variable} {found}")
+            problem = "has this value, but no new timestamp"
+        complain(f"not confirmed: variable {variable} {problem}")
         return 1
 
 
@@ -2228,16 +2236,16 @@ def load_history(path: str, name: str, received_ms: int) -> History:
                 about.st_uid != user()))
         except FileNotFoundError:
             return history
-    found = MEMORY.fullmatch(content.decode("ascii", "replace"))
-    if not found or int(found[1], 16) != zlib.adler32(found[2].encode()):
+    match = MEMORY.fullmatch(content.decode("ascii", "replace"))
+    if not match or int(match[1], 16) != zlib.adler32(match[2].encode()):
         raise BadUsage(f"{path!r} is no file of --memory, or damaged: remove it, or name another")
-    if found[3] != json.dumps(name):
-        raise BadUsage(f"{path!r} is of the agent {found[3]}: each agent needs its own --memory")
-    history.basis, history.at_ms = found[5], int(found[6])
-    history.now = None if found[7] == "-" else int(found[7])
+    if match[3] != json.dumps(name):
+        raise BadUsage(f"{path!r} is of the agent {match[3]}: each agent needs its own --memory")
+    history.basis, history.at_ms = match[5], int(match[6])
+    history.now = None if match[7] == "-" else int(match[7])
     # Then the time since is unknown. What is ahead by 10 minutes is from before the restart.
-    restarted = found[4] != boot() or history.at_ms > received_ms + 600_000
-    for line in found[8].splitlines():
+    restarted = match[4] != boot() or history.at_ms > received_ms + 600_000
+    for line in match[8].splitlines():
         number, ticks, sender, value, since_ms = map(int, line.split()[:5])
         age_ms = None if line.endswith("-") else int(line.split()[5])
         if restarted:
@@ -2261,7 +2269,7 @@ def save_history(path: str, name: str, history: History) -> None:
 
 # ---------------------------------------------------------------- check
 # A plugin of Nagios and Icinga: one line, performance data, and an exit status.
-STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")  # by exit status
+STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")  # The index is the exit status.
 
 
 def judge(reading: Reading) -> tuple[int, list[str]]:
@@ -2272,18 +2280,19 @@ def judge(reading: Reading) -> tuple[int, list[str]]:
         DEAD: (2, f"dead: silent for {reading.age}, crit {format_age(variable.crit_ms)}"),
         LATE: (1, f"late: silent for {reading.age}, warn {format_age(variable.warn_ms)}"),
     }[reading.state]
-    wrong = [silence] if silence else []
+    problems = [silence] if silence else []
     if reading.bad_value:
         status = 2
-        wrong.append(f"bad value: {reading.entry.value} is not in {variable.low}..{variable.high}")
+        problems.append(f"bad value: {reading.entry.value} is not in "
+                        f"{variable.low}..{variable.high}")
     if reading.restarted:
         status = status or 1
-        wrong.append(f"restarted: {reading.boot}")
+        problems.append(f"restarted: {reading.boot}")
     if reading.unusual_value:
         status = status or 1
-        wrong.append(f"unusual value: {reading.entry.value} is not in "
-                     f"{variable.warn_low}..{variable.warn_high}")
-    return status, [f"{variable.label} {what}" for what in wrong]
+        problems.append(f"unusual value: {reading.entry.value} is not in "
+                        f"{variable.warn_low}..{variable.warn_high}")
+    return status, [f"{variable.label} {what}" for what in problems]
 
 
 def format_performance(reading: Reading) -> str:
@@ -2332,22 +2341,22 @@ def run_check(options: argparse.Namespace) -> int:
         notes.append(str(agent_clock))
     if trouble and status == 0:
         status = 3
-    labels = [one.variable.label for one in expected if one.variable.authenticated is False]
+    labels = [reading.variable.label for reading in expected if reading.variable.is_unkeyed]
     unkeyed = f"not authenticated: {', '.join(labels)}" * bool(labels)
     notes += filter(None, (agent.bad_sum, trouble, *agent.remarks, unkeyed))
-    more = describe_report(agent_clock, agent.bad_sum, expected) if options.json else None
+    fields = describe_report(agent_clock, agent.bad_sum, expected) if options.json else None
     data = " | " + " ".join(map(format_performance, expected))
     shown = expected if options.verbose < 3 else worth_showing(readings, ())
-    return print_check(status, "; ".join(notes), more,
-                       "\n".join((data, *(describe(one.variable, one) for one in shown
+    return print_check(status, "; ".join(notes), fields,
+                       "\n".join((data, *(describe(reading.variable, reading) for reading in shown
                                           if options.verbose > 1))))
 
 
-def print_check(status: int, text: str, more: Optional[Keys], data: str = "") -> int:
+def print_check(status: int, text: str, fields: Optional[Keys], data: str = "") -> int:
     """`more`: what else JSON has. None: no JSON."""
     text = hide_keys(text)
-    print(f"DUMPULSE {STATES[status]} - {text}".replace("|", "/") + data if more is None else
-          json.dumps({"status": STATES[status], "text": text, **more}))
+    print(f"DUMPULSE {STATES[status]} - {text}".replace("|", "/") + data if fields is None else
+          json.dumps({"status": STATES[status], "text": text, **fields}))
     return status
 
 
@@ -2360,9 +2369,9 @@ def paint(text: str, *codes: str) -> str:
 
 
 RED, YELLOW, REVERSE, BOLD, DIM = "31", "33", "7", "1", "2"
-WIDTHS = {"#": 2, "name": 10, "value": 5, "from": 4, "age": 8, "state": 5}  # of the cells of a row
+WIDTHS = {"#": 2, "name": 10, "value": 5, "from": 4, "age": 8, "state": 5}  # Columns.
 GAP = "  "  # between two stacks of rows
-LINES_MAX = 1000  # of a terminal: LINES in the environment may be any number
+LINES_MAX = 1000  # LINES in the environment may be any number.
 
 
 def draw_screen(watched: Watched, columns: int, rows: int) -> list[str]:
@@ -2376,26 +2385,27 @@ def draw_screen(watched: Watched, columns: int, rows: int) -> list[str]:
             paint(more_news[:columns], BOLD)]
     del head[max(1, rows - 3):]  # variables in trouble are more important than news
     headings = rows >= 5
-    most = max(1, (columns + len(GAP)) // (measure_row(WIDTHS) + len(GAP)))
+    stacks_max = max(1, (columns + len(GAP)) // (measure_row(WIDTHS) + len(GAP)))
     room = max(1, rows - len(head) - headings - 1)
-    if len(head) > 2 and not more_news and len(shown) > most * room:
+    if len(head) > 2 and not more_news and len(shown) > stacks_max * room:
         head.pop()
         room += 1
-    stacks = max(1, min(most, math.ceil(len(shown) / room)))
+    stacks = max(1, min(stacks_max, math.ceil(len(shown) / room)))
     hidden = max(0, len(shown) - stacks * room)
     if hidden:  # hide those without trouble first
         rank = (DEAD, LATE, NEVER, UNKNOWN, OK).index
-        shown.sort(key=lambda one: (not one.bad_value, rank(one.state), not one.unusual_value))
+        shown.sort(key=lambda reading: (not reading.bad_value, rank(reading.state),
+                                        not reading.unusual_value))
         shown = sorted(shown[:stacks * room], key=lambda reading: reading.variable.number)
     widths = fit_widths((columns + len(GAP)) // stacks - len(GAP))
     heading = " ".join(f"{what:{'>' * (what in ('#', 'age'))}{width}}"
                        for what, width in widths.items())
     lines = [draw_row(reading, watched, widths) for reading in shown]
     height = math.ceil(len(lines) / stacks)
-    table = [GAP.join(lines[at::height]) for at in range(height)]
+    table = [GAP.join(lines[row::height]) for row in range(height)]
     ends = "q or Ctrl-C ends" if not hidden else f"{hidden} hidden; q ends" if columns < 48 else \
         f"q or Ctrl-C ends; {hidden} hidden, the worst are shown"
-    ends += "; * not authenticated" * any(one.variable.authenticated is False for one in shown)
+    ends += "; * not authenticated" * any(reading.variable.is_unkeyed for reading in shown)
     return [*head, *[paint(GAP.join([heading] * stacks)[:columns], DIM)] * headings,
             *table, *[""] * (room - len(table)), ends[:columns]]
 
@@ -2435,8 +2445,8 @@ def draw_row(reading: Reading, watched: Watched, widths: dict[str, int]) -> str:
         "age": (f"{reading.age:>8}", BOLD if "timestamp" in changed else ""),
         "state": (f"{reading.state:5}", alarm.get(reading.state, ""),
                   REVERSE if "state" in changed else "")}
-    number, *more = (paint(text, stale, *codes) for text, *codes in map(cells.__getitem__, widths))
-    return number + " *"[reading.variable.authenticated is False] + " ".join(more)
+    number, *rest = (paint(text, stale, *codes) for text, *codes in map(cells.__getitem__, widths))
+    return number + " *"[reading.variable.is_unkeyed] + " ".join(rest)
 
 
 class Terminal:
@@ -2544,7 +2554,7 @@ class Lines:
                 "*" * (field in changed) for field in ("value", "sender", "state"))
             yield (f"{now} {reading.variable.label}: value {reading.value}{value}, sender "
                    f"{reading.sender}{sender}, age {reading.age}, {reading.state}{state}"
-                   + ", not authenticated" * (reading.variable.authenticated is False))
+                   + ", not authenticated" * (reading.variable.is_unkeyed))
 
     def wait(self, pause: float) -> bool:
         """BrokenPipeError as soon as the reader has gone, and not only at the next change."""
@@ -2560,9 +2570,9 @@ class Lines:
 
 def run_watch(options: argparse.Namespace) -> int:
     settings = make_settings(options)
-    wanted = parse_variables(",".join(options.variables), settings.variables)
+    selected = parse_variables(",".join(options.variables), settings.variables)
     agent = Agent(options.address, options.accept_bad_sum, options.key)
-    watched = Watched(settings, wanted, agent.name)
+    watched = Watched(settings, selected, agent.name)
     interval = options.interval / 1000
     timeout = min(options.timeout / 1000, max(1.0, interval))
     full_screen = termios and not options.json and sys.stdout.isatty() \
@@ -2590,16 +2600,16 @@ NAME_IN_DBC = 22  # characters: an identifier there has up to 32, and Timestamp_
 
 def name_variables(variables: Sequence[Variable], longest: int = 99) -> dict[int, str]:
     """An identifier of C for each variable: its name as far as it can be one, or its number."""
-    found: dict[int, str] = {}
+    identifiers: dict[int, str] = {}
     for variable in variables:
         name = re.sub("[^A-Za-z0-9]+", "_", variable.name).strip("_")[:longest] or \
             f"{variable.number}"
-        if name.upper() in map(str.upper, found.values()):
+        if name.upper() in map(str.upper, identifiers.values()):
             name = f"{name[:longest - 3]}_{variable.number}"
-        while name.upper() in map(str.upper, found.values()):
+        while name.upper() in map(str.upper, identifiers.values()):
             name += "_"
-        found[variable.number] = name
-    return found
+        identifiers[variable.number] = name
+    return identifiers
 
 
 def format_c(settings: Settings, path: str) -> str:
@@ -2632,11 +2642,12 @@ def make_messages(names: dict[int, str]) -> Iterator[tuple[int, str, int, str, l
     """The offset from the base, the name, the length, the sender and the signals of each frame."""
     def signal(name: str, byte: int, size: int, to: str, low: int = 0, high: int = -1) -> str:
         """A number, big-endian. DBC counts bits so that the highest of byte n is 8 * n + 7."""
-        most = high if high >= 0 else (1 << 8 * size) - 1
-        return f' SG_ {name} : {8 * byte + 7}|{8 * size}@0+ (1,0) [{low}|{most}] "" {to}'
+        highest = high if high >= 0 else (1 << 8 * size) - 1
+        return f' SG_ {name} : {8 * byte + 7}|{8 * size}@0+ (1,0) [{low}|{highest}] "" {to}'
 
     def entry(variable: int, byte: int) -> list[str]:
-        return [signal(f"{field}_{names[variable]}", byte + at, size, "Reader") for field, at, size
+        return [signal(f"{field}_{names[variable]}", byte + offset, size, "Reader")
+                for field, offset, size
                 in (("Timestamp", 0, 2), ("Sender", 2, 1), ("Value", 3, 1))]
 
     for number in range(VARIABLES):
@@ -2759,16 +2770,16 @@ def write_new(path: str, content: str) -> None:
 
 def write_all(files: Sequence[tuple[str, str]]) -> None:
     """All or nothing. They are on the disk when it returns, also if the power fails then."""
-    made: list[str] = []
+    written: list[str] = []
     try:
         for path, content in files:
             write_new(path, content)
-            made.append(path)
-        for folder in {os.path.dirname(path) or "." for path in made}:
+            written.append(path)
+        for folder in {os.path.dirname(path) or "." for path in written}:
             with explained(f"cannot make files in {folder!r}"):
                 sync_folder(folder)
     except BaseException:
-        for path in made:
+        for path in written:
             os.unlink(path)
         raise
 
@@ -2800,27 +2811,27 @@ def run_split(options: argparse.Namespace) -> None:
     """Writes what each role needs of a master key."""
     if not options.out:
         raise BadUsage("name a folder for the keys with --out")
-    made: list[tuple[str, str]] = []
+    files: list[tuple[str, str]] = []
     for keys in map(read_master, options.files):
         start = os.path.join(options.out, os.path.splitext(os.path.basename(keys.path))[0])
         about = compute_fingerprint(keys.master)
         for number in parse_variables(options.variable, ()):
-            made.append((f"{start}-{number}.key", f"{number} {keys.of(number).hex()}\n")
+            files.append((f"{start}-{number}.key", f"{number} {keys.of(number).hex()}\n")
                         if options.text else (f"{start}-{number}.h", format_header(about, {
                             "KEY_VARIABLE": f"{number}", "KEY_OWN": keys.of(number),
                             "EPOCH_SECONDS": f"{keys.epoch or EPOCH} /* as the agent has it */"})))
         if options.readers:
-            made.append((f"{start}-readers.key", f"readers {keys.of(READER_LABEL).hex()}\n"))
+            files.append((f"{start}-readers.key", f"readers {keys.of(READER_LABEL).hex()}\n"))
         if options.agent:
             turns = ",".join(f"{keys.generations.get(label, 0)}" for label in LABELS.values())
-            made.append((f"{start}-agent.h", format_header(about, {
+            files.append((f"{start}-agent.h", format_header(about, {
                 "KEY_MASTER": keys.master,
                 "KEY_GENERATIONS": f"{{{turns}}} /* of labels 0 to 64 */"})))
-    if not made:
+    if not files:
         raise BadUsage("name the keys with --variable, --readers or --agent")
     make_private_folder(options.out)
-    write_all(made)
-    print(f"{len(made)} file{'s' * (len(made) != 1)} in {options.out!r}")
+    write_all(files)
+    print(f"{len(files)} file{'s' * (len(files) != 1)} in {options.out!r}")
 
 
 def run_renew(options: argparse.Namespace) -> None:
@@ -2828,7 +2839,7 @@ def run_renew(options: argparse.Namespace) -> None:
     labels = {*parse_variables(options.variable, ()), *[READER_LABEL] * options.readers}
     if not labels:
         raise BadUsage("name the keys with --variable or --readers")
-    for path in [each.path for each in map(read_master, options.files)]:
+    for path in [file.path for file in map(read_master, options.files)]:
         real = os.path.realpath(path)
         with explained(f"cannot write {path!r}"), contextlib.ExitStack() as stack:
             if termios is not None:  # two of these at once must not lose what one of them does
@@ -2876,9 +2887,9 @@ def list_keys(keys: KeyFile, options: argparse.Namespace) -> None:
         if options.json:
             print(json.dumps({"file": keys.path, "key": name, "fingerprint": mark, **about}))
             continue
-        more = "".join(f", {what} {'none' if value is None else value}{' s' * (what == 'epoch')}"
+        details = "".join(f", {what} {'none' if value is None else value}{' s' * (what == 'epoch')}"
                        for what, value in about.items())
-        print(f"{keys.path!r}: {name} key{more}, "
+        print(f"{keys.path!r}: {name} key{details}, "
               f"{key.hex() if options.secret else f'fingerprint {mark}'}")
 
 
@@ -2980,11 +2991,11 @@ NO_COMMAND = COMMANDS["get"]._replace(
 class Option(NamedTuple):
     """An option or an argument of some commands."""
     commands: Sequence[str]
-    flags: str               # or the name of an argument
-    metavar: str             # the value in the help, or "" for an option without one
-    help: str                # with the default in brackets
-    parse: Optional[Callable[[str], Any]] = None  # else it is in PARSERS, or a text
-    more: Keys = {}          # further keywords for argparse
+    flags: str               # An argument has its name here.
+    metavar: str             # The value in the help. "": an option without one.
+    help: str                # The default is in brackets.
+    parse: Optional[Callable[[str], Any]] = None  # None: that of PARSERS, or the text.
+    extra: Keys = {}         # Further keywords for argparse.
 
 
 READERS = ("get", "watch", "check")
@@ -2992,15 +3003,16 @@ ASKERS = (*READERS, "set")
 JUDGES = ("watch", "check")
 HOST_HELP = f"the agent: {', '.join(form.FORM for form in (Udp, Serial, Can))}"
 PARSERS = {"TIME": parse_duration, "FILE": parse_file, "FOLDER": parse_file,
-           "VALUE": parse_byte, "SENDER": parse_byte}  # by the name of the value
+           "VALUE": parse_byte, "SENDER": parse_byte}  # The keys are metavars.
 
 OPTIONS = [
     Option(("get", "set", "watch"), "address", "HOST[:PORT]", HOST_HELP),
-    Option(("check",), "address", "HOST[:PORT]", HOST_HELP, more={"nargs": "?"}),
-    Option(("check",), "-H", "HOST[:PORT]", "the agent, for plugins", more={"dest": "plugin_host"}),
+    Option(("check",), "address", "HOST[:PORT]", HOST_HELP, extra={"nargs": "?"}),
+    Option(("check",), "-H", "HOST[:PORT]", "the agent, for plugins",
+           extra={"dest": "plugin_host"}),
     Option(("check",), "-p --port", "PORT", "its port (9060)"),
     Option(("get", "watch"), "variables", "VARIABLE", "3,7-12 or names (all received or named)",
-           more={"nargs": "*", "default": []}),
+           extra={"nargs": "*", "default": []}),
     Option(("set",), "variable", "VARIABLE", "0 to 63, or its name"),
     Option(("set",), "value", "VALUE", "0 to 255"),
     Option(("names",), "names", "FILE", "names and deadlines, as in vehicle.ini"),
@@ -3008,28 +3020,28 @@ OPTIONS = [
     Option(("names",), "--dbc", "", "print a DBC file"),
     Option(("names",), "--base", "ID", "of --dbc: the first CAN identifier (680)", parse_base,
            {"default": CAN_BASE}),
-    Option(("key",), "action", "|".join(KEY_OPTIONS), "what to do", more={"choices": KEY_OPTIONS}),
-    Option(("key",), "files", "FILE", "a file of keys", more={"nargs": "+"}),
+    Option(("key",), "action", "|".join(KEY_OPTIONS), "what to do", extra={"choices": KEY_OPTIONS}),
+    Option(("key",), "files", "FILE", "a file of keys", extra={"nargs": "+"}),
     Option(("key",), "--secret", "", "show: the key itself, and not its fingerprint"),
     Option(("key",), "--out", "FOLDER", "split: the folder, private and ignored by git"),
     Option(("key",), "--variable", "VARIABLES", "split: FILE-3.h for node 3; renew: these keys",
-           more={"default": ""}),
+           extra={"default": ""}),
     Option(("key",), "--readers", "", "split: FILE-readers.key; renew: the readers' key"),
     Option(("key",), "--agent", "", "split: FILE-agent.h: the master key, for its firmware"),
     Option(("key",), "--text", "", "split: FILE-3.key for set --key, in place of FILE-3.h"),
     Option(("key",), "--numbers", "FILE", "list: the agent's numbers: what it accepted last"),
     Option(("key",), "--epoch", "SECONDS", "new: how long an epoch is, for agent and nodes (10)",
            partial(parse_number, low=1, high=LONGEST_EPOCH)),
-    Option(("set",), "--sender", "SENDER", "its sender, 0 to 255 (1)", more={"default": 1}),
+    Option(("set",), "--sender", "SENDER", "its sender, 0 to 255 (1)", extra={"default": 1}),
     Option(("set",), "--confirm", "", "check that a new report has it, with a new timestamp"),
     Option(("check",), "--expect", "VARIABLES", "variables that must be alive: 3,7-12 or names"),
     Option(("check",), "--value", "VARIABLES:LOW..HIGH", "range of valid values",
-           more={"action": "append", "dest": "value_ranges"}),
+           extra={"action": "append", "dest": "value_ranges"}),
     Option(("check",), "--value-warn", "VARIABLES:LOW..HIGH", "range of usual values",
-           more={"action": "append", "dest": "value_warn_ranges"}),
+           extra={"action": "append", "dest": "value_warn_ranges"}),
     Option(JUDGES, "-w --warn", "TIME", "late after this much silence (5s)"),
     Option(JUDGES, "-c --crit", "TIME", "dead after this much silence (30s)"),
-    Option(("watch",), "--interval", "TIME", "between requests (1s)", more={"default": 1_000}),
+    Option(("watch",), "--interval", "TIME", "between requests (1s)", extra={"default": 1_000}),
     Option(("watch",), "--count", "N", "end after this many reports or failures",
            partial(parse_number, low=1, high=10**8)),
     Option((*READERS, "names"), "--tick", "TIME", "unit of the agent's timestamps (1s)",
@@ -3039,9 +3051,9 @@ OPTIONS = [
     Option(ASKERS, "--key", "FILE", "the agent's keys, which `key` makes", KeyFile),
     Option(("set",), "--readers-key", "FILE", "for --confirm, if --key has only the node's",
            KeyFile),
-    Option(ASKERS, "-t --timeout", "TIME", "timeout (3s)", more={"default": 3_000}),
+    Option(ASKERS, "-t --timeout", "TIME", "timeout (3s)", extra={"default": 3_000}),
     Option(("check",), "-v --verbose", "", "more text; -vv: a line for each variable",
-           more={"action": "count", "default": 0}),
+           extra={"action": "count", "default": 0}),
     Option(("check",), "--memory", "FILE", "store ages from one check to the next"),
     Option(READERS, "--also-unkeyed", "VARIABLES", "the agent accepts these without a key"),
     Option(READERS, "--accept-bad-sum", "", "accept wrong checksums of old agents"),
@@ -3077,7 +3089,7 @@ def build_parser(name: str) -> Parser:
             keywords: Keys = {"type": parse, "metavar": option.metavar} if option.metavar else \
                 {"action": "store_true"}
             parser.add_argument(*option.flags.split(), help=option.help,
-                                **{**keywords, **option.more})
+                                **{**keywords, **option.extra})
     return parser
 
 
@@ -3093,7 +3105,7 @@ def run_command(arguments: Sequence[str]) -> int:
         near = [] if name else difflib.get_close_matches("".join(arguments[:1]), COMMANDS, 1)
         complain(f"{error}{f' (do you mean the command {near[0]!r}?)' if near else ''}")
         return error.STATUS
-    except SystemExit as end:  # by a signal, or after --help and --version: no service is OK then
+    except SystemExit as end:  # A signal, --help or --version: no service is OK then.
         return int(end.code or 3 * (name == "check"))
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -3114,7 +3126,7 @@ def main() -> NoReturn:
         sys.stdout.flush()
         sys.exit(status)
     except BrokenPipeError:
-        status = 128 + 13  # as if by SIGPIPE
+        status = 128 + 13  # SIGPIPE ends other programs with it.
     except OSError as error:
         complain(f"cannot write: {error.strerror}")
         status = 3 if sys.argv[1:2] == ["check"] else 1

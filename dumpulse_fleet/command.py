@@ -327,21 +327,21 @@ COUNT = partial(client.parse_number, low=0, high=10**7)
 
 OPTIONS = [
     client.Option(("serve",), "--config.file", "FILE", f"the configuration ({CONFIG_FILE})",
-                  more={"dest": "config_file", "default": CONFIG_FILE}),
+                  extra={"dest": "config_file", "default": CONFIG_FILE}),
     client.Option(("serve",), "--config.check", "", "print what is wrong with it, and exit",
-                  more={"dest": "check"}),
+                  extra={"dest": "check"}),
     client.Option(("serve",), "--web.listen-address", "HOST:PORT",
                   "where the page is (as in the file)", partial(parse_config, listening),
                   {"dest": "listen"}),
     client.Option(("serve",), "--web.config.file", "FILE",
-                  "TLS and passwords, as exporters have it", more={"dest": "web_file"}),
+                  "TLS and passwords, as exporters have it", extra={"dest": "web_file"}),
     client.Option(("ls",), "words", "WORD", "in the name, site, address or labels",
-                  more={"nargs": "*", "default": []}),
+                  extra={"nargs": "*", "default": []}),
     client.Option(("ls",), "--state", "STATE", "only in this state", parse_state,
                   {"action": "append"}),
     client.Option(("ls",), "--label", "LABEL=VALUE", "only with this label",
-                  more={"action": "append"}),
-    client.Option(("ls",), "--site", "SITE", "only of this site", more={"action": "append"}),
+                  extra={"action": "append"}),
+    client.Option(("ls",), "--site", "SITE", "only of this site", extra={"action": "append"}),
     client.Option(("ls",), "--limit", "N", "at most so many; 0: all (100)", COUNT,
                   {"default": 100}),
     client.Option(("show",), "name", "NAME", "of the agent"),
@@ -355,7 +355,7 @@ OPTIONS = [
     client.Option(("events",), "--limit", "N", "the last so many (50)",
                   partial(client.parse_number, low=1, high=10**6), {"default": 50}),
     client.Option(MUTERS, "match", "LABEL=VALUE", "about what: site=north name=pump-*",
-                  more={"nargs": "*", "default": []}),
+                  extra={"nargs": "*", "default": []}),
     client.Option(MUTERS, "--for", "TIME", "for so long: 30min, 2h (ack: 24h)",
                   client.parse_duration, {"dest": "duration"}),
     client.Option(MUTERS, "--why", "TEXT", "for those who wonder"),
@@ -396,7 +396,7 @@ def build_parser(name: str) -> client.Parser:
             keywords: dict[str, Any] = {"type": option.parse, "metavar": option.metavar} \
                 if option.metavar else {"action": "store_true"}
             parser.add_argument(*option.flags.split(), help=option.help,
-                                **{**keywords, **option.more})
+                                **{**keywords, **option.extra})
     return parser
 
 

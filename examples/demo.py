@@ -30,7 +30,7 @@ from client import heartbeat, parse_udp
 CLIENT = [sys.executable, str(EXAMPLES.parent / "client.py")]
 NAMES = ["--names", str(EXAMPLES / "vehicle.ini")]
 READING = [*NAMES, "--tick", "100ms"]  # the agent's, so that ages show tenths of a second
-UPDATES = 7        # of the table in a pipe, one per second
+UPDATES = 7        # The table in a pipe has one per second.
 TURN_S = 0.25
 DOORS, TANK, RADIO = 5, 7, 8
 PERIODS = {1: 1, 2: 1, 3: 2, 4: 1, DOORS: 2, 6: 2, TANK: 4, RADIO: 32}  # turns, by variable
@@ -41,16 +41,16 @@ def on_signal(*_: object) -> NoReturn:
 
 
 def start_agent(stack: contextlib.ExitStack, server: str,
-                said: IO[str]) -> tuple[subprocess.Popen[str], str]:
+                log: IO[str]) -> tuple[subprocess.Popen[str], str]:
     """The agent and its address, which is in its first line."""
     agent = subprocess.Popen([server, "--bind", "127.0.0.1", "--self", "0", "--tick", "100", "0"],
-                             stdout=said, stderr=subprocess.PIPE, text=True)
+                             stdout=log, stderr=subprocess.PIPE, text=True)
     stack.callback(end, agent)
     assert agent.stderr is not None
-    found = re.search(r"listening on (127\.0\.0\.1:[0-9]+)", agent.stderr.readline())
-    if not found:
+    match = re.search(r"listening on (127\.0\.0\.1:[0-9]+)", agent.stderr.readline())
+    if not match:
         raise SystemExit("demo: the agent does not start")
-    return agent, found[1]
+    return agent, match[1]
 
 
 def beat(address: str, doors_stop_s: float, ended: threading.Event) -> None:
@@ -88,8 +88,8 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, on_signal)
     with contextlib.ExitStack() as stack:
-        said = stack.enter_context(tempfile.TemporaryFile("w+"))
-        agent, address = start_agent(stack, sys.argv[1], said)
+        log = stack.enter_context(tempfile.TemporaryFile("w+"))
+        agent, address = start_agent(stack, sys.argv[1], log)
         ended = threading.Event()
         stack.callback(ended.set)
         threading.Thread(target=beat, args=(address, 8 if interactive else 1, ended)).start()
@@ -103,9 +103,9 @@ def main() -> int:
             print("\nThe report:\n", flush=True)
             status = subprocess.run([*CLIENT, "get", address, *READING], check=False).returncode
             print()
-        end(agent, signal.SIGINT)  # then it prints its counters
-        said.seek(0)
-        print(said.read(), end="")
+        end(agent, signal.SIGINT)  # It prints its counters at the end.
+        log.seek(0)
+        print(log.read(), end="")
         return status
 
 

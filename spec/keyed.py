@@ -73,8 +73,8 @@ def chaskey12(key: bytes, message: bytes) -> bytes:
         message += b"\1" + bytes(-(len(message) + 1) % 16)
         mask = doubled(mask)
     state = key
-    for at in range(0, len(message) - 16, 16):
-        state = permute(xor(state, message[at:at + 16]))
+    for start in range(0, len(message) - 16, 16):
+        state = permute(xor(state, message[start:start + 16]))
     return xor(permute(xor(xor(state, message[-16:]), mask)), mask)
 
 
@@ -149,7 +149,7 @@ class Agent:
     def __init__(self, keys: Keys, stored: Number, unkeyed: Collection[int] = ()) -> None:
         self.keys, self.stored, self.unkeyed = keys, stored, unkeyed
         self.entries = [bytes(4)] * VARIABLES
-        self.tag = bytes(8)  # of the last report
+        self.tag = bytes(8)  # The tag of the last report.
         self.epoch = self.reached = 0  # labels below `reached` are in this epoch; 0: not begun
         self.wrong = 0
         self.last = [0] * LABELS

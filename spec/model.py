@@ -24,17 +24,17 @@ def heartbeat(variable: int, sender: int, value: int, magic: int = MAGIC) -> byt
 
 
 class Agent:
-    """An agent as a list of entries. It makes its report when somebody asks."""
+    """An agent as a list of entries. A request makes its report."""
 
     def __init__(self) -> None:
         self.entries = [bytes(4)] * VARIABLES
-        self.checksum = bytes(4)  # of the last report; zeros before the first
+        self.checksum = bytes(4)  # That of the last report; zeros before the first.
 
     @classmethod
     def of_table(cls, table: bytes) -> Agent:
         agent = cls()
         agent.checksum = table[:4]
-        agent.entries = [table[at:at + 4] for at in range(4, len(table), 4)]
+        agent.entries = [table[start:start + 4] for start in range(4, len(table), 4)]
         return agent
 
     def table(self) -> bytes:

@@ -26,7 +26,7 @@ class Line(NamedTuple):
 
     variable: int  # one of 64 or more reads an entry of another
     lowest: int
-    span: int  # of the values: from the lowest to the highest
+    span: int  # The highest value minus the lowest.
     grace: int  # ticks + AHEAD, as the next two
     late: int
     dead: int
@@ -46,11 +46,11 @@ def line(variable: int, late: int, dead: int, grace: int, lowest: int = 0,
     return Line(variable, lowest, highest - lowest, grace + AHEAD, late + AHEAD, dead + AHEAD)
 
 
-def allowed(one: Line, within: int) -> bool:
+def allowed(row: Line, within: int) -> bool:
     """Whether a line makes sense, if `within` ticks may pass between two looks."""
-    most = LONGEST - within
-    return one.variable < 64 and 0 < one.late - AHEAD <= one.dead - AHEAD <= most and \
-        0 <= one.grace - AHEAD <= most and one.lowest + one.span <= 255
+    limit = LONGEST - within
+    return row.variable < 64 and 0 < row.late - AHEAD <= row.dead - AHEAD <= limit and \
+        0 <= row.grace - AHEAD <= limit and row.lowest + row.span <= 255
 
 
 def ticks(since: int, now: int) -> int:
@@ -75,35 +75,35 @@ class Watch:
         """Looks at some lines. Returns what the hook is told, in order."""
         changes = []
         for number in range(first, min(first + count, len(self.lines))):
-            one, was = self.lines[number], self.states[number]
-            state = self._state(number, one, entries[one.entry], now)
+            row, was = self.lines[number], self.states[number]
+            state = self._state(number, row, entries[row.entry], now)
             self.states[number] = state
             if state != was:
-                changes.append((one.variable, was, state))
+                changes.append((row.variable, was, state))
         return changes
 
-    def _state(self, number: int, one: Line, entry: bytes, now: int) -> int:
+    def _state(self, number: int, row: Line, entry: bytes, now: int) -> int:
         was, before = self.states[number], self.times[number]
         if entry == bytes(4) and was in (WAITING, MISSING):
-            return MISSING if ticks(before, now) > one.grace - AHEAD else was
+            return MISSING if ticks(before, now) > row.grace - AHEAD else was
         timestamp, _, value = struct.unpack(">HBB", entry)
         self.times[number] = timestamp
         silence = ticks(timestamp, now)
-        if silence > one.dead - AHEAD:
+        if silence > row.dead - AHEAD:
             return DEAD
         if was in (LATE, DEAD) and timestamp == before:
             return was  # nothing new: it stays what it is
-        if silence > one.late - AHEAD:
+        if silence > row.late - AHEAD:
             return LATE
-        return ALIVE if (value - one.lowest) % 256 <= one.span else OUT_OF_RANGE
+        return ALIVE if (value - row.lowest) % 256 <= row.span else OUT_OF_RANGE
 
     def begin(self, now: int) -> None:
         self.times = [now if state == WAITING else time
                       for state, time in zip(self.states, self.times, strict=True)]
 
     def state(self, variable: int) -> int:
-        return next((state for one, state in zip(self.lines, self.states, strict=True)
-                     if one.variable == variable), WAITING)
+        return next((state for row, state in zip(self.lines, self.states, strict=True)
+                     if row.variable == variable), WAITING)
 
     def worst(self) -> int:
         return max([ALIVE, *self.states], key=BEST_FIRST.index)

@@ -64,7 +64,7 @@ def test_reports_frame_by_frame(bus: FakeBus) -> None:
     bus.report(OTHER, frames=range(20, 33))  # it began before we listened
     for packet in (GOOD, OTHER):
         bus.report(packet, frames=range(1))
-        bus.send(0x680 + 127, model.REQUEST)  # of somebody else
+        bus.send(0x680 + 127, model.REQUEST)  # Another reader's request.
         bus.send(0x680 + 64 + 33, b"later...")
         bus.report(packet, frames=range(1, 32))
         assert transport.receive(0) is None

@@ -171,7 +171,7 @@ def test_all_errors_that_wait_are_read() -> None:
     transport.open(PATIENCE)
     ((address, sender),) = transport._sockets
     for _ in range(3):
-        with contextlib.suppress(ConnectionRefusedError):  # of the one before
+        with contextlib.suppress(ConnectionRefusedError):  # The error of the packet before.
             sender.sendto(model.REQUEST, address)
     with pytest.raises(client.Refused):
         transport.receive(PATIENCE)
@@ -346,7 +346,7 @@ def test_what_may_hang_gets_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
     way."""
     blocked = client.within(PATIENCE, lambda: signal.pthread_sigmask(signal.SIG_BLOCK, ()))
     assert blocked is not None and {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= blocked
-    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())  # of this thread
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
     monkeypatch.setattr(client, "termios", None)  # Windows has no masks
     assert client.within(PATIENCE, lambda: 5) == 5
 
@@ -498,7 +498,7 @@ def test_sockets_do_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
         for seconds in (3.0, -1.0, 1e6 + 1):
             assert transport.receive(seconds) is None
         transport.close()
-    assert waited == [3.0, 0.0, 1e6, 1.0] and not agent.asked  # what poll() can count
+    assert waited == [3.0, 0.0, 1e6, 1.0] and not agent.asked  # poll() counts no more.
 
 
 # ---------------------------------------- what an agent is asked for, and when
@@ -1176,7 +1176,7 @@ def test_a_pipe_that_nobody_writes_to(tmp_path: Path, call: Call,
     result = call("get", "127.0.0.1:1", "--names", str(path))
     assert result.status == 2 and result.err \
         == f"client.py: cannot read '{path}': no data within 0.2 s\n"
-    path.write_text("[3]\nname = late\n")  # so that the thread which waits there ends
+    path.write_text("[3]\nname = late\n")  # The thread that waits there ends.
     monkeypatch.setattr(client, "TIMEOUT", PATIENCE)
     writer = threading.Thread(target=other.write_text, args=("[64]\n",))
     writer.start()

@@ -32,7 +32,7 @@ from tools.programs import PATIENCE, ROOT, vectors, wait_until
 from tools.servers import Server, command, lasting
 
 KEYS = keyed.Keys(MASTER)
-HELLO = bytes.fromhex("00000000c0000000")  # as in spec/keyed.md
+HELLO = bytes.fromhex("00000000c0000000")  # spec/keyed.md shows it.
 NAMES = {**{str(number): number for number in range(64)}, "readers": 64}
 
 
@@ -85,7 +85,7 @@ def test_the_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.touch(0o600)
     done: dict[str, int] = {}
     reader: client.Keyed
-    nodes: dict[int, client.Keyed] = {}  # by variable
+    nodes: dict[int, client.Keyed] = {}  # The keys are variables.
 
     def heard(who: client.Keyed, packet: bytes) -> str:
         who._later = 0
@@ -438,7 +438,7 @@ def test_how_far_an_epoch_may_be(key: str, monkeypatch: pytest.MonkeyPatch) -> N
     believe(0x101000F)
     check_last(0x102000F)  # no more are saved up
     with pytest.raises(client.BadReport, match="too far ahead"):
-        reader.hear(KEYS.beacon(64, 0x1020010))  # and now none is
+        reader.hear(KEYS.beacon(64, 0x1020010))  # Now none is saved up.
     now[0] -= 1e8  # somebody has set it back
     check_last(0x103000F)
     for hour in range(1, 400):
@@ -513,7 +513,7 @@ def test_another_run_believes_nothing_from_before(key: str, readers: str, call: 
         words = "get", fake.address, "--key", readers, "--now-from", "3"
         out = call(*words)[1]
         assert "report authentic, 1 of 64" in out and state_of(64).read_text().startswith("769 1 ")
-        assert call(*words)[0] == 0  # in the same epoch
+        assert call(*words)[0] == 0  # The epoch is the same.
         assert [packet[5] for packet in fake.requests] == [1, 1, 2]
     reader = client.Keyed(client.KeyFile(readers), 64, client.Epochs())
     assert (reader.epoch, reader.request()) == (769, HELLO)
@@ -823,13 +823,13 @@ def test_set(key: str, tmp_path: Path, call: Call) -> None:
         status, _, err = call("set", fake.address, "7", "1", *both)
         assert status == 2 and "--readers-key is for --confirm" in err
         assert fake.agent.last[7] == 1
-        for count in (2, 3):  # of the same value, in the same second
+        for count in (2, 3):  # The value is the same, and the second.
             assert call("set", fake.address, "7", "1", "--confirm", *both, "-t",
                         f"{PATIENCE}s") == (0, "", "")
             assert fake.agent.last[7] >= count
         for value, found in ((1, "has this value, but no new timestamp"),
                              (2, "has value 1 from sender 1")):
-            fake.agent.last[7] = 255  # as if others had used all counts
+            fake.agent.last[7] = 255  # All counts are used.
             status, _, err = call("set", fake.address, "7", str(value), "--confirm", *both)
             assert status == 1 and err.endswith(f": not confirmed: variable 7 {found}\n")
     with KeyedFake(silent) as fake:
@@ -931,11 +931,11 @@ class Once:
 @pytest.mark.parametrize("before, mend", [
     (b"", lambda frames: frames),
     (b"\xff\x00 booting...\r\n" + bytes(20) + framed(64, bytes(8))[:-1] + b"\xe1", None),
-    (framed(127, HELLO) + framed(3, KEYS.counted(3, 256, 1, 2, 3)), None),  # of others
+    (framed(127, HELLO) + framed(3, KEYS.counted(3, 256, 1, 2, 3)), None),  # Packets of others.
     (b"", Once()),  # a beacon that nobody has asked for
-    (b"".join(framed(97, KEYS.beacon(label, 256)) for label in range(64)), None),  # of nodes
+    (b"".join(framed(97, KEYS.beacon(label, 256)) for label in range(64)), None),  # Not its own.
     (BEACON * 3, None),
-    (framed(70, bytes(8)), None),  # the rest of a report of somebody else
+    (framed(70, bytes(8)), None),  # The rest of another reader's report.
     (b"", lambda frames: [b"\r\n".join(frames)])])
 def test_a_serial_line(before: bytes, mend: Any, key: str) -> None:
     with KeyedLine(before, mend or (lambda frames: frames)) as line:

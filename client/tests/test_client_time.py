@@ -33,10 +33,10 @@ class World:
 
     def __init__(self, monkeypatch: Patch, tick: float = 1.0, boots: bool = False,
                  self_: Optional[int] = None) -> None:
-        self.passed = 0.0  # by which this machine's clocks are read
-        self.set = 0.0  # by which this machine's clock was set
+        self.passed = 0.0  # Seconds of this machine's clocks.
+        self.set = 0.0  # Seconds by which its clock was set.
         self.tick, self.self_ = tick, self_
-        self.offset = 3.0 if boots else UNIX  # of the agent's clock
+        self.offset = 3.0 if boots else UNIX  # Seconds of the agent's clock, when `passed` is 0.
         self.agent = model.Agent()
         monkeypatch.setattr(time, "time_ns", lambda: int((UNIX + self.passed + self.set) * 1e9))
         monkeypatch.setattr(client, "uptime", lambda: 1000.0 + self.passed)
@@ -616,7 +616,7 @@ def test_a_node_that_restarts_is_shown(monkeypatch: Patch, tmp_path: Path, check
         world.beat(3)
         assert not restarted()
     world.passed += 0.5
-    for boot, pause in ((2, 0.0), (3, 0.9)):  # at the same timestamp, and then a tick later
+    for boot, pause in ((2, 0.0), (3, 0.9)):  # The first has the same timestamp.
         world.beat(40, 1 * 32 + boot)
         assert restarted(pause)
 
@@ -815,7 +815,7 @@ def test_a_memory_is_whole_before_it_replaces_the_old_one(tmp_path: Path, check:
         made.append(new.read_text())
     monkeypatch.setattr(os, "fsync", sync)
     world.beat(3, 10)
-    assert check(world)[0] == 0  # at the same time as the one before, so it is no older one
+    assert check(world)[0] == 0  # The time is that of the check before, so it is no older one.
     assert made == [path.read_text()] and f"\n3 {world.ticks()} 76 10 " in made[0]
     assert stat.S_IMODE(path.stat().st_mode) \
         == stat.S_IMODE((tmp_path / "memory.lock").stat().st_mode) \

@@ -151,8 +151,8 @@ class World:
 
     def guesses(self, times: int) -> Step:
         """Wrong tags, with a count that is new."""
-        right = self.fresh(60)
-        packet = bytes((right[0] ^ 1,)) + right[1:]
+        valid = self.fresh(60)
+        packet = bytes((valid[0] ^ 1,)) + valid[1:]
         for _ in range(times):
             assert self.agent.process(0, packet)[0] == WRONG_TAG
         return "guesses", times, packet, self.state()
@@ -160,18 +160,18 @@ class World:
     def would_take(self, packet: bytes) -> bool:
         return copy.deepcopy(self.agent).process(0, packet)[0] in TAKEN
 
-    def wrong(self, right: bytes, packet: bytes) -> Step:
+    def wrong(self, valid: bytes, packet: bytes) -> Step:
         """A packet that differs from a right one in what its tag is made of, and in nothing
         else."""
-        assert self.would_take(right) and right[4:] == packet[4:] and right != packet
+        assert self.would_take(valid) and valid[4:] == packet[4:] and valid != packet
         step = self.process(5, packet)
         assert step[0] == NAMES[WRONG_TAG]
         return step
 
-    def old(self, packet: bytes, right: bytes) -> Step:
+    def old(self, packet: bytes, valid: bytes) -> Step:
         """A packet whose tag is right, but not its count. The other one would be taken, and differs
         in that."""
-        assert self.would_take(right) and right[4] == packet[4]
+        assert self.would_take(valid) and valid[4] == packet[4]
         step = self.process(6, packet)
         assert step[0] == NAMES[OLD]
         return step
@@ -183,17 +183,17 @@ class World:
 
     def wrong_numbers(self, label: int) -> Iterator[Step]:
         """The right packet, but with the tag of another number or of another label."""
-        right, epoch = self.fresh(label), self.agent.epoch_of(label)
+        valid, epoch = self.fresh(label), self.agent.epoch_of(label)
         for value in (epoch - 1, epoch + 1, epoch - 2, epoch + 2, epoch - 256, epoch + 256, 0):
-            yield self.wrong(right, self.keys.packet(label, value % 2 ** 32, right[4:]))
-        for other in (label ^ 1, READER_LABEL if label < READER_LABEL else 63):
-            yield self.wrong(right, self.keys.packet(other, epoch, right[4:]))
+            yield self.wrong(valid, self.keys.packet(label, value % 2 ** 32, valid[4:]))
+        for other_label in (label ^ 1, READER_LABEL if label < READER_LABEL else 63):
+            yield self.wrong(valid, self.keys.packet(other_label, epoch, valid[4:]))
         reused = {0: self.keys.of(0)} | {label: self.keys.of(label ^ 1)}
         spoken = Keys(self.keys.master, reused)  # its own label, but a neighbour's key
-        yield self.wrong(right, spoken.packet(label, epoch, right[4:]))
+        yield self.wrong(valid, spoken.packet(label, epoch, valid[4:]))
 
     def table(self, entries: bytes) -> Step:
-        self.agent.entries = [entries[at:at + 4] for at in range(0, 256, 4)]
+        self.agent.entries = [entries[start:start + 4] for start in range(0, 256, 4)]
         return "table", entries
 
     def counted(self, label: int, count: int, first: int = 76, second: int = 9) -> bytes:
@@ -333,7 +333,7 @@ def wrong_tags(long: bool) -> Iterator[Step]:
     yield world.begin()
     yield world.guesses(100)
     yield world.taken(world.fresh(11))
-    yield world.next()  # with the epoch, they are counted anew
+    yield world.next()  # A new epoch counts them anew.
     yield world.nexts(20)
     yield world.guesses(100)
     yield world.beacon(11)
@@ -391,16 +391,16 @@ def unkeyed(long: bool) -> Iterator[Step]:
         yield world.process(3, heartbeat_of_version_1(variable, 77, variable))
         yield world.process(3, world.fresh(variable))
         yield world.process(3, question(variable))
-    for variable in range(64, 256, 1 if long else 21):  # of no variable, in either version
+    for variable in range(64, 256, 1 if long else 21):  # These are variables in neither version.
         yield world.process(4, heartbeat_of_version_1(variable, 76, 9))
         yield world.process(4, world.keys.packet(variable % 64, world.agent.epoch, bytes(
             ((keyed.IS_HEARTBEAT + variable) % 256, 255, 76, 9))))
     yield world.process(4, heartbeat_of_version_1(255, 76, 9))
-    right = heartbeat_of_version_1(9, 76, 10)
-    for packet in (*changed(right, long), *lengths(right, long)):
+    valid = heartbeat_of_version_1(9, 76, 10)
+    for packet in (*changed(valid, long), *lengths(valid, long)):
         yield world.process(5, packet)
-    yield world.taken(right)
-    yield world.taken(right)  # anybody may repeat it
+    yield world.taken(valid)
+    yield world.taken(valid)  # Anyone can replay it.
     yield world.process(5, REQUEST)  # requests have a key
     yield world.taken(world.fresh(READER_LABEL))
     for label in (9, READER_LABEL):
@@ -470,34 +470,34 @@ def ends_of_numbers(long: bool) -> Iterator[Step]:
 
 def beacons(who: Listener, label: int, long: bool) -> Iterator[tuple[bool, bytes]]:
     """Beacons that a node or a reader hears or not, as answer and packet."""
-    keys, kind = who.keys, bytes((keyed.BEACON_END,))  # what is no beacon any more
+    keys, kind = who.keys, bytes((keyed.BEACON_END,))  # The first byte that no beacon has.
 
-    def unheard(right: bytes, wrong: bytes) -> tuple[bool, bytes]:
+    def unheard(accepted: bytes, rejected: bytes) -> tuple[bool, bytes]:
         """A packet that differs from a right one in one respect."""
-        assert copy.copy(who).hear(right) and not who.hear(wrong)
-        return False, wrong
+        assert copy.copy(who).hear(accepted) and not who.hear(rejected)
+        return False, rejected
 
     for value in (1, 0x12345) if long else (0x12345,):
-        right = keys.beacon(label, value)
-        for wrong in (value - 1, value + 1, value - 2, value - 256, value + 256,
+        beacon = keys.beacon(label, value)
+        for rejected in (value - 1, value + 1, value - 2, value - 256, value + 256,
                       value | keyed.BEACON_END << 24, 0):
-            yield unheard(right, keys.packet(label, wrong % 2 ** 32, right[4:]))
-        for other in (label ^ 1, READER_LABEL if label < READER_LABEL else 63):
-            yield unheard(right, keys.packet(other, value, right[4:]))  # a neighbour's
+            yield unheard(beacon, keys.packet(label, rejected % 2 ** 32, beacon[4:]))
+        for other_label in (label ^ 1, READER_LABEL if label < READER_LABEL else 63):
+            yield unheard(beacon, keys.packet(other_label, value, beacon[4:]))  # a neighbour's
         for number in (value, value | keyed.BEACON_END << 24):
-            yield unheard(right, keys.packet(label, number, kind + right[5:]))
-        for packet in changed(right, long):
-            yield unheard(right, packet)
+            yield unheard(beacon, keys.packet(label, number, kind + beacon[5:]))
+        for packet in changed(beacon, long):
+            yield unheard(beacon, packet)
         for length in (0, 7, 9, 16):
-            yield unheard(right, (right + bytes(8))[:length])
-        yield who.hear(right), right
-        for old in (value, value - 1, value - 256):  # with a right tag, but not later
+            yield unheard(beacon, (beacon + bytes(8))[:length])
+        yield who.hear(beacon), beacon
+        for old in (value, value - 1, value - 256):  # Their tags are right, but they are not later.
             if old > 0:
                 yield unheard(keys.beacon(label, value + 1), keys.beacon(label, old))
     for epoch in (0x12346, 0x123FF, 0x12400, 0x1123456, 0x1023456, 0x1B012345,
                   keyed.EPOCH_LAST - 1, keyed.EPOCH_LAST):
-        right = keys.beacon(label, epoch)
-        yield who.hear(right), right
+        beacon = keys.beacon(label, epoch)
+        yield who.hear(beacon), beacon
 
 
 def nodes_and_readers(long: bool) -> Iterator[Step]:
@@ -536,16 +536,16 @@ def ends_of_tags(keys: Keys) -> Iterator[Step]:
         node = Hearer(keys, 63)
         yield ("node",)
         yield "hear", 63, yes(node.hear(beacon)), beacon
-        made = node.heartbeat(sender, value)
-        assert made
-        tag = int.from_bytes(made[:4], "little")
+        packet = node.heartbeat(sender, value)
+        assert packet
+        tag = int.from_bytes(packet[:4], "little")
         assert tag // (2 ** 24 - 1) > tag // (2 ** 24 + 1)
-        yield "beat", 63, sender, value, 1, made
+        yield "beat", 63, sender, value, 1, packet
 
 
 def beat(node: Hearer, variable: int, sender: int, value: int, times: int = 1) -> Step:
-    *_, made = (node.heartbeat(sender, value) for _ in range(times))
-    return "beat", variable, sender, value, times, made or b""
+    *_, packet = (node.heartbeat(sender, value) for _ in range(times))
+    return "beat", variable, sender, value, times, packet or b""
 
 
 def readers(world: World, rng: random.Random, long: bool) -> Iterator[Step]:
@@ -561,27 +561,27 @@ def readers(world: World, rng: random.Random, long: bool) -> Iterator[Step]:
         request = reader.request(nonce)
         assert request is not None
         yield "request", nonce, request
-        good = keys.report(table, epoch, request)
-        bads = [good[:at] + bytes((good[at] ^ 1 << bit,)) + good[at + 1:]
-                for at in (*range(8), *(rng.randrange(8, 264) for _ in range(8)))
+        report = keys.report(table, epoch, request)
+        bads = [report[:index] + bytes((report[index] ^ 1 << bit,)) + report[index + 1:]
+                for index in (*range(8), *(rng.randrange(8, 264) for _ in range(8)))
                 for bit in (0, 7)]
-        bads += [good[:-1], good + b"\0", b"", good[:260],
-                 *(keys.report(table, epoch + more, request) for more in (-1, 1, -2, 256)),
+        bads += [report[:-1], report + b"\0", b"", report[:260],
+                 *(keys.report(table, epoch + ahead, request) for ahead in (-1, 1, -2, 256)),
                  keys.report(table, epoch, keys.counted(READER_LABEL, epoch, 2, *nonce)),
                  keys.report(table, epoch, request[:6] + bytes((request[6] ^ 1,)) + request[7:])]
         for bad in bads:
-            assert copy.copy(reader).check(good) and not reader.check(bad)
+            assert copy.copy(reader).check(report) and not reader.check(bad)
             yield "check", bad, "no"
         later = keys.beacon(READER_LABEL, epoch + 1)
         yield "listen", yes(reader.hear(later)), later
-        assert not reader.check(good)
-        yield "check", good, "no"  # it may have been held back: it is too late
+        assert not reader.check(report)
+        yield "check", report, "no"  # It may be a delayed one.
         request = reader.request(nonce)
         assert request is not None
         yield "request", nonce, request
-        good = keys.report(table, epoch + 1, request)
-        yield "check", good, yes(reader.check(good))
-        yield "check", good, yes(reader.check(good))
+        report = keys.report(table, epoch + 1, request)
+        yield "check", report, yes(reader.check(report))
+        yield "check", report, yes(reader.check(report))
     for _ in range(256 if long else 3):
         yield "request", b"xy", reader.request(b"xy") or b""
 
@@ -595,15 +595,15 @@ def slots(long: bool) -> Iterator[Step]:
         memory = keyed.slot(old) + b"\xff" * SLOT
         for value in (new, next_one):
             yield "slots", memory, number(keyed.slots_read(memory))
-            at, slot = keyed.slots_free(memory), keyed.slot(value)
-            yield "slot", memory, number(value), at, slot
+            free, slot = keyed.slots_free(memory), keyed.slot(value)
+            yield "slot", memory, number(value), free, slot
             for torn in range(SLOT) if long or old in (0xFF, 0x800001) else ():
                 for byte in (0, 0xFF, slot[torn] ^ 1, slot[torn] ^ 0x80, rng.randrange(256)) \
                         if long else (0xFF, slot[torn] ^ 1 << torn):
-                    cut = memory[:at] + slot[:torn] + bytes((byte,)) + memory[at + torn + 1:]
+                    cut = memory[:free] + slot[:torn] + bytes((byte,)) + memory[free + torn + 1:]
                     yield "slots", cut, number(keyed.slots_read(cut))
                     yield "slot", cut, number(value), keyed.slots_free(cut), slot
-            memory = memory[:at] + slot + memory[at + SLOT:]
+            memory = memory[:free] + slot + memory[free + SLOT:]
     for memory in (keyed.slot(0x123456) + keyed.slot(0x123457), bytes(12), b"\xff" * 12,
                    rng.randbytes(12), keyed.slot(9) * 2, keyed.slot(9) + bytes(6),
                    bytes(6) + keyed.slot(9)):

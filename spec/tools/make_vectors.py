@@ -71,22 +71,22 @@ HEADER_OF_WATCH = """\
 
 def near_misses(long: bool) -> Iterator[bytes]:
     """Packets that are nearly right."""
-    good = heartbeat(3, 76, 9)
-    for packet in (good, REQUEST):
+    valid = heartbeat(3, 76, 9)
+    for packet in (valid, REQUEST):
         yield from changed(packet, long)
         yield from lengths(packet, long)
     for variable in range(VARIABLES, 256) if long else (64, 65, 127, 128, 191, 192, 255):
         yield heartbeat(variable, 1, 2)
     for (magic,) in changed(bytes((MAGIC,)), long):
         yield heartbeat(5, 6, 7, magic=magic)
-    for packet in (good, REQUEST):  # the checksum at the wrong end; all bytes reversed
+    for packet in (valid, REQUEST):  # the checksum at the wrong end; all bytes reversed
         yield packet[4:] + packet[:4]
         yield packet[::-1]
     yield bytes(8)
     yield b"\xff" * 8
 
 
-class Told:
+class Script:
     """An agent, and what it must do. The methods give the steps."""
 
     def __init__(self) -> None:
@@ -111,75 +111,76 @@ class Told:
 
     def report_and_checks(self) -> Iterator[Step]:
         yield self.packet(0, REQUEST)
-        good, rng = self.agent.table(), self.rng
-        yield "check", good, "yes"
-        at = rng.randrange(260)
-        yield "check", good[:at] + bytes((good[at] ^ 1 << rng.randrange(8),)) + good[at + 1:], "no"
-        yield "check", good[:-1], "no"
+        report, rng = self.agent.table(), self.rng
+        yield "check", report, "yes"
+        index = rng.randrange(260)
+        byte = bytes((report[index] ^ 1 << rng.randrange(8),))
+        yield "check", report[:index] + byte + report[index + 1:], "no"
+        yield "check", report[:-1], "no"
 
 
 def steps(long: bool) -> Iterator[Step]:
-    told = Told()
-    yield told.table(bytes(260))
-    yield from told.report_and_checks()
-    yield told.packet(0x1234, bytes.fromhex("0472014af1034c09"))
-    yield from told.report_and_checks()
-    for at in range(4):  # one byte of the checksum alone
-        good = told.agent.table()
-        yield "check", good[:at] + bytes((good[at] ^ 1,)) + good[at + 1:], "no"
-    yield from heartbeats(told)
-    yield from told.report_and_checks()
+    script = Script()
+    yield script.table(bytes(260))
+    yield from script.report_and_checks()
+    yield script.packet(0x1234, bytes.fromhex("0472014af1034c09"))
+    yield from script.report_and_checks()
+    for index in range(4):  # one byte of the checksum alone
+        report = script.agent.table()
+        yield "check", report[:index] + bytes((report[index] ^ 1,)) + report[index + 1:], "no"
+    yield from heartbeats(script)
+    yield from script.report_and_checks()
     for variable, sender, value in ((0, 0, 0), (3, 76, 9), (63, 255, 255), (64, 0, 1),
                                     (255, 255, 255)):
         yield "make", variable, sender, value, heartbeat(variable, sender, value)
     for variable in (0, 1, 3, 62, 63, 64, 255):
-        yield "read", variable, told.agent.entries[variable] if variable < VARIABLES else bytes(4)
+        yield "read", variable, script.agent.entries[variable] if variable < VARIABLES else bytes(4)
     # Tables with more and more bytes 0xFF: the second sum of Adler-32 is reduced more and more
     # often.
     for full in range(0, 257, 8 if long else 32):
-        yield told.table(b"\xaa" * 4 + b"\xff" * full + bytes(256 - full))
-        yield told.packet(0, REQUEST)
-    yield from told.report_and_checks()
+        yield script.table(b"\xaa" * 4 + b"\xff" * full + bytes(256 - full))
+        yield script.packet(0, REQUEST)
+    yield from script.report_and_checks()
     for _ in range(16 if long else 2):
-        yield told.table(told.rng.randbytes(260))
-        yield from told.report_and_checks()
-    yield from extreme_sums(told)
+        yield script.table(script.rng.randbytes(260))
+        yield from script.report_and_checks()
+    yield from extreme_sums(script)
     if long:
-        yield from packets_by_chance(told)
-    yield told.table(told.rng.randbytes(260))
+        yield from packets_by_chance(script)
+    yield script.table(script.rng.randbytes(260))
     for data in near_misses(long):
-        yield told.packet(0xBEEF, data)
+        yield script.packet(0xBEEF, data)
     yield "check", b"", "no"
     yield "check", bytes(260), "no"
     yield "check", checksummed(bytes(256)) + b"\0", "no"
     yield "check", checksummed(bytes(252)), "no"
 
 
-def heartbeats(told: Told) -> Iterator[Step]:
-    rng = told.rng
+def heartbeats(script: Script) -> Iterator[Step]:
+    rng = script.rng
     for variable in range(VARIABLES):  # each with its own time, sender and value
-        yield told.packet(rng.randrange(65536), heartbeat(variable, rng.randrange(256),
+        yield script.packet(rng.randrange(65536), heartbeat(variable, rng.randrange(256),
                                                           rng.randrange(256)))
     for now in (0, 1, 255, 256, 32767, 32768, 65535):
-        yield told.packet(now, heartbeat(63, 0, 0))
-        yield told.packet(now, heartbeat(0, 255, 255))
+        yield script.packet(now, heartbeat(63, 0, 0))
+        yield script.packet(now, heartbeat(0, 255, 255))
     for low in (0, 255):  # sums with a low byte of 0 or 255, where the high byte changes
-        for at in (1, 3):
-            wanted = (good for good in iter(lambda: heartbeat(rng.randrange(64), rng.randrange(256),
-                                                              rng.randrange(256)), b"")
-                      if good[at] == low)
-            for good in itertools.islice(wanted, 4):
-                yield told.packet(rng.randrange(65536), good)
+        for index in (1, 3):
+            candidates = (packet for packet in iter(lambda: heartbeat(
+                rng.randrange(64), rng.randrange(256), rng.randrange(256)), b"")
+                          if packet[index] == low)
+            for packet in itertools.islice(candidates, 4):
+                yield script.packet(rng.randrange(65536), packet)
     for variable in (0, 1, 62, 63, 64, 65, 127, 128, 191, 192, 255):
-        yield told.record(rng.randrange(65536), variable, rng.randrange(256), rng.randrange(256))
+        yield script.record(rng.randrange(65536), variable, rng.randrange(256), rng.randrange(256))
 
 
-def packets_by_chance(told: Told) -> Iterator[Step]:
+def packets_by_chance(script: Script) -> Iterator[Step]:
     """Packets that are good, cut, too long or damaged, on tables of all kinds."""
-    rng = told.rng
+    rng = script.rng
     for number in range(2000):
         if number % 20 == 0:
-            yield told.table(rng.choice((bytes(260), b"\xff" * 260, rng.randbytes(260))))
+            yield script.table(rng.choice((bytes(260), b"\xff" * 260, rng.randbytes(260))))
         packet = rng.choice((REQUEST, *[heartbeat(rng.randrange(66), *rng.randbytes(2))] * 6,
                              heartbeat(*rng.randbytes(4)), rng.randbytes(8)))
         fate = rng.randrange(8)
@@ -189,25 +190,25 @@ def packets_by_chance(told: Told) -> Iterator[Step]:
             packet = (packet + rng.randbytes(8))[:rng.randrange(17)]
         elif fate == 2:
             for _ in range(rng.randrange(1, 5)):
-                at = rng.randrange(8)
-                packet = packet[:at] + bytes((packet[at] ^ 1 << rng.randrange(8),)) + \
-                    packet[at + 1:]
-        yield told.packet(rng.randrange(WRAP), packet)
+                index = rng.randrange(8)
+                packet = packet[:index] + bytes((packet[index] ^ 1 << rng.randrange(8),)) + \
+                    packet[index + 1:]
+        yield script.packet(rng.randrange(WRAP), packet)
 
 
-def extreme_sums(told: Told) -> Iterator[Step]:
+def extreme_sums(script: Script) -> Iterator[Step]:
     """Tables whose second sum is 0, 1, 65519 or 65520, at the ends of its range."""
-    for wanted in (0, 1, 65519, 65520):
+    for target in (0, 1, 65519, 65520):
         while True:
-            rest = bytearray(told.rng.randbytes(256))
+            rest = bytearray(script.rng.randbytes(256))
             # If byte k is one higher, the sum is 256 - k higher. So the last bytes set it exactly.
-            for at in range(256):
-                lack = (wanted - (int.from_bytes(checksummed(bytes(rest))[:2], "big"))) % 65521
-                rest[at] = min(255, rest[at] + lack // (256 - at))
-            if checksummed(bytes(rest))[:2] == wanted.to_bytes(2, "big"):
+            for index in range(256):
+                lack = (target - (int.from_bytes(checksummed(bytes(rest))[:2], "big"))) % 65521
+                rest[index] = min(255, rest[index] + lack // (256 - index))
+            if checksummed(bytes(rest))[:2] == target.to_bytes(2, "big"):
                 break
-        yield told.table(b"\x55" * 4 + bytes(rest))
-        yield told.packet(0, REQUEST)
+        yield script.table(b"\x55" * 4 + bytes(rest))
+        yield script.packet(0, REQUEST)
 
 
 # ---- The watch.
@@ -219,7 +220,7 @@ class Watched:
         self.agent, self.watch = Agent(), Watch(lines)
 
     def lines(self) -> Step:
-        return "lines", b"".join(one.packed(">") for one in self.watch.lines)
+        return "lines", b"".join(row.packed(">") for row in self.watch.lines)
 
     def entry(self, variable: int, time: int, sender: int, value: int) -> Step:
         variable %= VARIABLES
@@ -267,20 +268,20 @@ def steps_of_watch(long: bool) -> Iterator[Step]:
 
 def ages(lines: list[Line], long: bool) -> Iterator[Step]:
     """Each limit of each line, and a tick more, until the age has wrapped around."""
-    for number, one in enumerate(lines):
+    for number, row in enumerate(lines):
         starts = (1, 255, 1000, WRAP - 40)
         for start in starts if long else starts[number % 4:][:1]:
             it = Watched(lines)
             yield it.lines()
-            yield it.entry(one.variable, start, 7, one.lowest)
-            limits = sorted({0, one.late - 64, one.late - 63, one.dead - 64, one.dead - 63,
+            yield it.entry(row.variable, start, 7, row.lowest)
+            limits = sorted({0, row.late - 64, row.late - 63, row.dead - 64, row.dead - 63,
                              LONGEST, LONGEST + 1, WRAP - 1, WRAP, WRAP + 1})
             for age in limits:
                 yield it.look(start + age, number, 1)
             yield it.look(start)
-            yield it.entry(one.variable, start + 256, 7, one.lowest)  # only the high byte is new
+            yield it.entry(row.variable, start + 256, 7, row.lowest)  # only the high byte is new
             yield it.look(start + 300)
-            yield it.entry(one.variable, start + 290, 7, one.lowest)  # only the low byte is new
+            yield it.entry(row.variable, start + 290, 7, row.lowest)  # only the low byte is new
             yield it.look(start + 300)
 
 
@@ -290,10 +291,10 @@ def graces(lines: list[Line]) -> Iterator[Step]:
         yield it.lines()
         if start:
             yield it.begin(start)
-        for grace in sorted({one.grace - 64 for one in lines}):
+        for grace in sorted({row.grace - 64 for row in lines}):
             yield it.look(start + grace)
             yield it.look(start + grace + 1)
-        yield it.begin(77)  # nobody waits any more, unless the grace is hostile
+        yield it.begin(77)  # None waits any more, unless the grace is hostile.
         yield it.look(WRAP - 1)
         yield it.entry(lines[0].variable, 0, 0, 1)
         yield it.look(0)
@@ -311,9 +312,9 @@ def some_line(rng: random.Random) -> Line:
 
 def step_of_the_clock(rng: random.Random, lines: list[Line]) -> int:
     """How far the clock goes until the next look. Often it is a limit of a line, or one more."""
-    one = rng.choice(lines)
+    row = rng.choice(lines)
     return rng.choice((0, 1, 3, rng.randrange(100), rng.randrange(WRAP), WRAP - 10,
-                       one.late - 64, one.late - 63, one.dead - 64, one.dead - 63))
+                       row.late - 64, row.late - 63, row.dead - 64, row.dead - 63))
 
 
 def by_chance(lines: list[Line], rng: random.Random) -> Iterator[Step]:
@@ -322,10 +323,10 @@ def by_chance(lines: list[Line], rng: random.Random) -> Iterator[Step]:
     if rng.randrange(2):
         yield it.begin(now)
     for _ in range(12):
-        one = rng.choice(lines)
-        now += rng.choice((0, 1, rng.randrange(100), rng.randrange(WRAP), one.late - 63))
+        row = rng.choice(lines)
+        now += rng.choice((0, 1, rng.randrange(100), rng.randrange(WRAP), row.late - 63))
         if rng.randrange(3):
-            yield it.entry(one.variable, now - rng.choice((0, 1, rng.randrange(70), -64, -65)),
+            yield it.entry(row.variable, now - rng.choice((0, 1, rng.randrange(70), -64, -65)),
                            rng.randrange(256), rng.randrange(256))
         yield it.look(now, *rng.choice(((), (), (rng.randrange(7), rng.randrange(7)), (2, 255))))
 
@@ -337,24 +338,24 @@ def looks_by_chance(lines: list[Line], rng: random.Random) -> Iterator[Step]:
     yield it.begin(rng.choice((0, now)))
     for _ in range(25):
         now = (now + step_of_the_clock(rng, lines)) % WRAP
-        for one in rng.choices(lines, k=rng.randrange(5)):
+        for row in rng.choices(lines, k=rng.randrange(5)):
             time = now - rng.choice((0, 0, 1, rng.randrange(70), -63, -64, -65))
-            yield it.entry(one.variable, rng.choice((time, time, time, 0)),
+            yield it.entry(row.variable, rng.choice((time, time, time, 0)),
                            *rng.choice((rng.randbytes(2), bytes(2))))
         yield it.look(now)
 
 
 def values_and_bytes() -> Iterator[Step]:
-    one = line(5, 20, 60, 200, 10, 120)
-    for at in range(4):  # each byte alone makes it an entry that was heard
-        it = Watched([one])
+    row = line(5, 20, 60, 200, 10, 120)
+    for index in range(4):  # each byte alone makes it an entry that was heard
+        it = Watched([row])
         yield it.lines()
-        entry = bytes(60 * (number == at) for number in range(4))
+        entry = bytes(60 * (number == index) for number in range(4))
         yield it.entry(5, entry[0] * 256 + entry[1], *entry[2:])
         yield it.look(entry[0] * 256 + entry[1])
         yield it.entry(5, 0, 0, 0)  # four zeros after it was heard
         yield it.look(5)
-    it = Watched([one])
+    it = Watched([row])
     yield it.lines()
     for value in (0, 9, 10, 120, 121, 255, 60):  # all in one tick
         yield it.entry(5, 7, 1, value)
@@ -368,9 +369,9 @@ def questions(long: bool) -> Iterator[Step]:
     it = Watched([line(variable, 20, 60, 200) for variable in (4, 9, 4)])
     yield it.lines()
     yield from it.answers()
-    for bad, good in itertools.product(BEST_FIRST, repeat=2):
-        for place in range(3) if long else ((bad + good) % 3,):
-            yield it.states(*(bad if at == place else good for at in range(3)))
+    for bad, rest in itertools.product(BEST_FIRST, repeat=2):
+        for place in range(3) if long else ((bad + rest) % 3,):
+            yield it.states(*(bad if index == place else rest for index in range(3)))
             yield "worst", it.watch.worst()
     for states in ((WAITING, MISSING, ALIVE), (OUT_OF_RANGE, LATE, DEAD), (DEAD, DEAD, DEAD)):
         yield it.states(*states)
@@ -380,20 +381,20 @@ def questions(long: bool) -> Iterator[Step]:
 
 
 def checks(*tables: list[Line]) -> Iterator[Step]:
-    for lines in (*tables, *([one] for one in (*tables[0], *tables[1]))):
+    for lines in (*tables, *([row] for row in (*tables[0], *tables[1]))):
         it = Watched(lines)
         yield it.lines()
         for within in (0, 1, 100, LONGEST - 60, WRAP - 1):
-            good = [allowed(one, within) for one in lines]
-            yield "check", within, [*good, False].index(False)
+            verdicts = [allowed(row, within) for row in lines]
+            yield "check", within, [*verdicts, False].index(False)
     good_line = line(3, 20, 60, 200, 10, 120)
-    for one in (good_line, *(good_line._replace(**{name: value}) for name, value in (
+    for row in (good_line, *(good_line._replace(**{name: value}) for name, value in (
             ("variable", 63), ("variable", 64), ("grace", 63), ("grace", 64), ("grace", 65435),
             ("grace", 65436), ("span", 245),
             ("span", 246), ("late", 64), ("late", 65), ("late", 124), ("late", 125),
             ("dead", 84), ("dead", 83), ("dead", 65435), ("dead", 65436), ("late", 65535)))):
-        yield Watched([good_line, one]).lines()
-        yield "check", 100, 2 if allowed(one, 100) else 1
+        yield Watched([good_line, row]).lines()
+        yield "check", 100, 2 if allowed(row, 100) else 1
     for numbers in ((3, 20, 60, 200, 10, 120), (0, 1, 1, 0, 0, 0),
                     (63, LONGEST, LONGEST, LONGEST, 255, 255),
                     (1, 1, 1, LONGEST + 1, 0, 255), (64, 1, 1, 0, 0, 255), (255, 1, 1, 0, 0, 255),
@@ -404,7 +405,7 @@ def checks(*tables: list[Line]) -> Iterator[Step]:
         yield "make", *numbers, line(*numbers).packed(">") if fits else bytes(9)
 
 
-# ---- The files. Only that of version 1 is kept. The hashes show who changes the others.
+# ---- The files. Only that of version 1 is kept. The hashes show changes of the others.
 
 SPEC = Path(__file__).parent.parent
 FILES = {"vectors.tsv": (HEADER, steps), "vectors_watch.tsv": (HEADER_OF_WATCH, steps_of_watch),

@@ -11,10 +11,10 @@ PADDING = random.Random(7).randbytes(300)
 
 def changed(packet: bytes, long: bool) -> Iterator[bytes]:
     """Each byte with one bit flipped; the long form: each byte with all other values."""
-    for at, right in enumerate(packet):
-        for byte in range(256) if long else (right ^ 1 << bit for bit in range(8)):
-            if byte != right:
-                yield packet[:at] + bytes((byte,)) + packet[at + 1:]
+    for index, original in enumerate(packet):
+        for byte in range(256) if long else (original ^ 1 << bit for bit in range(8)):
+            if byte != original:
+                yield packet[:index] + bytes((byte,)) + packet[index + 1:]
 
 
 def lengths(packet: bytes, long: bool) -> Iterator[bytes]:
