@@ -24,7 +24,7 @@ STEP(sign)
 STEP(verify)
 #endif
 STEP(refuse)
-extern const uint32_t lab_sizes[3]; /* Bytes of secret key, public key, and signature or cipher. */
+extern const uint32_t lab_sizes[3]; /* Bytes: secret key, public key, signature or ciphertext. */
 
 /* ---------------------------------------------------------------- registers, by RM0383 */
 

@@ -41,7 +41,7 @@ record Format(Encoder encoder, Decoder decoder) {
     private static final ObjectMapper CBOR = new CBORMapper();
     private static final ObjectMapper XML = new XmlMapper();
     private static final Gson GSON = new Gson();
-    // Whoever writes what Java reads could else make it run any class that it has.
+    // Without a filter, an attacker who writes what Java reads can run any class that it has.
     private static final ObjectInputFilter OURS =
             ObjectInputFilter.Config.createFilter(
                     "dumpulse.lab.Item;java.util.ArrayList;java.lang.Object;!*");
