@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -29,12 +30,13 @@ from tools.programs import EXTRAS, INCLUDES, ROOT, run
 KEYS = Keys(bytes(range(16)))
 CAN, ON_LINE = BOARDS["can_avr-keyed"], BOARDS["keyed_atmega328p"]
 NODE = BOARDS["keyed_attiny85"]
+CAN_LED = replace(CAN, pins=("C5",))
 FLASH, FLASH_NODE = BOARDS["keyed_stm32"], BOARDS["node_stm32"]
-BEGUN = {ON_LINE: "wait 1100000", FLASH: "wait 2600000"}  # the beacons of all labels have left
 BASE, BEACON_AT = CAN.can_id, 97
 EPOCH = 0x12300  # the first one after block 122
 # A second after its start, the agent begins. That takes 20 ms of its EEPROM and 65 beacons.
 STARTED = "wait 1150000"
+BEGUN = {CAN: STARTED, ON_LINE: "wait 1100000", FLASH: "wait 2600000"}
 
 
 class Rig:
@@ -254,30 +256,6 @@ def test_one_more_request_is_kept_while_a_report_leaves() -> None:
         rig.end(1)
 
 
-@pytest.mark.parametrize(("at", "size"), [(0, 93), (16, 12)], ids=["all", "block"])
-def test_an_eeprom_that_was_not_written(at: int, size: int) -> None:
-    """An agent without its block does not begin."""
-    memory = bytearray(eeprom(KEYS, 0x122))
-    memory[at:at + size] = b"\xff" * size
-    with LiveBus(CAN, bytes(memory)) as bus:
-        assert bus.do("wait 5000000") == []
-        assert bus.end()["boots"] == 1
-
-
-def test_the_watchdog_resets_a_loop_that_hangs() -> None:
-    """The next epoch is one that was never used, and the table is empty."""
-    with Rig(KEYS, 0x122, CAN.image("hanging")) as rig:
-        rig.do(STARTED)
-        beat = rig.counted(40, 1, 7, 7)
-        rig.send(beat)
-        assert rig.table()[40][2:] == b"\7\7"
-        rig.send(b"HangHere")
-        rig.do("wait 4000000")
-        rig.send(beat)
-        assert rig.epoch(40) == EPOCH + 256 and rig.table()[40] == bytes(4)
-        rig.end(2)
-
-
 @pytest.mark.slow
 def test_a_block_ends() -> None:
     """Then the number of the next one is written in 20 ms, while heartbeats come, and the first
@@ -470,7 +448,7 @@ def test_beacons_on_a_line_have_a_pause() -> None:
         assert 500 / 16 < len(agent.beacons) - before <= 500 / 12.4 + 1
 
 
-@pytest.mark.parametrize("board", BEGUN, ids=lambda board: board.name)
+@pytest.mark.parametrize("board", [ON_LINE, FLASH], ids=lambda board: board.name)
 def test_an_agent_on_a_line_loses_no_byte(board: Board) -> None:
     """Frames come without a pause, also while a report leaves; with junk before them, and frames
     that are for others or damaged."""
@@ -506,18 +484,24 @@ def test_nodes_of_version_1_on_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", [b"HangHere", b"StopTime"])
-@pytest.mark.parametrize("board", [ON_LINE, pytest.param(FLASH, marks=pytest.mark.slow)],
+@pytest.mark.parametrize("board", [CAN, ON_LINE, pytest.param(FLASH, marks=pytest.mark.slow)],
                          ids=lambda board: board.name)
-def test_the_watchdog_of_an_agent_on_a_line(board: Board, fault: bytes) -> None:
+def test_the_watchdog_of_an_agent(board: Board, fault: bytes) -> None:
     """It resets a loop or a clock that hangs, although 2.5 s of bytes come. Then the agent begins
-    in a block that was never used."""
+    in a block that was never used, with an empty table."""
     with Rig(image=board.image("hanging"), board=board) as agent:
         agent.do(BEGUN[board], "wait 1200000")
-        assert agent.table()[63] == b"\0\0\1\x21", "the first boot, a power-up"
-        agent.do("wait 4500000", send=serial_frame(3, fault) + bytes(2400))
-        assert agent.reader.epoch == EPOCH + 256
-        assert agent.table()[63] == b"\0\0\1\x82", "the second boot, by the watchdog"
-        assert agent.bus.end()["boots"] == 2
+        agent.send(beat := agent.counted(40, 1, 7, 7))
+        table = agent.table()
+        assert table[40][2:] == b"\7\7"
+        assert table[63] == b"\0\0\1\x21", "the first boot, a power-up"
+        agent.send(fault)
+        agent.do("wait 4500000", send=bytes(2400) if board.baud else b"")
+        agent.send(beat)
+        table = agent.table()
+        assert agent.reader.epoch == EPOCH + 256 and table[40] == bytes(4)
+        assert table[63] == b"\0\0\1\x82", "the second boot, by the watchdog"
+        agent.end(2)
 
 
 def test_a_replay_after_a_restart() -> None:
@@ -560,19 +544,20 @@ def test_the_power_fails_while_flash_is_written(operation: int, full: int,
 
 @pytest.mark.parametrize(("board", "memory", "flashes", "pin"), [
     (ON_LINE, b"\xff" * 93, 2, "C5"), (ON_LINE, eeprom(KEYS, 0x1FFFFF), 3, "C5"),
+    (CAN_LED, eeprom(KEYS, 1)[:16] + b"\xff" * 77, 2, "C5"),
     (FLASH, b"", 2, "C13"), (FLASH, bytes(3072), 2, "C13"),
     (FLASH, eeprom(KEYS, 0x1FFFFF, FLASH), 3, "C13"), (FLASH, eeprom(KEYS, 1, FLASH), 0, "C13"),
     (FLASH, eeprom(KEYS, 2, FLASH), 1, "C13"), (ON_LINE, eeprom(KEYS, 2), 1, "C5")],
-    ids=["blank", "used-up", "flash-ff", "flash-00", "flash-used-up", "flash-begins", "protected",
+    ids=["blank", "used-up", "bus", "flash-ff", "flash-00", "flash-used-up", "flash-begins", "protected",
          "worn"])
 def test_an_led_shows_why_an_agent_has_not_begun(board: Board, memory: bytes, flashes: int,
                                                  pin: str) -> None:
     """It flashes once if a number cannot be stored, 2 times if there is none, and 3 times if all
     epochs are used up."""
-    with LiveLine(board, memory) as line:
+    with (LiveLine if board.baud else LiveBus)(board, memory) as line:
         protect = ["protect"] * (flashes == 1)
-        assert (line.do(*protect, "wait 8500000") == b"") == bool(flashes)
-        line.end()
+        assert (not line.do(*protect, "wait 8500000")) == bool(flashes)
+        assert line.end()["boots"] == 1
         changes = [at for at, name, _ in line.pin_changes if name == pin and 3.9 < at < 7.8]
         assert len(changes) == 2 * flashes
 
