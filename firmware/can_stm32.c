@@ -244,7 +244,7 @@ static void serve(void)
         process(request);
 }
 
-/* This is a function of its own so that firmware/costs/interrupts.py sees that the image sets no
+/* This is a function of its own so that firmware/costs/images.py sees that the image sets no
  * priority of an interrupt: the registers of priorities are at the offsets of the controller's. */
 __attribute__((noinline)) static void start_interrupts(void)
 {

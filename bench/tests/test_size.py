@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.size import AGENT, bound, hooks_of
-from firmware.costs import images, interrupts
+from firmware.costs import images
 from tools.processors import memory
 from tools.processors.memory import frames
 from tools.processors.targets import TARGETS
@@ -116,7 +116,7 @@ def test_the_stack_of_assembly(tmp_path: Path) -> None:
         tmp_path, LOOP='asm("call hidden")',
         MORE='asm("hidden: push r28\\n push r29\\n call deep\\n pop r29\\n pop r28\\n ret");')
     frame = frames(tmp_path / "image.su")
-    assert deepest == frame["main"] + 2 + interrupts.RETURN + frame["deep"] + frame["__vector_1"]
+    assert deepest == frame["main"] + 2 + images.RETURN + frame["deep"] + frame["__vector_1"]
 
 
 NAKED = 'ISR(PCINT0_vect, ISR_NAKED) { asm("%s"); }'
@@ -146,4 +146,4 @@ def test_what_lets_in_an_interrupt(what: str, operands: str, does: bool) -> None
     """On AVR, Cortex-M and RISC-V."""
     code = {"served": [(0, what, operands)], "loop": [(2, "cpsie", "i")]}
     with pytest.raises(SystemExit, match="served lets in") if does else nullcontext():
-        interrupts.refuse_nesting(Path("image"), code, {"served"})
+        images.refuse_nesting(Path("image"), code, {"served"})

@@ -7,7 +7,6 @@ standard input is a script, as of `serial_board --script`, with these difference
     cut BYTE            all RAM becomes this byte; there is no EEPROM
     fail COUNT SEED     the power is cut in the midst of the flash's operation that comes after
                         COUNT others, and comes back; chance decides which bits have changed
-    flash               prints all bytes of the last three pages
     protect             from now on, the flash is protected: what is written changes nothing
     stop                the clock of the core, SysTick, stops
 It prints a line for each change of PC13, as serial_board does for its pins. The numbers in comments
@@ -248,8 +247,6 @@ class Chip(Board):
             self.cut(int(numbers[0], 16))
         elif word == "fail":
             self.flash.left, self.flash.chance = int(numbers[0]), random.Random(int(numbers[1]))
-        elif word == "flash":
-            print(self.flash.bytes[SETTINGS - LAST_PAGES:].hex())
         elif word == "protect":
             self.flash.is_protected = True
         elif word == "stop":
