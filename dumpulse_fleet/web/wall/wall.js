@@ -14,7 +14,7 @@ const FIRST_BAD = SEVERITY.indexOf("unknown");
 const PIPS = "·●–=▲◆□✕"; // by the numbers of the states that a variable may have
 const FEW = 30; // agents that need a look, and have large tiles on a large screen
 const LONGEST_NAME = 26; // characters of a name that a good tile has room for
-const DOTS_FROM = 300; // agents from which good ones are dots, unless somebody chose
+const DOTS_FROM = 300; // agents from which good ones are dots
 const PAUSE = 1000; // ms between two looks for changes
 const SILENCE = 7000; // ms without an answer
 const SLOW_TICK = 5000; // ms between two looks at "12 min"
@@ -29,7 +29,7 @@ const MOST_LABELS = 200; // that can be chosen
 const collator = new Intl.Collator(undefined, { numeric: true });
 const agents = new Map(); // by name: the agent as the server says it, with its tile
 const cards = new Map(); // by site or label, in the order of these names
-let chosen = { q: "", states: new Set(), by: "site", size: "", agent: "" };
+let chosen = { q: "", states: new Set(), by: "site", agent: "" };
 let period = 10; // s: the shortest of all agents
 let clockAhead = 0; // ms by which the server's clock is ahead of this one
 let heardAt = 0; // s, Unix time: the newest report of all agents
@@ -49,11 +49,9 @@ function readAddress() {
   const query = new URLSearchParams(location.search);
   chosen = {
     q: query.get("q") || "", by: query.get("by") || "site", agent: query.get("agent") || "",
-    size: ["names", "dots", "lines"].includes(query.get("as")) ? query.get("as") : "",
     states: new Set(query.getAll("state").filter((state) => CHIPS.includes(state))),
   };
   $("search").value = chosen.q;
-  $("size").value = chosen.size;
 }
 
 /** `step` is one that the browser can go back. */
@@ -62,7 +60,6 @@ function writeAddress(step = false) {
   if (chosen.q) query.set("q", chosen.q);
   for (const state of chosen.states) query.append("state", state);
   if (chosen.by !== "site") query.set("by", chosen.by);
-  if (chosen.size) query.set("as", chosen.size);
   if (chosen.agent) query.set("agent", chosen.agent);
   const text = query.toString();
   history[step ? "pushState" : "replaceState"](null, "", text ? `?${text}` : location.pathname);
@@ -391,8 +388,8 @@ function sortCards() {
 
 /** Anew, after a load, or by something else. */
 function drawAll() {
-  folded = chosen.size === "lines" || (!chosen.size && phone.matches);
-  dots = chosen.size === "dots" || (chosen.size !== "names" && agents.size > DOTS_FROM);
+  folded = phone.matches;
+  dots = agents.size > DOTS_FROM;
   cards.clear();
   explain();
   for (const agent of agents.values()) agent.key = keyOf(agent);
@@ -877,10 +874,6 @@ $("search").addEventListener("input", () => {
 });
 $("by").addEventListener("change", () => {
   chosen.by = $("by").value;
-  choose(drawAll);
-});
-$("size").addEventListener("change", () => {
-  chosen.size = $("size").value;
   choose(drawAll);
 });
 $("clear").addEventListener("click", () => {
