@@ -35,6 +35,7 @@ Publish = Callable[[Sequence[Event]], object]
 
 RING = 16  # ports; an answer has to be so many rounds late to be mistaken
 BATCH = 1024  # datagrams
+REQUEST = np.frombuffer(client.REQUEST, np.uint8)
 TICK = 0.05  # s from one look at the agents to the next; shorter if the buffers are small
 SHORTEST_TICK = 0.002
 BUFFER = 4 << 20  # bytes that we ask for, for a socket's receive buffer
@@ -248,8 +249,7 @@ class Collector:
         self._overflow_at = -np.inf  # when there were more of them
         self._repeats = float(SPARE)  # Repeated requests that are allowed now.
         self._incoming = Batch(BATCH)
-        self._outgoing = Batch(BATCH, client.REQUEST)
-        self._keyed_outgoing = Batch(BATCH, client.HELLO, apart=True)
+        self._outgoing = Batch(BATCH, len(REQUEST))
         self._roster: Roster
         self._asking = False  # the roster is there
         self._resolvers = Resolvers()
@@ -499,40 +499,30 @@ class Collector:
         nothing can be sent, which are `stuck`. The others must wait until the kernel has room.
         `probing`: the last request of a round that looks lost may be of version 1, to find out that
         an agent has no key."""
-        keyed = self._roster.keyed[rows]
-        if not keyed.any():
-            return self._send_all(rows, self._outgoing)
-        probe = keyed & probing & (self._roster.tries[rows] == MORE_TRIES - 1)
-        return np.concatenate([
-            self._send_all(rows[~keyed | probe], self._outgoing),
-            self._send_all(rows[keyed & ~probe], self._keyed_outgoing)])
-
-    def _send_all(self, rows: Rows, outgoing: Batch) -> Rows:
         if not len(rows):
             return rows
-        roster = self._roster
-        done: list[Rows] = [rows[:0]]
+        roster, done = self._roster, [rows[:0]]
+        keyed = roster.keyed[rows] & ~(probing & (roster.tries[rows] == MORE_TRIES - 1))
         places = np.flatnonzero(np.bincount(roster.port[rows])).tolist()
-        for family in FAMILIES:
-            for place in places:
-                targets = rows[(roster.family[rows] == family) & (roster.port[rows] == place)]
-                where = self._sockets.get((family, place))
-                if where is None:
-                    continue
-                for start in range(0, len(targets), BATCH):
-                    part = targets[start:start + BATCH]
-                    count = self._send_batch(where, part, outgoing)
-                    done.append(part[:count])
-                    if count < len(part):
-                        self.figures.unsent += len(targets) - start - count
-                        break
-        sent: Rows = np.concatenate(done)
-        return sent
+        for family, place in ((family, place) for family in FAMILIES for place in places):
+            if (where := self._sockets.get((family, place))) is None:
+                continue
+            targets = np.flatnonzero((roster.family[rows] == family) & (roster.port[rows] == place))
+            for start in range(0, len(targets), BATCH):
+                part = targets[start:start + BATCH]
+                count = self._send_batch(where, rows[part], keyed[part])
+                done.append(rows[part[:count]])
+                if count < len(part):
+                    self.figures.unsent += len(targets) - start - count
+                    break
+        return np.concatenate(done)
 
-    def _send_batch(self, where: socket.socket, rows: Rows, outgoing: Batch) -> int:
+    def _send_batch(self, where: socket.socket, rows: Rows, keyed: NDArray[np.bool_]) -> int:
+        outgoing = self._outgoing
         outgoing.address(len(rows), self._roster.names[rows])
-        if outgoing is self._keyed_outgoing:
-            outgoing.packets[:len(rows)] = self._roster.readers.requests(rows)
+        outgoing.packets[:len(rows)] = REQUEST
+        if keyed.any():
+            outgoing.packets[np.flatnonzero(keyed)] = self._roster.readers.requests(rows[keyed])
         position = 0
         while position < len(rows):
             count, error = outgoing.send(where, position, len(rows))

@@ -52,28 +52,23 @@ class BatchMessage(ctypes.Structure):
 class Batch:
     """Room for so many datagrams."""
 
-    def __init__(self, count: int, packet: bytes = b"", apart: bool = False) -> None:
-        """With a packet, all of them are this one, and the batch is for sending. `apart`: each of
-        them can be changed."""
+    def __init__(self, count: int, size: int = 0) -> None:
+        """`size`: the bytes of each packet to send; 0: the batch is for receiving."""
         self.count = count
         self.names: Bytes = np.zeros((count, NAME), np.uint8)
-        self.packets: Bytes = np.zeros((count, ROOM), np.uint8)
-        if packet:
-            self.packets = np.frombuffer(packet * (count if apart else 1), np.uint8).reshape(
-                -1, len(packet)).copy()
+        self.packets: Bytes = np.zeros((count, size or ROOM), np.uint8)
         self._control = np.zeros((count, CONTROL // 8), np.int64)
         self._iov = np.zeros(count, np.dtype(Iovec))
         index = np.arange(count, dtype=np.uint64)
-        stride = np.uint64(0 if packet and not apart else self.packets.shape[1])
-        self._iov["base"] = np.uint64(self.packets.ctypes.data) + index * stride
-        self._iov["length"] = len(packet) or ROOM
+        self._iov["base"] = np.uint64(self.packets.ctypes.data) + index * np.uint64(size or ROOM)
+        self._iov["length"] = size or ROOM
         self.messages = np.zeros(count, np.dtype(BatchMessage))
         self._header = self.messages["header"]
         self._header["name"] = np.uint64(self.names.ctypes.data) + index * np.uint64(NAME)
         self._header["iov"] = np.uint64(self._iov.ctypes.data) \
             + index * np.uint64(self._iov.dtype.itemsize)
         self._header["iov_count"] = 1
-        if not packet:
+        if not size:
             self._header["control"] = np.uint64(self._control.ctypes.data) \
                 + index * np.uint64(CONTROL)
         self._address = self.messages.ctypes.data

@@ -49,8 +49,9 @@ def test_datagrams_go_out_and_come_back(family: int, host: str) -> None:
     assert room > 100
     with where, socket.socket(family, socket.SOCK_DGRAM) as peer:
         peer.bind((host, 0))
-        out, into = wire.Batch(10, client.REQUEST), wire.Batch(4)
+        out, into = wire.Batch(10, 8), wire.Batch(4)
         name = np.frombuffer(wire.pack(family, peer.getsockname()), np.uint8)
+        out.packets[:] = np.frombuffer(client.REQUEST, np.uint8)
         out.address(10, np.tile(name, (10, 1)))
         assert out.send(where, 0, 10) == (10, 0)
         for _ in range(10):
