@@ -136,7 +136,8 @@ def included(file: Path) -> frozenset[Path]:
 @functools.cache
 def hash_of_file(file: Path) -> str:
     """Comments do not count."""
-    code = re.sub(r"/\*.*?\*/", "", file.read_text(), flags=re.S)
+    comment = r"(?m)^ *#.*\n|  #.*$" if file.suffix == ".py" else r"(?s)/\*.*?\*/"
+    code = re.sub(comment, "", file.read_text())
     return hashlib.sha256(code.encode()).hexdigest()
 
 
