@@ -77,32 +77,28 @@ static const char *make_path(char path[PATH_MAX], const char *suffix)
     return path;
 }
 
-/* Returns the descriptor of the folder of FILE, or -1. */
-static int open_folder(void)
+/* Writes the name of the folder of FILE. */
+static const char *make_folder(char path[PATH_MAX])
 {
-    char folder[PATH_MAX];
-
-    (void)make_path(folder, "");
-    char *slash = strrchr(folder, '/');
-    if (slash != NULL)
-        slash[1] = '\0';
-    return open(slash == NULL ? "." : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    (void)make_path(path, "");
+    char *slash = strrchr(path, '/');
+    if (slash == NULL)
+        return ".";
+    slash[1] = '\0';
+    return path;
 }
 
 /* Root makes the files for a server that runs as another user. This gives a file to that user. It
  * must be a file of ours: the user may have put another one here. Returns the reason, or 0. */
 static int give_away(int file)
 {
-    struct stat status;
-    const int folder = gives_away ? open_folder() : -1;
-    int reason = 0;
+    char path[PATH_MAX];
+    struct stat folder;
 
-    if (folder < 0)
-        return gives_away ? errno : 0;
-    if (fstat(folder, &status) != 0 || fchown(file, status.st_uid, status.st_gid) != 0)
-        reason = errno;
-    (void)close(folder);
-    return reason;
+    return !gives_away || (stat(make_folder(path), &folder) == 0 &&
+                           fchown(file, folder.st_uid, folder.st_gid) == 0)
+               ? 0
+               : errno;
 }
 
 /* Opens FILE with that suffix if it is a regular file. It never waits, even if the file is of
@@ -258,7 +254,8 @@ static bool write_new(struct failure *failure, const uint8_t *bytes, size_t size
 /* After a power failure, a renamed file has its new name only if the directory was on the disk. */
 static bool sync_directory(struct failure *failure)
 {
-    const int directory = open_folder();
+    char path[PATH_MAX];
+    const int directory = open(make_folder(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const int reason = directory >= 0 && fsync(directory) == 0 ? 0 : errno;
 
     if (directory >= 0)

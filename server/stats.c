@@ -224,8 +224,6 @@ static bool remove_stale_socket(void)
     if (!S_ISSOCK(found.st_mode))
         return refuse("it is not a socket: give another path");
     const int probe = connect_to_server(SOCK_NONBLOCK);
-    if (probe >= 0)
-        (void)close(probe);
     if (probe >= 0 || errno == EAGAIN || errno == EPROTOTYPE)
         return refuse("another program listens there: give each its own socket");
     if (errno != ECONNREFUSED)

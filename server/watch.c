@@ -254,11 +254,19 @@ static void limit_age(const dumpulse_watched *line)
         *at = looked - line->dead;
 }
 
+static void forget_unwatched(void)
+{
+    for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++)
+        if (!names_variables[i].expected)
+            alarms_forget(i);
+}
+
 bool watch_read_again(void)
 {
     struct names_variable names[DUMPULSE_VARIABLES];
     dumpulse_seen before[DUMPULSE_VARIABLES] = {{{0}, 0}};
 
+    watch_look(); /* after a stop, the last look is too old for the beginning of a new watch */
     memcpy(names, names_variables, sizeof names);
     for (uint8_t i = 0; i < watch_watcher.count; i++)
         before[lines[i].variable] = seen[i];
@@ -266,9 +274,7 @@ bool watch_read_again(void)
         memcpy(names_variables, names, sizeof names);
         return false;
     }
-    for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++)
-        if (!names[i].expected || !names_variables[i].expected)
-            alarms_forget(i);
+    forget_unwatched();
     for (uint8_t i = 0; i < watch_watcher.count; i++) {
         const dumpulse_watcher one = {lines + i, seen + i, 1};
         seen[i] = before[lines[i].variable];
@@ -306,9 +312,7 @@ static void restore_state(const dumpulse_watched *line, dumpulse_seen *of)
 
 static void restore_states(void)
 {
-    for (uint8_t i = 0; i < DUMPULSE_VARIABLES; i++)
-        if (!names_variables[i].expected)
-            alarms_forget(i);
+    forget_unwatched();
     for (uint8_t i = 0; i < watch_watcher.count; i++)
         restore_state(&lines[i], &seen[i]);
 }

@@ -357,6 +357,7 @@ def test_sighup_opens_the_log_again(tmp_path: Path, becomes: str) -> None:
         with started(*command(), "0", stdout=opened, stderr=opened,
                      preexec_fn=takes_hang_up) as process:
             wait_until(lambda: logged("reports to"), "it has started")
+            descriptors = open_files(process.pid)
             if becomes != "removed":
                 log.rename(rotated)
             if becomes == "link":
@@ -364,6 +365,10 @@ def test_sighup_opens_the_log_again(tmp_path: Path, becomes: str) -> None:
             process.send_signal(signal.SIGHUP)
             again = "read its files again"
             wait_until(lambda: logged(again) or log.exists() and again in log.read_text(), again)
+            flags = re.findall(r"^flags:\s*(\d+)", Path(
+                f"/proc/{process.pid}/fdinfo/2").read_text(), re.M)
+            assert becomes != "new" or int(flags[0], 8) & os.O_APPEND
+            assert open_files(process.pid) == descriptors
             process.terminate()
             assert process.wait(PATIENCE) == 0
         assert logged(again) == (becomes != "new") and logged("cannot open") == (becomes == "link")
@@ -1021,8 +1026,12 @@ def test_who_may_read_and_write_the_file(tmp_path: Path) -> None:
     """The server's user may write it, and everybody may read it, with any umask."""
     for umask, mode in ((0, 0o644), (0o77, 0o600)):
         file = tmp_path / f"table{umask}"
-        with Server("--state", str(file), preexec_fn=lambda mask=umask: os.umask(mask)):
+        with Server("--state", str(file), "--stats", str(tmp_path / "stats"),
+                    preexec_fn=lambda mask=umask: os.umask(mask)) as server:
             assert file.stat().st_mode & 0o7777 == mode
+            assert (tmp_path / "stats").stat().st_mode & 0o7777 == 0o666
+            server.stop()
+        assert file.stat().st_mode & 0o7777 == mode
 
 
 @pytest.mark.parametrize("room, why", [(100, "Input/output error"), (0, "File too large")])
@@ -1193,7 +1202,7 @@ def test_a_key_in_the_place_of_another_file_is_not_printed(tmp_path: Path, conte
         assert not any(SECRET[at:at + 4] in done.stdout + done.stderr for at in range(28)), done
 
 
-@pytest.mark.parametrize("unfinished", [b"", b"Dump", b"Dump" + bytes(9), bytes(796),
+@pytest.mark.parametrize("unfinished", [b"", b"Dump", b"Dump" + bytes(9), bytes(796), bytes(1024),
                                         state_bytes(b"\1" * 256)[:100],
                                         state_bytes(b"\1" * 256)], ids=len)
 def test_what_a_crash_has_left_is_written_over(tmp_path: Path, unfinished: bytes) -> None:
@@ -1201,7 +1210,7 @@ def test_what_a_crash_has_left_is_written_over(tmp_path: Path, unfinished: bytes
     file.write_bytes(state_bytes(FIVES))
     (tmp_path / "table.new").write_bytes(unfinished)
     with Server("--state", str(file)) as server, Peer(server) as peer:
-        assert peer.ask()[0][2:] == b"\5\5"
+        assert peer.ask()[0][2:] == b"\5\5" and file.stat().st_size == 796
         server.stop()
     assert sorted(os.listdir(tmp_path)) == ["table", "table.lock"]
 
@@ -1211,6 +1220,18 @@ def changed_to(file: Path) -> bytes:
     with contextlib.suppress(FileNotFoundError):
         return file.read_bytes()[26:28]
     return b""
+
+
+def test_it_saves_soon_after_its_start_and_without_a_thread(tmp_path: Path) -> None:
+    """A thread's stack would be larger than what a process can have."""
+    file = tmp_path / "table"
+    with Server("--state", str(file), "--state-every", "86400", preexec_fn=lambda: (
+            resource.setrlimit(resource.RLIMIT_STACK, (1 << 50, -1)))) as server, \
+            Peer(server) as peer:
+        peer.send(heartbeat(0, 1, 2))
+        wait_until(lambda: changed_to(file) == b"\1\2", "it saves")
+        assert len(os.listdir(f"/proc/{server.process.pid}/task")) == 1
+        server.stop()
 
 
 @pytest.mark.parametrize("program", ["cp", "mv"])

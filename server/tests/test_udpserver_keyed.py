@@ -933,6 +933,9 @@ def test_generations_when_the_disk_is_full(options: list[str], tmp_path: Path) -
         peer.send(hears.heartbeat(1, 1), old.heartbeat(1, 1))
         counters = server.wait_for(lambda now: now["tag"] == 1, "the old key is refused")
         assert counters["heartbeats"] == 2
+        begun, failed = time.monotonic(), counters["failed_saves"]
+        server.wait_for(lambda now: now["failed_saves"] >= failed + 6, "it tries again")
+        assert time.monotonic() - begun > 1  # once a second
         server.kill()
     full.unlink()
     with Server(*lasting(options)) as server:

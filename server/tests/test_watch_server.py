@@ -251,6 +251,46 @@ def test_a_node_that_restarts_is_told(tmp_path: Path) -> None:
         watched.server.stop()
 
 
+@pytest.mark.parametrize("restarts", [True, False])
+def test_who_is_watched_again_is_new(tmp_path: Path, restarts: bool) -> None:
+    """What was told before it was left out of the file of names is forgotten, but its number. After
+    a restart, the table shows that it is alive: that is a change again. A reload after a stop does
+    not count the stop as silence."""
+    calm, short = ("[dumpulse]\ntick = 50ms\nwarn = %s\ncrit = %s\n" % limits
+                   for limits in (("30min", "40min"), ("2s", "3s")))
+    names, stats = tmp_path / "names.ini", tmp_path / "stats"
+    more = ("--state", f"{tmp_path / 'state'}", "--stats", f"{stats}")
+
+    def row(number: int = 3) -> tuple[object, object]:
+        variable = client.read_status(f"{stats}")["table"][number]
+        return variable["state"], variable["number"]
+
+    def reload(server: Server, text: str, seconds: float) -> None:
+        reloads = server.stats()["reloads"]
+        names.write_text(text)
+        server.process.send_signal(signal.SIGSTOP)
+        server.process.send_signal(signal.SIGHUP)
+        time.sleep(seconds)
+        server.process.send_signal(signal.SIGCONT)
+        server.wait_for(lambda now: now["reloads"] > reloads, "it reads them again")
+
+    with Watched(tmp_path, names=calm + "[3]\n", more=more) as watched:
+        watched.beat_until(3, 5, lambda: watched.told() == ["3  waiting alive"])
+        wait_until(lambda: row() == ("alive", 1), "it is alive")
+        if not restarts:
+            reload(watched.server, calm + "[4]\n", 0)
+            assert row() == (None, None)
+            reload(watched.server, calm + "[3]\n", 0)
+            assert row() == ("waiting", 1)
+            reload(watched.server, short + "[5]\n", 3.2)
+            assert row(5)[0] == "waiting"
+        watched.server.stop()
+    for text, after in ((("[4]\n", (None, None)), ("[3]\n", ("alive", 2))) if restarts else ()):
+        with Watched(tmp_path, names=calm + text, more=more) as watched:
+            wait_until(lambda: row() == after, f"{after}")  # noqa: B023
+            watched.server.stop()
+
+
 @repeated_if_late
 def test_a_board_without_a_clock(tmp_path: Path) -> None:
     """It starts in 1970, and gets the right time late. What the state file has is as old as it was

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -127,6 +128,32 @@ TEST_AFTER(begin, test_lost_lines_are_counted_and_logged)
     (void)close(kept);
     assert_string_equal(text, "unit: 2 lines could not be written\nunit: written\n");
     assert_int_equal(log_lost(), 2);
+}
+
+/* A file at its limit takes a part of a line. The next one begins a new line. */
+TEST_AFTER(begin, test_a_torn_line)
+{
+    static const char after[] = "\nunit: 1 line could not be written\n";
+    char path[] = "/tmp/unit-log-XXXXXX", text[200] = "";
+    const int file = mkstemp(path), kept = dup(STDERR_FILENO);
+    struct rlimit limit, before;
+
+    (void)log_say_lost();
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = before;
+    limit.rlim_cur = 10;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    (void)dup2(file, STDERR_FILENO);
+    (void)setrlimit(RLIMIT_FSIZE, &limit);
+    assert_false(log_say("torn"));
+    (void)setrlimit(RLIMIT_FSIZE, &before);
+    assert_true(log_say("whole"));
+    (void)dup2(kept, STDERR_FILENO);
+    (void)close(kept);
+    assert_true(pread(file, text, sizeof text - 1, 0) > 0);
+    (void)close(file);
+    (void)unlink(path);
+    assert_memory_equal(text + 10, after, sizeof after - 1);
 }
 
 static int free_descriptor(void)

@@ -245,6 +245,10 @@ TEST(test_forged_sources_fill_neither_the_log_nor_the_memory)
     assert_int_equal(logged_count, before + 3);
     sources_finish();
     assert_int_equal(logged_count, before + 3);
+    for (unsigned number = 3000000; number < 3002000; number++) /* it is full again */
+        note(number, COUNT_HEARTBEATS, now + DAY);
+    assert_non_null(strstr(last_logged(), "1024 sources are known"));
+    sources_finish();
 }
 
 /* None of these sources is in the list that the test before has left. */
@@ -382,21 +386,34 @@ static void end_loop(void)
     (void)raise(SIGTERM);
 }
 
+static unsigned reaped, reaped_before_tasks; /* calls of on_child: all; until the tasks ran */
+
+static void reap(void)
+{
+    reaped++;
+}
+
 static void start_lower(void)
 {
+    reaped_before_tasks = reaped;
+    (void)raise(SIGCHLD);
     loop_start_task(LOOP_READY, TIMING_SECOND);
 }
 
+/* Only SIGCHLD calls on_child. In the first turn of the loop, it would start programs for changes of
+ * the last run before the server has looked at its nodes. */
 TEST(test_a_task_starts_one_of_a_lower_number_at_once)
 {
-    static const struct loop_handlers none;
+    static const struct loop_handlers only_reaps = {.on_child = reap};
     const sigset_t waiting = loop_catch_signals();
 
     loop_define_task(LOOP_READY, end_loop, 0);
     loop_define_task(LOOP_WATCH, start_lower, TIMING_SECOND);
-    loop_serve(&waiting, &none);
+    loop_serve(&waiting, &only_reaps);
     (void)alarm(0);
     assert_in_range(waited_us, 1, 1000);
+    assert_int_equal(reaped_before_tasks, 0);
+    assert_int_equal(reaped, 1);
 }
 
 int main(void)

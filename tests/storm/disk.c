@@ -329,10 +329,15 @@ ssize_t __wrap_read(int descriptor, void *bytes, size_t room)
         return -1;
     if (file == NULL)
         return fail(EBADF);
+    /* People put new files in place of old ones: an open one does not grow. */
     size_t *const at = &world->disk.open[descriptor - FIRST_DESCRIPTOR].at;
-    if (*at == 0)
+    size_t *const whole = &world->disk.open[descriptor - FIRST_DESCRIPTOR].size;
+    if (*at == 0) {
         oracle_reads(file);
-    const size_t left = *at < file->size ? file->size - *at : 0;
+        *whole = file->size;
+    }
+    const size_t end = *whole < file->size ? *whole : file->size;
+    const size_t left = *at < end ? end - *at : 0;
     size_t size = left < room ? left : room;
     if (reason == SHORT && size > 1)
         size /= 2;

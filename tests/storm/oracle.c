@@ -335,6 +335,7 @@ void __real_dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state
 void __wrap_dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was,
                              dumpulse_state is)
 {
+    oracle_serves(); /* a bus that is down has brought no packet yet */
     oracle_look();
     CLAIM(IN_ORDER, true, was == world->truth.of[variable].state && was != is,
           "variable %u: it is told that it was %s, and it was %s", variable, name_of(was),

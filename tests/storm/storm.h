@@ -211,8 +211,8 @@ struct disk {
     unsigned changes;
     uint64_t steps; /* all that has changed anything on it */
     struct {
-        int file; /* -1: free; else a file, or one of enum opened */
-        size_t at;
+        int file;        /* -1: free; else a file, or one of enum opened */
+        size_t at, size; /* what has been read; the file's size at the first read */
     } open[OPEN];
     uint64_t failed_at; /* when a call failed last */
     uint64_t numbers, full_until, fails_until, slow_until, lies_until;
