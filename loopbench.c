@@ -107,7 +107,7 @@ static size_t fill_nonsense(void) /* the seed is fixed: none of these is a heart
     return SLOTS;
 }
 
-static size_t fill_reports(void) /* of a table of random bytes */
+static size_t fill_reports(void) /* The reports are those of a table of random bytes. */
 {
     static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
 

@@ -95,7 +95,7 @@ enum { REPLIES = 2 * BATCH };
 static struct mmsghdr incoming[BATCH], outgoing[REPLIES];
 static struct iovec incoming_bytes[BATCH], outgoing_bytes[REPLIES];
 static uint8_t packets[BATCH][PACKET_ROOM];
-static uint8_t reports[REPLIES][DUMPULSE_KEYED_REPORT_SIZE]; /* and beacons */
+static uint8_t reports[REPLIES][DUMPULSE_KEYED_REPORT_SIZE]; /* Beacons use these, too. */
 static union udp_address sources[BATCH];
 /* size_t has the alignment that these need. */
 static size_t controls[BATCH][UDP_CONTROL_ROOM / sizeof(size_t)];

@@ -116,7 +116,7 @@ bool address_read_networks(struct address_networks *networks, const char *option
 
 const char *address_describe(const struct address_networks *networks)
 {
-    static char text[800]; /* so that the whole line of the log stays below 1 KB */
+    static char text[800]; /* The whole line of the log must stay below 1 KB. */
     size_t length = 0;
 
     for (size_t i = 0; i < networks->given_count && length < sizeof text; i++)

@@ -10,7 +10,7 @@ enum { ROOM = 4 * DUMPULSE_VARIABLES };
 struct alarms_record alarms[DUMPULSE_VARIABLES];
 void (*alarms_store)(void);
 void (*alarms_tell_one)(const struct alarms_change *change);
-static struct alarms_change changes[ROOM]; /* in the order in which they were found */
+static struct alarms_change changes[ROOM]; /* Pending changes, oldest first. */
 static unsigned count, storing, stored;    /* all of these; how many are being stored, and are */
 
 bool alarms_to_store(void)

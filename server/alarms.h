@@ -17,11 +17,11 @@
 enum {
     ALARMS_PATIENCE = 500,                /* ms */
     ALARMS_SIZE = 8 * DUMPULSE_VARIABLES, /* bytes of all records in the state file */
-    ALARMS_RESTARTED = DUMPULSE_DEAD + 1  /* what a change is to that leaves the state */
+    ALARMS_RESTARTED = DUMPULSE_DEAD + 1  /* A restart does not change the state. */
 };
 
 struct alarms_record {
-    uint32_t number;          /* of the last change */
+    uint32_t number;          /* Number of the last change. */
     uint8_t was, is;          /* the last change of the state: as in dumpulse_watch.h */
     bool restarted;           /* the last change is a restart, later than that, */
     uint8_t boot;             /* whose boot count was this */
@@ -37,7 +37,7 @@ struct alarms_change {
 
 /* Adds a change, and calls alarms_store() to have it stored soon. NULL: changes are not stored. */
 void alarms_add(uint8_t variable, uint8_t was, uint8_t is);
-void alarms_add_restart(uint8_t variable, uint8_t boot); /* the same for a node that restarted */
+void alarms_add_restart(uint8_t variable, uint8_t boot); /* Adds a restart of a node. */
 struct alarms_change alarms_last(uint8_t variable);
 extern void (*alarms_store)(void);
 
@@ -51,8 +51,8 @@ void alarms_forget(uint8_t variable);                /* nobody watches it: its n
 /* The records as they are in the state file. */
 void alarms_encode(uint8_t bytes[ALARMS_SIZE]);
 void alarms_decode(const uint8_t bytes[ALARMS_SIZE]);
-void alarms_begin_store(void); /* the records of now are being stored, */
-void alarms_end_store(void);   /* and now they are, or cannot be */
-bool alarms_to_store(void);    /* are there changes that are not stored? */
+void alarms_begin_store(void); /* Begins to store the present records. */
+void alarms_end_store(void);   /* Ends that: they are stored, or cannot be. */
+bool alarms_to_store(void);    /* Are there changes that are not stored? */
 
 #endif

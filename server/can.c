@@ -29,8 +29,8 @@ enum {
     HEARTBEATS_FROM = 0, /* 64 identifiers */
     REPORT_FROM = 64,    /* 33 identifiers, one for each frame of a report */
     BEACON_AT = 97,
-    KEYED_REQUESTS_FROM = 98, /* to 127: with keys, each reader has its own */
-    FD_REQUEST_AT = 126,      /* in a frame of CAN FD, which asks for frames of CAN FD */
+    KEYED_REQUESTS_FROM = 98, /* With keys, each reader has its own identifier, 98 to 127. */
+    FD_REQUEST_AT = 126,      /* A frame of CAN FD requests a report in frames of CAN FD. */
     REQUEST_AT = 127,
     BLOCK = 128,
     DEFAULT_BASE = 0x680
@@ -58,7 +58,7 @@ static struct {
     unsigned frame;          /* which frame is sent next */
     unsigned waiting[KINDS]; /* requests that the next report of a kind will answer */
     unsigned answers;        /* requests that the report which is leaving answers */
-    enum kind kind;          /* of the last report */
+    enum kind kind;          /* Kind of the last report. */
     bool next_fd;            /* the report of version 2 in `next`, which waits, leaves like this */
     size_t size;             /* bytes of the report which is leaving */
     uint64_t begun;          /* ns: when this report began to leave */
@@ -93,7 +93,7 @@ static bool read_id(const char *text, size_t length, canid_t *to)
 
     if ((length != 3 && length != 8) || strspn(text, "0123456789abcdefABCDEF") < length)
         return false;
-    const canid_t id = (canid_t)strtoul(text, &end, 16); /* at most 32 bits */
+    const canid_t id = (canid_t)strtoul(text, &end, 16); /* The text has at most 32 bits. */
     *to = id | (length == 3 ? 0 : CAN_EFF_FLAG);
     return id % BLOCK == 0 && id <= (length == 3 ? CAN_SFF_MASK : CAN_EFF_MASK);
 }
@@ -148,8 +148,9 @@ static int open_socket(void)
         {reports + 100, all & ~(canid_t)3},
         {reports + 104, all & ~(canid_t)7},
         {reports + 112, all & ~(canid_t)15}};
-    const bool keyed = options.key != NULL; /* then the first filter is a part of the last one */
-    static const int also_fd = 1;           /* without CAN FD, this changes nothing */
+    /* With keys, the first filter is a part of the last one. */
+    const bool keyed = options.key != NULL;
+    static const int also_fd = 1; /* without CAN FD, this changes nothing */
     struct sockaddr_can here = {.can_family = AF_CAN};
     struct ifreq status = {0};
 

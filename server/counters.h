@@ -27,9 +27,9 @@ enum {
     COUNT_EPOCH_TAGS, /* wrong tags in the last whole epoch, also of requests */
     COUNT_BEFORE, /* variables that were heard under the key before, and not under the new one */
     COUNT_FAILED_SAVES,
-    COUNT_LOST_LINES,      /* of the log, that could not be written */
+    COUNT_LOST_LINES,      /* Lines of the log that could not be written. */
     COUNT_RELOADS,         /* after which all files were right */
-    COUNT_CHANGES,         /* of variables that are watched */
+    COUNT_CHANGES,         /* Changes of watched variables. */
     COUNT_NOT_TOLD,        /* changes that the program of --exec did not get */
     COUNT_FAILED_PROGRAMS, /* programs that failed, and tries to start one */
     COUNT_ERROR_FRAMES,

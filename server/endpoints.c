@@ -19,15 +19,15 @@
 
 struct endpoint {
     uint8_t address[ADDRESS_SIZE];
-    uint32_t scope;        /* the interface of a link-local address, */
-    const char *interface; /* and its name */
+    uint32_t scope;        /* Interface of a link-local address. */
+    const char *interface; /* Name of the interface. */
 };
 
 uint64_t endpoints_port;
 size_t endpoints_count;
 static struct endpoint binds[ENDPOINTS_MAX];
 static bool port_given;
-static size_t opened; /* how many sockets are for UDP; they come first */
+static size_t opened; /* Number of sockets for UDP, which are the first ones. */
 
 /* ---- Options ---------------------------------------------------------------------------- */
 

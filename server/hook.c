@@ -39,7 +39,7 @@ enum {
     LONGEST = 60,              /* s that a program may run */
     FIRST = STDERR_FILENO + 1, /* descriptor that no program gets */
     INHERITED = 1024,          /* descriptors that whoever started the server may have left open */
-    CHOSEN = -1,               /* in place of a child: a program is about to start for it */
+    CHOSEN = -1,               /* In place of a child: a program is about to start. */
     LIST = 4 * DUMPULSE_VARIABLES,
     NUMBERS = 11 * DUMPULSE_VARIABLES
 };

@@ -20,17 +20,17 @@ struct hook_change {
 /* Starts as zeros. */
 extern struct hook {
     struct {
-        size_t count;   /* how many changes wait */
+        size_t count;   /* Number of changes that wait. */
         uint64_t begun; /* ns: when the program was started that runs */
         pid_t child;    /* its process; 0: none runs for this variable */
         bool killed;
-        struct hook_change told; /* what it was told */
+        struct hook_change told; /* Change that the program got last. */
         struct hook_change waiting[HOOK_WAITING];
     } of[DUMPULSE_VARIABLES];
     size_t running;
     size_t last;        /* the variable whose program was started last */
     uint64_t merged;    /* changes that were not told as too many waited, and not yet said */
-    int start_error;    /* why the last try to start a program failed, if that was said; or 0 */
+    int start_error;    /* Logged reason why the last start failed, or 0. */
     struct bucket said; /* limits the lines about trouble */
 } hook;
 

@@ -72,7 +72,7 @@ bool dumpulse_store(uint32_t number)
 /* The context of the send hook. A report is sent at once; a beacon stays here until it is decided
  * whether it is sent. */
 struct reply {
-    void *to; /* as keys_send() has it */
+    void *to; /* Destination for keys_send(). */
     bool has_beacon;
     uint8_t beacon[DUMPULSE_PACKET_SIZE];
 };
@@ -421,7 +421,7 @@ bool keys_renew(struct keys *key, const uint8_t generations[NUMBERS_LABELS], boo
         log_say("%s: the key has generation %u from now on, and no older one is taken",
                 name_of(label), generations[label]);
     }
-    if (now) /* at the start, they are there */
+    if (now) /* At the start, the generations are there already. */
         memmove(key->master.generations, generations, sizeof key->master.generations);
     if (any && key->keyed.reached != 0)
         state_store_numbers(&key->file);
@@ -550,7 +550,7 @@ static uint64_t round_begun; /* ns since the machine was started: when label 0 b
  * stored now and then in any case: so a disk that is full is noticed in time. */
 static void store_ahead(struct keys *key)
 {
-    enum { FROM = 192 /* of 256 epochs */, OFTEN = 20 * 60 /* s */ };
+    enum { FROM = 192, OFTEN = 20 * 60 /* s */ }; /* The last quarter of a block begins at FROM. */
     const uint32_t next = key->keyed.epoch / 256 + 1;
 
     if ((uint8_t)key->keyed.epoch >= FROM && next <= LAST + 1)
@@ -650,7 +650,7 @@ static void begin_at_once(struct keys *key)
             break;
     }
     key->to_repeat = NUMBERS_LABELS;
-    table_read_clock(); /* so many beacons, too, give time to stop it */
+    table_read_clock(); /* So many beacons give time to stop it. */
 }
 
 /* If the process was stopped, or the machine slept, what was made before must not look new: all

@@ -22,8 +22,8 @@ struct keys_master {
 extern struct keys {
     struct keys_master master;
     dumpulse_keyed keyed;
-    struct numbers numbers; /* what the file is to have */
-    struct numbers stored;  /* what it has, also after a power failure */
+    struct numbers numbers; /* Numbers that the file must get. */
+    struct numbers stored;  /* Numbers that it has, even after a power failure. */
     struct state_numbers file;
     bool stopped;       /* no epoch can begin */
     bool cannot_store;  /* the last store of numbers has failed */
@@ -31,10 +31,10 @@ extern struct keys {
     int64_t offset;     /* ms from the clock since the start of the machine to Unix time */
     uint32_t step;      /* s that it was set forward, until epochs are skipped for it */
     uint32_t jump;      /* the block that begins as soon as it is stored, if it is a later one */
-    uint64_t refilled;  /* ns since the machine was started: when it got its last skips, */
-    uint64_t stored_at; /* and when its numbers were stored */
+    uint64_t refilled;  /* Time of its last skips, ns since the machine was started. */
+    uint64_t stored_at; /* Time when its numbers were stored, on the same clock. */
     uint8_t to_repeat;  /* beacons of the first epoch */
-} keys, keys_before;    /* of --key, and of --key-before */
+} keys, keys_before;    /* Contexts of --key and --key-before. */
 
 /* Reads the content of the file of --key: a line with the key in 32 digits, and then for each
  * variable whose key has another generation than 0 a line with both in decimal digits, and perhaps

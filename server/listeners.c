@@ -11,7 +11,7 @@
 
 static struct listener {
     uint64_t until; /* ns: then it is forgotten */
-    int descriptor; /* of the socket that heard it */
+    int descriptor; /* Socket that received the heartbeat. */
     uint8_t address[sizeof(union udp_address)];
     size_t address_length, control_length;
     size_t control[CMSG_SPACE(sizeof(struct in6_pktinfo)) / sizeof(size_t)];

@@ -20,7 +20,7 @@
 #include "timing.h"
 
 static const char *name = "";
-static char files[STDERR_FILENO + 1][PATH_MAX]; /* of the outputs that are files, at the start */
+static char files[STDERR_FILENO + 1][PATH_MAX]; /* Paths of outputs that are files, at the start. */
 
 void log_begin(const char *program)
 {

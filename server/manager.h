@@ -12,6 +12,6 @@ void manager_ready(const char *status); /* sends "ready" again, with a status fo
 void manager_end(void);                 /* sends "stopping" */
 
 enum { MANAGER_FIRST_SOCKET = 3 };   /* descriptor of the first socket that the manager passes */
-size_t manager_passed_sockets(void); /* how many sockets it passes */
+size_t manager_passed_sockets(void); /* Returns the number of sockets that it passes. */
 
 #endif

@@ -33,8 +33,8 @@ static struct section {
     unsigned line;                   /* where it begins; 0: it is not in the file */
     unsigned given;                  /* a bit for each key, in the order of `keys` */
     bool unexpected;                 /* expect = no */
-    bool unauthenticated;            /* it matters only to readers, */
-    uint8_t now_from;                /* and so does this */
+    bool unauthenticated;            /* Only readers need this. */
+    uint8_t now_from;                /* Only readers need this, too. */
     uint8_t boots;                   /* the variable that carries its boot count */
     uint8_t value[2], value_warn[2]; /* without value-warn: 255 to 0, which is within any range */
     char name[NAMES_ROOM];
@@ -212,9 +212,9 @@ static bool read_name(char *text, void *value)
 enum { OF_ALL = 1, OF_ONE = 2 };
 static const struct key {
     const char *name;
-    unsigned where; /* in [dumpulse], or in the section of a variable */
+    unsigned where; /* The key is for [dumpulse], or for the section of a variable. */
     bool (*read)(char *text, void *value);
-    size_t value_at; /* in struct section */
+    size_t value_at; /* Offset of the value in struct section. */
 } keys[] = {
     {"tick", OF_ALL, read_tick, offsetof(struct section, tick)},
     {"now-from", OF_ALL, read_variable, offsetof(struct section, now_from)},

@@ -32,7 +32,7 @@ struct numbers {
     uint32_t block;                      /* the last block of epochs that was used or reserved */
     uint64_t retired;                    /* under this key; variable v is bit v */
     uint32_t skips;                      /* blocks that may be skipped to follow the date */
-    uint8_t generations[NUMBERS_LABELS]; /* of each label's key */
+    uint8_t generations[NUMBERS_LABELS]; /* Generation of each label's key. */
     uint8_t accepted[NUMBERS_LABELS]; /* the generation under which a packet of each label was last
                                          accepted plus 1 (at most 255; 0: none) */
 };

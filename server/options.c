@@ -15,7 +15,7 @@
 #include "log.h"
 
 struct options options;
-static const struct options_own *of_agent; /* of the agent that reads its arguments */
+static const struct options_own *of_agent; /* Options of the agent that reads its arguments. */
 
 bool options_wrong(const char *format, ...)
 {

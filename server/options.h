@@ -37,18 +37,18 @@ extern struct options {
     uint64_t self_variable, self_sender;
     const char *state;      /* a path, or NULL */
     uint64_t state_every;   /* s */
-    unsigned log;           /* how much to say */
+    unsigned log;           /* Level of the log. */
     const char *stats;      /* a path, or NULL */
     const char *watch;      /* the path of a file of names, or NULL */
     const char *exec;       /* the path of a program, or NULL */
     const char *key;        /* the path of the master key, or NULL: version 1 of the protocol */
-    const char *key_before; /* the same of the one before it, or NULL */
-    const char *key_until;  /* how long that is taken, too */
+    const char *key_before; /* File of the previous key, or NULL. */
+    const char *key_until;  /* Until when the previous key is accepted. */
     uint64_t also_unkeyed;  /* a bit for each variable that is accepted in version 1 */
     bool key_is_new;        /* make FILE.KEY.numbers, and end */
     bool key_to_date;       /* have its epochs follow the date, however far, and end */
     bool self, keep_old, help, version, check, reload; /* --reload checks, too */
-    char wrong[512];                                   /* what is wrong with the arguments */
+    char wrong[512];                                   /* First mistake in the arguments. */
 } options;
 
 /* The longest path of a state file: state.c appends suffixes like ".damaged". */
@@ -80,6 +80,6 @@ bool options_read_file(const char *path, const char *kind, char content[OPTIONS_
 
 /* Reads the arguments. False: options.wrong says what is wrong with them. */
 bool options_read(const struct options_own *own, int count, char *const *arguments);
-void options_print_help(void); /* of the options that were read last */
+void options_print_help(void); /* Prints the help of the options that were read last. */
 
 #endif

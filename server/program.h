@@ -46,7 +46,7 @@ struct program {
     /* Reads the files that its options name; false: options.wrong says why it cannot. Only if
      * `now`, what was read last holds from now on. NULL: it has no such options. */
     bool (*read_files)(bool now);
-    void (*finish)(void); /* at the end: sends and logs what is left */
+    void (*finish)(void); /* Sends and logs what is left, at the end. */
 };
 extern const struct program program;
 

@@ -15,7 +15,7 @@ struct sockets_one {
 };
 extern struct sockets_one sockets[SOCKETS_MAX];
 extern size_t sockets_count;
-extern int sockets_poller;        /* what epoll_wait() waits for: event.data.ptr is the socket */
+extern int sockets_poller;        /* Descriptor of epoll; event.data.ptr is the ready socket. */
 extern uint64_t sockets_capacity; /* packets that the smallest of their buffers holds */
 
 /* Adds a bound socket at the end, and gives it a large buffer. The descriptor -1 reserves a place
@@ -26,7 +26,7 @@ bool sockets_replace(size_t socket, int descriptor);
 
 /* Takes packets from a socket, a bounded number of them, and returns how many. */
 unsigned sockets_take(const struct sockets_one *socket);
-unsigned sockets_take_all(void); /* the same for each socket, ready or not */
+unsigned sockets_take_all(void); /* Takes from each socket, ready or not. */
 /* Takes the packets that wait now, and some that come meanwhile: about a buffer of them at most. */
 void sockets_take_waiting(void);
 

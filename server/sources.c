@@ -16,7 +16,7 @@ enum {
     SOURCES_MAX = 1024,      /* sources that are remembered */
     SLOTS = 2 * SOURCES_MAX, /* half of the slots stay empty, so that a search is short */
     KINDS = COUNT_UNSENT + 1,
-    LINES = 100 /* at once; then one a second */
+    LINES = 100 /* Lines at once; then there is one a second. */
 };
 static const uint64_t DAY = UINT64_C(86400000000000); /* ns */
 

@@ -8,6 +8,6 @@
 /* Logs a packet if it is the first one from this address with this outcome. The outcome is a
  * counter's number, up to COUNT_UNSENT. limits_choose_secret() must have been called before. */
 void sources_note(const uint8_t *address, size_t outcome, const uint8_t *packet, uint64_t now);
-void sources_finish(void); /* at the end: logs how many were not named */
+void sources_finish(void); /* Logs the number of sources that were not named, at the end. */
 
 #endif

@@ -39,9 +39,9 @@ struct content {
 };
 
 static uint8_t
-    saved[SNAPSHOT_SIZE]; /* what this server has last read from FILE, or written to it */
+    saved[SNAPSHOT_SIZE]; /* Bytes that this server last read from FILE, or wrote to it. */
 static int lock = -1;     /* the descriptor of FILE.lock, which it has locked; or -1 */
-static int failed_for;    /* why the last save failed, as in struct failure; 0: it succeeded */
+static int failed_for;    /* Reason of the last failure, as in struct failure; 0: none. */
 static bool gives_away;   /* are files made for the owner of the folder? */
 
 /* While the server serves, a thread writes one file after the other: a disk may be slow. Until it
@@ -51,9 +51,9 @@ static struct {
     struct state_numbers *numbers; /* the file that it writes; NULL: the table */
     bool runs;                     /* it was started, and not joined yet */
     bool ended;                    /* set by the thread, read by the loop */
-    struct failure failure;        /* of the thread; reason 0: there was none */
-    struct numbers taken;          /* what it writes, */
-    uint8_t bytes[STATE_LONGEST];  /* as bytes, or the table */
+    struct failure failure;        /* Failure of the thread; reason 0: none. */
+    struct numbers taken;          /* Numbers that it writes. */
+    uint8_t bytes[STATE_LONGEST];  /* Bytes of these, or of the table. */
 } saver;
 static struct state_numbers *due[2]; /* numbers to be stored, in this order; NULL: none */
 static uint64_t numbers_at;  /* ns: no numbers are stored before, as the last store failed */
@@ -172,7 +172,7 @@ static bool hold_lock(struct failure *failure)
     }
     int reason = open_file(".lock", O_RDWR | O_CREAT, &lock);
     if (reason != 0)
-        return note(failure, reason, ".lock"); /* then it is -1 */
+        return note(failure, reason, ".lock"); /* The descriptor is -1 here. */
     (void)read_content(lock, &content);
     if (content.size == 0)
         (void)fchmod(lock, 0600); /* somebody may have allowed others to open it */

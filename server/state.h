@@ -17,7 +17,7 @@ bool state_load(void);
  * written, and the log has the reason. */
 bool state_save(void);
 bool state_is_saved(void); /* did the last save of the table succeed? */
-void state_begin(void);    /* from now on, a thread writes what has changed, one file at a time */
+void state_begin(void);    /* Starts writing: a thread writes one changed file at a time. */
 
 /* None of its files is longer than this, not even one of a later version. */
 enum { STATE_LONGEST = 1024 };
@@ -26,8 +26,8 @@ enum { STATE_LONGEST = 1024 };
 struct state_numbers {
     char suffix[sizeof ".00000000.numbers"]; /* ".KEY.numbers" */
     const struct numbers *numbers;           /* that are to be stored */
-    int failure;                             /* why the last write failed: an error number; or 0 */
-    uint8_t last[NUMBERS_SIZE]; /* what this server has last read from there, or written to it */
+    int failure;                             /* Error number of the last write, or 0. */
+    uint8_t last[NUMBERS_SIZE]; /* Bytes that this server last read from there, or wrote to it. */
     /* The loop calls it when a write has ended: whether these numbers will be read after a power
      * failure at any moment from now on. If not, they are due again in a second. */
     void (*on_end)(struct state_numbers *file, const struct numbers *numbers, bool is_stored);

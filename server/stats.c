@@ -36,7 +36,7 @@ enum { LINE = (COUNTERS + 5) * 48, ARGUMENTS = 4096, ANSWER = 32768 };
 /* ---- A line --------------------------------------------------------------------------------- */
 
 static const char *program;
-static char *const *arguments; /* of main() */
+static char *const *arguments; /* Arguments of main(). */
 static uint64_t begun;         /* ns: timing_ns() at the start */
 
 /* Brings the counters up to date that are not counted packet by packet. */

@@ -24,10 +24,10 @@ extern uint64_t table_started;    /* ticks since 1970 at the start, or when the 
 extern void (*table_before_it_forgets)(void);
 
 void table_begin(void);     /* must be called before the table is used */
-size_t table_count(void);   /* how many variables are set */
+size_t table_count(void);   /* Returns the number of variables that are set. */
 uint64_t table_ticks(void); /* the time now, in ticks since 1970 */
 
-void table_share(table_entry *entries); /* from now on, the entries are kept there */
+void table_share(table_entry *entries); /* Keeps the entries there. */
 void table_collect(void); /* copies the entries into table_agent, if they are shared */
 
 /* Must be called before each report: sets the variable of --self, and collects the entries. Its

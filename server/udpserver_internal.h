@@ -8,8 +8,8 @@
 #include "address.h"
 
 extern struct udpserver {
-    struct address_networks readers; /* who may ask */
-    struct address_networks senders; /* who may send heartbeats; none: everybody may */
+    struct address_networks readers; /* Sources whose requests are answered. */
+    struct address_networks senders; /* Sources of heartbeats; none: all are accepted. */
     uint64_t burst;                  /* reports at once for one source */
     uint64_t rate;                   /* reports a second for one source */
     uint64_t rate_total;             /* reports a second for all sources together */

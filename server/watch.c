@@ -26,7 +26,7 @@ enum {
     LONGEST = 1000,    /* ms from one look to the next, if the limits allow it */
     GRACE_MAX = 65344, /* ticks: then 64 looks reach each moment of 65536 ticks */
     WRAPS = 2 * 65536, /* ticks: for longer than this, nobody has to look back */
-    LINES = 100        /* of the log at once; then one a second */
+    LINES = 100        /* Lines of the log at once; then there is one a second. */
 };
 
 static dumpulse_watched lines[DUMPULSE_VARIABLES];
@@ -37,14 +37,14 @@ dumpulse_watcher watch_watcher = {lines, seen, 0};
 /* Ages are by a clock that nobody sets. It begins with Unix time, so that its ticks begin with
  * those of the table, and WRAPS later, so that nothing was heard before 0. */
 static uint64_t ahead;                        /* ms: this clock, minus timing_ns() */
-static uint8_t table[DUMPULSE_REPORT_SIZE];   /* as at the last look */
+static uint8_t table[DUMPULSE_REPORT_SIZE];   /* Table at the last look. */
 static uint64_t heard_at[DUMPULSE_VARIABLES]; /* ticks of this clock */
-static uint64_t looked;                       /* the same: the last look */
+static uint64_t looked;                       /* Tick of the last look. */
 static uint64_t within;      /* the most ticks between two looks, so that no age wraps around */
 static uint64_t least_pause; /* ticks between two looks */
 static struct bucket said;
 static uint64_t unsaid; /* changes that got no line, because too many came at once */
-static uint8_t node_of[DUMPULSE_VARIABLES]; /* by the variable that carries its boot count */
+static uint8_t node_of[DUMPULSE_VARIABLES]; /* Node of the variable that carries its boot count. */
 
 static uint64_t steady_ms(void)
 {

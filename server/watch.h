@@ -8,7 +8,7 @@
 #include "dumpulse_watch.h"
 
 bool watch_read_names(void); /* false: options.wrong says what is wrong */
-bool watch_read_again(void); /* the same; then nothing has changed */
+bool watch_read_again(void); /* Reads the files again. If it fails, nothing has changed. */
 void watch_begin(void);      /* after the table was loaded */
 void watch_finish(void);
 

@@ -62,7 +62,7 @@ def file_of(module: str) -> str:
     path = module.replace(".", "/")
     for name in (f"{path}.py", f"{path}/__init__.py"):
         if (ROOT / name).exists():
-            return str((ROOT / name).resolve().relative_to(ROOT))  # of a link, where it leads
+            return str((ROOT / name).resolve().relative_to(ROOT))  # A link counts for its target.
     return path if (ROOT / path).is_dir() and path else ""
 
 

@@ -35,7 +35,7 @@ KILLED, LATE, STILLBORN, SURVIVED = VERDICTS = ("killed", "timed out", "stillbor
 SLACK = 10
 PROCESSOR_FLOOR = 2
 WALL_FLOOR = 60
-LATE_STATUS = 99  # with this status, a step says itself that it took too long
+LATE_STATUS = 99  # Exit status of a step that was too late.
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     reports = runtestprotocol(item, log=False, nextitem=nextitem)
     if any(report.failed for report in reports) and isinstance(item, pytest.Function):
-        item._initrequest()  # so that its fixtures are made again
+        item._initrequest()  # The fixtures are made again.
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
     watchdog.cancel()
     for report in reports:

@@ -7,7 +7,7 @@
 enum { CALLS_MAX = 16, TIME = 1, SEND = 2 };
 
 typedef struct recorder {
-    uint32_t count; /* of all calls; only the first CALLS_MAX are kept */
+    uint32_t count; /* Number of calls, of which the first CALLS_MAX are kept. */
     uint32_t now;   /* the clock's answer, which the test sets */
     struct {
         uint32_t kind;

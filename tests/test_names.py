@@ -72,7 +72,7 @@ def compare_files(compiled: Compiled, path: Path, seed: int) -> bool:
     try:
         settings = client.make_settings(argparse.Namespace(names=str(path)))
     except client.BadUsage as error:
-        assert str(error).isprintable()  # and so it is one line
+        assert str(error).isprintable()  # So it is one line.
         # Beyond ASCII, the server allows more characters in names.
         if not wrong and ("name must be" not in str(error) or text.isascii()):
             raise AssertionError(f"client.py alone refuses this file: {error}\n{text!r}") from error

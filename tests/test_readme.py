@@ -109,7 +109,7 @@ def test_the_firmware_of_the_readme_works() -> None:
     damaged = heartbeat(5, 6, 7)[:7] + b"\x08"
     entries = entries_of(run_firmware(
         heartbeat(3, 76, 9) + damaged, 2.0, heartbeat(63, 255, 128), 1.0, REQUEST))
-    assert entries[3] == bytes((0, 0, 76, 9))  # in the first second
+    assert entries[3] == bytes((0, 0, 76, 9))  # The heartbeat came in the first second.
     assert entries[63] == bytes((0, 2, 255, 128))
     assert entries[0] == bytes((0, 3, 1, 0))  # the agent's own, stamped when it was asked
     assert all(entry == bytes(4) for number, entry in enumerate(entries)

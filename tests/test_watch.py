@@ -154,7 +154,7 @@ def test_q_ends_and_other_keys_do_not_show() -> None:
 def test_ctrl_z() -> None:
     with FakeAgent([CHECKED]) as agent, watch(agent.address) as terminal:
         terminal.wait_for(lambda text: " 3 " in text[7])
-        terminal.process.send_signal(signal.SIGTSTP)  # what Ctrl-Z does in a shell
+        terminal.process.send_signal(signal.SIGTSTP)  # A shell does this for Ctrl-Z.
         wait_until(lambda: b"\x1b[?1049l" in terminal.raw, "the first screen is back")
         wait_until(lambda: " T" in (ROOT / f"/proc/{terminal.process.pid}/stat").read_text(),
                    "it has stopped")
@@ -307,7 +307,7 @@ def watched(*options: str) -> client.Watched:
     (dict(v0=(5000, 1, 0)), dict(v0=(3, 1, 0)), 1, "jumped by -4998 s"),
     (dict(v0=(65000, 1, 0)), dict(v0=(464, 1, 0)), 1000, ""),  # the wrap
     (dict(v0=(5000, 1, 0)), dict(v0=(5000, 1, 0)), 65536, ""),
-    (dict(v0=(5000, 1, 0)), dict(v0=(5064, 1, 0)), 0, ""),  # as much as clocks may differ
+    (dict(v0=(5000, 1, 0)), dict(v0=(5064, 1, 0)), 0, ""),  # Clocks may differ as much.
     (dict(v0=(5000, 1, 0)), dict(v0=(5065, 1, 0)), 0, "jumped by 65 s"),
     (dict(v0=(5000, 1, 0), v1=(1, 1, 1), v2=(1, 1, 1)), dict(v0=(3, 1, 0)), 1,
      "it lost 2 variables"),
@@ -673,7 +673,8 @@ def test_a_doubt_about_the_clock_is_said_once(noon: None,
                                               capsys: pytest.CaptureFixture[str]) -> None:
     state, lines = watched(), client.Lines(False)
     state.trouble = client.NoAnswer("silence")
-    assert said(lines, state, capsys) == ["12:00:00 no report yet for 0 s; silence"]  # of no clock
+    # No clock is known.
+    assert said(lines, state, capsys) == ["12:00:00 no report yet for 0 s; silence"]
     old = (client.clock(1000) - 9000) % 65536
     for number, doubt in enumerate(("12:00:00 no ages yet: by this machine's clock, nothing is new",
                                     "12:00:00 ages by this machine's clock, wrong if the agent has "

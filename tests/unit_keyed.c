@@ -19,7 +19,7 @@ static dumpulse_node node;
 static dumpulse_reader reader;
 static uint32_t stored;
 static uint8_t generations[LABELS];
-static dumpulse_keyed_report room; /* what was sent */
+static dumpulse_keyed_report room; /* Report that was sent. */
 static uint8_t *const sent = (uint8_t *)&room;
 static size_t sent_length;
 static uint8_t beacons[LABELS][8]; /* the last ones */
@@ -230,7 +230,8 @@ static void test_a_node_speaks_for_itself_alone(void **state)
         for (uint8_t label = 0; label != LABELS; label++)
             if (label != 9)
                 assert_false(dumpulse_hear(&node, label, packet, 8));
-        assert_true(dumpulse_hear(&nine, 9, packet, 8)); /* or the others would refuse anything */
+        /* Otherwise the others would reject anything. */
+        assert_true(dumpulse_hear(&nine, 9, packet, 8));
     }
     for (uint8_t label = 0; label != LABELS; label++)
         assert_int_equal(dumpulse_hear(&node, 3, beacons[label], 8), label == 3);
@@ -255,7 +256,8 @@ static void test_a_new_key(void **state)
     keyed.last[3] = keyed.last[5] = 200;
     generations[3] = 1;
     dumpulse_keyed other = keyed;
-    dumpulse_keyed_renew(&keyed, 3); /* or the new key would be refused until its count is 201 */
+    /* Otherwise the new key would be rejected until its count is 201. */
+    dumpulse_keyed_renew(&keyed, 3);
     other.last[3] = 0;
     assert_memory_equal(&keyed, &other, sizeof other);
     assert_int_equal(process(HEARTBEAT), DUMPULSE_WRONG_TAG);
@@ -376,7 +378,7 @@ static void test_a_node_that_hears_nothing_more(void **state)
     assert_true(hears(3, 7));
     assert_int_equal(tick(10), 1);
     (void)tick(60);
-    assert_false(hears(3, 7)); /* the same once more */
+    assert_false(hears(3, 7)); /* The same packet comes again. */
     (void)tick(0);
     assert_false(hears(4, 7));
     assert_false(hears(3, 6));
@@ -576,7 +578,7 @@ static void test_flash_cut_at_each_step(void **state)
         memset(flash.bytes, turn / 6 % 2 == 0 ? flash.blank : 0x5A, FLASH);
         assert_int_equal(dumpulse_flash_read(flash.bytes, PAGE), DUMPULSE_UNREADABLE);
         flash.steps_left = 100000;
-        assert_true(write_flash(0)); /* by the factory */
+        assert_true(write_flash(0)); /* The factory wrote this. */
         uint32_t written = 0;
         for (unsigned i = 1; i != 40; i++) {
             const unsigned cuts = turn % 4 + (i % 3 == 0);
@@ -608,7 +610,7 @@ static void test_flash_wears_slowly(void **state)
         flash.erasures = 0;
         for (uint32_t number = 0; number != 1000 * 2 * RECORDS; number++)
             assert_true(write_flash(number));
-        assert_int_equal(flash.erasures, 2 * 1000); /* of both pages */
+        assert_int_equal(flash.erasures, 2 * 1000); /* This is the sum of both pages. */
     }
     memcpy(flash.bytes, "\1\0\0\0\xfe\xff\xff\xff", 8); /* 25 bits */
     assert_int_equal(dumpulse_flash_read(flash.bytes, PAGE), 1000 * 2 * RECORDS - 1);

@@ -21,14 +21,14 @@ static struct {
 } memory;
 static bool is_mixed;                              /* the variables of this list send version 1 */
 static uint8_t unkeyed[8];                         /* the list */
-static uint8_t state[STATE];                       /* what the agent should be */
+static uint8_t state[STATE];                       /* State that the agent should have. */
 static uint8_t report[DUMPULSE_KEYED_REPORT_SIZE]; /* its report */
 static dumpulse_node node;
 static dumpulse_reader reader;
 /* What the hooks were asked for in this step. */
 static struct {
     unsigned sends, times, loads, stores;
-    size_t length; /* of all that was sent */
+    size_t length; /* Length of all that was sent. */
     uint8_t data[DUMPULSE_KEYED_REPORT_SIZE + 65 * 8];
 } seen;
 

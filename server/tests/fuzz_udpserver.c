@@ -114,7 +114,7 @@ static void try_state(const uint8_t *bytes, size_t size)
     if (snapshot_decode(bytes, size, written, &read, &forgotten) == SNAPSHOT_GOOD) {
         CHECK(forgotten == 0); /* no time has passed */
         snapshot_encode(again, &read, written);
-        CHECK(memcmp(bytes, again, SNAPSHOT_ALARMS_AT) == 0); /* what it does not know ends there */
+        CHECK(memcmp(bytes, again, SNAPSHOT_ALARMS_AT) == 0); /* Unknown records end there. */
     } else {
         for (size_t i = 0; i < sizeof read; i++)
             CHECK(read.report[i] == 0);

@@ -12,8 +12,8 @@ extern char logged[LOGGED_LINES]
 extern size_t logged_count;
 const char *last_logged(void);
 
-extern uint64_t clock_ns;      /* what timing_ns() and timing_boot_ns() return */
-extern uint64_t clock_unix_ns; /* what timing_unix_ns() returns */
+extern uint64_t clock_ns;      /* Time that timing_ns() and timing_boot_ns() return, ns. */
+extern uint64_t clock_unix_ns; /* Time that timing_unix_ns() returns, ns. */
 
 uint64_t random_number(void); /* splitmix64: the same numbers in each run */
 

@@ -39,7 +39,7 @@ AT_ONCE = 12  # runs
 STEP, LATE, SETTLED = 0.03, 0.15, 1.2  # s
 PATIENCE_OF_SERVER = 0.4  # s: soon after that, it tells what it could not store
 LONG_STORE = 1.5  # s: after a fault, the state may be older than what was told
-RECORDS_AT, RECORD = 280, 8  # of the state file
+RECORDS_AT, RECORD = 280, 8  # Place and size of records in the state file.
 MEMORY = "/dev/shm"  # no disk is slow here but when a run makes it so
 BOOTS = 40  # the first variable with boot counts
 NAMES = "[dumpulse]\ntick = 20ms\nwarn = 300ms\ncrit = 600ms\n"
@@ -338,7 +338,7 @@ class Run:
 
     def restart(self) -> None:
         log, is_hasty = self.lives[-1].log, self.chance.random() < 0.5
-        if is_hasty:  # as soon as a change is told; then comes another one
+        if is_hasty:  # It is killed as soon as a change is told; then comes another one.
             self.change()
             self.live(STEP)
             end, size = time.monotonic() + 0.11, log.stat().st_size
@@ -356,7 +356,7 @@ class Run:
     def problems(self) -> list[str]:
         found: list[str] = []
         for life in self.lives:
-            life.check_told(life.is_storable)  # what came after its end
+            life.check_told(life.is_storable)  # Programs may have ended later.
             found += life.not_stored
         begin = 0
         for life in self.lives:

@@ -509,7 +509,7 @@ def test_a_link_local_address_after_its_interface_came_back() -> None:
 
 # ---- Who gets a report --------------------------------------------------------------------
 
-@pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])  # at ::, IPv4 comes in mapped addresses
+@pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])  # IPv4 comes to :: in mapped addresses.
 @pytest.mark.valgrind
 def test_who_may_ask(wildcard: str) -> None:
     with Server("--bind", wildcard, "--allow", "127.1.2.0/23", "--allow", "127.9.9.9",
@@ -741,7 +741,7 @@ def test_a_socket_that_a_killed_server_has_left_is_taken_over(tmp_path: Path) ->
         assert done.returncode == 1 and "another program listens there" in said(done)[-1]
         assert read_stats(path)["packets"] == 0
         path.unlink()
-        path.write_bytes(b"another's")  # at the end, the server removes only its own socket
+        path.write_bytes(b"another's")  # The server removes only its own socket.
         server.stop()
     assert path.read_bytes() == b"another's"
 
@@ -853,7 +853,7 @@ def test_a_signal_that_comes_when_it_lets_signals_in(tmp_path: Path) -> None:
             Peer(server) as peer:
         for turn in range(1024):
             peer.ask()
-            if turn > 1000:  # from then on, each packet is the last one
+            if turn > 1000:  # From now on, each packet is the last one.
                 time.sleep(0.05)
             if came.exists():
                 break
@@ -1479,7 +1479,7 @@ def test_a_passed_socket_that_is_always_ready_wastes_no_processor(shut: bool) ->
 
             before = used()
             time.sleep(1)
-            assert used() - before < 30  # of 100 ticks
+            assert used() - before < 30  # The limit is 30 of 100 ticks.
 
 
 @pytest.mark.parametrize("family, kind, port, said", [

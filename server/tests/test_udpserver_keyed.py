@@ -389,7 +389,7 @@ def test_numbers_of_a_later_server_stay(options: list[str], tmp_path: Path) -> N
     first one must not write its smaller ones over them."""
     with Server(*lasting(options)) as first:
         generations(first, tmp_path, "3 1\n", has_new_key(3, 1))
-        first.process.send_signal(signal.SIGSTOP)  # or it would make the lock again
+        first.process.send_signal(signal.SIGSTOP)  # If it ran, it would make the lock again.
         (tmp_path / "table.lock").unlink()
         with Server(*lasting(options)) as second:
             second.stop()
@@ -644,7 +644,7 @@ def test_a_silent_node_is_forgotten(options: list[str]) -> None:
         one = peer.new_node(1)
         peer.send(one.heartbeat(1, 1))
         assert one.hear(peer.answer())
-        time.sleep(1.5)  # so that 3 epochs end well after the third beacon, and before the fourth
+        time.sleep(1.5)  # 3 epochs end between the third beacon and the fourth.
         peer.send(one.heartbeat(1, 2))
         peer.socket.settimeout(5)  # a beacon would come each 2 s
         with pytest.raises(TimeoutError):
@@ -705,7 +705,7 @@ def test_one_file_is_saved_after_the_other(options: list[str], tmp_path: Path) -
             wait_until(lambda: saves() > before, "the thread saves the table")
 
         change(1)
-        generations(server, tmp_path, "7 1\n", "has read its files again")  # and has stored it
+        generations(server, tmp_path, "7 1\n", "has read its files again")  # It has stored this.
         change(2)
         server.stop()
     order = re.findall(r"^(table\.new|rename)\n", calls.read_text(), re.M)
@@ -775,7 +775,7 @@ def test_wrong_tags_stop_nobody(options: list[str], host: str, source: str) -> N
             for one in nodes:
                 peer.send(one.heartbeat(1, number))
             server.wait_for(lambda now: now["packets"] + now["drops"] == 10 + 260 * (number + 1),
-                            "all are counted")  # so that no buffer is full
+                            "all are counted")  # No buffer is full.
         counters = server.stats()
         assert counters["drops"] == counters["rate"] == 0 and counters["tag"] == 10000
         assert counters["heartbeats"] == 400

@@ -401,7 +401,7 @@ def test_a_program_gets_nothing_of_the_server(tmp_path: Path) -> None:
         assert len(signals) == 2 and not any(each & ~(0b11 << 31) for each in signals), lines
         files = dict(re.findall(r" (\d+) -> (.*)", "\n".join(lines)))
         assert files.pop("0") == "/dev/null" and files.pop("1") == files.pop("2")
-        assert set(files.values()) <= {options[-1]}  # what the shell itself has open
+        assert set(files.values()) <= {options[-1]}  # The shell opens this itself.
         server.stop()
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 

@@ -42,11 +42,11 @@ static struct {
     unsigned reports;  /* complete reports */
     unsigned last;     /* bytes in the last frame of a report */
     unsigned beacons;
-    uint8_t bytes[REPORT_FRAMES][CAN_MAX_DLEN]; /* of the last report */
-    unsigned fd_reports;                        /* of these reports, in frames of CAN FD */
+    uint8_t bytes[REPORT_FRAMES][CAN_MAX_DLEN]; /* Frames of the last report. */
+    unsigned fd_reports;                        /* Number of reports in CAN FD frames. */
     struct canfd_frame coming;                  /* a classic one begins like this */
     bool coming_fd;                             /* it is one of CAN FD */
-    unsigned times;                             /* how often this frame comes */
+    unsigned times;                             /* Number of times that this frame comes. */
 } can0;
 
 static uint64_t started; /* ns: when the test has begun */
@@ -451,7 +451,7 @@ TEST_BETWEEN(test_with_a_key_reports_have_a_rate, with_key, end)
     come_round();
     assert_report(11, 31);
     options.also_unkeyed = true;
-    come(REQUEST, 1); /* of version 1, at the same time */
+    come(REQUEST, 1); /* This request is of version 1. */
     assert_int_equal(counters[COUNT_RATE], 21);
 }
 

@@ -31,8 +31,8 @@ enum { VARIABLES = 64, STATES = 6, RESTARTED = STATES, PROGRAMS = 8, FIRST_PID =
 
 static struct {
     pid_t pid;     /* 0: no program runs here */
-    bool ended;    /* and nobody has asked for its status yet */
-    unsigned kill; /* how often it was killed: 1 as a group, 100 alone */
+    bool ended;    /* It is over, and was not reaped. */
+    unsigned kill; /* Number of kills: 1 for a group, 100 for the process alone. */
     int status;
     uint64_t variables; /* a bit for each that it was told of */
 } programs[PROGRAMS];
@@ -41,8 +41,9 @@ static pid_t last_pid;
 static int spawn_error;
 static unsigned spawned;
 static int current[VARIABLES], told[VARIABLES]; /* states: the newest, and as the program knows */
-static unsigned told_number[VARIABLES];         /* of the change that it knows */
-static uint64_t given, changes_told;            /* changes */
+/* Number of the change that the program got last. */
+static unsigned told_number[VARIABLES];
+static uint64_t given, changes_told; /* changes */
 
 static void check_attributes(const posix_spawnattr_t *attributes)
 {
@@ -176,7 +177,7 @@ pid_t __wrap_waitpid(pid_t pid, int *status, int flags)
 {
     assert_int_equal(pid, -1);
     assert_int_equal(flags, WNOHANG);
-    *status = 0x100; /* of the stranger */
+    *status = 0x100; /* Status of the stranger. */
     if (stranger) {
         stranger = false;
         return FIRST_PID - 1;
@@ -192,7 +193,7 @@ pid_t __wrap_waitpid(pid_t pid, int *status, int flags)
     return 0;
 }
 
-static long old_kernel; /* what close_range() returns */
+static long old_kernel; /* Result of close_range(). */
 static int closed_from, closed_to;
 static unsigned ambient_cleared;
 
@@ -583,7 +584,7 @@ TEST_AFTER(start_again, test_a_restart_tells_what_was_not_told)
     assert_int_equal(told_number[3], 7);
     assert_int_equal(alarms[3].untold, 0);
     assert_int_equal(counters[COUNT_NOT_TOLD], 2);
-    options.state = "table"; /* what waits at the end stays for the next run */
+    options.state = "table"; /* Waiting changes stay for the next run. */
     tell(3, 2);
     hook_finish();
     assert_int_equal(alarms[3].untold, 1);

@@ -36,7 +36,7 @@ static uint32_t stored_block, stored_skips;
 static unsigned sent;       /* beacons */
 static int sent_to;         /* the label whose node got the last one, too; -1: only the bus */
 static int tells = -1;      /* the label whose node has got the beacon that leaves next; -1: none */
-static uint32_t sent_epoch; /* of the last one */
+static uint32_t sent_epoch; /* Epoch of the last packet. */
 static bool came[LABELS];   /* has a beacon come to this label's node? */
 static bool is_retired;     /* is variable 0? */
 

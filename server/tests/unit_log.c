@@ -51,7 +51,7 @@ static int begin(void **state)
     filled = -1;
     log_begin("unit");
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)alarm(20); /* what waits ends then */
+    (void)alarm(20); /* This ends a write that waits. */
     return 0;
 }
 

@@ -240,7 +240,7 @@ TEST(shared_entries)
     beat(3);
     table_share(shared);
     beat(4);
-    shared[5] = shared[4]; /* as the agent with keys would */
+    shared[5] = shared[4]; /* The agent with keys does the same. */
     assert_int_equal(table_count(), 3);
     assert_true(is_there(3) && is_there(4) && is_there(5));
     set_clock(unix_ms + UINT64_C(60000) * 1000);

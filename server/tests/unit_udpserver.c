@@ -196,7 +196,7 @@ TEST(test_each_start_has_its_own_secret)
     for (size_t i = 0; i < LIMITS_HASHED; i++)
         for (size_t byte = 0; byte < 256; byte++)
             same += earlier[i][byte] == limits_secret[i][byte] ? 1 : 0;
-    assert_in_range(same, 0, 20); /* by chance it is 0 or 1 of the 4096 */
+    assert_in_range(same, 0, 20); /* By chance, it is 0 or 1 of the 4096. */
 }
 
 /* ---- Who is named in the log ------------------------------------------------------------- */
@@ -235,7 +235,8 @@ TEST(test_forged_sources_fill_neither_the_log_nor_the_memory)
     assert_non_null(strstr(logged[LINES + 2], "1024 sources are known"));
     before = logged_count;
     note(2000000, COUNT_MAGIC, now + DAY - 1);
-    assert_int_equal(logged_count, before + 1); /* how many were not named, and no name */
+    /* The line has the number of sources, and no name. */
+    assert_int_equal(logged_count, before + 1);
     assert_non_null(strstr(logged[before], "523 more were not named"));
     note(2000000, COUNT_MAGIC, now + DAY);
     assert_int_equal(logged_count, before + 2);
@@ -309,7 +310,7 @@ TEST(test_where_an_answer_leaves_from)
     } cases[] = {{"192.0.2.7", 0}, {"2001:db8::7", 0}, {"fe80::7", 9}, {"febf::7", 9}};
     struct msghdr reply = {.msg_control = &reply, .msg_controllen = 99}, nothing = {0};
 
-    assert_true(udp_set_reply_address(&reply, &nothing)); /* from any address */
+    assert_true(udp_set_reply_address(&reply, &nothing)); /* The answer leaves from any address. */
     assert_true(reply.msg_control == NULL && reply.msg_controllen == 0);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t control[UDP_CONTROL_ROOM / sizeof(size_t)] = {0};
@@ -370,7 +371,8 @@ TEST(test_drops_before_and_after)
 
 /* ---- Tasks ------------------------------------------------------------------------------ */
 
-static uint64_t timer_us, waited_us; /* what the loop asked for last; when the task ran */
+/* Last time set by the loop, and the time when the task ran, µs. */
+static uint64_t timer_us, waited_us;
 
 /* The linker gives all calls of setitimer() to this. */
 int __real_setitimer(int which, const struct itimerval *timer, struct itimerval *before);
@@ -400,8 +402,8 @@ static void start_lower(void)
     loop_start_task(LOOP_READY, TIMING_SECOND);
 }
 
-/* Only SIGCHLD calls on_child. In the first turn of the loop, it would start programs for changes of
- * the last run before the server has looked at its nodes. */
+/* Only SIGCHLD calls on_child. In the first turn of the loop, it would start programs for changes
+ * of the last run before the server has looked at its nodes. */
 TEST(test_a_task_starts_one_of_a_lower_number_at_once)
 {
     static const struct loop_handlers only_reaps = {.on_child = reap};

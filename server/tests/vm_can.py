@@ -356,7 +356,7 @@ def test_a_slow_bus_and_one_that_is_stuck(serve: Callable[..., Program]) -> None
     wait_until(lambda: server.stats()["packets"] == 4, "the next one is on its way")
     send(bus, ERROR | BUS_OFF, bytes(8))
     wait_until(lambda: server.stats()["bus_offs"] == 1, "the bus is off")
-    assert server.stats()["unsent"] == 2  # at once, because the queued frames are lost
+    assert server.stats()["unsent"] == 2  # Queued frames are lost at once.
     send(bus, BASE + REQUEST_AT, REQUEST)
     counters = server.stop()  # it ends, although the report cannot leave
     assert (counters["packets"], counters["reports"], counters["unsent"]) == (5, 1, 3)
@@ -434,7 +434,7 @@ def test_with_a_key(serve: Callable[..., Program], keyed_options: list[str]) -> 
         send(bus, BASE + 3, heartbeat(3, 1, 1))
         send(bus, BASE + 97, keys.beacon(3, 5))  # not for the server
         send(bus, BASE + 96, bytes(8))
-        beacon_on(bus, node)  # of the next epoch
+        beacon_on(bus, node)  # This is the beacon of the next epoch.
     counters = server.stop()
     assert {name: counters[name] for name in ("packets", "heartbeats", "reports", "beacons",
                                               "magic")} == {

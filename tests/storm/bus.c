@@ -62,7 +62,7 @@ size_t bus_frame(struct canfd_frame *frame, const struct waiting *packet)
     memset(frame, 0, sizeof *frame);
     frame->len = (uint8_t)packet->length;
     memcpy(frame->data, packet->bytes, packet->length < 8 ? packet->length : 8);
-    if (packet->from == AGENT) { /* of the controller itself */
+    if (packet->from == AGENT) { /* The controller itself sends it. */
         frame->can_id = CAN_ERR_FLAG | CAN_ERR_BUSOFF;
         frame->len = CAN_ERR_DLC;
     } else if (asks) {

@@ -357,7 +357,7 @@ class Keyed(Story):
         self.made: list[tuple[int, int]] = []  # variable and time of the heartbeat with a number
         self.record, self.held = list[bytes](), list[bytes]()
         self.last = dict.fromkeys(NODES, 0)  # the last number that was in the table
-        self.floor = dict(self.last)  # what is not above is from before the last start
+        self.floor = dict(self.last)  # Lower ones are from before the last start.
         self.now = 20_000
         self.wait(1_150_000)
 
@@ -457,7 +457,7 @@ class Keyed(Story):
             if at:
                 self.do(f"writing {self.chance.randrange(1, 7)}",
                         f"wait {self.chance.randrange(3400)}")
-                self.now += SECOND + 8 * 3400  # or earlier
+                self.now += SECOND + 8 * 3400  # The write may end earlier.
             used = max(epoch for epoch, _ in self.rig.beacons)
             self.rig.cut(self.chance.choice((0, 0xFF, self.chance.randrange(256))))
             self.boots, self.booted = self.boots + 1, self.now

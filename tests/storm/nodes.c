@@ -39,7 +39,7 @@ struct made *nodes_find(unsigned node, uint32_t serial)
  * makes one. A question goes before it. */
 static bool make(unsigned node, struct made *made)
 {
-    enum { UNITS = 64 }; /* of a second */
+    enum { UNITS = 64 }; /* Parts of a second. */
     struct node *const it = &world->nodes[node];
     const dumpulse_pace pace = {(uint16_t)(world->epoch * UNITS), 0, (uint8_t)node,
                                 (uint8_t)(made->serial / 256)};

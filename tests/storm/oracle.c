@@ -864,7 +864,8 @@ void oracle_recovered(void)
               runs == is_heard(it->of[node].state), "variable %u: its node %s, and is called %s",
               node, runs ? "sends" : "is silent", name_of(it->of[node].state));
         CLAIM(IN_ORDER,
-              world->chosen.exec && !machine_runs_program(node) && alarms[node].unlogged == 0,
+              world->chosen.exec && it->serves && !machine_runs_program(node) &&
+                  alarms[node].unlogged == 0,
               it->of[node].told == it->of[node].state,
               "variable %u: the program knows %s, and it is %s", node, name_of(it->of[node].told),
               name_of(it->of[node].state));

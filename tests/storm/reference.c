@@ -545,7 +545,7 @@ void reference_idle(void)
     check_signals();
     check_logged();
     if (machine_has_bus())
-        record_self(false); /* of a request that got no report yet */
+        record_self(false); /* The request has got no report yet. */
     CLAIM(FORGED, true, memcmp(it->table, world->truth.table, DUMPULSE_REPORT_SIZE) == 0,
           "the table is not what packets have made it");
     reference_begins_batch();

@@ -45,7 +45,8 @@ static void choose_options(struct chosen *it)
 static void choose_world(void)
 {
     static const unsigned ticks[] = {1, 10, 100, 1000};
-    static const unsigned epochs[] = {2, 10, 10, 30}; /* of 2 s: then a block does not last */
+    /* With an epoch of 2 s, a block does not last. */
+    static const unsigned epochs[] = {2, 10, 10, 30};
 
     world->keyed = world_chance(4) != 0;
     world->two = world->keyed && world_chance(3) == 0;

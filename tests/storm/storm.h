@@ -19,7 +19,7 @@
 #include "dumpulse_watch.h"
 #include "server/snapshot.h"
 
-enum { NODES = 12, ROUNDS = 2, FAULTS = 24 /* of a story */, CLAIMS_MAX = 40, KINDS_MAX = 40 };
+enum { NODES = 12, ROUNDS = 2, FAULTS = 24, CLAIMS_MAX = 40, KINDS_MAX = 40 };
 enum { AGENT = 0, FIRST_NODE = 1, READER = FIRST_NODE + NODES, PARTIES };
 static const uint64_t SECOND = UINT64_C(1000000000); /* ns */
 static const uint64_t MS = UINT64_C(1000000);
@@ -36,7 +36,7 @@ enum { EVENTS = 8192, LINES = 60, LINE = 160 };
 
 void world_begin(uint64_t seed);
 uint32_t world_chance(uint32_t in);                  /* 0 to in - 1 */
-uint64_t world_between(uint64_t low, uint64_t high); /* of times */
+uint64_t world_between(uint64_t low, uint64_t high); /* Returns a time between these two. */
 void world_plan(uint64_t at, void (*run)(unsigned argument), unsigned argument);
 uint64_t world_next(void);          /* when the next event is */
 void world_step(void);              /* the next event; the story may end here */
@@ -67,12 +67,12 @@ struct packet {
 /* One in so many packets; 0: none. */
 struct weather {
     uint32_t lost, doubled, damaged;
-    uint64_t delay;     /* at most */
+    uint64_t delay;     /* Maximum delay, ns. */
     bool cut[PARTIES];  /* nothing comes from this party, and nothing to it */
-    bool held[PARTIES]; /* what it sends comes when this ends */
+    bool held[PARTIES]; /* Parties whose packets come when the fault ends. */
 };
 void network_send(unsigned from, unsigned to, const uint8_t *bytes, size_t length);
-void network_release(unsigned party); /* what was held back comes now, in any order */
+void network_release(unsigned party); /* Delivers all delayed packets, in any order. */
 
 /* ---- nodes.c: the nodes and the reader. */
 
@@ -84,8 +84,8 @@ struct names {
     unsigned low, high;            /* values */
     unsigned edition;              /* a part of each name */
     unsigned readers;              /* parties that may request reports, one bit each */
-    unsigned senders;              /* the same of heartbeats, if there is --allow-heartbeats */
-    uint8_t generations[2][NODES]; /* of the keys */
+    unsigned senders;              /* Bits of allowed senders, with --allow-heartbeats. */
+    uint8_t generations[2][NODES]; /* Generations of the keys. */
 };
 /* Options of the agent, of which each story has some. */
 struct chosen {
@@ -97,12 +97,12 @@ enum wrong_file { NONE_IS_WRONG, NAMES_ARE_WRONG, READERS_ARE_WRONG, KEY_IS_WRON
 /* A heartbeat that a node has made. Each has another sender and value. */
 struct made {
     uint32_t serial; /* sender * 256 + value */
-    uint32_t epoch;  /* of the agent; 0 without keys */
+    uint32_t epoch;  /* Epoch of the agent; 0 without keys. */
     uint8_t count;
     bool is_sent;  /* the node had an epoch, and a count left in it */
-    uint8_t taken; /* how often it was */
+    uint8_t taken; /* Number of times that it was accepted. */
     uint8_t generation;
-    bool before; /* with the key before */
+    bool before; /* It is made with the key before. */
     uint8_t packet[DUMPULSE_PACKET_SIZE];
     uint64_t made_at; /* the time of the world */
     uint64_t arrived; /* steady: when it came last, until it was taken; 0: never */
@@ -110,7 +110,7 @@ struct made {
 struct node {
     bool runs;              /* it is not dead, and its power is on */
     bool before;            /* it has the key of --key-before */
-    uint8_t generations[2]; /* of its key, and of the one before */
+    uint8_t generations[2]; /* Generations of its key, and of the one before. */
     uint8_t key[16];
     dumpulse_node keyed;
     uint32_t serial;
@@ -123,13 +123,13 @@ struct reader {
     uint64_t heard_at, asked_at, requested_at, believed_at;
     unsigned asks_again;
     bool before;         /* it has the key of --key-before */
-    uint32_t last_epoch; /* of the report that it believed last */
+    uint32_t last_epoch; /* Epoch of the last report that it accepted. */
     unsigned nonce;
 };
 void nodes_begin(void);
 void nodes_start(unsigned node); /* its power comes back */
 void nodes_renew(unsigned node); /* it gets its next key */
-void nodes_move(unsigned party); /* from the key before to the new one: of a node, or the reader */
+void nodes_move(unsigned party); /* A node or the reader gets the new key. */
 void nodes_take(unsigned party, const struct packet *packet);
 void nodes_make_key(uint8_t key[16], unsigned label, bool before, uint8_t generation);
 struct made *nodes_find(unsigned node, uint32_t serial); /* NULL: it was never made, or long ago */
@@ -180,13 +180,13 @@ enum { SHORT = -1, FLIPPED = -2 };
 struct failure {
     enum call call;
     int reason;
-    unsigned calls_left; /* of this kind, before it; 0: no call fails */
+    unsigned calls_left; /* Calls of this kind before it; 0: no call fails. */
     bool has_happened;
 };
 /* At each call of the system. Returns why it fails, which is in errno, too; or 0. */
 int calls_fail(enum call call);
 const char *calls_name(unsigned call);
-bool calls_can_happen(unsigned call);        /* to this agent */
+bool calls_can_happen(unsigned call);        /* Does this agent make such calls? */
 int calls_reason(unsigned call, unsigned i); /* 0: there are no more */
 const char *calls_reason_name(int reason);
 
@@ -212,19 +212,19 @@ struct disk {
     uint64_t steps; /* all that has changed anything on it */
     struct {
         int file;        /* -1: free; else a file, or one of enum opened */
-        size_t at, size; /* what has been read; the file's size at the first read */
+        size_t at, size; /* Bytes read; size at the first read. */
     } open[OPEN];
     uint64_t failed_at; /* when a call failed last */
     uint64_t numbers, full_until, fails_until, slow_until, lies_until;
-    unsigned failing;    /* what fails until then: see enum failing */
+    unsigned failing;    /* Calls that fail until then: enum failing. */
     uint64_t shut_until; /* no file can be opened */
-    struct file backup;  /* of the numbers, as they once were */
+    struct file backup;  /* Copy of an older file of numbers. */
     bool brings_back;    /* the backup comes back at the next power cut */
 };
 enum failing { FILES_FAIL = 1, FOLDERS_FAIL = 2, RENAMES_FAIL = 4 };
 enum opened { A_FOLDER = FILES, NULL_DEVICE, A_SOCKET, A_POLLER };
 void disk_begin(void);
-void disk_put(const char *name, const char *text); /* at once, and synced */
+void disk_put(const char *name, const char *text); /* Writes and syncs a file at once. */
 void disk_cut(void);                               /* the power fails */
 void disk_close_all(void);                         /* the process has ended */
 int disk_open(int file);                           /* returns a descriptor */
@@ -254,9 +254,9 @@ struct waiting {
 struct machine {
     bool up, serves, asleep;
     uint64_t slept;               /* ns that its clocks did not run, while the world went on */
-    uint64_t jumped;              /* the same, while nothing else happened */
+    uint64_t jumped;              /* Time of a jump while nothing else happened. */
     uint64_t jump;                /* ns, of TRAP_JUMP; odd: its machine sleeps, and does not stop */
-    uint64_t looked[WRAPS];       /* at what can wrap: when the agent had nothing to do last */
+    uint64_t looked[WRAPS];       /* Times when the agent was idle last, for what can wrap. */
     int32_t drift;                /* ppm */
     uint64_t drifted_at, drifted; /* the steady clock when the drift changed */
     int64_t unix_ahead;           /* ns: Unix time, minus the steady clock */
@@ -277,8 +277,8 @@ struct machine {
     void *(*thread)(void *); /* NULL: none has begun, or it has ended */
     void *thread_argument;
     bool thread_due, in_thread;
-    uint64_t thread_waits; /* until then */
-    ucontext_t loop, own;  /* of the loop, and of the thread, while the other one runs */
+    uint64_t thread_waits; /* The thread waits until then. */
+    ucontext_t loop, own;  /* Contexts of the loop and of the thread. */
     uint8_t stack[THREAD_STACK];
     uint64_t starts, children;
     bool read_wrong;      /* a file that must not be used now */
@@ -292,8 +292,8 @@ struct machine {
     } programs[PROGRAMS];
 };
 void machine_begin(void);
-void machine_live(void);                      /* until the story ends */
-void machine_call(void);                      /* at each call of the system */
+void machine_live(void);                      /* Runs the agent until the story ends. */
+void machine_call(void);                      /* Counts a call of the system. */
 void machine_look_at_programs(uint64_t most); /* ns that one may run */
 void machine_signal(int number);
 void machine_deliver(const struct packet *packet);
@@ -318,7 +318,7 @@ struct interface {
     bool is_open;
     int error;           /* errno of which the agent must still be told; 0: none */
     uint64_t busy_until; /* all frames have left by then */
-    unsigned frame;      /* of a report, which comes next */
+    unsigned frame;      /* Next frame of the report. */
     uint8_t report[DUMPULSE_KEYED_REPORT_SIZE + 64];
 };
 void bus_change(enum bus to);
@@ -377,18 +377,18 @@ enum claim {
 /* What reference.c expects of this run of the agent. */
 enum { ENTRIES = DUMPULSE_REPORT_SIZE - 4, BATCH = 64 /* packets at once */, DUE = 2 * BATCH };
 struct outputs {
-    uint8_t table[DUMPULSE_REPORT_SIZE]; /* what the packets so far have made of it */
+    uint8_t table[DUMPULSE_REPORT_SIZE]; /* Table after the packets so far. */
     struct due {
         unsigned to;
         size_t length;
         uint8_t bytes[DUMPULSE_KEYED_REPORT_SIZE] __attribute__((aligned(4)));
-    } due[DUE];            /* answers that must be sent next, */
-    unsigned first, count; /* in this order */
+    } due[DUE];            /* Answers that must be sent next. */
+    unsigned first, count; /* The ring keeps their order. */
     struct {
         uint64_t full_at; /* when the whole burst is allowed again */
         uint64_t got_at;  /* when it got a report last; 0: never */
     } of[PARTIES], all;
-    uint64_t round_begun, round_ends; /* of --rate-total */
+    uint64_t round_begun, round_ends; /* Round of --rate-total. */
     struct waiting keyed[BATCH];      /* packets of this batch that need keys */
     unsigned keyed_first, keyed_count;
     struct counted {
@@ -401,16 +401,16 @@ struct outputs {
     bool takes_before;           /* when the agent looked last */
     uint8_t key[16] __attribute__((aligned(4)));
     uint64_t begun;        /* machine_boot() */
-    uint64_t batch_at;     /* the steady clock when packets were handed out last, */
-    uint64_t idle_at;      /* and when the agent had nothing to do last */
-    uint64_t counts[32];   /* as in server/counters.h */
+    uint64_t batch_at;     /* Time when packets were handed out last. */
+    uint64_t idle_at;      /* Time when the agent was idle last. */
+    uint64_t counts[32];   /* Counters of server/counters.h. */
     uint64_t told;         /* changes that programs of --exec got */
     uint64_t logged;       /* when the burst of lines about changes is whole again */
     unsigned unsaid;       /* changes without a line, since the last line */
     unsigned failed_saves; /* that are logged: the same reason is logged once */
-    char line[LINE];       /* what the agent must log next; "": anything */
-    char unwritten[LINE];  /* why the table cannot be written, as it was logged; "": it can */
-    bool is_rewritten;     /* since then */
+    char line[LINE];       /* Next line that the agent must log; "": any. */
+    char unwritten[LINE];  /* Logged reason why the table cannot be written, or "". */
+    bool is_rewritten;     /* It was written after that. */
     uint64_t written_at;   /* Unix time in ms of the table that is being saved */
     unsigned hups, usr1s;  /* signals that it must act on */
     bool is_ending;
@@ -418,11 +418,11 @@ struct outputs {
     struct changed {
         uint64_t at; /* the steady clock */
         uint8_t node, was, is;
-    } changed[DUE];                  /* changes that are not told yet, */
-    unsigned change_first, changing; /* in this order */
+    } changed[DUE];                  /* Changes that are not told yet. */
+    unsigned change_first, changing; /* The ring keeps their order. */
     uint64_t changed_at;             /* the steady clock at the last change */
     uint64_t carried;                /* changes that the program did not get in the last run */
-    uint8_t records[ALARMS_SIZE];    /* as they were saved last */
+    uint8_t records[ALARMS_SIZE];    /* Records that were saved last. */
     uint8_t loaded[SNAPSHOT_SIZE], taken[DUMPULSE_REPORT_SIZE], saved[DUMPULSE_REPORT_SIZE];
     size_t loaded_size;
     bool is_damaged;               /* the file of the table, when it was read last */
@@ -432,30 +432,30 @@ struct outputs {
 
 /* All times are of the agent's steady clock. 0: not in this run of the agent. */
 struct truth {
-    uint8_t table[DUMPULSE_REPORT_SIZE]; /* as it was at the last look */
+    uint8_t table[DUMPULSE_REPORT_SIZE]; /* Table at the last look. */
     bool serves;                         /* this run has begun to */
     uint64_t served_from;
-    struct names read, names; /* what the agent has read last; what it uses, */
-    uint64_t named;           /* since when */
+    struct names read, names; /* Files that the agent has read last, and those that it uses. */
+    uint64_t named;           /* Time since when it uses them. */
     struct {
         uint64_t taken;     /* when its entry was written last */
         uint64_t noticed;   /* when the agent had nothing to do first after that */
         uint64_t told_bad;  /* when it was called late or dead last */
         uint64_t last;      /* the epoch and count of what was taken last, in all runs */
         uint32_t due;       /* the serial of a heartbeat that must be taken; 0: none */
-        uint8_t generation; /* of the key of that */
-        bool before;        /* it was made with the key before */
-        bool moved;         /* its new key was taken, */
+        uint8_t generation; /* Generation of that key. */
+        bool before;        /* It was made with the key before. */
+        bool moved;         /* Its new key was taken. */
         bool unsure, known; /* it may be on the disk; it is there */
         uint8_t state;      /* that the watch has told last */
-        uint8_t told;       /* that the program of --exec knows, from any run, */
-        uint32_t number;    /* and the number of that */
+        uint8_t told;       /* State that the program of --exec knows, from any run. */
+        uint32_t number;    /* Number of that change. */
         bool is_first;      /* this run has not told it yet */
-        uint64_t watched;   /* since when, after nobody had watched it */
-        bool anew;          /* and the program does not know that yet */
+        uint64_t watched;   /* Time when its watch began again. */
+        bool anew;          /* The program does not know this yet. */
         uint8_t value;      /* its last one, also if its entry was forgotten */
         bool in_range;      /* that is */
-        uint64_t ranged;    /* since when */
+        uint64_t ranged;    /* Time since when its value is in the range, or not. */
         uint64_t stamped;   /* Unix time of its entry, in ticks of 64 bits */
         bool restored;      /* this run began with an entry of it, */
         uint64_t age;       /* which was so old then, ns; 0: that is not known */
@@ -463,13 +463,13 @@ struct truth {
     bool ended, was_ended; /* the key before, for good: in this run, or before it */
     uint32_t used[2],
         retired;         /* the blocks of both keys at the last look; who is retired, stored */
-    uint64_t disk_steps; /* of the disk at that look */
-    uint32_t epoch[2], least[2]; /* of the agent; this run must begin above the least */
+    uint64_t disk_steps; /* Steps of the disk at that look. */
+    uint32_t epoch[2], least[2]; /* Epochs of the agent; this run must begin above the least. */
     bool has_read_clock;         /* this run has read Unix time */
     bool was_over;               /* for some start, the time of the key before was over */
     uint64_t before_until;       /* machine_boot(): the key before is taken so long; 0: it is not */
     uint64_t changed;            /* the first change of the table that is not saved */
-    uint64_t saves;              /* in this run, while it served */
+    uint64_t saves;              /* Number of saves in this run, while it served. */
     uint64_t disturbed;          /* when the process was stopped last, or the disk was not good */
     uint64_t clock_set;
     struct {
@@ -482,7 +482,7 @@ struct truth {
 void oracle_begin_run(void);
 void oracle_reads_clock(void); /* the agent reads Unix time */
 void oracle_serves(void);      /* this run takes packets from now on */
-void oracle_look(void);        /* at each step of the agent */
+void oracle_look(void);        /* Checks each step of the agent. */
 void oracle_idle(void);        /* when it has nothing to do */
 void oracle_check_epoch(void);
 uint64_t oracle_hears_after(void);
@@ -491,10 +491,10 @@ void oracle_hears(void);
 void oracle_recovered(void); /* a round has been calm for long enough */
 void oracle_disturbed(void); /* for some time, the agent may be slow */
 void oracle_call_fails(void);
-void oracle_reads_wrong(const struct file *file); /* the same, and a bit of it is wrong */
+void oracle_reads_wrong(const struct file *file); /* A bit of what it reads is wrong. */
 void oracle_jumped(void);                         /* the clocks of the agent's machine, by much */
 void oracle_saved(void);
-void oracle_reads(const struct file *file); /* from its beginning */
+void oracle_reads(const struct file *file); /* The agent reads a file from its beginning. */
 bool oracle_is_disk_good(void);
 bool oracle_is_calm(void);
 bool oracle_takes_before(void);
@@ -515,7 +515,7 @@ void reference_serves(void);
 void reference_begins_batch(void);
 void reference_takes(const struct waiting *packet); /* the agent is handed it now */
 uint32_t reference_epoch(bool before, unsigned label);
-void reference_reaps(int status); /* of a program */
+void reference_reaps(int status); /* The agent reaps a program. */
 void reference_sends(unsigned to, const uint8_t *packet, size_t length);
 void reference_does_not_send(size_t length, bool is_second); /* the call failed */
 void reference_tells(unsigned node, const uint8_t *packet);
@@ -528,7 +528,7 @@ void reference_signals(int number);
 void reference_loads(const struct file *file);
 void reference_forgets(unsigned node, const uint8_t *entry);
 bool reference_may_send(unsigned party); /* heartbeats */
-void reference_takes_state(void);        /* what the thread writes is the table of now */
+void reference_takes_state(void);        /* The thread writes the table of now. */
 void reference_saves(const struct file *file);
 void reference_ends(int status);
 
@@ -537,21 +537,21 @@ void reference_ends(int status);
 struct fault {
     uint64_t at, lasts;
     unsigned kind, node;
-    uint32_t amount; /* of packets, calls, seconds: each kind says what it means */
+    uint32_t amount; /* Number of packets, calls or seconds, by kind. */
 };
 /* What is less in a story than its seed says, so that a failure is easier to understand. */
 struct smaller {
     uint64_t faults; /* that do not happen, one bit each */
     unsigned nodes;  /* that never run, one bit each */
     struct {
-        uint8_t at, lasts, amount; /* how often they are halved */
+        uint8_t at, lasts, amount; /* Numbers of times that these are halved. */
     } by[FAULTS];
 };
-void faults_plan(void);                 /* of the whole story, when nodes have their keys */
+void faults_plan(void);                 /* Plans the story, when nodes have their keys. */
 void faults_plan_short(void);           /* a story in which one call fails */
 void faults_put_files(void);            /* that SIGHUP reads again */
 const char *faults_kind(unsigned kind); /* NULL: there are no more */
-bool faults_can_happen(unsigned kind);  /* to this agent */
+bool faults_can_happen(unsigned kind);  /* Can this fault happen to this agent? */
 void faults_describe(const struct fault *fault, char text[LINE]);
 
 /* ---- storm.c: stories. */
@@ -569,7 +569,7 @@ struct world {
     struct smaller smaller;
     uint64_t unused; /* kinds of faults that this story does not have, one bit each */
     unsigned faults, happened;
-    unsigned armed[CLAIMS_MAX], happened_of[KINDS_MAX], wrapped[WRAPS]; /* how often */
+    unsigned armed[CLAIMS_MAX], happened_of[KINDS_MAX], wrapped[WRAPS]; /* Numbers of times. */
     struct fault story[FAULTS];
     struct failure failure;
     uint64_t failure_ends;      /* no call fails from then on */
@@ -578,11 +578,11 @@ struct world {
     bool fd;                    /* the reader of a bus asks in frames of CAN FD */
     unsigned tick, epoch;       /* ms, s */
     uint64_t until;             /* s since 1970: the key before is taken so long */
-    unsigned rate, burst, room; /* of reports to a source; packets that wait at most */
+    unsigned rate, burst, room; /* Limits of reports to a source; maximum of waiting packets. */
     struct chosen chosen;
     struct names names;
     enum wrong_file wrong_file;
-    const uint8_t *key; /* of whoever calls the library now; NULL: of the agent */
+    const uint8_t *key; /* Key of the present caller of the library; NULL: the agent's. */
     struct weather weather;
     struct packet packets[PACKETS], recorded[RECORDED];
     unsigned next_packet, records;
