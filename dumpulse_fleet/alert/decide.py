@@ -1,4 +1,4 @@
-"""Decides who hears of what, and when: the rules of alerts in README.md, without a clock and I/O.
+"""Decides which alerts are sent, and when: the rules of README.md, without a clock and I/O.
 The core looks at states, not at events, so it cannot miss one: a lost event, a restart or a
 full disk change nothing."""
 
@@ -16,7 +16,7 @@ from dumpulse_fleet.model.naming import matches
 FLAP_S = 900.0  # A problem that comes back within this time flaps; also the longest time to settle.
 FLAPS = 5  # A problem that has come back so often is sent without a wait.
 RECENT_S = 900.0  # an agent that has been silent for longer is no sign that the collector is blind
-BLIND_LEAST = 10  # agents; with fewer, nobody can tell
+BLIND_LEAST = 10  # agents; fewer prove nothing
 SPREAD_S = 300.0  # a message waits at most this long, and `wait`, for what is on its way
 SEVERITY = {State.LATE: 1, State.OUT_OF_RANGE: 1, State.NEVER: 2, State.DEAD: 2,
             State.DAMAGED: 2, State.UNREACHABLE: 2}
@@ -71,7 +71,7 @@ class Problem:
     bad: State = State.UNKNOWN  # the last bad state
     level: Level = Level.UNSURE
     told_severity: int = 0  # The severity that was sent; 0: it was not sent.
-    good_since: float = 0.0  # When it ended, on the clock that nobody sets.
+    good_since: float = 0.0  # When it ended, on the monotonic clock.
     free: Optional[float] = None  # When `wait` began; None: a parent or a group explains it.
     muted: bool = False
     acknowledged: Optional[Mute] = None  # the mute that acknowledges it, and lasts the longest
@@ -222,7 +222,7 @@ class Core:
                   now)
 
     def troubled(self) -> set[str]:
-        """The agents whose variables `see` must hear of, whatever their states are."""
+        """The agents of whose variables `see` needs every change, whatever their states are."""
         return {subject.name for subject in self._problems if subject.variable >= 0}
 
     def _set(self, subject: Subject, level: Level, state: State, began: float, now: float) -> None:
@@ -317,7 +317,7 @@ class Core:
         return Case.NEW if now - problem.free >= self._wait(problem) else Case.COMING
 
     def _is_held(self, problem: Problem) -> bool:
-        """Says whether something worse explains it."""
+        """Returns whether something worse explains it."""
         subject = problem.subject
         if subject.kind == "agent":
             return (self.blind and subject.variable < 0

@@ -44,7 +44,7 @@ STATE, UNTOLD = "alerts", "untold"  # rows in the store's table `kept`
 
 
 class Alerts:
-    """The core, and who is told. Only the loop's thread uses it."""
+    """The core, and its receivers. Only the loop's thread uses it."""
 
     def __init__(self, store: Store, say: Callable[[str], None]) -> None:
         self.sent = 0
@@ -104,7 +104,7 @@ class Alerts:
 
     @property
     def trouble(self) -> str:
-        """Says which receiver cannot be told, and why."""
+        """Returns which receivers fail, and why."""
         return "; ".join(f"{receiver.title}: {receiver.trouble}" for receiver in self._receivers
                          if receiver.trouble)
 
@@ -175,7 +175,7 @@ class Alerts:
 
     async def _keep(self, messages: Sequence[Message], told: Mapping[str, Any], wall: float
                     ) -> None:
-        """Writes who is to hear what, then lets them hear it."""
+        """Stores the messages of each receiver, then queues them."""
         deliveries = [(receiver, Waiting(body, wall, due=self._due(receiver, body)))
                 for message in messages for receiver in self._receivers
                 if not isinstance(receiver, Alertmanager) and (body := receiver.body(message))]
@@ -317,7 +317,7 @@ class Alerts:
         self.failed += bool(trouble)
 
     async def _send(self, receiver: Receiver, body: Mapping[str, Any]) -> str:
-        """Says what went wrong, without an address; empty: nothing."""
+        """Returns what went wrong, without an address; empty: nothing."""
         try:
             if receiver.apprise:
                 async with asyncio.timeout(3 * TIMEOUT_S):
@@ -351,7 +351,7 @@ class Alerts:
             return type(error).__name__
 
     async def _ping(self, healthy: Callable[[], bool]) -> None:
-        """A dead man's switch: somebody else tells when this falls silent."""
+        """A dead man's switch: another service alerts when the requests stop."""
         trouble = ""
         while True:
             settings = self._settings

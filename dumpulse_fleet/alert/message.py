@@ -59,7 +59,7 @@ class Receiver:
         return sorted(first.values(), key=lambda waiting: waiting.due)
 
     def wants(self, item: Item) -> bool:
-        """Everyone hears of the collector, and of what is not configured any more."""
+        """Items of the collector, and of removed agents, go to all receivers."""
         return not item.agents or any(
             matches(self.settings.match, agent) for agent in item.agents)
 
@@ -90,7 +90,7 @@ class Receiver:
 def load_apprise(receiver: Receiver) -> Any:
     """Trouble: it is missing, or does not know the address."""
     try:
-        import apprise  # only who configures it needs it
+        import apprise  # an optional package
     except ImportError as error:
         raise Trouble(f"{receiver.title}: Apprise is not installed: pip install apprise"
                       ) from error
@@ -155,7 +155,7 @@ def by_state(items: Iterable[Item]) -> list[tuple[State, list[Item]]]:
 
 
 def text(items: Sequence[Item], opened: Sequence[Item]) -> str:
-    """At most four lines: what is worst, who, since when, and who takes care of what is open."""
+    """Returns at most four lines: states and names, since when, and who acknowledged."""
     lines = []
     for state, some in by_state(items):
         names = [named(item) + " (it comes and goes)" * item.flapping for item in some[:NAMED]]

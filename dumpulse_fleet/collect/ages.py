@@ -24,9 +24,9 @@ Real = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 LAST = WRAP - 1  # the mask that makes a remainder
-RATE = 0.10  # an agent's clock may be this much faster or slower than its tick says
+RATE = 0.10  # an agent's clock may be this much faster or slower than its tick
 FORGETS = WRAP - SKEW - 2 * 240 - 60  # ticks: agents on Linux forget what is older, or nearly so
-CONFIRMED = 2  # reports that contradict the last one used, until one is believed
+CONFIRMED = 2  # reports that contradict the last one used, until one is accepted
 
 
 class Memory(NamedTuple):
@@ -72,11 +72,11 @@ class Reports(NamedTuple):
 
 class Outcome(NamedTuple):
     memory: Memory
-    used: Flags  # False: the report contradicts the one before; ask again
-    changed: Flags  # two dimensions: entries that were heard since the report before
+    used: Flags  # False: the report contradicts the one before, so poll again.
+    changed: Flags  # two dimensions: entries that were received since the report before
     empty: Flags  # the agent has lost entries that were not too old
     rebooted: Flags
-    reset: Flags  # it has rebooted, or somebody has set its clock
+    reset: Flags  # It has rebooted, or its clock was set.
 
 
 class Clocks(NamedTuple):
@@ -214,7 +214,7 @@ def judge_fit(was: Memory, new: Reports, clocks: Clocks, entries: Entries) -> Fi
 
 def decide(was: Memory, new: Reports, own_entry: NDArray[np.uint32], clocks: Clocks,
            evidence: Flags, fit: Fit) -> RebootVerdict:
-    """What contradicts the report before may be an answer that is late: ask again. But the time of
+    """What contradicts the report before may be an answer that is late: poll again. But the time of
     an agent that goes on is proof enough."""
     has_clock = clocks.has_clock
     first = was.kind == ClockKind.NONE
@@ -368,7 +368,7 @@ def remember(was: Memory, new: Reports, clocks: Clocks, entries: Entries, fit: F
 
 def begin_anew(anew: Flags, was: Memory, new: Reports, clocks: Clocks, kind: NDArray[np.uint8],
                clock: Whole, old: Whole) -> tuple[NDArray[np.uint8], Whole, Whole]:
-    """A new clock for these agents: how it is known, what it says, what timestamps say by it."""
+    """Returns for agents with a new clock its kind, its time, and the ages by it."""
     rows = np.flatnonzero(anew)
     kind, clock, old = kind.copy(), clock.copy(), old.copy()
     n, first = clocks.n[rows], was.kind[rows] == ClockKind.NONE

@@ -38,7 +38,7 @@ BATCH = 1024  # datagrams
 REQUEST = np.frombuffer(client.REQUEST, np.uint8)
 TICK = 0.05  # s from one look at the agents to the next; shorter if the buffers are small
 SHORTEST_TICK = 0.002
-BUFFER = 4 << 20  # bytes that we ask for, for a socket's receive buffer
+BUFFER = 4 << 20  # bytes of a socket's receive buffer, if the system allows them
 ENOUGH = 1000  # reports that should fit into it
 GIVE_UP = 0.9  # part of the period after which a round is lost, if `timeout` is not less
 REPEAT = 1 / 3  # part of this time after which a request is repeated
@@ -86,7 +86,7 @@ def most_tries(table: Table, rows: Rows) -> NDArray[np.uint8]:
 
 
 class Roster:
-    """The agents of a table: where they are, and when they are asked."""
+    """The agents of a table: their addresses, and when they are polled."""
 
     def __init__(self, table: Table, old: Roster | None = None) -> None:
         """`old` is the one before: agents that stay where they are go on."""
@@ -105,8 +105,8 @@ class Roster:
         self.period = np.array([agent.period for agent in agents], np.float64)
         timeout = np.array([agent.timeout for agent in agents], np.float64)
         self.give_up = np.minimum(timeout, self.period * GIVE_UP)
-        self.extra = np.zeros(count, np.bool_)  # ask once more, at once
-        self.tries = np.zeros(count, np.uint8)  # requests of this round; 0: nobody waits
+        self.extra = np.zeros(count, np.bool_)  # Poll it once more, at once.
+        self.tries = np.zeros(count, np.uint8)  # requests of this round; 0: no answer is awaited
         self.most_tries = np.zeros(count, np.uint8)
         self.wait = np.zeros(count, np.float64)  # s from one of them to the next
         self.asked = np.zeros(count, np.float64)  # the first of them
@@ -214,7 +214,7 @@ class Packets(NamedTuple):
 
     @property
     def is_bad(self) -> NDArray[np.bool_]:
-        """Damaged, or not believed."""
+        """Damaged, or rejected."""
         return (self.verdict > Verdict.AGAIN) & (self.is_timely | ~self.is_keyed)
 
 
@@ -289,7 +289,7 @@ class Collector:
         return bool(2 * np.count_nonzero(late) >= len(late))
 
     def trouble(self) -> str:
-        """Says what this collector does not see; empty: it sees all. From any thread."""
+        """Returns what this collector does not see; empty: it sees all. From any thread."""
         if not self._asking:
             return STARTING
         roster, now = self._roster, self.table.now()
@@ -406,7 +406,7 @@ class Collector:
         roster.settled[rows[nameless[rows]]] = now
 
     def _skip(self, rows: Rows, now: float) -> None:
-        """A round in which no request leaves is none: it says nothing of the agent."""
+        """A round in which no request leaves is none: it proves nothing of the agent."""
         self.figures.void += len(rows)
         self._begun(rows, now)
 

@@ -30,7 +30,7 @@ HELD_S = 3600.0  # but after this time, or after a reload
 IGNORED = ("instance", "job")  # labels that Prometheus makes itself
 
 
-# ---------------------------------------------------------------- what a source says
+# ---------------------------------------------------------------- the targets of a source
 def parse_targets(content: bytes, shared: Shared) -> tuple[list[Agent], list[str]]:
     """The agents of [{"targets": ["HOST:PORT"], "labels": {}}], and what is wrong with others.
 
@@ -101,7 +101,7 @@ class SourceReader:
         self._told_of: list[str] = []  # The problems of this page.
 
     async def look(self, session: aiohttp.ClientSession | None, now: float) -> bool:
-        """Reads or asks again if it is time, on the monotonic clock. Whether the list changed."""
+        """Reads it again if it is time, on the monotonic clock. Returns whether it changed."""
         if now < self._due:
             return False
         self._due = now + self.source.every

@@ -49,9 +49,9 @@ class Variables(NamedTuple):
 
     expected: Flags
     is_set: Flags  # the report has a heartbeat of it
-    changed: Flags  # that was heard since the report before
+    changed: Flags  # It was received since the report before.
     outside: Flags  # its value is not in `value-warn`
-    vague: Flags  # nobody knows how old it is: it was there at the first report
+    vague: Flags  # Its age is unknown: it was there at the first report.
     age: Whole  # ticks
     warn: Whole
     crit: Whole
@@ -73,7 +73,7 @@ CASES = (
     Case("no heartbeat yet", lambda of, _: ~of.is_set, lambda _: State.PENDING),
     Case("no heartbeat for longer than crit", lambda of, _: ~of.is_set & (of.watched > of.crit),
          lambda _: State.NEVER),
-    # Agents on Linux forget what is too old: who is dead stays dead, and who is late gets dead.
+    # Agents on Linux forget what is too old: dead ones stay dead, and late ones become dead.
     Case("late or dead, and forgotten since",
          lambda of, _: ~of.is_set & of.forgetful & is_silent(of.before),
          lambda of: np.where(of.age > of.crit, np.uint8(State.DEAD), of.before)),
@@ -271,7 +271,7 @@ class Judge:
             return self._silence(rows[gone], states[gone], unix)
 
     def unresolve(self, rows: Rows, unix: float) -> list[Event]:
-        """Notes that these agents cannot be asked, because their names have no addresses."""
+        """Notes that these agents cannot be polled, because their names have no addresses."""
         with self.table.lock:
             self.table.nameless[rows] = True
             events = self._silence(rows, np.full(len(rows), State.UNREACHABLE, np.uint8), unix)

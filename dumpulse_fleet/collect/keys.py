@@ -21,7 +21,7 @@ HELLO = np.frombuffer(client.HELLO, np.uint8)
 
 
 class Verdict(enum.IntEnum):
-    """What a packet is. From LENGTH on, it is why it is not believed: the causes of
+    """What a packet is. From LENGTH on, it is why it is rejected: the causes of
     client.BadReport."""
 
     BELIEVED = 0
@@ -90,7 +90,7 @@ class Readers:
         self._keys, count = words_of(of), len(of)
         prints = chaskey(self._keys, np.full((count, 4), 0xFFFFFFFF, np.uint32))
         self._prints = prints[:, 0].astype(np.int64) << 30 ^ prints[:, 1]
-        # What is from before this epoch is never believed. 0: there is none.
+        # Reports of earlier epochs are never accepted. 0: there is none.
         self.known, self.since = np.zeros((2, count), np.int64)
         if saved is not None:
             print_before, *before = saved[self.slot >= 0].T
@@ -99,13 +99,13 @@ class Readers:
         self.heard = np.zeros(count, np.bool_)  # A beacon has confirmed this epoch.
         self.count = np.zeros(count, np.int64)  # the last one of this epoch
         self.refused = np.zeros(count, np.int64)  # requests: other readers have used their counts
-        self.later = np.zeros(count, np.int64)  # times that a later epoch was heard in this round
+        self.later = np.zeros(count, np.int64)  # later epochs that were received in this round
         # The last request of this round, and of the round before: a report may be late.
         self.asked = np.zeros((2, count, 8), np.uint8)
         self.asked_in = np.zeros((2, count), np.uint32)  # The epoch of the request.
         self.waits = np.zeros((2, count), np.bool_)  # Its report is still accepted.
         self.repeat = np.zeros(count, np.bool_)  # The request of this round may be sent again.
-        self.old_at = np.full(count, np.inf)  # the first old beacon since we believed something new
+        self.old_at = np.full(count, np.inf)  # the first old beacon since a packet was accepted
         self.why = np.zeros(count, np.uint8)  # Verdict of what came since the last report
         self.told = np.zeros(count, np.uint8)  # Verdict of the last event.
 
@@ -147,7 +147,7 @@ class Readers:
         self.later[slots] = 0
         far = slots[(now - self.old_at[slots] > client.FORGET)
                     & (self.epoch[slots] > self.known[slots])]
-        self.epoch[far] = self.known[far]  # somebody has made up the later one
+        self.epoch[far] = self.known[far]  # The later one was forged.
         self.count[far] = self.refused[far] = self.heard[far] = 0
         self.waits[:, far], self.old_at[far] = False, np.inf
 
@@ -236,7 +236,7 @@ class Readers:
             ).astype(np.uint8)
 
     def news(self, rows: Rows, believed: bool) -> list[tuple[int, Verdict, Verdict]]:
-        """The agents of which it is new why they are not believed, or that they are again: their
+        """The agents of which it is new why they are rejected, or that they are accepted: their
         rows, what was told before, and what is to tell now."""
         rows = rows[self.slot[rows] >= 0]
         slots = self.slot[rows]

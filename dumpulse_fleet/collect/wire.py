@@ -202,7 +202,7 @@ class Book(NamedTuple):
         return twins
 
 
-# Secret: nobody outside can choose addresses whose digests are the same.
+# Secret: an attacker cannot choose addresses whose digests are the same.
 SECRETS = np.frombuffer(os.urandom(NAME // 4 * 8), np.uint64) | np.uint64(1)
 
 

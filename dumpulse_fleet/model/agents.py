@@ -19,13 +19,13 @@ class State(enum.IntEnum):
     unless nothing is known of them.
     """
 
-    UNWATCHED = 0  # nobody expects anything of this variable
+    UNWATCHED = 0  # The variable is not expected.
     ALIVE = 1
     PENDING = 2  # nothing is known yet
     UNKNOWN = 3  # its agent does not answer, or its age cannot be told
     LATE = 4  # silent for longer than `warn`
-    OUT_OF_RANGE = 5  # it speaks, and its value is not in `value-warn`
-    NEVER = 6  # the agent has never heard it
+    OUT_OF_RANGE = 5  # It is alive, and its value is not in `value-warn`.
+    NEVER = 6  # The agent has never received it.
     DEAD = 7  # silent for longer than `crit`
     DAMAGED = 8  # the agent answers, but all its reports are damaged
     UNREACHABLE = 9  # it does not answer
@@ -49,7 +49,7 @@ class ClockKind(enum.IntEnum):
 # Ticks from report to report in which a clock can be told from others without `now-from`: a
 # timestamp fits it by chance once in 16 times.
 SOON = client.WRAP // 16 - 2 * client.SKEW
-# An agent in one of these says nothing: its variables are unknown.
+# In one of these, the variables of an agent are unknown.
 MUTE_STATES = frozenset((State.DAMAGED, State.UNREACHABLE))
 
 
@@ -103,7 +103,7 @@ class ReaderKeys(client.KeyFile):
 
 @dataclasses.dataclass(frozen=True)
 class Agent:
-    """One agent that the fleet asks."""
+    """One agent that the fleet polls."""
 
     name: str  # unique in the fleet
     address: str  # HOST:PORT
@@ -113,7 +113,7 @@ class Agent:
     period: float = 10.0  # seconds between two rounds
     misses: int = 3  # rounds without an answer until the agent is unreachable
     parent: str = ""  # the agent without which this one cannot be reached
-    keys: ReaderKeys | None = None  # it speaks version 2, and nothing else is believed
+    keys: ReaderKeys | None = None  # It has version 2, and nothing else is accepted.
     timeout: float = 3.0  # s for an answer; at most nine tenths of the period
 
     def authenticated(self, variable: int) -> bool | None:
@@ -143,7 +143,7 @@ class Mute:
     why: str = ""
     by: str = ""  # Its author; "configuration" if it is in a file.
     number: int = 0  # Its number in the store, if it was made at run time.
-    acknowledges: bool = False  # SQLite says 0 or 1
+    acknowledges: bool = False  # SQLite stores 0 or 1.
 
 
 class Event(NamedTuple):

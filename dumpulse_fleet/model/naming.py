@@ -15,13 +15,13 @@ LONGEST_NAME = 100  # characters of an agent's name, a site, a label's name
 LONGEST_VALUE = 200  # characters of a label's value
 MOST_LABELS = 32
 MOST_AGENTS = 1_000_000  # agents in one configuration
-# Labels with these names would hide what the fleet says itself, in queries and on the wall.
+# Labels with these names would hide the fleet's own, in queries and on the wall.
 RESERVED = ("agent", "address", "instance", "job", "name", "parent", "site", "state", "variable")
 PLAIN = re.compile(r"[A-Za-z0-9 ._:()@-]*+")  # most names, checked in one go
 
 
 class Wrong(Exception):
-    """A value is not what it must be. The text says what it must be."""
+    """A value is invalid. The text has what it must be."""
 
     def __init__(self, text: str) -> None:
         super().__init__(hide(text))

@@ -28,7 +28,7 @@ class Table:
         self.agents = tuple(agents)
         self.row = {agent.name: row for row, agent in enumerate(self.agents)}
         count = len(self.agents)
-        whole = (VARIABLES, count)  # transposed: variables that nobody uses take no memory
+        whole = (VARIABLES, count)  # transposed: unused variables take no memory
         # ---- each variable
         self.entry = np.zeros(whole, np.uint32).T  # Timestamp, sender and value.
         # When its entry was stamped, in ticks of the agent's clock that never wraps (see `clock`).
@@ -56,8 +56,8 @@ class Table:
         self.strikes = np.zeros(count, np.uint8)  # reports in a row that contradict the last one
         self.emptied = np.zeros(count, np.bool_)  # ages.Memory: entries were lost
         self.settable = np.zeros(count, np.bool_)  # its own clock has shown Unix time
-        # Seconds of a clock that nobody sets (`now`): when its first report came, or the first one
-        # after a reboot; when the last one was asked for; and when that came.
+        # Seconds of our monotonic clock (`now`): when its first report came, or the first one
+        # after a reboot; when the last one was requested; and when that came.
         self.began = np.zeros(count, np.float64)
         self.asked = np.zeros(count, np.float64)
         self.received = np.zeros(count, np.float64)

@@ -66,7 +66,7 @@ Result = TypeVar("Result")
 
 
 class Trouble(Exception):
-    """The store cannot be used, as one line that says what to do."""
+    """The store cannot be used, as one line with what to do."""
 
 
 class _Job(NamedTuple):
@@ -96,7 +96,7 @@ class Store:
         self._some = threading.Condition()  # guards what follows
         self._queue: collections.deque[Event | _Job] = collections.deque()
         self._closing = False
-        self._untold = 0  # lost events that no event tells of yet
+        self._untold = 0  # lost events that no event reports yet
         # Only the writer uses what follows.
         self._unwritten: collections.deque[Event] = collections.deque()  # numbered
         self._next_try = 0.0
@@ -236,7 +236,7 @@ class Store:
         return self.write(work, then)
 
     def end_mute(self, number: int) -> concurrent.futures.Future[bool]:
-        """Ends a mute. Says whether there was one of this number."""
+        """Ends a mute. Returns whether there was one of this number."""
         return self._end_mutes(lambda mute: mute.number == number, "ended")
 
     def _end_mutes(self, over: Callable[[Mute], bool], word: str
