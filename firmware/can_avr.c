@@ -363,7 +363,7 @@ static bool needs_refresh(void)
            bit_is_set(PIND, INTERRUPT) && (read_register(EFLG) & UNWELL) == 0;
 }
 
-/* Runs once a second. It gives up a report that nobody acknowledges. One that other nodes' frames
+/* Runs once a second. It gives up a report that is not acknowledged. One that other nodes' frames
  * have delayed is begun again, from the table of that time: TXERR is not set (data sheet, register
  * 3-1). It starts the controller again if that has lost its settings, after a short loss of power
  * or a disturbance. It sees that the controller has joined the bus: all frames that come now have

@@ -77,7 +77,7 @@ enum { GIVE_UP = 2 };                                       /* s */
 
 static dumpulse agent; /* zeros: no heartbeat has come yet */
 static volatile uint8_t losses;
-static bool speaks; /* false until the first good frame: the controller only listens */
+static bool has_joined; /* false until the first good frame: the controller only listens */
 
 /* Packets on their way from the interrupt to the loop. Each count has one writer. Both wrap at 256,
  * which is a multiple of the size. */
@@ -118,7 +118,7 @@ static void start_controller(void)
     FILTER(1, 1) = MASK(1);
     FA1R = 3;
     FMR &= ~(uint32_t)FINIT;
-    BTR = TIMING | (speaks ? 0 : SILM);
+    BTR = TIMING | (has_joined ? 0 : SILM);
     ESR = LEC;
     MCR = OPTIONS;
 }
@@ -211,7 +211,7 @@ static void process(const uint8_t *packet)
     (void)dumpulse_process_packet(&agent, packet, FRAME, NULL);
 }
 
-/* Runs when a report has waited for GIVE_UP seconds. If nobody acknowledges it, the controller is
+/* Runs when a report has waited for GIVE_UP seconds. If it is not acknowledged, the controller is
  * passive by then (RM0090 32.7.6), and the report is dropped. If it has only lost arbitrations, the
  * request gets a fresh report, so none that leaves is older than that. */
 static void replace_report(void)
@@ -230,8 +230,8 @@ static void serve(void)
 {
     static const uint8_t request[FRAME] = DUMPULSE_REQUEST;
 
-    if (!speaks && !(ESR & LEC)) { /* a good frame came: our bit rate is that of the bus */
-        speaks = true;
+    if (!has_joined && !(ESR & LEC)) { /* a good frame came: our bit rate is that of the bus */
+        has_joined = true;
         start_controller();
     }
     if (!may_send() && (uint16_t)(seconds - report_began) >= GIVE_UP)

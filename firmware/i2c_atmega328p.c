@@ -18,7 +18,7 @@ enum { WAKE = _BV(TWEA) | _BV(TWEN), LISTEN = WAKE | _BV(TWINT) | _BV(TWIE) };
 static dumpulse agent;                                   /* zeros: no heartbeat has come yet */
 static uint8_t packet[DUMPULSE_PACKET_SIZE + 1], length; /* received bytes; 9: too many */
 static uint8_t outgoing[DUMPULSE_REPORT_SIZE]; /* a copy: the table changes while it is read */
-static uint16_t left;                          /* bytes of it that nobody has read */
+static uint16_t left;                          /* bytes of it that were not read yet */
 static uint8_t faults;                         /* illegal starts and stops, and silent masters */
 static uint8_t timeout; /* s, until a master that is silent in a packet is given up; 0: none */
 
