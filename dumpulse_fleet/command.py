@@ -293,17 +293,17 @@ def parse_config(parse: Callable[[Any], Any], text: str) -> Any:
 
 
 STATUSES = f"""\
-Each command has its own --help. All but serve ask the fleet at --fleet, or at
+Each command has its own --help. All but serve use the fleet at --fleet, or at
 ${ADDRESS_ENV}, or at {ADDRESS}.
 
 exit status: 0 fine; 1 it cannot start now, the collector failed, or the output
 could not be written; 2 bad usage, a mistake in the configuration, or the fleet
-refuses; 3 no answer; 4 a bad answer."""
+rejects it; 3 no answer; 4 a bad answer."""
 
 COMMANDS = {
     "serve": client.Command(run_serve, "", "poll the agents, and send alerts", """\
-Ask all agents of a configuration again and again. Show them on a page, to
-Prometheus, and send alerts. SIGHUP reads the configuration again, SIGTERM ends."""),
+Poll all agents of a configuration. Show them on a page, export to Prometheus,
+and send alerts. SIGHUP reads the configuration again, SIGTERM ends."""),
     "ls": client.Command(run_ls, "[WORD]...", "list agents, the worst first",
                          "List the agents in whose name, site, address or labels all words are."),
     "show": client.Command(run_show, "NAME", "one agent and its variables",
@@ -358,7 +358,7 @@ OPTIONS = [
                   extra={"nargs": "*", "default": []}),
     client.Option(MUTERS, "--for", "TIME", "for so long: 30min, 2h (ack: 24h)",
                   client.parse_duration, {"dest": "duration"}),
-    client.Option(MUTERS, "--why", "TEXT", "for those who wonder"),
+    client.Option(MUTERS, "--why", "TEXT", "the reason"),
     client.Option(MUTERS, "--end", "N", "end the mute with this number",
                   partial(client.parse_number, low=1, high=10**9 - 1)),
     client.Option(ASKERS, "--fleet", "ADDRESS", f"the fleet ({ADDRESS})"),

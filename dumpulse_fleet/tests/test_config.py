@@ -65,9 +65,8 @@ VALUES = st.recursive(
     st.one_of(
         st.text(max_size=12), st.integers(), st.floats(), st.booleans(),
         st.datetimes(timezones=st.just(datetime.UTC)), st.dates(), st.times(), st.sampled_from(
-            ["10s", "0", "a", "a{1..3}", "http://[", "http://h:99999", "1/0", "3/8", "x.json", ".",
-             "sun 25:00-26:00", "mon-mon-tue 01:00-02:00", "daily 01:00-01:00", "\0", "*",
-             "serial:", "can:", "[::1]:9060", "/dev/zero", "/dev/null", "/", "{", "1.1.1.1-0.0.0.0",
+            ["10s", "0", "a", "a{1..3}", "http://[", "http://h:99999", "x.json", ".", "\0", "*",
+             "can:", "[::1]:9060", "/dev/zero", "/dev/null", "/", "{", "1.1.1.1-0.0.0.0",
              datetime.datetime.min.replace(tzinfo=datetime.UTC), "{1..999999}{1..999999}", "\u00e9",
              "a" * 300, "mailto://", "[::]:1", ":0"])),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner,

@@ -1,7 +1,6 @@
 """The whole fleet as a process: start, changes, end."""
 
 import asyncio
-import concurrent.futures
 import contextlib
 import http.client
 import json
@@ -104,22 +103,11 @@ def test_an_acknowledgement_ends_when_all_is_well() -> None:
     table.agent_state[2], table.agent_since[2] = State.ALIVE, now - WELL_S + 1
     assert well_again(mutes, table, now) == [one]
     assert well_again(mutes, table, now + 2) == [one, every]
-    ended: list[int] = []
-
-    class Store:
-        def mutes(self) -> tuple[Mute, ...]:
-            return mutes
-
-        def end_mute(self, number: int) -> concurrent.futures.Future[bool]:
-            ended.append(number)
-            done = concurrent.futures.Future[bool]()
-            done.set_result(True)
-            return done
-
     service: Any = Service.__new__(Service)
-    service.store, service.table = Store(), table
+    service.store, service.table = fakes.FakeStore(), table
+    service.store.fixed, service.store.made = [], [*mutes]
     asyncio.run(service._end_acknowledged())
-    assert ended == [one.number]
+    assert service.store.made == [*mutes[1:]]
 
 
 @pytest.mark.slow
