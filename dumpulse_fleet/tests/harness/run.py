@@ -323,7 +323,7 @@ class Run:
         """When a message about this is made."""
         due = begins + DUE
         for first, last in sorted(self.disturbed):
-            if begins - PERIOD <= first <= due:
+            if first <= due and last >= begins - PERIOD:
                 due = max(due, last + DUE + GRACE)
         return due
 
