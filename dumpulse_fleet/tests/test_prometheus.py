@@ -19,7 +19,7 @@ from dumpulse_fleet.config.file import Collecting
 from dumpulse_fleet.model.agents import State
 from dumpulse_fleet.tests import fakes
 from dumpulse_fleet.tests.collecting import until
-from dumpulse_fleet.tests.serving import started
+from dumpulse_fleet.tests.serving import ROOT, started
 from dumpulse_fleet.web import metrics, server
 from tools.programs import free_port
 
@@ -150,6 +150,13 @@ def test_compose_pins_its_images_and_mounts_what_is_beside_it() -> None:
                         ("prometheus", ())):
         address = listened(name)
         assert all(address in (EXAMPLES / file).read_text() for file in files), address
+
+
+def test_the_image_finds_the_hash_of_each_library() -> None:
+    """packages/fleet/Containerfile takes the lines of one file that have the pins of the other."""
+    pins = {line.partition(" --hash=")[0] for line in (
+        ROOT / "tools" / "requirements.txt").read_text().splitlines() if " --hash=" in line}
+    assert {*(ROOT / "dumpulse_fleet" / "requirements.txt").read_text().split()} <= pins
 
 
 def listened(name: str) -> str:
