@@ -1,11 +1,7 @@
 """The manual and the unit of systemd."""
 
-import os
 import re
-import shlex
 import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -92,75 +88,6 @@ def test_the_unit(tmp_path: Path) -> None:
     _, *words = start.replace("$DUMPULSE_FLEET_OPTIONS", "--web.listen-address :1").split()
     options = command.build_parser(words[0]).parse_args(words[1:])
     assert (options.config_file, options.listen) == (command.CONFIG_FILE, ("", 1))
-
-
-# Becomes the user of a service with the unit's PrivateUsers=: only root and itself have names.
-AS_THE_SERVICE = """
-import ctypes, os, sys
-group = int(sys.argv[2])
-ready, go, mapped, done = *os.pipe(), *os.pipe()
-if os.fork() == 0:
-    os.close(go) # so that it reads an end if the other fails
-    assert os.read(ready, 1)
-    for kind in "uid", "gid":
-        with open(f"/proc/{os.getppid()}/{kind}_map", "w") as file:
-            file.write("0 0 1\\n61234 61234 1\\n")
-    os.write(done, b"x")
-    os._exit(0)
-os.close(done)
-os.setgroups([group] * (group != 0))
-CLONE_NEWUSER = 0x10000000 # only for a process with one thread: numpy, imported below, starts more
-assert ctypes.CDLL(None).unshare(CLONE_NEWUSER) == 0
-os.write(go, b"x")
-assert os.read(mapped, 1)
-from dumpulse_fleet.config.file import load
-from dumpulse_fleet.config.toml_reader import Mistakes
-
-def told():
-    try:
-        return len(load(sys.argv[1]).agents)
-    except Mistakes as mistakes:
-        return mistakes
-
-told() # Python may be where only root can read it: now it has all that it needs
-os.setresgid(61234, 61234, 61234)
-os.setresuid(61234, 61234, 61234)
-assert os.getgroups() == [65534] * (group != 0)
-print(told())
-"""
-
-
-def as_the_service(path: Path, group: int) -> str:
-    done = subprocess.run([sys.executable, "-c", AS_THE_SERVICE, path, str(group)], check=False,
-                          cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_the_service_reads_keys() -> None:
-    """As the page gives them to it, and not otherwise."""
-    (commands,) = re.findall(r"^    groupadd .*\n((?:    .*\n)+)", PAGE.read_text(), re.M)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        for words in ("key new pump-1.key pump-2.key",
-                      "key split pump-1.key pump-2.key --out for-the-fleet --readers"):
-            subprocess.run([sys.executable, ROOT / "client.py", *words.split()], cwd=folder,
-                           check=True, stdout=subprocess.PIPE)
-        (folder / "fleet.toml").write_text(
-            '[[agents]]\naddress = "pump-{1..2}"\nkeys = "dumpulse-fleet-keys"\n')
-        (folder / "fleet.toml").chmod(0o644)
-        before = folder / "dumpulse-fleet-keys"
-        before.symlink_to("for-the-fleet")
-        assert "Permission denied" in as_the_service(folder / "fleet.toml", 61235)
-        before.unlink()
-        script = commands.replace("root:dumpulse-keys", "0:61235").replace(
-            "/etc", shlex.quote(name))
-        subprocess.run(["sh", "-euc", script], cwd=folder, check=True)
-        assert as_the_service(folder / "fleet.toml", 61235) == "2\n"
-        assert "Permission denied" in as_the_service(folder / "fleet.toml", 0)
 
 
 def test_what_the_unit_hides_is_not_read() -> None:

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 
@@ -97,8 +98,8 @@ def test_it_works_where_it_is_installed(tmp_path: Path, wheel: Path, oldest: boo
 
 
 # In a Debian that has booted: the unit starts, reads again, and is started again when it hangs, but
-# not with a configuration that is wrong. First with a user that systemd makes, then with one that
-# may read a secret.
+# not with a configuration that is wrong. First with a user that systemd makes, which reads keys as
+# the page gives them to it, and not otherwise; then with one that may read a secret.
 SCRIPT = r"""
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin:/opt/dumpulse-fleet/bin
 set -eux
@@ -123,6 +124,20 @@ wait_for "dumpulse-fleet ls | grep '2 agents'"
 systemctl stop dumpulse-fleet
 [ "$(show Result)" = success ]
 
+cp -r /shared/for-the-fleet /tmp
+cd /tmp
+@commands@
+printf '[[agents]]\naddress = "127.0.0.{3,4}"\nname = "pump-{1..2}"\n' >>/etc/dumpulse/fleet.toml
+echo 'keys = "/etc/dumpulse-fleet-keys"' >>/etc/dumpulse/fleet.toml
+! systemctl start dumpulse-fleet
+journalctl -u dumpulse-fleet -o cat | grep 'pump-1-readers.key.*Permission denied'
+mkdir /etc/systemd/system/dumpulse-fleet.service.d
+printf '@drop-in@' >/etc/systemd/system/dumpulse-fleet.service.d/keys.conf
+systemctl daemon-reload
+systemctl start dumpulse-fleet
+wait_for "dumpulse-fleet ls | grep '4 agents'"
+systemctl stop dumpulse-fleet
+
 useradd --system --user-group --no-create-home dumpulse-fleet
 echo sesame >/etc/dumpulse/web.token
 chown root:dumpulse-fleet /etc/dumpulse/web.token
@@ -133,7 +148,7 @@ dumpulse-fleet reload --token-file /etc/dumpulse/web.token
 dumpulse-fleet events | grep unreachable # of before
 
 kill -STOP "$(show MainPID)"
-wait_for '[ "$(show NRestarts)" = 1 ] && dumpulse-fleet ls | grep "2 agents"'
+wait_for '[ "$(show NRestarts)" = 1 ] && dumpulse-fleet ls | grep "4 agents"'
 echo 'x = 1' >>/etc/dumpulse/fleet.toml
 ! systemctl restart dumpulse-fleet
 sleep 10
@@ -152,6 +167,15 @@ def test_the_unit_works_under_systemd(tmp_path: Path, wheel: Path) -> None:
     command.write_text(command.read_text().replace(str(python.parent), "/opt/dumpulse-fleet/bin"))
     (tmp_path / "fleet.toml").write_text(
         "[collector]\ngrace = '0'\n[defaults]\nperiod = '1s'\n[[agents]]\naddress = '127.0.0.1'\n")
-    (tmp_path / "script").write_text(SCRIPT)
+    for words in ("new pump-1.key pump-2.key",
+                  "split pump-1.key pump-2.key --out for-the-fleet --readers"):
+        subprocess.run([sys.executable, project.ROOT / "client.py", "key", *words.split()],
+                       cwd=tmp_path, check=True, stdout=subprocess.PIPE)
+    page = re.sub("^    ", "", (project.ROOT / "dumpulse_fleet" / "README.md").read_text(),
+                  flags=re.M)
+    (commands,) = re.findall(r"^groupadd (?:.+\n)+", page, re.M)
+    (drop_in,) = re.findall(r"^\[Service\]\n(?:\w+=.*\n)+", page, re.M)
+    (tmp_path / "script").write_text(
+        SCRIPT.replace("@commands@", commands).replace("@drop-in@", drop_in))
     status, said = boot.boot(base("system"), tmp_path)
     assert status == 0 and said.endswith("unit: all is well\n"), said
