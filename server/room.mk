@@ -19,7 +19,7 @@ $(call add,udpserver-i386,i686-linux-gnu-gcc -static,-O2 -funroll-loops -flto -p
 $(call add,udpserver-sanitized,clang,$(SANITIZERS) -pthread,udpserver.c $(AGENT_C))
 CALLS := server/tests/calls.c udpserver.c $(AGENT_C)
 WRAP_CALLS := $(call wrap,open flock pwrite fsync clock_gettime rename bind ppoll sendmmsg \
-    sendmsg recvmmsg)
+    sendmsg recvmmsg accept4)
 $(call add,udpserver-calls,gcc,-pthread,$(CALLS),$(WRAP_CALLS))
 $(call add,udpserver-threads,clang,-fsanitize=thread -pthread,$(CALLS),$(WRAP_CALLS))
 STORM := -O2 -pthread $(call wrap,main clock_gettime getenv geteuid getrandom kill nanosleep prctl \
@@ -45,10 +45,14 @@ $(call unit_of,keys,keys numbers overlap snapshot table tests/stand_ins,\
     dumpulse.c $(KEYED_C),dumpulse_get_key)
 # If ASan or valgrind finds an error, the exit status of the server makes the test fail.
 NEEDS_server-sanitized = build/udpserver-sanitized
-PART_server-sanitized = DUMPULSE_SERVER=$(CURDIR)/build/udpserver-sanitized $(PYTEST) -n 2 --dist loadfile $(patsubst %,server/tests/test_%.py,udpserver udpserver_keyed overlap)	## the server's tests, sanitized
+PART_server-sanitized = $(RUN_SANITIZED)	## the server's tests, sanitized
+RUN_SANITIZED = DUMPULSE_SERVER=$(CURDIR)/build/udpserver-sanitized $(PYTEST) -n 2 --dist loadfile \
+    $(patsubst %,server/tests/test_%.py,udpserver udpserver_keyed overlap)
 VALGRIND := valgrind --quiet --leak-check=full --error-exitcode=99
 NEEDS_server-valgrind = build/udpserver
-PART_server-valgrind = DUMPULSE_SERVER="$(VALGRIND) $(CURDIR)/build/udpserver" $(PYTEST) server/tests/test_udpserver.py -m valgrind	## some of the server's tests, in valgrind
+PART_server-valgrind = $(RUN_VALGRIND)	## some of the server's tests, in valgrind
+RUN_VALGRIND = DUMPULSE_SERVER="$(VALGRIND) $(CURDIR)/build/udpserver" $(PYTEST) \
+    server/tests/test_udpserver.py -m valgrind
 $(call add,fuzz/server,clang $(SANITIZERS) -fsanitize=fuzzer -pthread,,\
     server/tests/fuzz_udpserver.c udpserver.c $(filter-out server/main.c,$(AGENT_C)),)
 # What the fuzzer begins with: each word of hexadecimal digits is an input. Its dictionary has the

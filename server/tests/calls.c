@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 int __real_open(const char *path, int flags, ...);
+int __real_accept4(int descriptor, struct sockaddr *peer, socklen_t *length, int flags);
 int __real_flock(int descriptor, int operation);
 ssize_t __real_pwrite(int descriptor, const void *bytes, size_t size, off_t at);
 int __real_fsync(int descriptor);
@@ -100,6 +101,12 @@ int __wrap_open(const char *path, int flags, ...)
     if (!device && strncmp(path, "/proc/", 6) != 0)
         note(slash == NULL ? path : slash + 1, -1);
     return __real_open(path, flags, mode);
+}
+
+int __wrap_accept4(int descriptor, struct sockaddr *peer, socklen_t *length, int flags)
+{
+    note("accept4", -1);
+    return __real_accept4(descriptor, peer, length, flags);
 }
 
 int __wrap_flock(int descriptor, int operation)

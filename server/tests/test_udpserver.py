@@ -342,6 +342,17 @@ def test_a_reload_is_notified_and_checked(manager: socket.socket, tmp_path: Path
         server.process.send_signal(signal.SIGCONT)
 
 
+def test_a_reload_between_two_answers(tmp_path: Path) -> None:
+    """--reload sends SIGHUP, and then reads the count. It may do so while the server answers."""
+    path = tmp_path / "stats"
+    with Server("--stats", f"{path}", program=[built("build/udpserver-calls")],
+                env=os.environ | {"BEFORE": "accept4 kill -HUP $PPID"}), \
+            socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as reader:
+        reader.settimeout(PATIENCE)
+        reader.connect(f"{path}")
+        assert b'"reloads":1,' in reader.recv(4096)
+
+
 @pytest.mark.parametrize("becomes", ["new", "link", "removed"])
 def test_sighup_opens_the_log_again(tmp_path: Path, becomes: str) -> None:
     """As logrotate needs it: the file has another name by now. A symbolic link in its place is not
