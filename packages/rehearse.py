@@ -70,6 +70,7 @@ class Page:
     path: str = ""  # The page in this file.
     before: str = ""  # Commands that the page expects its reader to have run.
     code: Mapping[str, str] = field(default_factory=dict)  # Commands that read a block of code.
+    codename: str = ""  # The only release of Debian that the page is for.
 
 
 PAGES = (
@@ -107,6 +108,8 @@ release {SOURCES}
 tar xzf {SOURCES} && cd {TREE}
 python3 -m venv tools && tools/bin/pip install --quiet cantools; PATH=$PATH:$PWD/tools/bin
 release dumpulse.dbc"""),
+    Page("*-source.tar.gz", "packages/publishing.md", f"release {SOURCES} SHA256SUMS $buildinfo",
+         codename="bookworm"),
     Page("*-source.tar.gz", "packages/wireshark/README.md"),
     Page("*-source.tar.gz", "packages/zephyr/README.md"))
 # From a fresh Debian to a first report: what is there before, and the commands.
@@ -179,7 +182,7 @@ def run(codename: str, text: str, shared: Path) -> list[str]:
     """Runs a script in a fresh Debian. Returns the commands that failed."""
     (shared / "script").write_text(f"{text}\necho ended >&3\n")
     (shared / "results").write_text("")
-    output = debian.in_debian(debian.base("user", codename), "timeout 900 bash /shared/script 2>&1"
+    output = debian.in_debian(debian.base("user", codename), "timeout 1800 bash /shared/script 2>&1"
                               " || true", shared, has_network=True)
     failed = (shared / "results").read_text().splitlines()
     failed = failed[:-1] if failed[-1:] == ["ended"] else [*failed, "it did not end"]
@@ -252,7 +255,8 @@ def rehearse(release: Path, codenames: list[str], only: str) -> bool:
     files = sorted(release.iterdir())
     prelude = "".join(f"{name}='{' '.join(path.name for path in files if path.match(pattern))}'\n"
                       for name, pattern in (("wheel", "dumpulse-[0-9]*.whl"), ("debs", "*.deb"),
-                                            ("fleet", "dumpulse_fleet*.whl"))) + START
+                                            ("fleet", "dumpulse_fleet*.whl"),
+                                            ("buildinfo", "*.buildinfo"))) + START
     failures, marked, seen, links = list[str](), list[str](), set[str](), 0
 
     def show(what: str, codename: str, script: str, *counts: int) -> None:
@@ -286,7 +290,7 @@ def rehearse(release: Path, codenames: list[str], only: str) -> bool:
                 if len(shown) == len(reasons):
                     print(f"{0:8}{len(reasons):8}{'':26}{what}")
                     continue
-                for codename in codenames:
+                for codename in [page.codename] if page.codename in codenames else codenames:
                     show(what, codename, script_of(page, text), len(shown) - len(reasons),
                          len(reasons))
         print("        commands  failed seconds Debian   to the first report, by")

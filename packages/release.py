@@ -30,6 +30,11 @@ TOOLS = BUILD / "venv-packages" / "bin"
 # folders use it, too.
 FETCHED = re.findall("^FETCHED := (.*)$", (ROOT / "Makefile").read_text(), re.M)[0].split()
 TESTS = ["check", "test ROOM=packages"]
+# Packages of Debian whose versions decide what is built, beside those in the clean Debians. The
+# sources fix the versions of packages of other registries.
+TOOLCHAIN = ("avr-libc", "binutils-arm-none-eabi", "binutils-avr", "binutils-riscv64-unknown-elf",
+             "cargo", "gcc-arm-none-eabi", "gcc-avr", "gcc-riscv64-unknown-elf",
+             "libnewlib-arm-none-eabi")
 
 
 class Refused(Exception):
@@ -121,6 +126,24 @@ def bill_of_materials(folder: Path) -> Path:
     return Path(done.stdout.strip())
 
 
+def write_buildinfo(folder: Path, files: Mapping[str, str]) -> None:
+    """Writes what has built the files, in the format of deb-buildinfo(5)."""
+    listed = subprocess.run(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} (= "
+                             "${Version}),\n", *TOOLCHAIN], text=True, check=False,
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    fields = {
+        "Format": "1.0", "Source": project.NAME, "Architecture": "source amd64 arm64",
+        "Version": project.FORMS["debian"](project.version()), "Build-Architecture": "amd64",
+        "Checksums-Sha256": "".join(f"\n {value} {(folder / name).stat().st_size} {name}"
+                                    for name, value in files.items()),
+        "Installed-Build-Depends": "".join(
+            f"\n{line.removeprefix('installed')}" for line in listed.splitlines()
+            if line.startswith("installed")).rstrip(","),
+        "Environment": f"\n SOURCE_DATE_EPOCH=\"{os.environ['SOURCE_DATE_EPOCH']}\""}
+    (folder / f"{project.NAME}-{project.version()}.buildinfo").write_text(
+        "".join(f"{name}: {value}\n" for name, value in fields.items()))
+
+
 def release(tests: tuple[str, ...]) -> Path:
     """Builds twice, compares, tests, and returns the folder of the release."""
     os.environ["SOURCE_DATE_EPOCH"] = str(archive.build_time())
@@ -147,6 +170,7 @@ def release(tests: tuple[str, ...]) -> Path:
                 os.umask(before)
             folders.append(folder)
             sums_of_builds.append(sums(to))
+        write_buildinfo(Path(work, "from-one"), sums_of_builds[0])
         bill_of_materials(Path(work, "from-one"))
         notes = re.split("^## ", (ROOT / "CHANGELOG.md").read_text(), maxsplit=2, flags=re.M)[1]
         Path(work, "from-one", "NOTES.md").write_text(f"# Dumpulse {notes}")

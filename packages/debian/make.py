@@ -185,20 +185,20 @@ def base(name: str, codename: str = "") -> Path:
     DEBIAN.mkdir(parents=True, exist_ok=True)
     release = dict(line.split("=", 1) for line in
                    Path("/etc/os-release").read_text().splitlines() if "=" in line)
-    lists = [path for path in (Path("/etc/apt/sources.list.d/debian.sources"),
-                               Path("/etc/apt/sources.list")) if path.exists()]
+    lists = [*Path("/etc/apt/sources.list.d").glob("*debian.sources"),
+             *Path("/etc/apt").glob("sources.list")]
     also = [f"--include={','.join(include)}"]
-    own = release["VERSION_CODENAME"].strip('"')
+    host = release["VERSION_CODENAME"].strip('"')
     with tempfile.TemporaryDirectory(dir=DEBIAN) as work:
         new_root, list_of_apt = Path(work) / "root", Path(work) / lists[0].name
-        text = lists[0].read_text().replace(own, codename or own)
+        text = lists[0].read_text().replace(host, codename or host)
         if architectures := {name.partition(":")[2] for name in include} - {""}:
             also.append(f"--architectures={','.join([native(), *sorted(architectures)])}")
             # A library has the same version for all processors, and security updates do not come
             # for all at once.
             text = without_security(text)
         list_of_apt.write_text(text)
-        run("mmdebstrap", "--quiet", f"--variant={variant}", *also, codename or own, new_root,
+        run("mmdebstrap", "--quiet", f"--variant={variant}", *also, codename or host, new_root,
             list_of_apt)
         (new_root / made_of.name).write_text(packages)
         if folder.exists():
@@ -226,7 +226,7 @@ def in_debian(root: Path, script: str, shared: Path, has_network: bool = False) 
 set -e
 umask 022
 hostname debian
-mount -t tmpfs -o mode=755,size=4G none {work}
+mount -t tmpfs -o mode=755,size=12G none {work}
 mkdir {work}/lower {work}/upper {work}/work {work}/root
 # The options of an overlay cannot have all characters that a path may have.
 mount --bind {shlex.quote(str(root))} {work}/lower

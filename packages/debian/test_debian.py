@@ -60,8 +60,9 @@ def test_packages_for_arm64_work_in_qemu(built: Path, tmp_path: Path) -> None:
             server.stop()
     shutil.copy(consumers.SOURCES / "agent.c", tmp_path)
     make.in_debian(make.base("cross"), """
-cd /shared
-aarch64-linux-gnu-gcc -static -Iusr/include agent.c -Lusr/lib/* -ldumpulse -o agent""", tmp_path)
+cd /shared/usr
+aarch64-linux-gnu-gcc -static -Iinclude ../agent.c -Llib/aarch64-linux-gnu -ldumpulse -o ../agent
+""", tmp_path)
     consumers.check_agent([*qemu, tmp_path / "agent"], tmp_path)
 
 

@@ -36,7 +36,8 @@ def objcopy(board: Board) -> list[str]:
 def images(to: Path) -> dict[str, Path]:
     """Builds them."""
     built = [f"build/firmware/{name}.elf" for name in IMAGES]
-    subprocess.run(["make", "-s", "--no-print-directory", *built], cwd=project.ROOT, check=True)
+    subprocess.run(["make", "-s", "--no-print-directory", "QUICK=", *built], cwd=project.ROOT,
+                   check=True)
     for name in built:
         flash_of(project.ROOT / name, to)
     return archive.files_of(to)
