@@ -30,6 +30,7 @@ import contextlib
 import dataclasses
 import difflib
 import errno
+import hashlib
 import hmac
 import importlib
 import io
@@ -2752,14 +2753,20 @@ def run_status(options: argparse.Namespace) -> int:
 
 
 # ---------------------------------------------------------------- key
-# Makes, lists, renews and splits files of keys.
+# Makes, lists, renews and splits files of keys, and makes what images with keys need.
 KEY_MEANING = """\
 All other keys derive from the master key. The key of a variable authenticates
 its heartbeats. The readers' key authenticates requests, and can forge reports
 for other readers. The generation counts how often `key renew` has replaced a
 key: only the last one is accepted."""
 KEY_OPTIONS = {"new": "epoch", "show": "secret", "list": "numbers json",
-               "renew": "variable readers", "split": "out variable readers agent text"}
+               "renew": "variable readers", "split": "out variable readers agent text",
+               "eeprom": "out image variable"}
+SINCE_2020 = 1_577_836_800  # Unix time at which the numbers of agents begin.
+NUMBER_S = 900  # Seconds until the next number: firmware/keyed_avr.c.
+# Images with keys: whether it is an agent, and the address of its keys in EEPROM (0) or flash.
+IMAGES = {"can_avr-keyed": (True, 0), "keyed_atmega328p": (True, 0), "keyed_attiny85": (False, 0),
+          "keyed_stm32": (True, 0x0800F400), "node_stm32": (False, 0x0800F400)}
 
 
 def write_new(path: str, content: str) -> None:
@@ -2807,10 +2814,8 @@ def format_header(about: str, macros: dict[str, Union[str, bytes]]) -> str:
         for name, value in macros.items())
 
 
-def run_split(options: argparse.Namespace) -> None:
-    """Writes what each role needs of a master key."""
-    if not options.out:
-        raise BadUsage("name a folder for the keys with --out")
+def run_split(options: argparse.Namespace) -> list[tuple[str, str]]:
+    """What each role needs of a master key."""
     files: list[tuple[str, str]] = []
     for keys in map(read_master, options.files):
         start = os.path.join(options.out, os.path.splitext(os.path.basename(keys.path))[0])
@@ -2829,9 +2834,58 @@ def run_split(options: argparse.Namespace) -> None:
                 "KEY_GENERATIONS": f"{{{turns}}} /* of labels 0 to 64 */"})))
     if not files:
         raise BadUsage("name the keys with --variable, --readers or --agent")
-    make_private_folder(options.out)
-    write_all(files)
-    print(f"{len(files)} file{'s' * (len(files) != 1)} in {options.out!r}")
+    return files
+
+
+def take_number(key: bytes) -> bytes:
+    """The first number of an agent, from the date, and its inverse. Its time is stored where `make
+    eeprom` stores it. Error: the last file with this master key has the same number."""
+    name = hashlib.sha256("".join(f"0x{byte:02x}\n" for byte in key).encode()).hexdigest()[:16]
+    path = os.path.join(os.path.dirname(Epochs.name(key)), f"{name}.eeprom")
+    now = int(time.time())
+    number, passed_s = divmod(now - SINCE_2020, NUMBER_S)
+    with explained(f"cannot store the time of this file in {path!r}"):
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        if os.path.exists(path) and (os.stat(path).st_mtime - SINCE_2020) // NUMBER_S >= number:
+            raise Error("a file with this master key was made just now: flash that, or wait "
+                        f"{NUMBER_S - passed_s} s")
+        with open(path, "ab"):
+            os.utime(path, (now, now))
+    return struct.pack(">LL", number, number ^ 0xFFFFFFFF)
+
+
+def format_hex(start: int, content: bytes) -> str:
+    """Intel HEX, within 64 KB."""
+    rows = [struct.pack(">BHBH", 2, 0, 4, start >> 16), *(
+        struct.pack(">BHB", len(part), start % 65536 + offset, 0) + part
+        for offset in range(0, len(content), 16) for part in [content[offset:offset + 16]]),
+        struct.pack(">BHB", 0, 0, 1)]
+    return "".join(f":{row.hex()}{-sum(row) % 256:02x}\n".upper() for row in rows)
+
+
+def run_eeprom(options: argparse.Namespace) -> list[tuple[str, str]]:
+    """What images with keys need beside their code: see firmware/keyed_avr.c, eeprom.h and
+    stm32_flash.h."""
+    if not options.image:
+        raise BadUsage(f"name the image with --image: {', '.join(IMAGES)}")
+    (is_agent, address), variables = IMAGES[options.image], parse_variables(options.variable, ())
+    if is_agent == bool(variables):
+        raise BadUsage(f"{options.image} is an agent: leave out --variable" if is_agent else
+                       f"{options.image} is a node: name its variable with --variable")
+    files: list[tuple[str, bytes]] = []
+    for keys in map(read_master, options.files):
+        start = os.path.join(options.out, os.path.splitext(os.path.basename(keys.path))[0])
+        epoch = (keys.epoch or EPOCH).to_bytes(2, "little")
+        for number in variables:
+            files.append((f"{start}-{number}", (keys.of(number) + bytes((number,))).ljust(82, b"\0")
+                          + epoch if address else bytes((number,)) + keys.of(number) + epoch))
+        if is_agent:
+            block = take_number(keys.master)
+            turns = bytes(keys.generations.get(label, 0) for label in LABELS.values())
+            files.append((f"{start}-agent", (keys.master + turns).ljust(1024, b"\0") + block
+                          if address else keys.master + block[1:4] + block[5:] + bytes(6) + turns))
+    return [(f"{name}.{'hex' if address else 'eep'}", format_hex(address, content))
+            for name, content in files]
 
 
 def run_renew(options: argparse.Namespace) -> None:
@@ -2897,8 +2951,13 @@ def run_key(options: argparse.Namespace) -> int:
     for name in " ".join(KEY_OPTIONS.values()).split():
         if getattr(options, name) and name not in KEY_OPTIONS[options.action].split():
             raise BadUsage(f"--{name} is not an option of key {options.action}")
-    if options.action == "split":
-        run_split(options)
+    if options.action in ("split", "eeprom"):
+        if not options.out:
+            raise BadUsage("name a folder for the keys with --out")
+        files = run_split(options) if options.action == "split" else run_eeprom(options)
+        make_private_folder(options.out)
+        write_all(files)
+        print(f"{len(files)} file{'s' * (len(files) != 1)} in {options.out!r}")
         return 0
     if options.action == "new":
         write_all([(path, format_master(os.urandom(16), options.epoch)) for path in options.files])
@@ -2972,10 +3031,10 @@ a DBC file for CAN tools."""),
     "status": Command(run_status, "PATH", "states, counters of a server", """\
 Show the status of a server, from the socket of its --stats: the state of each
 variable with its name and age, counters, and the server's arguments."""),
-    "key": Command(run_key, "new|show|list|renew|split FILE...", "keys for agents and nodes", """\
+    "key": Command(run_key, "ACTION FILE...", "keys for agents and nodes", """\
 Make files with master keys, one for each agent; show or list which keys are in
 a file, by their fingerprints; replace keys of some labels; or write into a
-folder what nodes and readers need of a master key.""", KEY_USE + KEY_MEANING),
+folder what nodes, readers and images with keys need of a master key.""", KEY_USE + KEY_MEANING),
 }
 
 
@@ -3023,8 +3082,10 @@ OPTIONS = [
     Option(("key",), "action", "|".join(KEY_OPTIONS), "what to do", extra={"choices": KEY_OPTIONS}),
     Option(("key",), "files", "FILE", "a file of keys", extra={"nargs": "+"}),
     Option(("key",), "--secret", "", "show: the key itself, and not its fingerprint"),
-    Option(("key",), "--out", "FOLDER", "split: the folder, private and ignored by git"),
-    Option(("key",), "--variable", "VARIABLES", "split: FILE-3.h for node 3; renew: these keys",
+    Option(("key",), "--out", "FOLDER", "split, eeprom: the folder, private and ignored by git"),
+    Option(("key",), "--image", "IMAGE", "eeprom: the image to flash, such as keyed_stm32",
+           extra={"choices": IMAGES}),
+    Option(("key",), "--variable", "VARIABLES", "split, eeprom: of these nodes; renew: these keys",
            extra={"default": ""}),
     Option(("key",), "--readers", "", "split: FILE-readers.key; renew: the readers' key"),
     Option(("key",), "--agent", "", "split: FILE-agent.h: the master key, for its firmware"),

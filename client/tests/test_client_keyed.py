@@ -1429,6 +1429,55 @@ def test_list_what_was_accepted(tmp_path: Path, key: str, call: Call) -> None:
     assert "numbers of another key" in call("key", "list", key, "--numbers", str(numbers))[2]
 
 
+def content_of(path: Path) -> tuple[int, bytes]:
+    """The first address of a file in Intel HEX, and its bytes."""
+    rows = [bytes.fromhex(row[1:]) for row in path.read_text().splitlines()]
+    assert all(sum(row) % 256 == 0 and row[0] == len(row) - 5 for row in rows)
+    assert rows[0][3:6] == b"\4" + rows[0][4:6] and rows[-1][3] == 1
+    start = int.from_bytes(rows[0][4:6] + rows[1][1:3], "big")
+    content = b""
+    for row in rows[1:-1]:
+        assert row[3] == 0 and int.from_bytes(row[1:3], "big") == start % 65536 + len(content)
+        content += row[4:-1]
+    return start, content
+
+
+def test_eeprom(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What images with keys need: an agent has a number from the date, and none comes again."""
+    path, out, now = tmp_path / "a.key", tmp_path / "out", [client.SINCE_2020 + 0x12345 * 900.0]
+    path.touch(0o600)
+    path.write_text(f"{MASTER.hex()}\nepoch 600\n7 2\n")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    keys = keyed.Keys(MASTER, generations={7: 2})
+    turns = bytes(2 * (label == 7) for label in range(65))
+
+    def eeprom(image: str, *words: str) -> tuple[int, str, str]:
+        return call("key", "eeprom", str(path), "--image", image, "--out", str(out), *words)
+
+    assert eeprom("keyed_atmega328p") == (0, f"1 file in {str(out)!r}\n", "")
+    assert content_of(out / "a-agent.eep") == (
+        0, MASTER + bytes.fromhex("012345fedcba") + bytes(6) + turns)
+    assert (out / "a-agent.eep").stat().st_mode & 0o777 == 0o600
+    for later, wait in ((0, 900), (899, 1)):
+        now[0] += later
+        assert eeprom("keyed_stm32") == (2, "", "client.py: a file with this master key was made "
+                                         f"just now: flash that, or wait {wait} s\n")
+    now[0] += 1
+    assert eeprom("keyed_stm32")[0] == 0
+    assert content_of(out / "a-agent.hex") == (0x0800F400, (MASTER + turns).ljust(
+        1024, b"\0") + bytes.fromhex("00012346fffedcb9"))
+    for image in ("keyed_attiny85", "node_stm32"):
+        assert eeprom(image, "--variable", "7,9")[1] == f"2 files in {str(out)!r}\n"
+    assert content_of(out / "a-7.eep") == (0, b"\7" + keys.of(7) + b"\x58\2")
+    assert content_of(out / "a-9.hex") == (
+        0x0800F400, (keys.of(9) + b"\x09").ljust(82, b"\0") + b"\x58\2")
+    now[0] += 900
+    assert "File exists" in eeprom("keyed_stm32")[2]
+    monkeypatch.setenv("XDG_STATE_HOME", str(path))
+    assert "cannot store the time of this file in " in eeprom("keyed_stm32")[2]
+
+
 @pytest.mark.parametrize("words, text", [
     (["new"], "the following arguments are required: FILE"),
     (["old", "x"], "invalid choice: 'old'"),
@@ -1448,6 +1497,12 @@ def test_list_what_was_accepted(tmp_path: Path, key: str, call: Call) -> None:
     (["split", "PART", "--out", "x", "--readers"], "has no master key: only that can be split or"),
     (["split", "KEY", "--out", "x", "--readers", "--epoch", "9"], "--epoch is not an option of"),
     (["new", "x", "--epoch", "0"], "it must be 1 to 3600"),
+    (["eeprom", "KEY", "--image", "keyed_stm32"], "name a folder for the keys with --out"),
+    (["eeprom", "KEY", "--out", "x"], "name the image with --image: can_avr-keyed, keyed_"),
+    (["eeprom", "KEY", "--out", "x", "--image", "can_avr"], "invalid choice: 'can_avr'"),
+    (["eeprom", "KEY", "--out", "x", "--image", "node_stm32"], "is a node: name its variable"),
+    (["eeprom", "KEY", "--out", "x", "--image", "keyed_stm32", "--variable", "3"],
+     "keyed_stm32 is an agent: leave out --variable"),
     (["split", "KEY", "--out", "KEY", "--readers"], "it is not a folder"),
     (["split", "KEY", "--out", "LINK", "--readers"], "it is not a folder"),
     (["split", "KEY", "--out", "OPEN", "--readers"], "or a folder of yours with mode 700"),
