@@ -495,7 +495,7 @@ def parse_variables(text: str, variables: Sequence[Variable]) -> list[int]:
         named = [variable.number for variable in variables if variable.name == part != ""]
         match = re.fullmatch(r"([0-9][^-]*)(?:-(.+))?", part)
         if not match and not named:
-            raise BadUsage(f"{part!r} is no variable: write it like 3,7-12, or a name from --names")
+            raise BadUsage(f"{part!r} is not a variable: write it like 3,7-12, or a name")
         if match and not named:
             first, last = (parse_variable(bound or match[1]) for bound in match.groups())
             if first > last:
@@ -529,7 +529,7 @@ def read_names(path: str) -> tuple[Keys, dict[int, Keys]]:
     except configparser.Error as error:
         line = getattr(error, "lineno", None) or getattr(error, "errors", [(1,)])[0][0]
         problem = "is a duplicate" if hasattr(error, "section") else \
-            "is no section like [3], and no key and value like: name = engine"
+            "is neither a section like [3] nor a key and a value like: name = engine"
         raise BadUsage(f"{path!r}, line {line}: this {problem}") from None
     sections: dict[int, Keys] = {}
     for place, section in enumerate(parser.sections(), 1):
@@ -1275,7 +1275,7 @@ class Keyed:
                                        "authentic: leave out --key to accept it")
         if len(packet) != 8 or packet[4] >= BEACON_END:
             raise BadReport("length", f"it is {len(packet)} bytes long, not {KEYED_REPORT_SIZE}, "
-                                      "and no beacon")
+                                      "and not a beacon")
         epoch = int.from_bytes(packet[4:], "big")
         if not hmac.compare_digest(packet[:4], self._make_tag(epoch, packet[4:])[:4]):
             raise BadReport("beacon", f"its beacon is not authentic for {name_label(self.label)}: "
@@ -1827,7 +1827,7 @@ def join_port(host: str, port: Optional[str]) -> str:
     if port is None:
         return host
     if prefix_of(host) or re.fullmatch(r"\[.*\]:.*|[^:]*:[^:]*", host):
-        raise BadUsage(f"{host!r} is no host alone, so --port cannot follow it")
+        raise BadUsage(f"{host!r} is not a host alone, so --port cannot follow it")
     return f"[{host.strip('[]')}]:{port}"
 
 
@@ -2239,7 +2239,8 @@ def load_history(path: str, name: str, received_ms: int) -> History:
             return history
     match = MEMORY.fullmatch(content.decode("ascii", "replace"))
     if not match or int(match[1], 16) != zlib.adler32(match[2].encode()):
-        raise BadUsage(f"{path!r} is no file of --memory, or damaged: remove it, or name another")
+        raise BadUsage(f"{path!r} is not a file of --memory, or is damaged: remove it, or name "
+                       "another")
     if match[3] != json.dumps(name):
         raise BadUsage(f"{path!r} is of the agent {match[3]}: each agent needs its own --memory")
     history.basis, history.at_ms = match[5], int(match[6])
@@ -2707,7 +2708,7 @@ def read_status(path: str) -> dict[str, Any]:
         status: dict[str, Any] = json.loads(answer)
         status["table"][63]["age_ms"]
     except (ValueError, LookupError, TypeError):
-        raise Error(f"{path!r} is not the socket of --stats of a server") from None
+        raise Error(f"{path!r} is not the socket of a server's --stats") from None
     return status
 
 
@@ -2919,7 +2920,7 @@ def format_master(key: bytes, epoch: Optional[int]) -> str:
 def read_master(path: str) -> KeyFile:
     keys = KeyFile(path)
     if not keys.master:
-        raise BadUsage(f"{path!r} has no master key: only that can be split or renewed")
+        raise BadUsage(f"{path!r} has no master key, which this needs")
     return keys
 
 
@@ -3077,7 +3078,7 @@ OPTIONS = [
     Option(("names",), "names", "FILE", "names and deadlines, as in vehicle.ini"),
     Option(("names",), "--c", "", "print C: an enum, and the table of dumpulse_watch.h"),
     Option(("names",), "--dbc", "", "print a DBC file"),
-    Option(("names",), "--base", "ID", "of --dbc: the first CAN identifier (680)", parse_base,
+    Option(("names",), "--base", "ID", "--dbc: the first CAN identifier (680)", parse_base,
            {"default": CAN_BASE}),
     Option(("key",), "action", "|".join(KEY_OPTIONS), "what to do", extra={"choices": KEY_OPTIONS}),
     Option(("key",), "files", "FILE", "a file of keys", extra={"nargs": "+"}),

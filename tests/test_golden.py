@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import client
+from tools import messages
 from tools.agents import COMMAND
 from tools.servers import Server, command
 
@@ -126,6 +127,11 @@ def test_numbers_of_another_version_are_rejected(files: Path, version: bytes) ->
 @pytest.mark.parametrize("text", ["dumpulse memory 2 00000000\n", ""])
 def test_a_memory_of_a_later_version_is_rejected(files: Path, text: str) -> None:
     (files / "memory").write_text(text)
-    with pytest.raises(client.BadUsage, match="is no file of --memory, or damaged"):
+    with pytest.raises(client.BadUsage, match="is not a file of --memory, or is damaged"):
         client.load_history(str(files / "memory"), "127.0.0.1:19060", 2_000_000)
     assert (files / "memory").read_text() == text
+
+
+def test_messages_change_deliberately() -> None:
+    """python3 -m tools.messages --freeze accepts the texts as they are now."""
+    assert messages.HASHES.read_text() == messages.hashes()

@@ -709,9 +709,9 @@ TYPED = [
     ("get HERE 3 --now-from 4", 0, "variable 4, the agent's clock, was never received"),
     ("get HERE 3,9", 0, "never"),
     ("get HERE 64", 2, "must be 0 to 63"),
-    ("get HERE 3,", 2, "'' is no variable"),
+    ("get HERE 3,", 2, "'' is not a variable"),
     ("get HERE 9-3", 2, "lower one first"),
-    ("get HERE engine", 2, "'engine' is no variable"),
+    ("get HERE engine", 2, "'engine' is not a variable"),
     ("get [::1 3", 2, "is not an address"),
     ("get serial:/dev/nosuch", 3, "no such device: check that it is plugged in"),
     ("get serial:/dev/null", 2, "/dev/null is not a serial line"),
@@ -859,14 +859,14 @@ WRONG_FILES = [
     ("[3]\ntick = 5s\n", "[3]: key 1 is unknown: use name"),
     ("[64]\nname = x\n", "section 1 is neither [dumpulse] nor a variable's number"),
     ("[engine]\n", "section 1 is neither"),
-    ("[3]\nname : a\n", "line 2: this is no section"),
-    ("[3]\nname = a\n\n  b\n", "line 4: this is no section"),
+    ("[3]\nname : a\n", "line 2: this is neither a section"),
+    ("[3]\nname = a\n\n  b\n", "line 4: this is neither a section"),
     ("[DEFAULT]\nname = x\n[3]\n", "section 1 is neither"),
     ("[0]\n[00]\n", "[00]: this variable has a section already"),
     ("[3]\nname=a\n[3]\n", "line 3: this is a duplicate"),
     ("[3]\nname=a\nname=b\n", "line 3: this is a duplicate"),
-    ("name = x\n", "line 1: this is no section"),
-    ("[3]\nname\n", "line 2: this is no section"),
+    ("name = x\n", "line 1: this is neither a section"),
+    ("[3]\nname\n", "line 2: this is neither a section"),
     ("[3]\nname = \x1b[31m\n", "[3]: name must be 1 to 24 letters"),
     ("[3]\nname = a|b\n", "name must be"),
     ("[3]\nname = a\n  b\n", "name must be"),
@@ -1253,7 +1253,7 @@ CHECKS = [
     ("--value-warn 4", 3, "UNKNOWN - '4' is not a variable and a range: write it like 4:0..80"),
     ("--expect 2 -w 7", 0, "OK - 1 alive at HERE"),
     ("--expect 2 -c 6 -t 20", 2, "CRITICAL - 2 dead: silent for 7 s, crit 6 s"),
-    ("--expect 2 -p 9060", 3, "UNKNOWN - 'HERE' is no host alone, so --port cannot follow it"),
+    ("--expect 2 -p 9060", 3, "UNKNOWN - 'HERE' is not a host alone, so --port cannot follow it"),
     ("--expect 2 -v", 1, "WARNING - 2 late: silent for 7 s, warn 5 s; 1 late at HERE; ages by "
                          "variable 0"),
     ("--expect 2 -H HERE", 3, "UNKNOWN - name one agent, as HOST[:PORT] or -H HOST[:PORT]"),
@@ -1472,4 +1472,4 @@ def test_the_status_of_another_program(answer: bytes, tmp_path: Path, call: Call
         other.listen()
         threading.Thread(target=reply).start()
         result = call("status", path)
-    assert result.status == 2 and "is not the socket of --stats of a server" in result.err
+    assert result.status == 2 and "is not the socket of a server's --stats" in result.err

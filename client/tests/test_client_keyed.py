@@ -245,7 +245,7 @@ def other(label: int, number: int, four: bytes) -> bytes:
 
 FORGED = other(64, 300, (300).to_bytes(4, "big"))
 LIES: dict[str, tuple[str, Callable[[bytes, bytes], list[bytes]]]] = {
-    "length": (r"it is \d+ bytes long, not 264, and no beacon",
+    "length": (r"it is \d+ bytes long, not 264, and not a beacon",
                lambda packet, answer: [b"", answer[:-1], answer + b"\0", b"x" * 8]),
     "tag": ("its tag is wrong: it answers another request, or is forged",
             lambda packet, answer: [answer] if len(answer) == 8 else
@@ -1488,13 +1488,13 @@ def test_eeprom(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> 
     (["split", "KEY", "--secret", "--out", "x", "--agent"], "--secret is not an option of key s"),
     (["renew", "KEY"], "name the keys with --variable or --readers"),
     (["renew", "KEY", "--variable", "64"], "variable 64 is out of range"),
-    (["renew", "PART", "--variable", "4"], "has no master key: only that can be split or renewed"),
+    (["renew", "PART", "--variable", "4"], "has no master key, which this needs"),
     (["renew", "LAST", "--variable", "4,3"], "variable 3: all 256 keys are used up"),
     (["split", "KEY", "--readers"], "name a folder for the keys with --out"),
     (["split", "KEY", "--out", "x"], "name the keys with --variable, --readers or --agent"),
     (["split", "KEY", "--out", "x", "--variable", "64"], "variable 64 is out of range"),
-    (["split", "KEY", "--out", "x", "--variable", "engine"], "'engine' is no variable"),
-    (["split", "PART", "--out", "x", "--readers"], "has no master key: only that can be split or"),
+    (["split", "KEY", "--out", "x", "--variable", "engine"], "'engine' is not a variable"),
+    (["split", "PART", "--out", "x", "--readers"], "has no master key, which this needs"),
     (["split", "KEY", "--out", "x", "--readers", "--epoch", "9"], "--epoch is not an option of"),
     (["new", "x", "--epoch", "0"], "it must be 1 to 3600"),
     (["eeprom", "KEY", "--image", "keyed_stm32"], "name a folder for the keys with --out"),

@@ -646,7 +646,7 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path, check: Check,
         path.write_bytes(content)
         status, text = check(world)
         assert status == 3 and text.endswith(
-            "is no file of --memory, or damaged: remove it, or name another")
+            "is not a file of --memory, or is damaged: remove it, or name another")
         assert "\n" not in text and path.read_bytes() == content
     path.write_bytes(good)
     assert check(world)[0] == 0
