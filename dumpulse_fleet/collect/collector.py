@@ -240,7 +240,6 @@ class Collector:
         self._orders: queue.SimpleQueue[tuple[Table, threading.Event]] = queue.SimpleQueue()
         # The key is the family and the place in the ring.
         self._sockets: dict[tuple[int, int], socket.socket] = {}
-        self._absent: set[int] = set()  # families that this machine does not have
         self._room = 0  # reports for which each buffer has room
         self._seen = 0.0  # All that came before this time has been read.
         self._stuck_why = ""  # The error of the last request that could not leave.
@@ -298,13 +297,11 @@ class Collector:
         blind = np.flatnonzero(now - roster.settled > OVERDUE * roster.period + SLACK)
         lateness = np.where(roster.tries == 0, now - roster.due, 0)
         late = (lateness > np.maximum(LATE[0], LATE[1] * roster.period)).any()
-        absent = int(np.isin(roster.family, list(self._absent)).sum())
         nameless = int((roster.is_named & ~roster.placed & ~roster.table.nameless).sum())
         stuck = int(roster.stuck.sum())
         return "; ".join(text for applies, text in (
             (nameless, f"the names of {nameless:,} agents have no addresses yet"),
             (stuck, f"nothing can be sent to {stuck:,} agents: {self._stuck_why}"),
-            (absent, f"this machine lacks the kind of addresses of {absent:,} agents"),
             (blind.size, f"{blind.size:,} agents are not watched, such as "
              f"{roster.table.agents[blind[0]].name if blind.size else ''}: "
              "their last rounds did not end"),
@@ -376,12 +373,10 @@ class Collector:
         regular = due[roster.due[due] <= now]
         if regular.size:
             self.figures.lateness = float((now - roster.due[regular]).max())
-        absent = np.isin(roster.family, list(self._absent))
-        reachable = roster.placed & ~absent
         self._look_up(due[roster.is_named[due]], now)
         self._unresolve(due[roster.is_named[due] & ~roster.placed[due]], now)
-        self._skip(due[~reachable[due]], now)
-        placed = due[reachable[due]]
+        self._skip(due[~roster.placed[due]], now)
+        placed = due[roster.placed[due]]
         roster.port[placed] = (roster.port[placed] + 1) % RING
         roster.readers.begin(placed[roster.keyed[placed]], now)
         roster.stuck[placed] = False
@@ -479,15 +474,12 @@ class Collector:
     def _open_ring(self) -> None:
         """Opens all sockets, before others take the descriptors. OSError: one cannot be opened."""
         for family, place in ((family, place) for family in FAMILIES for place in range(RING)):
-            if family in self._absent:
-                continue
             try:
                 self._sockets[family, place], room = wire.open_socket(family, BUFFER)
             except OSError as error:
                 if error.errno not in ABSENT:
                     raise
-                self._absent.add(family)
-                continue
+                continue  # Agents with such addresses are `stuck`.
             if not self._room and room < ENOUGH:
                 self._complain(
                     f"the receive buffers have room for {room} reports only: reports may get lost. "
@@ -505,9 +497,13 @@ class Collector:
         keyed = roster.keyed[rows] & ~(probing & (roster.tries[rows] == MORE_TRIES - 1))
         places = np.flatnonzero(np.bincount(roster.port[rows])).tolist()
         for family, place in ((family, place) for family in FAMILIES for place in places):
-            if (where := self._sockets.get((family, place))) is None:
-                continue
             targets = np.flatnonzero((roster.family[rows] == family) & (roster.port[rows] == place))
+            if not targets.size:
+                continue
+            if (where := self._sockets.get((family, place))) is None:
+                roster.stuck[rows[targets]], self._stuck_why = True, os.strerror(ABSENT[0])
+                done.append(rows[targets])
+                continue
             for start in range(0, len(targets), BATCH):
                 part = targets[start:start + BATCH]
                 count = self._send_batch(where, rows[part], keyed[part])

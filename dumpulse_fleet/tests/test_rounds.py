@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import socket
 import threading
 import time
@@ -206,6 +207,24 @@ def test_a_request_that_cannot_leave_says_nothing_of_its_agent() -> None:
             assert table.agent_state.tolist() == [State.ALIVE, State.PENDING]
             assert not table.lost.any()
     assert not heard.of("state", agent="stuck")
+
+
+def test_without_ipv6_nothing_is_known_of_its_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = wire.open_socket
+
+    def opened(family: int, room: int) -> tuple[socket.socket, int]:
+        if family == socket.AF_INET6:
+            raise OSError(errno.EAFNOSUPPORT, "")
+        return real(family, room)
+
+    monkeypatch.setattr(wire, "open_socket", opened)
+    with FakeFleet(1) as fake:
+        table = Table([*agents(fake, 1, WELL, period=0.2),
+                       Agent("six", "[::1]:9", WELL, period=0.2, misses=1)])
+        with collecting(table) as (collector, _, _):
+            until(lambda: "1 agents are not watched, such as six" in collector.trouble())
+            assert "sent to 1 agents: Address family not supported" in collector.trouble()
+            assert table.agent_state.tolist() == [State.ALIVE, State.PENDING]
 
 
 def test_answers_without_room_are_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
