@@ -163,15 +163,14 @@ dumpulse_result dumpulse_keyed_look(const dumpulse_keyed *keyed, const uint8_t *
     behavior without_tag:
       assumes !counted(packet, length) || keyed->reached == 0 || question(packet) ||
         !is_new(keyed, packet);
-      assigns \nothing;
       ensures !counted(packet, length) ==> \result == DUMPULSE_REFUSED;
+      ensures keyed->wrong == \old(keyed->wrong);
       ensures counted(packet, length) ==> \result == (keyed->reached == 0 ? DUMPULSE_NOT_BEGUN :
         packet[5] == 0 ? DUMPULSE_ASKS : DUMPULSE_OLD);
     behavior right:
       assumes counted(packet, length) && keyed->reached != 0 && !question(packet) &&
         is_new(keyed, packet) && right(keyed, packet);
-      assigns \nothing;
-      ensures \result == DUMPULSE_NEW;
+      ensures \result == DUMPULSE_NEW && keyed->wrong == \old(keyed->wrong);
     behavior wrong:
       assumes counted(packet, length) && keyed->reached != 0 && !question(packet) &&
         is_new(keyed, packet) && !right(keyed, packet);
@@ -400,19 +399,20 @@ dumpulse_result dumpulse_mixed_process(dumpulse_keyed *keyed,
 /*@ requires \valid(node);
     requires length == 8 ==>
       \valid_read(packet + (0 .. 7)) && \separated(node, packet + (0 .. 7)); exits \false;
+    assigns node->epoch, node->left, node->heard, node->answered;
     behavior taken:
       assumes own_beacon(label, packet, length) && big(packet + 4) > node->epoch;
-      assigns node->epoch, node->left, node->heard, node->answered;
       ensures \result && node->left == 255 && node->epoch == big(packet + 4);
       ensures node->heard && node->answered == \old(node->questions);
     behavior again:
       assumes own_beacon(label, packet, length) && big(packet + 4) == node->epoch;
-      assigns node->heard;
-      ensures !\result && node->heard;
+      ensures !\result && node->heard && node->epoch == \old(node->epoch);
+      ensures node->left == \old(node->left) && node->answered == \old(node->answered);
     behavior refused:
       assumes !own_beacon(label, packet, length) || big(packet + 4) < node->epoch;
-      assigns \nothing;
-      ensures !\result;
+      ensures !\result && node->epoch == \old(node->epoch);
+      ensures node->left == \old(node->left) && node->answered == \old(node->answered);
+      ensures node->heard <==> \old(node->heard);
     complete behaviors; disjoint behaviors; */
 bool dumpulse_hear(dumpulse_node *node, uint8_t label, const uint8_t *packet, size_t length);
 
@@ -427,18 +427,17 @@ void dumpulse_count_(dumpulse_node *node, uint8_t *packet, uint8_t label, uint8_
                      uint8_t second);
 
 /*@ requires \valid(node) && \valid(packet + (0 .. 7)) && \separated(node, packet + (0 .. 7));
-    exits \false;
+    assigns node->left, packet[0 .. 7]; exits \false;
     behavior made:
       assumes node->left != 0 && variable < 64;
-      assigns node->left, packet[0 .. 7];
       ensures \result && node->left == \old(node->left) - 1;
       ensures tagged(packet, variable, node->epoch);
       ensures packet[4] == 0x80 + variable && packet[5] == 255 - node->left &&
         packet[6] == sender && packet[7] == value;
     behavior none:
       assumes node->left == 0 || variable >= 64;
-      assigns \nothing;
-      ensures !\result;
+      ensures !\result && node->left == \old(node->left);
+      ensures \forall integer k; 0 <= k < 8 ==> packet[k] == \old(packet[k]);
     complete behaviors; disjoint behaviors; */
 bool dumpulse_keyed_heartbeat(dumpulse_node *node, uint8_t packet[DUMPULSE_PACKET_SIZE],
                               uint8_t variable, uint8_t sender, uint8_t value);
@@ -452,9 +451,9 @@ void dumpulse_ask(uint8_t packet[DUMPULSE_PACKET_SIZE], uint8_t label);
 
 /*@ requires \valid(reader) && \valid(packet + (0 .. 7)) && \valid_read(nonce + (0 .. 1));
     requires \separated(reader, packet + (0 .. 7), nonce + (0 .. 1)); exits \false;
+    assigns reader->heard.left, reader->epoch, reader->asked[0 .. 7], packet[0 .. 7];
     behavior made:
       assumes reader->heard.left != 0;
-      assigns reader->heard.left, reader->epoch, reader->asked[0 .. 7], packet[0 .. 7];
       ensures \result && reader->heard.left == \old(reader->heard.left) - 1;
       ensures reader->epoch == reader->heard.epoch;
       ensures tagged(packet, 64, reader->epoch);
@@ -463,8 +462,10 @@ void dumpulse_ask(uint8_t packet[DUMPULSE_PACKET_SIZE], uint8_t label);
       ensures \forall integer k; 0 <= k < 8 ==> reader->asked[k] == packet[k];
     behavior none:
       assumes reader->heard.left == 0;
-      assigns \nothing;
-      ensures !\result;
+      ensures !\result && reader->heard.left == \old(reader->heard.left);
+      ensures reader->epoch == \old(reader->epoch);
+      ensures \forall integer k; 0 <= k < 8 ==>
+        packet[k] == \old(packet[k]) && reader->asked[k] == \old(reader->asked[k]);
     complete behaviors; disjoint behaviors; */
 bool dumpulse_keyed_request(dumpulse_reader *reader, uint8_t packet[DUMPULSE_PACKET_SIZE],
                             const uint8_t nonce[2]);

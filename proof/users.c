@@ -1,13 +1,13 @@
-/* Firmware that uses the library, or the watch, and asserts what their headers and SPEC.md promise.
+/* Firmware that uses the library, the watch or keys, and asserts what headers and SPEC.md promise.
  * SPDX-License-Identifier: MIT
  *
- * WP proves the assertions from the contracts in spec.h and watch.h alone, without the code. So
- * they fail if a contract promises less than it should, or asks for more. */
+ * WP proves the assertions from the contracts in spec.h, watch.h and keyed.h alone, without the
+ * code. So they fail if a contract promises less than it should, or asks for more. */
 #include "dumpulse.h"
 
 static uint8_t other; /* stands for all other memory */
 
-#ifndef DUMPULSE_WATCH_H
+#if !defined DUMPULSE_WATCH_H && !defined DUMPULSE_KEYED_H
 static dumpulse agent;
 static uint8_t packet[8];
 
@@ -138,7 +138,7 @@ void dumpulse_send_packet(void *context, const uint8_t *report, size_t length)
     //@ assert \valid_read(report + (0 .. 259));
 }
 
-#else /* with watch.h */
+#elif defined DUMPULSE_WATCH_H
 
 /*@ predicate is_there(dumpulse_watcher *watch, dumpulse *agent) = watched == agent &&
       \valid_read(watch) && \valid_read(watch->table + (0 .. watch->count - 1)) &&
@@ -290,6 +290,292 @@ void dumpulse_changed(dumpulse *context, uint8_t variable, dumpulse_state was, d
     //@ assert 0 <= looking <= 255 && told[looking] < INT_MAX;
     //@ assert context == watched && variable == first_line[looking].variable;
     //@ assert \valid_read(first_seen + looking) && first_seen[looking].state == is;
+}
+
+#elif defined DUMPULSE_KEYED_H
+
+static dumpulse_keyed keyed;
+static dumpulse_node node;
+static dumpulse_reader reader;
+static uint8_t packet[8], unkeyed[8], nonce[2], received[264];
+
+#define BEGUN 1 <= keyed.reached <= 65 && 256 <= keyed.epoch <= 0x1FFFFFFF
+#define COUNTED 0x80 <= packet[4] <= 0xC0
+#define REACHED (packet[4] - 0x80 < keyed.reached ? keyed.epoch : keyed.epoch - 1)
+#define TAGGED(label, number) word(&packet[0]) == tag(label, number, word(&packet[4]))
+#define IS_NEW packet[5] != 0 && packet[5] > keyed.last[packet[4] - 0x80]
+#define BEFORE(field) ((field) == \at(field, Pre))
+
+/*@ predicate counts_stay{L1, L2}(integer but) = \forall integer i; 0 <= i < 65 && i != but ==>
+      \at(keyed.last[i], L2) == \at(keyed.last[i], L1);
+    predicate bytes_stay{L1, L2}(integer from, integer to) = \forall integer i; from <= i < to ==>
+      \at(keyed.agent.report[i], L2) == \at(keyed.agent.report[i], L1);
+    predicate others_stay{L1, L2} = \at(other, L2) == \at(other, L1) &&
+      \at(keyed.epoch, L2) == \at(keyed.epoch, L1) &&
+      \at(keyed.reached, L2) == \at(keyed.reached, L1); */
+
+#define PROCESSED_BYTES \
+    keyed.last[0 .. 64], keyed.tag, keyed.agent.report[0 .. 259], keyed.wrong, reports, beacons, \
+        beacon_of
+#define ALL_STAY \
+    counts_stay{Pre, Here}(-1) && bytes_stay{Pre, Here}(0, 260) && others_stay{Pre, Here} && \
+        BEFORE(keyed.tag) && BEFORE(reports)
+
+/*@ requires keyed.reached == 0 || (BEGUN);
+    assigns \nothing; exits \false; */
+void a_packet_is_looked_at(size_t length)
+{
+    const dumpulse_result result = dumpulse_keyed_look(&keyed, packet, length);
+    //@ assert length != 8 || !(COUNTED) ==> result == 0;
+    //@ assert length == 8 && COUNTED && keyed.reached == 0 ==> result == 5;
+    /*@ assert length == 8 && COUNTED && keyed.reached != 0 ==>
+          result == (packet[5] == 0 ? 6 : packet[5] > keyed.last[packet[4] - 0x80] ? 7 : 3); */
+}
+
+/*@ requires keyed.reached == 0 || (BEGUN);
+    assigns keyed.wrong; exits \false; */
+void a_packet_is_tried(size_t length)
+{
+    const dumpulse_result result = dumpulse_keyed_try(&keyed, packet, length);
+    //@ assert length != 8 || !(COUNTED) ==> result == 0;
+    //@ assert length == 8 && COUNTED && keyed.reached == 0 ==> result == 5;
+    /*@ assert length == 8 && COUNTED && keyed.reached != 0 && !(IS_NEW) ==>
+          result == (packet[5] == 0 ? 6 : 3); */
+    /*@ assert length == 8 && COUNTED && keyed.reached != 0 && IS_NEW ==>
+          result == (TAGGED(packet[4] - 0x80, REACHED) ? 7 : 4); */
+    //@ assert result == 4 ==> keyed.wrong == (\at(keyed.wrong, Pre) + 1) % 256;
+    //@ assert result != 4 ==> BEFORE(keyed.wrong);
+}
+
+/*@ requires keyed.reached == 0 || (BEGUN);
+    requires length != 8 || !(COUNTED) || keyed.reached == 0;
+    assigns PROCESSED_BYTES; exits \false; */
+void a_packet_without_an_epoch_changes_nothing(size_t length)
+{
+    const dumpulse_result result = dumpulse_keyed_process(&keyed, packet, length, NULL);
+    //@ assert result == (length == 8 && COUNTED ? 5 : 0);
+    //@ assert ALL_STAY && BEFORE(keyed.wrong) && BEFORE(beacons);
+}
+
+/*@ requires BEGUN && COUNTED && packet[5] == 0;
+    assigns PROCESSED_BYTES; exits \false; */
+void a_question_is_answered(void)
+{
+    const dumpulse_result result = dumpulse_keyed_process(&keyed, packet, 8, NULL);
+    //@ assert result == 6 && beacons == \at(beacons, Pre) + 1;
+    //@ assert beacon_of == packet[4] - 0x80 && ALL_STAY && BEFORE(keyed.wrong);
+}
+
+/*@ requires BEGUN && COUNTED && packet[5] != 0;
+    requires !(IS_NEW) || !(TAGGED(packet[4] - 0x80, REACHED));
+    assigns PROCESSED_BYTES; exits \false; */
+void a_replay_changes_nothing(void)
+{
+    const dumpulse_result result = dumpulse_keyed_process(&keyed, packet, 8, NULL);
+    //@ assert \at(IS_NEW, Pre) ==> result == 4;
+    //@ assert !\at(IS_NEW, Pre) ==> result == 3;
+    //@ assert ALL_STAY;
+    /*@ assert keyed.wrong == (result == 4 ? (\at(keyed.wrong, Pre) + 1) % 256 :
+          \at(keyed.wrong, Pre)); */
+    //@ assert packet[4] == 0xC0 ==> beacons == \at(beacons, Pre) + 1 && beacon_of == 64;
+    //@ assert packet[4] != 0xC0 ==> BEFORE(beacons);
+}
+
+/*@ requires BEGUN && packet[4] == 0xC0 && IS_NEW && TAGGED(64, REACHED);
+    assigns PROCESSED_BYTES; exits \false; */
+void a_new_request_is_answered(void)
+{
+    const dumpulse_result result = dumpulse_keyed_process(&keyed, packet, 8, NULL);
+    //@ assert result == 2;
+    //@ assert keyed.last[64] == packet[5] && counts_stay{Pre, Here}(64);
+    //@ assert others_stay{Pre, Here} && BEFORE(keyed.wrong) && BEFORE(beacons);
+    //@ assert bytes_stay{Pre, Here}(4, 260) && reports == \at(reports, Pre) + 1;
+}
+
+/*@ requires BEGUN && 0x80 <= packet[4] < 0xC0 && IS_NEW && TAGGED(packet[4] - 0x80, REACHED);
+    assigns PROCESSED_BYTES; exits \false; */
+void a_new_heartbeat_is_stored(void)
+{
+    const dumpulse_result result = dumpulse_keyed_process(&keyed, packet, 8, NULL);
+    //@ assert result == 1;
+    //@ ghost const uint8_t v = packet[4] - 0x80;
+    //@ assert keyed.last[v] == packet[5] && counts_stay{Pre, Here}(v);
+    //@ assert others_stay{Pre, Here} && BEFORE(keyed.wrong) && BEFORE(beacons);
+    /*@ assert keyed.agent.report[6 + 4 * v] == packet[6] &&
+          keyed.agent.report[7 + 4 * v] == packet[7]; */
+    //@ assert bytes_stay{Pre, Here}(0, 4 + 4 * v) && BEFORE(keyed.tag);
+    //@ assert bytes_stay{Pre, Here}(8 + 4 * v, 260) && BEFORE(reports);
+}
+
+/*@ requires keyed.reached == 0 || (BEGUN);
+    requires packet[4] == 0xF1 && packet[5] < 64 && bit(unkeyed[packet[5] / 8], packet[5] % 8);
+    assigns PROCESSED_BYTES; exits \false; */
+void a_listed_variable_needs_no_key(void)
+{
+    const dumpulse_result result = dumpulse_mixed_process(&keyed, unkeyed, packet, 8, NULL);
+    //@ ghost const uint8_t v = packet[5];
+    //@ assert \at(summed(&packet[0], 4), Pre) ==> result == 1;
+    //@ assert !\at(summed(&packet[0], 4), Pre) ==> result == 0;
+    //@ assert counts_stay{Pre, Here}(-1) && others_stay{Pre, Here} && BEFORE(keyed.tag);
+    //@ assert BEFORE(keyed.wrong) && BEFORE(beacons) && BEFORE(reports);
+    /*@ assert result == 1 ==> keyed.agent.report[6 + 4 * v] == packet[6] &&
+          keyed.agent.report[7 + 4 * v] == packet[7]; */
+    //@ assert bytes_stay{Pre, Here}(0, 4 + 4 * v) && bytes_stay{Pre, Here}(8 + 4 * v, 260);
+    //@ assert result == 0 ==> bytes_stay{Pre, Here}(0, 260);
+}
+
+/*@ requires watched == &keyed && (keyed.reached == 0 || (BEGUN));
+    assigns keyed, call, beacons, beacon_of; exits \false; */
+void epochs_grow(void)
+{
+    //@ ghost const uint8_t was = keyed.reached;
+    const bool begun = dumpulse_keyed_next(&keyed, NULL);
+    //@ assert other == \at(other, Pre) && bytes_stay{Pre, Here}(0, 260) && BEFORE(keyed.tag);
+    //@ assert keyed.reached == 0 || (BEGUN);
+    /*@ assert !begun ==> counts_stay{Pre, Here}(-1) && others_stay{Pre, Here} &&
+          BEFORE(beacons) && BEFORE(keyed.wrong); */
+    /*@ assert begun ==> beacons == \at(beacons, Pre) + 1 && beacon_of == keyed.reached - 1 &&
+          keyed.last[keyed.reached - 1] == 0 && counts_stay{Pre, Here}(keyed.reached - 1); */
+    //@ assert was == 0 ==> !begun && BEFORE(call.calls);
+    /*@ assert 0 < was < 65 ==> begun && BEFORE(call.calls) && BEFORE(keyed.epoch) &&
+          BEFORE(keyed.wrong) && keyed.reached == was + 1 && BEFORE(call.number) &&
+          (call.stored <==> \at(call.stored, Pre)); */
+    /*@ assert was == 65 && begun ==> keyed.epoch == \at(keyed.epoch, Pre) + 1 &&
+          keyed.reached == 1 && keyed.wrong == 0; */
+    //@ assert was == 65 && \at(keyed.epoch, Pre) == 0x1FFFFFFF ==> !begun && BEFORE(call.calls);
+    //@ assert was == 65 && \at(keyed.epoch, Pre) % 256 != 255 ==> begun && BEFORE(call.calls);
+    /*@ assert was == 65 && \at(keyed.epoch, Pre) % 256 == 255 &&
+          \at(keyed.epoch, Pre) < 0x1FFFFFFF ==> call.calls == \at(call.calls, Pre) + 1 &&
+          256 * call.number == \at(keyed.epoch, Pre) + 1 && (begun <==> call.stored) &&
+          call.epoch == \at(keyed.epoch, Pre) && call.reached == was; */
+    /*@ assert was == 65 && \at(keyed.epoch, Pre) % 256 == 255 &&
+          \at(keyed.epoch, Pre) < 0x1FFFFFFF ==>
+          \forall integer i; 0 <= i < 65 ==> call.last[i] == \at(keyed.last[i], Pre); */
+}
+
+/*@ requires watched == &keyed;
+    assigns keyed, call; exits \false; */
+void an_agent_begins(void)
+{
+    const dumpulse_beginning beginning = dumpulse_keyed_begin(&keyed);
+    //@ assert other == \at(other, Pre) && bytes_stay{Pre, Here}(0, 260) && BEFORE(keyed.tag);
+    //@ assert beginning != DUMPULSE_BEGUN ==> keyed.reached == 0;
+    //@ assert \at(kept, Pre) == 0xFFFFFF ==> beginning == DUMPULSE_NO_NUMBER && BEFORE(call.calls);
+    /*@ assert 0x1FFFFF <= \at(kept, Pre) && \at(kept, Pre) != 0xFFFFFF ==>
+          beginning == DUMPULSE_USED_UP && BEFORE(call.calls); */
+    /*@ assert \at(kept, Pre) < 0x1FFFFF ==> call.calls == \at(call.calls, Pre) + 1 &&
+          call.number == \at(kept, Pre) + 1 && call.reached == 0 &&
+          beginning == (call.stored ? DUMPULSE_BEGUN : DUMPULSE_NOT_STORED); */
+    /*@ assert beginning == DUMPULSE_BEGUN ==> BEGUN && keyed.reached == 65 && keyed.wrong == 0 &&
+          keyed.epoch == 256 * call.number; */
+    /*@ assert beginning == DUMPULSE_BEGUN ==>
+          \forall integer i; 0 <= i < 65 ==> keyed.last[i] == 0; */
+}
+
+/*@ requires v < 64;
+    assigns keyed.last[v]; exits \false; */
+void a_key_is_renewed(uint8_t v)
+{
+    dumpulse_keyed_renew(&keyed, v);
+    //@ assert keyed.last[v] == 0 && others_stay{Pre, Here};
+}
+
+#define IS_BEACON length == 8 && packet[4] < 0x20 && TAGGED(label, big(&packet[4]))
+
+/*@ assigns node.epoch, node.left, node.heard, node.answered; exits \false; */
+void a_node_receives_its_beacon(uint8_t label, size_t length)
+{
+    //@ ghost const uint32_t was = node.epoch;
+    const bool is_later = dumpulse_hear(&node, label, packet, length);
+    //@ assert is_later <==> IS_BEACON && big(&packet[4]) > was;
+    //@ assert is_later ==> node.epoch == big(&packet[4]) && node.left == 255;
+    //@ assert is_later ==> node.answered == node.questions;
+    /*@ assert !is_later ==>
+          node.epoch == was && BEFORE(node.left) && BEFORE(node.answered); */
+    //@ assert IS_BEACON && big(&packet[4]) >= was ==> node.heard;
+    //@ assert !(IS_BEACON && big(&packet[4]) >= was) ==> (node.heard <==> \at(node.heard, Pre));
+}
+
+/*@ assigns node.left, packet[0 .. 7]; exits \false; */
+void a_node_makes_a_heartbeat(uint8_t v, uint8_t sender, uint8_t value)
+{
+    const bool is_made = dumpulse_keyed_heartbeat(&node, packet, v, sender, value);
+    //@ assert is_made <==> \at(node.left, Pre) != 0 && v < 64;
+    //@ assert is_made ==> node.left == \at(node.left, Pre) - 1;
+    //@ assert !is_made ==> BEFORE(node.left);
+    /*@ assert is_made ==> TAGGED(v, node.epoch) && packet[4] == 0x80 + v &&
+          packet[5] == 255 - node.left && packet[6] == sender && packet[7] == value; */
+    /*@ assert !is_made ==> \forall integer i; 0 <= i < 8 ==> packet[i] == \at(packet[i], Pre); */
+}
+
+/*@ requires label <= 64;
+    assigns packet[0 .. 7]; exits \false; */
+void a_node_asks(uint8_t label)
+{
+    dumpulse_ask(packet, label);
+    //@ assert packet[4] == 0x80 + label && packet[5] == 0;
+}
+
+/*@ assigns reader.heard.left, reader.epoch, reader.asked[0 .. 7], packet[0 .. 7]; exits \false; */
+void a_reader_requests(void)
+{
+    const bool is_made = dumpulse_keyed_request(&reader, packet, nonce);
+    //@ assert is_made <==> \at(reader.heard.left, Pre) != 0;
+    //@ assert is_made ==> reader.heard.left == \at(reader.heard.left, Pre) - 1;
+    //@ assert is_made ==> reader.epoch == reader.heard.epoch;
+    //@ assert !is_made ==> BEFORE(reader.heard.left) && BEFORE(reader.epoch);
+    /*@ assert is_made ==> TAGGED(64, reader.epoch) && packet[4] == 0xC0 &&
+          packet[5] == 255 - reader.heard.left && packet[6] == nonce[0] && packet[7] == nonce[1]; */
+    //@ assert is_made ==> \forall integer k; 0 <= k < 8 ==> reader.asked[k] == packet[k];
+    /*@ assert !is_made ==> \forall integer k; 0 <= k < 8 ==>
+          packet[k] == \at(packet[k], Pre) && reader.asked[k] == \at(reader.asked[k], Pre); */
+}
+
+/*@ assigns reader.epoch, received[0 .. 7]; exits \false; */
+void a_report_is_accepted_once(size_t length)
+{
+    //@ ghost const uint32_t waited = reader.epoch;
+    const bool is_authentic = believed(&reader, received, length);
+    /*@ assert is_authentic <==> length == 264 && waited != 0 && waited == reader.heard.epoch &&
+          (\forall integer k; 0 <= k < 8 ==> \at(received[k] ==
+            report_tag(k, word(&reader.asked[0] + 4), reader.epoch, &received[0]), Pre)); */
+    //@ assert reader.epoch == (is_authentic ? 0 : waited);
+    //@ assert \forall integer k; 0 <= k < 264 ==> received[k] == \at(received[k], Pre);
+}
+
+/* What is not proved relies on its callers for this. */
+bool dumpulse_store(uint32_t number)
+{
+    (void)number;
+    //@ assert watched == \null || \valid_read(watched);
+    return false;
+}
+
+bool dumpulse_right_(const uint8_t *bytes, uint8_t label, uint32_t number)
+{
+    (void)bytes, (void)label, (void)number;
+    //@ assert \valid_read(bytes + (0 .. 7));
+    return false;
+}
+
+void dumpulse_make_(uint8_t *bytes, uint8_t label, uint32_t number)
+{
+    (void)bytes, (void)label, (void)number;
+    //@ assert \valid(bytes + (0 .. 7));
+}
+
+void dumpulse_report_tag_(const uint8_t *request, uint32_t number, uint8_t *report)
+{
+    (void)request, (void)number, (void)report;
+    //@ assert \valid_read(request + (0 .. 7)) && \valid(report + (0 .. 263));
+    //@ assert \separated(request + (0 .. 7), report + (0 .. 263));
+}
+
+void dumpulse_keyed_beacon(const dumpulse_keyed *agent, uint8_t label, void *context)
+{
+    (void)agent, (void)label, (void)context;
+    //@ assert \valid_read(agent) && label <= 64 && agent->reached <= 65;
+    //@ assert agent->reached != 0 ==> 256 <= agent->epoch <= 0x1FFFFFFF;
 }
 
 #endif
