@@ -41,7 +41,7 @@ bool numbers_are_foreign(const uint8_t *bytes, size_t size)
     const size_t version_at = NUMBERS_MARK_AT - 1;
 
     return size > version_at && memcmp(bytes, BEGINNING, version_at) == 0 &&
-           bytes[version_at] != BEGINNING[version_at];
+           memcmp(bytes, BEGINNING, NUMBERS_MARK_AT) != 0;
 }
 
 bool numbers_are_later(const uint8_t *file, const uint8_t *known, size_t size)
