@@ -684,7 +684,7 @@ def read_stats(path: Path) -> dict[str, Any]:
 
 @pytest.mark.valgrind
 def test_the_counters_on_a_socket(tmp_path: Path) -> None:
-    path = tmp_path / "stats"
+    path = tmp_path / "sta\1\x7fts"
     before = int(time.time())
     with Server("--stats", str(path)) as server, Peer(server) as peer:
         assert path.stat().st_mode == 0o140666
@@ -697,7 +697,8 @@ def test_the_counters_on_a_socket(tmp_path: Path) -> None:
         assert before <= stats.pop("started") <= time.time() \
             and 0 <= stats.pop("uptime") <= time.time() - before
         table = stats.pop("table")
-        assert (stats.pop("tick_ms"), stats.pop("arguments")) == (1000, ["--stats", f"{path}", "0"])
+        assert (stats.pop("tick_ms"), stats.pop("arguments")) == (
+            1000, ["--stats", f"{tmp_path}/sta??ts", "0"])
         assert stats == counters and list(stats) == list(counters)
         assert [row["variable"] for row in table] == list(range(64))
         assert 0 <= table[1].pop("age_ms") <= 5000
@@ -1242,6 +1243,17 @@ def test_it_saves_soon_after_its_start_and_without_a_thread(tmp_path: Path) -> N
         peer.send(heartbeat(0, 1, 2))
         wait_until(lambda: changed_to(file) == b"\1\2", "it saves")
         assert len(os.listdir(f"/proc/{server.process.pid}/task")) == 1
+        server.stop()
+
+
+def test_an_unchanged_table_is_not_saved(tmp_path: Path) -> None:
+    file = tmp_path / "table"
+    with Server("--state", str(file), "--state-every", "1") as server, Peer(server) as peer:
+        peer.send(heartbeat(0, 1, 2))
+        wait_until(lambda: changed_to(file) == b"\1\2", "it saves")
+        saved_at = file.stat().st_mtime_ns
+        time.sleep(2.5)
+        assert file.stat().st_mtime_ns == saved_at
         server.stop()
 
 

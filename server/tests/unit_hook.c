@@ -574,9 +574,14 @@ TEST_AFTER(start_again, test_what_is_left_at_the_end_is_said)
 /* What the last run has not told comes first, with its number. The rest of it is counted. */
 TEST_AFTER(start_again, test_a_restart_tells_what_was_not_told)
 {
+    uint8_t stored[ALARMS_SIZE];
+
     alarms[3] = (struct alarms_record){.number = 7, .was = 4, .is = 5, .untold = 3};
     told[3] = 4;
     alarms[5] = (struct alarms_record){.number = 9, .was = 4, .is = 5};
+    alarms_encode(stored);
+    memset(alarms, 0, sizeof alarms);
+    alarms_decode(stored);
     hook_tell_again(3);
     hook_tell_again(5);
     hook_run();
