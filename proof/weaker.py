@@ -55,7 +55,8 @@ def weaker(kind: str, text: str) -> Iterator[str]:
         "", "", text)
     for number, piece in enumerate(parts := pieces(formula, "&&")):
         if len(pieces(piece, "==>")) == 1 or len(parts) == 1:
-            others = [*parts[:number], " \\true ", *parts[number + 1:]]
+            # In a macro, the preprocessor would expand the word true.
+            others = [*parts[:number], " 0 == 0 ", *parts[number + 1:]]
             yield f"{kind}{head}{equals}{'&&'.join(others)};"
     sides = pieces(formula, "<==>")
     if len(sides) == 2:

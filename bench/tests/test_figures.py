@@ -262,7 +262,7 @@ SUMS = {
     "performance.md": "b74eaf89",
     "bench/README.md": "c379348d",
     "extras/keys.md": "ca2301a7",
-    "proof/README.md": "efdb9155",
+    "proof/README.md": "ee979a37",
     "spec/README.md": "41766d81",
     "spec/keyed.md": "b000c3d4",
     "spec/security.md": "d9fa2261",
