@@ -860,6 +860,16 @@ def has_new_key(variable: int, generation: int) -> str:
         "one is taken"
 
 
+def test_no_key_is_new_if_another_file_is_wrong(options: list[str], tmp_path: Path) -> None:
+    networks = tmp_path / "networks"
+    networks.write_text("::1\n")
+    with Server(*lasting(options), "--allow", f"@{networks}") as server:
+        networks.write_text("x\n")
+        generations(server, tmp_path, "7 1\n", "; nothing has changed")
+        server.stop()
+        assert not any("has generation" in line for line in server.stderr.all())
+
+
 def test_one_node_gets_a_new_key(server: Server, peer: Peer, tmp_path: Path) -> None:
     """The old one is refused at once, and the other 63 nodes beat without a gap."""
     beacon = peer.beacon()
