@@ -23,6 +23,10 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(f"lab {VERSION} (experimental)")
         return
+    if sys.argv[1:] in (["-h"], ["--help"]):
+        print(f"usage: lab/run COMMAND [OPTION …]\n\nCommands: {', '.join(MODULES)}.\n"
+              "Each has --help; lab/README.md is their page.")
+        return
     if len(sys.argv) < 2 or sys.argv[1] not in MODULES:
         sys.stderr.write(f"lab/run needs a command of the lab: {', '.join(MODULES)}\n")
         sys.exit(2)

@@ -172,7 +172,7 @@ def main() -> None:
                 break
     except (Unreadable, OSError) as fault:
         print(f"lab/run measure: {fault}", file=sys.stderr)
-        raise SystemExit(2) from None
+        raise SystemExit(2 if isinstance(fault, Unreadable) else 1) from None
     finally:
         meter.close()
     raise SystemExit(status)

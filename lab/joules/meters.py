@@ -197,5 +197,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def paragraph(absent: Absent) -> str:
-    """For the terminal."""
-    return textwrap.fill(str(absent), 79, break_long_words=False, break_on_hyphens=False)
+    """For the terminal, which a meter's answer must not control."""
+    return textwrap.fill("".join(filter(str.isprintable, str(absent))), 79, break_long_words=False,
+                         break_on_hyphens=False)

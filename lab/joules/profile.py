@@ -59,8 +59,8 @@ class Operation:
         # Its own session: Ctrl-C reaches it through _line() alone.
         try:
             self.process: subprocess.Popen[str] = subprocess.Popen(
-                words, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, start_new_session=True)
+                words, text=True, errors="backslashreplace", stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
         except OSError as fault:
             raise Failed(f"{words[0]} cannot be started: {fault.strerror}") from None
         self.began = results.now()
@@ -106,13 +106,14 @@ class Operation:
         """Makes the calls."""
         self._go_on()
         began = reported = time.monotonic()
-        while match := re.fullmatch(r"at (\d+)", line := self._line()):
+        while match := re.fullmatch(r"at (\d{1,18})", line := self._line()):
             now = time.monotonic()
-            if now - reported > OFTEN:
-                reported, done = now, int(match[1])
+            done = int(match[1])
+            if done and now - reported > OFTEN:
+                reported = now
                 left = (now - began) * (self.calls - done) / done
                 say(f"lab: {self.name}: {done:,} of {self.calls:,} calls, {duration(left)} left")
-        match = re.fullmatch(r"over (\d+)", line)
+        match = re.fullmatch(r"over ([1-9]\d{0,17})", line)
         if not match:
             raise Failed(f"{self.name} ended in the midst; {self._errors()}")
         self.clock, self.over = int(match[1]), True
@@ -124,9 +125,12 @@ class Operation:
         self._go_on()
         assert self.process.stdout
         output = self.process.stdout.read()
-        if self.process.wait() or not re.fullmatch(r"(\d+\n)+", output):
+        if self.process.wait() or not re.fullmatch(r"(\d{1,18}\n)+", output):
             raise Failed(f"{self.name} gave no times: {output[:80]!r}; {self._errors()}")
         nanoseconds = array.array("Q", map(int, output.split()))
+        if len(nanoseconds) > self.calls or not any(nanoseconds):
+            raise Failed(f"{self.name} gave {len(nanoseconds):,} times of {self.calls:,} calls, "
+                         f"{sum(nanoseconds):,} ns in all")
         if keep:
             keep.write_bytes(nanoseconds.tobytes())
         return Times(self.name, self.calls, len(nanoseconds), min(nanoseconds),

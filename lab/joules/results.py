@@ -118,7 +118,8 @@ def governor(sys: Path = Path("/sys")) -> str:
 
 
 def versions() -> dict[str, str]:
-    git = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"],
+    git = subprocess.run(["git", "--no-optional-locks", "-C", ROOT, "describe", "--always",
+                          "--dirty"],
                          capture_output=True, text=True, check=False) if \
         (ROOT / ".git").exists() and shutil.which("git") else None
     return {"lab": git.stdout.strip() if git and git.returncode == 0 else "unknown",
@@ -160,6 +161,8 @@ def checked(values: Any) -> Run | Turn | Times:
 def read(file: Path) -> tuple[Run, list[Turn], list[Times]]:
     """The run, its turns, and the times of its operations."""
     try:
+        if file.exists() and not file.is_file():  # a device may never end
+            raise OSError("it is no file")
         text = file.read_text(encoding="utf-8")
     except (OSError, ValueError) as fault:
         raise Unreadable(f"{file} cannot be read: {fault}") from None

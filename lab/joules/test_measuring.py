@@ -146,6 +146,8 @@ def test_what_the_meter_cannot_see_is_not_measurable_and_the_sum_is_shown() -> N
 def test_a_net_that_spreads_around_zero_is_not_measurable() -> None:
     assert "Not measurable" in verdict(5.0, -4.0, 3.0, -5.0, 1.0, 2.0)
     assert "the net is at most" in verdict(5.0, -5.1, 3.0, -3.0, 1.0, -1.0)
+    assert "try 18,432 minutes" in verdict(*[10.0] * 6, bound=160.0)
+    assert "nor in two weeks" in verdict(*[10.0] * 6, bound=170.0)
     assert "nor in two weeks" in verdict(5000.0, -4999.0, 3000.0, -3000.0, 1.0, 0.5)
 
 

@@ -185,7 +185,12 @@ def test_the_examples_speak_the_protocol(tmp_path: Path, command_of_example: str
 
 
 def test_a_program_that_does_not_speak_it_is_reported(tmp_path: Path) -> None:
-    for words, says in (("echo", "came instead of 'ready'"), ("/no/such", "cannot be started")):
+    begins = "sh -c 'echo ready; read x; echo over"
+    for words, says in (("echo", "came instead of 'ready'"), ("/no/such", "cannot be started"),
+                        (r"printf '\377\n'", "xff"), (begins + " 0'", "ended in the midst"),
+                        (begins + " 9; read x; echo 0'", "gave 1 times of 40 calls, 0 ns"),
+                        (begins + " 9; read x; seq 41'", "gave 41 times of 40 calls"),
+                        (begins + " 9; read x; echo -3'", "gave no times")):
         said = command("--with", words, "--operations", "x", "--results", tmp_path /
                        says, "--at", tmp_path, "--calls", 40)
         assert said.returncode == 1 and says in said.stderr, said
