@@ -115,6 +115,14 @@ def test_what_is_deterministic_has_one_cost() -> None:
         assert count.least == count.most or count.key[:3] in random, count
 
 
+def test_a_count_has_room_if_flash_and_ram_with_its_stack_fit() -> None:
+    count, machine = next(iter(counts.read().values())), machines.MACHINES["ATmega328P"]
+    full = replace(count, flash=32 << 10, ram=1 << 10, stack=1 << 10)
+    assert answer.missing(full, machine) == ""
+    assert answer.missing(replace(full, stack=1025), machine, flash=2) == "flash +2, RAM +1"
+    assert answer.missing(full, machine, ram=7) == "RAM +7"
+
+
 @pytest.mark.parametrize("target", machines.MACHINES)
 def test_instructions_of_a_known_number_are_counted_exactly(target: str, tmp_path: Path) -> None:
     """Each takes one cycle on AVR. No compiler can change them."""
