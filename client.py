@@ -66,7 +66,7 @@ except ImportError:  # Windows: `watch` prints lines there, and serial lines nee
 __all__ = ["Agent", "BadReport", "BadUsage", "Change", "Clock", "Entries", "Entry", "Error",
            "History", "KeyFile", "NoAnswer", "Reading", "Refused", "Settings", "Variable", "age",
            "clock", "heartbeat", "interpret", "make_settings", "parse_report"]
-VERSION = __version__ = "1.0.0-dev"
+VERSION = __version__ = "1.0.0-rc1"
 KEYS_VERSION = "0.2.0"  # Keys are experimental.
 PROGRAM = "client.py"  # main() changes it to the name that the user typed
 PORT = 9060

@@ -93,7 +93,7 @@
 extern "C" {
 #endif
 
-#define DUMPULSE_VERSION "1.0.0-dev"   /* The library's version; SPEC.md has the protocol's. */
+#define DUMPULSE_VERSION "1.0.0-rc1"   /* The library's version; SPEC.md has the protocol's. */
 #define DUMPULSE_VERSION_NUMBER 10000L /* for #if: 1.2.3, and -dev before it, is 10203 */
 
 #define DUMPULSE_MAGIC 0xF1U      /* the fifth byte of every heartbeat */

@@ -1,3 +1,3 @@
 """The version of the fleet, which is experimental: it may change in every release."""
 
-VERSION = "0.1.0-dev"
+VERSION = "0.1.0"
