@@ -41,7 +41,10 @@ def fetch(loops: int, address: str, records: int, name: str) -> float:
     """Seconds of so many fetches over one connection. Ends at the first wrong answer."""
     expected, codec = records_of(records), CODECS[name]
     connection = http.client.HTTPConnection(address, timeout=PATIENCE)
-    connection.connect()
+    try:
+        connection.connect()
+    except OSError as fault:
+        raise SystemExit(f"no answer in {name} from {address}: {fault}") from None
     # Never a second connection: after the server's end, another program could have its port, and
     # pickle must read nothing but the server's answers.
     connection.auto_open = 0

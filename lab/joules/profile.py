@@ -50,7 +50,8 @@ def program(source: Path = SOURCE, folder: Path = BUILD / "lab") -> Path:
 
 
 class Operation:
-    """One operation's calls, in a process of their own. Ctrl-C ends them early."""
+    """One operation's calls, in a process of their own. Ctrl-C ends them early, a second one at
+    once."""
 
     def __init__(self, name: str, calls: int, curve: str, inputs: int,
                  command: Sequence[str] = ()) -> None:
@@ -79,8 +80,8 @@ class Operation:
             try:
                 return self.process.stdout.readline().rstrip("\n")
             except KeyboardInterrupt:
+                self.process.send_signal(signal.SIGKILL if self.stopped else signal.SIGINT)
                 self.stopped = True
-                self.process.send_signal(signal.SIGINT)
 
     def _expect(self, expected: str) -> None:
         line = self._line()
@@ -114,6 +115,8 @@ class Operation:
                 left = (now - began) * (self.calls - done) / done
                 say(f"lab: {self.name}: {done:,} of {self.calls:,} calls, {duration(left)} left")
         match = re.fullmatch(r"over ([1-9]\d{0,17})", line)
+        if not match and self.stopped:  # Ctrl-C ended a program that does not catch it
+            raise KeyboardInterrupt
         if not match:
             raise Failed(f"{self.name} ended in the midst; {self._errors()}")
         self.clock, self.over = int(match[1]), True

@@ -196,6 +196,16 @@ def test_a_program_that_does_not_speak_it_is_reported(tmp_path: Path) -> None:
         assert said.returncode == 1 and says in said.stderr, said
 
 
+def test_a_program_that_ctrl_c_ends_was_stopped_and_did_not_fail() -> None:
+    operation = Operation("x", 5, "P-256", 1, ["sh", "-c", "echo ready; read go; exit 130"])
+    operation.stopped = True
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            operation.go()
+    finally:
+        operation.close()
+
+
 @pytest.mark.parametrize("words, says", [
     (["--operations", "md5"], "there is no operation 'md5'"),
     (["--operations", "sha256,sha256"], "named twice"), (["--calls", "0"], "a number from 1"),
