@@ -10,9 +10,9 @@ import platform
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_origin
 
 from lab.joules.meters import Energy, Meter
 from tools.programs import BUILD, ROOT
@@ -150,8 +150,15 @@ def checked(values: Any) -> Run | Turn | Times:
     if not isinstance(values, dict) or values.get("kind") not in KINDS:
         raise ValueError("a run comes first, and then its turns")
     for name in {"notes", "readings"} & values.keys():
-        values[name] = tuple(tuple(item) if isinstance(item, list) else item
-                             for item in values[name])
+        if isinstance(values[name], list):
+            values[name] = tuple(tuple(item) if isinstance(item, list) else item
+                                 for item in values[name])
+    for item in fields(KINDS[values["kind"]]):
+        kind: Any = get_origin(item.type) or item.type
+        if not isinstance(values.get(item.name, kind()), (int, float) if kind is float else kind):
+            raise ValueError(f"{item.name} has another type")
+    if values.get("seconds", 1) <= 0:
+        raise ValueError("no turn takes 0 s")
     try:
         return KINDS[values["kind"]](**values)
     except TypeError as fault:

@@ -196,6 +196,9 @@ def test_a_line_that_was_cut_costs_its_turn_alone(tmp_path: Path,
 @pytest.mark.parametrize("text, says", [
     ("", "has no results"), ("[]\n", "line 1 is no result"), ("\0\n", "has no results"),
     ('{"kind": "run"}\n', "missing"), ('{"kind": "turn"}\n', "missing"),
+    ('{"kind": "turn", "pair": "x"}\n', "pair has another type"),
+    ('{"kind": "turn", "notes": 5}\n', "notes has another type"),
+    ('{"kind": "turn", "seconds": 0}\n', "no turn takes 0 s"),
     ("[" * 100_000, "has no results"), ('{"kind": "run", "joules": NaN}\n', "unexpected")])
 def test_a_file_that_has_no_results_is_refused(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "a").write_text(text)
