@@ -131,3 +131,10 @@ def unpack(archive: Path, to: Path) -> Path:
     to.mkdir(parents=True, exist_ok=True)
     subprocess.run(["tar", "-xf", archive, "-C", to], check=True)
     return to / archive.name.removesuffix(END)
+
+
+def dead_links(folder: Path) -> list[str]:
+    """Returns the relative links of all pages in a folder that lead to no file there."""
+    return [f"{page.name}: {link}" for page in folder.rglob("*.md")
+            for link in re.findall(r"\]\(\s*([^)#:\s]+)[)#]", page.read_text())
+            if not (page.parent / link).exists()]

@@ -7,7 +7,7 @@ $(foreach part,debian tools,$(eval NEEDS_packages-$(part) = packages-setup))
 packages-setup: $(READY) ## install what make packages needs, or print what it is
 	@packages/setup
 rehearse: packages-setup ##! run the commands of a release's pages in fresh Debians
-	@$(PYTHON) -m packages.rehearse $(ARGS)
+	@$(PYTHON) -m packages.debian.rehearse $(ARGS)
 version: ## write the version of dumpulse.h to all files that have it
 	@python3 -m packages.project --write
 release: packages-setup ##! the long tests, then all of a release: build/release

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from packages import archive, making, project, rehearse, release
+from packages import archive, making, project, release
+from packages.debian import rehearse
 
 
 def test_each_world_has_its_form() -> None:

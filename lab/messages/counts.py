@@ -135,9 +135,10 @@ def included(file: Path) -> frozenset[Path]:
 
 @functools.cache
 def hash_of_file(file: Path) -> str:
-    """Comments do not count."""
-    comment = r"(?m)^ *#.*\n|  #.*$" if file.suffix == ".py" else r"(?s)/\*.*?\*/"
-    code = re.sub(comment, "", file.read_text())
+    """Comments do not count, nor does the version of the library."""
+    ignored = r"(?m)^ *#.*\n|  #.*$" if file.suffix == ".py" else \
+        r"(?s)/\*.*?\*/|#define DUMPULSE_(?:KEYED_)?VERSION[^\n]*"
+    code = re.sub(ignored, "", file.read_text())
     return hashlib.sha256(code.encode()).hexdigest()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from firmware.simulators.boards import Board, Line
-from packages import project
+from packages import archive, project
 from packages.c import make
 from packages.cmake import consumers
 from packages.cmake.consumers import NOTHING, damage, fails, run
@@ -26,7 +26,7 @@ def test_the_archive_has_the_library_and_its_links_resolve(tmp_path: Path) -> No
         archive.extractall(tmp_path)
     folder = tmp_path / "dumpulse"
     assert sorted(path.name for path in (folder / "src").iterdir()) == consumers.library("[chS]")
-    assert consumers.dead_links(folder) == []
+    assert archive.dead_links(folder) == []
 
 
 # ---------------------------------------------------------------- CMake

@@ -84,13 +84,6 @@ def damage(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new))
 
 
-def dead_links(folder: Path) -> list[str]:
-    """Returns the relative links of all pages in a folder that lead to no file there."""
-    return [f"{page.name}: {link}" for page in folder.rglob("*.md")
-            for link in re.findall(r"\]\(\s*([^)#:\s]+)[)#]", page.read_text())
-            if not (page.parent / link).exists()]
-
-
 def library(kind: str) -> list[str]:
     """Returns the library's files of a kind, such as h, as the folders have them."""
     return sorted(path.name for folder in (project.ROOT, EXTRAS)

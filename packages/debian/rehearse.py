@@ -2,7 +2,7 @@
 has its files.
 
     make rehearse                                                  # after make release
-    build/venv/bin/python -m packages.rehearse [FOLDER] [--debian trixie] [--only NAME]
+    build/venv/bin/python -m packages.debian.rehearse [FOLDER] [--debian trixie] [--only NAME]
 
 The forge has the address that the pages have: the files of the release as it will show them, an
 index for pip, and an archive for apt. A block that cannot run here follows a comment with the
@@ -28,7 +28,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from packages import archive, project
-from packages.cmake.consumers import dead_links
 from packages.debian import make as debian
 from tools.programs import as_program
 
@@ -270,7 +269,8 @@ def rehearse(release: Path, codenames: list[str], only: str) -> bool:
         print("  blocks  marked  failed seconds Debian   page")
         for file in files:
             folder = unpacked(file, Path(work))
-            failures += [f"{file.name}: {link} leads nowhere" for link in dead_links(folder)]
+            failures += [f"{file.name}: {link} leads nowhere" for link
+                         in archive.dead_links(folder)]
             for path in sorted(folder.rglob("*.md")):
                 what, text = f"{file.name}: {path.relative_to(folder)}", path.read_text()
                 links += len(re.findall(r"\]\(\s*[^)#:\s]+[)#]", text))
@@ -303,7 +303,8 @@ def rehearse(release: Path, codenames: list[str], only: str) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="packages.rehearse", description="Runs the commands of a "
+    parser = argparse.ArgumentParser(prog="packages.debian.rehearse",
+                                     description="Runs the commands of a "
                                      "release's pages in fresh Debians. It needs root.")
     parser.add_argument("folder", nargs="?", type=Path, default=project.ROOT / "build" / "release",
                         help="the files of the release")
