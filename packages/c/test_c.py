@@ -22,8 +22,8 @@ OLD = {"PATH": f"{TOOLS}:{consumers.environment(TOOLS)['PATH']}"}
 
 
 def test_the_archive_has_the_library_and_its_links_resolve(tmp_path: Path) -> None:
-    with zipfile.ZipFile(make.write_archive(tmp_path)) as archive:
-        archive.extractall(tmp_path)
+    with zipfile.ZipFile(make.write_archive(tmp_path)) as packed:
+        packed.extractall(tmp_path)
     folder = tmp_path / "dumpulse"
     assert sorted(path.name for path in (folder / "src").iterdir()) == consumers.library("[chS]")
     assert archive.dead_links(folder) == []
@@ -106,7 +106,7 @@ def test_a_project_that_only_sends_compiles_no_library(tmp_path: Path) -> None:
 
 
 def test_the_version_is_the_headers(tmp_path: Path) -> None:
-    prefix = install(consumers.copy(tmp_path / "copy", "4.5.6-dev"), tmp_path)
+    prefix = install(consumers.copy(tmp_path / "copy", "4.5.6-rc1"), tmp_path)
     for wanted, found in (("4", True), ("4.5.6", True), ("4.5.7", False), ("5", False),
                           ("3.9", False)):
         source = project_of(tmp_path / wanted, f"find_package(dumpulse {wanted} CONFIG REQUIRED)",
