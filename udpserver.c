@@ -1,4 +1,4 @@
-/* An agent for Linux that takes heartbeats and answers requests over UDP.
+/* An agent for Linux that receives heartbeats and answers requests over UDP.
  * SPDX-License-Identifier: MIT
  *
  * udpserver.8 is its manual; dumpulse.h explains the library. This file has the agent's options,
@@ -51,7 +51,7 @@ static bool set_gateway_id(const char *text)
 static const struct option_spec own_list[] = {
     {"--bind", "ADDRESS", "listen here (repeatable); :: is all IPv4 and IPv6",
      .set = endpoints_add},
-    {"--allow", "CIDR", "who may ask for reports, or @FILE (repeatable)", .set = set_allow},
+    {"--allow", "CIDR", "networks that may poll, or @FILE (repeatable)", .set = set_allow},
     {"--allow-heartbeats", "CIDR", "who may send heartbeats, or @FILE (default: all)",
      .set = set_allow_heartbeats},
     {"--burst", "N", "reports at once for one source (128)", .number = &udpserver.burst, .low = 1,
@@ -325,7 +325,7 @@ static void say_what_is_served(void)
         log_say("<6>heartbeats from%s", address_describe(&udpserver.senders));
     if (options.key != NULL) {
         log_say("<6>reports to%s with the readers' key",
-                udpserver.allow ? address_describe(&udpserver.readers) : " everybody");
+                udpserver.allow ? address_describe(&udpserver.readers) : " anyone");
         return;
     }
     log_say("<6>reports to%s; for each %u at once and %u a second, for all %u a second%s",
@@ -359,10 +359,10 @@ static void finish(void)
 static const struct options_own own_options = {
     .usage = "usage: udpserver [OPTION]... [PORT]\n"
              "\n"
-             "A Dumpulse agent: takes heartbeats and answers requests over UDP. By default it\n"
-             "listens at port 9060 of 127.0.0.1 and ::1. Port 0 means any free port.\n",
-    .notes = "Without --key, everybody who reaches it can set variables. Only this machine\n"
-             "may ask for reports, unless --allow names others.\n",
+             "A Dumpulse agent: receives heartbeats and answers requests over UDP. By default\n"
+             "it listens at port 9060 of 127.0.0.1 and ::1. Port 0 means any free port.\n",
+    .notes = "Without --key, anyone who reaches it can set variables. Only this machine may\n"
+             "poll it, unless --allow names others.\n",
     .list = own_list,
     .count = sizeof own_list / sizeof own_list[0],
     .set_defaults = set_defaults,

@@ -1,4 +1,4 @@
-/* An agent for Linux that takes heartbeats and answers requests on a CAN bus.
+/* An agent for Linux that receives heartbeats and answers requests on a CAN bus.
  * SPDX-License-Identifier: MIT
  *
  * canserver.8 is its manual. server/can.c does the work; udpserver uses it, too. server/program.h
@@ -38,7 +38,7 @@ static void say_what_is_served(void)
 static const struct options_own own_options = {
     .usage = "usage: canserver [OPTION]... INTERFACE\n"
              "\n"
-             "A Dumpulse agent: takes heartbeats and answers requests on a CAN bus.\n",
+             "A Dumpulse agent: receives heartbeats and answers requests on a CAN bus.\n",
     .notes = "The interface must exist. While it is down, canserver waits for it.\n"
              "Without --key, everything on the bus can set variables.\n"
              "udpserver --can answers over UDP.\n",

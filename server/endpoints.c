@@ -139,7 +139,7 @@ static const char *add_socket(int descriptor, unsigned (*take)(int descriptor))
     if (getsockname(descriptor, &bound.any, &size) != 0 ||
         getsockopt(descriptor, SOL_SOCKET, SO_PROTOCOL, &protocol, &int_size) != 0 ||
         protocol != IPPROTO_UDP)
-        return "is no UDP socket";
+        return "is not a UDP socket";
     if (bound.v4.sin_port == 0) /* IPv6 has it in the same place */
         return "has no address and port: it has to be bound first";
     if (opened == ENDPOINTS_MAX)

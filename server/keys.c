@@ -200,7 +200,7 @@ bool keys_parse(const struct keys *key, const char *text, size_t length, struct 
     if (length < KEYS_DIGITS || !read_digits(text, master->key) ||
         (length > KEYS_DIGITS && text[KEYS_DIGITS] != '\n'))
         return refuse(key, "it has no master key, which is one line of 32 digits 0-9a-f: "
-                           "dumpulse key show FILE says what it has");
+                           "dumpulse key show FILE prints what it has");
     const char *line = text + KEYS_DIGITS + (length > KEYS_DIGITS);
     while (line != after && (is_right || options.check)) {
         const char *const newline = memchr(line, '\n', (size_t)(after - line));
@@ -247,8 +247,8 @@ static bool read_master(const struct keys *key, struct keys_master *master)
 static bool check_epoch(const struct keys *key, const struct keys_master *master)
 {
     return master->epoch == keys_epoch ||
-           options_wrong("%s %.300s tells nodes that an epoch has %u s, and here it has %u s",
-                         option(key), path(key), master->epoch, (unsigned)keys_epoch);
+           options_wrong("%s %.300s sets an epoch of %u s, but the epoch here is %u s", option(key),
+                         path(key), master->epoch, (unsigned)keys_epoch);
 }
 
 /* Without the key, which --check has found wrong, there is nothing to compare it with. */
@@ -301,7 +301,7 @@ bool keys_read_again(bool now)
     if (overlap_left() == 0)
         return true;
     if (now)
-        overlap_say("two keys are taken");
+        overlap_say("two keys are accepted");
     return read_again(&keys_before, generations_before, now);
 }
 
@@ -406,7 +406,7 @@ bool keys_renew(struct keys *key, const uint8_t generations[NUMBERS_LABELS], boo
     for (uint8_t label = 0; label <= DUMPULSE_READER_LABEL; label++) {
         if (generations[label] < known[label])
             return options_wrong("%s %.300s: generation %u of %s there, which has had %u: an old "
-                                 "key must not be taken again",
+                                 "key must not be accepted again",
                                  option(key), path(key), generations[label], name_of(label),
                                  known[label]);
         if (!now || generations[label] == known[label])
@@ -418,7 +418,7 @@ bool keys_renew(struct keys *key, const uint8_t generations[NUMBERS_LABELS], boo
         if (label < DUMPULSE_VARIABLES)
             key->numbers.retired &= ~(UINT64_C(1) << label);
         dumpulse_keyed_renew(&key->keyed, label);
-        log_say("%s: the key has generation %u from now on, and no older one is taken",
+        log_say("%s: the key has generation %u from now on, and no older one is accepted",
                 name_of(label), generations[label]);
     }
     if (now) /* At the start, the generations are there already. */
@@ -441,7 +441,7 @@ static bool read_numbers(struct keys *key)
                 key == &keys_before
                     ? "without it, leave out --key-before"
                     : "if this key was never used, run this once with --key-is-new; "
-                      "if it was, KEYS in udpserver(8) says what to do");
+                      "if it was, KEYS in udpserver(8) describes what to do");
     return wrong == NULL;
 }
 
@@ -568,7 +568,7 @@ static void say_that_it_stopped(const struct keys *key)
                 ? (is_before ? "all epochs of this key are used up: leave it out"
                              : "all epochs of this key are used up: make a new one")
             : key->keyed.reached != 0 ? "until a number can be stored, the last one goes on"
-                                      : "until a number can be stored, nothing is taken");
+                                      : "until a number can be stored, nothing is accepted");
 }
 
 /* Wrong tags in this epoch: only these can be guesses. */
@@ -581,8 +581,8 @@ static void note_wrong_tags(void)
     const bool was_alarming = counters[COUNT_EPOCH_TAGS] >= ALARM;
 
     if (wrong_tags >= ALARM && !was_alarming)
-        log_say("%llu packets had wrong tags in the last epoch: somebody guesses tags, or a node "
-                "has a wrong key",
+        log_say("%llu packets had wrong tags in the last epoch: tags are being guessed, or "
+                "a node has a wrong key",
                 (unsigned long long)wrong_tags);
     if (wrong_tags < ALARM && was_alarming)
         log_say("fewer than %d packets had wrong tags in the last epoch", ALARM);
@@ -667,7 +667,7 @@ static void catch_up(void)
     last = now;
     if (keys.keyed.reached == 0 || (at_once <= epoch + TIMING_SECOND && !often))
         return;
-    log_say("stood still for %llu s: all epochs begin, and nothing from before is taken",
+    log_say("stood still for %llu s: all epochs begin, and nothing from before is accepted",
             (unsigned long long)((often ? in_all : at_once) / TIMING_SECOND));
     begin_at_once(&keys);
     if (overlap_left() != 0 && keys_before.keyed.reached != 0)
@@ -892,7 +892,7 @@ static void end_late(void)
         return;
     keys_before.numbers.block = DUMPULSE_UNREADABLE;
     if (state_write_numbers(&keys_before.file))
-        log_say("it is never taken again: all of its epochs are used up");
+        log_say("it is never accepted again: all of its epochs are used up");
 }
 
 static bool begin_before(void)
@@ -912,14 +912,14 @@ bool keys_begin(void)
     if (!begin(&keys))
         return false;
     if (keys.numbers.retired != 0) /* an older key is used again, or the two were exchanged */
-        log_say("nothing that is made with --key is taken of variables: %s; they had a newer key "
-                "already: dumpulse key renew gives them a new one",
+        log_say("nothing that is made with --key is accepted from variables: %s; they had a newer "
+                "key already: dumpulse key renew gives them a new one",
                 overlap_list(keys.numbers.retired));
     table_share((table_entry *)(void *)(keys.keyed.agent.report + 4));
     if (options.log >= OPTIONS_LOG_NORMAL)
         log_say("<6>with a key, and a new epoch each %u s; packets without a key are %s%s",
                 (unsigned)keys_epoch,
-                options.also_unkeyed == 0 ? "refused"
+                options.also_unkeyed == 0 ? "rejected"
                                           : "accepted, without authentication, of variables: ",
                 options.also_unkeyed == 0 ? "" : overlap_list(options.also_unkeyed));
     loop_define_task(LOOP_EPOCH, go_on, TIMING_SECOND);

@@ -273,7 +273,8 @@ static bool read_key(struct section *section, char *text)
     if (section == NULL)
         return refuse("a section comes first: [dumpulse], or a variable like [3]");
     if (equals == NULL)
-        return refuse("this is no section, and no key and value like: name = engine");
+        return refuse(
+            "this is neither a section like [3] nor a key and a value like: name = engine");
     *equals = '\0';
     text = stripped(text);
     for (char *at = text; *at != '\0'; at++)
@@ -351,7 +352,7 @@ static bool check_characters(const char *text, size_t length)
         const bool space = text[at] != '\0' && strchr(SPACES "\n", text[at]) != NULL;
         const size_t size = space ? 1 : log_character_size(text + at);
         if (size == 0)
-            return refuse("a byte of it is no part of a printable UTF-8 character");
+            return refuse("a byte of it is not part of a printable UTF-8 character");
         line += text[at] == '\n';
         at += size;
     }

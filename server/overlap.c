@@ -42,12 +42,12 @@ bool overlap_begin(void)
         return false;
     }
     if (overlap_left() == 0) {
-        log_say("the time of --key-before is over: nothing made with it is taken; leave out "
+        log_say("the time of --key-before is over: nothing made with it is accepted; leave out "
                 "--key-before and --key-until");
         return true;
     }
-    log_say("what is made with the key before is taken, too, for %lld h %lld min; whoever stole it "
-            "can speak for each variable until that has its new key",
+    log_say("what is made with the key before is accepted, too, for %lld h %lld min; anyone who "
+            "stole it can forge each variable until that has its new key",
             (long long)(given / 3600), (long long)(given / 60 % 60));
     return true;
 }

@@ -218,7 +218,7 @@ static const char *reason_text(int reason)
     case SEVERAL_NAMES: return "it is a file of several names: remove it";
     case EWOULDBLOCK: return "another server uses it: give each server its own";
     case LARGER_NUMBERS: return "another server has used larger numbers: start this one again";
-    case NOT_OURS: return "it is somebody else's, and no state: give another name";
+    case NOT_OURS: return "it belongs to another program, and is not a state: give another name";
     default: return strerror(reason);
     }
 }
@@ -507,7 +507,7 @@ static bool take_content(const struct content *content)
     }
     memcpy(saved, content->bytes, SNAPSHOT_SIZE);
     if (forgotten != 0)
-        log_say("forgot %u variable%s of %s: too old for a timestamp to tell", forgotten,
+        log_say("forgot %u variable%s of %s: older than a timestamp can show", forgotten,
                 forgotten == 1 ? "" : "s", options.state);
     return true;
 }

@@ -92,7 +92,7 @@ static void check_ages(void)
     const unsigned forgotten = options.keep_old ? 0 : forget_old(now);
 
     if (forgotten != 0)
-        log_say("forgot %u variable%s: too old for a timestamp to tell", forgotten,
+        log_say("forgot %u variable%s: older than a timestamp can show", forgotten,
                 forgotten == 1 ? "" : "s");
     last_check = now;
 }

@@ -133,7 +133,8 @@ def test_the_numbers_of_both_keys_are_needed(both: list[str], tmp_path: Path) ->
 def test_both_keys_have_one_epoch(both: list[str], tmp_path: Path) -> None:
     write_key(tmp_path / "old", OLD.master.hex() + "\nepoch 30\n")
     status, (line,) = run(*both)
-    assert status == 2 and re.search("--key-before .* an epoch has 30 s, and here it has 10", line)
+    assert status == 2 \
+        and re.search("--key-before .* sets an epoch of 30 s, but the epoch here is 10", line)
 
 
 def test_a_clock_that_is_far_behind(both: list[str]) -> None:
@@ -224,7 +225,7 @@ def test_the_old_key_is_refused_when_the_new_one_was_heard(both: list[str], tmp_
 def test_who_was_moved_is_said_when_the_old_key_comes_back(
         both: list[str], alone: dict[Keys, list[str]], tmp_path: Path) -> None:
     """Or when somebody exchanges the two keys: nobody would know why a node is not heard."""
-    said = "nothing that is made with --key is taken of variables: "
+    said = "nothing that is made with --key is accepted from variables: "
     with Server(*lasting(both)) as server, Peer(server) as peer:
         known = Known(peer)
         peer.send(*(known.node(NEW, variable).heartbeat(1, 1) for variable in (3, 7, 8)))
@@ -248,8 +249,8 @@ def test_generations_of_both_keys(server: Server, peer: Peer, tmp_path: Path) ->
     write_key(tmp_path / "new", NEW.master.hex() + "\n2 1\nepoch 3600\n")
     server.process.send_signal(signal.SIGHUP)
     for said in (has_new_key(1, 1), has_new_key(2, 1), "has read its files again",
-                 "two keys are taken; the key before was used for 0 reports, and is all that was "
-                 "received of variables: 1"):
+                 "two keys are accepted; the key before was used for 0 reports, and is all that "
+                 "was received of variables: 1"):
         server.says(said)
     renewed = {OLD: Keys(OLD.master, generations={1: 1, 3: 1}),
                NEW: Keys(NEW.master, generations={2: 1})}
@@ -437,7 +438,7 @@ def test_a_start_after_the_end(both: list[str], tmp_path: Path, until: str, ahea
     for _ in range(2):
         with noted([*lasting(both[:-1]), until], CLOCK=str(clock))[0] as server, \
                 Peer(server) as peer:
-            server.says("the time of --key-before is over: nothing made with it is taken; "
+            server.says("the time of --key-before is over: nothing made with it is accepted; "
                         "leave out")
             peer.send(recorded, question(1))
             node = Hearer(NEW, 1)

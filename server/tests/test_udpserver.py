@@ -984,7 +984,7 @@ def test_entries_that_grew_too_old_meanwhile_are_forgotten(tmp_path: Path) -> No
     file.write_bytes(state_bytes(entries, written_ms=written_ms))
     with Server("--state", str(file)) as server, Peer(server) as peer:
         report = peer.ask()
-        assert f"udpserver: forgot 3 variables of {file}: too old for a timestamp to tell" in \
+        assert f"udpserver: forgot 3 variables of {file}: older than a timestamp can show" in \
             server.stderr.lines
     kept = [entries[at:at + 4] for at in range(0, 256, 4)]
     assert report == [*kept[:3], *[UNSET] * 61]
@@ -1181,7 +1181,7 @@ def test_what_is_somebody_elses_stays(tmp_path: Path, suffix: str, content: byte
     before = file.stat()
     done = run("--state", str(tmp_path / "table"), "0")
     assert done.returncode == 1 \
-        and f"{file}: it is somebody else's, and no state" in said(done)[-1]
+        and f"{file}: it belongs to another program, and is not a state" in said(done)[-1]
     assert "localhost" not in done.stderr
     assert file.read_bytes() == content and file.stat().st_mode == before.st_mode
     if not suffix:
@@ -1281,7 +1281,7 @@ def test_a_state_that_is_restored_while_it_runs(tmp_path: Path, program: str) ->
         assert server.stop()["failed_saves"] >= 2
         lines = server.stderr.all()
     assert sum("stop the server first" in line and str(changed) in line for line in lines) == 2
-    assert sum("cannot write state" in line and "somebody else's" in line for line in lines) == 1
+    assert sum("cannot write state" in line and "another program" in line for line in lines) == 1
     assert not any("another server" in line for line in lines)
 
 
@@ -1507,8 +1507,8 @@ def test_a_passed_socket_that_is_always_ready_wastes_no_processor(shut: bool) ->
 
 @pytest.mark.parametrize("family, kind, port, said", [
     (socket.AF_INET, socket.SOCK_DGRAM, 0, "neither PORT"),
-    (socket.AF_INET, socket.SOCK_STREAM, None, "no UDP"),
-    (socket.AF_UNIX, socket.SOCK_DGRAM, None, "no UDP"),
+    (socket.AF_INET, socket.SOCK_STREAM, None, "not a UDP"),
+    (socket.AF_UNIX, socket.SOCK_DGRAM, None, "not a UDP"),
 ])
 def test_sockets_that_cannot_be_used(family: int, kind: int, port: int | None, said: str) -> None:
     with socket.socket(family, kind) as held, pytest.raises(AssertionError, match=said), \

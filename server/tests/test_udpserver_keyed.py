@@ -164,7 +164,7 @@ def test_what_is_no_key(tmp_path: Path, text: bytes) -> None:
     key = write_key(tmp_path / "key", text)
     assert run(f"--key={key}", f"--state={tmp_path}/table") == (2, [
         f"cannot use --key {key}: it has no master key, which is one line of 32 digits 0-9a-f: "
-        "dumpulse key show FILE says what it has"])
+        "dumpulse key show FILE prints what it has"])
     assert os.listdir(tmp_path) == ["key"]
 
 
@@ -295,7 +295,7 @@ def test_numbers_that_are_cut_or_changed_anywhere(options: list[str], tmp_path: 
         wrong = "of another version" if content[:11] == whole[:11] and \
             content[11:12] not in (b"", whole[11:12]) else "damaged"
         assert status == 1 and (f"numbers is {wrong}: " in line or
-                                "somebody else's" in line), (content, line)
+                                "another program" in line), (content, line)
         assert numbers.read_bytes() == content
     numbers.write_bytes(torn[50])
     assert run(*options, "--key-is-new")[0] == 0
@@ -370,7 +370,7 @@ def test_somebody_elses_file_stays(options: list[str], tmp_path: Path) -> None:
         if name == "table.retired":
             (tmp_path / NUMBERS).write_bytes(b"Dumpulse")
         status, lines = run(*options, "0" if name != "table.retired" else "--key-is-new")
-        assert status == 1 and "somebody else's" in lines[-1] and path.read_text() == "my diary"
+        assert status == 1 and "another program" in lines[-1] and path.read_text() == "my diary"
         path.unlink()
         if before is not None:
             path.write_bytes(before)
@@ -430,7 +430,7 @@ def test_root_gives_nobody_the_files_of_others(tmp_path: Path, suffix: str) -> N
     path.chmod(0o600)
     status, lines = run(f"--key={write_key(tmp_path / 'key')}", f"--state={folder}/table",
                         "--key-is-new")
-    assert status == 1 and "somebody else's" in lines[-1]
+    assert status == 1 and "another program" in lines[-1]
     assert path.read_text() == "for root alone" and path.stat().st_uid == 0
 
 
@@ -489,7 +489,7 @@ def test_every_packet_has_the_outcome_that_the_model_has(options: list[str],
 def test_version_1_is_refused(server: Server, peer: Peer) -> None:
     """With no answer, like packets of other lengths. A keyed reader sees that nothing has changed.
     """
-    server.says("packets without a key are refused")
+    server.says("packets without a key are rejected")
     peer.send(*(heartbeat(variable, 1, 2) for variable in range(64)), REQUEST,
               b"", ASK[:7], ASK + b"\0", bytes(264), bytes(65507))
     assert peer.is_silent()
@@ -566,7 +566,7 @@ def test_its_own_value_shows_what_is_wrong(options: list[str], tmp_path: Path) -
         wait_for(0)
         peer.send(*(bytes(4) + bytes((0x80 + variable, 255, 1, 1))
                     for _ in range(10) for variable in range(1, 64)))
-        server.says("packets had wrong tags in the last epoch: somebody guesses tags, or a node")
+        server.says("packets had wrong tags in the last epoch: tags are being guessed, or a node")
         wait_for(9, 10)
         server.says("fewer than 256 packets had wrong tags in the last epoch")
         wait_for(0)
@@ -810,7 +810,7 @@ def test_nobody_uses_up_the_answers_of_another(server: Server, asked: bytes) -> 
 
 @pytest.mark.parametrize("text, why", [
     (bytes(16).hex() + "\n7 2\n", "has another key: for that, start the server anew"),
-    (MASTER.hex() + "\n7 2\nepoch 9\n", "an epoch has 9 s, and here it has 10 s"),
+    (MASTER.hex() + "\n7 2\nepoch 9\n", "sets an epoch of 9 s, but the epoch here is 10 s"),
     (MASTER.hex() + "\n7 1\n", "key: generation 1 of variable 7 there, which has had 2: an old")])
 def test_a_reload_that_only_the_server_rejects(options: list[str], tmp_path: Path, text: str,
                                                why: str) -> None:
@@ -857,7 +857,7 @@ def generations(server: Server, tmp_path: Path, lines: str, said: str) -> None:
 
 def has_new_key(variable: int, generation: int) -> str:
     return f"variable {variable}: the key has generation {generation} from now on, and no older " \
-        "one is taken"
+        "one is accepted"
 
 
 def test_no_key_is_new_if_another_file_is_wrong(options: list[str], tmp_path: Path) -> None:
@@ -914,7 +914,8 @@ def test_no_generation_comes_back(options: list[str], tmp_path: Path) -> None:
         server.says(has_new_key(7, 2))  # changed meanwhile
         for lines, has in (("7 1\n", 1), ("", 0), ("8 1\n", 0)):
             generations(server, tmp_path, lines, f"key: generation {has} of variable 7 there, "
-                        "which has had 2: an old key must not be taken again; nothing has changed")
+                        "which has had 2: an old key must not be accepted again; nothing has "
+                        "changed")
         hears = Hearer(Keys(MASTER, generations={7: 2}), 7)
         peer.send(question(7))
         assert hears.hear(peer.answer()) and peer.beacon(8)

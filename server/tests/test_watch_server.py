@@ -427,7 +427,7 @@ def test_a_program_gets_no_capabilities_of_the_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names, line, said", [
-    ("name = x", 1, "a section comes first"), ("[3]\nname", 2, "no key and value"),
+    ("name = x", 1, "a section comes first"), ("[3]\nname", 2, "neither a section"),
     ("[64]", 1, "a section is [dumpulse] or a variable"), ("[3", 1, "a section is"),
     ("[]", 1, "a section is"), ("[0000000003]", 1, "a section is"),
     ("[3]\n\n[0x3]", 3, "began in line 1"), ("[3]\nspeed = 1", 2, "key does not exist"),

@@ -278,8 +278,8 @@ TEST(test_nothing_begins_without_a_number)
     disk_fails = true;
     start(5);
     assert_true(sent == 0 && keys.keyed.reached == 0 && task_every == TIMING_SECOND);
-    assert_string_equal(last_logged(),
-                        "no new epoch can begin: until a number can be stored, nothing is taken");
+    assert_string_equal(
+        last_logged(), "no new epoch can begin: until a number can be stored, nothing is accepted");
     disk_fails = false;
     task_run();
     assert_true(sent == 0 && keys.keyed.epoch == 0x600);

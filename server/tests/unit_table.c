@@ -168,8 +168,8 @@ TEST(the_log_has_the_number)
         table_read_clock();
         assert_int_equal(logged_count, 1);
         assert_string_equal(last_logged(),
-                            count == 1 ? "forgot 1 variable: too old for a timestamp to tell"
-                                       : "forgot 2 variables: too old for a timestamp to tell");
+                            count == 1 ? "forgot 1 variable: older than a timestamp can show"
+                                       : "forgot 2 variables: older than a timestamp can show");
     }
 }
 
