@@ -71,7 +71,7 @@ def counted(counts: Mapping[str, int], leave: Sequence[str] = ()) -> str:
 
 
 def care(known: Mapping[str, Any] | None) -> str:
-    return f" ({printable(known['by'])} takes care)" if known else ""
+    return f" ({printable(known['by'])} is handling it)" if known else ""
 
 
 def table(rows: Sequence[Sequence[str]], head: Sequence[str], states: Sequence[str] = ()
@@ -280,7 +280,7 @@ def parse_match(text: str) -> tuple[str, str]:
 def parse_state(text: str) -> str:
     words = text.replace("-", " ")
     if words not in WORST:
-        raise client.BadUsage(f"{text!r} is no state: use {', '.join(WORST)}"
+        raise client.BadUsage(f"{text!r} is not a state: use {', '.join(WORST)}"
                               + similar(words, WORST).replace(":", ";", 1))
     return words
 
@@ -315,8 +315,8 @@ Hold back the alerts about all that has these labels; `name`, `site` and
 `variable` work, too. Values may have * in them. Without labels, list the mutes.
 Monitoring goes on."""),
     "ack": client.Command(partial(run_mute, acknowledges=True), "[NAME|LABEL=VALUE]...",
-                          "mark that you take care of it", """\
-Acknowledge the trouble of these agents: others see who takes care of it, and no
+                          "mark that you are handling it", """\
+Acknowledge the trouble of these agents: others see who is handling it, and no
 reminders come. It ends when all is well. Without words, list what mute lists."""),
     "reload": client.Command(run_reload, "", "read the configuration again", """\
 Let the fleet read its configuration again. If it is wrong, the old one stays."""),
@@ -342,7 +342,7 @@ OPTIONS = [
     client.Option(("ls",), "--label", "LABEL=VALUE", "only with this label",
                   extra={"action": "append"}),
     client.Option(("ls",), "--site", "SITE", "only of this site", extra={"action": "append"}),
-    client.Option(("ls",), "--limit", "N", "at most so many; 0: all (100)", COUNT,
+    client.Option(("ls",), "--limit", "N", "maximum number of rows; 0 means no limit (100)", COUNT,
                   {"default": 100}),
     client.Option(("show",), "name", "NAME", "of the agent"),
     client.Option(("events",), "--agent", "NAME", "only of these agents; may have * in it"),
@@ -352,11 +352,11 @@ OPTIONS = [
     client.Option(("events",), "--what", "KIND", "only this kind: state, rebooted, alert, ..."),
     client.Option(("events",), "--since", "TIME", "only of the last 10min, 2h, ...",
                   client.parse_duration),
-    client.Option(("events",), "--limit", "N", "the last so many (50)",
+    client.Option(("events",), "--limit", "N", "maximum number of events, the newest ones (50)",
                   partial(client.parse_number, low=1, high=10**6), {"default": 50}),
     client.Option(MUTERS, "match", "LABEL=VALUE", "about what: site=north name=pump-*",
                   extra={"nargs": "*", "default": []}),
-    client.Option(MUTERS, "--for", "TIME", "for so long: 30min, 2h (ack: 24h)",
+    client.Option(MUTERS, "--for", "TIME", "duration: 30min, 2h (ack: 24h)",
                   client.parse_duration, {"dest": "duration"}),
     client.Option(MUTERS, "--why", "TEXT", "the reason"),
     client.Option(MUTERS, "--end", "N", "end the mute with this number",
@@ -406,7 +406,7 @@ def run_command(arguments: Sequence[str]) -> int:
         if not name:
             typed = build_parser("").parse_known_args(arguments)[0].command
             message = "name a command first" if not typed or arguments[0].startswith("-") else \
-                f"{printable(typed)!r} is no command"
+                f"{printable(typed)!r} is not a command"
             raise client.BadUsage(message + (similar(typed, COMMANDS)
                                              or f": {', '.join(COMMANDS)}")
                                   + f" (see {client.PROGRAM} --help)")

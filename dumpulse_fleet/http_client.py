@@ -21,7 +21,7 @@ ADDRESS = f"http://127.0.0.1:{WEB_PORT}"
 LARGEST = 64 << 20  # bytes of an answer
 ADDRESS_ENV = "DUMPULSE_FLEET"  # Environment variable.
 TOKEN_ENV = "DUMPULSE_FLEET_TOKEN_FILE"
-NOT_OURS = "what answers is no fleet: is the address right?"
+NOT_OURS = "what answers is not a fleet: is the address right?"
 
 
 class NotFound(client.BadUsage):
@@ -83,7 +83,7 @@ class FleetClient:
 
     def request(self, path: str, query: Mapping[str, Any] | None = None, method: str = "GET",
                 body: Any = None) -> dict[str, Any]:
-        """Returns the JSON object of the answer. NoAnswer; BadReport: it is no fleet; BadUsage: the
+        """Returns the JSON object of the answer. NoAnswer; BadReport: not a fleet; BadUsage: the
         fleet rejects the request."""
         text = urllib.parse.urlencode(
             {key: value for key, value in (query or {}).items() if value not in (None, "", [])},

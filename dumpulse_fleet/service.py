@@ -332,7 +332,7 @@ class Service:
         self._do(self._every(LOOK_S, self._look_at_time))
         self._do(self._watch())
         self._running = True
-        say(f"asks {len(agents):,} agent{'s' * (len(agents) != 1)}; {self._where(listening)}")
+        say(f"polls {len(agents):,} agent{'s' * (len(agents) != 1)}; {self._where(listening)}")
 
     async def _end_acknowledged(self) -> None:
         for mute in well_again(self.store.mutes(), self.table, time.time()):
@@ -457,7 +457,7 @@ def check(config: Config) -> int:
         return client.BadUsage.STATUS
     pages = len(config.sources) - len(files.sources)
     if not (agents or pages):
-        say("there are no agents to ask: see [[agents]], and its files")
+        say("there are no agents to poll: see [[agents]], and its files")
     print(f"{config.path} is right: {len(agents):,} agent{'s' * (len(agents) != 1)} here"
           + (f", and those of {pages} page{'s' * (pages != 1)}" if pages else ""))
     return 0

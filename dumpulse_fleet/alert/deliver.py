@@ -323,7 +323,7 @@ class Alerts:
                 async with asyncio.timeout(3 * TIMEOUT_S):
                     is_delivered = await receiver.apprise.async_notify(
                         title=body["title"], body=body["text"] or body["title"])
-                return "" if is_delivered else "the service did not take it"
+                return "" if is_delivered else "the service did not accept it"
             return await self._post(receiver, body, **{
                 "Idempotency-Key": str(body["id"]).encode("ascii", "replace").decode()})
         except asyncio.TimeoutError:

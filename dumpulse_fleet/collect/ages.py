@@ -309,7 +309,7 @@ CASES = (
     Case("another clock without a variable of its own",
          lambda seen: ~(seen.has_clock | seen.unix | seen.anew), lambda seen: seen.heard,
          lambda _: 0, lambda _: True),
-    Case("nobody could ask for longer than 65,536 ticks",
+    Case("no poll was possible for longer than 65,536 ticks",
          lambda seen: seen.has_clock & (seen.longest >= WRAP - SKEW) & ~seen.anew,
          lambda seen: may_have_wrapped(seen),
          lambda seen: np.where(seen.heard, seen.old, seen.age), lambda _: True),

@@ -53,7 +53,7 @@ FAMILIES = (socket.AF_INET, socket.AF_INET6)
 ABSENT = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)  # this machine does not have the family
 OVERDUE, SLACK = 2, 1.0  # periods, and s, in which a round of each agent must end
 LATE = (1.0, 0.5)  # s, or part of the period, by which requests may be late: the longer of both
-STARTING = "the agents are not asked yet"
+STARTING = "the agents are not polled yet"
 RECENT = 60.0  # s for which answers that found no room are told
 
 
@@ -293,7 +293,7 @@ class Collector:
             return STARTING
         roster, now = self._roster, self.table.now()
         if not len(roster.due):
-            return "there are no agents to ask"
+            return "there are no agents to poll"
         blind = np.flatnonzero(now - roster.settled > OVERDUE * roster.period + SLACK)
         lateness = np.where(roster.tries == 0, now - roster.due, 0)
         late = (lateness > np.maximum(LATE[0], LATE[1] * roster.period)).any()
@@ -305,7 +305,8 @@ class Collector:
             (blind.size, f"{blind.size:,} agents are not watched, such as "
              f"{roster.table.agents[blind[0]].name if blind.size else ''}: "
              "their last rounds did not end"),
-            (late, f"requests leave {lateness.max():.1f} s late: this machine cannot ask so often"),
+            (late, f"requests leave {lateness.max():.1f} s late: this machine cannot poll "
+             "so often"),
             (now - self._overflow_at < RECENT, f"{self.figures.overflowed:,} answers found no "
              "room: allow larger receive buffers, "
              f"sysctl -w net.core.rmem_max={BUFFER}, or longer periods")) if applies)

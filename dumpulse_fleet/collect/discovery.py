@@ -53,7 +53,7 @@ def parse_targets(content: bytes, shared: Shared) -> tuple[list[Agent], list[str
         for target in group["targets"]:
             try:
                 if not isinstance(target, str):
-                    raise Wrong(f"{shown(target)} is no target: it must be text")
+                    raise Wrong(f"{shown(target)} is not a target: it must be text")
                 agents.append(defaults.agent(target, labels.get("name", "")))
             except Wrong as error:
                 problems.append(f"entry {position + 1}: {error}")

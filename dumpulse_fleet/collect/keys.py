@@ -35,9 +35,9 @@ class Verdict(enum.IntEnum):
 
     @property
     def words(self) -> str:
-        why = ("", "", "it is no report", "this agent has no key", "a wrong tag",
+        why = ("", "", "it is not a report", "this agent has no key", "a wrong tag",
                "its key is another one", "its epoch", "requests are refused")[self]
-        return f"not believed: {why}" if why else "believed"
+        return f"rejected: {why}" if why else "accepted"
 
 
 def words_of(blocks: Sequence[bytes]) -> Words:

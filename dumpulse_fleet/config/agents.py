@@ -179,14 +179,14 @@ class Agents:
         if silence > longest:
             self._reader.wrong(where, f"agents: {shared.misses} periods of {shared.period:g} s are "
                                f"too long: with a tick of {shared.names.tick:g} s, timestamps "
-                               f"begin again, and an agent must be asked every {longest:g} s")
+                               f"begin again, and an agent must be polled every {longest:g} s")
         longest = SOON * shared.names.tick - ON_TIME
         if shared.names.settings.now_from is None and shared.names.expected.any() \
                 and shared.period > longest:
             self._reader.wrong(where, f"agents: a period of {shared.period:g} s is too long: with "
-                               f"a tick of {shared.names.tick:g} s and without now-from, nobody "
-                               f"can tell ages: use at most {longest:.4g} s, or a longer tick, or "
-                               "now-from in the file of names")
+                               f"a tick of {shared.names.tick:g} s and without now-from, ages "
+                               f"cannot be computed: use at most {longest:.4g} s, or a longer "
+                               "tick, or now-from in the file of names")
 
     def _listed(self, agents: dict[str, Agent], where: Where, shared: Shared,
                 patterns: str | list[str], name: str, key_of_one: ReaderKeys | None) -> None:

@@ -355,7 +355,7 @@ class Store:
                 yield database
         except sqlite3.OperationalError as error:
             if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
-                raise Trouble("this takes too long: ask for a shorter time") from error
+                raise Trouble("this takes too long: request a shorter time") from error
             raise Trouble(f"cannot read {self.path}: {error}") from error
         except sqlite3.DatabaseError as error:
             raise Trouble(f"cannot read {self.path}: {error}") from error

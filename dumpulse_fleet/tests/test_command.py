@@ -133,8 +133,9 @@ def test_ack(ask: Ask) -> None:
     number = re.match(r"mute (\d+) acknowledged until all is well, at most until ", done)
     assert number
     assert "  name=nobody.north  acknowledged  on my way (ada)" in ask("ack")
-    until(lambda: ask("ls", "nobody").splitlines()[1].startswith("unreachable (ada takes care)"))
-    assert ask("show", "nobody.north").splitlines()[0].endswith(" s (ada takes care)")
+    until(lambda: ask("ls", "nobody").splitlines()[1].startswith(
+        "unreachable (ada is handling it)"))
+    assert ask("show", "nobody.north").splitlines()[0].endswith(" s (ada is handling it)")
     assert "no agent that fits is in trouble" in ask("ack", "a3", status=2)
     assert ask("ack", "--end", number[1]) == f"mute {number[1]} has ended\n"
 
@@ -145,7 +146,7 @@ def test_ack(ask: Ask) -> None:
     (["mute", "site=north", "site=south", "--for", "2h"], "each label can be named once"),
     (["mute", "site=north", "--end", "3"], "--end ends one mute"),
     (["mute", "site=north", "--for", "20000h"], "seconds: must be less"),
-    (["ls", "--state", "ded"], "do you mean 'dead'?"), (["sl"], "'sl' is no command"),
+    (["ls", "--state", "ded"], "do you mean 'dead'?"), (["sl"], "'sl' is not a command"),
     (["evnts"], "do you mean 'events'?"), (["ls", "--sit=x"], "do you mean '--site'?"),
     (["ls", "--limit", "x"], "not a number"), (["events", "--variable", "64"], "0 to 63"),
     (["ls", "--user", "x"], "--user needs --password-file"),
@@ -261,12 +262,12 @@ def test_any_answer(answer: Any, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("status, body, wanted, part", [
-    (200, b"hello", 4, "what answers is no fleet"), (200, b"[" * 100_000, 4, "no fleet"),
-    (200, b"{}", 4, "no fleet"), (404, b"<html>", 4, "is the address right? (status 404)"),
+    (200, b"hello", 4, "what answers is not a fleet"), (200, b"[" * 100_000, 4, "not a fleet"),
+    (200, b"{}", 4, "not a fleet"), (404, b"<html>", 4, "is the address right? (status 404)"),
     (500, b'{"error": "it \\u001b[2Jis broken"}', 3, "it ?[2Jis broken"),
     (401, b'{"error": "no"}', 2, "no: name a token"), (302, b"", 4, "status 302"),
     (403, b'{"error": "no"}', 2, "dumpulse-fleet: no\n"),
-    (200, b'{"total": 1e999, "agents": []}', 4, "no fleet"), (999, b"", 4, "no fleet")])
+    (200, b'{"total": 1e999, "agents": []}', 4, "not a fleet"), (999, b"", 4, "not a fleet")])
 def test_other_servers(tmp_path: Path, status: int, body: bytes, wanted: int, part: str) -> None:
     (tmp_path / "token").write_text("sesame")
     with hostile(200, b"{}") as (elsewhere, others), \

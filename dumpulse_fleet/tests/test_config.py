@@ -367,7 +367,7 @@ def test_a_tick_that_is_too_short(tmp_path: Path) -> None:
     fast = "names = 'fast.ini'\nperiod = '19s'\n"
     assert read(tmp_path, AGENT + fast)
     line, message = mistake(tmp_path, AGENT + fast.replace("19", "20"))
-    assert line == 1 and "an agent must be asked every 58.9824 s" in message
+    assert line == 1 and "an agent must be polled every 58.9824 s" in message
 
 
 @pytest.mark.parametrize("tick, own, period, most", [

@@ -222,7 +222,7 @@ def test_lies(verdict: Verdict, lie: Callable[[keyed.Agent], bytes], tmp_path: P
     assert world.readers.news(world.rows, True) == [
         (row, verdict, Verdict.BELIEVED) for row in world.rows.tolist()]
     assert not world.readers.news(world.rows, True)
-    assert verdict.words.startswith("not believed: ")
+    assert verdict.words.startswith("rejected: ")
 
 
 def test_several_packets_of_one_agent_at_once(tmp_path: Path) -> None:
@@ -342,7 +342,7 @@ def test_the_collector_remembers(tmp_path: Path) -> None:
         with collecting(Table(listed), kept=kept) as (collector, heard, complaints):
             until(lambda: heard.of("key"))
             assert collector.table.reports[0] == reports and not complaints
-            assert [event.now for event in heard.of("key")] == ["not believed: its epoch"]
+            assert [event.now for event in heard.of("key")] == ["rejected: its epoch"]
 
 
 def test_what_is_carried_over(tmp_path: Path) -> None:
@@ -422,7 +422,7 @@ def test_why_an_agent_is_not_believed(tmp_path: Path) -> None:
         until(lambda: len(heard.of("key")) == 1)
         (said,) = heard.of("key")
         assert (said.was, said.now, said.variable) == (
-            "believed", "not believed: its key is another one", -1)
+            "accepted", "rejected: its key is another one", -1)
         assert heard.events.index(said) < heard.events.index(heard.of("state")[0])
         assert collector.table.bad[0] > 0 and collector.table.reports[0] == 0
         collector.replace(Table([agent(fake, key_file(tmp_path, "b", bytes(range(16))))]))

@@ -337,15 +337,15 @@ def test_no_agents_are_told_and_are_no_end(tmp_path: Path, fake: FakeFleet,
     write(tmp_path, fake, 0, "[[agents]]\nfiles = 'targets.json'\nevery = '1s'\n")
     check = "serve", "--config.check", "--config.file", str(tmp_path / "fleet.toml")
     out, said = call(0, capsys, *check)
-    assert "is right: 0 agents here" in out and "there are no agents to ask" in said
+    assert "is right: 0 agents here" in out and "there are no agents to poll" in said
     one = json.dumps([{"targets": [fake.address(5)], "labels": {"name": "one"}}])
     with Serving(tmp_path) as serving:
-        serving.wait_for("there are no agents to ask")
+        serving.wait_for("there are no agents to poll")
         for count in (1, 2):
             until(lambda: get(serving, "/-/ready") == (
-                503, '{"error": "not ready: there are no agents to ask"}'),
+                503, '{"error": "not ready: there are no agents to poll"}'),
                 lambda: get(serving, "/-/ready"), 20)
-            assert serving.ask("/api/v1/summary")["trouble"] == "there are no agents to ask"
+            assert serving.ask("/api/v1/summary")["trouble"] == "there are no agents to poll"
             assert 'dumpulse_fleet_trouble{about="collector"} 1\n' in get(serving, "/metrics")[1]
             targets.write_text(one)
             serving.wait_for_agents({"one": "alive"})

@@ -301,7 +301,7 @@ class Access:
         host = host_of(request.headers.get("Host", "")).lower()
         if self.local and not is_loopback(host) and host != self._public_host:
             raise web.HTTPMisdirectedRequest(
-                text="this server listens at this machine only: ask it as localhost")
+                text="this server listens at this machine only: use the name localhost")
 
     def _check_change(self, request: web.Request, who: str) -> None:
         site = request.headers.get("Sec-Fetch-Site", "none")

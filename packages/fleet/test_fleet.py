@@ -33,7 +33,7 @@ def use(folder: Path, command: Path) -> None:
     assert run(command, "--version") == \
         f"dumpulse-fleet {project.version('fleet')} (experimental)\n"
     wrong = run(command, "nonsense", fails=True)
-    assert wrong.startswith("dumpulse-fleet: 'nonsense' is no command")
+    assert wrong.startswith("dumpulse-fleet: 'nonsense' is not a command")
     with Server("--bind", "127.0.0.1") as server:
         file = folder / "fleet.toml"
         file.write_text("[collector]\nstate = 'state'\n[defaults]\nperiod = '200ms'\n"
@@ -47,7 +47,7 @@ def use(folder: Path, command: Path) -> None:
             try:
                 assert process.stderr
                 said = process.stderr.readline()
-                page = re.search(r"asks 1 agent; the page is (http://\S+/)\n", said)
+                page = re.search(r"polls 1 agent; the page is (http://\S+/)\n", said)
                 assert page, said + process.stderr.read()
                 wait_until(lambda: "1 agent: 1 alive" in run(
                     command, "ls", "--fleet", page[1]), "the agent is not alive")

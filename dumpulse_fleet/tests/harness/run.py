@@ -237,7 +237,7 @@ class Run:
         idle, gap = self.agents.tell("idle", 5 * PERIOD)
         self.lag = max(self.lag, gap, late * self.warp.speed)
         if self.disturbed and self.disturbed[-1][1] == 1e9:  # it was killed
-            is_up = status and b"is starting" not in text and b"not asked yet" not in text
+            is_up = status and b"is starting" not in text and b"not polled yet" not in text
             self.disturbed[-1] = self.disturbed[-1][0], now if is_up else 1e9
             self.up = now
         elif not status or b"late: this machine" in text or b"not watched" in text:
