@@ -30,7 +30,6 @@ import contextlib
 import dataclasses
 import difflib
 import errno
-import hashlib
 import hmac
 import importlib
 import io
@@ -2765,6 +2764,7 @@ KEY_OPTIONS = {"new": "epoch", "show": "secret", "list": "numbers json",
                "eeprom": "out image variable"}
 SINCE_2020 = 1_577_836_800  # Unix time at which the numbers of agents begin.
 NUMBER_S = 900  # Seconds until the next number: firmware/keyed_avr.c.
+LAST_NUMBER = 0x1FFFFF  # With it, all epochs of a master key are used up, in 2079.
 # Images with keys: whether it is an agent, and the address of its keys in EEPROM (0) or flash.
 IMAGES = {"can_avr-keyed": (True, 0), "keyed_atmega328p": (True, 0), "keyed_attiny85": (False, 0),
           "keyed_stm32": (True, 0x0800F400), "node_stm32": (False, 0x0800F400)}
@@ -2839,12 +2839,13 @@ def run_split(options: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def take_number(key: bytes) -> bytes:
-    """The first number of an agent, from the date, and its inverse. Its time is stored where `make
-    eeprom` stores it. Error: the last file with this master key has the same number."""
-    name = hashlib.sha256("".join(f"0x{byte:02x}\n" for byte in key).encode()).hexdigest()[:16]
-    path = os.path.join(os.path.dirname(Epochs.name(key)), f"{name}.eeprom")
+    """The first number of an agent, from the date, and its inverse. Error: the last file with this
+    master key has the same number, wherever that file is now; or there is none for this date."""
+    path = f"{os.path.splitext(Epochs.name(key))[0]}.eeprom"
     now = int(time.time())
     number, passed_s = divmod(now - SINCE_2020, NUMBER_S)
+    if not 0 <= number < LAST_NUMBER:
+        raise Error("an agent's number comes from the date: set the clock of this machine")
     with explained(f"cannot store the time of this file in {path!r}"):
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
         if os.path.exists(path) and (os.stat(path).st_mtime - SINCE_2020) // NUMBER_S >= number:

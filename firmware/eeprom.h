@@ -19,18 +19,12 @@ static inline void memory_read(uint8_t *to, const uint8_t *from, uint8_t count)
 }
 
 #ifdef KEYED_NODE
-/* From the first byte on. `make eeprom` writes a file with it. */
+/* From the first byte on, as `client.py key eeprom` makes it. */
 static struct {
     uint8_t variable;
     uint8_t key[16];    /* the variable's own key */
     uint8_t seconds[2]; /* duration of the agent's epochs, s, low byte first */
-} memory EEMEM
-#ifdef DUMPULSE_KEY_OWN
-    = {DUMPULSE_KEY_VARIABLE,
-       DUMPULSE_KEY_OWN,
-       {DUMPULSE_EPOCH_SECONDS % 256, DUMPULSE_EPOCH_SECONDS / 256}}
-#endif
-;
+} memory EEMEM;
 
 void dumpulse_get_key(uint8_t key[16], uint8_t label)
 {

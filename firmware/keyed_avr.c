@@ -18,22 +18,14 @@ enum { LABELS = DUMPULSE_READER_LABEL + 1 };
 enum { TURN = 240 };
 enum { LED = PC5 }; /* an Uno's A5 */
 enum { SLOTS = 2 * DUMPULSE_SLOT_SIZE };
-/* The EEPROM, from its first byte on. `make eeprom` writes a file with it, and defines SINCE_2020,
- * in seconds. With a number from the date, an agent that replaces another one uses none of its
- * epochs again, until 2079: spec/keyed.md, "Replacing". */
+/* The EEPROM, from its first byte on, as `client.py key eeprom` makes it. With a number from the
+ * date, an agent that replaces another one uses none of its epochs again, until 2079:
+ * spec/keyed.md, "Replacing". */
 static struct {
     uint8_t key[16];             /* the master key */
     uint8_t block[SLOTS];        /* the block of epochs */
     uint8_t generations[LABELS]; /* generation of each label's key */
-} memory EEMEM
-#ifdef SINCE_2020
-#define BYTE(at) (uint8_t)((SINCE_2020 / 900) >> (at)&0xFF)
-#define INVERTED(at) (uint8_t)(~(SINCE_2020 / 900) >> (at)&0xFF)
-    = {DUMPULSE_KEY_MASTER,
-       {BYTE(16), BYTE(8), BYTE(0), INVERTED(16), INVERTED(8), INVERTED(0)},
-       DUMPULSE_KEY_GENERATIONS}
-#endif
-;
+} memory EEMEM;
 
 /* ---- The number that survives a reset ---------------------------------------------------- */
 

@@ -46,9 +46,6 @@ $(HANGING): FIRMWARE_FLAGS += $(call wrap,dumpulse_process_packet dumpulse_keyed
 $(HANGING): build/firmware/hanging/%.elf: firmware/tests/hang.c $(IMAGE_SOURCES)
 	$(LINK_IMAGE)
 $(FIRMWARE) $(STACKS) $(HANGING): | $(QUICK)
-eeprom: export KEYS := $(KEYS)
-eeprom: ##! EEPROM or flash of keys: BOARD=keyed_attiny85 KEYS=FILE.h
-	@firmware/eeprom "$(BOARD)" $(CC_$(BOARD)) $(FIRMWARE_FLAGS)
 
 # Programs that run AVR code in simavr, whose headers have warnings.
 SIMULATORS := $(addprefix build/sim/,avr serial_board can_board i2c_board)

@@ -12,9 +12,8 @@
 
 enum { PAGE = 1024, SETTINGS_AT = 0x0800F400, NUMBERS_AT = SETTINGS_AT + PAGE };
 
-/* `make eeprom` writes a file with these, and defines SINCE_2020, in seconds. An agent has the
- * master key, and the generation of each label's key; and a number from the date, as in
- * keyed_avr.c. A node has its own key. */
+/* `client.py key eeprom` makes a file with these. An agent has the master key, and the generation
+ * of each label's key; and a number from the date, as in keyed_avr.c. A node has its own key. */
 typedef struct settings {
     uint8_t key[16];
     uint8_t labels[DUMPULSE_READER_LABEL + 2]; /* an agent's generations; a node's own label */
@@ -23,21 +22,6 @@ typedef struct settings {
     uint8_t number[DUMPULSE_RECORD_SIZE];
 } settings;
 _Static_assert(offsetof(settings, number) == PAGE, "the number does not begin the next page");
-#ifdef SINCE_2020
-#define BYTE(at) (uint8_t)((SINCE_2020 / 900) >> (at)&0xFF)
-#define INVERTED(at) (uint8_t)(~(SINCE_2020 / 900) >> (at)&0xFF)
-__attribute__((section(".eeprom"), used)) static const settings factory = {
-#ifdef DUMPULSE_KEY_OWN
-    .key = DUMPULSE_KEY_OWN,
-    .labels = {DUMPULSE_KEY_VARIABLE},
-    .epoch_seconds = DUMPULSE_EPOCH_SECONDS,
-#else
-    .key = DUMPULSE_KEY_MASTER,
-    .labels = DUMPULSE_KEY_GENERATIONS,
-    .number = {0, BYTE(16), BYTE(8), BYTE(0), 0xFF, INVERTED(16), INVERTED(8), INVERTED(0)},
-#endif
-};
-#endif
 
 #define SETTINGS ((const settings *)SETTINGS_AT)
 

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import stat
 import subprocess
 import sys
@@ -1443,7 +1444,7 @@ def content_of(path: Path) -> tuple[int, bytes]:
 
 
 def test_eeprom(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What images with keys need: an agent has a number from the date, and none comes again."""
+    """What images with keys need: an agent has a number from the date."""
     path, out, now = tmp_path / "a.key", tmp_path / "out", [client.SINCE_2020 + 0x12345 * 900.0]
     path.touch(0o600)
     path.write_text(f"{MASTER.hex()}\nepoch 600\n7 2\n")
@@ -1459,11 +1460,7 @@ def test_eeprom(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> 
     assert content_of(out / "a-agent.eep") == (
         0, MASTER + bytes.fromhex("012345fedcba") + bytes(6) + turns)
     assert (out / "a-agent.eep").stat().st_mode & 0o777 == 0o600
-    for later, wait in ((0, 900), (899, 1)):
-        now[0] += later
-        assert eeprom("keyed_stm32") == (2, "", "client.py: a file with this master key was made "
-                                         f"just now: flash that, or wait {wait} s\n")
-    now[0] += 1
+    now[0] += 900
     assert eeprom("keyed_stm32")[0] == 0
     assert content_of(out / "a-agent.hex") == (0x0800F400, (MASTER + turns).ljust(
         1024, b"\0") + bytes.fromhex("00012346fffedcb9"))
@@ -1476,6 +1473,34 @@ def test_eeprom(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> 
     assert "File exists" in eeprom("keyed_stm32")[2]
     monkeypatch.setenv("XDG_STATE_HOME", str(path))
     assert "cannot store the time of this file in " in eeprom("keyed_stm32")[2]
+    for now[0] in (client.SINCE_2020 - 1, client.SINCE_2020 + 0x1FFFFF * 900):
+        assert "set the clock of this machine" in eeprom("keyed_stm32")[2]
+
+
+def test_no_number_comes_again(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device may have used the numbers of the first file. That file may be gone, the key may be a
+    copy, and another key may have been between them. A node's file has no number."""
+    now, refused = [client.SINCE_2020 + 0x12345 * 900.0], "a file with this master key was made "
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    for name, key in (("a", MASTER), ("copy", MASTER), ("other", bytes(16))):
+        (tmp_path / name).touch(0o600)
+        (tmp_path / name).write_text(f"{key.hex()}\n")
+
+    def eeprom(name: str, image: str = "keyed_stm32", *words: str) -> tuple[int, str, str]:
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        return call("key", "eeprom", str(tmp_path / name), "--image", image, "--out",
+                    str(tmp_path / "out"), *words)
+
+    assert eeprom("a")[0] == eeprom("other")[0] == 0
+    for later, wait in ((0, 900), (899, 1)):
+        now[0] += later
+        for image in ("keyed_stm32", "keyed_atmega328p", "can_avr-keyed"):
+            assert eeprom("copy", image) == (
+                2, "", f"client.py: {refused}just now: flash that, or wait {wait} s\n")
+        assert eeprom("a", "node_stm32", "--variable", "7")[0] == 0
+    now[0] += 1
+    assert eeprom("copy")[0] == 0
 
 
 @pytest.mark.parametrize("words, text", [

@@ -5,14 +5,8 @@ DUMPULSE_SEED repeats a run."""
 
 from __future__ import annotations
 
-import os
 import random
-import re
-import subprocess
-import sys
-import time
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -567,100 +561,32 @@ def test_an_led_shows_why_an_agent_has_not_begun(board: Board, memory: bytes, fl
         assert len(changes) == 2 * flashes
 
 
-SINCE_2020 = datetime(2020, 1, 1, tzinfo=timezone.utc).timestamp()
-WANTS = {CAN: "agent", ON_LINE: "agent", FLASH: "agent", NODE: "variable", FLASH_NODE: "variable"}
-
-
-def split(tmp_path: Path) -> dict[Board, Path]:
-    """A header of `dumpulse key split` for each board. Variable 7 has its third key."""
+@pytest.mark.parametrize("board", [CAN, ON_LINE, FLASH, NODE, FLASH_NODE],
+                         ids=lambda board: board.name)
+def test_a_board_begins_with_what_key_eeprom_makes(
+        board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variable 7 has its third key, and the node has the duration of the agent's epochs."""
+    keys, is_node = Keys(KEYS.master, generations={7: 2}), board in (NODE, FLASH_NODE)
     (tmp_path / "a key").touch(0o600)
     (tmp_path / "a key").write_text(f"{KEYS.master.hex()}\nepoch 600\n7 2\n")
-    headers = {}
-    for of, wants in WANTS.items():
-        option = [f"--{wants}", *(["7"] if wants == "variable" else [])]
-        to = tmp_path / of.name
-        subprocess.run([sys.executable, str(ROOT / "client.py"), "key", "split",
-                        str(tmp_path / "a key"), "--out", str(to), *option], check=True,
-                       stdout=subprocess.PIPE)
-        (headers[of],) = to.glob("*.h")
-    return headers
-
-
-def make_eeprom(board: Board, state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["make", "-s", "--no-print-directory", "-C", str(ROOT), "eeprom",
-                           f"BOARD={board.name}", *arguments], capture_output=True, text=True,
-                          env=os.environ | {"XDG_STATE_HOME": str(state)}, check=False)
-
-
-@pytest.mark.parametrize("board", WANTS, ids=lambda board: board.name)
-def test_make_eeprom_needs_a_header_of_keys(board: Board, tmp_path: Path) -> None:
-    """It has no example of a key."""
-    headers = {of: header for of, header in split(tmp_path).items() if WANTS[of] != WANTS[board]}
-    (tmp_path / "empty.h").touch()
-    for arguments, reason in (
-            ([], "make eeprom needs KEYS=FILE.h, which dumpulse key split makes\n"),
-            ([f"KEYS={tmp_path}/no.h"], f"make eeprom cannot read {tmp_path}/no.h\n"),
-            *(([f"KEYS={other}"], f"make eeprom BOARD={board.name} needs a header of dumpulse key "
-               f"split --{WANTS[board]}, and {other} is not one\n")
-              for other in (tmp_path / "empty.h", *headers.values()))):
-        done = make_eeprom(board, tmp_path, *arguments)
-        assert done.returncode == 2 and done.stdout == ""
-        # Make prints the second line.
-        assert done.stderr.startswith(reason) and done.stderr.count("\n") == 2
-        assert not list(tmp_path.glob("**/*.eep*")) and not list(tmp_path.glob("**/*.hex"))
-
-
-@pytest.mark.parametrize("board", WANTS, ids=lambda board: board.name)
-def test_make_eeprom(board: Board, tmp_path: Path) -> None:
-    """From a header of `dumpulse key split` to a board that speaks. Nobody else can read the
-    file."""
-    keys = Keys(KEYS.master, generations={7: 2})
-    header = split(tmp_path)[board]
-    file = header.with_suffix(".hex" if board.keyed_stm32 else ".eep")
-    done = make_eeprom(board, tmp_path, f"KEYS={header}")
-    assert done.stdout == f"{file}\n" and file.stat().st_mode & 0o777 == 0o600, done.stderr
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    run([ROOT / "client.py", "key", "eeprom", tmp_path / "a key", "--image", board.name,
+         "--out", tmp_path / "made", *["--variable=7"] * is_node])
+    (file,) = (tmp_path / "made").glob("a key-*")
     rows = [bytes.fromhex(row[1:]) for row in file.read_text().split()]
     memory = b"".join(row[4:-1] for row in rows if row[3] == 0)
-    assert not board.keyed_stm32 or [row.hex()[8:12] for row in rows if row[3] == 4] == ["0800"]
-    assert min(row[1:3] for row in rows if row[3] == 0).hex() == (
-        "f400" if board.keyed_stm32 else "0000")
-    seconds = int(time.time() - SINCE_2020)
-    if WANTS[board] == "agent":
-        block = int.from_bytes(memory[1024:1028], "big") if board is FLASH else \
-            slots_read(memory[16:28])
-        assert seconds // 900 - 1 <= block <= seconds // 900
-        if board is CAN:
-            with LiveBus(board, memory) as bus:
-                sent = [data for _, data in bus.do("wait 1150000")]
-        else:
-            with LiveLine(board, memory) as line:
-                sent = [data for _, data in serial_frames(line.do("wait 3500000"))]
-        assert {keys.beacon(label, (block + 1) * 256) for label in range(LABELS)} <= {*sent}
+    if is_node:
+        with LiveLine(board, memory) as line:
+            line.do("wait 500000")
+            first = packets(line.do("wait 2000000", send=serial_frame(97, keys.beacon(7, 9))))[0]
+        assert first == keys.counted(7, 9, 1, 7, first[7]) and memory[-2:] == b"\x58\2"
         return
-    with LiveLine(board, memory) as line:
-        line.do("wait 500000")
-        first = packets(line.do("wait 2000000", send=serial_frame(97, keys.beacon(7, 9))))[0]
-    assert first == keys.counted(7, 9, 1, 7, first[7])
-    assert int.from_bytes(memory[82:] if board is FLASH_NODE else memory[17:19], "little") == 600
-
-
-@pytest.mark.parametrize("board", WANTS, ids=lambda board: board.name)
-def test_no_number_comes_again(board: Board, tmp_path: Path) -> None:
-    """A second file has larger numbers, or there is none: a device may have used those of the
-    first. That file may be gone, the header may be a copy, and another key may have been between
-    them."""
-    header, other = split(tmp_path)[board], tmp_path / "other.h"
-    copy = tmp_path / "copy.h"
-    copy.write_text(header.read_text())
-    other.write_text(re.sub("0x..", "0x5a", header.read_text(), count=1))
-    for file in (header, other):
-        assert make_eeprom(board, tmp_path, f"KEYS={file}").returncode == 0
-    header.with_suffix(".hex" if board.keyed_stm32 else ".eep").unlink()
-    for earlier, is_made in ((0, WANTS[board] == "variable"), (1, True)):
-        now = 0
-        # The number must not change meanwhile.
-        while now != (now := int(time.time() - SINCE_2020) // 900):
-            for made in tmp_path.glob("dumpulse/*.eeprom"):
-                os.utime(made, (SINCE_2020 + 900 * (now - earlier) + 899,) * 2)
-            done = make_eeprom(board, tmp_path, f"KEYS={copy}")
-        assert is_made == (done.returncode == 0) and is_made != ("has just made" in done.stderr)
+    block = int.from_bytes(memory[1024:], "big") >> 32 if board is FLASH else \
+        slots_read(memory[16:28])
+    if board is CAN:
+        with LiveBus(board, memory) as bus:
+            sent = [data for _, data in bus.do("wait 1150000")]
+    else:
+        with LiveLine(board, memory) as line:
+            sent = [data for _, data in serial_frames(line.do("wait 3500000"))]
+    assert {keys.beacon(label, (block + 1) * 256) for label in range(LABELS)} <= {*sent}

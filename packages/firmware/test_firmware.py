@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 
 from firmware.simulators.boards import BOARDS
-from firmware.tests.test_firmware_keyed import Rig
 from packages import project
 from packages.firmware import make
-from spec.keyed import Keys
-from tools.programs import run
 
 pytestmark = pytest.mark.slow
 
@@ -44,22 +41,3 @@ def test_each_image_for_a_real_board_is_there_and_is_what_make_builds(images: Pa
         built = flash_in(project.ROOT / f"build/firmware/{name}.elf", images)
         there = flash_in(image, images)
         assert there[:len(built)] == built and not any(there[len(built):]) and len(built) > 100
-
-
-@pytest.mark.parametrize("name", ["keyed_atmega328p", "can_avr-keyed"])
-def test_an_image_with_keys_reports_with_what_key_eeprom_makes(
-        images: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No compiler: the image is that of the zip file, and the client makes its EEPROM."""
-    key, board, keys = tmp_path / "a.key", BOARDS[name], Keys(bytes(range(16)))
-    key.touch(0o600)
-    key.write_text(f"{keys.master.hex()}\n")
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    run([project.ROOT / "client.py", "key", "eeprom", key, "--image", name, "--out",
-         tmp_path / "keys"])
-    elf = project.ROOT / f"build/firmware/{name}.elf"  # The simulators read no other format.
-    assert flash_in(elf, tmp_path) == flash_in(images / f"{name}.hex", tmp_path)
-    eeprom = (tmp_path / "keys" / "a-agent.eep").rename(tmp_path / "eeprom.hex")
-    memory = flash_in(eeprom, tmp_path)
-    with Rig(keys, board=board, memory=memory, image=elf) as rig:
-        rig.do("wait 3500000")
-        assert rig.table()
