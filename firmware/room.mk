@@ -61,8 +61,8 @@ firmware: $(FIRMWARE) ##! the images for boards: build/firmware
 	@printf '%s\n' $(FIRMWARE)
 TABLE_firmware-size = $(PYTHON) -m firmware.costs.images	## flash, RAM and stack of each image
 # It installs what this board needs: without QUICK, make installs nothing more for its programs.
-try: ##! simulate a board, and poll it: BOARD=uart_atmega328p
+try: ##! simulate a board, and poll it: BOARD=uart_atmega328p; IMAGE=yours.elf
 	@tools/setup python3
-	@MAKEFLAGS=QUICK= python3 -m firmware.simulators.boards "$(BOARD)"
+	@MAKEFLAGS=QUICK= python3 -m firmware.simulators.boards "$(BOARD)" $(if $(IMAGE),"$(IMAGE)")
 hour: ##! test a board on a cable: BOARD= and PORT=
 	@MAKEFLAGS=QUICK= python3 -m firmware.hardware.first_hour "$(BOARD)" "$(PORT)" $(HOUR)

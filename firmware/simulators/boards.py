@@ -26,7 +26,7 @@ import tempfile
 import time
 import tty
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -67,6 +67,7 @@ class Board:
     pins: tuple[str, ...] = ()  # whose changes its simulator tells: "B5" is PB5
     keyed: bool = False  # it is an agent with keys
     keyed_node: bool = False
+    own: Path | None = None  # an image of yours, in place of the project's
 
     @property
     def keyed_stm32(self) -> bool:
@@ -88,7 +89,7 @@ class Board:
     def image(self, folder: str = "") -> Path:
         """Builds the image first if it is not up to date. The folder "hanging" has images whose
         loop a test can make hang: firmware/room.mk."""
-        return Path(built(str(Path("build/firmware", folder, f"{self.name}.elf"))))
+        return self.own or Path(built(str(Path("build/firmware", folder, f"{self.name}.elf"))))
 
     def command(self, image: Path) -> list[str]:
         module = [str(PYTHON), "-m", f"firmware.simulators.{self.simulator}"]
@@ -183,7 +184,7 @@ class Simulated:
             for pin, level, cycle in re.findall(r"^pin (\S+) ([01]) at (\d+)$", messages, re.M)]
         words = counts[0].split()
         numbers = dict(zip(words[::2], map(int, words[1::2]), strict=True))
-        is_ours = self.board.name in BOARDS  # a bootloader clears MCUSR for others
+        is_ours = self.board in BOARDS.values()  # a bootloader clears MCUSR for others
         assert not (is_ours and numbers.get("flags")), "the firmware has not cleared MCUSR"
         assert numbers.get("unread", 0) <= UART_HOLDS, "an AVR's UART would have lost bytes"
         return numbers
@@ -256,8 +257,9 @@ class Line(Simulated):
             board_end.shutdown(socket.SHUT_WR)
 
     def end(self, at_once: bool = False) -> dict[str, int]:
-        """Lets the board finish its work, or ends it at once. Returns what simavr has counted."""
-        if at_once:
+        """Lets the board finish its work, or ends it at once. Returns what simavr has counted. A
+        terminal has no end of its input: there the board ends at once."""
+        if at_once or self.path:
             self.process.terminate()
         else:
             self.send_no_more()  # it does no harm to say this twice
@@ -535,12 +537,15 @@ def show_pins(board: Board) -> None:
             print(f"{seconds:6.2f} s  P{pin} {'high' if level else 'low'}")
 
 
-def main(name: str) -> None:
+def main(name: str, own: Path | None = None) -> None:
     if name not in BOARDS:
         problem = f"there is no board {name!r}" if name else "make try needs BOARD=NAME"
         print(f"{problem}; the boards are: {', '.join(BOARDS)}", file=sys.stderr)
         raise SystemExit(2)
-    board = BOARDS[name]
+    if own and not own.is_file():
+        print(f"there is no image {str(own)!r}", file=sys.stderr)
+        raise SystemExit(2)
+    board = replace(BOARDS[name], own=own)
     if setup := subprocess.run([ROOT / "tools/setup", *board.needs]).returncode:
         raise SystemExit(setup)
     if board.keyed_node:
@@ -550,7 +555,8 @@ def main(name: str) -> None:
     else:
         show = listen if board.only_sends else ask_on_line if board.baud else \
             ask_on_i2c if board.i2c else ask_on_bus
-    print(f"Building {board.name}, and starting its simulator.", flush=True)
+    print(f"{'Taking' if own else 'Building'} {own or board.name}, and starting its simulator.",
+          flush=True)
     began = time.monotonic()
     show(board)
     what = "Its first frames were" if board.only_sends or board.keyed_node else "Its report was"
@@ -560,4 +566,5 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
-    as_program(lambda: main(sys.argv[1] if sys.argv[1:] else ""), "([^-].*)?")
+    as_program(lambda: main(sys.argv[1] if sys.argv[1:] else "", *map(Path, sys.argv[2:3])),
+               "([^-].*)?")

@@ -30,11 +30,24 @@ SHOWS = {  # the end, for some boards; for the others, see below
 BOOT = r"(?:  variable 63: .*\n)?"
 
 
-def make_try(name: str, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
-    """Runs what `make try BOARD=name` runs."""
-    return subprocess.run([sys.executable, "-m", "firmware.simulators.boards", name], cwd=ROOT,
-                          capture_output=True, text=True, timeout=120,
+def make_try(name: str, *image: Path, path: str = os.environ["PATH"],
+             ) -> subprocess.CompletedProcess[str]:
+    """Runs what `make try BOARD=name IMAGE=image` runs."""
+    return subprocess.run([sys.executable, "-m", "firmware.simulators.boards", name, *image],
+                          cwd=ROOT, capture_output=True, text=True, timeout=120,
                           env={**os.environ, "PATH": path})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["uart_atmega328p", "can_stm32-f4", "keyed_stm32"])
+def test_an_image_of_ones_own(name: str, tmp_path: Path) -> None:
+    own = tmp_path / "own.elf"
+    done = make_try(name, own)
+    assert (done.returncode, done.stderr) == (2, f"there is no image {str(own)!r}\n")
+    shutil.copy(BOARDS[name].image(), own)
+    done = make_try(name, own)
+    assert done.returncode == 0 and done.stdout.startswith(f"Taking {own}, and"), done
+    assert re.search(TIME, done.stdout)
 
 
 @pytest.mark.parametrize("board", tiered(BOARDS.values(), lambda board: bool(board.mcu)),
@@ -72,7 +85,7 @@ def test_without_root_it_prints_how_to_install_the_packages(
     for command, output in {"id": "1000", "dpkg-query": "not-installed"}.items():
         (tmp_path / command).write_text(f"#!/bin/sh\necho {output}\n")
         (tmp_path / command).chmod(0o755)
-    done = make_try(name, f"{tmp_path}:{os.environ['PATH']}")
+    done = make_try(name, path=f"{tmp_path}:{os.environ['PATH']}")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == ("setup: first run: sudo apt-get install --no-install-recommends "
                            f"make gcc {packages}\n")
