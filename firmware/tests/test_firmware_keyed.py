@@ -348,6 +348,13 @@ def packets(sent: bytes) -> list[bytes]:
 QUESTION = serial_frame(7, question(7))
 
 
+def apart(sent: bytes) -> bytes:
+    """Three copies of a frame. While the node transmits, it receives nothing: at most one copy is
+    lost. The zeros let it find the next start bit, and no 10 bytes that begin within a copy reach
+    into the next one."""
+    return (sent + bytes(12)) * 3
+
+
 @pytest.mark.slow
 def test_a_node(chance: random.Random) -> None:
     """It speaks only after its authentic beacon, of a later epoch; begins to count again with each
@@ -366,7 +373,7 @@ def test_a_node(chance: random.Random) -> None:
             assert line.do("wait 500000") == QUESTION
             assert line.do("wait 2000000", send=b"".join(noise)) == b""
             for _ in range(2):
-                found = packets(line.do("wait 3000000", send=serial_frame(97, beacons[7]) * 3))
+                found = packets(line.do("wait 3000000", send=apart(serial_frame(97, beacons[7]))))
                 if found[0][5] > 2:  # perhaps one was on its way before the beacon
                     del found[0]
                 assert [packet[5] for packet in found] == [1, 2, 3, 4][:len(found)]
@@ -377,6 +384,20 @@ def test_a_node(chance: random.Random) -> None:
             line.do(f"cut {chance.randrange(256):x}", "wait 1")
         counts = line.end()
     assert counts["boots"] == 3 and counts["stack"] <= images.sizes(NODE)["bound"]
+
+
+def test_a_node_that_begins_to_listen_within_a_repeated_beacon() -> None:
+    """Any 10 bytes of a frame that repeats without a gap have the sum 0. If its tag contains byte 0
+    of a beacon's frame, the node accepts 10 bytes from there as a frame, as spec/keyed.md has it,
+    and so again with each copy. An agent sends beacons of other labels in between."""
+    epoch = next(epoch for epoch in range(1, 999)
+                 if KEYS.beacon(7, epoch)[3] == serial_frame(BEACON_AT, bytes(8))[0])
+    beacon = serial_frame(BEACON_AT, KEYS.beacon(7, epoch))
+    with LiveLine(NODE, eeprom_of_node(KEYS, 7)) as line:
+        assert line.do("wait 500000") == QUESTION
+        assert line.do("wait 500000", send=beacon[4:] + beacon * 3) == b""
+        (first,) = packets(line.do("wait 500000", send=apart(beacon)))
+        assert first == KEYS.counted(7, epoch, 1, *first[6:])
 
 
 @pytest.mark.slow
