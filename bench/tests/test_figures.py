@@ -261,7 +261,7 @@ SUMS = {
     "SPEC.md": "f9e6473d",
     "performance.md": "b74eaf89",
     "bench/README.md": "c379348d",
-    "extras/keys.md": "ca2301a7",
+    "extras/keys.md": "9252f847",
     "proof/README.md": "ee979a37",
     "spec/README.md": "41766d81",
     "spec/keyed.md": "b000c3d4",

@@ -122,7 +122,7 @@ def test_damaged_reports_are_no_silence() -> None:
 
 @pytest.mark.parametrize("name, broken, said, counted", [
     ("RECEIVE_FOR", 0.0, "9 agents are not watched", "void"),  # the answers lie in the buffers
-    ("Collector._begin_rounds", lambda _: None, "s late: this machine cannot ask", "skipped")])
+    ("Collector._begin_rounds", lambda _: None, "s late: this machine cannot poll", "skipped")])
 def test_a_machine_that_is_too_slow_makes_nobody_unreachable(
         name: str, broken: object, said: str, counted: str, monkeypatch: pytest.MonkeyPatch
         ) -> None:
