@@ -2456,6 +2456,7 @@ class Terminal:
         self._input = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
         self._saved: list[Any] = []
         self._ending = False
+        self._signal = 0  # that ends the program
 
     def begin(self) -> None:
         for number in (signal.SIGINT, *ENDING):
@@ -2483,7 +2484,7 @@ class Terminal:
     def _end(self, number: int, _: object) -> None:
         """Only the first signal counts. Another one must interrupt neither close() nor the exit."""
         if not self._ending:
-            self._ending = True
+            self._ending, self._signal = True, number
             signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, *ENDING))
             on_signal(number)
 
@@ -2510,6 +2511,8 @@ class Terminal:
 
     def wait(self, pause: float) -> bool:
         """False if the user pressed q."""
+        if self._signal:  # Python drops an exception that is raised in a destructor.
+            on_signal(self._signal)
         end = time.monotonic() + pause
         # It looks at least once, because a poll may take the whole interval.
         while self._input is not None and select.select(

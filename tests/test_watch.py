@@ -108,6 +108,27 @@ def test_many_signals_at_once() -> None:
             assert b"Traceback" not in terminal.raw and b"race condition" not in terminal.raw
 
 
+IN_DESTRUCTOR = """
+import os, signal, sys
+sys.path.insert(0, sys.argv.pop(1))
+import client
+class Signalled:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+ask = client.Agent.ask
+client.Agent.ask = lambda self, timeout: (Signalled(), ask(self, timeout))[1]
+sys.unraisablehook = lambda _: None
+client.main()
+"""
+
+
+def test_a_signal_in_a_destructor() -> None:
+    """Python ignores what is raised there."""
+    with FakeAgent([CHECKED]) as agent, Terminal(
+            sys.executable, "-c", IN_DESTRUCTOR, str(ROOT), "watch", agent.address) as terminal:
+        assert terminal.end() == 143
+
+
 SLOW_NAMES = """
 import socket, sys, time
 sys.path.insert(0, sys.argv.pop(1))
