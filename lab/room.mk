@@ -6,15 +6,14 @@ lab-scheme: | $(READY) ##! count a scheme of yours: PQALG=folder with api.h
 	@$(PYTHON) -m lab.joules.scheme $(PQALG) $(if $(TARGETS),--targets $(TARGETS))
 READS_lab-short := lab bench proof spec tools dumpulse.c dumpulse.h extras Makefile */room.mk
 READS_lab-test := $(READS_lab-short) packages
-PART_lab-short = $(PYTHON) -m lab.messages.counts --quick	## count what is quick, and compare with what is kept
+PART_lab-short = $(PYTHON) -m lab.messages.counts --quick	## count the quick ones, and compare
 PART_lab-test = $(PYTEST) -n 2 --dist loadfile lab ## all tests of the lab
 TABLE_lab-sources = $(PYTHON) -m lab.sources	## fetch the code of the lab's schemes
-TABLE_lab-counts = $(PYTHON) -m lab.messages.counts $(ARGS)	## count all, and compare; ARGS="--only WORDS --write"
-TABLE_lab-board = $(PYTHON) -m lab.joules.board $(ARGS)	## the images of the power sandwich; ARGS="--only WORDS"
-PLAIN_TABLES := $(addprefix lab-,families answer choices published programs)
+TABLE_lab-counts = $(PYTHON) -m lab.messages.counts $(ARGS)	## count all, and compare; ARGS=--write
+TABLE_lab-board = $(PYTHON) -m lab.joules.board $(ARGS)	## the images of the power sandwich
+PLAIN_TABLES := $(addprefix lab-,families answer choices published)
 PRINTER = $(or $(wildcard $(PYTHON)),python3)
 TABLE_lab-families = $(PRINTER) -m lab.messages.families	## the counts, by family
-TABLE_lab-answer = $(PRINTER) -m lab.messages.answer $(ARGS)	## what a message costs a node; ARGS="--every 10s"
-TABLE_lab-choices = $(PRINTER) -m lab.messages.answer --choices	## which check for which node, over which medium
-TABLE_lab-published = $(PRINTER) -m lab.messages.published	## published watts and joules beside the lab's counts
-TABLE_lab-programs = $(PRINTER) -m lab.groups.programs $(ARGS)	## count programs of group operations; ARGS=FILE
+TABLE_lab-answer = $(PRINTER) -m lab.messages.answer $(ARGS)	## what a message costs a node
+TABLE_lab-choices = $(PRINTER) -m lab.messages.answer --choices	## which check for which node
+TABLE_lab-published = $(PRINTER) -m lab.messages.published	## published joules, and counts

@@ -189,6 +189,24 @@ def test_a_scheme_of_ones_own_is_counted_in_both_modes_and_timed(tmp_path: Path)
         assert least <= right <= most and lazy > right + 270
         assert messages == 1 or again < right - 50
     assert len(re.findall(r"^Groups\.verify +1 +\w+ +Own +avgt", said, re.M)) == 3
+    text = own.read_text()
+    body = """GroupElement product = (GroupElement) key[0];
+        for (int i = 1; i < 4; i++) {
+            product = product.op((GroupElement) key[i]);
+        }
+        var in = (org.cryptimeleon.math.structures.groups.debug.DebugGroup) product.getStructure();
+        in.setSelectedExpAlgorithm(
+            org.cryptimeleon.math.structures.groups.exp.ExpAlgorithm.SLIDING);
+        product.pow(10).compute();
+        return true;
+    }
+}
+"""
+    own.write_text(text[:text.index("GroupElement first")] + body)
+    said = subprocess.run([ROOT / "lab" / "run", "groups", own, "--counts"], capture_output=True,
+                          text=True, check=True).stdout
+    assert re.findall(r"Group (?:Op|Sq)\w+: (\d+)", said[said.index("messages: 10"):])[4:8] == [
+        "11", "4", "3", "0"]  # (abcd)^10: in all, and outside of the power
     own.write_text("class Own { int")
     with pytest.raises(Failed, match="javac failed: .*error"):
         jvm.compiled(own, tmp_path)
