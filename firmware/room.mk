@@ -48,11 +48,11 @@ $(HANGING): build/firmware/hanging/%.elf: firmware/tests/hang.c $(IMAGE_SOURCES)
 $(FIRMWARE) $(STACKS) $(HANGING): | $(QUICK)
 
 # Programs that run AVR code in simavr, whose headers have warnings.
-SIMULATORS := $(addprefix build/sim/,avr serial_board can_board i2c_board)
+SIMULATORS := $(addprefix build/sim/,avr serial_board can_board)
 simulator = $(call add,sim/$1,gcc,-O2 -std=gnu11 -Wno-cast-qual -Wno-sign-conversion \
     -Itools/processors,$2/$1.c $3,-lsimavr -lelf)
 $(call simulator,avr,tools/processors)
-$(foreach name,serial_board i2c_board,$(call simulator,$(name),firmware/simulators))
+$(call simulator,serial_board,firmware/simulators)
 $(call simulator,can_board,firmware/simulators,firmware/simulators/mcp2515.c)
 $(call add,unit-mcp2515,gcc,$(SANITIZERS),\
     firmware/tests/unit_mcp2515.c firmware/simulators/mcp2515.c,-lcmocka)

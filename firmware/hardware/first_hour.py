@@ -145,7 +145,7 @@ def flash(board: Board, port: str) -> str:
 def main() -> int:
     name, port, *options = sys.argv[1:]
     board = BOARDS.get(name)
-    if board is None or board.keyed or board.keyed_node or board.only_sends or board.i2c:
+    if board is None or board.keyed or board.keyed_node or board.only_sends:
         raise SystemExit(f"{name} is no agent without keys on a serial line or a CAN bus")
     if setup := subprocess.run([ROOT / "tools/setup", *board.needs]).returncode:
         return setup

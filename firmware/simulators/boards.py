@@ -52,7 +52,6 @@ class Board:
     name: str  # name of its image
     simulator: str
     baud: int = 0  # baud rate of its serial line; 0: it is on a bus
-    i2c: int = 0  # its address on an I²C bus
     can_id: int = 0  # the first of its identifiers on a CAN bus
     header: str = ""  # the file of firmware/boards/, without .h
     mcu: str = ""  # simavr's name of its chip
@@ -108,7 +107,7 @@ class Board:
                 file.write_bytes(uf2(image))
                 flash = file.replace(image.with_suffix(".uf2"))  # others may read the old one
                 return [str(NODE), str(ROOT / "firmware/simulators/rp2040.cjs"), str(flash)]
-        program = "serial_board" if self.baud else "i2c_board" if self.i2c else "can_board"
+        program = "serial_board" if self.baud else "can_board"
         baud = [str(self.baud)] if self.baud else []
         has_keys = self.keyed or self.keyed_node
         pins = [f"--pins={''.join(self.pins)}"] if self.pins else []
@@ -408,22 +407,6 @@ def frame(number: int, data: bytes, digits: int = 3) -> str:
     return f"{number:0{digits}X}#{data.hex().upper()}"
 
 
-def written(board: Board, packet: bytes) -> str:
-    """What a master does on an I²C bus, for i2c_board, to give the board a packet."""
-    return f"S {2 * board.i2c:02x} {packet.hex(' ')} P"
-
-
-def blocks(board: Board, size: int = REPORT_SIZE) -> list[str]:
-    """What it does to read a report in blocks of this many bytes."""
-    return [f"S {2 * board.i2c + 1:02x} {'r ' * (min(size, REPORT_SIZE - start) - 1)}n P"
-            for start in range(0, REPORT_SIZE, size)]
-
-
-def read_bytes(said: Iterable[str]) -> bytes:
-    """The bytes that the masters have read, without the acknowledge bits."""
-    return bytes.fromhex("".join(word for word in said if len(word) == 2))
-
-
 # ---------------------------------------------------------------- make try
 
 def listen(board: Board) -> None:
@@ -442,19 +425,6 @@ def ask_on_line(board: Board) -> None:
                       ["get", address, "--now-from", "0", "--tick", tick]):
             print("$ ./client.py", *words, flush=True)
             subprocess.run([sys.executable, ROOT / "client.py", *words], check=True)
-
-
-def ask_on_i2c(board: Board) -> None:
-    """Shows what masters write and read. client.py cannot use a bus that is simulated."""
-    beats = [heartbeat(3, 1, 126), heartbeat(7, 12, 9)]
-    script = [*(written(board, packet) for packet in (*beats, REQUEST)), *blocks(board)]
-    with Bus(board, script) as bus:
-        bus.end()
-        report = read_bytes(bus.frames())
-    print(f"Masters write to address {board.i2c:#x}:",
-          *(packet.hex(" ") for packet in (*beats, REQUEST)), "A master reads:",
-          hex_lines(report, 16), sep="\n")
-    show_report(report)
 
 
 def candump(line: str) -> str:
@@ -554,8 +524,7 @@ def main(name: str, own: Path | None = None) -> None:
     elif board.keyed:
         show = ask_with_keys
     else:
-        show = listen if board.only_sends else ask_on_line if board.baud else \
-            ask_on_i2c if board.i2c else ask_on_bus
+        show = listen if board.only_sends else ask_on_line if board.baud else ask_on_bus
     print(f"{'Taking' if own else 'Building'} {own or board.name}, and starting its simulator.",
           flush=True)
     began = time.monotonic()

@@ -25,8 +25,7 @@ SHOWS = {  # the end, for some boards; for the others, see below
     "keyed_attiny85": r"It sends:\n(?:87(?: [0-9a-f]{2}){9}\n){4,}",
     **dict.fromkeys(("keyed_atmega328p", "keyed_stm32", "can_avr-keyed"),
                     ENTRY.format(7, 1, 126, 3)),
-    "node_stm32": r"It sends:\n(?:87(?: [0-9a-f]{2}){9}\n){4,}",
-    "i2c_atmega328p": ENTRY.format(3, 1, 126, 0) + ENTRY.format(7, 12, 9, 0)}
+    "node_stm32": r"It sends:\n(?:87(?: [0-9a-f]{2}){9}\n){4,}"}
 BOOT = r"(?:  variable 63: .*\n)?"
 
 

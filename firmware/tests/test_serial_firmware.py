@@ -261,8 +261,7 @@ def test_the_fuses_fit_the_clock() -> None:
     ("serial_agent", "-DBAUD=9600", True), ("can_avr", "-DBAUD=9600", True),
     ("can_avr", "-DCAN_BASE=0x700", True), ("can_avr", "-DCAN_BASE=0x6C0", False),
     ("can_avr", "-DCAN_BASE=0x800", False), ("can_avr", "-DCAN_KBITS=300", False),
-    ("can_avr", "-DCAN_KBITS=5", False), ("i2c_atmega328p", "-DADDRESS=0x77", True),
-    ("i2c_atmega328p", "-DADDRESS=0x78", False)])
+    ("can_avr", "-DCAN_KBITS=5", False)])
 def test_options_that_cannot_work_do_not_compile(image: str, option: str, good: bool) -> None:
     done = subprocess.run(
         ["avr-gcc", *BOARDS["can_avr"].options, "-std=c11", "-Os", "-Werror", "-fsyntax-only",
