@@ -137,18 +137,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def tell(count: int, port: int, folder: Path) -> str:
-    python = sys.executable
-    with contextlib.suppress(ValueError):  # It is elsewhere.
-        python = str(Path(python).relative_to(ROOT))
     return f"""
 {count} agents run here, and dumpulse-fleet polls each of them every second.
 Open this page:  http://127.0.0.1:{port}/
 
-Soon some agents will die, reboot, lie and come back. On another terminal, in
-this folder:
-  export DUMPULSE_FLEET=127.0.0.1:{port} DUMPULSE_FLEET_TOKEN_FILE={folder}/token
-  {python} -m dumpulse_fleet ls
-Ctrl-C ends all of it.
+Soon some agents will die, reboot, lie and come back. The token for changes is
+in {folder}/token. Ctrl-C ends all of it.
 """
 
 

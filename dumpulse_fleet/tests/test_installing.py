@@ -1,4 +1,4 @@
-"""The manual and the unit of systemd."""
+"""The command line, the manual and the unit of systemd."""
 
 import re
 import subprocess
@@ -8,7 +8,8 @@ import pytest
 
 from dumpulse_fleet import client, command
 from dumpulse_fleet.config.file import load
-from dumpulse_fleet.tests.serving import ROOT
+from dumpulse_fleet.model.version import VERSION
+from dumpulse_fleet.tests.serving import COMMAND, ROOT
 from tools import completion
 
 PAGE = ROOT / "dumpulse_fleet" / "README.md"
@@ -16,25 +17,42 @@ MANUAL = ROOT / "dumpulse_fleet" / "dumpulse-fleet.1"
 UNIT = ROOT / "dumpulse_fleet" / "dumpulse-fleet.service"
 
 
-def test_the_manual_has_all_options(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def set_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "PROGRAM", "dumpulse-fleet")
-    wanted = completion.manual_options(command.build_parser, command.COMMANDS)
+
+
+def test_the_manual_has_all_options() -> None:
+    wanted = completion.manual_options(lambda _: command.build_parser(), ["serve"])
     found = re.search(r'from here\n(.*)\n\.\\" to here', MANUAL.read_text(), re.S)
     assert found and found[1] == wanted, f"write this into it:\n{wanted}"
 
 
-def test_the_manual_has_all_commands() -> None:
-    """With the arguments that --help shows, the files and the words of the environment."""
-    text = re.sub(r"\\f[BIR]|\\&", "", MANUAL.read_text()).replace("\\-", "-")
-    synopsis = text.partition(".SH SYNOPSIS")[2].partition(".SH")[0]
-    lines = [" ".join(re.sub(r"^\.\w+", "", line).replace(" ", "") for line in part.splitlines())
-             for part in synopsis.replace(".B dumpulse-fleet ", "").split(".br\n")]
-    assert [line.split() for line in lines] == [
-        f"{name} {each.arguments} [OPTION]...".split() for name, each in command.COMMANDS.items()]
-    for name in command.COMMANDS:
-        assert f"\n.TP\n.B {name}\n" in text, name
-    for word in (command.CONFIG_FILE, "DUMPULSE_FLEET", "DUMPULSE_FLEET_TOKEN_FILE", "NO_COLOR"):
-        assert re.search(rf"^\.[BI] {re.escape(word)}$", text, re.M), word
+@pytest.mark.parametrize("words, part", [
+    ([], "the following arguments are required: command (see dumpulse-fleet --help)"),
+    (["sl"], "invalid choice: 'sl'"), (["serve", "x.toml"], "unrecognized arguments: x.toml"),
+    (["serve", "--web.listen-address", "x"], "'x' is not HOST:PORT"),
+    (["serve", "--config.file", "none"], "cannot read 'none': No such file or directory: name"),
+    (["serve", "--config.file", "/"], "cannot read '/': Is a directory: name your own with")])
+def test_usage(capsys: pytest.CaptureFixture[str], words: list[str], part: str) -> None:
+    assert command.run_command(words) == 2
+    out, err = capsys.readouterr()
+    assert part in err and err.count("\n") == 1 and err.startswith("dumpulse-fleet: ") and not out
+
+
+def test_help(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit, match="0"):
+        command.run_command(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 5 and max(map(len, lines)) <= 80
+    version = [*COMMAND, "--version"]
+    assert subprocess.check_output(version, text=True, cwd=ROOT) == \
+        f"dumpulse-fleet {VERSION} (experimental)\n"
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run(version, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+                              check=False)
+    assert done.returncode == 1 and "cannot write" in done.stderr
 
 
 @pytest.mark.slow
@@ -86,7 +104,7 @@ def test_the_unit(tmp_path: Path) -> None:
     assert load(str(tmp_path / "fleet.toml")).state == f"/var/lib/{folder}"
     (start,) = given["ExecStart"]
     _, *words = start.replace("$DUMPULSE_FLEET_OPTIONS", "--web.listen-address :1").split()
-    options = command.build_parser(words[0]).parse_args(words[1:])
+    options = command.build_parser().parse_args(words)
     assert (options.config_file, options.listen) == (command.CONFIG_FILE, ("", 1))
 
 

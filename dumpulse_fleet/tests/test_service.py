@@ -4,11 +4,15 @@ import asyncio
 import contextlib
 import http.client
 import json
+import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +27,7 @@ from dumpulse_fleet.simulation.fake_fleet import FakeFleet
 from dumpulse_fleet.tests import fakes
 from dumpulse_fleet.tests.collecting import PATIENCE, until
 from dumpulse_fleet.tests.serving import (
-    Serving, Taking, answering, notified, run, write)
+    ROOT, Serving, Taking, answering, fetch, notified, write)
 from dumpulse_fleet.tests.test_web import ask
 
 BUSY_S = 15.0  # s in which it ends, and in which 5 s pass on a machine that does much else
@@ -124,19 +128,17 @@ def test_reload_is_all_or_nothing(tmp_path: Path, fake: FakeFleet) -> None:
         assert serving.agents() == {"a0": "alive", "a1": "alive"}
         assert "the old one stays" in serving.ask("/api/v1/summary")["trouble"]
         write(tmp_path, fake, 3, "[events]\nkeep_days = 1\n")
-        done = run("reload", "--fleet", serving.address, "--token-file", str(tmp_path / "token"),
-                   status=2)
-        assert "[events] changes only with a restart" in done.stderr
+        reload = f"{serving.address}/-/reload"
+        assert "[events] changes only with a restart" in str(fetch(reload, "sesame", "POST"))
         write(tmp_path, fake, 3)
         (tmp_path / "web.yml").write_text("users: x")
         serving.process.send_signal(signal.SIGHUP)
         serving.wait_for("web.yml': 'users' is unknown")
         assert len(serving.agents()) == 2
         (tmp_path / "web.yml").write_text("")
-        done = run("reload", "--fleet", serving.address, status=2)
-        assert "--token-file" in done.stderr and len(serving.agents()) == 2
-        done = run("reload", "--fleet", serving.address, "--token-file", str(tmp_path / "token"))
-        assert done.stdout == "the new configuration is in force\n"
+        assert fetch(reload, "simsim", "POST")[0] == 401 and len(serving.agents()) == 2
+        assert fetch(reload, "sesame", "POST") == (
+            200, {"done": "the new configuration is in force"})
         serving.wait_for_agents({"a0": "alive", "a1": "alive", "a2": "alive"})
         assert serving.ask("/api/v1/summary")["trouble"] == ""
         write(tmp_path, fake, 1)
@@ -149,15 +151,13 @@ def test_reload_is_all_or_nothing(tmp_path: Path, fake: FakeFleet) -> None:
         write(tmp_path, fake, 4)
         serving.process.send_signal(signal.SIGHUP)
         serving.wait_for_agents({f"a{number}": "alive" for number in range(4)})
-        reload = "reload", "--fleet", serving.address, "--token-file"
         for _ in range(2):  # No earlier reload, which would read the new token, runs now.
-            run(*reload, str(tmp_path / "token"))
-        (tmp_path / "token").rename(tmp_path / "old token")
+            assert fetch(reload, "sesame", "POST")[0] == 200
         (tmp_path / "token").write_text("another\n")  # A reload reads the file again.
-        assert "the token is wrong" in run(*reload, str(tmp_path / "token"), status=2).stderr
-        run(*reload, str(tmp_path / "old token"))
-        assert "the token is wrong" in run(*reload, str(tmp_path / "old token"), status=2).stderr
-        run(*reload, str(tmp_path / "token"))
+        assert fetch(reload, "another", "POST")[0] == 401
+        assert fetch(reload, "sesame", "POST")[0] == 200
+        assert fetch(reload, "sesame", "POST")[0] == 401
+        assert fetch(reload, "another", "POST")[0] == 200
         serving.wait_for("wrong passwords or tokens, the last one from 127.0.0.1")
         assert serving.end() == 0
 
@@ -406,3 +406,36 @@ def test_a_fleet_that_asks_nobody_says_so(tmp_path: Path, fake: FakeFleet) -> No
             until(lambda: get(serving, "/-/ready")[0] == 200)
             until(lambda: len(heard) > pings + 1)
             assert serving.end() == 0
+
+
+def test_the_demo(tmp_path: Path) -> None:
+    """From the command to the page and its troubles, and back to nothing."""
+    with subprocess.Popen([sys.executable, "-m", "dumpulse_fleet.simulation.demo", "--agents", "40",
+                           "--port", "29061"],
+                          stdout=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True,
+                          env={**os.environ, "TMPDIR": str(tmp_path)}) as process:
+        try:
+            assert process.stdout
+            lines = [process.stdout.readline() for _ in range(4)]
+            page = re.fullmatch(r"Open this page:  (http://127.0.0.1:\d+/)\n", lines[2])
+            assert page, lines
+            with urllib.request.urlopen(page[1], timeout=10) as answer:
+                assert b"<html" in answer.read()
+            (folder,) = tmp_path.iterdir()
+            assert (folder / "token").read_text() == "demo\n"
+
+            def states() -> dict[str, int]:
+                found: dict[str, int] = fetch(f"{page[1]}api/v1/summary", "demo")[1]["agents"]
+                return found
+
+            until(lambda: states().get("alive", 0) >= 30, lambda: states())
+            until(lambda: set(states()) - {"alive", "late"}, lambda: "nothing happens")
+            assert fetch(f"{page[1]}api/v1/groups", "demo")[1]["groups"]
+        finally:
+            begun = time.monotonic()
+            os.killpg(process.pid, signal.SIGINT)  # Ctrl-C does the same.
+            process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0 and time.monotonic() - begun < 20
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(OSError):
+        urllib.request.urlopen(page[1], timeout=5)

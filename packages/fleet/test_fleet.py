@@ -1,5 +1,6 @@
 """The package of the fleet, as users have it."""
 
+import json
 import os
 import re
 import signal
@@ -28,12 +29,17 @@ for each in pkgutil.walk_packages(dumpulse_fleet.__path__, "dumpulse_fleet."):
 """
 
 
+def is_alive(page: str) -> bool:
+    with urllib.request.urlopen(f"{page}api/v1/summary", timeout=PATIENCE) as answer:
+        return bool(json.load(answer)["agents"] == {"alive": 1})
+
+
 def use(folder: Path, command: Path) -> None:
     """Checks a configuration, and lets the command ask a real agent until it is alive."""
     assert run(command, "--version") == \
         f"dumpulse-fleet {project.version('fleet')} (experimental)\n"
     wrong = run(command, "nonsense", fails=True)
-    assert wrong.startswith("dumpulse-fleet: 'nonsense' is not a command")
+    assert wrong.startswith("dumpulse-fleet: argument command: invalid choice: 'nonsense'")
     with Server("--bind", "127.0.0.1") as server:
         file = folder / "fleet.toml"
         file.write_text("[collector]\nstate = 'state'\n[defaults]\nperiod = '200ms'\n"
@@ -49,8 +55,7 @@ def use(folder: Path, command: Path) -> None:
                 said = process.stderr.readline()
                 page = re.search(r"polls 1 agent; the page is (http://\S+/)\n", said)
                 assert page, said + process.stderr.read()
-                wait_until(lambda: "1 agent: 1 alive" in run(
-                    command, "ls", "--fleet", page[1]), "the agent is not alive")
+                wait_until(lambda: is_alive(page[1]), "the agent is not alive")
                 with urllib.request.urlopen(page[1], timeout=PATIENCE) as wall:
                     assert b"wall.js" in wall.read()
             finally:
@@ -110,17 +115,18 @@ wait_for() {
 ended() { echo "wrong: exit status $?"; journalctl -u dumpulse-fleet --no-pager -o cat; }
 trap ended EXIT
 show() { systemctl show --value -p "$1" dumpulse-fleet; }
+fetch() { python3 -c 'import sys, urllib.request as u
+print(u.urlopen("http://127.0.0.1:9061/" + sys.argv[1]).read().decode())' "$1"; }
 ip link set lo up
 mkdir -p /opt/dumpulse-fleet /etc/dumpulse
 mount --bind /shared/env /opt/dumpulse-fleet
 cp /shared/fleet.toml /etc/dumpulse
 systemctl enable --now /opt/dumpulse-fleet/lib/systemd/system/dumpulse-fleet.service
-wait_for "dumpulse-fleet ls | grep '1 agent: 1 unreachable'"
-python3 -c "import urllib.request as u; u.urlopen('http://127.0.0.1:9061/metrics').read()"
+wait_for "fetch metrics | grep 'agents{state=\"unreachable\"} 1'"
 [ -d /var/lib/private/dumpulse-fleet ]
 printf '[[agents]]\naddress = "127.0.0.2"\n' >>/etc/dumpulse/fleet.toml
 systemctl reload dumpulse-fleet
-wait_for "dumpulse-fleet ls | grep '2 agents'"
+wait_for "fetch api/v1/agents | grep '\"total\": 2'"
 systemctl stop dumpulse-fleet
 [ "$(show Result)" = success ]
 
@@ -135,7 +141,7 @@ mkdir /etc/systemd/system/dumpulse-fleet.service.d
 printf '@drop-in@' >/etc/systemd/system/dumpulse-fleet.service.d/keys.conf
 systemctl daemon-reload
 systemctl start dumpulse-fleet
-wait_for "dumpulse-fleet ls | grep '4 agents'"
+wait_for "fetch api/v1/agents | grep '\"total\": 4'"
 systemctl stop dumpulse-fleet
 
 useradd --system --user-group --no-create-home dumpulse-fleet
@@ -144,11 +150,13 @@ chown root:dumpulse-fleet /etc/dumpulse/web.token
 chmod 640 /etc/dumpulse/web.token
 printf '[web]\ntoken_file = "web.token"\n' >>/etc/dumpulse/fleet.toml
 systemctl start dumpulse-fleet
-dumpulse-fleet reload --token-file /etc/dumpulse/web.token
-dumpulse-fleet events | grep unreachable # of before
+python3 -c 'import urllib.request as u
+u.urlopen(u.Request("http://127.0.0.1:9061/-/reload", method="POST",
+                    headers={"Authorization": "Bearer sesame"}))'
+fetch api/v1/events | grep unreachable # of before
 
 kill -STOP "$(show MainPID)"
-wait_for '[ "$(show NRestarts)" = 1 ] && dumpulse-fleet ls | grep "4 agents"'
+wait_for '[ "$(show NRestarts)" = 1 ] && fetch api/v1/agents | grep total...4'
 echo 'x = 1' >>/etc/dumpulse/fleet.toml
 ! systemctl restart dumpulse-fleet
 sleep 10
