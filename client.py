@@ -2115,6 +2115,16 @@ def find_clock(agent: Agent, settings: Settings, timeout: float) -> Clock:
     return agent_clock
 
 
+HEADING = f"{'variable':27} value  sender  last received"
+
+
+def format_row(reading: Reading) -> str:
+    when = {NEVER: "never", UNKNOWN: "?"}.get(reading.state, f"{reading.age} ago")
+    when += f"; {reading.boot}" * bool(reading.boot)
+    label = f"{reading.variable.number}{' *'[reading.variable.is_unkeyed]}{reading.variable.name}"
+    return f"{label:27} {reading.value:>5}  {reading.sender:>6}  {when}"
+
+
 def run_get(options: argparse.Namespace) -> int:
     settings = make_settings(options)
     selected = parse_variables(",".join(options.variables), settings.variables)
@@ -2130,14 +2140,7 @@ def run_get(options: argparse.Namespace) -> int:
     received = sum(not entry.never for entry in agent_clock.entries)
     print(f"{agent.name}: {agent.trust}, {received} of {VARIABLES} variables received, "
           f"{agent_clock}")
-    if shown:
-        print(f"{'variable':27} value  sender  last received")
-    for reading in shown:
-        when = {NEVER: "never", UNKNOWN: "?"}.get(reading.state, f"{reading.age} ago")
-        when += f"; {reading.boot}" * bool(reading.boot)
-        mark = " *"[reading.variable.is_unkeyed]
-        label = f"{reading.variable.number}{mark}{reading.variable.name}"
-        print(f"{label:27} {reading.value:>5}  {reading.sender:>6}  {when}")
+    print("".join(f"{line}\n" for line in [HEADING, *map(format_row, shown)] if shown), end="")
     if any(reading.variable.is_unkeyed for reading in shown):
         print("* not authenticated: the agent accepts it without a key, so anyone can forge it")
     return 0
@@ -2369,158 +2372,38 @@ def paint(text: str, *codes: str) -> str:
     return f"\x1b[{';'.join(used)}m{text}\x1b[0m" if used else text
 
 
-RED, YELLOW, REVERSE, BOLD, DIM = "31", "33", "7", "1", "2"
-WIDTHS = {"#": 2, "name": 10, "value": 5, "from": 4, "age": 8, "state": 5}  # Columns.
-GAP = "  "  # between two stacks of rows
-LINES_MAX = 1000  # LINES in the environment may be any number.
+RED, YELLOW, REVERSE, DIM = "31", "33", "7", "2"
 
 
 def draw_screen(watched: Watched, columns: int, rows: int) -> list[str]:
-    shown = watched.shown()
-    counts = tally(shown)
-    titles = [f"{watched.name}  {time.strftime('%H:%M:%S')}  {counts}", f"{watched.name}  {counts}"]
-    title = next((title for title in titles if len(title) <= columns), counts)
-    news = watched.summary() if watched.trouble else watched.trust()
-    more_news = watched.event or news[columns:].lstrip()
-    head = [paint(title[:columns], BOLD), paint(news[:columns], REVERSE if watched.trouble else ""),
-            paint(more_news[:columns], BOLD)]
+    """What a terminal of this size shows: the worst variables, if there is no room for all."""
+    shown, summary = watched.shown(), watched.summary()
+    head = [f"{watched.name}  {time.strftime('%H:%M:%S')}", *(
+        summary[start:start + columns] for start in range(0, len(summary), columns)),
+        watched.trust() if watched.readings else "", watched.event]
+    head = [paint(line[:columns], REVERSE * bool(watched.trouble)) for line in head if line]
     del head[max(1, rows - 3):]  # variables in trouble are more important than news
-    headings = rows >= 5
-    stacks_max = max(1, (columns + len(GAP)) // (measure_row(WIDTHS) + len(GAP)))
-    room = max(1, rows - len(head) - headings - 1)
-    if len(head) > 2 and not more_news and len(shown) > stacks_max * room:
-        head.pop()
-        room += 1
-    stacks = max(1, min(stacks_max, math.ceil(len(shown) / room)))
-    hidden = max(0, len(shown) - stacks * room)
-    if hidden:  # hide those without trouble first
+    room = max(1, rows - len(head) - 2)
+    end = "Ctrl-C ends" + "; * not authenticated" * any(row.variable.is_unkeyed for row in shown)
+    if len(shown) > room:
+        end = f"{len(shown) - room} hidden; {end}"
         rank = (DEAD, LATE, NEVER, UNKNOWN, OK).index
         shown.sort(key=lambda reading: (not reading.bad_value, rank(reading.state),
                                         not reading.unusual_value))
-        shown = sorted(shown[:stacks * room], key=lambda reading: reading.variable.number)
-    widths = fit_widths((columns + len(GAP)) // stacks - len(GAP))
-    heading = " ".join(f"{what:{'>' * (what in ('#', 'age'))}{width}}"
-                       for what, width in widths.items())
-    lines = [draw_row(reading, watched, widths) for reading in shown]
-    height = math.ceil(len(lines) / stacks)
-    table = [GAP.join(lines[row::height]) for row in range(height)]
-    ends = "q or Ctrl-C ends" if not hidden else f"{hidden} hidden; q ends" if columns < 48 else \
-        f"q or Ctrl-C ends; {hidden} hidden, the worst are shown"
-    ends += "; * not authenticated" * any(reading.variable.is_unkeyed for reading in shown)
-    return [*head, *[paint(GAP.join([heading] * stacks)[:columns], DIM)] * headings,
-            *table, *[""] * (room - len(table)), ends[:columns]]
+        shown = sorted(shown[:room], key=lambda reading: reading.variable.number)
+    return [*head, paint(HEADING[:columns], DIM),
+            *(draw_row(reading, watched, columns) for reading in shown), end[:columns]][:rows]
 
 
-def measure_row(widths: dict[str, int]) -> int:
-    return sum(widths.values()) + len(widths) - 1  # one space between cells
-
-
-def fit_widths(columns: int) -> dict[str, int]:
-    """The widths of the cells that fit. Names get the space that is left."""
-    widths = dict(WIDTHS)
-    for spare in ("from", "value", "age"):
-        if measure_row(widths) > columns:
-            del widths[spare]
-    widths["name"] = max(1, min(24, widths["name"] + columns - measure_row(widths)))
-    return widths
-
-
-def shorten(name: str, width: int) -> str:
-    """Long names lose their middle, as they often differ at one end. No name contains ~."""
-    end = width // 2
-    return name if len(name) <= width else f"{name[:width - end - 1]}~{name[len(name) - end:]}"
-
-
-def draw_row(reading: Reading, watched: Watched, widths: dict[str, int]) -> str:
-    """The cells of a variable. Those that have changed stand out."""
-    changed = watched.changed.get(reading.variable.number, set())
-    stale = DIM if watched.trouble else ""
-    alarm = {DEAD: RED, NEVER: RED if reading.variable.expected else "", LATE: YELLOW}
-    value = RED if reading.bad_value else YELLOW if reading.unusual_value else ""
-    name = widths["name"]
-    cells = {  # text and colours
-        "#": (f"{reading.variable.number:2}", ""),
-        "name": (f"{shorten(reading.variable.name, name):{name}}", ""),
-        "value": (f"{reading.value:>5}", value, REVERSE if "value" in changed else ""),
-        "from": (f"{reading.sender:>4}", REVERSE if "sender" in changed else ""),
-        "age": (f"{reading.age:>8}", BOLD if "timestamp" in changed else ""),
-        "state": (f"{reading.state:5}", alarm.get(reading.state, ""),
-                  REVERSE if "state" in changed else "")}
-    number, *rest = (paint(text, stale, *codes) for text, *codes in map(cells.__getitem__, widths))
-    return number + " *"[reading.variable.is_unkeyed] + " ".join(rest)
-
-
-class Terminal:
-    """The terminal's second screen. close() restores the first one."""
-    def __init__(self) -> None:
-        self._input = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
-        self._saved: list[Any] = []
-        self._ending = False
-        self._signal = 0  # that ends the program
-
-    def begin(self) -> None:
-        for number in (signal.SIGINT, *ENDING):
-            if signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, self._end)
-        if self._input is not None:  # keys that the user types must not appear in the table
-            self._saved = termios.tcgetattr(self._input)
-            quiet = termios.tcgetattr(self._input)
-            quiet[3] &= ~(termios.ECHO | termios.ICANON)
-            termios.tcsetattr(self._input, termios.TCSANOW, quiet)
-        self._write("\x1b[?1049h\x1b[?25l\x1b[?7l")  # second screen, no cursor, no wrapping
-        signal.signal(signal.SIGTSTP, self._pause)
-
-    def _restore(self) -> None:
-        """Works after any part of begin()."""
-        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        self._write("\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l")
-        if self._input is not None and self._saved:
-            termios.tcsetattr(self._input, termios.TCSANOW, self._saved)
-
-    def close(self) -> None:
-        self._ending = True
-        self._restore()
-
-    def _end(self, number: int, _: object) -> None:
-        """Only the first signal counts. Another one must interrupt neither close() nor the exit."""
-        if not self._ending:
-            self._ending, self._signal = True, number
-            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, *ENDING))
-            on_signal(number)
-
-    def _pause(self, *_: object) -> None:
-        """Ctrl-Z."""
-        self._restore()
-        os.kill(os.getpid(), signal.SIGSTOP)
-        self.begin()
-
-    @staticmethod
-    def _write(text: str) -> None:
-        """Without Python's buffers, because a signal may come while they are in use."""
-        left = text.encode(sys.stdout.encoding, "replace")
-        while left:
-            left = left[os.write(sys.stdout.fileno(), left):]
-
-    def show(self, watched: Watched) -> None:
-        size = shutil.get_terminal_size()
-        lines = draw_screen(watched, size.columns, min(size.lines, LINES_MAX))[:size.lines]
-        # Each line is erased before it is written, because after its last column the cursor is
-        # still there. Terminals that know mode 2026 show all changes at once.
-        self._write("\x1b[?2026h\x1b[H\x1b[K" + "\r\n\x1b[K".join(lines[:-1])
-                    + ("\r\n" if lines[1:] else "") + "\x1b[J" + lines[-1] + "\x1b[?2026l")
-
-    def wait(self, pause: float) -> bool:
-        """False if the user pressed q."""
-        if self._signal:  # Python drops an exception that is raised in a destructor.
-            on_signal(self._signal)
-        end = time.monotonic() + pause
-        # It looks at least once, because a poll may take the whole interval.
-        while self._input is not None and select.select(
-                [self._input], [], [], max(0.0, end - time.monotonic()))[0]:
-            if os.read(self._input, 64)[:1] in (b"q", b"Q", b""):
-                return False
-        time.sleep(max(0.0, end - time.monotonic()))
-        return True
+def draw_row(reading: Reading, watched: Watched, columns: int) -> str:
+    """Colours mark trouble, and what has changed is reversed. Without a new report, all is dim."""
+    is_bad = reading.bad_value or reading.state == DEAD or (
+        reading.state == NEVER and reading.variable.expected)
+    is_unusual = reading.unusual_value or reading.state == LATE
+    state = f", {reading.state}" * (reading.age_ms is not None)
+    changed = watched.changed.get(reading.variable.number, set()) - {"timestamp"}
+    return paint(f"{format_row(reading)}{state}"[:columns], DIM * bool(watched.trouble),
+                 RED if is_bad else YELLOW * is_unusual, REVERSE * bool(changed))
 
 
 class Lines:
@@ -2528,8 +2411,6 @@ class Lines:
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
         self._event = self._summary = self._trust = ""  # the last that were printed
-
-    begin = close = lambda self: None  # only Terminal has something to do
 
     def show(self, watched: Watched) -> None:
         print("".join(f"{line}\n" for line in self._list(watched)), end="", flush=True)
@@ -2572,6 +2453,17 @@ class Lines:
         return True
 
 
+class Screen(Lines):
+    """A table for a terminal, which is drawn anew for each report."""
+    def show(self, watched: Watched) -> None:
+        size = shutil.get_terminal_size()
+        *lines, last = draw_screen(watched, size.columns, size.lines)
+        # Each line is erased before it is written, because after its last column the cursor is
+        # still there. Terminals that know mode 2026 show all changes at once.
+        text = "".join(f"\x1b[K{line}\n" for line in lines)
+        print(f"\x1b[?2026h\x1b[H{text}\x1b[J{last}\x1b[?2026l", end="", flush=True)
+
+
 def run_watch(options: argparse.Namespace) -> int:
     settings = make_settings(options)
     selected = parse_variables(",".join(options.variables), settings.variables)
@@ -2581,9 +2473,8 @@ def run_watch(options: argparse.Namespace) -> int:
     timeout = min(options.timeout / 1000, max(1.0, interval))
     full_screen = termios and not options.json and sys.stdout.isatty() \
         and os.environ.get("TERM") not in (None, "", "dumb")
-    with contextlib.suppress(KeyboardInterrupt), \
-            contextlib.closing(Terminal() if full_screen else Lines(options.json)) as view:
-        view.begin()
+    view = Screen(False) if full_screen else Lines(options.json)
+    with contextlib.suppress(KeyboardInterrupt):
         for done in itertools.count(1):
             begun = time.monotonic()
             with watched.polling() as take:
@@ -2593,7 +2484,7 @@ def run_watch(options: argparse.Namespace) -> int:
             if done == options.count or not view.wait(left):
                 break
     if full_screen:
-        print(f"{agent.name}: {watched.summary()}")
+        print()
     return watched.trouble.STATUS if options.count and watched.trouble else 0
 
 
@@ -3024,7 +2915,7 @@ COMMANDS = {
     "set": Command(run_set, "HOST[:PORT] VARIABLE VALUE", "send one heartbeat",
                    "Send one heartbeat. Only --confirm checks whether the agent accepts it."),
     "watch": Command(run_watch, "HOST[:PORT] [VARIABLE]...", "show a live table", """\
-Show a table of an agent's reports until q or Ctrl-C. What has changed since the
+Show a table of an agent's reports until Ctrl-C. What has changed since the
 last report stands out. ! marks a value that is out of its range.""", AGES),
     "check": Command(run_check, "HOST[:PORT]", "for Nagios, Icinga, cron, scripts", """\
 Print one line: which nodes are not alive, and performance data. The variables

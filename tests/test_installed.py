@@ -8,16 +8,16 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 import client
-from tests.test_watch import in_tmux
 from tools import completion
 from tools.agents import GOOD, FakeAgent
 from tools.programs import PATIENCE, ROOT
+from tools.terminal import UNSIZED
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 
@@ -266,6 +266,20 @@ def test_bash_completes(typed: str, offered: str, prefix: Path, hosts: str, tmp_
         [offered] if " b." in offered else offered.split())
 
 
+def in_tmux(socket: Path, *argv: str) -> Generator[list[str], None, None]:
+    """Returns what a screen of tmux, 80 columns wide, shows at each look."""
+    def tmux(*words: str) -> str:
+        return subprocess.run(["tmux", "-S", str(socket), "-f", "/dev/null", *words], check=True,
+                              capture_output=True, text=True, timeout=PATIENCE, env=UNSIZED).stdout
+
+    tmux("new-session", "-d", "-x", "80", "-y", "24", shlex.join(argv))
+    try:
+        while True:
+            yield tmux("capture-pane", "-p").splitlines()
+    finally:
+        tmux("kill-server")
+
+
 @pytest.mark.slow
 def test_zsh_completes(prefix: Path, tmp_path: Path) -> None:
     """Presses the Tab key in a terminal."""
@@ -282,8 +296,7 @@ def test_zsh_completes(prefix: Path, tmp_path: Path) -> None:
         subprocess.run(["tmux", "-S", str(socket), "send-keys", "--", *keys], check=True,
                        timeout=PATIENCE)
 
-    with contextlib.closing(in_tmux(socket, 80, 24, "env", f"ZDOTDIR={tmp_path}", "zsh",
-                                    "-i")) as shown:
+    with contextlib.closing(in_tmux(socket, "env", f"ZDOTDIR={tmp_path}", "zsh", "-i")) as shown:
         def wait_for(line: str) -> None:
             deadline = time.monotonic() + PATIENCE
             while line not in (text := next(shown)):

