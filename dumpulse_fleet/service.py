@@ -25,7 +25,7 @@ from dumpulse_fleet.config.file import Config, load
 from dumpulse_fleet.config.outputs import Web
 from dumpulse_fleet.config.toml_reader import Mistakes
 from dumpulse_fleet.config.values import Secret, page_of
-from dumpulse_fleet.model.agents import Agent, Group, Mute, State
+from dumpulse_fleet.model.agents import Agent, Mute, Part, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.snapshot import Snapshot
@@ -121,8 +121,7 @@ class Service:
     access: Access
     discovery: Discovery
     table: Table
-    groups: Sequence[Group] = ()
-    parts: Sequence[Group] = ()
+    parts: Sequence[Part] = ()
     store: Store
     uptime: Uptime
     days: Days
@@ -269,8 +268,8 @@ class Service:
         table = Table(agents)
         await asyncio.to_thread(self.collector.replace, table)
         self.table, self._coming = table, None
-        self.groups, self.parts = self.config.groups, self.config.status
-        self.alerts.configure(self.config.alerts, self.config.grace, table, self.groups)
+        self.parts = self.config.status
+        self.alerts.configure(self.config.alerts, self.config.grace, table)
         self._tell()
 
     # ---------------------------------------------------------------- from start to end
@@ -311,13 +310,13 @@ class Service:
         agents = await self.discovery.look() or ()
         self.table = Table(agents)
         self._tell()
-        self.groups, self.parts = config.groups, config.status
+        self.parts = config.status
         self.uptime, self.days = Uptime(self.store), Days(self.store)
         await asyncio.to_thread(self.days.load)
         parts.callback(self.uptime.save)
         parts.push_async_callback(self._stop)
         self.alerts = Alerts(self.store, say)
-        self.alerts.configure(config.alerts, config.grace, self.table, self.groups)
+        self.alerts.configure(config.alerts, config.grace, self.table)
         self.collector = Collector(self.table, self.store.publish, Snapshot(self.store), say,
                                    config.grace)
         listening = await self._listen()

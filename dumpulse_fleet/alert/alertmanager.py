@@ -38,14 +38,12 @@ def labels(item: Item) -> dict[str, str]:
     severity = {"severity": SEVERITIES[SEVERITY[item.state]]}
     if item.subject.kind == "collector":
         return {"alertname": "DumpulseCollectorBlind", **severity}
-    if item.subject.kind == "group":
-        return {"alertname": "DumpulseGroupDown", "group": item.subject.name, **severity}
     identity = {"alertname": f"Dumpulse{NAMES.get(item.state, 'VariableDead')}", **severity}
     if item.subject.variable >= 0:
         identity["variable"] = str(item.subject.variable)
         if name := variable_name(item):
             identity["name"] = name
-    return {**(agent_labels(item.agents[0]) if item.agents else {}), **identity}
+    return {**(agent_labels(item.agent) if item.agent else {}), **identity}
 
 
 def alert_of(item: Item, now: float) -> Alert:

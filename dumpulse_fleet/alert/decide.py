@@ -10,7 +10,7 @@ import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
-from dumpulse_fleet.model.agents import MUTE_STATES, Agent, Group, Mute, State
+from dumpulse_fleet.model.agents import MUTE_STATES, Agent, Mute, State
 from dumpulse_fleet.model.naming import matches
 
 FLAP_S = 900.0  # A problem that comes back within this time flaps; also the longest time to settle.
@@ -20,9 +20,8 @@ BLIND_LEAST = 10  # agents; fewer prove nothing
 SPREAD_S = 300.0  # a message waits at most this long, and `wait`, for what is on its way
 SEVERITY = {State.LATE: 1, State.OUT_OF_RANGE: 1, State.NEVER: 2, State.DEAD: 2,
             State.DAMAGED: 2, State.UNREACHABLE: 2}
-GONE = frozenset((State.NEVER, State.DEAD, *MUTE_STATES))  # does not live, for its group
 UNSURE = frozenset((State.PENDING, State.UNKNOWN))
-TOLD = frozenset((State.OUT_OF_RANGE, *GONE))
+TOLD = frozenset((State.OUT_OF_RANGE, State.NEVER, State.DEAD, *MUTE_STATES))
 
 
 class Level(enum.Enum):
@@ -44,7 +43,7 @@ class Rules:
 class Subject(NamedTuple):
     """What an alert is about."""
 
-    kind: str  # agent, group, collector
+    kind: str  # agent, collector
     name: str
     variable: int = -1  # -1: the agent itself
 
@@ -52,7 +51,7 @@ class Subject(NamedTuple):
 class Key(NamedTuple):
     """What has messages of its own."""
 
-    kind: str  # site, group, collector
+    kind: str  # site, collector
     name: str
 
 
@@ -72,10 +71,10 @@ class Problem:
     level: Level = Level.UNSURE
     told_severity: int = 0  # The severity that was sent; 0: it was not sent.
     good_since: float = 0.0  # When it ended, on the monotonic clock.
-    free: Optional[float] = None  # When `wait` began; None: a parent or a group explains it.
+    free: Optional[float] = None  # When `wait` began; None: a parent explains it.
     muted: bool = False
     acknowledged: Optional[Mute] = None  # the mute that acknowledges it, and lasts the longest
-    removed: bool = False  # it has not ended: its agent or group is not configured any more
+    removed: bool = False  # it has not ended: its agent is not configured any more
 
 
 class Item(NamedTuple):
@@ -85,7 +84,7 @@ class Item(NamedTuple):
     state: State
     began: float  # Unix time
     flapping: bool
-    agents: tuple[Agent, ...]  # the agent, the group's members; empty if it was removed
+    agent: Optional[Agent]  # None: it was removed, or this is about the collector
     acknowledged: Optional[Mute]
     removed: bool = False
     nameless: bool = False  # the name of the agent does not resolve
@@ -136,8 +135,7 @@ Tally = Mapping[Case, list[Problem]]  # The problems of one key.
 class Core:
     """`now` is a clock that nobody sets; `wall` is Unix time."""
 
-    def __init__(self, rules: Rules, agents: Iterable[Agent], groups: Iterable[Group], now: float
-                 ) -> None:
+    def __init__(self, rules: Rules, agents: Iterable[Agent], now: float) -> None:
         self.blind = False
         self.counts: Mapping[str, int] = {"open": 0, "muted": 0, "held": 0}  # problems
         self._rules = rules
@@ -155,19 +153,13 @@ class Core:
         self.nameless: Container[str] = ()  # agents whose names do not resolve
         self.failing: Container[str] = ()  # sites with agents that miss rounds, but not all yet
         self.sought: Container[str] = ()  # sites with agents that wait for their first address
-        self.replace(rules, agents, groups)
+        self.replace(rules, agents)
 
-    def replace(self, rules: Rules, agents: Iterable[Agent], groups: Iterable[Group]
-                ) -> None:
-        """Takes a new configuration, and ends what was told of agents and groups that are gone.
+    def replace(self, rules: Rules, agents: Iterable[Agent]) -> None:
+        """Takes a new configuration, and ends what was told of agents that are gone.
         Call `see` for all agents after it."""
         self._rules = rules
         self._agents = {agent.name: agent for agent in agents}
-        self._groups = {group.name: group for group in groups}
-        self._members = {group.name: [agent.name for agent in self._agents.values()
-                                      if matches(group.match, agent)]
-                         for group in self._groups.values()}
-        self._grouped = {name for members in self._members.values() for name in members}
         self._spread: dict[Key, float] = {}
         for agent in self._agents.values():
             key = Key("site", agent.site)
@@ -198,10 +190,8 @@ class Core:
         return tuple(ancestors.values())
 
     def _exists(self, subject: Subject) -> bool:
-        if subject.kind == "group":
-            return subject.name in self._groups
         agent = self._agents.get(subject.name)
-        return subject == COLLECTOR or agent is not None and (
+        return subject == COLLECTOR or subject.kind == "agent" and agent is not None and (
             subject.variable < 0 or bool(agent.profile.expected[subject.variable]))
 
     # ---------------------------------------------------------------- what is
@@ -259,15 +249,6 @@ class Core:
             return Key("site", self._agents[subject.name].site)
         return Key(subject.kind, subject.name)
 
-    def _look_at_groups(self, now: float, wall: float) -> None:
-        for name, group in self._groups.items():
-            states = [self._state[member] for member in self._members[name]]
-            unsure = sum(state in UNSURE for state in states)
-            living = len(states) - unsure - sum(state in GONE for state in states)
-            level = (Level.GOOD if living >= group.at_least else
-                     Level.UNSURE if living + unsure >= group.at_least else Level.BAD)
-            self._set(Subject("group", name), level, State.DEAD, wall, now)
-
     def _look_at_collector(self, now: float, wall: float) -> None:
         silent = len(self._silent)
         recent = sum(now - since < RECENT_S for since in self._silent.values())
@@ -279,7 +260,6 @@ class Core:
     # ---------------------------------------------------------------- what is told
     def step(self, now: float, wall: float, mutes: Sequence[Mute]) -> list[Message]:
         """What is to be told now. It counts as told."""
-        self._look_at_groups(now, wall)
         self._look_at_collector(now, wall)
         self._look_at_mutes(tuple(mute for mute in mutes if mute.begins <= wall < mute.ends))
         tallies: dict[Key, Tally] = collections.defaultdict(lambda: {case: [] for case in Case})
@@ -319,12 +299,10 @@ class Core:
     def _is_held(self, problem: Problem) -> bool:
         """Returns whether something worse explains it."""
         subject = problem.subject
-        if subject.kind == "agent":
-            return (self.blind and subject.variable < 0
-                    or problem.state in GONE and subject.name in self._grouped
-                    or any(self._state[parent.name] == State.UNREACHABLE
-                           for parent in self._ancestors[subject.name]))
-        return self.blind and subject.kind == "group"
+        return subject.kind == "agent" and (
+            self.blind and subject.variable < 0
+            or any(self._state[parent.name] == State.UNREACHABLE
+                   for parent in self._ancestors[subject.name]))
 
     def _wait(self, problem: Problem) -> float:
         """Returns the time until others that explain it are noticed: parents, most agents."""
@@ -352,14 +330,10 @@ class Core:
                             key=lambda mute: mute.ends, default=None)
 
     def _fits(self, mute: Mute, subject: Subject) -> bool:
-        """A group is muted by its name, or if all its members are. The collector is muted by the
-        name "collector" alone."""
+        """The collector is muted by the name "collector" alone."""
         if subject.kind != "agent":
-            members = [self._agents[name] for name in self._members.get(subject.name, ())]
             return (mute.match.keys() == {"name"}
-                    and fnmatch.fnmatchcase(subject.name or "collector", mute.match["name"])
-                    or bool(members) and "variable" not in mute.match
-                    and all(matches(mute.match, member) for member in members))
+                    and fnmatch.fnmatchcase("collector", mute.match["name"]))
         agent = self._agents.get(subject.name)
         return agent is not None and matches(mute.match, agent) and (
             "variable" not in mute.match or subject.variable >= 0 and any(
@@ -413,10 +387,7 @@ class Core:
         """The worst first."""
         return tuple(sorted((Item(
             problem.subject, problem.state, problem.began, problem.onsets + 1 >= FLAPS,
-            tuple(self._agents[name] for name in self._members.get(problem.subject.name, ())
-                  ) if problem.subject.kind == "group"
-            else tuple(agent for agent in (self._agents.get(problem.subject.name),) if agent),
-            problem.acknowledged, problem.removed,
+            self._agents.get(problem.subject.name), problem.acknowledged, problem.removed,
             problem.subject.name in self.nameless and problem.subject.variable < 0)
             for problem in problems), key=lambda item: (-item.state, item)))
 

@@ -22,7 +22,7 @@ from dumpulse_fleet.alert.alertmanager import VALID_S, Alertmanager
 from dumpulse_fleet.alert.decide import Core, Message, Rules
 from dumpulse_fleet.alert.message import Receiver, Subject, Waiting
 from dumpulse_fleet.config.outputs import AlertSettings
-from dumpulse_fleet.model.agents import Event, Group, Mute, State
+from dumpulse_fleet.model.agents import Event, Mute, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.model.version import VERSION
 from dumpulse_fleet.record.store import Store, Trouble
@@ -68,8 +68,7 @@ class Alerts:
         return [(Alertmanager if notify.kind == "alertmanager" else Receiver)(notify, number)
                 for number, notify in enumerate(settings.notify, 1)]
 
-    def configure(self, settings: AlertSettings, grace: float, table: Table, groups: Sequence[Group]
-                  ) -> None:
+    def configure(self, settings: AlertSettings, grace: float, table: Table) -> None:
         """Uses these from now on. Trouble: a receiver cannot be used, and nothing has changed."""
         old_receivers = {receiver.key: receiver for receiver in self._receivers}
         receivers = self.check(settings)
@@ -84,9 +83,9 @@ class Alerts:
         rules = Rules(wait=settings.wait, again=settings.again, remind=settings.remind, grace=grace,
                       settle=max(SETTLE_S, settings.wait), blind=settings.blind)
         if self._core is None:
-            self._core = Core(rules, table.agents, groups, client.uptime())
+            self._core = Core(rules, table.agents, client.uptime())
         else:
-            self._core.replace(rules, table.agents, groups)
+            self._core.replace(rules, table.agents)
         self._settings, self._table, self._version = settings, table, -1
         self._receivers = receivers
         if self._session:

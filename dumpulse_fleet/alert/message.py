@@ -18,7 +18,7 @@ from dumpulse_fleet.record.store import Trouble
 LISTED = 200  # problems that a message lists; it always has the counts
 NAMED = 5  # problems that a line of its text names
 SEVERITIES = ("none", "warning", "critical")
-Subject = tuple[str, str]  # The kind and the name of a site, a group or the collector.
+Subject = tuple[str, str]  # The kind and the name of a site or the collector.
 
 
 @dataclasses.dataclass(eq=False)
@@ -60,8 +60,7 @@ class Receiver:
 
     def wants(self, item: Item) -> bool:
         """Items of the collector, and of removed agents, go to all receivers."""
-        return not item.agents or any(
-            matches(self.settings.match, agent) for agent in item.agents)
+        return item.agent is None or matches(self.settings.match, item.agent)
 
     def body(self, message: Message) -> Optional[dict[str, Any]]:
         """Returns the part of a message for this receiver, as JSON; None: it has none."""
@@ -102,9 +101,9 @@ def load_apprise(receiver: Receiver) -> Any:
 
 
 def variable_name(item: Item) -> str:
-    if item.subject.variable < 0 or not item.agents:
+    if item.subject.variable < 0 or not item.agent:
         return ""
-    return item.agents[0].profile.settings.variables[item.subject.variable].name
+    return item.agent.profile.settings.variables[item.subject.variable].name
 
 
 def named(item: Item) -> str:
@@ -116,7 +115,7 @@ def named(item: Item) -> str:
 
 
 def line(item: Item) -> dict[str, Any]:
-    agent = item.agents[0] if item.subject.kind == "agent" and item.agents else None
+    agent = item.agent
     return {"kind": item.subject.kind, "name": item.subject.name,
             "variable": item.subject.variable, "variable_name": variable_name(item),
             "state": item.state.words, "severity": SEVERITIES[SEVERITY.get(item.state, 0)],
@@ -129,8 +128,7 @@ def line(item: Item) -> dict[str, Any]:
 
 def title(message: Message, kind: str, new: Sequence[Item], over: Sequence[Item],
           opened: Sequence[Item]) -> str:
-    where = {"site": message.key.name or "no site", "group": f"group {message.key.name}",
-             "collector": "the collector"}[message.key.kind]
+    where = message.key.name or "no site"
     if message.key.kind == "collector":
         return {"problem": "The collector is blind: most agents fell silent at once",
                 "resolved": "The collector sees again",

@@ -7,17 +7,15 @@ import tomllib
 from typing import Annotated
 
 from dumpulse_fleet.config.agents import Agents, Source
-from dumpulse_fleet.config.labels import read_groups, read_status
-from dumpulse_fleet.config.outputs import AlertSettings, Web, read_alerts, read_web
+from dumpulse_fleet.config.outputs import AlertSettings, Web, read_alerts, read_status, read_web
 from dumpulse_fleet.config.toml_reader import (
     LARGEST, PATH, LineNumbers, Mistake, Mistakes, Reader, checked, shown_path)
 from dumpulse_fleet.config.values import (
     DAY, duration, number, read_file, similar)
-from dumpulse_fleet.model.agents import Agent, Group
+from dumpulse_fleet.model.agents import Agent, Part
 from dumpulse_fleet.model.naming import Wrong, hide, shown
 
-SECTIONS = ("collector", "defaults", "agents", "groups", "alerts", "notify", "web", "status",
-            "events")
+SECTIONS = ("collector", "defaults", "agents", "alerts", "notify", "web", "status", "events")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,10 +39,9 @@ class Config(Collecting, Keeping):
     path: str
     agents: tuple[Agent, ...]  # Those that the file lists.
     sources: tuple[Source, ...]
-    groups: tuple[Group, ...]
     alerts: AlertSettings
     web: Web
-    status: tuple[Group, ...]  # The parts of the public page.
+    status: tuple[Part, ...]  # The parts of the public page.
 
 
 def read_sections(reader: Reader) -> Config:
@@ -62,8 +59,7 @@ def read_sections(reader: Reader) -> Config:
         reader.wrong((), "there are no agents: write [[agents]] with an address")
     of_agents.check_parents(agents, incomplete)
     return Config(
-        path=reader.path, agents=agents, sources=sources,
-        groups=read_groups(reader, agents, incomplete), alerts=read_alerts(reader),
+        path=reader.path, agents=agents, sources=sources, alerts=read_alerts(reader),
         web=read_web(reader), status=read_status(reader, agents, incomplete),
         **vars(collecting), **vars(keeping))
 

@@ -1,17 +1,19 @@
-"""Where the fleet reports to: [alerts] and [[notify]], [web]."""
+"""Where the fleet reports to: [alerts] and [[notify]], [web] and [[status]]."""
 
 import dataclasses
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from dumpulse_fleet.config.toml_reader import READABLE, SECRET, Reader, checked, in_file
 from dumpulse_fleet.config.values import (
-    DAY, HTTP, WEB_PORT, Secret, address, duration, listening, match_of, number, text, url_of, yes)
-from dumpulse_fleet.model.naming import Wrong
+    DAY, HTTP, WEB_PORT, Secret, address, check_name_of, duration, listening, match_of, number,
+    similar, text, url_of, yes)
+from dumpulse_fleet.model.agents import Agent, Part
+from dumpulse_fleet.model.naming import Wrong, shown
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -128,3 +130,24 @@ def read_web(reader: Reader) -> Web:
     if bool(web.public) != bool(web.proxies):
         reader.wrong(("web",), "web: 'public' and 'proxies' need each other")
     return web
+
+
+@dataclasses.dataclass(frozen=True)
+class StatusSection(Part):
+    """[[status]]"""
+
+    name: Annotated[str, checked(check_name_of, "name")]
+    match: Annotated[Mapping[str, str], checked(match_of)]
+
+
+def read_status(reader: Reader, agents: Sequence[Agent], more: bool) -> tuple[Part, ...]:
+    """A label that no agent has is a typing error, unless pages and files name more agents."""
+    parts = []
+    keys = {"name", "site", *(key for agent in agents for key in agent.labels)}
+    for where, part, _ in reader.sections("status", StatusSection):
+        for key in part.match:
+            if key not in keys and not more:
+                reader.wrong((*where, "match", key), f"{where[0]}: no agent has a label "
+                             f"{shown(key)}{similar(key, keys)}")
+        parts.append(Part(part.name, part.match))
+    return tuple(parts)

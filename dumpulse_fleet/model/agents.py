@@ -122,12 +122,11 @@ class Agent:
 
 
 @dataclasses.dataclass(frozen=True)
-class Group:
-    """Agents of which some must live."""
+class Part:
+    """A part of the public status page."""
 
     name: str
-    match: Mapping[str, str]  # labels (and `site`, `name`) that its members have
-    at_least: int  # The number of members that must be alive.
+    match: Mapping[str, str]  # labels (and `site`, `name`) that its agents have
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,7 +151,7 @@ class Event(NamedTuple):
     at: float  # Unix time, s
     agent: str
     variable: int  # -1: the agent itself
-    what: str  # state, rebooted, clock, restarted, group, collector, …
+    what: str  # state, rebooted, clock, restarted, collector, …
     was: str
     now: str
     lasted: float  # seconds that `was` lasted; -1 if unknown

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from dumpulse_fleet.model.agents import MUTE_STATES, Group, State
+from dumpulse_fleet.model.agents import MUTE_STATES, Part, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Store
@@ -175,7 +175,7 @@ class Days:
             self.parts = {name: {day: Share(*sums) for day, *sums in days}
                           for name, days in json.loads(text).items()}
 
-    def add(self, table: Table, parts: Sequence[Group], now: float) -> None:
+    def add(self, table: Table, parts: Sequence[Part], now: float) -> None:
         """Call it once a minute, with Unix time."""
         today = int(now // DAY)
         if table is not self._table:  # after a reload; to match takes long

@@ -76,9 +76,6 @@ def configuration(fake: FakeFleet, port: int) -> str:
                  f'address = "{fake.address(number)}"',
                  f'labels = {{ role = "{"vehicle" if row else "gateway"}" }}']
         text += [f'parent = "{gateway}"'] * (row > 0)
-    for site, size in sizes.items():
-        text += ["[[groups]]", f'name = "{site}"', f'match = {{ site = "{site}" }}',
-                 f"at_least = {max(1, size * 3 // 4)}"] if size else []
     return "\n".join(text) + "\n"
 
 

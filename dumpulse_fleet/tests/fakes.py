@@ -19,7 +19,7 @@ from aiohttp import web
 
 from dumpulse_fleet import client
 from dumpulse_fleet.config.agents import make_profile
-from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, Profile, ReaderKeys, State
+from dumpulse_fleet.model.agents import Agent, Event, Mute, Part, Profile, ReaderKeys, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.uptime import DAY, Span
 from dumpulse_fleet.web.access import Access
@@ -132,10 +132,9 @@ class FakeUptime:
 class FakeBackend:
     """What the web server needs, without a collector: dumpulse_fleet.web.server.Backend."""
 
-    def __init__(self, table: Table, groups: Sequence[Group] = ()) -> None:
+    def __init__(self, table: Table) -> None:
         self.table = table
-        self.groups = groups
-        self.parts: Sequence[Group] = ()
+        self.parts: Sequence[Part] = ()
         self.ready = self.sees = True
         self.trouble = self.alertmanager = ""
         self.mistakes: list[str] = []

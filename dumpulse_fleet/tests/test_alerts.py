@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from dumpulse_fleet.alert.decide import (BLIND_LEAST, COLLECTOR, FLAP_S, FLAPS, RECENT_S, SEVERITY,
                                          SPREAD_S, Core, Item, Key, Message, Rules, Subject)
 from dumpulse_fleet.alert.message import by_state, named
-from dumpulse_fleet.model.agents import Agent, Group, Mute, State
+from dumpulse_fleet.model.agents import Agent, Mute, State
 from dumpulse_fleet.tests.collecting import profile
 
 RULES = Rules(wait=30, settle=30, again=300, remind=3600, grace=60)
@@ -30,14 +30,13 @@ def agent(name: str, site: str = "", parent: str = "", **labels: str) -> Agent:
 class World:
     """A core, and a clock that both of them follow."""
 
-    def __init__(self, agents: Iterable[Agent], groups: Iterable[Group] = (),
-                 rules: Rules = RULES) -> None:
+    def __init__(self, agents: Iterable[Agent], rules: Rules = RULES) -> None:
         self.now = 1000.0
         self.offset = 0.0
-        self.rules, self.agents, self.groups = rules, list(agents), list(groups)
+        self.rules, self.agents = rules, list(agents)
         self.mutes: list[Mute] = []
         self.messages: list[Message] = []
-        self.core = Core(rules, self.agents, self.groups, self.now)
+        self.core = Core(rules, self.agents, self.now)
         self.state: dict[tuple[str, int], tuple[State, float]] = {}
         self.put(*((each.name, -1, State.ALIVE) for each in self.agents))
 
@@ -70,7 +69,7 @@ class World:
         kept = json.loads(json.dumps(self.core.dump(self.now, self.wall)))
         self.agents = list(agents) or self.agents
         self.now += away
-        self.core = Core(self.rules, self.agents, self.groups, self.now + 5000)
+        self.core = Core(self.rules, self.agents, self.now + 5000)
         self.core.load(kept, self.now + 5000, self.wall)
         self.now += 5000
         self.offset -= 5000
@@ -197,24 +196,6 @@ def test_what_gets_worse_is_told_again_and_what_gets_better_is_not() -> None:
     assert not world.run(400)
 
 
-def test_a_group_speaks_for_its_members() -> None:
-    world = World([agent(f"a{number}", "berlin", role="node") for number in range(5)],
-                  [Group("nodes", {"role": "node"}, 3)])
-    world.run(60)
-    world.silence("a0", "a1")
-    assert not world.run(5000)
-    world.put(("a2", -1, State.PENDING))  # it may live
-    assert not world.run(1000)
-    world.put(("a2", -1, State.DEAD), ("a2", 3, State.DEAD))
-    (message,) = world.run(1000)
-    assert message.key == Key("group", "nodes") and message.new[0].subject.kind == "group"
-    assert [each.name for each in message.new[0].agents] == [f"a{number}" for number in range(5)]
-    world.put(("a4", 2, State.OUT_OF_RANGE))  # a group does not count this
-    assert told(world.run(400)) == [("problem", "berlin", 1, 0, 1)]
-    world.heal("a0")
-    assert told(world.run(400)) == [("resolved", "nodes", 0, 1, 0)]
-
-
 @pytest.mark.parametrize("match,holds", [
     ({"site": "ber*"}, True), ({"name": "a"}, True), ({"rack": "7"}, True),
     ({"variable": "3"}, True), ({"site": "berlin", "rack": "8"}, False),
@@ -257,16 +238,6 @@ def test_what_is_acknowledged_is_not_repeated_but_what_is_new_is_told() -> None:
     assert told(world.run(100)) == [("resolved", "berlin", 0, 2, 0)]
 
 
-def test_a_mute_of_all_members_mutes_the_group() -> None:
-    for match, holds in (({"site": "berlin"}, True), ({"name": "a0"}, False),
-                         ({"name": "no*"}, True), ({"site": "berlin", "variable": "3"}, False)):
-        world = World([agent(f"a{number}", "berlin") for number in range(3)],
-                      [Group("nodes", {"site": "berlin"}, 2)])
-        world.mutes = [Mute(match, 0, 9e12)]
-        world.silence("a0", "a1", "a2")
-        assert [each.key.kind for each in world.run(1000)] == ([] if holds else ["group"])
-
-
 def test_reminders_come_while_it_is_not_over() -> None:
     world = World([agent("a", "berlin"), agent("b", "berlin")])
     world.silence("a")
@@ -287,8 +258,7 @@ def test_nothing_is_told_in_the_grace_after_a_start() -> None:
 
 def test_a_blind_collector_is_one_alert() -> None:
     names = [f"a{number}" for number in range(100)]
-    world = World([agent(name, f"site {number % 10}") for number, name in enumerate(names)],
-                  [Group("all", {}, 90)])
+    world = World([agent(name, f"site {number % 10}") for number, name in enumerate(names)])
     world.run(60)
     heard = []
     for second in range(10):
@@ -302,9 +272,7 @@ def test_a_blind_collector_is_one_alert() -> None:
         heard += world.run(1)
     heard = world.run(3000)
     assert not world.core.blind
-    assert sorted(each.key for each in heard)[0] == Key("collector", "")
-    # Ten are dead, one for each site: the group has 90, which is enough, and it speaks for all.
-    assert len(heard) == 1
+    assert sorted(told(heard)) == [("problem", "site 9", 10, 0, 10), ("resolved", "", 0, 1, 0)]
     lone = World([agent(f"a{number}", "berlin") for number in range(BLIND_LEAST - 1)])
     lone.silence(*(each.name for each in lone.agents))
     assert [each.key.kind for each in lone.run(200)] == ["site"], "too few to tell"
@@ -355,24 +323,21 @@ def test_over_a_restart_nothing_is_told_twice_and_nothing_forgotten() -> None:
 
 def test_what_is_not_configured_any_more_is_over() -> None:
     for restart in (False, True):
-        world = World([agent("a", "berlin"), agent("b", "berlin")],
-                      [Group("two", {"name": "b"}, 1)])
+        world = World([agent("a", "berlin"), agent("b", "berlin")])
         world.put(("a", -1, State.UNREACHABLE), ("b", -1, State.UNREACHABLE), ("a", 3, State.DEAD))
-        assert len(world.run(100)) == 2
+        assert len(world.run(100)) == 1
         if restart:
-            world.groups = []
             world.restart(0.0, [agent("c", "berlin")])
         else:
-            world.core.replace(RULES, [agent("c", "berlin")], [])
+            world.core.replace(RULES, [agent("c", "berlin")])
         heard = world.run(400)
-        assert sorted(told(heard)) == [("resolved", "berlin", 0, 2, 0),
-                                       ("resolved", "two", 0, 1, 0)]
-        assert all(not item.agents and item.removed for each in heard for item in each.over)
+        assert told(heard) == [("resolved", "berlin", 0, 3, 0)]
+        assert all(not item.agent and item.removed for each in heard for item in each.over)
     world = World([agent("a", "berlin")])
     world.silence("a")
     assert len(world.run(100)) == 1
     for agents in ([], world.agents):  # it comes back before its end is told
-        world.core.replace(RULES, agents, [])
+        world.core.replace(RULES, agents)
     world.silence("a")
     assert not world.run(400)
     world.heal("a")
@@ -538,7 +503,7 @@ def test_a_variable_that_nobody_expects_any_more_is_over() -> None:
     world = World([agent("a", "berlin")])
     world.put(("a", 3, State.DEAD))
     world.run(200)
-    world.core.replace(RULES, [dataclasses.replace(agent("a", "berlin"), profile=profile())], [])
+    world.core.replace(RULES, [dataclasses.replace(agent("a", "berlin"), profile=profile())])
     assert told(world.run(400)) == [("resolved", "berlin", 0, 1, 0)]
 
 
@@ -554,8 +519,7 @@ def test_a_grandparent_explains_though_nothing_is_known_of_the_parent() -> None:
 # ---------------------------------------------------------------- any sequence
 CAST = [agent("door", "A"), *(agent(f"a{each}", "A", "door") for each in range(4)),
         *(agent(f"b{each}", "B") for each in range(6)),
-        *(agent(f"g{each}", "C", role="trio") for each in range(3))]
-GROUP = Group("trio", {"role": "trio"}, 2)
+        *(agent(f"c{each}", "C") for each in range(3))]
 NAMES = [each.name for each in CAST]
 STEP = 10.0
 
@@ -565,7 +529,7 @@ class Sequences(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(CAST, [GROUP])
+        self.world = World(CAST)
         self.truth: dict[Subject, State] = {}
         self.since: dict[Subject, float] = {}  # The time of the last change of its level.
         self.onsets: dict[Subject, int] = {}
@@ -657,7 +621,7 @@ class Sequences(RuleBasedStateMachine):
 
     @rule()
     def reload(self) -> None:
-        self.world.core.replace(RULES, CAST, [GROUP])
+        self.world.core.replace(RULES, CAST)
         for subject, state in self.truth.items():
             self.world.put((subject.name, subject.variable, state))
 
@@ -722,8 +686,6 @@ class Sequences(RuleBasedStateMachine):
     def explained(self, subject: Subject) -> bool:
         if subject.variable < 0 and self.is_blind():
             return True
-        if subject.name[0] == "g":
-            return True
         return subject.name[0] == "a" and (
             self.truth[Subject("agent", "door")] == State.UNREACHABLE)
 
@@ -747,12 +709,6 @@ class Sequences(RuleBasedStateMachine):
                 assert self.told.get(subject, 0) >= SEVERITY[truth], f"{subject} was never told"
             elif not self.bad(subject, truth) and truth != State.UNKNOWN:
                 assert subject not in self.told, f"the end of {subject} was never told"
-        living = sum(self.truth[Subject("agent", f"g{each}")] == State.ALIVE for each in range(3))
-        group = Subject("group", "trio")
-        if living >= 2:
-            assert group not in self.told
-        elif not self.is_blind():
-            assert group in self.told
         assert (COLLECTOR in self.told) == self.is_blind()
 
     @invariant()

@@ -106,7 +106,7 @@ def example_keys() -> list[tuple[str, str]]:
        st.booleans())
 def test_any_value_of_any_key(tmp_path: Path, chosen: list[tuple[tuple[str, str], Any]],
                               agent: bool) -> None:
-    lists = ("agents", "groups", "notify", "status")
+    lists = ("agents", "notify", "status")
     text = AGENT * agent
     sections: dict[str, dict[str, Any]] = {}
     for (section, key), value in chosen:
@@ -125,7 +125,7 @@ def test_any_value_of_any_key(tmp_path: Path, chosen: list[tuple[tuple[str, str]
 def test_the_example_has_every_key(tmp_path: Path) -> None:
     """The list of keys comes from the messages about unknown ones."""
     text = "zzzzz = 1\n" + "".join(
-        f"[[{name}]]\nzzzzz = 1\n" for name in ("agents", "groups", "notify", "status")
+        f"[[{name}]]\nzzzzz = 1\n" for name in ("agents", "notify", "status")
         ) + "".join(
         f"[{name}]\nzzzzz = 1\n" for name in (
             "collector", "defaults", "alerts", "web", "events"))
@@ -138,7 +138,7 @@ def test_the_example_has_every_key(tmp_path: Path) -> None:
                 shared |= match[1] == "defaults" and ("agents", key) in in_example
                 assert shared or (match[1], key) in in_example, (match[1], key)
                 count += 1
-    assert count == 55
+    assert count == 52
 
 
 def test_keys_that_are_commented_out(tmp_path: Path) -> None:
@@ -291,10 +291,9 @@ WRONG = [
     ("[[agents]]\nfiles = 'x.json'\ntoken_file = 'fleet.toml'\n", 3, "goes only with url"),
     ("[[agents]]\naddresses = []\n", 2, "must be a list of addresses in brackets"),
     (AGENT + "[collector]\ngrace = '2000h'\n", 4, "must be 0 s to 86400 s"),
-    (AGENT + "[[groups]]\nname = 'g'\nmatch = { sight = 'x' }\nat_least = 1\n", 5, None),
-    (AGENT + "[[groups]]\nname = 'g'\nmatch = { name = 'a' }\nat_least = 2\n", 6, "has only 1 mem"),
-    (AGENT + "[[groups]]\nname = 'g'\nmatch = {}\nat_least = 1\n", 5, "is empty"),
-    (AGENT + "[[groups]]\nname = 'g'\nat_least = 1\n", 3, "groups: 'match' is missing"),
+    (AGENT + "[[status]]\nname = 'g'\nmatch = { sight = 'x' }\n", 5, None),
+    (AGENT + "[[status]]\nname = 'g'\nmatch = {}\n", 5, "is empty"),
+    (AGENT + "[[status]]\nname = 'g'\n", 3, "status: 'match' is missing"),
     (AGENT + "[web]\nlisten = '9061'\n", 4, "is not HOST:PORT"),
     (AGENT + "[web]\nconfig_file = 'nowhere.yml'\n", 4, "nowhere.yml': No such file"),
     (AGENT + "[web]\npublic = 'https://x'\n", 3, "'public' and 'proxies' need each other"),
@@ -351,7 +350,7 @@ def test_at_most_a_thousand_mistakes(tmp_path: Path) -> None:
 def test_no_mistakes_that_follow_from_others(tmp_path: Path) -> None:
     """The gateway's table is wrong. That its children lack a parent is no news."""
     assert mistake(tmp_path, "[[agents]]\naddress = 'gw'\nperiod = 1\n[[agents]]\naddress = 'x'\n"
-                   "parent = 'gw'\n[[groups]]\nname = 'g'\nmatch = { a = 'b' }\nat_least = 3") \
+                   "parent = 'gw'\n[[status]]\nname = 'g'\nmatch = { a = 'b' }") \
         == (3, "agents: period: must be a time in quotes like '10s', not a number")
 
 

@@ -108,7 +108,7 @@ class Fleet:
         store = await asyncio.to_thread(Store, self.path, say=self.said.append)
         alerts = Alerts(store, self.said.append)
         self.alerts = alerts
-        alerts.configure(self.settings, 0.0, self.table, [])
+        alerts.configure(self.settings, 0.0, self.table)
         task = asyncio.create_task(alerts.run(lambda: self.mutes, lambda: self.healthy))
         try:
             yield alerts
@@ -337,7 +337,7 @@ async def test_what_is_removed_has_not_ended_well(path: Path) -> None:
         await until(lambda: receiver.got)
         fleet.table = Table(fleet.table.agents[1:])
         fleet.table.agent_state[:] = State.ALIVE
-        alerts.configure(fleet.settings, 0.0, fleet.table, [])
+        alerts.configure(fleet.settings, 0.0, fleet.table)
         await until(lambda: len(receiver.got) == 2)
     body = receiver.got[1]
     assert body["kind"] == "removed" and body["title"] == (
@@ -395,7 +395,7 @@ async def test_an_alertmanager_gets_at_once_what_changes_while_it_answers(path: 
         manager.put([], 7.0)  # while it answers, the alert ends
         return ""
 
-    manager.put([Item(COLLECTOR, State.DEAD, 5.0, False, (), None)], 6.0)
+    manager.put([Item(COLLECTOR, State.DEAD, 5.0, False, None, None)], 6.0)
     task = asyncio.create_task(manager.run(post, lambda *_: None))
     await until(lambda: len(sent) > 1)
     task.cancel()
@@ -441,10 +441,10 @@ async def test_a_reload_keeps_what_is_told_and_what_waits(path: Path) -> None:
             table.agent_state[:] = fleet.table.agent_state[:2]
             alerts.configure(AlertSettings(
                 notify=(receiver.notify(token=Secret("new")), other.notify()), wait=0.05),
-                0.0, table, [])
+                0.0, table)
             with pytest.raises(Trouble, match="Apprise has no service"):
                 alerts.configure(AlertSettings(
-                    notify=(Notify("apprise", Secret(f"no-{SECRET}"), {}),)), 0.0, table, [])
+                    notify=(Notify("apprise", Secret(f"no-{SECRET}"), {}),)), 0.0, table)
             receiver.status = 200
             await until(lambda: not rows(path))
             assert receiver.headers[-1]["Authorization"] == "Bearer new"
@@ -560,7 +560,7 @@ def test_variables_that_were_always_well_are_not_looked_at() -> None:
     watched = 1 + int((table.state[0] != State.UNWATCHED).sum())
     assert of == {"a": 1, "b": watched, "c": watched}
     assert ("b", 3, State.DEAD, table.since[1, 3]) in found
-    core = Core(Rules(), table.agents, [], 0.0)
+    core = Core(Rules(), table.agents, 0.0)
     for each in found:
         core.see(*each, 0.0, 0.0)
     assert core.troubled() == {"b"}

@@ -430,7 +430,6 @@ def test_the_demo(tmp_path: Path) -> None:
 
             until(lambda: states().get("alive", 0) >= 30, lambda: states())
             until(lambda: set(states()) - {"alive", "late"}, lambda: "nothing happens")
-            assert fetch(f"{page[1]}api/v1/groups", "demo")[1]["groups"]
         finally:
             begun = time.monotonic()
             os.killpg(process.pid, signal.SIGINT)  # Ctrl-C does the same.

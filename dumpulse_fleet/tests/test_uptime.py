@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpulse_fleet.model.agents import Agent, Event, Group, State
+from dumpulse_fleet.model.agents import Agent, Event, Part, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Store
 from dumpulse_fleet.record.uptime import (
@@ -111,7 +111,7 @@ def test_the_worst_of_each_minute() -> None:
 
 def test_days_of_a_part_of_the_status_page(store: Store) -> None:
     """What each minute adds goes to its day, over a restart and a reload, and not for ever."""
-    part, now = Group("all", {"name": "*"}, 0), 20_000 * DAY + 10.0
+    part, now = Part("all", {"name": "*"}), 20_000 * DAY + 10.0
     known, days = table(), Days(store)
     for minute, (seen, well) in enumerate(((0, 0), (60, 60), (120, 90))):
         known.seen_s[:], known.well_s[:] = seen, well

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from hypothesis import HealthCheck, given, settings
 
 from dumpulse_fleet import client
-from dumpulse_fleet.model.agents import Group, Mute, State
+from dumpulse_fleet.model.agents import Mute, Part, State
 from dumpulse_fleet.record.store import Trouble
 from dumpulse_fleet.record.uptime import DAY, Share
 from dumpulse_fleet.tests import fakes
@@ -71,9 +71,9 @@ class Running(NamedTuple):
 
 
 @contextlib.contextmanager
-def served(agents: int = 1, access: Access | None = None, groups: Sequence[Group] = (),
-           parts: Sequence[Group] = ()) -> Iterator[Running]:
-    service = fakes.FakeBackend(fakes.fleet(agents), groups)
+def served(agents: int = 1, access: Access | None = None, parts: Sequence[Part] = ()
+           ) -> Iterator[Running]:
+    service = fakes.FakeBackend(fakes.fleet(agents))
     service.access, service.parts = access, parts
     with fakes.serving(lambda: server.make_app(service, access)) as port:
         yield Running(port, service)
@@ -86,9 +86,8 @@ def web_file(folder: Path, text: str) -> str:
 
 @pytest.fixture(name="running", scope="module")
 def make_running() -> Iterator[Running]:
-    groups = [Group("half", {"site": "site-1*"}, 20), Group("none", {"site": "nowhere"}, 1)]
-    parts = [Group("Pumps <b>north", {"site": "site-1*"}, 0), Group("The rest", {"rack": "r1"}, 0)]
-    with served(100, Access(token=TOKEN), groups, parts) as running:
+    parts = [Part("Pumps <b>north", {"site": "site-1*"}), Part("The rest", {"rack": "r1"})]
+    with served(100, Access(token=TOKEN), parts) as running:
         running.service.access = None
         yield running
 
@@ -189,7 +188,7 @@ def test_filters(running: Running) -> None:
     running.service.change(51, State.ALIVE)
 
 
-def test_summary_and_groups(running: Running) -> None:
+def test_summary(running: Running) -> None:
     table = running.service.table
     summary = ask(running.port, "/api/v1/summary").json
     assert sum(summary["agents"].values()) == 100
@@ -199,9 +198,6 @@ def test_summary_and_groups(running: Running) -> None:
     assert summary["heard_at"] == pytest.approx(table.heard_at.max(), abs=.01)
     assert summary["you"] == {"name": "", "may_change": False}
     assert ask(running.port, "/api/v1/summary", headers=AUTHORISED).json["you"]["may_change"]
-    half, none = ask(running.port, "/api/v1/groups").json["groups"]
-    assert half["members"] == 55 and half["enough"]
-    assert none["members"] == 0 and not none["enough"]
 
 
 def test_events(running: Running) -> None:
@@ -320,8 +316,8 @@ def test_the_public_page(guarded: Running) -> None:
     """Everybody may read how the chosen parts are, and no more; and it is never too good."""
     service = guarded.service
     assert ask(guarded.port, "/status").status == 401
-    service.parts = [Group("A <pump>", {"name": "agent-00000"}, 0),
-                     Group("The others", {"name": "agent-0000[12]"}, 0)]
+    service.parts = [Part("A <pump>", {"name": "agent-00000"}),
+                     Part("The others", {"name": "agent-0000[12]"})]
     service.table = fakes.fleet(3)
 
     def said() -> list[str]:

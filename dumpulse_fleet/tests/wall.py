@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dumpulse_fleet.model.agents import Agent, Group, State
+from dumpulse_fleet.model.agents import Agent, State
 from dumpulse_fleet.tests import fakes
 from dumpulse_fleet.tests.collecting import until
 from dumpulse_fleet.web import server
@@ -108,8 +108,7 @@ def make_service(count: int = COUNT) -> fakes.FakeBackend:
     if count:
         agents.append(Agent(HOSTILE, "10.1.1.1:9060", cars, f"{HOSTILE}site",
                             {"rack": HOSTILE, "constructor": "x", "toString": "y"}))
-    service = fakes.FakeBackend(fakes.filled(agents),
-                               [Group(f"half{HOSTILE}", {"rack": "r1"}, 50)])
+    service = fakes.FakeBackend(fakes.filled(agents))
     service.store.fixed = []
     service.table.heard_at[:] = time.time() + 3600  # Reports never get old in the test.
     return service

@@ -221,7 +221,7 @@ given_up fleet_notifications_given_up_total Notifications that were tried for to
 notifications_waiting fleet_notifications_waiting Notifications that wait to be sent.
 alerts_open fleet_alerts_open Problems that were told.
 alerts_muted fleet_alerts_muted Problems that a mute holds back.
-alerts_held fleet_alerts_held Problems that a parent, a group or a grace holds back.
+alerts_held fleet_alerts_held Problems that a parent or a grace holds back.
 blind fleet_blind 1 if so many agents are silent that the fleet itself must be at fault.
 pings fleet_pings_total Pings of the dead man's switch.
 pings_failed fleet_pings_failed_total Pings that did not arrive.

@@ -20,7 +20,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from pydantic import BaseModel, ValidationError, create_model
 
-from dumpulse_fleet.model.agents import Group, Mute, State
+from dumpulse_fleet.model.agents import Mute, Part, State
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.uptime import Days, Uptime
@@ -53,8 +53,7 @@ class Backend(Protocol):
     """What this module needs to know and to do. Only the loop's thread asks it."""
 
     table: Table  # A reload makes another one, also of what follows.
-    groups: Sequence[Group]
-    parts: Sequence[Group]  # Parts of the public page.
+    parts: Sequence[Part]  # Parts of the public page.
     uptime: Uptime
     days: Days
     store: Store
@@ -95,7 +94,6 @@ ROUTES = (  # README.md has the same ones of the JSON interface
     Route("GET", "/api/v1/changes", "changes", ("seen",)),
     Route("GET", "/api/v1/events", "events", (
         "agent", "site", "variable", "what", "state", "since", "until", "before", "limit")),
-    Route("GET", "/api/v1/groups", "groups"),
     Route("GET", "/api/v1/mutes", "mutes", ("agent",)),
     Route("POST", "/api/v1/mutes", "add_mute"),
     Route("DELETE", "/api/v1/mutes/{number}", "end_mute", ("number",)),
@@ -114,12 +112,12 @@ class Site:
 
     def __init__(self, service: Backend, access: Access) -> None:
         self.service, self.access = service, access
-        self._view = View(service.table, service.groups, service.parts)
+        self._view = View(service.table, service.parts)
         self._reads = asyncio.Semaphore(READS)
 
     def view(self) -> View:
         if self._view.table is not self.service.table:
-            self._view = View(self.service.table, self.service.groups, self.service.parts)
+            self._view = View(self.service.table, self.service.parts)
         return self._view
 
     def marks(self) -> Marks:
@@ -171,9 +169,6 @@ class Site:
         events = await stored(in_thread(
             self._reads, lambda: self.service.store.select(**query)))
         return {"events": [view.event(event, self.view().table) for event in events]}
-
-    async def groups(self, request: web.Request) -> Json:
-        return {"groups": self.view().groups()}
 
     async def changes(self, request: web.Request) -> Json:
         shown, marks = self.view(), self.marks()

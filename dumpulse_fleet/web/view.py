@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dumpulse_fleet.model.agents import Agent, Event, Group, Mute, State, boot_of
+from dumpulse_fleet.model.agents import Agent, Event, Mute, Part, State, boot_of
 from dumpulse_fleet.model.naming import matches
 from dumpulse_fleet.model.table import VARIABLES, Rows, Table
 from dumpulse_fleet.record.uptime import DAY, Span, share, worst
@@ -31,8 +31,7 @@ def when(stamp: float) -> float | None:
 class View:
     """Of one table. A reload of the configuration makes another table, and so another view."""
 
-    def __init__(self, table: Table, groups: Sequence[Group] = (), parts: Sequence[Group] = ()
-                 ) -> None:
+    def __init__(self, table: Table, parts: Sequence[Part] = ()) -> None:
         self.table = table
         self.metrics = Metrics(table)
         self._epoch = f"{time.time_ns():x}"  # Prefix of the versions of this table.
@@ -46,15 +45,12 @@ class View:
                  variable_name(agent, number) for number in range(VARIABLES)
                  if agent.authenticated(number) is False]} for agent in table.agents]
         self._by_name = sorted(range(len(table.agents)), key=lambda row: table.agents[row].name)
-        self._groups = [(group, self._members(group)) for group in groups]
-        self.parts = [(part.name, self._members(part)) for part in parts]  # For the status page.
+        self.parts = [(part.name, np.array([row for row, agent in enumerate(table.agents) if
+                                            matches(part.match, agent)], np.intp))
+                      for part in parts]  # For the status page.
         self._active: list[Mute] = []
         count = len(table.agents)
         self._marks = Marks(np.zeros(count, np.bool_), np.full(count, None, object))
-
-    def _members(self, group: Group) -> Rows:
-        return np.array([row for row, agent in enumerate(self.table.agents)
-                         if matches(group.match, agent)], np.intp)
 
     def marks(self, mutes: Sequence[Mute], now: float) -> Marks:
         active = [mute for mute in mutes
@@ -183,16 +179,6 @@ class View:
                 "sites": [{"site": site, "agents": by_state(counts)}
                           for site, counts in sorted(sites.items())],
                 "heard_at": when(heard_at), "period": self.period}
-
-    def groups(self) -> list[Json]:
-        states = self.table.agent_state.copy()
-        groups = []
-        for group, rows in self._groups:
-            alive = int(np.count_nonzero(states[rows] == State.ALIVE))
-            groups.append({"name": group.name, "match": dict(group.match), "members": len(rows),
-                          "alive": alive, "at_least": group.at_least,
-                          "enough": alive >= group.at_least})
-        return groups
 
 
 def variable_name(agent: Agent, variable: int) -> str:

@@ -568,19 +568,6 @@ function announce() {
   if (text !== announced) $("announce").textContent = announced = text;
 }
 
-async function showGroups() {
-  if (document.hidden || !document.body.classList.contains("live")) return;
-  try {
-    const { groups } = await get("api/v1/groups");
-    const few = groups.filter((group) => !group.enough);
-    $("groups").hidden = !few.length;
-    setText($("groups"), few.map((group) => `▲ Group ${group.name}: ${group.alive} of ${
-      group.members} alive, ${group.at_least} needed`).join(" · "));
-  } catch (error) {
-    report(error);
-  }
-}
-
 // ---------------------------------------------------------------- keys
 /** One tile can be reached by Tab, and the arrows move from it. */
 let reachable = null;
@@ -898,5 +885,3 @@ setInterval(showLink, 1000);
 setInterval(drawAges, 1000);
 setInterval(drawTimes, SLOW_TICK);
 setInterval(announce, QUIET);
-setInterval(showGroups, 15_000);
-setTimeout(showGroups, 1500);
