@@ -15,7 +15,7 @@ from tools.processors.targets import say_strangers, strangers
 from tools.programs import ROOT, as_program, run
 
 PAGES = {  # each page and the targets whose output it shows
-    "performance.md": ["summary", "size", "cost", "firmware-size", "accepted", "bits", "bursts",
+    "performance.md": ["summary", "size", "cost", "firmware-size", "bits", "bursts",
                        "report-damage", "channels"],
     "extras/keys.md": ["keyed"],
     "proof/README.md": ["worst"],
