@@ -192,8 +192,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--meter", choices=METERS, help="else the first that is there")
     parser.add_argument("--at", metavar="PLACE",
                         help="where it is: for rapl and battery, a folder like /sys; for shelly "
-                             "mqtt://BROKER[:PORT]/PREFIX or http://PLUG; for ppk2 "
-                             "/dev/ttyACM0@MILLIVOLTS")
+                             "http://PLUG; for ppk2 /dev/ttyACM0@MILLIVOLTS")
 
 
 def paragraph(absent: Absent) -> str:

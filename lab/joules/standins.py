@@ -10,9 +10,7 @@ import random
 import re
 import select
 import signal
-import socket
 import subprocess
-import tempfile
 import threading
 import time
 import tty
@@ -21,9 +19,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from lab.joules.meters import Clock
-from tools.programs import free_port, wait_until
-
-PATIENCE = 30.0  # seconds that a test waits for something real, such as a broker
 
 
 class SimulatedClock(Clock):
@@ -135,86 +130,8 @@ def hear_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-class Broker:
-    """A real MQTT broker on loopback, which can be stopped and started again."""
-
-    def __init__(self) -> None:
-        self.port = free_port()
-        self.process: subprocess.Popen[bytes] | None = None
-        self.start()
-
-    def start(self) -> None:
-        with tempfile.NamedTemporaryFile("w", suffix=".conf") as settings:
-            settings.write(f"listener {self.port} 127.0.0.1\nallow_anonymous true\n"
-                           "persistence false\n")
-            settings.flush()
-            Path(settings.name).chmod(0o644)  # it gives up root before it reads that
-            self.process = subprocess.Popen(["/usr/sbin/mosquitto", "-c", settings.name],
-                                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            wait_until(self.answers, "a broker that answers")
-
-    def answers(self) -> bool:
-        try:
-            socket.create_connection(("127.0.0.1", self.port), 1).close()
-        except OSError:
-            return False
-        return True
-
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-
-
-class Plug:
-    """A smart plug of either generation, that says over MQTT what it is told to."""
-
-    def __init__(self, broker: Broker, prefix: str, generation: int) -> None:
-        from paho.mqtt import client as mqtt
-        from paho.mqtt.enums import CallbackAPIVersion
-        self.prefix, self.generation = prefix, generation
-        client: Any = mqtt.Client(CallbackAPIVersion.VERSION2)
-        self.client = client
-        self.client.reconnect_delay_set(1, 1)
-        self.asked: list[tuple[str, bytes]] = []
-        self.answer: tuple[float, float] | None = None  # watts and joules, when it is asked
-        self.hears = threading.Event()  # A command before that is lost.
-        self.client.on_connect = lambda *_: self.client.subscribe(
-            [(f"{prefix}/command/#", 0)])
-        self.client.on_subscribe = lambda *_: self.hears.set()
-        self.client.on_disconnect = lambda *_: self.hears.clear()
-        self.client.on_message = self._message
-        self.client.connect("127.0.0.1", broker.port)
-        self.client.loop_start()
-        wait_until(self.hears.is_set, "a plug at its broker")
-
-    def _message(self, client: object, data: object, message: Any) -> None:
-        self.asked.append((message.topic, message.payload))
-        if self.answer is not None:
-            self.say(*self.answer, wait=False)
-
-    def publish(self, topic: str, payload: bytes | str, retain: bool = False, *,
-                wait: bool = True) -> None:
-        message = self.client.publish(f"{self.prefix}/{topic}", payload, retain=retain)
-        if wait:
-            message.wait_for_publish(PATIENCE)
-
-    def say(self, watts: float, joules: float, *, wait: bool = True) -> None:
-        if self.generation == 1:
-            self.publish("relay/0/energy", f"{int(joules // 60)}", wait=wait)
-            self.publish("relay/0/power", f"{watts:.2f}", wait=wait)
-        else:
-            self.publish("status/switch:0", json.dumps(
-                {"id": 0, "apower": round(watts, 1), "aenergy": {"total": round(joules / 3600, 3)}}
-            ), wait=wait)
-
-    def close(self) -> None:
-        self.client.disconnect()
-        self.client.loop_stop()
-
-
 class WebPlug:
-    """The same over HTTP. `answers` has what it says to each path, as bytes."""
+    """A smart plug of either generation. `answers` has what it says to each path, as bytes."""
 
     def __init__(self) -> None:
         self.answers: dict[str, bytes] = {}
