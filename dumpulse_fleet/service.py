@@ -77,7 +77,7 @@ def notify(text: str) -> None:
 
 def access_of(web: Web) -> Access:
     """BadUsage: its file is wrong."""
-    return Access(web.listen[0], web.config_file, web.token, web.public, web.proxies)
+    return Access(web.listen[0], web.config_file, web.token)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -371,10 +371,10 @@ class Service:
                 "with --web.listen-address, or as listen in [web]") from error
 
     def _where(self, listening: Listening) -> str:
-        host, public = self.config.web.listen[0], self.config.web.public
+        host = self.config.web.listen[0]
         host = f"[{host}]" if ":" in host else host
         return (f"the page is http{'s' if self.access.ssl else ''}://{host or 'localhost'}:"
-                f"{listening.port}/" + f", behind a proxy {public}/" * bool(public))
+                f"{listening.port}/")
 
     def _do(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         task = asyncio.get_running_loop().create_task(work)

@@ -7,7 +7,7 @@ import tomllib
 from typing import Annotated
 
 from dumpulse_fleet.config.agents import Agents, Source
-from dumpulse_fleet.config.outputs import AlertSettings, Web, read_alerts, read_status, read_web
+from dumpulse_fleet.config.outputs import AlertSettings, Web, read_alerts, read_status
 from dumpulse_fleet.config.toml_reader import (
     LARGEST, PATH, LineNumbers, Mistake, Mistakes, Reader, checked, shown_path)
 from dumpulse_fleet.config.values import (
@@ -60,7 +60,7 @@ def read_sections(reader: Reader) -> Config:
     of_agents.check_parents(agents, incomplete)
     return Config(
         path=reader.path, agents=agents, sources=sources, alerts=read_alerts(reader),
-        web=read_web(reader), status=read_status(reader, agents, incomplete),
+        web=reader.section("web", Web), status=read_status(reader, agents, incomplete),
         **vars(collecting), **vars(keeping))
 
 

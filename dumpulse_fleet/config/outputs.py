@@ -1,7 +1,6 @@
 """Where the fleet reports to: [alerts] and [[notify]], [web] and [[status]]."""
 
 import dataclasses
-import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -10,13 +9,10 @@ from pydantic import Field
 
 from dumpulse_fleet.config.toml_reader import READABLE, SECRET, Reader, checked, in_file
 from dumpulse_fleet.config.values import (
-    DAY, HTTP, WEB_PORT, Secret, address, check_name_of, duration, listening, match_of, number,
+    DAY, HTTP, WEB_PORT, Secret, check_name_of, duration, listening, match_of, number,
     similar, text, url_of, yes)
 from dumpulse_fleet.model.agents import Agent, Part
 from dumpulse_fleet.model.naming import Wrong, shown
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
 
 # ---------------------------------------------------------------- who is told, and when
 @dataclasses.dataclass(frozen=True)
@@ -104,15 +100,6 @@ def read_alerts(reader: Reader) -> AlertSettings:
 
 
 # ---------------------------------------------------------------- who may ask
-def networks(value: Any) -> tuple[Network, ...]:
-    if not isinstance(value, list):
-        raise Wrong("must be a list like ['127.0.0.1', '192.0.2.0/24']")
-    try:
-        return tuple(ipaddress.ip_network(text(network)) for network in value)
-    except ValueError as error:
-        raise Wrong(str(error)) from error
-
-
 @dataclasses.dataclass(frozen=True)
 class Web:
     listen: Annotated[tuple[str, int], checked(listening)] = ("127.0.0.1", WEB_PORT)
@@ -120,16 +107,6 @@ class Web:
     config_file: Annotated[str, READABLE] = ""
     # Token of programs that may change something.
     token: Annotated[Secret, SECRET, Field(alias="token_file")] = Secret()
-    # Address behind a proxy, with the folder that the proxy takes away.
-    public: Annotated[str, checked(address)] = ""
-    proxies: Annotated[tuple[Network, ...], checked(networks)] = ()  # Their headers are accepted.
-
-
-def read_web(reader: Reader) -> Web:
-    web = reader.section("web", Web)
-    if bool(web.public) != bool(web.proxies):
-        reader.wrong(("web",), "web: 'public' and 'proxies' need each other")
-    return web
 
 
 @dataclasses.dataclass(frozen=True)

@@ -93,14 +93,6 @@ def url_of(value: Any, schemes: Collection[str]) -> Secret:
     return Secret(value)
 
 
-def address(value: Any) -> str:
-    """Without a slash at its end."""
-    parts = urllib.parse.urlsplit(url_of(value, HTTP))
-    if parts.query or parts.fragment or parts.username:
-        raise Wrong("must be an address without ?, # and a password")
-    return str(value).rstrip("/")
-
-
 def shown_url(address: str) -> str:
     """Without what may be secret."""
     parts = urllib.parse.urlsplit(address)

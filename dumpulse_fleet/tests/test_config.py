@@ -1,7 +1,6 @@
 """The configuration: what it says, and what is wrong in it, with the right line."""
 
 import contextlib
-import dataclasses
 import datetime
 import os
 import re
@@ -138,7 +137,7 @@ def test_the_example_has_every_key(tmp_path: Path) -> None:
                 shared |= match[1] == "defaults" and ("agents", key) in in_example
                 assert shared or (match[1], key) in in_example, (match[1], key)
                 count += 1
-    assert count == 52
+    assert count == 50
 
 
 def test_keys_that_are_commented_out(tmp_path: Path) -> None:
@@ -175,7 +174,7 @@ def test_defaults_are_those_of_the_example(tmp_path: Path) -> None:
     found, empty = load(str(EXAMPLE)), read(tmp_path, AGENT)
     for name in ("state", "grace", "keep_days", "keep_rows"):
         assert getattr(found, name) == getattr(empty, name), name
-    assert dataclasses.replace(found.web, public="", proxies=()) == empty.web
+    assert found.web == empty.web
     assert empty.alerts == AlertSettings()
     for key in ("wait", "remind", "blind", "ping_every"):
         assert getattr(found.alerts, key) == getattr(empty.alerts, key)
@@ -296,10 +295,6 @@ WRONG = [
     (AGENT + "[[status]]\nname = 'g'\n", 3, "status: 'match' is missing"),
     (AGENT + "[web]\nlisten = '9061'\n", 4, "is not HOST:PORT"),
     (AGENT + "[web]\nconfig_file = 'nowhere.yml'\n", 4, "nowhere.yml': No such file"),
-    (AGENT + "[web]\npublic = 'https://x'\n", 3, "'public' and 'proxies' need each other"),
-    (AGENT + "[web]\npublic = 'https://x/?y'\nproxies = ['::1']\n", 4, "without ?, #"),
-    (AGENT + "[web]\npublic = 'http://x'\nproxies = ['a']\n", 5, "does not appear to be an"),
-    (AGENT + "[web]\npublic = 'http://x'\nproxies = '::1'\n", 5, "must be a list like"),
     (AGENT + "[[status]]\nname = 'x'\nmatch = { rack = '7' }\n", 5, "no agent has a label"),
     (AGENT + "[events]\nkeep_days = 0\n", 4, "must be 1 to 36,500"),
     (AGENT + "[[notify]]\nmatch = {}\n", 3, "webhook, apprise, alertmanager, webhook_file"),

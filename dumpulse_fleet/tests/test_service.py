@@ -21,7 +21,6 @@ import pytest
 
 from dumpulse_fleet import command
 from dumpulse_fleet.model.agents import Mute, State
-from dumpulse_fleet.record.store import Store
 from dumpulse_fleet.service import WELL_S, Service, well_again
 from dumpulse_fleet.simulation.fake_fleet import FakeFleet
 from dumpulse_fleet.tests import fakes

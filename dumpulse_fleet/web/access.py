@@ -14,7 +14,6 @@ import os
 import re
 import secrets
 import ssl
-import urllib.parse
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -25,7 +24,6 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from dumpulse_fleet import client
 from dumpulse_fleet.config import values
-from dumpulse_fleet.config.outputs import Network
 from dumpulse_fleet.model.naming import Wrong, hide
 
 FILE_MAX = 65536  # bytes of the file
@@ -35,7 +33,6 @@ WAITING = 16  # Passwords that wait to be checked; more are told to come again.
 REMEMBERED = 256  # Passwords that were right; a scrape each second must not cost bcrypt each time.
 HASH = re.compile(r"\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{53}")
 NOBODY = "$2b$10$" + "." * 53  # Hash for the passwords of unknown users.
-FORWARDED = "X-Forwarded-For"
 CHANGE_HEADER = "X-Dumpulse-Change"  # Its value is "yes".
 READING = ("GET", "HEAD")
 HEADERS = {
@@ -140,13 +137,9 @@ class Access:
     `host` is what the server listens at. BadUsage: everybody on the network could read.
     """
 
-    def __init__(self, host: str = "127.0.0.1", path: str = "", token: str = "", public: str = "",
-                 proxies: Sequence[Network] = ()) -> None:
+    def __init__(self, host: str = "127.0.0.1", path: str = "", token: str = "") -> None:
         self.local = is_loopback(host)
         self.path = path
-        self.public = public
-        self._public_host = urllib.parse.urlsplit(public).hostname
-        self._proxies = proxies
         self._host = host
         self._pepper = secrets.token_bytes(32)
         # Digests of passwords that were right, oldest first, and their hashes in the file.
@@ -220,11 +213,11 @@ class Access:
                     rest.strip(), validate=True).decode().partition(":")
             except (binascii.Error, ValueError):
                 name, colon, password = "", "", ""
-            if colon and await self._right_password(name, password, self.asker(request)):
+            if colon and await self._right_password(name, password, request.remote or ""):
                 return name
         elif kind.lower() == "basic":
             return ""  # Without users, a password authenticates nobody.
-        self.failed, self.failed_from = self.failed + 1, self.asker(request)
+        self.failed, self.failed_from = self.failed + 1, request.remote or ""
         raise self._unauthorized("the password or the token is wrong")
 
     async def _right_password(self, name: str, password: str, address: str) -> bool:
@@ -258,27 +251,8 @@ class Access:
             'Bearer realm="Dumpulse"'
         return web.HTTPUnauthorized(text=text, headers={"WWW-Authenticate": kind})
 
-    # ---- through which door
-    def is_proxy(self, address: str) -> bool:
-        try:
-            asker = ipaddress.ip_address(address.strip().partition("%")[0])
-        except ValueError:
-            return False
-        return any(asker in network for network in self._proxies)
-
-    def asker(self, request: web.Request) -> str:
-        """The address of who asks: what the nearest proxies say, as far as they are ours."""
-        address = request.remote or ""
-        for hop in reversed(",".join(request.headers.getall(FORWARDED, [])).split(",")):
-            if not (hop.strip() and self.is_proxy(address)):
-                break
-            address = hop.strip()[:100]
-        return address
-
-    def address(self, request: web.Request) -> str:
-        """Where the asker finds us: scheme, host, and the folder that a proxy takes away."""
-        if FORWARDED in request.headers and self.is_proxy(request.remote or ""):
-            return self.public
+    def origin(self, request: web.Request) -> str:
+        """Where this request has found us: scheme and host."""
         return f"{'https' if self.ssl else 'http'}://{request.headers.get('Host', '')}"
 
     # ---- what they may do
@@ -299,15 +273,16 @@ class Access:
         """A page of another site may have a name that points to this machine. Its requests would
         look as if they came from here, but they have its name."""
         host = host_of(request.headers.get("Host", "")).lower()
-        if self.local and not is_loopback(host) and host != self._public_host:
+        if self.local and not is_loopback(host):
             raise web.HTTPMisdirectedRequest(
                 text="this server listens at this machine only: use the name localhost")
 
     def _check_change(self, request: web.Request, who: str) -> None:
-        site = request.headers.get("Sec-Fetch-Site", "none")
-        origin = request.headers.get("Origin")
-        ours = "/".join(self.address(request).split("/")[:3])
-        if site not in ("same-origin", "none") or origin not in (None, ours):
+        """Browsers say which site a request comes from. Behind a proxy, our pages have another
+        origin than we know, so it counts only if a browser does not."""
+        site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
+        if site not in ("same-origin", "none") if site else origin not in (
+                None, self.origin(request)):
             raise web.HTTPForbidden(text="a change must not come from a page of another site")
         if not who:
             raise self._unauthorized("a change needs a token or a password") \

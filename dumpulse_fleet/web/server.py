@@ -10,7 +10,6 @@ import resource
 import sqlite3
 import ssl
 import time
-import urllib.parse
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar, get_origin
@@ -227,11 +226,11 @@ class Site:
     async def targets(self, request: web.Request) -> web.Response:
         """The label `shard` keeps the series `up` of the shards apart."""
         count = self.view().metrics.shards
-        us = urllib.parse.urlsplit(self.access.address(request))
-        whole = {"targets": [us.netloc], "labels": {
-            "__metrics_path__": f"{us.path}/metrics", "__scheme__": us.scheme}}
-        return web.json_response([whole, *({"targets": [us.netloc], "labels": {
-            "__metrics_path__": f"{us.path}/metrics/agents", "__scheme__": us.scheme,
+        scheme, _, host = self.access.origin(request).partition("://")
+        whole = {"targets": [host], "labels": {"__metrics_path__": "/metrics",
+                                               "__scheme__": scheme}}
+        return web.json_response([whole, *({"targets": [host], "labels": {
+            "__metrics_path__": "/metrics/agents", "__scheme__": scheme,
             "__param_shard": str(shard), "__param_of": str(count),
             "shard": f"{shard}/{count}"}} for shard in range(count))])
 
@@ -382,13 +381,12 @@ def share() -> int:
     return min(CONNECTIONS, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - OURS))
 
 
-def most_of(address: str, access: Access) -> int:
-    """How many of them one address may keep idle, and how many it may use. Our proxies have those
-    of many."""
-    return CONNECTIONS if access.is_proxy(address) else max(4, share() // 4)
+def most_of_one() -> int:
+    """How many of them one address may keep idle, and how many it may use."""
+    return max(4, share() // 4)
 
 
-async def close_slow(waiting: Waiting, access: Access) -> None:
+async def close_slow(waiting: Waiting) -> None:
     """Closes connections of those who ask slowly, or read slowly, or have too many."""
     while True:
         await asyncio.sleep(SWEEP)
@@ -405,7 +403,7 @@ async def close_slow(waiting: Waiting, access: Access) -> None:
                     (not first, end, connection))
         for address, some in idle.items():  # Those that have never asked anything go first.
             some.sort(key=lambda entry: entry[:2])
-            for _, _, connection in some[:max(0, len(some) - most_of(address, access))]:
+            for _, _, connection in some[:max(0, len(some) - most_of_one())]:
                 del waiting[connection]
                 connection.transport.abort()
 
@@ -421,7 +419,7 @@ def make_app(service: Backend, access: Access | None = None) -> web.Application:
         address = request.remote or ""
         used[address] += 1
         try:
-            if used[address] > most_of(address, site.access):
+            if used[address] > most_of_one():
                 raise web.HTTPServiceUnavailable(text="too many requests of this address at once",
                                                  headers={"Retry-After": "2"})
             request[WHO] = await site.access.allow(request, status.FREE * bool(site.view().parts))
@@ -438,13 +436,13 @@ def make_app(service: Backend, access: Access | None = None) -> web.Application:
     async def prepare(request: web.Request, response: web.StreamResponse) -> None:
         for name, text in HEADERS.items():
             response.headers.setdefault(name, text)
-        if site.access.address(request).startswith("https:"):
+        if site.access.origin(request).startswith("https:"):
             response.headers["Strict-Transport-Security"] = "max-age=31536000"
         response.headers.pop("Server", None)
         response.headers.setdefault("Cache-Control", "no-store")
 
     async def background(_: web.Application) -> AsyncIterator[None]:
-        task = asyncio.create_task(close_slow(waiting, site.access))
+        task = asyncio.create_task(close_slow(waiting))
         yield
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
