@@ -2,10 +2,10 @@
 CHECK_spec := python3 -m spec.tools.make_vectors --check || failed=1;
 QUICK_spec := check-vectors
 PART_check-vectors = python3 -m spec.tools.make_vectors --check ## are spec/vectors.* up to date?
-# The test vectors, in build/short, and in build/long. A pattern with several targets makes all of
-# them at once; without .SECONDARY, they would be deleted.
+# The test vectors. A pattern with several targets makes all of them at once; without .SECONDARY,
+# they would be deleted.
 VECTORS := vectors vectors_watch vectors_keyed
-LONG := $(VECTORS:%=build/long/%.tsv)
-.SECONDARY: $(VECTORS:%=build/short/%.tsv) $(LONG)
+TSV := $(VECTORS:%=build/vectors/%.tsv)
+.SECONDARY: $(TSV)
 $(foreach name,$(VECTORS),build/%/$(name).tsv): $(wildcard spec/*.py spec/tools/*.py)
-	@python3 -m spec.tools.make_vectors --$* build/$*
+	@python3 -m spec.tools.make_vectors build/$*

@@ -6,8 +6,8 @@ BUILT_tests = $(NEEDS_vectors) build/names.so build/libdumpulse.a
 SOURCES_vectors := dumpulse.c
 SOURCES_vectors_watch := $(WATCH_C)
 SOURCES_vectors_keyed := $(KEYED_C) dumpulse.c
-CHECKED_tests = $(VECTORS:%=build/check/%) $(VECTORS:%=build/short/%.tsv)
-CHECK_tests = $(foreach name,$(VECTORS),build/check/$(name) build/short/$(name).tsv || failed=1;)
+CHECKED_tests = $(VECTORS:%=build/check/%) $(TSV)
+CHECK_tests = $(foreach name,$(VECTORS),build/check/$(name) build/vectors/$(name).tsv || failed=1;)
 build/check/%: tests/%.c $$(SOURCES_$$*) $(HEADERS) build/flags
 	$(LINK)
 $(call add,unit-keyed,gcc,$(SANITIZERS),tests/unit_keyed.c $(KEYED_C) dumpulse.c,-lcmocka)
@@ -21,31 +21,39 @@ $(call build_vectors,gcc,gcc $(SANITIZERS))
 $(call build_vectors,clang,clang $(SANITIZERS))
 $(call build_vectors,i386,i686-linux-gnu-gcc -static)
 $(call build_vectors,powerpc,powerpc-linux-gnu-gcc -static)
-run_vectors = $(foreach name,$(VECTORS),$2 build/$(name)-$1 build/long/$(name).tsv || failed=1;)
-NEEDS_vectors = $(foreach v,$(VECTORS),build/$v-amd64 build/$v-gcc) $(LONG)
-NEEDS_vectors-others = $(foreach v,$(VECTORS),$(patsubst %,build/$v-%,i386 powerpc clang)) $(LONG)
-PART_vectors = $(call run_vectors,amd64) $(call run_vectors,amd64,$(VALGRIND)) $(call run_vectors,gcc) exit $$failed	## long test vectors: plain, in valgrind, sanitized
-PART_vectors-others = $(foreach by,$(call chosen,i386 powerpc clang),$(call run_vectors,$(by),$(if $(filter p%,$(by)),qemu-ppc))) exit $$failed	## the same on i386, on PowerPC and by clang
+run_vectors = $(foreach name,$(VECTORS),$2 build/$(name)-$1 build/vectors/$(name).tsv || failed=1;)
+NEEDS_vectors = $(foreach v,$(VECTORS),build/$v-amd64 build/$v-gcc) $(TSV)
+NEEDS_vectors-others = $(foreach by,i386 powerpc clang,$(VECTORS:%=build/%-$(by))) $(TSV)
+check_vectors = $(call run_vectors,amd64) $(call run_vectors,amd64,$(VALGRIND)) \
+    $(call run_vectors,gcc)
+PART_vectors = $(check_vectors) exit $$failed	## test vectors: plain, in valgrind, sanitized
+check_others = $(foreach by,$(call chosen,i386 powerpc clang),\
+    $(call run_vectors,$(by),$(if $(filter p%,$(by)),qemu-ppc)))
+PART_vectors-others = $(check_others) exit $$failed	## the same on i386, on PowerPC and by clang
 $(foreach part,storm storm-calls planted,$(eval NEEDS_$(part) = build/storm build/storm-can))
 # Stories of udpserver, canserver and images; in portions others, which may lack a claim.
 tell_storm = $(if $(PORTION),build/storm --count 600 $1 || failed=1; \
     build/storm-can --count 120 $1,$(PYTHON) -m tests.storm.blocks --least 75) || failed=1; \
     $(PYTHON) -m tests.storm.images --count 24 $(or $1,--counts) || failed=1; exit $$failed
 PART_storm = $(call tell_storm,$(PORTION:%=--from $(NEW)))	## stories of the whole system
-PART_storm-calls = build/storm --fail-each 1 || failed=1; build/storm-can --fail-each 1 || failed=1; exit $$failed	## each call of the system fails once
-PART_planted = $(PYTHON) -m tests.storm.planted $(AT)	## planted mistakes: does the storm notice them?
+fail_each = $(foreach storm,storm storm-can,build/$(storm) --fail-each 1 || failed=1;)
+PART_storm-calls = $(fail_each) exit $$failed	## each call of the system fails once
+PART_planted = $(PYTHON) -m tests.storm.planted $(AT)	## does the storm notice planted mistakes?
 READS_mutants := dumpulse.c dumpulse.h extras spec tools Makefile */room.mk \
     $(addprefix tests/,exports*.c vectors.c vectors.h vectors_watch.c mutants.py mutation.py \
     ordered.py survivors.tsv test_targets.py storm/planted.py)
-PART_explore = HYPOTHESIS_PROFILE=explore $(PYTEST) --hypothesis-seed=$(NEW) test_dumpulse.py	## Hypothesis: many new examples
+explore = HYPOTHESIS_PROFILE=explore $(PYTEST) --hypothesis-seed=$(NEW) test_dumpulse.py
+PART_explore = $(explore)	## Hypothesis: many new examples
 PART_lint = tests/lint ## compiler warnings, clang-tidy, cppcheck, formatting
-PART_builds = tests/builds $(if $(PORTION),$(call chosen,clang i386 hardened),gcc)	## make check by gcc, or by others; make install
+PART_builds = tests/builds $(if $(PORTION),$(call chosen,clang i386 hardened),gcc) ## make check
 BREAK := $(PYTHON) -m tests.mutants
 PART_mutants = $(BREAK) library $(ARGS)	## break the library: does a test notice?
 PART_mutants-keyed = $(BREAK) keyed $(AT) $(ARGS)	## break dumpulse_keyed; ARGS="--count 100"
 PART_mutants-server = $(BREAK) server $(AT) $(ARGS)	## break udpserver
 PART_mutants-client = $(BREAK) client $(AT) $(ARGS)	## break client.py
-PART_mutants-sample = $(BREAK) keyed --count 30 || failed=1; $(BREAK) server --sample || failed=1; $(BREAK) client --sample || failed=1; exit $$failed	## a few of each, the same every time
+break_a_few = $(BREAK) keyed --count 30 || failed=1; $(BREAK) server --sample || failed=1; \
+    $(BREAK) client --sample || failed=1;
+PART_mutants-sample = $(break_a_few) exit $$failed	## a few of each, the same every time
 TABLE_messages = python3 -m tools.messages ## all messages and help texts of the programs
 weigh: ## files and lines of each room, by kind
 	@python3 -m tools.weigh

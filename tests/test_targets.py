@@ -58,12 +58,6 @@ def test_vectors(machine: Machine) -> None:
     assert take(machine, vectors("vectors.tsv")) > 250
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("machine", tiered(EVERY, is_of_its_kind, lambda _: False), indirect=True)
-def test_long_vectors(machine: Machine) -> None:
-    assert take(machine, vectors("vectors.tsv", long=True)) > 7000
-
-
 def take(machine: Machine, steps: Path) -> int:
     """Takes each step of the vectors; returns how many there are."""
     table, count = bytes(260), 0
@@ -125,12 +119,6 @@ def take(machine: Machine, steps: Path) -> int:
 @pytest.mark.parametrize("name", tiered(EVERY, is_quick, is_of_its_kind))
 def test_vectors_of_the_watch(name: str) -> None:
     assert watch(name, vectors("vectors_watch.tsv")) > 400
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", tiered(EVERY, is_of_its_kind, lambda _: False))
-def test_long_vectors_of_the_watch(name: str) -> None:
-    assert watch(name, vectors("vectors_watch.tsv", long=True)) > 4000
 
 
 def watch(name: str, steps: Path) -> int:

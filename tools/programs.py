@@ -96,9 +96,8 @@ def wraps(program: str) -> list[str]:
     return re.findall(r"-Wl,--wrap=\S+", run(["make", "-nB", "-C", ROOT, program]))
 
 
-def vectors(name: str, *, long: bool = False) -> Path:
-    """A file of vectors, or its long form."""
-    return Path(built(f"build/{'long' if long else 'short'}/{name}"))
+def vectors(name: str) -> Path:
+    return Path(built(f"build/vectors/{name}"))
 
 
 def portion(text: str) -> slice:

@@ -60,7 +60,7 @@ def entries(report: str) -> object:
 def test_it_makes_and_reads_what_the_model_does(tmp_path: Path) -> None:
     """What the vectors make and check."""
     asked: list[tuple[list[object], object]] = []
-    for line in vectors("vectors.tsv", long=True).read_text().splitlines():
+    for line in vectors("vectors.tsv").read_text().splitlines():
         kind, *rest = line.split("\t")
         if kind == "make":
             asked.append(([*map(int, rest[:3])], rest[3] if int(rest[0]) < 64 else None))

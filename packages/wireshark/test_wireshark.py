@@ -142,7 +142,7 @@ def of_vectors() -> list[bytes]:
     """All packets and reports of the vectors."""
     at = {"refused": 2, "heartbeat": 2, "report": 3, "make": 4, "check": 1}
     packets = []
-    for line in vectors("vectors.tsv", long=True).read_text().splitlines():
+    for line in vectors("vectors.tsv").read_text().splitlines():
         fields = line.split("\t")
         if fields[0] in at and fields[at[fields[0]]] != "-":  # tshark gives away no empty datagram
             packets.append(bytes.fromhex(fields[at[fields[0]]]))

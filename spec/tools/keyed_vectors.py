@@ -15,7 +15,6 @@ from spec.keyed import (BEGINNINGS, LABELS, NAMES, OLD, READER_LABEL, SLOT, TAKE
                         Hearer, Keys, Listener, Number, Reader, question)
 from spec.model import REQUEST, VARIABLES
 from spec.model import heartbeat as heartbeat_of_version_1
-from spec.tools.malformed import changed, lengths
 
 Step = tuple[object, ...]
 
@@ -64,6 +63,21 @@ HEADER = """\
 # slots     BYTES NUMBER              dumpulse_slots_read
 # slot      BYTES NUMBER AT SLOT      dumpulse_slots_write
 """
+PADDING = random.Random(7).randbytes(300)
+
+
+def changed(packet: bytes) -> Iterator[bytes]:
+    """The packet with one bit flipped."""
+    for index, original in enumerate(packet):
+        for bit in range(8):
+            yield packet[:index] + bytes((original ^ 1 << bit,)) + packet[index + 1:]
+
+
+def lengths(packet: bytes) -> Iterator[bytes]:
+    """The packet with its end missing, and with more behind it: the lengths around those of packets
+    and reports, and around 256."""
+    for length in (0, 1, 4, 7, 9, 16, 255, 256, 257, 260, 264, 300):
+        yield (packet + PADDING)[:length]
 
 
 def yes(answer: object) -> str:
@@ -206,23 +220,23 @@ class World:
         return self.counted(label, self.agent.last[label] + 1, first, second)
 
 
-def steps(long: bool) -> Iterator[Step]:
-    yield from of_the_page(long)
-    yield from near_misses(long)
-    yield from epochs(long)
-    yield from wrong_tags(long)
-    yield from unkeyed(long)
-    yield from all_labels(long)
-    yield from ends_of_numbers(long)
-    yield from nodes_and_readers(long)
-    yield from slots(long)
+def steps() -> Iterator[Step]:
+    yield from of_the_page()
+    yield from near_misses()
+    yield from epochs()
+    yield from wrong_tags()
+    yield from unkeyed()
+    yield from all_labels()
+    yield from ends_of_numbers()
+    yield from nodes_and_readers()
+    yield from slots()
 
 
-def of_the_page(long: bool) -> Iterator[Step]:
+def of_the_page() -> Iterator[Step]:
     """The worked packets of spec/keyed.md."""
     world = World("page")
     world.keys = Keys(bytes(range(16)))
-    yield from world.keys_of(range(LABELS) if long else (3, READER_LABEL))
+    yield from world.keys_of((3, READER_LABEL))
     yield world.set(0x000122)
     yield world.reset()
     yield world.begin()
@@ -237,31 +251,30 @@ def of_the_page(long: bool) -> Iterator[Step]:
     yield world.process(0, request)
 
 
-def near_misses(long: bool) -> Iterator[Step]:
+def near_misses() -> Iterator[Step]:
     """Packets that are nearly right, and all that version 1 takes of some kinds."""
     world = World("near")
-    yield from world.keys_of(range(LABELS) if long else (19, 63, READER_LABEL))
+    yield from world.keys_of((19, 63, READER_LABEL))
     yield world.set(0x3456)
     yield world.reset()
     yield world.begin()
     for label in (19, READER_LABEL):
         yield world.rounds(1)
         yield world.taken(world.counted(label, 7), 3)
-        for packet in changed(world.counted(label, 8), long):
+        for packet in changed(world.counted(label, 8)):
             yield world.process(4, packet)
     yield world.rounds(1)
-    for packet in lengths(world.counted(19, 9), long):
+    for packet in lengths(world.counted(19, 9)):
         yield world.process(6, packet)
     yield world.taken(world.counted(19, 9))
-    ends = [byte for high in range(0, 256, 64) for byte in (high, high + 1, high + 9, high + 10,
-                                                            high + 63)]
-    for byte in range(256) if long else ends:  # the right tag of a packet with this byte 4
+    for byte in (high + low for high in range(0, 256, 64) for low in (0, 1, 9, 10, 63)):
+        # The right tag of a packet with this byte 4.
         label = byte - keyed.IS_HEARTBEAT if byte >= keyed.IS_HEARTBEAT else byte % 64
         four = bytes((byte, 255, 255, 255))
         for value in (world.agent.epoch, 0):
             yield world.process(7, world.keys.packet(label, value, four))
     for packet in (REQUEST, *(heartbeat_of_version_1(variable, 76, 9)
-                              for variable in range(0, 64, 1 if long else 21))):
+                              for variable in range(0, 64, 21))):
         yield world.process(8, packet)
     for label in (0, 9, 10, 63, READER_LABEL):
         yield "question", label, question(label)
@@ -273,17 +286,17 @@ def near_misses(long: bool) -> Iterator[Step]:
         yield world.process(9, world.keys.packet(four[0] - 128, world.agent.epoch, four))
 
 
-def epochs(long: bool) -> Iterator[Step]:
+def epochs() -> Iterator[Step]:
     """A label is in the epoch when it was reached, and before that in the one before. Each packet
     here has a count that is new."""
     world = World("epochs")
     near = (0, 1, 31, 62, 63, READER_LABEL)
-    yield from world.keys_of(range(LABELS) if long else (*near, 2, 30))
+    yield from world.keys_of((*near, 2, 30))
     yield world.set(0x012344)
     yield world.reset()
     yield from before_begin(world)
     yield world.begin()
-    for _ in range(LABELS if long else 2):
+    for _ in range(2):
         label = world.agent.reached % LABELS
         yield from world.wrong_numbers(label)
         yield world.taken(world.fresh(label))
@@ -293,10 +306,8 @@ def epochs(long: bool) -> Iterator[Step]:
         yield from world.wrong_numbers(label)
         yield world.taken(world.fresh(label))
         yield world.taken(world.fresh(READER_LABEL))  # it is still in the epoch before
-        if not long:
-            yield world.nexts(28)
-    if not long:
-        yield world.nexts(8)
+        yield world.nexts(28)
+    yield world.nexts(8)
     for label in near[-3:]:
         yield from world.wrong_numbers(label)
         yield world.beacon(label)
@@ -324,10 +335,10 @@ def before_begin(world: World) -> Iterator[Step]:
         yield world.beacon(1)
 
 
-def wrong_tags(long: bool) -> Iterator[Step]:
+def wrong_tags() -> Iterator[Step]:
     """They are counted, and nothing else comes of them."""
     world = World("wrong")
-    yield from world.keys_of(range(LABELS) if long else (11, 13, 60, READER_LABEL))
+    yield from world.keys_of((11, 13, 60, READER_LABEL))
     yield world.set(9)
     yield world.reset()
     yield world.begin()
@@ -372,12 +383,12 @@ def wrong_tags(long: bool) -> Iterator[Step]:
     yield world.old(world.counted(11, 1), world.fresh(11))
 
 
-def unkeyed(long: bool) -> Iterator[Step]:
+def unkeyed() -> Iterator[Step]:
     """Nodes that send version 1. Each byte of the list, and both its ends, count."""
     listed = (0, 9, 18, 27, 36, 45, 54, 62, 63)
     world = World("unkeyed", listed)
-    labels = range(VARIABLES) if long else (*listed, 1, 8, 10, 17, 55, 61)
-    yield from world.keys_of(range(LABELS) if long else (*labels, 7, READER_LABEL))
+    labels = (*listed, 1, 8, 10, 17, 55, 61)
+    yield from world.keys_of((*labels, 7, READER_LABEL))
     yield world.set(0x77)
     yield world.reset()
     for begun in (False, True):  # version 1 needs no epoch
@@ -391,13 +402,13 @@ def unkeyed(long: bool) -> Iterator[Step]:
         yield world.process(3, heartbeat_of_version_1(variable, 77, variable))
         yield world.process(3, world.fresh(variable))
         yield world.process(3, question(variable))
-    for variable in range(64, 256, 1 if long else 21):  # These are variables in neither version.
+    for variable in range(64, 256, 21):  # These are variables in neither version.
         yield world.process(4, heartbeat_of_version_1(variable, 76, 9))
         yield world.process(4, world.keys.packet(variable % 64, world.agent.epoch, bytes(
             ((keyed.IS_HEARTBEAT + variable) % 256, 255, 76, 9))))
     yield world.process(4, heartbeat_of_version_1(255, 76, 9))
     valid = heartbeat_of_version_1(9, 76, 10)
-    for packet in (*changed(valid, long), *lengths(valid, long)):
+    for packet in (*changed(valid), *lengths(valid)):
         yield world.process(5, packet)
     yield world.taken(valid)
     yield world.taken(valid)  # Anyone can replay it.
@@ -406,13 +417,13 @@ def unkeyed(long: bool) -> Iterator[Step]:
     for label in (9, READER_LABEL):
         yield world.beacon(label)
     yield world.next()
-    for packet in lengths(world.fresh(1), long):
+    for packet in lengths(world.fresh(1)):
         yield world.process(6, packet)
     yield from world.wrong_numbers(1)
     yield world.taken(world.fresh(1))
 
 
-def all_labels(long: bool) -> Iterator[Step]:
+def all_labels() -> Iterator[Step]:
     """Each variable, and the ends of its counts."""
     rng = random.Random("labels")
     world = World("labels")
@@ -420,7 +431,7 @@ def all_labels(long: bool) -> Iterator[Step]:
     yield world.set(0x012345)
     yield world.reset()
     yield world.begin()
-    for variable in range(64) if long else (0, 1, 9, 10, 63):
+    for variable in (0, 1, 9, 10, 63):
         yield from world.wrong_numbers(variable)
         for count in (1, 2, 2, 1, 254, 253, 255, 255, 254):
             yield world.process(rng.randrange(65536),
@@ -428,13 +439,11 @@ def all_labels(long: bool) -> Iterator[Step]:
         yield world.next()
 
 
-def ends_of_numbers(long: bool) -> Iterator[Step]:
+def ends_of_numbers() -> Iterator[Step]:
     """The ends of epochs and blocks, numbers that cannot be read, and storing that fails."""
     world = World("ends")
-    yield from world.keys_of(range(LABELS) if long else (0, 19, 63, READER_LABEL))
-    blocks = (0, 0xFE, 0xFF, 0xFFFE, 0xFFFF, 0x1FFFFD, 0x1FFFFE, 0x1FFFFF, 0x200000, 0x3FFFFF,
-              0x7FFFFF, 0xFFFFFE, 0xFFFFFF)
-    for block in blocks if long else (0, 0xFF, 0xFFFF, *blocks[6:9], 0xFFFFFF):
+    yield from world.keys_of((0, 19, 63, READER_LABEL))
+    for block in (0, 0xFF, 0xFFFF, 0x1FFFFE, 0x1FFFFF, 0x200000, 0xFFFFFF):
         yield world.set(block)
         yield world.reset()
         for fails in (True, False):
@@ -449,26 +458,25 @@ def ends_of_numbers(long: bool) -> Iterator[Step]:
         yield world.set(block)
         yield world.reset()
         yield world.begin()
-        for _ in range(3 if long and block == 5 else 1):
-            yield world.put(epoch=world.agent.epoch | 254)
-            yield world.rounds(1)
-            yield world.taken(world.counted(19, 1))
-            yield world.fails(True)
-            for count in (2, 3):  # the epoch goes on
-                yield world.next()
-                yield world.taken(world.counted(19, count))
-                yield world.taken(world.counted(READER_LABEL, count))
-                yield world.is_stored()
-            yield world.fails(False)
+        yield world.put(epoch=world.agent.epoch | 254)
+        yield world.rounds(1)
+        yield world.taken(world.counted(19, 1))
+        yield world.fails(True)
+        for count in (2, 3):  # the epoch goes on
             yield world.next()
+            yield world.taken(world.counted(19, count))
+            yield world.taken(world.counted(READER_LABEL, count))
             yield world.is_stored()
-            yield world.process(4, world.counted(0, 1))
-            yield world.process(4, world.counted(19, 4))
-            yield world.begin()
-            yield world.process(4, world.counted(19, 1))
+        yield world.fails(False)
+        yield world.next()
+        yield world.is_stored()
+        yield world.process(4, world.counted(0, 1))
+        yield world.process(4, world.counted(19, 4))
+        yield world.begin()
+        yield world.process(4, world.counted(19, 1))
 
 
-def beacons(who: Listener, label: int, long: bool) -> Iterator[tuple[bool, bytes]]:
+def beacons(who: Listener, label: int) -> Iterator[tuple[bool, bytes]]:
     """Beacons that a node or a reader hears or not, as answer and packet."""
     keys, kind = who.keys, bytes((keyed.BEACON_END,))  # The first byte that no beacon has.
 
@@ -477,56 +485,55 @@ def beacons(who: Listener, label: int, long: bool) -> Iterator[tuple[bool, bytes
         assert copy.copy(who).hear(accepted) and not who.hear(rejected)
         return False, rejected
 
-    for value in (1, 0x12345) if long else (0x12345,):
-        beacon = keys.beacon(label, value)
-        for rejected in (value - 1, value + 1, value - 2, value - 256, value + 256,
-                      value | keyed.BEACON_END << 24, 0):
-            yield unheard(beacon, keys.packet(label, rejected % 2 ** 32, beacon[4:]))
-        for other_label in (label ^ 1, READER_LABEL if label < READER_LABEL else 63):
-            yield unheard(beacon, keys.packet(other_label, value, beacon[4:]))  # a neighbour's
-        for number in (value, value | keyed.BEACON_END << 24):
-            yield unheard(beacon, keys.packet(label, number, kind + beacon[5:]))
-        for packet in changed(beacon, long):
-            yield unheard(beacon, packet)
-        for length in (0, 7, 9, 16):
-            yield unheard(beacon, (beacon + bytes(8))[:length])
-        yield who.hear(beacon), beacon
-        for old in (value, value - 1, value - 256):  # Their tags are right, but they are not later.
-            if old > 0:
-                yield unheard(keys.beacon(label, value + 1), keys.beacon(label, old))
+    value = 0x12345
+    beacon = keys.beacon(label, value)
+    for rejected in (value - 1, value + 1, value - 2, value - 256, value + 256,
+                  value | keyed.BEACON_END << 24, 0):
+        yield unheard(beacon, keys.packet(label, rejected % 2 ** 32, beacon[4:]))
+    for other_label in (label ^ 1, READER_LABEL if label < READER_LABEL else 63):
+        yield unheard(beacon, keys.packet(other_label, value, beacon[4:]))  # a neighbour's
+    for number in (value, value | keyed.BEACON_END << 24):
+        yield unheard(beacon, keys.packet(label, number, kind + beacon[5:]))
+    for packet in changed(beacon):
+        yield unheard(beacon, packet)
+    for length in (0, 7, 9, 16):
+        yield unheard(beacon, (beacon + bytes(8))[:length])
+    yield who.hear(beacon), beacon
+    for old in (value, value - 1, value - 256):  # Their tags are right, but they are not later.
+        if old > 0:
+            yield unheard(keys.beacon(label, value + 1), keys.beacon(label, old))
     for epoch in (0x12346, 0x123FF, 0x12400, 0x1123456, 0x1023456, 0x1B012345,
                   keyed.EPOCH_LAST - 1, keyed.EPOCH_LAST):
         beacon = keys.beacon(label, epoch)
         yield who.hear(beacon), beacon
 
 
-def nodes_and_readers(long: bool) -> Iterator[Step]:
+def nodes_and_readers() -> Iterator[Step]:
     world = World("nodes")
     keys, rng = world.keys, random.Random("nodes")
-    yield from world.keys_of(range(LABELS) if long else (7, *range(62, LABELS)))
+    yield from world.keys_of((7, *range(62, LABELS)))
     for label in (7, 63):
         for generation in (1, 2, 255):
             yield "key", label, generation, keyed.label_key(keys.master, label, generation)
         yield "key", label, 0, keys.of(label)
     yield from ends_of_tags(keys)
-    for label in (9, 0, 63) if long else (63,):
-        yield ("node",)
-        yield "beat", label, 1, 2, 1, b""
-        node = Hearer(keys, label)
-        for answer, packet in beacons(node, label, long):
-            yield "hear", label, yes(answer), packet
-            if answer:
-                for _ in range(2):
-                    yield beat(node, label, *rng.randbytes(2))
+    yield ("node",)
+    yield "beat", 63, 1, 2, 1, b""
+    node = Hearer(keys, 63)
+    for answer, packet in beacons(node, 63):
+        yield "hear", 63, yes(answer), packet
+        if answer:
+            for _ in range(2):
+                yield beat(node, 63, *rng.randbytes(2))
     for variable in (64, 255):
         yield "beat", variable, 1, 2, 1, b""
     for times in (1, 251, 1, 1, 1):
         yield beat(node, 63, 255, times, times)
     yield ("reader",)
     reader = Reader(keys)
-    for answer, packet in beacons(reader, READER_LABEL, long):
+    for answer, packet in beacons(reader, READER_LABEL):
         yield "listen", yes(answer), packet
-    yield from readers(world, rng, long)
+    yield from readers(world, rng)
 
 
 def ends_of_tags(keys: Keys) -> Iterator[Step]:
@@ -548,7 +555,7 @@ def beat(node: Hearer, variable: int, sender: int, value: int, times: int = 1) -
     return "beat", variable, sender, value, times, packet or b""
 
 
-def readers(world: World, rng: random.Random, long: bool) -> Iterator[Step]:
+def readers(world: World, rng: random.Random) -> Iterator[Step]:
     keys = world.keys
     yield ("reader",)
     reader = Reader(keys)
@@ -582,11 +589,11 @@ def readers(world: World, rng: random.Random, long: bool) -> Iterator[Step]:
         report = keys.report(table, epoch + 1, request)
         yield "check", report, yes(reader.check(report))
         yield "check", report, yes(reader.check(report))
-    for _ in range(256 if long else 3):
+    for _ in range(3):
         yield "request", b"xy", reader.request(b"xy") or b""
 
 
-def slots(long: bool) -> Iterator[Step]:
+def slots() -> Iterator[Step]:
     """Every moment at which the power may fail, with every bit of the byte that was being written;
     and slots that never were."""
     rng = random.Random("slots")
@@ -597,9 +604,8 @@ def slots(long: bool) -> Iterator[Step]:
             yield "slots", memory, number(keyed.slots_read(memory))
             free, slot = keyed.slots_free(memory), keyed.slot(value)
             yield "slot", memory, number(value), free, slot
-            for torn in range(SLOT) if long or old in (0xFF, 0x800001) else ():
-                for byte in (0, 0xFF, slot[torn] ^ 1, slot[torn] ^ 0x80, rng.randrange(256)) \
-                        if long else (0xFF, slot[torn] ^ 1 << torn):
+            for torn in range(SLOT) if old in (0xFF, 0x800001) else ():
+                for byte in (0xFF, slot[torn] ^ 1 << torn):
                     cut = memory[:free] + slot[:torn] + bytes((byte,)) + memory[free + torn + 1:]
                     yield "slots", cut, number(keyed.slots_read(cut))
                     yield "slot", cut, number(value), keyed.slots_free(cut), slot

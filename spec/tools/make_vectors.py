@@ -1,14 +1,11 @@
 """Writes vectors.tsv, the test vectors that every language's tests read, and vectors_watch.tsv,
 those of dumpulse_watch.h, and vectors_keyed.tsv, those of dumpulse_keyed.h.
 
-    python3 -m spec.tools.make_vectors              writes spec/vectors.tsv, and the three hashes
-    python3 -m spec.tools.make_vectors --check      fails if they are not what this writes
-    python3 -m spec.tools.make_vectors --short DIR  writes the three into a folder
-    python3 -m spec.tools.make_vectors --long DIR   the same in their long form
+    python3 -m spec.tools.make_vectors          writes spec/vectors.tsv, and the three hashes
+    python3 -m spec.tools.make_vectors --check  fails if they are not what this writes
+    python3 -m spec.tools.make_vectors DIR      writes the three into a folder
 
-The long form has the same kinds of steps: all values of a byte where the files have flipped bits,
-all lengths and labels, and scenes by chance. The tests of this project run both. They come from
-model.py, watch.py, keyed.py and zlib, and not from the C code."""
+They come from model.py, watch.py, keyed.py and zlib, and not from the C code."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from spec.model import (HEARTBEAT, MAGIC, REPORT, REQUEST, VARIABLES, Agent, che
 from spec.watch import (ALIVE, BEST_FIRST, DEAD, LATE, LONGEST, MISSING, OUT_OF_RANGE, WAITING,
                         WRAP, Line, Watch, allowed, line)
 from spec.tools import keyed_vectors
-from spec.tools.malformed import changed, lengths
+from spec.tools.keyed_vectors import changed, lengths
 
 Step = tuple[object, ...]
 
@@ -69,15 +66,15 @@ HEADER_OF_WATCH = """\
 """
 
 
-def near_misses(long: bool) -> Iterator[bytes]:
+def near_misses() -> Iterator[bytes]:
     """Packets that are nearly right."""
     valid = heartbeat(3, 76, 9)
     for packet in (valid, REQUEST):
-        yield from changed(packet, long)
-        yield from lengths(packet, long)
-    for variable in range(VARIABLES, 256) if long else (64, 65, 127, 128, 191, 192, 255):
+        yield from changed(packet)
+        yield from lengths(packet)
+    for variable in (64, 65, 127, 128, 191, 192, 255):
         yield heartbeat(variable, 1, 2)
-    for (magic,) in changed(bytes((MAGIC,)), long):
+    for (magic,) in changed(bytes((MAGIC,))):
         yield heartbeat(5, 6, 7, magic=magic)
     for packet in (valid, REQUEST):  # the checksum at the wrong end; all bytes reversed
         yield packet[4:] + packet[:4]
@@ -119,7 +116,7 @@ class Script:
         yield "check", report[:-1], "no"
 
 
-def steps(long: bool) -> Iterator[Step]:
+def steps() -> Iterator[Step]:
     script = Script()
     yield script.table(bytes(260))
     yield from script.report_and_checks()
@@ -137,18 +134,16 @@ def steps(long: bool) -> Iterator[Step]:
         yield "read", variable, script.agent.entries[variable] if variable < VARIABLES else bytes(4)
     # Tables with more and more bytes 0xFF: the second sum of Adler-32 is reduced more and more
     # often.
-    for full in range(0, 257, 8 if long else 32):
+    for full in range(0, 257, 32):
         yield script.table(b"\xaa" * 4 + b"\xff" * full + bytes(256 - full))
         yield script.packet(0, REQUEST)
     yield from script.report_and_checks()
-    for _ in range(16 if long else 2):
+    for _ in range(2):
         yield script.table(script.rng.randbytes(260))
         yield from script.report_and_checks()
     yield from extreme_sums(script)
-    if long:
-        yield from packets_by_chance(script)
     yield script.table(script.rng.randbytes(260))
-    for data in near_misses(long):
+    for data in near_misses():
         yield script.packet(0xBEEF, data)
     yield "check", b"", "no"
     yield "check", bytes(260), "no"
@@ -173,27 +168,6 @@ def heartbeats(script: Script) -> Iterator[Step]:
                 yield script.packet(rng.randrange(65536), packet)
     for variable in (0, 1, 62, 63, 64, 65, 127, 128, 191, 192, 255):
         yield script.record(rng.randrange(65536), variable, rng.randrange(256), rng.randrange(256))
-
-
-def packets_by_chance(script: Script) -> Iterator[Step]:
-    """Packets that are good, cut, too long or damaged, on tables of all kinds."""
-    rng = script.rng
-    for number in range(2000):
-        if number % 20 == 0:
-            yield script.table(rng.choice((bytes(260), b"\xff" * 260, rng.randbytes(260))))
-        packet = rng.choice((REQUEST, *[heartbeat(rng.randrange(66), *rng.randbytes(2))] * 6,
-                             heartbeat(*rng.randbytes(4)), rng.randbytes(8)))
-        fate = rng.randrange(8)
-        if fate == 0:
-            packet = rng.randbytes(rng.choice((0, 1, 4, 7, 9, 16, 255, 256 + 8, 260)))
-        elif fate == 1:
-            packet = (packet + rng.randbytes(8))[:rng.randrange(17)]
-        elif fate == 2:
-            for _ in range(rng.randrange(1, 5)):
-                index = rng.randrange(8)
-                packet = packet[:index] + bytes((packet[index] ^ 1 << rng.randrange(8),)) + \
-                    packet[index + 1:]
-        yield script.packet(rng.randrange(WRAP), packet)
 
 
 def extreme_sums(script: Script) -> Iterator[Step]:
@@ -246,43 +220,37 @@ class Watched:
             yield "count", state, self.watch.states.count(state)
 
 
-def steps_of_watch(long: bool) -> Iterator[Step]:
+def steps_of_watch() -> Iterator[Step]:
     rng = random.Random("watch")
     sensible = [line(3, 20, 60, 200, 10, 120), line(63, 1000, 3000, 60000, 255, 255),
                 line(0, 1, 1, 0, 0, 0), line(3, 40, 80, 63, 0, 255), line(31, 30000, LONGEST, 1)]
     hostile = [Line(0xFF, 200, 255, 0xFFFF, 0, 0), Line(0, 0, 0, 0, 0xFFFF, 0xFFFF),
                Line(5, 9, 3, 69, 48, 40), Line(70, 250, 10, 70, 100, 90),
                Line(7, 0, 255, 7, 65, 66)]
-    for lines in (sensible, hostile):
-        if long or lines is sensible:
-            yield from ages(lines, long)
-            yield from graces(lines)
-        yield from (step for _ in range(10 if long else 1)
-                    for step in by_chance(lines, rng))
-    for _ in range(40 if long else 0):
-        yield from looks_by_chance([some_line(rng) for _ in range(rng.randrange(1, 9))], rng)
+    yield from ages(sensible)
+    yield from graces(sensible)
+    yield from by_chance(sensible, rng)
+    yield from by_chance(hostile, rng)
     yield from values_and_bytes()
-    yield from questions(long)
+    yield from questions()
     yield from checks(sensible, hostile)
 
 
-def ages(lines: list[Line], long: bool) -> Iterator[Step]:
+def ages(lines: list[Line]) -> Iterator[Step]:
     """Each limit of each line, and a tick more, until the age has wrapped around."""
     for number, row in enumerate(lines):
-        starts = (1, 255, 1000, WRAP - 40)
-        for start in starts if long else starts[number % 4:][:1]:
-            it = Watched(lines)
-            yield it.lines()
-            yield it.entry(row.variable, start, 7, row.lowest)
-            limits = sorted({0, row.late - 64, row.late - 63, row.dead - 64, row.dead - 63,
-                             LONGEST, LONGEST + 1, WRAP - 1, WRAP, WRAP + 1})
-            for age in limits:
-                yield it.look(start + age, number, 1)
-            yield it.look(start)
-            yield it.entry(row.variable, start + 256, 7, row.lowest)  # only the high byte is new
-            yield it.look(start + 300)
-            yield it.entry(row.variable, start + 290, 7, row.lowest)  # only the low byte is new
-            yield it.look(start + 300)
+        it, start = Watched(lines), (1, 255, 1000, WRAP - 40)[number % 4]
+        yield it.lines()
+        yield it.entry(row.variable, start, 7, row.lowest)
+        limits = sorted({0, row.late - 64, row.late - 63, row.dead - 64, row.dead - 63,
+                         LONGEST, LONGEST + 1, WRAP - 1, WRAP, WRAP + 1})
+        for age in limits:
+            yield it.look(start + age, number, 1)
+        yield it.look(start)
+        yield it.entry(row.variable, start + 256, 7, row.lowest)  # only the high byte is new
+        yield it.look(start + 300)
+        yield it.entry(row.variable, start + 290, 7, row.lowest)  # only the low byte is new
+        yield it.look(start + 300)
 
 
 def graces(lines: list[Line]) -> Iterator[Step]:
@@ -300,23 +268,6 @@ def graces(lines: list[Line]) -> Iterator[Step]:
         yield it.look(0)
 
 
-def some_line(rng: random.Random) -> Line:
-    """A sensible line, or any."""
-    if rng.randrange(4) == 0:
-        return Line(*rng.randbytes(3), *(rng.randrange(WRAP) for _ in range(3)))
-    late = rng.choice((1, 2, 5, 40, 1000, 30000))
-    lowest = rng.randrange(256)
-    return line(rng.randrange(VARIABLES), late, min(late * rng.randrange(1, 5), 65000),
-                rng.choice((0, 1, 70, 1000, 60000)), lowest, rng.randrange(lowest, 256))
-
-
-def step_of_the_clock(rng: random.Random, lines: list[Line]) -> int:
-    """How far the clock goes until the next look. Often it is a limit of a line, or one more."""
-    row = rng.choice(lines)
-    return rng.choice((0, 1, 3, rng.randrange(100), rng.randrange(WRAP), WRAP - 10,
-                       row.late - 64, row.late - 63, row.dead - 64, row.dead - 63))
-
-
 def by_chance(lines: list[Line], rng: random.Random) -> Iterator[Step]:
     it, now = Watched(lines), rng.choice((0, rng.randrange(WRAP)))
     yield it.lines()
@@ -329,20 +280,6 @@ def by_chance(lines: list[Line], rng: random.Random) -> Iterator[Step]:
             yield it.entry(row.variable, now - rng.choice((0, 1, rng.randrange(70), -64, -65)),
                            rng.randrange(256), rng.randrange(256))
         yield it.look(now, *rng.choice(((), (), (rng.randrange(7), rng.randrange(7)), (2, 255))))
-
-
-def looks_by_chance(lines: list[Line], rng: random.Random) -> Iterator[Step]:
-    """Of all lines, at times near their limits. Several have new entries, or zeros."""
-    it, now = Watched(lines), rng.choice((0, rng.randrange(WRAP)))
-    yield it.lines()
-    yield it.begin(rng.choice((0, now)))
-    for _ in range(25):
-        now = (now + step_of_the_clock(rng, lines)) % WRAP
-        for row in rng.choices(lines, k=rng.randrange(5)):
-            time = now - rng.choice((0, 0, 1, rng.randrange(70), -63, -64, -65))
-            yield it.entry(row.variable, rng.choice((time, time, time, 0)),
-                           *rng.choice((rng.randbytes(2), bytes(2))))
-        yield it.look(now)
 
 
 def values_and_bytes() -> Iterator[Step]:
@@ -365,14 +302,13 @@ def values_and_bytes() -> Iterator[Step]:
         yield it.look(1000)
 
 
-def questions(long: bool) -> Iterator[Step]:
+def questions() -> Iterator[Step]:
     it = Watched([line(variable, 20, 60, 200) for variable in (4, 9, 4)])
     yield it.lines()
     yield from it.answers()
     for bad, rest in itertools.product(BEST_FIRST, repeat=2):
-        for place in range(3) if long else ((bad + rest) % 3,):
-            yield it.states(*(bad if index == place else rest for index in range(3)))
-            yield "worst", it.watch.worst()
+        yield it.states(*(bad if index == (bad + rest) % 3 else rest for index in range(3)))
+        yield "worst", it.watch.worst()
     for states in ((WAITING, MISSING, ALIVE), (OUT_OF_RANGE, LATE, DEAD), (DEAD, DEAD, DEAD)):
         yield it.states(*states)
         yield from it.answers()
@@ -412,26 +348,24 @@ FILES = {"vectors.tsv": (HEADER, steps), "vectors_watch.tsv": (HEADER_OF_WATCH, 
          "vectors_keyed.tsv": (keyed_vectors.HEADER, keyed_vectors.steps)}
 
 
-def text(name: str, long: bool) -> str:
+def text(name: str) -> str:
     def cell(value: object) -> str:
         return (value.hex() or "-") if isinstance(value, bytes) else str(value)
 
     header, steps = FILES[name]
-    return header + "".join("\t".join(map(cell, step)) + "\n" for step in steps(long))
+    return header + "".join("\t".join(map(cell, step)) + "\n" for step in steps())
 
 
 def main() -> None:
     words = sys.argv[1:]
-    if words not in ([], ["--check"]) and (len(words), *words[:1]) not in (
-            (2, "--short"), (2, "--long")):
-        raise SystemExit("usage: python3 -m spec.tools.make_vectors "
-                         "[--check | --short DIR | --long DIR]")
-    files = {name: text(name, words[:1] == ["--long"]) for name in FILES}
-    if len(words) != 2:
+    if len(words) > 1 or words != ["--check"] and "".join(words).startswith("-"):
+        raise SystemExit("usage: python3 -m spec.tools.make_vectors [--check | DIR]")
+    files = {name: text(name) for name in FILES}
+    folder = Path(*words) if words not in ([], ["--check"]) else SPEC
+    if folder == SPEC:
         hashes = "".join(f"{hashlib.sha256(content.encode()).hexdigest()}  {name}\n"
                          for name, content in files.items())
         files = {"vectors.tsv": files["vectors.tsv"], "vectors.sha256": hashes}
-    folder = Path(words[1]) if len(words) == 2 else SPEC
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         if words != ["--check"]:
