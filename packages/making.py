@@ -1,7 +1,6 @@
 """Makes a package: its files go into build/packages.
 
-    python3 -m packages.making rust            # one of WORLDS
-    python3 -m packages.making dbc 18ff0000    # what it shall know more"""
+    python3 -m packages.making rust    # one of WORLDS"""
 
 import argparse
 import importlib
@@ -21,7 +20,7 @@ class Failed(Exception):
     """A build or a test failed. The text has what it wrote."""
 
 
-def builder(name: str) -> Callable[..., list[Path]]:
+def builder(name: str) -> Callable[[Path], list[Path]]:
     """Returns the function that writes a package into a folder."""
     if name not in ONE_FILE:
         return importlib.import_module(f"packages.{name}.make").build  # type: ignore[no-any-return]
@@ -39,16 +38,11 @@ def main() -> None:
                                      description="Writes a package into build/packages, and prints "
                                      "the names of its files.")
     parser.add_argument("package", choices=WORLDS)
-    parser.add_argument("base", nargs="?", help="of dbc: the first CAN identifier, in 3 "
-                        "hexadecimal digits, or 8 if identifiers have 29 bits")
-    parser.add_argument("reports", nargs="?", help="of dbc: the same for reports and requests, if "
-                        "it is another one")
     options = parser.parse_args()
-    bases = [base for base in (options.base, options.reports) if base]
     to = ROOT / "build" / "packages"
     try:
         to.mkdir(parents=True, exist_ok=True)
-        files = builder(options.package)(to, *(bases if options.package == "dbc" else ()))
+        files = builder(options.package)(to)
     except (Failed, OSError, subprocess.CalledProcessError) as why:
         raise SystemExit(f"packages.making: {options.package}: {why}") from None
     print(*files, sep="\n")

@@ -10,8 +10,6 @@ import hashlib
 import importlib.metadata
 import re
 import subprocess
-import tarfile
-import tomllib
 import uuid
 import zipfile
 from collections.abc import Iterator
@@ -64,13 +62,6 @@ def needs(path: Path) -> Iterator[Component]:
                                 stdout=subprocess.PIPE, check=True).stdout
         requirements = [("deb", "debian", line, False)
                         for line in fields.split(",") if line.strip()]
-    elif path.suffix == ".crate":
-        with tarfile.open(path) as crate:
-            manifest = crate.extractfile(f"{path.stem}/Cargo.toml")
-            assert manifest
-            fields = tomllib.loads(manifest.read().decode()).get("dependencies", {})
-        requirements = [("cargo", None, f"{name} {rule.get('version')}", bool(rule.get("optional")))
-                        for name, rule in fields.items()]
     for world, group, line, is_optional in requirements:
         name = re.findall(r"[\w.+-]+", line)[0]
         yield Component(name=name, description=line.strip(), bom_ref=f"{path.name}>{name}",

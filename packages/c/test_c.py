@@ -1,18 +1,19 @@
 """The C library, as users of build systems get it."""
 
+import json
 import re
+import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from firmware.simulators.boards import Board, Line
 from packages import archive, project
 from packages.c import make
-from packages.cmake import consumers
-from packages.cmake.consumers import NOTHING, damage, fails, run
-from spec.model import REQUEST, heartbeat
+from packages.c import consumers
+from packages.c.consumers import NOTHING, fails, run
+from spec.model import heartbeat
 
 pytestmark = pytest.mark.slow
 
@@ -21,17 +22,20 @@ TOOLS = project.ROOT / "build" / "venv-packages" / "bin"
 OLD = {"PATH": f"{TOOLS}:{consumers.environment(TOOLS)['PATH']}"}
 
 
-def test_the_archive_has_the_library_and_its_links_resolve(tmp_path: Path) -> None:
+@pytest.fixture(name="unpacked")
+def fixture_unpacked(tmp_path: Path) -> Path:
+    """The folder that is in the archive."""
     with zipfile.ZipFile(make.write_archive(tmp_path)) as packed:
         packed.extractall(tmp_path)
-    folder = tmp_path / "dumpulse"
-    assert sorted(path.name for path in (folder / "src").iterdir()) == consumers.library("[chS]")
-    assert archive.dead_links(folder) == []
+    return tmp_path / "dumpulse"
+
+
+def test_the_archive_has_the_library_and_its_links_resolve(unpacked: Path) -> None:
+    assert sorted(path.name for path in (unpacked / "src").iterdir()) == consumers.library("[chS]")
+    assert archive.dead_links(unpacked) == []
 
 
 # ---------------------------------------------------------------- CMake
-
-TOOLCHAINS = consumers.WORLDS / "cmake" / "toolchains"
 
 
 def build(source: Path, to: Path, *options: str | Path, more: Mapping[str, str] = NOTHING) -> Path:
@@ -130,30 +134,16 @@ def test_a_project_in_cpp(tmp_path: Path, found: str) -> None:
     consumers.check_agent([built / "agent"], built)
 
 
-def cross(name: str, tmp_path: Path, *options: str) -> Path:
-    return build(tmp_path / "consumer", tmp_path / "built", f"-DADD={project.ROOT}",
-                 f"-DCMAKE_TOOLCHAIN_FILE={TOOLCHAINS / name}.cmake",
-                 "-DCMAKE_BUILD_TYPE=MinSizeRel", *options) / "agent"
-
-
-def test_for_arm(tmp_path: Path) -> None:
-    """QEMU's board gives a program the standard input and output of the machine."""
-    image = cross("arm-none-eabi", tmp_path, "-DDUMPULSE_CPU=cortex-m3")
-    consumers.check_agent(["qemu-system-arm", "-M", "mps2-an385", "-nographic", "-monitor", "none",
-                           "-serial", "none", "-semihosting-config", "enable=on,target=native",
-                           "-kernel", image], tmp_path)
-
-
 def test_for_avr(tmp_path: Path) -> None:
-    board = Board("consumer", "simavr", 115_200, mcu="atmega328p", hertz=16_000_000)
-    image = cross("avr", tmp_path)
-    packets, reports = b"".join(consumers.PACKETS), consumers.expected()
-    first = packets.index(REQUEST) + len(REQUEST)
-    with Line(board, image) as line:  # while it sends a report, its UART has room for two bytes
-        for part, report in ((packets[:first], reports[:260]), (packets[first:], reports[260:])):
-            line.send(part)
-            assert line.receive(len(report)) == report
-        line.end()
+    """The library for a chip has its part in assembly, and the agent finds all of it."""
+    source = project_of(tmp_path / "source", f'add_subdirectory("{project.ROOT}" dumpulse)',
+                        "add_executable(keyed keyed.c)",
+                        "target_link_libraries(keyed PRIVATE dumpulse::dumpulse)")
+    built = build(source, tmp_path / "built", "-DCMAKE_SYSTEM_NAME=Generic",
+                  "-DCMAKE_C_COMPILER=avr-gcc", "-DCMAKE_C_FLAGS=-mmcu=atmega328p -Os",
+                  "-DCMAKE_ASM_FLAGS=-mmcu=atmega328p")
+    assert b"dumpulse_tag_avr.S" in run(["ar", "t", built / "dumpulse/libdumpulse.a"], tmp_path)
+    assert b" T dumpulse_tag" in run(["avr-nm", built / "keyed"], tmp_path)
 
 
 # ---------------------------------------------------------------- Meson
@@ -162,11 +152,11 @@ PAGE = (make.HERE / "README.md").read_text()
 
 
 def try_meson(source: Path, more: Mapping[str, str] = NOTHING) -> None:
-    """Builds the programs by the lines of the page, and two more."""
+    """Builds the programs by the lines of the page, and one more."""
     (shown,) = re.findall("^```meson\n(.*?)^```", PAGE, re.M | re.S)
-    (source / "meson.build").write_text("project('consumer', 'c')\n" + shown + "".join(
-        f"executable('{name}', '{name}.c', dependencies: dumpulse)\n"
-        for name in ("watcher", "keyed")))
+    (source / "meson.build").write_text(
+        f"project('consumer', 'c')\n{shown}"
+        "executable('keyed', 'keyed.c', dependencies: dumpulse)\n")
     run(["meson", "setup", "built"], source, more=more)
     run(["ninja", "-C", "built"], source, more=more)
     consumers.check(source / "built")
@@ -181,8 +171,9 @@ def test_a_wrap(tmp_path: Path, tools: Mapping[str, str]) -> None:
     made, source = make.write_archive(tmp_path), consumers.consumer(tmp_path / "consumer")
     (source / "subprojects").mkdir()
     wrap = make.write_wrap(made, source / "subprojects")
-    damage(wrap, make.where(made)["address"], made.as_uri())
-    wrap.rename(wrap.with_name("heartbeats.wrap"))
+    text = wrap.read_text().replace(make.where(made)["address"], made.as_uri())
+    wrap.unlink()
+    wrap.with_name("heartbeats.wrap").write_text(text)
     try_meson(source, more=tools)
 
 
@@ -222,10 +213,77 @@ def test_an_installed_library(tmp_path: Path, install: Callable[[Path, Path], No
     assert Path(told.strip()).resolve() == prefix
     user = consumers.consumer(tmp_path / "consumer")
     (shown,) = re.findall("^    (cc .*)$", PAGE, re.M)
-    run(["sh", "-euc", f"for program in agent watcher keyed node; do\n{shown} -o $program\ndone"
+    run(["sh", "-euc", f"for program in agent keyed node; do\n{shown} -o $program\ndone"
          .replace("agent.c ", "$program.c ")], user, more=found)
     consumers.check(user)
     try_meson(user, more=found)  # without a wrap
     if install is by_make:
         run(["make", "-s", "-C", source, "uninstall", f"PREFIX={prefix}"], tmp_path)
         assert not [path for path in prefix.rglob("*") if path.is_file()]
+
+
+# ---------------------------------------------------------------- PlatformIO and ESP-IDF
+
+# PlatformIO, with the list of licences from PyPI's `packaging`. It would fetch it from the network.
+PIO = """
+import sys
+from packaging.licenses._spdx import LICENSES
+from platformio.__main__ import main
+from platformio.package.manifest.schema import ManifestSchema
+known = {"licenses": [{"licenseId": licence["id"]} for licence in LICENSES.values()]}
+ManifestSchema.load_spdx_licenses = staticmethod(lambda: known)
+sys.exit(main())
+"""
+# The types and constants of ESP-IDF that the example uses.
+GIVEN = """
+#include <stdint.h>
+#define ESP_ERROR_CHECK(call) (void)(call)
+enum { ESP_OK, UART_NUM_1, UART_DATA_8_BITS, UART_PARITY_DISABLE, UART_STOP_BITS_1,
+       UART_HW_FLOWCTRL_DISABLE, UART_SCLK_DEFAULT, UART_PIN_NO_CHANGE, portMAX_DELAY };
+typedef struct {
+    int baud_rate, data_bits, parity, stop_bits, flow_ctrl, source_clk;
+} uart_config_t;
+"""
+
+
+def names_in(archive_file: Path) -> set[str]:
+    with tarfile.open(archive_file) as packed:
+        return {name.removeprefix("./") for name in packed.getnames()} - {"."}
+
+
+@pytest.mark.long
+def test_platformio_packs_the_same(unpacked: Path, tmp_path: Path) -> None:
+    run([TOOLS / "python", "-c", PIO, "pkg", "pack", unpacked, "-o", tmp_path / "packed.tar.gz"],
+        tmp_path, more={"PLATFORMIO_SETTING_ENABLE_TELEMETRY": "no"})
+    files = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
+    assert {*names_in(tmp_path / "packed.tar.gz")} >= files
+    manifest = json.loads((unpacked / "library.json").read_text())
+    assert manifest["headers"] == consumers.library("h")  # PlatformIO does not check this one
+
+
+def test_the_project_itself_is_a_component(tmp_path: Path) -> None:
+    """ESP-IDF reads its file for CMake as a script first."""
+    (tmp_path / "scan.cmake").write_text(
+        "function(idf_component_register)\n    message(\"${ARGN}\")\nendfunction()\n"
+        f"set(ESP_PLATFORM 1)\ninclude({project.ROOT}/CMakeLists.txt)\n")
+    told = consumers.try_run(["cmake", "-P", "scan.cmake"], tmp_path).stderr.decode().split(";")
+    assert [told[0], *told[-3:]] == ["SRCS", "INCLUDE_DIRS", ".", "extras\n"]
+    assert sorted(Path(name).name for name in told[1:-3]) == consumers.library("c")
+
+
+@pytest.mark.long
+def test_the_tools_of_esp_idf_accept_the_component(unpacked: Path, tmp_path: Path) -> None:
+    """The component manager reads it. A compiler checks the hooks of the example, and how it calls
+    the library."""
+    (example,) = re.findall("^    idf.py -C components/dumpulse/(.*?) ", PAGE, re.M)
+    assert (unpacked / example / "CMakeLists.txt").is_file()
+    run([TOOLS / "compote", "manifest", "lint", unpacked], tmp_path)
+    run([TOOLS / "compote", "component", "pack", "--project-dir", unpacked, "--name", project.NAME,
+         "--dest-dir", tmp_path / "packed"], tmp_path)
+    (packed,) = (tmp_path / "packed").glob("dumpulse_*[0-9v].tgz")
+    assert names_in(packed) == {str(path.relative_to(unpacked)) for path in unpacked.rglob("*")}
+    # The tools ignore words that they do not know.
+    known = json.loads(run([TOOLS / "compote", "manifest", "schema"], tmp_path))["properties"]
+    lines = (unpacked / "idf_component.yml").read_text().splitlines()
+    assert {line.partition(":")[0] for line in lines if line[0] not in " -"} <= {*known}
+    consumers.compiles(GIVEN, unpacked / example / "uart_agent.c", f"-I{unpacked}/src")

@@ -87,7 +87,7 @@ release $wheel $fleet""", {"toml": "cat >fleet.toml"}),
     Page("dumpulse-c-*.zip", "README.md", f"""
 apt-get install cmake gcc libc6-dev meson pkgconf python3-venv unzip
 release SHA256SUMS {C_ZIP} $wheel
-for name in agent node; do source_file packages/cmake/consumer/$name.c; done
+for name in agent node; do source_file packages/c/consumer/$name.c; done
 servers
 python3 -m venv client && client/bin/pip install --quiet ./$wheel; PATH=$PATH:$PWD/client/bin
 mkdir -p ~/Arduino/libraries && unzip -q {C_ZIP} -d ~/Arduino/libraries
@@ -100,13 +100,13 @@ meson setup by-meson && ninja -C by-meson && is_agent by-meson/agent"""}),
     Page("*-source.tar.gz", "packages/debian/README.md", """
 apt-get install gcc libc6-dev
 release $debs
-source_file packages/cmake/consumer/agent.c"""),
+source_file packages/c/consumer/agent.c"""),
     Page("*-source.tar.gz", "packages/dbc/README.md", f"""
 apt-get install python3-venv
-release {SOURCES}
-tar xzf {SOURCES} && cd {TREE}
-python3 -m venv tools && tools/bin/pip install --quiet cantools; PATH=$PATH:$PWD/tools/bin
-release dumpulse.dbc"""),
+release {SOURCES} dumpulse.dbc $wheel
+tar xzf {SOURCES} --strip-components 1
+python3 -m venv tools
+tools/bin/pip install --quiet cantools ./$wheel; PATH=$PATH:$PWD/tools/bin"""),
     Page("*-source.tar.gz", "packages/publishing.md", f"release {SOURCES} SHA256SUMS $buildinfo",
          codename="bookworm"),
     Page("*-source.tar.gz", "packages/wireshark/README.md"),
@@ -133,7 +133,7 @@ PYTHONPATH=$wheel python3 -m dumpulse get 127.0.0.1"""),
     "C in a CMake project": ("", f"""
 apt-get install cmake gcc libc6-dev make unzip
 release {C_ZIP}
-source_file packages/cmake/consumer/agent.c
+source_file packages/c/consumer/agent.c
 unzip -q {C_ZIP}
 in_cmake 'add_subdirectory(dumpulse)' 'target_link_libraries(agent dumpulse::dumpulse)'
 cmake -B built && cmake --build built

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import client
-from packages.cmake import consumers
+from packages.c import consumers
 from packages.debian import boot, make
 from tools.servers import Server
 

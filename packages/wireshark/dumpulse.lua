@@ -1,18 +1,16 @@
--- Shows Dumpulse's packets in Wireshark and tshark: those of version 1, and those of version 2,
--- with keys, over UDP and CAN. Copy this file into the folder of personal Lua plugins, which
--- Help > About > Folders names, or give it to one command: tshark -X lua_script:dumpulse.lua.
+-- Shows Dumpulse's packets of version 1, over UDP and CAN, in Wireshark and tshark. Copy this file
+-- into the folder of personal Lua plugins, which Help > About > Folders names, or give it to one
+-- command: tshark -X lua_script:dumpulse.lua.
 -- Filters begin with "dumpulse.". The port and the first CAN identifier are in Preferences >
 -- Protocols.                                                      SPDX-License-Identifier: MIT
 
 set_plugin_info({version = "@version@", description = "Dumpulse"})
 
-local PACKET_SIZE, REPORT_SIZE, KEYED_SIZE, VARIABLES = 8, 260, 264, 64
+local PACKET_SIZE, REPORT_SIZE, VARIABLES = 8, 260, 64
 local MAGIC, REQUEST = 0xf1, "AreyouOK"
 -- On CAN: offsets from the base.
 local IDENTIFIERS, FIRST_OF_REPORT, FRAMES, CAN_REQUEST = 128, 64, 33, 127
-local FRAME_SIZE, CAN_BEACON = 8, 97
--- Of version 2: the label of readers. Byte 4 of a beacon is less than BEACON_END.
-local READERS, BEACON_END = 64, 0x20
+local FRAME_SIZE = 8
 
 local dumpulse = Proto("dumpulse", "Dumpulse")
 
@@ -27,17 +25,12 @@ local timestamp = ProtoField.uint16("dumpulse.timestamp", "Timestamp", base.DEC)
 local sender = ProtoField.uint8("dumpulse.sender", "Sender", base.DEC)
 local value = ProtoField.uint8("dumpulse.value", "Value", base.DEC)
 local part = ProtoField.uint8("dumpulse.part", "Frame of the report", base.DEC)
-local tag = ProtoField.bytes("dumpulse.tag", "Tag")
-local label = ProtoField.uint8("dumpulse.label", "Label", base.DEC)
-local epoch = ProtoField.uint32("dumpulse.epoch", "Epoch", base.DEC)
-local count = ProtoField.uint8("dumpulse.count", "Count", base.DEC)
-local nonce = ProtoField.uint16("dumpulse.nonce", "Nonce", base.HEX)
 dumpulse.fields = {kind, checksum, computed, magic, heard, entry, variable, timestamp, sender,
-                   value, part, tag, label, epoch, count, nonce}
+                   value, part}
 
 local bad_checksum = ProtoExpert.new("dumpulse.checksum.bad", "The checksum is wrong",
                                      expert.group.CHECKSUM, expert.severity.ERROR)
-local refused = ProtoExpert.new("dumpulse.refused", "This is no packet of Dumpulse",
+local refused = ProtoExpert.new("dumpulse.refused", "This is no packet of version 1",
                                 expert.group.PROTOCOL, expert.severity.WARN)
 local gap = ProtoExpert.new("dumpulse.gap", "This frame does not follow: the report is dropped",
                             expert.group.SEQUENCE, expert.severity.WARN)
@@ -89,17 +82,17 @@ local function request()
     return "Request", "are you OK?"
 end
 
--- Adds the entries that were ever set, of which the first one is at `first`.
-local function add_entries(buffer, first, tree)
+local function report(buffer, tree)
+    local wrong = add_checksum(buffer, tree)
     local set = {}
     for number = 0, VARIABLES - 1 do
-        if buffer(first + 4 * number, 4):uint() ~= 0 then -- else it was never set
+        if buffer(4 + 4 * number, 4):uint() ~= 0 then -- else it was never set
             set[#set + 1] = number
         end
     end
     tree:add(heard, #set):set_generated()
     for _, number in ipairs(set) do
-        local bytes = buffer(first + 4 * number, 4)
+        local bytes = buffer(4 + 4 * number, 4)
         local branch = tree:add(entry, bytes)
         branch:set_text(string.format("Variable %d: value %d, sender %d, timestamp %d", number,
                                       bytes(3, 1):uint(), bytes(2, 1):uint(), bytes(0, 2):uint()))
@@ -108,71 +101,13 @@ local function add_entries(buffer, first, tree)
         branch:add(sender, bytes(2, 1))
         branch:add(value, bytes(3, 1))
     end
-    return string.format("%d of %d variables are set", #set, VARIABLES)
-end
-
-local function report(buffer, tree)
-    local wrong = add_checksum(buffer, tree)
-    return "Report", add_entries(buffer, 4, tree) .. wrong
-end
-
--- ---- version 2: spec/keyed.md has it. Tags are shown, and not checked ----
-
-local function keyed_report(buffer, tree)
-    tree:add(tag, buffer(0, 8))
-    return "Keyed report", add_entries(buffer, 8, tree)
-end
-
-local function beacon(buffer, tree)
-    tree:add(tag, buffer(0, 4))
-    tree:add(epoch, buffer(4, 4))
-    return "Beacon", string.format("epoch %d", buffer(4, 4):uint())
-end
-
--- Anybody may ask for the beacon of a label.
-local function question(buffer, tree)
-    tree:add(label, buffer(4, 1), buffer(4, 1):uint() - 0x80)
-    return "Question", string.format("which epoch has label %d?", buffer(4, 1):uint() - 0x80)
-end
-
-local function keyed_heartbeat(buffer, tree)
-    local number = buffer(4, 1):uint() - 0x80
-    tree:add(tag, buffer(0, 4))
-    tree:add(variable, buffer(4, 1), number)
-    tree:add(count, buffer(5, 1))
-    tree:add(sender, buffer(6, 1))
-    tree:add(value, buffer(7, 1))
-    return "Keyed heartbeat", string.format(
-        "variable %d, sender %d, value %d, count %d", number, buffer(6, 1):uint(),
-        buffer(7, 1):uint(), buffer(5, 1):uint())
-end
-
-local function keyed_request(buffer, tree)
-    tree:add(tag, buffer(0, 4))
-    tree:add(count, buffer(5, 1))
-    tree:add(nonce, buffer(6, 2))
-    return "Keyed request", string.format("count %d", buffer(5, 1):uint())
-end
-
--- Of 8 bytes that are no packet of version 1.
-local function keyed_kind_of(buffer)
-    local first = buffer(4, 1):uint()
-    if first < BEACON_END then
-        return buffer(4, 4):uint() > 0 and beacon or nil
-    elseif first < 0x80 or first > 0x80 + READERS then
-        return nil
-    elseif buffer(5, 1):uint() == 0 then
-        return question
-    end
-    return first < 0xc0 and keyed_heartbeat or keyed_request
+    return "Report", string.format("%d of %d variables are set", #set, VARIABLES) .. wrong
 end
 
 -- Chooses by the length, and by what tells a heartbeat from a request.
 local function kind_of(buffer)
     if buffer:len() == REPORT_SIZE then
         return report
-    elseif buffer:len() == KEYED_SIZE then
-        return keyed_report
     elseif buffer:len() ~= PACKET_SIZE then
         return nil
     elseif buffer(4, 1):uint() == MAGIC then
@@ -180,7 +115,7 @@ local function kind_of(buffer)
     elseif buffer:raw(0, PACKET_SIZE) == REQUEST then
         return request
     end
-    return keyed_kind_of(buffer)
+    return nil
 end
 
 local function show(name, text, pinfo, tree)
@@ -199,7 +134,7 @@ local function packet(buffer, pinfo, tree)
         show(name, text, pinfo, tree)
     else
         tree:add_proto_expert_info(refused)
-        show("Refused", "no packet of Dumpulse", pinfo, tree)
+        show("Refused", "no packet of version 1", pinfo, tree)
     end
 end
 
@@ -237,8 +172,8 @@ local function join(number, buffer, pinfo)
     if number == 0 then
         before = {next = 0, bytes = {}}
     end
-    local short = number == FRAMES - 1 and REPORT_SIZE - FRAME_SIZE * number -- in version 1
-    if before.next ~= number or (buffer:len() ~= FRAME_SIZE and buffer:len() ~= short) then
+    local size = number == FRAMES - 1 and REPORT_SIZE - FRAME_SIZE * number or FRAME_SIZE
+    if before.next ~= number or buffer:len() ~= size then
         gaps[pinfo.number] = true
         return
     end
@@ -261,15 +196,8 @@ function can.dissector(buffer, pinfo, tree)
     end
     local offset = id.value - first
     local number = offset - FIRST_OF_REPORT
-    if offset < 0 or offset >= IDENTIFIERS then
+    if offset < 0 or number >= FRAMES and offset ~= CAN_REQUEST then
         return 0
-    elseif number >= FRAMES and offset ~= CAN_REQUEST then -- of version 2 alone
-        local found = buffer:len() == PACKET_SIZE and kind_of(buffer)
-        local of_reader = found and buffer(4, 1):uint() == 0x80 + READERS
-        if (offset == CAN_BEACON) ~= (found == beacon) or
-            offset ~= CAN_BEACON and not of_reader then
-            return 0
-        end
     end
     pinfo.cols.protocol = "Dumpulse"
     local branch = tree:add(dumpulse, buffer())

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from packages import making, project
-from spec import keyed, model
+from spec import model
 from tools.programs import vectors
 
 pytestmark = pytest.mark.long
@@ -19,8 +19,7 @@ SCRIPT = Path(__file__).with_name("dumpulse.lua")
 IP, SOCKETCAN = 228, 227  # the link types
 EXTENDED, REMOTE = 1 << 31, 1 << 30  # flags of an identifier on CAN
 FIELDS = ("kind", "checksum", "checksum.right", "magic", "heard", "variable", "timestamp", "sender",
-          "value", "part", "checksum.bad", "refused", "gap", "cut", "tag", "label", "epoch",
-          "count", "nonce")
+          "value", "part", "checksum.bad", "refused", "gap", "cut")
 Shown = dict[str, list[str]]
 
 
@@ -80,53 +79,25 @@ def expected(packet: bytes) -> Shown:
         return {"kind": ["Request"]}
     is_report = len(packet) == 260
     if not is_report and (len(packet) != 8 or packet[4] != model.MAGIC):
-        return expected_keyed(packet) or {"kind": ["Refused"], "refused": ["1"]}
+        return {"kind": ["Refused"], "refused": ["1"]}
     right = model.checksummed(packet[4:])[:4]
     shown = {"checksum": [f"0x{packet[:4].hex()}"]}
     if right != packet[:4]:
         shown |= {"checksum.right": [f"0x{right.hex()}"], "checksum.bad": ["1"]}
     if is_report:
-        return shown | {"kind": ["Report"]} | expected_entries(packet)
+        entries = {variable: entry for variable, entry in enumerate(
+            model.Agent.of_table(packet).entries) if any(entry)}
+        columns = {"variable": [*entries],
+                   "timestamp": [entry[0] * 256 + entry[1] for entry in entries.values()],
+                   "sender": [entry[2] for entry in entries.values()],
+                   "value": [entry[3] for entry in entries.values()]}
+        return shown | {"kind": ["Report"], "heard": [str(len(entries))], **{
+            name: [*map(str, column)] for name, column in columns.items() if column}}
     variable, sender, value = packet[5:]
     if variable > 63:
         shown["refused"] = ["1"]
     return shown | {"kind": ["Heartbeat"], "magic": ["0xf1"], "variable": [str(variable)],
                     "sender": [str(sender)], "value": [str(value)]}
-
-
-def expected_entries(report: bytes) -> Shown:
-    entries = {variable: entry for variable, entry in enumerate(
-        model.Agent.of_table(report[-260:]).entries) if any(entry)}
-    columns = {"variable": [*entries],
-               "timestamp": [entry[0] * 256 + entry[1] for entry in entries.values()],
-               "sender": [entry[2] for entry in entries.values()],
-               "value": [entry[3] for entry in entries.values()]}
-    return {"heard": [str(len(entries))],
-            **{name: [*map(str, column)] for name, column in columns.items() if column}}
-
-
-def expected_keyed(packet: bytes) -> Shown:
-    """The same of version 2, from spec/keyed.md; nothing if it is no such packet."""
-    size = {8: 4, 264: 8}.get(len(packet))
-    if size is None:
-        return {}
-    first, number, rest = packet[4], int.from_bytes(packet[4:8], "big"), packet[5:8]
-    shown: dict[str, object] = {"tag": packet[:size].hex()}
-    if size == 8:
-        shown |= {"kind": "Keyed report"}
-    elif 0 < number <= keyed.EPOCH_LAST:
-        shown |= {"kind": "Beacon", "epoch": number}
-    elif 0x80 <= first <= 0xC0 and not rest[0]:
-        return {"kind": ["Question"], "label": [str(first - 0x80)]}
-    elif 0x80 <= first < 0xC0:
-        shown |= {"kind": "Keyed heartbeat", "variable": first - 0x80, "count": rest[0],
-                  "sender": rest[1], "value": rest[2]}
-    elif first == 0xC0:
-        shown |= {"kind": "Keyed request", "count": rest[0], "nonce": f"0x{rest[1:].hex()}"}
-    else:
-        return {}
-    return {name: [str(each)] for name, each in shown.items()} | (
-        expected_entries(packet) if size == 8 else {})
 
 
 def shown(capture: Path, home: Path, *options: str) -> list[Shown]:
@@ -252,23 +223,6 @@ def test_nothing_makes_it_fail(tmp_path: Path, home: Path) -> None:
             # Only a frame that is cut within the headers of others may be malformed.
             assert ("Malformed" not in text) or longest < 65535
             assert "Dumpulse" in text or longest < 31
-
-
-def test_version_2_on_a_bus(tmp_path: Path, home: Path) -> None:
-    """Beacons have an identifier of their own, and so has what readers send. Elsewhere they are
-    ignored."""
-    keys = keyed.Keys(bytes(range(16)))
-    request = keys.counted(64, 5, 1, 0xBE, 0xEF)
-    beat, report = keys.counted(3, 5, 1, 76, 9), keys.report(bytes(252) + b"\0\5L\t", 5, request)
-    steps = [(at, packet, expected(packet)) for at, packet in (
-        (97, keys.beacon(3, 5)), (3, beat), (3, keyed.question(3)), (98, keyed.question(64)),
-        (98, request), (127, request))]
-    steps += [(98, keys.beacon(3, 5), {}), (97, beat, {}), (98, beat, {}), (97, request, {})]
-    steps += [(64 + at // 8, report[at:at + 8], part(at // 8)) for at in range(0, 264, 8)]
-    steps[-1][2].update(expected(report))
-    capture = pcap(tmp_path / "keyed.pcap", SOCKETCAN,
-                   [can(0x680 + at, packet) for at, packet, _ in steps])
-    assert shown(capture, home) == [what for *_, what in steps]
 
 
 def test_it_works_where_users_put_it(tmp_path: Path, home: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from packages import project
-from packages.cmake import consumers
-from packages.cmake.consumers import run, try_run
+from packages.c import consumers
+from packages.c.consumers import run, try_run
 
 pytestmark = pytest.mark.long
 
@@ -105,25 +105,3 @@ def check(module: Path, tmp_path: Path, config: str = "", hooks: str = AGENT) ->
 def test_each_role(tmp_path: Path, settings: str, hooks: str) -> None:
     config = "".join(f"CONFIG_DUMPULSE_{each}=y\n" for each in settings.split())
     check(project.ROOT, tmp_path, config, hooks)
-
-
-def test_the_entry_for_west(tmp_path: Path) -> None:
-    page = (HERE / "README.md").read_text()
-    entry = page.partition("```yaml\n")[2].partition("```")[0]
-    assert project.REPOSITORY in entry
-    entry = entry.replace(project.REPOSITORY, consumers.repository(tmp_path / "repository"))
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "west.yml").write_text(
-        f"manifest:\n  projects:\n{entry}  self:\n    path: own\n")
-    for words in (["init", "-l", "own"], ["update", "--narrow"], ["manifest", "--validate"]):
-        run([PROGRAMS / "west", *words], tmp_path)
-    check(tmp_path / "modules" / "lib" / "dumpulse", tmp_path)
-
-
-def test_the_overlay(tmp_path: Path) -> None:
-    """Zephyr puts an overlay behind the board's device tree, and lets dtc compile both."""
-    board = '/dts-v1/;\n/ { can1: can { compatible = "a"; status = "disabled"; }; };\n'
-    (overlay,) = re.findall("^```dts\n(.*?)^```", (HERE / "README.md").read_text(), re.M | re.S)
-    tree = run(["dtc", "-I", "dts", "-O", "dts", "-@", "-"], tmp_path,
-               (board + overlay).encode()).decode()
-    assert 'zephyr,canbus = "/can";' in tree and 'status = "okay";' in tree

@@ -44,7 +44,6 @@ pub struct Agent {
 
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use = "a report must be sent"]
 pub enum Outcome<'a> {
     /// It is not for the agent, or damaged. Nothing has changed.

@@ -2,8 +2,7 @@
 //! The transport for CAN: classic frames, with identifiers of 11 or 29 bits.
 //!
 //! Dumpulse uses a block of 128 identifiers. The first one is the base, a multiple of 128. This
-//! module works with any driver: it deals in offsets from the base and in bytes. `examples/can.rs`
-//! has a node, an agent and a reader on a driver with the traits of `embedded-can`.
+//! module works with any driver: it deals in offsets from the base and in bytes.
 //!
 //! Ignore remote frames, CAN FD frames, and frames whose identifier has the other length.
 

@@ -15,7 +15,6 @@ const MAGIC: u8 = 0xF1;
 /// assert_eq!(Variable::try_from(64), Err(NoVariable(64)));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Variable(u8);
 
 impl Variable {
@@ -55,7 +54,6 @@ impl From<Variable> for u8 {
 
 /// This number is no variable: it is above 63.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct NoVariable(pub u8);
 
 impl fmt::Display for NoVariable {
@@ -81,7 +79,6 @@ impl std::error::Error for NoVariable {}
 /// assert_eq!(Heartbeat::decode(&PACKET), Some(ALIVE));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Heartbeat {
     /// Which variable it is for.
     pub variable: Variable,

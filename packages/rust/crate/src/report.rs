@@ -8,7 +8,6 @@ use core::fmt;
 ///
 /// An entry of four zero bytes is a variable that was never set: then there is no `Entry`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Entry {
     /// The agent's clock when the heartbeat came.
     pub timestamp: u16,
@@ -88,7 +87,6 @@ impl<'a> Report<'a> {
 
 /// Why a packet is not a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum BadReport {
     /// It has this many bytes, not 260.
     Length(usize),

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 //! The transport for a serial line: the packets follow each other, with nothing between them.
-//!
-//! `examples/serial.rs` has an agent and a reader on a driver with the traits of `embedded-io`.
 
 use crate::{Heartbeat, Report, PACKET_SIZE, REPORT_SIZE, REQUEST};
 

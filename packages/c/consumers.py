@@ -1,6 +1,6 @@
 """Projects outside of the tree that use Dumpulse: what they are built from, and whether they work.
 
-Every build system builds the same programs, those of packages/cmake/consumer."""
+Every build system builds the same programs, those of packages/c/consumer."""
 
 import re
 import shutil
@@ -14,13 +14,11 @@ from typing import Union
 
 from packages import project
 from spec.model import REQUEST, Agent, heartbeat
-from spec.watch import ALIVE, DEAD, LATE, MISSING, OUT_OF_RANGE, Watch, line
 from tools.programs import EXTRAS, PATIENCE
 from tools.servers import Server, command
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
-WORLDS = project.ROOT / "packages"
-SOURCES = WORLDS / "cmake" / "consumer"
+SOURCES = Path(__file__).with_name("consumer")
 # Heartbeats that replace each other, one with a wrong byte, and questions.
 PACKETS = [heartbeat(3, 76, 9), heartbeat(63, 1, 255), heartbeat(64, 1, 1), REQUEST,
            heartbeat(3, 76, 10), heartbeat(5, 2, 3)[:-1] + b"\x04", REQUEST]
@@ -77,13 +75,6 @@ def compiles(given: str, source: Path, *options: str | Path) -> None:
              source], Path(work))
 
 
-def damage(file: Path, old: str, new: str) -> None:
-    """Replaces a text that must be in the file, everywhere."""
-    text = file.read_text()
-    assert old in text
-    file.write_text(text.replace(old, new))
-
-
 def library(kind: str) -> list[str]:
     """Returns the library's files of a kind, such as h, as the folders have them."""
     return sorted(path.name for folder in (project.ROOT, EXTRAS)
@@ -135,20 +126,6 @@ def check_agent(agent: Words, folder: Path) -> bytes:
     return reports
 
 
-def check_watcher(watcher: Path) -> None:
-    """Runs the program that watches, and compares its lines with the model of the watch."""
-    agent, watch = Agent(), Watch([line(3, late=2, dead=4, grace=3, highest=99),
-                                   line(5, late=1, dead=1, grace=5)])
-    packets = [*PACKETS, *[REQUEST] * 3, heartbeat(3, 76, 100)]
-    changes = []
-    for now, packet in enumerate(packets, 1):
-        agent.process(now, packet)
-        changes += watch.look(agent.entries, now)
-    assert {state for _, _, state in changes} == {MISSING, ALIVE, OUT_OF_RANGE, LATE, DEAD}
-    assert run([watcher], watcher.parent, b"".join(packets)).decode().splitlines() == [
-        f"{variable}: from state {was} to {now}" for variable, was, now in changes]
-
-
 def check(folder: Path) -> None:
     """Runs the programs that were built in a folder."""
     reports, node = check_agent([folder / "agent"], folder), folder / "node"
@@ -156,7 +133,6 @@ def check(folder: Path) -> None:
     assert run([node], folder, reports[-260:]).decode().splitlines() == [
         "3: sender 76, value 10, time 5", "63: sender 1, value 255, time 2"]
     fails([node], folder, "node: this is no report")
-    check_watcher(folder / "watcher")
     check_keyed(folder / "keyed")
 
 
