@@ -1,12 +1,8 @@
 # The images for boards. simulators/boards.py simulates each.   SPDX-License-Identifier: MIT
 UNITS_firmware := build/unit-mcp2515
-# The compiler for a CH32V003 comes with `make full`.
-BUILT_firmware = $(filter-out build/firmware/uart_ch32v003.elf,$(FIRMWARE)) $(SIMULATORS)
-BUILT_FULL += $(FIRMWARE)
+BUILT_firmware = $(FIRMWARE) $(SIMULATORS)
 COMPILER_avr := avr-gcc -mrelax -fdata-sections
 COMPILER_arm := arm-none-eabi-gcc -mthumb -ffreestanding -nostdlib -T firmware/cortex_m.ld
-COMPILER_riscv := riscv64-unknown-elf-gcc -march=rv32ec_zicsr -mabi=ilp32e -ffreestanding \
-    -nostdlib -T firmware/ch32v003.ld
 AT := -Wl,--defsym=flash_begin
 # The files of some roles in version 2.
 ROLES = extras/dumpulse_keyed.h $(patsubst %,extras/dumpulse_%.c,tag $1)

@@ -32,8 +32,7 @@ FETCHED = re.findall("^FETCHED := (.*)$", (ROOT / "Makefile").read_text(), re.M)
 TESTS = ["check", "test ROOM=packages"]
 # Packages of Debian whose versions decide what is built, beside those in the clean Debians. The
 # sources fix the versions of packages of other registries.
-TOOLCHAIN = ("avr-libc", "binutils-arm-none-eabi", "binutils-avr", "binutils-riscv64-unknown-elf",
-             "gcc-arm-none-eabi", "gcc-avr", "gcc-riscv64-unknown-elf",
+TOOLCHAIN = ("avr-libc", "binutils-arm-none-eabi", "binutils-avr", "gcc-arm-none-eabi", "gcc-avr",
              "libnewlib-arm-none-eabi")
 
 

@@ -29,7 +29,7 @@ from packages import archive, making, project
 from tools.programs import as_program
 
 # Whose code a linker has put into the images: packages of Debian.
-OF_FIRMWARE = ("avr-libc", "gcc-avr", "gcc-arm-none-eabi", "gcc-riscv64-unknown-elf")
+OF_FIRMWARE = ("avr-libc", "gcc-avr", "gcc-arm-none-eabi")
 LICENSES = {"avr-libc": "BSD-3-Clause", "gcc": "GPL-3.0-or-later WITH GCC-exception-3.1"}
 
 

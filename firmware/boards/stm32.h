@@ -1,5 +1,5 @@
-/* What STM32F1 and F4, and as far as it has them a CH32V003, share: the cause of a reset, the
- * independent watchdog and USART 1.   SPDX-License-Identifier: MIT
+/* What STM32F1 and F4 share: the cause of a reset, the independent watchdog and USART 1.
+ *                                                             SPDX-License-Identifier: MIT
  *
  * The header of a board has CLOCK, the address USART, RESET_FLAGS, which is RCC_CSR, and its bit
  * BROWN_OUT, or 0.
@@ -20,9 +20,9 @@ enum { WATCHDOG_UNLOCK = 0x5555, WATCHDOG_FEED = 0xAAAA, WATCHDOG_START = 0xCCCC
 enum { READY = 0x20, OVERRUN = 0x08, EMPTY = 0x80 };                   /* bits of UART_STATE */
 enum { ON = 0x2000, SENDS = 8, RECEIVES = 4, INTERRUPT_READY = 0x20 }; /* bits of UART_CONTROL */
 
-/* RCC_CSR has a flag for each cause: RM0008, 7.3.10; RM0090, 7.3.21. RCC_RSTSCKR is the same:
- * CH32V003 RM, 3.4.9. A digit for each bit from 31 on: low power, window and independent watchdog,
- * software, power-up, pin, brown-out, and bit 24, which clears all flags. */
+/* RCC_CSR has a flag for each cause: RM0008, 7.3.10; RM0090, 7.3.21. A digit for each bit
+ * from 31 on: low power, window and independent watchdog, software, power-up, pin, brown-out, and
+ * bit 24, which clears all flags. */
 enum { FORGET = 1 << 24, CAUSES = 0x64451320 };
 
 /* Each reset drives the pin, and so sets its flag, too. */
@@ -37,9 +37,9 @@ static inline uint8_t board_reset_cause(void)
 }
 
 /* Starts the watchdog. A count is 256 clocks of its oscillator: 250 are 2 s at 32 kHz (STM32F4) and
- * 1.6 s at 40 kHz (STM32F1), 1000 are 2 s at 128 kHz (CH32V003). The oscillators differ by half
- * from chip to chip. It starts from 0xFFF, with 4 clocks each: 0.5 s, which also end the wait. Only
- * feeding it loads its counter (RM0090, 21.3 and 21.4.4). */
+ * 1.6 s at 40 kHz (STM32F1). The oscillators differ by half from chip to chip. It starts from
+ * 0xFFF, with 4 clocks each: 0.5 s, which also end the wait. Only feeding it loads its counter
+ * (RM0090, 21.3 and 21.4.4). */
 static inline void start_watchdog(uint32_t counts)
 {
     WATCHDOG_KEY = WATCHDOG_START;
@@ -56,7 +56,6 @@ static inline void board_feed(void)
     WATCHDOG_KEY = WATCHDOG_FEED;
 }
 
-#ifdef __arm__
 /* Runs the chip by its crystal, or by another chip's clock. The watchdog ends the waits. */
 static inline void start_crystal(bool clocked)
 {
@@ -67,7 +66,6 @@ static inline void start_crystal(bool clocked)
     while ((CLOCK_CHOICE & 0x0C) != 0x04) {
     }
 }
-#endif
 
 #if BAUD
 enum { DIVIDER = (CLOCK + BAUD / 2) / BAUD, UART_ON = ON | SENDS | RECEIVES | INTERRUPT_READY };
@@ -96,7 +94,6 @@ static inline bool uart_send(uint8_t byte)
     return true;
 }
 
-#ifdef __arm__
 static inline void board_start(void)
 {
     start_watchdog(250);
@@ -104,7 +101,6 @@ static inline void board_start(void)
     start_ticks(CLOCK);
     start_uart();
 }
-#endif
 #endif
 
 #endif /* STM32_H */

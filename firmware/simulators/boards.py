@@ -1,5 +1,5 @@
 """The boards of firmware/, and how each is simulated: simavr runs the AVRs, rp2040js the RP2040,
-Unicorn an STM32 with keys or on a CAN bus and a CH32V003, QEMU the others.
+Unicorn an STM32 with keys or on a CAN bus, QEMU the others.
 
 A board on a serial line:
 
@@ -75,8 +75,7 @@ class Board:
     @property
     def needs(self) -> list[str]:
         """What its compiler and its simulator are: names for tools/setup."""
-        compiler = "gcc-riscv64-unknown-elf" if self.simulator == "ch32v003" else \
-            "gcc-avr" if self.mcu else "gcc-arm-none-eabi"
+        compiler = "gcc-avr" if self.mcu else "gcc-arm-none-eabi"
         return ["make", "gcc", compiler, *SIMULATORS.get(self.simulator, UNICORN)]
 
     @property
@@ -100,8 +99,6 @@ class Board:
                 return [*module, str(self.baud), str(image)]
             case "stm32_can":
                 return [*module, self.name[-2:], str(self.hertz), str(self.kbits), str(image)]
-            case "ch32v003":
-                return [*module, str(image)]
             case "rp2040js":
                 file = image.with_suffix(f".{os.getpid()}.uf2")
                 file.write_bytes(uf2(image))

@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 import unicorn
 
-from firmware.simulators.ch32v003 import Usart
 from firmware.simulators.stm32_can import RAM, RAM_SIZE, Board
 from firmware.simulators.watchdog import Misuse
 from tools.programs import as_program
@@ -36,7 +35,81 @@ PGERR, WRPRTERR, PG, PER, STRT, LOCK = 4, 0x10, 1, 2, 0x40, 0x80  # 3.4, 3.5
 PROGRAM_US, ERASE_US = 70, 40_000
 PORT_A, PORT_C, CLOCKS = 0x40010804, 0x40011004, 0x40021018  # RM0008, 9.2.2; 7.3.7
 PA10_HIGH, PC13, PC13_HIGH = 0x40010810, 13, 0x40011010
+ORE, RXNE, TXE = 0x08, 0x20, 0x80  # bits of its status: RM0008, 27.6.1
+UE, TXEIE, RXNEIE, TE, RE = 0x2000, 0x80, 0x20, 8, 4  # bits of its control: 27.6.4
 NVIC_ISER1, NVIC_ICER1 = 0xE000E104, 0xE000E184
+
+
+class Usart:
+    """It holds a byte while the next one arrives; if that is complete first, it is lost, and ORE is
+    set. `now` is in periods of the clock."""
+
+    def __init__(self, hertz: int, baud: int) -> None:
+        self.hertz, self.baud = hertz, baud
+        self.now, self.control, self.divider = 0, 0, 0
+        self.flags, self.held, self.seen = TXE, 0, False
+        self.arriving: list[int] = []  # bytes that others send, one right after another
+        self.next_in = self.next_out = -1  # when the byte is complete
+        self.shifting, self.waiting, self.sent = 0, -1, bytearray()
+
+    @property
+    def byte(self) -> int:
+        if not self.divider or abs(self.hertz / self.divider / self.baud - 1) > 0.02:
+            raise Misuse(f"divided by {self.divider}, it is not {self.baud} baud")
+        return 10 * self.divider
+
+    def offer(self, data: bytes) -> None:
+        if not self.arriving and data:
+            self.next_in = self.now + 10 * self.hertz // self.baud
+        self.arriving += data
+
+    def advance(self, now: int) -> None:
+        self.now = now
+        while self.arriving and self.next_in <= now:
+            value = self.arriving.pop(0)
+            self.next_in += 10 * self.hertz // self.baud
+            if self.control & (UE | RE) == UE | RE:
+                if self.flags & RXNE:
+                    self.flags |= ORE
+                else:
+                    self.held, self.flags = value, self.flags | RXNE
+        while 0 <= self.next_out <= now:
+            self.sent.append(self.shifting)
+            self.shifting, self.waiting = self.waiting, -1
+            self.flags |= TXE
+            self.next_out = self.next_out + self.byte if self.shifting >= 0 else -1
+
+    def read(self, at: int) -> int:
+        if at == 0:
+            self.seen = True
+            return self.flags
+        if at == 4:  # after STATR, this also clears ORE
+            self.flags &= ~RXNE & ~(ORE if self.seen else 0)
+            self.seen = False
+            return self.held
+        if at == 12:
+            return self.control
+        raise Misuse(f"register {at:#x} of the USART is read")
+
+    def write(self, at: int, value: int) -> None:
+        if at == 4:
+            if self.control & (UE | TE) != UE | TE or not self.flags & TXE:
+                raise Misuse("it does not send, or has not taken the last byte yet")
+            if self.next_out < 0:
+                self.shifting, self.next_out = value & 0xFF, self.now + self.byte
+            else:
+                self.waiting, self.flags = value & 0xFF, self.flags & ~TXE
+        elif at == 8:
+            self.divider = value
+        elif at == 12:
+            self.control = value
+        else:
+            raise Misuse(f"register {at:#x} of the USART is written")
+
+    @property
+    def interrupts(self) -> bool:
+        return bool(self.control & RXNEIE and self.flags & (RXNE | ORE)
+                    or self.control & TXEIE and self.flags & TXE)
 
 
 class Flash:

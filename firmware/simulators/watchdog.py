@@ -1,4 +1,4 @@
-"""The independent watchdog of an STM32 and of a CH32V003: RM0090, section 21."""
+"""The independent watchdog of an STM32: RM0090, section 21."""
 
 from __future__ import annotations
 

@@ -21,10 +21,6 @@
 #define STOP (TCCR1 = 0)
 #elif defined __arm__
 #define STOP (*(volatile uint32_t *)0xE000E010 = 0) /* SysTick */
-#elif defined __riscv_32e
-#define STOP (*(volatile uint32_t *)0xE000F000 = 0) /* SysTick of a CH32V003 */
-#elif defined __riscv
-#define STOP __asm__ volatile("csrc mie, %0" ::"r"(0x80)) /* the timer's interrupt */
 #endif
 
 /* The linker wants these names:

@@ -77,8 +77,7 @@ def test_a_name_of_no_board(name: str) -> None:
     "uart_atmega328p": "gcc-avr libc6-dev binutils-avr avr-libc libsimavr-dev libelf-dev",
     "uart_stm32-f4": "gcc-arm-none-eabi qemu-system-arm",
     "can_stm32-f1": "gcc-arm-none-eabi python3-venv",
-    "uart_rp2040": "gcc-arm-none-eabi python3-venv",
-    "uart_ch32v003": "gcc-riscv64-unknown-elf python3-venv"}.items())
+    "uart_rp2040": "gcc-arm-none-eabi python3-venv"}.items())
 def test_without_root_it_prints_how_to_install_the_packages(
         name: str, packages: str, tmp_path: Path) -> None:
     for command, output in {"id": "1000", "dpkg-query": "not-installed"}.items():

@@ -30,7 +30,7 @@ def flash_of(elf: Path, to: Path) -> Path:
 def objcopy(board: Board) -> list[str]:
     """An .elf file for AVR has sections for the fuses and the EEPROM, too."""
     return ["avr-objcopy", "-j", ".text", "-j", ".data"] if board.mcu else [
-        "riscv64-unknown-elf-objcopy" if "ch32" in board.name else "arm-none-eabi-objcopy"]
+        "arm-none-eabi-objcopy"]
 
 
 def images(to: Path) -> dict[str, Path]:
