@@ -5,7 +5,7 @@ BUILT_FULL += build/search.tsv
 $(call add,pairs,gcc,-O3,bench/pairs.c)
 build/search.tsv: build/pairs ; @$< search >$@
 $(call add,loopbench,gcc,-O2,loopbench.c dumpulse.c)
-PART_budgets = $(PYTHON) -m bench.size --quick && $(PYTHON) -m bench.cost --quick	## quick budgets
+PART_budgets = $(foreach table,size cost,$(PYTHON) -m bench.$(table) --quick &&) :	## sizes, costs
 READS_check-pages := performance.md $(LIBRARY) udpserver.c loopbench.c bench extras firmware \
     lab proof server spec tools tests/exports*.c Makefile */room.mk
 PART_check-pages = $(PYTHON) -m bench.pages --check ## do the pages show what the commands print?
@@ -19,7 +19,7 @@ TABLE_bits = $(PYTHON) -m bench.reliability bits ## flipped bits that turn a hea
 TABLE_bursts = $(PYTHON) -m bench.reliability bursts ## bursts that turn a heartbeat into another
 TABLE_report-damage = $(PYTHON) -m bench.reliability report-damage ## damaged reports that pass
 TABLE_channels = $(PYTHON) -m bench.reliability channels	## that over UART, I2C and UDP
-TABLE_worst = $(PYTHON) -m bench.worst ## the least and the most that any packet may cost
+TABLE_worst = $(PYTHON) -m bench.worst ## the most that any packet may cost
 TABLE_instructions = $(PYTHON) -m bench.instructions	## valgrind's counts of udpserver
 TABLE_summary = $(PYTHON) -m bench.summary ## what a packet costs, beside the first implementation
 TABLE_loopbench = build/loopbench $(PACKETS)	## ns a packet on this machine, noisy

@@ -58,18 +58,14 @@ def test_a_cycle_more_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         str(ended.value)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "unit", "kinds"), [
-    ("rv32imc", "instructions", worst.KINDS), ("Cortex-M0+", "cycles", ("magic", "report")),
-    ("ATmega328P", "cycles", worst.KINDS)])
-def test_a_bound_that_does_not_hold_is_noticed(name: str, unit: str,
-                                               kinds: tuple[str, ...]) -> None:
-    units = worst.bounds(name)
-    worst.check(name, units)
-    for kind in kinds:
-        low, high = units[unit][kind]
-        with pytest.raises(SystemExit, match=f"where the bounds are {low} and {high - 1}"):
-            worst.check(name, {unit: units[unit] | {kind: (low, high - 1)}})
+@pytest.mark.parametrize(("kind", "turns"), [("heartbeat", (0, 5)), ("refused", (7, 0))])
+def test_a_bound_that_packets_do_not_reach_is_noticed(kind: str, turns: tuple[int, int],
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong limit of the turns of a loop makes one."""
+    hook = worst.LIMITS[kind][0][1]
+    monkeypatch.setitem(worst.LIMITS, kind, [(dict(zip((8, 256), turns, strict=True)), hook)])
+    with pytest.raises(SystemExit, match="packets took .* instructions, where the bounds are"):
+        worst.bounds("Cortex-M0+")
 
 
 @pytest.mark.parametrize(("name", "pushed"), tiered([

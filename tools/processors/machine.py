@@ -103,8 +103,8 @@ class Machine:
     def call(self, function: str, *arguments: int) -> Call:
         raise NotImplementedError
 
-    def steps(self, function: str, *arguments: int) -> list[int]:
-        """The addresses of all instructions of a call, without the hooks."""
+    def trace(self, function: str, *arguments: int) -> tuple[Call, list[int]]:
+        """A call, and the addresses of all its instructions, without the hooks."""
         raise NotImplementedError
 
     def depth(self, top: int) -> int:
@@ -164,7 +164,7 @@ class Avr(Machine):
         self.tell(f"r {address:x} {size:x}")
         return bytes.fromhex("".join(self.answer()))
 
-    def trace(self, command: str, function: str, *arguments: int) -> tuple[Call, list[int]]:
+    def run(self, command: str, function: str, *arguments: int) -> tuple[Call, list[int]]:
         registers = b"".join(  # the first argument is in r25:r24, the second in r23:r22 …
             value.to_bytes(2, "little") for value in reversed(arguments))
         self.write(26 - len(registers), registers)
@@ -192,10 +192,10 @@ class Avr(Machine):
         return Call(self.read(24, 1)[0], int(words[1], 16), int(words[2], 16), hooks), steps
 
     def call(self, function: str, *arguments: int) -> Call:
-        return self.trace("c", function, *arguments)[0]
+        return self.run("c", function, *arguments)[0]
 
-    def steps(self, function: str, *arguments: int) -> list[int]:
-        return self.trace("s", function, *arguments)[1]
+    def trace(self, function: str, *arguments: int) -> tuple[Call, list[int]]:
+        return self.run("s", function, *arguments)
 
     def close(self) -> None:
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -292,7 +292,7 @@ class Unicorn(Machine):
         result = self.engine.reg_read(self.result) & 0xFF
         return Call(result, self.cost, self.depth(top), self.hooks)
 
-    def steps(self, function: str, *arguments: int) -> list[int]:
+    def trace(self, function: str, *arguments: int) -> tuple[Call, list[int]]:
         seen: list[int] = []
 
         def step(_engine: unicorn.Uc, address: int, _size: int, _: object) -> None:
@@ -301,9 +301,9 @@ class Unicorn(Machine):
 
         hook = self.engine.hook_add(unicorn.UC_HOOK_CODE, step)
         self.engine.ctl_flush_tb()  # code that has run without the hook would not call it
-        self.call(function, *arguments)
+        call = self.call(function, *arguments)
         self.engine.hook_del(hook)
-        return seen
+        return call, seen
 
 
 class Linked(Unicorn):
@@ -469,9 +469,6 @@ class Xtensa(Machine):
 
     def call(self, function: str, *arguments: int) -> Call:
         return self.trace(function, *arguments)[0]
-
-    def steps(self, function: str, *arguments: int) -> list[int]:
-        return self.trace(function, *arguments)[1]
 
     def close(self) -> None:
         self.program.close()
