@@ -889,9 +889,9 @@ def interpret(agent_clock: Clock, history: History) -> list[Reading]:
     return readings
 
 
-def describe_report(agent_clock: Clock, bad_sum: str, readings: Sequence[Reading]) -> Keys:
+def describe_report(agent_clock: Clock, readings: Sequence[Reading]) -> Keys:
     """For JSON."""
-    return {"checksum_ok": not bad_sum, "clock": {
+    return {"clock": {
         "from": agent_clock.source, "variable": agent_clock.variable, "text": str(agent_clock)},
         "variables": [reading.for_json() for reading in readings]}
 
@@ -933,22 +933,19 @@ class Watched:
         self.heard_at = uptime()
         self.clock = Clock(settings)
         self.history = History()
-        self.bad_sum = ""
 
     @contextlib.contextmanager
-    def polling(self) -> Iterator[Callable[[Entries, str], None]]:
-        """Notes why no report comes. Yields what takes the report, and Agent.bad_sum."""
+    def polling(self) -> Iterator[Callable[[Entries], None]]:
+        """Notes why no report comes. Yields what takes the report."""
         asked = uptime()
         try:
-            yield lambda entries, bad_sum: self.take(entries, uptime(), asked, bad_sum)
+            yield lambda entries: self.take(entries, uptime(), asked)
         except (NoAnswer, BadReport) as error:
             self.trouble, self.restarted, self.changed = error, False, {}
             self.refused = self.refused or isinstance(error, Refused)
 
-    def take(self, entries: Entries, at: float, asked: Optional[float] = None,
-             bad_sum: str = "") -> None:
+    def take(self, entries: Entries, at: float, asked: Optional[float] = None) -> None:
         """The next report, which came at this uptime()."""
-        self.bad_sum = bad_sum
         restart = self._explain_restart(entries, at) if self.readings else ""
         self.restarted = bool(restart)
         if self.readings and self.trouble and not restart:
@@ -991,9 +988,6 @@ class Watched:
         """The readings that are new, or whose sender, value or state has changed."""
         return [reading for reading in self.shown() if not self.trouble and (
             self.changed.get(reading.variable.number, {"new"}) - {"timestamp"})]
-
-    def trust(self) -> str:
-        return "; ".join(filter(None, (self.bad_sum, str(self.clock))))
 
     def summary(self) -> str:
         if not self.trouble:
@@ -1333,7 +1327,6 @@ class Transport(Protocol):
     parses its addresses, and a row in TRANSPORTS."""
     FORM: str  # The form of its addresses.
     SILENCE: str = ""  # A possible reason if nothing comes.
-    NEEDS_CHECKSUM: bool = False  # Only the checksum shows where a report begins.
     SHARED: bool = False  # Beacons come without a request.
     keyed: bool = False  # The agent has version 2.
     addresses: int = 1  # The number of those of the host.
@@ -1616,7 +1609,6 @@ class Serial(Device):
     """On a serial line, nothing shows where a packet ends. A report is any 260 bytes in a row
     whose checksum is right. In version 2, a frame is any 10 bytes whose sum is right."""
     FORM = "serial:/DEVICE[@BAUD]"
-    NEEDS_CHECKSUM = True
     SILENCE = "; check the baud rate"
     ADVICE = {errno.ENOENT: "no such device: check that it is plugged in",
               errno.EACCES: "no permission: join the group that owns it, often dialout",
@@ -1921,36 +1913,26 @@ class Talk(Generic[Result]):
 class Agent:
     """An agent at an address. Nothing is looked up or sent before the first ask() or beat().
 
-    `accept_bad_sum` accepts reports whose checksum is wrong, as some old agents send them: see
-    SPEC.md. Then `bad_sum` describes the last such report.
-
     With `keys`, the agent must have version 2 of the protocol, and no other report is accepted.
     `epochs` stores the last epoch: by default, in files of this user.
     """
-    def __init__(self, address: str, accept_bad_sum: bool = False,
-                 keys: Optional[KeyFile] = None, epochs: Optional[Epochs] = None) -> None:
-        self.bad_sum = ""
+    def __init__(self, address: str, keys: Optional[KeyFile] = None,
+                 epochs: Optional[Epochs] = None) -> None:
         self.patient = True  # ask() goes on if nothing listens.
         self._lock = threading.Lock()  # threads and tasks may share an agent: each call waits
         self._keys, self._epochs = keys, epochs or Epochs()
         self._known: dict[int, Keyed] = {}  # The keys are labels.
-        self._accept_bad_sum = accept_bad_sum
         parse, transport = TRANSPORTS[prefix_of(address)]
         self._transport = transport(*parse(address))
         self._transport.keyed = keys is not None
         self.name = hide_keys(self._transport.name)
         if not self.name.isprintable():
             raise BadUsage(f"{address!r} is not an address: it has unprintable characters")
-        if accept_bad_sum and self._transport.NEEDS_CHECKSUM:
-            raise BadUsage("--accept-bad-sum is not for serial lines: they need checksums")
-        if accept_bad_sum and keys:
-            raise BadUsage("--accept-bad-sum is not for agents with keys")
 
     @property
     def trust(self) -> str:
         """Why the last report was accepted."""
-        return self.bad_sum or "; ".join(
-            (f"report {'authentic' if self._keys else 'verified'}", *self.remarks))
+        return "; ".join((f"report {'authentic' if self._keys else 'verified'}", *self.remarks))
 
     @property
     def remarks(self) -> list[str]:
@@ -1987,7 +1969,7 @@ class Agent:
 
     def _ask(self, timeout: float) -> Steps[Entries]:
         if not self._keys:
-            return self._talk(timeout, lambda: REQUEST, self._read_entries)
+            return self._talk(timeout, lambda: REQUEST, parse_report)
         reader = self._keyed(READER_LABEL)
         reader.begin()
         return self._talk(timeout, reader.request, reader.take)
@@ -2004,7 +1986,7 @@ class Agent:
         while True:
             end = end_of(interval)
             with watched.polling() as take:
-                take(await self.ask_async(timeout), self.bad_sum)
+                take(await self.ask_async(timeout))
             if watched.trouble or watched.news():
                 yield Change(watched.news(), watched.trouble)
             await asyncio.sleep(max(0.1, end - time.monotonic()))
@@ -2027,16 +2009,6 @@ class Agent:
                 self._transport.next_address()
             self._transport.forget_addresses()
             raise talk.explain_failure(0.0 if at_once else timeout)
-
-    def _read_entries(self, packet: bytes) -> Entries:
-        self.bad_sum = ""
-        try:
-            return parse_report(packet)
-        except BadReport as error:
-            if error.cause != "checksum" or not self._accept_bad_sum:
-                raise
-            self.bad_sum = f"report NOT verified: {error}"
-            return unchecked_entries(packet)
 
     @contextlib.contextmanager
     def _next_heartbeat(self, variable: int, sender: int, value: int,
@@ -2128,14 +2100,14 @@ def format_row(reading: Reading) -> str:
 def run_get(options: argparse.Namespace) -> int:
     settings = make_settings(options)
     selected = parse_variables(",".join(options.variables), settings.variables)
-    agent = Agent(options.address, options.accept_bad_sum, options.key)
+    agent = Agent(options.address, options.key)
     agent.patient = False
     agent_clock = find_clock(agent, settings, options.timeout / 1000)
     shown = worth_showing(interpret(agent_clock, History()), selected)
     if options.json:
         print(json.dumps({"agent": agent.name, "tick": settings.tick_ms / 1000,
                           "now": agent_clock.now,
-                          **describe_report(agent_clock, agent.bad_sum, shown)}))
+                          **describe_report(agent_clock, shown)}))
         return 0
     received = sum(not entry.never for entry in agent_clock.entries)
     print(f"{agent.name}: {agent.trust}, {received} of {VARIABLES} variables received, "
@@ -2329,7 +2301,7 @@ def run_check(options: argparse.Namespace) -> int:
     settings = make_settings(options)
     if not any(variable.expected for variable in settings.variables):
         raise BadUsage("nothing is expected: name variables with --expect or in --names FILE")
-    agent = Agent(address, options.accept_bad_sum, options.key)
+    agent = Agent(address, options.key)
     agent_clock = find_clock(agent, settings, options.timeout / 1000)
     readings, trouble = interpret_with_memory(options.memory, agent.name, agent_clock, end)
     expected = [reading for reading in readings if reading.variable.expected]
@@ -2347,8 +2319,8 @@ def run_check(options: argparse.Namespace) -> int:
         status = 3
     labels = [reading.variable.label for reading in expected if reading.variable.is_unkeyed]
     unkeyed = f"not authenticated: {', '.join(labels)}" * bool(labels)
-    notes += filter(None, (agent.bad_sum, trouble, *agent.remarks, unkeyed))
-    fields = describe_report(agent_clock, agent.bad_sum, expected) if options.json else None
+    notes += filter(None, (trouble, *agent.remarks, unkeyed))
+    fields = describe_report(agent_clock, expected) if options.json else None
     data = " | " + " ".join(map(format_performance, expected))
     shown = expected if options.verbose < 3 else worth_showing(readings, ())
     return print_check(status, "; ".join(notes), fields,
@@ -2380,7 +2352,7 @@ def draw_screen(watched: Watched, columns: int, rows: int) -> list[str]:
     shown, summary = watched.shown(), watched.summary()
     head = [f"{watched.name}  {time.strftime('%H:%M:%S')}", *(
         summary[start:start + columns] for start in range(0, len(summary), columns)),
-        watched.trust() if watched.readings else "", watched.event]
+        str(watched.clock) if watched.readings else "", watched.event]
     head = [paint(line[:columns], REVERSE * bool(watched.trouble)) for line in head if line]
     del head[max(1, rows - 3):]  # variables in trouble are more important than news
     room = max(1, rows - len(head) - 2)
@@ -2410,7 +2382,7 @@ class Lines:
     """Output for files, pipes and scripts: a line for each change, or for each report in JSON."""
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
-        self._event = self._summary = self._trust = ""  # the last that were printed
+        self._event = self._summary = self._doubt = ""  # the last that were printed
 
     def show(self, watched: Watched) -> None:
         print("".join(f"{line}\n" for line in self._list(watched)), end="", flush=True)
@@ -2420,15 +2392,15 @@ class Lines:
             error = str(watched.trouble) if watched.trouble else None
             yield json.dumps({"time": round(time.time(), 3), "agent": watched.name, "error": error,
                               "restarted": watched.restarted,
-                              **describe_report(watched.clock, watched.bad_sum, watched.shown())})
+                              **describe_report(watched.clock, watched.shown())})
             return
         now = time.strftime("%H:%M:%S")
         if watched.event != self._event:
             yield watched.event
-        doubtful = watched.readings and (watched.bad_sum or not watched.clock.agreed)
-        if doubtful and watched.trust() != self._trust:
-            self._trust = watched.trust()
-            yield f"{now} {self._trust}"
+        doubt = str(watched.clock) if watched.readings and not watched.clock.agreed else self._doubt
+        if doubt != self._doubt:
+            self._doubt = doubt
+            yield f"{now} {doubt}"
         summary = watched.summary()
         if watched.trouble or summary != self._summary:
             yield f"{now} {summary}"
@@ -2467,7 +2439,7 @@ class Screen(Lines):
 def run_watch(options: argparse.Namespace) -> int:
     settings = make_settings(options)
     selected = parse_variables(",".join(options.variables), settings.variables)
-    agent = Agent(options.address, options.accept_bad_sum, options.key)
+    agent = Agent(options.address, options.key)
     watched = Watched(settings, selected, agent.name)
     interval = options.interval / 1000
     timeout = min(options.timeout / 1000, max(1.0, interval))
@@ -2478,7 +2450,7 @@ def run_watch(options: argparse.Namespace) -> int:
         for done in itertools.count(1):
             begun = time.monotonic()
             with watched.polling() as take:
-                take(agent.ask(timeout), agent.bad_sum)
+                take(agent.ask(timeout))
             view.show(watched)
             left = max(0.0, begun + interval - time.monotonic())
             if done == options.count or not view.wait(left):
@@ -3013,7 +2985,6 @@ OPTIONS = [
            extra={"action": "count", "default": 0}),
     Option(("check",), "--memory", "FILE", "store ages from one check to the next"),
     Option(READERS, "--also-unkeyed", "VARIABLES", "the agent accepts these without a key"),
-    Option(READERS, "--accept-bad-sum", "", "accept wrong checksums of old agents"),
     Option((*READERS, "key", "status"), "--json", "", "print JSON"),
     Option(("status",), "path", "PATH", "the socket, as in /run/dumpulse/stats"),
     Option(("status",), "--prometheus", "", "print Prometheus' text"),

@@ -719,7 +719,6 @@ TYPED = [
     ("get serial:/dev/x@", 2, "'' is not a baud rate of this system: try 9600, 19200, 38400, "
      "57600, 115200, 230400"),
     ("get serial:/dev/ttyACM0@115201", 2, "'115201' is not a baud rate"),
-    ("get serial:/dev/ttyACM0 --accept-bad-sum", 2, "not for serial lines"),
     ("get nosuch.invalid", 3, "cannot find the host 'nosuch.invalid'"),
     ("get NOBODY --timeout 100001h", 2, "is not a time"),
     ("get HERE --timeout 100000h", 0, "report verified"),
@@ -840,7 +839,7 @@ def test_get_in_json(call: Call) -> None:
     with FakeAgent([report(v0=(NOW, 1, 0), v3=(NOW - 70, 76, 9))]) as agent:
         result = call("get", agent.address, "3,5", "--now-from", "0", "--tick", "100ms", "--json")
     assert (result.status, result.err) == (0, "") and json.loads(result.out) == {
-        "agent": agent.address, "tick": 0.1, "now": NOW, "checksum_ok": True,
+        "agent": agent.address, "tick": 0.1, "now": NOW,
         "clock": {"from": "now-from", "variable": 0, "text": "ages by variable 0"},
         "variables": [{
             "variable": 3, "name": None, "state": "late", "age": 7.0, "age_at_least": False,

@@ -853,8 +853,6 @@ def test_watch_and_json(key: str, call: Call) -> None:
         status, out, _ = call("check", fake.address, "--key", key, "--expect", "3", "--json",
                               "--now-from", "3")
         assert status == 0 and json.loads(out)["status"] == "OK"
-        status, _, err = call("get", fake.address, "--key", key, "--accept-bad-sum")
-        assert status == 2 and "--accept-bad-sum is not for agents with keys" in err
 
 
 def test_identifiers_of_nodes_without_a_key() -> None:

@@ -18,7 +18,7 @@ import pytest
 
 import client
 from spec import model
-from tools.agents import COMMAND, WRONG_SUM, FakeAgent, report, run
+from tools.agents import COMMAND, FakeAgent, report, run
 from tools.lines import FakeLine
 from tools.programs import PATIENCE, ROOT
 
@@ -136,8 +136,8 @@ def test_an_agent_that_counts_from_its_start_and_stamps_itself(monkeypatch: Patc
     world.passed += 1
     known, readings = known_after(world)
     assert str(known) == "ages by variable 0, the newest: up to 3 s too short"
-    described = client.describe_report(known, "", [])
-    assert described == {"checksum_ok": True, "variables": [], "clock": {
+    described = client.describe_report(known, [])
+    assert described == {"variables": [], "clock": {
         "from": "seen", "variable": 0, "text": str(known)}}
     assert readings[0].age_ms == 0 and readings[3].age in ("2 s", "3 s") and readings[3].state \
         == client.OK
@@ -851,32 +851,3 @@ def test_a_lock_that_is_a_link_and_a_system_without_locks(
     assert check(world) == (3, f"1 alive at 127.0.0.1:9060; cannot keep '{path}': "
                                "this system has no locks for files")
     assert path.read_bytes() == before
-
-
-# ---------------------------------------------------------------- wrong checksums, believed
-
-def test_a_wrong_checksum_is_believed_only_if_told_to(typed: Run) -> None:
-    text = "report NOT verified: its checksum is "
-    with FakeAgent([WRONG_SUM]) as agent:
-        short = ("--timeout", "300ms", "--now-from", "3")
-        assert typed("get", agent.address, *short)[0] == 4
-        done, said = typed("get", agent.address, *short, "--accept-bad-sum")
-        assert done == 0 and text in said and "report verified" not in said
-        told = json.loads(typed("get", agent.address, *short, "--accept-bad-sum", "--json")[1])
-        assert told["checksum_ok"] is False
-        assert text in typed(agent.address, *short, "--accept-bad-sum")[1]
-        done, said = typed("check", agent.address, *short, "--expect", "3", "--accept-bad-sum")
-        assert done == 0 and text in said.partition(" | ")[0]
-        done, said = typed("watch", agent.address, *short, "--count", "1", "--accept-bad-sum")
-        assert done == 0 and text in said
-        assert json.loads(typed("watch", agent.address, *short, "--count", "1", "--accept-bad-sum",
-                                "--json")[1])["checksum_ok"] is False
-
-
-def test_nothing_else_is_believed(typed: Run) -> None:
-    with FakeAgent([WRONG_SUM[:259], WRONG_SUM + b"\0"]) as agent:
-        assert typed("get", agent.address, "--timeout", "300ms", "--accept-bad-sum")[0] == 4
-    good = report(v3=(1, 76, 9))
-    with FakeAgent([good]) as agent:
-        assert "report verified" in typed("get", agent.address, "--now-from", "3",
-                                          "--accept-bad-sum")[1]
