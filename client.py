@@ -19,7 +19,7 @@ This is how a program uses the module. After `make install`, write `import dumpu
         print(change.error, [(one.variable.name, one.state) for one in change.readings])
 
 `heartbeat` and `parse_report` make and read packets without sending them. A timestamp has 16 bits:
-`History` keeps longer ages. `Clock` finds which clock the agent has.
+`History` keeps longer ages. `Clock` finds whether the agent has this machine's clock.
 """
 
 from __future__ import annotations
@@ -658,86 +658,66 @@ def parse_ranges(option: str, texts: Sequence[str],
 
 
 # ---------------------------------------------------------------- the agent's clock
-# Finds out by which clock the timestamps of a report are to be understood.
+# Finds out whether the timestamps of a report may be of this machine's clock.
 FRESH_TICKS, FRESH_MS = 5, 2_000  # "just now" is the longer of these
 
 
 class Clock:
-    """The agent's clock, as far as its reports show it.
+    """The agent's clock: a variable of its own, or this machine's clock if that may be the same.
 
     A report does not contain the agent's time. But if an entry has changed between two reports,
-    the agent has stamped it after our first request. So at the second one, its clock is at this
-    timestamp, or later by no more than the time since. If ours is elsewhere, it has another one.
+    the agent has stamped it after our first request. If our clock cannot have made any of these
+    timestamps, the agent has another one, and ages are unknown.
     """
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.source = "here" if settings.now_from is None else "now-from"  # It becomes "seen".
-        self.variable = settings.now_from  # the variable whose timestamps show the clock
+        self.source = "here" if settings.now_from is None else "now-from"
         self.agreed = settings.now_from is not None  # False: the clock here may be the wrong one
+        self.is_other = False  # It is the wrong one.
         self.now: Optional[int] = None  # Ticks, at the last report.
         self.entries: Entries = ()  # The last report.
         self.asked: float  # The uptime() of the request for it.
         self.received: float  # The uptime() of its arrival.
-        # A timestamp, when its report came, and by how many ticks the agent's clock may have been
-        # ahead of it then: if the source is "seen".
-        self._anchor: Optional[tuple[int, float, int]] = None
 
     def take(self, entries: Entries, asked: float, received: float) -> None:
-        self.now = self.settings.now(entries) if self.source == "now-from" else \
-            self._compare(entries, asked, received)
+        if self.source == "here":
+            local_now = clock(self.settings.tick_ms)
+            self._compare(entries, received, local_now)
+            is_known = self.agreed or bool(self.entries) and not self.is_other
+            self.now = local_now if is_known else None
+        else:
+            self.now = self.settings.now(entries)
         self.entries, self.asked, self.received = entries, asked, received
 
-    def _find_newest(self, entries: Entries) -> Optional[int]:
-        """Of those that have changed, the newest; of equal ones that of the last time, if any."""
-        changed = [number for number, (old, new) in enumerate(zip(self.entries, entries))
-                   if old != new and not new.never]
-        newest = [number for number in changed if all(
-            (entries[number].timestamp - entries[rival].timestamp) % WRAP < WRAP // 2
-            for rival in changed)]
-        return self.variable if self.variable in newest else next(iter(newest), None)
-
-    def _compare(self, entries: Entries, asked: float, received: float) -> Optional[int]:
-        """The time now: by our clock, if the agent may have the same."""
-        newest = self._find_newest(entries)
+    def _compare(self, entries: Entries, received: float, local_now: int) -> None:
         tick_ms = self.settings.tick_ms
-        local_now = clock(tick_ms)
-        fresh = max(FRESH_TICKS, FRESH_MS // tick_ms)
-
-        def may_be_ours(stamp: int, ticks: int = 0) -> bool:
-            return (local_now - stamp + SKEW) % WRAP <= SKEW + fresh + ticks
-
-        guess = None
-        if self._anchor:
-            stamp, since, _ = self._anchor
-            guess = (stamp + int((asked - since) * 1000) // tick_ms) % WRAP
-        if newest is not None and (
-                span := math.ceil((received - self.asked) * 1000 / tick_ms) + 1) < WRAP // 2:
-            stamp = entries[newest].timestamp
-            self.agreed = may_be_ours(stamp, span)
-            if self.agreed:
-                self._anchor = guess = None
-            elif guess is None or (guess - stamp) % WRAP > span:
-                self._anchor, guess = (stamp, received, span), stamp
-            self.source, self.variable = ("here", None) if self.agreed else ("seen", newest)
-        elif guess is None and not self.agreed:
+        stamps = [new.timestamp for old, new in zip(self.entries, entries)
+                  if old != new and not new.never]
+        oldest = max(FRESH_TICKS, FRESH_MS // tick_ms)
+        span = math.ceil((received - self.asked) * 1000 / tick_ms) + 1 if stamps else WRAP
+        is_change = span < WRAP // 2
+        if is_change:
+            oldest += span
+        elif self.agreed or self.is_other:
+            return
+        else:
             stamps = [entry.timestamp for entry in entries if not entry.never]
-            self.agreed = not stamps or any(map(may_be_ours, stamps))
-        if guess is not None:
-            return guess
-        return local_now if self.agreed or self.entries else None
+        self.agreed = not stamps or any(
+            (local_now - stamp + SKEW) % WRAP <= SKEW + oldest for stamp in stamps)
+        self.is_other = is_change and not self.agreed
 
     def __str__(self) -> str:
         """What the ages depend on."""
+        variable = self.settings.now_from
+        if self.source == "now-from":
+            return f"ages by variable {variable}" if self.now is not None else \
+                f"no ages: variable {variable}, the agent's clock, was never received"
+        if self.is_other:
+            return "no ages: the agent has another clock: give --now-from, or the right --tick"
         if self.now is None:
-            return "no ages yet: by this machine's clock, nothing is new" \
-                if self.source == "here" else \
-                f"no ages: variable {self.variable}, the agent's clock, was never received"
-        if self.source == "here":
-            doubt = "" if self.agreed else ", wrong if the agent has another"
-            return f"ages by this machine's clock{doubt}"
-        short = f", the newest: up to {format_age(self._anchor[2] * self.settings.tick_ms)} " \
-            "too short" if self._anchor else ""
-        return f"ages by variable {self.variable}{short}"
+            return "no ages yet: by this machine's clock, nothing is new"
+        doubt = "" if self.agreed else ", wrong if the agent has another"
+        return f"ages by this machine's clock{doubt}"
 
 
 # ---------------------------------------------------------------- ages that outlast the wrap
@@ -892,7 +872,7 @@ def interpret(agent_clock: Clock, history: History) -> list[Reading]:
 def describe_report(agent_clock: Clock, readings: Sequence[Reading]) -> Keys:
     """For JSON."""
     return {"clock": {
-        "from": agent_clock.source, "variable": agent_clock.variable, "text": str(agent_clock)},
+        "from": agent_clock.source, "variable": agent_clock.settings.now_from, "text": str(agent_clock)},
         "variables": [reading.for_json() for reading in readings]}
 
 
@@ -2312,8 +2292,7 @@ def run_check(options: argparse.Namespace) -> int:
     unknown = any(reading.state == UNKNOWN for reading in expected)
     if options.verbose:
         notes.append(f"{tally(expected)} at {agent.name}")
-    if options.verbose or unknown or agent_clock.source == "seen" or (
-            status and not agent_clock.agreed):
+    if options.verbose or unknown or status and not agent_clock.agreed:
         notes.append(str(agent_clock))
     if trouble and status == 0:
         status = 3
@@ -2863,7 +2842,7 @@ be written; 2 bad usage; 3 no answer; 4 a bad report. check has its own."""
 AGES = """\
 A timestamp has 16 bits: an age ends at 65471 ticks. A node that is silent for
 longer looks alive again, but not in watch and check --memory.
-Ages are by this machine's clock, or by the newest heartbeat if that disagrees."""
+Ages are by this machine's clock, or by --now-from if the agent has another."""
 
 CHECK_STATUSES = """\
 exit status: 0 OK; 1 WARNING: late, or an unusual value; 2 CRITICAL: dead,
