@@ -600,19 +600,17 @@ def make_settings(options: argparse.Namespace) -> Settings:
         unkeyed += parse_variables(typed["also_unkeyed"], variables)
     if "also_unkeyed" in typed and "key" not in typed:
         raise BadUsage("--also-unkeyed is for agents with keys: give --key, too")
-    values = parse_ranges("--value", typed.get("value_ranges", ()), variables)
-    value_warns = parse_ranges("--value-warn", typed.get("value_warn_ranges", ()), variables)
     tick_ms: int = {**general, **typed}.get("tick", 1_000)
     longest = (WRAP - SKEW - 1) * tick_ms  # no age is longer, so a deadline must be shorter
     for variable in variables:
         section = sections.get(variable.number, {})
-        variable.expected = variable.number in {*expected, *values, *value_warns}
+        variable.expected = variable.number in expected
         variable.authenticated = variable.number not in unkeyed if "key" in typed else None
         variable.boots = section.get("boots")
         if variable.boots is not None:
             variables[variable.boots].is_boot_count = True
-        value: Range = values.get(variable.number) or section.get("value", (0, 255))
-        warn: Range = value_warns.get(variable.number) or section.get("value-warn", value)
+        value: Range = section.get("value", (0, 255))
+        warn: Range = section.get("value-warn", value)
         (variable.low, variable.high), (variable.warn_low, variable.warn_high) = value, warn
         if not value[0] <= warn[0] <= warn[1] <= value[1]:
             raise BadUsage(f"variable {variable.label}: value-warn, {warn[0]}..{warn[1]}, "
@@ -640,21 +638,6 @@ def parse_one(text: str, variables: Sequence[Variable], why: str) -> int:
     if rest:
         raise BadUsage(f"{text!r} is more than one variable: {why}")
     return number
-
-
-def parse_ranges(option: str, texts: Sequence[str],
-                 variables: Sequence[Variable]) -> dict[int, Range]:
-    """Ranges by variable, from all uses of an option."""
-    ranges: dict[int, Range] = {}
-    for text in texts:
-        which, colon, limits = text.rpartition(":")
-        if not colon:
-            raise BadUsage(f"{text!r} is not a variable and a range: write it like 4:0..80")
-        for number in parse_variables(which, variables):
-            if number in ranges:
-                raise BadUsage(f"{option} gives variable {number} a range twice")
-            ranges[number] = parse_range(limits)
-    return ranges
 
 
 # ---------------------------------------------------------------- the agent's clock
@@ -871,9 +854,9 @@ def interpret(agent_clock: Clock, history: History) -> list[Reading]:
 
 def describe_report(agent_clock: Clock, readings: Sequence[Reading]) -> Keys:
     """For JSON."""
-    return {"clock": {
-        "from": agent_clock.source, "variable": agent_clock.settings.now_from, "text": str(agent_clock)},
-        "variables": [reading.for_json() for reading in readings]}
+    return {"clock": {"from": agent_clock.source, "variable": agent_clock.settings.now_from,
+                      "text": str(agent_clock)},
+            "variables": [reading.for_json() for reading in readings]}
 
 
 def worth_showing(readings: Sequence[Reading], selected: Sequence[int]) -> list[Reading]:
@@ -2099,37 +2082,13 @@ def run_get(options: argparse.Namespace) -> int:
 
 
 def run_set(options: argparse.Namespace) -> int:
-    end: float = time.monotonic() + options.timeout / 1000
-    settings, sent = make_settings(options), (options.sender, options.value)
+    settings = make_settings(options)
     variable = parse_one(options.variable, settings.variables, "set one at a time")
-    if options.readers_key and not options.confirm:
-        raise BadUsage("--readers-key is for --confirm")
     is_unkeyed = settings.variables[variable].is_unkeyed  # it needs version 1
-    agent = Agent(options.address, keys=None if is_unkeyed else options.key)
-    reader = Agent(options.address, keys=options.readers_key or options.key)
-    agent.patient = reader.patient = False
-
-    def left() -> float:
-        return max(0.0, end - time.monotonic())
-
-    before = reader.ask(left())[variable] if options.confirm else None
-    while True:
-        agent.beat(variable, *sent, left())
-        if before is None:
-            return 0
-        entry = reader.ask(left())[variable]
-        if entry[1:] != sent:
-            problem = "was never received" if entry.never else \
-                f"has value {entry.value} from sender {entry.sender}"
-        elif entry != before:
-            return 0
-        elif left() > (tick := settings.tick_ms / 1000):
-            time.sleep(tick)  # the heartbeat before may be of the same tick
-            continue
-        else:
-            problem = "has this value, but no new timestamp"
-        complain(f"not confirmed: variable {variable} {problem}")
-        return 1
+    agent = Agent(options.address, None if is_unkeyed else options.key)
+    agent.patient = False
+    agent.beat(variable, options.sender, options.value, options.timeout / 1000)
+    return 0
 
 
 # ---------------------------------------------------------------- check --memory
@@ -2836,8 +2795,8 @@ STATUSES = f"""\
 HOST is also {Serial.FORM}, or {Can.FORM}.
 Each command has its own --help. The port is 9060; with IPv6, write [::1]:9060.
 
-exit status: 0 fine; 1 not confirmed (set --confirm), or the output could not
-be written; 2 bad usage; 3 no answer; 4 a bad report. check has its own."""
+exit status: 0 fine; 1 the output could not be written; 2 bad usage;
+3 no answer; 4 a bad report. check has its own."""
 
 AGES = """\
 A timestamp has 16 bits: an age ends at 65471 ticks. A node that is silent for
@@ -2864,14 +2823,14 @@ COMMANDS = {
     "get": Command(run_get, "HOST[:PORT] [VARIABLE]...", "show the report",
                    "Show an agent's report. ! marks a value that is out of its range.", AGES),
     "set": Command(run_set, "HOST[:PORT] VARIABLE VALUE", "send one heartbeat",
-                   "Send one heartbeat. Only --confirm checks whether the agent accepts it."),
+                   "Send one heartbeat. Nothing shows whether the agent accepts it: use get."),
     "watch": Command(run_watch, "HOST[:PORT] [VARIABLE]...", "show a live table", """\
 Show a table of an agent's reports until Ctrl-C. What has changed since the
 last report stands out. ! marks a value that is out of its range.""", AGES),
     "check": Command(run_check, "HOST[:PORT]", "for Nagios, Icinga, cron, scripts", """\
 Print one line: which nodes are not alive, and performance data. The variables
-of --expect, --value and --value-warn must be alive, or all in the file of
---names, except those with expect = no.""", CHECK_STATUSES),
+of --expect must be alive, or all in the file of --names, except those with
+expect = no.""", CHECK_STATUSES),
     "names": Command(run_names, "FILE", "show names; make C or a DBC file", """\
 Show the variables in a file of names, or make of them a header for firmware, or
 a DBC file for CAN tools."""),
@@ -2941,12 +2900,7 @@ OPTIONS = [
     Option(("key",), "--epoch", "SECONDS", "new: how long an epoch is, for agent and nodes (10)",
            partial(parse_number, low=1, high=LONGEST_EPOCH)),
     Option(("set",), "--sender", "SENDER", "its sender, 0 to 255 (1)", extra={"default": 1}),
-    Option(("set",), "--confirm", "", "check that a new report has it, with a new timestamp"),
     Option(("check",), "--expect", "VARIABLES", "variables that must be alive: 3,7-12 or names"),
-    Option(("check",), "--value", "VARIABLES:LOW..HIGH", "range of valid values",
-           extra={"action": "append", "dest": "value_ranges"}),
-    Option(("check",), "--value-warn", "VARIABLES:LOW..HIGH", "range of usual values",
-           extra={"action": "append", "dest": "value_warn_ranges"}),
     Option(JUDGES, "-w --warn", "TIME", "late after this much silence (5s)"),
     Option(JUDGES, "-c --crit", "TIME", "dead after this much silence (30s)"),
     Option(("watch",), "--interval", "TIME", "between requests (1s)", extra={"default": 1_000}),
@@ -2957,8 +2911,6 @@ OPTIONS = [
     Option(READERS, "--now-from", "VARIABLE", "count ages from this variable (the clock here)"),
     Option(ASKERS, "--names", "FILE", "names and deadlines, as in vehicle.ini"),
     Option(ASKERS, "--key", "FILE", "the agent's keys, which `key` makes", KeyFile),
-    Option(("set",), "--readers-key", "FILE", "for --confirm, if --key has only the node's",
-           KeyFile),
     Option(ASKERS, "-t --timeout", "TIME", "timeout (3s)", extra={"default": 3_000}),
     Option(("check",), "-v --verbose", "", "more text; -vv: a line for each variable",
            extra={"action": "count", "default": 0}),

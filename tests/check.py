@@ -123,7 +123,7 @@ class Check(unittest.TestCase):
     def test_the_client(self) -> None:
         server = self.serve()
         address = f"127.0.0.1:{server.port}"
-        client("set", address, "7", "230", "--sender", "12", "--confirm")
+        client("set", address, "7", "230", "--sender", "12")
         self.assertRegex(client(address), r"\n7 +230 +12 +\d")
         [variable] = json.loads(client("get", address, "--json"))["variables"]
         self.assertEqual((variable["variable"], variable["value"]), (7, 230))

@@ -59,8 +59,7 @@ def test_its_help_and_errors_have_the_name_that_was_typed(command: str, prefix: 
 def test_other_errors_have_it_too(prefix: Path) -> None:
     called = prefix / "bin" / "dumpulse"
     with FakeAgent([GOOD]) as agent, open("/dev/full", "w", encoding="utf-8") as full:
-        assert run(called, "set", agent.address, "4", "1",
-                   "--confirm").stderr.startswith("dumpulse: not confirmed: ")
+        assert run(called, "get", agent.address, "64").stderr.startswith("dumpulse: variable 64 ")
         assert run(called, "localhost", "-n").stderr == \
             "dumpulse: unrecognized arguments: -n (see dumpulse --help)\n"
         result = subprocess.run([called, "get", agent.address], stdout=full, stderr=subprocess.PIPE,
@@ -229,7 +228,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-OF_SET = "--confirm --help --key --names --readers-key --sender --timeout --version"
+OF_SET = "--help --key --names --sender --timeout --version"
 
 
 @pytest.mark.parametrize("typed, offered", [
@@ -237,7 +236,7 @@ OF_SET = "--confirm --help --key --names --readers-key --sender --timeout --vers
     ("dumpulse --n", "--names --now-from"),
     ("dumpulse set gateway --", OF_SET),
     ("dumpulse check -H ", "gateway wagon"),
-    ("dumpulse check gateway --value", "--value --value-warn"),
+    ("dumpulse check gateway --ver", "--verbose --version"),
     ("dumpulse check gateway --warn ", ""),
     ("dumpulse watch gateway --names=veh", "vehicle.ini"),
     ("dumpulse watch gateway --names a\\ ", "a b.ini"),
@@ -308,7 +307,7 @@ def test_zsh_completes(prefix: Path, tmp_path: Path) -> None:
                 ("--names veh", "dumpulse watch gateway --names vehicle.ini"),
                 ("--inter", "dumpulse watch gateway --names vehicle.ini --interval"),
                 ("C-u", ""), ("client.py check -H gat", "client.py check -H gateway"),
-                ("--val", "client.py check -H gateway --value"),
+                ("--verb", "client.py check -H gateway --verbose"),
                 ("C-u", ""), ("dumpulse gat", "dumpulse gateway"),
                 ("--tim", "dumpulse gateway --timeout")):
             type_(*([keys] if keys == "C-u" else [keys, "Tab"]))

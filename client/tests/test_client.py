@@ -193,7 +193,7 @@ def test_a_timeout_that_is_no_number() -> None:
 def test_nobody_listens_is_said_at_once(command: str, call: Call) -> None:
     """To somebody who waits for it. A check goes on: the agent may just restart."""
     begun = time.monotonic()
-    more = ("3", "4", "--confirm") if command == "set" else ()
+    more = ("3", "4") if command == "set" else ()
     result = call(command, f"127.0.0.1:{unused_port()}", *more, "--timeout", "1h")
     assert result.status == 3 and "nothing listens at 127.0.0.1:" in result.err
     assert time.monotonic() - begun < PATIENCE
@@ -621,8 +621,7 @@ def test_what_is_sent_and_how_long_a_refusal_is_waited_for(
 def test_how_long_a_beat_listens(timeout: float, took: float, listens: float,
                                  monkeypatch: pytest.MonkeyPatch) -> None:
     """It listens for a tenth of a second, for a quarter of the timeout, or for the time that is
-    left after the name was looked up. The request of `set --confirm` comes later, within the same
-    --timeout."""
+    left after the name was looked up."""
     transport = Scripted(monkeypatch)
     agent = agent_on(transport)
     waited: list[float] = []
@@ -640,10 +639,7 @@ def test_how_long_a_beat_listens(timeout: float, took: float, listens: float,
     (["get", "x"], [3.0]), (["get", "x", "-t", "5s"], [5.0]), (["x", "-t", "5s"], [5.0]),
     (["check", "x", "--expect", "3", "-t", "5s"], [5.0]), (["check", "x", "--expect", "3"], [3.0]),
     (["set", "x", "3", "9", "-t", "5s"], [5.0]),
-    (["set", "x", "3", "9", "--sender", "76", "--confirm", "-t", "5s"],
-     [5.0, 5.0, 3.5]),
-    (["set", "x", "3", "9", "--sender", "76", "--confirm", "-t", "1s"],
-     [1.0, 1.0, 0.0])])
+    (["set", "x", "3", "9", "--sender", "76", "-t", "1s"], [1.0])])
 def test_how_long_each_command_waits(words: list[str], timeouts: list[float], call: Call,
                                      monkeypatch: pytest.MonkeyPatch) -> None:
     """--timeout limits the whole command. Sending takes 1.5 s here."""
@@ -663,22 +659,6 @@ def test_how_long_each_command_waits(words: list[str], timeouts: list[float], ca
     monkeypatch.setattr(client.Agent, "ask", ask)
     monkeypatch.setattr(client.Agent, "beat", beat)
     assert call(*words).status == 0 and asked == timeouts
-
-
-@pytest.mark.parametrize("timeout, status, slept", [("1.5s", 0, [1.0]), ("1s", 1, [])])
-def test_a_heartbeat_of_the_same_tick_is_confirmed_in_the_next(
-        timeout: str, status: int, slept: list[float], call: Call,
-        monkeypatch: pytest.MonkeyPatch) -> None:
-    """If there is time for it."""
-    sleeps: list[float] = []
-    stamps = iter((5, 5, 6))
-    monkeypatch.setattr(time, "monotonic", lambda: 50.0 + sum(sleeps))
-    monkeypatch.setattr(time, "sleep", sleeps.append)
-    monkeypatch.setattr(client.Agent, "ask", lambda self, timeout: client.parse_report(
-        report(v3=(next(stamps), 1, 9))))
-    monkeypatch.setattr(client.Agent, "beat", lambda *_: None)
-    assert call("set", "x", "3", "9", "--confirm", "-t", timeout).status == status
-    assert sleeps == slept
 
 
 # ---------------------------------------------------------------- the command line
@@ -730,14 +710,8 @@ TYPED = [
     ("get STRANGER --timeout 500ms", 4, "it came from"),
     ("set HERE 3", 2, "VALUE"),
     ("set HERE 3 9 --sender 76", 0, ""),
-    ("set HERE 3 9 --sender 76 --confirm --timeout 300ms", 1, "this value, but no new timestamp"),
-    ("set HERE 3 9 --confirm", 1, "variable 3 has value 9 from sender 76"),
-    ("set HERE 3 8 --confirm", 1, "variable 3 has value 9 from sender 76"),
-    ("set HERE 3 8 --sender 76 --confirm", 1, "variable 3 has value 9 from sender 76"),
-    ("set HERE 4 8 --confirm", 1, "variable 4 was never received"),
     ("set HERE 3,4 8", 2, "one at a time"),
     ("set NOBODY 3 1", 3, "cannot send to"),
-    ("set SUM 3 1 --confirm --timeout 500ms", 4, "its checksum is"),
     ("watch HERE --interval 0", 2, "is not a time"),
     ("watch HERE --count 0", 2, "must be 1 to"),
     ("watch HERE --count 1", 0, "3: value 9, sender 76"),
@@ -821,7 +795,7 @@ def test_help_fits(command: str) -> None:
 def test_set_and_get_the_real_server(host: str, call: Call) -> None:
     with Server("--self", "0", "--bind", host) as server:
         address = f"[{host}]:{server.port}"
-        assert call("set", address, "7", "70", "--sender", "77", "--confirm").status == 0
+        assert call("set", address, "7", "70", "--sender", "77").status == 0
         assert call("set", address, "3", "30", "--sender", "33").status == 0
         assert call("set", address, "radio", "44", "--names", VEHICLE).status == 0
         server.wait_for(lambda counters: counters["heartbeats"] == 3, "three arrive")
@@ -1216,27 +1190,22 @@ CHECKS = [
     ("--expect 63", 2, "CRITICAL - 63 never received"),
     ("--expect 1,2,3,63", 2, "CRITICAL - 3 dead: silent for 31 s, crit 30 s; 63 never received; "
                              "2 late: silent for 7 s, warn 5 s"),
-    ("--value 1:0..90", 0, "OK - 1 alive at HERE"),
-    ("--value 4:0..80", 2, "CRITICAL - 4 bad value: 81 is not in 0..80"),
-    ("--value 2:9..9", 2,
+    ("[1];value=0..90", 0, "OK - 1 alive at HERE"),
+    ("[4];value=0..80", 2, "CRITICAL - 4 bad value: 81 is not in 0..80"),
+    ("[2];value=9..9", 2,
      "CRITICAL - 2 late: silent for 7 s, warn 5 s; 2 bad value: 8 is not in 9..9"),
-    ("--value 5:0..80", 2,
+    ("[5];value=0..80", 2,
      "CRITICAL - 5 dead: silent for 40 s, crit 30 s; 5 bad value: 200 is not in 0..80"),
-    ("--value 1,4:0..100 --value 6:1..1", 0, "OK - 3 alive at HERE"),
-    ("--value-warn 4:0..81", 0, "OK - 1 alive at HERE"),
-    ("--value-warn 4:0..80", 1, "WARNING - 4 unusual value: 81 is not in 0..80"),
-    ("--value 4:0..80 --value-warn 4:0..70", 2, "CRITICAL - 4 bad value: 81 is not in 0..80"),
-    ("--value 4:0..81 --value-warn 4:0..70", 1, "WARNING - 4 unusual value: 81 is not in 0..70"),
-    ("--value-warn 2:9..9", 1,
+    ("[1];[4];value=0..100;[6];value=1..1", 0, "OK - 3 alive at HERE"),
+    ("[4];value-warn=0..81", 0, "OK - 1 alive at HERE"),
+    ("[4];value-warn=0..80", 1, "WARNING - 4 unusual value: 81 is not in 0..80"),
+    ("[4];value=0..80;value-warn=0..70", 2, "CRITICAL - 4 bad value: 81 is not in 0..80"),
+    ("[4];value=0..81;value-warn=0..70", 1, "WARNING - 4 unusual value: 81 is not in 0..70"),
+    ("[2];value-warn=9..9", 1,
      "WARNING - 2 late: silent for 7 s, warn 5 s; 2 unusual value: 8 is not in 9..9"),
-    ("--value-warn 5:0..80", 2,
+    ("[5];value-warn=0..80", 2,
      "CRITICAL - 5 dead: silent for 40 s, crit 30 s; 5 unusual value: 200 is not in 0..80"),
-    ("--value-warn 9:0..80", 2, "CRITICAL - 9 never received"),
-    ("--value-warn 4:0..80 --value-warn 4:0..255", 3,
-     "UNKNOWN - --value-warn gives variable 4 a range twice"),
-    ("--value 4:10..20 --value-warn 4:5..20", 3,
-     "UNKNOWN - variable 4: value-warn, 5..20, is not within value, 10..20"),
-    ("--value-warn 4", 3, "UNKNOWN - '4' is not a variable and a range: write it like 4:0..80"),
+    ("[9];value-warn=0..80", 2, "CRITICAL - 9 never received"),
     ("--expect 2 -w 7", 0, "OK - 1 alive at HERE"),
     ("--expect 2 -c 6 -t 20", 2, "CRITICAL - 2 dead: silent for 7 s, crit 6 s"),
     ("--expect 2 -p 9060", 3, "UNKNOWN - 'HERE' is not a host alone, so --port cannot follow it"),
@@ -1255,9 +1224,7 @@ CHECKS = [
                                       "agent's clock, was never received"),
     ("", 3, "UNKNOWN - nothing is expected: name variables with --expect or in --names FILE"),
     ("--expect 64", 3, "UNKNOWN - variable 64 is out of range: it must be 0 to 63"),
-    ("--value 4", 3, "UNKNOWN - '4' is not a variable and a range: write it like 4:0..80"),
     ("--names /nonexistent", 3, "UNKNOWN - cannot read '/nonexistent': No such file or directory"),
-    ("--value 1,4:0..80 --value 4:0..255", 3, "UNKNOWN - --value gives variable 4 a range twice"),
     ("--expect 1 --tick 1ms --crit 70s", 3,
      "UNKNOWN - crit, 70 s, is never reached: with this tick, ages end "
                                             "at 65.471 s"),
@@ -1294,9 +1261,12 @@ def performance_data(line: str) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize("typed, status, text", CHECKS, ids=[row[0] for row in CHECKS])
-def test_checks(typed: str, status: int, text: str, call: Call) -> None:
+def test_checks(typed: str, status: int, text: str, tmp_path: Path, call: Call) -> None:
+    names = tmp_path / "names.ini"
+    names.write_text(typed.replace(";", "\n") if typed.startswith("[") else "")
     with FakeAgent([CHECKED]) as agent:
-        words = typed.replace("HERE", agent.address).split()
+        words = ["--names", str(names)] if typed.startswith("[") else \
+            typed.replace("HERE", agent.address).split()
         result = call("check", agent.address, "--now-from", "0", *words)
         assert (result.status, result.err) == (status, "")
         assert result.out.count("\n") == 1

@@ -803,46 +803,33 @@ def test_counts_of_heartbeats(key: str) -> None:
 
 def test_set(key: str, tmp_path: Path, call: Call) -> None:
     with KeyedFake() as fake:
-        assert call("set", fake.address, "7", "230", "--confirm", "--key", key) == (0, "", "")
+        assert call("set", fake.address, "7", "230", "--key", key) == (0, "", "")
         assert fake.agent.entries[7][2:] == bytes((1, 230))
         status, out, _ = call("get", fake.address, "7", "--key", key, "--tick", "1s")
         assert status == 0
-        assert f"{fake.address}: report authentic, 2 of 64 variables received" in out
+        assert out.startswith(f"{fake.address}: report authentic; ") and "2 of 64 variables" in out
         node = file_of(tmp_path / "node.key", names="7")
-        status, _, err = call("set", fake.address, "8", "1", "--key", node)
-        assert status == 2 and "has no key of variable 8" in err
-        for words in (["get", fake.address], ["set", fake.address, "7", "1", "--confirm"]):
+        for words, whose in (["set", fake.address, "8", "1"], "variable 8"), (
+                ["get", fake.address], "the readers"):
             status, _, err = call(*words, "--key", node)
-            assert status == 2 and "has no key of the readers" in err
-        both = ("--key", node, "--readers-key", file_of(tmp_path / "readers.key", names="readers"))
-        status, _, err = call("set", fake.address, "7", "1", *both)
-        assert status == 2 and "--readers-key is for --confirm" in err
-        assert fake.agent.last[7] == 1
-        for count in (2, 3):  # The value is the same, and the second.
-            assert call("set", fake.address, "7", "1", "--confirm", *both, "-t",
-                        f"{PATIENCE}s") == (0, "", "")
-            assert fake.agent.last[7] >= count
-        for value, found in ((1, "has this value, but no new timestamp"),
-                             (2, "has value 1 from sender 1")):
-            fake.agent.last[7] = 255  # All counts are used.
-            status, _, err = call("set", fake.address, "7", str(value), "--confirm", *both)
-            assert status == 1 and err.endswith(f": not confirmed: variable 7 {found}\n")
+            assert status == 2 and f"has no key of {whose}" in err
     with KeyedFake(silent) as fake:
         status, _, err = call("set", fake.address, "7", "230", "--key", key, "-t", "300ms")
         assert status == 3 and not any(packet[5] for packet in fake.heard)
 
 
-def test_set_of_a_variable_without_a_key(key: str, readers: str, tmp_path: Path, call: Call
-                                         ) -> None:
+def test_set_of_a_variable_without_a_key(key: str, tmp_path: Path, call: Call) -> None:
     """The agent accepts it in version 1 alone. Its reports are of version 2."""
     options = ["--key", key, "--state", str(tmp_path / "table")]
     (tmp_path / "names.ini").write_text("[5]\nauthenticated = no\n")
     subprocess.run([*command(), *options, "--key-is-new"], check=True, capture_output=True)
     with Server(*options, "--also-unkeyed", "5") as server:
-        words = "set", f"127.0.0.1:{server.port}", "5", "--confirm", "--timeout", f"{PATIENCE}s"
-        assert call(*words, "1", "--key", key, "--names", str(tmp_path / "names.ini"))[0] == 0
-        assert call(*words, "2", "--readers-key", readers)[0] == 0
-        assert call(*words[:3], "3", "--key", key, "-t", "300ms")[0] == 3
+        words = "set", f"127.0.0.1:{server.port}", "5"
+        names = "--key", key, "--names", str(tmp_path / "names.ini")
+        for more, value in (names, 1), ((), 2):
+            assert call(*words, str(value), *more, "--timeout", f"{PATIENCE}s")[0] == 0
+            assert client.Agent(words[1], client.KeyFile(key)).ask(PATIENCE)[5].value == value
+        assert call(*words, "3", "--key", key, "-t", "300ms")[0] == 3
 
 
 def test_watch_and_json(key: str, call: Call) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, strategies
 from dumpulse_fleet import client
 from dumpulse_fleet.collect.ages import Answers
 from dumpulse_fleet.collect.judge import Judge
-from dumpulse_fleet.model.agents import Agent, Event, State
+from dumpulse_fleet.model.agents import Agent, Event, Profile, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.tests.collecting import profile
 from dumpulse_fleet.web import view
@@ -24,9 +24,13 @@ class One:
     """One agent, whose variable 0 is its own; 1 to 4 are expected, value 10..90."""
 
     def __init__(self, **options: Any) -> None:
-        options = {"now_from": "0", "expect": "1-4", "value_ranges": ["1-4:10..90"],
+        options = {"now_from": "0", "expect": "1-4",
                    "warn": f"{WARN}s", "crit": f"{CRIT}s", **options}
-        self.profile = profile(**options)
+        settings = profile(**options).settings
+        for variable in settings.variables[1:5] if options["expect"] else ():
+            variable.low = variable.warn_low = 10
+            variable.high = variable.warn_high = 90
+        self.profile = Profile(settings)
         self.table = Table([Agent("one", "127.0.0.1", self.profile, site="here")])
         self.judge = Judge(self.table)
         self.events: list[Event] = []
@@ -154,7 +158,7 @@ def test_the_limits_themselves_are_well() -> None:
 
 
 def test_of_whom_nothing_is_expected_is_alive_when_it_answers() -> None:
-    one = One(expect=None, value_ranges=[])
+    one = One(expect=None)
     assert short(one.hear(0, {})) == [(-1, "state", "pending", "alive")]
     assert one.state == State.ALIVE
     one.hear(1, {5: (0, 3, 50)})
@@ -249,7 +253,7 @@ def test_who_is_not_well_is_not_better_because_a_clock_was_set(age: int, words: 
 def test_a_restart_is_told_by_the_boot_count_of_a_node(tmp_path: pathlib.Path) -> None:
     names = tmp_path / "names.ini"
     names.write_text("[dumpulse]\nnow-from = 0\n[1]\nname = pump\nboots = 5\n")
-    one = One(names=str(names), expect=None, value_ranges=[])
+    one = One(names=str(names), expect=None)
 
     def at(now: int, boots: tuple[int, int] | None) -> list[tuple[int, str, str, str]]:
         """A report, with a boot count of this age and value."""

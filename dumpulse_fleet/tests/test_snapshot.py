@@ -186,7 +186,7 @@ def test_after_a_crash_no_reboot_or_restart_is_new(
     """The row of the agent is from before it."""
     names = tmp_path / "names.ini"
     names.write_text("[dumpulse]\nnow-from = 0\n[1]\nboots = 5\n")
-    old, one = (One(names=str(names), expect=None, value_ranges=[]) for _ in range(2))
+    old, one = (One(names=str(names), expect=None) for _ in range(2))
     old.hear(0, {0: (1000, 9, 0), 1: (999, 9, 7), 5: (900, 9, 4)})
     save(tmp_path, old.table)
     old.events.clear()
