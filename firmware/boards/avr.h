@@ -79,7 +79,7 @@ static inline void board_rest(void)
 }
 #endif
 
-/* Sets the internal oscillator by the last byte of the EEPROM, which uart_attiny85.md describes.
+/* Sets the internal oscillator by the last byte of the EEPROM, which serial.md describes.
  * 0xFF: the chip keeps its value from the factory. */
 static inline void calibrate(void)
 {
