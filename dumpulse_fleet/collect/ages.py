@@ -5,8 +5,8 @@ If an agent stamps a variable of its own (`now-from`), it tells its time n with 
 measure the time since the report before, to within RATE and the time that requests and answers
 take: so n tells how many ticks have passed, also when its 16 bits have wrapped. X, the agent's
 time, never wraps. An entry that changes gets E, the time at which it was stamped; its age is X - E.
-Without such a variable, X counts the ticks of our own time, and E is by the timestamp if all that
-changes fits Unix time, or else when the entry was seen first. CASES is the table of all rules."""
+Without such a variable, X counts the ticks of our own time, and E is when the entry was seen first.
+CASES is the table of all rules."""
 
 from collections.abc import Callable
 from functools import partial
@@ -104,16 +104,6 @@ class Entries(NamedTuple):
     ahead: Flags  # it seems to be stamped a little later than now
 
 
-class Fit(NamedTuple):
-    """Do the entries that changed fit the clock?"""
-
-    kind: NDArray[np.uint8]  # The ClockKind from now on.
-    span: Whole  # ticks since the report before, without a variable of its own
-    soon: Flags  # that was not long ago
-    follows: Flags  # `soon`, and entries have changed, without a variable of its own.
-    misfit: Flags  # an entry changed that was stamped before the report before
-
-
 class RebootVerdict(NamedTuple):
     fresh: Flags  # it has no past to compare with
     jumped: Flags  # its clock is not where it must be
@@ -122,7 +112,6 @@ class RebootVerdict(NamedTuple):
     confirmed: Flags  # The report before it was suspect, too, so this one is used.
     used: Flags
     empty: Flags
-    waits: Flags  # it has lost entries, and the next heartbeat shows whether it has rebooted
     rebooted: Flags
     reset: Flags
 
@@ -133,9 +122,10 @@ def advance(was: Memory, new: Reports) -> Outcome:
     clocks = tell_time(was, new, own_entry)
     entries = compare(was, new, clocks)
     evidence = lost_too_early(was, new, clocks, entries.lost)
-    fit = judge_fit(was, new, clocks, entries)
-    verdict = decide(was, new, own_entry, clocks, evidence, fit)
-    memory = remember(was, new, clocks, entries, fit, verdict)
+    # An entry changed that was stamped before the report before.
+    misfit = (entries.heard & (entries.old > clocks.longest[:, None])).any(axis=1)
+    verdict = decide(was, new, own_entry, clocks, evidence, np.asarray(misfit))
+    memory = remember(was, new, clocks, entries, verdict)
     if not verdict.used.all():  # these agents stay as they were
         memory = Memory._make(map(partial(choose, verdict.used), memory, was))
         memory = memory._replace(strikes=np.where(verdict.used, memory.strikes, verdict.strikes),
@@ -163,11 +153,10 @@ def tell_time(was: Memory, new: Reports, own_entry: NDArray[np.uint32]) -> Clock
 
 def compare(was: Memory, new: Reports, clocks: Clocks) -> Entries:
     # Ticks since each entry was stamped, modulo 65536. It may be a little ahead, as in client.age.
-    now = np.where(clocks.has_clock, clocks.n, clocks.unix)
-    stamps = new.entry >> 16
-    remainder = ((now & LAST).astype(np.uint32)[:, None] - stamps) & np.uint32(LAST)
-    ahead = remainder >= WRAP - SKEW
-    old = np.where(ahead, np.uint32(0), remainder).astype(np.int64)
+    # Without a variable of its own, the entry is as old as it is known.
+    remainder = ((clocks.n & LAST).astype(np.uint32)[:, None] - (new.entry >> 16)) & np.uint32(LAST)
+    ahead = clocks.has_clock[:, None] & (remainder >= WRAP - SKEW)
+    old = np.where(clocks.has_clock[:, None] & ~ahead, remainder, np.uint32(0)).astype(np.int64)
     changed = new.entry != was.entry
     none = new.entry == 0
     return Entries(changed, changed & ~none, changed & none, old, ahead)
@@ -183,9 +172,8 @@ def lost_too_early(was: Memory, new: Reports, clocks: Clocks, lost: Flags) -> Fl
         return evidence
     memory = Memory._make(field[gone] for field in was)
     known_age = memory.clock[:, None] - memory.stamped
-    before = np.where(has_clock, was.clock, clocks.unix - clocks.passed)[gone, None]
-    view = np.where((memory.kind >= ClockKind.ARRIVAL)[:, None], known_age,
-                    np.maximum(before - (memory.entry >> 16) & LAST, known_age))
+    view = np.where(has_clock[gone, None], np.maximum(
+        was.clock[gone, None] - (memory.entry >> 16) & LAST, known_age), known_age)
     view[~has_clock[gone]] += WRAP // 16  # without its own clock, that is not so sure
     since_start = memory.stamped <= np.floor(memory.began / new.tick[gone])[:, None]
     view[since_start & ~has_clock[gone, None]] = FORGETS
@@ -198,30 +186,15 @@ def lost_too_early(was: Memory, new: Reports, clocks: Clocks, lost: Flags) -> Fl
     return evidence
 
 
-def judge_fit(was: Memory, new: Reports, clocks: Clocks, entries: Entries) -> Fit:
-    """Without its own variable: does all that changed fit Unix time?"""
-    has_clock, heard, old = clocks.has_clock, entries.heard, entries.old
-    span = np.where(has_clock, 0, clocks.ours - np.floor(was.asked / new.tick).astype(np.int64))
-    soon = ~has_clock & (span < SOON)
-    follows = soon & heard.any(axis=1)
-    misfits = heard & np.where(has_clock[:, None], old > clocks.longest[:, None],
-                               follows[:, None] & (old > (span + SKEW)[:, None]))
-    misfit = np.asarray(misfits.any(axis=1))
-    fits = np.where(was.kind == ClockKind.ARRIVAL, ClockKind.MAYBE, ClockKind.UNIX)
-    kind = np.where(follows, np.where(misfit, ClockKind.ARRIVAL, fits), was.kind).astype(np.uint8)
-    return Fit(kind, span, soon, follows, misfit)
-
-
 def decide(was: Memory, new: Reports, own_entry: NDArray[np.uint32], clocks: Clocks,
-           evidence: Flags, fit: Fit) -> RebootVerdict:
+           evidence: Flags, misfit: Flags) -> RebootVerdict:
     """What contradicts the report before may be an answer that is late: poll again. But the time of
     an agent that goes on is proof enough."""
     has_clock = clocks.has_clock
     first = was.kind == ClockKind.NONE
     appears = (was.kind != ClockKind.OWN) & (new.now_from >= 0) & (own_entry != 0)
     leaves = (was.kind == ClockKind.OWN) & (new.now_from < 0)
-    jumped = np.where(has_clock, clocks.impossible | fit.misfit,
-                      (was.kind == ClockKind.UNIX) & fit.misfit)
+    jumped = has_clock & (clocks.impossible | misfit)
     fresh = first | appears | leaves
     suspect = (jumped | (evidence & ~(has_clock & (clocks.passed > 0)))) & ~fresh
     strikes = was.strikes + np.uint8(1) - (was.strikes > 99) * np.uint8(2)
@@ -229,18 +202,13 @@ def decide(was: Memory, new: Reports, own_entry: NDArray[np.uint32], clocks: Clo
     used = ~suspect | confirmed
     # Lost entries: it has rebooted, if its clock goes on, or has begun at 0 since the report
     # before. Otherwise the clock may have been set forward, and an agent on Linux forgot what
-    # seemed old. Without a variable of its own, the next heartbeat shows whether its clock goes on.
+    # seemed old.
     empty = used & (evidence | (confirmed & was.emptied))
-    waits = was.emptied & (was.strikes == 0)
     # A clock that can be set may come to show such a time by chance.
     begun = (clocks.silent | (clocks.n <= clocks.high + 1)) & ~was.settable
-    goes_on = np.where(has_clock, ~jumped | begun,
-                       (was.kind == ClockKind.UNIX) & fit.follows & ~fit.misfit)
-    rebooted = used & (empty | waits) & goes_on & ~fresh
-    waits = (empty | waits) & ~has_clock & (was.kind == ClockKind.UNIX) & ~fit.follows
-    reset = confirmed & ~rebooted & ~waits & (strikes == CONFIRMED)
-    return RebootVerdict(fresh, jumped, strikes, suspect, confirmed, used, empty, waits, rebooted,
-                         reset)
+    rebooted = used & empty & has_clock & (~jumped | begun) & ~fresh
+    reset = confirmed & ~rebooted & (strikes == CONFIRMED)
+    return RebootVerdict(fresh, jumped, strikes, suspect, confirmed, used, empty, rebooted, reset)
 
 
 class Seen(NamedTuple):
@@ -249,10 +217,7 @@ class Seen(NamedTuple):
     first: Flags  # it is its first report
     anew: Flags  # a new clock, and so for the first report, too
     has_clock: Flags  # Its own variable shows its time.
-    unix: Flags  # It counts Unix time. An agent that has neither has another clock.
-    turns_unix: Flags  # This report shows for the first time that it counts Unix time.
     clock: Whole  # X
-    span: Whole  # Ticks since the report before: as in Fit.
     low: Whole  # Ticks: the next four as in Clocks.
     high: Whole
     longest: Whole
@@ -300,14 +265,8 @@ CASES = (
     Case("an entry changed, and the agent has a variable of its own",
          lambda seen: seen.has_clock & ~seen.anew, lambda seen: seen.heard, lambda seen: seen.old,
          lambda seen: seen.ahead),  # Such an entry may be from before the clock was set.
-    Case("no variable of its own, but all that changes fits Unix time",
-         lambda seen: seen.unix & ~seen.anew, lambda seen: seen.heard,
-         lambda seen: np.minimum(seen.old, seen.span[:, None]), lambda _: False),
-    Case("the first changes show that it is Unix time",
-         lambda seen: seen.turns_unix & ~seen.anew, lambda seen: seen.at_least & seen.same,
-         lambda seen: np.maximum(seen.age, surely_older(seen)), lambda _: True),
-    Case("another clock without a variable of its own",
-         lambda seen: ~(seen.has_clock | seen.unix | seen.anew), lambda seen: seen.heard,
+    Case("an entry changed, and the agent has no variable of its own",
+         lambda seen: ~(seen.has_clock | seen.anew), lambda seen: seen.heard,
          lambda _: 0, lambda _: True),
     Case("no poll was possible for longer than 65,536 ticks",
          lambda seen: seen.has_clock & (seen.longest >= WRAP - SKEW) & ~seen.anew,
@@ -320,12 +279,6 @@ CASES = (
          lambda seen: seen.first, lambda seen: np.ones_like(seen.same), lambda seen: seen.old,
          lambda _: True),
 )
-
-
-def surely_older(seen: Seen) -> Whole:
-    """Entries from before we knew the clock may be older than they seemed."""
-    beyond = np.maximum(seen.old - (SKEW + seen.span)[:, None], 0)
-    return np.asarray((beyond * (1 - RATE)).astype(np.int64))
 
 
 def may_have_wrapped(seen: Seen) -> Flags:
@@ -341,9 +294,10 @@ def old_on_a_new_clock(seen: Seen) -> Whole:
     return np.where(seen.old > seen.high[:, None], minimum, np.minimum(seen.old, minimum))
 
 
-def remember(was: Memory, new: Reports, clocks: Clocks, entries: Entries, fit: Fit,
-             verdict: RebootVerdict) -> Memory:
-    has_clock, kind, clock = clocks.has_clock, fit.kind, was.clock + clocks.passed
+def remember(was: Memory, new: Reports, clocks: Clocks, entries: Entries, verdict: RebootVerdict
+             ) -> Memory:
+    has_clock, clock = clocks.has_clock, was.clock + clocks.passed
+    kind = np.where(was.kind == ClockKind.OWN, ClockKind.OWN, ClockKind.ARRIVAL).astype(np.uint8)
     age, old, ahead = clock[:, None] - was.stamped, entries.old, entries.ahead
     anew = verdict.fresh | (verdict.confirmed & has_clock & verdict.jumped)
     settable = was.settable
@@ -352,18 +306,16 @@ def remember(was: Memory, new: Reports, clocks: Clocks, entries: Entries, fit: F
         trip = np.ceil((new.received - new.asked) / new.tick).astype(np.int64)
         fits = ((clocks.unix - clocks.n + SKEW) & LAST) <= 2 * SKEW + trip
         settable = anew & (kind == ClockKind.OWN) & fits | settable & (was.kind != ClockKind.NONE)
-    unix = fit.soon & (fit.kind == ClockKind.UNIX)
     age, at_least = Seen(
-        was.kind == ClockKind.NONE, anew, has_clock, unix, unix & (was.kind == ClockKind.NEW),
-        clock, fit.span, clocks.low, clocks.high, clocks.longest, clocks.passed, entries.heard,
-        ~entries.changed, ahead, old, age, was.at_least).ages()
+        was.kind == ClockKind.NONE, anew, has_clock, clock, clocks.low, clocks.high,
+        clocks.longest, clocks.passed, entries.heard, ~entries.changed, ahead, old, age,
+        was.at_least).ages()
     # Entries that changed meanwhile are of any age, as at the first report.
-    blind = ~has_clock & ~fit.soon
+    blind = ~has_clock & (clocks.ours - np.floor(was.asked / new.tick) >= SOON)
     began = np.where(verdict.empty | blind | (was.kind == ClockKind.NONE), new.received, was.began)
     strikes = np.where(verdict.suspect, verdict.strikes, np.uint8(0))
-    return Memory(kind, np.where(verdict.waits, np.uint8(0), strikes), verdict.waits, began,
-                  new.asked, new.received, clock, new.entry, clock[:, None] - age, at_least,
-                  settable)
+    return Memory(kind, strikes, np.zeros_like(has_clock), began, new.asked, new.received, clock,
+                  new.entry, clock[:, None] - age, at_least, settable)
 
 
 def begin_anew(anew: Flags, was: Memory, new: Reports, clocks: Clocks, kind: NDArray[np.uint8],
@@ -371,12 +323,10 @@ def begin_anew(anew: Flags, was: Memory, new: Reports, clocks: Clocks, kind: NDA
     """Returns for agents with a new clock its kind, its time, and the ages by it."""
     rows = np.flatnonzero(anew)
     kind, clock, old = kind.copy(), clock.copy(), old.copy()
-    n, first = clocks.n[rows], was.kind[rows] == ClockKind.NONE
-    variable = new.now_from[rows]
+    n, variable = clocks.n[rows], new.now_from[rows]
     has_clock = (variable >= 0) & (new.entry[rows, np.maximum(variable, 0)] != 0) \
         & ~clocks.silent[rows]
-    kind[rows] = np.where(has_clock, ClockKind.OWN,
-                          np.where(first, ClockKind.NEW, ClockKind.ARRIVAL))
+    kind[rows] = np.where(has_clock, ClockKind.OWN, ClockKind.ARRIVAL)
     clock[rows] = np.where(has_clock, n, clocks.ours[rows])
     by_it = (n[:, None] - (new.entry[rows] >> 16)) & LAST
     old[rows] = np.where((by_it >= WRAP - SKEW) | ~has_clock[:, None], 0, by_it)

@@ -176,7 +176,7 @@ class Judge:
         return Variables(
             of(expectations.expected), memory.entry != 0, out.changed,
             (value < of(expectations.low)) | (value > of(expectations.high)),
-            (memory.kind >= ClockKind.ARRIVAL)[:, None] & (memory.stamped <= first[:, None]),
+            (memory.kind == ClockKind.ARRIVAL)[:, None] & (memory.stamped <= first[:, None]),
             memory.clock[:, None] - memory.stamped, of(expectations.warn), of(expectations.crit),
             ((new.received - memory.began) / new.tick)[:, None], ~out.empty[:, None],
             told_state, np.where(before == State.UNKNOWN, told_state, before))

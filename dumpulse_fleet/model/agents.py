@@ -40,14 +40,10 @@ class ClockKind(enum.IntEnum):
 
     NONE = 0  # no report yet
     OWN = 1  # It stamps a variable of its own.
-    UNIX = 2  # it counts Unix time
-    ARRIVAL = 3  # not at all: only when its entries are seen first
-    NEW = 4  # As ARRIVAL, and no entry has changed yet, which could show more.
-    MAYBE = 5  # As ARRIVAL, but the last entries that changed fit Unix time, as late ones may do.
+    ARRIVAL = 5  # not at all: only when its entries are seen first
 
 
-# Ticks from report to report in which a clock can be told from others without `now-from`: a
-# timestamp fits it by chance once in 16 times.
+# Ticks from report to report in which an entry that changed without `now-from` is new.
 SOON = client.WRAP // 16 - 2 * client.SKEW
 # In one of these, the variables of an agent are unknown.
 MUTE_STATES = frozenset((State.DAMAGED, State.UNREACHABLE))

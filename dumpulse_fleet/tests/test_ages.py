@@ -22,7 +22,7 @@ def run(reports: int, seed: int) -> dict[str, int]:
 def test_a_first_part_has_no_wrong_age() -> None:
     seen = run(50_000, 7)
     assert seen["exact"] > 735_000 and seen["beyond 65536"] > 200
-    assert seen["reboots seen"] > 155 and seen["clocks seen"] > 145 and seen["late, refused"] > 50
+    assert seen["reboots seen"] > 125 and seen["clocks seen"] > 115 and seen["late, refused"] > 50
 
 
 @pytest.mark.slow
@@ -31,9 +31,8 @@ def test_no_wrong_age_and_no_invented_reboot(seed: int) -> None:
     seen = run(100_000, seed)
     assert seen["exact"] > 1_000_000 and seen["at least"] > 300_000
     assert seen["late, refused"] > 20 and seen["beyond 65536"] > 300
-    share = 0.8 if seed == 1 else 0.6  # chance may bring many that are hard to see
-    assert seen["reboots seen"] > share * seen["reboots to see"] > 50
-    assert seen["clocks seen"] > share * seen["clocks to see"] > 50
+    assert seen["reboots seen"] > 0.9 * seen["reboots to see"] > 50
+    assert seen["clocks seen"] > 0.8 * seen["clocks to see"] > 50
 
 
 @pytest.mark.long
@@ -188,49 +187,11 @@ def test_after_so_long_that_wraps_cannot_be_counted_ages_are_minimums() -> None:
 def test_a_variable_that_appears_and_an_own_variable_that_comes_later() -> None:
     one = One()
     one.hear(1000, v3=70)
-    assert one.memory.kind[0] == ClockKind.NEW
+    assert one.memory.kind[0] == ClockKind.ARRIVAL
     out = one.hear(1010, v0=90, v3=80, v5=85)
     assert out.used[0] and one.memory.kind[0] == ClockKind.OWN and not out.reset[0]
     one.hear(1020, v0=100, v3=80, v5=95, v6=99)
     assert one.age(5) == (5, False) and one.age(6) == (1, False)
-
-
-def test_a_clock_that_fits_once_by_chance_is_not_trusted_yet() -> None:
-    one = One(now_from=-1, unix=1e9)
-    base = 10**9
-    one.hear(1000, v3=40_000)
-    one.hear(1010, v3=40_010)
-    assert one.memory.kind[0] == ClockKind.ARRIVAL
-    one.hear(1020, v3=base + 1018)
-    assert one.memory.kind[0] == ClockKind.MAYBE and one.age(3) == (0, True)
-    one.hear(1030, v3=base + 1028)
-    assert one.memory.kind[0] == ClockKind.UNIX and one.age(3) == (2, False)
-
-
-def test_an_entry_from_before_unix_time_was_known_gets_no_younger() -> None:
-    one = One(now_from=-1, unix=1e9)
-    one.hear(1000, v3=10**9 + 995, v4=10**9 + 999)
-    one.hear(1010, v3=10**9 + 1005, v4=10**9 + 999)
-    assert one.memory.kind[0] == ClockKind.UNIX and one.age(4) == (10, True)
-
-
-def test_a_slow_unix_clock_makes_no_heartbeat_older_than_the_report_before() -> None:
-    one = One(now_from=-1, unix=1e9)
-    base = 10**9 - 50
-    for at in (1000, 1010, 1020):
-        one.hear(at, v3=base + at - 1)
-    assert one.memory.kind[0] == ClockKind.UNIX and one.age(3) == (10, False)
-
-
-def test_a_fast_unix_clock_forgets_earlier_than_ours_would() -> None:
-    one = One(now_from=-1, unix=1e9)
-    base = 10**9 + 239
-    for at in range(1000, 5000, 1000):
-        one.hear(at, v3=base + at, v4=base + at)
-    for at in range(5000, 4000 + 64_400, 3000):
-        assert one.hear(at, v3=base + 4000, v4=base + at).used[0]
-    out = one.hear(4000 + 64_600, v3=None, v4=base + 4000 + 64_600)
-    assert out.used[0] and not out.empty[0] and not out.rebooted[0]
 
 
 def test_an_agent_that_contradicts_itself_again_and_again_is_used_each_second_time() -> None:
