@@ -45,11 +45,9 @@ help help-all:
 SERVERS := $(if $(filter Linux,$(shell uname -s)),udpserver canserver)
 all: $(SERVERS:%=build/%) build/libdumpulse.a ##! the agents for Linux and libdumpulse.a, in build
 demo: ##! an agent, eight nodes, and a live table of them
-tour: ##! the library at work, packet by packet
-demo tour:
 	@tools/setup gcc libc6-dev python3
-	@$(MAKE) --no-print-directory build/$(if $(filter tour,$@),tour,udpserver)
-	@$(if $(filter tour,$@),build/tour,python3 examples/demo.py build/udpserver)
+	@$(MAKE) --no-print-directory build/udpserver
+	@python3 examples/demo.py build/udpserver
 # If the flags change, everything is built again.
 build/flags: export FLAGS = $(CC) $(ALL_CFLAGS) $(WIDE) $(LDFLAGS) $(OPTIONS)
 build/flags: FORCE
@@ -63,8 +61,6 @@ define LINK
 	@mkdir -p $(@D)
 	@$(CC) $(ALL_CFLAGS) $(ALSO) $(filter %.c,$^) $(LDFLAGS) -o $@.new && mv $@.new $@
 endef
-build/tour: examples/tour.c $(LIBRARY) $(WATCH) extras/dumpulse_serial.h build/flags
-	$(LINK)
 # It is compiled without -flto, because only the same compiler could use the objects.
 build/libdumpulse.a: $(LIBRARY) $(WATCH) $(KEYED) build/flags
 	@for source in $(filter %.c,$^); do $(CC) $(filter-out -flto%,$(ALL_CFLAGS)) -c $$source \

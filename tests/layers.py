@@ -17,7 +17,7 @@ from tools.programs import KEYED, ROOT
 # From top to bottom: each room may use those that come after it.
 ROOMS = {
     "lab": "measures what a verified message costs",
-    "examples": "what `make demo` and `make tour` run",
+    "examples": "what `make demo` runs",
     "tests": "check the library, and what crosses rooms",
     "packages": "makes packages for other tools",
     "bench": "measures, and writes the figures into the pages",

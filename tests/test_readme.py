@@ -146,20 +146,6 @@ def test_the_server_of_the_readme_runs_a_program_for_each_change(tmp_path: Path)
                    "the program learns that it is dead")
 
 
-@pytest.mark.parametrize("compiler", ["gcc -std=c99", "avr-gcc -mmcu=atmega328p -std=c11",
-                                      "arm-none-eabi-gcc -mcpu=cortex-m0plus -mthumb -std=c99"])
-def test_the_tour_compiles_for_devices(compiler: str, tmp_path: Path) -> None:
-    run([*compiler.split(), "-Os", "-Wall", "-Wextra", "-Wconversion", "-Werror", *INCLUDES, "-c",
-         ROOT / "examples/tour.c", "-o", tmp_path / "tour.o"])
-
-
-def test_make_tour_shows_the_library() -> None:
-    shown = run(["make", "--no-print-directory", "-s", "-C", ROOT, "tour"])
-    assert re.search(r"^ +5s  03 f1 01 05 f1 04 0e 21  refused    doors, damaged", shown, re.M)
-    assert re.search(r"^ +9s  .* report.*\n +9s  brakes: alive, now dead$", shown, re.M)
-    assert shown.endswith(" 4 doors           -       -  never\n")
-
-
 # A name of ours that an installer looks for in a registry: not a path or a file.
 UNREGISTERED = re.compile(
     r"""\b(?:install|add)\s+(?:-\S+\s+)*dumpulse(?![\w-]*(?:[*/_]|\.\w))"""
