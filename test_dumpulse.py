@@ -23,7 +23,6 @@ from spec.model import HEARTBEAT, REFUSED, REPORT, REQUEST, VARIABLES, Agent, he
 from tools.programs import INCLUDES, ROOT
 
 GUARD = b"\xe7" * 64
-CALLS_MAX, TIME, SEND = 16, 1, 2
 
 settings.register_profile("default", max_examples=150, stateful_step_count=40, deadline=None,
                           derandomize=True, database=None, print_blob=True)
@@ -32,31 +31,55 @@ settings.register_profile("explore", max_examples=3_000, stateful_step_count=80,
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
-class RecordedCall(ctypes.Structure):
-    _fields_ = [("kind", ctypes.c_uint32), ("context", ctypes.c_void_p),
-                ("packet", ctypes.c_void_p), ("length", ctypes.c_size_t),
-                ("bytes", ctypes.c_uint8 * 260)]
+# The hooks call functions of Python. These only record: what they raised would get lost.
+HOOKS = """
+#include "dumpulse_serial.h"
+uint16_t (*get_timestamp)(void);
+void (*send_packet)(void *context, const uint8_t *packet, size_t length);
+uint16_t dumpulse_get_timestamp(void) { return get_timestamp(); }
+void dumpulse_send_packet(void *context, const uint8_t *packet, size_t length)
+{
+    send_packet(context, packet, length);
+}
+uint8_t export_take_byte(dumpulse *agent, dumpulse_line *line, uint8_t byte, void *context)
+{
+    return dumpulse_take_byte(agent, line, byte, context);
+}
+"""
+now = 0  # the clock's answer
+calls: list[tuple[object, ...]] = []  # what the hooks were called with
 
 
-class Recorder(ctypes.Structure):
-    """What the hooks were called with, as in tests/recorder.c."""
+def get_timestamp() -> int:
+    calls.append(("time",))
+    return now
 
-    _fields_ = [("count", ctypes.c_uint32), ("now", ctypes.c_uint32),
-                ("call", RecordedCall * CALLS_MAX)]
+
+def send_packet(context: int | None, packet: int, length: int) -> None:
+    calls.append(("send", context or 0, packet, ctypes.string_at(packet, length)))
+
+
+HOOKS_OF_C = {
+    "get_timestamp": ctypes.CFUNCTYPE(ctypes.c_uint16)(get_timestamp),
+    "send_packet": ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p,
+                                    ctypes.c_size_t)(send_packet)}
 
 
 def load_library(*parts: str) -> ctypes.CDLL:
-    """Compiles C files and loads them. Other processes may do the same at this moment, so each has
-    a folder of its own, which nothing needs any more when the library is loaded."""
+    """Compiles C files and HOOKS, and loads them. Other processes may do the same at this moment,
+    so each has a folder of its own, which nothing needs any more when the library is loaded."""
     with TemporaryDirectory(prefix="dumpulse-test-") as folder:
         path = Path(folder, "library.so")
         subprocess.run(["gcc", "-std=c99", "-Os", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror",
-                        *INCLUDES, *parts, "-o", path], cwd=ROOT, check=True)
-        return ctypes.CDLL(str(path))
+                        *INCLUDES, *parts, "-x", "c", "-", "-o", path], cwd=ROOT, check=True,
+                       input=HOOKS, text=True)
+        library = ctypes.CDLL(str(path))
+    for name, hook in HOOKS_OF_C.items():
+        ctypes.c_void_p.in_dll(library, name).value = ctypes.cast(hook, ctypes.c_void_p).value
+    return library
 
 
-C = load_library("dumpulse.c", "tests/exports.c", "tests/exports_serial.c", "tests/recorder.c")
-RECORDER = Recorder.in_dll(C, "recorded")
+C = load_library("dumpulse.c", "tests/exports.c")
 C.dumpulse_process_packet.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t,
                                       ctypes.c_void_p]
 C.export_record.argtypes = [ctypes.c_void_p, ctypes.c_uint8, ctypes.c_uint8, ctypes.c_uint8]
@@ -96,6 +119,12 @@ def overlapping(second: bytes, shared: int) -> bytes:
     return heartbeat(*(bytes(3) + second[:shared])[-3:]) + second[shared:]
 
 
+def set_clock(time: int) -> None:
+    global now
+    now = time
+    calls.clear()
+
+
 class Real:
     """An agent in C, with a guard on both sides of its memory."""
 
@@ -108,28 +137,21 @@ class Real:
         assert raw.startswith(GUARD) and raw.endswith(GUARD), "written outside the agent"
         return raw[len(GUARD):-len(GUARD)]
 
-    def process(self, now: int, packet: bytes, context: int) -> int:
-        RECORDER.count, RECORDER.now = 0, now
+    def process(self, time: int, packet: bytes, context: int) -> int:
+        set_clock(time)
         return int(C.dumpulse_process_packet(self.address, packet, len(packet), context))
 
-    def record(self, now: int, *values: int) -> int:
-        RECORDER.count, RECORDER.now = 0, now
+    def record(self, time: int, *values: int) -> int:
+        set_clock(time)
         return int(C.export_record(self.address, *values))
 
     def expect_hooks(self, result: int, context: int) -> None:
         """Checks that the hooks that belong to the result were called once, and no others."""
-        calls = RECORDER.call[:min(RECORDER.count, CALLS_MAX)]
         if result == REPORT:
-            assert RECORDER.count == 1 and calls[0].kind == SEND
-            assert (calls[0].context or 0) == context
-            assert calls[0].packet == self.address and calls[0].length == 260
-            sent = bytes(calls[0].bytes)
-            assert sent == self.table()
-            assert int.from_bytes(sent[:4], "big") == zlib.adler32(sent[4:])
-        elif result == HEARTBEAT:
-            assert RECORDER.count == 1 and calls[0].kind == TIME
+            assert calls == [("send", context, self.address, self.table())]
+            assert int.from_bytes(self.table()[:4], "big") == zlib.adler32(self.table()[4:])
         else:
-            assert RECORDER.count == 0
+            assert calls == [("time",)] * (result == HEARTBEAT)
 
 
 class AgainstModel(RuleBasedStateMachine):
@@ -160,7 +182,7 @@ class AgainstModel(RuleBasedStateMachine):
         for byte in b"".join(pieces):
             self.fresh = (self.fresh + bytes([byte]))[-8:]
             expected = self.model.process(now, self.fresh)
-            RECORDER.count, RECORDER.now = 0, now
+            set_clock(now)
             assert C.export_take_byte(self.real.address, self.line, byte, context) == expected
             self.real.expect_hooks(expected, context)
             self.fresh = self.fresh if expected == REFUSED else b""
@@ -191,7 +213,7 @@ def test_a_length_is_not_cut_to_fewer_bits() -> None:
     real = Real()
     before = real.table()
     for length in (2**8 + 8, 2**16 + 8, 2**32 + 8, 2**64 - 8):
-        RECORDER.count = 0
+        calls.clear()
         packet = heartbeat(3, 76, 9)
         assert C.dumpulse_process_packet(real.address, packet, length, None) == REFUSED
         real.expect_hooks(REFUSED, 0)

@@ -1,16 +1,193 @@
-"""Do imports go down? Are functions short? Where are numbers of the wire? Is a link dead?"""
+"""Do imports go down? Are functions short? Where are numbers of the wire? Is a link dead?
+
+A room uses only rooms below it, in the order of ROOMS; its tests may also use `tools` and `spec`.
+No other file imports a test. Within a room, neither files nor folders import each other in a
+circle."""
 
 import ast
+import functools
+import graphlib
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 from spec.model import MAGIC, heartbeat
-from tests import layers
-from tools.programs import ROOT, as_program, run
+from tools.programs import KEYED, ROOT, as_program, run
+
+# From top to bottom: each room may use those that come after it.
+ROOMS = {
+    "lab": "measures what a verified message costs",
+    "examples": "what `make demo` runs",
+    "tests": "check the library, and what crosses rooms",
+    "packages": "makes packages for other tools",
+    "bench": "measures, and writes the figures into the pages",
+    "proof": "proves what the library does, and computes bounds",
+    "firmware": "images for boards, and the simulators that run them",
+    "dumpulse_fleet": "polls thousands of agents",
+    "server": "the agents for Linux",
+    "tools": "what rooms share: set-up, programs, terminals, simulators of processors",
+    "spec": "the protocol as models, which write the vectors",
+    "client": "client.py, which is one file and uses no other",
+}
+# The same for C. A name without a .c file is only a header.
+C_LAYERS = {
+    "lab": "measures what a verified message costs; no other layer uses it",
+    "udpserver.c server/canserver.c": "the parts that are only for UDP, and only for CAN",
+    "server": "what both agents for Linux share",
+    "firmware": "images for boards",
+    "extras/dumpulse_keyed.h": "version 2, with keys, and a file for each role; optional",
+    "extras/dumpulse_serial.h": "finds packets in the bytes of a serial line; optional",
+    "extras/dumpulse_watch.c extras/dumpulse_watch.h": "notices silent nodes; optional",
+    "dumpulse.c dumpulse.h": "the library, which uses no other file",
+}
+# A C file is linked, and not included. Only these include one: a proof, and the lab's programs with
+# libraries of others.
+INCLUDING = ("proof/eva.c", "lab/messages/c/")
+# The files in the root that belong to a room.
+OF_ROOT = {"client.py": "client", "test_dumpulse.py": "tests"}
+
+
+def room_of(path: str) -> str:
+    """Returns the room of a file, or nothing."""
+    first = path.partition("/")[0]
+    return OF_ROOT.get(path, first if first in ROOMS else "")
+
+
+def is_test(path: str) -> bool:
+    return "tests" in path.split("/")[:-1] or Path(path).name.startswith(("test_", "conftest"))
+
+
+def file_of(module: str) -> str:
+    """Returns the file of a module, or nothing if it is not the project's."""
+    path = module.replace(".", "/")
+    for name in (f"{path}.py", f"{path}/__init__.py"):
+        if (ROOT / name).exists():
+            return str((ROOT / name).resolve().relative_to(ROOT))  # A link counts for its target.
+    return path if (ROOT / path).is_dir() and path else ""
+
+
+@functools.cache
+def imported(path: Path) -> set[str]:
+    """Returns the files of the project that a Python file imports."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = path.relative_to(ROOT).parts[:-node.level] if node.level else ()
+            module = ".".join(filter(None, [*above, node.module]))
+            inside = {f"{module}.{alias.name}" for alias in node.names}
+            modules = {name for name in inside if file_of(name)}
+            names |= modules | ({module} if modules != inside else set())
+    return {file_of(name) for name in names} - {""}
+
+
+def python_imports() -> list[tuple[str, str]]:
+    """Returns each Python file of a room with each file of a room that it imports."""
+    paths = [*ROOT.glob("*.py"), *(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))]
+    return sorted((str(path.relative_to(ROOT)), used) for path in paths if not path.is_symlink()
+                  for used in imported(path) if room_of(used))
+
+
+def is_allowed_to_tests(name: str, used: str) -> bool:
+    return is_test(name) and room_of(name) != "tests" and room_of(used) in ("tools", "spec")
+
+
+def python_uses() -> set[tuple[str, str]]:
+    """Returns which room uses which, apart from what tests of all rooms may use."""
+    pairs = {(room_of(name), room_of(used)) for name, used in python_imports()
+             if not is_allowed_to_tests(name, used)}
+    return {(own, other) for own, other in pairs if own and own != other}
+
+
+def python_faults() -> list[str]:
+    """Returns a line for each import that goes up, and for each file that imports a test."""
+    order, found = list(ROOMS), []
+    for name, used in python_imports():
+        own, other = room_of(name), room_of(used)
+        if is_test(used) and not is_test(name):
+            found.append(f"{name}: it must not import a test, {used}")
+        elif own and order.index(own) > order.index(other) and not is_allowed_to_tests(name, used):
+            found.append(f"{name}: {own} must not use {other}")
+    return found
+
+
+def c_layer_of(path: str) -> str:
+    """Returns the row of C_LAYERS that a file belongs to, or nothing."""
+    if path.removeprefix("extras/") in KEYED:
+        return "extras/dumpulse_keyed.h"
+    for row in C_LAYERS:
+        if path in row.split() or path.startswith(f"{row}/"):
+            return row
+    return ""
+
+
+def includes() -> list[tuple[str, str]]:
+    """Returns each C file of the products with each file of the project that it includes."""
+    found = []
+    for path in sorted(path for folder in (".", "extras", "server", "firmware")
+                       for path in (ROOT / folder).glob("*.[ch]")):
+        for included in re.findall(r'^#include "([^"]+)"', path.read_text(), re.M):
+            places = [folder / included for folder in (path.parent, ROOT, ROOT / "extras")]
+            target = next((place for place in places if place.exists()), places[1]).resolve()
+            found.append((str(path.relative_to(ROOT)), str(target.relative_to(ROOT))))
+    return found
+
+
+def c_includes() -> dict[tuple[str, str], set[str]]:
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for name, target in includes():
+        own, other = c_layer_of(name), c_layer_of(target)
+        if own and other and own != other:
+            found[own, other].add(name)
+    return found
+
+
+def circles() -> list[str]:
+    """Returns a line for each kind of file that has a circle. x.c and x.h are one file."""
+    stem = re.compile(r"(_internal)?\.[^./]*$")
+    code = [pair for pair in python_imports() if not is_test(pair[0])]
+    pairs = {
+        "C files": [(stem.sub("", own), stem.sub("", used)) for own, used in includes()],
+        "Python files": code,
+        "folders": [(str(Path(own).parent), str(Path(used).parent)) for own, used in code
+                    if "/" in own and "/" in used]}
+    found = []
+    for kind, uses in pairs.items():
+        graph: dict[str, set[str]] = defaultdict(set)
+        for own, used in uses:
+            if own != used:
+                graph[own].add(used)
+        try:
+            graphlib.TopologicalSorter(graph).prepare()
+        except graphlib.CycleError as error:
+            found.append(f"a circle of {kind}: {' is used by '.join(error.args[1])}")
+    return found
+
+
+def included_sources() -> list[str]:
+    """Returns a line for each C file that includes another one's code."""
+    return [f"{name}: it must be linked with {source}, and not include it"
+            for path in sorted([*ROOT.glob("*.[ch]"), *(path for room in ROOMS for path in
+                                                        (ROOT / room).rglob("*.[ch]"))])
+            if not (name := str(path.relative_to(ROOT))).startswith(INCLUDING)
+            for source in re.findall(r'^#include ["<](\S+\.c)[">]', path.read_text(), re.M)]
+
+
+def faults() -> list[str]:
+    """Returns a line for each file without a room, for each import or include that goes up, for
+    circles, and for code that is included."""
+    unknown = {name for path in ROOT.glob("*/*.py") if path.parent.name != "build"
+               and not room_of(name := str(path.relative_to(ROOT)))}
+    order = list(C_LAYERS)
+    return [f"{file}: it has no room" for file in sorted(unknown)] + python_faults() + [
+        f"{', '.join(sorted(files))}: {own} must not use {other}"
+        for (own, other), files in c_includes().items()
+        if order.index(own) > order.index(other)] + circles() + included_sources()
 
 
 def test_an_argument_of_two_lines_reaches_a_parser(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,10 +248,10 @@ def test_each_part_of_the_client_uses_only_parts_above_it() -> None:
 
 @pytest.mark.slow
 def test_every_import_goes_downwards() -> None:
-    assert layers.faults() == []
-    used = layers.python_uses()
+    assert faults() == []
+    used = python_uses()
     assert ("tests", "bench") in used and ("bench", "spec") in used and ("proof", "tools") in used
-    assert ("udpserver.c server/canserver.c", "server") in layers.c_includes()
+    assert ("udpserver.c server/canserver.c", "server") in c_includes()
 
 
 # The magic number; and the worked heartbeat of SPEC.md, written in one piece, in bytes or in C.

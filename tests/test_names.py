@@ -3,6 +3,7 @@
 import argparse
 import ctypes
 import random
+import subprocess
 import unicodedata
 from collections import Counter
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import client
-from tools.programs import built
+from tools.programs import INCLUDES, ROOT
 
 # Why the server refuses a file that client.py accepts.
 STRICTER = ("is indented", "that is expected", "printable UTF-8", "but --tick is",
@@ -25,17 +26,41 @@ class Names(ctypes.Structure):
                 ("name", ctypes.c_char * 97)]
 
 
+# Reads a file of names. Returns "", or what is wrong with it.
+READ_NAMES = """
+#include "server/names.h"
+#include "server/options.h"
+const char *read_names(const char *path, uint64_t tick)
+{
+    options.wrong[0] = '\\0';
+    options.tick = tick;
+    (void)names_read(path);
+    return options.wrong;
+}
+"""
+
+
 class Compiled:
     """The server's code."""
 
-    def __init__(self) -> None:
-        self.code = ctypes.CDLL(built("build/names.so"))
+    def __init__(self, folder: Path) -> None:
+        sources = [f"server/{part}.c" for part in (
+            "counters", "limits", "log", "names", "options", "timing")]
+        subprocess.run(["gcc", "-O2", "-shared", "-fPIC", *INCLUDES, *sources, "-x", "c", "-",
+                        "-o", folder / "names.so"], cwd=ROOT, check=True, input=READ_NAMES,
+                       text=True)
+        self.code = ctypes.CDLL(str(folder / "names.so"))
         self.code.read_names.restype = ctypes.c_char_p
         self.names = (Names * 64).in_dll(self.code, "names_variables")
 
     def read(self, path: Path, tick: int) -> str:
         wrong: bytes = self.code.read_names(str(path).encode(), ctypes.c_uint64(tick))
         return wrong.decode()
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    return Compiled(tmp_path_factory.mktemp("names"))
 
 
 TOKENS = ("[3]", "[03]", "[0x3]", "[64]", "[dumpulse]", "[DUMPULSE]", "[ 3 ]", "[3", "[3] x", "[]",
@@ -110,9 +135,9 @@ AT_THE_LIMITS = (
 )
 
 
-def test_numbers_times_and_names_at_their_limits(tmp_path: Path) -> None:
+def test_numbers_times_and_names_at_their_limits(compiled: Compiled, tmp_path: Path) -> None:
     """client.py understands the same."""
-    compiled, path = Compiled(), tmp_path / "names.ini"
+    path = tmp_path / "names.ini"
     for tick, names in AT_THE_LIMITS:
         path.write_text(names)
         assert compiled.read(path, tick) == ""
@@ -121,14 +146,15 @@ def test_numbers_times_and_names_at_their_limits(tmp_path: Path) -> None:
     assert [variable.warn_ms for variable in settings.variables[:6]] == [2, 4, 2, 3, 3, 1]
 
 
-def test_damaged_files(tmp_path: Path) -> None:
+def test_damaged_files(compiled: Compiled, tmp_path: Path) -> None:
     """Each seed is a file."""
-    compiled, path = Compiled(), tmp_path / "names.ini"
+    path = tmp_path / "names.ini"
     accepted = Counter(compare_files(compiled, path, seed) for seed in range(1000))
     assert accepted[True] > 50 and accepted[False] > 50
 
 
-def test_names_of_invisible_characters_are_rejected_by_both(tmp_path: Path) -> None:
+def test_names_of_invisible_characters_are_rejected_by_both(compiled: Compiled,
+                                                            tmp_path: Path) -> None:
     """Spaces, fillers, and characters of formats but for those of Arabic that show something. What
     client.py accepts in names, the server accepts."""
     shown = [*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD]
@@ -136,7 +162,7 @@ def test_names_of_invisible_characters_are_rejected_by_both(tmp_path: Path) -> N
     invisible = {chr(code) for code in (*fillers, *range(0xA0, 0x110000)) if code not in shown and (
         code in fillers or unicodedata.category(chr(code)) in ("Cf", "Zs", "Zl", "Zp"))}
     assert {"\u200b", "\u200f", "\ufeff", "\u061c", "\u2028"} < invisible and len(invisible) > 150
-    compiled, path = Compiled(), tmp_path / "names"
+    path = tmp_path / "names"
     visible = random.Random(1).sample([chr(code) for code in range(0xA1, 0x20000)
                                        if chr(code).isalnum() and chr(code) not in invisible], 300)
     for character in (*invisible, *visible):
