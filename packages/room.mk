@@ -38,7 +38,6 @@ CLIENT = 755:client.py:$(PREFIX)/bin/dumpulse \
     $(if $(PYTHONDIR),644:client.py:$(PYTHONDIR)/dumpulse/__init__.py \
         644:/dev/null:$(PYTHONDIR)/dumpulse/py.typed) \
     $(call put,644,build/client/dumpulse.1,$(PREFIX)/share/man/man1) \
-    $(call put,644,build/client/_dumpulse,$(PREFIX)/share/zsh/site-functions) \
     644:build/client/dumpulse.bash:$(PREFIX)/share/bash-completion/completions/dumpulse \
     $(call put,text,$(EXAMPLE_FILES),$(EXAMPLES))
 EXAMPLES = $(PREFIX)/share/doc/dumpulse/examples

@@ -1,14 +1,12 @@
 """Tests what `make install` installs for client.py: name, module, manual, examples and completion.
 """
 
-import contextlib
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,6 @@ import client
 from tools import completion
 from tools.agents import GOOD, FakeAgent
 from tools.programs import PATIENCE, ROOT
-from tools.terminal import UNSIZED
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 
@@ -136,7 +133,7 @@ def test_without_a_python_for_the_client_all_else_is_installed(
         "the client is left out: 'python3' is no Python 3.9 or later\n"
     of_client = {"bin/dumpulse", "share/man/man1/dumpulse.1"}
     rest = [name for name in names(prefix) if name not in of_client
-            and not re.search("/python|completions|site-functions|/examples/", name)]
+            and not re.search("/python|completions|/examples/", name)]
     assert names(to) == rest and {"sbin/udpserver", "lib/libdumpulse.a"} < set(rest)
     assert run_make("uninstall") == "" and names(to) == []
 
@@ -263,55 +260,3 @@ def test_bash_completes(typed: str, offered: str, prefix: Path, hosts: str, tmp_
                                                            "compgen -A hostname").stdout.split()))
     assert [word for word in found if word[:2] == "--" or word[0] != "-"] == (
         [offered] if " b." in offered else offered.split())
-
-
-def in_tmux(socket: Path, *argv: str) -> Generator[list[str], None, None]:
-    """Returns what a screen of tmux, 80 columns wide, shows at each look."""
-    def tmux(*words: str) -> str:
-        return subprocess.run(["tmux", "-S", str(socket), "-f", "/dev/null", *words], check=True,
-                              capture_output=True, text=True, timeout=PATIENCE, env=UNSIZED).stdout
-
-    tmux("new-session", "-d", "-x", "80", "-y", "24", shlex.join(argv))
-    try:
-        while True:
-            yield tmux("capture-pane", "-p").splitlines()
-    finally:
-        tmux("kill-server")
-
-
-@pytest.mark.slow
-def test_zsh_completes(prefix: Path, tmp_path: Path) -> None:
-    """Presses the Tab key in a terminal."""
-    functions = prefix / "share" / "zsh" / "site-functions"
-    assert run("zsh", "-n", functions / "_dumpulse").returncode == 0
-    (tmp_path / "vehicle.ini").touch()
-    (tmp_path / ".zshrc").write_text(
-        f"PS1='> '; fpath=({functions} $fpath); cd {tmp_path}\n"
-        f"autoload -Uz compinit; compinit -u -d {tmp_path}/dump; zstyle ':completion:*' hosts "
-        "gateway wagon\n")
-    socket = tmp_path / "tmux"
-
-    def type_(*keys: str) -> None:
-        subprocess.run(["tmux", "-S", str(socket), "send-keys", "--", *keys], check=True,
-                       timeout=PATIENCE)
-
-    with contextlib.closing(in_tmux(socket, "env", f"ZDOTDIR={tmp_path}", "zsh", "-i")) as shown:
-        def wait_for(line: str) -> None:
-            deadline = time.monotonic() + PATIENCE
-            while line not in (text := next(shown)):
-                assert time.monotonic() < deadline, (line, text)
-
-        wait_for(">")
-        for keys, line in (
-                ("dumpulse wat", "dumpulse watch"), ("gat", "dumpulse watch gateway"),
-                ("--names veh", "dumpulse watch gateway --names vehicle.ini"),
-                ("--inter", "dumpulse watch gateway --names vehicle.ini --interval"),
-                ("C-u", ""), ("client.py check -H gat", "client.py check -H gateway"),
-                ("--verb", "client.py check -H gateway --verbose"),
-                ("C-u", ""), ("dumpulse gat", "dumpulse gateway"),
-                ("--tim", "dumpulse gateway --timeout")):
-            type_(*([keys] if keys == "C-u" else [keys, "Tab"]))
-            wait_for(f"> {line}".rstrip())
-            if line and not line.endswith("value"):
-                type_("BSpace", "Space")  # there may be a space already, which cannot be seen
-                wait_for(f"> {line}")

@@ -1,5 +1,5 @@
 """Makes from the parser of client.py what `make install` installs beside it: its completion for
-bash and zsh, and its manual, with all options.
+bash, and its manual, with all options.
 
     python3 -m tools.completion FOLDER"""
 
@@ -100,81 +100,6 @@ def bash() -> str:
                        words=" ".join(client.COMMANDS), names=" ".join(NAMES))
 
 
-# ---------------------------------------------------------------- zsh
-
-ZSH = r"""#compdef {names}
-# Completion for zsh.   {made}
-
-_dumpulse_first() {{
-    local -a commands=(
-{described}
-    )
-    _describe -t commands command commands
-    _hosts
-}}
-
-_dumpulse() {{
-    case $words[2] in
-{cases}
-    esac
-}}
-
-_dumpulse "$@"
-"""
-
-
-def quoted(text: str) -> str:
-    """Quotes a text for the shell, in single quotes."""
-    return "'" + text.replace("'", "'\\''") + "'"
-
-
-def zsh_escaped(text: str) -> str:
-    return re.sub(r"([\[\]:\\])", r"\\\1", text)
-
-
-def zsh_value(action: argparse.Action) -> str:
-    """Returns `:what is wanted:how to complete it`, or nothing for an option without a value.
-
-    ( ) offers nothing. A space would do that, too, but then zsh does not insert options, either."""
-    if not metavar(action):
-        return ""
-    how = {"FILE": "_files", "FOLDER": "_files -/"}.get(
-        metavar(action),
-        "_hosts" if action.dest in HOSTS else f"({' '.join(action.choices or ' ')})")
-    return f":{zsh_escaped(metavar(action))}:{how}"
-
-
-def zsh_specification(action: argparse.Action, first: bool) -> str:
-    """Returns an argument for zsh's function _arguments."""
-    if not action.option_strings:
-        how = ": :_dumpulse_first" if first else zsh_value(action)
-        return quoted(("*" if action.nargs in ("*", "+") else "") + how)
-    *short, long = action.option_strings
-    assert len(short) < 2
-    many = isinstance(action, argparse._AppendAction)
-    exclusive = f"({' '.join(action.option_strings)})" if short else ""
-    text = f"[{zsh_escaped(action.help or '')}]{zsh_value(action)}"
-    if not short:
-        return quoted(f"{'*' * many}{long}{text}")
-    return f"{quoted(exclusive)}{{{','.join(action.option_strings)}}}{quoted(text)}"
-
-
-def zsh() -> str:
-    cases = []
-    for command in [*client.COMMANDS, ""]:
-        cases.append(f"    {command or '*'})")
-        if command:  # _arguments must not see the word of the command
-            cases.append("        shift words")
-            cases.append("        ((CURRENT--))")
-        arguments = [zsh_specification(action, not command and action.dest == "address")
-                     for action in actions(command)]
-        cases.append(" \\\n            ".join(["        _arguments", *arguments]))
-        cases.append("        ;;")
-    described = "\n".join("        " + quoted(f"{command}:{client.COMMANDS[command].summary}")
-                          for command in client.COMMANDS)
-    return ZSH.format(made=MADE, cases="\n".join(cases), names=" ".join(NAMES), described=described)
-
-
 # ---------------------------------------------------------------- the manual
 
 OPTIONS = '.\\" Here `make install` puts the options, from the parser of client.py.'
@@ -214,7 +139,7 @@ def manual() -> str:
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in (("dumpulse.bash", bash()), ("_dumpulse", zsh()), ("dumpulse.1", manual())):
+    for name, text in (("dumpulse.bash", bash()), ("dumpulse.1", manual())):
         new = folder / f"{name}.{os.getpid()}"  # another `make install` may want it just now
         new.write_text(text)
         new.replace(folder / name)

@@ -100,8 +100,7 @@ License: Expat
     "python3-dumpulse.install": "usr/lib/python3",
     "libdumpulse-dev.install": "usr/include\nusr/lib/*-*",
     "dumpulse.install": "usr/bin\nusr/sbin\nusr/share/bash-completion\n"
-                        "usr/share/doc/dumpulse/examples\nusr/share/man\n"
-                        "usr/share/zsh/site-functions/_dumpulse usr/share/zsh/vendor-completions",
+                        "usr/share/doc/dumpulse/examples\nusr/share/man",
     "dumpulse.lintian-overrides": "systemd-service-file-refers-to-unusual-wantedby-target "
                                   "sys-subsystem-net-devices-%i.device *"}
 

@@ -61,7 +61,6 @@ def write_tree(to: Path, texts: Mapping[str, str], own: Mapping[str, str]) -> Pa
 def tree(to: Path) -> Path:
     return write_tree(to, ADDED | {
         "share/bash-completion/completions/dumpulse": completion.bash(),
-        "share/zsh/site-functions/_dumpulse": completion.zsh(),
         "share/man/man1/dumpulse.1": completion.manual(),
         **{name: (project.ROOT / source).read_text() for source, name in COPIED.items()}}, OWN)
 

@@ -1576,8 +1576,7 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
                 "share/doc/dumpulse/examples/nagios.cfg", "share/doc/dumpulse/examples/vehicle.ini",
                 "share/man/man1/dumpulse.1",
                 "share/man/man8/canserver.8", "share/man/man8/udpserver-keys.8",
-                "share/man/man8/udpserver.8",
-                "share/zsh/site-functions/_dumpulse"]
+                "share/man/man8/udpserver.8"]
     make("install", Path("/opt/x"), str(tmp_path / "stage"))
     assert sorted(lib_python(files(tmp_path / "stage" / "opt" / "x"))) == expected
     client = tmp_path / "stage" / "opt" / "x" / expected[0]
