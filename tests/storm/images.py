@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import hashlib
 import random
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,8 +20,34 @@ from firmware.simulators.bxcan import Frame
 from firmware.simulators.watchdog import Misuse
 from firmware.tests.test_firmware_keyed import Rig
 from spec import keyed, model
-from tests.storm.claims import Claims
 from tools.programs import as_program
+
+
+class Wrong(AssertionError):
+    """Something that must be true is not."""
+
+
+class Claims:
+    def __init__(self, *all_claims: str) -> None:
+        self.armed = Counter(dict.fromkeys(all_claims, 0))
+
+    def check(self, claim: str, holds: bool, wrong: str) -> None:
+        """The claim is armed: it must hold. `wrong` says what is wrong if it does not."""
+        if claim not in self.armed:
+            raise KeyError(claim)
+        self.armed[claim] += 1
+        if not holds:
+            raise Wrong(wrong)
+
+    def print_counts(self) -> bool:
+        """As the storm does. Returns whether a claim was never armed."""
+        for claim, count in self.armed.items():
+            print(f"{count:12}  {claim}")
+        if all(self.armed.values()):
+            return False
+        print("storm: a claim was never armed")
+        return True
+
 
 ROUNDS, FAULTS, SECOND = 2, 12, 1_000_000  # a second has as many microseconds
 Event = tuple[str, int]  # a fault, and the seed of its chance; or "calm"

@@ -1,4 +1,5 @@
-/* Links between the agent, the nodes and the reader; see storm.h.   SPDX-License-Identifier: MIT */
+/* Links between the agent, the nodes and the reader, and an attacker; see storm.h.
+ * SPDX-License-Identifier: MIT */
 #include "storm.h"
 
 #include <string.h>
@@ -66,4 +67,99 @@ void network_release(unsigned party)
             world->packets[i].held = false;
             world_plan(world->now + world_between(0, SECOND), arrive, i);
         }
+}
+
+/* ---- The attacker. */
+
+void attacker_record(const struct packet *packet)
+{
+    world->recorded[world->records++ % RECORDED] = *packet;
+}
+
+static unsigned random_node(void)
+{
+    return FIRST_NODE + world_chance(NODES);
+}
+
+/* Some come to the agent with a byte too many or too few. A frame has at most eight. */
+static size_t length_of(const struct packet *packet, unsigned at)
+{
+    if (packet->to != AGENT || packet->length != DUMPULSE_PACKET_SIZE || at % 8 != 0)
+        return packet->length;
+    return at % 16 == 0 && !machine_has_bus() ? packet->length + 1U : packet->length - 1U;
+}
+
+/* Some from here and there, or in their order. */
+void attacker_replay(unsigned packets)
+{
+    const unsigned kept = world->records < RECORDED ? world->records : RECORDED;
+    const bool in_order = world_chance(2) == 0;
+    unsigned at = kept == 0 ? 0 : world_chance(kept);
+
+    for (; packets != 0 && kept != 0; packets--) {
+        at = in_order ? (at + 1) % kept : world_chance(kept);
+        const struct packet packet = world->recorded[at];
+        network_send(packet.from, packet.to, packet.bytes, length_of(&packet, at));
+    }
+}
+
+/* All but its tag is as it should be. */
+static void make_junk(uint8_t packet[DUMPULSE_PACKET_SIZE])
+{
+    static const uint8_t kinds[] = {0x00, 0x80, 0x80, 0xC0};
+
+    for (unsigned i = 0; i < DUMPULSE_PACKET_SIZE; i++)
+        packet[i] = (uint8_t)world_chance(256);
+    packet[4] = kinds[world_chance(sizeof kinds)];
+    if (packet[4] != 0xC0)
+        packet[4] = (uint8_t)(packet[4] + world_chance(packet[4] == 0 ? 32 : NODES));
+}
+
+void attacker_send_junk(unsigned packets)
+{
+    uint8_t packet[DUMPULSE_PACKET_SIZE];
+
+    for (; packets != 0; packets--) {
+        make_junk(packet);
+        const unsigned from = random_node(); /* compilers may exchange two draws of one call */
+        const unsigned to = packet[4] < DUMPULSE_BEACON_END_ ? random_node() : AGENT;
+        network_send(from, to, packet, world_chance(8) == 0 ? 1 + world_chance(7) : sizeof packet);
+    }
+}
+
+/* Requests, or questions, faster than any limit. */
+void attacker_flood(unsigned party, unsigned packets)
+{
+    static const uint8_t request[DUMPULSE_PACKET_SIZE] = DUMPULSE_REQUEST;
+    uint8_t packet[DUMPULSE_PACKET_SIZE];
+
+    memcpy(packet, request, sizeof packet);
+    if (world->keyed)
+        dumpulse_ask(packet,
+                     party == READER ? DUMPULSE_READER_LABEL : (uint8_t)(party - FIRST_NODE));
+    for (; packets != 0; packets--)
+        network_send(party, AGENT, packet, sizeof packet);
+}
+
+/* It signs beacons of epochs to come for all nodes, and heartbeats of all. What is of the opened
+ * node itself is not sent: nobody could tell it from what the node makes. */
+void attacker_forge(unsigned node, unsigned packets)
+{
+    uint8_t packet[DUMPULSE_PACKET_SIZE];
+
+    for (; packets != 0; packets--) {
+        const unsigned other = (node + 1 + world_chance(NODES - 1)) % NODES;
+        const uint32_t epoch = world->truth.epoch[world->nodes[node].before] + world_chance(3);
+        const bool is_beacon = world_chance(2) == 0;
+        make_junk(packet);
+        if (is_beacon)
+            dumpulse_write_(packet + 4, epoch);
+        else
+            packet[4] = (uint8_t)(DUMPULSE_IS_HEARTBEAT_ + other);
+        world->key = world->nodes[node].key;
+        dumpulse_make_(packet, (uint8_t)node, epoch);
+        world->key = NULL;
+        network_send(FIRST_NODE + node, is_beacon ? FIRST_NODE + other : AGENT, packet,
+                     sizeof packet);
+    }
 }

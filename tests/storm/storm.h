@@ -328,7 +328,7 @@ bool bus_hears(void); /* packets can come in */
 size_t bus_frame(struct canfd_frame *frame, const struct waiting *packet);
 int bus_error(void); /* errno of a call that finds no frame */
 
-/* ---- attacker.c: it records all, and has the key of one node. */
+/* ---- The attacker, in network.c: it records all, and has the key of one node. */
 
 void attacker_record(const struct packet *packet);
 void attacker_replay(unsigned packets);

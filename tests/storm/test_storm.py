@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.storm import planted
-from tests.storm.claims import Claims, Wrong
+from tests.storm.images import Claims, Wrong
 from tools.programs import ROOT, built, wraps
 
 STORIES = ("--from", "1", "--count", "12")
