@@ -64,12 +64,6 @@ def _labels(value: Any) -> dict[str, str]:
     return check_labels(value)
 
 
-def _texts(value: Any) -> list[str]:
-    if not isinstance(value, list) or not value:
-        raise Wrong("must be a list of addresses in brackets")
-    return [text(item) for item in value]
-
-
 @dataclasses.dataclass(frozen=True)
 class Shared:
     """[defaults], and what the agents of one [[agents]] have in common."""
@@ -84,12 +78,11 @@ class Shared:
     misses: Annotated[int, checked(number, 1, 1000)] = 3
     timeout: Annotated[float, checked(duration, 0.05, 3240)] = 3.0  # s
 
-    def agent(self, address: str, name: str = "", key: ReaderKeys | None = None) -> Agent:
+    def agent(self, address: str, name: str = "") -> Agent:
         """Wrong: the address, the name or the agent's file of keys is."""
         address = check_address(address)
         name = check_name(name) if name else name_of(address)
-        if self.keys and key is None:
-            key = read_keys(os.path.join(self.keys, f"{name}-readers.key"))
+        key = read_keys(os.path.join(self.keys, f"{name}-readers.key")) if self.keys else None
         return Agent(name, address, self.names, self.site, self.labels, self.period, self.misses,
                      self.parent, key, self.timeout)
 
@@ -99,10 +92,7 @@ class AgentsSection(Shared):
     """[[agents]]"""
 
     address: Annotated[str, checked(text)] = ""
-    addresses: Annotated[list[str], checked(_texts)] = dataclasses.field(default_factory=list)
     name: Annotated[str, checked(text)] = ""
-    key: Annotated[ReaderKeys | None, told(
-        lambda value, reader: read_keys(reader.path_of(value)))] = None
     files: Annotated[str, told(_targets)] = ""
     url: Annotated[Secret, checked(url_of, HTTP)] = Secret()
     every: Annotated[float, checked(duration, 1, DAY)] = 60.0  # s
@@ -144,23 +134,20 @@ class Agents:
         agents: dict[str, Agent] = {}
         sources = []
         for where, table, keys in reader.sections("agents", AgentsSection):
-            origin = reader.one_of(where, keys, ("address", "addresses", "files", "url"))
+            origin = reader.one_of(where, keys, ("address", "files", "url"))
             if not origin:
                 continue
             shared = Shared(**{name: getattr(table if name in keys else defaults, name)
                                for name in vars(defaults)} | {
                                    "labels": {**defaults.labels, **table.labels}})
-            if "key" in keys and "keys" in keys:
-                reader.wrong((*where, "keys"), "agents: use one of key and keys")
             self._check_wrap(where, shared)
             if "timeout" in keys and shared.timeout > 0.9 * shared.period:
                 reader.wrong((*where, "timeout"), f"agents: {shared.timeout:g} s are more than "
                              f"nine tenths of the period, {shared.period:g} s: use a longer period")
-            if origin in ("address", "addresses"):
+            if origin == "address":
                 self._refuse(where, keys, ("every", "token_file"), "files or url")
-                self._listed(agents, where, shared, keys[origin], table.name, table.key)
+                self._listed(agents, where, shared, table.address, table.name)
             else:
-                self._refuse(where, keys, ("key",), "address")
                 self._refuse(where, keys, ("name", *["token_file"] * (origin == "files")),
                              "other agents" if "name" in keys else "url")
                 sources.append(Source(shared, reader.lines[where], table.files, table.url,
@@ -189,16 +176,14 @@ class Agents:
                                "tick, or now-from in the file of names")
 
     def _listed(self, agents: dict[str, Agent], where: Where, shared: Shared,
-                patterns: str | list[str], name: str, key_of_one: ReaderKeys | None) -> None:
-        """Adds the agents of address = or addresses = to those so far."""
-        place = (*where, "addresses" if isinstance(patterns, list) else "address")
-        addresses: list[str] = []
-        names: list[str] = []
-        for pattern in patterns if isinstance(patterns, list) else [patterns]:
-            try:
-                addresses += list(islice(expand(pattern), MOST_AGENTS))
-            except Wrong as error:
-                self._reader.wrong(place, f"agents: {error}")
+                pattern: str, name: str) -> None:
+        """Adds the agents of address = to those so far."""
+        place = (*where, "address")
+        try:
+            addresses = list(islice(expand(pattern), MOST_AGENTS))
+        except Wrong as error:
+            self._reader.wrong(place, f"agents: {error}")
+            return
         try:
             names = list(expand(name)) if name else [""] * len(addresses)
         except Wrong as error:
@@ -210,13 +195,10 @@ class Agents:
             self._reader.wrong((*where, "name"), f"agents: {len(addresses)} addresses, but the "
                                f"name stands for {len(names)}: write a pattern like "
                                "node-{1..50}, or no name")
-        elif key_of_one and len(addresses) > 1:
-            self._reader.wrong((*where, "key"), f"agents: {len(addresses)} agents cannot have one "
-                               "key: use keys = and a folder with NAME-readers.key of each")
         else:
             for address, own_name in zip(addresses, names):
                 try:
-                    self._add(agents, place, shared.agent(address, own_name, key_of_one))
+                    self._add(agents, place, shared.agent(address, own_name))
                 except Wrong as error:
                     self._reader.wrong(place, f"agents: {error}")
 

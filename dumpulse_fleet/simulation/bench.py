@@ -43,7 +43,7 @@ def service(folder: pathlib.Path, fake: FakeFleet, period: float, keyed: bool) -
     (folder / "fleet.toml").write_text(
         "[collector]\nstate = 'state'\ngrace = '0'\n[defaults]\nnames = 'names.ini'\n"
         + "keys = 'keys'\n" * keyed + f"period = '{period:g}s'\n[[agents]]\n"
-        f"addresses = ['{hosts[0]}-{fake.address(fake.count - 1)}']\nsite = 'here'\n"
+        f"address = '{hosts[0]}-{fake.address(fake.count - 1)}'\nsite = 'here'\n"
         f"[[notify]]\nwebhook = 'http://127.0.0.1:9/'\n")
     with subprocess.Popen(
             [sys.executable, "-m", "dumpulse_fleet", "serve",

@@ -444,12 +444,12 @@ def wrong(folder: Path, text: str) -> list[str]:
 
 
 def test_keys_in_the_configuration(tmp_path: Path) -> None:
-    """Of one agent, of a folder, and in the defaults. A reload reads them again."""
+    """Of a folder, also in the defaults. A reload reads them again."""
     folder = tmp_path / "keys"
     folder.mkdir()
-    for number, name in enumerate(("a", "n-1-readers", "n-2-readers")):
+    for number, name in enumerate(("a-readers", "n-1-readers", "n-2-readers")):
         key_file(folder, name, master(number), number == 1)
-    text = "[[agents]]\naddress = 'a'\nkey = 'keys/a.key'\n" \
+    text = "[[agents]]\naddress = 'a'\nkeys = 'keys'\n" \
         "[[agents]]\naddress = 'n-{1..2}'\nkeys = 'keys'\n[[agents]]\naddress = 'b'\n"
     found = read(tmp_path, text)
     assert [each.keys and each.keys.of(64) for each in found.agents] == [
@@ -457,40 +457,28 @@ def test_keys_in_the_configuration(tmp_path: Path) -> None:
     assert not any(each.keys and each.keys.master for each in found.agents)  # it is not needed
     assert read(tmp_path, text).agents[0].keys == found.agents[0].keys
     assert "0001" not in repr(found)
-    default = read(tmp_path, "[defaults]\nkeys = 'keys'\n[[agents]]\naddresses = ['n-1', 'n-2']\n"
-                   "[[agents]]\naddress = 'c'\nkey = 'keys/a.key'\n")
+    default = read(tmp_path, "[defaults]\nkeys = 'keys'\n[[agents]]\naddress = 'n-{1,2}'\n")
     assert [each.keys for each in default.agents] == [
-        found.agents[each].keys for each in (1, 2, 0)]
-    key_file(folder, "a", master(9))
+        found.agents[each].keys for each in (1, 2)]
+    key_file(folder, "a-readers", master(9))
     assert read(tmp_path, text).agents[0].keys != found.agents[0].keys
 
 
-@pytest.mark.parametrize("text, line, part", [
-    ("[[agents]]\naddress = 'a'\nkey = 'open.key'\n", 3,
-     "key: cannot use '.*open.key': other users"),
-    ("[[agents]]\naddress = 'a'\nkey = 'none.key'\n", 3, "key: cannot read '.*none.key': No such"),
-    ("[[agents]]\naddress = 'a'\nkey = 'bad.key'\n", 3, "key: '.*bad.key', line 1: no key"),
-    ("[[agents]]\naddress = 'a'\nkey = 'node.key'\n", 3, "has no key of the readers"),
-    ("[[agents]]\naddress = 'a'\nkey = 3\n", 3, "key: must be text in quotes"),
-    ("[[agents]]\naddress = 'a'\nkey = 'a.key'\nkeys = '.'\n", 4, "use one of key and keys"),
-    ("[[agents]]\naddress = 'a-{1..2}'\nkey = 'a.key'\n", 3, "2 agents cannot have one key"),
-    ("[[agents]]\naddress = 'b'\nkey = 'a.key'\n[[agents]]\naddress = 'c'\nkey = 'a.key'\n", 5,
-     "c has the key of 'b', in line 2, too"),
-    ("[[agents]]\naddresses = ['a', 'open', 'none']\nkeys = '.'\n", 2,
-     "cannot use '.*open-readers.key'"),
-    ("[[agents]]\nfiles = 'x.json'\nkey = 'a.key'\n", 3, "'key' goes only with address")])
-def test_mistakes(tmp_path: Path, text: str, line: int, part: str) -> None:
+@pytest.mark.parametrize("name, part", [
+    ("open", "cannot use '.*open-readers.key': other users"),
+    ("none", "cannot read '.*none-readers.key': No such"),
+    ("bad", "'.*bad-readers.key', line 1: no key"), ("node", "has no key of the readers"),
+    ("{a,twin}", "twin has the key of 'a', in line 2, too")])
+def test_mistakes(tmp_path: Path, name: str, part: str) -> None:
     """Each has its line. A file that is missing in the folder never means that there is no key."""
-    key_file(tmp_path, "a", master(1))
-    for name in ("open", "open-readers"):
-        os.chmod(key_file(tmp_path, name, master(1)), 0o640)
     key_file(tmp_path, "a-readers", master(1))
-    for name, content in (("bad", "x"), ("node", f"3 {master(1).hex()}\n")):
-        (tmp_path / f"{name}.key").write_text(content)
-        (tmp_path / f"{name}.key").chmod(0o600)
-    found = wrong(tmp_path, text)
-    assert re.match(f"{line}: agents: .*{part}", found[0]), found
-    assert len(found) == (2 if "none'" in text else 1)
+    key_file(tmp_path, "twin-readers", master(1))
+    os.chmod(key_file(tmp_path, "open-readers", master(1)), 0o640)
+    for own, content in (("bad", "x"), ("node", f"3 {master(1).hex()}\n")):
+        (tmp_path / f"{own}-readers.key").write_text(content)
+        (tmp_path / f"{own}-readers.key").chmod(0o600)
+    (found,) = wrong(tmp_path, f"[[agents]]\naddress = '{name}'\nkeys = '.'\n")
+    assert re.match(f"2: agents: .*{part}", found), found
 
 
 def test_targets_of_files(tmp_path: Path) -> None:

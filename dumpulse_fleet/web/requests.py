@@ -21,13 +21,6 @@ def state_of(text: str) -> State:
     return State[name]
 
 
-def label_of(text: str) -> tuple[str, str]:
-    key, equals, glob = text.partition("=")
-    if not key or not equals or len(text) > LONGEST:
-        raise ValueError("must be like rack=r1; the value may have * and ? in it")
-    return key, glob
-
-
 def printable(text: str) -> str:
     if not text.isprintable():
         raise ValueError("must be in one line")
@@ -46,7 +39,6 @@ TEXT = Annotated[str, Field(max_length=LONGEST)]
 WORD = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(printable)]
 TIME = Annotated[float, Field(ge=0, le=999_999_999_999, allow_inf_nan=False)]
 ONE_STATE = Annotated[State, PlainValidator(state_of)]
-LABEL = Annotated[tuple[str, str], PlainValidator(label_of)]
 
 
 # Each with its default. With `...`, it must be given.
@@ -54,7 +46,6 @@ PARAMETERS: Mapping[str, Any] = {
     "q": (TEXT, ""),  # Words, all of which are in the name, site, address or labels.
     "state": many(ONE_STATE),  # States of agents; for events, the new state.
     "site": many(TEXT),
-    "label": many(LABEL),
     "sort": (Literal["worst", "name"], "worst"),
     "offset": (number(0, 10_000_000), 0),
     "limit": (number(1, 1000), 100),

@@ -87,7 +87,7 @@ class Route(NamedTuple):
 ROUTES = (  # README.md has the same ones of the JSON interface
     Route("GET", "/api/v1/summary", "summary"),
     Route("GET", "/api/v1/agents", "agents",
-          ("q", "state", "site", "label", "sort", "offset", "limit")),
+          ("q", "state", "site", "sort", "offset", "limit")),
     Route("GET", "/api/v1/agents/{name}", "agent", ("name",)),
     Route("GET", "/api/v1/agents/{name}/uptime", "uptime", ("name",)),
     Route("GET", "/api/v1/changes", "changes", ("seen",)),
@@ -136,7 +136,7 @@ class Site:
 
         def find() -> Json:
             rows = shown.chosen(query["q"], query["state"], query["site"],
-                                query["label"], query["sort"] == "worst")
+                                query["sort"] == "worst")
             part = rows[query["offset"]:query["offset"] + query["limit"]]
             return {"version": version, "total": len(rows), "agents": shown.agents(part, marks)}
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,7 +87,7 @@ class View:
 
     # ---- agents
     def chosen(self, words: str = "", states: Sequence[State] = (), sites: Sequence[str] = (),
-               labels: Sequence[tuple[str, str]] = (), worst_first: bool = True) -> list[int]:
+               worst_first: bool = True) -> list[int]:
         """Rows of the agents that fit all of this."""
         table = self.table
         parts = words.casefold().split()
@@ -96,9 +95,7 @@ class View:
         rows = [row for row in self._by_name
                 if (not states or states_now[row] in states)
                 and (not sites or table.agents[row].site in sites)
-                and all(part in self._words[row] for part in parts)
-                and all(fnmatchcase(table.agents[row].labels.get(key, ""), glob)
-                        for key, glob in labels)]
+                and all(part in self._words[row] for part in parts)]
         if not worst_first:
             return rows
         bad = (table.state >= State.LATE).sum(axis=1)  # Order within a state.
