@@ -888,11 +888,9 @@ class Watched:
     def __init__(self, settings: Settings, selected: Sequence[int], name: str) -> None:
         self.settings, self.selected, self.name = settings, selected, name
         self.readings: list[Reading] = []
-        self.changed: dict[int, set[str]] = {}  # The fields of each variable.
+        self.changed: set[int] = set()  # These variables' sender, value or state; at first all.
         self.trouble: Optional[Error] = None  # The reason if there was no report.
-        self.refused = False  # Nothing has listened since the last report.
-        self.restarted: bool  # The agent did, between the last two reports.
-        self.event = ""  # the last one, with its time
+        self.event = ""  # The last restart of a node, with its time.
         self.heard_at = uptime()
         self.clock = Clock(settings)
         self.history = History()
@@ -904,53 +902,26 @@ class Watched:
         try:
             yield lambda entries: self.take(entries, uptime(), asked)
         except (NoAnswer, BadReport) as error:
-            self.trouble, self.restarted, self.changed = error, False, {}
-            self.refused = self.refused or isinstance(error, Refused)
+            self.trouble, self.changed = error, set()
 
     def take(self, entries: Entries, at: float, asked: Optional[float] = None) -> None:
         """The next report, which came at this uptime()."""
-        restart = self._explain_restart(entries, at) if self.readings else ""
-        self.restarted = bool(restart)
-        if self.readings and self.trouble and not restart:
-            restart = f"no report came for {at - self.heard_at:.0f} s"
         self.clock.take(entries, at if asked is None else asked, at)
         readings = interpret(self.clock, self.history)
-        self.changed = {
-            new.variable.number: {field for field, before, after in zip(
-                (*Entry._fields, "state"), (*old.entry, old.state), (*new.entry, new.state))
-                if before != after}
-            for old, new in zip(self.readings, readings)}
+        self.changed = {new.variable.number for old, new in zip(self.readings, readings)
+                        if new.restarted or (old.entry[1:], old.state) != (new.entry[1:], new.state)
+                        } if self.readings else {*range(VARIABLES)}
         for reading in filter(lambda reading: reading.restarted, readings):
-            self.changed[reading.variable.number].add("restarted")
-            restart = f"{restart}; " * bool(restart) + \
-                f"{reading.variable.label} restarted: {reading.boot}"
-        if restart:
-            self.event = f"{time.strftime('%H:%M:%S')} {restart}"
-        self.readings, self.heard_at = readings, at
-        self.trouble, self.refused = None, False
-
-    def _explain_restart(self, entries: Entries, at: float) -> str:
-        """The evidence that the agent has restarted, if there is any."""
-        pairs = zip(self.clock.entries, entries)
-        if forgotten := sum(new.never and not old.never for old, new in pairs):
-            return f"the agent restarted: it lost {forgotten} variable{'s' * (forgotten > 1)}"
-        if self.refused:
-            return f"the agent restarted: nothing listened for {at - self.heard_at:.0f} s"
-        before, now = self.settings.now(self.clock.entries), self.settings.now(entries)
-        if before is None or now is None:
-            return ""
-        tick_ms = self.settings.tick_ms
-        ticks = measure_jump(before, now, round((at - self.heard_at) * 1000), tick_ms)
-        return f"the agent's clock jumped by {format_age(ticks * tick_ms)}: " \
-               "it restarted, or was set" if ticks else ""
+            self.event = f"{time.strftime('%H:%M:%S')} {reading.variable.label} restarted: " \
+                f"{reading.boot}"
+        self.readings, self.heard_at, self.trouble = readings, at, None
 
     def shown(self) -> list[Reading]:
         return worth_showing(self.readings, self.selected)
 
     def news(self) -> list[Reading]:
-        """The readings that are new, or whose sender, value or state has changed."""
-        return [reading for reading in self.shown() if not self.trouble and (
-            self.changed.get(reading.variable.number, {"new"}) - {"timestamp"})]
+        """The readings that have changed."""
+        return [reading for reading in self.shown() if reading.variable.number in self.changed]
 
     def summary(self) -> str:
         if not self.trouble:
@@ -2275,7 +2246,7 @@ def print_check(status: int, text: str, fields: Optional[Keys], data: str = "") 
 
 
 # ---------------------------------------------------------------- watch
-# Shows changes, as a table on a terminal or as lines.
+# Shows reports, as a table on a terminal or as lines of JSON.
 def paint(text: str, *codes: str) -> str:
     """With colours (30 and more) unless the user has refused them: see no-color.org."""
     used = [code for code in codes if code and (len(code) == 1 or not os.environ.get("NO_COLOR"))]
@@ -2311,67 +2282,34 @@ def draw_row(reading: Reading, watched: Watched, columns: int) -> str:
         reading.state == NEVER and reading.variable.expected)
     is_unusual = reading.unusual_value or reading.state == LATE
     state = f", {reading.state}" * (reading.age_ms is not None)
-    changed = watched.changed.get(reading.variable.number, set()) - {"timestamp"}
+    is_news = reading.variable.number in watched.changed and len(watched.changed) < VARIABLES
     return paint(f"{format_row(reading)}{state}"[:columns], DIM * bool(watched.trouble),
-                 RED if is_bad else YELLOW * is_unusual, REVERSE * bool(changed))
+                 RED if is_bad else YELLOW * is_unusual, REVERSE * is_news)
 
 
-class Lines:
-    """Output for files, pipes and scripts: a line for each change, or for each report in JSON."""
-    def __init__(self, as_json: bool) -> None:
-        self._as_json = as_json
-        self._event = self._summary = self._doubt = ""  # the last that were printed
-
-    def show(self, watched: Watched) -> None:
-        print("".join(f"{line}\n" for line in self._list(watched)), end="", flush=True)
-
-    def _list(self, watched: Watched) -> Iterator[str]:
-        if self._as_json:
-            error = str(watched.trouble) if watched.trouble else None
-            yield json.dumps({"time": round(time.time(), 3), "agent": watched.name, "error": error,
-                              "restarted": watched.restarted,
-                              **describe_report(watched.clock, watched.shown())})
-            return
-        now = time.strftime("%H:%M:%S")
-        if watched.event != self._event:
-            yield watched.event
-        doubt = str(watched.clock) if watched.readings and not watched.clock.agreed else self._doubt
-        if doubt != self._doubt:
-            self._doubt = doubt
-            yield f"{now} {doubt}"
-        summary = watched.summary()
-        if watched.trouble or summary != self._summary:
-            yield f"{now} {summary}"
-        self._summary, self._event = summary, watched.event
-        for reading in watched.news():
-            changed = watched.changed.get(reading.variable.number, set())
-            value, sender, state = (
-                "*" * (field in changed) for field in ("value", "sender", "state"))
-            yield (f"{now} {reading.variable.label}: value {reading.value}{value}, sender "
-                   f"{reading.sender}{sender}, age {reading.age}, {reading.state}{state}"
-                   + ", not authenticated" * (reading.variable.is_unkeyed))
-
-    def wait(self, pause: float) -> bool:
-        """BrokenPipeError as soon as the reader has gone, and not only at the next change."""
-        if not hasattr(select, "poll"):
-            time.sleep(pause)
-            return True
-        reader = select.poll()
-        reader.register(sys.stdout.fileno(), 0)  # which leaves errors and hang-ups
-        if reader.poll(math.ceil(min(pause, LONGEST_WAIT) * 1000)):
-            raise BrokenPipeError
-        return True
+def show_screen(watched: Watched) -> None:
+    size = shutil.get_terminal_size()
+    *lines, last = draw_screen(watched, size.columns, size.lines)
+    # Each line is erased before it is written, because after its last column the cursor is still
+    # there. Terminals that know mode 2026 show all changes at once.
+    text = "".join(f"\x1b[K{line}\n" for line in lines)
+    print(f"\x1b[?2026h\x1b[H{text}\x1b[J{last}\x1b[?2026l", end="", flush=True)
 
 
-class Screen(Lines):
-    """A table for a terminal, which is drawn anew for each report."""
-    def show(self, watched: Watched) -> None:
-        size = shutil.get_terminal_size()
-        *lines, last = draw_screen(watched, size.columns, size.lines)
-        # Each line is erased before it is written, because after its last column the cursor is
-        # still there. Terminals that know mode 2026 show all changes at once.
-        text = "".join(f"\x1b[K{line}\n" for line in lines)
-        print(f"\x1b[?2026h\x1b[H{text}\x1b[J{last}\x1b[?2026l", end="", flush=True)
+def show_json(watched: Watched) -> None:
+    error = str(watched.trouble) if watched.trouble else None
+    print(json.dumps({"time": round(time.time(), 3), "agent": watched.name, "error": error,
+                      **describe_report(watched.clock, watched.shown())}), flush=True)
+
+
+def wait_for_next(pause: float) -> None:
+    """BrokenPipeError as soon as the reader has gone, and not only at the next report."""
+    if not hasattr(select, "poll"):
+        return time.sleep(pause)
+    reader = select.poll()
+    reader.register(sys.stdout.fileno(), 0)  # which leaves errors and hang-ups
+    if reader.poll(math.ceil(min(pause, LONGEST_WAIT) * 1000)):
+        raise BrokenPipeError
 
 
 def run_watch(options: argparse.Namespace) -> int:
@@ -2381,19 +2319,18 @@ def run_watch(options: argparse.Namespace) -> int:
     watched = Watched(settings, selected, agent.name)
     interval = options.interval / 1000
     timeout = min(options.timeout / 1000, max(1.0, interval))
-    full_screen = termios and not options.json and sys.stdout.isatty() \
+    is_screen = termios and not options.json and sys.stdout.isatty() \
         and os.environ.get("TERM") not in (None, "", "dumb")
-    view = Screen(False) if full_screen else Lines(options.json)
     with contextlib.suppress(KeyboardInterrupt):
         for done in itertools.count(1):
             begun = time.monotonic()
             with watched.polling() as take:
                 take(agent.ask(timeout))
-            view.show(watched)
-            left = max(0.0, begun + interval - time.monotonic())
-            if done == options.count or not view.wait(left):
+            (show_screen if is_screen else show_json)(watched)
+            if done == options.count:
                 break
-    if full_screen:
+            wait_for_next(max(0.0, begun + interval - time.monotonic()))
+    if is_screen:
         print()
     return watched.trouble.STATUS if options.count and watched.trouble else 0
 
@@ -2825,8 +2762,9 @@ COMMANDS = {
     "set": Command(run_set, "HOST[:PORT] VARIABLE VALUE", "send one heartbeat",
                    "Send one heartbeat. Nothing shows whether the agent accepts it: use get."),
     "watch": Command(run_watch, "HOST[:PORT] [VARIABLE]...", "show a live table", """\
-Show a table of an agent's reports until Ctrl-C. What has changed since the
-last report stands out. ! marks a value that is out of its range.""", AGES),
+Show a table of an agent's reports until Ctrl-C, or print lines of JSON in a
+pipe. What has changed since the last report stands out. ! marks a value that is
+out of its range.""", AGES),
     "check": Command(run_check, "HOST[:PORT]", "for Nagios, Icinga, cron, scripts", """\
 Print one line: which nodes are not alive, and performance data. The variables
 of --expect must be alive, or all in the file of --names, except those with

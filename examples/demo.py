@@ -2,7 +2,7 @@
 
     python3 examples/demo.py build/udpserver
 
-Everything runs on loopback, on a free port. In a terminal it runs until Ctrl-C or q. In a pipe
+Everything runs on loopback, on a free port. In a terminal it runs until Ctrl-C. In a pipe
 it ends after a few seconds and prints a report. The doors soon stop, the radio is late, and half
 of the tank's heartbeats are damaged.
 """
@@ -30,7 +30,7 @@ from client import heartbeat, parse_udp
 CLIENT = [sys.executable, str(EXAMPLES.parent / "client.py")]
 NAMES = ["--names", str(EXAMPLES / "vehicle.ini")]
 READING = [*NAMES, "--tick", "100ms"]  # the agent's, so that ages show tenths of a second
-UPDATES = 7        # The table in a pipe has one per second.
+UPDATES = 7        # Seconds until it shows the report in a pipe.
 TURN_S = 0.25
 DOORS, TANK, RADIO = 5, 7, 8
 PERIODS = {1: 1, 2: 1, 3: 2, 4: 1, DOORS: 2, 6: 2, TANK: 4, RADIO: 32}  # turns, by variable
@@ -94,13 +94,14 @@ def main() -> int:
         stack.callback(ended.set)
         threading.Thread(target=beat, args=(address, 8 if interactive else 1, ended)).start()
         watch = [*CLIENT, "watch", address, *READING]
-        watcher = subprocess.Popen(watch if interactive else [*watch, "--count", str(UPDATES)])
+        watcher = subprocess.Popen(watch) if interactive else subprocess.Popen(
+            [*watch, "--count", str(UPDATES)], stdout=subprocess.DEVNULL)
         stack.callback(end, watcher)
         status = watcher.wait()
         if status != 0:
             return status  # nobody reads, or an error was printed
         if not interactive and not interrupted:
-            print("\nThe report:\n", flush=True)
+            print("The report:\n", flush=True)
             status = subprocess.run([*CLIENT, "get", address, *READING], check=False).returncode
             print()
         end(agent, signal.SIGINT)  # It prints its counters at the end.

@@ -596,8 +596,6 @@ def test_variables_that_are_not_authenticated(key: str, tmp_path: Path, call: Ca
             told = {one["variable"]: one["authenticated"] for one in json.loads(
                 call("get", *words, "3-5", "--json")[1])["variables"]}
             assert told == {number: number not in marked for number in (3, 4, 5)}
-            status, out, _ = call("watch", *words, "3", "--count", "1")
-            assert status == 0 and out.endswith(", not authenticated\n") == (3 in marked)
             status, out, _ = call("check", *words, "--expect", "3")
             label = "3 engine" if "--names" in more else "3"
             assert status == 0 and (f"; not authenticated: {label} |" in out) == (3 in marked)
@@ -835,7 +833,7 @@ def test_set_of_a_variable_without_a_key(key: str, tmp_path: Path, call: Call) -
 def test_watch_and_json(key: str, call: Call) -> None:
     with KeyedFake() as fake:
         watched = run("watch", fake.address, "--key", key, "--count", "3", "--interval", "50ms")
-        assert (watched.returncode, watched.stderr) == (0, "") and "3: value 9" in watched.stdout
+        assert (watched.returncode, watched.stderr) == (0, "") and '"value": 9' in watched.stdout
         assert fake.heard.count(HELLO) == 1  # the epoch is kept from report to report
         status, out, _ = call("check", fake.address, "--key", key, "--expect", "3", "--json",
                               "--now-from", "3")

@@ -426,11 +426,8 @@ def typed(monkeypatch: Patch, capsys: pytest.CaptureFixture[str]) -> Run:
         if world is not None:
             asked = world
 
-            def wait(_: object, pause: float) -> bool:
-                asked.sleep(pause)
-                return True
             monkeypatch.setattr(client.Agent, "ask", lambda self, timeout: asked.ask(timeout))
-            monkeypatch.setattr(client.Lines, "wait", wait)
+            monkeypatch.setattr(client, "wait_for_next", asked.sleep)
         status = client.run_command(words)
         return status, "".join(capsys.readouterr())
     return done
