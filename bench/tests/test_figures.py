@@ -264,9 +264,9 @@ SUMS = {
     "SPEC.md": "b23b35a2",
     "performance.md": "bb2fe222",
     "bench/README.md": "c379348d",
-    "extras/keys.md": "9252f847",
-    "proof/README.md": "45fe72ad",
-    "spec/README.md": "79aa6726",
+    "extras/keys.md": "ff53eccb",
+    "proof/README.md": "981270db",
+    "spec/README.md": "a25a5689",
     "spec/keyed.md": "b000c3d4",
     "spec/security.md": "d9fa2261",
 }
