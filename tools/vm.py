@@ -1,7 +1,5 @@
 """Runs commands in an emulated machine with Debian's own kernel and its CAN modules.
 
-    python3 -m tools.vm COMMAND...   runs it as root, here; 99: it took too long
-
 The kernel of the machine that runs the tests may have no CAN. So the tests bring the kernel of
 Debian's linux-image-amd64, which QEMU starts. It can read this machine's files, but not write them.
 It has vcan0, and two SJA1000 controllers can0 and can1 on one bus. All that is fetched and unpacked
@@ -17,7 +15,7 @@ import tempfile
 import zlib
 from pathlib import Path
 
-from tools.programs import BUILD, ROOT, as_program, run
+from tools.programs import BUILD, ROOT, run
 
 SECONDS = 400.0  # after which the machine is ended; half a minute is enough if nothing else runs
 MODULES = ("virtio_pci", "9p", "9pnet_virtio", "vcan", "vxcan", "kvaser_pci", "can-raw",
@@ -147,16 +145,3 @@ def run_in_vm(command: str, directory: Path = ROOT) -> tuple[int, str]:
     """Runs a shell command there. Returns its exit status, and all that it wrote."""
     command = COMMAND.format(directory=shlex.quote(str(directory)), command=command)
     return started({"init": INIT, "command": command}, {"root": Path("/")})
-
-
-def main() -> int:
-    try:
-        status, output = run_in_vm(shlex.join(sys.argv[1:]))
-    except TooLong as late:
-        status, output = 99, f"{late}\n"
-    print(output, end="")
-    return status
-
-
-if __name__ == "__main__":
-    as_program(main, "[^-].*")
