@@ -128,8 +128,6 @@ AES = (*KEYED, Step("block", lengths=(16,), needs="key"))
 AES_ASSEMBLY = Code("", (HERE + "aes_avr.S", HERE + "aes_m0.S"))
 TABLES = ("-DLAB_TABLES",)
 VERSION_2 = Code("", ("extras/dumpulse_tag.c", "extras/dumpulse_tag_avr.S"))
-SHA256_ASSEMBLY = Code("", (HERE + "sha256.S",))
-ASSEMBLY = ("-DLAB_ASSEMBLY",)
 BEARSSL_AES = Code("bearssl", ("src/symcipher/aes_ct.c", "src/symcipher/aes_ct_enc.c",
                                "src/codec/dec32le.c", "src/codec/enc32le.c"), ("inc", "src"))
 
@@ -151,13 +149,11 @@ AES_BY: tuple[By, ...] = (
     ("ours, assembly", (AES_ASSEMBLY,), {"flags": TABLES, **WITH_ASSEMBLY}),
     ("ours, tables", (), {"flags": TABLES, **NOT_THERE}),
     ("BearSSL", (BEARSSL_AES,), {}))
-SHA256_BY: tuple[By, ...] = (
-    ("ours, assembly", (SHA256_ASSEMBLY,), {"flags": ASSEMBLY, **AVR_ALONE}),
-    ("BearSSL", (BEARSSL_SHA256,), {}))
 PROTOCOLS = (
     *protocol("SecOC", "SECOC", 4, REPLAY, "key", *AES_BY),
     *protocol("LoRaWAN 1.0", "LORAWAN", 13, REPLAY, "key", *AES_BY),
-    *protocol("MAVLink 2, signed", "MAVLINK", 25, REPLAY, "", *SHA256_BY),
+    *protocol("MAVLink 2, signed", "MAVLINK", 25, REPLAY, "",
+              ("BearSSL", (BEARSSL_SHA256,), {})),
     *protocol("CANopen Safety", "CANOPEN_SAFETY", 4, ACCIDENT, "", ("ours", (), {})),
 )
 HASH = (Step("hash", lengths=(8, KILOBYTE)),)
@@ -239,13 +235,9 @@ SCHEMES: tuple[Scheme, ...] = (
     check("CRC-32, 64 B table", "crc.c", 4, "-DCRC32_NIBBLE"),
     check("CRC-32, 1 kB table", "crc.c", 4, "-DCRC32_TABLE"),
     mac("SipHash-2-4", "ours", "siphash.c"),
-    mac("HalfSipHash-2-4", "ours", "siphash.c", flags=("-DLAB_HALF",)),
     mac("Chaskey-12", "version 2's", "chaskey.c", VERSION_2, flags=("-DLAB_KEYED",)),
     mac("Chaskey-12", "ours", "chaskey.c"),
-    mac("Ascon-PrfShort", "ours", "ascon.c", flags=("-DASCON_SHORT",)),
     mac("Ascon-AEAD128", "ours", "ascon.c"),
-    mac("HMAC-SHA-256", "ours, assembly", "hmac.c", SHA256_ASSEMBLY, flags=ASSEMBLY,
-        **AVR_ALONE),
     mac("HMAC-SHA-256", "BearSSL", "hmac.c", BEARSSL_SHA256),
     mac("AES-128-CMAC", "ours, tables", "cmac.c", flags=TABLES, steps=AES, **NOT_THERE),
     mac("AES-128-CMAC", "ours, assembly", "cmac.c", AES_ASSEMBLY, flags=TABLES, steps=AES,
@@ -256,8 +248,6 @@ SCHEMES: tuple[Scheme, ...] = (
     Scheme("Dumpulse", "ours", "check", "own.c", tuple(
         Step(f"{step}_heartbeat", lengths=(8,), kept=step != "refuse")
         for step in ("make", "read", "refuse")), 0, ACCIDENT, (Code("", ("dumpulse.c",)),)),
-    Scheme("SHA-256", "ours, assembly", "hash", "sha256.c", HASH, 0, code=(SHA256_ASSEMBLY,),
-           flags=ASSEMBLY, **AVR_ALONE),
     Scheme("SHA-256", "BearSSL", "hash", "sha256.c", HASH, 0, code=(BEARSSL_SHA256,)),
     *SIGNATURES,
     *AGREEMENTS,

@@ -1,6 +1,5 @@
-/* Ascon as a MAC, in two ways: Ascon-AEAD128 (NIST SP 800-232), where the message is associated
- * data and nothing is encrypted; and Ascon-PrfShort, by the same designers, for messages of at most
- * 16 bytes. The first needs a nonce that never comes twice: the node's counter.
+/* Ascon-AEAD128 (NIST SP 800-232) as a MAC: the message is associated data, and nothing is
+ * encrypted. It needs a nonce that never comes twice: the node's counter.
  * SPDX-License-Identifier: MIT */
 #define LAB_TAG 8
 #include "tag.h"
@@ -40,23 +39,11 @@ static void permute(uint64_t s[5], uint8_t rounds)
     }
 }
 
-#ifdef ASCON_SHORT
-
-/* The first byte of a word is its highest here, as in the designers' paper. */
-static unsigned shift(uint8_t i)
-{
-    return 56U - 8U * (i % 8U);
-}
-
-#else
-
-/* And its lowest in the standard. */
+/* The first byte of a word is its lowest. */
 static unsigned shift(uint8_t i)
 {
     return 8U * (i % 8U);
 }
-
-#endif
 
 static void add_bytes(uint64_t *words, const uint8_t *bytes, uint8_t length)
 {
@@ -75,31 +62,6 @@ static void write_tag(uint8_t *tag, const uint64_t *words)
     for (uint8_t i = 0; i < LAB_TAG; i++)
         tag[i] = (uint8_t)(words[i / 8] >> shift(i));
 }
-
-#ifdef ASCON_SHORT
-
-static void make_tag(uint8_t *tag, const uint8_t *message, size_t length)
-{
-    /* The bits of key, message and tag, and the rounds with a mark of what this is. */
-    const uint8_t head[] = {128, (uint8_t)(8 * length), 64 + ALL_ROUNDS, 128};
-    uint64_t s[5] = {0, key_words[0], key_words[1], 0, 0};
-    add_bytes(s, head, sizeof head);
-    add_bytes(s + 3, message, (uint8_t)length);
-    permute(s, ALL_ROUNDS);
-    s[3] ^= key_words[0];
-    s[4] ^= key_words[1];
-    write_tag(tag, s + 3);
-}
-
-/* Computed by the designers' own program in Python; key and message count upwards. */
-static bool vectors_agree(void)
-{
-    static const struct vector lab_vectors[] = {
-        {0, {0x50, 0x06, 0xEB, 0x18, 0x08, 0x19, 0x38, 0x09}},
-        {4, {0x65, 0x1C, 0x96, 0x64, 0x8E, 0xE2, 0x92, 0x21}},
-        {16, {0xBD, 0x03, 0xEA, 0x33, 0x4B, 0xEB, 0xEF, 0xC4}}};
-
-#else
 
 static uint8_t lab_nonce[16];
 
@@ -138,12 +100,9 @@ static bool vectors_agree(void)
         {1, {0x10, 0x3A, 0xB7, 0x9D, 0x91, 0x3A, 0x03, 0x21}},
         {4, {0xC6, 0xFF, 0x3C, 0xF7, 0x05, 0x75, 0xB1, 0x44}},
         {16, {0xB7, 0x47, 0xD3, 0x23, 0x5E, 0x97, 0x1C, 0x20}}};
-#endif
     uint8_t bytes[16];
     count_upwards(bytes, sizeof bytes);
     set_key(bytes);
-#ifndef ASCON_SHORT
     count_upwards(lab_nonce, sizeof lab_nonce);
-#endif
     return AGREE(bytes, lab_vectors);
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "sha256.h"
+#include "bearssl_hash.h"
 
 STEP(hash)
 
