@@ -1,8 +1,8 @@
 """Writes zip and tar files that are the same to the byte whenever the same files go in.
 
 The order of the files, their owners, their modes and their times do not depend on the machine. The
-archive of the sources has all files that git has, and no others. It is also written where there is
-no git, in the unpacked archive, and is the same there."""
+archive of the sources has all files that git has, and no others. It is the same if it is written in
+the unpacked archive, which is no repository."""
 
 import gzip
 import io
@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import tarfile
+import tempfile
 import time
 import zipfile
 from collections.abc import Collection, Mapping
@@ -88,28 +89,16 @@ def write_tar(to: Path, files: Mapping[str, Path | str]) -> Path:
 
 
 def sources(root: Path = ROOT) -> dict[str, Path]:
-    """Returns the project's own files by their names, new ones too, and none that was built."""
-    if (root / ".git").exists():
-        names = git("ls-files", "-z", "--cached", "--others", "--exclude-standard",
-                    root=root).split("\0")
-        paths = [root / name for name in names if name]
-    else:
-        paths = []
-        for folder, folders, files in os.walk(root):
-            # As in .gitignore, and in that of each folder of keys.
-            folders[:] = [name for name in folders if name not in ("__pycache__", ".hypothesis") and
-                          Path(folder, name) != root / "build" and
-                          not ignores_all(Path(folder, name, ".gitignore"))]
-            links = [name for name in folders if Path(folder, name).is_symlink()]
-            paths += [Path(folder, name) for name in files + links
-                      if not name.endswith((".key", ".eep"))]
-    return {str(path.relative_to(root)): path for path in paths
-            if path.is_symlink() or path.is_file()}
-
-
-def ignores_all(gitignore: Path) -> bool:
-    """Such a file is in the folders that `dumpulse key split` makes."""
-    return gitignore.is_file() and b"*" in gitignore.read_bytes().splitlines()
+    """Returns the project's own files by their names, new ones too, and none that was built. Where
+    there is no repository, an empty one lists what .gitignore leaves."""
+    with tempfile.TemporaryDirectory() as empty:
+        words = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        if not (root / ".git").exists():
+            git("init", "--quiet", empty)
+            words = [f"--git-dir={empty}/.git", f"--work-tree={root}", *words]
+        names = git(*words, root=root).split("\0")
+    return {name: root / name for name in names
+            if name and ((root / name).is_symlink() or (root / name).is_file())}
 
 
 # PyPI wants the name dumpulse-VERSION.tar.gz for the source distribution of the client.

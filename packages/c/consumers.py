@@ -4,7 +4,6 @@ Every build system builds the same programs, those of packages/c/consumer."""
 
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -13,9 +12,9 @@ from types import MappingProxyType
 from typing import Union
 
 from packages import project
+from spec import keyed
 from spec.model import REQUEST, Agent, heartbeat
 from tools.programs import EXTRAS, PATIENCE
-from tools.servers import Server, command
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 SOURCES = Path(__file__).with_name("consumer")
@@ -94,16 +93,6 @@ def copy(to: Path, version: str = "") -> Path:
     return to
 
 
-def repository(to: Path) -> str:
-    """Makes a repository of a copy, with a tag. Returns its address."""
-    copy(to)
-    for words in (["init", "-q", "-b", "main"], ["add", "-f", "."],
-                  ["-c", "user.name=test", "-c", "user.email=test@tests.example", "commit", "-q",
-                   "-m", "a copy"], ["tag", f"v{project.version()}"]):
-        run(["git", *words], to)
-    return to.as_uri()
-
-
 def consumer(to: Path) -> Path:
     """Lays out a project with the programs, and with its file for CMake."""
     return Path(shutil.copytree(SOURCES, to))
@@ -137,22 +126,9 @@ def check(folder: Path) -> None:
 
 
 def check_keyed(node: Path) -> None:
-    """Does `udpserver --key` answer the question of variable 7, and take its heartbeat? Each byte
-    of its master key says where it is."""
+    """Has it a question for variable 7, and after the beacon the heartbeat? Each byte of its master
+    key says where it is."""
     words: Words = [node, "7", "76", "9"]
-    with tempfile.TemporaryDirectory() as folder:
-        key = Path(folder, "key")
-        key.write_text(bytes(range(16)).hex())
-        key.chmod(0o600)
-        options = ("--key", str(key), "--state", f"{folder}/table")
-        run([*command(), *options, "--key-is-new"], Path(folder))
-        with Server(*options) as server, \
-                socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as node_socket:
-            node_socket.settimeout(PATIENCE)
-            node_socket.sendto(run(words, node.parent), ("127.0.0.1", server.port))
-            beacon = node_socket.recv(100)
-            node_socket.sendto(run(words, node.parent, beacon), ("127.0.0.1", server.port))
-            server.wait_for(lambda now: now["packets"] == 2, "both have come")
-            assert server.stop()["heartbeats"] == 1
-        # The 4 bytes of each variable are in the file of the table: the last two are what was sent.
-        assert b"\x4c\x09" in Path(folder, "table").read_bytes()
+    keys = keyed.Keys(bytes(range(16)))
+    assert run(words, node.parent) == keyed.question(7)
+    assert run(words, node.parent, keys.beacon(7, 5)) == keys.counted(7, 5, 1, 76, 9)

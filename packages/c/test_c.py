@@ -75,17 +75,10 @@ def test_find_package(tmp_path: Path, tools: Mapping[str, str]) -> None:
                           f"-DCMAKE_PREFIX_PATH={tmp_path / 'moved'}", more=tools))
 
 
-@pytest.mark.parametrize("what", ["repository", "archive"])
-def test_fetch_content(tmp_path: Path, tools: Mapping[str, str], what: str) -> None:
-    if what == "repository":
-        found = f"GIT_REPOSITORY;{consumers.repository(tmp_path / what)};GIT_TAG"
-        right = f"v{project.version()}"
-    else:
-        made = make.write_archive(tmp_path)
-        found = f"URL;{made.as_uri()};URL_HASH"
-        right = f"SHA256={make.where(made)['sum']}"
-    source = tmp_path / "consumer"
-    built = build(source, tmp_path / "built", f"-DFETCH={found};{right}", more=tools)
+def test_fetch_content(tmp_path: Path, tools: Mapping[str, str]) -> None:
+    made = make.write_archive(tmp_path)
+    fetch = f"-DFETCH=URL;{made.as_uri()};URL_HASH;SHA256={make.where(made)['sum']}"
+    built = build(tmp_path / "consumer", tmp_path / "built", fetch, more=tools)
     consumers.check(built)
     run(["cmake", "--install", built, "--prefix", tmp_path / "prefix"], tmp_path, more=tools)
     assert not (tmp_path / "prefix").exists()  # the consumer installs nothing of Dumpulse's

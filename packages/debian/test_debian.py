@@ -9,7 +9,7 @@ import pytest
 
 import client
 from packages.c import consumers
-from packages.debian import boot, make
+from packages.debian import make
 from tools.servers import Server
 
 # What lintian says beyond errors and warnings, and why it may.
@@ -89,5 +89,5 @@ def test_the_units_work_under_systemd(built: Path, tmp_path: Path) -> None:
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 dpkg -i /shared/*.deb && CAN=1 DEB=$(echo /shared/dumpulse_*.deb) sh /shared/units 2>&1
 """)
-    status, said = boot.boot(make.base("system"), tmp_path)
+    status, said = make.boot(make.base("system"), tmp_path)
     assert status == 0 and said.endswith("units: all passed\n"), said

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from packages import project
-from packages.debian import boot
-from packages.debian.make import base
+from packages.debian import make as debian
 from packages.fleet import make
 from packages.python import make as client
-from packages.python.test_python import environment, pythons, run
+from packages.python.test_python import environment, run
 from tools.programs import PATIENCE, wait_until
 from tools.servers import Server
 
@@ -75,10 +74,9 @@ def fixture_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.long
 @pytest.mark.parametrize("oldest", [False, True], ids=["newest", "oldest"])
 def test_it_works_where_it_is_installed(tmp_path: Path, wheel: Path, oldest: bool) -> None:
-    """In an environment of its own, with libraries from the registry: the newest that fit in the
-    newest Python at hand, and the oldest in the oldest."""
-    fit = [version for version in pythons() if version >= (3, 11)]
-    python = environment(pythons()[(min if oldest else max)(fit)], tmp_path / "env")
+    """In an environment of its own, with libraries from the registry: the newest that fit, and the
+    oldest."""
+    python = environment(tmp_path / "env")
     limits = tmp_path / "limits.txt"
     bounds = re.findall('"([a-zA-Z-]+)>=(.*?),', make.OWN["dependencies"] + make.OWN["extras"])
     assert len(bounds) == 8
@@ -88,18 +86,10 @@ def test_it_works_where_it_is_installed(tmp_path: Path, wheel: Path, oldest: boo
     run(python, "-m", "pip", "check", "--disable-pip-version-check")
     use(tmp_path, python.parent / "dumpulse-fleet")
     run(python, "-c", EVERY_MODULE)
-    share = tmp_path / "env" / "share"
-    assert (share / "man" / "man1" / "dumpulse-fleet.1").read_bytes() == \
-        (project.ROOT / "dumpulse_fleet" / "dumpulse-fleet.1").read_bytes()
-    example = share / "doc" / "dumpulse-fleet" / "examples" / "fleet.toml"
+    example = tmp_path / "env/share/doc/dumpulse-fleet/examples/fleet.toml"
     assert "there is no such file" in run(
         python.parent / "dumpulse-fleet", "serve", "--config.check", "--config.file", example,
         fails=True)  # the example names a list of targets that each user has
-    unit = tmp_path / "env" / "lib" / "systemd" / "system" / "dumpulse-fleet.service"
-    (start,) = re.findall("^ExecStart=/opt/dumpulse-fleet/(.*?) ", unit.read_text(), re.M)
-    assert os.access(tmp_path / "env" / start, os.X_OK)
-    run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "dumpulse-fleet")
-    assert not [path for path in (tmp_path / "env").rglob("*dumpulse?fleet*") if path.is_file()]
 
 
 # In a Debian that has booted: the unit starts, reads again, and is started again when it hangs, but
@@ -168,7 +158,7 @@ echo "unit: all is well"
 
 @pytest.mark.long
 def test_the_unit_works_under_systemd(tmp_path: Path, wheel: Path) -> None:
-    python = environment(Path("/usr/bin/python3"), tmp_path / "env")
+    python = environment(tmp_path / "env")
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--find-links",
         wheel.parent, wheel)
     command = python.with_name("dumpulse-fleet")
@@ -185,5 +175,5 @@ def test_the_unit_works_under_systemd(tmp_path: Path, wheel: Path) -> None:
     (drop_in,) = re.findall(r"^\[Service\]\n(?:\w+=.*\n)+", page, re.M)
     (tmp_path / "script").write_text(
         SCRIPT.replace("@commands@", commands).replace("@drop-in@", drop_in))
-    status, said = boot.boot(base("system"), tmp_path)
+    status, said = debian.boot(debian.base("system"), tmp_path)
     assert status == 0 and said.endswith("unit: all is well\n"), said

@@ -8,10 +8,8 @@
 extern crate std;
 
 mod agent;
-pub mod can;
 mod packet;
 mod report;
-pub mod serial;
 
 pub use agent::{Agent, Outcome};
 pub use packet::{Heartbeat, NoVariable, Variable};

@@ -20,22 +20,20 @@ pub struct Entry {
 impl Entry {
     /// How long ago the heartbeat came, if the agent's clock is now at `now`, in the clock's unit.
     /// This is right for ages below 65536 units. After that it starts again from 0.
+    ///
+    /// ```
+    /// let entry = dumpulse::Entry { timestamp: 65530, sender: 76, value: 9 };
+    /// assert_eq!((entry.age(65530), entry.age(4), entry.age(65529)), (0, 10, 65535));
+    /// ```
     pub const fn age(self, now: u16) -> u16 {
         now.wrapping_sub(self.timestamp)
     }
 
     pub(crate) fn of_table(table: &[u8; REPORT_SIZE], variable: Variable) -> Option<Self> {
         let at = place(variable);
-        Self::of_bytes([table[at], table[at + 1], table[at + 2], table[at + 3]])
-    }
-
-    pub(crate) fn of_bytes(bytes: [u8; 4]) -> Option<Self> {
-        let [high, low, sender, value] = bytes;
-        (bytes != [0; 4]).then(|| Self {
-            timestamp: u16::from_be_bytes([high, low]),
-            sender,
-            value,
-        })
+        let (timestamp, sender, value) =
+            (u16::from_be_bytes([table[at], table[at + 1]]), table[at + 2], table[at + 3]);
+        (table[at..at + 4] != [0; 4]).then_some(Self { timestamp, sender, value })
     }
 }
 
