@@ -20,7 +20,6 @@
 #include "server/options.h"
 #include "server/program.h"
 #include "server/sockets.h"
-#include "server/sources.h"
 #include "server/table.h"
 #include "server/timing.h"
 #include "server/udp.h"
@@ -230,21 +229,10 @@ static size_t take_keyed(const uint8_t *packet, int descriptor, struct msghdr *f
     return outcome;
 }
 
-static void note_source(const struct msghdr *from, size_t outcome, const uint8_t *packet,
-                        uint64_t now)
-{
-    uint8_t address[ADDRESS_SIZE];
-
-    if (options.log < OPTIONS_LOG_CHANGES)
-        return;
-    udp_read_address((const union udp_address *)from->msg_name, address);
-    sources_note(address, outcome, packet, now);
-}
-
 /* Takes the packets that have come, BATCH at most, and returns how many. The clock is read once,
  * when all packets of the batch are here. So no stamp is earlier than the arrival of its packet.
  * Reading it for each packet would make a difference only if it ticked in the few µs that a batch
- * takes. If `checks_sources`, this checks and logs the sources of heartbeats, too. */
+ * takes. If `checks_sources`, this checks the sources of heartbeats, too. */
 __attribute__((always_inline)) static inline unsigned take_batch(int descriptor,
                                                                  bool checks_sources, bool keyed)
 {
@@ -254,7 +242,7 @@ __attribute__((always_inline)) static inline unsigned take_batch(int descriptor,
     if (count <= 0)
         return 0;
     table_read_clock();
-    const uint64_t now = checks_sources ? timing_ns() : 0;
+    const uint64_t now = keyed ? timing_ns() : 0;
     const uint8_t *packet = packets[0];
     for (struct mmsghdr *message = incoming; message != incoming + count; message++) {
         size_t outcome;
@@ -270,8 +258,6 @@ __attribute__((always_inline)) static inline unsigned take_batch(int descriptor,
         else
             outcome = table_take_heartbeat(packet);
         counters[outcome]++;
-        if (checks_sources)
-            note_source(&message->msg_hdr, outcome, packet, now);
         reset_lengths(&message->msg_hdr);
         packet += PACKET_ROOM;
     }
@@ -306,18 +292,15 @@ static bool open_all(void)
     limits_set(&report_limits, udpserver.rate, udpserver.burst, udpserver.rate_total);
     report_limits.takes_turns = true;
     prepare_batches();
-    const bool checks_sources = options.log >= OPTIONS_LOG_CHANGES || udpserver.senders.count != 0;
-    return endpoints_open(options.key != NULL ? take_with_keys
-                          : checks_sources    ? take_from_some
-                                              : take_from_all) &&
+    return endpoints_open(options.key != NULL            ? take_with_keys
+                          : udpserver.senders.count != 0 ? take_from_some
+                                                         : take_from_all) &&
            (can_interface == NULL || can_open());
 }
 
 static void say_what_is_served(void)
 {
     sockets_say_if_small();
-    if (options.log < OPTIONS_LOG_NORMAL)
-        return;
     log_say("<6>listening on%s", endpoints_describe());
     if (can_interface != NULL)
         log_say("and on %s; %u reports a second", can_describe(), (unsigned)can_rate);
@@ -350,12 +333,6 @@ static bool read_networks(bool now)
     return address_read_networks(&senders, "--allow-heartbeats") && has_readers;
 }
 
-static void finish(void)
-{
-    can_finish();
-    sources_finish();
-}
-
 static const struct options_own own_options = {
     .usage = "usage: udpserver [OPTION]... [PORT]\n"
              "\n"
@@ -376,5 +353,5 @@ const struct program program = {
     .open = open_all,
     .say_what_is_served = say_what_is_served,
     .read_files = read_networks,
-    .finish = finish,
+    .finish = can_finish,
 };

@@ -22,15 +22,6 @@ bool address_read(const char *text, size_t length, uint8_t address[ADDRESS_SIZE]
            inet_pton(AF_INET6, copy, address) == 1;
 }
 
-const char *address_write(const uint8_t address[ADDRESS_SIZE])
-{
-    static char text[INET6_ADDRSTRLEN];
-
-    return address_is_ipv4(address)
-               ? inet_ntop(AF_INET, address + ADDRESS_MAPPED, text, sizeof text)
-               : inet_ntop(AF_INET6, address, text, sizeof text);
-}
-
 /* Reads one network into the list. `wrong` becomes what is wrong with it, or NULL. */
 static bool add_network(struct address_networks *networks, const char *text, const char **wrong)
 {

@@ -25,8 +25,6 @@ static inline bool address_is_ipv4(const uint8_t address[ADDRESS_SIZE])
 
 /* Reads an address in numbers from the first `length` characters. False: they are no address. */
 bool address_read(const char *text, size_t length, uint8_t address[ADDRESS_SIZE]);
-/* Returns the address as text. The next call overwrites it. */
-const char *address_write(const uint8_t address[ADDRESS_SIZE]);
 
 enum { ADDRESS_NETWORKS = 64 };
 

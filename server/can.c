@@ -337,18 +337,6 @@ static void take_error(canid_t id)
     last_said = now;
 }
 
-/* For --log changes. There are 256 senders, so the log gets 256 such lines at most. */
-static void name_sender(const uint8_t *heartbeat)
-{
-    static bool named[UINT8_MAX + 1];
-    const uint8_t sender = heartbeat[6];
-
-    if (options.log >= OPTIONS_LOG_CHANGES && !named[sender])
-        log_say("%s: first heartbeat from sender %u, variable %u", can_interface, sender,
-                table_variable_of(heartbeat));
-    named[sender] = true;
-}
-
 /* A frame of CAN FD can only be a request. One of version 1 has an identifier of its own there, in
  * which a classic frame means nothing. */
 static void take_frame(const struct canfd_frame *frame, bool fd)
@@ -369,8 +357,6 @@ static void take_frame(const struct canfd_frame *frame, bool fd)
                            : asks                             ? take_request(fd ? FD : CLASSIC)
                                                               : table_take_heartbeat(frame->data);
     counters[outcome]++;
-    if (outcome == COUNT_HEARTBEATS)
-        name_sender(frame->data);
 }
 
 /* Takes the frames that have come, at most BATCH. Returns how many; if 0, errno has the reason. */

@@ -31,8 +31,7 @@ static bool finish_arguments(void)
 
 static void say_what_is_served(void)
 {
-    if (options.log >= OPTIONS_LOG_NORMAL)
-        log_say("<6>listening on %s; %u reports a second", can_describe(), (unsigned)can_rate);
+    log_say("<6>listening on %s; %u reports a second", can_describe(), (unsigned)can_rate);
 }
 
 static const struct options_own own_options = {

@@ -4,10 +4,7 @@
  * time, the one that says "dead" might come after the one that says "alive". Some changes of each
  * variable may wait. When there are more, the last one that waits becomes a change to the newest
  * state, and a restart is not told. So the program always learns the newest state, and nothing
- * grows.
- *
- * If more variables have changed than programs may run, as when a network is cut, one program gets
- * all that have the same new state. */
+ * grows. */
 #define _GNU_SOURCE /* NOLINT: for environ and syscall */
 #include "hook.h"
 #include "hook_internal.h"
@@ -38,10 +35,7 @@ enum {
     AT_ONCE = 8,               /* programs that run at the same time */
     LONGEST = 60,              /* s that a program may run */
     FIRST = STDERR_FILENO + 1, /* descriptor that no program gets */
-    INHERITED = 1024,          /* descriptors that whoever started the server may have left open */
-    CHOSEN = -1,               /* In place of a child: a program is about to start. */
-    LIST = 4 * DUMPULSE_VARIABLES,
-    NUMBERS = 11 * DUMPULSE_VARIABLES
+    INHERITED = 1024           /* descriptors that whoever started the server may have left open */
 };
 
 const char *const hook_states[] = {
@@ -142,56 +136,26 @@ void hook_tell_again(uint8_t variable)
     count_lost(variable, alarms[variable].untold - 1U);
 }
 
-/* Writes the variables that a child is for, like 1-3,7. Returns how many there are. */
-static size_t list_variables(pid_t child, char text[LIST])
+/* Runs the program for a change of the variable. It gets no shell, the server's environment, and
+ * standard error for both outputs. Signals are as if the server had not changed them. Returns an
+ * error number, or 0. */
+static int spawn(size_t variable, const struct hook_change *change, pid_t *child)
 {
-    size_t count = 0, length = 0;
-
-    text[0] = '\0';
-    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++) {
-        const size_t first = i;
-        if (hook.of[i].child != child)
-            continue;
-        while (i + 1 < DUMPULSE_VARIABLES && hook.of[i + 1].child == child)
-            i++;
-        count += i + 1 - first;
-        length += (size_t)snprintf(text + length, LIST - length, i == first ? "%s%zu" : "%s%zu-%zu",
-                                   length == 0 ? "" : ",", first, i);
-    }
-    return count;
-}
-
-/* The numbers of the changes of the variables that are CHOSEN, in their order. */
-static void list_numbers(char text[NUMBERS])
-{
-    size_t length = 0;
-
-    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++)
-        if (hook.of[i].child == CHOSEN)
-            length += (size_t)snprintf(text + length, NUMBERS - length, "%s%u",
-                                       length == 0 ? "" : ",", hook.of[i].waiting[0].number);
-}
-
-/* Runs the program for the variables that are CHOSEN. It gets no shell, the server's environment,
- * and standard error for both outputs. Signals are as if the server had not changed them. Returns
- * an error number, or 0. */
-static int spawn(size_t variable, const char *before, uint8_t after, pid_t *child)
-{
-    char number[LIST], path[PATH_MAX], name[NAMES_ROOM], was[16], is[16], numbers[NUMBERS];
-    char *const arguments[] = {path, number, name, was, is, numbers, NULL};
-    const bool alone = list_variables(CHOSEN, number) == 1;
+    char text[4], path[PATH_MAX], name[NAMES_ROOM], was[16], is[16], number[12];
+    char *const arguments[] = {path, text, name, was, is, number, NULL};
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
     sigset_t none, ignored;
 
     (void)snprintf(path, sizeof path, "%s", options.exec);
-    (void)snprintf(name, sizeof name, "%s", alone ? names_variables[variable].name : "");
-    (void)snprintf(was, sizeof was, "%s", before);
-    (void)snprintf(is, sizeof is, "%s", hook_states[after]);
-    list_numbers(numbers);
-    if (setenv("DUMPULSE_VARIABLE", number, 1) != 0 || setenv("DUMPULSE_NAME", name, 1) != 0 ||
+    (void)snprintf(text, sizeof text, "%u", (unsigned)variable % DUMPULSE_VARIABLES);
+    (void)snprintf(name, sizeof name, "%s", names_variables[variable].name);
+    (void)snprintf(was, sizeof was, "%s", hook_states[change->was]);
+    (void)snprintf(is, sizeof is, "%s", hook_states[change->is]);
+    (void)snprintf(number, sizeof number, "%u", (unsigned)change->number);
+    if (setenv("DUMPULSE_VARIABLE", text, 1) != 0 || setenv("DUMPULSE_NAME", name, 1) != 0 ||
         setenv("DUMPULSE_WAS", was, 1) != 0 || setenv("DUMPULSE_IS", is, 1) != 0 ||
-        setenv("DUMPULSE_NUMBER", numbers, 1) != 0)
+        setenv("DUMPULSE_NUMBER", number, 1) != 0)
         return errno;
     (void)sigemptyset(&none);
     (void)sigemptyset(&ignored);
@@ -216,64 +180,13 @@ static int spawn(size_t variable, const char *before, uint8_t after, pid_t *chil
     return error;
 }
 
-static bool is_ready(size_t variable)
+/* Starts the program for the change of this variable that has waited longest. */
+static bool start(size_t variable)
 {
-    return hook.of[variable].child == 0 && hook.of[variable].count != 0;
-}
-
-/* Makes one change of all that wait, or none if it is back to what was told. */
-static void merge(size_t variable)
-{
-    struct hook_change *const waiting = hook.of[variable].waiting;
-    const size_t count = hook.of[variable].count;
-
-    for (size_t i = 1; i < count; i++)
-        if (waiting[i].is != ALARMS_RESTARTED)
-            waiting[0].is = waiting[i].is;
-    waiting[0].number = waiting[count - 1].number;
-    hook.of[variable].count = waiting[0].was != waiting[0].is;
-    count_lost(variable, count - hook.of[variable].count);
-}
-
-/* Chooses the variables that a program starts for: this one, or if there are `many`, all that have
- * its new state. Returns what they were. */
-static const char *choose(size_t variable, bool many)
-{
-    const struct hook_change change = hook.of[variable].waiting[0];
-    const char *was = hook_states[change.was];
-
-    hook.of[variable].child = CHOSEN;
-    for (size_t i = 0; many && i < DUMPULSE_VARIABLES; i++) {
-        if (!is_ready(i) || hook.of[i].waiting[0].is != change.is)
-            continue;
-        hook.of[i].child = CHOSEN;
-        if (hook.of[i].waiting[0].was != change.was)
-            was = "several";
-    }
-    return was;
-}
-
-/* Starts the program for the change of this variable that has waited longest, or for many. */
-static bool start(size_t variable, bool many)
-{
-    const char *before = choose(variable, many);
     const struct hook_change change = hook.of[variable].waiting[0];
     pid_t child = 0;
-    const int error = spawn(variable, before, change.is, &child);
+    const int error = spawn(variable, &change, &child);
 
-    for (size_t i = 0; i < DUMPULSE_VARIABLES; i++) {
-        if (hook.of[i].child != CHOSEN)
-            continue;
-        hook.of[i].child = error == 0 ? child : 0;
-        if (error != 0)
-            continue;
-        hook.of[i].count--;
-        hook.of[i].told = hook.of[i].waiting[0];
-        end_waiting(i, 1);
-        memmove(hook.of[i].waiting, hook.of[i].waiting + 1, hook.of[i].count * sizeof change);
-        hook.of[i].begun = timing_ns();
-        hook.of[i].killed = false;
-    }
     if (error != 0) {
         counters[COUNT_FAILED_PROGRAMS]++;
         if (error != hook.start_error && may_say()) {
@@ -282,45 +195,35 @@ static bool start(size_t variable, bool many)
         }
         return false;
     }
+    hook.of[variable].child = child;
+    hook.of[variable].count--;
+    hook.of[variable].told = change;
+    end_waiting(variable, 1);
+    memmove(hook.of[variable].waiting, hook.of[variable].waiting + 1,
+            hook.of[variable].count * sizeof change);
+    hook.of[variable].begun = timing_ns();
+    hook.of[variable].killed = false;
     hook.start_error = 0;
     hook.running++;
     hook.last = variable;
     return true;
 }
 
-/* Is it the first of the variables that its child is for? */
-static bool is_first(size_t variable)
-{
-    size_t first = 0;
-
-    while (hook.of[first].child != hook.of[variable].child)
-        first++;
-    return first == variable;
-}
-
 void hook_run(void)
 {
     const uint64_t now = timing_ns();
-    size_t ready = 0;
 
     for (size_t i = 0; i < DUMPULSE_VARIABLES; i++) {
-        ready += is_ready(i);
         if (hook.of[i].child == 0 || now - hook.of[i].begun < LONGEST * TIMING_SECOND)
             continue;
         hook.of[i].killed = true;
-        if (!is_first(i))
-            continue;
         (void)kill(-hook.of[i].child, SIGKILL); /* its group: also what it has started */
         (void)kill(hook.of[i].child, SIGKILL);  /* it may have left its group */
     }
-    const bool many = ready > AT_ONCE && hook.running < AT_ONCE;
-    for (size_t i = 0; many && i < DUMPULSE_VARIABLES; i++)
-        if (is_ready(i))
-            merge(i);
     const size_t first = hook.last + 1;
     for (size_t i = 0; i < DUMPULSE_VARIABLES && hook.running < AT_ONCE; i++) {
         const size_t variable = (first + i) % DUMPULSE_VARIABLES;
-        if (is_ready(variable) && !start(variable, many))
+        if (hook.of[variable].child == 0 && hook.of[variable].count != 0 && !start(variable))
             break;
     }
     say_merged();
@@ -330,7 +233,7 @@ static void note_failure(size_t variable, int status)
 {
     const char *ended = WIFSIGNALED(status) ? "ended by signal" : "exit status";
     const int number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
-    char list[LIST], why[40];
+    char why[40];
 
     if (status == 0)
         return;
@@ -341,9 +244,8 @@ static void note_failure(size_t variable, int status)
         (void)snprintf(why, sizeof why, "killed after %d s", LONGEST);
     else
         (void)snprintf(why, sizeof why, "%s %d", ended, number);
-    (void)list_variables(hook.of[variable].child, list);
-    log_say("%s %s %s %s: %s", options.exec, list, hook_states[hook.of[variable].told.was],
-            hook_states[hook.of[variable].told.is], why);
+    log_say("%s %u %s %s: %s", options.exec, (unsigned)variable,
+            hook_states[hook.of[variable].told.was], hook_states[hook.of[variable].told.is], why);
 }
 
 /* The server may have children that it did not start itself: they are reaped, too. */
@@ -352,25 +254,20 @@ void hook_reap(void)
     int status;
 
     for (pid_t child = waitpid(-1, &status, WNOHANG); child > 0;
-         child = waitpid(-1, &status, WNOHANG)) {
-        bool ours = false;
+         child = waitpid(-1, &status, WNOHANG))
         for (size_t i = 0; i < DUMPULSE_VARIABLES; i++) {
             if (hook.of[i].child != child)
                 continue;
-            if (!ours)
-                note_failure(i, status);
-            ours = true;
+            note_failure(i, status);
             hook.of[i].child = 0;
+            hook.running--;
         }
-        hook.running -= ours;
-    }
     hook_run();
 }
 
-/* With --state, the next run tells what waits. */
-void hook_finish(void)
+void hook_finish(bool is_stored)
 {
-    for (size_t i = 0; i < DUMPULSE_VARIABLES && options.state == NULL; i++)
+    for (size_t i = 0; i < DUMPULSE_VARIABLES && !is_stored; i++)
         count_lost(i, hook.of[i].count);
     if (hook.merged != 0)
         log_say("%llu change%s not passed to %s", (unsigned long long)hook.merged,

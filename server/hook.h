@@ -22,7 +22,9 @@ void hook_tell_again(uint8_t variable);
 /* Starts the program for changes that wait, and kills those that run for too long. */
 void hook_run(void);
 
-void hook_reap(void);   /* children have ended */
-void hook_finish(void); /* logs what was not told */
+void hook_reap(void); /* children have ended */
+
+/* Logs what was not told. If what waits is stored, the next run tells it. Otherwise it is lost. */
+void hook_finish(bool is_stored);
 
 #endif

@@ -916,12 +916,11 @@ bool keys_begin(void)
                 "key already: dumpulse key renew gives them a new one",
                 overlap_list(keys.numbers.retired));
     table_share((table_entry *)(void *)(keys.keyed.agent.report + 4));
-    if (options.log >= OPTIONS_LOG_NORMAL)
-        log_say("<6>with a key, and a new epoch each %u s; packets without a key are %s%s",
-                (unsigned)keys_epoch,
-                options.also_unkeyed == 0 ? "rejected"
-                                          : "accepted, without authentication, of variables: ",
-                options.also_unkeyed == 0 ? "" : overlap_list(options.also_unkeyed));
+    log_say("<6>with a key, and a new epoch each %u s; packets without a key are %s%s",
+            (unsigned)keys_epoch,
+            options.also_unkeyed == 0 ? "rejected"
+                                      : "accepted, without authentication, of variables: ",
+            options.also_unkeyed == 0 ? "" : overlap_list(options.also_unkeyed));
     loop_define_task(LOOP_EPOCH, go_on, TIMING_SECOND);
     return options.key_before == NULL || begin_before();
 }

@@ -51,8 +51,7 @@ static bool read_files(void)
     if (program.read_files != NULL)
         (void)program.read_files(true);
     counters[COUNT_RELOADS]++;
-    if (options.log >= OPTIONS_LOG_NORMAL)
-        log_say("<6>has read its files again");
+    log_say("<6>has read its files again");
     return true;
 }
 
@@ -119,9 +118,7 @@ static bool finish(void)
 {
     program.finish();
     stats_close();
-    if (options.state != NULL && alarms_to_store())
-        (void)state_save();
-    watch_finish();
+    watch_finish(options.state != NULL && (alarms_to_store() ? state_save() : state_is_saved()));
     stats_print();
     return options.state == NULL || state_save();
 }

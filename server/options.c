@@ -132,16 +132,6 @@ static bool set_state(const char *text)
     return true;
 }
 
-static bool set_log(const char *text)
-{
-    static const char *const levels[] = {"errors", "normal", "changes"};
-
-    for (options.log = OPTIONS_LOG_ERRORS; options.log <= OPTIONS_LOG_CHANGES; options.log++)
-        if (strcmp(text, levels[options.log]) == 0)
-            return true;
-    return options_wrong("--log must be errors, normal or changes, not '%.40s'", text);
-}
-
 static bool set_stats(const char *text)
 {
     enum { LONGEST = sizeof((struct sockaddr_un *)NULL)->sun_path - 1 };
@@ -193,7 +183,6 @@ static const struct option_spec common[] = {
     {"--state", "FILE", "keep the table in this file over a restart", .set = set_state},
     {"--state-every", "S", "seconds between two writes of FILE (10)",
      .number = &options.state_every, .low = 1, .high = 86400},
-    {"--log", "LEVEL", "what to log: errors, normal or changes (normal)", .set = set_log},
     {"--watch", "FILE", "log which variables are late or dead, by this file",
      .file = &options.watch},
     {"--exec", "PROGRAM", "run this for each change that --watch logs", .file = &options.exec},
@@ -288,7 +277,6 @@ bool options_read(const struct options_own *own, int count, char *const *argumen
     of_agent = own;
     memset(&options, 0, sizeof options);
     options.tick = 1000;
-    options.log = OPTIONS_LOG_NORMAL;
     of_agent->set_defaults();
     for (int i = 1; i < count;) {
         const int used = read_argument(arguments[i], i + 1 < count ? arguments[i + 1] : NULL);

@@ -28,16 +28,12 @@ struct options_own {
     bool (*finish)(void); /* checks them all; false: options.wrong says what is wrong */
 };
 
-/* How much goes to the log: each level has more than the one before. */
-enum { OPTIONS_LOG_ERRORS, OPTIONS_LOG_NORMAL, OPTIONS_LOG_CHANGES };
-
 /* The options that all agents have. */
 extern struct options {
     uint64_t tick; /* ms */
     uint64_t self_variable, self_sender;
     const char *state;      /* a path, or NULL */
     uint64_t state_every;   /* s */
-    unsigned log;           /* Level of the log. */
     const char *stats;      /* a path, or NULL */
     const char *watch;      /* the path of a file of names, or NULL */
     const char *exec;       /* the path of a program, or NULL */

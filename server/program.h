@@ -6,7 +6,6 @@
  *     options   reads the arguments
  *     address   reads and compares Internet addresses and networks
  *     limits    decides how many reports leave
- *     sources   logs who has sent something
  *     counters  counts packets and what became of them
  *     stats     writes the counters as text, and shows them to programs that connect
  *     timing    reads the clocks

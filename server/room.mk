@@ -29,7 +29,7 @@ STORM := -O2 -pthread $(call wrap,main clock_gettime getenv geteuid getrandom ki
     epoll_create1 epoll_ctl epoll_pwait getsockopt if_nametoindex ioctl ppoll recvmmsg send \
     sendmmsg sendmsg setsockopt socket dumpulse_changed dumpulse_get_key endpoints_describe \
     dumpulse_send_packet endpoints_open keys_take log_open_again log_say log_write \
-    overlap_left watch_read_again alarms_log)
+    overlap_left alarms_log)
 $(call add,storm,gcc,$(STORM),$(wildcard tests/storm/*.c) udpserver.c $(AGENT_C))
 $(call add,storm-can,gcc,$(STORM),$(wildcard tests/storm/*.c) server/canserver.c $(AGENT_C))
 # Each unit test, the parts that it tests, and the functions that it replaces.
@@ -39,7 +39,7 @@ $(call unit_of,can,can tests/stand_ins,dumpulse.c,\
     send recvmmsg ioctl setsockopt nanosleep socket bind close if_nametoindex)
 $(call unit_of,table,table watch hook limits tests/stand_ins,$(WATCH_C))
 $(call unit_of,hook,hook limits tests/stand_ins,,posix_spawn kill waitpid syscall fcntl prctl)
-$(call unit_of,udpserver,address limits loop sources sockets tests/stand_ins,,setitimer)
+$(call unit_of,udpserver,address limits loop sockets tests/stand_ins,,setitimer)
 $(call unit_of,log,log timing,,poll)
 $(call unit_of,keys,keys numbers overlap snapshot table tests/stand_ins,\
     dumpulse.c $(KEYED_C),dumpulse_get_key)

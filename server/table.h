@@ -69,14 +69,6 @@ static inline void table_record(uint8_t variable, uint8_t sender, uint8_t value)
         htonl((uint32_t)table_stamp << 16 | (uint32_t)sender << 8 | (uint32_t)value);
 }
 
-/* The variable of a heartbeat of version 1 or 2. */
-static inline unsigned table_variable_of(const uint8_t *heartbeat)
-{
-    return heartbeat[DUMPULSE_MAGIC_AT_] == DUMPULSE_MAGIC
-               ? heartbeat[DUMPULSE_VARIABLE_AT_]
-               : heartbeat[DUMPULSE_MAGIC_AT_] % DUMPULSE_VARIABLES;
-}
-
 /* Takes 8 bytes that are no request. Returns which counter counts them: a heartbeat, or the first
  * error. dumpulse_process_packet() decides the same, but does not say why. It also takes half as
  * many instructions again for a heartbeat: there, the compiler does not know how many bytes are

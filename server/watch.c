@@ -110,8 +110,6 @@ static bool log_change(const struct alarms_change *change)
     const char *const name = names_variables[change->variable].name;
     char boot[32] = "";
 
-    if (options.log < OPTIONS_LOG_NORMAL)
-        return true;
     if (!limits_has_left(&said, &limit, now)) {
         unsaid++;
         return false;
@@ -341,18 +339,17 @@ void watch_begin(void)
     if (options.exec != NULL)
         hook_begin();
     restore_states();
-    if (options.log >= OPTIONS_LOG_NORMAL)
-        log_say("<6>watching %u variable%s of %.300s%s%.300s", watch_watcher.count,
-                watch_watcher.count == 1 ? "" : "s", options.watch,
-                options.exec == NULL ? "" : "; each change runs ",
-                options.exec == NULL ? "" : options.exec);
+    log_say("<6>watching %u variable%s of %.300s%s%.300s", watch_watcher.count,
+            watch_watcher.count == 1 ? "" : "s", options.watch,
+            options.exec == NULL ? "" : "; each change runs ",
+            options.exec == NULL ? "" : options.exec);
     loop_define_task(LOOP_WATCH, watch_look, TIMING_SECOND);
 }
 
-void watch_finish(void)
+void watch_finish(bool is_stored)
 {
     alarms_tell(true);
     say_unsaid();
     if (options.exec != NULL)
-        hook_finish();
+        hook_finish(is_stored);
 }

@@ -7,10 +7,10 @@
 #include "dumpulse.h"
 #include "dumpulse_watch.h"
 
-bool watch_read_names(void); /* false: options.wrong says what is wrong */
-bool watch_read_again(void); /* Reads the files again. If it fails, nothing has changed. */
-void watch_begin(void);      /* after the table was loaded */
-void watch_finish(void);
+bool watch_read_names(void);       /* false: options.wrong says what is wrong */
+bool watch_read_again(void);       /* Reads the files again. If it fails, nothing has changed. */
+void watch_begin(void);            /* after the table was loaded */
+void watch_finish(bool is_stored); /* Tells all. Has the state file what waits? */
 
 /* For its tests. */
 extern dumpulse_watcher watch_watcher;

@@ -89,7 +89,6 @@ static void try_arguments(char *text, size_t size)
     CHECK(udpserver.rate >= 1 && udpserver.rate <= 1000000);
     CHECK(udpserver.rate_total >= 1 && udpserver.rate_total <= 1000000);
     CHECK(can_interface == NULL || (can_interface[0] != '\0' && strlen(can_interface) < IFNAMSIZ));
-    CHECK(options.log <= OPTIONS_LOG_CHANGES);
     CHECK(options.tick >= 1 && options.tick <= 3600000);
     CHECK(options.state_every >= 1 && options.state_every <= 86400);
     CHECK(!options.self ||

@@ -77,18 +77,13 @@ class Life:
         for variable, state, was, number in LINE.findall(self.log.read_text()):
             yield Change(self.at, int(variable), int(number), was, state)
 
-    def changes(self, line: str) -> Iterator[Change]:
+    def change(self, line: str) -> Change:
         """What one program was told."""
-        variables, was, state, numbers = line.split()[:4]
-        parts = [part.partition("-") for part in variables.split(",")]
-        listed = itertools.chain(*(range(int(first), int(last or first) + 1)
-                                   for first, _, last in parts))
-        for variable, number in zip(listed, numbers.split(","), strict=True):
-            yield Change(self.at, variable, int(number), was, state)
+        variable, was, state, number = line.split()[:4]
+        return Change(self.at, int(variable), int(number), was, state)
 
     def told(self) -> Iterator[Change]:
-        for line in self.told_to.read_text().splitlines():
-            yield from self.changes(line)
+        return map(self.change, self.told_to.read_text().splitlines())
 
     def check_told(self, is_storable: bool) -> None:
         """Reads what was told since the last call. The state file had it by then, if it could."""
@@ -98,10 +93,10 @@ class Life:
         for line in lines:
             self.checked += len(line)
             stored = bytes.fromhex("".join(line.split()[4:]))
-            for change in self.changes(line) if is_storable else ():
-                at = change.variable * RECORD
-                if change.number > int.from_bytes(stored[at:at + 4], "big"):
-                    self.not_stored.append(f"told before it was stored: {change}")
+            change = self.change(line)
+            at = change.variable * RECORD
+            if is_storable and change.number > int.from_bytes(stored[at:at + 4], "big"):
+                self.not_stored.append(f"told before it was stored: {change}")
 
     def lost(self) -> int:
         """How many lines and changes the log lacks, as the server has counted."""
@@ -137,14 +132,14 @@ def problems(lives: list[Life]) -> Iterator[str]:
             # A life after one that could not store its state may begin with any number.
             for number in range(min(numbers, default=until + 1) if lives[0].at else 1, until + 1):
                 same = by_number.get((variable, number), [])
-                goes_on = not same or not before or same[0].was in (before, "several")
+                goes_on = not same or not before or same[0].was == before
                 if not goes_on and not gap:
                     yield f"{what}: what is between {before} and {same[0]}"
                 missing += not same
                 merged += gap if same and goes_on else 0
                 if same and same[0].state != "restarted":
                     before = same[0].state
-                elif same and same[0].was != "several":
+                elif same:
                     before = same[0].was
                 gap = 0 if same else gap + 1
         # The counters of a life end with its kill. What was merged shows in the next change.
@@ -184,7 +179,7 @@ class Run:
         life.told_to.touch()
         self.sync_ms = self.chance.choice((0, 0, 40, 40, 300, 900)) if sync_ms is None else sync_ms
         log = os.open(life.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(log, bytes(65536))  # other files are smaller: a limit is only for it
+        os.write(log, bytes(1 << 20))  # other files are smaller: a limit is only for it
         self.cat, self.writing = None, log
         if self.chance.random() < 0.6:
             reading, self.writing = os.pipe()

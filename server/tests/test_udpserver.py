@@ -125,7 +125,6 @@ def unix_stamp(tick_ms: int) -> int:
     (["--allow-heartbeats=::"] * 65, "--allow-heartbeats may be given 64 times"),
     (["--burst", "0"], "--burst must be a number from 1 to 1000000"),
     (["--burst", "1000001"], "--burst"),
-    (["--log", "all"], "--log must be errors, normal or changes, not 'all'"),
     (["--allow", "::1/"], "--allow"), (["--allow", "1.2.3.4/ 8"], "--allow"),
     (["--allow=::"] * 65, "64 times"), (["--rate", "0"], "1 to 1000000"),
     (["--rate-total", "x"], "--rate-total"), (["--self", "64"], "0 to 63"),
@@ -169,7 +168,7 @@ def test_help_fits_the_terminal_and_the_manual_has_every_option() -> None:
     assert done.returncode == 0 and not said(done) and run("-h").stdout == done.stdout
     assert max(map(len, done.stdout.splitlines())) < 80 and len(done.stdout.splitlines()) < 40
     options = re.findall(r"^  (--[a-z-]+)", done.stdout, re.M)
-    assert len(options) == 27
+    assert len(options) == 26
     manual = (ROOT / "server" / "udpserver.8").read_text().replace("\\-", "-")
     assert set(options) == set(re.findall(r"^\.BI? (--[a-z-]+)", manual, re.M))
     burst, rate, total = (int(re.findall(rf"^  {option} .*\((\d+)\)", done.stdout, re.M)[0])
@@ -568,11 +567,10 @@ def test_who_has_got_reports_gets_none_while_others_wait() -> None:
 @pytest.mark.parametrize("rule, taken, refused", [
     ("127.1.2.0/24", "127.1.2.3", "127.1.3.3"), ("::/0", "::1", "127.0.0.1"),
     ("0.0.0.0/0", "127.0.0.1", "::1")])
-@pytest.mark.parametrize("log", ["normal", "changes"])
 @pytest.mark.valgrind
-def test_who_may_send_heartbeats(rule: str, taken: str, refused: str, log: str) -> None:
+def test_who_may_send_heartbeats(rule: str, taken: str, refused: str) -> None:
     with Server("--bind", "::", "--allow-heartbeats", "192.0.2.7", "--allow-heartbeats", rule,
-                "--allow", "0.0.0.0/0", "--allow", "::/0", "--log", log) as server:
+                "--allow", "0.0.0.0/0", "--allow", "::/0") as server:
         assert any(line.endswith(f"heartbeats from 192.0.2.7 {rule}")
                    for line in server.stderr.lines)
         for number, source in enumerate((taken, refused)):
@@ -584,48 +582,6 @@ def test_who_may_send_heartbeats(rule: str, taken: str, refused: str, log: str) 
         assert entries[1][2:] == b"\2\3" and entries[2] == UNSET
         counters = server.stop()
         assert (counters["heartbeats"], counters["not_allowed"], counters["length"]) == (1, 1, 2)
-        assert any(f"{refused}: refused: not allowed; --allow" in line
-                   for line in server.stderr.all()) == \
-            (log == "changes")
-
-
-# ---- The log ------------------------------------------------------------------------------
-
-@pytest.mark.valgrind
-def test_changes_names_each_source_once() -> None:
-    with Server("--log", "changes", "--burst", "1", "--rate", "1", "--bind", "127.0.0.1", "--bind",
-                "::1") as server:
-        begun = len(server.stderr.lines)
-        with Peer(server) as one, Peer(server, source="127.0.0.2") as other, \
-                Peer(server, "::1") as third:
-            for _ in range(3):
-                one.send(heartbeat(7, 3, 1), heartbeat(8, 4, 1))
-                other.send(GOOD[:7], bytes(8), bytes(4) + GOOD[4:], heartbeat(64, 1, 1))
-                third.send(*[REQUEST] * 10)
-            settled(server, 48)
-        server.stop()
-        lines = [line.removeprefix("udpserver: ") for line in server.stderr.all()[begun:]]
-    assert sorted(lines) == [
-        "127.0.0.1: first heartbeat, variable 7 from sender 3",
-        "127.0.0.2: refused: a heartbeat for a variable above 63",
-        "127.0.0.2: refused: a heartbeat with a wrong checksum",
-        "127.0.0.2: refused: neither a heartbeat nor a request",
-        "127.0.0.2: refused: not 8 bytes",
-        "::1: first report",
-        "::1: refused: too many requests for --burst and --rate, or --rate-total",
-    ]
-
-
-def test_errors_alone_are_said_on_request(manager: socket.socket) -> None:
-    # This machine does not have this address.
-    done = run("--log", "errors", "--bind", "192.0.2.77", "0")
-    assert done.returncode == 1 and "cannot listen" in said(done)[0]
-    with started(*command(), "--log", "errors", "0", stdout=subprocess.DEVNULL,
-                 stderr=subprocess.PIPE) as process:
-        assert manager.recv(100) == b"READY=1\nSTATUS=serving"
-        process.terminate()
-        lines = process.communicate(timeout=PATIENCE)[1].splitlines()
-    assert process.returncode == 0 and not [line for line in lines if "packets only" not in line]
 
 
 # ---- Time ---------------------------------------------------------------------------------
@@ -896,7 +852,7 @@ def test_an_output_that_nobody_reads_stops_nothing(output: str) -> None:
                 os.write(writing, bytes(65536))
         os.set_blocking(writing, True)
     port = free_port(socket.SOCK_DGRAM)
-    with started(*command(), "--log", "errors", port, stdout=writing, stdin=subprocess.DEVNULL,
+    with started(*command(), port, stdout=writing, stdin=subprocess.DEVNULL,
                  stderr=writing) as process, \
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
         os.close(writing)
@@ -1451,19 +1407,15 @@ def test_a_passed_socket_with_options_answers_from_the_address_that_was_asked(wi
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may send such options")
 def test_a_request_whose_options_have_no_room_is_counted() -> None:
-    """They leave none for the address that was asked. The log names its sender once."""
+    """They leave none for the address that was asked."""
     hop_by_hop = bytes([0, 63]) + (bytes([0x1E, 252]) + bytes(252)) * 2 + bytes([1, 0])
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as passed:
         passed.bind(("::1", 0))
         passed.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPOPTS, 1)
-        with Activated(passed, options=("--log", "changes")) as server, \
-                Peer(server, "::1") as peer:
+        with Activated(passed) as server, Peer(server, "::1") as peer:
             peer.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_HOPOPTS, hop_by_hop)
             peer.send(REQUEST, REQUEST)
             assert settled(server, 2)["unsent"] == 2
-            server.stop()
-        named = [line for line in server.stderr.lines if "not answered: its address" in line]
-        assert len(named) == 1
 
 
 def test_a_report_that_cannot_be_sent_is_counted_and_not_waited_for() -> None:

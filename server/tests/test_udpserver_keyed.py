@@ -210,7 +210,7 @@ def test_others_may_not_use_the_file(tmp_path: Path, mode: int) -> None:
 
 @pytest.mark.parametrize("before", [
     ["--key"], ["--key=none", "--key-before=none", "--key-until"], ["--self"],
-    ["--log"], ["--watch"], ["--stats"], ["--bind"], [], ["--nothing"]])
+    ["--watch"], ["--stats"], ["--bind"], [], ["--nothing"]])
 def test_a_key_in_the_wrong_place(before: list[str]) -> None:
     """It must not get into the log."""
     for text in (MASTER.hex(), MASTER.hex().upper(), f"none/{MASTER.hex()}0"):
@@ -594,20 +594,6 @@ def test_who_may_ask_and_send(options: list[str]) -> None:
         entries = asks.report(reader(beacon))
         assert [entry[2:] for entry in entries[1:3]] == [b"\1\2", b"\3\3"]
         server.stop()
-
-
-def test_who_sends_is_named(options: list[str]) -> None:
-    with Server(*lasting(options), "--log", "changes") as server, Peer(server) as peer:
-        beacon = peer.beacon()
-        good = node(9, beacon).heartbeat(4, 5)
-        assert good is not None
-        peer.send(good, good, bytes(4) + b"\x80\1\1\1")
-        server.wait_for(lambda now: now["tag"] == 1, "all are counted")
-        server.stop()
-    assert [line.partition("127.0.0.1: ")[2] for line in server.stderr.all()[3:7]] == [
-        "first question that a beacon answers", "first heartbeat, variable 9 from sender 4",
-        "refused: a count that is not larger than the last one",
-        "refused: a wrong tag: another key, another epoch, or forged"]
 
 
 @pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])

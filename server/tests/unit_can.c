@@ -398,25 +398,6 @@ static void assert_report(unsigned reports, uint8_t count)
         assert_int_equal(((const uint8_t *)can0.bytes)[i], count);
 }
 
-/* It comes first: in the others, senders have their first lines. */
-TEST_BETWEEN(test_each_sender_is_named_once_on_request, stuck, end)
-{
-    struct can_frame heartbeat = {0x680, .can_dlc = 8};
-
-    for (options.log = OPTIONS_LOG_NORMAL; options.log <= OPTIONS_LOG_CHANGES; options.log++) {
-        logged_count = 0;
-        for (uint8_t sender = 1; sender <= 2; sender++)
-            for (uint8_t variable = 62; variable <= 64; variable++) { /* 64 is refused */
-                const uint8_t from = (uint8_t)(10 * options.log + sender);
-                dumpulse_make_heartbeat(heartbeat.data, variable, from, 5);
-                come(heartbeat, 2);
-            }
-        assert_int_equal(logged_count, options.log == OPTIONS_LOG_CHANGES ? 2 : 0);
-    }
-    options.log = OPTIONS_LOG_NORMAL;
-    assert_string_equal(last_logged(), "can0: first heartbeat from sender 22, variable 62");
-}
-
 /* The second one waits until the first one has left. A third one has to come again. */
 TEST_BETWEEN(test_with_a_key_each_request_gets_its_own_report, with_key, end)
 {

@@ -34,7 +34,7 @@ static struct {
     bool ended;    /* It is over, and was not reaped. */
     unsigned kill; /* Number of kills: 1 for a group, 100 for the process alone. */
     int status;
-    uint64_t variables; /* a bit for each that it was told of */
+    int variable; /* whose change it was told of */
 } programs[PROGRAMS];
 
 static pid_t last_pid;
@@ -76,26 +76,9 @@ static int state_of(const char *word)
     return 0;
 }
 
-/* Reads a list like 1-3,7. */
-static uint64_t variables_of(const char *text)
-{
-    uint64_t variables = 0;
-
-    while (*text != '\0') {
-        char *end;
-        const unsigned long first = strtoul(text, &end, 10);
-        const unsigned long last = *end == '-' ? strtoul(end + 1, &end, 10) : first;
-        assert_true(first <= last && last < VARIABLES && (*end == ',' || *end == '\0'));
-        for (unsigned long i = first; i <= last; i++)
-            variables |= UINT64_C(1) << i;
-        text = *end == ',' ? end + 1 : end;
-    }
-    return variables;
-}
-
 static bool is_of(size_t program, int variable)
 {
-    return programs[program].pid != 0 && (programs[program].variables >> variable & 1) != 0;
+    return programs[program].pid != 0 && programs[program].variable == variable;
 }
 
 /* The program for a variable never runs twice at a time, and its first state is always the last one
@@ -104,7 +87,8 @@ int __wrap_posix_spawn(pid_t *child, const char *path, const posix_spawn_file_ac
                        const posix_spawnattr_t *attributes, char *const arguments[],
                        char *const environment[])
 {
-    const uint64_t variables = variables_of(arguments[1]);
+    const int variable = atoi(arguments[1]);
+    const unsigned long number = strtoul(arguments[5], NULL, 10);
     size_t free_one = PROGRAMS;
 
     assert_non_null(files);
@@ -112,7 +96,7 @@ int __wrap_posix_spawn(pid_t *child, const char *path, const posix_spawn_file_ac
     assert_ptr_equal(environment, environ);
     assert_string_equal(path, "/bin/lamp");
     assert_string_equal(arguments[0], "/bin/lamp");
-    assert_string_equal(arguments[2], variables == 1 << 3 ? "engine" : "");
+    assert_string_equal(arguments[2], variable == 3 ? "engine" : "");
     assert_null(arguments[6]);
     assert_string_equal(arguments[1], getenv("DUMPULSE_VARIABLE"));
     assert_string_equal(arguments[2], getenv("DUMPULSE_NAME"));
@@ -125,34 +109,19 @@ int __wrap_posix_spawn(pid_t *child, const char *path, const posix_spawn_file_ac
         if (programs[i].pid == 0)
             free_one = i;
         else
-            assert_true((programs[i].variables & variables) == 0);
+            assert_int_not_equal(programs[i].variable, variable);
     }
     assert_true(free_one < PROGRAMS); /* no more than 8 at a time */
-    bool several = false;
-    int before = -1;
-    const char *numbers = arguments[5];
-    for (int variable = 0; variable < VARIABLES; variable++) {
-        if ((variables >> variable & 1) == 0)
-            continue;
-        several = several || (before >= 0 && told[variable] != before);
-        before = told[variable];
-        assert_int_not_equal(state_of(arguments[4]), told[variable]);
-        if (state_of(arguments[4]) != RESTARTED)
-            told[variable] = state_of(arguments[4]);
-        char *after;
-        const unsigned long number = strtoul(numbers, &after, 10);
-        assert_true(number > told_number[variable] && number <= alarms[variable].number);
-        told_number[variable] = (unsigned)number;
-        numbers = after + (*after == ',');
-        changes_told++;
-    }
-    if (several)
-        assert_string_equal(arguments[3], "several");
-    else
-        assert_int_equal(state_of(arguments[3]), before);
+    assert_int_equal(state_of(arguments[3]), told[variable]);
+    assert_int_not_equal(state_of(arguments[4]), told[variable]);
+    if (state_of(arguments[4]) != RESTARTED)
+        told[variable] = state_of(arguments[4]);
+    assert_true(number > told_number[variable] && number <= alarms[variable].number);
+    told_number[variable] = (unsigned)number;
+    changes_told++;
     *child = ++last_pid;
     programs[free_one].pid = last_pid;
-    programs[free_one].variables = variables;
+    programs[free_one].variable = variable;
     programs[free_one].ended = false;
     programs[free_one].kill = 0;
     spawned++;
@@ -263,7 +232,6 @@ static int start_again(void **state)
     last_pid = FIRST_PID;
     clock_ns = 1000 * TIMING_SECOND;
     options.exec = "/bin/lamp";
-    options.state = NULL;
     memcpy(names_variables[3].name, "engine", sizeof "engine");
     return 0;
 }
@@ -322,75 +290,22 @@ TEST_AFTER(start_again, test_one_change_that_was_not_told_is_said)
     assert_int_equal(logged_count, 1);
 }
 
-/* 8 variables change at once, and have a program each. When more change, one program has them all:
- * not those whose program still runs. */
+/* 8 variables have a program each, and the others wait for these to end. All changes are told. */
 TEST_AFTER(start_again, test_a_storm)
 {
-    for (int variable = 10; variable < 18; variable++)
-        tell(variable, 2);
-    hook_run();
-    assert_int_equal(spawned, 8);
-    for (int variable = 0; variable < VARIABLES; variable++)
-        tell(variable, 5);
-    hook_run();
-    assert_int_equal(spawned, 8); /* all run */
-    end(find(11), 0);
-    hook_reap();
-    assert_int_equal(spawned, 9);
-    assert_true(programs[find(0)].variables == (~UINT64_C(0) ^ UINT64_C(0xFF) << 10 ^ 1 << 11));
-    assert_false(runs(11) && !is_of(find(0), 11));
-    end_all();
-    assert_int_equal(spawned, 16);
-    for (int variable = 0; variable < VARIABLES; variable++)
-        assert_int_equal(told[variable], 5);
-    assert_int_equal(counters[COUNT_NOT_TOLD], 0);
-    end_all();
-    assert_int_equal(hook.running, 0);
-}
-
-/* Somebody may fall silent and come back meanwhile: both are told if there is room soon. */
-TEST_AFTER(start_again, test_nothing_is_merged_before_a_program_can_start)
-{
-    for (int variable = 10; variable < 18; variable++)
-        tell(variable, 2);
-    hook_run();
-    for (int variable = 20; variable < 29; variable++) {
+    for (int variable = 0; variable < VARIABLES; variable++) {
         tell(variable, 5);
         tell(variable, 2);
     }
-    hook_run();
-    assert_int_equal(counters[COUNT_NOT_TOLD], 0);
-    assert_int_equal(hook.of[20].count, 2);
-}
-
-/* Of many, each new state has a program. Who is back to what was told is not among them. */
-TEST_AFTER(start_again, test_many_with_several_states)
-{
-    for (int variable = 0; variable < 20; variable++)
-        tell(variable, variable % 2 == 0 ? 2 : 4);
-    tell(19, 0);
-    tell(18, 4);
-    hook_run();
-    assert_int_equal(spawned, 2);
-    assert_true(programs[find(0)].variables == 0x15555);
-    assert_true(programs[find(1)].variables == (0x2AAAA | 1 << 18));
-    assert_int_equal(counters[COUNT_NOT_TOLD], 3);
-    for (int variable = 0; variable < 19; variable++)
-        tell(variable, variable % 3 == 0 ? 3 : 5);
-    clock_ns += 60 * TIMING_SECOND;
-    hook_run();
-    assert_int_equal(programs[find(1)].kill, 101); /* once, not for each variable */
-    for (int variable = 0; variable < 2; variable++)
-        end(find(variable), SIGKILL);
-    hook_reap();
-    assert_int_equal(spawned, 4);
-    assert_int_equal(counters[COUNT_FAILED_PROGRAMS], 2);
-    assert_string_equal(logged[1],
-                        "/bin/lamp 0,2,4,6,8,10,12,14,16 waiting alive: killed after 60 s");
-    end_all();
-    assert_int_equal(hook.running, 0);
+    for (unsigned programs_run = 8; programs_run <= 2 * VARIABLES; programs_run += 8) {
+        hook_run();
+        assert_int_equal(spawned, programs_run);
+        end_all();
+    }
     for (int variable = 0; variable < VARIABLES; variable++)
-        assert_int_equal(told[variable], current[variable]);
+        assert_int_equal(told[variable], 2);
+    assert_int_equal(counters[COUNT_NOT_TOLD], 0);
+    assert_int_equal(hook.running, 0);
 }
 
 /* The variables whose programs were started last have their next turn after all others. */
@@ -446,7 +361,7 @@ TEST_AFTER(start_again, test_any_order)
             assert_int_equal(alarms[variable].untold, 0);
         }
         assert_int_equal(changes_told + counters[COUNT_NOT_TOLD], given);
-        hook_finish();
+        hook_finish(false);
         assert_int_equal(changes_told + counters[COUNT_NOT_TOLD], given);
     }
 }
@@ -553,7 +468,7 @@ TEST_AFTER(start_again, test_children_of_others_are_reaped)
 
 TEST_AFTER(start_again, test_what_is_left_at_the_end_is_said)
 {
-    hook_finish();
+    hook_finish(false);
     assert_int_equal(logged_count, 0);
     tell(0, 2);
     hook_run();
@@ -561,13 +476,13 @@ TEST_AFTER(start_again, test_what_is_left_at_the_end_is_said)
         tell(0, 2 + (i + 1) % 3);
         tell(63, 2 + (i + 1) % 3);
     }
-    hook_finish();
+    hook_finish(false);
     assert_string_equal(last_logged(), "12 changes were not passed to /bin/lamp");
     assert_int_equal(counters[COUNT_NOT_TOLD], 12);
 
     (void)start_again(state);
     tell(63, 2);
-    hook_finish();
+    hook_finish(false);
     assert_string_equal(last_logged(), "1 change was not passed to /bin/lamp");
 }
 
@@ -589,9 +504,8 @@ TEST_AFTER(start_again, test_a_restart_tells_what_was_not_told)
     assert_int_equal(told_number[3], 7);
     assert_int_equal(alarms[3].untold, 0);
     assert_int_equal(counters[COUNT_NOT_TOLD], 2);
-    options.state = "table"; /* Waiting changes stay for the next run. */
-    tell(3, 2);
-    hook_finish();
+    tell(3, 2); /* It stays for the next run. */
+    hook_finish(true);
     assert_int_equal(alarms[3].untold, 1);
     assert_int_equal(counters[COUNT_NOT_TOLD], 2);
 }

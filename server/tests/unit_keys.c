@@ -250,6 +250,7 @@ TEST(test_numbers_are_stored_now_and_then)
 TEST(test_the_last_epoch_goes_on)
 {
     start(0);
+    logged_count = 0;
     disk_fails = true;
     run_until(0x1FF);
     assert_true(keys_cannot_store());
@@ -357,7 +358,7 @@ TEST(test_the_first_block_follows_the_date)
         stored_skips = cases[i].skips;
         prepare(cases[i].stored);
         assert_true(keys_begin() == (cases[i].first != 0));
-        assert_int_equal(logged_count, cases[i].first == 0);
+        assert_int_equal(logged_count, 1); /* with a key, or the clock is ahead */
         if (cases[i].first != 0)
             task_run();
         assert_int_equal(keys.keyed.epoch, cases[i].first * 256);

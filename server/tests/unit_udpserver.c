@@ -13,7 +13,6 @@
 #include "server/limits.h"
 #include "server/loop.h"
 #include "server/sockets.h"
-#include "server/sources.h"
 #include "server/timing.h"
 #include "server/udp.h"
 #include "stand_ins.h"
@@ -197,84 +196,6 @@ TEST(test_each_start_has_its_own_secret)
         for (size_t byte = 0; byte < 256; byte++)
             same += earlier[i][byte] == limits_secret[i][byte] ? 1 : 0;
     assert_in_range(same, 0, 20); /* By chance, it is 0 or 1 of the 4096. */
-}
-
-/* ---- Who is named in the log ------------------------------------------------------------- */
-
-enum { LINES = 100, KINDS = COUNT_UNSENT + 1 };
-static const uint64_t DAY = UINT64_C(86400000000000); /* ns */
-static const uint8_t packet[] = {0, 0, 0, 0, 0xF1, 7, 3, 0};
-
-static void note(unsigned number, size_t outcome, uint64_t now)
-{
-    uint8_t address[ADDRESS_SIZE] = {[10] = 0xFF, [11] = 0xFF, 10, 0, 0, 0};
-
-    address[13] = (uint8_t)(number >> 16);
-    address[14] = (uint8_t)(number >> 8);
-    address[15] = (uint8_t)number;
-    sources_note(address, outcome, packet, now);
-}
-
-/* There are a hundred lines, then one a second. When the list is full, it is emptied after a day.
- * Nobody is in the list yet. */
-TEST(test_forged_sources_fill_neither_the_log_nor_the_memory)
-{
-    uint64_t now = 1000 * TIMING_SECOND;
-    size_t before;
-
-    logged_count = 0;
-    for (unsigned number = 0; number < 500; number++)
-        note(number, COUNT_HEARTBEATS, now);
-    assert_int_equal(logged_count, LINES);
-    note(0, COUNT_HEARTBEATS, now + TIMING_SECOND); /* known; a line is allowed again */
-    assert_int_equal(logged_count, LINES + 1);
-    assert_string_equal(logged[LINES], "400 more were not named: too many came at once");
-    for (unsigned number = 500; number < 1000000; number++)
-        note(number, COUNT_HEARTBEATS, now + TIMING_SECOND);
-    assert_int_equal(logged_count, LINES + 3); /* the one that was due, and "the list is full" */
-    assert_non_null(strstr(logged[LINES + 2], "1024 sources are known"));
-    before = logged_count;
-    note(2000000, COUNT_MAGIC, now + DAY - 1);
-    /* The line has the number of sources, and no name. */
-    assert_int_equal(logged_count, before + 1);
-    assert_non_null(strstr(logged[before], "523 more were not named"));
-    note(2000000, COUNT_MAGIC, now + DAY);
-    assert_int_equal(logged_count, before + 2);
-    assert_non_null(strstr(logged[before + 1], "10.30.132.128: refused: neither"));
-    note(0, COUNT_HEARTBEATS, now + DAY); /* it was named a day ago, so it is named again, */
-    note(0, COUNT_HEARTBEATS, now + DAY); /* but only once */
-    assert_int_equal(logged_count, before + 3);
-    sources_finish();
-    assert_int_equal(logged_count, before + 3);
-    for (unsigned number = 3000000; number < 3002000; number++) /* it is full again */
-        note(number, COUNT_HEARTBEATS, now + DAY);
-    assert_non_null(strstr(last_logged(), "1024 sources are known"));
-    sources_finish();
-}
-
-/* None of these sources is in the list that the test before has left. */
-TEST(test_each_kind_of_packet_is_said_once_for_each_source)
-{
-    static const uint8_t ipv6[ADDRESS_SIZE] = {0x20, 0x01, 0x0d, 0xb8, [15] = 1};
-    const uint64_t now = 10 * DAY;
-    size_t outcomes = 0;
-
-    start(10, 128);
-    logged_count = 0;
-    for (unsigned round = 0; round < 3; round++)
-        for (size_t outcome = COUNT_HEARTBEATS; outcome < KINDS; outcome++)
-            note(1, outcome, now);
-    outcomes = KINDS - COUNT_HEARTBEATS;
-    assert_int_equal(logged_count, outcomes);
-    assert_string_equal(logged[0], "10.0.0.1: first heartbeat, variable 7 from sender 3");
-    assert_string_equal(logged[1], "10.0.0.1: first report");
-    assert_string_equal(logged[2], "10.0.0.1: first question that a beacon answers");
-    for (size_t i = 3; i < outcomes - 1; i++)
-        assert_ptr_equal(strstr(logged[i], "10.0.0.1: refused: "), logged[i]);
-    assert_ptr_equal(strstr(logged[outcomes - 1], "10.0.0.1: not answered: "),
-                     logged[outcomes - 1]);
-    sources_note(ipv6, COUNT_REPORTS, packet, now);
-    assert_string_equal(logged[outcomes], "2001:db8::1: first report");
 }
 
 /* 3000 sources ask each second, and there are 1000 reports a second. Nearly all get as many as the

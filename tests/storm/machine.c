@@ -291,8 +291,6 @@ static int run_process(char *makes_numbers_of)
                 {chosen->allow && !machine_has_bus(), "--allow=@/d/readers"},
                 {chosen->allow_heartbeats, "--allow-heartbeats=@/d/senders"},
                 {chosen->keep_old, "--keep-old"},
-                {chosen->log_changes, "--log=changes"},
-                {chosen->log_errors, "--log=errors"},
                 {chosen->state_every != 0, every},
                 {chosen->rate_total != 0, total},
                 {chosen->self != 0, self}};
@@ -525,9 +523,8 @@ int __wrap_posix_spawn(pid_t *child, const char *path, const posix_spawn_file_ac
         world->machine.programs[i].status = world_chance(8) == 0 ? 1 << 8 : 0;
         world_plan(world->now + (world_chance(16) == 0 ? 10 * MINUTE : world_between(0, SECOND)),
                    end_program, (unsigned)*child);
-        world->machine.programs[i].variables =
-            oracle_told(arguments[1], arguments[3], arguments[4], arguments[5]);
-        reference_starts(arguments, world->machine.programs[i].variables);
+        world->machine.programs[i].variable = oracle_told(arguments);
+        reference_starts(arguments, world->machine.programs[i].variable);
         return 0;
     }
     CLAIM(BOUNDED, true, false, "more than %u programs run", (unsigned)PROGRAMS);
@@ -560,8 +557,8 @@ bool machine_runs_program(unsigned node)
     bool runs = false;
 
     for (unsigned i = 0; i < PROGRAMS; i++)
-        runs |= world->machine.programs[i].number != 0 &&
-                (world->machine.programs[i].variables >> node & 1) != 0;
+        runs |=
+            world->machine.programs[i].number != 0 && world->machine.programs[i].variable == node;
     return runs;
 }
 

@@ -526,17 +526,6 @@ void oracle_logged(const char *line)
         use_names();
 }
 
-/* With --log=errors, no line tells it. */
-bool __real_watch_read_again(void);
-bool __wrap_watch_read_again(void)
-{
-    const bool has_read = __real_watch_read_again();
-
-    if (has_read && world->chosen.log_errors)
-        oracle_logged("has read its files again");
-    return has_read;
-}
-
 void oracle_arrived(unsigned node, const struct packet *packet)
 {
     struct made *const made = nodes_find(node, (uint32_t)packet->bytes[6] * 256 + packet->bytes[7]);
@@ -737,20 +726,19 @@ void oracle_restores(unsigned node, const struct alarms_record *record)
 
 /* The first change after a start may be one that was told before it, or come after others that were
  * not told. */
-static void check_told(unsigned node, unsigned number, unsigned was, unsigned is, bool several)
+static void check_told(unsigned node, unsigned number, unsigned was, unsigned is)
 {
     const unsigned knows = world->truth.of[node].told;
     const bool is_again =
         world->truth.of[node].is_first && number == world->truth.of[node].number && is == knows;
-    const bool is_anew = world->truth.of[node].anew && (several || was == DUMPULSE_WAITING);
-    const bool follows = knows != is && (several || knows == was);
+    const bool is_anew = world->truth.of[node].anew && was == DUMPULSE_WAITING;
+    const bool follows = knows != is && knows == was;
     const bool is_next =
         number > world->truth.of[node].number && (follows || world->truth.of[node].is_first);
 
     CLAIM(IN_ORDER, !is_anew, is_again || is_next,
           "variable %u: the program gets %s, %s, number %u, and knows %s, number %u", node,
-          several ? "several" : name_of(was), name_of(is), number, name_of(knows),
-          world->truth.of[node].number);
+          name_of(was), name_of(is), number, name_of(knows), world->truth.of[node].number);
     CLAIM(IN_ORDER, is_anew, number > world->truth.of[node].number,
           "variable %u: the program gets number %u again", node, number);
     world->truth.of[node].anew &= !is_anew;
@@ -759,26 +747,14 @@ static void check_told(unsigned node, unsigned number, unsigned was, unsigned is
     world->truth.of[node].number = number;
 }
 
-/* The variables are a list like 1-3,7, and the numbers one like 5,4,5,9. Returns one bit for each
- * variable. */
-unsigned oracle_told(const char *variables, const char *was, const char *is, const char *numbers)
+/* Returns the variable. */
+unsigned oracle_told(char *const arguments[])
 {
-    unsigned told = 0;
+    const unsigned node = (unsigned)strtoul(arguments[1], NULL, 10);
 
-    for (const char *at = variables; *at != '\0';) {
-        char *after;
-        unsigned first = (unsigned)strtoul(at, &after, 10), last = first;
-        if (*after == '-')
-            last = (unsigned)strtoul(after + 1, &after, 10);
-        at = *after == ',' ? after + 1 : after;
-        for (; first <= last; first++) {
-            check_told(first, (unsigned)strtoul(numbers, &after, 10), state_of(was), state_of(is),
-                       strcmp(was, "several") == 0);
-            numbers = *after == ',' ? after + 1 : after;
-            told |= 1U << first;
-        }
-    }
-    return told;
+    check_told(node, (unsigned)strtoul(arguments[5], NULL, 10), state_of(arguments[3]),
+               state_of(arguments[4]));
+    return node;
 }
 
 static uint64_t hash_of(const uint8_t *bytes, size_t length)

@@ -629,8 +629,6 @@ void __wrap_alarms_log(const struct alarms_change *change)
         it->changing--;
     }
     __real_alarms_log(change);
-    if (world->chosen.log_errors)
-        return;
     check_logged();
     if (!has_left(it->logged, machine_steady(), 1, LOGGED_AT_ONCE)) {
         it->unsaid++;
@@ -643,14 +641,12 @@ void __wrap_alarms_log(const struct alarms_change *change)
                    hook_states[change->was], (unsigned)change->number);
 }
 
-void reference_starts(char *const arguments[], unsigned variables)
+void reference_starts(char *const arguments[], unsigned variable)
 {
-    const int changes = __builtin_popcount(variables);
-    char name[24] = "";
+    char name[24];
 
-    outputs()->told += (uint64_t)changes;
-    if (changes == 1)
-        name_of((unsigned)strtoul(arguments[1], NULL, 10), name);
+    outputs()->told++;
+    name_of(variable, name);
     CLAIM(LOGGED, true, strcmp(arguments[2], name) == 0, "the program gets the name %s, not %s",
           arguments[2], name);
 }
@@ -707,9 +703,10 @@ static void check_counters(const char *line)
     CLAIM(COUNTED, it->failed_saves != 0,
           number_in(line, counters_names[COUNT_FAILED_SAVES].readable) >= it->failed_saves,
           "of %u failures of a save that are logged, fewer are counted", it->failed_saves);
-    /* With --state, the next run tells what waits at the end. Without, it counts as not told. */
+    /* If it is stored, the next run tells what waits at the end. Otherwise, it counts as not
+     * told. */
     uint64_t left = 0;
-    for (unsigned i = 0; i < NODES && !world->chosen.no_state; i++)
+    for (unsigned i = 0; i < NODES && !world->chosen.no_state && state_is_saved(); i++)
         left += hook.of[i].count;
     CLAIM(COUNTED, world->chosen.exec && it->is_ending && it->usr1s == 0,
           number_in(line, ", not told ") + it->told + left ==

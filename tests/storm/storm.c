@@ -34,8 +34,6 @@ static void choose_options(struct chosen *it)
     it->allow = world_chance(8) != 0 || !is_udp;
     it->allow_heartbeats = world_chance(4) == 0 && is_udp;
     it->keep_old = world_chance(8) == 0;
-    it->log_changes = world_chance(4) == 0;
-    it->log_errors = world_chance(8) == 0 && !it->log_changes && !it->no_watch;
     it->state_every = world_chance(3) == 0 && !it->no_state ? 1 + world_chance(30) : 0;
     it->rate_total = world_chance(4) == 0 && is_udp ? 1 + world_chance(8) : 0;
     it->self_sender = 1 + world_chance(255);

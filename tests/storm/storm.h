@@ -89,7 +89,7 @@ struct names {
 };
 /* Options of the agent, of which each story has some. */
 struct chosen {
-    bool exec, allow, allow_heartbeats, keep_old, log_changes, log_errors, no_state, no_watch;
+    bool exec, allow, allow_heartbeats, keep_old, no_state, no_watch;
     unsigned self, self_sender;       /* 0: there is no --self */
     unsigned state_every, rate_total; /* 0: there is no such option */
 };
@@ -286,8 +286,8 @@ struct machine {
     struct {
         int number; /* 0: none runs */
         int status;
-        unsigned variables; /* one bit each */
-        uint64_t begun;     /* the steady clock */
+        unsigned variable;
+        uint64_t begun; /* the steady clock */
         bool ended, group_killed;
     } programs[PROGRAMS];
 };
@@ -501,7 +501,7 @@ bool oracle_takes_before(void);
 void oracle_logged(const char *line);
 void oracle_arrived(unsigned node, const struct packet *packet);
 void oracle_restores(unsigned node, const struct alarms_record *record);
-unsigned oracle_told(const char *variables, const char *was, const char *is, const char *numbers);
+unsigned oracle_told(char *const arguments[]); /* of the program of --exec */
 void oracle_reported(const uint8_t *report, size_t length);
 void oracle_believed(const uint8_t *report, size_t length, uint64_t asked_at);
 void oracle_excuse_disk(void); /* it does not do what the agent must be able to rely on */
@@ -522,7 +522,7 @@ void reference_tells(unsigned node, const uint8_t *packet);
 void reference_sends_on_bus(const uint8_t *report, size_t length);
 void reference_idle(void);
 void reference_changes(unsigned node, unsigned was, unsigned is);
-void reference_starts(char *const arguments[], unsigned variables); /* the program of --exec */
+void reference_starts(char *const arguments[], unsigned variable); /* the program of --exec */
 void reference_logged(const char *line);
 void reference_signals(int number);
 void reference_loads(const struct file *file);
