@@ -188,7 +188,7 @@ def test_the_rehearsal_runs_the_commands_of_a_page() -> None:
     assert [(language, reason) for language, _, reason in rehearse.blocks(PAGE)] == [
         ("", ""), ("", ""), ("", "needs a board"), ("text", ""), ("python", "needs root")]
     assert rehearse.script_of(rehearse.Page(before="begin", code={"python": ""}), PAGE) == (
-        "begin\nblock=0\nudpserver --state table & sleep 1; kill -0 $!\na     b get\nblock=1\nc")
+        "begin\nblock=0\nudpserver --state table & sleep 5; kill -0 $!\na     b get\nblock=1\nc")
 
 
 # ---------------------------------------------------------------- the bill of materials

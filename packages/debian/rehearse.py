@@ -39,7 +39,7 @@ SOURCES = f"dumpulse-{project.version()}-source.tar.gz"
 TREE = f"dumpulse-{project.version()}"
 SERVERS = f"dumpulse-servers-{project.version()}-linux-amd64"
 C_ZIP = f"dumpulse-c-{project.version()}.zip"
-# These programs run until they are stopped: the next command begins a second later.
+# These programs run until they are stopped: the next command begins 5 seconds later.
 ENDLESS = re.compile(r"(\S*/)?udpserver (?!.*--key-is-new)|dumpulse watch |"
                      r"dumpulse-fleet serve (?!.*--config.check)")
 NO_COMMAND = re.compile(r"\S+ +\+?= |([0-9a-f]{2} ){4}|.*;(\n|$)")  # A formula, a packet, or C.
@@ -97,6 +97,10 @@ cmake -B by-cmake && cmake --build by-cmake && is_agent by-cmake/agent""",
     "meson": """{ echo "project('user', 'c')"; cat; } >meson.build
 mkdir subprojects && cd subprojects && release dumpulse.wrap && cd ..
 meson setup by-meson && ninja -C by-meson && is_agent by-meson/agent"""}),
+    Page("dumpulse-firmware-*.zip", "README.md", """
+apt-get install python3-venv
+release $wheel
+python3 -m venv client && client/bin/pip install --quiet ./$wheel; PATH=$PATH:$PWD/client/bin"""),
     Page("*-source.tar.gz", "packages/debian/README.md", """
 apt-get install gcc libc6-dev
 release $debs
@@ -163,7 +167,7 @@ def commands(text: str) -> str:
     if any(line.startswith("$ ") for line in lines):
         lines = [line[2:] for line in lines if line.startswith("$ ")]
     plain = [re.sub(r"\s+# .*", "", line).replace("COMMAND", "get") for line in lines]
-    return "\n".join(f"{line} & sleep 1; kill -0 $!" if ENDLESS.match(line) else line
+    return "\n".join(f"{line} & sleep 5; kill -0 $!" if ENDLESS.match(line) else line
                      for line in plain)
 
 
@@ -287,10 +291,10 @@ def rehearse(release: Path, codenames: list[str], only: str) -> bool:
                 reasons = [f"{what}: {block.splitlines()[0]}: {reason}"
                            for _, block, reason in shown if reason]
                 marked += reasons
-                if len(shown) == len(reasons):
+                if len(shown) == len(reasons) or page.codename not in {"", *codenames}:
                     print(f"{0:8}{len(reasons):8}{'':26}{what}")
                     continue
-                for codename in [page.codename] if page.codename in codenames else codenames:
+                for codename in [page.codename] if page.codename else codenames:
                     show(what, codename, script_of(page, text), len(shown) - len(reasons),
                          len(reasons))
         print("        commands  failed seconds Debian   to the first report, by")
