@@ -110,7 +110,7 @@ class Refused(NoAnswer):
 
 
 class BadReport(Error):
-    """What came is not a report of this agent. `cause` is length, checksum or address; of an agent
+    """What came is not a report of this agent. `cause` is length or checksum; of an agent
     with a key also version, tag, beacon, old, refused or full."""
     STATUS = 4
 
@@ -1309,15 +1309,8 @@ def format_address(address: Any) -> str:
     return f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
 
 
-# Linux only: errors that routers and hosts report, for sockets that are not connected.
-RECEIVE_ERRORS: dict[int, tuple[int, int]] = {
-    socket.AF_INET: (socket.IPPROTO_IP, 11),  # IP_RECVERR
-    socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}  # IPV6_RECVERR
-
-
 class Udp(Transport):
-    """The sockets are not connected. A connected socket hides datagrams from other addresses,
-    and no error would show why the agent seems to be silent."""
+    """The sockets are connected: no other address can answer, and errors of the network come."""
     FORM = "HOST[:PORT]"
     SILENCE = "; this address may not be allowed, or above the rate limit"
 
@@ -1325,7 +1318,7 @@ class Udp(Transport):
         self.name = format_address((host, port))
         self._host, self._port = host, port
         self._found: list[tuple[int, Any]] = []  # families and addresses
-        self._sockets: list[tuple[Any, socket.socket]] = []  # one for each address
+        self._sockets: list[socket.socket] = []  # one for each address
         self._current = 0
 
     def opening(self, seconds: float) -> Steps[None]:
@@ -1338,15 +1331,16 @@ class Udp(Transport):
                 wait = format_age(round(seconds * 1000))
                 raise TimeoutError(f"no answer from the name service in {wait}")
         for family, address in self._found:
-            try:
-                new = socket.socket(family, socket.SOCK_DGRAM)
-            except OSError as error:  # this kernel has no IPv6, or too many files are open
-                why = f"cannot open a socket: {error.strerror}"
-                continue
-            self._sockets.append((address, new))
-            new.setblocking(False)
-            if sys.platform == "linux":
-                new.setsockopt(*RECEIVE_ERRORS[family], 1)
+            with contextlib.ExitStack() as stack:
+                try:
+                    new = stack.enter_context(socket.socket(family, socket.SOCK_DGRAM))
+                    new.setblocking(False)
+                    new.connect(address)
+                except OSError as error:  # there is no IPv6, no route, or too many files are open
+                    why = f"{format_address(address)}: {error.strerror}"
+                    continue
+                stack.pop_all()
+            self._sockets.append(new)
         self.addresses = len(self._sockets)
         if not self._sockets:
             raise NoAnswer(why)
@@ -1361,7 +1355,7 @@ class Udp(Transport):
 
     def close(self) -> None:
         while self._sockets:
-            self._sockets.pop()[1].close()
+            self._sockets.pop().close()
 
     def forget_addresses(self) -> None:
         self._found = []
@@ -1372,40 +1366,31 @@ class Udp(Transport):
     def send(self, packet: bytes) -> None:
         if not self._sockets:
             self.open(TIMEOUT)
-        address, sender = self._sockets[self._current % len(self._sockets)]
-        with self._read_errors(address, sender):
-            sender.sendto(packet, address)
+        sender = self._sockets[self._current % len(self._sockets)]
+        with self._explain(sender):
+            sender.send(packet)
 
     def receiving(self, end: float) -> Steps[Optional[bytes]]:
         while True:
             # A flood must not keep other tasks waiting, so it yields before each packet.
-            yield [receiver for _, receiver in self._sockets], end
-            for address, receiver in self._sockets:
-                with self._read_errors(address, receiver):
-                    packet, source = receiver.recvfrom(65536)
-                    # In IPv6, [2] is a flow label, which means nothing here, and [3] is a scope.
-                    if (source[:2], source[3:]) != (address[:2], address[3:]):
-                        raise BadReport("address", f"it came from {format_address(source)}, "
-                                                   f"not from {format_address(address)}")
-                    return bytes(packet)
+            yield self._sockets, end
+            for receiver in self._sockets:
+                with self._explain(receiver):
+                    return receiver.recv(65536)
             if time.monotonic() >= end:
                 return None
 
     @staticmethod
     @contextlib.contextmanager
-    def _read_errors(address: Any, where: socket.socket) -> Iterator[None]:
-        """Also reads all errors that wait at the socket. Otherwise it would stay ready to read."""
+    def _explain(where: socket.socket) -> Iterator[None]:
         try:
             with contextlib.suppress(BlockingIOError):  # busy, or the packet was a damaged one
                 yield
         except OSError as error:
-            if sys.platform == "linux":
-                with contextlib.suppress(OSError):  # no error is left
-                    while True:
-                        where.recvmsg(0, 0, socket.MSG_ERRQUEUE)
+            address = format_address(where.getpeername())
             if error.errno == errno.ECONNREFUSED:
-                raise Refused(f"nothing listens at {format_address(address)}") from error
-            raise NoAnswer(f"{format_address(address)}: {error.strerror}") from error
+                raise Refused(f"nothing listens at {address}") from error
+            raise NoAnswer(f"{address}: {error.strerror}") from error
 
 
 # ---------------------------------------------------------------- transports: serial lines and CAN

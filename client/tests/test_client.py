@@ -126,7 +126,6 @@ def test_waits_grow_and_vary() -> None:
 BAD = {
     "length": ([b"", GOOD[:259], GOOD + b"\0"], "bytes long, not 260"),
     "checksum": ([WRONG_SUM], "its checksum is [0-9a-f]{8}, not [0-9a-f]{8}"),
-    "address": ([STRANGER + GOOD], r"it came from \S+:\d+, not from \S+:\d+"),
 }
 
 
@@ -162,21 +161,6 @@ def test_nobody_listens_and_no_processor_is_wasted() -> None:
     with pytest.raises(client.NoAnswer, match="in 1 s: nothing listens at 127.0.0.1:"):
         client.Agent(f"127.0.0.1:{unused_port()}").ask(1)
     assert time.process_time() - before < 0.1
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux queues errors")
-def test_all_errors_that_wait_are_read() -> None:
-    """Otherwise the socket would stay ready, and an older error would end the next wait."""
-    transport = client.Udp("127.0.0.1", unused_port())
-    transport.open(PATIENCE)
-    ((address, sender),) = transport._sockets
-    for _ in range(3):
-        with contextlib.suppress(ConnectionRefusedError):  # The error of the packet before.
-            sender.sendto(model.REQUEST, address)
-    with pytest.raises(client.Refused):
-        transport.receive(PATIENCE)
-    assert transport.receive(0) is None
-    transport.close()
 
 
 def test_a_timeout_that_is_no_number() -> None:
@@ -427,20 +411,6 @@ def test_addresses_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
         transport.close()
 
 
-def test_the_same_address_in_another_scope(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two networks may each have fe80::1."""
-    class Elsewhere(socket.socket):
-        def recvfrom(self, *most: int) -> Any:
-            packet, source = super().recvfrom(*most)
-            return packet, (*source[:3], 7)
-
-    with FakeAgent([report()], host="::1") as agent:
-        assert client.Agent(f"[::1]:{agent.port}").ask(1)
-        monkeypatch.setattr(socket, "socket", Elsewhere)
-        with pytest.raises(client.BadReport, match="it came from"):
-            client.Agent(f"[::1]:{agent.port}").ask(1)
-
-
 def test_an_address_that_this_machine_has_no_sockets_for(monkeypatch: pytest.MonkeyPatch) -> None:
     made = socket.socket
 
@@ -459,7 +429,7 @@ def test_an_address_that_this_machine_has_no_sockets_for(monkeypatch: pytest.Mon
             transport.close()
     resolve(monkeypatch, places[0])
     with pytest.raises(client.NoAnswer,
-                       match="^cannot open a socket: Address family not supported"):
+                       match="^\\[::1\\]:[0-9]+: Address family not supported"):
         client.Udp("several", 9060).open(1)
 
 
@@ -477,15 +447,15 @@ def test_sockets_do_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
 
     class Busy(socket.socket):
-        def recvfrom(self, *_: object) -> Any:
+        def recv(self, *_: object) -> Any:
             raise BlockingIOError
 
-        def sendto(self, *_: object) -> Any:
+        def send(self, *_: object) -> Any:
             raise BlockingIOError
     with FakeAgent([GOOD]) as agent:
         transport = client.Udp("127.0.0.1", agent.port)
         transport.open(1)
-        assert not transport._sockets[0][1].getblocking()
+        assert not transport._sockets[0].getblocking()
         transport.close()
         monkeypatch.setattr(socket, "socket", Busy)
         transport.send(client.REQUEST)
@@ -664,7 +634,8 @@ def test_how_long_each_command_waits(words: list[str], timeouts: list[float], ca
 # ---------------------------------------------------------------- the command line
 
 # What is typed, the exit status and what must be said. HERE is an agent that answers,
-# NOBODY a port where none is, SHORT, SUM and STRANGER agents whose reports are bad.
+# NOBODY a port where none is, SHORT and SUM agents whose reports are bad. STRANGER answers from
+# another port.
 TYPED = [
     ("", 2, "HOST"),
     ("--version", 0, f"client.py {client.VERSION}"),
@@ -707,7 +678,7 @@ TYPED = [
      "rate limit; if it has a key, give --key"),
     ("get SHORT --timeout 500ms", 4, "8 bytes long, not 260"),
     ("get SUM --timeout 500ms", 4, "its checksum is"),
-    ("get STRANGER --timeout 500ms", 4, "it came from"),
+    ("get STRANGER --timeout 500ms", 3, "no answer in 0.5 s from"),
     ("set HERE 3", 2, "VALUE"),
     ("set HERE 3 9 --sender 76", 0, ""),
     ("set HERE 3,4 8", 2, "one at a time"),

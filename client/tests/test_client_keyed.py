@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 import client
 from spec import keyed, model
-from tools.agents import (COMMAND, GOOD, LADDER, MASTER, OTHER_MASTER, STRANGER, FakeAgent,
+from tools.agents import (COMMAND, GOOD, LADDER, MASTER, OTHER_MASTER, FakeAgent,
                           KeyedFake, ask_again_after, run, unused_port)
 from tools.lines import FRAME, FakeBus, FakeLine, bus
 from tools.programs import PATIENCE, ROOT, vectors, wait_until
@@ -264,20 +264,12 @@ LIES: dict[str, tuple[str, Callable[[bytes, bytes], list[bytes]]]] = {
             "lost its numbers, or an epoch was forged with this key: dumpulse "
             "key renew makes another$",
             lambda packet, answer: [KEYS.beacon(64, 300), KEYS.beacon(64, 299)]),
-    "address": (r"it came from \S+, not from",
-                lambda packet, answer: [b"stranger"]),
 }
 
 
 @pytest.mark.parametrize("cause", LIES)
 def test_why_a_report_is_not_believed(cause: str, key: str, call: Call) -> None:
     text, lie = LIES[cause]
-    if cause == "address":
-        with FakeAgent([STRANGER + KEYS.beacon(64, 300)]) as plain, \
-                pytest.raises(client.BadReport, match=text) as caught:
-            client.Agent(plain.address, keys=client.KeyFile(key)).ask(1.2)
-        assert caught.value.cause == cause
-        return
     with KeyedFake(lie) as fake:
         with pytest.raises(client.BadReport, match=f"bad report from {fake.address}: {text}"
                            ) as caught:
