@@ -222,20 +222,16 @@ def explained(what: str, kind: type[Error] = Error) -> Iterator[None]:
         raise kind(f"{what}: {explain(error)}") from error
 
 
-def replace_file(path: str, content: bytes, sync: bool = True, fresh: bool = False,
-                 like: Optional[os.stat_result] = None) -> None:
-    """Writes a file whole, or leaves the old one. Only the owner can read it, unless it is to be
-    `like` another file. `fresh`: there must be no old one. `sync`: its content is on the disk
-    when this returns, even if the power fails then."""
+def replace_file(path: str, content: bytes, sync: bool = True, fresh: bool = False) -> None:
+    """Writes a file whole, or leaves the old one. Only the owner can read it. `fresh`: there must
+    be no old one. `sync`: its content is on the disk when this returns, even if the power fails
+    then."""
     descriptor, new = (os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), path) \
         if fresh else tempfile.mkstemp("", f"{os.path.basename(path)}.", os.path.dirname(path))
     try:
         with open(descriptor, "wb") as file:
             if hasattr(os, "fchmod"):
-                if like:
-                    os.fchown(descriptor, like.st_uid, like.st_gid)
-                # Whatever the umask is.
-                os.fchmod(descriptor, stat.S_IMODE(like.st_mode) if like else 0o600)
+                os.fchmod(descriptor, 0o600)  # whatever the umask is
             file.write(content)
             file.flush()
             if sync:
@@ -1126,7 +1122,7 @@ def pace_time() -> int:
 
 class Keyed:
     """The state of a label: the agent's epoch, and the counts in it."""
-    FORGED = "or an epoch was forged with this key: dumpulse key renew makes another"
+    FORGED = "or an epoch was forged with this key: replace it"
 
     def __init__(self, keys: KeyFile, label: int = READER_LABEL,
                  epochs: Optional[Epochs] = None) -> None:
@@ -2479,14 +2475,14 @@ def run_status(options: argparse.Namespace) -> int:
 
 
 # ---------------------------------------------------------------- key
-# Makes, lists, renews and splits files of keys, and makes what images with keys need.
+# Makes, shows and splits files of keys, and makes what images with keys need.
 KEY_MEANING = """\
 All other keys derive from the master key. The key of a variable authenticates
 its heartbeats. The readers' key authenticates requests, and can forge reports
-for other readers. The generation counts how often `key renew` has replaced a
-key: only the last one is accepted."""
-KEY_OPTIONS = {"new": "epoch", "show": "secret", "list": "numbers json",
-               "renew": "variable readers", "split": "out variable readers agent text",
+for other readers. To replace the key of variable 3, add the line `3 1` to the
+file with the master key, and later raise the 1: only the last key is accepted.
+A line `epoch 30` makes epochs of 30 seconds instead of 10."""
+KEY_OPTIONS = {"new": "", "show": "secret numbers", "split": "out variable readers agent text",
                "eeprom": "out image variable"}
 SINCE_2020 = 1_577_836_800  # Unix time at which the numbers of agents begin.
 NUMBER_S = 900  # Seconds until the next number: firmware/keyed_avr.c.
@@ -2616,34 +2612,6 @@ def run_eeprom(options: argparse.Namespace) -> list[tuple[str, str]]:
             for name, content in files]
 
 
-def run_renew(options: argparse.Namespace) -> None:
-    """Keys of the next generation. The file keeps its mode and its owner."""
-    labels = {*parse_variables(options.variable, ()), *[READER_LABEL] * options.readers}
-    if not labels:
-        raise BadUsage("name the keys with --variable or --readers")
-    for path in [file.path for file in map(read_master, options.files)]:
-        real = os.path.realpath(path)
-        with explained(f"cannot write {path!r}"), contextlib.ExitStack() as stack:
-            if termios is not None:  # two of these at once must not lose what one of them does
-                folder = os.open(os.path.dirname(real), os.O_RDONLY)
-                stack.callback(os.close, folder)
-                wait(locking(folder, time.monotonic() + TIMEOUT))
-            keys, lines = read_master(real), ""
-            for name, label in LABELS.items():
-                generation = keys.generations.get(label, 0) + (label in labels)
-                if generation > LAST_GENERATION:
-                    raise Error(f"{path!r}: {name_label(label)}: all {LAST_GENERATION + 1} "
-                                "keys are used up: make a new master key")
-                lines += f"{name} {generation}\n" * (generation > 0)
-            replace_file(real, f"{format_master(keys.master, keys.epoch)}{lines}".encode(),
-                         like=os.stat(real))
-            sync_folder(os.path.dirname(real))
-
-
-def format_master(key: bytes, epoch: Optional[int]) -> str:
-    return f"{key.hex()}\n" + (f"epoch {epoch}\n" if epoch else "")
-
-
 def read_master(path: str) -> KeyFile:
     keys = KeyFile(path)
     if not keys.master:
@@ -2651,28 +2619,22 @@ def read_master(path: str) -> KeyFile:
     return keys
 
 
-def list_keys(keys: KeyFile, options: argparse.Namespace) -> None:
-    """Prints the keys in a file; of `key list`, also all that are made of a master key."""
-    of_all = options.action == "list" and keys.master
+def show_keys(keys: KeyFile, options: argparse.Namespace) -> None:
+    """Prints the keys in a file; with --numbers, also all that are made of a master key."""
     accepted = read_accepted(options.numbers, keys.master) if options.numbers else []
-    shown: list[tuple[str, bytes, Keys]] = []
+    shown: list[tuple[str, bytes, str]] = []
     if keys.master:
-        shown.append(("master", keys.master, {"epoch": keys.epoch} if keys.epoch else {}))
+        shown.append(("master", keys.master, f", epoch {keys.epoch} s" * bool(keys.epoch)))
     for name, label in LABELS.items():
-        if of_all or label in keys.known or label in keys.generations:
-            about: Keys = {"generation": keys.generations.get(label, 0)} if keys.master else {}
+        if accepted or label in keys.known or label in keys.generations:
+            about = f", generation {keys.generations.get(label, 0)}" * bool(keys.master)
             if accepted:
-                about["accepted"] = accepted[label]
+                last = accepted[label]
+                about += f", accepted {'none' if last is None else last}"
             shown.append((name, keys.of(label), about))
     for name, key, about in shown:
-        mark = compute_fingerprint(key)
-        if options.json:
-            print(json.dumps({"file": keys.path, "key": name, "fingerprint": mark, **about}))
-            continue
-        details = "".join(f", {what} {'none' if value is None else value}{' s' * (what == 'epoch')}"
-                       for what, value in about.items())
-        print(f"{keys.path!r}: {name} key{details}, "
-              f"{key.hex() if options.secret else f'fingerprint {mark}'}")
+        print(f"{keys.path!r}: {name} key{about}, "
+              f"{key.hex() if options.secret else f'fingerprint {compute_fingerprint(key)}'}")
 
 
 def run_key(options: argparse.Namespace) -> int:
@@ -2688,13 +2650,9 @@ def run_key(options: argparse.Namespace) -> int:
         print(f"{len(files)} file{'s' * (len(files) != 1)} in {options.out!r}")
         return 0
     if options.action == "new":
-        write_all([(path, format_master(os.urandom(16), options.epoch)) for path in options.files])
-    if options.action == "renew":
-        run_renew(options)
+        write_all([(path, f"{os.urandom(16).hex()}\n") for path in options.files])
     for keys in map(KeyFile, options.files):
-        list_keys(keys, options)
-    if options.action == "list" and not options.json:
-        print(KEY_MEANING)
+        show_keys(keys, options)
     return 0
 
 
@@ -2761,9 +2719,9 @@ a DBC file for CAN tools."""),
 Show the status of a server, from the socket of its --stats: the state of each
 variable with its name and age, counters, and the server's arguments."""),
     "key": Command(run_key, "ACTION FILE...", "keys for agents and nodes", """\
-Make files with master keys, one for each agent; show or list which keys are in
-a file, by their fingerprints; replace keys of some labels; or write into a
-folder what nodes, readers and images with keys need of a master key.""", KEY_USE + KEY_MEANING),
+Make files with master keys, one for each agent; show which keys are in a file,
+by their fingerprints; or write into a folder what nodes, readers and images
+with keys need of a master key.""", KEY_USE + KEY_MEANING),
 }
 
 
@@ -2814,14 +2772,12 @@ OPTIONS = [
     Option(("key",), "--out", "FOLDER", "split, eeprom: the folder, private and ignored by git"),
     Option(("key",), "--image", "IMAGE", "eeprom: the image to flash, such as keyed_stm32",
            extra={"choices": IMAGES}),
-    Option(("key",), "--variable", "VARIABLES", "split, eeprom: of these nodes; renew: these keys",
+    Option(("key",), "--variable", "VARIABLES", "split, eeprom: of these nodes",
            extra={"default": ""}),
-    Option(("key",), "--readers", "", "split: FILE-readers.key; renew: the readers' key"),
+    Option(("key",), "--readers", "", "split: FILE-readers.key"),
     Option(("key",), "--agent", "", "split: FILE-agent.h: the master key, for its firmware"),
     Option(("key",), "--text", "", "split: FILE-3.key for set --key, in place of FILE-3.h"),
-    Option(("key",), "--numbers", "FILE", "list: the agent's numbers: what it accepted last"),
-    Option(("key",), "--epoch", "SECONDS", "new: how long an epoch is, for agent and nodes (10)",
-           partial(parse_number, low=1, high=LONGEST_EPOCH)),
+    Option(("key",), "--numbers", "FILE", "show: the agent's numbers: what it accepted last"),
     Option(("set",), "--sender", "SENDER", "its sender, 0 to 255 (1)", extra={"default": 1}),
     Option(("check",), "--expect", "VARIABLES", "variables that must be alive: 3,7-12 or names"),
     Option(JUDGES, "-w --warn", "TIME", "late after this much silence (5s)"),
@@ -2839,7 +2795,7 @@ OPTIONS = [
            extra={"action": "count", "default": 0}),
     Option(("check",), "--memory", "FILE", "store ages from one check to the next"),
     Option(READERS, "--also-unkeyed", "VARIABLES", "the agent accepts these without a key"),
-    Option((*READERS, "key", "status"), "--json", "", "print JSON"),
+    Option((*READERS, "status"), "--json", "", "print JSON"),
     Option(("status",), "path", "PATH", "the socket, as in /run/dumpulse/stats"),
     Option(("status",), "--prometheus", "", "print Prometheus' text"),
 ]

@@ -781,7 +781,7 @@ bool keys_is_question(const uint8_t *packet)
 }
 
 /* Processes a packet under one key. If it is accepted, this notes under which generation, for
- * `dumpulse key list`. Once a variable was accepted under its new key, the key before is refused at
+ * `dumpulse key show`. Once a variable was accepted under its new key, the key before is refused at
  * once; after a crash before that is stored, it may be accepted again: so the log has it only when
  * it is stored. */
 static dumpulse_result process(struct keys *key, const uint8_t *packet, struct reply *reply)
@@ -913,7 +913,7 @@ bool keys_begin(void)
         return false;
     if (keys.numbers.retired != 0) /* an older key is used again, or the two were exchanged */
         log_say("nothing that is made with --key is accepted from variables: %s; they had a newer "
-                "key already: dumpulse key renew gives them a new one",
+                "key already: raise their numbers in the file of the key",
                 overlap_list(keys.numbers.retired));
     table_share((table_entry *)(void *)(keys.keyed.agent.report + 4));
     log_say("<6>with a key, and a new epoch each %u s; packets without a key are %s%s",
