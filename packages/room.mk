@@ -38,7 +38,6 @@ CLIENT = 755:client.py:$(PREFIX)/bin/dumpulse \
     $(if $(PYTHONDIR),644:client.py:$(PYTHONDIR)/dumpulse/__init__.py \
         644:/dev/null:$(PYTHONDIR)/dumpulse/py.typed) \
     $(call put,644,build/client/dumpulse.1,$(PREFIX)/share/man/man1) \
-    644:build/client/dumpulse.bash:$(PREFIX)/share/bash-completion/completions/dumpulse \
     $(call put,text,$(EXAMPLE_FILES),$(EXAMPLES))
 EXAMPLES = $(PREFIX)/share/doc/dumpulse/examples
 EXAMPLE_FILES := examples/vehicle.ini client/examples/nagios.cfg client/examples/icinga2.conf
@@ -50,7 +49,7 @@ no-space:
 	$(if $(word 2,$(PREFIX))$(word 2,$(LIBDIR))$(word 2,$(PYTHONDIR)), \
 	    $(error PREFIX, LIBDIR and PYTHONDIR must have no spaces; DESTDIR may))
 install: no-space all ##! servers, library and client, to DESTDIR and PREFIX
-	@$(if $(FOUND),$(PYTHON3) -B -m tools.completion build/client,echo \
+	@$(if $(FOUND),$(PYTHON3) -B -m tools.manual build/client,echo \
 	    "the client is left out: '$(PYTHON3)' is no Python 3.9 or later" >&2)
 	@umask 022; for entry in $(INSTALLED) $(if $(FOUND),$(CLIENT)); do \
 	    mode=$${entry%%:*}; rest=$${entry#*:}; file=$${rest%%:*}; to="$(DESTDIR)$${rest#*:}"; \

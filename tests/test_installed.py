@@ -1,5 +1,4 @@
-"""Tests what `make install` installs for client.py: name, module, manual, examples and completion.
-"""
+"""Tests what `make install` installs for client.py: name, module, manual and examples."""
 
 import os
 import re
@@ -12,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import client
-from tools import completion
 from tools.agents import GOOD, FakeAgent
 from tools.programs import PATIENCE, ROOT
 
@@ -133,7 +131,7 @@ def test_without_a_python_for_the_client_all_else_is_installed(
         "the client is left out: 'python3' is no Python 3.9 or later\n"
     of_client = {"bin/dumpulse", "share/man/man1/dumpulse.1"}
     rest = [name for name in names(prefix) if name not in of_client
-            and not re.search("/python|completions|/examples/", name)]
+            and not re.search("/python|/examples/", name)]
     assert names(to) == rest and {"sbin/udpserver", "lib/libdumpulse.a"} < set(rest)
     assert run_make("uninstall") == "" and names(to) == []
 
@@ -160,8 +158,8 @@ def test_the_manual_has_every_option_command_and_status(prefix: Path) -> None:
     described = re.findall(r"^ {7}(-.*)", text, re.M)
     named = {word for line in described for word in re.findall(r"(?<![\w-])--?[A-Za-z][a-z-]*",
                                                                line)}
-    parsed = {word for command in completion.COMMANDS for option in completion.options(command)
-              for word in option.option_strings}
+    parsed = {word for command in ("", *client.COMMANDS)
+              for option in client.build_parser(command)._actions for word in option.option_strings}
     assert named == parsed
     assert set(client.COMMANDS) <= set(re.findall(r"^ {7}(\w+)(?:$|  )", text, re.M))
     keys = re.findall(r"[\w-]+", " ".join(text.partition("FILE OF NAMES")[2].split()))
@@ -214,49 +212,3 @@ def test_the_command_for_icinga(prefix: Path) -> None:
     settings, host = checked(words)
     assert host == "$address$" and (settings.tick_ms, settings.now_from) == (100, 0)
     assert (settings.variables[3].warn_low, settings.variables[3].high) == (110, 140)
-
-
-# ---------------------------------------------------------------- completion
-
-@pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("hosts") / "hosts"
-    path.write_text("192.0.2.7 gateway\n192.0.2.8 wagon\n")
-    return str(path)
-
-
-OF_SET = "--help --key --names --sender --timeout --version"
-
-
-@pytest.mark.parametrize("typed, offered", [
-    ("dumpulse ", "check gateway get key names set status wagon watch"),
-    ("dumpulse --n", "--names --now-from"),
-    ("dumpulse set gateway --", OF_SET),
-    ("dumpulse check -H ", "gateway wagon"),
-    ("dumpulse check gateway --ver", "--verbose --version"),
-    ("dumpulse check gateway --warn ", ""),
-    ("dumpulse watch gateway --names=veh", "vehicle.ini"),
-    ("dumpulse watch gateway --names a\\ ", "a b.ini"),
-    ("client.py sta", "status"),
-    ("dumpulse key s", "show split"),
-    ("dumpulse get gateway --key veh", "vehicle.ini"),
-])
-def test_bash_completes(typed: str, offered: str, prefix: Path, hosts: str, tmp_path: Path) -> None:
-    """Calls the function like bash, which divides words at = and :."""
-    for name in ("vehicle.ini", "a b.ini"):
-        (tmp_path / name).touch()
-    words = [word for word in re.split(r"(?<!\\) +|(=)", typed) if word is not None]
-    script = (
-        f"source {prefix}/share/bash-completion/completions/dumpulse; complete -p {words[0]} "
-        ">/dev/null || exit 1\n"
-              f"COMP_WORDS=({' '.join(shlex.quote(word.replace(chr(92), '')) for word in words)})\n"
-              "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _dumpulse; ((${#COMPREPLY[@]} == 0)) || "
-              "printf '%s\\n' \"${COMPREPLY[@]}\"")
-    done = subprocess.run(["bash", "--norc", "-c", script], cwd=tmp_path,
-                          env={**os.environ, "HOSTFILE": hosts},
-                          capture_output=True, text=True, check=False, timeout=PATIENCE)
-    assert (done.returncode, done.stderr) == (0, "")
-    found = sorted(set(done.stdout.splitlines()) - set(run("bash", "-c",
-                                                           "compgen -A hostname").stdout.split()))
-    assert [word for word in found if word[:2] == "--" or word[0] != "-"] == (
-        [offered] if " b." in offered else offered.split())

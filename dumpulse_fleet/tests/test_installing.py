@@ -10,7 +10,7 @@ from dumpulse_fleet import client, command
 from dumpulse_fleet.config.file import load
 from dumpulse_fleet.model.version import VERSION
 from dumpulse_fleet.tests.serving import COMMAND, ROOT
-from tools import completion
+from tools import manual
 
 PAGE = ROOT / "dumpulse_fleet" / "README.md"
 MANUAL = ROOT / "dumpulse_fleet" / "dumpulse-fleet.1"
@@ -23,7 +23,7 @@ def set_program(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_manual_has_all_options() -> None:
-    wanted = completion.manual_options(lambda _: command.build_parser(), ["serve"])
+    wanted = manual.manual_options(lambda _: command.build_parser(), ["serve"])
     found = re.search(r'from here\n(.*)\n\.\\" to here', MANUAL.read_text(), re.S)
     assert found and found[1] == wanted, f"write this into it:\n{wanted}"
 

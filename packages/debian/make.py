@@ -100,8 +100,7 @@ License: Expat
                      "Restrictions: isolation-machine, needs-root",
     "python3-dumpulse.install": "usr/lib/python3",
     "libdumpulse-dev.install": "usr/include\nusr/lib/*-*",
-    "dumpulse.install": "usr/bin\nusr/sbin\nusr/share/bash-completion\n"
-                        "usr/share/doc/dumpulse/examples\nusr/share/man",
+    "dumpulse.install": "usr/bin\nusr/sbin\nusr/share/doc/dumpulse/examples\nusr/share/man",
     "dumpulse.lintian-overrides": "systemd-service-file-refers-to-unusual-wantedby-target "
                                   "sys-subsystem-net-devices-%i.device *"}
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from packages import archive, project
-from tools import completion
+from tools import manual
 
 HERE = Path(__file__).resolve().parent
 VERSION = project.FORMS["python"](project.version())
@@ -60,8 +60,7 @@ def write_tree(to: Path, texts: Mapping[str, str], own: Mapping[str, str]) -> Pa
 
 def tree(to: Path) -> Path:
     return write_tree(to, ADDED | {
-        "share/bash-completion/completions/dumpulse": completion.bash(),
-        "share/man/man1/dumpulse.1": completion.manual(),
+        "share/man/man1/dumpulse.1": manual.manual(),
         **{name: (project.ROOT / source).read_text() for source, name in COPIED.items()}}, OWN)
 
 

@@ -1523,7 +1523,6 @@ def test_install_units_and_uninstall(tmp_path: Path) -> None:
                 "lib/PYTHON/dumpulse/py.typed", "lib/libdumpulse.a", "lib/pkgconfig/dumpulse.pc",
                 "lib/systemd/system/dumpulse-can@.service", "lib/systemd/system/dumpulse.service",
                 "lib/systemd/system/dumpulse.socket", "sbin/canserver", "sbin/udpserver",
-                "share/bash-completion/completions/dumpulse",
                 "share/doc/dumpulse/examples/icinga2.conf",
                 "share/doc/dumpulse/examples/nagios.cfg", "share/doc/dumpulse/examples/vehicle.ini",
                 "share/man/man1/dumpulse.1",
