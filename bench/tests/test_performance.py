@@ -15,23 +15,6 @@ from tools.programs import ROOT, library_file, run
 from tools.tiers import tiered
 
 
-# Figures in the sentences of performance.md that no command prints: bit rates, sizes that anybody
-# can compute, and what was measured elsewhere.
-OF_NOBODY = {
-    "09433770", "1.9e-7", "1000000000", "11,111", "115,200", "12.4", "135", "2,000,000",
-    "241,432", "25,547,206", "263", "313.6", "34.8", "39", "4000", "41,664", "500", "500,000",
-    "65521", "7.2e-7", "8.7", "80"}
-
-
-def test_each_figure_in_a_sentence_is_printed_by_a_command() -> None:
-    page = (ROOT / "performance.md").read_text()
-    sentences = re.sub(r"^(```.*?^```|\|.*?)$", "", page, flags=re.S | re.M)
-    printed, said = (set(re.findall(r"(?<![\w.,/-])\d[\d,.]*\d(?:e-?\d+)?(?!\w)", text))
-                     for text in ("".join(re.findall(r"^```text\n\$.*?^```$", page, re.S | re.M)),
-                                  sentences))
-    assert said - printed == OF_NOBODY
-
-
 def library_with(folder: Path, before: str, after: str) -> Path:
     """Makes a copy of the library with a changed line in dumpulse.c."""
     for name in ("dumpulse.c", "dumpulse.h", "dumpulse_watch.c", "dumpulse_watch.h"):
