@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from dumpulse_fleet import client
-from dumpulse_fleet.config.values import listening
-from dumpulse_fleet.model.naming import Wrong
 from dumpulse_fleet.model.version import VERSION
 
 CONFIG_FILE = "/etc/dumpulse/fleet.toml"
@@ -35,14 +33,7 @@ def run_serve(options: argparse.Namespace) -> int:
             client.complain(f"{count} mistake{'s' * (count != 1)} in {options.config_file!r}")
         return client.BadUsage.STATUS
     from dumpulse_fleet import service
-    return service.run(config, service.Given(options.listen, options.web_file), options.check)
-
-
-def parse_listen(text: str) -> tuple[str, int]:
-    try:
-        return listening(text)
-    except Wrong as error:
-        raise client.BadUsage(str(error)) from error
+    return service.check(config) if options.check else service.run(config)
 
 
 def build_parser() -> client.Parser:
@@ -56,10 +47,6 @@ def build_parser() -> client.Parser:
                         help=f"the configuration ({CONFIG_FILE})")
     parser.add_argument("--config.check", dest="check", action="store_true",
                         help="print what is wrong with it, and exit")
-    parser.add_argument("--web.listen-address", dest="listen", metavar="HOST:PORT",
-                        type=parse_listen, help="where the page is (as in the file)")
-    parser.add_argument("--web.config.file", dest="web_file", metavar="FILE",
-                        help="TLS and passwords, as exporters have it")
     return parser
 
 

@@ -80,20 +80,6 @@ def access_of(web: Web) -> Access:
     return Access(web.listen[0], web.config_file, web.token)
 
 
-@dataclasses.dataclass(frozen=True)
-class Given:
-    """What the command line says. It wins over the file, also when that is read again."""
-
-    listen: tuple[str, int] | None = None
-    web_file: str | None = None
-
-    def over(self, config: Config) -> Config:
-        web_file = config.web.config_file if self.web_file is None else self.web_file
-        return dataclasses.replace(
-            config, web=dataclasses.replace(
-                config.web, listen=self.listen or config.web.listen, config_file=web_file))
-
-
 # What a running fleet cannot change, and how messages call it.
 FIXED: Mapping[str, Callable[[Config], object]] = {
     "state in [collector]": lambda config: config.state,
@@ -129,9 +115,8 @@ class Service:
     alerts: Alerts
     failure = ""  # Why it ended without a signal.
 
-    def __init__(self, config: Config, given: Given = Given()) -> None:
-        self.config = given.over(config)
-        self._given = given
+    def __init__(self, config: Config) -> None:
+        self.config = config
         self._running = False
         self._changing = asyncio.Lock()  # Held by a reload or a change of the sources.
         self._ending = asyncio.Event()
@@ -226,7 +211,7 @@ class Service:
     async def _reload(self) -> Sequence[str]:
         """Does first what may fail, and changes nothing until all of that is right."""
         try:
-            config = self._given.over(await asyncio.to_thread(load, self.config.path))
+            config = await asyncio.to_thread(load, self.config.path)
         except Mistakes as error:
             return [str(mistake) for mistake in error.all]
         mistakes = [f"{name} changes only with a restart" for name, part in FIXED.items()
@@ -368,7 +353,7 @@ class Service:
             reason = os.strerror(number) if number > 0 else error.strerror or str(error)
             raise CannotStart(
                 f"cannot listen at {host or '*'}:{port}: {reason}: choose another address "
-                "with --web.listen-address, or as listen in [web]") from error
+                "as listen in [web]") from error
 
     def _where(self, listening: Listening) -> str:
         host = self.config.web.listen[0]
@@ -462,11 +447,9 @@ def check(config: Config) -> int:
     return 0
 
 
-def run(config: Config, given: Given = Given(), only_check: bool = False) -> int:
+def run(config: Config) -> int:
     """The exit status."""
-    if only_check:
-        return check(given.over(config))
-    service = Service(config, given)
+    service = Service(config)
     try:
         return asyncio.run(service.run())
     except CannotStart as error:

@@ -1,7 +1,6 @@
 """Which addresses, names and labels agents may have, and patterns that stand for many of them."""
 
 import fnmatch
-import ipaddress
 import itertools
 import re
 import unicodedata
@@ -88,15 +87,11 @@ def name_of(address: str) -> str:
 # ---------------------------------------------------------------- patterns
 BRACES = re.compile(r"\{([^{}]*)\}")
 SPAN = re.compile(r"([0-9]{1,9})\.\.([0-9]{1,9})")
-FROM_TO = re.compile(r"([0-9]+\.[0-9.]+)-([0-9]+\.[0-9.]+)(:[0-9]+)?")
 
 
 def expand(pattern: str) -> Iterator[str]:
-    """node-{1..50}, node-{01..50}, {north,south}-{1..3}, 10.0.0.1-10.0.1.254:9060, or a text
+    """node-{1..50}, node-{01..50}, {north,south}-{1..3}, 10.0.{0..1}.{1..254}:9060, or a text
     without braces, which stands for itself. Wrong: too many, or an empty range."""
-    match = FROM_TO.fullmatch(pattern)
-    if match:
-        return _between(pattern, match[1], match[2], match[3] or "")
     parts = BRACES.split(pattern)  # every second one was in braces
     if "{" in "".join(parts[::2]) or "}" in "".join(parts[::2]):
         raise Wrong(f"{shown(pattern)} is not a pattern: write it like node-{{1..50}}")
@@ -124,17 +119,6 @@ def _choices(inside: str, pattern: str) -> list[str]:
                     f"{MOST_AGENTS:,} agents: write the lower number first")
     width = len(match[1]) if match[1].startswith("0") else 0  # {01..50}: all as wide as 01
     return [f"{number:0{width}}" for number in range(first, last + 1)]
-
-
-def _between(pattern: str, first: str, last: str, port: str) -> Iterator[str]:
-    try:
-        low, high = ipaddress.IPv4Address(first), ipaddress.IPv4Address(last)
-    except ValueError as error:
-        raise Wrong(f"{shown(pattern)} is not a range of IPv4 addresses: {error}") from error
-    if low > high or int(high) - int(low) >= MOST_AGENTS:
-        raise Wrong(f"{shown(pattern)} is empty, or stands for more than {MOST_AGENTS:,} agents: "
-                    "write the lower address first")
-    return (f"{ipaddress.IPv4Address(number)}{port}" for number in range(int(low), int(high) + 1))
 
 
 # ---------------------------------------------------------------- matching

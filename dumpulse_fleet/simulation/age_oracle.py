@@ -5,11 +5,7 @@ their tables and without, their clocks are set, and they forget what is old, as 
 Their answers get lost or come a round late, and they are not reached for longer than a timestamp
 can tell. Now and then the collector forgets all about an agent.
 
-    python -m dumpulse_fleet.simulation.age_oracle [REPORTS [SEED]]  100000000 reports unless given
-
-Each process takes PART reports, with the next seed.
-
-It ends with a table of what it saw, or with the first thing that is wrong.
+tests/test_ages.py runs it. It ends with what it saw, or with the first thing that is wrong.
 
 What cannot be known is not called wrong, but counted:
     again    An entry looks the same, but its node beat again at the same timestamp with the same
@@ -21,9 +17,6 @@ What cannot be known is not called wrong, but counted:
              report, it seems to have rebooted."""
 
 import collections
-import concurrent.futures
-import random
-import sys
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -35,11 +28,8 @@ from dumpulse_fleet.collect.ages import (
     FORGETS, RATE, Flags, Memory, Real, Reports, advance, choose)
 from dumpulse_fleet.model.agents import ClockKind
 from dumpulse_fleet.model.table import Rows
-from tools.programs import as_program
-
 
 VARIABLES = 64
-PART = 2_500_000  # Reports with one seed.
 OFFSET = 1_700_000_000.0  # s: Unix time when our own clock is at 0.
 OWN, OWN_UNIX, OTHER = 0, 1, 2  # Clocks of an agent; the last stamps no variable of its own.
 
@@ -310,33 +300,3 @@ def run(reports: int, seed: int, count: int = 1000) -> collections.Counter[str]:
     while world.seen["reports"] < reports:
         world.seen["reports"] += world.step()
     return world.seen
-
-
-def attempt(reports: int, seed: int) -> collections.Counter[str] | str:
-    """What was seen, or what was wrong."""
-    try:
-        return run(reports, seed)
-    except Mismatch as wrong:
-        return f"{wrong}\nAgain: python -m dumpulse_fleet.simulation.age_oracle {reports} {seed}"
-
-
-def main() -> None:
-    numbers = [int(text) for text in sys.argv[1:3]]
-    reports = numbers[0] if numbers else 100_000_000
-    seed = numbers[1] if len(numbers) > 1 else random.randrange(1_000_000_000)
-    print(f"{reports} reports, seeds from {seed}", flush=True)
-    seen: collections.Counter[str] = collections.Counter()
-    parts = [(min(PART, reports - begin), seed + begin // PART)
-             for begin in range(0, reports, PART)]
-    with concurrent.futures.ProcessPoolExecutor() as pool:
-        for outcome in pool.map(attempt, *zip(*parts)):
-            if isinstance(outcome, str):
-                pool.shutdown(cancel_futures=True)
-                sys.exit(outcome)
-            seen += outcome
-    for what, number in seen.items():
-        print(f"{number:12d} {what}")
-
-
-if __name__ == "__main__":
-    as_program(main, r"(\d+( \d+)?)?")

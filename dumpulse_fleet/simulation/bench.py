@@ -40,15 +40,17 @@ def service(folder: pathlib.Path, fake: FakeFleet, period: float, keyed: bool) -
         path.touch(0o600)
         path.write_text(f"{row:032x}\n")
     (folder / "names.ini").write_text(NAMES)
+    (folder / "targets.json").write_text(json.dumps(
+        [{"targets": [fake.address(row) for row in range(fake.count)]}]))
     (folder / "fleet.toml").write_text(
-        "[collector]\nstate = 'state'\ngrace = '0'\n[defaults]\nnames = 'names.ini'\n"
+        "[collector]\nstate = 'state'\ngrace = '0'\n[web]\nlisten = '127.0.0.1:0'\n"
+        "[defaults]\nnames = 'names.ini'\n"
         + "keys = 'keys'\n" * keyed + f"period = '{period:g}s'\n[[agents]]\n"
-        f"address = '{hosts[0]}-{fake.address(fake.count - 1)}'\nsite = 'here'\n"
+        "files = 'targets.json'\nsite = 'here'\n"
         f"[[notify]]\nwebhook = 'http://127.0.0.1:9/'\n")
     with subprocess.Popen(
             [sys.executable, "-m", "dumpulse_fleet", "serve",
-             "--config.file", str(folder / "fleet.toml"),
-             "--web.listen-address", "127.0.0.1:0"],
+             "--config.file", str(folder / "fleet.toml")],
             stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
         try:

@@ -41,12 +41,10 @@ def fetch(address: str, token: str, method: str = "GET", **more: Any) -> tuple[i
 class Serving:
     """dumpulse-fleet serve, and all that it says. `prefix` is a command that starts it."""
 
-    def __init__(self, folder: Path, *words: str, prefix: Sequence[str] = (),
-                 **environment: str) -> None:
+    def __init__(self, folder: Path, prefix: Sequence[str] = (), **environment: str) -> None:
         self.folder = folder
         self.process = subprocess.Popen(
-            [*prefix, *COMMAND, "serve", "--config.file", str(folder / "fleet.toml"),
-             "--web.listen-address", "127.0.0.1:0", *words],
+            [*prefix, *COMMAND, "serve", "--config.file", str(folder / "fleet.toml")],
             cwd=ROOT, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
         self.said: list[str] = []
         self._reader = threading.Thread(target=self._read)
@@ -100,7 +98,7 @@ class Serving:
         assert "Traceback" not in "".join(self.said), "".join(self.said)
 
 
-def write(folder: Path, fake: FakeFleet, count: int, more: str = "") -> None:
+def write(folder: Path, fake: FakeFleet, count: int, more: str = "", web: str = "") -> None:
     """A configuration with the first agents of a fake fleet."""
     (folder / "names.ini").write_text(NAMES)
     (folder / "token").write_text("sesame\n")
@@ -108,7 +106,8 @@ def write(folder: Path, fake: FakeFleet, count: int, more: str = "") -> None:
                      for number in range(count))
     (folder / "fleet.toml").write_text(
         "[collector]\nstate = 'state'\ngrace = '0'\n[defaults]\nnames = 'names.ini'\n"
-        f"period = '500ms'\nmisses = 3\n[web]\ntoken_file = 'token'\n{agents}{more}")
+        f"period = '500ms'\nmisses = 3\n[web]\nlisten = '127.0.0.1:0'\n"
+        f"token_file = 'token'\n{web}{agents}{more}")
 
 
 @contextlib.contextmanager

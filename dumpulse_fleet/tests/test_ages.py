@@ -15,7 +15,7 @@ from tools.tiers import SEED
 
 
 def run(reports: int, seed: int) -> dict[str, int]:
-    print(f"Again: python -m dumpulse_fleet.simulation.age_oracle {reports} {seed}")
+    print(f"seed {seed}")
     return age_oracle.run(reports, seed)
 
 

@@ -115,21 +115,24 @@ def test_an_acknowledgement_ends_when_all_is_well() -> None:
 
 @pytest.mark.slow
 def test_reload_is_all_or_nothing(tmp_path: Path, fake: FakeFleet) -> None:
-    write(tmp_path, fake, 2)
+    def rewrite(count: int, more: str = "") -> None:
+        write(tmp_path, fake, count, more, "config_file = 'web.yml'\n")
+
+    rewrite(2)
     (tmp_path / "web.yml").write_text("")
-    with Serving(tmp_path, "--web.config.file", str(tmp_path / "web.yml")) as serving:
+    with Serving(tmp_path) as serving:
         serving.wait_for_agents({"a0": "alive", "a1": "alive"})
-        write(tmp_path, fake, 3, "[[agents]]\naddres = 'x'\n")
+        rewrite(3, "[[agents]]\naddres = 'x'\n")
         serving.process.send_signal(signal.SIGHUP)
-        assert "fleet.toml:20: agents: 'addres' is unknown: do you mean" \
+        assert "fleet.toml:22: agents: 'addres' is unknown: do you mean" \
             in serving.wait_for("'addres'")
         serving.wait_for("the configuration is wrong, and the old one stays")
         assert serving.agents() == {"a0": "alive", "a1": "alive"}
         assert "the old one stays" in serving.ask("/api/v1/summary")["trouble"]
-        write(tmp_path, fake, 3, "[events]\nkeep_days = 1\n")
+        rewrite(3, "[events]\nkeep_days = 1\n")
         reload = f"{serving.address}/-/reload"
         assert "[events] changes only with a restart" in str(fetch(reload, "sesame", "POST"))
-        write(tmp_path, fake, 3)
+        rewrite(3)
         (tmp_path / "web.yml").write_text("users: x")
         serving.process.send_signal(signal.SIGHUP)
         serving.wait_for("web.yml': 'users' is unknown")
@@ -140,14 +143,14 @@ def test_reload_is_all_or_nothing(tmp_path: Path, fake: FakeFleet) -> None:
             200, {"done": "the new configuration is in force"})
         serving.wait_for_agents({"a0": "alive", "a1": "alive", "a2": "alive"})
         assert serving.ask("/api/v1/summary")["trouble"] == ""
-        write(tmp_path, fake, 1)
+        rewrite(1)
         serving.process.send_signal(signal.SIGHUP)
         serving.wait_for_agents({"a0": "alive"})
         for count in range(20):  # while another reload is under way
-            write(tmp_path, fake, 1 + count % 5)
+            rewrite(1 + count % 5)
             serving.process.send_signal(signal.SIGHUP)
             time.sleep(0.01)
-        write(tmp_path, fake, 4)
+        rewrite(4)
         serving.process.send_signal(signal.SIGHUP)
         serving.wait_for_agents({f"a{number}": "alive" for number in range(4)})
         for _ in range(2):  # No earlier reload, which would read the new token, runs now.
@@ -248,7 +251,7 @@ every = "1s"
 @pytest.mark.parametrize("status, text, part", [
     (1, "[collector]\nstate = 'fleet.toml'\n", "cannot use the folder"),
     (1, "[web]\nlisten = '127.0.0.1:{taken}'\n",
-     "cannot listen at 127.0.0.1:{taken}: Address already in use: choose another address with"),
+     "cannot listen at 127.0.0.1:{taken}: Address already in use: choose another address as"),
     (1, "[web]\nlisten = '[::ffff:0:0]:1'\nconfig_file = 'users.yml'\n", "cannot listen at"),
     (1, "[web]\nlisten = 'no.such.invalid:1'\nconfig_file = 'users.yml'\n", "cannot listen at no"),
     (2, "[web]\nlisten = '0.0.0.0:0'\n", "nobody would need a password"),
@@ -283,9 +286,9 @@ def test_check(tmp_path: Path, fake: FakeFleet, capsys: pytest.CaptureFixture[st
     assert call(0, capsys, *check, path) == (
         f"{path} is right: 3 agents here, and those of 1 page\n", "")
     (tmp_path / "bad.yml").write_text("users: x\n")
-    write(tmp_path, fake, 3, "[[agents]]\nfiles = 't.json'\n")
+    write(tmp_path, fake, 3, "[[agents]]\nfiles = 't.json'\n", "config_file = 'bad.yml'\n")
     (tmp_path / "t.json").write_text("7")
-    out, said = call(2, capsys, *check, path, "--web.config.file", str(tmp_path / "bad.yml"))
+    out, said = call(2, capsys, *check, path)
     assert "bad.yml" in said and "it is not a list of targets" in said and out == ""
     assert not (tmp_path / "state").exists()
     example = Path(__file__).parents[1] / "examples" / "fleet.toml"

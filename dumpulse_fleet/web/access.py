@@ -178,7 +178,7 @@ class Access:
             raise client.BadUsage(
                 f"{self._host or 'every address'} can be reached from other machines, and nobody "
                 "would need a password: listen at 127.0.0.1, or name basic_auth_users in "
-                "--web.config.file")
+                "config_file of [web]")
         return Found(users, self._context(tls) if tls else None)
 
     def _context(self, tls: Tls) -> ssl.SSLContext:
