@@ -45,9 +45,6 @@ def main() -> None:
     except OSError as fault:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(f"lab/run {name}: {fault}")
-    except ModuleNotFoundError as missing:
-        sys.exit(f"lab/run {name}: the Python package {missing.name} is missing. "
-                 "`make setup` installs all that the lab uses.")
 
 
 main()

@@ -1,8 +1,8 @@
 """Fetches a list over HTTP in each format: the experiment of study 3.       lab/run formats --help
 
-The times are those of pyperf, or on a JVM of JMH. Each round has all formats in another order. With
-a meter, each format of a round is a turn of work beside a turn of idleness, and the net joules of a
-fetch are net watts x seconds of a fetch."""
+The server and the client are Java programs, and the times those of JMH. Each round has all formats
+in another order. With a meter, each format of a round is a turn of work beside a turn of idleness,
+and the net joules of a fetch are net watts x seconds of a fetch."""
 
 import argparse
 import contextlib
@@ -23,20 +23,15 @@ from lab.joules.measure import INTERRUPTED
 from lab.joules.measuring import Failed, Measurement, Value, say
 from lab.joules.meters import Clock, Lost, Meter
 from lab.joules.results import Times, Unreadable
-from lab.messages.codecs import CODECS
 from tools.programs import ROOT, as_program
 
 HERE = "127.0.0.1"
-TITLES = {"python": {name: codec.title for name, codec in CODECS.items()},
-          "jvm": {"jackson": "JSON, Jackson", "gson": "JSON, Gson", "xml": "XML, Jackson",
-                  "cbor": "CBOR, Jackson", "protobuf": "Protobuf, protobuf",
-                  "java": "Java's serialization"}}
+TITLES = {"jackson": "JSON, Jackson", "gson": "JSON, Gson", "xml": "XML, Jackson",
+          "cbor": "CBOR, Jackson", "protobuf": "Protobuf, protobuf", "java": "Java's serialization"}
 
 
 def server_command(options: argparse.Namespace, host: str, port: int) -> list[str]:
-    words = [host, str(port), str(options.records)]
-    return jvm.java("dumpulse.lab.Server", *words) if options.on == "jvm" else \
-        [sys.executable, "-m", "lab.joules.fetches", "serve", *words]
+    return jvm.java("dumpulse.lab.Server", host, str(port), str(options.records))
 
 
 @contextlib.contextmanager
@@ -71,23 +66,17 @@ def timed(options: argparse.Namespace, address: str, name: str) -> list[float]:
     """Seconds of a fetch, as the harness has found them: a value for each of its runs."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "found.json"
-        records = str(options.records)
         command = jvm.benchmark(
-            "Fetch", options.harness, "-tu", "s", "-rf", "json", "-rff", str(file),
-            "-p", f"format={name}", "-p", f"server={address}", "-p", f"records={records}"
-        ) if options.on == "jvm" else [
-            sys.executable, "-m", "lab.joules.fetches", address, records, name, "--quiet",
-            "-o", str(file), *options.harness.split()]
+            "Fetch", options.harness, "-tu", "s", "-rf", "json", "-rff", str(file), "-p",
+            f"format={name}", "-p", f"server={address}", "-p", f"records={options.records}")
         done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, check=False)
         if done.returncode or not file.exists():
             lines = done.stdout.splitlines()
-            reasons = [line for line in lines if f"in {name} " in line or f"as {name}:" in line]
+            reasons = [line for line in lines if f"in {name} " in line]
             raise Failed((reasons or [f"{name}: {line}" for line in lines] or [name])[-1])
         report = json.loads(file.read_text())
-    if options.on == "jvm":
-        return [value for fork in report[0]["primaryMetric"]["rawData"] for value in fork]
-    return [value for run in report["benchmarks"][0]["runs"] for value in run.get("values", ())]
+    return [value for fork in report[0]["primaryMetric"]["rawData"] for value in fork]
 
 
 def times_of(name: str, values: Sequence[float], began: str) -> Times:
@@ -131,7 +120,7 @@ class Formats:
         self.rows: dict[str, tuple[Measurement | None, list[Times], Path]] = {}
         for name in options.formats:
             file = options.results / f"{name}.jsonl"
-            unit = f"J a fetch of {options.records} records, {options.on}, {options.harness}"
+            unit = f"J a fetch of {options.records} records, {options.harness}"
             _, turns, times = results.begun(file, name, unit, meter)
             measured = Measurement(meter, Clock(), file, turns, rest=options.rest) if meter else \
                 None
@@ -177,7 +166,7 @@ class Formats:
         line = "{:<22}{:>8}{:>11}{:>8}{:>7}{:>22}".format
         lines = [line("", "bytes", "µs", "± MAD", "times", "net mJ of a fetch")]
         for row in rows:
-            lines.append(line(TITLES[self.options.on][row.name], f"{row.size:,}",
+            lines.append(line(TITLES[row.name], f"{row.size:,}",
                               f"{row.seconds * 1e6:,.1f}", f"{row.mad / row.seconds:.1%}",
                               f"{row.seconds / rows[0].seconds:.2f}", row.joules()))
         return lines
@@ -185,11 +174,10 @@ class Formats:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="lab/run formats", description="Fetches a list over HTTP in each format, with pyperf "
-        "or JMH, and prints how long a fetch takes and what it draws.")
-    parser.add_argument("--on", choices=TITLES, default="python", help="else python")
-    parser.add_argument("--formats", metavar="NAMES", help="some of "
-                        f"{','.join(CODECS)}, or on a JVM of {','.join(TITLES['jvm'])}; else all")
+        prog="lab/run formats", description="Fetches a list over HTTP in each format, by JMH, and "
+        "prints how long a fetch takes and what it draws.")
+    parser.add_argument("--formats", metavar="NAMES",
+                        help=f"some of {','.join(TITLES)}; else all")
     parser.add_argument("--records", type=number(1, 10**6), default=10, metavar="N",
                         help="of the list; else 10")
     parser.add_argument("--rounds", type=number(1, 1000), default=1, metavar="N",
@@ -198,8 +186,8 @@ def arguments() -> argparse.Namespace:
                         help="between work and idleness")
     parser.add_argument("--seed", type=number(0, 2**32 - 1), default=1, metavar="N",
                         help="of the order of the formats; else 1")
-    parser.add_argument("--harness", default="", metavar="WORDS", help="options of pyperf or JMH: "
-                        '--harness="--fast", --harness="-f 1"')
+    parser.add_argument("--harness", default="", metavar="WORDS",
+                        help='options of JMH: --harness="-f 1"')
     parser.add_argument("--remote", metavar="HOST:PORT",
                         help="fetch from the server of another computer")
     parser.add_argument("--serve", metavar="HOST:PORT", help="only serve the list, on this address "
@@ -208,10 +196,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, metavar="FOLDER",
                         help="where all is kept; a run that is there is resumed")
     options = parser.parse_args()
-    names = TITLES[options.on]
-    options.formats = options.formats.split(",") if options.formats else list(names)
-    if not set(options.formats) <= set(names) or len({*options.formats}) < len(options.formats):
-        parser.error(f"--formats: some of these are wanted, with commas between: {','.join(names)}")
+    options.formats = options.formats.split(",") if options.formats else list(TITLES)
+    if not set(options.formats) <= set(TITLES) or len({*options.formats}) < len(options.formats):
+        parser.error("--formats: some of these are wanted, with commas between: "
+                     f"{','.join(TITLES)}")
     options.results = options.results or results.new_file("formats").with_suffix("")
     return options
 
@@ -226,8 +214,7 @@ def measured(options: argparse.Namespace) -> None:
     finally:
         if meter:
             meter.close()
-    harness = "JMH" if options.on == "jvm" else "pyperf"
-    print(f"µs: the median of {options.rounds} rounds, by {harness}." +
+    print(f"µs: the median of {options.rounds} rounds, by JMH." +
           (f" Joules: measured with {meter.what()}, {measuring.ASSUMES}." if meter else ""))
     say(f"{without}\nlab: kept in {options.results}".strip())
 

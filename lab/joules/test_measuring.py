@@ -354,7 +354,7 @@ def test_an_operation_of_the_lab_is_repeated(live: Path, tmp_path: Path) -> None
 
 
 def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
-    """With a Python that has none: the meters of Linux need none, the formats do."""
+    """With a Python that has none: the meters of Linux need none, a PPK2 does."""
     lone = "/usr/bin/python3"
     start = ROOT / "lab" / "start.py"
 
@@ -363,9 +363,8 @@ def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
                               check=False, cwd=tmp_path)
 
     assert "There is no meter" in run("measure", "--at", str(tmp_path), "--", "true").stderr
-    said = run("formats")
-    assert said.returncode == 1 and "the Python package" in said.stderr
-    assert "make setup" in said.stderr and "Traceback" not in said.stderr
+    said = run("measure", "--meter", "ppk2", "--at", "/dev/null@3300", "--", "true")
+    assert said.returncode == 2 and "package ppk2-api is missing" in " ".join(said.stderr.split())
 
 
 # ---------------------------------------------------------------- intervals

@@ -11,7 +11,6 @@ public record Item(
         @JacksonXmlProperty(isAttribute = true) String name,
         @JacksonXmlProperty(isAttribute = true) int amount)
         implements Serializable {
-    /** The list of lab/messages/codecs.py. */
     private static final List<Item> TEN =
             List.of(
                     new Item(1, "boiler", 215),
