@@ -88,7 +88,7 @@ check: $(foreach room,$(IN),$(CHECKED_$(room)))
 	@failed=0; $(or $(strip $(foreach room,$(IN),$(CHECK_$(room)))), \
 	    echo "$(ROOM) has no quick checks: make test ROOM=$(ROOM)";) exit $$failed
 # Where pytest looks. The tests of the lab are a part of `make full`.
-PYTESTED = $(filter-out spec,$(or $(ROOM),test_dumpulse.py $(filter-out lab,$(ROOMS))))
+PYTESTED = $(filter-out spec proof,$(or $(ROOM),test_dumpulse.py $(filter-out lab,$(ROOMS))))
 # As many at a time as two processors can bear, because many tests wait: some rooms set a number.
 WORKERS = $(or $(WORKERS_$(ROOM)),4)
 PART_python = $(PYTEST) -n $(WORKERS) --dist loadfile -m "not slow and not long" $(PYTESTED)	## quick tests

@@ -332,8 +332,8 @@ SUMS = {
     "performance.md": "e93a29a3",
     "bench/README.md": "c379348d",
     "extras/keys.md": "6665f613",
-    "proof/README.md": "898763a8",
-    "spec/README.md": "4ac4593c",
+    "proof/README.md": "62322d5c",
+    "spec/README.md": "d69b4df9",
     "spec/keyed.md": "90b2a991",
     "spec/security.md": "80da189b",
 }

@@ -36,7 +36,7 @@ bool calm; /* the attacker has gone, and neither power nor memory fails any more
     fi
 
 /* Somebody stores a number, and may fail, or lose power meanwhile. Then his memory has the old
- * number or the new one, and never another: slots.pml is about that. */
+ * number or the new one, and never another: the vectors of slots are about that. */
 #define STORED 1
 #define FAILED 2 /* The hook reports a failure. The number may be stored nevertheless. */
 #define CUT 3

@@ -1,15 +1,14 @@
 """Writes vectors.tsv, the test vectors that every language's tests read, and vectors_watch.tsv,
 those of dumpulse_watch.h, and vectors_keyed.tsv, those of dumpulse_keyed.h.
 
-    python3 -m spec.tools.make_vectors          writes spec/vectors.tsv, and the three hashes
-    python3 -m spec.tools.make_vectors --check  fails if they are not what this writes
+    python3 -m spec.tools.make_vectors          writes spec/vectors.tsv
+    python3 -m spec.tools.make_vectors --check  fails if it is not what this writes
     python3 -m spec.tools.make_vectors DIR      writes the three into a folder
 
 They come from model.py, watch.py, keyed.py and zlib, and not from the C code."""
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import random
 import sys
@@ -341,9 +340,9 @@ def checks(*tables: list[Line]) -> Iterator[Step]:
         yield "make", *numbers, line(*numbers).packed(">") if fits else bytes(9)
 
 
-# ---- The files. Only that of version 1 is kept. The hashes show changes of the others.
+# ---- The files. Only that of version 1 is kept.
 
-SPEC = Path(__file__).parent.parent
+KEPT = Path(__file__).parent.parent / "vectors.tsv"
 FILES = {"vectors.tsv": (HEADER, steps), "vectors_watch.tsv": (HEADER_OF_WATCH, steps_of_watch),
          "vectors_keyed.tsv": (keyed_vectors.HEADER, keyed_vectors.steps)}
 
@@ -358,22 +357,18 @@ def text(name: str) -> str:
 
 def main() -> None:
     words = sys.argv[1:]
-    if len(words) > 1 or words != ["--check"] and "".join(words).startswith("-"):
+    if not words:
+        KEPT.write_text(text(KEPT.name))
+    elif words == ["--check"]:
+        if KEPT.read_text() != text(KEPT.name):
+            raise SystemExit(f"{KEPT.name} is not what make_vectors.py writes: run it")
+        print(f"{KEPT.name}: as make_vectors.py writes it")
+    elif len(words) == 1 and not words[0].startswith("-"):
+        Path(words[0]).mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            Path(words[0], name).write_text(text(name))
+    else:
         raise SystemExit("usage: python3 -m spec.tools.make_vectors [--check | DIR]")
-    files = {name: text(name) for name in FILES}
-    folder = Path(*words) if words not in ([], ["--check"]) else SPEC
-    if folder == SPEC:
-        hashes = "".join(f"{hashlib.sha256(content.encode()).hexdigest()}  {name}\n"
-                         for name, content in files.items())
-        files = {"vectors.tsv": files["vectors.tsv"], "vectors.sha256": hashes}
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        if words != ["--check"]:
-            (folder / name).write_text(content)
-        elif (folder / name).read_text() != content:
-            raise SystemExit(f"{name} is not what make_vectors.py writes: run it")
-        else:
-            print(f"{name}: as make_vectors.py writes it")
 
 
 if __name__ == "__main__":
