@@ -28,7 +28,6 @@ import argparse
 import configparser
 import contextlib
 import dataclasses
-import difflib
 import errno
 import hmac
 import importlib
@@ -63,8 +62,8 @@ except ImportError:  # Windows: `watch` prints lines there, and serial lines nee
     termios = None  # type: ignore[assignment]
 
 __all__ = ["Agent", "BadReport", "BadUsage", "Change", "Clock", "Entries", "Entry", "Error",
-           "History", "KeyFile", "NoAnswer", "Reading", "Refused", "Settings", "Variable", "age",
-           "clock", "heartbeat", "interpret", "make_settings", "parse_report"]
+           "History", "KeyFile", "NoAnswer", "Reading", "Settings", "Variable", "age", "clock",
+           "heartbeat", "interpret", "make_settings", "parse_report"]
 VERSION = __version__ = "1.0.0-rc1"
 KEYS_VERSION = "0.2.0"  # Keys are experimental.
 PROGRAM = "client.py"  # main() changes it to the name that the user typed
@@ -103,10 +102,6 @@ class BadUsage(Error, argparse.ArgumentTypeError):
 class NoAnswer(Error):
     """Nothing came, or the network reported an error."""
     STATUS = 3
-
-
-class Refused(NoAnswer):
-    """The agent's machine answered that no program listens."""
 
 
 class BadReport(Error):
@@ -350,15 +345,7 @@ def run_apart(end: float, work: Callable[[], Result]) -> Steps[Optional[Result]]
                 errors.append(error)
 
     with reader:
-        thread = threading.Thread(target=run, daemon=True)
-        if termios is None:
-            thread.start()
-        else:  # Signals are for the main thread, which may end before this one; it blocks them.
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-            try:
-                thread.start()
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        threading.Thread(target=run, daemon=True).start()
         while not (results or errors) and time.monotonic() < end:
             yield [reader], end
     for error in errors:
@@ -593,9 +580,9 @@ def make_settings(options: argparse.Namespace) -> Settings:
     unkeyed = [number for number, section in sections.items()
                if not section.get("authenticated", True)]
     if "also_unkeyed" in typed:
+        if "key" not in typed:
+            raise BadUsage("--also-unkeyed is for agents with keys: give --key, too")
         unkeyed += parse_variables(typed["also_unkeyed"], variables)
-    if "also_unkeyed" in typed and "key" not in typed:
-        raise BadUsage("--also-unkeyed is for agents with keys: give --key, too")
     tick_ms: int = {**general, **typed}.get("tick", 1_000)
     longest = (WRAP - SKEW - 1) * tick_ms  # no age is longer, so a deadline must be shorter
     for variable in variables:
@@ -1384,9 +1371,8 @@ class Udp(Transport):
                 yield
         except OSError as error:
             address = format_address(where.getpeername())
-            if error.errno == errno.ECONNREFUSED:
-                raise Refused(f"nothing listens at {address}") from error
-            raise NoAnswer(f"{address}: {error.strerror}") from error
+            raise NoAnswer(f"nothing listens at {address}" if error.errno == errno.ECONNREFUSED
+                           else f"{address}: {error.strerror}") from error
 
 
 # ---------------------------------------------------------------- transports: serial lines and CAN
@@ -1773,7 +1759,6 @@ class Talk(Generic[Result]):
     has_received: bool = False  # Any packet has come.
     bad: Optional[BadReport] = None  # the last one, or of refusals the first one
     silence: str = ""  # the last reason of the network
-    kind: type[NoAnswer] = NoAnswer
 
     def ask_until(self, again: float) -> Steps[Optional[Result]]:
         """Sends a request, and reads until this time. It sends another one before if
@@ -1803,8 +1788,6 @@ class Talk(Generic[Result]):
                 asking = untried > 0  # Another address is left.
                 if asking:
                     self.transport.next_address()
-                else:
-                    self.kind = type(error)
         return None
 
     def _note(self, error: BadReport) -> bool:
@@ -1821,20 +1804,18 @@ class Talk(Generic[Result]):
             return BadReport(self.bad.cause, f"bad report from {name}: {self.bad}")
         silence = self.silence or f" from {name} after {self.asked} requests" \
             f"{self.transport.SILENCE}{hint * (not self.transport.keyed)}"
-        time_is_up = f" in {format_age(round(timeout * 1000))}" if timeout else ""
-        return self.kind(f"no answer{time_is_up}{silence}")
+        return NoAnswer(f"no answer in {format_age(round(timeout * 1000))}{silence}")
 
 
 class Agent:
-    """An agent at an address. Nothing is looked up or sent before the first ask() or beat().
+    """An agent at an address. Nothing is looked up or sent before the first ask() or beat(). Each
+    thread or task needs an object of its own.
 
     With `keys`, the agent must have version 2 of the protocol, and no other report is accepted.
     `epochs` stores the last epoch: by default, in files of this user.
     """
     def __init__(self, address: str, keys: Optional[KeyFile] = None,
                  epochs: Optional[Epochs] = None) -> None:
-        self.patient = True  # ask() goes on if nothing listens.
-        self._lock = threading.Lock()  # threads and tasks may share an agent: each call waits
         self._keys, self._epochs = keys, epochs or Epochs()
         self._known: dict[int, Keyed] = {}  # The keys are labels.
         parse, transport = TRANSPORTS[prefix_of(address)]
@@ -1868,19 +1849,11 @@ class Agent:
 
         An invalid report does not end the wait. Otherwise anyone could send one to hide it.
         """
-        with self._lock:
-            return wait(self._ask(timeout))
+        return wait(self._ask(timeout))
 
     async def ask_async(self, timeout: float = TIMEOUT) -> Entries:
-        """As ask(), while other tasks run. Tasks that share an agent wait for each other; while one
-        waits for an answer, its thread must not call ask()."""
-        import asyncio
-        while not self._lock.acquire(blocking=False):
-            await asyncio.sleep(POLL_WAIT)
-        try:
-            return await wait_async(self._ask(timeout))
-        finally:
-            self._lock.release()
+        """As ask(), while other tasks run."""
+        return await wait_async(self._ask(timeout))
 
     def _ask(self, timeout: float) -> Steps[Entries]:
         if not self._keys:
@@ -1918,12 +1891,11 @@ class Agent:
                 result = yield from talk.ask_until(again)
                 if result is not None:
                     return result
-                at_once = talk.kind is Refused and not self.patient
-                if at_once or again >= end:
+                if again >= end:
                     break
                 self._transport.next_address()
             self._transport.forget_addresses()
-            raise talk.explain_failure(0.0 if at_once else timeout)
+            raise talk.explain_failure(timeout)
 
     @contextlib.contextmanager
     def _next_heartbeat(self, variable: int, sender: int, value: int,
@@ -1953,7 +1925,7 @@ class Agent:
         """Sends one heartbeat. NoAnswer: it cannot be sent. Nothing shows whether it arrives.
         Error: the count of a keyed one cannot be stored, so it is not sent."""
         end = end_of(timeout)
-        with self._lock, contextlib.ExitStack() as turn:
+        with contextlib.ExitStack() as turn:
             packet = turn.enter_context(self._next_heartbeat(variable, sender, value, end))
             with contextlib.closing(self._transport):
                 self._transport.open(timeout)
@@ -2016,7 +1988,6 @@ def run_get(options: argparse.Namespace) -> int:
     settings = make_settings(options)
     selected = parse_variables(",".join(options.variables), settings.variables)
     agent = Agent(options.address, options.key)
-    agent.patient = False
     agent_clock = find_clock(agent, settings, options.timeout / 1000)
     shown = worth_showing(interpret(agent_clock, History()), selected)
     if options.json:
@@ -2038,7 +2009,6 @@ def run_set(options: argparse.Namespace) -> int:
     variable = parse_one(options.variable, settings.variables, "set one at a time")
     is_unkeyed = settings.variables[variable].is_unkeyed  # it needs version 1
     agent = Agent(options.address, None if is_unkeyed else options.key)
-    agent.patient = False
     agent.beat(variable, options.sender, options.value, options.timeout / 1000)
     return 0
 
@@ -2492,18 +2462,14 @@ IMAGES = {"can_avr-keyed": (True, 0), "keyed_atmega328p": (True, 0), "keyed_atti
           "keyed_stm32": (True, 0x0800F400), "node_stm32": (False, 0x0800F400)}
 
 
-def write_new(path: str, content: str) -> None:
-    """Makes a file that only its owner can read. It overwrites nothing."""
-    with explained(f"cannot make {path!r}"):
-        replace_file(path, content.encode(), fresh=True)
-
-
 def write_all(files: Sequence[tuple[str, str]]) -> None:
-    """All or nothing. They are on the disk when it returns, also if the power fails then."""
+    """Makes files that only their owner can read: all or none, and it overwrites nothing. They are
+    on the disk when it returns, also if the power fails then."""
     written: list[str] = []
     try:
         for path, content in files:
-            write_new(path, content)
+            with explained(f"cannot make {path!r}"):
+                replace_file(path, content.encode(), fresh=True)
             written.append(path)
         for folder in {os.path.dirname(path) or "." for path in written}:
             with explained(f"cannot make files in {folder!r}"):
@@ -2527,7 +2493,7 @@ def make_private_folder(path: str) -> None:
         raise Error(f"cannot use {path!r}: use a new name, or a folder of yours with mode 700")
     with explained(f"cannot use {path!r}"):
         if not os.listdir(path):
-            write_new(os.path.join(path, ".gitignore"), "# Keys are in this folder.\n*\n")
+            write_all([(os.path.join(path, ".gitignore"), "# Keys are in this folder.\n*\n")])
 
 
 def format_header(about: str, macros: dict[str, Union[str, bytes]]) -> str:
@@ -2679,9 +2645,8 @@ exit status: 0 fine; 1 the output could not be written; 2 bad usage;
 3 no answer; 4 a bad report. check has its own."""
 
 AGES = """\
-A timestamp has 16 bits: an age ends at 65471 ticks. A node that is silent for
-longer looks alive again, but not in watch and check --memory.
-Ages are by this machine's clock, or by --now-from if the agent has another."""
+An age ends at 65471 ticks: a node that is silent for longer looks alive again,
+but not in watch and check --memory."""
 
 CHECK_STATUSES = """\
 exit status: 0 OK; 1 WARNING: late, or an unusual value; 2 CRITICAL: dead,
@@ -2840,8 +2805,7 @@ def run_command(arguments: Sequence[str]) -> int:
         if name == "check":  # monitors read only the standard output and the status
             return print_check(3 if isinstance(error, BadUsage) else 2, str(error),
                                {"variables": []} if "--json" in arguments else None)
-        near = [] if name else difflib.get_close_matches("".join(arguments[:1]), COMMANDS, 1)
-        complain(f"{error}{f' (do you mean the command {near[0]!r}?)' if near else ''}")
+        complain(str(error))
         return error.STATUS
     except SystemExit as end:  # A signal, --help or --version: no service is OK then.
         return int(end.code or 3 * (name == "check"))
