@@ -50,13 +50,10 @@ class Server:
         self.socket.send(REQUEST)
         return self.socket.recv(1000)
 
-    def stop(self) -> dict[str, int]:
-        """Ends it, and returns what it counted."""
+    def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
-        counted, _ = self.process.communicate(timeout=PATIENCE)
+        self.process.communicate(timeout=PATIENCE)
         assert self.process.returncode == 0, self.process.returncode
-        return {name: int(count) for name, count in re.findall(
-            "([a-z][a-z ]*) ([0-9]+)", counted.splitlines()[-1])}
 
     def close(self) -> None:
         self.socket.close()
@@ -91,19 +88,6 @@ class Check(unittest.TestCase):
         self.assertEqual((sender, value), (76, 9))
         self.assertEqual(report[4:16] + report[20:], bytes(252))
 
-    def test_what_is_no_packet_is_refused_and_counted(self) -> None:
-        server = self.serve()
-        for bit in range(64):
-            damaged = int.from_bytes(HEARTBEAT, "big") ^ 1 << bit
-            server.socket.send(damaged.to_bytes(8, "big"))
-        for length in (0, 1, 7, 9, 100):
-            server.socket.send(bytes(length))
-        self.assertEqual(server.ask()[4:], bytes(256))
-        counted = server.stop()
-        self.assertEqual((counted["packets"], counted["refused for length"], counted["reports"]),
-                         (70, 5, 1))
-        self.assertEqual(counted["magic"] + counted["checksum"], 64)
-
     def test_the_table_survives_a_restart(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             state = os.path.join(folder, "table")
@@ -113,12 +97,6 @@ class Check(unittest.TestCase):
             server.stop()
             os.utime(state, (2.2e9, 2.2e9))  # after 2038: too large for 32 bits
             self.assertEqual(self.serve("--state", state).ask()[16:20], entry)
-
-    def test_bad_arguments_are_refused(self) -> None:
-        for words in (["99999"], ["--rate", "0"], ["--typo"], ["1", "2"]):
-            done = subprocess.run([SERVER, *words], stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
-            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
 
     def test_the_client(self) -> None:
         server = self.serve()
