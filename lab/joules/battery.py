@@ -7,8 +7,7 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lab.joules import sysfs
-from lab.joules.meters import Absent, Energy, Lost, Meter
+from lab.joules.meters import Absent, Energy, Lost, Meter, folders_in, number_of, text_of
 
 JOULES_A_MICROWATTHOUR = 3600e-6
 COULOMBS_A_MICROAMPEREHOUR = 3600e-6
@@ -33,11 +32,11 @@ class Gauge:
 
     def look(self) -> int:
         """What the gauge shows now. Raises Lost if the battery is not there any more."""
-        status = sysfs.text(self.folder / "status") or "unknown"
+        status = text_of(self.folder / "status") or "unknown"
         self.statuses.add(status.casefold())
-        now = sysfs.number(self.folder / f"{self.form}_now")
+        now = number_of(self.folder / f"{self.form}_now")
         if self.form == "charge":
-            microvolts = sysfs.number(self.folder / "voltage_now")
+            microvolts = number_of(self.folder / "voltage_now")
             if microvolts is None or not 0 < microvolts <= MOST_MICROVOLTS:
                 raise Lost(f"{self.folder.name} does not show its volts any more")
             self.volts = microvolts * 1e-6
@@ -49,7 +48,7 @@ class Gauge:
         self.statuses = set()
         self.joules = self.jump = 0.0
         self.last = self.look()
-        capacities = (sysfs.number(self.folder / f"{self.form}_{name}") for name in CAPACITIES)
+        capacities = (number_of(self.folder / f"{self.form}_{name}") for name in CAPACITIES)
         self.step = math.gcd(self.step, self.last, *(capacity or 0 for capacity in capacities))
 
     def read(self) -> None:
@@ -80,13 +79,13 @@ class Gauge:
 
 def form_of(folder: Path) -> str:
     return next((form for form in ("energy", "charge")
-                 if sysfs.number(folder / f"{form}_now") is not None), "")
+                 if number_of(folder / f"{form}_now") is not None), "")
 
 
 def is_battery(folder: Path) -> bool:
     """Of the computer: that of a mouse has the scope Device."""
-    return (sysfs.text(folder / "type") or "Battery" * folder.name.startswith("BAT")) == "Battery" \
-        and sysfs.text(folder / "scope") != "Device" and sysfs.text(folder / "present") != "0"
+    return (text_of(folder / "type") or "Battery" * folder.name.startswith("BAT")) == "Battery" \
+        and text_of(folder / "scope") != "Device" and text_of(folder / "present") != "0"
 
 
 class Battery(Meter):
@@ -106,15 +105,15 @@ class Battery(Meter):
                          "the charger.")
 
     def _batteries(self) -> list[Path]:
-        return [folder for folder in sysfs.folders(self.place) if is_battery(folder)]
+        return [folder for folder in folders_in(self.place) if is_battery(folder)]
 
     def _charger(self) -> str:
         """Why the batteries do not tell what the computer takes, or nothing."""
-        for folder in sysfs.folders(self.place):
-            if not is_battery(folder) and sysfs.text(folder / "scope") != "Device" and \
-                    (sysfs.number(folder / "online") or 0) > 0:
+        for folder in folders_in(self.place):
+            if not is_battery(folder) and text_of(folder / "scope") != "Device" and \
+                    (number_of(folder / "online") or 0) > 0:
                 return f"the charger {folder.name} is plugged in"
-        statuses = {folder: sysfs.text(folder / "status") or "Unknown"
+        statuses = {folder: text_of(folder / "status") or "Unknown"
                     for folder in self._batteries()}
         if charged := [folder for folder, status in statuses.items() if status == "Charging"]:
             return f"{charged[0].name} is being charged"

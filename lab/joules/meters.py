@@ -11,6 +11,7 @@ them read(), release() and what()."""
 
 import argparse
 import importlib
+import os
 import re
 import sys
 import textwrap
@@ -19,6 +20,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
 
 # By the name of its module in lab/joules: the class. They are tried in this order.
 METERS = {
@@ -27,6 +30,7 @@ METERS = {
     "shelly": "Shelly",
     "ppk2": "Ppk2",
 }
+MOST = 4096  # bytes: no file of a counter has more
 
 
 class Clock:
@@ -199,3 +203,50 @@ def paragraph(absent: Absent) -> str:
     """For the terminal, which a meter's answer must not control."""
     return textwrap.fill("".join(filter(str.isprintable, str(absent))), 79, break_long_words=False,
                          break_on_hyphens=False)
+
+
+# The small files in which Linux shows its counters. They may be missing, or vanish.
+
+def opened(file: Path) -> BinaryIO:
+    """Nothing is waited for, as somebody's own folder may have a FIFO there."""
+    return open(file, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK))
+
+
+def text_of(file: Path) -> str | None:
+    """What is in the file, or nothing if it cannot be read now. It may be shown on a terminal."""
+    try:
+        with opened(file) as now:
+            content = now.read(MOST) or b""
+    except OSError:
+        return None
+    return "".join(filter(str.isprintable, content.decode("ascii", "replace").strip()))
+
+
+def number_of(file: Path) -> int | None:
+    """The number in the file, or nothing if there is none."""
+    digits = text_of(file)
+    if digits is None or len(digits) > 20 or not digits.lstrip("-").isdecimal():
+        return None
+    try:
+        return int(digits)
+    except ValueError:  # "--1" is such a text.
+        return None
+
+
+def is_forbidden(file: Path) -> bool:
+    """It is there, but not for this user."""
+    try:
+        opened(file).close()
+    except PermissionError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def folders_in(place: Path) -> list[Path]:
+    """In the order of their names; none, if the place is not there."""
+    try:
+        return sorted(place.iterdir())
+    except OSError:
+        return []

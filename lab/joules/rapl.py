@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.joules import sysfs
-from lab.joules.meters import Absent, Energy, Lost, Meter
+from lab.joules.meters import (Absent, Energy, Lost, Meter, folders_in, is_forbidden, number_of,
+                               text_of)
 
 BELIEVABLE = 2000.0  # watts of a domain; what counts more was set back, as by a suspend
 LEAST_SPAN = 40_000_000  # µJ: read every 10 ms; the ranges of processors are 1,000 times as large
@@ -35,7 +35,7 @@ class Domain:
 
     def now(self) -> int | None:
         """What the counter shows, if that is possible."""
-        value = sysfs.number(self.file)
+        value = number_of(self.file)
         return value if value is not None and 0 <= value <= self.span else None
 
     @property
@@ -48,9 +48,9 @@ def domains(sys: Path) -> list[Domain]:
     """All that have a counter. intel-rapl-mmio shows packages once more, by another way."""
     counters: list[Domain] = []
     names: dict[str, str] = {}  # A folder's name, with that of its package before it.
-    for folder in sysfs.folders(sys / "class" / "powercap"):
-        name = sysfs.text(folder / "name")
-        span = sysfs.number(folder / "max_energy_range_uj")
+    for folder in folders_in(sys / "class" / "powercap"):
+        name = text_of(folder / "name")
+        span = number_of(folder / "max_energy_range_uj")
         if not re.fullmatch(r"intel-rapl(:\d+)+", folder.name) or not name or not span or span < 0:
             continue
         parent = names.get(folder.name.rpartition(":")[0])
@@ -72,7 +72,7 @@ class Rapl(Meter):
         for domain in self.domains:
             if domain.now() is None:
                 why = f"can be read only by root: run this as root, or {READABLE}" \
-                    if sysfs.is_forbidden(domain.file) else \
+                    if is_forbidden(domain.file) else \
                     f"holds no number from 0 to {domain.span}."
                 raise Absent(f"{domain.file} {why}")
             if domain.span < LEAST_SPAN:

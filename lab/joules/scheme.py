@@ -20,7 +20,6 @@ from lab import sources
 from lab.joules import board
 from lab.messages import answer, counts, machines
 from lab.messages.counts import Count
-from lab.messages.families import short
 from lab.messages.machines import MACHINES
 from lab.messages.schemes import (A_KEY, AGREE, BARE_CHIPS, FEW, HERE, NOT_AVR, SCHEMES, SIGNED,
                                   Code, Scheme, Step)
@@ -168,7 +167,7 @@ def row(title: str, target: str, steps: tuple[str, ...], of_scheme: list[Count])
     shortest = [min((count for count in of_scheme if count.step == step),
                     key=lambda count: count.length, default=None) for step in steps]
     return ROW.format(f"{title:.33}", target,
-                      *(short(count.mean) if count else "-" for count in shortest),
+                      *(answer.short(count.mean) if count else "-" for count in shortest),
                       *(f"{max(getattr(count, what) for count in of_scheme):,}"
                         for what in ("flash", "ram", "stack")))
 

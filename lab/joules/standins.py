@@ -16,7 +16,7 @@ import time
 import tty
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from lab.joules.meters import Clock
 

@@ -20,7 +20,6 @@ from lab.messages import counts
 from lab.messages.counts import Count
 from lab.messages.energy import (BATTERIES, DAYS_A_YEAR, MEDIA, MODELS, SECONDS_A_YEAR, Medium,
                                  Sent, years)
-from lab.messages.families import short
 from lab.messages.machines import MACHINES, Machine
 from lab.messages.schemes import (ACCIDENT, EVERYWHERE, HEARTBEAT, NOT_AVR, REPLAY, SCHEMES, Scheme)
 from tools.processors import budgets
@@ -64,6 +63,12 @@ def target(text: str) -> str:
     names = ", ".join(MODELS)
     raise argparse.ArgumentTypeError(f"{text!r}: only {names} have a model of their energy; make "
                                      "figures ONLY=lab-published has a Cortex-M4's")
+
+
+def short(number: int) -> str:
+    """Six digits say enough of it; counts.tsv has them all."""
+    millions = number / 1e6
+    return f"{number:,}" if millions < 1 else f"{millions:,.{2 if millions < 100 else 0}f} M"
 
 
 def micro(joules: float) -> str:

@@ -331,7 +331,7 @@ def test_what_the_page_for_designers_says() -> None:
     assert eight - 8 * (more - eight) / 20 == pytest.approx(more - eight, rel=0.05)
 
 
-@pytest.mark.parametrize("module", ["answer", "published", "families"])
+@pytest.mark.parametrize("module", ["answer", "published"])
 def test_a_table_has_lines_of_at_most_100_columns(module: str) -> None:
     said = lab(f"lab.messages.{module}")
     assert said.returncode == 0 and max(map(len, said.stdout.splitlines())) <= 100, said
