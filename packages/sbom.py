@@ -19,6 +19,7 @@ from pathlib import Path
 from cyclonedx.model import HashAlgorithm, HashType
 from cyclonedx.model.bom import Bom, BomMetaData
 from cyclonedx.model.component import Component, ComponentScope, ComponentType
+from cyclonedx.model.contact import OrganizationalEntity
 from cyclonedx.model.license import LicenseExpression
 from cyclonedx.output import BaseOutput, make_outputter
 from cyclonedx.schema import OutputFormat, SchemaVersion
@@ -28,9 +29,10 @@ from packageurl import PackageURL
 from packages import archive, making, project
 from tools.programs import as_program
 
-# Whose code a linker has put into the images: packages of Debian.
-OF_FIRMWARE = ("avr-libc", "gcc-avr", "gcc-arm-none-eabi")
-LICENSES = {"avr-libc": "BSD-3-Clause", "gcc": "GPL-3.0-or-later WITH GCC-exception-3.1"}
+# Whose code a linker has put into the images, as link maps show: packages of Debian.
+OF_FIRMWARE = {"avr-libc": "BSD-3-Clause",
+               "gcc-avr": "GPL-3.0-or-later WITH GCC-exception-3.1"}
+SUPPLIERS = {"pypi": OrganizationalEntity(name="PyPI"), "deb": OrganizationalEntity(name="Debian")}
 
 
 def linked(path: Path) -> Iterator[Component]:
@@ -39,14 +41,13 @@ def linked(path: Path) -> Iterator[Component]:
         version = importlib.metadata.version("ziglang")
         yield Component(name="ziglang", version=version, bom_ref=f"{path.name}/ziglang",
                         purl=PackageURL("pypi", None, "ziglang", version),
-                        licenses=[LicenseExpression("MIT")])
-    for name in OF_FIRMWARE if "-firmware-" in path.name else ():
+                        supplier=SUPPLIERS["pypi"], licenses=[LicenseExpression("MIT")])
+    for name, licence in OF_FIRMWARE.items() if "-firmware-" in path.name else ():
         version = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", name], text=True,
                                  stdout=subprocess.PIPE, check=True).stdout
-        (licence,) = (LICENSES[begin] for begin in LICENSES if name.startswith(begin))
         yield Component(name=name, version=version, bom_ref=f"{path.name}/{name}",
                         purl=PackageURL("deb", "debian", name, version),
-                        licenses=[LicenseExpression(licence)])
+                        supplier=SUPPLIERS["deb"], licenses=[LicenseExpression(licence)])
 
 
 def needs(path: Path) -> Iterator[Component]:
@@ -63,9 +64,9 @@ def needs(path: Path) -> Iterator[Component]:
         requirements = [("deb", "debian", line, False)
                         for line in fields.split(",") if line.strip()]
     for world, group, line, is_optional in requirements:
-        name = re.findall(r"[\w.+-]+", line)[0]
-        yield Component(name=name, description=line.strip(), bom_ref=f"{path.name}>{name}",
-                        purl=PackageURL(world, group, name),
+        name, versions = re.findall(r"^([\w.+-]+)(?::any)? *([^;]*)", line.strip())[0]
+        yield Component(name=name, version=versions or "any", bom_ref=f"{path.name}>{name}",
+                        purl=PackageURL(world, group, name), supplier=SUPPLIERS[world],
                         scope=ComponentScope.OPTIONAL if is_optional else ComponentScope.REQUIRED)
 
 

@@ -13,6 +13,8 @@ import pytest
 
 from packages import archive, making, project, release
 from packages.debian import rehearse
+from packages.firmware import make as firmware
+from tools.programs import run
 
 
 def test_each_world_has_its_form() -> None:
@@ -194,6 +196,19 @@ def test_the_rehearsal_runs_the_commands_of_a_page() -> None:
 # ---------------------------------------------------------------- the bill of materials
 
 
+def linked_into_images() -> set[str]:
+    """Links each image again. Returns the packages of Debian that its link map names."""
+    files = set[str]()
+    for name in firmware.IMAGES:
+        shown = run(["make", "-nB", "QUICK=", f"build/firmware/{name}.elf"], cwd=project.ROOT)
+        (command,) = re.findall(r"^(\w+(?:-none-eabi)?-gcc .*) -o \S+$", shown, re.M)
+        link_map = run(["sh", "-c", f"{command} -o /dev/null -Wl,-Map=/dev/stdout"],
+                       cwd=project.ROOT)
+        files |= {*re.findall(r"^(/usr/\S+\.a)\(", link_map, re.M),
+                  *re.findall(r"^LOAD (/usr/\S+\.o)$", link_map, re.M)}
+    return {run(["dpkg-query", "-S", Path(file).resolve()]).partition(":")[0] for file in files}
+
+
 @pytest.mark.long
 def test_the_bill_of_materials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each file is there with its sum, and what others have made is told."""
@@ -215,7 +230,8 @@ def test_the_bill_of_materials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
               for name, each in listed.items()}
     version = project.version()
     assert inside[f"dumpulse-servers-{version}-linux-arm64.tar.gz"] == ["ziglang"]
-    assert inside[f"dumpulse-firmware-{version}.zip"] == [
-        "avr-libc", "gcc-arm-none-eabi", "gcc-avr"]
+    assert inside[f"dumpulse-firmware-{version}.zip"] == sorted(linked_into_images())
+    assert all(part["version"] and part["supplier"] for each in told["components"]
+               for part in [each, *each.get("components", [])] if part.get("type") != "file")
     (wheel,) = (each for each in told["dependencies"] if each["ref"].endswith(".whl"))
     assert f"{wheel['ref']}>aiohttp" in wheel["dependsOn"]
