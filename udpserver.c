@@ -33,12 +33,12 @@ static struct limits report_limits;
 static bool set_allow(const char *text)
 {
     udpserver.allow = true;
-    return address_give(&udpserver.readers, "--allow", text);
+    return address_add(&udpserver.readers, "--allow", text);
 }
 
 static bool set_allow_heartbeats(const char *text)
 {
-    return address_give(&udpserver.senders, "--allow-heartbeats", text);
+    return address_add(&udpserver.senders, "--allow-heartbeats", text);
 }
 
 static bool set_gateway_id(const char *text)
@@ -50,8 +50,8 @@ static bool set_gateway_id(const char *text)
 static const struct option_spec own_list[] = {
     {"--bind", "ADDRESS", "listen here (repeatable); :: is all IPv4 and IPv6",
      .set = endpoints_add},
-    {"--allow", "CIDR", "networks that may poll, or @FILE (repeatable)", .set = set_allow},
-    {"--allow-heartbeats", "CIDR", "who may send heartbeats, or @FILE (default: all)",
+    {"--allow", "CIDR", "networks that may poll (repeatable)", .set = set_allow},
+    {"--allow-heartbeats", "CIDR", "who may send heartbeats (default: all)",
      .set = set_allow_heartbeats},
     {"--burst", "N", "reports at once for one source (128)", .number = &udpserver.burst, .low = 1,
      .high = 1000000},
@@ -78,8 +78,8 @@ static bool finish_arguments(void)
 {
     if (udpserver.can_id && can_interface == NULL)
         return options_wrong("--can-id is for a gateway: give --can INTERFACE, too");
-    return udpserver.allow || (address_give(&udpserver.readers, "--allow", "127.0.0.0/8") &&
-                               address_give(&udpserver.readers, "--allow", "::1"));
+    return udpserver.allow || (address_add(&udpserver.readers, "--allow", "127.0.0.0/8") &&
+                               address_add(&udpserver.readers, "--allow", "::1"));
 }
 
 /* ---- Packets ---------------------------------------------------------------------------- */
@@ -317,22 +317,6 @@ static void say_what_is_served(void)
             udpserver.allow ? "" : "; --allow CIDR names others");
 }
 
-static bool read_networks(bool now)
-{
-    static struct address_networks readers, senders;
-
-    if (now) {
-        udpserver.readers = readers;
-        udpserver.senders = senders;
-        return true;
-    }
-    readers = udpserver.readers;
-    senders = udpserver.senders;
-    const bool has_readers = address_read_networks(&readers, "--allow");
-
-    return address_read_networks(&senders, "--allow-heartbeats") && has_readers;
-}
-
 static const struct options_own own_options = {
     .usage = "usage: udpserver [OPTION]... [PORT]\n"
              "\n"
@@ -352,6 +336,5 @@ const struct program program = {
     .options = &own_options,
     .open = open_all,
     .say_what_is_served = say_what_is_served,
-    .read_files = read_networks,
     .finish = can_finish,
 };

@@ -37,15 +37,11 @@ struct address_network {
 struct address_networks {
     struct address_network list[ADDRESS_NETWORKS];
     const char *given[ADDRESS_NETWORKS]; /* the values of the option */
-    size_t count, given_count;
+    size_t count;
 };
 
-/* Adds a value of `option`: a network like 192.0.2.0/24, or @FILE for those in a file. False: there
- * are too many. */
-bool address_give(struct address_networks *networks, const char *option, const char *text);
-/* Makes the list from all values. Files may have changed since the last time. False: options.wrong
- * says what is wrong. */
-bool address_read_networks(struct address_networks *networks, const char *option);
+/* Adds a value of `option`, like 192.0.2.0/24. False: options.wrong says what is wrong. */
+bool address_add(struct address_networks *networks, const char *option, const char *text);
 /* Returns what was given, as much as fits, each with a space before it. The next call overwrites
  * it. */
 const char *address_describe(const struct address_networks *networks);

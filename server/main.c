@@ -41,15 +41,12 @@ static void keep_standard_descriptors(void)
 static bool read_files(void)
 {
     if ((options.key != NULL && !keys_read_again(false)) ||
-        (program.read_files != NULL && !program.read_files(false)) ||
         (options.watch != NULL && !watch_read_again())) {
         log_say("%s; nothing has changed", options.wrong);
         return false;
     }
     if (options.key != NULL)
         (void)keys_read_again(true);
-    if (program.read_files != NULL)
-        (void)program.read_files(true);
     counters[COUNT_RELOADS]++;
     log_say("<6>has read its files again");
     return true;
@@ -103,11 +100,8 @@ static bool open_all(void)
 /* Reads all files for the first time. */
 static bool read_at_start(void)
 {
-    bool is_right = options_check(program.read_files == NULL ||
-                                  (program.read_files(false) && program.read_files(true)));
+    bool is_right = options_check(options.watch == NULL || watch_read_names());
 
-    if (is_right || options.check)
-        is_right &= options_check(options.watch == NULL || watch_read_names());
     if (is_right || options.check)
         is_right &= options_check(options.key == NULL || keys_read());
     return is_right;

@@ -42,9 +42,6 @@ struct program {
     const struct options_own *options;
     bool (*open)(void); /* false: it cannot run, and it has logged why */
     void (*say_what_is_served)(void);
-    /* Reads the files that its options name; false: options.wrong says why it cannot. Only if
-     * `now`, what was read last holds from now on. NULL: it has no such options. */
-    bool (*read_files)(bool now);
     void (*finish)(void); /* Sends and logs what is left, at the end. */
 };
 extern const struct program program;

@@ -80,9 +80,7 @@ static void try_arguments(char *text, size_t size)
     CHECK(options.wrong[0] == '\0');
     CHECK(endpoints_port <= UINT16_MAX);
     CHECK(endpoints_count <= ENDPOINTS_MAX);
-    if (!program.read_files(false))
-        return;
-    CHECK(program.read_files(true) && udpserver.readers.count >= 1);
+    CHECK(udpserver.readers.count >= 1);
     check_networks(&udpserver.readers);
     check_networks(&udpserver.senders);
     CHECK(udpserver.burst >= 1 && udpserver.burst <= 1000000);
@@ -125,7 +123,6 @@ static void set_arguments(char *option, char *value)
     char *arguments[] = {"udpserver", option, value, NULL};
 
     CHECK(options_read(program.options, option == NULL ? 1 : 3, arguments));
-    CHECK(program.read_files(false) && program.read_files(true));
 }
 
 static bool is_allowed_text(const char *text)

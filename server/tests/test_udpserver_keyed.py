@@ -847,10 +847,10 @@ def has_new_key(variable: int, generation: int) -> str:
 
 
 def test_no_key_is_new_if_another_file_is_wrong(options: list[str], tmp_path: Path) -> None:
-    networks = tmp_path / "networks"
-    networks.write_text("::1\n")
-    with Server(*lasting(options), "--allow", f"@{networks}") as server:
-        networks.write_text("x\n")
+    names = tmp_path / "names"
+    names.write_text("[3]\n")
+    with Server(*lasting(options), "--watch", f"{names}") as server:
+        names.write_text("x\n")
         generations(server, tmp_path, "7 1\n", "; nothing has changed")
         server.stop()
         assert not any("has generation" in line for line in server.stderr.all())

@@ -238,27 +238,11 @@ static void put_names(void)
     disk_put("names", text);
 }
 
-static void put_parties(const char *name, unsigned parties)
-{
-    char text[32 + PARTIES * 16] = "";
-    int length = 0;
-
-    for (unsigned party = FIRST_NODE; party < PARTIES; party++)
-        if ((parties >> party & 1) != 0)
-            length += snprintf(text + length, sizeof text - (size_t)length, "10.0.0.%u\n", party);
-    (void)snprintf(text + length, sizeof text - (size_t)length, "%s",
-                   world->wrong_file == READERS_ARE_WRONG ? "nobody\n" : "");
-    disk_put(name, text);
-}
-
 void faults_put_files(void)
 {
     put_key("key", "000102030405060708090a0b0c0d0e0f", false);
     put_key("before", "01000000000000000000000000000000", true);
     put_names();
-    put_parties("readers", world->names.readers);
-    if (world->chosen.allow_heartbeats)
-        put_parties("senders", world->names.senders);
     machine_signal(SIGHUP);
 }
 
@@ -276,8 +260,6 @@ static void change_all(const struct fault *fault)
     it->crit = it->warn * (2 + fault->amount / 6000 % 3);
     it->low = fault->amount % 100;
     it->high = 255 - fault->amount / 7 % 100;
-    it->readers = 1U << READER | fault->amount % (1U << READER);
-    it->senders = fault->amount | fault->amount / 5;
     it->edition++;
     faults_put_files();
 }
@@ -315,7 +297,7 @@ static void flap(const struct fault *fault)
 /* All files have changed, and one is wrong: so all of the change must wait. */
 static void make_one_wrong(const struct fault *fault)
 {
-    world->wrong_file = 1 + fault->amount / 11 % 3;
+    world->wrong_file = 1 + fault->amount / 11 % 2;
     change_all(fault);
 }
 

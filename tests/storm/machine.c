@@ -272,7 +272,8 @@ static int run_process(char *makes_numbers_of)
     struct tm parts;
     const struct chosen *const chosen = &world->chosen;
     char self[24], every[24], total[24];
-    char *arguments[32] = {"agent", "--tick", tick};
+    char *arguments[32 + 2 * PARTIES] = {"agent", "--tick", tick};
+    char readers[PARTIES][32], senders[PARTIES][40];
     int count = 3;
 
     (void)snprintf(tick, sizeof tick, "%u", world->tick);
@@ -284,19 +285,21 @@ static int run_process(char *makes_numbers_of)
     const struct {
         bool is_chosen;
         char *text;
-    } some[] = {{!chosen->no_state, "--state=/d/table"},
-                {!chosen->no_watch, "--watch=/d/names"},
-                {chosen->exec, "--exec=/d/program"},
-                {machine_has_bus(), "can0"},
-                {chosen->allow && !machine_has_bus(), "--allow=@/d/readers"},
-                {chosen->allow_heartbeats, "--allow-heartbeats=@/d/senders"},
-                {chosen->keep_old, "--keep-old"},
-                {chosen->state_every != 0, every},
-                {chosen->rate_total != 0, total},
-                {chosen->self != 0, self}};
+    } some[] = {{!chosen->no_state, "--state=/d/table"}, {!chosen->no_watch, "--watch=/d/names"},
+                {chosen->exec, "--exec=/d/program"},     {machine_has_bus(), "can0"},
+                {chosen->keep_old, "--keep-old"},        {chosen->state_every != 0, every},
+                {chosen->rate_total != 0, total},        {chosen->self != 0, self}};
     for (unsigned i = 0; i < sizeof some / sizeof some[0]; i++)
         if (some[i].is_chosen)
             arguments[count++] = some[i].text;
+    for (unsigned party = FIRST_NODE; party < PARTIES; party++) {
+        (void)snprintf(readers[party], sizeof readers[0], "--allow=10.0.0.%u", party);
+        (void)snprintf(senders[party], sizeof senders[0], "--allow-heartbeats=10.0.0.%u", party);
+        if (chosen->allow && !machine_has_bus() && (chosen->readers >> party & 1) != 0)
+            arguments[count++] = readers[party];
+        if (chosen->allow_heartbeats && (chosen->senders >> party & 1) != 0)
+            arguments[count++] = senders[party];
+    }
     (void)strftime(until, sizeof until, "--key-until=%Y-%m-%dT%H:%MZ", gmtime_r(&end, &parts));
     if (!machine_has_bus()) {
         arguments[count++] = rate;

@@ -412,13 +412,7 @@ void oracle_reads(const struct file *file)
                 world->nodes[node].generations[file == disk_find("before")];
     if (file == disk_find("names")) {
         it->read = world->names;
-        it->read.readers = before.readers;
-        it->read.senders = before.senders;
         memcpy(generations, before.generations, sizeof before.generations);
-    } else if (file == disk_find("senders")) {
-        it->read.senders = world->names.senders;
-    } else if (file == disk_find("readers")) {
-        it->read.readers = world->names.readers;
     } else if (file == disk_find("table") && !it->serves) {
         reference_loads(file);
     }

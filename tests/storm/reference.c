@@ -68,12 +68,12 @@ static void use(uint64_t *full_at, uint64_t now, uint64_t rate)
 
 static bool may_read(unsigned party)
 {
-    return world->chosen.allow ? (world->truth.names.readers >> party & 1) != 0 : world->keyed;
+    return world->chosen.allow ? (world->chosen.readers >> party & 1) != 0 : world->keyed;
 }
 
 bool reference_may_send(unsigned party)
 {
-    return !world->chosen.allow_heartbeats || (world->truth.names.senders >> party & 1) != 0;
+    return !world->chosen.allow_heartbeats || (world->chosen.senders >> party & 1) != 0;
 }
 
 static struct due *due(unsigned place)

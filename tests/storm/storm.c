@@ -55,12 +55,12 @@ static void choose_world(void)
     world->names.crit = world->names.warn * (2 + world_chance(3));
     world->names.low = world_chance(100);
     world->names.high = 255 - world_chance(100);
-    world->names.readers = 1U << READER | world_chance(1U << READER);
+    world->chosen.readers = 1U << READER | world_chance(1U << READER);
     world->rate = 1 + world_chance(20);
     world->burst = 1 + world_chance(40);
     world->room = world_chance(4) == 0 ? 700 : QUEUE;
-    world->names.senders = world_chance(1U << READER);
-    world->names.senders |= world_chance(1U << READER);
+    world->chosen.senders = 1U << FIRST_NODE | world_chance(1U << READER);
+    world->chosen.senders |= world_chance(1U << READER);
     choose_options(&world->chosen);
 }
 
@@ -68,7 +68,7 @@ static void choose_world(void)
 static void choose_short_world(const struct failure *failure)
 {
     world->failure = *failure;
-    world->chosen = (struct chosen){.exec = true, .allow = true};
+    world->chosen = (struct chosen){.exec = true, .allow = true, .readers = world->chosen.readers};
     world->keyed = world->two = world->seed % 2 != 0;
     world->epoch = 2;
     world->names.warn = 5000;

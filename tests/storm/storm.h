@@ -83,17 +83,17 @@ struct names {
     unsigned left_out;             /* variables that nobody watches, one bit each */
     unsigned low, high;            /* values */
     unsigned edition;              /* a part of each name */
-    unsigned readers;              /* parties that may request reports, one bit each */
-    unsigned senders;              /* Bits of allowed senders, with --allow-heartbeats. */
     uint8_t generations[2][NODES]; /* Generations of the keys. */
 };
 /* Options of the agent, of which each story has some. */
 struct chosen {
     bool exec, allow, allow_heartbeats, keep_old, no_state, no_watch;
+    unsigned readers;                 /* parties that may request reports, one bit each */
+    unsigned senders;                 /* Bits of allowed senders, with --allow-heartbeats. */
     unsigned self, self_sender;       /* 0: there is no --self */
     unsigned state_every, rate_total; /* 0: there is no such option */
 };
-enum wrong_file { NONE_IS_WRONG, NAMES_ARE_WRONG, READERS_ARE_WRONG, KEY_IS_WRONG };
+enum wrong_file { NONE_IS_WRONG, NAMES_ARE_WRONG, KEY_IS_WRONG };
 /* A heartbeat that a node has made. Each has another sender and value. */
 struct made {
     uint32_t serial; /* sender * 256 + value */
