@@ -53,7 +53,7 @@ import unicodedata
 import zlib
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from functools import partial
-from typing import Any, Generic, NamedTuple, NoReturn, Optional, Protocol, TypeVar, Union
+from typing import Any, NamedTuple, NoReturn, Optional, Protocol, TypeVar, Union
 
 try:
     import fcntl
@@ -106,7 +106,7 @@ class NoAnswer(Error):
 
 class BadReport(Error):
     """What came is not a report of this agent. `cause` is length or checksum; of an agent
-    with a key also version, tag, beacon, old, refused or full."""
+    with a key also tag, beacon, old, refused or full."""
     STATUS = 4
 
     def __init__(self, cause: str, text: str) -> None:
@@ -1180,24 +1180,19 @@ class Keyed:
 
     def hear(self, packet: bytes) -> bool:
         """Takes a beacon. Returns whether its epoch is new. BadReport."""
-        if len(packet) == REPORT_SIZE and packet[:4] == struct.pack(">L", zlib.adler32(packet[4:])):
-            raise BadReport("version", "this agent has no key: its report of version 1 is not "
-                                       "authentic: leave out --key to accept it")
         if len(packet) != 8 or packet[4] >= BEACON_END:
-            raise BadReport("length", f"it is {len(packet)} bytes long, not {KEYED_REPORT_SIZE}, "
-                                      "and not a beacon")
+            raise BadReport("length", f"it is {len(packet)} bytes long, not {KEYED_REPORT_SIZE}")
         epoch = int.from_bytes(packet[4:], "big")
         if not hmac.compare_digest(packet[:4], self._make_tag(epoch, packet[4:])[:4]):
             raise BadReport("beacon", f"its beacon is not authentic for {name_label(self.label)}: "
                                       f"is {self.keys.path!r} the key of this agent?")
         if epoch < max(self.epoch, 1):
             self._old_at = min(self._old_at, uptime())
-            raise BadReport("old", f"its beacon is of epoch {epoch}, older than epoch "
-                                   f"{self.epoch}: it is replayed, or the agent has lost its "
-                                   f"numbers, {self.FORGED}")
+            raise BadReport("old", f"its beacon is of epoch {epoch}, older than {self.epoch}: it "
+                            f"is replayed, or the agent has lost its numbers, {self.FORGED}")
         if self.known and self.label == READER_LABEL and \
                 epoch > self.known + self._allowed():
-            raise BadReport("old", f"its beacon is of epoch {epoch}, too far ahead of epoch "
+            raise BadReport("old", f"its beacon is of epoch {epoch}, too far ahead of "
                                    f"{self.known}: its clock was set, {self.FORGED}")
         if epoch > self.epoch and self._later == BEACONS:
             raise BadReport("old", f"it has sent more than {BEACONS} epochs: old beacons are "
@@ -1215,8 +1210,7 @@ class Keyed:
             # With this epoch: a report of an earlier one may be a delayed one.
             tag = self._asked and self._make_tag(self.epoch, self._asked[4:], packet[8:])
             if not tag or not hmac.compare_digest(packet[:8], tag[:8]):
-                raise BadReport("tag", "its tag is wrong: it answers another request, or is "
-                                       "forged")
+                raise BadReport("tag", "its tag is wrong: for another request, or forged")
             self._asked, self._refused, self._repeat, self._old_at = b"", 0, False, math.inf
             if self.epoch != self.known:
                 self.remark = "" if self.known else self.remark
@@ -1230,15 +1224,12 @@ class Keyed:
         if self.hear(packet):
             return None
         self._repeat, self._refused = False, self._refused + self._repeat
-        raise BadReport("full" if self.count == FULL else "refused",
-                        "it rejects requests: other readers have used the counts of this epoch, so "
-                        "try again later")
+        raise BadReport("full" if self.count == FULL else "refused", "it rejects requests: other "
+                        "readers have used the counts of this epoch, so try again later")
 
 
 # ---------------------------------------------------------------- transports
 # What UDP, serial lines and CAN have in common for an agent.
-
-
 class Transport(Protocol):
     """Carries packets to one agent and back. A new transport is such a class, a function that
     parses its addresses, and a row in TRANSPORTS."""
@@ -1748,65 +1739,6 @@ def draw_waits(draw: Callable[[float, float], float] = random.uniform) -> Iterat
         yield wait
 
 
-@dataclasses.dataclass
-class Talk(Generic[Result]):
-    """Requests to one agent, and what comes instead of a valid answer."""
-    transport: Transport
-    request: Callable[[], bytes]
-    take: Callable[[bytes], Optional[Result]]
-    end: float  # when no more requests are sent
-    asked: int = 0  # The number of requests.
-    has_received: bool = False  # Any packet has come.
-    bad: Optional[BadReport] = None  # the last one, or of refusals the first one
-    silence: str = ""  # the last reason of the network
-
-    def ask_until(self, again: float) -> Steps[Optional[Result]]:
-        """Sends a request, and reads until this time. It sends another one before if
-        take() returns None, if the agent rejects the request, or if another address is left."""
-        untried = self.transport.addresses
-        asking = True
-        while asking or time.monotonic() < again:
-            try:
-                if asking:
-                    asking = False
-                    self.asked += 1
-                    self.transport.send(self.request())
-                    if self.transport.keyed and self.asked > 2 and not self.has_received:
-                        self.transport.send(REQUEST)  # is it of version 1?
-                packet = yield from self.transport.receiving(again)
-                if packet is not None:
-                    self.has_received = True
-                    result = self.take(packet)
-                    if result is not None:
-                        return result
-                    asking = time.monotonic() < self.end
-            except BadReport as error:
-                asking = self._note(error)
-            except NoAnswer as error:
-                untried -= 1
-                self.silence = f": {error}"
-                asking = untried > 0  # Another address is left.
-                if asking:
-                    self.transport.next_address()
-        return None
-
-    def _note(self, error: BadReport) -> bool:
-        """Returns whether another request is to be sent."""
-        refused = error.cause == "refused"
-        # On a bus, the beacons of others come, too.
-        is_reason = not refused and (error.cause != "beacon" or not self.transport.SHARED)
-        self.bad = error if is_reason else self.bad or error
-        return refused and not self.transport.SHARED and time.monotonic() < self.end
-
-    def explain_failure(self, timeout: float) -> Error:
-        name, hint = self.transport.name, "; if it has a key, give --key"
-        if self.bad is not None:
-            return BadReport(self.bad.cause, f"bad report from {name}: {self.bad}")
-        silence = self.silence or f" from {name} after {self.asked} requests" \
-            f"{self.transport.SILENCE}{hint * (not self.transport.keyed)}"
-        return NoAnswer(f"no answer in {format_age(round(timeout * 1000))}{silence}")
-
-
 class Agent:
     """An agent at an address. Nothing is looked up or sent before the first ask() or beat(). Each
     thread or task needs an object of its own.
@@ -1824,11 +1756,6 @@ class Agent:
         self.name = hide_keys(self._transport.name)
         if not self.name.isprintable():
             raise BadUsage(f"{address!r} is not an address: it has unprintable characters")
-
-    @property
-    def trust(self) -> str:
-        """Why the last report was accepted."""
-        return "; ".join((f"report {'authentic' if self._keys else 'verified'}", *self.remarks))
 
     @property
     def remarks(self) -> list[str]:
@@ -1881,21 +1808,48 @@ class Agent:
 
     def _talk(self, timeout: float, request: Callable[[], bytes],
               take: Callable[[bytes], Optional[Result]]) -> Steps[Result]:
-        """Sends requests until take() returns something. After None, it sends another at once."""
-        end = end_of(timeout)
-        talk = Talk(self._transport, request, take, end)
-        with contextlib.closing(self._transport):
-            yield from self._transport.opening(timeout)
+        """Sends requests until take() returns something. It sends one at once if take() returns
+        None, if the agent rejects the last one, or if another address is left."""
+        end, transport = end_of(timeout), self._transport
+        asked = 0
+        bad: Optional[BadReport] = None  # the last one, or of refusals the first one
+        silence = ""  # the last reason of the network
+        with contextlib.closing(transport):
+            yield from transport.opening(timeout)
             for seconds in draw_waits():
                 again = min(end, time.monotonic() + seconds)
-                result = yield from talk.ask_until(again)
-                if result is not None:
-                    return result
+                untried, is_due = transport.addresses, True
+                while is_due or time.monotonic() < again:
+                    try:
+                        if is_due:
+                            is_due, asked = False, asked + 1
+                            transport.send(request())
+                        packet = yield from transport.receiving(again)
+                        if packet is not None:
+                            if (result := take(packet)) is not None:
+                                return result
+                            is_due = time.monotonic() < end
+                    except BadReport as error:
+                        is_refused = error.cause == "refused"
+                        # On a bus, the beacons of others come, too.
+                        if bad is None or not is_refused and not (
+                                error.cause == "beacon" and transport.SHARED):
+                            bad = error
+                        is_due = is_refused and not transport.SHARED and time.monotonic() < end
+                    except NoAnswer as error:
+                        untried, silence = untried - 1, f": {error}"
+                        is_due = untried > 0  # Another address is left.
+                        if is_due:
+                            transport.next_address()
                 if again >= end:
                     break
-                self._transport.next_address()
-            self._transport.forget_addresses()
-            raise talk.explain_failure(timeout)
+                transport.next_address()
+            transport.forget_addresses()
+        if bad is not None:
+            raise BadReport(bad.cause, f"bad report from {transport.name}: {bad}")
+        hint = f"; it may have {'no key' if transport.keyed else 'a key: give --key'}"
+        raise NoAnswer(f"no answer in {format_age(round(timeout * 1000))}" + (
+            silence or f" from {transport.name} after {asked} requests{transport.SILENCE}{hint}"))
 
     @contextlib.contextmanager
     def _next_heartbeat(self, variable: int, sender: int, value: int,
@@ -1996,8 +1950,8 @@ def run_get(options: argparse.Namespace) -> int:
                           **describe_report(agent_clock, shown)}))
         return 0
     received = sum(not entry.never for entry in agent_clock.entries)
-    print(f"{agent.name}: {agent.trust}, {received} of {VARIABLES} variables received, "
-          f"{agent_clock}")
+    trust = "; ".join(("report authentic" if options.key else "report verified", *agent.remarks))
+    print(f"{agent.name}: {trust}, {received} of {VARIABLES} variables received, {agent_clock}")
     print("".join(f"{line}\n" for line in [HEADING, *map(format_row, shown)] if shown), end="")
     if any(reading.variable.is_unkeyed for reading in shown):
         print("* not authenticated: the agent accepts it without a key, so anyone can forge it")
@@ -2198,22 +2152,13 @@ def print_check(status: int, text: str, fields: Optional[Keys], data: str = "") 
 
 # ---------------------------------------------------------------- watch
 # Shows reports, as a table on a terminal or as lines of JSON.
-def paint(text: str, *codes: str) -> str:
-    """With colours (30 and more) unless the user has refused them: see no-color.org."""
-    used = [code for code in codes if code and (len(code) == 1 or not os.environ.get("NO_COLOR"))]
-    return f"\x1b[{';'.join(used)}m{text}\x1b[0m" if used else text
-
-
-RED, YELLOW, REVERSE, DIM = "31", "33", "7", "2"
-
-
 def draw_screen(watched: Watched, columns: int, rows: int) -> list[str]:
     """What a terminal of this size shows: the worst variables, if there is no room for all."""
     shown, summary = watched.shown(), watched.summary()
     head = [f"{watched.name}  {time.strftime('%H:%M:%S')}", *(
         summary[start:start + columns] for start in range(0, len(summary), columns)),
         str(watched.clock) if watched.readings else "", watched.event]
-    head = [paint(line[:columns], REVERSE * bool(watched.trouble)) for line in head if line]
+    head = [line for line in head if line]
     del head[max(1, rows - 3):]  # variables in trouble are more important than news
     room = max(1, rows - len(head) - 2)
     end = "Ctrl-C ends" + "; * not authenticated" * any(row.variable.is_unkeyed for row in shown)
@@ -2223,19 +2168,10 @@ def draw_screen(watched: Watched, columns: int, rows: int) -> list[str]:
         shown.sort(key=lambda reading: (not reading.bad_value, rank(reading.state),
                                         not reading.unusual_value))
         shown = sorted(shown[:room], key=lambda reading: reading.variable.number)
-    return [*head, paint(HEADING[:columns], DIM),
-            *(draw_row(reading, watched, columns) for reading in shown), end[:columns]][:rows]
-
-
-def draw_row(reading: Reading, watched: Watched, columns: int) -> str:
-    """Colours mark trouble, and what has changed is reversed. Without a new report, all is dim."""
-    is_bad = reading.bad_value or reading.state == DEAD or (
-        reading.state == NEVER and reading.variable.expected)
-    is_unusual = reading.unusual_value or reading.state == LATE
-    state = f", {reading.state}" * (reading.age_ms is not None)
-    is_news = reading.variable.number in watched.changed and len(watched.changed) < VARIABLES
-    return paint(f"{format_row(reading)}{state}"[:columns], DIM * bool(watched.trouble),
-                 RED if is_bad else YELLOW * is_unusual, REVERSE * is_news)
+    stale = ", stale" * bool(watched.trouble)  # a reading of an earlier report
+    table = (f"{format_row(reading)}{stale or f', {reading.state}' * (reading.age_ms is not None)}"
+             for reading in shown)
+    return [line[:columns] for line in (*head, HEADING, *table, end)][:rows]
 
 
 def show_screen(watched: Watched) -> None:
@@ -2452,7 +2388,7 @@ its heartbeats. The readers' key authenticates requests, and can forge reports
 for other readers. To replace the key of variable 3, add the line `3 1` to the
 file with the master key, and later raise the 1: only the last key is accepted.
 A line `epoch 30` makes epochs of 30 seconds instead of 10."""
-KEY_OPTIONS = {"new": "", "show": "secret numbers", "split": "out variable readers agent text",
+KEY_OPTIONS = {"new": "", "show": "secret", "split": "out variable readers agent text",
                "eeprom": "out image variable"}
 SINCE_2020 = 1_577_836_800  # Unix time at which the numbers of agents begin.
 NUMBER_S = 900  # Seconds until the next number: firmware/keyed_avr.c.
@@ -2487,9 +2423,8 @@ def make_private_folder(path: str) -> None:
             os.mkdir(path, 0o700)
             os.chmod(path, 0o700)  # whatever the umask is
         about = os.lstat(path)
-    if not stat.S_ISDIR(about.st_mode):
-        raise Error(f"cannot use {path!r}: it is not a folder")
-    if os.name == "posix" and (about.st_mode & 0o077 or about.st_uid != user()):
+    if not stat.S_ISDIR(about.st_mode) or os.name == "posix" and (
+            about.st_mode & 0o077 or about.st_uid != user()):
         raise Error(f"cannot use {path!r}: use a new name, or a folder of yours with mode 700")
     with explained(f"cannot use {path!r}"):
         if not os.listdir(path):
@@ -2585,22 +2520,18 @@ def read_master(path: str) -> KeyFile:
     return keys
 
 
-def show_keys(keys: KeyFile, options: argparse.Namespace) -> None:
-    """Prints the keys in a file; with --numbers, also all that are made of a master key."""
-    accepted = read_accepted(options.numbers, keys.master) if options.numbers else []
+def show_keys(keys: KeyFile, is_secret: bool) -> None:
+    """Prints the keys in a file."""
     shown: list[tuple[str, bytes, str]] = []
     if keys.master:
         shown.append(("master", keys.master, f", epoch {keys.epoch} s" * bool(keys.epoch)))
     for name, label in LABELS.items():
-        if accepted or label in keys.known or label in keys.generations:
+        if label in keys.known or label in keys.generations:
             about = f", generation {keys.generations.get(label, 0)}" * bool(keys.master)
-            if accepted:
-                last = accepted[label]
-                about += f", accepted {'none' if last is None else last}"
             shown.append((name, keys.of(label), about))
     for name, key, about in shown:
         print(f"{keys.path!r}: {name} key{about}, "
-              f"{key.hex() if options.secret else f'fingerprint {compute_fingerprint(key)}'}")
+              f"{key.hex() if is_secret else f'fingerprint {compute_fingerprint(key)}'}")
 
 
 def run_key(options: argparse.Namespace) -> int:
@@ -2618,21 +2549,8 @@ def run_key(options: argparse.Namespace) -> int:
     if options.action == "new":
         write_all([(path, f"{os.urandom(16).hex()}\n") for path in options.files])
     for keys in map(KeyFile, options.files):
-        show_keys(keys, options)
+        show_keys(keys, options.secret)
     return 0
-
-
-def read_accepted(path: str, key: bytes) -> list[Optional[int]]:
-    """Reads from an agent's file of numbers under which generation each label was last accepted:
-    server/numbers.h has its bytes. None: none since the file was made."""
-    with explained(f"cannot read {path!r}", BadUsage), open(path, "rb") as file:
-        content = file.read(167)
-    if len(content) != 166 or content[:12] != b"Dumpulsekey2" or \
-            zlib.crc32(content[:-4]) != int.from_bytes(content[-4:], "big"):
-        raise BadUsage(f"{path!r} is not a file of an agent's numbers of this version")
-    if content[12:16].hex() != compute_fingerprint(key)[:8]:
-        raise BadUsage(f"{path!r} has the numbers of another key")
-    return [number - 1 if number else None for number in content[97:162]]
 
 
 # ---------------------------------------------------------------- the command line
@@ -2644,16 +2562,10 @@ Each command has its own --help. The port is 9060; with IPv6, write [::1]:9060.
 exit status: 0 fine; 1 the output could not be written; 2 bad usage;
 3 no answer; 4 a bad report. check has its own."""
 
-AGES = """\
-An age ends at 65471 ticks: a node that is silent for longer looks alive again,
-but not in watch and check --memory."""
-
 CHECK_STATUSES = """\
 exit status: 0 OK; 1 WARNING: late, or an unusual value; 2 CRITICAL: dead,
 never received, a bad value, or no valid report; 3 UNKNOWN: bad usage, an
 unknown age, or the output could not be written; also after --help and --version"""
-
-KEY_USE = "  dumpulse key new a.key\n  dumpulse key split a.key --out a --variable 0-31 --readers\n"
 
 
 class Command(NamedTuple):
@@ -2666,13 +2578,12 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "get": Command(run_get, "HOST[:PORT] [VARIABLE]...", "show the report",
-                   "Show an agent's report. ! marks a value that is out of its range.", AGES),
+                   "Show an agent's report. ! marks a value that is out of its range."),
     "set": Command(run_set, "HOST[:PORT] VARIABLE VALUE", "send one heartbeat",
                    "Send one heartbeat. Nothing shows whether the agent accepts it: use get."),
     "watch": Command(run_watch, "HOST[:PORT] [VARIABLE]...", "show a live table", """\
 Show a table of an agent's reports until Ctrl-C, or print lines of JSON in a
-pipe. What has changed since the last report stands out. ! marks a value that is
-out of its range.""", AGES),
+pipe. ! marks a value that is out of its range."""),
     "check": Command(run_check, "HOST[:PORT]", "for Nagios, Icinga, cron, scripts", """\
 Print one line: which nodes are not alive, and performance data. The variables
 of --expect must be alive, or all in the file of --names, except those with
@@ -2686,7 +2597,7 @@ variable with its name and age, counters, and the server's arguments."""),
     "key": Command(run_key, "ACTION FILE...", "keys for agents and nodes", """\
 Make files with master keys, one for each agent; show which keys are in a file,
 by their fingerprints; or write into a folder what nodes, readers and images
-with keys need of a master key.""", KEY_USE + KEY_MEANING),
+with keys need of a master key.""", KEY_MEANING),
 }
 
 
@@ -2719,8 +2630,7 @@ PARSERS = {"TIME": parse_duration, "FILE": parse_file, "FOLDER": parse_file,
 OPTIONS = [
     Option(("get", "set", "watch"), "address", "HOST[:PORT]", HOST_HELP),
     Option(("check",), "address", "HOST[:PORT]", HOST_HELP, extra={"nargs": "?"}),
-    Option(("check",), "-H", "HOST[:PORT]", "the agent, for plugins",
-           extra={"dest": "plugin_host"}),
+    Option(("check",), "-H", "HOST[:PORT]", "the same agent", extra={"dest": "plugin_host"}),
     Option(("check",), "-p --port", "PORT", "its port (9060)"),
     Option(("get", "watch"), "variables", "VARIABLE", "3,7-12 or names (all received or named)",
            extra={"nargs": "*", "default": []}),
@@ -2735,14 +2645,11 @@ OPTIONS = [
     Option(("key",), "files", "FILE", "a file of keys", extra={"nargs": "+"}),
     Option(("key",), "--secret", "", "show: the key itself, and not its fingerprint"),
     Option(("key",), "--out", "FOLDER", "split, eeprom: the folder, private and ignored by git"),
-    Option(("key",), "--image", "IMAGE", "eeprom: the image to flash, such as keyed_stm32",
-           extra={"choices": IMAGES}),
-    Option(("key",), "--variable", "VARIABLES", "split, eeprom: of these nodes",
-           extra={"default": ""}),
+    Option(("key",), "--image", "IMAGE", "eeprom: the image to flash", extra={"choices": IMAGES}),
+    Option(("key",), "--variable", "VARIABLES", "split, eeprom: nodes", extra={"default": ""}),
     Option(("key",), "--readers", "", "split: FILE-readers.key"),
     Option(("key",), "--agent", "", "split: FILE-agent.h: the master key, for its firmware"),
     Option(("key",), "--text", "", "split: FILE-3.key for set --key, in place of FILE-3.h"),
-    Option(("key",), "--numbers", "FILE", "show: the agent's numbers: what it accepted last"),
     Option(("set",), "--sender", "SENDER", "its sender, 0 to 255 (1)", extra={"default": 1}),
     Option(("check",), "--expect", "VARIABLES", "variables that must be alive: 3,7-12 or names"),
     Option(JUDGES, "-w --warn", "TIME", "late after this much silence (5s)"),
@@ -2750,8 +2657,7 @@ OPTIONS = [
     Option(("watch",), "--interval", "TIME", "between requests (1s)", extra={"default": 1_000}),
     Option(("watch",), "--count", "N", "end after this many reports or failures",
            partial(parse_number, low=1, high=10**8)),
-    Option((*READERS, "names"), "--tick", "TIME", "unit of the agent's timestamps (1s)",
-           parse_tick),
+    Option((*READERS, "names"), "--tick", "TIME", "unit of timestamps (1s)", parse_tick),
     Option(READERS, "--now-from", "VARIABLE", "count ages from this variable (the clock here)"),
     Option(ASKERS, "--names", "FILE", "names and deadlines, as in vehicle.ini"),
     Option(ASKERS, "--key", "FILE", "the agent's keys, which `key` makes", KeyFile),

@@ -86,10 +86,7 @@ def test_a_server_continues_from_a_golden_table(files: Path) -> None:
 
 
 def test_the_client_reads_golden_files(files: Path) -> None:
-    key = client.KeyFile(str(files / "fleet.key"))
-    accepted = client.read_accepted(str(files / "table.f791d53f.numbers"), key.master)
-    assert {label for label, generation in enumerate(accepted) if generation == 0} == {1, 64}
-    assert accepted.count(None) == 63
+    assert client.KeyFile(str(files / "fleet.key")).master.hex() == MASTER_KEY.strip()
     history = client.load_history(str(files / "memory"), "127.0.0.1:19060", 2_000_000)
     assert {number: entry.entry for number, entry in history.entries.items()} == {
         0: client.Entry(19798, 1, 0), 1: client.Entry(19798, 5, 77)}

@@ -10,7 +10,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Self
 
 import pyte
 
@@ -59,11 +59,6 @@ class Terminal:
     def text(self) -> list[str]:
         with self._lock:
             return [line.rstrip() for line in self.screen.display]
-
-    def cell(self, line: int, text: str) -> Any:
-        """The first character of that text, with its attributes."""
-        with self._lock:
-            return self.screen.buffer[line][self.screen.display[line].index(text)]
 
     def wait_for(self, condition: Callable[[list[str]], object],
                  seconds: float = PATIENCE) -> list[str]:

@@ -483,7 +483,7 @@ SHORT = client.BadReport("length", "short")
     ([GOOD], 1, [("send", 0), ("receive", 1.0)], None),
     ([], 1, [("send", 0), ("receive", 1.0), "next", ("send", 1.0), ("receive", 2.0), "next",
              ("send", 3.0), ("receive", 0.5), "forget"],
-     "NoAnswer: no answer in 3.5 s from scripted after 3 requests; if it has a key, give --key"),
+     "NoAnswer: no answer in 3.5 s from scripted after 3 requests; it may have a key: give --key"),
     ([SHORT, None, GOOD], 1, [("send", 0), ("receive", 1.0), ("receive", 0.75), "next",
                               ("send", 1.0), ("receive", 2.0)], None),
     ([SHORT], 1, [("send", 0), ("receive", 1.0), ("receive", 0.75), "next", ("send", 1.0),
@@ -511,8 +511,8 @@ def test_what_is_asked_and_when(steps: list[Any], addresses: int, calls: list[An
 
 def test_no_request_is_sent_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     transport = Scripted(monkeypatch, *[GOOD] * 9)
-    talk = client.Talk[bool](transport, lambda: client.REQUEST, lambda packet: None, 51.0)
-    assert client.wait(talk.ask_until(51.0)) is None
+    with pytest.raises(client.NoAnswer, match="after 4 requests"):
+        client.wait(agent_on(transport)._talk(1.0, lambda: client.REQUEST, lambda packet: None))
     assert [call[1] for call in transport.calls if call[0] == "send"] == [0, 0.25, 0.5, 0.75]
 
 
@@ -626,7 +626,7 @@ TYPED = [
     ("get HERE --timeout 100000h", 0, "report verified"),
     ("get NOBODY --timeout 0.2", 3, "nothing listens at"),
     ("get SILENT --timeout 300ms", 3, "requests; this address may not be allowed, or above the "
-     "rate limit; if it has a key, give --key"),
+     "rate limit; it may have a key: give --key"),
     ("get SHORT --timeout 500ms", 4, "8 bytes long, not 260"),
     ("get SUM --timeout 500ms", 4, "its checksum is"),
     ("get STRANGER --timeout 500ms", 3, "no answer in 0.5 s from"),
