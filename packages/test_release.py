@@ -213,7 +213,7 @@ def linked_into_images() -> set[str]:
 def test_the_bill_of_materials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each file is there with its sum, and what others have made is told."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    for name in ("firmware", "fleet", "static"):
+    for name in ("firmware", "python", "static"):
         making.builder(name)(tmp_path)
     files = release.sums(tmp_path)
     bills = []
@@ -233,5 +233,6 @@ def test_the_bill_of_materials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert inside[f"dumpulse-firmware-{version}.zip"] == sorted(linked_into_images())
     assert all(part["version"] and part["supplier"] for each in told["components"]
                for part in [each, *each.get("components", [])] if part.get("type") != "file")
-    (wheel,) = (each for each in told["dependencies"] if each["ref"].endswith(".whl"))
+    (wheel,) = (each for each in told["dependencies"]
+                if re.fullmatch(r"dumpulse_fleet.*\.whl", each["ref"]))
     assert f"{wheel['ref']}>aiohttp" in wheel["dependsOn"]

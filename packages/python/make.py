@@ -1,4 +1,7 @@
-"""Makes the wheel and the source distribution for PyPI."""
+"""Makes the wheels and the source distributions of the client and of the fleet, for PyPI.
+
+In the repository, dumpulse_fleet/client.py is a link to the client. In the package, it stands for
+the module of the package dumpulse: whoever has both has one client."""
 
 import json
 import os
@@ -40,6 +43,37 @@ OWN = {"name": project.NAME, "version": VERSION, "summary": project.SUMMARY, "py
        "package": "dumpulse", "module": "dumpulse", "dependencies": "", "extras": "",
        "classifiers": '"Environment :: Console", "Operating System :: OS Independent", '
        '"Typing :: Typed"'}
+# From the oldest version that is tested to the next one that may break things.
+NEEDS = ("aiohttp>=3.14,<4", "bcrypt>=4.0,<6", f"dumpulse=={VERSION}", "numpy>=1.26,<3",
+         "pydantic>=2.12,<3", "PyYAML>=6.0.1,<7")
+OWN_OF_FLEET = {
+    "name": "dumpulse-fleet", "version": project.FORMS["python"](project.version("fleet")),
+    "python": "3.11", "package": "dumpulse_fleet",
+    "summary": "Polls thousands of Dumpulse agents, and reports changes",
+    "module": "dumpulse_fleet.__main__", "dependencies": json.dumps(NEEDS)[1:-1],
+    "extras": 'apprise = ["apprise>=1.9,<3"]',
+    "classifiers": '"Development Status :: 3 - Alpha", '
+    '"Environment :: No Input/Output (Daemon)", "Environment :: Web Environment", '
+    '"Framework :: aiohttp", "Operating System :: POSIX :: Linux", '
+    '"Topic :: System :: Networking :: Monitoring"'}
+FLEET = project.ROOT / "dumpulse_fleet"
+# What is for those who have the repository: it needs a C compiler, or other files.
+NOT_INSTALLED = ("tests", "simulation")
+COPIED_TO_FLEET = {
+    "LICENSE": "LICENSE",
+    "dumpulse_fleet/dumpulse-fleet.1": "share/man/man1/dumpulse-fleet.1",
+    "dumpulse_fleet/dumpulse-fleet.service": "lib/systemd/system/dumpulse-fleet.service",
+    "examples/vehicle.ini": "share/doc/dumpulse-fleet/examples/vehicle.ini",
+    "packages/fleet/README.md": "README.md",
+}
+CLIENT_OF_FLEET = '''"""The module dumpulse, as the fleet calls it."""
+
+import sys
+
+import dumpulse
+
+sys.modules[__name__] = dumpulse
+'''
 
 
 def write_tree(to: Path, texts: Mapping[str, str], own: Mapping[str, str]) -> Path:
@@ -58,10 +92,27 @@ def write_tree(to: Path, texts: Mapping[str, str], own: Mapping[str, str]) -> Pa
     return to
 
 
-def tree(to: Path) -> Path:
+def client_tree(to: Path) -> Path:
     return write_tree(to, ADDED | {
         "share/man/man1/dumpulse.1": manual.manual(),
         **{name: (project.ROOT / source).read_text() for source, name in COPIED.items()}}, OWN)
+
+
+def modules() -> dict[str, Path]:
+    """The files of Python by their names in the package."""
+    return {f"dumpulse_fleet/{path.relative_to(FLEET)}": path
+            for path in sorted(FLEET.rglob("*.py"))
+            if path.relative_to(FLEET).parts[0] not in NOT_INSTALLED}
+
+
+def fleet_tree(to: Path) -> Path:
+    """Writes the package as a folder that any tool for Python packages can build."""
+    files = {name: project.ROOT / source for source, name in COPIED_TO_FLEET.items()}
+    for folder, name in (("web/wall", "dumpulse_fleet/web/wall"),
+                         ("examples", "share/doc/dumpulse-fleet/examples")):
+        files |= {f"{name}/{path.name}": path for path in sorted((FLEET / folder).iterdir())}
+    texts = {name: path.read_text() for name, path in (files | modules()).items()}
+    return write_tree(to, texts | {"dumpulse_fleet/client.py": CLIENT_OF_FLEET}, OWN_OF_FLEET)
 
 
 def run_build(source: Path, to: Path, *options: str) -> list[Path]:
@@ -73,14 +124,15 @@ def run_build(source: Path, to: Path, *options: str) -> list[Path]:
     return sorted({*to.iterdir()} - before)
 
 
-def build_tree(tree_of: Callable[[Path], Path], to: Path) -> list[Path]:
-    """Builds the package whose folder this function writes."""
-    with tempfile.TemporaryDirectory() as folder:
-        source = tree_of(Path(folder))
-        new = Path(folder) / "new"
-        new.mkdir()
-        return [Path(shutil.copy(path, to)) for path in run_build(source, new)]
+TREES: dict[str, Callable[[Path], Path]] = {"client": client_tree, "fleet": fleet_tree}
 
 
 def build(to: Path) -> list[Path]:
-    return build_tree(tree, to)
+    files: list[Path] = []
+    for tree in TREES.values():
+        with tempfile.TemporaryDirectory() as folder:
+            source = tree(Path(folder))
+            new = Path(folder) / "new"
+            new.mkdir()
+            files += [Path(shutil.copy(path, to)) for path in run_build(source, new)]
+    return files
