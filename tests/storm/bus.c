@@ -98,7 +98,7 @@ ssize_t __wrap_send(int descriptor, const void *bytes, size_t size, int flags)
     struct interface *const it = &world->bus;
 
     (void)descriptor, (void)flags;
-    if (calls_fail(CALL_SEND) != 0)
+    if (calls_fail("send") != 0)
         return -1;
     oracle_check_epoch();
     errno = it->now == BUS_GONE ? ENXIO : ENETDOWN;
@@ -128,7 +128,7 @@ ssize_t __wrap_send(int descriptor, const void *bytes, size_t size, int flags)
 int __wrap_socket(int family, int kind, int protocol)
 {
     (void)family, (void)kind, (void)protocol;
-    if (calls_fail(CALL_SOCKET) != 0)
+    if (calls_fail("socket") != 0)
         return -1;
     errno = EMFILE;
     if (world->now < world->disk.shut_until)
@@ -140,7 +140,7 @@ int __wrap_socket(int family, int kind, int protocol)
 unsigned __wrap_if_nametoindex(const char *name)
 {
     (void)name;
-    if (calls_fail(CALL_IF_NAMETOINDEX) != 0)
+    if (calls_fail("if_nametoindex") != 0)
         return 0;
     errno = ENODEV;
     return world->bus.now != BUS_GONE;
@@ -149,13 +149,13 @@ unsigned __wrap_if_nametoindex(const char *name)
 int __wrap_bind(int descriptor, const struct sockaddr *address, socklen_t size)
 {
     (void)descriptor, (void)address, (void)size;
-    return calls_fail(CALL_BIND) != 0 ? -1 : 0;
+    return calls_fail("bind") != 0 ? -1 : 0;
 }
 
 int __wrap_ioctl(int descriptor, unsigned long request, struct ifreq *status)
 {
     (void)descriptor, (void)request;
-    if (calls_fail(CALL_IOCTL) != 0)
+    if (calls_fail("ioctl") != 0)
         return -1;
     status->ifr_flags = world->bus.now == BUS_DOWN ? 0 : IFF_UP;
     world->bus.is_open = world->bus.now != BUS_DOWN;

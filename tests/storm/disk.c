@@ -270,7 +270,7 @@ int disk_left_open(void)
 
 int __wrap_open(const char *path, int flags, ...)
 {
-    if (calls_fail(CALL_OPEN) != 0)
+    if (calls_fail("open") != 0)
         return -1;
     if (is_now(world->disk.shut_until) && world->machine.serves)
         return fail(EMFILE);
@@ -295,7 +295,7 @@ int __wrap_close(int descriptor)
 {
     const int at = descriptor - FIRST_DESCRIPTOR;
     const bool is_open = at >= 0 && at < OPEN && world->disk.open[at].file >= 0;
-    const int reason = calls_fail(CALL_CLOSE);
+    const int reason = calls_fail("close");
 
     CLAIM(BOUNDED, true, is_open, "descriptor %d is closed, and is not open", descriptor);
     if (!is_open)
@@ -323,7 +323,7 @@ static void flip(struct file *file, uint8_t *bytes, size_t size)
 ssize_t __wrap_read(int descriptor, void *bytes, size_t room)
 {
     struct file *const file = file_of(descriptor);
-    const int reason = calls_fail(CALL_READ);
+    const int reason = calls_fail("read");
 
     if (reason > 0)
         return -1;
@@ -351,7 +351,7 @@ ssize_t __wrap_read(int descriptor, void *bytes, size_t room)
 ssize_t __wrap_pwrite(int descriptor, const void *bytes, size_t size, off_t at)
 {
     struct file *const file = file_of(descriptor);
-    const int reason = calls_fail(CALL_PWRITE);
+    const int reason = calls_fail("pwrite");
 
     if (reason > 0)
         return -1;
@@ -374,7 +374,7 @@ int __wrap_ftruncate(int descriptor, off_t size)
 {
     struct file *const file = file_of(descriptor);
 
-    if (calls_fail(CALL_FTRUNCATE) != 0)
+    if (calls_fail("ftruncate") != 0)
         return -1;
     file->size = (size_t)size;
     file->dirty = true;
@@ -392,7 +392,7 @@ int __wrap_fsync(int descriptor)
     struct file *const file = file_of(descriptor);
     struct disk *const disk = &world->disk;
 
-    if (calls_fail(CALL_FSYNC) != 0)
+    if (calls_fail("fsync") != 0)
         return -1;
     if (is_now(disk->slow_until) && !world->machine.in_thread) {
         world_pass(world_between(SECOND / 10, 5 * SECOND));
@@ -411,7 +411,7 @@ int __wrap_fsync(int descriptor)
 
 int __wrap_rename(const char *from, const char *to)
 {
-    if (calls_fail(CALL_RENAME) != 0)
+    if (calls_fail("rename") != 0)
         return -1;
     const int at = find(&world->disk.now, name_of(from));
     if (at < 0)
@@ -441,7 +441,7 @@ int __wrap_fstat(int descriptor, struct stat *status)
 {
     const struct file *const file = file_of(descriptor);
 
-    return calls_fail(CALL_FSTAT) != 0 ? -1 : tell(file, status, file == NULL);
+    return calls_fail("fstat") != 0 ? -1 : tell(file, status, file == NULL);
 }
 
 static int tell_name(const char *path, struct stat *status)
@@ -453,12 +453,12 @@ static int tell_name(const char *path, struct stat *status)
 
 int __wrap_lstat(const char *path, struct stat *status)
 {
-    return calls_fail(CALL_LSTAT) != 0 ? -1 : tell_name(path, status);
+    return calls_fail("lstat") != 0 ? -1 : tell_name(path, status);
 }
 
 int __wrap_stat(const char *path, struct stat *status)
 {
-    return calls_fail(CALL_STAT) != 0 ? -1 : tell_name(path, status);
+    return calls_fail("stat") != 0 ? -1 : tell_name(path, status);
 }
 
 uid_t __wrap_geteuid(void)

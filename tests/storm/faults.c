@@ -279,7 +279,7 @@ static void watch_again(const struct fault *fault)
 /* All nodes change their states each second. That is more than the log gets at once. */
 static void flap_on(unsigned number)
 {
-    const struct fault *const fault = &world->story[number];
+    const struct fault *const fault = &world->told.story[number];
     const bool lasts = world->now < fault->at + fault->lasts;
 
     world->names.low = 0;
@@ -291,7 +291,7 @@ static void flap_on(unsigned number)
 
 static void flap(const struct fault *fault)
 {
-    flap_on((unsigned)(fault - world->story));
+    flap_on((unsigned)(fault - world->told.story));
 }
 
 /* All files have changed, and one is wrong: so all of the change must wait. */
@@ -341,7 +341,7 @@ static void plan_moves(void)
 
 static void attack(unsigned number)
 {
-    const struct fault *const fault = &world->story[number];
+    const struct fault *const fault = &world->told.story[number];
 
     attacker_replay(fault->amount % 200);
     if (world->now < fault->at + fault->lasts)
@@ -350,7 +350,7 @@ static void attack(unsigned number)
 
 static void replay(const struct fault *fault)
 {
-    attack((unsigned)(fault - world->story));
+    attack((unsigned)(fault - world->told.story));
 }
 
 static void send_junk(const struct fault *fault)
@@ -360,7 +360,7 @@ static void send_junk(const struct fault *fault)
 
 static void flood_on(unsigned number)
 {
-    const struct fault *const fault = &world->story[number];
+    const struct fault *const fault = &world->told.story[number];
 
     attacker_flood(fault->amount % 2 == 0 ? (unsigned)READER : FIRST_NODE + fault->node,
                    1 + fault->amount % 60);
@@ -370,7 +370,7 @@ static void flood_on(unsigned number)
 
 static void flood(const struct fault *fault)
 {
-    flood_on((unsigned)(fault - world->story));
+    flood_on((unsigned)(fault - world->told.story));
 }
 
 static void forge(const struct fault *fault)
@@ -426,7 +426,7 @@ enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 static void end(unsigned number)
 {
-    kinds[world->story[number].kind].end(&world->story[number]);
+    kinds[world->told.story[number].kind].end(&world->told.story[number]);
 }
 
 const char *faults_kind(unsigned kind)
@@ -456,15 +456,15 @@ void faults_describe(const struct fault *fault, char text[LINE])
 
 static void begin(unsigned number)
 {
-    const struct fault *const fault = &world->story[number];
+    const struct fault *const fault = &world->told.story[number];
     char text[LINE];
 
     if ((world->smaller.faults >> number & 1) != 0)
         return;
     faults_describe(fault, text);
     world_say("%s", text);
-    world->happened++;
-    world->happened_of[fault->kind]++;
+    world->told.happened++;
+    world->told.happened_of[fault->kind]++;
     kinds[fault->kind].begin(fault);
     if (kinds[fault->kind].end != NULL)
         world_plan(world->now + fault->lasts, end, number);
@@ -502,7 +502,7 @@ static unsigned choose(void)
 /* No fault comes into the calm by this: it comes earlier in its round, or in the first one. */
 static void make_smaller(struct fault *fault, uint64_t round)
 {
-    const unsigned number = (unsigned)(fault - world->story);
+    const unsigned number = (unsigned)(fault - world->told.story);
     unsigned at = world->smaller.by[number].at;
 
     if (at != 0 && fault->at >= round) {
@@ -522,9 +522,9 @@ void faults_plan(void)
     /* What one fault hides, another one shows: half of the stories lack about half of the kinds. */
     if (world_chance(2) == 0)
         world->unused = (uint64_t)world_chance(UINT32_MAX) << 32 | world_chance(UINT32_MAX);
-    world->faults = 1 + world_chance(FAULTS);
-    for (unsigned i = 0; i < world->faults; i++) {
-        struct fault *const fault = &world->story[i];
+    world->told.faults = 1 + world_chance(FAULTS);
+    for (unsigned i = 0; i < world->told.faults; i++) {
+        struct fault *const fault = &world->told.story[i];
         fault->kind = choose();
         fault->at = i % ROUNDS * round + world_between(10 * SECOND, FAULTS_FOR * SECOND);
         fault->lasts = world_between(SECOND, LONGEST * SECOND);
@@ -555,9 +555,9 @@ void faults_plan_short(void)
                   {make_one_wrong, 24, 4}, {send_junk, 28, 0}, {read_counters, 29, 0},
                   {end_well, 33, 0},       {renew, 45, 0},     {cut_power, 48, 0}};
 
-    world->faults = sizeof faults / sizeof faults[0];
-    for (unsigned i = 0; i < world->faults; i++) {
-        struct fault *const fault = &world->story[i];
+    world->told.faults = sizeof faults / sizeof faults[0];
+    for (unsigned i = 0; i < world->told.faults; i++) {
+        struct fault *const fault = &world->told.story[i];
         while (kinds[fault->kind].begin != faults[i].begin)
             fault->kind++;
         fault->at = faults[i].at * SECOND;

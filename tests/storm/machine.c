@@ -104,7 +104,7 @@ void machine_look_for_wraps(void)
                                  [BLOCK_WRAP] = world->truth.epoch[0]};
 
     for (unsigned i = 0; i < WRAPS; i++) {
-        world->wrapped[i] +=
+        world->told.wrapped[i] +=
             it->looked[i] != 0 && now[i] / period_of(i) == it->looked[i] / period_of(i) + 1;
         it->looked[i] = now[i];
     }
@@ -467,7 +467,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
     oracle_look();
     if (argument == NULL) /* it saves the table, and not numbers */
         reference_takes_state();
-    const int reason = calls_fail(CALL_PTHREAD_CREATE);
+    const int reason = calls_fail("pthread_create");
     if (reason != 0)
         return reason;
     *thread = 0;
@@ -512,7 +512,7 @@ int __wrap_posix_spawn(pid_t *child, const char *path, const posix_spawn_file_ac
                        const posix_spawnattr_t *attributes, char *const arguments[],
                        char *const environment[])
 {
-    const int reason = calls_fail(CALL_POSIX_SPAWN);
+    const int reason = calls_fail("posix_spawn");
 
     (void)path, (void)actions, (void)attributes, (void)environment;
     if (reason != 0)
@@ -537,7 +537,7 @@ int __wrap_posix_spawn(pid_t *child, const char *path, const posix_spawn_file_ac
 int __real_posix_spawn_file_actions_init(posix_spawn_file_actions_t *actions);
 int __wrap_posix_spawn_file_actions_init(posix_spawn_file_actions_t *actions)
 {
-    const int reason = calls_fail(CALL_FILE_ACTIONS);
+    const int reason = calls_fail("posix_spawn_file_actions_init");
 
     return reason != 0 ? reason : __real_posix_spawn_file_actions_init(actions);
 }
@@ -547,7 +547,7 @@ int __real_posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions,
 int __wrap_posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int descriptor,
                                             const char *path, int flags, mode_t mode)
 {
-    const int reason = calls_fail(CALL_ADDOPEN);
+    const int reason = calls_fail("posix_spawn_file_actions_addopen");
 
     return reason != 0
                ? reason
@@ -658,7 +658,7 @@ int __wrap_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned room, int
     unsigned done = 0;
 
     (void)flags, (void)timeout;
-    if (calls_fail(CALL_RECVMMSG) != 0)
+    if (calls_fail("recvmmsg") != 0)
         return -1;
     errno = EBADF;
     if (descriptor < 0)
@@ -715,7 +715,7 @@ static void send_one(const struct msghdr *message, bool answers)
 
 int __wrap_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, int flags)
 {
-    const int reason = calls_fail(CALL_SENDMMSG);
+    const int reason = calls_fail("sendmmsg");
     const struct msghdr *const first = &messages[0].msg_hdr;
 
     (void)descriptor, (void)flags;
@@ -736,7 +736,7 @@ int __wrap_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned count, in
 ssize_t __wrap_sendmsg(int descriptor, const struct msghdr *message, int flags)
 {
     (void)descriptor, (void)flags;
-    if (calls_fail(CALL_SENDMSG) != 0)
+    if (calls_fail("sendmsg") != 0)
         return -1;
     send_one(message, false); /* the beacon of a new epoch */
     return (ssize_t)message->msg_iov->iov_len;
@@ -765,7 +765,7 @@ int __wrap_epoll_pwait(int descriptor, struct epoll_event *events, int room, int
 {
     (void)descriptor, (void)room, (void)timeout, (void)signals;
     for (;;) {
-        if (calls_fail(CALL_EPOLL_PWAIT) != 0)
+        if (calls_fail("epoll_pwait") != 0)
             return -1;
         if (world->machine.thread_due)
             run_thread();
@@ -788,7 +788,7 @@ int __wrap_ppoll(struct pollfd *descriptors, nfds_t count, const struct timespec
                  const sigset_t *signals)
 {
     (void)descriptors, (void)count, (void)signals;
-    if (calls_fail(CALL_PPOLL) != 0)
+    if (calls_fail("ppoll") != 0)
         return -1;
     errno = EINTR;
     if (take_signals())
@@ -818,7 +818,7 @@ bool __wrap_log_say(const char *format, ...)
 ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags)
 {
     (void)flags;
-    if (calls_fail(CALL_GETRANDOM) != 0)
+    if (calls_fail("getrandom") != 0)
         return -1;
     for (size_t i = 0; i < size; i++)
         ((uint8_t *)bytes)[i] = (uint8_t)world_chance(256);
@@ -828,7 +828,7 @@ ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags)
 int __wrap_epoll_create1(int flags)
 {
     (void)flags;
-    return calls_fail(CALL_EPOLL_CREATE1) != 0 ? -1 : disk_open(A_POLLER);
+    return calls_fail("epoll_create1") != 0 ? -1 : disk_open(A_POLLER);
 }
 
 int __wrap_getsockopt(int descriptor, int level, int name, void *value, socklen_t *size)
@@ -836,7 +836,7 @@ int __wrap_getsockopt(int descriptor, int level, int name, void *value, socklen_
     const int buffer = (int)world->room * 768; /* bytes: the agent expects a queue of this size */
 
     (void)descriptor, (void)level;
-    if (calls_fail(CALL_GETSOCKOPT) != 0)
+    if (calls_fail("getsockopt") != 0)
         return -1;
     if (name == SO_MEMINFO)
         ((uint32_t *)value)[SK_MEMINFO_DROPS] = (uint32_t)world->machine.drops;
@@ -848,19 +848,19 @@ int __wrap_getsockopt(int descriptor, int level, int name, void *value, socklen_
 }
 
 /* These calls change nothing that the storm looks at, whatever their parameters are. */
-#define SUCCEEDS(name, call)                                                                       \
+#define SUCCEEDS(name)                                                                             \
     long __wrap_##name(void)                                                                       \
     {                                                                                              \
-        return calls_fail(call) != 0 ? -1 : 0;                                                     \
+        return calls_fail(#name) != 0 ? -1 : 0;                                                    \
     }
-SUCCEEDS(access, CALL_ACCESS)
-SUCCEEDS(epoll_ctl, CALL_EPOLL_CTL)
-SUCCEEDS(fchmod, CALL_FCHMOD)
-SUCCEEDS(flock, CALL_FLOCK)
-SUCCEEDS(prctl, CALL_PRCTL)
-SUCCEEDS(setenv, CALL_SETENV)
-SUCCEEDS(setsockopt, CALL_SETSOCKOPT)
-SUCCEEDS(syscall, CALL_SYSCALL)
+SUCCEEDS(access)
+SUCCEEDS(epoll_ctl)
+SUCCEEDS(fchmod)
+SUCCEEDS(flock)
+SUCCEEDS(prctl)
+SUCCEEDS(setenv)
+SUCCEEDS(setsockopt)
+SUCCEEDS(syscall)
 
 long __wrap_getenv(void)
 {

@@ -13,17 +13,6 @@
 #include <string.h>
 #include <time.h>
 
-struct told {
-    char wrong[LINE];
-    char last[LINES][LINE];
-    unsigned long said;
-    unsigned claim, faults, happened;
-    uint64_t hash, lasted;
-    bool has_failed; /* the call */
-    struct fault story[FAULTS];
-    unsigned armed[CLAIMS_MAX], happened_of[KINDS_MAX], wrapped[WRAPS];
-};
-
 static void choose_options(struct chosen *it)
 {
     const bool is_udp = !machine_has_bus();
@@ -109,19 +98,7 @@ static void tell(uint64_t seed, const struct smaller *smaller, const struct fail
                   world->tick, world->epoch, world->names.warn, world->names.crit);
         machine_live();
     }
-    memcpy(told->wrong, world->wrong, sizeof told->wrong);
-    memcpy(told->last, world->lines, sizeof told->last);
-    memcpy(told->story, world->story, sizeof told->story);
-    told->said = world->said;
-    told->claim = world->broken;
-    told->faults = world->faults;
-    told->happened = world->happened;
-    memcpy(told->armed, world->armed, sizeof told->armed);
-    memcpy(told->happened_of, world->happened_of, sizeof told->happened_of);
-    memcpy(told->wrapped, world->wrapped, sizeof told->wrapped);
-    told->hash = world->hash;
-    told->lasted = world->now;
-    told->has_failed = world->failure.has_happened;
+    *told = world->told;
 }
 
 static const struct smaller ALL_OF_IT = {.faults = 0};
@@ -141,7 +118,7 @@ static bool fails(uint64_t seed, const struct smaller *with, struct smaller *sma
     if (is_same(with, smaller))
         return false;
     tell(seed, with, NULL, false, &tried);
-    if (tried.wrong[0] == '\0' || tried.claim != told->claim)
+    if (tried.wrong[0] == '\0' || tried.broken != told->broken)
         return false;
     *smaller = *with;
     *told = tried;
@@ -221,7 +198,7 @@ static void print_failure(uint64_t seed, const struct smaller *smaller, const st
     const unsigned long first = told->said > LINES / 2 ? told->said - LINES / 2 : 0;
 
     (void)printf("\nseed %llu: %s\nIt must be true: %s.\n", (unsigned long long)seed, told->wrong,
-                 oracle_claim(told->claim));
+                 oracle_claim(told->broken));
     (void)printf("The smallest story in which it is not:\n");
     for (unsigned i = 0; i < told->faults; i++) {
         if ((smaller->faults >> i & 1) != 0)
@@ -239,7 +216,7 @@ static void print_failure(uint64_t seed, const struct smaller *smaller, const st
     print_smaller(smaller);
     (void)printf("):\n");
     for (unsigned long i = first; i < told->said; i++)
-        (void)printf("  %s\n", told->last[i % LINES]);
+        (void)printf("  %s\n", told->lines[i % LINES]);
 }
 
 static uint64_t number(const char *text)
@@ -304,7 +281,7 @@ static int tell_many(uint64_t from, uint64_t most, bool counts)
     for (; stories < most && told.wrong[0] == '\0'; stories++) {
         tell(from + stories, &ALL_OF_IT, NULL, false, &told);
         faults += told.happened;
-        minutes += told.lasted / MINUTE;
+        minutes += world->now / MINUTE;
         hash = hash * 31 + told.hash;
         count(&sums, &told);
     }
@@ -353,7 +330,7 @@ static bool fail_call(uint64_t seed, unsigned call, int reason, struct failures 
                          calls_name(call), n, calls_reason_name(reason));
             return false;
         }
-        if (!told.has_failed)
+        if (!world->failure.has_happened)
             return true;
         all->has_failed[call] = true;
     }

@@ -50,7 +50,7 @@ __attribute__((format(printf, 2, 3))) void world_broken(unsigned claim, const ch
     do {                                                                                           \
         if (!(is_armed))                                                                           \
             break;                                                                                 \
-        world->armed[claim]++;                                                                     \
+        world->told.armed[claim]++;                                                                \
         if (!(holds))                                                                              \
             world_broken(claim, __VA_ARGS__);                                                      \
     } while (0)
@@ -136,55 +136,18 @@ struct made *nodes_find(unsigned node, uint32_t serial); /* NULL: it was never m
 
 /* ---- calls.c: one call of the system fails, once. */
 
-enum call {
-    CALL_ACCESS,
-    CALL_ADDOPEN,
-    CALL_BIND,
-    CALL_CLOSE,
-    CALL_EPOLL_CREATE1,
-    CALL_EPOLL_CTL,
-    CALL_EPOLL_PWAIT,
-    CALL_FCHMOD,
-    CALL_FILE_ACTIONS,
-    CALL_FLOCK,
-    CALL_FSTAT,
-    CALL_FSYNC,
-    CALL_FTRUNCATE,
-    CALL_GETRANDOM,
-    CALL_GETSOCKOPT,
-    CALL_IF_NAMETOINDEX,
-    CALL_IOCTL,
-    CALL_LSTAT,
-    CALL_OPEN,
-    CALL_POSIX_SPAWN,
-    CALL_PPOLL,
-    CALL_PRCTL,
-    CALL_PTHREAD_CREATE,
-    CALL_PWRITE,
-    CALL_READ,
-    CALL_RECVMMSG,
-    CALL_RENAME,
-    CALL_SEND,
-    CALL_SENDMMSG,
-    CALL_SENDMSG,
-    CALL_SETENV,
-    CALL_SETSOCKOPT,
-    CALL_SOCKET,
-    CALL_STAT,
-    CALL_SYSCALL,
-    CALL_KINDS
-};
+enum { CALL_KINDS = 35 };
 /* In place of an error number: fewer bytes or messages than asked for; a bit of what is read is
  * wrong. */
 enum { SHORT = -1, FLIPPED = -2 };
 struct failure {
-    enum call call;
+    unsigned call; /* its place in the table of calls.c */
     int reason;
     unsigned calls_left; /* Calls of this kind before it; 0: no call fails. */
     bool has_happened;
 };
 /* At each call of the system. Returns why it fails, which is in errno, too; or 0. */
-int calls_fail(enum call call);
+int calls_fail(const char *name);
 const char *calls_name(unsigned call);
 bool calls_can_happen(unsigned call);        /* Does this agent make such calls? */
 int calls_reason(unsigned call, unsigned i); /* 0: there are no more */
@@ -556,21 +519,25 @@ void faults_describe(const struct fault *fault, char text[LINE]);
 
 /* ---- storm.c: stories. */
 
-struct world {
-    uint64_t now, end, seed, random, hash, order;
-    struct event events[EVENTS];
-    unsigned planned;
-    char lines[LINES][LINE];
-    unsigned long said;
-    jmp_buf over;
+struct told {
+    char lines[LINES][LINE]; /* The last ones. */
+    unsigned long said;      /* Number of lines. */
+    uint64_t hash;
     char wrong[LINE]; /* the claim that does not hold; "": none */
     unsigned broken;  /* its number */
+    unsigned faults, happened;
+    struct fault story[FAULTS];
+    unsigned armed[CLAIMS_MAX], happened_of[KINDS_MAX], wrapped[WRAPS]; /* Numbers of times. */
+};
+struct world {
+    uint64_t now, end, seed, random, order;
+    struct event events[EVENTS];
+    unsigned planned;
+    jmp_buf over;
+    struct told told;
     unsigned excused; /* claims that a fault of this story excuses, one bit each */
     struct smaller smaller;
     uint64_t unused; /* kinds of faults that this story does not have, one bit each */
-    unsigned faults, happened;
-    unsigned armed[CLAIMS_MAX], happened_of[KINDS_MAX], wrapped[WRAPS]; /* Numbers of times. */
-    struct fault story[FAULTS];
     struct failure failure;
     uint64_t failure_ends;      /* no call fails from then on */
     bool keyed, two;            /* version 2; with the key before, too */

@@ -29,12 +29,12 @@ uint64_t world_between(uint64_t low, uint64_t high)
 void world_note(uint64_t number)
 {
     for (unsigned i = 0; i < 8; i++, number >>= 8)
-        world->hash = (world->hash ^ (number & 0xFF)) * UINT64_C(1099511628211);
+        world->told.hash = (world->told.hash ^ (number & 0xFF)) * UINT64_C(1099511628211);
 }
 
 void world_say(const char *format, ...)
 {
-    char *line = world->lines[world->said++ % LINES];
+    char *line = world->told.lines[world->told.said++ % LINES];
     const uint64_t ms = world->now / MS;
     va_list arguments;
 
@@ -56,10 +56,10 @@ void world_broken(unsigned claim, const char *format, ...)
     if ((world->excused >> claim & 1) != 0)
         return;
     va_start(arguments, format);
-    (void)vsnprintf(world->wrong, sizeof world->wrong, format, arguments);
+    (void)vsnprintf(world->told.wrong, sizeof world->told.wrong, format, arguments);
     va_end(arguments);
-    world->broken = claim;
-    world_say("WRONG: %s", world->wrong);
+    world->told.broken = claim;
+    world_say("WRONG: %s", world->told.wrong);
     longjmp(world->over, 1);
 }
 
@@ -128,7 +128,7 @@ void world_pass(uint64_t duration)
 void world_begin(uint64_t seed)
 {
     world->seed = seed;
-    world->hash = UINT64_C(14695981039346656037);
+    world->told.hash = UINT64_C(14695981039346656037);
     world->random = (seed + 1) * UINT64_C(0x9E3779B97F4A7C15);
     for (unsigned i = 0; i < 8; i++)
         (void)world_chance(2);
