@@ -28,9 +28,6 @@ def run_serve(options: argparse.Namespace) -> int:
     except Mistakes as error:
         for mistake in error.all:
             client.complain(str(mistake))
-        count = len(error.all)
-        if error.all[0].file:
-            client.complain(f"{count} mistake{'s' * (count != 1)} in {options.config_file!r}")
         return client.BadUsage.STATUS
     from dumpulse_fleet import service
     return service.check(config) if options.check else service.run(config)

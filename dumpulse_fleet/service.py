@@ -84,8 +84,7 @@ def access_of(web: Web) -> Access:
 FIXED: Mapping[str, Callable[[Config], object]] = {
     "state in [collector]": lambda config: config.state,
     # What its files say may change: passwords, certificates and the token.
-    "[web]": lambda config: dataclasses.replace(config.web, token=Secret()),
-    "[events]": lambda config: (config.keep_days, config.keep_rows)}
+    "[web]": lambda config: dataclasses.replace(config.web, token=Secret())}
 
 
 def shape(text: str) -> str:
@@ -288,8 +287,7 @@ class Service:
         """Starts the parts. They end in the opposite order."""
         config = self.config
         self.store = await asyncio.to_thread(
-            Store, os.path.join(config.state, "events.sqlite"), days=config.keep_days,
-            rows=config.keep_rows, say=say)
+            Store, os.path.join(config.state, "events.sqlite"), say=say)
         parts.push_async_callback(asyncio.to_thread, self.store.close, STOP_S / 2)
         self.discovery = Discovery(config, config.state)
         agents = await self.discovery.look() or ()
@@ -432,7 +430,7 @@ def check(config: Config) -> int:
     except Trouble as error:
         problems.append(str(error))
     files = dataclasses.replace(config, sources=tuple(
-        source for source in config.sources if source.files))
+        source for source in config.sources if source.file))
     discovery = Discovery(files)
     agents = asyncio.run(discovery.look()) or ()
     for problem in (*problems, *discovery.problems):

@@ -66,8 +66,7 @@ class Receiver:
         """Returns the part of a message for this receiver, as JSON; None: it has none."""
         new, ended, opened = ([item for item in items if self.wants(item)]
                               for items in (message.new, message.over, message.open))
-        if not (new or ended and self.settings.resolved
-                or opened and message.kind == "reminder"):
+        if not (new or ended or opened and message.kind == "reminder"):
             return None
         over, removed = ([item for item in ended if item.removed == gone] for gone in (False, True))
         kind = ("problem" if new else "reminder" if message.kind == "reminder" else

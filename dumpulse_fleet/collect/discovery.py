@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import dataclasses
-import glob
 import hashlib
 import json
 import math
@@ -22,7 +21,6 @@ from dumpulse_fleet.model.agents import Agent
 from dumpulse_fleet.model.naming import MOST_AGENTS, Wrong, check_labels, check_name, shown
 
 LARGEST = 16 << 20  # bytes of a file or a page
-MOST_FILES = 1_000  # that one pattern finds
 MOST_PROBLEMS = 20  # that are told of one source
 TIMEOUT = 10.0  # s for a page
 SHRINKS = 0.5  # a list that loses more than this share is not used at once,
@@ -93,7 +91,6 @@ class SourceReader:
         self.failures = 0  # looks that gave no list
         self.good_at = 0.0  # Unix time of the last look that gave one
         self._due = 0.0  # on the monotonic clock
-        self._files: dict[str, tuple[Any, list[Agent], list[str]]] = {}  # The key is the path.
         # The page is kept over a restart: the inventory may be down then.
         name = hashlib.sha256(source.url.encode()).hexdigest()[:16]
         self._kept = os.path.join(folder, f"targets-{name}.json") if folder and source.url else ""
@@ -112,14 +109,11 @@ class SourceReader:
                 self._list, _ = parse_targets(self._kept_body, self.source.shared)
                 self.agents = before if self._confirmed else self._list
         try:
-            if self.source.files:
-                await asyncio.to_thread(self._look_at_files)
-            elif session is not None:
-                await self._take(await self._fetch(session))
+            await self._take(await asyncio.to_thread(read_file, self.source.file, LARGEST)
+                             if session is None or self.source.file else await self._fetch(session))
         except (Wrong, aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
             self.failures += 1
-            why = str(error) if isinstance(error, Wrong) else _reason(error)
-            self.problems = [f"{self.source.name}: {why}"]
+            self.problems = [f"{self.source.name}: {_reason(error)}"]
             if not self.good_at:
                 self.agents = self._list
         else:
@@ -170,36 +164,10 @@ class SourceReader:
         self.problems = list(self._told_of)
         self.good_at = time.time()
 
-    def _told(self, problems: Sequence[str], where: str = "") -> list[str]:
-        omitted = len(problems) - MOST_PROBLEMS
-        return [f"{where or self.source.name}: {problem}" for problem in problems[:MOST_PROBLEMS]] \
-            + [f"{where or self.source.name}: {omitted} more targets are wrong"] * (omitted > 0)
-
-    def _look_at_files(self) -> None:
-        """Reads the files that have changed. One that is wrong keeps its last good list."""
-        folder, name = os.path.split(self.source.files)
-        paths = sorted(glob.glob(os.path.join(glob.escape(folder), name)))
-        if not paths:
-            raise Wrong("there is no such file")
-        if len(paths) > MOST_FILES:
-            raise Wrong(f"these are more than {MOST_FILES:,} files")
-        new, problems, bad = {}, [], False
-        for path in paths:
-            seen, agents, messages = self._files.get(path, (None, [], []))
-            try:
-                status = os.stat(path)
-                now = (status.st_mtime_ns, status.st_size, status.st_ino)
-                if now != seen:
-                    agents, errors = parse_targets(read_file(path, LARGEST), self.source.shared)
-                    seen, messages = now, self._told(errors, path)
-            except (Wrong, OSError) as error:
-                bad, seen, messages = True, None, [f"{path}: {_reason(error)}"]
-            new[path] = (seen, agents, messages)
-            problems += messages
-        self._files, self.problems = new, problems
-        self._list = [agent for _, agents, _ in new.values() for agent in agents]
-        self.failures += bad
-        self.good_at = self.good_at if bad else time.time()
+    def _told(self, problems: Sequence[str]) -> list[str]:
+        omitted, name = len(problems) - MOST_PROBLEMS, self.source.name
+        return [f"{name}: {problem}" for problem in problems[:MOST_PROBLEMS]] \
+            + [f"{name}: {omitted} more targets are wrong"] * (omitted > 0)
 
 
 def _reason(error: BaseException) -> str:

@@ -4,7 +4,6 @@ import argparse
 import dataclasses
 import functools
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any
@@ -52,12 +51,6 @@ def _profile(value: Any, reader: Reader) -> Profile:
     return reader.profiles[path]
 
 
-def _targets(value: Any, reader: Reader) -> str:
-    if not text(value, 1000).endswith(".json") or re.search(r"[*?\[].*/", value):
-        raise Wrong("must end in .json, and * may only be in the file's name")
-    return reader.path_of(value)
-
-
 def _labels(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
         raise Wrong(f"must be a table like {{ rack = '7' }}, not {kind(value)}")
@@ -93,7 +86,7 @@ class AgentsSection(Shared):
 
     address: Annotated[str, checked(text)] = ""
     name: Annotated[str, checked(text)] = ""
-    files: Annotated[str, told(_targets)] = ""
+    file: Annotated[str, PATH] = ""
     url: Annotated[Secret, checked(url_of, HTTP)] = Secret()
     every: Annotated[float, checked(duration, 1, DAY)] = 60.0  # s
     token: Annotated[Secret, SECRET, Field(alias="token_file")] = Secret()
@@ -101,14 +94,14 @@ class AgentsSection(Shared):
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where more agents come from: files or a page, in the form of Prometheus' file_sd and http_sd.
+    """Where more agents come from: a file or a page, as for Prometheus' file_sd and http_sd.
 
-    Exactly one of `files` and `url` is not empty.
+    Exactly one of `file` and `url` is not empty.
     """
 
     shared: Shared
     line: int  # Line of the configuration.
-    files: str = ""  # A path in full, whose file may have * in its name.
+    file: str = ""  # A path in full.
     url: Secret = Secret()
     token: Secret = Secret()  # Sent as "Authorization: Bearer".
     every: float = 60.0  # s between two looks
@@ -116,7 +109,7 @@ class Source:
     @property
     def name(self) -> str:
         """For logs and metrics: without what may be secret in an address."""
-        return self.files or shown_url(self.url)
+        return self.file or shown_url(self.url)
 
 
 class Agents:
@@ -134,7 +127,7 @@ class Agents:
         agents: dict[str, Agent] = {}
         sources = []
         for where, table, keys in reader.sections("agents", AgentsSection):
-            origin = reader.one_of(where, keys, ("address", "files", "url"))
+            origin = reader.one_of(where, keys, ("address", "file", "url"))
             if not origin:
                 continue
             shared = Shared(**{name: getattr(table if name in keys else defaults, name)
@@ -145,12 +138,12 @@ class Agents:
                 reader.wrong((*where, "timeout"), f"agents: {shared.timeout:g} s are more than "
                              f"nine tenths of the period, {shared.period:g} s: use a longer period")
             if origin == "address":
-                self._refuse(where, keys, ("every", "token_file"), "files or url")
+                self._refuse(where, keys, ("every", "token_file"), "file or url")
                 self._listed(agents, where, shared, table.address, table.name)
             else:
-                self._refuse(where, keys, ("name", *["token_file"] * (origin == "files")),
+                self._refuse(where, keys, ("name", *["token_file"] * (origin == "file")),
                              "other agents" if "name" in keys else "url")
-                sources.append(Source(shared, reader.lines[where], table.files, table.url,
+                sources.append(Source(shared, reader.lines[where], table.file, table.url,
                                       table.token, table.every))
         return tuple(agents.values()), tuple(sources)
 

@@ -15,7 +15,7 @@ from dumpulse_fleet.config.values import (
 from dumpulse_fleet.model.agents import Agent, Part
 from dumpulse_fleet.model.naming import Wrong, hide, shown
 
-SECTIONS = ("collector", "defaults", "agents", "alerts", "notify", "web", "status", "events")
+SECTIONS = ("collector", "defaults", "agents", "alerts", "notify", "web", "status")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,16 +26,8 @@ class Collecting:
     grace: Annotated[float, checked(duration, 0, DAY, zero=True)] = 60.0
 
 
-@dataclasses.dataclass(frozen=True)
-class Keeping:
-    """Events are deleted after so many days, and if there are more than so many."""
-
-    keep_days: Annotated[int, checked(number, 1, 36_500)] = 90
-    keep_rows: Annotated[int, checked(number, 1_000, 10**9)] = 2_000_000
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Config(Collecting, Keeping):
+class Config(Collecting):
     path: str
     agents: tuple[Agent, ...]  # Those that the file lists.
     sources: tuple[Source, ...]
@@ -50,7 +42,7 @@ def read_sections(reader: Reader) -> Config:
         if name not in SECTIONS:
             reader.wrong((name,), f"{shown(name)} is unknown" + (
                 similar(name, SECTIONS) or f": use {', '.join(SECTIONS)}"))
-    collecting, keeping = reader.section("collector", Collecting), reader.section("events", Keeping)
+    collecting = reader.section("collector", Collecting)
     of_agents = Agents(reader)
     agents, sources = of_agents.read()
     # Whether there are more agents than these: of sources, or in a table that is wrong.
@@ -61,7 +53,7 @@ def read_sections(reader: Reader) -> Config:
     return Config(
         path=reader.path, agents=agents, sources=sources, alerts=read_alerts(reader),
         web=reader.section("web", Web), status=read_status(reader, agents, incomplete),
-        **vars(collecting), **vars(keeping))
+        **vars(collecting))
 
 
 def load(path: str) -> Config:

@@ -23,7 +23,6 @@ class Notify:
     url: Secret
     match: Mapping[str, str]  # Only about agents with these labels; empty: about all.
     token: Secret = Secret()  # For a webhook: sent as "Authorization: Bearer".
-    resolved: bool = True  # Send also the end of problems.
     fallback: bool = False  # Only what no other receiver has accepted.
 
 
@@ -46,7 +45,6 @@ class NotifySection:
     match: Annotated[Mapping[str, str], checked(match_of, empty=True)] = dataclasses.field(
         default_factory=dict)
     token: Annotated[Secret, SECRET, Field(alias="token_file")] = Secret()
-    resolved: Annotated[bool, checked(yes)] = True
     fallback: Annotated[bool, checked(yes)] = False
 
 
@@ -59,12 +57,12 @@ def read_notify(reader: Reader) -> tuple[Notify, ...]:
         target = reader.one_of(where, keys, (*KINDS, *(f"{kind}_file" for kind in KINDS)))
         if target.startswith("apprise") and "token_file" in keys:
             reader.wrong((*where, "token_file"), "notify: 'token_file' goes not with apprise")
-        for key in {"fallback", "resolved"} & keys.keys() if target.startswith("alertm") else ():
-            reader.wrong((*where, key), f"notify: '{key}' goes not with alertmanager")
+        if target.startswith("alertmanager") and "fallback" in keys:
+            reader.wrong((*where, "fallback"), "notify: 'fallback' goes not with alertmanager")
         if target:
             receivers.append(Notify(
                 target.removesuffix("_file"), getattr(section, target), section.match,
-                section.token, section.resolved, section.fallback))
+                section.token, section.fallback))
     return tuple(receivers)
 
 

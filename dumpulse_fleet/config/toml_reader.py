@@ -20,7 +20,6 @@ from dumpulse_fleet.model.agents import Profile
 from dumpulse_fleet.model.naming import Wrong, hide, shown
 
 LARGEST = 4 << 20  # bytes of a configuration; file_sd and http_sd take more agents than this
-MOST_MISTAKES = 1_000  # Mistakes that are printed.
 HEADING = re.compile(r"\s*(\[\[?)\s*([\w-]+)\s*\]")
 KEY = re.compile(r"\s*([\w-]+)\s*[.=]")
 Section = TypeVar("Section")
@@ -68,11 +67,7 @@ class Mistakes(Exception):
     """The configuration cannot be used. It says everything that is wrong, in the file's order."""
 
     def __init__(self, all_of_them: Iterable[Mistake]) -> None:
-        in_order = sorted(all_of_them, key=lambda mistake: (mistake.file, mistake.line))
-        self.all = in_order[:MOST_MISTAKES]
-        if len(in_order) > MOST_MISTAKES:
-            self.all.append(self.all[-1]._replace(
-                text=f"and {len(in_order) - MOST_MISTAKES} more mistakes"))
+        self.all = sorted(all_of_them, key=lambda mistake: (mistake.file, mistake.line))
         super().__init__("\n".join(map(str, self.all)))
 
 

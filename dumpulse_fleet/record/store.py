@@ -187,14 +187,6 @@ class Store:
         """Seconds for which the writer has waited for the disk."""
         return max(0.0, time.monotonic() - self._turned - 2 * IDLE_S)
 
-    def flush(self, seconds: float = 10.0) -> bool:
-        """Waits until all published events are on the disk. False: they are not."""
-        try:
-            self.write(lambda _: None).result(seconds)
-        except (concurrent.futures.TimeoutError, sqlite3.Error, Trouble):
-            return False
-        return not self.trouble
-
     def close(self, seconds: float = 10.0) -> None:
         """Writes what waits, and closes the file. Closing twice does no harm."""
         with self._some:

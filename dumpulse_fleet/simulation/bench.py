@@ -46,7 +46,7 @@ def service(folder: pathlib.Path, fake: FakeFleet, period: float, keyed: bool) -
         "[collector]\nstate = 'state'\ngrace = '0'\n[web]\nlisten = '127.0.0.1:0'\n"
         "[defaults]\nnames = 'names.ini'\n"
         + "keys = 'keys'\n" * keyed + f"period = '{period:g}s'\n[[agents]]\n"
-        "files = 'targets.json'\nsite = 'here'\n"
+        "file = 'targets.json'\nsite = 'here'\n"
         f"[[notify]]\nwebhook = 'http://127.0.0.1:9/'\n")
     with subprocess.Popen(
             [sys.executable, "-m", "dumpulse_fleet", "serve",

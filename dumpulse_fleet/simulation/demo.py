@@ -1,6 +1,6 @@
 """Runs a fleet of 50 simulated agents and dumpulse-fleet, until Ctrl-C: `make fleet-demo`.
 
-    python3 -m dumpulse_fleet.simulation.demo [--agents N] [--port N]
+    python3 -m dumpulse_fleet.simulation.demo [--port N]
 
 The agents are those of fake_fleet.c. Some die, reboot, lie and come back. Nothing is left when it
 ends."""
@@ -23,6 +23,7 @@ from tools.programs import as_program
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES = range(1, 9)  # Variables of examples/vehicle.ini; 0 is the agent's own clock.
+AGENTS = 50
 SITES = ("harbour", "hill", "mill", "north field", "south field")
 # What may happen to an agent, by the words of fake_fleet.c, what ends it, and for how many seconds.
 TROUBLES = (("die", "live", 45), ("stop 1", "stop 0", 40), ("stop 5", "stop 0", 40),
@@ -31,9 +32,9 @@ FIRST_S, CALM_S = 12, 130  # s in which all is well; s between two troubles of a
 OUTAGE_S = 90  # s between two times that a whole site is silent, gateway and all
 
 
-def site_of(number: int, count: int) -> int:
+def site_of(number: int) -> int:
     """Agents of one site have numbers that follow each other."""
-    return number * len(SITES) // count
+    return number * len(SITES) // AGENTS
 
 
 def tell_story(fake: FakeFleet, ending: threading.Event) -> None:
@@ -44,8 +45,8 @@ def tell_story(fake: FakeFleet, ending: threading.Event) -> None:
         for number in [agent for agent, (end, _) in busy.items() if end <= seconds]:
             fake.tell(busy.pop(number)[1], number, number)
         site = chance.randrange(len(SITES)) if seconds % OUTAGE_S == OUTAGE_S - 1 else -1
-        for number in range(fake.count) if seconds >= FIRST_S else ():
-            gone = site_of(number, fake.count) == site
+        for number in range(AGENTS) if seconds >= FIRST_S else ():
+            gone = site_of(number) == site
             if number not in busy and (gone or chance.random() < 1 / CALM_S):
                 verb, end, lasts = TROUBLES[0] if gone else chance.choice(TROUBLES)
                 fake.tell(verb, number, number)
@@ -67,8 +68,8 @@ def configuration(fake: FakeFleet, port: int) -> str:
             "misses = 5", 'names = "vehicle.ini"', "[web]", f'listen = "127.0.0.1:{port}"',
             'token_file = "token"']
     sizes = dict.fromkeys(SITES, 0)
-    for number in range(fake.count):
-        site = SITES[site_of(number, fake.count)]
+    for number in range(AGENTS):
+        site = SITES[site_of(number)]
         row, gateway = sizes[site], f"{site.replace(' ', '-')}-gateway"
         sizes[site] += 1
         name = gateway if row == 0 else f"{site.replace(' ', '-')}-{row:02}"
@@ -89,11 +90,10 @@ def end(*_: object) -> NoReturn:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="dumpulse_fleet.simulation.demo", description=(
         "Starts simulated agents and dumpulse-fleet. Ctrl-C ends both."))
-    parser.add_argument("--agents", type=int, default=50, metavar="N", help="how many (50)")
     parser.add_argument("--port", type=int, default=9061, metavar="N", help="of the page (9061)")
     options = parser.parse_args()
-    if not (1 <= options.agents <= 500 and 1 <= options.port <= 65535):
-        parser.error("--agents is 1 to 500, --port is 1 to 65535")
+    if not 1 <= options.port <= 65535:
+        parser.error("--port is 1 to 65535")
     if sys.version_info < (3, 11):
         sys.exit("fleet-demo: this needs Python 3.11 or later")
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -110,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
         folder = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="dumpulse-fleet-")))
         # In groups of their own, so that Ctrl-C does not reach them before we end them.
         fake = parts.enter_context(FakeFleet(
-            options.agents, "setsid", variables=len(NODES), vary=20))
+            AGENTS, "setsid", variables=len(NODES), vary=20))
         ending = threading.Event()
         story = threading.Thread(target=tell_story, args=(fake, ending))
         story.start()
@@ -127,15 +127,15 @@ def run(options: argparse.Namespace) -> int:
         assert service.stderr
         for line in service.stderr:
             if "the page is" in line:
-                print(tell(fake.count, options.port, folder), flush=True)
+                print(tell(options.port, folder), flush=True)
             else:
                 print(line, end="", flush=True)
         return service.wait()
 
 
-def tell(count: int, port: int, folder: Path) -> str:
+def tell(port: int, folder: Path) -> str:
     return f"""
-{count} agents run here, and dumpulse-fleet polls each of them every second.
+{AGENTS} agents run here, and dumpulse-fleet polls each of them every second.
 Open this page:  http://127.0.0.1:{port}/
 
 Soon some agents will die, reboot, lie and come back. The token for changes is

@@ -39,7 +39,6 @@ class FakeFleet:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout
         self.port = int(self._process.stdout.readline())
-        self.pid = self._process.pid
 
     def address(self, number: int) -> str:
         whole = FIRST + number

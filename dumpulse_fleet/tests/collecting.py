@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -11,9 +12,18 @@ from dumpulse_fleet import client
 from dumpulse_fleet.collect.collector import Collector
 from dumpulse_fleet.model.agents import Agent, Event, Profile
 from dumpulse_fleet.model.table import Table
+from dumpulse_fleet.record.store import Store, Trouble
 from dumpulse_fleet.simulation.fake_fleet import FakeFleet
 
 PATIENCE = 120.0  # s: a machine may do much else
+
+
+def flushed(store: Store) -> bool:
+    """Waits until all published events are on the disk. False: they are not."""
+    with contextlib.suppress(sqlite3.Error, Trouble, TimeoutError):
+        store.write(lambda _: None).result(10)
+        return not store.trouble
+    return False
 
 
 def profile(**options: Any) -> Profile:

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings, strategies
 from dumpulse_fleet.model.agents import Event, Mute
 from dumpulse_fleet.record import store as module
 from dumpulse_fleet.record.store import Store, Trouble
-from dumpulse_fleet.tests.collecting import until
+from dumpulse_fleet.tests.collecting import flushed, until
 
 ROOT = Path(__file__).resolve().parents[2]
 NONE = strategies.none()
@@ -57,7 +57,7 @@ def _store(path: Path, said: list[str]) -> Iterator[Store]:
 def test_events_come_back_with_numbers_that_grow(store: Store, path: Path) -> None:
     for number in range(0, 5_000, 50):
         assert store.publish([event(each) for each in range(number, number + 50)])
-    assert store.flush()
+    assert flushed(store)
     wanted = [event(number) for number in range(5_000)]
     found = store.select(limit=9_999)[::-1]
     assert unnumbered(found) == wanted
@@ -88,7 +88,7 @@ def test_select_is_a_plain_filter(data: strategies.DataObject, tmp_path_factory:
             strategies.sampled_from(sites), strategies.just(0)),
             max_size=40))
         store.publish(events)
-        assert store.flush()
+        assert flushed(store)
         stored = store.select(limit=1000)
         assert unnumbered(stored) == events[::-1]
         for _ in range(12):
@@ -119,7 +119,7 @@ def test_select_is_a_plain_filter(data: strategies.DataObject, tmp_path_factory:
 
 def test_a_glob_with_many_stars_costs_little(store: Store) -> None:
     store.publish([event(agent="a" * 200 + f" {number}") for number in range(200)])
-    assert store.flush()
+    assert flushed(store)
     begun = time.monotonic()
     assert not store.select(agent="*a" * 40 + "b")
     assert time.monotonic() - begun < 5
@@ -131,7 +131,7 @@ def test_a_glob_with_many_stars_costs_little(store: Store) -> None:
     event(at="soon"), event(now=5), (1, 2, 3)])
 def test_an_event_that_makes_no_sense_stops_no_other(store: Store, bad: Any) -> None:
     store.publish([event(1), bad, event(2)])
-    assert store.flush()
+    assert flushed(store)
     assert unnumbered(store.select()) == [event(2), event(1)]
     assert store.refused == 1
 
@@ -148,7 +148,7 @@ def test_any_text_can_be_stored(text: str) -> None:
 
 def test_half_a_pair_of_utf_16_is_no_poison(store: Store) -> None:
     store.publish([event(agent="\ud800", now="\0")])
-    assert store.flush()
+    assert flushed(store)
     assert store.select()[0][:6] == (NOW, "?", 3, "state", "alive", "\0")
     assert store.select(agent="\ud800") == []
 
@@ -166,7 +166,7 @@ def test_a_full_queue_is_counted_and_told(path: Path, said: list[str]) -> None:
     assert time.monotonic() - begun < 10, "publish() must not wait"
     assert store.lost == 3
     gate.set()
-    assert store.flush() and store.flush()
+    assert flushed(store) and flushed(store)
     told = [each for each in store.select() if each.what == "store"]
     assert [each.now for each in told] == ["3 events lost: the queue was full"]
     assert store.rows == 102
@@ -178,7 +178,7 @@ def test_old_events_and_too_many_go(path: Path) -> None:
     store = Store(path, days=90, rows=2_500)
     store.publish([event(at=now - 91 * 86_400 - each, now="old") for each in range(3_000)])
     store.publish([event(each, at=now) for each in range(5_000)])
-    assert store.flush()
+    assert flushed(store)
     until(lambda: store.rows == 2_500)
     rows = store.select(limit=9_999)
     assert [int(each.now) for each in rows] == list(range(4_999, 2_499, -1))
@@ -214,7 +214,7 @@ def test_numbers_grow_over_restarts_and_when_the_file_is_lost(path: Path) -> Non
     for attempt in range(4):
         store = Store(path)
         store.publish([event(1), event(2)])
-        assert store.flush()
+        assert flushed(store)
         numbers += [each.number for each in store.select(limit=2)][::-1]
         store.close()
         if attempt == 1:
@@ -240,7 +240,7 @@ def test_a_damaged_file_is_set_aside_at_the_start(path: Path, said: list[str]) -
         path.write_bytes(content)
         store = Store(path, say=said.append)
         store.publish([event(1)])
-        assert store.flush() and len(store.select()) == 1
+        assert flushed(store) and len(store.select()) == 1
         store.close()
         path.with_name("fleet.sqlite.damaged").read_bytes().index(content)
         assert "fleet.sqlite.damaged" in said.pop()
@@ -258,14 +258,14 @@ def test_a_file_that_is_set_aside_takes_the_memory_of_its_readers_along(path: Pa
 
 def test_damage_at_run_time_loses_no_new_event(store: Store, path: Path, said: list[str]) -> None:
     store.publish([event(each) for each in range(3_000)])
-    assert store.flush()
+    assert flushed(store)
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     corrupt(path)
     for number in range(3_000, 6_000):  # The writer meets a bad page at some number.
         store.publish([event(number)])
     until(lambda: said)
-    until(lambda: not store.trouble and store.flush())
+    until(lambda: not store.trouble and flushed(store))
     assert "is damaged" in said[0] and path.with_name("fleet.sqlite.damaged").exists()
     with sqlite3.connect(path) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -288,13 +288,13 @@ for number in range(10_000):
 until(lambda: store.trouble and store.stored + len(store._unwritten) == 10_000)
 assert "cannot write" in said[0], said
 assert store.stored < 10_000, store.stored
-assert not store.flush()
+assert not flushed(store)
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
 future = store.make_mute(Mute({{"site": "x"}}, 0.0, time.time() + 99))
 assert isinstance(future.exception(), sqlite3.Error)
 assert store.mutes() == ()
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-until(lambda: store.flush() and store.select(what="store"))
+until(lambda: flushed(store) and store.select(what="store"))
 kept = store.select(limit=99_999)[::-1]
 assert [each.now for each in kept if each.what == "state"] == [str(n) for n in range(10_000)]
 (told,) = [each for each in kept if each.what == "store"]
@@ -316,7 +316,7 @@ def test_what_the_disk_never_took_is_bounded_and_counted(path: Path, said: list[
     hold.execute("DROP TRIGGER full")
     hold.close()
     until(lambda: not store.trouble)
-    assert store.flush()
+    assert flushed(store)
     states = [each for each in store.select(limit=9_999) if each.what == "state"]
     assert 0 < len(states) <= 500 and len(states) + store.unstored >= 2_000
     store.close()
@@ -379,7 +379,7 @@ def test_a_file_with_any_damage_starts(path: Path, said: list[str], seed: int) -
         else:
             try:
                 store.publish([event(201)])
-                until(lambda: store.flush())
+                until(lambda: flushed(store))
                 assert "201" in {each.now for each in store.select()}
             finally:
                 store.close()
@@ -391,6 +391,7 @@ KILLED = r"""
 import sys, time
 from dumpulse_fleet.model.agents import Event
 from dumpulse_fleet.record.store import Store
+from dumpulse_fleet.tests.collecting import flushed
 
 store, value = Store(sys.argv[1], rows=10_000_000), int(sys.argv[2])
 while True:
@@ -398,7 +399,7 @@ while True:
     value += size * store.publish([
         Event(time.time(), f"agent {each % 100}", each % 64, "state", "alive", str(each), 1.0)
         for each in range(value, value + size)])
-    if size % 5 == 0 and store.flush():
+    if size % 5 == 0 and flushed(store):
         print(value - 1, flush=True)
     time.sleep(0.001)  # some 10,000 events a second
 """
@@ -440,7 +441,7 @@ def test_mutes_live_on_and_end(path: Path) -> None:
     assert third.acknowledges and not second.result().acknowledges
     assert third.number > second.result().number
     until(lambda: store.mutes() == (second.result(),))
-    store.flush()
+    flushed(store)
     told = [each.now for each in store.select(what="mute")][::-1]
     number = first.result().number
     assert told[0] == f"muted: {number}, site=berlin* name=pump, works, by ada"
@@ -467,7 +468,7 @@ def test_who_waits_no_longer_does_not_stop_the_store(store: Store) -> None:
     gate.set()
     assert running.result(20)
     assert store.make_mute(Mute({"name": "x"}, 0.0, time.time() + 99)).result(20)
-    assert [each.match for each in store.mutes()] == [{"name": "x"}] and store.flush()
+    assert [each.match for each in store.mutes()] == [{"name": "x"}] and flushed(store)
 
 
 @pytest.mark.parametrize("mute", [

@@ -11,7 +11,7 @@ from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Store
 from dumpulse_fleet.record.uptime import (
     DAY, SAVE_S, STATUS_DAYS, Days, Span, Uptime, share, worst)
-from dumpulse_fleet.tests.collecting import profile
+from dumpulse_fleet.tests.collecting import flushed, profile
 from dumpulse_fleet.web import view
 
 NOW = 1.9e9  # Nothing is too old to be kept at this time.
@@ -48,7 +48,7 @@ def test_an_agent_that_was_down_for_41_of_its_120_seconds(store: Store) -> None:
     changed(store, NOW - 120.25, State.PENDING, State.ALIVE)
     changed(store, NOW - 80, State.ALIVE, State.UNREACHABLE)
     changed(store, NOW - 39, State.UNREACHABLE, State.ALIVE)
-    assert store.flush()
+    assert flushed(store)
     own, one, two = view.uptime(uptime.of(fleet, 0, NOW), NOW)
     assert own["variable"] is None and (one["variable"], two["variable"]) == (1, 2)
     assert own["month_seen"] == own["day_seen"] == 120.25
@@ -67,12 +67,12 @@ def test_what_was_not_seen_does_not_count(store: Store) -> None:
     second.look(NOW - 699, False)
     look(second, NOW - 600, NOW - 500)
     look(second, NOW - 100, NOW)  # the machine stood still before this
-    assert store.flush()
+    assert flushed(store)
     seen, well = share(second.of(fleet, 1, NOW)[-1], 0)
     assert seen == well and 100 * 3 + 95 - SAVE_S <= seen <= 100 * 3 + 95
     second.look(NOW - 5000, True)  # set back
     second.save()
-    assert store.flush() and len(store.ask("SELECT * FROM seen")) == 5
+    assert flushed(store) and len(store.ask("SELECT * FROM seen")) == 5
 
 
 def test_changes_of_a_variable_and_of_what_was_removed(store: Store) -> None:
@@ -83,7 +83,7 @@ def test_changes_of_a_variable_and_of_what_was_removed(store: Store) -> None:
     changed(store, NOW - 260, State.ALIVE, State.LATE, 1)  # the clock was set back
     changed(store, NOW - 200, State.ALIVE, State.UNWATCHED)
     changed(store, NOW - 100, State.PENDING, State.ALIVE)
-    assert store.flush()
+    assert flushed(store)
     seen = uptime.of(fleet, 0, NOW)
     assert share(seen[-1], 0) == (300, 300) and share(seen[1], 0) == (300, 100)
     assert share(seen[2], NOW - 50) == (50, 50)
@@ -95,7 +95,7 @@ def test_events_that_were_deleted_leave_what_is_unknown(store: Store) -> None:
     for number in range(0, 2000, 2):
         changed(store, NOW - 3000 + number, State.ALIVE, State.DEAD)
         changed(store, NOW - 2999 + number, State.DEAD, State.ALIVE)
-    assert store.flush()
+    assert flushed(store)
     assert store.is_full
     seen, well = share(uptime.of(fleet, 0, NOW)[-1], 0)
     assert seen <= 3000 and well <= seen
@@ -117,7 +117,7 @@ def test_days_of_a_part_of_the_status_page(store: Store) -> None:
         known.seen_s[:], known.well_s[:] = seen, well
         days.add(known, [part], now + 60 * minute)
     days.save()
-    assert store.flush()
+    assert flushed(store)
     again = Days(store)
     again.load()
     assert again.parts == days.parts == {"all": {20_000: (240.0, 180.0)}}

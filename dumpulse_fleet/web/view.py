@@ -168,13 +168,8 @@ class View:
         with table.lock:
             agents, variables = table.agent_state.copy(), table.state.copy()
             heard_at = table.newest()
-        sites: dict[str, NDArray[np.int64]] = {}
-        for agent, state in zip(table.agents, agents.tolist()):
-            sites.setdefault(agent.site, np.zeros(len(State), np.int64))[state] += 1
         return {"agents": by_state(np.bincount(agents, minlength=len(State))),
                 "variables": by_state(np.bincount(variables.ravel(), minlength=len(State))),
-                "sites": [{"site": site, "agents": by_state(counts)}
-                          for site, counts in sorted(sites.items())],
                 "heard_at": when(heard_at), "period": self.period}
 
 
