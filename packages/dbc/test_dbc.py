@@ -12,22 +12,16 @@ from packages.dbc import make
 from spec import model
 
 TOOLS = project.ROOT / "build" / "venv-packages" / "bin" / "python"
-# Decodes frames, and tries to make some that the DBC file does not allow.
+# Decodes frames.
 PROGRAM = """
 import cantools, json, sys
-path, frames, wrong = json.load(sys.stdin)
+path, frames = json.load(sys.stdin)
 database = cantools.database.load_file(path, strict=True)
 decoded = [[database.get_message_by_frame_id(number, force_extended_id=long).name,
             database.decode_message(number, bytes.fromhex(data), force_extended_id=long)]
            for number, long, data in frames]
-refused = []
-for name, values in wrong:
-    try:
-        database.encode_message(name, values, strict=True)
-    except cantools.database.EncodeError:
-        refused.append(values)
-print(json.dumps([decoded, refused, [[message.senders, sorted(message.receivers)]
-                                     for message in database.messages]]))
+print(json.dumps([decoded, [[message.senders, sorted(message.receivers)]
+                            for message in database.messages]]))
 """
 Values = dict[str, int]
 
@@ -61,11 +55,6 @@ def traffic() -> list[tuple[int, bytes, str, Values]]:
                      {"AreYouOK": int.from_bytes(b"AreyouOK", "big")})]
 
 
-GOOD: Values = {"Checksum": 0, "Magic": model.MAGIC, "Variable": 3, "Sender": 76, "Value": 9}
-OUT_OF_RANGE: list[Values] = [{**GOOD, name: value} for name, value in (
-    ("Magic", 0xF2), ("Variable", 4), ("Sender", 256), ("Value", -1), ("Checksum", 2**32))]
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("base", ["680", "000", "1fffff80", "00000680"])
 def test_cantools_decodes_every_frame(tmp_path: Path, base: str) -> None:
@@ -77,9 +66,9 @@ def test_cantools_decodes_every_frame(tmp_path: Path, base: str) -> None:
         made.write_text(client.format_dbc(base=client.parse_base(base)))
     frames = [(int(base, 16) + offset, len(base) == 8, content.hex())
               for offset, content, _, _ in traffic()]
-    asked = [str(made), frames, [("Heartbeat_3", each) for each in (*OUT_OF_RANGE, GOOD)]]
-    shown = json.loads(subprocess.run([TOOLS, "-c", PROGRAM], input=json.dumps(asked), text=True,
-                                      stdout=subprocess.PIPE, check=True).stdout)
+    shown = json.loads(subprocess.run([TOOLS, "-c", PROGRAM], text=True, check=True,
+                                      input=json.dumps([str(made), frames]),
+                                      stdout=subprocess.PIPE).stdout)
     assert shown == [
-        [[name, values] for _, _, name, values in traffic()], OUT_OF_RANGE,
+        [[name, values] for _, _, name, values in traffic()],
         [[["Node"], ["Agent"]]] * 64 + [[["Agent"], ["Reader"]]] * 33 + [[["Reader"], ["Agent"]]]]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! The agent.
 
-use crate::report::place;
+use crate::packet::place;
 use crate::{checksum, Entry, Heartbeat, Variable, REPORT_SIZE, REQUEST};
 
 /// Keeps the last heartbeat of each variable, in 260 bytes.

@@ -9,11 +9,9 @@ extern crate std;
 
 mod agent;
 mod packet;
-mod report;
 
 pub use agent::{Agent, Outcome};
-pub use packet::{Heartbeat, NoVariable, Variable};
-pub use report::{BadReport, Entry, Report};
+pub use packet::{BadReport, Entry, Heartbeat, NoVariable, Report, Variable};
 
 /// The number of variables of an agent.
 pub const VARIABLES: usize = 64;
