@@ -20,11 +20,10 @@
 enum {
     EXIT_USAGE = 2,
     ROUNDS = 9,
-    SLOTS = 65536,        /* packets of the longest stream; must be a power of two */
-    REPORT_SHARE = 50,    /* a report takes about 50 times as long as a heartbeat */
-    DEFAULT = 30000000,   /* packets of each stream, which take about a second */
-    PACKETS_MIN = 450,    /* enough for one report in each round */
-    PROGRESS_SECONDS = 3, /* between two lines that show the progress */
+    SLOTS = 65536,      /* packets of the longest stream; must be a power of two */
+    REPORT_SHARE = 50,  /* a report takes about 50 times as long as a heartbeat */
+    DEFAULT = 30000000, /* packets of each stream, which take about a second */
+    PACKETS_MIN = 450,  /* enough for one report in each round */
     STREAMS = 6
 };
 static const uint64_t PACKETS_MAX = UINT64_C(1000000000000000); /* no sum here overflows */
@@ -181,20 +180,6 @@ static struct times summarise(double rounds[ROUNDS])
     return (struct times){rounds[0], rounds[ROUNDS / 2], rounds[ROUNDS - 1]};
 }
 
-static void show_progress(size_t stream, unsigned round)
-{
-    static double said;
-    const double now = seconds();
-
-    if (said == 0)
-        said = now;
-    if (now - said < PROGRESS_SECONDS)
-        return;
-    said = now;
-    (void)fprintf(stderr, "loopbench: %s: round %u of %u; stream %u of %u\n", streams[stream].name,
-                  round + 1, (unsigned)ROUNDS, (unsigned)stream + 1, (unsigned)STREAMS);
-}
-
 /* Writes a line to stderr and returns false if a result is wrong. */
 static bool measure(size_t stream, uint64_t count, struct times *times, struct times *empty)
 {
@@ -206,7 +191,6 @@ static bool measure(size_t stream, uint64_t count, struct times *times, struct t
     for (unsigned round = 0; round < ROUNDS; round++) {
         /* The remainder of the division goes to the first rounds, one packet each. */
         const uint64_t packets_now = count / ROUNDS + (round < count % ROUNDS);
-        show_progress(stream, round);
         uint64_t heartbeats = clock_calls, reports = send_calls;
         const double start = seconds();
         wrong += run_empty_loop(packets_now, mask);

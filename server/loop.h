@@ -17,6 +17,7 @@ enum {
     LOOP_EPOCH,
     LOOP_EPOCH_BEFORE,
     LOOP_ADDRESSES,
+    LOOP_ANSWERS,
     LOOP_TASKS
 };
 

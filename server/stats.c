@@ -20,6 +20,7 @@
 #include "dumpulse.h"
 #include "hook.h"
 #include "log.h"
+#include "loop.h"
 #include "names.h"
 #include "options.h"
 #include "sockets.h"
@@ -88,6 +89,7 @@ void stats_begin(const char *of_program, char *const *given)
     program = of_program;
     arguments = given;
     begun = timing_ns();
+    loop_define_task(LOOP_ANSWERS, stats_answer, 0);
 }
 
 /* Appends a string of JSON. What is no part of a printable character becomes a question mark. */
@@ -258,7 +260,8 @@ bool stats_open(void)
 
 /* A line fits into the empty buffer of a new connection, so send() never has to wait. After AT_ONCE
  * connections there may be more: a new SIGIO lets the loop answer them after the next packets. A
- * reader that connects while a SIGHUP waits is answered after it: --reload needs the new count. */
+ * reader that connects while a SIGHUP waits is answered after it: --reload needs the new count. For
+ * readers that wait for a descriptor, no signal comes again: a task looks for one each second. */
 void stats_answer(void)
 {
     static char line[ANSWER];
@@ -267,8 +270,13 @@ void stats_answer(void)
     for (unsigned i = 0; i < AT_ONCE; i++) {
         const int reader = held >= 0 ? held : accept4(listening, NULL, NULL, SOCK_CLOEXEC);
         sigset_t pending;
-        if (reader < 0)
+        if (reader < 0) {
+            if (errno == EMFILE || errno == ENFILE)
+                loop_start_task(LOOP_ANSWERS, TIMING_SECOND);
+            else
+                loop_set_interval(LOOP_ANSWERS, 0);
             return;
+        }
         held = sigpending(&pending) == 0 && sigismember(&pending, SIGHUP) == 1 ? reader : -1;
         if (held >= 0)
             break;

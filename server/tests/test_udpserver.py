@@ -718,6 +718,19 @@ def test_what_is_no_socket_stays(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == before
 
 
+def test_who_waits_for_a_descriptor_is_answered(tmp_path: Path) -> None:
+    with Server("--stats", f"{tmp_path}/stats") as server:
+        pid, few = server.process.pid, open_files(server.process.pid)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (few, 1024))
+        with connect(tmp_path / "stats") as reader:
+            reader.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                reader.recv(1)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (1024, 1024))
+            reader.settimeout(PATIENCE)
+            assert reader.recv(1) == b"{"
+
+
 def test_too_few_descriptors_are_called_so(tmp_path: Path) -> None:
     """For --stats, for a look at an old socket, for the manager. It would go on with bad ones."""
     def limit() -> None:
