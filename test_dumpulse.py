@@ -47,7 +47,7 @@ uint8_t export_take_byte(dumpulse *agent, dumpulse_line *line, uint8_t byte, voi
 }
 """
 now = 0  # the clock's answer
-calls: list[tuple[object, ...]] = []  # what the hooks were called with
+calls: list[tuple[object, ...]] = []  # each call of a hook, with its arguments
 
 
 def get_timestamp() -> int:

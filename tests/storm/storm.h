@@ -464,7 +464,7 @@ bool oracle_takes_before(void);
 void oracle_logged(const char *line);
 void oracle_arrived(unsigned node, const struct packet *packet);
 void oracle_restores(unsigned node, const struct alarms_record *record);
-unsigned oracle_told(char *const arguments[]); /* of the program of --exec */
+unsigned oracle_told(char *const arguments[]); /* The program of --exec gets these. */
 void oracle_reported(const uint8_t *report, size_t length);
 void oracle_believed(const uint8_t *report, size_t length, uint64_t asked_at);
 void oracle_excuse_disk(void); /* it does not do what the agent must be able to rely on */
