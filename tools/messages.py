@@ -51,8 +51,8 @@ def of_python(text: str) -> Iterator[tuple[int, str]]:
 def texts() -> Iterator[tuple[str, int, str]]:
     """The file, the line and the text of each message."""
     sources = [ROOT / "udpserver.c", *sorted(ROOT.glob("server/*.c")), ROOT / "client.py",
-               *sorted(path for path in ROOT.glob("dumpulse_fleet/**/*.py")
-                       if not {"tests", "simulation"} & {*path.parts} and not path.is_symlink())]
+               *sorted(path for path in ROOT.glob("dumpulse_fleet/**/*.py") if not path.is_symlink()
+                       and not {"tests", "simulation"} & {*path.relative_to(ROOT).parts})]
     for path in sources:
         for line, text in (of_c if path.suffix == ".c" else of_python)(path.read_text()):
             if IS_TEXT.search(text):
