@@ -185,7 +185,7 @@ $(READY): tools/toolchains.txt
 setup $(READY): ; @tools/setup
 $(QUICK): ; @tools/setup --quick
 # What is fetched, or does not depend on the sources.
-FETCHED := venv venv-packages toolchains vm debian cargo
+FETCHED := venv venv-packages toolchains vm debian
 clean: ##! remove what was built; packages and compilers stay
 	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 $(FETCHED:%=! -name %) -exec rm -rf {} +
 distclean: ##! remove all that was built or fetched

@@ -5,23 +5,35 @@
 import argparse
 import importlib
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from packages.project import ROOT, version
-from tools.programs import as_program
+from tools.programs import as_program, run
 
-# Packages that are one file, in which @version@ is the version. The others have a make.py.
+# Packages that are one file, in which @version@ is the version. The others but dbc have a make.py.
 ONE_FILE = {"micropython": "dumpulse.py", "wireshark": "dumpulse.lua"}
-WORLDS = sorted([*ONE_FILE, *(path.parent.name for path in ROOT.glob("packages/*/make.py"))])
+WORLDS = sorted([*ONE_FILE, "dbc", *(path.parent.name for path in ROOT.glob("packages/*/make.py"))])
 
 
 class Failed(Exception):
     """A build or a test failed. The text has what it wrote."""
 
 
+def build_dbc(to: Path) -> list[Path]:
+    """Writes two DBC files, one with the names of the example vehicle."""
+    files = {"dumpulse.dbc": "/dev/null", "vehicle.dbc": "examples/vehicle.ini"}
+    for name, names in files.items():
+        (to / name).write_text(run([sys.executable, "client.py", "names", names, "--dbc"],
+                                   cwd=ROOT))
+    return [to / name for name in files]
+
+
 def builder(name: str) -> Callable[[Path], list[Path]]:
     """Returns the function that writes a package into a folder."""
+    if name == "dbc":
+        return build_dbc
     if name not in ONE_FILE:
         return importlib.import_module(f"packages.{name}.make").build  # type: ignore[no-any-return]
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from packages import archive, project
 from tools import manual
 
-HERE = Path(__file__).resolve().parent
 VERSION = project.FORMS["python"](project.version())
 TOOLS = project.ROOT / "build" / "venv-packages" / "bin"
 # Where each file of the project goes.
@@ -42,7 +41,7 @@ main()
 OWN = {"name": project.NAME, "version": VERSION, "summary": project.SUMMARY, "python": "3.9",
        "package": "dumpulse", "module": "dumpulse", "dependencies": "", "extras": "",
        "classifiers": '"Environment :: Console", "Operating System :: OS Independent", '
-       '"Typing :: Typed"'}
+       '"Topic :: System :: Monitoring", "Typing :: Typed"'}
 # From the oldest version that is tested to the next one that may break things.
 NEEDS = ("aiohttp>=3.14,<4", "bcrypt>=4.0,<6", f"dumpulse=={VERSION}", "numpy>=1.26,<3",
          "pydantic>=2.12,<3", "PyYAML>=6.0.1,<7")
@@ -76,6 +75,40 @@ sys.modules[__name__] = dumpulse
 '''
 
 
+# The fields between at signs have values of their own in each package.
+MANIFEST = '''\
+[build-system]
+requires = ["hatchling>=1.27"]
+build-backend = "hatchling.build"
+
+[project]
+name = "@name@"
+version = "@version@"
+description = "@summary@"
+readme = "README.md"
+license = "@license@"
+license-files = ["LICENSE*"]
+requires-python = ">=@python@"
+authors = [{ name = "@team@", email = "@email@" }]
+keywords = [@keywords@]
+classifiers = ["Programming Language :: Python :: 3", @classifiers@]
+dependencies = [@dependencies@]
+optional-dependencies = {@extras@}
+scripts = { @name@ = "@module@:main" }
+urls = { Homepage = "@url@", Repository = "@repository@", Changelog = "@changes@" }
+
+[tool.hatch.build]
+packages = ["@package@"]
+
+[tool.hatch.build.targets.sdist]
+only-include = ["@package@", "lib", "share"]
+
+[tool.hatch.build.targets.wheel.shared-data]
+"lib" = "lib"
+"share" = "share"
+'''
+
+
 def write_tree(to: Path, texts: Mapping[str, str], own: Mapping[str, str]) -> Path:
     """Writes a package as a folder that any tool for Python packages can build. Fills the fields
     of its manifest."""
@@ -83,8 +116,7 @@ def write_tree(to: Path, texts: Mapping[str, str], own: Mapping[str, str]) -> Pa
         **own, "license": project.LICENSE, "team": project.TEAM, "email": project.EMAIL,
         "url": project.URL, "repository": project.REPOSITORY, "changes": project.changes(),
         "keywords": json.dumps(project.KEYWORDS)[1:-1]}
-    manifest = (HERE / "manifest.toml").read_text()
-    manifest = re.sub(r"@(\w+)@", lambda field: fields[field[1]], manifest)
+    manifest = re.sub(r"@(\w+)@", lambda field: fields[field[1]], MANIFEST)
     for name, text in {**texts, "pyproject.toml": manifest}.items():
         path = to / name
         path.parent.mkdir(parents=True, exist_ok=True)
