@@ -1,5 +1,4 @@
 # The images for boards. simulators/boards.py simulates each.   SPDX-License-Identifier: MIT
-UNITS_firmware := build/unit-mcp2515
 BUILT_firmware = $(FIRMWARE) $(SIMULATORS)
 COMPILER_avr := avr-gcc -mrelax -fdata-sections
 COMPILER_arm := arm-none-eabi-gcc -mthumb -ffreestanding -nostdlib -T firmware/cortex_m.ld
@@ -50,8 +49,6 @@ simulator = $(call add,sim/$1,gcc,-O2 -std=gnu11 -Wno-cast-qual -Wno-sign-conver
 $(call simulator,avr,tools/processors)
 $(call simulator,serial_board,firmware/simulators)
 $(call simulator,can_board,firmware/simulators,firmware/simulators/mcp2515.c)
-$(call add,unit-mcp2515,gcc,$(SANITIZERS),\
-    firmware/tests/unit_mcp2515.c firmware/simulators/mcp2515.c,-lcmocka)
 firmware: $(FIRMWARE) ##! the images for boards: build/firmware
 	@$(PYTHON) -m firmware.uf2 build/firmware/uart_rp2040.elf
 	@printf '%s\n' $(FIRMWARE)

@@ -15,18 +15,12 @@ from elftools.elf.elffile import ELFFile
 from firmware.costs import images
 from firmware.simulators.boards import BOARDS, REPORT_AT, REQUEST_AT, Board, Bus, frame
 from spec.model import REQUEST, checksummed, heartbeat
-from tools.programs import INCLUDES, ROOT, built, run
+from tools.programs import INCLUDES, ROOT, run
 
 CAN = BOARDS["can_avr"]
 CAN_29 = dataclasses.replace(CAN, can_id=0x18FF5000)  # identifiers of 29 bits
 BASE = CAN.can_id
 STM32 = [BOARDS["can_stm32-f1"], BOARDS["can_stm32-f4"]]
-
-
-def test_the_model_of_the_controller() -> None:
-    done = subprocess.run([built("build/unit-mcp2515")], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "[  PASSED  ] 11 test" in done.stdout + done.stderr
 
 
 ASK = frame(BASE + REQUEST_AT, REQUEST)
