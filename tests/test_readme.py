@@ -48,6 +48,14 @@ def run_firmware(*pauses_and_packets: float | bytes, image: Path | None = None,
                         line.do(f"wait {step * 1e6:.0f}") for step in (*pauses_and_packets, 0.05))
 
 
+def test_no_tick_is_lost_while_reports_leave() -> None:
+    """An ATtiny85 sends each bit by its timer. Its clock goes on meanwhile, for 20 reports."""
+    board = replace(BOARDS["uart_attiny85"], keyed_node=True)  # takes a script
+    with LiveLine(board, b"\xff") as line:
+        answers = [line.do(send=REQUEST) + line.do("wait 143000") for _ in range(20)]
+    assert entries_of(answers[-1])[0] == bytes((0, 5, 1, 0))  # after 5 ticks of 500 ms
+
+
 # What README.md leaves to its reader, on an ATmega328P: a clock, and a serial line that is polled.
 PLATFORM = """#include <avr/interrupt.h>
 #include <avr/io.h>

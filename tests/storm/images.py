@@ -7,7 +7,6 @@ Each fault is a method, whose name tells what it is."""
 
 import argparse
 import contextlib
-import dataclasses
 import hashlib
 import random
 from collections import Counter
@@ -15,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from firmware.simulators import stm32_can
-from firmware.simulators.boards import BOARDS, REPORT_AT, REQUEST_AT, LiveLine, frame
+from firmware.simulators.boards import BOARDS, REPORT_AT, REQUEST_AT, frame
 from firmware.simulators.bxcan import Frame
 from firmware.simulators.watchdog import Misuse
 from firmware.tests.test_firmware_keyed import Rig
@@ -84,9 +83,41 @@ class Story:
         raise NotImplementedError
 
 
-class Plain(Story):
-    """An agent without keys. For each variable, one of some values must be in its table."""
-    ticks, drift, recovers, may_lose = 1.0, 0.002, 0, False
+class Stm32(stm32_can.Board):
+    """The simulator, in this process."""
+
+    def show(self, frame: Frame) -> None:
+        self.sent.append((frame.number, frame.data))
+
+    def do(self, *script: str) -> list[tuple[int, bytes]]:
+        self.sent = list[tuple[int, bytes]]()
+        for line in script:
+            if line.startswith("cut"):
+                byte = bytes([int(line[4:], 16)])
+                self.engine.mem_write(stm32_can.RAM, byte * stm32_can.RAM_SIZE)
+                self.reset()
+            else:
+                self.play(line)
+        return self.sent
+
+
+class OnBus(Story):
+    """An agent without keys on a CAN bus, on an STM32. For each variable, one of some values must
+    be in its table."""
+    faults = ("heartbeats", "other_frames", "question", "heartbeats_while_a_report_leaves",
+              "bus_is_bad", "bus_is_bad", "core_stands_still", "core_is_slow", "power_cut", "pause")
+    recovers, may_lose = 3_300_000, False  # microseconds
+    OPENING = "wait 20000", "7FF#", "wait 20000"  # it begins to speak, and may lose two frames
+
+    def __init__(self, name: str, image: Path | None) -> None:
+        super().__init__()
+        self.forget()
+        board = BOARDS[name]
+        self.base, self.partial, self.sure = board.can_id, b"", True
+        self.reports = list[bytes]()
+        self.board = Stm32(name[-2:], board.hertz, board.kbits, image or board.image())
+        self.lost, self.asked = 0, 0  # losses at the start of the image and before the last request
+        self.do(*self.OPENING)
 
     def forget(self) -> None:
         self.may = [{bytes(2)} for _ in range(64)]
@@ -94,24 +125,10 @@ class Plain(Story):
         self.may[63].update(boots)
         self.times: dict[tuple[int, bytes], list[float]] = {(63, boot): [0] for boot in boots}
 
-    def boot(self) -> None:
-        self.boots, self.booted, self.may_lose = self.boots + 1, self.now, False
-        self.forget()
-
-    def do(self, *script: str, send: bytes = b"") -> bytes:
-        raise NotImplementedError
-
     def wait(self, microseconds: int) -> None:
         self.now += microseconds
         sent = self.do(f"wait {microseconds}")
         check(ASKED, not sent or self.may_lose, "it sends, and nobody has asked")
-
-    def say(self, packets: Sequence[bytes]) -> None:
-        raise NotImplementedError
-
-    def ask(self, flood: Sequence[bytes] = ()) -> list[bytes]:
-        """Asks, and says this while the report leaves. Returns the reports."""
-        raise NotImplementedError
 
     def comes(self, packet: bytes, sure: bool = True) -> None:
         """It comes whole. Perhaps the agent loses it: that is not sure."""
@@ -128,13 +145,9 @@ class Plain(Story):
             entry = report[4 + 4 * variable:8 + 4 * variable]
             at, times = int.from_bytes(entry[:2], "big"), self.times.get((variable, entry[2:]), [])
             check(TRUE, entry[2:] in values and (not any(entry) or any(
-                abs(at - it * self.ticks % 65536) < 2.2 + self.drift * it for it in times)),
+                abs(at - it % 65536) < 2.2 + 0.002 * it for it in times)),
                 f"variable {variable} is {entry.hex()}: one of "
                 f"{[value.hex() for value in values]} has come at {times}")
-
-    def own(self) -> set[bytes]:
-        """What variable 0 may be."""
-        return {bytes([1, 0])}
 
     def beats(self, most: int = 40) -> list[bytes]:
         return [model.heartbeat(self.chance.randrange(1, 64), *self.chance.randbytes(2))
@@ -159,130 +172,17 @@ class Plain(Story):
         self.say([model.heartbeat(at, *self.chance.randbytes(2)) for at in range(1, 64)])
         self.question()
 
-
-class OnLine(Plain):
-    faults = ("heartbeats", "bad_line", "junk", "question", "heartbeats_while_a_report_leaves",
-              "line_is_low", "power_cut", "pause")
-
-    def __init__(self, name: str, image: Path | None) -> None:
-        super().__init__()
-        self.forget()
-        self.board = dataclasses.replace(BOARDS[name], keyed=True)  # its simulator plays a script
-        self.ticks, self.drift = self.board.ticks, self.board.drift
-        self.line, self.window = LiveLine(self.board, b"\xff", image), b""
-        self.byte, self.recovers = 10 * SECOND / self.board.baud, 20_000
-
-    def do(self, *script: str, send: bytes = b"") -> bytes:
-        for byte in send:
-            self.window = (self.window + bytes([byte]))[-8:]
-            if model.Agent().process(0, self.window) != model.REFUSED:
-                self.comes(self.window)
-                self.window = b""
-        said = self.line.do(*script, send=send)
-        self.now += round(len(send) * self.byte)
-        self.note(*script, send.hex(), ">", said.hex())
-        return said
-
-    def say(self, packets: Sequence[bytes]) -> None:
-        self.do(send=b"".join(packets))
-        self.wait(1000)
-
-    def ask(self, flood: Sequence[bytes] = ()) -> list[bytes]:
-        send = b"".join(flood)
-        if self.board.deaf:  # it hears nothing meanwhile, and perhaps begins within a byte
-            send = self.chance.randbytes(len(send))
-        said = self.do(send=model.REQUEST) + self.do(send=send + b"\xff" * 4)
-        lasts = round(270 * self.byte) + 2000
-        self.now += lasts
-        said += self.do(f"wait {lasts}")
-        check(ASKED, len(said) in (260, 520), f"{len(said)} bytes come to a question")
-        return [said[at:at + 260] for at in range(0, len(said), 260)]
-
-    def bad_line(self) -> None:
-        """Packets are lost, double, and late; bytes are lost, double, damaged, and late."""
-        chance, rate = self.chance, self.chance.choice((0.003, 0.03, 0.3))
-        packets = [packet for packet in self.beats() for _ in range(chance.choice((0, 1, 1, 1, 2)))]
-        packets.sort(key=lambda _: chance.random() < rate)
-        for byte in b"".join(packets):
-            fault = chance.choice("-2^w") if chance.random() < rate else ""
-            if fault == "w":
-                self.wait(self.some(0.01))
-            self.do(send=bytes([byte ^ (fault == "^") << chance.randrange(8)]) *
-                    {"-": 0, "2": 2}.get(fault, 1))
-
-    def junk(self) -> None:
-        self.say([self.chance.randbytes(self.chance.randrange(600)),
-                  model.REQUEST[:self.chance.randrange(8)]])
-
-    def line_is_low(self) -> None:
-        if not self.board.deaf:  # a UART hears one byte
-            self.do(send=bytes(1))
-            return
-        self.do("hold 0")
-        self.wait(self.some(3))
-        self.do("hold 1")
-        self.wait(round(12 * self.byte))
-
-    def power_cut(self) -> None:
-        if self.chance.random() < 0.7:
-            self.do(send=b"".join(self.beats(3)) + model.REQUEST[:self.chance.choice((5, 8))])
-        lasts = self.some(0.15)
-        self.now += lasts
-        self.do(f"wait {lasts}", f"cut {self.chance.randrange(256):x}")
-        self.window = b""
-        self.boot()
-        self.wait(12_000)
-
-    def pause(self) -> None:
-        self.wait(self.some(100 if self.board.deaf else 4000))
-
-    def end(self) -> int:
-        return self.line.end()["boots"]
-
-
-class Stm32(stm32_can.Board):
-    """The simulator, in this process."""
-
-    def show(self, frame: Frame) -> None:
-        self.sent.append((frame.number, frame.data))
-
-    def do(self, *script: str) -> list[tuple[int, bytes]]:
-        self.sent = list[tuple[int, bytes]]()
-        for line in script:
-            if line.startswith("cut"):
-                byte = bytes([int(line[4:], 16)])
-                self.engine.mem_write(stm32_can.RAM, byte * stm32_can.RAM_SIZE)
-                self.reset()
-            else:
-                self.play(line)
-        return self.sent
-
-
-class OnBus(Plain):
-    """The agent on a CAN bus, on an STM32."""
-    faults = ("heartbeats", "other_frames", "question", "heartbeats_while_a_report_leaves",
-              "bus_is_bad", "bus_is_bad", "core_stands_still", "core_is_slow", "power_cut", "pause")
-    OPENING = "wait 20000", "7FF#", "wait 20000"  # it begins to speak, and may lose two frames
-
-    def __init__(self, name: str, image: Path | None) -> None:
-        super().__init__()
-        self.forget()
-        board = BOARDS[name]
-        self.base, self.partial, self.recovers, self.sure = board.can_id, b"", 3_300_000, True
-        self.reports = list[bytes]()
-        self.board = Stm32(name[-2:], board.hertz, board.kbits, image or board.image())
-        self.lost, self.asked = 0, 0  # losses at the start of the image and before the last request
-        self.do(*self.OPENING)
-
     def own(self) -> set[bytes]:
+        """What variable 0 may be."""
         losses = range(self.asked - self.lost, self.board.can.losses - self.lost + 1)
         return {bytes([1, min(count, 255)]) for count in losses}
 
     def boot(self) -> None:
-        super().boot()
+        self.boots, self.booted, self.may_lose = self.boots + 1, self.now, False
+        self.forget()
         self.lost, self.partial = self.board.can.losses, b""
 
-    def do(self, *script: str, send: bytes = b"") -> bytes:
+    def do(self, *script: str) -> bytes:
         sent = self.board.do(*script)
         self.now = self.board.now * SECOND // self.board.hertz
         for number, data in sent:
@@ -301,6 +201,7 @@ class OnBus(Plain):
             self.do(frame(self.base + offset, packet), f"wait {self.chance.choice((0, 0, 300))}")
 
     def ask(self, flood: Sequence[bytes] = ()) -> list[bytes]:
+        """Asks, and says this while the report leaves. Returns the reports."""
         self.reports.clear()
         self.asked = self.board.can.losses
         self.say([model.REQUEST, *flood])
@@ -526,9 +427,7 @@ class Keyed(Story):
         return self.rig.bus.end()["boots"]
 
 
-IMAGES: dict[str, type[OnLine | OnBus | Keyed]] = {
-    "uart_atmega328p": OnLine, "can_stm32-f4": OnBus, "can_avr-keyed": Keyed,
-    "uart_attiny85": OnLine}
+IMAGES: dict[str, type[OnBus | Keyed]] = {"can_stm32-f4": OnBus, "can_avr-keyed": Keyed}
 
 
 def tell(name: str, events: Sequence[Event], image: Path | None) -> tuple[Story, str]:

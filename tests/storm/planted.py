@@ -11,7 +11,6 @@ import argparse
 import functools
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -66,20 +65,15 @@ def is_of_image(mistake: Planted) -> bool:
 
 
 def build_image(mistake: Planted, folder: Path) -> list[str | Path]:
-    """Compiles the image with it, as make does. A program finds a board's header beside itself."""
-    file = Path(mistake.file)
-    name = {"keyed_avr": "can_avr-keyed", "can_stm32": "can_stm32-f4",
-            "serial_agent": "uart_atmega328p"}.get(file.stem, f"uart_{file.stem}")
-    source, image = ROOT / "firmware/serial_agent.c", f"build/firmware/{name}.elf"
-    source = source if file.suffix == ".h" else ROOT / file
-    (folder / "boards").mkdir(exist_ok=True)
-    shutil.copy(source, folder)
-    (folder / file.relative_to("firmware")).write_text(plant(mistake))
+    """Compiles the image with it, as make does."""
+    source = folder / Path(mistake.file).name
+    name = {"keyed_avr": "can_avr-keyed", "can_stm32": "can_stm32-f4"}[source.stem]
+    image = f"build/firmware/{name}.elf"
+    source.write_text(plant(mistake))
     commands = subprocess.run(["make", "-n", "-W", mistake.file, image], cwd=ROOT, check=True,
                               capture_output=True, text=True).stdout.splitlines()
     (command,) = (line for line in commands if line.endswith(f"-o {image}"))
-    command = command.replace(f" {source.relative_to(ROOT)} ",
-                              f" -w -Ifirmware/boards {folder}/{source.name} ").replace(image, "")
+    command = command.replace(f" {mistake.file} ", f" -w -Ifirmware {source} ").replace(image, "")
     subprocess.run([*shlex.split(command), folder / "image"], cwd=ROOT, check=True)
     return ["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.storm.images", "--image",
             f"{name}={folder}/image"]
