@@ -6,9 +6,7 @@ This is how a program uses the module. After `make install`, write `import dumpu
 
     import client
 
-    agent = client.Agent("localhost:9060")          # BadUsage: not an address
-                                                    # or "serial:/dev/ttyACM0@115200"
-                                                    # or "can:can0", "can:can0:680"
+    agent = client.Agent("localhost:9060")          # or "serial:/dev/ttyACM0@115200" or "can:can0",
                                                     # with keys=client.KeyFile("agent.key")
     agent.beat(variable=3, sender=76, value=9)      # ValueError: out of range; NoAnswer
     entries = agent.ask(timeout=3.0)                # 64 of them; NoAnswer, BadReport
@@ -18,8 +16,7 @@ This is how a program uses the module. After `make install`, write `import dumpu
     async for change in agent.changes(names="vehicle.ini"):      # or await agent.ask_async()
         print(change.error, [(one.variable.name, one.state) for one in change.readings])
 
-`heartbeat` and `parse_report` make and read packets without sending them. A timestamp has 16 bits:
-`History` keeps longer ages. `Clock` finds whether the agent has this machine's clock.
+`heartbeat` and `parse_report` make and read packets. `History` keeps ages longer than timestamps.
 """
 
 from __future__ import annotations
@@ -217,10 +214,9 @@ def explained(what: str, kind: type[Error] = Error) -> Iterator[None]:
         raise kind(f"{what}: {explain(error)}") from error
 
 
-def replace_file(path: str, content: bytes, sync: bool = True, fresh: bool = False) -> None:
+def replace_file(path: str, content: bytes, fresh: bool = False) -> None:
     """Writes a file whole, or leaves the old one. Only the owner can read it. `fresh`: there must
-    be no old one. `sync`: its content is on the disk when this returns, even if the power fails
-    then."""
+    be no old one. Its content is on the disk when this returns, even if the power fails then."""
     descriptor, new = (os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), path) \
         if fresh else tempfile.mkstemp("", f"{os.path.basename(path)}.", os.path.dirname(path))
     try:
@@ -229,8 +225,7 @@ def replace_file(path: str, content: bytes, sync: bool = True, fresh: bool = Fal
                 os.fchmod(descriptor, 0o600)  # whatever the umask is
             file.write(content)
             file.flush()
-            if sync:
-                os.fsync(descriptor)
+            os.fsync(descriptor)
         if not fresh:
             os.replace(new, path)
     except BaseException:
@@ -411,8 +406,7 @@ def parse_range(text: str) -> tuple[int, int]:
 
 
 def parse_name(text: str) -> str:
-    """No character has a special meaning on terminals or in lists, or cannot be seen. Each is one
-    column wide."""
+    """No character of a name has a special meaning, is invisible, or is two columns wide."""
     if not 1 <= len(text) <= 24 or re.fullmatch(r"[0-9-]+", text) or any(
             not (character.isalnum() or character in " ._-/+()")
             or unicodedata.east_asian_width(character) in "WF"
@@ -462,12 +456,7 @@ class Variable:
 class Settings(NamedTuple):
     variables: list[Variable]
     tick_ms: int
-    now_from: Optional[int]
-
-    def now(self, entries: Entries) -> Optional[int]:
-        """The agent's time in ticks, if a variable has it."""
-        stamp = Entry(0, 0, 0) if self.now_from is None else entries[self.now_from]
-        return None if stamp.never else stamp.timestamp
+    now_from: Optional[int]  # The variable that has the agent's time, if there is one.
 
 
 def parse_variables(text: str, variables: Sequence[Variable]) -> list[int]:
@@ -646,13 +635,14 @@ class Clock:
         self.received: float  # The uptime() of its arrival.
 
     def take(self, entries: Entries, asked: float, received: float) -> None:
-        if self.source == "here":
+        if self.settings.now_from is None:
             local_now = clock(self.settings.tick_ms)
             self._compare(entries, received, local_now)
             is_known = self.agreed or bool(self.entries) and not self.is_other
             self.now = local_now if is_known else None
         else:
-            self.now = self.settings.now(entries)
+            stamp = entries[self.settings.now_from]
+            self.now = None if stamp.never else stamp.timestamp
         self.entries, self.asked, self.received = entries, asked, received
 
     def _compare(self, entries: Entries, received: float, local_now: int) -> None:
@@ -998,8 +988,6 @@ class KeyFile:
             self.master = bytes.fromhex(text)
         elif not self.master:
             if label < 0 or label in self.known:
-                if line.endswith(("\r", "\r\n")):  # which is invisible
-                    return r"it ends with CR LF, as on Windows: sed -i 's/\r$//' FILE removes it"
                 return "its name must be readers, or 0 to 63, once each" if name else "no key"
             self.known[label] = bytes.fromhex(text)
         elif name == "epoch" and not self.epoch and 1 <= int(text) <= LONGEST_EPOCH:
@@ -1033,9 +1021,8 @@ class KeyFile:
 
 
 class Epochs:
-    """Stores the last epoch that was accepted under each key, the last count in it, and the
-    pace_time() since when epochs were saved up. There is a small file for each key, which reveals
-    nothing of the key."""
+    """Stores the last accepted epoch of each key, the last count in it, and the pace_time() since
+    when epochs were saved up, in a small file that reveals nothing of the key."""
     # A count of more than FULL is as FULL.
     FORM = re.compile(rb"([0-9]{1,9}) ([0-9]{1,3})(?: (-?[0-9]{1,15}))?\n")
     trouble = ""  # The reason if something is not stored.
@@ -1065,7 +1052,7 @@ class Epochs:
         path = self.name(key)
         try:
             os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-            replace_file(path, b"%d %d %d\n" % (epoch, count, since), False)
+            replace_file(path, b"%d %d %d\n" % (epoch, count, since))
         except OSError as error:
             self.trouble = self.trouble or f"cannot write {path!r}: {explain(error)}"
 
@@ -1302,8 +1289,7 @@ class Udp(Transport):
             if not self._found:
                 yield from self._look_up(time.monotonic() + seconds)
             if not self._found:
-                wait = format_age(round(seconds * 1000))
-                raise TimeoutError(f"no answer from the name service in {wait}")
+                raise TimeoutError(f"no answer from the name service in {seconds:g} s")
         for family, address in self._found:
             with contextlib.ExitStack() as stack:
                 try:
@@ -1454,9 +1440,8 @@ class Device(Transport):
         due = len(self._parts)
         if index != due and not due:
             return None  # this report began before the device was open
-        sizes = (KEYED_REPORT_SIZE, REPORT_SIZE) if self.keyed else (REPORT_SIZE,)
-        lengths = {min(self.PART, size - self.PART * due) for size in sizes}
-        if index != due or len(part) not in lengths:
+        size = KEYED_REPORT_SIZE if self.keyed else REPORT_SIZE
+        if index != due or len(part) != min(self.PART, size - self.PART * due):
             self._parts = []
             raise BadReport("length", f"its frame {due + 1} of {self.FRAMES} is missing")
         self._parts.append(part)
@@ -1548,7 +1533,7 @@ class Serial(Device):
         return None
 
     def _make_frame(self, packet: bytes) -> bytes:
-        if not self.keyed or packet == REQUEST:
+        if not self.keyed:
             return packet
         frame = bytes((0x80 + self._choose_identifier(packet, CAN_REQUEST),)) + packet
         return frame + bytes((-sum(frame) % 256,))
@@ -1741,11 +1726,8 @@ def draw_waits(draw: Callable[[float, float], float] = random.uniform) -> Iterat
 
 class Agent:
     """An agent at an address. Nothing is looked up or sent before the first ask() or beat(). Each
-    thread or task needs an object of its own.
-
-    With `keys`, the agent must have version 2 of the protocol, and no other report is accepted.
-    `epochs` stores the last epoch: by default, in files of this user.
-    """
+    thread or task needs an object of its own. With `keys`, the agent must have version 2 of the
+    protocol. `epochs` stores the last epoch: by default, in files of this user."""
     def __init__(self, address: str, keys: Optional[KeyFile] = None,
                  epochs: Optional[Epochs] = None) -> None:
         self._keys, self._epochs = keys, epochs or Epochs()
@@ -1772,10 +1754,8 @@ class Agent:
         return self._known[label]
 
     def ask(self, timeout: float = TIMEOUT) -> Entries:
-        """The entries of the first valid report within this time, in seconds.
-
-        An invalid report does not end the wait. Otherwise anyone could send one to hide it.
-        """
+        """The entries of the first valid report within these seconds. An invalid one does not end
+        the wait: otherwise anyone could send one to hide it."""
         return wait(self._ask(timeout))
 
     async def ask_async(self, timeout: float = TIMEOUT) -> Entries:
@@ -1910,19 +1890,15 @@ LONGEST_PAUSE = 5.0
 
 def find_clock(agent: Agent, settings: Settings, timeout: float) -> Clock:
     """Polls an agent, and once more if another report may show which clock it has."""
-    agent_clock = Clock(settings)
-    end = uptime() + timeout
-
-    def poll(seconds: float) -> None:
-        asked = uptime()
-        agent_clock.take(agent.ask(seconds), asked, uptime())
-
-    poll(timeout)
+    agent_clock, asked = Clock(settings), uptime()
+    end = asked + timeout
+    agent_clock.take(agent.ask(timeout), asked, uptime())
     if agent_clock.now is None and agent_clock.source == "here":
         pause = CLOCK_PAUSE * min(LONGEST_PAUSE, max(1.0, settings.tick_ms / 1000))
         time.sleep(max(0.0, min(pause, (end - uptime()) / 2)))
+        asked = uptime()
         try:
-            poll(end - uptime())
+            agent_clock.take(agent.ask(end - asked), asked, uptime())
         except (NoAnswer, BadReport):
             agent_clock.now = clock(settings.tick_ms)
     return agent_clock
@@ -2134,19 +2110,14 @@ def run_check(options: argparse.Namespace) -> int:
     labels = [reading.variable.label for reading in expected if reading.variable.is_unkeyed]
     unkeyed = f"not authenticated: {', '.join(labels)}" * bool(labels)
     notes += filter(None, (trouble, *agent.remarks, unkeyed))
-    fields = describe_report(agent_clock, expected) if options.json else None
     data = " | " + " ".join(map(format_performance, expected))
     shown = expected if options.verbose < 3 else worth_showing(readings, ())
-    return print_check(status, "; ".join(notes), fields,
-                       "\n".join((data, *(describe(reading.variable, reading) for reading in shown
-                                          if options.verbose > 1))))
+    more = (describe(reading.variable, reading) for reading in shown if options.verbose > 1)
+    return print_check(status, "; ".join(notes), "\n".join((data, *more)))
 
 
-def print_check(status: int, text: str, fields: Optional[Keys], data: str = "") -> int:
-    """`more`: what else JSON has. None: no JSON."""
-    text = hide_keys(text)
-    print(f"DUMPULSE {STATES[status]} - {text}".replace("|", "/") + data if fields is None else
-          json.dumps({"status": STATES[status], "text": text, **fields}))
+def print_check(status: int, text: str, data: str = "") -> int:
+    print(f"DUMPULSE {STATES[status]} - {hide_keys(text)}".replace("|", "/") + data)
     return status
 
 
@@ -2157,8 +2128,7 @@ def draw_screen(watched: Watched, columns: int, rows: int) -> list[str]:
     shown, summary = watched.shown(), watched.summary()
     head = [f"{watched.name}  {time.strftime('%H:%M:%S')}", *(
         summary[start:start + columns] for start in range(0, len(summary), columns)),
-        str(watched.clock) if watched.readings else "", watched.event]
-    head = [line for line in head if line]
+        *filter(None, (str(watched.clock) * bool(watched.readings), watched.event))]
     del head[max(1, rows - 3):]  # variables in trouble are more important than news
     room = max(1, rows - len(head) - 2)
     end = "Ctrl-C ends" + "; * not authenticated" * any(row.variable.is_unkeyed for row in shown)
@@ -2295,15 +2265,12 @@ def make_messages(names: dict[int, str]) -> Iterator[tuple[int, str, int, str, l
 
 def format_dbc(variables: Sequence[Variable] = tuple(map(Variable, range(VARIABLES))),
                base: int = CAN_BASE, reports: Optional[int] = None) -> str:
-    """What the frames of version 1 have, for CAN tools. Reports may have another first identifier.
-    """
+    """The frames of version 1. Reports may have another first identifier."""
     lines = [f'VERSION "{VERSION}"', "", "NS_ :", "", "BS_:", "", "BU_: Node Agent Reader", ""]
     names = name_variables(variables, NAME_IN_DBC)
     for offset, name, length, sender, signals in make_messages(names):
         first = base if offset < CAN_REPORT or reports is None else reports
         lines += [f"BO_ {first + offset} {name}: {length} {sender}", *signals, ""]
-    lines.append('CM_ "Dumpulse, version 1. A checksum is Adler-32 of the bytes that follow it: in '
-                 'a heartbeat 4, in a report 256.";')
     return "\n".join(lines) + "\n"
 
 
@@ -2382,13 +2349,7 @@ def run_status(options: argparse.Namespace) -> int:
 
 # ---------------------------------------------------------------- key
 # Makes, shows and splits files of keys, and makes what images with keys need.
-KEY_MEANING = """\
-All other keys derive from the master key. The key of a variable authenticates
-its heartbeats. The readers' key authenticates requests, and can forge reports
-for other readers. To replace the key of variable 3, add the line `3 1` to the
-file with the master key, and later raise the 1: only the last key is accepted.
-A line `epoch 30` makes epochs of 30 seconds instead of 10."""
-KEY_OPTIONS = {"new": "", "show": "secret", "split": "out variable readers agent text",
+KEY_OPTIONS = {"new": "", "show": "", "split": "out variable readers agent text",
                "eeprom": "out image variable"}
 SINCE_2020 = 1_577_836_800  # Unix time at which the numbers of agents begin.
 NUMBER_S = 900  # Seconds until the next number: firmware/keyed_avr.c.
@@ -2438,11 +2399,18 @@ def format_header(about: str, macros: dict[str, Union[str, bytes]]) -> str:
         for name, value in macros.items())
 
 
+def read_masters(options: argparse.Namespace) -> Iterator[tuple[str, KeyFile]]:
+    """How the names of the files of each master key begin, and the key."""
+    for keys in map(KeyFile, options.files):
+        if not keys.master:
+            raise BadUsage(f"{keys.path!r} has no master key, which this needs")
+        yield os.path.join(options.out, os.path.splitext(os.path.basename(keys.path))[0]), keys
+
+
 def run_split(options: argparse.Namespace) -> list[tuple[str, str]]:
     """What each role needs of a master key."""
     files: list[tuple[str, str]] = []
-    for keys in map(read_master, options.files):
-        start = os.path.join(options.out, os.path.splitext(os.path.basename(keys.path))[0])
+    for start, keys in read_masters(options):
         about = compute_fingerprint(keys.master)
         for number in parse_variables(options.variable, ()):
             files.append((f"{start}-{number}.key", f"{number} {keys.of(number).hex()}\n")
@@ -2489,8 +2457,7 @@ def format_hex(start: int, content: bytes) -> str:
 
 
 def run_eeprom(options: argparse.Namespace) -> list[tuple[str, str]]:
-    """What images with keys need beside their code: see firmware/keyed_avr.c, eeprom.h and
-    stm32_flash.h."""
+    """What images with keys need: see firmware/keyed_avr.c, eeprom.h and stm32_flash.h."""
     if not options.image:
         raise BadUsage(f"name the image with --image: {', '.join(IMAGES)}")
     (is_agent, address), variables = IMAGES[options.image], parse_variables(options.variable, ())
@@ -2498,8 +2465,7 @@ def run_eeprom(options: argparse.Namespace) -> list[tuple[str, str]]:
         raise BadUsage(f"{options.image} is an agent: leave out --variable" if is_agent else
                        f"{options.image} is a node: name its variable with --variable")
     files: list[tuple[str, bytes]] = []
-    for keys in map(read_master, options.files):
-        start = os.path.join(options.out, os.path.splitext(os.path.basename(keys.path))[0])
+    for start, keys in read_masters(options):
         epoch = (keys.epoch or EPOCH).to_bytes(2, "little")
         for number in variables:
             files.append((f"{start}-{number}", (keys.of(number) + bytes((number,))).ljust(82, b"\0")
@@ -2513,25 +2479,16 @@ def run_eeprom(options: argparse.Namespace) -> list[tuple[str, str]]:
             for name, content in files]
 
 
-def read_master(path: str) -> KeyFile:
-    keys = KeyFile(path)
-    if not keys.master:
-        raise BadUsage(f"{path!r} has no master key, which this needs")
-    return keys
-
-
-def show_keys(keys: KeyFile, is_secret: bool) -> None:
+def show_keys(keys: KeyFile) -> None:
     """Prints the keys in a file."""
-    shown: list[tuple[str, bytes, str]] = []
+    about = f"epoch {keys.epoch} s, " * bool(keys.epoch)
     if keys.master:
-        shown.append(("master", keys.master, f", epoch {keys.epoch} s" * bool(keys.epoch)))
+        print(f"{keys.path!r}: master key, {about}fingerprint {compute_fingerprint(keys.master)}")
     for name, label in LABELS.items():
         if label in keys.known or label in keys.generations:
-            about = f", generation {keys.generations.get(label, 0)}" * bool(keys.master)
-            shown.append((name, keys.of(label), about))
-    for name, key, about in shown:
-        print(f"{keys.path!r}: {name} key{about}, "
-              f"{key.hex() if is_secret else f'fingerprint {compute_fingerprint(key)}'}")
+            about = f"generation {keys.generations.get(label, 0)}, " * bool(keys.master)
+            mark = compute_fingerprint(keys.of(label))
+            print(f"{keys.path!r}: {name} key, {about}fingerprint {mark}")
 
 
 def run_key(options: argparse.Namespace) -> int:
@@ -2549,7 +2506,7 @@ def run_key(options: argparse.Namespace) -> int:
     if options.action == "new":
         write_all([(path, f"{os.urandom(16).hex()}\n") for path in options.files])
     for keys in map(KeyFile, options.files):
-        show_keys(keys, options.secret)
+        show_keys(keys)
     return 0
 
 
@@ -2563,9 +2520,8 @@ exit status: 0 fine; 1 the output could not be written; 2 bad usage;
 3 no answer; 4 a bad report. check has its own."""
 
 CHECK_STATUSES = """\
-exit status: 0 OK; 1 WARNING: late, or an unusual value; 2 CRITICAL: dead,
-never received, a bad value, or no valid report; 3 UNKNOWN: bad usage, an
-unknown age, or the output could not be written; also after --help and --version"""
+exit status: 0 OK; 1 WARNING: late, unusual; 2 CRITICAL: dead, never received, a
+bad value, no report; 3 UNKNOWN: bad usage, an unknown age, no output; --help"""
 
 
 class Command(NamedTuple):
@@ -2588,18 +2544,16 @@ pipe. ! marks a value that is out of its range."""),
 Print one line: which nodes are not alive, and performance data. The variables
 of --expect must be alive, or all in the file of --names, except those with
 expect = no.""", CHECK_STATUSES),
-    "names": Command(run_names, "FILE", "show names; make C or a DBC file", """\
-Show the variables in a file of names, or make of them a header for firmware, or
-a DBC file for CAN tools."""),
-    "status": Command(run_status, "PATH", "states, counters of a server", """\
-Show the status of a server, from the socket of its --stats: the state of each
-variable with its name and age, counters, and the server's arguments."""),
+    "names": Command(run_names, "FILE", "show names; make C or a DBC file",
+                     "Show a file of names, or make C for firmware or DBC for CAN tools of it."),
+    "status": Command(run_status, "PATH", "states, counters of a server",
+                      "Show states, counters and arguments of a server, by the socket of --stats."),
     "key": Command(run_key, "ACTION FILE...", "keys for agents and nodes", """\
 Make files with master keys, one for each agent; show which keys are in a file,
 by their fingerprints; or write into a folder what nodes, readers and images
-with keys need of a master key.""", KEY_MEANING),
+with keys need of a master key. A line `3 1` in the file of a master key
+replaces the key of variable 3, and `epoch 30` makes epochs of 30 seconds."""),
 }
-
 
 # If the first word is no command, the command is `get`, and this is its help.
 NO_COMMAND = COMMANDS["get"]._replace(
@@ -2643,7 +2597,6 @@ OPTIONS = [
            {"default": CAN_BASE}),
     Option(("key",), "action", "|".join(KEY_OPTIONS), "what to do", extra={"choices": KEY_OPTIONS}),
     Option(("key",), "files", "FILE", "a file of keys", extra={"nargs": "+"}),
-    Option(("key",), "--secret", "", "show: the key itself, and not its fingerprint"),
     Option(("key",), "--out", "FOLDER", "split, eeprom: the folder, private and ignored by git"),
     Option(("key",), "--image", "IMAGE", "eeprom: the image to flash", extra={"choices": IMAGES}),
     Option(("key",), "--variable", "VARIABLES", "split, eeprom: nodes", extra={"default": ""}),
@@ -2666,7 +2619,7 @@ OPTIONS = [
            extra={"action": "count", "default": 0}),
     Option(("check",), "--memory", "FILE", "store ages from one check to the next"),
     Option(READERS, "--also-unkeyed", "VARIABLES", "the agent accepts these without a key"),
-    Option((*READERS, "status"), "--json", "", "print JSON"),
+    Option(("get", "watch", "status"), "--json", "", "print JSON"),
     Option(("status",), "path", "PATH", "the socket, as in /run/dumpulse/stats"),
     Option(("status",), "--prometheus", "", "print Prometheus' text"),
 ]
@@ -2709,8 +2662,7 @@ def run_command(arguments: Sequence[str]) -> int:
         return COMMANDS.get(name, NO_COMMAND).run(options)
     except Error as error:
         if name == "check":  # monitors read only the standard output and the status
-            return print_check(3 if isinstance(error, BadUsage) else 2, str(error),
-                               {"variables": []} if "--json" in arguments else None)
+            return print_check(3 if isinstance(error, BadUsage) else 2, str(error))
         complain(str(error))
         return error.STATUS
     except SystemExit as end:  # A signal, --help or --version: no service is OK then.

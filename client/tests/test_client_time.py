@@ -3,7 +3,6 @@
 import copy
 import errno
 import fcntl
-import json
 import os
 import random
 import re
@@ -489,9 +488,8 @@ def check(typed: Run, tmp_path: Path) -> Check:
     def done(world: World, *options: str, name: str = "127.0.0.1:9060",
              file: str = "memory") -> tuple[int, str]:
         status, said = typed("check", name, "--expect", "3", "--memory", str(tmp_path / file),
-                             "--json", *options, world=world)
-        text: str = json.loads(said)["text"]
-        return status, text
+                             *options, world=world)
+        return status, said.partition(" - ")[2].partition(" | ")[0].rstrip("\n")
     return done
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import client
 from spec import model
-from tools.agents import GOOD, WRONG_SUM, run
+from tools.agents import GOOD, WRONG_SUM
 from tools.lines import FakeLine, line
 from tools.programs import PATIENCE, wait_until
 
@@ -33,12 +33,6 @@ def test_a_report_is_found_among_anything(line: FakeLine, answers: list[bytes]) 
     assert client.Agent(line.address).ask(PATIENCE)[3] == (0x1234, 76, 9)
 
 
-def test_it_asks_again(line: FakeLine) -> None:
-    line.script = [[], [WRONG_SUM], [GOOD[:259]], [GOOD]]
-    assert client.Agent(line.address).ask(PATIENCE)[3].value == 9
-    assert line.heard.count(model.REQUEST) == 4
-
-
 @pytest.mark.parametrize("answer, cause, text", [
     (WRONG_SUM, "checksum", "260 bytes without a report"),
     (GOOD[:259], "length", "259 bytes without")])
@@ -48,12 +42,6 @@ def test_a_bad_report(line: FakeLine, answer: bytes, cause: str, text: str) -> N
         client.Agent(line.address).ask(1)
     assert caught.value.cause == cause
     line.script = [[answer], []]
-
-
-def test_silence(line: FakeLine) -> None:
-    line.script = [[]]
-    with pytest.raises(client.NoAnswer, match=f"no answer in 0.5 s from serial:{line.path}@115200"):
-        client.Agent(line.address).ask(0.5)
 
 
 def test_a_heartbeat(line: FakeLine) -> None:
@@ -235,8 +223,3 @@ def test_no_permission(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(client.NoAnswer, match="no permission: join the group that owns it"):
         client.Agent("serial:/dev/ttyACM0").ask(1)
 
-
-def test_the_command(line: FakeLine, tmp_path: Path) -> None:
-    done = run("get", line.address)
-    assert done.returncode == 0 and f"serial:{line.path}@115200: report verified" in done.stdout
-    assert run("check", "serial:/dev/null").returncode == 3
