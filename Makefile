@@ -109,7 +109,7 @@ FIRST_portions = $(FIRST_full)
 # `make full` runs one of all, by the number of commits. NAME.KofN has PORTION=K/N: each N-th case,
 # from the K-th on. It has the options $(AT), and chooses from lists by $(call chosen,WORDS).
 PORTIONS := mutants-keyed:24 mutants-server:300 storm:50 storm-calls:1 \
-    planted:10 explore:1 proof-keyed:24 proof-mutants:24 proof-weaker:140 \
+    planted:10 explore:1 proof-keyed:24 proof-mutants:24 proof-weaker:40 \
     python-long:12 vectors-others:1 builds:3 server-valgrind:1
 EACH = $(shell printf '%s\n' $(PORTIONS) | awk -F: '{while (k++ < $$2) print $$1"."k"of"$$2; k=0}')
 COMMITS = $(shell git rev-list --count HEAD)

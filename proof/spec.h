@@ -39,8 +39,7 @@
       \at(sent_context, L2) == context && \at(sent_packet == &agent->report[0], L2) &&
       \at(sent_length, L2) == 260; */
 
-/*@ requires \valid_read(watched);
-    assigns clock_calls, clock_time, clock_saw[0 .. 259]; exits \false;
+/*@ assigns clock_calls, clock_time, clock_saw[0 .. 259]; exits \false;
     ensures clock_calls == \old(clock_calls) + 1 && \result == clock_time;
     ensures \forall integer i; 0 <= i < 260 ==> clock_saw[i] == \old(watched->report[i]); */
 uint16_t dumpulse_get_timestamp(void);
