@@ -392,28 +392,6 @@ def test_agents_with_keys_and_without(tmp_path: Path) -> None:
             assert fake.heard.count(client.HELLO) <= 2 and REQUEST not in fake.heard
 
 
-def test_hundreds_of_agents(tmp_path: Path) -> None:
-    """These are the C library. A new epoch begins every second, and packets are lost."""
-    path = tmp_path / "key"
-    path.touch(0o600)
-    listed = []
-    with FakeFleet(200, keyed=1, loss=5, twice=5) as fake:
-        for row in range(200):
-            path.write_text(f"{row:032x}\n")
-            listed.append(Agent(str(row), fake.address(row), ANY, period=0.3, misses=5,
-                                keys=ReaderKeys(str(path))))
-        with collecting(Table(listed)) as (collector, heard, _):
-            until(lambda: (collector.table.reports >= 5).all())
-            assert {event.now for event in heard.events} == {State.ALIVE.words}
-            fake.tell("reboot", 0, 99)
-            fake.tell("lie", 100, 199)  # A beacon shows no lie.
-            until(lambda: (collector.table.agent_state[100:200] == State.UNREACHABLE).all())
-            assert (collector.table.bad[100:200] > 0).all()
-            assert {event.now for event in heard.of("key")} == {Verdict.TAG.words}
-            fake.tell("honest", 100, 199)
-            until(lambda: (collector.table.agent_state == State.ALIVE).all())
-
-
 def test_why_an_agent_is_not_believed(tmp_path: Path) -> None:
     """One event says why, before the one that it is unreachable. One says that it is over."""
     path = key_file(tmp_path, "a", OTHER_MASTER)

@@ -1,5 +1,6 @@
 """The whole fleet as a process: start, changes, end."""
 
+import argparse
 import asyncio
 import contextlib
 import http.client
@@ -25,6 +26,7 @@ from dumpulse_fleet.service import WELL_S, Service, well_again
 from dumpulse_fleet.simulation.fake_fleet import FakeFleet
 from dumpulse_fleet.tests import fakes
 from dumpulse_fleet.tests.collecting import PATIENCE, until
+from dumpulse_fleet.tests.harness import run as harness
 from dumpulse_fleet.tests.serving import (
     ROOT, Serving, Taking, answering, fetch, notified, write)
 from dumpulse_fleet.tests.test_web import ask
@@ -360,28 +362,6 @@ def test_no_agents_are_told_and_are_no_end(tmp_path: Path, fake: FakeFleet,
         assert serving.end() == 0
 
 
-@pytest.mark.slow
-def test_a_flood_of_connections_costs_no_agent_a_round(tmp_path: Path, fake: FakeFleet) -> None:
-    """More than there are descriptors, for longer than it takes to use each port once."""
-    write(tmp_path, fake, 5)
-    with Serving(tmp_path, prefix=("prlimit", "--nofile=1024:1024")) as serving, \
-            contextlib.ExitStack() as stack:
-        serving.wait_for_agents({f"a{number}": "alive" for number in range(5)})
-        host, _, port = serving.address.removeprefix("http://").partition(":")
-        for _ in range(1100):
-            stack.enter_context(socket.create_connection((host, int(port)),
-                                                         source_address=("127.0.0.2", 0)))
-
-        def reports() -> int:
-            return min(int(serving.ask(f"/api/v1/agents/a{number}")["reports"])
-                       for number in range(5))
-        begun = reports()
-        until(lambda: reports() > begun + 17)
-        assert get(serving, "/-/ready")[0] == 200
-        assert not serving.ask("/api/v1/events?what=state&limit=1000&agent=a*")["events"][5:]
-        assert len(serving.said) < 10 and serving.end() == 0
-
-
 def test_a_fleet_that_asks_nobody_says_so(tmp_path: Path, fake: FakeFleet) -> None:
     """Within two periods: in its log, by /-/ready, and by the dead man's ping that does not come.
     It is ready again when agents answer."""
@@ -440,3 +420,14 @@ def test_the_demo(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     with pytest.raises(OSError):
         urllib.request.urlopen(page[1], timeout=5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault, pair", [
+    *((fault, False) for fault in harness.FAULTS), *((fault, True) for fault in ("kill", "hang"))])
+def test_people_are_told_once_and_in_time_and_nothing_that_is_false(fault: str, pair: bool) -> None:
+    """Each fault of the harness once, with the fleet that users start."""
+    text, result = harness.outside(argparse.Namespace(agents=100, speed=10.0, pair=pair), fault, 2)
+    if "void" in result["found"]:
+        pytest.skip(text)
+    assert not result["found"], text

@@ -1,10 +1,17 @@
 """The wall, in Debian's Chromium: what people see, do with keys, and are told when it is old."""
 
+import contextlib
+import dataclasses
+import http.client
+import json
 import re
+import shutil
+import ssl
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import bcrypt
 import numpy as np
@@ -13,11 +20,14 @@ import pytest
 from dumpulse_fleet.model.agents import Agent, Mute, State
 from dumpulse_fleet.tests import fakes
 from dumpulse_fleet.tests.collecting import until
+from dumpulse_fleet.tests.serving import ROOT, started
+from dumpulse_fleet.tests.test_web import AUTHORISED, basic, certificate, HASHED, PASSWORD, TOKEN
 from dumpulse_fleet.tests.wall import (
-    COUNT, HOSTILE, IN_FULL, LIVE, STALE, Browser, Running, cut_off, leave,
-    make_service, running, trouble, violations)
+    Browser, COUNT, cut_off, driver, HOSTILE, IN_FULL, leave, LIVE, make_service, Running, running,
+    STALE, trouble, violations)
 from dumpulse_fleet.web import server
 from dumpulse_fleet.web.access import Access
+from tools.programs import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -476,7 +486,7 @@ def test_what_is_old_never_looks_new(browser: Browser) -> None:
 
 # ---------------------------------------------------------------- for everybody
 def test_everybody_can_use_it(wall: Running) -> None:
-    """With an agent opened, which shows most. All other states: test_wall_looks.py."""
+    """With an agent opened, which shows most."""
     browser = wall.browser
     trouble(wall.service)
     wall.open("?agent=pump-0002")
@@ -490,3 +500,95 @@ def test_everybody_can_use_it(wall: Running) -> None:
         assert cut_off(browser, 360) == [] and browser.run(FOCUSED) == "pump-0002"
     finally:
         browser.screen(1280, 800)
+
+
+# ---------------------------------------------------------------- behind nginx, by the example
+EXAMPLE = ROOT / "dumpulse_fleet" / "examples" / "nginx.conf"
+NGINX = """pid {0}/pid; error_log {0}/error; daemon off; master_process off;
+events {{}} http {{ access_log off; client_body_temp_path {0}/a; proxy_temp_path {0}/b;
+fastcgi_temp_path {0}/c; uwsgi_temp_path {0}/d; scgi_temp_path {0}/e; {1} }}"""
+
+
+def command(folder: Path, port: int, own: int) -> list[str]:
+    text = EXAMPLE.read_text()
+    for old, new in (("443 ssl", f"127.0.0.1:{port} ssl"), ("9061", str(own)),
+                     ("fleet.example;", "localhost;"),
+                     ("/etc/ssl/fleet.crt", str(folder / "cert.pem")),
+                     ("/etc/ssl/fleet.key", str(folder / "key.pem"))):
+        text = text.replace(old, new)
+    file = folder / "nginx"
+    file.write_text(NGINX.format(folder, text))
+    return [shutil.which("nginx") or "/usr/sbin/nginx", "-c", str(file), "-p", str(folder)]
+
+
+def test_the_wall_works_behind_a_proxy(tmp_path: Path) -> None:
+    port = free_port()
+    certificate(tmp_path, "localhost")
+    (tmp_path / "web.yml").write_text(f"basic_auth_users:\n  alice: {HASHED}\n")
+    service = fakes.FakeBackend(fakes.fleet(20))
+    access = Access(path=str(tmp_path / "web.yml"), token=TOKEN)
+    trusting = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+
+    def fetch(path: str, method: str = "GET", body: Any = None, **headers: str) -> int:
+        with contextlib.closing(http.client.HTTPSConnection(
+                "localhost", port, timeout=20, context=trusting)) as connection:
+            connection.request(method, path, body and json.dumps(body),
+                               {"Content-Type": "application/json"} | headers)
+            return connection.getresponse().status
+
+    with fakes.serving(lambda: server.make_app(service, access)) as own, \
+            started(*command(tmp_path, port, own), port=port,
+                    env={"HOME": str(tmp_path), "PATH": "/usr/sbin:/usr/bin"}):
+        assert fetch("/fleet") == 301
+        for path in ("/fleet/", "/fleet/wall.js", "/fleet/log", "/fleet/metrics"):
+            assert (fetch(path), fetch(path, **AUTHORISED)) == (401, 200), path
+        alice = {**basic("alice", PASSWORD), "X-Dumpulse-Change": "yes"}
+        for site, status in (("same-origin", 200), ("cross-site", 403)):
+            assert fetch("/fleet/api/v1/mutes", "POST", {"match": {"name": "*"}, "seconds": 60}, **{
+                **alice, "Origin": "https://localhost", "Sec-Fetch-Site": site}) == status
+        with driver("--ignore-certificate-errors") as browser:
+            browser.open(f"https://alice:{PASSWORD}@localhost:{port}/fleet/")
+            browser.until(LIVE)
+            service.change(3, State.DEAD, 2)
+            browser.until("document.querySelector('.tile.dead')")
+            browser.open("about:blank")
+            assert browser.complaints() == []
+
+
+# ---------------------------------------------------------------- in each size
+def long_names(service: fakes.FakeBackend) -> None:
+    """As long as the configuration allows, and from right to left."""
+    trouble(service)
+    table = service.table
+    agents = [dataclasses.replace(
+        agent, name=f"{'long-name-' * 9}{row:04}" if row % 3 else f"משאבה-{row:04}",
+        site=(agent.site * 20)[:100], labels={"place": "W" * 200})
+        for row, agent in enumerate(table.agents)]
+    table.agents = tuple(agents)
+    table.row = {agent.name: row for row, agent in enumerate(agents)}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("count, change, query, ready", [
+    (80, trouble, "", LIVE), (5000, trouble, "", LIVE), (80, trouble, "?agent=pump-0000", IN_FULL),
+    (80, trouble, "?by=label:rack", LIVE), (0, lambda _: None, "", LIVE),
+    (20, long_names, "", LIVE)])
+def test_looks(browser: Browser, count: int, change: Callable[[fakes.FakeBackend], None],
+               query: str, ready: str) -> None:
+    """Nothing is cut off, and axe finds nothing serious."""
+    service = make_service(count)
+    change(service)
+    with running(browser, service) as wall:
+        wall.open(query)
+        browser.until(ready)
+        try:
+            for width, height in ((390, 844), (960, 540), (1280, 800), (1920, 1080), (3840, 2160)):
+                for dark in (True, False):
+                    browser.screen(width, height, dark, width < 400)
+                    assert cut_off(browser, width) == [], width
+                    # Of thousands of tiles, axe looks at one colour for half a minute.
+                    if count < 1000 or (width == 1280 and dark):
+                        assert violations(browser) == {}, width
+        finally:
+            leave(browser)
+            browser.screen(1280, 800)

@@ -32,7 +32,7 @@ from dumpulse_fleet.record.store import Trouble
 from dumpulse_fleet.record.uptime import DAY, Share
 from dumpulse_fleet.tests import fakes
 from dumpulse_fleet.tests.collecting import PATIENCE, until
-from dumpulse_fleet.web import requests, server
+from dumpulse_fleet.web import server
 from dumpulse_fleet.web.access import CHECKS, WAITING, Access, is_loopback, read_file
 
 TOKEN = "a long token"
@@ -214,21 +214,6 @@ def test_events(running: Running) -> None:
     assert {event["agent"] for event in one} == {f"agent-{number:05}" for number in range(30, 35)}
 
 
-def test_what_no_key_proves_is_marked(tmp_path: Path) -> None:
-    """Only of an agent with a key: of another one, nothing is proved."""
-    service = fakes.FakeBackend(fakes.with_and_without_key(tmp_path))
-    with fakes.serving(lambda: server.make_app(service)) as port:
-        keyed, plain = (ask(port, f"/api/v1/agents/{name}") for name in ("keyed", "plain"))
-        listed = ask(port, "/api/v1/agents?sort=name")
-    said = [each["authenticated"] for each in keyed.json["variables"]]
-    assert [number for number, proved in enumerate(said) if proved is False] == [2, 5]
-    assert said.count(True) == 62
-    assert {each["authenticated"] for each in plain.json["variables"]} == {None}
-    for one, other in (keyed.json, plain.json), listed.json["agents"]:
-        assert one["not_authenticated"] == ["tank", "variable 5"]
-        assert other["not_authenticated"] == []
-
-
 @pytest.mark.parametrize("error, status", [
     (sqlite3.OperationalError("disk I/O error"), 503), (Trouble("this takes too long"), 503),
     (ValueError("too many mutes"), 400)])
@@ -391,7 +376,7 @@ def test_any_request_has_an_answer(running: Running, data: st.DataObject) -> Non
     for name in re.findall("{(.*?)}", path):
         segment = urllib.parse.quote(data.draw(texts) or "x", safe="", errors="replace")
         path = path.replace(f"{{{name}}}", segment if segment.strip(".") else "x")
-    names = st.one_of(st.sampled_from([*requests.PARAMETERS]), st.text(max_size=5))
+    names = st.one_of(st.sampled_from([*server.PARAMETERS]), st.text(max_size=5))
     query = urllib.parse.urlencode(data.draw(st.lists(st.tuples(names, texts), max_size=3)),
                                    errors="replace")
     scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5))
