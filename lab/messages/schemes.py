@@ -121,11 +121,10 @@ def mac(name: str, by: str, file: str, *code: Code, steps: tuple[Step, ...] = KE
 
 # The best code for a target, where another is portable.
 HERE = "lab/messages/c/"
-WITH_ASSEMBLY: dict[str, Any] = {"targets": ("Cortex-M0+", "ATmega328P")}
-NOT_THERE: dict[str, Any] = {"targets": ("amd64", "Cortex-M4")}
+NOT_THERE: dict[str, Any] = {"targets": NOT_AVR}
 AVR_ALONE: dict[str, Any] = {"targets": ("ATmega328P",)}
 AES = (*KEYED, Step("block", lengths=(16,), needs="key"))
-AES_ASSEMBLY = Code("", (HERE + "aes_avr.S", HERE + "aes_m0.S"))
+AES_ASSEMBLY = Code("", (HERE + "aes_avr.S",))
 TABLES = ("-DLAB_TABLES",)
 VERSION_2 = Code("", ("extras/dumpulse_tag.c", "extras/dumpulse_tag_avr.S"))
 BEARSSL_AES = Code("bearssl", ("src/symcipher/aes_ct.c", "src/symcipher/aes_ct_enc.c",
@@ -146,7 +145,7 @@ def protocol(name: str, macro: str, adds: int, refuses: str, needs: str,
 
 
 AES_BY: tuple[By, ...] = (
-    ("ours, assembly", (AES_ASSEMBLY,), {"flags": TABLES, **WITH_ASSEMBLY}),
+    ("ours, assembly", (AES_ASSEMBLY,), {"flags": TABLES, **AVR_ALONE}),
     ("ours, tables", (), {"flags": TABLES, **NOT_THERE}),
     ("BearSSL", (BEARSSL_AES,), {}))
 PROTOCOLS = (
@@ -241,7 +240,7 @@ SCHEMES: tuple[Scheme, ...] = (
     mac("HMAC-SHA-256", "BearSSL", "hmac.c", BEARSSL_SHA256),
     mac("AES-128-CMAC", "ours, tables", "cmac.c", flags=TABLES, steps=AES, **NOT_THERE),
     mac("AES-128-CMAC", "ours, assembly", "cmac.c", AES_ASSEMBLY, flags=TABLES, steps=AES,
-        **WITH_ASSEMBLY),
+        **AVR_ALONE),
     mac("AES-128-CMAC", "ours, assembly, RAM", "cmac.c", AES_ASSEMBLY, steps=AES,
         flags=(*TABLES, "-DAES_TABLE_IN_RAM"), **AVR_ALONE),
     mac("AES-128-CMAC", "BearSSL", "cmac.c", BEARSSL_AES, steps=AES),
