@@ -29,10 +29,10 @@ check_others = $(foreach by,$(call chosen,i386 powerpc clang),\
     $(call run_vectors,$(by),$(if $(filter p%,$(by)),qemu-ppc)))
 PART_vectors-others = $(check_others) exit $$failed	## the same on i386, on PowerPC and by clang
 $(foreach part,storm storm-calls planted,$(eval NEEDS_$(part) = build/storm build/storm-can))
-# Stories of udpserver, canserver and images; in portions others, which may lack a claim.
+# Stories of udpserver, canserver and an image; in portions others, which may lack a claim.
 tell_storm = $(if $(PORTION),build/storm --count 600 $1 || failed=1; \
     build/storm-can --count 120 $1,$(PYTHON) -m tests.storm.blocks --least 75) || failed=1; \
-    $(PYTHON) -m tests.storm.images --count 24 $(or $1,--counts) || failed=1; exit $$failed
+    $(PYTHON) -m tests.storm.images --count 12 $(or $1,--counts) || failed=1; exit $$failed
 PART_storm = $(call tell_storm,$(PORTION:%=--from $(NEW)))	## stories of the whole system
 fail_each = $(foreach storm,storm storm-can,build/$(storm) --fail-each 1 || failed=1;)
 PART_storm-calls = $(fail_each) exit $$failed	## each call of the system fails once

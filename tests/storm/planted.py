@@ -67,8 +67,7 @@ def is_of_image(mistake: Planted) -> bool:
 def build_image(mistake: Planted, folder: Path) -> list[str | Path]:
     """Compiles the image with it, as make does."""
     source = folder / Path(mistake.file).name
-    name = {"keyed_avr": "can_avr-keyed", "can_stm32": "can_stm32-f4"}[source.stem]
-    image = f"build/firmware/{name}.elf"
+    image = "build/firmware/can_stm32-f4.elf"
     source.write_text(plant(mistake))
     commands = subprocess.run(["make", "-n", "-W", mistake.file, image], cwd=ROOT, check=True,
                               capture_output=True, text=True).stdout.splitlines()
@@ -76,7 +75,7 @@ def build_image(mistake: Planted, folder: Path) -> list[str | Path]:
     command = command.replace(f" {mistake.file} ", f" -w -Ifirmware {source} ").replace(image, "")
     subprocess.run([*shlex.split(command), folder / "image"], cwd=ROOT, check=True)
     return ["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.storm.images", "--image",
-            f"{name}={folder}/image"]
+            folder / "image"]
 
 
 def main_of(mistake: Planted) -> str:
