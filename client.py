@@ -621,8 +621,8 @@ class Clock:
     """The agent's clock: a variable of its own, or this machine's clock if that may be the same.
 
     A report does not contain the agent's time. But if an entry has changed between two reports,
-    the agent has stamped it after our first request. If our clock cannot have made any of these
-    timestamps, the agent has another one, and ages are unknown.
+    the agent has stamped it after our first request. If our clock cannot have made this
+    timestamp, the agent has another one, and ages are unknown.
     """
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -652,7 +652,8 @@ class Clock:
         oldest = max(FRESH_TICKS, FRESH_MS // tick_ms)
         span = math.ceil((received - self.asked) * 1000 / tick_ms) + 1 if stamps else WRAP
         is_change = span < WRAP // 2
-        if is_change:
+        if is_change:  # The newest counts: an agent that has loaded a table has older ones, too.
+            stamps = [max(stamps, key=lambda stamp: (stamp - stamps[0] + WRAP // 2) % WRAP)]
             oldest += span
         elif self.agreed or self.is_other:
             return
@@ -2112,8 +2113,8 @@ def run_check(options: argparse.Namespace) -> int:
     notes += filter(None, (trouble, *agent.remarks, unkeyed))
     data = " | " + " ".join(map(format_performance, expected))
     shown = expected if options.verbose < 3 else worth_showing(readings, ())
-    more = (describe(reading.variable, reading) for reading in shown if options.verbose > 1)
-    return print_check(status, "; ".join(notes), "\n".join((data, *more)))
+    details = (describe(reading.variable, reading) for reading in shown if options.verbose > 1)
+    return print_check(status, "; ".join(notes), "\n".join((data, *details)))
 
 
 def print_check(status: int, text: str, data: str = "") -> int:

@@ -271,6 +271,16 @@ def test_what_has_changed_is_no_older_than_the_last_request(
     assert (str(known) == OTHER) is not ours
 
 
+@pytest.mark.parametrize("stamps, ours", [
+    ((999, 1500), False), ((1500, 999), False), ((999, 65_000), True), ((500, 999, 1064), True)])
+def test_the_newest_of_those_that_changed_counts(stamps: tuple[int, ...], ours: bool,
+                                                 monkeypatch: Patch) -> None:
+    told = Told(monkeypatch)
+    told.take(10, 10.25)
+    known = told.take(12, 12.25, **{f"v{number}": stamp for number, stamp in enumerate(stamps)})
+    assert (known.agreed, known.is_other) == (ours, not ours)
+
+
 def test_an_agent_that_sets_its_clock_to_ours(monkeypatch: Patch) -> None:
     told = Told(monkeypatch)
     told.take(10, 10.25, v3=500)
@@ -639,17 +649,6 @@ def test_a_memory_that_cannot_be_written(tmp_path: Path, check: Check, monkeypat
     world.passed += HOUR
     assert check(world)[0] == 2 and path.read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == ["memory", "memory.lock"]
-
-
-def test_who_ends_it_while_it_writes_finds_nothing_left(tmp_path: Path,
-                                                        monkeypatch: Patch) -> None:
-    def end(_: int) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "fsync", end)
-    with pytest.raises(KeyboardInterrupt):
-        client.replace_file(str(tmp_path / "memory"), b"new")
-    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_locked_memory_is_not_waited_for_long(tmp_path: Path) -> None:
