@@ -1,6 +1,6 @@
 # What the library and the servers cost.   SPDX-License-Identifier: MIT
 QUICK_bench := budgets
-BUILT_bench = $(SIMULATORS)
+BUILT_bench = $(SIMULATORS) build/pairs
 BUILT_FULL += build/search.tsv
 $(call add,pairs,gcc,-O3,bench/pairs.c)
 build/search.tsv: build/pairs ; @$< search >$@

@@ -4,6 +4,7 @@ print the pages' figures, which `make part ONLY=check-pages` compares."""
 import random
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from math import ceil, comb, exp, factorial
 from pathlib import Path
 from struct import pack
@@ -11,10 +12,11 @@ from zlib import adler32
 
 import pytest
 
-from bench import pages, reliability, summary
+from bench import instructions, keyed, pages, reliability, summary, worst
 from spec.keyed import Keys, chaskey12, label_key
 from spec.model import REQUEST, checksummed, heartbeat
 from tools.processors import budgets
+from tools.processors.machine import load
 from tools.processors.targets import TARGETS, strangers
 from tools.programs import INCLUDES, ROOT, run
 
@@ -55,6 +57,21 @@ def test_shares_of_flips_and_bursts() -> None:
         assert all(rounds_to(row[at + 1], count(row[at]) / ways) for at in (1, 3)), row
 
 
+@pytest.mark.parametrize("table", ["bits", "bursts", "channels"])
+def test_programs_print_what_the_page_shows(table: str, monkeypatch: pytest.MonkeyPatch,
+                                            capsys: pytest.CaptureFixture[str]) -> None:
+    """What the search finds, which takes long, is from the page: it must be what is counted."""
+    found = {}
+    for row in shown("performance.md", "bits")[2:6]:
+        mistaken, six, eight = (count(row[at]) for at in (1, 5, 6))
+        other = round(mistaken * int(row[3].rstrip("%-") or "0") / 100)
+        found[int(row[0])] = [mistaken, mistaken - other, count(row[4]), 0, 0, six, eight]
+    monkeypatch.setattr(reliability, "searched", lambda: found)
+    reliability.PRINTERS[table]()
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == \
+        shown("performance.md", table)
+
+
 def test_what_is_flipped_in_reports() -> None:
     chance = random.Random(2)
     for _ in range(200):
@@ -74,6 +91,8 @@ def test_intervals_of_samples() -> None:
              for cell in re.findall(r"(\d+): (?:below (\S+)|(\S+) to (\S+))", row)]
     assert len(cells) == 10
     for taken, below, low, high in cells:
+        least, greatest = reliability.interval(int(taken), trials)
+        assert [f"{end:.1e}" for end in (least, greatest)] == [low or "0.0e+00", high or below]
         if below:
             assert taken == "0" and rounds_to(below, 1 - 0.025**(1 / trials))
             continue
@@ -140,7 +159,7 @@ def named(page: str, target: str, columns: int) -> Iterator[tuple[str, list[str]
 
 
 def test_tables_have_the_budgets() -> None:
-    allowed, keyed = budgets.load(), budgets.load(ROOT / "bench/budgets_keyed.tsv")
+    allowed, of_keys = budgets.load(), budgets.load(keyed.FILE)
     parts = dict(named("performance.md", "size", 11))
     costs = dict(named("performance.md", "cost", 9))
     assert parts.keys() == costs.keys() == allowed.keys()
@@ -153,18 +172,50 @@ def test_tables_have_the_budgets() -> None:
         assert [heartbeat, report, look] == [row[column] for column in (
             "heartbeat", "report", "look")], name
     for columns in (slice(6), slice(6, 15)):
-        expected = {name: [*map(str, row.values())][columns] for name, row in keyed.items()}
+        expected = {name: [*map(str, row.values())][columns] for name, row in of_keys.items()}
         assert dict(named("extras/keys.md", "keyed", len(expected["amd64, gcc 12.2"]))) == expected
     images = {name: list(map(str, row.values())) for name, row in budgets.load(
         ROOT / "firmware/costs/budgets.tsv").items()}
     assert {row[0]: row[1:] for row in shown("performance.md", "firmware-size")[1:-2]} == images
 
 
+def test_costs_of_keys_by_one_target() -> None:
+    """The whole program for one chip, beside the page, and its bytes by function."""
+    target = TARGETS["Cortex-M0+"]
+    if strangers():
+        pytest.skip("figures of other compilers are not compared")
+    row, allowed = keyed.measure(target), budgets.load(keyed.FILE)[target.key]
+    assert [linked for linked, _ in row.values()] == [allowed[part] for part in keyed.PARTS]
+    assert (row["agent"][1], keyed.ram(target)) == (allowed["stack"], allowed["ram"])
+    with closing(load(target.name, keyed.SOURCE)) as machine:
+        by_kind, _ = keyed.costs(machine)
+        by_kind |= keyed.costs_of_node(machine)
+    assert {kind: max(same) for kind, same in by_kind.items()} == \
+        {kind: allowed[kind] for kind in keyed.COSTS}
+
+
+def test_differences_of_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a server whose packets cost 147, 600 and 15, and each socket 1000."""
+    def measure(_: str, __: bool, reports: int, heartbeats: int, sockets: int = 0,
+                noise: int = 0) -> int:
+        number = sockets or max(1, ceil((reports + heartbeats) / 250))
+        return 5000 + 1000 * number + 147 * heartbeats + 600 * reports + 15 * noise
+
+    monkeypatch.setattr(instructions, "measure", measure)
+    assert instructions.another("amd64", False) == {"heartbeat": 147, "report": 600, "noise": 15}
+    for packets in ((0, 1), (1, 0), (1, 1000), (0, 1000)):
+        assert instructions.more_than_none("amd64", True, *packets) == \
+            600 * packets[0] + 147 * packets[1]
+    assert instructions.name(1, 1000) == "1 report + 1000 heartbeats"
+
+
 def test_costs_in_two_ways() -> None:
     """By a simulator, and by the control flow of the machine code."""
-    allowed = budgets.load()
-    for *words, unit, _, heartbeat, report in shown("proof/README.md", "worst")[1:-3]:
+    allowed, bounds = budgets.load(), worst.bounds("Cortex-M0+")
+    for *words, unit, refused, heartbeat, report in shown("proof/README.md", "worst")[1:-3]:
         name = " ".join(words)
+        if name == "Cortex-M0+":
+            assert [refused, heartbeat, report] == [*map(str, bounds[unit].values())]
         if (name, unit) != ("Cortex-M0+", "cycles"):
             own = allowed[TARGETS[name].key]
             assert [heartbeat, report] == [str(own["heartbeat"]), str(own["report"])]
