@@ -22,16 +22,6 @@ PROGRAMS = {"amd64": "build/udpserver", "i386": "build/udpserver-i386"}
 PUBLISHED = {(0, 0): 159_931, (0, 1): 161_006, (0, 10): 162_158, (0, 1000): 288_878,
              (1, 0): 165_158, (1, 1000): 294_105}
 NOISE = bytes.fromhex("0123456789abcdef")  # like most random packets, it has no magic number
-# What the instructions of a packet are for, by the source files that they are from.
-PURPOSES = {
-    "the loop, and what is ready": ("loop.c", "sockets.c"),
-    "system calls, in libc": ("epoll_pwait.c", "recvmmsg.c", "sendmmsg.c"),
-    "the clocks": ("timing.c", "clock_gettime.c"),
-    "packets in batches, and their copies": ("udpserver.c",),
-    "the sum over the bytes": ("dumpulse.h", "table.c"),
-    "what kind of packet it is, and the table": ("table.h", "dumpulse.c", "byteswap.h"),
-    "--allow and --rate": ("address.h", "limits.c", "limits.h"),
-    "the address that the answer leaves from": ("udp.h",)}
 HERE = "127.0.0.1"
 
 
@@ -60,26 +50,6 @@ def another(architecture: str, queued: bool) -> dict[str, int]:
     noise = measure(architecture, queued, 0, 0, 1, 3) - measure(architecture, queued, 0, 0, 1, 2)
     eight = measure(architecture, queued, 10, 0) - measure(architecture, queued, 2, 0)
     return {"heartbeat": third, "report": math.ceil(eight / 8), "noise": noise}
-
-
-def print_purposes() -> None:
-    """What one more packet costs, by purpose. The numbers of packets have equally many digits, as
-    the server prints them."""
-    columns: list[list[int]] = []
-    for packet, queued, few, many in ((heartbeat(3, 76, 9), False, 10, 20),
-                                      (heartbeat(3, 76, 9), True, 128, 192),
-                                      (REQUEST, False, 10, 20)):
-        less, all_ = (serve(built(PROGRAMS["amd64"]), [(packet, HERE)] * count, queued=queued)
-                      for count in (few, many))
-        spent = {file: (all_.files[file] - less.files[file]) / (many - few) for file in all_.files}
-        columns.append([round(sum(spent.get(file, 0) for file in files))
-                        for files in PURPOSES.values()])
-        assert abs(sum(columns[-1]) - (all_.main - less.main) / (many - few)) <= 2, spent
-    row = "{:<42}{:>19}{:>19}{:>12}"
-    print(row.format("instructions on amd64, by purpose", "a heartbeat alone", "a queued heartbeat",
-                     "a report"))
-    for purpose, *cells in zip(PURPOSES, *columns, strict=True):
-        print(row.format(purpose, *cells))
 
 
 def name(reports: int, heartbeats: int) -> str:
@@ -114,7 +84,6 @@ def main() -> None:
     print(row.format("more than with no packet", "published", *heads))
     for number, (what, cells) in enumerate(table.items()):
         print(row.format(what, *cells.values()))
-    print_purposes()
     budgets.enforce(
         {TARGETS[architecture].key: {
             "udp_heartbeat": next_packet[f"{architecture} queued"]["heartbeat"],

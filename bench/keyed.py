@@ -31,16 +31,6 @@ PARTS = {
     "node": ("dumpulse_hear", "dumpulse_node_tick"),
     "reader": ("dumpulse_hear", "dumpulse_keyed_request", "dumpulse_keyed_check"),
 }
-# What each promise adds to the functions above it, on two chips.
-PROMISES = {
-    "agent": {"look": "dumpulse_keyed_look", "tags, report": "dumpulse_keyed_process",
-              "begin, reasons": "dumpulse_keyed_begin", "epochs": "dumpulse_keyed_next",
-              "keys of labels": "dumpulse_label_key", "EEPROM, read": "dumpulse_slots_read",
-              "EEPROM, write": "dumpulse_slots_write", "flash, read": "dumpulse_flash_read",
-              "flash, write": "dumpulse_flash_write"},
-    "node": {"beacons": "dumpulse_hear", "heartbeats": "dumpulse_keyed_heartbeat",
-             "questions": "dumpulse_ask", "tick": "dumpulse_node_tick"}}
-PROMISED = ("ATmega328P", "Cortex-M0+")
 BYTES = (*PARTS, "ram", "stack")
 COSTS = ("heartbeat", "wrong", "old", "report", "beacon", "next", "label_key", "hear", "beat")
 RAM = """\
@@ -56,21 +46,6 @@ def link(target: Target, objects: list[Path], image: Path, begins: Sequence[str]
                 *(f"-Wl,--defsym={hook}={address:#x}"
                   for address, hook in size.hooks_of(target, SOURCE).items()))
     return sum(sections(image).values())
-
-
-def promises(target: Target) -> dict[tuple[str, str], int]:
-    """Returns how many bytes each promise adds."""
-    added = {}
-    with scratch() as folder:
-        image = Path(folder) / "part.elf"
-        objects = compiled(target, Path(folder))
-        for role, promised in PROMISES.items():
-            before, begins = 0, list[str]()
-            for promise, function in promised.items():
-                begins.append(function)
-                linked = link(target, objects, image, begins)
-                added[role, promise], before = linked - before, linked
-    return added
 
 
 def compiled(target: Target, folder: Path) -> list[Path]:
@@ -185,10 +160,6 @@ def main() -> None:
         dearest = {kind: max(same) for kind, same in by_kind.items()}
         measured[target.key] |= dearest
         print(row.format(target.name, target.by_here, *(dearest[kind] for kind in COSTS)))
-    chips = [promises(TARGETS[name]) for name in PROMISED]
-    print(f"\n{'role':7}{'what it adds':17}" + "".join(f"{name:>12}" for name in PROMISED))
-    for role, promise in chips[0]:
-        print(f"{role:7}{promise:17}" + "".join(f"{chip[role, promise]:12}" for chip in chips))
     print(EXPLAINED)
     budgets.enforce(measured, (*BYTES, *COSTS), FILE)
 
@@ -200,8 +171,7 @@ one of version 1; and a bound on the stack, without the hooks. Below, AVR: cycle
 instructions; without the hooks. heartbeat: taken. wrong: refused for its tag. old: refused for its
 count. beacon: a question, or an old request. next: a label begins its epoch. label_key: what all
 but old take more if the key hook makes the key of the label. hear, beat: a node takes a beacon,
-makes a heartbeat. Last, bytes of flash that each function adds to those above it of its role, with
-what it needs of others."""
+makes a heartbeat."""
 
 if __name__ == "__main__":
     as_program(main)
