@@ -48,8 +48,7 @@ BREAK := $(PYTHON) -m tests.mutants
 PART_mutants = $(BREAK) library $(ARGS)	## break the library: does a test notice?
 PART_mutants-keyed = $(BREAK) keyed $(AT) $(ARGS)	## break dumpulse_keyed; ARGS="--portion 1/20"
 PART_mutants-server = $(BREAK) server $(AT) $(ARGS)	## break udpserver
-break_a_few = $(BREAK) keyed --portion 7/28 || failed=1; $(BREAK) server --portion 7/600 || failed=1
-PART_mutants-sample = $(break_a_few); exit $$failed	## a few of each, the same every time
+PART_mutants-sample = $(BREAK) keyed --portion 7/28	## a few of them, the same every time
 TABLE_messages = python3 -m tools.messages ## all messages and help texts of the programs
 weigh: ## files and lines of each room, by kind
 	@python3 -m tools.weigh
