@@ -48,7 +48,7 @@ def test_it_works_where_it_is_installed(tmp_path: Path, wheel: Path, oldest: boo
         f"dumpulse-fleet {project.version('fleet')} (experimental)\n"
     run(python, "-c", EVERY_MODULE)
     example = tmp_path / "env/share/doc/dumpulse-fleet/examples/fleet.toml"
-    assert "there is no such file" in run(
+    assert "targets.json': No such file" in run(
         command, "serve", "--config.check", "--config.file", example,
         fails=True)  # the example names a list of targets that each user has
 
