@@ -289,8 +289,8 @@ def build(to: Path) -> list[Path]:
 
 # ---------------------------------------------------------------- a Debian that has booted
 
-# The kernel is that of tools/vm.py. The machine reads the Debian from a folder. What it writes is
-# in its memory, and is gone when it ends.
+# The kernel is that of tools/vm.py. The machine reads the Debian from a folder.
+# What it writes stays in its memory, and is gone when it ends.
 BOOT_SECONDS = 900.0  # after which the machine is ended; a quarter is enough if nothing else runs
 
 INIT = """#!/bin/busybox sh
