@@ -172,7 +172,9 @@ def release(tests: tuple[str, ...]) -> Path:
         write_buildinfo(Path(work, "from-one"), sums_of_builds[0])
         bill_of_materials(Path(work, "from-one"))
         notes = re.split("^## ", (ROOT / "CHANGELOG.md").read_text(), maxsplit=2, flags=re.M)[1]
-        Path(work, "from-one", "NOTES.md").write_text(f"# Dumpulse {notes}")
+        tree = project.changes().removesuffix("CHANGELOG.md")
+        Path(work, "from-one", "NOTES.md").write_text(
+            f"# Dumpulse {notes}".replace("](", f"]({tree}"))
         compare(sums_of_builds[0], sums_of_builds[1], {packed.name: sum_of(packed)})
         for target in tests:
             run(f"make {target}", "make", *target.split(), cwd=folders[0], environment={})
