@@ -174,7 +174,7 @@ def release(tests: tuple[str, ...]) -> Path:
         notes = re.split("^## ", (ROOT / "CHANGELOG.md").read_text(), maxsplit=2, flags=re.M)[1]
         tree = project.changes().removesuffix("CHANGELOG.md")
         Path(work, "from-one", "NOTES.md").write_text(
-            f"# Dumpulse {notes}".replace("](", f"]({tree}"))
+            re.sub(r"\]\((?!https?:)", f"]({tree}", f"# Dumpulse {notes}"))
         compare(sums_of_builds[0], sums_of_builds[1], {packed.name: sum_of(packed)})
         for target in tests:
             run(f"make {target}", "make", *target.split(), cwd=folders[0], environment={})

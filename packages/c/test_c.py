@@ -184,12 +184,7 @@ def by_cmake(source: Path, to: Path) -> None:
 
 
 def by_meson(source: Path, to: Path) -> None:
-    """No other program is needed: there is no python3 in the PATH."""
-    (to.parent / "tools").mkdir()
-    for name in ("ar", "as", "cc", "ld", "meson", "ninja"):
-        (to.parent / "tools" / name).symlink_to(f"/usr/bin/{name}")
-    run(["meson", "setup", "built", "--libdir", "lib", "--prefix", to], source,
-        more={"PATH": str(to.parent / "tools")})
+    run(["meson", "setup", "built", "--libdir", "lib", "--prefix", to], source)
     run(["ninja", "-C", "built", "install"], source)
 
 
