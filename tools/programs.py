@@ -26,7 +26,7 @@ KEYED = tuple(f"dumpulse_{role}.c" for role in (
     "tag", "agent", "mixed", "report", "node", "reader", "master", "slots"))
 
 # Seconds until something that we wait for has failed. Machines may be busy.
-PATIENCE = float(os.environ.get("DUMPULSE_PATIENCE", "30"))
+PATIENCE = 30.0
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
