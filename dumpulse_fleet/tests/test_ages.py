@@ -168,6 +168,15 @@ def test_what_came_while_nobody_asked_for_long_may_be_too_old_soon() -> None:
         assert out.used[0] and not out.empty[0] and not out.reset[0]
 
 
+def test_what_is_old_may_be_forgotten_sooner_if_nobody_knows_the_clock() -> None:
+    one = One(now_from=-1)
+    for at in range(1000, 65_000, 3000):
+        one.hear(at, v3=6 + (at > 1000), v4=at)
+    out = one.hear(66_500, v3=None, v4=66_500)
+    assert out.used[0] and not out.empty[0]
+    assert not one.hear(67_000, v3=None, v4=None).used[0]  # this one was young
+
+
 def test_a_heartbeat_may_be_ahead_by_the_skew_and_no_more() -> None:
     one = One()
     one.hear(1000, v0=5000, v3=4990)

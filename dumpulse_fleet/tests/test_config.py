@@ -425,18 +425,6 @@ def test_names_of_addresses(address: str, name: str) -> None:
     assert name_of(check_address(address)) == name
 
 
-@quick
-@given(st.text(min_size=1, max_size=6))
-def test_names_can_be_shown_anywhere(name: str) -> None:
-    try:
-        check_name(name)
-    except Wrong as error:
-        assert str(error).isprintable()
-    else:
-        assert name.isprintable() and not set(name) & set("/+#*?[]{}\"'\\<>&\n\t,=")
-        assert name not in (".", "..") and name == name.strip()
-
-
 @pytest.mark.parametrize("is_right, names", [
     (False, ["", " a", "a ", ".", "..", "a/b", "a\nb", "a*", "\u6f22", "a" * 101]),
     (True, ["a", "a b", "a.b", "-1", "fd00::1", "\u00fcmlaut", "a" * 100])])

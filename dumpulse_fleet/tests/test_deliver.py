@@ -6,7 +6,6 @@ import contextlib
 import json
 import logging
 import sqlite3
-import sys
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -18,14 +17,13 @@ from aiohttp import web
 
 from dumpulse_fleet import client
 from dumpulse_fleet.alert import alertmanager, deliver, message
-from dumpulse_fleet.alert.decide import COLLECTOR, Core, Item, Rules
+from dumpulse_fleet.alert.decide import COLLECTOR, Item
 from dumpulse_fleet.alert.deliver import Alerts
 from dumpulse_fleet.config.outputs import AlertSettings, Notify
 from dumpulse_fleet.config.values import Secret
 from dumpulse_fleet.model.agents import Agent, Mute, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.store import Store, Trouble
-from dumpulse_fleet.tests import fakes
 from dumpulse_fleet.tests.collecting import flushed, profile, until_then as until
 from dumpulse_fleet.tests.serving import started
 from tools.programs import free_port
@@ -525,10 +523,12 @@ async def test_apprise_tells_a_real_service(path: Path) -> None:
                 and each.levelno >= logging.INFO]
 
 
-def test_apprise_is_needed_only_by_who_configures_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "apprise", None)
-    with pytest.raises(Trouble, match="notify 7 .apprise.: Apprise is not installed: pip install"):
-        message.Receiver(Notify("apprise", Secret(f"json://{SECRET}"), {}), 7)
+def test_a_fallback_has_the_same_message_and_not_another_of_its_incident() -> None:
+    waiting = [message.Waiting({"id": f"x-{number}", "incident": "x"}, 0.0) for number in (1, 2)]
+    fallback = message.Receiver(Notify("webhook", Secret("http://x"), {}, fallback=True), 1)
+    fallback.waiting, alerts = waiting, Alerts.__new__(Alerts)
+    alerts._receivers = [fallback]
+    assert alerts._fallbacks(waiting[1]) == [(fallback, waiting[1])]
 
 
 @pytest.mark.parametrize("url", [
@@ -545,20 +545,3 @@ def test_no_error_tells_the_address(tmp_path: Path, url: str) -> None:
     asyncio.run(run())
     with contextlib.closing(sqlite3.connect(tmp_path / "fleet.sqlite")) as database:
         assert SECRET not in "".join(database.iterdump())
-
-
-def test_variables_that_were_always_well_are_not_looked_at() -> None:
-    """After a start, 100,000 agents would have more than a million."""
-    table = fakes.filled([Agent(name, "127.0.0.1", fakes.profile()) for name in "abc"])
-    table.changed[:] = 5
-    table.state[1, 3] = State.DEAD
-    version, found = deliver.changes(table, 4, {"c"})
-    assert version == table.version and deliver.changes(table, 5, set())[1] == []
-    of = collections.Counter(name for name, *_ in found)
-    watched = 1 + int((table.state[0] != State.UNWATCHED).sum())
-    assert of == {"a": 1, "b": watched, "c": watched}
-    assert ("b", 3, State.DEAD, table.since[1, 3]) in found
-    core = Core(Rules(), table.agents, 0.0)
-    for each in found:
-        core.see(*each, 0.0, 0.0)
-    assert core.troubled() == {"b"}

@@ -251,12 +251,6 @@ def test_hostile_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_page(answer, test)
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
-    found = Discovery(config(tmp_path, page(1)))
-    assert asyncio.run(found.look(0)) == ()
-    assert found.failures == 1 and found.problems[0].startswith("http://127.0.0.1:1: ")
-
-
 # ---------------------------------------------------------------- together
 def test_merging(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(json.dumps([

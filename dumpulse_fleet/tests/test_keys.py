@@ -23,7 +23,6 @@ from dumpulse_fleet.model.agents import Agent, ReaderKeys, State
 from dumpulse_fleet.model.table import Table
 from dumpulse_fleet.record.snapshot import Snapshot
 from dumpulse_fleet.record.store import Store
-from dumpulse_fleet.simulation.fake_fleet import FakeFleet
 from dumpulse_fleet.tests.collecting import collecting, profile, until
 from spec import keyed
 from spec.model import REQUEST

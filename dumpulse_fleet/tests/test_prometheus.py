@@ -171,20 +171,6 @@ def listened(name: str) -> str:
     return address
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["prometheus", "alertmanager"])
-def test_debians_programs_take_the_commands_of_compose(name: str, tmp_path: Path) -> None:
-    port, (source, target) = free_port(), services()[name]["volumes"][0].split(":")[:2]
-    command = services()[name]["command"]
-    for text, new in ((target, str(EXAMPLES / source)), (f"path=/{name}", f"path={tmp_path}"),
-                      (listened(name), f"127.0.0.1:{port}")):
-        command = [word.replace(text, new) for word in command]
-    with started(program({"alertmanager": "prometheus-alertmanager"}.get(name, name)),
-                 *command, port=port), \
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/-/healthy", timeout=10) as answer:
-        assert answer.status == 200
-
-
 # ---------------------------------------------------------------- rules
 @pytest.mark.slow
 def test_promtool_passes_the_rules() -> None:

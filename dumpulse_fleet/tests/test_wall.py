@@ -1,7 +1,6 @@
 """The wall, in Debian's Chromium: what people see, do with keys, and are told when it is old."""
 
 import contextlib
-import dataclasses
 import http.client
 import json
 import re
@@ -9,12 +8,11 @@ import shutil
 import ssl
 import time
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import bcrypt
-import numpy as np
 import pytest
 
 from dumpulse_fleet.model.agents import Agent, Mute, State
@@ -111,22 +109,6 @@ def test_changes_come_by_themselves(wall: Running) -> None:
     service.table = make_service(0).table
     browser.until("document.querySelectorAll('.tile').length === 0")
     assert browser.text("#headline") == "No agents are configured"
-
-
-def test_many_changes_leave_the_same_as_a_new_page(wall: Running) -> None:
-    """The order after changes is the order after a load."""
-    wall.open()
-    chance = np.random.default_rng(3)
-    for _ in range(6):
-        for row in chance.integers(0, COUNT, 20).tolist():
-            wall.service.change(row, State(int(chance.integers(1, 9))), 1)
-        time.sleep(0.4)
-    states = {agent.name: State(int(state)).words.replace(" ", "-") for agent, state in zip(
-        wall.service.table.agents, wall.service.table.agent_state)}
-    until(lambda: {name: state for _, name, state in wall.tiles()} == states, "the states")
-    before = wall.tiles()
-    wall.open()
-    assert wall.tiles() == before
 
 
 def test_names_are_text(wall: Running) -> None:
@@ -553,42 +535,3 @@ def test_the_wall_works_behind_a_proxy(tmp_path: Path) -> None:
             browser.until("document.querySelector('.tile.dead')")
             browser.open("about:blank")
             assert browser.complaints() == []
-
-
-# ---------------------------------------------------------------- in each size
-def long_names(service: fakes.FakeBackend) -> None:
-    """As long as the configuration allows, and from right to left."""
-    trouble(service)
-    table = service.table
-    agents = [dataclasses.replace(
-        agent, name=f"{'long-name-' * 9}{row:04}" if row % 3 else f"משאבה-{row:04}",
-        site=(agent.site * 20)[:100], labels={"place": "W" * 200})
-        for row, agent in enumerate(table.agents)]
-    table.agents = tuple(agents)
-    table.row = {agent.name: row for row, agent in enumerate(agents)}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("count, change, query, ready", [
-    (80, trouble, "", LIVE), (5000, trouble, "", LIVE), (80, trouble, "?agent=pump-0000", IN_FULL),
-    (80, trouble, "?by=label:rack", LIVE), (0, lambda _: None, "", LIVE),
-    (20, long_names, "", LIVE)])
-def test_looks(browser: Browser, count: int, change: Callable[[fakes.FakeBackend], None],
-               query: str, ready: str) -> None:
-    """Nothing is cut off, and axe finds nothing serious."""
-    service = make_service(count)
-    change(service)
-    with running(browser, service) as wall:
-        wall.open(query)
-        browser.until(ready)
-        try:
-            for width, height in ((390, 844), (960, 540), (1280, 800), (1920, 1080), (3840, 2160)):
-                for dark in (True, False):
-                    browser.screen(width, height, dark, width < 400)
-                    assert cut_off(browser, width) == [], width
-                    # Of thousands of tiles, axe looks at one colour for half a minute.
-                    if count < 1000 or (width == 1280 and dark):
-                        assert violations(browser) == {}, width
-        finally:
-            leave(browser)
-            browser.screen(1280, 800)

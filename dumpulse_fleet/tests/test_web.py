@@ -521,28 +521,6 @@ def test_passwords_are_not_checked_without_end(guarded: Running, monkeypatch: py
     assert guarded.service.access and guarded.service.access.failed == counted + WAITING // 4 + 1
 
 
-def test_scrapers_that_went_while_nobody_served_them_leave_no_traceback(
-        caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine may stand still for longer than they wait."""
-    stands, go_on = threading.Event(), threading.Event()
-
-    def mutes() -> Sequence[Mute]:
-        stands.set()
-        go_on.wait(PATIENCE)
-        return ()
-
-    with served() as (port, service), socket.create_connection(("127.0.0.1", port)) as first:
-        monkeypatch.setattr(service.store, "mutes", mutes)
-        first.sendall(REQUEST)
-        assert stands.wait(PATIENCE)
-        for path in (b"/metrics", b"/metrics/agents", b"/sd") * 5:
-            with socket.create_connection(("127.0.0.1", port)) as gone:
-                gone.sendall(REQUEST.replace(b"/api/v1/summary", path))
-        go_on.set()
-        assert ask(port, "/metrics").status == 200
-    assert not caplog.records
-
-
 @pytest.mark.parametrize("sent", [b"", REQUEST.replace(b"/api/v1/summary", b"/metrics/agents")])
 def test_one_address_does_not_take_all_connections(monkeypatch: pytest.MonkeyPatch, sent: bytes
                                                    ) -> None:
