@@ -3,18 +3,20 @@ print the pages' figures, which `make part ONLY=check-pages` compares."""
 
 import random
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import combinations, product
 from math import ceil, comb, exp, factorial
 from pathlib import Path
 from struct import pack
-from zlib import adler32
+from zlib import adler32, crc32
 
 import pytest
 
 from bench import instructions, keyed, pages, reliability, summary, worst
 from spec.keyed import Keys, chaskey12, label_key
-from spec.model import REQUEST, checksummed, heartbeat
+from spec.model import MAGIC, REQUEST, checksummed, heartbeat
 from tools.processors import budgets
 from tools.processors.machine import load
 from tools.processors.targets import TARGETS, strangers
@@ -70,6 +72,42 @@ def test_programs_print_what_the_page_shows(table: str, monkeypatch: pytest.Monk
     (reliability.PRINTERS | {"summary": summary.main})[table]()
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == \
         shown("performance.md", table)
+
+
+def on_the_line(difference: int, order: str) -> int:
+    """The same bits in the order of sending: the first one is the highest."""
+    if order == "high":
+        return difference
+    line = bytes(int(f"{byte:08b}"[::-1], 2) for byte in difference.to_bytes(8, "big"))
+    return int.from_bytes(line, "big")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("widths", [(6, 1, 2), (1, 8, 0), (1, 0, 8), (3, 3, 3), (0, 0, 0)])
+def test_pairs_by_plain_counting(widths: tuple[int, int, int]) -> None:
+    """Counts all pairs of heartbeats whose fields have only a few bits, by zlib's Adler-32."""
+    packets = [int.from_bytes(heartbeat(*fields), "big")
+               for fields in product(*(range(2**width) for width in widths))]
+    differences = [one ^ other for one, other in combinations(packets, 2)]
+    rows = reliability.pairs_rows(*map(str, widths))
+    counted = Counter(difference.bit_count() for difference in differences)
+    assert reliability.by_flips(rows) == {count: 2 * counted[count] for count in range(1, BITS + 1)}
+    for order in ("high", "low"):
+        lengths = Counter[int]()
+        for difference in differences:
+            line = on_the_line(difference, order)
+            lengths[line.bit_length() - (line & -line).bit_length() + 1] += 1
+        assert reliability.by_burst(rows, order) == {
+            length: 2 * lengths[length] for length in range(1, 33)}
+
+
+@pytest.mark.slow
+def test_crc_detects_nine_flips() -> None:
+    """By zlib's CRC-32 of all masks with up to ten bits; each burst of 32 bits is known to be
+    detected."""
+    zero = crc32(bytes((MAGIC, 0, 0, 0)))
+    assert min(mask.bit_count() + (crc32((MAGIC << 24 | mask).to_bytes(4, "big")) ^ zero)
+               .bit_count() for mask in range(1, HEARTBEATS) if mask.bit_count() <= 10) == 10
 
 
 def test_half_of_the_bits_flip() -> None:

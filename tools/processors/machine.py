@@ -11,9 +11,11 @@ once, so the costs do not include the hooks."""
 import functools
 import os
 import re
+import socket
 import struct
 import subprocess
 import tempfile
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,13 +28,13 @@ from unicorn import arm_const, ppc_const, riscv_const, x86_const
 
 from spec.keyed import Keys, Number
 from spec.watch import Line
-from tools.processors.gdb import Debugged
 from tools.processors.targets import EVERY, Target
 from tools.programs import BUILD, KEYED, ROOT, built, library_file, run
 
 TIME, SEND, CHANGED, KEY, LOAD, STORE = HOOKS = (
     "dumpulse_get_timestamp", "dumpulse_send_packet", "dumpulse_changed", "dumpulse_get_key",
     "dumpulse_load", "dumpulse_store")
+DEBUGGER_PATIENCE = 30.0  # seconds
 
 
 @dataclass
@@ -394,6 +396,78 @@ class I386(Amd64):
     def argument(self, number: int) -> int:
         address = self.engine.reg_read(self.stack_pointer) + (1 + number) * self.WORD
         return int.from_bytes(self.read(address, self.WORD), "little")
+
+
+class Debugged:
+    """A program in QEMU's user emulation that has stopped before its first instruction, controlled
+    by the parts of gdb's remote protocol that it takes to call a function: registers, breakpoints,
+    steps, and memory, at most 1 KB at a time."""
+
+    def __init__(self, *command: str | Path) -> None:
+        """The last word of the command is the program. The name of a socket goes before it."""
+        self.folder = tempfile.TemporaryDirectory()
+        name = str(Path(self.folder.name) / "gdb")
+        *emulator, program = command
+        self.process = subprocess.Popen([*emulator, name, program])
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(DEBUGGER_PATIENCE)
+        deadline = time.monotonic() + DEBUGGER_PATIENCE
+        while True:
+            try:
+                self.socket.connect(name)
+                break
+            except (FileNotFoundError, ConnectionRefusedError):
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"{emulator[0]} does not listen") from None
+                time.sleep(0.01)
+
+    def ask(self, text: str) -> str:
+        """Sends $text#sum. Returns the answer, which comes as + and $answer#sum."""
+        self.socket.sendall(f"+${text}#{sum(text.encode()) % 256:02x}".encode())
+        answer = b""
+        while answer[-3:-2] != b"#":
+            received = self.socket.recv(65536)
+            if not received:
+                status = self.process.wait(DEBUGGER_PATIENCE)
+                raise RuntimeError(f"the emulator has ended, status {status}")
+            answer += received
+        return answer.decode().partition("$")[2][:-3]
+
+    def tell(self, text: str) -> None:
+        if self.ask(text) != "OK":
+            raise RuntimeError(f"the emulator refuses {text:.40}")
+
+    def read(self, address: int, size: int) -> bytes:
+        return bytes.fromhex(self.ask(f"m{address:x},{size:x}"))
+
+    def write(self, address: int, data: bytes) -> None:
+        self.tell(f"M{address:x},{len(data):x}:{data.hex()}")
+
+    def registers(self) -> list[int]:
+        raw = bytes.fromhex(self.ask("g"))
+        return [int.from_bytes(raw[start:start + 4], "little") for start in range(0, len(raw), 4)]
+
+    def set_registers(self, values: list[int]) -> None:
+        self.tell("G" + b"".join(value.to_bytes(4, "little") for value in values).hex())
+
+    def break_at(self, address: int) -> None:
+        self.tell(f"Z0,{address:x},1")
+
+    def step(self) -> None:
+        self._stopped(self.ask("s"))
+
+    def go_on(self) -> None:
+        self._stopped(self.ask("c"))
+
+    def _stopped(self, answer: str) -> None:
+        if not answer.startswith("T05"):
+            raise RuntimeError(f"the program did not stop as it should: {answer}")
+
+    def close(self) -> None:
+        self.process.kill()  # first, as the program would run on without its debugger, and crash
+        self.process.wait()
+        self.socket.close()
+        self.folder.cleanup()
 
 
 class Xtensa(Machine):
