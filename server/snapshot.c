@@ -4,27 +4,11 @@
 #include <string.h>
 
 #include "alarms.h"
+#include "dumpulse_keyed.h"
 #include "options.h"
 #include "table.h"
 
 enum { VERSION = 2, VERSION_AT = 8, TICK_AT = 12 };
-
-static void put_number(uint8_t *bytes, size_t size, uint64_t number)
-{
-    while (size-- != 0) {
-        bytes[size] = (uint8_t)number;
-        number >>= 8;
-    }
-}
-
-static uint64_t get_number(const uint8_t *bytes, size_t size)
-{
-    uint64_t number = 0;
-
-    while (size-- != 0)
-        number = number << 8 | *bytes++;
-    return number;
-}
 
 uint32_t snapshot_crc32(const uint8_t *bytes, size_t size)
 {
@@ -41,12 +25,13 @@ uint32_t snapshot_crc32(const uint8_t *bytes, size_t size)
 void snapshot_encode(uint8_t state[SNAPSHOT_SIZE], const dumpulse *from, uint64_t now_ms)
 {
     memcpy(state, "Dumpulse", VERSION_AT);
-    put_number(state + VERSION_AT, 4, VERSION);
-    put_number(state + TICK_AT, 4, options.tick);
-    put_number(state + SNAPSHOT_WRITTEN_AT, 8, now_ms);
+    dumpulse_write_(state + VERSION_AT, VERSION);
+    dumpulse_write_(state + TICK_AT, (uint32_t)options.tick);
+    dumpulse_write_(state + SNAPSHOT_WRITTEN_AT, (uint32_t)(now_ms >> 32));
+    dumpulse_write_(state + SNAPSHOT_WRITTEN_AT + 4, (uint32_t)now_ms);
     memcpy(state + SNAPSHOT_ENTRIES_AT, from->report + 4, SNAPSHOT_ENTRIES_SIZE);
     alarms_encode(state + SNAPSHOT_ALARMS_AT);
-    put_number(state + SNAPSHOT_CRC_AT, 4, snapshot_crc32(state, SNAPSHOT_CRC_AT));
+    dumpulse_write_(state + SNAPSHOT_CRC_AT, snapshot_crc32(state, SNAPSHOT_CRC_AT));
 }
 
 enum snapshot_kind snapshot_decode(const uint8_t *state, size_t size, uint64_t now_ms, dumpulse *to,
@@ -54,17 +39,19 @@ enum snapshot_kind snapshot_decode(const uint8_t *state, size_t size, uint64_t n
 {
     if (size < TICK_AT || memcmp(state, "Dumpulse", VERSION_AT) != 0)
         return SNAPSHOT_DAMAGED;
-    if (get_number(state + VERSION_AT, 4) != VERSION)
+    if (dumpulse_read_(state + VERSION_AT) != VERSION)
         return SNAPSHOT_OTHER_VERSION;
     if (size != SNAPSHOT_SIZE ||
-        get_number(state + SNAPSHOT_CRC_AT, 4) != snapshot_crc32(state, SNAPSHOT_CRC_AT))
+        dumpulse_read_(state + SNAPSHOT_CRC_AT) != snapshot_crc32(state, SNAPSHOT_CRC_AT))
         return SNAPSHOT_DAMAGED;
-    if (get_number(state + TICK_AT, 4) != options.tick)
+    if (dumpulse_read_(state + TICK_AT) != options.tick)
         return SNAPSHOT_OTHER_TICK;
     memcpy(to->report + 4, state + SNAPSHOT_ENTRIES_AT, SNAPSHOT_ENTRIES_SIZE);
     alarms_decode(state + SNAPSHOT_ALARMS_AT);
 
-    const uint64_t written = get_number(state + SNAPSHOT_WRITTEN_AT, 8) / options.tick;
+    const uint64_t written_ms = (uint64_t)dumpulse_read_(state + SNAPSHOT_WRITTEN_AT) << 32 |
+                                dumpulse_read_(state + SNAPSHOT_WRITTEN_AT + 4);
+    const uint64_t written = written_ms / options.tick;
     if (written > table_started) /* a clock that is not set yet, or was set back */
         table_started = written;
     *forgotten = table_forget_old(to, written, now_ms / options.tick);
@@ -73,5 +60,5 @@ enum snapshot_kind snapshot_decode(const uint8_t *state, size_t size, uint64_t n
 
 unsigned snapshot_tick(const uint8_t state[SNAPSHOT_SIZE])
 {
-    return (unsigned)get_number(state + TICK_AT, 4);
+    return dumpulse_read_(state + TICK_AT);
 }

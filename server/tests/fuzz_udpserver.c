@@ -36,15 +36,6 @@
         }                                                                                          \
     } while (0)
 
-static uint64_t get_number(const uint8_t *bytes, size_t size)
-{
-    uint64_t number = 0;
-
-    while (size-- != 0)
-        number = number << 8 | *bytes++;
-    return number;
-}
-
 /* Writes the right CRC into a state. */
 static void put_crc(uint8_t *state)
 {
@@ -107,7 +98,9 @@ static void try_state(const uint8_t *bytes, size_t size)
     unsigned forgotten = 0;
 
     options.keep_old = true;
-    const uint64_t written = size == SNAPSHOT_SIZE ? get_number(bytes + SNAPSHOT_WRITTEN_AT, 8) : 0;
+    const uint8_t *const at = bytes + SNAPSHOT_WRITTEN_AT;
+    const uint64_t written =
+        size == SNAPSHOT_SIZE ? (uint64_t)dumpulse_read_(at) << 32 | dumpulse_read_(at + 4) : 0;
     if (snapshot_decode(bytes, size, written, &read, &forgotten) == SNAPSHOT_GOOD) {
         CHECK(forgotten == 0); /* no time has passed */
         snapshot_encode(again, &read, written);

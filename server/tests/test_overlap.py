@@ -18,7 +18,7 @@ import pytest
 
 import client
 from server.tests.test_udpserver_keyed import (
-    Peer, has_new_key, noted, run, write_key, wrong_tag)
+    Peer, has_new_key, noted, run, write_key)
 from spec import keyed
 from spec.keyed import Hearer, Keys, Reader, chaskey12, question
 from tools.programs import built, wait_until
@@ -145,20 +145,6 @@ def test_a_clock_that_is_far_behind(both: list[str]) -> None:
 
 # ---- While both are taken -------------------------------------------------------------------
 
-def test_both_keys_are_taken(server: Server, peer: Peer) -> None:
-    """There is one table. Somebody without a key is taken under none."""
-    known = Known(peer)
-    old, new = known.node(OLD, 3), known.node(NEW, 4)
-    stranger = Hearer(Keys(bytes(16)), 6)
-    stranger.epoch = old.epoch
-    peer.send(old.heartbeat(1, 2), new.heartbeat(3, 4), stranger.heartbeat(7, 8), wrong_tag(5))
-    server.wait_for(lambda now: now["tag"] == 2, "each wrong tag counts once")
-    for keys in (OLD, NEW):
-        assert known.entries(keys)[3:7] == [b"\1\2", b"\3\4", bytes(2), bytes(2)]
-    counters = server.stop()
-    assert counters["heartbeats"] == 2 and counters["key_before"] == 1
-
-
 def test_the_client_reads_under_either_key(server: Server, tmp_path: Path) -> None:
     """Also with what it remembers, and after the other key's beacon."""
     for value in range(3):
@@ -168,30 +154,6 @@ def test_the_client_reads_under_either_key(server: Server, tmp_path: Path) -> No
             agent.beat(variable, 1, value)
             assert agent.ask()[variable].value == value
     assert server.stop()["tag"] == 0
-
-
-def test_a_question_gets_two_beacons_and_no_more(server: Server, peer: Peer) -> None:
-    peer.send(*[question(READERS)] * 100)
-    counters = server.wait_for(lambda now: now["packets"] == 100, "all are counted")
-    assert counters["beacons"] == 100
-    answers = 0
-    while peer.has_answer():
-        assert len(peer.answer()) == 8
-        answers += 1
-    assert answers == 200
-    server.stop()
-
-
-def test_a_refused_request_is_answered_under_both_keys(server: Server, peer: Peer) -> None:
-    """The agent does not know which of them the reader has."""
-    for keys in (OLD, NEW):
-        reader = Known(peer).reader(keys)
-        epoch, request = reader.epoch, reader.request(b"no")
-        peer.send(request)
-        assert len(peer.answer()) == 264
-        peer.send(request)
-        assert keys.beacon(READERS, epoch) in [peer.answer() for _ in range(2)]
-    server.stop()
 
 
 def test_the_old_key_is_refused_when_the_new_one_was_heard(both: list[str], tmp_path: Path) -> None:

@@ -953,8 +953,9 @@ def test_what_cannot_be_the_state(tmp_path: Path) -> None:
                       ("fifo/x", "Not a directory"), ("several", "several names: remove it"),
                       ("link", "it is a symbolic link"), ("dangling", "it is a symbolic link"),
                       ("table", "it is a symbolic link"), ("other", "it is a symbolic link")):
-        done = run("--state", str(tmp_path / name), "0")
+        done = run("--state", str(tmp_path / name), "--stats", f"{tmp_path}/stats", "0")
         assert done.returncode == 1 and str(tmp_path / name) in said(done)[-1], name
+        assert not (tmp_path / "stats").exists()
         assert why in "".join(said(done)), name
     assert (tmp_path / "precious").read_bytes() == content and not (tmp_path / "nothing").exists()
 

@@ -5,7 +5,6 @@ DUMPULSE_SERVER names another command to test, as in test_udpserver.py."""
 import errno
 import functools
 import os
-import random
 import re
 import signal
 import socket
@@ -18,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from spec import keyed
-from spec.keyed import Agent, Hearer, Keys, Number, Reader, chaskey12, question
+from spec.keyed import Hearer, Keys, Reader, chaskey12, question
 from spec.model import REQUEST, heartbeat
 from tools.programs import PATIENCE, built, wait_until
 from tools.servers import Namespace, Server, Talker, command, lasting
@@ -435,56 +434,6 @@ def test_root_gives_nobody_the_files_of_others(tmp_path: Path, suffix: str) -> N
 
 # ---- Packets --------------------------------------------------------------------------------
 
-def test_every_packet_has_the_outcome_that_the_model_has(options: list[str],
-                                                         tmp_path: Path) -> None:
-    """A stream of good, wrong, repeated and reordered packets of every kind. Variables 8 and 9 send
-    version 1."""
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    source = random.Random(seed)
-    agent = Agent(KEYS, Number(block_of(tmp_path)), (8, 9))
-    assert agent.begin() == keyed.BEGUN
-    beacon = agent.beacon(READERS) or b""
-    expected = dict.fromkeys(("heartbeats", "reports", "beacons", "refused", "old", "tag"), 0)
-    names = {keyed.REFUSED: "refused", keyed.OLD: "old", keyed.WRONG_TAG: "tag"}
-    nodes = [node(variable, beacon) for variable in range(9)]
-    asking, sent = reader(beacon), [ASK, question(1), question(9)]
-    with Server(*lasting(options), "--also-unkeyed", "8,9") as server, Peer(server) as peer:
-        assert peer.beacon() == beacon
-        expected["beacons"] += 1
-        for number in range(1500):
-            packet = source.choice([
-                *(one.heartbeat(number % 256, source.randrange(256)) for one in nodes[:2]),
-                source.choice(nodes).heartbeat(1, 2),
-                asking.request(source.randbytes(2)) if number % 9 == 0 else None,
-                source.choice(sent), source.choice(sent), sent[-1],
-                heartbeat(source.randrange(7, 10), 2, number % 256)]) or source.choice(sent)
-            sent.append(packet)
-            if source.randrange(20 if number < 750 else 4) == 0:
-                at = source.randrange(64)
-                packet = packet[:at // 8] + bytes((packet[at // 8] ^ 1 << at % 8,)) + \
-                    packet[at // 8 + 1:]
-            outcome, answer = agent.process(0, packet)
-            asks = bool(answer) and outcome != keyed.REPORT
-            expected["beacons" if asks else names.get(outcome, keyed.NAMES[outcome] + "s")] += 1
-            peer.send(packet)
-            if answer is not None:
-                came = peer.answer()
-                assert len(came) == len(answer) and (len(came) == 264 or came == answer)
-        total = sum(expected.values())
-        counters = server.wait_for(lambda now: now["packets"] >= total, "all are counted")
-        counters["refused"] = counters["magic"] + counters["checksum"]
-        assert {name: counters[name] for name in expected} == expected
-        assert counters["rate"] == 0 and all(expected.values())
-        while asking.count <= agent.last[READERS]:
-            asking.request(b"no")
-        entries = peer.report(asking)
-        assert [entry[2:] for entry in entries] == [entry[2:] for entry in agent.entries]
-        assert server.stop()["failed_saves"] == 0
-    assert block_of(tmp_path) == agent.stored.number
-    assert (tmp_path / NUMBERS).read_bytes()[RETIRED_AT:SKIPS_AT] == bytes(8)
-
-
 def test_version_1_is_refused(server: Server, peer: Peer) -> None:
     """With no answer, like packets of other lengths. A keyed reader sees that nothing has changed.
     """
@@ -647,27 +596,6 @@ def test_a_beacon_that_finds_no_room_does_not_leave_from_elsewhere(options: list
         one = peer.new_node(5)
         peer.send(one.heartbeat(1, 1))
         assert one.hear(peer.answer())
-
-
-def test_who_hears_beacons(options: list[str]) -> None:
-    """Each node hears its own, where it was heard last. A wrong tag brings its sender none, and
-    takes them from nobody. Readers must ask."""
-    with Server(*lasting(options, 2)) as server, Peer(server) as first, \
-            Peer(server) as second, Peer(server) as forger:
-        one, others = first.new_node(5), [Hearer(KEYS, variable) for variable in (2, 3, 4)]
-        for each in others:
-            assert each.hear(first.beacon(each.label))
-        first.send(one.heartbeat(1, 1))
-        second.send(one.heartbeat(1, 2), *(each.heartbeat(1, 1) for each in others))
-        first.report(reader(first.beacon()))
-        forger.send(*map(wrong_tag, range(200)))
-        for each in (*others, one):
-            assert each.hear(second.answer())
-        assert not first.has_answer()
-        first.send(one.heartbeat(1, 3))
-        assert one.hear(first.answer()) and not forger.has_answer()
-        counters = server.stop()
-        assert (counters["heartbeats"], counters["tag"]) == (6, 200)
 
 
 def noted(options: list[str], *more: str, **environment: str) -> tuple[Server, dict[str, str]]:

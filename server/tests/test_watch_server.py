@@ -198,22 +198,6 @@ def test_a_node_speaks_falls_silent_and_comes_back(tmp_path: Path) -> None:
     assert "late" in "".join(watched.told())
 
 
-@repeated_if_late
-def test_nobody_is_dead_while_the_disk_is_slow(tmp_path: Path) -> None:
-    """Each fsync() takes longer than crit. Requests are answered meanwhile."""
-    more = ("--state", f"{tmp_path / 'state'}", "--state-every", "1")
-    calls = {"SLOW": 2500, "CALLS": tmp_path / "calls"}
-    with Watched(tmp_path, more=more, calls=calls) as watched, watched.beating(3):
-        synced = (tmp_path / "calls").read_text().count("fsync-file")
-        asked, longest = time.monotonic(), 0.0
-        while (tmp_path / "calls").read_text().count("fsync-file") < synced + 2:
-            entries = client.Agent(f"127.0.0.1:{watched.server.port}").ask(PATIENCE)
-            longest, asked = max(longest, time.monotonic() - asked), time.monotonic()
-            assert entries[3].value in (50, 51)
-        assert [line.split()[-1] for line in watched.logged()] == ["alive"]
-        assert longest < 1.25
-
-
 def test_a_node_that_restarts_is_told(tmp_path: Path) -> None:
     """It is a change with a number. Its state stays. What the state file has is no restart."""
     options: dict[str, Any] = {"names": f"{NAMES}boots = 40\n",
@@ -286,23 +270,6 @@ def test_who_is_watched_again_is_new(tmp_path: Path, restarts: bool) -> None:
         with Watched(tmp_path, names=calm + text, more=more) as watched:
             wait_until(lambda: row() == after, f"{after}")  # noqa: B023
             watched.server.stop()
-
-
-@repeated_if_late
-def test_a_board_without_a_clock(tmp_path: Path) -> None:
-    """It starts in 1970, and gets the right time late. What the state file has is as old as it was
-    when the file was written."""
-    clock, more = tmp_path / "clock", ("--state", f"{tmp_path / 'state'}")
-    clock.write_text("0")
-    with Watched(tmp_path, more=more, calls={"CLOCK": clock}) as watched, watched.beating(3):
-        watched.server.stop()
-    clock.write_text(f"-{int(time.time()) - 30}")
-    with Watched(tmp_path, more=more, calls={"CLOCK": clock}) as watched:
-        with watched.beating(3):
-            clock.write_text("0")
-            heard = watched.server.stats()["heartbeats"]
-            watched.server.wait_for(lambda now: now["heartbeats"] > heard + 60, "time passes")
-        assert watched.logged() in ([], ["3 engine alive late", "3 engine late alive"])
 
 
 def test_the_program_of_the_manual(tmp_path: Path) -> None:
