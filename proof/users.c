@@ -424,6 +424,15 @@ void a_listed_variable_needs_no_key(void)
     //@ assert result == 0 ==> bytes_stay{Pre, Here}(0, 260);
 }
 
+/*@ requires label <= 64 && (keyed.reached == 0 || (BEGUN));
+    assigns beacons, beacon_of; exits \false; */
+void a_beacon_is_sent_after_the_beginning(uint8_t label)
+{
+    dumpulse_keyed_beacon(&keyed, label, NULL);
+    //@ assert keyed.reached == 0 ==> BEFORE(beacons) && BEFORE(beacon_of);
+    //@ assert keyed.reached != 0 ==> beacons == \at(beacons, Pre) + 1 && beacon_of == label;
+}
+
 /*@ requires watched == &keyed && (keyed.reached == 0 || (BEGUN));
     assigns keyed, call, beacons, beacon_of; exits \false; */
 void epochs_grow(void)
