@@ -121,12 +121,15 @@ def mac(name: str, by: str, file: str, *code: Code, steps: tuple[Step, ...] = KE
 
 # The best code for a target, where another is portable.
 HERE = "lab/messages/c/"
-NOT_THERE: dict[str, Any] = {"targets": NOT_AVR}
+WITH_ASSEMBLY: dict[str, Any] = {"targets": ("Cortex-M0+", "ATmega328P")}
+NOT_THERE: dict[str, Any] = {"targets": ("amd64", "Cortex-M4")}
 AVR_ALONE: dict[str, Any] = {"targets": ("ATmega328P",)}
 AES = (*KEYED, Step("block", lengths=(16,), needs="key"))
-AES_ASSEMBLY = Code("", (HERE + "aes_avr.S",))
+AES_ASSEMBLY = Code("", (HERE + "aes_avr.S", HERE + "aes_m0.S"))
 TABLES = ("-DLAB_TABLES",)
 VERSION_2 = Code("", ("extras/dumpulse_tag.c", "extras/dumpulse_tag_avr.S"))
+SHA256_ASSEMBLY = Code("", (HERE + "sha256.S",))
+ASSEMBLY = ("-DLAB_ASSEMBLY",)
 BEARSSL_AES = Code("bearssl", ("src/symcipher/aes_ct.c", "src/symcipher/aes_ct_enc.c",
                                "src/codec/dec32le.c", "src/codec/enc32le.c"), ("inc", "src"))
 
@@ -145,14 +148,16 @@ def protocol(name: str, macro: str, adds: int, refuses: str, needs: str,
 
 
 AES_BY: tuple[By, ...] = (
-    ("ours, assembly", (AES_ASSEMBLY,), {"flags": TABLES, **AVR_ALONE}),
+    ("ours, assembly", (AES_ASSEMBLY,), {"flags": TABLES, **WITH_ASSEMBLY}),
     ("ours, tables", (), {"flags": TABLES, **NOT_THERE}),
     ("BearSSL", (BEARSSL_AES,), {}))
+SHA256_BY: tuple[By, ...] = (
+    ("ours, assembly", (SHA256_ASSEMBLY,), {"flags": ASSEMBLY, **AVR_ALONE}),
+    ("BearSSL", (BEARSSL_SHA256,), {}))
 PROTOCOLS = (
     *protocol("SecOC", "SECOC", 4, REPLAY, "key", *AES_BY),
     *protocol("LoRaWAN 1.0", "LORAWAN", 13, REPLAY, "key", *AES_BY),
-    *protocol("MAVLink 2, signed", "MAVLINK", 25, REPLAY, "",
-              ("BearSSL", (BEARSSL_SHA256,), {})),
+    *protocol("MAVLink 2, signed", "MAVLINK", 25, REPLAY, "", *SHA256_BY),
     *protocol("CANopen Safety", "CANOPEN_SAFETY", 4, ACCIDENT, "", ("ours", (), {})),
 )
 HASH = (Step("hash", lengths=(8, KILOBYTE)),)
@@ -237,16 +242,20 @@ SCHEMES: tuple[Scheme, ...] = (
     mac("Chaskey-12", "version 2's", "chaskey.c", VERSION_2, flags=("-DLAB_KEYED",)),
     mac("Chaskey-12", "ours", "chaskey.c"),
     mac("Ascon-AEAD128", "ours", "ascon.c"),
+    mac("HMAC-SHA-256", "ours, assembly", "hmac.c", SHA256_ASSEMBLY, flags=ASSEMBLY,
+        **AVR_ALONE),
     mac("HMAC-SHA-256", "BearSSL", "hmac.c", BEARSSL_SHA256),
     mac("AES-128-CMAC", "ours, tables", "cmac.c", flags=TABLES, steps=AES, **NOT_THERE),
     mac("AES-128-CMAC", "ours, assembly", "cmac.c", AES_ASSEMBLY, flags=TABLES, steps=AES,
-        **AVR_ALONE),
+        **WITH_ASSEMBLY),
     mac("AES-128-CMAC", "ours, assembly, RAM", "cmac.c", AES_ASSEMBLY, steps=AES,
         flags=(*TABLES, "-DAES_TABLE_IN_RAM"), **AVR_ALONE),
     mac("AES-128-CMAC", "BearSSL", "cmac.c", BEARSSL_AES, steps=AES),
     Scheme("Dumpulse", "ours", "check", "own.c", tuple(
         Step(f"{step}_heartbeat", lengths=(8,), kept=step != "refuse")
         for step in ("make", "read", "refuse")), 0, ACCIDENT, (Code("", ("dumpulse.c",)),)),
+    Scheme("SHA-256", "ours, assembly", "hash", "sha256.c", HASH, 0, code=(SHA256_ASSEMBLY,),
+           flags=ASSEMBLY, **AVR_ALONE),
     Scheme("SHA-256", "BearSSL", "hash", "sha256.c", HASH, 0, code=(BEARSSL_SHA256,)),
     *SIGNATURES,
     *AGREEMENTS,

@@ -231,13 +231,16 @@ def test_the_first_screen_has_the_best_code_of_each_and_version_2() -> None:
         assert {"SecOC", "LoRaWAN 1.0", "MAVLink 2, signed", "CANopen Safety"} <= rows.keys()
 
 
-@pytest.mark.parametrize("by, published", [
-    ("ours, assembly", 2111), ("ours, assembly, RAM", 1951)])
-def test_aes_is_within_a_tenth_of_the_best_that_is_published(by: str, published: int) -> None:
+@pytest.mark.parametrize("by, target, cycles, published", [
+    ("ours, assembly", "ATmega328P", 1, 2111), ("ours, assembly, RAM", "ATmega328P", 1, 1951),
+    ("ours, assembly", "Cortex-M0+", 1.4, 1624)])
+def test_aes_is_within_a_tenth_of_the_best_that_is_published(
+        by: str, target: str, cycles: float, published: int) -> None:
     """Without the call and its registers, which are counted here: AVR-AES-faster, with the S-box in
-    flash and in RAM."""
-    made = counts.read()["AES-128-CMAC", by, "block", "16", "ATmega328P"]
-    assert made.mean <= 1.1 * published
+    flash and in RAM; cortexm-AES."""
+    assert energy.MODELS[target].per_count == cycles
+    made = counts.read()["AES-128-CMAC", by, "block", "16", target]
+    assert made.mean * cycles <= 1.1 * published
 
 
 def test_a_step_that_never_ends_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,7 +319,7 @@ def test_what_the_page_for_designers_says() -> None:
     avr, m0 = (partial(answer.cheapest, name) for name in ("ATmega328P", "Cortex-M0+"))
     mine, *others = ("Dumpulse version 2", "SecOC", "AES-128-CMAC", "MAVLink 2, signed")
     can = avr("can")
-    assert [way for way in (mine, *others) if can[way].joules > can[way].sent.usual] == others[-1:]
+    assert all(can[way].joules < can[way].sent.usual for way in (mine, *others))
     assert 2_900 < avr("lora")[mine].sent.usual / can[mine].joules < 3_100
     assert min(m0("nrf")[way].years for way in (mine, *others)) > 10
     assert m0("nrf", 900)["a signature"].years > 10 > m0("nrf", 600)["a signature"].years

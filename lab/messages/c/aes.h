@@ -1,5 +1,5 @@
 /* AES-128 by tables, for chips without a cache: there its time depends on no key and no message.
- * On an AVR, aes_avr.S encrypts a block.
+ * On an AVR and a Cortex-M0+, aes_avr.S and aes_m0.S encrypt a block.
  * SPDX-License-Identifier: MIT */
 #ifndef AES_H
 #define AES_H
@@ -31,6 +31,10 @@ extern const uint8_t aes_sbox[256];
      (uint32_t)(DOUBLED(byte) ^ (byte)) << 24)
 const uint32_t aes_table[256] = {SBOX(MIXED)};
 #define SUBSTITUTED(byte) ((uint8_t)(aes_table[byte] >> 8))
+
+#ifdef __ARM_ARCH_6M__
+void aes_encrypt(uint8_t *block, const uint8_t *keys); /* both begin at a word */
+#else
 
 static inline uint32_t rotated(uint32_t word, unsigned bits)
 {
@@ -75,6 +79,7 @@ static void aes_encrypt(uint8_t *block, const uint8_t *keys)
     s[3] = last_column(d, a, b, c) ^ k[3];
     memcpy(block, s, 16);
 }
+#endif
 #endif
 
 static void aes_set_key(const uint8_t *key)

@@ -141,7 +141,7 @@ static bool take(uint8_t *message, const uint8_t *wire)
 static const uint8_t lab_expected[WIRE] = {0x40, 0x04, 0x03, 0x02, 0x01, 0x00, 0x00, 0x00, 0x01,
                                            0xE2, 0x7B, 0x92, 0xAE, 0xE0, 0xED, 0xA3, 0x67};
 #elif defined LAB_MAVLINK
-#include "bearssl_hash.h"
+#include "sha256.h"
 
 enum { HEAD = 10, TEXT = HEAD + LAB_LENGTH + 2, TAG = 6, WIRE = TEXT + 7 + TAG, EXTRA = 50 };
 

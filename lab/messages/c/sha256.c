@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "bearssl_hash.h"
+#include "sha256.h"
 
 STEP(hash)
 
