@@ -432,7 +432,7 @@ bool names_parse(const char *path, char *text, size_t length)
 bool names_read(const char *path)
 {
     static char content[OPTIONS_FILE_MAX + 2];
-    size_t length;
+    size_t length = 0; /* GCC for i386 takes it for uninitialised otherwise. */
 
     return options_read_file(path, "a file of names", content, &length) &&
            names_parse(path, content, length);
