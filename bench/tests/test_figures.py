@@ -423,7 +423,7 @@ SUMS = {
     "performance.md": "c2604476",
     "bench/README.md": "c379348d",
     "extras/keys.md": "8b45e95a",
-    "proof/README.md": "4bc93b4c",
+    "proof/README.md": "4b0e3b4c",
     "server/README.md": "5735bc4a",
     "spec/README.md": "d69b4df9",
     "spec/keyed.md": "90b2a991",
