@@ -1,6 +1,6 @@
 """Weakens the contracts in spec.h, watch.h and keyed.h, and checks that a proof fails.
 
-    python3 -m proof.weaker [--portion K/N] [--list]
+    python3 -m proof.weaker [--portion K/N]
 
 Each smallest part of what a contract or a predicate states is taken out, each equivalence becomes
 an implication in one direction and in the other, and each clause about what may change is left out.
@@ -204,15 +204,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="weakens the contracts: does a proof fail?")
     parser.add_argument("--portion", type=portion, default="1/1", metavar="K/N",
                         help="each N-th, from K on")
-    parser.add_argument("--list", action="store_true", help="only print them")
     options = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
     for header in (ROOT / "proof").glob("*.h"):
         (FOLDER / header.name).write_bytes(header.read_bytes())
     chosen = [variant for name in PARTS for variant in variants(name)][options.portion]
-    if options.list:
-        print("\n".join(variant.shown for variant in chosen))
-        return
     # WP keeps what the provers answer, here and in `make proof`: later only goals that a weaker
     # contract changes are new.
     if (BUILD / "proof" / "answered").exists():
