@@ -24,7 +24,7 @@ from tools.programs import INCLUDES, ROOT
 
 GUARD = b"\xe7" * 64
 
-settings.register_profile("default", max_examples=150, stateful_step_count=40, deadline=None,
+settings.register_profile("default", max_examples=100, stateful_step_count=40, deadline=None,
                           derandomize=True, database=None, print_blob=True)
 settings.register_profile("explore", max_examples=3_000, stateful_step_count=80, deadline=None,
                           database=None, print_blob=True)
