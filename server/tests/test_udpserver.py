@@ -366,9 +366,12 @@ def test_signals_that_its_parent_has_blocked() -> None:
 
 
 def test_one_port_is_found_for_all_addresses() -> None:
-    """The first port that is free at one address is in use at the next."""
-    status, lines = calls("--bind", "127.0.0.1", "--bind", "127.0.0.2", IN_USE="2")
-    assert status == 0 and re.search(r"listening on 127\.0\.0\.1:(\d+) 127\.0\.0\.2:\1$", lines[0])
+    """The first port that is free at one address is in use at the next. No socket stays there."""
+    options = ("--bind", "127.0.0.1", "--bind", "127.0.0.2")
+    with Noting(*options, IN_USE="2") as server, Noting(*options) as other:
+        assert re.search(r"listening on 127\.0\.0\.1:(\d+) 127\.0\.0\.2:\1$",
+                         server.stderr.lines[0])
+        assert open_files(server.process.pid) == open_files(other.process.pid)
 
 
 # ---- Packets ------------------------------------------------------------------------------
