@@ -76,7 +76,7 @@ def print_bits() -> None:
             if mistaken != pairs[count] or any(parity[:2]):
                 raise SystemExit(f"{count} flips: {pairs[count]} counted, but {mistaken} found")
             share = f"{(mistaken - same_variable) / mistaken:.0%}" if mistaken else "-"
-            row += f"{share:>11}{words:>11}" + "".join(f"{found:>15,}" for found in parity[2:])
+            row += f"{share:>11}{words:>11}" + "".join(f"{number:>15,}" for number in parity[2:])
         print(row)
     print("pairs: of heartbeats that differ in that many of the 64 bits. share: of all ways to "
           "flip that\nmany bits, in all 2^22 heartbeats.")
@@ -162,8 +162,8 @@ def sparse(chance: random.Random) -> bytes:
     """Up to eight variables are set, all in the first 255 ticks, by small numbers."""
     entries = bytearray(256)
     for _ in range(8):
-        at = 4 * chance.randrange(64)
-        entries[at + 1:at + 4] = (chance.randrange(256), chance.randrange(1, 17),
+        place = 4 * chance.randrange(64)
+        entries[place + 1:place + 4] = (chance.randrange(256), chance.randrange(1, 17),
                                   chance.randrange(16))
     return bytes(entries)
 

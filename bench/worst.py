@@ -31,7 +31,7 @@ from tools.processors.targets import TARGETS
 from tools.programs import as_program
 
 AGENT = "dumpulse_process_packet"
-KINDS = ("refused", "heartbeat", "report")  # by the result of dumpulse_process_packet
+KINDS = ("refused", "heartbeat", "report")  # Names of the results of dumpulse_process_packet.
 COMPARE, SUM = 8, 256  # Turns of the two loops in a request.
 # All that is added to the second sum is at most 256 + 256 * 257 / 2 * 255. Each reduction takes
 # 65521 off again, so there are at most this many.
@@ -193,10 +193,10 @@ def bounds(name: str) -> dict[str, dict[str, int]]:
     """The bounds by unit and kind of packet. Ends the program unless a packet has reached each, and
     what the steps of a packet cost is what its simulator has counted."""
     with closing(load(name)) as machine:
-        flow, target, own = Flow(machine), machine.target, machine.cost_unit
-    weights: dict[str, Weight] = {own: lambda edge: 1}
+        flow, target, counted_unit = Flow(machine), machine.target, machine.cost_unit
+    weights: dict[str, Weight] = {counted_unit: lambda edge: 1}
     if target.machine == "Avr":
-        weights[own] = lambda edge: avr_cycles(flow, edge, target.return_address)
+        weights[counted_unit] = lambda edge: avr_cycles(flow, edge, target.return_address)
     if name == "Cortex-M0+":
         weights["cycles"] = lambda edge: m0_cycles(flow, edge)
     units = {}
@@ -204,7 +204,7 @@ def bounds(name: str) -> dict[str, dict[str, int]]:
         reached = dict.fromkeys(KINDS, 0)
         for kind, steps, counted in flow.packets:
             added = sum(weight(edge) * count for edge, count in steps.items() if edge[0] != START)
-            if unit == own and added != counted:
+            if unit == counted_unit and added != counted:
                 raise SystemExit(f"{name}: {added} {unit} of {counted} are in the steps")
             reached[kind] = max(reached[kind], added)
         units[unit] = {kind: bound_of(flow, kind, weight) for kind in KINDS}
