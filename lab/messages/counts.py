@@ -61,7 +61,7 @@ Work = tuple[Scheme, str]  # The string is the target's name.
 QUICK = ("Adler-32, ours", "CRC-16, ours", "CRC-32, bitwise, ours", "SipHash-2-4, ours",
          "AES-128-CMAC, ours, tables", "AES-128-CMAC, ours, assembly",
          "HMAC-SHA-256, ours, assembly", "SHA-256, ours, assembly", "SecOC, ours, tables",
-         "SecOC, ours, assembly", "Chaskey-12, ours", "Ascon-AEAD128, ours",
+         "SecOC, ours, assembly", "Chaskey-12, version 2's", "Ascon-AEAD128, ours",
          "HMAC-SHA-256, BearSSL", "AES-128-CMAC, BearSSL", "Dumpulse, ours", "SHA-256, BearSSL",
          "ECDSA P-256, P256-Cortex-M4", "ECDH P-256, P256-Cortex-M4")
 COLUMNS = [field.name for field in fields(Count)]

@@ -127,7 +127,8 @@ AVR_ALONE: dict[str, Any] = {"targets": ("ATmega328P",)}
 AES = (*KEYED, Step("block", lengths=(16,), needs="key"))
 AES_ASSEMBLY = Code("", (HERE + "aes_avr.S", HERE + "aes_m0.S"))
 TABLES = ("-DLAB_TABLES",)
-VERSION_2 = Code("", ("extras/dumpulse_tag.c", "extras/dumpulse_tag_avr.S"))
+VERSION_2 = Code("", ("extras/dumpulse_tag.c",))
+VERSION_2_ASSEMBLY = Code("", (*VERSION_2.files, "extras/dumpulse_tag_avr.S"))
 SHA256_ASSEMBLY = Code("", (HERE + "sha256.S",))
 ASSEMBLY = ("-DLAB_ASSEMBLY",)
 BEARSSL_AES = Code("bearssl", ("src/symcipher/aes_ct.c", "src/symcipher/aes_ct_enc.c",
@@ -236,11 +237,11 @@ SCHEMES: tuple[Scheme, ...] = (
     check("Adler-32", "adler.c", 4),
     check("CRC-16", "crc.c", 2, "-DCRC16"),
     check("CRC-32, bitwise", "crc.c", 4, "-DCRC32_BITWISE"),
-    check("CRC-32, 64 B table", "crc.c", 4, "-DCRC32_NIBBLE"),
     check("CRC-32, 1 kB table", "crc.c", 4, "-DCRC32_TABLE"),
     mac("SipHash-2-4", "ours", "siphash.c"),
-    mac("Chaskey-12", "version 2's", "chaskey.c", VERSION_2, flags=("-DLAB_KEYED",)),
-    mac("Chaskey-12", "ours", "chaskey.c"),
+    mac("Chaskey-12", "version 2's, assembly", "chaskey.c", VERSION_2_ASSEMBLY, **AVR_ALONE),
+    mac("Chaskey-12", "version 2's", "chaskey.c", VERSION_2,
+        by_target={"ATmega328P": ("-U__AVR__",)}),
     mac("Ascon-AEAD128", "ours", "ascon.c"),
     mac("HMAC-SHA-256", "ours, assembly", "hmac.c", SHA256_ASSEMBLY, flags=ASSEMBLY,
         **AVR_ALONE),

@@ -48,7 +48,7 @@ KEYED_CHASKEY = next(scheme for scheme in SCHEMES if scheme.key == "Chaskey-12, 
 
 
 @pytest.mark.parametrize("target, file", [
-    ("ATmega328P", "extras/dumpulse_tag_avr.S"), ("ATmega328P", "lab/messages/hosts/avr.c"),
+    ("ATmega328P", "extras/dumpulse_tag.c"), ("ATmega328P", "lab/messages/hosts/avr.c"),
     ("Cortex-M4", "lab/messages/hosts/thumb.c"), ("amd64", "bench/callgrind.py"),
     *((target, f"{folder}/{name}") for target in schemes.EVERYWHERE for folder, name in (
         ("lab/messages/c", "chaskey.c"), ("lab/messages/c", "operation.h"),

@@ -1,4 +1,4 @@
-/* CRC-16 (CCITT's polynomial) and CRC-32 (zlib's), the latter in three ways.
+/* CRC-16 (CCITT's polynomial) and CRC-32 (zlib's), the latter in two ways.
  * SPDX-License-Identifier: MIT */
 #include <stdint.h>
 
@@ -57,17 +57,6 @@ static uint32_t add_byte(uint32_t crc, uint8_t byte)
     for (uint8_t bit = 0; bit < 8; bit++)
         crc = crc & 1 ? crc >> 1 ^ 0xEDB88320U : crc >> 1;
     return crc;
-}
-#elif defined CRC32_NIBBLE
-static const uint32_t table[16] CONSTANT = {
-    0x00000000, 0x1DB71064, 0x3B6E20C8, 0x26D930AC, 0x76DC4190, 0x6B6B51F4, 0x4DB26158, 0x5005713C,
-    0xEDB88320, 0xF00F9344, 0xD6D6A3E8, 0xCB61B38C, 0x9B64C2B0, 0x86D3D2D4, 0xA00AE278, 0xBDBDF21C};
-
-static uint32_t add_byte(uint32_t crc, uint8_t byte)
-{
-    crc ^= byte;
-    crc = crc >> 4 ^ READ32(&table[crc & 15]);
-    return crc >> 4 ^ READ32(&table[crc & 15]);
 }
 #else
 /* The entry of a byte is the XOR of the entries of its bits, as a CRC is linear. */
