@@ -1,12 +1,6 @@
 """Idle and work in turns, and what the difference is, if the meter can see one.
 
-A pair is a time of work and as long a time of idleness. Every second pair begins with the idle
-time (ABBA), so what drifts slowly, such as the charge of a battery or the warmth of a room, falls
-on both alike.
-
-The result is the median of the pairs. Its interval is between two of the values in order, as the
-sign test has it: each is as likely above the median as below it. So it needs no normal noise, holds
-with skewed noise and bursts, drops no value, and assumes only that the turns are independent."""
+README.md describes the pairs, and the interval that the sign test gives of their median."""
 
 import math
 import statistics

@@ -35,15 +35,7 @@ SECONDS = 10  # Length of an acquisition, which has 100 samples.
 ATTEMPTS = 3  # for each measurement
 FLASHING = 120.0  # seconds at most
 TARGETS = "/dev/serial/by-id/*STLink*"
-# No line goes from the ST-Link to the chip's reset, as SB12 is off. Afterwards the meter takes the
-# chip's power for a moment, so the tools need not start the new program.
-FLASHERS = {
-    "st-flash": ("st-flash", "write", "{image}", "0x08000000"),
-    "openocd": ("openocd", "-f", "board/st_nucleo_f4.cfg", "-c",
-                "reset_config none; program {image} 0x08000000 verify exit"),
-}
-
-
+FLASHER = "st-flash"
 METERS = "/dev/serial/by-id/*PowerShield*"
 HERTZ = 10  # Sampling rate.
 ANSWER = 2.0  # seconds until a command is sent again
@@ -216,17 +208,6 @@ def left_to_do(jobs: Iterable[Job], folder: Path) -> list[Job]:
     return left
 
 
-def flasher(choice: str) -> tuple[str, ...]:
-    """The command that writes an image into the flash."""
-    names = list(FLASHERS) if choice == "auto" else [choice]
-    for name in names:
-        if shutil.which(name):
-            return FLASHERS[name]
-    packages = {"st-flash": "stlink-tools"}
-    raise Usage(f"{' or '.join(names)} is needed to write the flash, and is not installed: "
-                f"apt install {packages.get(names[0], names[0])}")
-
-
 def device(name: str | None, pattern: str, what: str, option: str) -> str:
     """The one that was named, or the only one that looks like it."""
     if name:
@@ -239,11 +220,9 @@ def device(name: str | None, pattern: str, what: str, option: str) -> str:
 
 
 class Bench:
-    """The meter (a PowerShield, which speaks text over USB) and the board, each on its line, and
-    what writes the board's flash."""
+    """The meter (a PowerShield, which speaks text over USB) and the board, each on its line."""
 
-    def __init__(self, meter: str, board: str, flash: tuple[str, ...]) -> None:
-        self.flash_command = flash
+    def __init__(self, meter: str, board: str) -> None:
         self.meter = Line(meter, "meter")
         try:
             self.board = Line(board, "target")
@@ -302,17 +281,19 @@ class Bench:
                 raise Trouble(f"meter: it feeds {got:g} V instead of {VOLTS:g} V")
 
     def flash(self, image: Image) -> None:
-        command = [word.format(image=image.path) for word in self.flash_command]
+        """No line goes from the ST-Link to the chip's reset, as SB12 is off. Afterwards the meter
+        takes the chip's power for a moment, so st-flash need not start the new program."""
+        command = [FLASHER, "write", str(image.path), "0x08000000"]
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, timeout=FLASHING, check=False)
         except subprocess.TimeoutExpired:
-            raise Trouble(f"{command[0]} has not ended after {FLASHING:g} s") from None
+            raise Trouble(f"{FLASHER} has not ended after {FLASHING:g} s") from None
         except OSError as error:
-            raise Gone(f"{command[0]}: {error.strerror}") from None
+            raise Gone(f"{FLASHER}: {error.strerror}") from None
         if done.returncode:
             lines = [printable(line) for line in done.stdout.split(b"\n") if printable(line)]
-            raise Trouble(f"{command[0]} failed: {lines[-1][:100] if lines else 'without output'}")
+            raise Trouble(f"{FLASHER} failed: {lines[-1][:100] if lines else 'without output'}")
 
     def asked(self, seconds: float) -> list[str]:
         """What the board sends until it asks for a letter."""
@@ -384,7 +365,7 @@ def attempted(bench: Bench, letter: str, about: Board, record: Log) -> None:
 
 def run_job(bench: Bench, job: Job, record: Log, facts: Sequence[str]) -> None:
     for fact in (f"scheme {job.image.name}", f"run {job.run}", *facts,
-                 f"image {sha256(job.image.path)}", f"flasher {bench.flash_command[0]}",
+                 f"image {sha256(job.image.path)}",
                  f"began {results.now()}", f"computer {results.machine()}",
                  f"governor {results.governor()}",
                  *(f"{name} {version}" for name, version in results.versions().items())):
@@ -452,8 +433,6 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
                         help="where the logs go (logs)")
     parser.add_argument("--images", type=Path, default=FOLDER, metavar="FOLDER",
                         help="the images, as `make figures ONLY=lab-board` builds them")
-    parser.add_argument("--flash", default="auto", choices=["auto", *FLASHERS],
-                        help="what writes the flash (auto: the first that is installed)")
     return parser.parse_args(words)
 
 
@@ -470,11 +449,12 @@ def images_of(folder: Path, only: str) -> list[Image]:
 
 def drive(options: argparse.Namespace) -> int:
     images = images_of(options.images, options.only)
-    flash = flasher(options.flash)
+    if not shutil.which(FLASHER):
+        raise Usage(f"{FLASHER} writes the flash, and is not installed: apt install stlink-tools")
     meter = device(options.meter, METERS, "PowerShield", "--meter")
     board = device(options.target, TARGETS, "NUCLEO board", "--target")
     options.logs.mkdir(parents=True, exist_ok=True)
-    bench = Bench(meter, board, flash)
+    bench = Bench(meter, board)
     try:
         jobs = in_order(images, options.runs, options.seed)
         todo = left_to_do(jobs, options.logs)

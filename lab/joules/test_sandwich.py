@@ -172,7 +172,7 @@ def test_a_full_stack_is_a_fault_and_is_said(tmp_path: Path) -> None:
     board.BOARD.build(objects, flash)
     with standins.Qemu(flash) as qemu:
         qemu.power_cycle()
-        bench = sandwich.Bench("/dev/ptmx", qemu.path, ())
+        bench = sandwich.Bench("/dev/ptmx", qemu.path)
         assert bench.asked(sandwich.AWAKE)
         bench.board.send("k")
         with pytest.raises(tables.Trouble, match="program has failed"):
